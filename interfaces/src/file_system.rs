@@ -1,0 +1,261 @@
+//! File systems: names, attributes, and moving whole frames between storage and the page cache (K4, B7).
+//!
+//! The page cache, the name cache, open files, locks between programs and permission checks are
+//! the personality's. A file system answers lookups and fills or empties frames. The personality
+//! holds an inode (`lookup`, `create` ... count it up by one) until it calls `forget`.
+use alloc::{sync::Arc, vec::Vec};
+use interfaces_macro::interface;
+use rt::memory::Frame;
+
+/// Number of an inode within its file system.
+pub type InodeNumber = u64;
+
+/// What an inode is; the values are those of `S_IFMT`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum FileType {
+    /// A FIFO.
+    Fifo = 0o010000,
+    /// A character device.
+    Character = 0o020000,
+    /// A directory.
+    Directory = 0o040000,
+    /// A block device.
+    Block = 0o060000,
+    /// A regular file.
+    Regular = 0o100000,
+    /// A symbolic link.
+    Symlink = 0o120000,
+    /// A socket.
+    Socket = 0o140000,
+}
+
+/// A time of a file: seconds since 1970 and nanoseconds below a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileTime {
+    /// Seconds.
+    pub seconds: i64,
+    /// Nanoseconds, below 1,000,000,000.
+    pub nanoseconds: u32,
+}
+
+/// What `stat` tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Number within the file system.
+    pub inode: InodeNumber,
+    /// Type.
+    pub file_type: FileType,
+    /// Permission bits with setuid, setgid and sticky (12 bits).
+    pub permissions: u16,
+    /// Names.
+    pub links: u32,
+    /// Owner.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+    /// Device number (major, minor) of a device node.
+    pub device: (u32, u32),
+    /// Length in bytes.
+    pub size: u64,
+    /// Allocated space in units of 512 bytes.
+    pub blocks: u64,
+    /// Last access.
+    pub accessed: FileTime,
+    /// Last change of contents.
+    pub modified: FileTime,
+    /// Last change of attributes.
+    pub changed: FileTime,
+    /// Creation.
+    pub created: FileTime,
+    /// Inode flags as of `FS_IOC_GETFLAGS` (immutable, append only ...).
+    pub flags: u32,
+    /// Generation number.
+    pub generation: u32,
+}
+
+/// What to change; `None` stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AttributeChange {
+    /// Permission bits.
+    pub permissions: Option<u16>,
+    /// Owner.
+    pub user: Option<u32>,
+    /// Group.
+    pub group: Option<u32>,
+    /// Length: truncates or extends with a hole.
+    pub size: Option<u64>,
+    /// Last access.
+    pub accessed: Option<FileTime>,
+    /// Last change of contents.
+    pub modified: Option<FileTime>,
+    /// Last change of attributes.
+    pub changed: Option<FileTime>,
+}
+
+/// What a new inode is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewInode<'a> {
+    /// Type.
+    pub file_type: FileType,
+    /// Permission bits.
+    pub permissions: u16,
+    /// Owner.
+    pub user: u32,
+    /// Group.
+    pub group: u32,
+    /// Device number of a device node.
+    pub device: (u32, u32),
+    /// Target of a symbolic link.
+    pub target: &'a [u8],
+    /// Its times.
+    pub now: FileTime,
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Inode.
+    pub inode: InodeNumber,
+    /// Type if the directory knows it.
+    pub file_type: Option<FileType>,
+    /// Name, without NUL or slash.
+    pub name: Vec<u8>,
+    /// Position after this entry, to continue from; 0 is the start.
+    pub next: u64,
+}
+
+/// What `statfs` tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// `f_type`.
+    pub magic: u32,
+    /// Bytes of a block.
+    pub block_bytes: u32,
+    /// Blocks in all.
+    pub blocks: u64,
+    /// Blocks free.
+    pub free: u64,
+    /// Blocks free to unprivileged users.
+    pub available: u64,
+    /// Inodes in all.
+    pub files: u64,
+    /// Inodes free.
+    pub files_free: u64,
+    /// File system id.
+    pub id: u64,
+    /// Longest name.
+    pub name_max: u32,
+}
+
+/// Why an operation failed. The personality turns it into errno in one table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum FsError {
+    NotFound,
+    Exists,
+    NotDirectory,
+    IsDirectory,
+    NotEmpty,
+    NoSpace,
+    ReadOnly,
+    NameTooLong,
+    TooManyLinks,
+    FileTooBig,
+    Invalid,
+    NoAttribute,
+    Unsupported,
+    /// The medium failed.
+    Io,
+    /// A structure on the medium makes no sense; nothing was done (EUCLEAN).
+    Corrupt,
+    NoMemory,
+    /// The component died.
+    Restarted,
+}
+
+/// Where the pages of regular files live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// On storage: pages can be dropped when clean and read again.
+    Storage,
+    /// In the page cache only (tmpfs): never dropped, never read; absent pages are zeroes.
+    Cache,
+}
+
+/// How a mount behaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MountInfo {
+    /// `ext4`, `tmpfs`.
+    pub type_name: &'static str,
+    /// Root inode.
+    pub root: InodeNumber,
+    /// Nothing may be written.
+    pub is_read_only: bool,
+    /// Where pages live.
+    pub backing: Backing,
+    /// Names may be cached although the file system was not told (always, unless it changes by itself as procfs does).
+    pub has_stable_names: bool,
+}
+
+/// Told when an asynchronous transfer of pages has ended.
+#[interface]
+pub trait PageSink: Send + Sync {
+    /// Pages `first` to `first + count - 1` of the transfer `tag` have arrived or failed.
+    fn pages_done(&self, tag: u64, first: u64, count: usize, result: Result<(), FsError>);
+}
+
+/// A mounted file system. All names are bytes without NUL or slash, never `.` or `..`, 1 to 255 long.
+#[interface]
+pub trait FileSystem: Send + Sync {
+    /// How it behaves.
+    fn mount_info(&self) -> MountInfo;
+    /// Space and inodes.
+    fn usage(&self) -> Result<Usage, FsError>;
+    /// The inode `name` stands for in `directory`, with its attributes.
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError>;
+    /// Attributes of an inode held.
+    fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError>;
+    /// Changes attributes; returns them as they are then.
+    fn set_attributes(&self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes, FsError>;
+    /// Entries from `position` (0 first), `.` and `..` left out, at most `max`; empty at the end.
+    fn read_directory(&self, directory: InodeNumber, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, FsError>;
+    /// The target of a symbolic link.
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError>;
+    /// Starts reading pages `first ..` of a file into `frames`, whole pages; bytes beyond the end
+    /// of the file and holes become zeroes. `sink` is told, perhaps in parts and before this returns.
+    fn read_pages(&self, inode: InodeNumber, first: u64, frames: Vec<Frame>, tag: u64, sink: &Arc<dyn PageSink>);
+    /// Starts writing pages; as `read_pages`.
+    fn write_pages(&self, inode: InodeNumber, first: u64, frames: Vec<Frame>, tag: u64, sink: &Arc<dyn PageSink>) {
+        let _ = inode;
+        sink.pages_done(tag, first, frames.len(), Err(FsError::ReadOnly));
+    }
+    /// Makes an inode with a first name.
+    fn create(&self, directory: InodeNumber, name: &[u8], new: &NewInode<'_>) -> Result<Attributes, FsError>;
+    /// Makes an inode without a name (`O_TMPFILE`).
+    fn create_unnamed(&self, directory: InodeNumber, new: &NewInode<'_>) -> Result<Attributes, FsError> {
+        let _ = (directory, new);
+        Err(FsError::Unsupported)
+    }
+    /// Gives an inode another name.
+    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<Attributes, FsError>;
+    /// Takes a name away (not of a directory). The inode lives until it is forgotten.
+    fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError>;
+    /// Takes an empty directory away.
+    fn remove_directory(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError>;
+    /// Moves a name; an existing target is replaced atomically (kinds checked by the file system too).
+    fn rename(&self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), now: FileTime) -> Result<(), FsError>;
+    /// Exchanges two names (`RENAME_EXCHANGE`).
+    fn exchange(&self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), now: FileTime) -> Result<(), FsError> {
+        let _ = (from, to, now);
+        Err(FsError::Unsupported)
+    }
+    /// Value of an extended attribute (full name, `user.x`).
+    fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError>;
+    /// Names of the extended attributes.
+    fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError>;
+    /// The personality gives up `count` of its counts on the inode; without names and counts it is freed.
+    fn forget(&self, inode: InodeNumber, count: u64);
+    /// Everything written so far is on stable storage when this returns.
+    fn sync(&self) -> Result<(), FsError>;
+}

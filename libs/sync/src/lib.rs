@@ -1,0 +1,2 @@
+//! locks
+#![cfg_attr(not(any(test, loom)), no_std)]

@@ -1,0 +1,2 @@
+//! nucleus
+#![no_std]

@@ -1,0 +1,175 @@
+//! Memory: charges that can be refused, and frames of the pool.
+//!
+//! A [`Frame`] is one counted reference to one frame of physical memory. Each page-table entry of a
+//! [`crate::user::Space`] that maps it and each lending to a device holds a reference too, so a
+//! frame whose only reference is the caller's `&mut Frame` can be had as a slice
+//! ([`Frame::exclusive`]); every other frame offers copy, zero and atomic access only.
+use crate::{NoMemory, PAGE_BYTES, world};
+
+/// A charge against the system's memory, given back when dropped.
+///
+/// Stable Rust's collections cannot fail gracefully, so an operation whose size a program chooses
+/// takes its charge first (`?` gives `ENOMEM`); after that its allocations do not fail.
+#[derive(Debug)]
+pub struct Charge {
+    bytes: usize,
+}
+
+impl Charge {
+    /// Charges `bytes`.
+    ///
+    /// # Errors
+    /// [`NoMemory`] where they would not fit.
+    pub fn take(bytes: usize) -> Result<Charge, NoMemory> {
+        world::memory::charge(bytes)?;
+        Ok(Charge { bytes })
+    }
+    /// A charge of nothing, to be grown.
+    pub const fn none() -> Charge {
+        Charge { bytes: 0 }
+    }
+    /// Charges `bytes` more.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; the charge is then as before.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), NoMemory> {
+        world::memory::charge(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        world::memory::uncharge(self.bytes);
+    }
+}
+
+/// One counted reference to a frame. Cloning counts up, dropping counts down, at zero it is free.
+#[derive(Debug, PartialEq, Eq, Hash)]
+#[repr(transparent)]
+pub struct Frame(FrameId);
+
+/// The number of a frame in the pool: plain data, carries no right to its memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(transparent)]
+pub struct FrameId(pub u32);
+
+impl Frame {
+    /// Allocates a frame with unspecified (but never another program's) contents: cleared if
+    /// `zeroed`, else only to be handed on after it was overwritten whole.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn allocate(zeroed: bool) -> Result<Frame, NoMemory> {
+        world::memory::frame_allocate(zeroed).map(Frame)
+    }
+    /// Fills `out` with `count` new frames, one allocator visit per batch; on refusal `out` is as before.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn allocate_many(count: usize, zeroed: bool, out: &mut alloc::vec::Vec<Frame>) -> Result<(), NoMemory> {
+        let before = out.len();
+        out.try_reserve(count).map_err(|_| NoMemory)?;
+        for _ in 0..count {
+            match Frame::allocate(zeroed) {
+                Ok(frame) => out.push(frame),
+                Err(refused) => {
+                    out.truncate(before);
+                    return Err(refused);
+                }
+            }
+        }
+        Ok(())
+    }
+    /// Number of the frame.
+    pub fn id(&self) -> FrameId {
+        self.0
+    }
+    /// Takes over a reference that a back end counted up already.
+    pub(crate) fn from_counted(id: FrameId) -> Frame {
+        Frame(id)
+    }
+    /// Gives the reference to a back end without counting down.
+    #[allow(dead_code)]
+    pub(crate) fn into_counted(self) -> FrameId {
+        let id = self.0;
+        core::mem::forget(self);
+        id
+    }
+    /// References now held by anyone (a hint unless it is 1 and we hold it).
+    pub fn references(&self) -> u32 {
+        world::memory::frame_references(self.0)
+    }
+    /// The frame's memory, if ours is the only reference.
+    pub fn exclusive(&mut self) -> Option<&mut [u8; PAGE_BYTES]> {
+        world::memory::frame_exclusive(self)
+    }
+    /// Copies from the frame at `offset` to `out`. Bytes beyond the frame's end are not copied;
+    /// returns the number copied.
+    pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
+        let length = out.len().min(PAGE_BYTES.saturating_sub(offset));
+        if let Some(out) = out.get_mut(..length) {
+            world::memory::frame_read(self.0, offset, out);
+        }
+        length
+    }
+    /// Copies `data` into the frame at `offset`; returns the number of bytes that fitted.
+    pub fn write(&self, offset: usize, data: &[u8]) -> usize {
+        let length = data.len().min(PAGE_BYTES.saturating_sub(offset));
+        if let Some(data) = data.get(..length) {
+            world::memory::frame_write(self.0, offset, data);
+        }
+        length
+    }
+    /// Zeroes `length` bytes from `offset`, cut at the frame's end.
+    pub fn zero(&self, offset: usize, length: usize) {
+        let length = length.min(PAGE_BYTES.saturating_sub(offset));
+        if length > 0 {
+            world::memory::frame_zero(self.0, offset, length);
+        }
+    }
+    /// Copies the whole of `source` here.
+    pub fn copy_from(&self, source: &Frame) {
+        world::memory::frame_copy(source.0, self.0);
+    }
+}
+
+impl Clone for Frame {
+    fn clone(&self) -> Frame {
+        world::memory::frame_retain(self.0);
+        Frame(self.0)
+    }
+}
+
+impl Drop for Frame {
+    fn drop(&mut self) {
+        world::memory::frame_release(self.0);
+    }
+}
+
+/// What memory there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Frames of RAM under management.
+    pub total_frames: u64,
+    /// Frames free now, per-CPU caches included.
+    pub free_frames: u64,
+    /// Frames held by the kernel heap (slabs and large allocations).
+    pub heap_frames: u64,
+    /// Frames of page tables.
+    pub table_frames: u64,
+    /// Frames of kernel stacks.
+    pub stack_frames: u64,
+    /// Bytes charged now.
+    pub charged_bytes: u64,
+}
+
+/// What memory there is now.
+pub fn statistics() -> Statistics {
+    world::memory::statistics()
+}

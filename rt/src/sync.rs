@@ -1,0 +1,96 @@
+//! The lock kit for components (M3): [`Mutex`], [`RwLock`], [`Event`], [`Once`].
+//!
+//! The algorithms are in `libs/sync`, model-checked there; this module gives them the world's
+//! `wait`/`wake` (a futex on the lock's own word: plain data in, plain data out). Every lock has a
+//! class, declared once as a `static` by [`lock_class!`](crate::lock_class), under whose name
+//! statistics and order checks are kept.
+use crate::{thread::Woken, time::Instant, world};
+use core::sync::atomic::AtomicU32;
+pub use sync::class::LockClass;
+pub use sync::event::Ticket;
+
+/// How the algorithms of `libs/sync` block in this world.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct World;
+
+impl sync::Platform for World {
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, interruptible: bool) -> sync::Outcome {
+        match world::thread::wait_on(word, expected, deadline_ns.map(Instant), interruptible) {
+            Woken::Signalled => sync::Outcome::Signalled,
+            Woken::TimedOut => sync::Outcome::TimedOut,
+            Woken::Kicked => sync::Outcome::Kicked,
+        }
+    }
+    fn wake(word: &AtomicU32, count: u32) -> u32 {
+        world::thread::wake(word, count)
+    }
+    fn current() -> u64 {
+        crate::thread::current().0
+    }
+    fn now_ns() -> u64 {
+        crate::time::now().0
+    }
+    #[cfg(feature = "check")]
+    fn held(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+        world::thread::held_locks(visit);
+    }
+}
+
+/// A blocking mutual-exclusion lock.
+pub type Mutex<T> = sync::mutex::Mutex<T, World>;
+/// Its guard.
+pub type MutexGuard<'a, T> = sync::mutex::Guard<'a, T, World>;
+/// A blocking reader/writer lock; writers are preferred so that they do not starve.
+pub type RwLock<T> = sync::rwlock::RwLock<T, World>;
+/// Its shared guard.
+pub type ReadGuard<'a, T> = sync::rwlock::ReadGuard<'a, T, World>;
+/// Its exclusive guard.
+pub type WriteGuard<'a, T> = sync::rwlock::WriteGuard<'a, T, World>;
+/// Initialised on first use.
+pub type Once<T> = sync::once::Once<T, World>;
+
+/// Something to wait for (Mach's event): take a [`Ticket`], check the condition, wait with the ticket.
+/// A signal between ticket and wait is never lost.
+#[derive(Debug)]
+pub struct Event(sync::event::RawEvent<World>);
+
+impl Event {
+    /// A new event.
+    pub const fn new() -> Event {
+        Event(sync::event::RawEvent::new())
+    }
+    /// To be taken before the condition is checked.
+    pub fn ticket(&self) -> Ticket {
+        self.0.ticket()
+    }
+    /// Blocks until signalled since `ticket`, the deadline, or (where interruptible) a kick.
+    pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>, interruptible: bool) -> Woken {
+        match self.0.wait(ticket, deadline.map(|at| at.0), interruptible) {
+            sync::Outcome::Signalled => Woken::Signalled,
+            sync::Outcome::TimedOut => Woken::TimedOut,
+            sync::Outcome::Kicked => Woken::Kicked,
+        }
+    }
+    /// Wakes every waiter. Costs one atomic step where nobody waits.
+    pub fn signal(&self) {
+        self.0.signal();
+    }
+    /// Wakes one waiter.
+    pub fn signal_one(&self) {
+        self.0.signal_one();
+    }
+}
+
+impl Default for Event {
+    fn default() -> Self {
+        Event::new()
+    }
+}
+
+/// Declares lock classes: `lock_class!(static PAGES = "vnode.pages");`
+#[macro_export]
+macro_rules! lock_class {
+    ($($(#[$meta:meta])* $visibility:vis static $name:ident = $text:literal;)+) => {
+        $($(#[$meta])* $visibility static $name: $crate::sync::LockClass = $crate::sync::LockClass::new($text);)+
+    };
+}

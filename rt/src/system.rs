@@ -1,0 +1,70 @@
+//! What the system was started with, and what the nucleus counts.
+use alloc::{string::String, vec::Vec};
+
+/// The kernel command line.
+pub fn command_line() -> &'static str {
+    crate::world::system::command_line()
+}
+
+/// Value of `name=value` on the command line (the last one wins), or `""` for a bare `name`.
+pub fn parameter(name: &str) -> Option<&'static str> {
+    command_line().split_ascii_whitespace().rev().find_map(|word| match word.split_once('=') {
+        Some((key, value)) if key == name => Some(value),
+        None if word == name => Some(""),
+        _ => None,
+    })
+}
+
+/// One type of nucleus or rt object and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectCount {
+    /// Name of the type.
+    pub name: &'static str,
+    /// Objects alive now.
+    pub live: u64,
+    /// Objects made since boot.
+    pub made: u64,
+}
+
+/// Counts of every kernel object type, for `/proc/skerry/objects`.
+pub fn objects() -> Vec<ObjectCount> {
+    crate::world::system::objects()
+}
+
+/// The lock table for `/proc/skerry/locks` (M4): every class of the lock kit.
+pub fn locks() -> Vec<sync::class::Report> {
+    crate::world::system::locks()
+}
+
+/// The kernel log so far, oldest first (dmesg).
+pub fn log() -> String {
+    crate::world::system::log()
+}
+
+/// Interrupts taken, by name, one number a processor (`/proc/interrupts`).
+pub fn interrupts() -> Vec<(String, Vec<u64>)> {
+    crate::world::system::interrupts()
+}
+
+/// What the processors did since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// Nanoseconds in user mode.
+    pub user_ns: u64,
+    /// Nanoseconds in the kernel.
+    pub system_ns: u64,
+    /// Nanoseconds idle.
+    pub idle_ns: u64,
+    /// Context switches.
+    pub switches: u64,
+}
+
+/// One entry a processor (`/proc/stat`).
+pub fn processor_times() -> Vec<ProcessorTime> {
+    crate::world::system::processor_times()
+}
+
+/// Threads ready or running now, for the load average.
+pub fn runnable_threads() -> usize {
+    crate::world::system::runnable_threads()
+}

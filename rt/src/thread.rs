@@ -1,0 +1,118 @@
+//! Threads of the runtime: spawn, park, kick, priority (K6, M1).
+use crate::{NoMemory, time::Instant, world};
+use alloc::boxed::Box;
+
+/// Names a thread; plain data, never reused (slot and generation).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ThreadId(pub u64);
+
+/// How the scheduler treats a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Shares the processor by weight; `nice` from -20 to 19 as in POSIX.
+    Fair { nice: i8 },
+    /// Runs until it blocks; priority 1 to 99, higher first.
+    Fifo(u8),
+    /// As `Fifo`, with a time slice among equals.
+    RoundRobin(u8),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Fair { nice: 0 }
+    }
+}
+
+/// A set of processors, one bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Affinity(pub u64);
+
+impl Affinity {
+    /// Any processor.
+    pub const ANY: Affinity = Affinity(u64::MAX);
+}
+
+/// Processor time a thread has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Nanoseconds in user mode.
+    pub user_ns: u64,
+    /// Nanoseconds in the kernel.
+    pub system_ns: u64,
+    /// Switches away because the thread blocked.
+    pub voluntary_switches: u64,
+    /// Switches away because the scheduler took the processor.
+    pub forced_switches: u64,
+}
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// Somebody woke us, or the awaited value had changed already.
+    Signalled,
+    /// The deadline passed.
+    TimedOut,
+    /// [`kick`] interrupted the wait; only where the wait asked to be interruptible.
+    Kicked,
+}
+
+/// Starts a thread that runs `body`. The thread ends when `body` returns.
+///
+/// # Errors
+/// [`NoMemory`] if the stack or the thread object was refused.
+pub fn spawn(name: &str, policy: Policy, body: impl FnOnce() + Send + 'static) -> Result<ThreadId, NoMemory> {
+    world::thread::spawn(name, policy, Box::new(Box::new(body)))
+}
+
+/// The calling thread. Cost as a system call: none (kept in thread-local memory).
+pub fn current() -> ThreadId {
+    world::thread::current()
+}
+
+/// Gives the processor to another ready thread of the same priority.
+pub fn yield_now() {
+    world::thread::yield_now();
+}
+
+/// Blocks until [`unpark`] (a token is kept if it came before), the deadline, or, where
+/// `interruptible`, a [`kick`].
+pub fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
+    world::thread::park(deadline, interruptible)
+}
+
+/// Lets `thread` return from [`park`], now or the next time. Unknown threads are ignored.
+pub fn unpark(thread: ThreadId) {
+    world::thread::unpark(thread);
+}
+
+/// Forces `thread`'s running or next [`crate::user::Context::run`] to return [`crate::user::Trap::Kicked`],
+/// or its interruptible wait to return [`Woken::Kicked`]. The kick is kept until one of the two
+/// consumes it. Unknown threads are ignored.
+pub fn kick(thread: ThreadId) {
+    world::thread::kick(thread);
+}
+
+/// Consumes a pending kick of the calling thread and says whether there was one.
+pub fn take_kick() -> bool {
+    world::thread::take_kick()
+}
+
+/// Changes how `thread` is scheduled.
+pub fn set_policy(thread: ThreadId, policy: Policy) {
+    world::thread::set_policy(thread, policy);
+}
+
+/// Restricts `thread` to the processors in `affinity` (at least one must exist, else ignored and `false`).
+pub fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
+    world::thread::set_affinity(thread, affinity)
+}
+
+/// Processor time used by `thread`, or `None` if it has ended.
+pub fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
+    world::thread::cpu_time(thread)
+}
+
+/// Number of processors running, and the number of the one we are on (a hint).
+pub fn processors() -> (usize, usize) {
+    world::thread::processors()
+}

@@ -1,0 +1,323 @@
+//! User mode: address spaces for programs, their registers, and entering them (architecture.md,
+//! "Memory of programs").
+//!
+//! [`Space`] is Mach's pmap (B4): it holds what is mapped *now*. The personality's map of entries
+//! over objects stands above it and answers faults. Every operation covers a range (B5), and the
+//! TLBs of the processors that run the space are told once per operation.
+use crate::{NoMemory, PAGE_BYTES, memory::{Frame, FrameId}, world};
+use bitflags::bitflags;
+
+/// First address that is never a program's (the lower half's end less a guard page, as on Linux).
+pub const USER_END: u64 = 0x7fff_ffff_f000;
+
+bitflags! {
+    /// What a program may do with a page.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Protection: u8 {
+        /// Load from it.
+        const READ = 1;
+        /// Store to it.
+        const WRITE = 2;
+        /// Fetch instructions from it.
+        const EXECUTE = 4;
+    }
+}
+
+/// What an access that faulted wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch.
+    Execute,
+}
+
+/// A user address could not be accessed. `done` bytes before it were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// First address that could not be accessed.
+    pub address: u64,
+    /// What was wanted there.
+    pub access: Access,
+    /// Bytes copied before it.
+    pub done: usize,
+}
+
+/// A run of pages: `start` is page-aligned, the end does not pass [`USER_END`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRange {
+    start: u64,
+    pages: usize,
+}
+
+impl PageRange {
+    /// The range, if it is aligned and lies in the lower half.
+    pub fn new(start: u64, pages: usize) -> Option<PageRange> {
+        let bytes = (pages as u64).checked_mul(PAGE_BYTES as u64)?;
+        let end = start.checked_add(bytes)?;
+        (start.is_multiple_of(PAGE_BYTES as u64) && end <= USER_END).then_some(PageRange { start, pages })
+    }
+    /// First address.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+    /// First address after it.
+    pub fn end(&self) -> u64 {
+        self.start + (self.pages * PAGE_BYTES) as u64
+    }
+    /// Length in pages.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+}
+
+/// How [`Space::clone_range`] treats writable pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneMode {
+    /// Write access is taken from both sides; the first store faults and copies (K5).
+    CopyOnWrite,
+    /// Both sides keep what they have.
+    Share,
+}
+
+/// One present page.
+#[derive(Debug)]
+pub struct Mapping {
+    /// The frame, counted up for the caller.
+    pub frame: Frame,
+    /// What the program may do now.
+    pub protection: Protection,
+    /// Accessed since it was last harvested.
+    pub is_accessed: bool,
+    /// Written since it was last harvested.
+    pub is_dirty: bool,
+}
+
+/// What [`Space::make_writable`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unshared {
+    /// The page was ours alone and is writable now.
+    Reused,
+    /// The page was shared; a writable copy stands in its place.
+    Copied,
+    /// No page is present there.
+    Absent,
+}
+
+/// An address space for a program; destroyed (every page unmapped) when dropped.
+#[derive(Debug)]
+pub struct Space(pub(crate) world::user::SpaceHandle);
+
+impl Space {
+    /// An empty space.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new() -> Result<Space, NoMemory> {
+        world::user::space_new().map(Space)
+    }
+    /// Maps `frames` at consecutive pages from `start`; pages already present stay as they are.
+    /// Returns how many were newly mapped. Frames whose number beyond the range's end are ignored.
+    ///
+    /// # Errors
+    /// [`NoMemory`] for page tables; pages before that stay mapped.
+    pub fn map(&self, range: PageRange, frames: &[Frame], protection: Protection) -> Result<usize, NoMemory> {
+        world::user::space_map(&self.0, range, frames, protection)
+    }
+    /// Maps new zeroed frames where nothing is present. Returns how many.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; pages before that stay mapped.
+    pub fn map_zeroed(&self, range: PageRange, protection: Protection) -> Result<usize, NoMemory> {
+        world::user::space_map_zeroed(&self.0, range, protection)
+    }
+    /// Removes every page of the range; returns how many were present.
+    pub fn unmap(&self, range: PageRange) -> usize {
+        world::user::space_unmap(&self.0, range)
+    }
+    /// Sets the protection of every present page of the range.
+    pub fn protect(&self, range: PageRange, protection: Protection) {
+        world::user::space_protect(&self.0, range, protection);
+    }
+    /// Copies the range's present pages into `to` at the same addresses, sharing the frames.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; `to` then holds a part.
+    pub fn clone_range(&self, to: &Space, range: PageRange, mode: CloneMode) -> Result<usize, NoMemory> {
+        world::user::space_clone(&self.0, &to.0, range, mode)
+    }
+    /// Moves the range's present pages to `to` (same length, not overlapping), for mremap.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; pages not yet moved stay.
+    pub fn move_range(&self, from: PageRange, to: u64) -> Result<usize, NoMemory> {
+        world::user::space_move(&self.0, from, to)
+    }
+    /// Gives the present page at `address` (page-aligned down) `protection` with write access,
+    /// copying the frame first if anybody else holds it: the copy-on-write step as one operation.
+    ///
+    /// # Errors
+    /// [`NoMemory`] for the copy.
+    pub fn make_writable(&self, address: u64, protection: Protection) -> Result<Unshared, NoMemory> {
+        world::user::space_make_writable(&self.0, address, protection)
+    }
+    /// The present page at `address`, if any.
+    pub fn query(&self, address: u64) -> Option<Mapping> {
+        world::user::space_query(&self.0, address)
+    }
+    /// Reads and clears accessed and dirty bits of the range: for each present page `visit` gets
+    /// its index in the range, frame number, accessed, dirty. (In the process world the back end
+    /// fills a buffer with one system call and visits that.)
+    pub fn harvest(&self, range: PageRange, mut visit: impl FnMut(usize, FrameId, bool, bool)) {
+        world::user::space_harvest(&self.0, range, &mut visit);
+    }
+    /// Pages present now.
+    pub fn resident_pages(&self) -> usize {
+        world::user::space_resident(&self.0)
+    }
+
+    /// Copies user memory at `address` to `out`.
+    ///
+    /// # Errors
+    /// [`Fault`] at the first byte that cannot be read now; the caller may answer it and go on.
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
+        world::user::copy_in(&self.0, address, out)
+    }
+    /// Copies `data` to user memory at `address`.
+    ///
+    /// # Errors
+    /// [`Fault`] at the first byte that cannot be written now.
+    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        world::user::copy_out(&self.0, address, data)
+    }
+    /// Copies `length` bytes of `frame` from `offset` to user memory: one copy from page cache to program (B4).
+    ///
+    /// # Errors
+    /// [`Fault`] as for [`Space::write`].
+    pub fn write_from_frame(&self, address: u64, frame: &Frame, offset: usize, length: usize) -> Result<(), Fault> {
+        let length = length.min(PAGE_BYTES.saturating_sub(offset));
+        world::user::copy_out_frame(&self.0, address, frame.id(), offset, length)
+    }
+    /// Copies `length` bytes of user memory into `frame` at `offset`.
+    ///
+    /// # Errors
+    /// [`Fault`] as for [`Space::read`].
+    pub fn read_into_frame(&self, address: u64, frame: &Frame, offset: usize, length: usize) -> Result<(), Fault> {
+        let length = length.min(PAGE_BYTES.saturating_sub(offset));
+        world::user::copy_in_frame(&self.0, address, frame.id(), offset, length)
+    }
+    /// Zeroes user memory.
+    ///
+    /// # Errors
+    /// [`Fault`] as for [`Space::write`].
+    pub fn zero(&self, address: u64, length: usize) -> Result<(), Fault> {
+        world::user::zero(&self.0, address, length)
+    }
+    /// Reads a NUL-terminated string into `out`; returns its length without the NUL, or
+    /// `out.len()` if there was no NUL in that many bytes.
+    ///
+    /// # Errors
+    /// [`Fault`] where memory ended before the NUL.
+    pub fn read_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
+        world::user::copy_in_string(&self.0, address, out)
+    }
+    /// Atomically loads the aligned 32-bit user word at `address`. A misaligned address faults.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
+        world::user::atomic_load(&self.0, address)
+    }
+    /// Atomic compare-exchange on a user word: the value found (equal to `old` if it was exchanged).
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn compare_exchange(&self, address: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        world::user::compare_exchange(&self.0, address, old, new)
+    }
+}
+
+/// General registers of a program, in the order of Linux's `user_regs_struct` where it matters to nobody else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Registers {
+    pub r15: u64, pub r14: u64, pub r13: u64, pub r12: u64, pub rbp: u64, pub rbx: u64,
+    pub r11: u64, pub r10: u64, pub r9: u64, pub r8: u64, pub rax: u64, pub rcx: u64,
+    pub rdx: u64, pub rsi: u64, pub rdi: u64,
+    pub rip: u64, pub rflags: u64, pub rsp: u64,
+    pub fs_base: u64, pub gs_base: u64,
+}
+
+/// Why user mode was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// The `syscall` instruction; the number is in rax, rip is past the instruction.
+    Syscall,
+    /// A page fault.
+    PageFault {
+        /// The address wanted.
+        address: u64,
+        /// What was wanted.
+        access: Access,
+        /// A page was present (a protection fault).
+        is_present: bool,
+    },
+    /// Another processor exception, by vector (0 divide error, 6 invalid opcode, 13 general protection ...).
+    Exception {
+        /// Vector number.
+        vector: u8,
+        /// Error code, zero where the vector has none.
+        error_code: u64,
+    },
+    /// [`crate::thread::kick`].
+    Kicked,
+}
+
+/// A program's processor state while it is not running. Extended state (XSAVE) of the calling
+/// thread stays in the processor between runs; [`save_extended`] fetches it.
+#[derive(Clone, Debug, Default)]
+#[repr(C)]
+pub struct Context {
+    /// General registers, true whenever `run` is not under way. FS and GS bases included.
+    pub registers: Registers,
+}
+
+impl Context {
+    /// Enters user mode in `space` and returns at the next trap. Interrupts and preemption are
+    /// handled inside. In the kernel world this is `sysret` or `iret` and back on the same stack;
+    /// non-canonical or kernel addresses in rip, rsp or bases are made to fault, never obeyed.
+    /// The nucleus forces reserved and privileged bits of rflags.
+    pub fn run(&mut self, space: &Space) -> Trap {
+        world::user::run(self, &space.0)
+    }
+}
+
+/// Bytes of extended (XSAVE standard format) state on this machine; at least 512.
+pub fn extended_bytes() -> usize {
+    world::user::extended_bytes()
+}
+
+/// The XCR0 mask whose state [`save_extended`] saves.
+pub fn extended_mask() -> u64 {
+    world::user::extended_mask()
+}
+
+/// Saves the calling thread's user extended state (`extended_bytes()` long; shorter is refused with `false`).
+pub fn save_extended(out: &mut [u8]) -> bool {
+    world::user::save_extended(out)
+}
+
+/// Loads user extended state for the calling thread. The image is checked (reserved bits, XCOMP,
+/// MXCSR); `false` leaves the state as it was.
+#[must_use]
+pub fn load_extended(image: &[u8]) -> bool {
+    world::user::load_extended(image)
+}
+
+/// Sets the calling thread's extended state to the one a new program starts with.
+pub fn reset_extended() {
+    world::user::reset_extended();
+}
