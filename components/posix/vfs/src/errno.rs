@@ -1,0 +1,54 @@
+//! Errno: the one type in which the personality reports failure, and the one table from file-system errors.
+use interfaces::file_system::FsError;
+use linux_raw_sys::errno as raw;
+
+/// An error number of Linux x86-64.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Errno(pub u16);
+
+macro_rules! errnos {
+    ($($name:ident)+) => {
+        #[allow(missing_docs)]
+        impl Errno { $(pub const $name: Errno = Errno(raw::$name as u16);)+ }
+    };
+}
+errnos! { EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK EBUSY
+    EEXIST EXDEV ENODEV ENOTDIR EISDIR EINVAL ENFILE EMFILE ENOTTY ETXTBSY EFBIG ENOSPC ESPIPE EROFS EMLINK EPIPE
+    EDOM ERANGE EDEADLK ENAMETOOLONG ENOLCK ENOSYS ENOTEMPTY ELOOP ENODATA ETIME EOVERFLOW EILSEQ ENOTSOCK
+    EOPNOTSUPP EAFNOSUPPORT ETIMEDOUT EUCLEAN ECANCELED EPROTONOSUPPORT EDESTADDRREQ EMSGSIZE ENOPROTOOPT }
+
+impl Errno {
+    /// Internal: restart the call after the signal unless a handler without SA_RESTART ran (then EINTR).
+    pub const RESTART: Errno = Errno(512);
+    /// Internal: restart only if no handler ran (sleep, poll: EINTR after any handler).
+    pub const RESTART_NO_HANDLER: Errno = Errno(514);
+}
+
+impl From<rt::NoMemory> for Errno {
+    fn from(_: rt::NoMemory) -> Self {
+        Errno::ENOMEM
+    }
+}
+
+impl From<FsError> for Errno {
+    fn from(error: FsError) -> Self {
+        match error {
+            FsError::NotFound => Errno::ENOENT,
+            FsError::Exists => Errno::EEXIST,
+            FsError::NotDirectory => Errno::ENOTDIR,
+            FsError::IsDirectory => Errno::EISDIR,
+            FsError::NotEmpty => Errno::ENOTEMPTY,
+            FsError::NoSpace => Errno::ENOSPC,
+            FsError::ReadOnly => Errno::EROFS,
+            FsError::NameTooLong => Errno::ENAMETOOLONG,
+            FsError::TooManyLinks => Errno::EMLINK,
+            FsError::FileTooBig => Errno::EFBIG,
+            FsError::Invalid => Errno::EINVAL,
+            FsError::NoAttribute => Errno::ENODATA,
+            FsError::Unsupported => Errno::EOPNOTSUPP,
+            FsError::Io | FsError::Restarted => Errno::EIO,
+            FsError::Corrupt => Errno::EUCLEAN,
+            FsError::NoMemory => Errno::ENOMEM,
+        }
+    }
+}

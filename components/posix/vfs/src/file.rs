@@ -1,0 +1,123 @@
+//! What can be open: the [`File`] trait, and the open file description ([`OpenFile`]).
+use crate::{errno::Errno, io::{Sink, Source}, poll::PollTable, vnode::Vnode};
+use alloc::{sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use interfaces::file_system::DirectoryEntry;
+use rt::memory::Frame;
+
+bitflags! {
+    /// What a file is ready for (the values of poll(2)).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Ready: u16 {
+        /// POLLIN
+        const IN = 0x001;
+        /// POLLPRI
+        const PRIORITY = 0x002;
+        /// POLLOUT
+        const OUT = 0x004;
+        /// POLLERR
+        const ERROR = 0x008;
+        /// POLLHUP
+        const HANGUP = 0x010;
+        /// POLLRDNORM
+        const READ_NORMAL = 0x040;
+        /// POLLWRNORM
+        const WRITE_NORMAL = 0x100;
+        /// POLLRDHUP
+        const READ_HANGUP = 0x2000;
+    }
+}
+
+/// Pages of something that can be mapped: a file's page cache, or shared anonymous memory.
+pub trait Mappable: Send + Sync {
+    /// The frame of page `index`, read in if need be; for a shared store the page is made dirty.
+    ///
+    /// # Errors
+    /// `ENXIO` beyond the end (SIGBUS), `EIO`, `ENOMEM`.
+    fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno>;
+    /// Calls `visit(index, frame)` for the pages of `first .. first + count` in memory and up to
+    /// date (fault-around); never blocks for I/O.
+    fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame));
+}
+
+/// How read and write are asked for beyond the file's own flags.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoFlags {
+    /// Do not block: `EAGAIN` (O_NONBLOCK or RWF_NOWAIT).
+    pub is_nonblocking: bool,
+    /// Write at the end (O_APPEND).
+    pub is_append: bool,
+}
+
+/// The operations of something open. `offset` is `None` for a stream (pipe, terminal).
+/// A default answers as Linux does for a file that lacks the operation.
+#[allow(unused_variables)]
+pub trait File: Send + Sync {
+    /// Can be positioned (lseek, pread); else `ESPIPE`.
+    fn is_seekable(&self) -> bool {
+        false
+    }
+    /// Reads at `offset`; returns the bytes put, 0 at the end.
+    ///
+    /// # Errors
+    /// As read(2).
+    fn read(&self, offset: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// Writes at `offset` (ignored with `is_append`); returns the bytes taken and the offset after them.
+    ///
+    /// # Errors
+    /// As write(2).
+    fn write(&self, offset: u64, source: &mut dyn Source, flags: IoFlags) -> Result<(usize, u64), Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// What it is ready for now. Where `table` is given, it is added to the file's wait queues first.
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        Ready::IN | Ready::OUT | Ready::READ_NORMAL | Ready::WRITE_NORMAL
+    }
+    /// Directory entries from `position`, as [`interfaces::file_system::FileSystem::read_directory`] (`.` and `..` included here).
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    fn read_directory(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        Err(Errno::ENOTDIR)
+    }
+    /// Size for SEEK_END, and seeks of SEEK_DATA / SEEK_HOLE.
+    fn size(&self) -> u64 {
+        0
+    }
+    /// What to map; `ENODEV` where it cannot be.
+    ///
+    /// # Errors
+    /// `ENODEV`.
+    fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
+        Err(Errno::ENODEV)
+    }
+    /// ftruncate.
+    ///
+    /// # Errors
+    /// `EINVAL`.
+    fn truncate(&self, size: u64) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// fsync, fdatasync.
+    ///
+    /// # Errors
+    /// `EINVAL` where it makes no sense.
+    fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// For downcasts by the personality (terminals, pipes, sockets).
+    fn as_any(&self) -> &dyn core::any::Any;
+    /// The last description was closed.
+    fn closed(&self) {}
+}
+
+/// Something a vnode can stand for beside data: what opening a device node, FIFO or procfs file gives.
+pub trait Opener: Send + Sync {
+    /// Opens `vnode` (a FIFO or device node); may block, interruptibly (FIFO).
+    ///
+    /// # Errors
+    /// `ENXIO` for no such device, and as open(2).
+    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
+}

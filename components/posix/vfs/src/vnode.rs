@@ -1,0 +1,3 @@
+//! Vnodes.
+/// A vnode.
+pub struct Vnode;
