@@ -1,0 +1,157 @@
+//! Per-processor data, reached through the GS base.
+//!
+//! While in the kernel GS holds the address of this processor's [`PerCpu`]; entry from user mode
+//! does `swapgs` first. The fields before `END OF FIXED PART` stand at offsets that assembly uses
+//! (the `*_OFFSET` constants, asserted below). Every field is atomic so that other processors may
+//! read it; only the owner writes, except `need_resched`.
+use core::{
+    arch::asm,
+    mem::offset_of,
+    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+};
+
+/// Most processors the nucleus runs.
+pub const MAX_CPUS: usize = 64;
+
+/// One processor's data.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct PerCpu {
+    /// Address of this structure, so that it can be loaded through GS.
+    pub this: AtomicPtr<PerCpu>,
+    /// Scratch for the system call entry: the program's stack pointer.
+    pub user_rsp: AtomicU64,
+    /// The stack pointer that entry from user mode by `syscall` switches to.
+    pub kernel_rsp: AtomicU64,
+    /// Number of the processor, from 0.
+    pub cpu: AtomicU32,
+    /// Preemption is off while this is not 0.
+    pub preempt_count: AtomicU32,
+    /// The running thread (a `thread::Thread`), null before the first.
+    pub current: AtomicPtr<u8>,
+    /// The scheduler wants to run here (a reason to call it at the next chance); any processor may set it.
+    pub need_resched: AtomicU32,
+    /// Depth of interrupt handlers under way.
+    pub interrupt_nesting: AtomicU32,
+    // END OF FIXED PART
+    /// Local APIC id.
+    pub apic_id: AtomicU32,
+    /// 1 from when the processor takes interrupts and runs threads.
+    pub is_online: AtomicU32,
+}
+
+/// Offset of [`PerCpu::this`].
+pub const THIS_OFFSET: usize = 0;
+/// Offset of [`PerCpu::user_rsp`].
+pub const USER_RSP_OFFSET: usize = 8;
+/// Offset of [`PerCpu::kernel_rsp`].
+pub const KERNEL_RSP_OFFSET: usize = 16;
+/// Offset of [`PerCpu::cpu`].
+pub const CPU_OFFSET: usize = 24;
+/// Offset of [`PerCpu::preempt_count`].
+pub const PREEMPT_COUNT_OFFSET: usize = 28;
+/// Offset of [`PerCpu::current`].
+pub const CURRENT_OFFSET: usize = 32;
+/// Offset of [`PerCpu::need_resched`].
+pub const NEED_RESCHED_OFFSET: usize = 40;
+/// Offset of [`PerCpu::interrupt_nesting`].
+pub const INTERRUPT_NESTING_OFFSET: usize = 44;
+
+const _: () = {
+    assert!(offset_of!(PerCpu, this) == THIS_OFFSET);
+    assert!(offset_of!(PerCpu, user_rsp) == USER_RSP_OFFSET);
+    assert!(offset_of!(PerCpu, kernel_rsp) == KERNEL_RSP_OFFSET);
+    assert!(offset_of!(PerCpu, cpu) == CPU_OFFSET);
+    assert!(offset_of!(PerCpu, preempt_count) == PREEMPT_COUNT_OFFSET);
+    assert!(offset_of!(PerCpu, current) == CURRENT_OFFSET);
+    assert!(offset_of!(PerCpu, need_resched) == NEED_RESCHED_OFFSET);
+    assert!(offset_of!(PerCpu, interrupt_nesting) == INTERRUPT_NESTING_OFFSET);
+};
+
+impl PerCpu {
+    const fn new() -> PerCpu {
+        PerCpu {
+            this: AtomicPtr::new(core::ptr::null_mut()),
+            user_rsp: AtomicU64::new(0),
+            kernel_rsp: AtomicU64::new(0),
+            cpu: AtomicU32::new(0),
+            preempt_count: AtomicU32::new(0),
+            current: AtomicPtr::new(core::ptr::null_mut()),
+            need_resched: AtomicU32::new(0),
+            interrupt_nesting: AtomicU32::new(0),
+            apic_id: AtomicU32::new(0),
+            is_online: AtomicU32::new(0),
+        }
+    }
+}
+
+static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
+
+/// The data of processor `cpu`.
+///
+/// # Panics
+/// Where `cpu` is not below [`MAX_CPUS`].
+pub fn of(cpu: usize) -> &'static PerCpu {
+    &CPUS[cpu]
+}
+
+/// This processor's data. With preemption on, the answer may be another processor's a moment later.
+#[inline]
+pub fn this() -> &'static PerCpu {
+    let this: *const PerCpu;
+    // SAFETY: `install` put the address of an element of `CPUS` in GS before any other kernel code ran.
+    unsafe {
+        asm!("mov {}, gs:[0]", out(reg) this, options(nostack, preserves_flags, readonly, pure));
+    }
+    // SAFETY: `this` is the address of a static, never mutably borrowed.
+    unsafe { &*this }
+}
+
+/// Number of this processor (a hint with preemption on).
+#[inline]
+pub fn cpu() -> usize {
+    let cpu: u32;
+    // SAFETY: GS is this processor's `PerCpu`; `cpu` stands at offset 24 (asserted above).
+    unsafe {
+        asm!("mov {:e}, gs:[24]", out(reg) cpu, options(nostack, preserves_flags, readonly));
+    }
+    cpu as usize
+}
+
+/// Switches preemption off (counted), in one instruction so that a switch cannot fall between.
+#[inline]
+pub fn preempt_disable() {
+    // SAFETY: GS is this processor's `PerCpu`; `preempt_count` stands at offset 28 (asserted above).
+    unsafe {
+        asm!("inc dword ptr gs:[28]", options(nostack));
+    }
+}
+
+/// Undoes one [`preempt_disable`]; says whether preemption is on again and a reschedule is wanted.
+#[inline]
+#[must_use]
+pub fn preempt_enable() -> bool {
+    let is_on: u8;
+    // SAFETY: as in `preempt_disable`.
+    unsafe {
+        asm!("dec dword ptr gs:[28]", "setz {}", out(reg_byte) is_on, options(nostack));
+    }
+    is_on != 0 && this().need_resched.load(Relaxed) != 0
+}
+
+/// Makes this processor number `cpu`: fills its data and loads GS.
+///
+/// # Safety
+/// Once for each number, on the processor that is to have it, before any other use of this module there.
+pub unsafe fn install(cpu: usize) {
+    const IA32_GS_BASE: u32 = 0xc000_0101;
+    let data = of(cpu);
+    data.cpu.store(cpu as u32, Relaxed);
+    data.this.store(core::ptr::from_ref(data).cast_mut(), Relaxed);
+    let address = core::ptr::from_ref(data) as u64;
+    // SAFETY: a canonical address of a static that lives for ever; the caller says nobody used GS yet.
+    unsafe {
+        asm!("wrmsr", in("ecx") IA32_GS_BASE, in("eax") address as u32, in("edx") (address >> 32) as u32,
+            options(nostack, preserves_flags));
+    }
+}
