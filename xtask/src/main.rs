@@ -1,1 +1,56 @@
-fn main() {}
+//! What `./x` calls: build, disk images, QEMU, tests, checks. Each command is a module.
+#![forbid(unsafe_code)]
+mod build;
+mod check;
+mod compare;
+mod debug;
+mod disk;
+mod packages;
+mod qemu;
+mod run;
+mod session;
+mod shell;
+mod system_tests;
+mod test;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Skerry: build it, run it, test it.
+#[derive(Parser)]
+#[command(name = "x", bin_name = "./x", version, propagate_version = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build and boot: an interactive shell, or one command with --exec
+    Run(Box<run::Options>),
+    /// Host tests, ABI tests on Linux and on Skerry, system tests
+    Test(test::Options),
+    /// Formatting, lints, import directions; lines of code and of unsafe per crate
+    Check,
+    /// Boot stopped at the first instruction, with gdb attached
+    Debug(Box<run::Options>),
+    /// Build the kernel and the disk image, and say where they are
+    Image,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Run(options) => run::run(&options),
+        Command::Test(options) => test::run(&options),
+        Command::Check => check::run(),
+        Command::Debug(options) => debug::run(&options),
+        Command::Image => build::report(),
+    };
+    match result {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            eprintln!("x: {error:#}");
+            ExitCode::from(1)
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Building the kernel image.
+use crate::{disk, packages, shell};
+use anyhow::{Context, Result, bail};
+use std::{path::PathBuf, process::Command};
+
+/// What to build in beyond the default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Features {
+    /// Lock statistics (M4).
+    pub statistics: bool,
+    /// Lock checks (M3).
+    pub check: bool,
+}
+
+/// Builds the image of `systems/NAME.toml` and returns its path.
+///
+/// # Errors
+/// The compiler's messages, or what is wrong with the system description.
+pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
+    let description = shell::root().join("systems").join(format!("{system}.toml"));
+    if !description.exists() {
+        bail!("there is no systems/{system}.toml; there are: {}", systems()?.join(", "));
+    }
+    let mut chosen = Vec::new();
+    if features.statistics {
+        chosen.push("statistics");
+    }
+    if features.check {
+        chosen.push("check");
+    }
+    let mut cargo = shell::cargo();
+    cargo
+        .args(["build", "--release", "--locked", "-p", "image", "--target", "x86_64-unknown-none"])
+        .env("SKERRY_SYSTEM", system);
+    let suffix = if chosen.is_empty() { String::new() } else { format!("-{}", chosen.join("-")) };
+    let target = shell::root().join("target").join(format!("kernel{suffix}"));
+    cargo.env("CARGO_TARGET_DIR", &target);
+    if !chosen.is_empty() {
+        cargo.args(["--features", &chosen.join(",")]);
+    }
+    shell::quietly("building the kernel", &mut cargo)?;
+    let built = target.join("x86_64-unknown-none/release/image");
+    let path = shell::build_path(&format!("skerry-{system}{suffix}.elf"))?;
+    std::fs::copy(&built, &path).with_context(|| format!("copying {}", built.display()))?;
+    Ok(path)
+}
+
+/// Names of the system descriptions.
+fn systems() -> Result<Vec<String>> {
+    let mut names: Vec<String> = std::fs::read_dir(shell::root().join("systems"))?
+        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// `./x image`: builds everything and says where it is.
+///
+/// # Errors
+/// As [`image`] and [`disk::default_root`].
+pub fn report() -> Result<u8> {
+    packages::ensure(packages::Need::Run)?;
+    let kernel = image("default", &Features::default())?;
+    let root = disk::default_root()?;
+    println!("kernel  {}\nroot    {}", kernel.display(), root.display());
+    Ok(0)
+}
+
+/// Builds the ABI tests for musl; returns the paths of the test binaries.
+///
+/// # Errors
+/// The compiler's messages.
+pub fn abi_tests() -> Result<Vec<PathBuf>> {
+    let mut cargo: Command = shell::cargo();
+    cargo.args(["test", "--no-run", "--locked", "-p", "abi", "--target", "x86_64-unknown-linux-musl"]);
+    cargo.args(["--message-format", "json"]);
+    let output = shell::quietly("building the ABI tests", &mut cargo)?;
+    let text = String::from_utf8_lossy(&output);
+    let mut found: Vec<PathBuf> = text
+        .lines()
+        .filter(|line| line.contains("\"test\":true"))
+        .filter_map(|line| line.split("\"executable\":\"").nth(1)?.split('"').next())
+        .map(PathBuf::from)
+        .collect();
+    found.sort();
+    Ok(found)
+}

@@ -1,0 +1,131 @@
+//! `./x check`: formatting, clippy, the house rules, import directions; a table of code and unsafe per crate.
+mod count;
+mod layers;
+mod rules;
+
+use crate::shell;
+use anyhow::Result;
+use count::Counts;
+use std::path::{Path, PathBuf};
+
+/// A crate of the workspace.
+pub struct Crate {
+    /// Package name.
+    pub name: String,
+    /// Folder, from the root.
+    pub folder: PathBuf,
+    /// Source files.
+    pub files: Vec<PathBuf>,
+    /// Names of the workspace crates it depends on, tests and build scripts left out.
+    pub dependencies: Vec<String>,
+}
+
+/// Runs every check.
+///
+/// # Errors
+/// Where a tool cannot be started.
+pub fn run() -> Result<u8> {
+    let crates = crates()?;
+    let mut faults = Vec::new();
+    tool(&mut faults, "rustfmt", shell::cargo().args(["fmt", "--all", "--check"]));
+    for (what, arguments) in CLIPPY {
+        let mut command = shell::cargo();
+        command.arg("clippy").arg("--locked").args(*arguments).args(["--", "-D", "warnings"]);
+        command.env("CARGO_TARGET_DIR", shell::root().join("target/check"));
+        tool(&mut faults, what, &mut command);
+    }
+    layers::check(&crates, &mut faults);
+    let mut rows = Vec::new();
+    for one in &crates {
+        rules::check(one, &mut faults)?;
+        rows.push((one, count::crate_counts(one)?));
+    }
+    table(&rows);
+    for fault in &faults {
+        eprintln!("x: {fault}");
+    }
+    println!("{}", if faults.is_empty() { "check passed" } else { "check failed" });
+    Ok(u8::from(!faults.is_empty()))
+}
+
+const CLIPPY: &[(&str, &[&str])] = &[
+    ("clippy on the host", &["--workspace", "--all-targets", "--exclude", "image"]),
+    ("clippy on the kernel", &["-p", "image", "--target", "x86_64-unknown-none", "--features", "statistics,check"]),
+];
+
+fn tool(faults: &mut Vec<String>, what: &str, command: &mut std::process::Command) {
+    if let Err(error) = shell::quietly(what, command) {
+        faults.push(format!("{error:#}"));
+    }
+}
+
+fn table(rows: &[(&Crate, Counts)]) {
+    println!("{:<20} {:>8} {:>8} {:>8}", "crate", "code", "tests", "unsafe");
+    let mut total = Counts::default();
+    for (one, counts) in rows {
+        println!("{:<20} {:>8} {:>8} {:>8}", one.name, counts.code, counts.tests, counts.unsafe_blocks);
+        total.add(counts);
+    }
+    println!("{:<20} {:>8} {:>8} {:>8}", "all", total.code, total.tests, total.unsafe_blocks);
+    let trusted: usize = rows.iter().filter(|(one, _)| one.name == "nucleus").map(|(_, c)| c.code).sum();
+    let kernel = rows.iter().find(|(one, _)| one.name == "rt").map_or(0, |(_, c)| c.kernel_world);
+    println!("nucleus and rt's kernel back end: {} lines of code (limit 10000)", trusted + kernel);
+}
+
+fn crates() -> Result<Vec<Crate>> {
+    let root = shell::root();
+    let workspace: toml::Table = toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
+    let members = workspace["workspace"]["members"].as_array().cloned().unwrap_or_default();
+    let mut found = Vec::new();
+    for member in members.iter().filter_map(|member| member.as_str()) {
+        for folder in expand(&root, member)? {
+            found.push(read_crate(&root, &folder)?);
+        }
+    }
+    Ok(found)
+}
+
+fn expand(root: &Path, member: &str) -> Result<Vec<PathBuf>> {
+    let Some(parent) = member.strip_suffix("/*") else { return Ok(vec![member.into()]) };
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(root.join(parent))? {
+        let path = entry?.path();
+        if path.join("Cargo.toml").exists() {
+            folders.push(path.strip_prefix(root)?.to_owned());
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
+
+fn read_crate(root: &Path, folder: &Path) -> Result<Crate> {
+    let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(root.join(folder).join("Cargo.toml"))?)?;
+    let mut dependencies = Vec::new();
+    let mut collect = |table: Option<&toml::Value>| {
+        if let Some(table) = table.and_then(toml::Value::as_table) {
+            dependencies.extend(table.keys().cloned());
+        }
+    };
+    collect(manifest.get("dependencies"));
+    for target in manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten() {
+        collect(target.1.get("dependencies"));
+    }
+    let mut files = Vec::new();
+    for part in ["src", "tests", "build.rs"] {
+        source_files(&root.join(folder).join(part), &mut files)?;
+    }
+    files.sort();
+    let name = manifest["package"]["name"].as_str().unwrap_or_default().to_owned();
+    Ok(Crate { name, folder: folder.to_owned(), files, dependencies })
+}
+
+fn source_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            source_files(&entry?.path(), files)?;
+        }
+    } else if path.extension().is_some_and(|extension| extension == "rs") && path.exists() {
+        files.push(path.to_owned());
+    }
+    Ok(())
+}

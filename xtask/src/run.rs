@@ -1,0 +1,320 @@
+//! `./x run`: boots the system, interactively or for one command.
+use crate::{
+    build, disk, packages,
+    qemu::{self, Accel, Config, Machine},
+    session::{Ended, Listening, Streams},
+    shell,
+};
+use anyhow::{Context, Result};
+use nix::sys::termios;
+use std::{
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Options of `run` and `debug`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Run `/bin/sh -c CMD` as the session; its streams and exit status are ours
+    #[arg(long, value_name = "CMD")]
+    pub exec: Option<String>,
+    /// The system description, systems/NAME.toml
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub system: String,
+    /// Root disk: an ext4 image, used as it is, or a folder, packed into one
+    #[arg(long, value_name = "IMAGE|DIR")]
+    pub root: Option<PathBuf>,
+    /// Keep nothing that the run writes to the disk
+    #[arg(long)]
+    pub snapshot: bool,
+    /// Processors [default: 2]
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// Memory in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 512)]
+    pub memory: u32,
+    /// One nanosecond an instruction, repeatable; one processor
+    #[arg(long)]
+    pub icount: bool,
+    /// Further kernel parameters
+    #[arg(long, value_name = "PARAMETERS", default_value = "", allow_hyphen_values = true)]
+    pub append: String,
+    /// Machine model
+    #[arg(long, value_enum, default_value_t)]
+    pub machine: Machine,
+    /// Further arguments to QEMU, separated by blanks
+    #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
+    pub qemu_args: String,
+    /// Accelerator [default: KVM where it works, else TCG]
+    #[arg(long, value_enum)]
+    pub accel: Option<Accel>,
+    /// End the run after so many seconds, with status 124
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<u64>,
+    /// Build with lock statistics (/proc/skerry/locks)
+    #[arg(long)]
+    pub lock_statistics: bool,
+    /// Build with lock checks
+    #[arg(long)]
+    pub lock_checks: bool,
+    /// The kernel's log on stderr too
+    #[arg(short, long)]
+    pub verbose: bool,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The session ended.
+    Session(Ended),
+    /// Powered off without a session.
+    PoweredOff,
+    /// The kernel panicked.
+    Panicked,
+    /// `--timeout` passed.
+    TimedOut,
+    /// QEMU itself failed.
+    QemuFailed(String),
+}
+
+/// Exit status of a run whose kernel panicked.
+pub const PANICKED: u8 = 170;
+const TIMED_OUT: u8 = 124;
+/// What QEMU exits with when the guest wrote 0 (power off) or 0x55 (panic) to the exit device.
+const QEMU_OFF: i32 = 1;
+const QEMU_PANIC: i32 = 0xab;
+
+impl Outcome {
+    /// Our exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            Outcome::Session(ended) => ended.status(),
+            Outcome::PoweredOff => 0,
+            Outcome::Panicked => PANICKED,
+            Outcome::TimedOut => TIMED_OUT,
+            Outcome::QemuFailed(_) => 1,
+        }
+    }
+}
+
+impl std::fmt::Display for Outcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Outcome::Session(ended) => ended.fmt(f),
+            Outcome::PoweredOff => f.write_str("powered off"),
+            Outcome::Panicked => f.write_str("panicked"),
+            Outcome::TimedOut => f.write_str("timed out"),
+            Outcome::QemuFailed(why) => write!(f, "QEMU failed: {why}"),
+        }
+    }
+}
+
+/// `./x run`.
+///
+/// # Errors
+/// What kept the run from starting.
+pub fn run(options: &Options) -> Result<u8> {
+    let cpus = qemu::check(options.cpus, options.icount)?;
+    packages::ensure(packages::Need::Run)?;
+    let config = config(options, cpus)?;
+    let outcome = match &options.exec {
+        Some(command) => {
+            let streams = Streams {
+                input: Box::new(io::stdin()),
+                output: Box::new(io::stdout()),
+                error: Box::new(io::stderr()),
+            };
+            execute(&config, command, streams, options)?
+        }
+        None => interactive(&config, options)?,
+    };
+    std::fs::write(shell::build_path("run.status")?, format!("{outcome}\n"))?;
+    explain(&outcome, &config.log);
+    Ok(outcome.status())
+}
+
+/// Builds what `options` ask for and describes the machine.
+///
+/// # Errors
+/// As the builds.
+pub fn config(options: &Options, cpus: u32) -> Result<Config> {
+    let features = build::Features { statistics: options.lock_statistics, check: options.lock_checks };
+    let kernel = build::image(&options.system, &features)?;
+    let root = disk::root_image(options.root.as_deref())?;
+    let log = shell::build_path("run.log")?;
+    let mut append = String::from("skerry.exit_port=0xf4");
+    if !options.append.is_empty() {
+        append = format!("{append} {}", options.append);
+    }
+    Ok(Config {
+        machine: options.machine,
+        cpus,
+        memory: options.memory,
+        is_counting_instructions: options.icount,
+        accel: options.accel,
+        kernel,
+        initrd: None,
+        append,
+        root,
+        is_snapshot: options.snapshot,
+        log,
+        extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
+    })
+}
+
+/// Boots `config` and runs `command` as its session.
+///
+/// # Errors
+/// What kept QEMU from starting.
+pub fn execute(config: &Config, command: &str, streams: Streams, options: &Options) -> Result<Outcome> {
+    let listening = Listening::new()?;
+    let mut config = config.clone();
+    config.append.push_str(" skerry.exec");
+    let mut qemu = config.command();
+    qemu.args(["-display", "none", "-monitor", "none"]);
+    listening.add_to(&mut qemu);
+    let complaints = config.log.with_extension("qemu");
+    qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&complaints)?);
+    let mut child = start(&mut qemu, &config.log)?;
+    let session = listening.start(command, streams);
+    let follower = options.verbose.then(|| Follower::start(&config.log));
+    let code = wait(&mut child, options.timeout)?;
+    drop(follower);
+    let Some(code) = code else { return Ok(Outcome::TimedOut) };
+    // Where QEMU never came up nobody connected, and the session's threads wait for ever.
+    let ended = if matches!(code, QEMU_OFF | QEMU_PANIC | 0) { session.finish() } else { None };
+    Ok(judge(code, ended, &complaints))
+}
+
+fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
+    let mut config = config.clone();
+    if let Some((rows, columns)) = window_size() {
+        config.append.push_str(&format!(" skerry.rows={rows} skerry.columns={columns}"));
+    }
+    let mut qemu = config.command();
+    qemu.args(["-display", "none", "-chardev", "stdio,id=terminal,mux=on,signal=off"]);
+    qemu.args(["-device", "virtconsole,chardev=terminal", "-mon", "chardev=terminal"]);
+    let complaints = config.log.with_extension("qemu");
+    qemu.stderr(std::fs::File::create(&complaints)?);
+    let before = termios::tcgetattr(io::stdin()).ok();
+    let mut child = start(&mut qemu, &config.log)?;
+    let follower = options.verbose.then(|| Follower::start(&config.log));
+    let code = wait(&mut child, options.timeout)?;
+    drop(follower);
+    if let Some(before) = before {
+        let _ = termios::tcsetattr(io::stdin(), termios::SetArg::TCSADRAIN, &before);
+    }
+    Ok(code.map_or(Outcome::TimedOut, |code| judge(code, None, &complaints)))
+}
+
+fn start(qemu: &mut Command, log: &Path) -> Result<Child> {
+    let _ = std::fs::remove_file(log);
+    qemu.spawn().context("starting qemu-system-x86_64")
+}
+
+/// QEMU's exit code, or `None` after the time limit.
+fn wait(child: &mut Child, limit_seconds: Option<u64>) -> Result<Option<i32>> {
+    let Some(limit) = limit_seconds else {
+        return Ok(Some(child.wait()?.code().unwrap_or(-1)));
+    };
+    let end = Instant::now() + Duration::from_secs(limit);
+    while Instant::now() < end {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status.code().unwrap_or(-1)));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
+}
+
+fn judge(code: i32, ended: Option<Ended>, complaints: &Path) -> Outcome {
+    match (code, ended) {
+        (QEMU_PANIC, _) => Outcome::Panicked,
+        (_, Some(ended)) => Outcome::Session(ended),
+        (0 | QEMU_OFF, None) => {
+            // QEMU's own failures end with 1 too, but with a complaint.
+            let text = std::fs::read_to_string(complaints).unwrap_or_default();
+            if code == QEMU_OFF && text.contains("qemu-system") {
+                Outcome::QemuFailed(text.trim().to_owned())
+            } else {
+                Outcome::PoweredOff
+            }
+        }
+        (code, None) => {
+            let text = std::fs::read_to_string(complaints).unwrap_or_default();
+            Outcome::QemuFailed(format!("status {code} {}", text.trim()))
+        }
+    }
+}
+
+/// Says on stderr what the user needs to know of a run that did not end by itself.
+fn explain(outcome: &Outcome, log: &Path) {
+    match outcome {
+        Outcome::Panicked => {
+            let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+            let start = text.find("panic").map_or(0, |at| text[..at].rfind('\n').map_or(0, |line| line + 1));
+            eprintln!("{}", &text[start..]);
+            eprintln!("x: the kernel panicked; the whole log is in {}", log.display());
+        }
+        Outcome::TimedOut => eprintln!("x: timed out; the kernel's log is in {}", log.display()),
+        Outcome::QemuFailed(why) => eprintln!("x: QEMU failed: {why}"),
+        Outcome::Session(_) | Outcome::PoweredOff => {}
+    }
+}
+
+/// Rows and columns of our terminal.
+fn window_size() -> Option<(u16, u16)> {
+    if !io::stdin().is_terminal() {
+        return None;
+    }
+    let output = Command::new("stty").arg("size").stdin(Stdio::inherit()).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (rows, columns) = text.trim().split_once(' ')?;
+    Some((rows.parse().ok()?, columns.parse().ok()?))
+}
+
+/// Copies the growing log to stderr until dropped.
+struct Follower {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Follower {
+    fn start(log: &Path) -> Follower {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (log, stopped) = (log.to_owned(), stop.clone());
+        let thread = std::thread::spawn(move || {
+            let mut shown = 0;
+            loop {
+                let is_last = stopped.load(Ordering::Acquire);
+                let text = std::fs::read(&log).unwrap_or_default();
+                if let Some(new) = text.get(shown..) {
+                    let _ = io::stderr().write_all(new);
+                    shown = text.len();
+                }
+                if is_last {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        Follower { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

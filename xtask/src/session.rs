@@ -1,0 +1,179 @@
+//! A session with a guest: three byte streams and a control stream over virtio-console ports, each a
+//! Unix socket on our side. Our stdin's end is the port's end; the exit status comes on the control port.
+use anyhow::{Context, Result};
+use std::{
+    io::{self, Read, Write},
+    net::Shutdown,
+    os::unix::net::UnixListener,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::mpsc,
+    thread::{self, JoinHandle},
+};
+
+/// What a guest's session ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// `exit(N)`.
+    Exited(u8),
+    /// Killed by signal N.
+    Signalled(u8),
+}
+
+impl Ended {
+    fn parse(line: &str) -> Option<Ended> {
+        let (word, number) = line.trim().split_once(' ')?;
+        let number = number.parse().ok()?;
+        match word {
+            "exited" => Some(Ended::Exited(number)),
+            "signalled" => Some(Ended::Signalled(number)),
+            _ => None,
+        }
+    }
+    /// As a shell would say it.
+    pub fn status(self) -> u8 {
+        match self {
+            Ended::Exited(code) => code,
+            Ended::Signalled(signal) => 128u8.saturating_add(signal),
+        }
+    }
+}
+
+impl std::fmt::Display for Ended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Ended::Exited(code) => write!(f, "exited {code}"),
+            Ended::Signalled(signal) => write!(f, "signalled {signal}"),
+        }
+    }
+}
+
+/// Where a session's streams come from and go.
+pub struct Streams {
+    /// The guest's stdin.
+    pub input: Box<dyn Read + Send>,
+    /// The guest's stdout.
+    pub output: Box<dyn Write + Send>,
+    /// The guest's stderr.
+    pub error: Box<dyn Write + Send>,
+}
+
+/// The sockets, waiting for QEMU.
+pub struct Listening {
+    folder: tempfile::TempDir,
+    sockets: Vec<(&'static str, UnixListener)>,
+}
+
+const PORTS: [&str; 4] = ["stdin", "stdout", "stderr", "control"];
+
+impl Listening {
+    /// Makes the sockets.
+    ///
+    /// # Errors
+    /// Where they cannot be made.
+    pub fn new() -> Result<Listening> {
+        let folder = tempfile::Builder::new().prefix("skerry").tempdir().context("making the session's sockets")?;
+        let mut sockets = Vec::new();
+        for name in PORTS {
+            sockets.push((name, UnixListener::bind(path(folder.path(), name))?));
+        }
+        Ok(Listening { folder, sockets })
+    }
+    /// Adds the ports to QEMU's command line.
+    pub fn add_to(&self, qemu: &mut Command) {
+        for name in PORTS {
+            let path = path(self.folder.path(), name);
+            qemu.args(["-chardev", &format!("socket,id={name},path={}", crate::qemu::escaped(&path))]);
+            qemu.args(["-device", &format!("virtserialport,chardev={name},name=skerry.{name}")]);
+        }
+    }
+    /// Takes QEMU's connections and starts to move bytes. To be called once QEMU runs.
+    pub fn start(self, command: &str, streams: Streams) -> Session {
+        let (ended_sender, ended) = mpsc::channel();
+        let mut threads = Vec::new();
+        let mut streams = Some(streams);
+        let mut peers: Vec<UnixListener> = self.sockets.into_iter().map(|(_, listener)| listener).collect();
+        let control = peers.pop();
+        if let (Some(streams), Some(control)) = (streams.take(), control) {
+            let mut peers = peers.into_iter();
+            if let Some(stdin) = peers.next() {
+                // Not joined: our own stdin may never end.
+                thread::spawn(move || feed(&stdin, streams.input));
+            }
+            for (listener, sink) in peers.zip([streams.output, streams.error]) {
+                threads.push(thread::spawn(move || drain(&listener, sink)));
+            }
+            let command = command.to_owned();
+            threads.push(thread::spawn(move || {
+                if let Some(how) = steer(&control, &command) {
+                    let _ = ended_sender.send(how);
+                }
+            }));
+        }
+        Session { threads, ended, _folder: self.folder }
+    }
+}
+
+/// A session under way.
+pub struct Session {
+    threads: Vec<JoinHandle<()>>,
+    ended: mpsc::Receiver<Ended>,
+    _folder: tempfile::TempDir,
+}
+
+impl Session {
+    /// Waits for the last byte (QEMU has ended) and says how the session ended, if it did.
+    pub fn finish(self) -> Option<Ended> {
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        self.ended.try_recv().ok()
+    }
+}
+
+fn path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(name)
+}
+
+fn feed(listener: &UnixListener, mut input: Box<dyn Read + Send>) {
+    let Ok((mut port, _)) = listener.accept() else { return };
+    let _ = io::copy(&mut input, &mut port);
+    // Half a close: QEMU still reads what is under way, then sees the end. The read below keeps our
+    // side open until QEMU has gone, for a full close would drop those bytes.
+    let _ = port.shutdown(Shutdown::Write);
+    let _ = port.read(&mut [0]);
+}
+
+fn drain(listener: &UnixListener, mut sink: Box<dyn Write + Send>) {
+    let Ok((mut port, _)) = listener.accept() else { return };
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(count @ 1..) = port.read(&mut buffer) {
+        if sink.write_all(&buffer[..count]).and_then(|()| sink.flush()).is_err() {
+            // Whoever read our output has gone: the guest may finish, unheard.
+            let _ = io::copy(&mut port, &mut io::sink());
+        }
+    }
+}
+
+fn steer(listener: &UnixListener, command: &str) -> Option<Ended> {
+    let (mut port, _) = listener.accept().ok()?;
+    let length = u32::try_from(command.len()).ok()?;
+    port.write_all(&length.to_le_bytes()).ok()?;
+    port.write_all(command.as_bytes()).ok()?;
+    let mut said = String::new();
+    let _ = port.read_to_string(&mut said);
+    said.lines().last().and_then(Ended::parse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_control_line_says_how_the_session_ended() {
+        assert_eq!(Ended::parse("exited 3\n"), Some(Ended::Exited(3)));
+        assert_eq!(Ended::parse("signalled 9"), Some(Ended::Signalled(9)));
+        assert_eq!(Ended::parse("exited"), None);
+        assert_eq!(Ended::Signalled(15).status(), 143);
+    }
+}
