@@ -1,2 +1,59 @@
-//! locks
+//! The lock kit (M3): locks named by class, counted, order-checked and model-checked.
+//!
+//! The algorithms are generic over a [`Platform`], which blocks and wakes threads on a 32-bit word
+//! (a futex: plain data in, plain data out). `rt` supplies the platform of each world, the nucleus
+//! its own. The lock families:
+//!
+//! | module | lock | waits by |
+//! | --- | --- | --- |
+//! | [`mutex`] | mutual exclusion | blocking |
+//! | [`rwlock`] | readers or one writer, writers first | blocking |
+//! | [`event`] | Mach's event | blocking |
+//! | [`once`] | first-use initialisation | blocking |
+//! | [`spin`] | mutual exclusion (nucleus only) | spinning |
+//! | [`ring`] | single producer, single consumer over shared words | its user's doorbell |
+//!
+//! Features: `statistics` counts and times every class ([`class`]); `check` reports re-taking,
+//! foreign unlocks, blocking under a spin lock and order inversions ([`check`]). Without them a
+//! lock is its state word and its data (const-asserted in [`mutex`] and [`rwlock`]).
+//! `RUSTFLAGS="--cfg loom" cargo test -p sync --release` explores the algorithms exhaustively.
 #![cfg_attr(not(any(test, loom)), no_std)]
+extern crate alloc;
+
+#[cfg(not(loom))]
+pub(crate) mod atomic {
+    pub use core::hint::spin_loop;
+    pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+#[cfg(loom)]
+pub(crate) mod atomic {
+    pub use loom::hint::spin_loop;
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+}
+
+/// Declares `const` constructors, which loom's atomics cannot have.
+macro_rules! const_constructor {
+    ($($(#[$meta:meta])* pub fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty $body:block)+) => {
+        $(
+            $(#[$meta])*
+            #[cfg(not(loom))]
+            pub const fn $name($($argument: $type),*) -> $result $body
+            $(#[$meta])*
+            #[cfg(loom)]
+            pub fn $name($($argument: $type),*) -> $result $body
+        )+
+    };
+}
+
+#[cfg(feature = "check")]
+pub mod check;
+pub mod class;
+pub mod event;
+pub mod mutex;
+pub mod once;
+mod platform;
+pub mod ring;
+pub mod rwlock;
+pub mod spin;
+
+pub use platform::{Outcome, Platform};

@@ -1,0 +1,366 @@
+//! Debug checks of the lock kit (M3): each report names both places.
+//!
+//! Every thread has a [`Held`] list of the locks it holds, with the places where it took them.
+//! Across threads a graph of classes says which was held when which was taken, with the two places
+//! of the first time; taking B under A when B ever came (also indirectly) before A is an inversion,
+//! whether or not it deadlocked this time. Conditional acquisitions cannot deadlock and add no edge.
+//! The graph's edges live in a fixed lock-free hash table; when it is full, further edges go
+//! unchecked. Source: Mach's simple-lock debugging; Linux's lockdep.
+use crate::{Platform, class::LockClass};
+use core::{
+    fmt,
+    panic::Location,
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering::*},
+};
+
+/// How a lock is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A spin lock.
+    Spin,
+    /// A mutex.
+    Mutex,
+    /// A reader/writer lock, to read.
+    Read,
+    /// A reader/writer lock, to write.
+    Write,
+}
+
+/// One lock held.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry {
+    address: usize,
+    /// Its class.
+    pub class: &'static LockClass,
+    /// How it is held.
+    pub kind: Kind,
+    /// Where it was taken.
+    pub place: &'static Location<'static>,
+}
+
+/// Most locks a thread's list remembers; deeper ones go unchecked.
+const DEPTH: usize = 24;
+
+/// The locks a thread holds, in the order it took them.
+#[derive(Debug)]
+pub struct Held {
+    entries: [Option<Entry>; DEPTH],
+    count: usize,
+    unlisted: usize,
+}
+
+impl Held {
+    /// Nothing held.
+    pub const fn new() -> Held {
+        Held { entries: [None; DEPTH], count: 0, unlisted: 0 }
+    }
+
+    /// What is held, first taken first.
+    pub fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().take(self.count).flatten()
+    }
+
+    fn push(&mut self, entry: Entry) {
+        match self.entries.get_mut(self.count) {
+            Some(slot) => {
+                *slot = Some(entry);
+                self.count += 1;
+            }
+            None => self.unlisted += 1,
+        }
+    }
+
+    /// Removes the entry of `address`; `false` if there is none and none was left out.
+    fn remove(&mut self, address: usize) -> bool {
+        let position = self.entries().position(|entry| entry.address == address);
+        if let Some(position) = position {
+            self.entries[position..self.count].rotate_left(1);
+            self.count -= 1;
+            self.entries[self.count] = None;
+            return true;
+        }
+        let was_unlisted = self.unlisted > 0;
+        self.unlisted = self.unlisted.saturating_sub(1);
+        was_unlisted
+    }
+}
+
+impl Default for Held {
+    fn default() -> Self {
+        Held::new()
+    }
+}
+
+/// A rule broken.
+#[derive(Clone, Copy, Debug)]
+pub enum Violation {
+    /// The thread holds this very lock already.
+    Retaken {
+        /// What it holds.
+        held: Entry,
+        /// Where it wants it again.
+        place: &'static Location<'static>,
+    },
+    /// The thread lets go of a lock it does not hold.
+    ForeignUnlock {
+        /// The lock's class.
+        class: &'static LockClass,
+        /// Where.
+        place: &'static Location<'static>,
+    },
+    /// The thread may block here while it holds a spin lock.
+    BlocksUnderSpin {
+        /// The spin lock.
+        held: Entry,
+        /// Where it may block.
+        place: &'static Location<'static>,
+    },
+    /// The classes were taken the other way round before.
+    Inversion {
+        /// What is held now.
+        held: Entry,
+        /// What is wanted now.
+        class: &'static LockClass,
+        /// Where it is wanted.
+        place: &'static Location<'static>,
+        /// Where a lock of the wanted class was held then.
+        earlier_held: &'static Location<'static>,
+        /// What was taken under it, and where: the first step back to the class held now.
+        earlier_taken: &'static Location<'static>,
+    },
+    /// Two locks of one class, not in ascending address order.
+    SameClass {
+        /// What is held.
+        held: Entry,
+        /// Where the other is wanted.
+        place: &'static Location<'static>,
+    },
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Violation::Retaken { held, place } => {
+                let Entry { class, place: first, .. } = held;
+                write!(f, "lock {} taken at {first} is taken again at {place}", class.name())
+            }
+            Violation::ForeignUnlock { class, place } => write!(
+                f,
+                "lock {} is released at {place} by a thread that did not take it",
+                class.name()
+            ),
+            Violation::BlocksUnderSpin { held, place } => {
+                let Entry { class, place: first, .. } = held;
+                write!(f, "may block at {place} with spin lock {} taken at {first}", class.name())
+            }
+            Violation::Inversion { held, class, place, earlier_held, earlier_taken } => write!(
+                f,
+                "lock order inversion: {} is taken at {place} under {} taken at {}, but {} was \
+                 held (taken at {earlier_held}) on the way to {} (first step at {earlier_taken})",
+                class.name(),
+                held.class.name(),
+                held.place,
+                class.name(),
+                held.class.name()
+            ),
+            Violation::SameClass { held, place } => {
+                let Entry { class, place: first, .. } = held;
+                write!(
+                    f,
+                    "a second lock {} is taken at {place} under the one taken at {first}, not in \
+                     address order (use lock_pair, or a nestable class)",
+                    class.name()
+                )
+            }
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn report(violation: Violation) -> ! {
+    panic!("{violation}")
+}
+
+/// Before a lock that blocks is waited for.
+#[track_caller]
+pub(crate) fn before_blocking<P: Platform>(address: usize, class: &'static LockClass, _: Kind) {
+    before::<P>(address, class);
+    may_block::<P>();
+}
+
+/// Before a lock is waited for.
+#[track_caller]
+pub(crate) fn before<P: Platform>(address: usize, class: &'static LockClass) {
+    let place = Location::caller();
+    let mut violation = None;
+    P::held(&mut |held| {
+        violation = held.entries().find_map(|entry| judge(entry, address, class, place));
+    });
+    if let Some(violation) = violation {
+        report(violation);
+    }
+}
+
+/// Before the thread may block.
+#[track_caller]
+pub(crate) fn may_block<P: Platform>() {
+    let place = Location::caller();
+    let mut spin = None;
+    P::held(&mut |held| spin = held.entries().find(|entry| entry.kind == Kind::Spin).copied());
+    if let Some(held) = spin {
+        report(Violation::BlocksUnderSpin { held, place });
+    }
+}
+
+/// The lock is the thread's.
+#[track_caller]
+pub(crate) fn acquired<P: Platform>(address: usize, class: &'static LockClass, kind: Kind) {
+    let place = Location::caller();
+    P::held(&mut |held| held.push(Entry { address, class, kind, place }));
+}
+
+/// The lock is about to be let go.
+#[track_caller]
+pub(crate) fn released<P: Platform>(address: usize, class: &'static LockClass) {
+    let mut was_held = true;
+    P::held(&mut |held| was_held = held.remove(address));
+    if !was_held {
+        report(Violation::ForeignUnlock { class, place: Location::caller() });
+    }
+}
+
+fn judge(
+    held: &Entry,
+    address: usize,
+    class: &'static LockClass,
+    place: &'static Location<'static>,
+) -> Option<Violation> {
+    if held.address == address {
+        return Some(Violation::Retaken { held: *held, place });
+    }
+    if ptr::eq(held.class, class) {
+        let is_allowed = class.is_nestable() || held.address < address;
+        return (!is_allowed).then_some(Violation::SameClass { held: *held, place });
+    }
+    let (from, to) = (held.class.number(), class.number());
+    if find(from, to).is_some() {
+        return None;
+    }
+    if let Some((earlier_held, earlier_taken)) = first_step(to, from) {
+        return Some(Violation::Inversion { held: *held, class, place, earlier_held, earlier_taken });
+    }
+    insert(from, to, held.place, place);
+    None
+}
+
+/// One "to was taken under from", with the places of the first time.
+struct Edge {
+    /// `from << 16 | to`, zero while free.
+    key: AtomicU32,
+    held: AtomicPtr<Location<'static>>,
+    taken: AtomicPtr<Location<'static>>,
+}
+
+const EDGES: usize = 2048;
+/// Most classes the search for a way back can mark.
+const CLASSES: usize = 512;
+
+static GRAPH: [Edge; EDGES] = [const {
+    Edge {
+        key: AtomicU32::new(0),
+        held: AtomicPtr::new(ptr::null_mut()),
+        taken: AtomicPtr::new(ptr::null_mut()),
+    }
+}; EDGES];
+
+type Places = (&'static Location<'static>, &'static Location<'static>);
+
+impl Edge {
+    /// The two places; `None` while its maker has not stored them yet.
+    fn places(&self) -> Option<Places> {
+        // SAFETY: null, or made from a `&'static Location` in `insert`.
+        let taken = unsafe { self.taken.load(Acquire).as_ref() }?;
+        // SAFETY: as above; stored before `taken` was released.
+        let held = unsafe { self.held.load(Relaxed).as_ref() }?;
+        Some((held, taken))
+    }
+}
+
+fn key(from: u32, to: u32) -> Option<u32> {
+    let fits = (from as usize) < CLASSES && (to as usize) < CLASSES;
+    fits.then_some(from << 16 | to)
+}
+
+/// Slots where `key` may be, in probing order.
+fn slots(key: u32) -> impl Iterator<Item = &'static Edge> {
+    let start = key.wrapping_mul(0x9e37_79b1) as usize >> 8;
+    (0..EDGES).map(move |step| &GRAPH[(start + step) % EDGES])
+}
+
+fn find(from: u32, to: u32) -> Option<&'static Edge> {
+    let Some(key) = key(from, to) else {
+        return GRAPH.first();
+    };
+    slots(key)
+        .map_while(|edge| match edge.key.load(Acquire) {
+            0 => None,
+            found => Some((found, edge)),
+        })
+        .find_map(|(found, edge)| (found == key).then_some(edge))
+}
+
+fn insert(from: u32, to: u32, held: &'static Location<'static>, taken: &'static Location<'static>) {
+    let Some(key) = key(from, to) else { return };
+    for edge in slots(key) {
+        match edge.key.compare_exchange(0, key, AcqRel, Acquire) {
+            Ok(_) => {
+                edge.held.store(ptr::from_ref(held).cast_mut(), Relaxed);
+                edge.taken.store(ptr::from_ref(taken).cast_mut(), Release);
+                return;
+            }
+            Err(found) if found == key => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Whether `from` leads to `to` in the graph; if so the places of the first edge of a way.
+fn first_step(from: u32, to: u32) -> Option<Places> {
+    key(from, to)?;
+    successors(from).find_map(|(next, edge)| {
+        if next == to || leads_to(next, to) { edge.places() } else { None }
+    })
+}
+
+fn successors(from: u32) -> impl Iterator<Item = (u32, &'static Edge)> {
+    GRAPH.iter().filter_map(move |edge| {
+        let key = edge.key.load(Acquire);
+        (key != 0 && key >> 16 == from).then_some((key & 0xffff, edge))
+    })
+}
+
+/// Breadth-first over a bit set: no allocation, no recursion.
+fn leads_to(from: u32, to: u32) -> bool {
+    let mut seen = [0_u64; CLASSES / 64];
+    let mut pending = [0_u64; CLASSES / 64];
+    let bit = |class: u32| (class as usize / 64, 1_u64 << (class % 64));
+    let (word, mask) = bit(from);
+    pending[word] |= mask;
+    while let Some(word) = pending.iter().position(|word| *word != 0) {
+        let class = word as u32 * 64 + pending[word].trailing_zeros();
+        pending[word] &= pending[word] - 1;
+        seen[word] |= 1 << (class % 64);
+        for (next, _) in successors(class) {
+            if next == to {
+                return true;
+            }
+            let (word, mask) = bit(next);
+            if seen[word] & mask == 0 {
+                pending[word] |= mask;
+            }
+        }
+    }
+    false
+}
