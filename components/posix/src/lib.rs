@@ -1,4 +1,21 @@
-//! TODO
+//! The personality: what makes Skerry a UNIX that runs unmodified Linux programs.
+//!
+//! A Linux thread is a [`process::Task`]: an rt thread in a loop around `rt::user::Context::run`
+//! ([`process::run`]). System calls go through one table ([`syscall`]), one file a family. Memory
+//! of programs is [`memory`], files are the sub-crate `vfs` and [`files`]. `docs/processes.md`
+//! tells the way of a system call through the house.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
+
+pub mod exec;
+pub mod files;
+pub mod futex;
+pub mod memory;
+pub mod process;
+pub mod procfs;
+pub mod signal;
+pub mod start;
+pub mod syscall;
+pub mod time;

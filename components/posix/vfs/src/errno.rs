@@ -20,6 +20,8 @@ errnos! { EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN E
 impl Errno {
     /// Internal: restart the call after the signal unless a handler without SA_RESTART ran (then EINTR).
     pub const RESTART: Errno = Errno(512);
+    /// Internal: go on through restart_syscall if no handler ran, else EINTR (made by `Task::restart_as`).
+    pub const RESTART_BLOCK: Errno = Errno(516);
     /// Internal: restart only if no handler ran (sleep, poll: EINTR after any handler).
     pub const RESTART_NO_HANDLER: Errno = Errno(514);
 }

@@ -1,0 +1,14 @@
+//! Open files of processes.
+
+/// A descriptor table.
+pub struct Table;
+
+impl Table {
+    /// An empty table.
+    pub fn new() -> Table {
+        Table
+    }
+}
+
+/// Root, working directory, umask.
+pub struct FsContext;

@@ -1,0 +1,160 @@
+//! [`Process`]: a thread group.
+use super::{ExitStatus, Task, limits::Limits, session::Session};
+use crate::{memory::AddressSpace, signal::{Dispositions, ProcessSignals}, time::ProcessTimers};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use rt::{lock_class, sync::{Event, Mutex}, thread::CpuTime, time::Instant};
+
+lock_class! {
+    static MEMORY = "process.memory";
+    static SIGNALS = "process.signals";
+    static TIMERS = "process.timers";
+    static SESSION = "process.session";
+    static USAGE = "process.usage";
+    static ACTIONS = "process.actions";
+}
+
+/// What a process and its waited-for children have used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    /// Time and switches of threads that have ended.
+    pub own: CpuTime,
+    /// Time and switches of children waited for, theirs included.
+    pub children: CpuTime,
+    /// Largest resident size seen, in pages.
+    pub peak_pages: u64,
+    /// The same of the children.
+    pub children_peak_pages: u64,
+}
+
+/// A thread group.
+pub struct Process {
+    id: u32,
+    pub(super) parent: AtomicU32,
+    pub(super) group: AtomicU32,
+    session: Mutex<Arc<Session>>,
+    memory: Mutex<Option<Arc<AddressSpace>>>,
+    pub(crate) signals: Mutex<ProcessSignals>,
+    pub(crate) actions: Mutex<Arc<Mutex<Dispositions>>>,
+    pub(crate) timers: Mutex<ProcessTimers>,
+    pub(crate) usage: Mutex<Usage>,
+    /// Resource limits.
+    pub limits: Limits,
+    /// When it was started.
+    pub started: Instant,
+    /// A child changed state, or a wait must look again.
+    pub(crate) child_event: Event,
+    /// The address space was given back by exec or exit: a vfork parent may go on.
+    pub(crate) released: Event,
+    pub(crate) is_released: AtomicBool,
+    pub(crate) has_executed: AtomicBool,
+    pub(crate) is_subreaper: AtomicBool,
+    pub(crate) is_dumpable: AtomicBool,
+    pub(crate) no_new_privileges: AtomicBool,
+    pub(crate) parent_death_signal: AtomicU8,
+    /// The signal its parent gets at its end (0 none).
+    pub(crate) exit_signal: AtomicU8,
+    pub(crate) personality: AtomicU32,
+}
+
+/// What a new process gets from its creator.
+pub struct ProcessParts {
+    /// Parent's id.
+    pub parent: u32,
+    /// Process group.
+    pub group: u32,
+    /// Session.
+    pub session: Arc<Session>,
+    /// Address space; none for a process that lives in the kernel only.
+    pub memory: Option<Arc<AddressSpace>>,
+    /// Signal dispositions.
+    pub actions: Arc<Mutex<Dispositions>>,
+    /// Limits.
+    pub limits: Limits,
+    /// Signal for the parent at the end.
+    pub exit_signal: u8,
+}
+
+impl Process {
+    /// A process without tasks.
+    pub fn new(id: u32, parts: ProcessParts) -> Process {
+        Process {
+            id,
+            parent: AtomicU32::new(parts.parent),
+            group: AtomicU32::new(parts.group),
+            session: Mutex::new(&SESSION, parts.session),
+            memory: Mutex::new(&MEMORY, parts.memory),
+            signals: Mutex::new(&SIGNALS, ProcessSignals::new()),
+            actions: Mutex::new(&ACTIONS, parts.actions),
+            timers: Mutex::new(&TIMERS, ProcessTimers::new()),
+            usage: Mutex::new(&USAGE, Usage::default()),
+            limits: parts.limits,
+            started: rt::time::now(),
+            child_event: Event::new(),
+            released: Event::new(),
+            is_released: AtomicBool::new(false),
+            has_executed: AtomicBool::new(false),
+            is_subreaper: AtomicBool::new(false),
+            is_dumpable: AtomicBool::new(true),
+            no_new_privileges: AtomicBool::new(false),
+            parent_death_signal: AtomicU8::new(0),
+            exit_signal: AtomicU8::new(parts.exit_signal),
+            personality: AtomicU32::new(0),
+        }
+    }
+    /// Process id (thread group id).
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+    /// Parent's id, 0 for the first process.
+    pub fn parent_id(&self) -> u32 {
+        self.parent.load(Ordering::Relaxed)
+    }
+    /// Process group.
+    pub fn group(&self) -> u32 {
+        self.group.load(Ordering::Relaxed)
+    }
+    /// Session.
+    pub fn session(&self) -> Arc<Session> {
+        self.session.lock().clone()
+    }
+    pub(super) fn set_session(&self, session: Arc<Session>) {
+        *self.session.lock() = session;
+    }
+    /// The address space, `None` after its end and for kernel-side processes.
+    pub fn try_memory(&self) -> Option<Arc<AddressSpace>> {
+        self.memory.lock().clone()
+    }
+    /// The address space; an empty one where there is none (every access is `EFAULT`).
+    pub fn memory(&self) -> Arc<AddressSpace> {
+        self.try_memory().unwrap_or_else(AddressSpace::absent)
+    }
+    /// Replaces the address space; returns the one before.
+    pub(crate) fn set_memory(&self, memory: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
+        core::mem::replace(&mut *self.memory.lock(), memory)
+    }
+    /// The tasks alive now.
+    pub fn tasks(&self) -> Vec<Arc<Task>> {
+        self.signals.lock().tasks.clone()
+    }
+    /// How it ended, once it has.
+    pub fn ended(&self) -> Option<ExitStatus> {
+        self.signals.lock().ended
+    }
+    /// Processor time of all its threads, ended ones included.
+    pub fn cpu_time(&self) -> CpuTime {
+        let mut sum = self.usage.lock().own;
+        for task in self.tasks() {
+            add_time(&mut sum, &rt::thread::cpu_time(task.thread()).unwrap_or_default());
+        }
+        sum
+    }
+}
+
+/// Adds `more` to `sum`.
+pub fn add_time(sum: &mut CpuTime, more: &CpuTime) {
+    sum.user_ns += more.user_ns;
+    sum.system_ns += more.system_ns;
+    sum.voluntary_switches += more.voluntary_switches;
+    sum.forced_switches += more.forced_switches;
+}

@@ -1,0 +1,208 @@
+//! [`Task`]: one Linux thread.
+use super::Process;
+use crate::{files, memory::AddressSpace, signal::TaskSignals, syscall::Handler};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use hashbrown::HashMap;
+use rt::{lock_class, sync::{Mutex, RwLock}, thread::ThreadId};
+use vfs::{Credentials, Errno};
+
+lock_class! {
+    static FILES = "task.files";
+    static FS = "task.fs";
+    static CREDENTIALS = "task.credentials";
+    static COMMAND = "task.command";
+    static RESTART = "task.restart";
+    static CURRENT = "task.current";
+    pub(super) static SIGNALS = "task.signals";
+}
+
+/// Bits of [`Task::attention`]: why the way back to user mode is not the short one.
+pub mod attention {
+    /// A signal that is not blocked is pending.
+    pub const SIGNAL: u32 = 1;
+    /// The process is stopped or stopping.
+    pub const STOP: u32 = 2;
+    /// The task is to end.
+    pub const EXIT: u32 = 4;
+    /// A temporary signal mask is to be taken back.
+    pub const MASK: u32 = 8;
+}
+
+/// What `restart_syscall` does: the call that was interrupted, with what is left of it.
+#[derive(Clone, Copy)]
+pub struct Restart {
+    /// What to call.
+    pub handler: Handler,
+    /// With these arguments.
+    pub args: [u64; 6],
+}
+
+/// One Linux thread. Its processor state lives on the stack of its rt thread.
+pub struct Task {
+    id: AtomicU32,
+    /// The thread group.
+    pub process: Arc<Process>,
+    thread: AtomicU64,
+    attention: AtomicU32,
+    files: Mutex<Option<Arc<files::Table>>>,
+    fs: Mutex<Arc<files::FsContext>>,
+    credentials: Mutex<Arc<Credentials>>,
+    command: Mutex<[u8; 16]>,
+    restart: Mutex<Option<Restart>>,
+    pub(crate) signals: Mutex<TaskSignals>,
+    pub(crate) clear_child_tid: AtomicU64,
+    pub(crate) robust_list: AtomicU64,
+    pub(crate) nice: AtomicI32,
+    pub(crate) policy: AtomicU32,
+    pub(crate) real_time_priority: AtomicU32,
+    pub(crate) affinity: AtomicU64,
+}
+
+/// What a new task gets from its creator.
+pub struct TaskParts {
+    /// Descriptor table.
+    pub files: Arc<files::Table>,
+    /// Root, working directory, umask.
+    pub fs: Arc<files::FsContext>,
+    /// Who it is.
+    pub credentials: Arc<Credentials>,
+    /// Name, NUL-padded.
+    pub command: [u8; 16],
+    /// Signal mask and alternate stack.
+    pub signals: TaskSignals,
+}
+
+impl Task {
+    /// A task that is not yet running.
+    pub fn new(id: u32, process: Arc<Process>, parts: TaskParts) -> Task {
+        Task {
+            id: AtomicU32::new(id),
+            process,
+            thread: AtomicU64::new(0),
+            attention: AtomicU32::new(0),
+            files: Mutex::new(&FILES, Some(parts.files)),
+            fs: Mutex::new(&FS, parts.fs),
+            credentials: Mutex::new(&CREDENTIALS, parts.credentials),
+            command: Mutex::new(&COMMAND, parts.command),
+            restart: Mutex::new(&RESTART, None),
+            signals: Mutex::new(&SIGNALS, parts.signals),
+            clear_child_tid: AtomicU64::new(0),
+            robust_list: AtomicU64::new(0),
+            nice: AtomicI32::new(0),
+            policy: AtomicU32::new(0),
+            real_time_priority: AtomicU32::new(0),
+            affinity: AtomicU64::new(u64::MAX),
+        }
+    }
+    /// Thread id as gettid(2) tells it.
+    pub fn id(&self) -> u32 {
+        self.id.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_id(&self, id: u32) {
+        self.id.store(id, Ordering::Relaxed);
+    }
+    /// The rt thread that runs it.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId(self.thread.load(Ordering::Acquire))
+    }
+    pub(crate) fn set_thread(&self, thread: ThreadId) {
+        self.thread.store(thread.0, Ordering::Release);
+    }
+    /// The descriptor table. A task that has ended has an empty one.
+    pub fn files(&self) -> Arc<files::Table> {
+        self.files.lock().clone().unwrap_or_else(|| Arc::new(files::Table::new()))
+    }
+    /// Replaces the descriptor table (unshare, exec); `None` at the end.
+    pub fn set_files(&self, files: Option<Arc<files::Table>>) {
+        let old = core::mem::replace(&mut *self.files.lock(), files);
+        drop(old);
+    }
+    /// Root, working directory and umask.
+    pub fn fs(&self) -> Arc<files::FsContext> {
+        self.fs.lock().clone()
+    }
+    /// Replaces root, working directory and umask (unshare).
+    pub fn set_fs(&self, fs: Arc<files::FsContext>) {
+        let old = core::mem::replace(&mut *self.fs.lock(), fs);
+        drop(old);
+    }
+    /// Who the task is.
+    pub fn credentials(&self) -> Arc<Credentials> {
+        self.credentials.lock().clone()
+    }
+    /// Changes who the task is.
+    pub fn set_credentials(&self, credentials: Arc<Credentials>) {
+        *self.credentials.lock() = credentials;
+    }
+    /// The address space.
+    pub fn memory(&self) -> Arc<AddressSpace> {
+        self.process.memory()
+    }
+    /// Its name, NUL-padded (`comm`).
+    pub fn command(&self) -> [u8; 16] {
+        *self.command.lock()
+    }
+    /// Names it; cut to 15 bytes.
+    pub fn set_command(&self, name: &[u8]) {
+        let mut command = [0; 16];
+        for (to, from) in command.iter_mut().take(15).zip(name) {
+            *to = *from;
+        }
+        *self.command.lock() = command;
+    }
+    /// A signal waits to be handled, or the task is to stop or end: an interruptible wait must return.
+    pub fn has_signal(&self) -> bool {
+        self.attention() & (attention::SIGNAL | attention::STOP | attention::EXIT) != 0
+    }
+    /// The task is to end: a killable wait must return.
+    pub fn is_ending(&self) -> bool {
+        self.attention() & attention::EXIT != 0
+    }
+    #[inline]
+    pub(crate) fn attention(&self) -> u32 {
+        self.attention.load(Ordering::Acquire)
+    }
+    pub(crate) fn raise_attention(&self, bits: u32) {
+        self.attention.fetch_or(bits, Ordering::AcqRel);
+    }
+    pub(crate) fn lower_attention(&self, bits: u32) {
+        self.attention.fetch_and(!bits, Ordering::AcqRel);
+    }
+    /// Raises `bits` and makes the thread look.
+    pub(crate) fn summon(&self, bits: u32) {
+        self.raise_attention(bits);
+        rt::thread::kick(self.thread());
+    }
+    /// Arranges that the interrupted call goes on as `handler(args)` if no signal handler runs;
+    /// a call returns what this returns.
+    pub fn restart_as(&self, handler: Handler, args: [u64; 6]) -> Errno {
+        *self.restart.lock() = Some(Restart { handler, args });
+        Errno::RESTART_BLOCK
+    }
+    pub(crate) fn take_restart(&self) -> Option<Restart> {
+        self.restart.lock().take()
+    }
+}
+
+static RUNNING: rt::sync::Once<RwLock<HashMap<u64, Arc<Task>>>> = rt::sync::Once::new();
+
+fn running() -> &'static RwLock<HashMap<u64, Arc<Task>>> {
+    RUNNING.get_or_init(|| RwLock::new(&CURRENT, HashMap::new()))
+}
+
+/// The task whose rt thread is calling, where a system call's task is not at hand (device openers,
+/// procfs). `None` on the personality's own threads.
+pub fn current() -> Option<Arc<Task>> {
+    running().read().get(&rt::thread::current().0).cloned()
+}
+
+/// Makes [`current`] answer `task` on this thread.
+pub(crate) fn enter(task: &Arc<Task>) {
+    running().write().insert(rt::thread::current().0, task.clone());
+}
+
+/// Undoes [`enter`].
+pub(crate) fn leave() {
+    let _ = running().write().remove(&rt::thread::current().0);
+}

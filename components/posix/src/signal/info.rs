@@ -1,0 +1,109 @@
+//! [`Info`]: `siginfo_t` of Linux x86-64, 128 bytes.
+//!
+//! ```text
+//!   0 si_signo  4 si_errno  8 si_code  12 (pad)  16 fields:
+//!   kill, rt:  16 pid  20 uid  24 value           SIGCHLD: 16 pid 20 uid 24 status 32 utime 40 stime
+//!   timer:     16 id   20 overrun  24 value       fault:   16 address
+//! ```
+use super::SIGCHLD;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Sent by kill(2).
+pub const SI_USER: i32 = 0;
+/// Sent by the kernel.
+pub const SI_KERNEL: i32 = 0x80;
+/// Sent by sigqueue(3).
+pub const SI_QUEUE: i32 = -1;
+/// A POSIX timer.
+pub const SI_TIMER: i32 = -2;
+/// Sent by tkill(2).
+pub const SI_TKILL: i32 = -6;
+
+/// What `si_code` says of a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[allow(missing_docs)]
+pub enum ChildCode {
+    Exited = 1,
+    Killed = 2,
+    Dumped = 3,
+    Trapped = 4,
+    Stopped = 5,
+    Continued = 6,
+}
+
+/// A `siginfo_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Info {
+    /// `si_signo`.
+    pub signal: i32,
+    /// `si_errno`.
+    pub error: i32,
+    /// `si_code`.
+    pub code: i32,
+    padding: u32,
+    fields: [u64; 14],
+}
+
+const _: () = assert!(size_of::<Info>() == 128);
+
+fn pair(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+impl Info {
+    fn new(signal: u8, code: i32) -> Info {
+        Info { signal: i32::from(signal), error: 0, code, padding: 0, fields: [0; 14] }
+    }
+    /// From the kernel, without a sender.
+    pub fn kernel(signal: u8) -> Info {
+        Info::new(signal, SI_KERNEL)
+    }
+    /// From a process, by kill (`SI_USER`), tkill (`SI_TKILL`).
+    pub fn from_process(signal: u8, code: i32, pid: u32, uid: u32) -> Info {
+        let mut info = Info::new(signal, code);
+        info.set(0, pair(pid, uid));
+        info
+    }
+    /// A fault at `address`; `code` as `SEGV_MAPERR` and its like.
+    pub fn fault(signal: u8, code: i32, address: u64) -> Info {
+        let mut info = Info::new(signal, code);
+        info.set(0, address);
+        info
+    }
+    /// A child's change of state; times in clock ticks.
+    pub fn child(code: ChildCode, pid: u32, uid: u32, status: i32, times: (u64, u64)) -> Info {
+        let mut info = Info::new(SIGCHLD, code as i32);
+        info.set(0, pair(pid, uid));
+        info.set(1, u64::from(status as u32));
+        info.set(2, times.0);
+        info.set(3, times.1);
+        info
+    }
+    /// A POSIX timer's expiry.
+    pub fn timer(signal: u8, id: u32, overrun: u32, value: u64) -> Info {
+        let mut info = Info::new(signal, SI_TIMER);
+        info.set(0, pair(id, overrun));
+        info.set(1, value);
+        info
+    }
+    /// `si_pid` and `si_uid` of the forms that have them.
+    pub fn sender(&self) -> (u32, u32) {
+        let word = self.fields.first().copied().unwrap_or(0);
+        (word as u32, (word >> 32) as u32)
+    }
+    /// `si_addr`, and the first word of the other forms.
+    pub fn address(&self) -> u64 {
+        self.fields.first().copied().unwrap_or(0)
+    }
+    /// The signal's number, 0 if it is none.
+    pub fn number(&self) -> u8 {
+        u8::try_from(self.signal).unwrap_or(0)
+    }
+    fn set(&mut self, index: usize, value: u64) {
+        if let Some(field) = self.fields.get_mut(index) {
+            *field = value;
+        }
+    }
+}

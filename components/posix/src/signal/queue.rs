@@ -1,0 +1,117 @@
+//! [`Queue`]: the pending signals of a task or a process.
+//!
+//! A standard signal is pending once however often it is sent; each sending of a real-time signal
+//! is kept, in order, up to the limit. Lower numbers are taken first, but before all others those
+//! that the running instruction caused.
+use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit};
+use alloc::collections::VecDeque;
+
+/// Pending signals.
+#[derive(Debug, Default)]
+pub struct Queue {
+    pending: SignalSet,
+    infos: VecDeque<Info>,
+}
+
+/// What became of a signal that was to be queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// It is pending now.
+    Added,
+    /// A standard signal that was pending already: nothing changed.
+    Coalesced,
+    /// A real-time signal beyond the limit.
+    Full,
+}
+
+impl Queue {
+    /// Nothing pending.
+    pub const fn new() -> Queue {
+        Queue { pending: 0, infos: VecDeque::new() }
+    }
+    /// The set of pending signals.
+    pub fn pending(&self) -> SignalSet {
+        self.pending
+    }
+    /// Makes `info`'s signal pending.
+    pub fn push(&mut self, info: Info, limit: u64) -> Queued {
+        let signal = info.number();
+        if signal < FIRST_REAL_TIME {
+            if self.pending & bit(signal) != 0 {
+                return Queued::Coalesced;
+            }
+        } else if self.infos.len() as u64 >= limit {
+            return Queued::Full;
+        }
+        self.pending |= bit(signal);
+        self.infos.push_back(info);
+        Queued::Added
+    }
+    /// Takes the next signal of `wanted`.
+    pub fn take(&mut self, wanted: SignalSet) -> Option<Info> {
+        let ready = self.pending & wanted;
+        let first = if ready & SYNCHRONOUS != 0 { ready & SYNCHRONOUS } else { ready };
+        if first == 0 {
+            return None;
+        }
+        let signal = first.trailing_zeros() as u8 + 1;
+        let index = self.infos.iter().position(|info| info.number() == signal);
+        let info = index.and_then(|index| self.infos.remove(index));
+        if !self.infos.iter().any(|info| info.number() == signal) {
+            self.pending &= !bit(signal);
+        }
+        Some(info.unwrap_or_else(|| Info::kernel(signal)))
+    }
+    /// Forgets every pending signal of `set`.
+    pub fn discard(&mut self, set: SignalSet) {
+        if self.pending & set != 0 {
+            self.pending &= !set;
+            self.infos.retain(|info| bit(info.number()) & set == 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::{SIGSEGV, SIGTERM, SIGHUP}, *};
+
+    #[test]
+    fn standard_signals_coalesce() {
+        let mut queue = Queue::new();
+        assert_eq!(queue.push(Info::kernel(SIGTERM), 10), Queued::Added);
+        assert_eq!(queue.push(Info::kernel(SIGTERM), 10), Queued::Coalesced);
+        assert!(queue.take(u64::MAX).is_some());
+        assert!(queue.take(u64::MAX).is_none());
+    }
+
+    #[test]
+    fn real_time_signals_are_kept_in_order_up_to_the_limit() {
+        let mut queue = Queue::new();
+        for value in 0..3 {
+            let pushed = queue.push(Info::timer(40, value, 0, 0), 2);
+            assert_eq!(pushed == Queued::Full, value == 2);
+        }
+        assert_eq!(queue.take(u64::MAX).unwrap().sender().0, 0);
+        assert_eq!(queue.pending(), bit(40));
+        assert_eq!(queue.take(u64::MAX).unwrap().sender().0, 1);
+        assert_eq!(queue.pending(), 0);
+    }
+
+    #[test]
+    fn faults_come_before_lower_numbers() {
+        let mut queue = Queue::new();
+        queue.push(Info::kernel(SIGHUP), 10);
+        queue.push(Info::kernel(SIGSEGV), 10);
+        assert_eq!(queue.take(u64::MAX).unwrap().number(), SIGSEGV);
+        assert_eq!(queue.take(u64::MAX).unwrap().number(), SIGHUP);
+    }
+
+    #[test]
+    fn blocked_signals_stay() {
+        let mut queue = Queue::new();
+        queue.push(Info::kernel(SIGTERM), 10);
+        assert!(queue.take(!bit(SIGTERM)).is_none());
+        queue.discard(bit(SIGTERM));
+        assert_eq!(queue.pending(), 0);
+    }
+}

@@ -1,0 +1,92 @@
+//! What is kept of signals for each process and each task.
+use super::{SignalSet, queue::Queue};
+use crate::process::{ExitStatus, Task};
+use alloc::{sync::Arc, vec::Vec};
+
+/// Job-control state of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopState {
+    /// It runs.
+    #[default]
+    Running,
+    /// It was told to stop by this signal; tasks stop as they come by.
+    Stopping(u8),
+    /// All its tasks have stopped, and the parent was told.
+    Stopped(u8),
+}
+
+/// Signal state of a process, under `process.signals`.
+pub struct ProcessSignals {
+    /// Pending for any of its tasks.
+    pub queue: Queue,
+    /// Its tasks, oldest first.
+    pub tasks: Vec<Arc<Task>>,
+    /// Job control.
+    pub stop: StopState,
+    /// Tasks standing still in the present stop.
+    pub stopped_tasks: usize,
+    /// A wait may still report the stop (the signal) or the continuation.
+    pub stop_report: Option<u8>,
+    /// See `stop_report`.
+    pub continue_report: bool,
+    /// The whole group is to end with this status.
+    pub exit: Option<ExitStatus>,
+    /// This task executes another program: all others are to end.
+    pub exec: Option<u32>,
+    /// It has ended (it is a zombie until waited for).
+    pub ended: Option<ExitStatus>,
+}
+
+impl ProcessSignals {
+    /// Nothing pending, no tasks.
+    pub const fn new() -> ProcessSignals {
+        ProcessSignals {
+            queue: Queue::new(),
+            tasks: Vec::new(),
+            stop: StopState::Running,
+            stopped_tasks: 0,
+            stop_report: None,
+            continue_report: false,
+            exit: None,
+            exec: None,
+            ended: None,
+        }
+    }
+}
+
+impl Default for ProcessSignals {
+    fn default() -> Self {
+        ProcessSignals::new()
+    }
+}
+
+/// An alternate signal stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AlternateStack {
+    /// Lowest address.
+    pub base: u64,
+    /// Length in bytes; 0 is none.
+    pub bytes: u64,
+    /// `SS_AUTODISARM`.
+    pub is_disarmed_by_use: bool,
+}
+
+/// Signal state of a task, under `task.signals`.
+#[derive(Debug, Default)]
+pub struct TaskSignals {
+    /// Pending for this task.
+    pub queue: Queue,
+    /// Blocked now.
+    pub mask: SignalSet,
+    /// To be put back after a call that set a temporary mask.
+    pub saved_mask: Option<SignalSet>,
+    /// sigaltstack(2).
+    pub stack: AlternateStack,
+}
+
+impl TaskSignals {
+    /// What a new task inherits: the mask only.
+    pub fn inherited(mask: SignalSet) -> TaskSignals {
+        TaskSignals { mask, ..TaskSignals::default() }
+    }
+}

@@ -1,0 +1,119 @@
+//! The table of system calls: one file a family, each with its `CALLS`, indexed here by number.
+//!
+//! [`dispatch`] is the hot path: one bounds check, one load, one indirect call; no lock, no
+//! allocation. A number nobody registered answers `ENOSYS` and is named once in the log. The
+//! table is built at compile time, so that a number registered twice does not compile.
+//! Source: Linux x86-64 numbers as in `linux_raw_sys`.
+use crate::process::Task;
+use alloc::sync::Arc;
+use rt::user::Context;
+use vfs::Errno;
+
+mod absent;
+
+/// One system call under way.
+pub struct Call<'a> {
+    /// Who calls.
+    pub task: &'a Arc<Task>,
+    /// Its six arguments.
+    pub args: [u64; 6],
+    /// Registers of the caller; rip is past the `syscall` instruction.
+    pub context: &'a mut Context,
+}
+
+/// What answers a call.
+pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
+
+/// How much of a call there is; shown in docs/syscalls.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Everything Linux's manual page says, as far as this system has the objects.
+    Whole,
+    /// All but what is said.
+    Partial(&'static str),
+}
+
+/// One line of a family's table.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// `__NR_` number.
+    pub number: u32,
+    /// Name as in Linux.
+    pub name: &'static str,
+    /// How much of it there is.
+    pub status: Status,
+    /// What answers it.
+    pub handler: Handler,
+}
+
+impl Entry {
+    /// A call that is whole.
+    pub const fn whole(number: u32, name: &'static str, handler: Handler) -> Entry {
+        Entry { number, name, status: Status::Whole, handler }
+    }
+    /// A call that lacks `missing`.
+    pub const fn partial(number: u32, name: &'static str, missing: &'static str, handler: Handler) -> Entry {
+        Entry { number, name, status: Status::Partial(missing), handler }
+    }
+}
+
+/// The families. A family file registers here with one line.
+pub const FAMILIES: &[&[Entry]] = &[];
+
+/// Numbers below this are in the table.
+pub const NUMBERS: usize = 512;
+
+/// Handlers by number.
+pub struct Table([Handler; NUMBERS]);
+
+static TABLE: Table = Table::build();
+
+impl Table {
+    #[allow(clippy::indexing_slicing, reason = "evaluated at compile time")]
+    const fn build() -> Table {
+        let mut handlers: [Handler; NUMBERS] = [absent::not_implemented; NUMBERS];
+        let mut taken = [false; NUMBERS];
+        let mut family = 0;
+        while family < FAMILIES.len() {
+            let mut line = 0;
+            while line < FAMILIES[family].len() {
+                let entry = &FAMILIES[family][line];
+                assert!(!taken[entry.number as usize], "a system call is registered twice");
+                taken[entry.number as usize] = true;
+                handlers[entry.number as usize] = entry.handler;
+                line += 1;
+            }
+            family += 1;
+        }
+        Table(handlers)
+    }
+}
+
+/// Answers the call in `number` and `args`.
+///
+/// # Errors
+/// Whatever the call answers; `ENOSYS` where there is none.
+pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
+    match usize::try_from(number).ok().and_then(|number| TABLE.0.get(number)) {
+        Some(handler) => handler(call),
+        None => absent::not_implemented(call),
+    }
+}
+
+impl Call<'_> {
+    /// Argument `index` as the `int` it is in C.
+    #[inline]
+    pub fn int(&self, index: usize) -> i32 {
+        self.args.get(index).copied().unwrap_or(0) as i32
+    }
+    /// Argument `index` as the `unsigned int` it is in C.
+    #[inline]
+    pub fn uint(&self, index: usize) -> u32 {
+        self.args.get(index).copied().unwrap_or(0) as u32
+    }
+    /// Argument `index`, an address, a length or another whole word.
+    #[inline]
+    pub fn word(&self, index: usize) -> u64 {
+        self.args.get(index).copied().unwrap_or(0)
+    }
+}
