@@ -1,0 +1,196 @@
+//! Terminal settings: [`Termios`] and its two layouts in programs (`TCGETS`, `TCGETS2`).
+//!
+//! Source: termios(3), Linux `asm-generic/termbits.h`. Layouts (little-endian):
+//!
+//! ```text
+//! 0       4       8       12      16     17            36       40       44
+//! | iflag | oflag | cflag | lflag | line | c_cc[19]    | ispeed | ospeed |
+//! |<-------------- struct termios, 36 bytes --------->|  (termios2: 44 bytes)
+//! ```
+use linux_raw_sys::general as raw;
+
+/// Bytes of `struct termios` as `TCGETS` gives it.
+pub const TERMIOS_BYTES: usize = 36;
+/// Bytes of `struct termios2` as `TCGETS2` gives it.
+pub const TERMIOS2_BYTES: usize = 44;
+/// Number of control characters.
+pub const CONTROL_CHARACTERS: usize = raw::NCCS as usize;
+
+/// The settings of a terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Termios {
+    /// Input modes (`ICRNL` ...).
+    pub input: u32,
+    /// Output modes (`OPOST` ...).
+    pub output: u32,
+    /// Line settings (`CS8`, `CREAD` ...).
+    pub control: u32,
+    /// Local modes (`ICANON`, `ECHO`, `ISIG` ...).
+    pub local: u32,
+    /// Line discipline; only 0 (`N_TTY`) is known.
+    pub line: u8,
+    /// Control characters, by `VINTR` ...; 0 disables.
+    pub characters: [u8; CONTROL_CHARACTERS],
+    /// Input speed, baud.
+    pub input_speed: u32,
+    /// Output speed, baud.
+    pub output_speed: u32,
+}
+
+impl Default for Termios {
+    /// What Linux gives a fresh terminal (`tty_std_termios`).
+    fn default() -> Termios {
+        let mut characters = [0; CONTROL_CHARACTERS];
+        let initial = [3, 0x1c, 0x7f, 0x15, 4, 0, 1, 0, 0x11, 0x13, 0x1a, 0, 0x12, 0x0f, 0x17, 0x16];
+        for (slot, value) in characters.iter_mut().zip(initial) {
+            *slot = value;
+        }
+        Termios {
+            input: raw::ICRNL | raw::IXON,
+            output: raw::OPOST | raw::ONLCR,
+            control: raw::B38400 | raw::CS8 | raw::CREAD | raw::HUPCL,
+            local: raw::ISIG
+                | raw::ICANON
+                | raw::ECHO
+                | raw::ECHOE
+                | raw::ECHOK
+                | raw::ECHOCTL
+                | raw::ECHOKE
+                | raw::IEXTEN,
+            line: 0,
+            characters,
+            input_speed: 38400,
+            output_speed: 38400,
+        }
+    }
+}
+
+impl Termios {
+    /// An input mode is on.
+    pub fn has_input(&self, flag: u32) -> bool {
+        self.input & flag != 0
+    }
+    /// An output mode is on.
+    pub fn has_output(&self, flag: u32) -> bool {
+        self.output & flag != 0
+    }
+    /// A local mode is on.
+    pub fn has_local(&self, flag: u32) -> bool {
+        self.local & flag != 0
+    }
+    /// Reads give whole lines.
+    pub fn is_canonical(&self) -> bool {
+        self.has_local(raw::ICANON)
+    }
+    /// The control character `index` (`VMIN` ...).
+    pub fn character(&self, index: u32) -> u8 {
+        self.characters.get(index as usize).copied().unwrap_or(0)
+    }
+    /// `byte` is the control character `index`, which is not disabled.
+    pub fn is_character(&self, byte: u8, index: u32) -> bool {
+        byte != 0 && self.character(index) == byte
+    }
+    /// As `TCGETS` lays it out.
+    pub fn encode(&self) -> [u8; TERMIOS_BYTES] {
+        let mut out = [0; TERMIOS_BYTES];
+        let flags = [self.input, self.output, self.control, self.local];
+        let bytes = flags.iter().flat_map(|flag| flag.to_le_bytes());
+        let rest = core::iter::once(self.line).chain(self.characters);
+        for (slot, byte) in out.iter_mut().zip(bytes.chain(rest)) {
+            *slot = byte;
+        }
+        out
+    }
+    /// As `TCGETS2` lays it out.
+    pub fn encode2(&self) -> [u8; TERMIOS2_BYTES] {
+        let mut out = [0; TERMIOS2_BYTES];
+        let speeds = [self.input_speed, self.output_speed];
+        let tail = speeds.iter().flat_map(|speed| speed.to_le_bytes());
+        for (slot, byte) in out.iter_mut().zip(self.encode().into_iter().chain(tail)) {
+            *slot = byte;
+        }
+        out
+    }
+    /// The settings a program handed to `TCSETS`; speeds follow the `CBAUD` bits.
+    pub fn decode(bytes: &[u8; TERMIOS_BYTES]) -> Termios {
+        let (flags, rest) = bytes.split_at(16);
+        let mut words = flags.chunks_exact(4).map(le32);
+        let mut word = || words.next().unwrap_or(0);
+        let (input, output, control, local) = (word(), word(), word(), word());
+        let mut characters = [0; CONTROL_CHARACTERS];
+        for (slot, byte) in characters.iter_mut().zip(rest.iter().skip(1)) {
+            *slot = *byte;
+        }
+        let speed = speed_of(control & raw::CBAUD);
+        Termios {
+            input,
+            output,
+            control,
+            local,
+            line: rest.first().copied().unwrap_or(0),
+            characters,
+            input_speed: speed.unwrap_or(38400),
+            output_speed: speed.unwrap_or(38400),
+        }
+    }
+    /// The settings a program handed to `TCSETS2`; with `BOTHER` the speeds are taken as numbers.
+    pub fn decode2(bytes: &[u8; TERMIOS2_BYTES]) -> Termios {
+        let mut head = [0; TERMIOS_BYTES];
+        head.copy_from_slice(bytes.split_at(TERMIOS_BYTES).0);
+        let mut termios = Termios::decode(&head);
+        if termios.control & raw::CBAUD == raw::BOTHER {
+            let mut speeds = bytes.split_at(TERMIOS_BYTES).1.chunks_exact(4).map(le32);
+            termios.input_speed = speeds.next().unwrap_or(0);
+            termios.output_speed = speeds.next().unwrap_or(0);
+        }
+        termios
+    }
+}
+
+fn le32(bytes: &[u8]) -> u32 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte))
+}
+
+/// The baud rate of a `CBAUD` code.
+fn speed_of(code: u32) -> Option<u32> {
+    const LOW: [u32; 16] = [
+        0, 50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400,
+    ];
+    const HIGH: [u32; 15] = [
+        57600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600, 1_000_000, 1_152_000,
+        1_500_000, 2_000_000, 2_500_000, 3_000_000, 3_500_000, 4_000_000,
+    ];
+    match code {
+        0..=15 => LOW.get(code as usize).copied(),
+        _ => HIGH.get((code.checked_sub(raw::BOTHER + 1)?) as usize).copied(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoding_and_decoding_give_the_same_settings() {
+        let termios = Termios::default();
+        assert_eq!(Termios::decode(&termios.encode()), termios);
+        assert_eq!(Termios::decode2(&termios.encode2()), termios);
+    }
+
+    #[test]
+    fn the_speed_follows_the_code_or_with_bother_the_number() {
+        let mut termios = Termios::default();
+        termios.control = termios.control & !raw::CBAUD | raw::B115200;
+        assert_eq!(Termios::decode(&termios.encode()).output_speed, 115_200);
+        termios.control = termios.control & !raw::CBAUD | raw::BOTHER;
+        termios.output_speed = 12345;
+        assert_eq!(Termios::decode2(&termios.encode2()).output_speed, 12345);
+    }
+
+    #[test]
+    fn a_zero_control_character_matches_nothing() {
+        let termios = Termios::default();
+        assert!(!termios.is_character(0, raw::VEOL));
+        assert!(termios.is_character(3, raw::VINTR));
+    }
+}
