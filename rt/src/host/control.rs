@@ -1,0 +1,102 @@
+//! What a test may set in the host world: devices, refusals of memory, the program that "runs".
+//!
+//! Kept per thread: the program (inherited by threads it spawns) and counted refusals. One for all:
+//! limits, the command line, devices.
+pub use super::device_control::*;
+use super::thread::lock;
+use crate::user::{Context, Space, Trap};
+use std::{
+    cell::{Cell, RefCell},
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// Stands in for the processor in user mode: changes the registers and memory, returns the trap.
+pub type Program = Arc<dyn Fn(&mut Context, &Space) -> Trap + Send + Sync>;
+/// One trace record.
+pub type TraceRecord = (&'static str, u64, u64);
+
+const TRACE_RECORDS: usize = 256;
+
+static FRAME_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
+static CHARGE_LIMIT_BYTES: AtomicUsize = AtomicUsize::new(usize::MAX);
+static COMMAND_LINE: Mutex<&'static str> = Mutex::new("");
+
+thread_local! {
+    static PROGRAM: RefCell<Option<Program>> = const { RefCell::new(None) };
+    /// Allocations that still succeed; none set: all.
+    static GRANTS: Cell<Option<usize>> = const { Cell::new(None) };
+    static TRACE: RefCell<VecDeque<TraceRecord>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Sets what [`Context::run`] does on this thread and the threads it spawns from now on.
+pub fn set_program(program: impl Fn(&mut Context, &Space) -> Trap + Send + Sync + 'static) {
+    PROGRAM.set(Some(Arc::new(program)));
+}
+
+pub(super) fn program() -> Option<Program> {
+    PROGRAM.with_borrow(Clone::clone)
+}
+
+pub(super) fn inherit_program(program: Option<Program>) {
+    PROGRAM.set(program);
+}
+
+/// Lets `count` allocations and charges of this thread succeed and refuses all later ones; `None`
+/// refuses none.
+pub fn refuse_after(count: Option<usize>) {
+    GRANTS.set(count);
+}
+
+pub(super) fn is_refused() -> bool {
+    match GRANTS.get() {
+        None => false,
+        Some(0) => true,
+        Some(left) => {
+            GRANTS.set(Some(left - 1));
+            false
+        }
+    }
+}
+
+/// Limits the frames of the whole process's pool (tests beside this one use it too).
+pub fn set_frame_limit(frames: usize) {
+    FRAME_LIMIT.store(frames, Relaxed);
+}
+
+pub(super) fn frame_limit() -> usize {
+    FRAME_LIMIT.load(Relaxed)
+}
+
+/// Limits the charges of the whole process.
+pub fn set_charge_limit_bytes(bytes: usize) {
+    CHARGE_LIMIT_BYTES.store(bytes, Relaxed);
+}
+
+pub(super) fn charge_limit_bytes() -> usize {
+    CHARGE_LIMIT_BYTES.load(Relaxed)
+}
+
+/// Sets the kernel command line.
+pub fn set_command_line(line: &str) {
+    *lock(&COMMAND_LINE) = Box::leak(line.to_owned().into_boxed_str());
+}
+
+pub(super) fn command_line() -> &'static str {
+    *lock(&COMMAND_LINE)
+}
+
+pub(super) fn keep_trace(record: TraceRecord) {
+    TRACE.with_borrow_mut(|records| {
+        records.truncate(TRACE_RECORDS - 1);
+        records.push_front(record);
+    });
+}
+
+/// The last trace records of this thread, last first.
+pub fn trace_records() -> Vec<TraceRecord> {
+    TRACE.with_borrow(|records| records.iter().copied().collect())
+}

@@ -1,0 +1,148 @@
+//! Registering device models, raising their interrupts, and their view of memory.
+use super::{
+    device::{Line, MmioModel, Pci, PortModel, device_access, with_tables},
+    words,
+};
+use crate::device::{MmioDevice, PciAddress, PciFunction};
+use std::sync::Arc;
+
+/// Registers (or configuration space) of a model. Called with aligned offsets inside the region,
+/// widths 1, 2, 4 or 8, from any thread.
+pub trait Registers: Send + Sync {
+    /// A load.
+    fn read(&self, offset: usize, bytes: usize) -> u64;
+    /// A store.
+    fn write(&self, offset: usize, bytes: usize, value: u64);
+}
+
+/// What a PCI model is.
+pub struct PciModel {
+    /// What discovery tells; the address must be free.
+    pub function: PciFunction,
+    /// Configuration space.
+    pub config: Arc<dyn Registers>,
+    /// Length and registers of each BAR.
+    pub bars: [Option<(usize, Arc<dyn Registers>)>; 6],
+    /// Entries of the MSI-X table.
+    pub msix_entries: u16,
+}
+
+/// A model's place in the machine; it is unplugged when this is dropped.
+#[derive(Debug)]
+pub struct Plugged(Place);
+
+#[derive(Debug)]
+enum Place {
+    Pci(PciAddress),
+    Mmio(u64, u32),
+    Ports(u16, Option<u32>),
+}
+
+/// Plugs a PCI function in.
+pub fn add_pci(model: PciModel) -> Plugged {
+    let address = model.function.address;
+    let msix = (0..model.msix_entries).map(|_| Line::new(true)).collect();
+    let pci = Pci {
+        function: model.function,
+        config: model.config,
+        bars: model.bars,
+        msix,
+        is_open: false,
+    };
+    let before = with_tables(|tables| tables.pci.insert(address, pci));
+    assert!(before.is_none(), "the PCI address is taken");
+    Plugged(Place::Pci(address))
+}
+
+/// Plugs a virtio-mmio transport in, with its interrupt line.
+pub fn add_mmio(device: MmioDevice, registers: Arc<dyn Registers>) -> Plugged {
+    with_tables(|tables| {
+        tables.lines.insert(device.interrupt, Line::new(false));
+        tables.mmio.insert(device.base, MmioModel { device, registers });
+    });
+    Plugged(Place::Mmio(device.base, device.interrupt))
+}
+
+/// Plugs a range of ports in, perhaps with an interrupt line.
+pub fn add_ports(
+    first: u16,
+    count: u16,
+    line: Option<u32>,
+    registers: Arc<dyn Registers>,
+) -> Plugged {
+    with_tables(|tables| {
+        if let Some(line) = line {
+            tables.lines.insert(line, Line::new(false));
+        }
+        tables.ports.insert(first, PortModel { count, registers, is_open: false });
+    });
+    Plugged(Place::Ports(first, line))
+}
+
+impl Drop for Plugged {
+    fn drop(&mut self) {
+        // The models are dropped without the tables' lock: they may hold devices themselves.
+        let removed = with_tables(|tables| match &self.0 {
+            Place::Pci(address) => (tables.pci.remove(address), None, None),
+            Place::Mmio(base, line) => {
+                tables.lines.remove(line);
+                (None, tables.mmio.remove(base), None)
+            }
+            Place::Ports(first, line) => {
+                line.map(|line| tables.lines.remove(&line));
+                (None, None, tables.ports.remove(first))
+            }
+        });
+        drop(removed);
+    }
+}
+
+/// Raises entry `entry` of a PCI function's MSI-X table.
+pub fn raise_msix(address: PciAddress, entry: u16) {
+    let line = with_tables(|tables| {
+        tables.pci.get(&address).and_then(|pci| pci.msix.get(usize::from(entry)).cloned())
+    });
+    if let Some(line) = line {
+        line.raise();
+    }
+}
+
+/// Raises an interrupt line.
+pub fn raise_line(line: u32) {
+    let line = with_tables(|tables| tables.lines.get(&line).cloned());
+    if let Some(line) = line {
+        line.raise();
+    }
+}
+
+/// A device reads memory; `false` (and `out` partly written) where some of it is none.
+#[must_use]
+pub fn device_read(address: u64, out: &mut [u8]) -> bool {
+    device_access(address, out.len(), |memory, offset, count, done| {
+        words::read(memory, offset, &mut out[done..done + count]);
+    })
+}
+
+/// A device writes memory.
+#[must_use]
+pub fn device_write(address: u64, data: &[u8]) -> bool {
+    device_access(address, data.len(), |memory, offset, count, done| {
+        words::write(memory, offset, &data[done..done + count]);
+    })
+}
+
+/// A device loads an aligned 16-bit word with acquire ordering, zero where there is no memory.
+pub fn device_load16(address: u64) -> u16 {
+    let mut value = 0;
+    let _ = device_access(address, 2, |memory, offset, _, _| {
+        value = words::load(memory, offset, 2) as u16;
+    });
+    value
+}
+
+/// A device stores an aligned 16-bit word with release ordering.
+pub fn device_store16(address: u64, value: u16) {
+    let _ = device_access(address, 2, |memory, offset, _, _| {
+        words::store(memory, offset, 2, u64::from(value));
+    });
+}

@@ -1,0 +1,157 @@
+//! Memory of the host world: frames are words in chunks that are never given back to std.
+//!
+//! A frame's reference count is in its slot; free numbers stand in a stack. Limits and refusals
+//! come from [`super::control`].
+use super::{control, thread::lock, words};
+use crate::{
+    NoMemory, PAGE_BYTES,
+    memory::{Frame, FrameId, Statistics},
+};
+use std::sync::{
+    Mutex, OnceLock,
+    atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
+};
+
+const CHUNK_FRAMES: usize = 256;
+const CHUNKS: usize = 4096;
+const WORDS: usize = PAGE_BYTES / 8;
+
+#[repr(C, align(4096))]
+struct Slot {
+    words: [AtomicU64; WORDS],
+    references: AtomicU32,
+}
+
+static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+
+struct Pool {
+    free: Vec<u32>,
+    next: u32,
+}
+
+static POOL: Mutex<Pool> = Mutex::new(Pool { free: Vec::new(), next: 0 });
+static CHARGED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+fn new_chunk() -> Box<[Slot]> {
+    (0..CHUNK_FRAMES)
+        .map(|_| Slot {
+            words: [const { AtomicU64::new(0) }; WORDS],
+            references: AtomicU32::new(0),
+        })
+        .collect()
+}
+
+fn slot(id: FrameId) -> &'static Slot {
+    let number = id.0 as usize;
+    &SLOTS[number / CHUNK_FRAMES].get_or_init(new_chunk)[number % CHUNK_FRAMES]
+}
+
+/// The words of a frame.
+pub(crate) fn frame_words(id: FrameId) -> &'static [AtomicU64] {
+    &slot(id).words
+}
+
+/// Whether `id` is a frame somebody holds.
+pub(crate) fn is_live(id: FrameId) -> bool {
+    id.0 < lock(&POOL).next && slot(id).references.load(Relaxed) > 0
+}
+
+/// Refuses where a test asked for it.
+pub(crate) fn may_allocate() -> Result<(), NoMemory> {
+    if control::is_refused() { Err(NoMemory) } else { Ok(()) }
+}
+
+pub(crate) fn charge(bytes: usize) -> Result<(), NoMemory> {
+    may_allocate()?;
+    let limit = control::charge_limit_bytes();
+    let charged = |now: usize| now.checked_add(bytes).filter(|sum| *sum <= limit);
+    CHARGED_BYTES.try_update(Relaxed, Relaxed, charged).map(|_| ()).map_err(|_| NoMemory)
+}
+
+pub(crate) fn uncharge(bytes: usize) {
+    CHARGED_BYTES.fetch_sub(bytes, Relaxed);
+}
+
+/// Fresh frames are dirty unless `zeroed`, so that tests see who relies on luck.
+pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
+    may_allocate()?;
+    let id = {
+        let mut pool = lock(&POOL);
+        if pool.next as usize - pool.free.len() >= control::frame_limit() {
+            return Err(NoMemory);
+        }
+        match pool.free.pop() {
+            Some(id) => id,
+            None if (pool.next as usize) < CHUNKS * CHUNK_FRAMES => {
+                pool.next += 1;
+                pool.next - 1
+            }
+            None => return Err(NoMemory),
+        }
+    };
+    let slot = slot(FrameId(id));
+    let fill = if zeroed { 0 } else { 0xa5a5_a5a5_a5a5_a5a5 };
+    slot.words.iter().for_each(|word| word.store(fill, Relaxed));
+    slot.references.store(1, Release);
+    Ok(FrameId(id))
+}
+
+pub(crate) fn frame_retain(id: FrameId) {
+    let before = slot(id).references.fetch_add(1, Relaxed);
+    assert!(before > 0, "a free frame was counted up");
+}
+
+pub(crate) fn frame_release(id: FrameId) {
+    let before = slot(id).references.fetch_sub(1, AcqRel);
+    assert!(before > 0, "a free frame was counted down");
+    if before == 1 {
+        lock(&POOL).free.push(id.0);
+    }
+}
+
+pub(crate) fn frame_references(id: FrameId) -> u32 {
+    slot(id).references.load(Acquire)
+}
+
+pub(crate) fn frame_exclusive(frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES]> {
+    if frame_references(frame.id()) != 1 {
+        return None;
+    }
+    let words = slot(frame.id()).words.as_ptr();
+    // SAFETY: the words are interior-mutable memory of `PAGE_BYTES` bytes that lives for ever; the
+    // only reference to the frame is borrowed exclusively for as long as the slice lives, and no
+    // frame can be counted up but through a reference.
+    Some(unsafe { &mut *words.cast_mut().cast::<[u8; PAGE_BYTES]>() })
+}
+
+pub(crate) fn frame_read(id: FrameId, offset: usize, out: &mut [u8]) {
+    words::read(frame_words(id), offset, out);
+}
+
+pub(crate) fn frame_write(id: FrameId, offset: usize, data: &[u8]) {
+    words::write(frame_words(id), offset, data);
+}
+
+pub(crate) fn frame_zero(id: FrameId, offset: usize, length: usize) {
+    words::zero(frame_words(id), offset, length);
+}
+
+pub(crate) fn frame_copy(from: FrameId, to: FrameId) {
+    for (from, to) in frame_words(from).iter().zip(frame_words(to)) {
+        to.store(from.load(Relaxed), Relaxed);
+    }
+}
+
+pub(crate) fn statistics() -> Statistics {
+    let used = {
+        let pool = lock(&POOL);
+        pool.next as usize - pool.free.len()
+    };
+    let total = control::frame_limit().min(CHUNKS * CHUNK_FRAMES);
+    Statistics {
+        total_frames: total as u64,
+        free_frames: total.saturating_sub(used) as u64,
+        charged_bytes: CHARGED_BYTES.load(Relaxed) as u64,
+        ..Statistics::default()
+    }
+}

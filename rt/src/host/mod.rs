@@ -1,0 +1,36 @@
+//! The host world: rt on std, for `cargo test`, Miri and fuzzers.
+//!
+//! Threads are `std` threads, frames are words of an array, a `Space` is a map from page to frame,
+//! devices are models that a test registers through [`control`]. Everything is one process wide,
+//! as the hardware is one machine; [`control`] says what is kept per thread so that tests can run
+//! side by side.
+pub mod control;
+pub(crate) mod device;
+mod device_control;
+pub(crate) mod memory;
+pub(crate) mod system;
+pub(crate) mod thread;
+pub(crate) mod time;
+pub(crate) mod user;
+mod words;
+
+use crate::power::Action;
+use std::hash::{BuildHasher, RandomState};
+
+/// Fills from std's per-process random keys: unpredictable enough for tests.
+pub(crate) fn entropy_fill(out: &mut [u8]) {
+    for (index, chunk) in out.chunks_mut(8).enumerate() {
+        let bytes = RandomState::new().hash_one(index).to_le_bytes();
+        chunk.copy_from_slice(&bytes[..chunk.len()]);
+    }
+}
+
+/// Unwinds with the action as payload, so that a test may catch it.
+pub(crate) fn power_down(action: Action) -> ! {
+    std::panic::panic_any(action)
+}
+
+/// Keeps the record for [`control::trace_records`].
+pub(crate) fn trace_point(name: &'static str, first: u64, second: u64) {
+    control::keep_trace((name, first, second));
+}

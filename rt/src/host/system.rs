@@ -1,0 +1,37 @@
+//! What the host world tells about itself.
+use super::{control, memory, thread};
+use crate::system::{ObjectCount, ProcessorTime};
+
+pub(crate) fn command_line() -> &'static str {
+    control::command_line()
+}
+
+pub(crate) fn objects() -> Vec<ObjectCount> {
+    let statistics = memory::statistics();
+    let frames = statistics.total_frames - statistics.free_frames;
+    let threads = thread::count() as u64;
+    vec![
+        ObjectCount { name: "frame", live: frames, made: frames },
+        ObjectCount { name: "thread", live: threads, made: threads },
+    ]
+}
+
+pub(crate) fn locks() -> Vec<sync::class::Report> {
+    sync::class::reports()
+}
+
+pub(crate) fn log() -> String {
+    String::new()
+}
+
+pub(crate) fn interrupts() -> Vec<(String, Vec<u64>)> {
+    Vec::new()
+}
+
+pub(crate) fn processor_times() -> Vec<ProcessorTime> {
+    vec![ProcessorTime::default(); thread::processors().0]
+}
+
+pub(crate) fn runnable_threads() -> usize {
+    1
+}

@@ -1,0 +1,255 @@
+//! Threads of the host world: `std` threads with a parking table.
+//!
+//! Every thread that asks for its [`ThreadId`] has a [`Control`] in the table until it ends; test
+//! threads enter it when they first ask. Futex waiters stand in hashed buckets. Lock order: bucket,
+//! then `Control::state`.
+use super::{control, time::host_instant};
+use crate::{
+    NoMemory,
+    thread::{Affinity, CpuTime, Policy, ThreadId, Woken},
+    time::Instant,
+};
+use std::{
+    cell::OnceCell,
+    collections::HashMap,
+    sync::{
+        Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering::*},
+    },
+};
+
+#[derive(Debug, Default)]
+struct State {
+    has_token: bool,
+    is_kicked: bool,
+    is_woken: bool,
+}
+
+#[derive(Debug)]
+struct Control {
+    id: ThreadId,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct Waiter {
+    address: usize,
+    thread: Arc<Control>,
+}
+
+/// Takes the thread out of the table when it ends.
+struct Registration(Arc<Control>);
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+static THREADS: LazyLock<Mutex<HashMap<ThreadId, Arc<Control>>>> = LazyLock::new(Default::default);
+const BUCKETS: usize = 64;
+static WAITERS: [Mutex<Vec<Waiter>>; BUCKETS] = [const { Mutex::new(Vec::new()) }; BUCKETS];
+
+thread_local! {
+    static CURRENT: OnceCell<Registration> = const { OnceCell::new() };
+}
+
+/// Locks a std mutex; a test that panicked must not stop the others.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits on a std condition variable until `deadline`; `false` where it has passed.
+pub(crate) fn wait<'a, T>(
+    changed: &Condvar,
+    guard: MutexGuard<'a, T>,
+    deadline: Option<Instant>,
+) -> (MutexGuard<'a, T>, bool) {
+    let Some(deadline) = deadline else {
+        return (changed.wait(guard).unwrap_or_else(PoisonError::into_inner), true);
+    };
+    let left = host_instant(deadline).saturating_duration_since(std::time::Instant::now());
+    if left.is_zero() {
+        return (guard, false);
+    }
+    (changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0, true)
+}
+
+impl Registration {
+    fn enter() -> Registration {
+        let id = ThreadId(NEXT_ID.fetch_add(1, Relaxed));
+        let control = Arc::new(Control { id, state: Mutex::default(), changed: Condvar::new() });
+        lock(&THREADS).insert(id, control.clone());
+        Registration(control)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        lock(&THREADS).remove(&self.0.id);
+    }
+}
+
+impl Control {
+    /// Blocks until `is_done` takes what it waits for, a kick, or the deadline.
+    fn block(
+        &self,
+        deadline: Option<Instant>,
+        interruptible: bool,
+        mut is_done: impl FnMut(&mut State) -> bool,
+    ) -> Woken {
+        let mut state = lock(&self.state);
+        loop {
+            if is_done(&mut state) {
+                return Woken::Signalled;
+            }
+            if interruptible && std::mem::take(&mut state.is_kicked) {
+                return Woken::Kicked;
+            }
+            let is_early;
+            (state, is_early) = wait(&self.changed, state, deadline);
+            if !is_early {
+                return if is_done(&mut state) { Woken::Signalled } else { Woken::TimedOut };
+            }
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut lock(&self.state));
+        self.changed.notify_all();
+    }
+}
+
+fn current_control() -> Arc<Control> {
+    CURRENT.with(|cell| cell.get_or_init(Registration::enter).0.clone())
+}
+
+fn find(thread: ThreadId) -> Option<Arc<Control>> {
+    lock(&THREADS).get(&thread).cloned()
+}
+
+fn bucket(address: usize) -> &'static Mutex<Vec<Waiter>> {
+    &WAITERS[(address >> 2) % BUCKETS]
+}
+
+/// Threads of the table that were not ended yet.
+pub(crate) fn count() -> usize {
+    lock(&THREADS).len()
+}
+
+pub(crate) fn spawn(
+    name: &str,
+    _policy: Policy,
+    body: Box<Box<dyn FnOnce() + Send>>,
+) -> Result<ThreadId, NoMemory> {
+    super::memory::may_allocate()?;
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let inherited = control::program();
+    let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+        control::inherit_program(inherited);
+        let _ = sender.send(current());
+        body();
+    });
+    started.map_err(|_| NoMemory)?;
+    receiver.recv().map_err(|_| NoMemory)
+}
+
+pub(crate) fn current() -> ThreadId {
+    CURRENT.with(|cell| cell.get_or_init(Registration::enter).0.id)
+}
+
+pub(crate) fn yield_now() {
+    std::thread::yield_now();
+}
+
+pub(crate) fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
+    let take_token = |state: &mut State| std::mem::take(&mut state.has_token);
+    current_control().block(deadline, interruptible, take_token)
+}
+
+pub(crate) fn unpark(thread: ThreadId) {
+    if let Some(control) = find(thread) {
+        control.change(|state| state.has_token = true);
+    }
+}
+
+pub(crate) fn kick(thread: ThreadId) {
+    if let Some(control) = find(thread) {
+        control.change(|state| state.is_kicked = true);
+    }
+}
+
+pub(crate) fn take_kick() -> bool {
+    std::mem::take(&mut lock(&current_control().state).is_kicked)
+}
+
+pub(crate) fn wait_on(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: Option<Instant>,
+    interruptible: bool,
+) -> Woken {
+    let thread = current_control();
+    let address = std::ptr::from_ref(word).addr();
+    {
+        let mut waiters = lock(bucket(address));
+        if word.load(SeqCst) != expected {
+            return Woken::Signalled;
+        }
+        lock(&thread.state).is_woken = false;
+        waiters.push(Waiter { address, thread: thread.clone() });
+    }
+    let woken = thread.block(deadline, interruptible, |state| state.is_woken);
+    if woken == Woken::Signalled {
+        return woken;
+    }
+    let mut waiters = lock(bucket(address));
+    let ours = waiters.iter().position(|waiter| waiter.thread.id == thread.id);
+    match ours {
+        Some(position) => {
+            waiters.remove(position);
+            woken
+        }
+        None => {
+            // Woken at the last moment: the wake-up counts, a kick is kept for the next wait.
+            if woken == Woken::Kicked {
+                lock(&thread.state).is_kicked = true;
+            }
+            Woken::Signalled
+        }
+    }
+}
+
+pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
+    let address = std::ptr::from_ref(word).addr();
+    let mut waiters = lock(bucket(address));
+    let mut woken = 0;
+    waiters.retain(|waiter| {
+        if waiter.address != address || woken == count {
+            return true;
+        }
+        waiter.thread.change(|state| state.is_woken = true);
+        woken += 1;
+        false
+    });
+    woken
+}
+
+pub(crate) fn set_policy(_thread: ThreadId, _policy: Policy) {}
+
+pub(crate) fn set_affinity(_thread: ThreadId, affinity: Affinity) -> bool {
+    let present = u64::MAX >> (64 - processors().0.clamp(1, 64));
+    affinity.0 & present != 0
+}
+
+pub(crate) fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
+    find(thread).map(|_| CpuTime::default())
+}
+
+pub(crate) fn processors() -> (usize, usize) {
+    (std::thread::available_parallelism().map_or(1, usize::from), 0)
+}
+
+#[cfg(feature = "check")]
+pub(crate) fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+    use std::cell::RefCell;
+    thread_local! {
+        static HELD: RefCell<sync::check::Held> = const { RefCell::new(sync::check::Held::new()) };
+    }
+    HELD.with(|held| visit(&mut held.borrow_mut()));
+}
