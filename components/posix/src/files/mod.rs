@@ -1,14 +1,174 @@
-//! Open files of processes.
+//! Open files of processes: descriptor tables ([`Table`]) and file-system contexts ([`FsContext`]).
+//!
+//! A table is shared by the tasks that share `CLONE_FILES`. Its one lock (`files.table`, a leaf)
+//! guards the slots; a description that leaves the table is dropped after the lock, because its
+//! last drop may write, wake or block. `docs/descriptors.md` tells more.
+//! Source: POSIX.1-2017 2.14, dup(2), fcntl(2), close_range(2).
+mod context;
+pub mod slots;
+
+pub use context::FsContext;
+pub use slots::OnExec;
+
+use alloc::{sync::Arc, vec::Vec};
+use rt::{lock_class, sync::RwLock};
+use slots::Slots;
+use vfs::{Errno, OpenFile};
+
+lock_class! {
+    static TABLE = "files.table";
+}
 
 /// A descriptor table.
-pub struct Table;
+pub struct Table {
+    slots: RwLock<Slots<Arc<OpenFile>>>,
+}
 
 impl Table {
     /// An empty table.
     pub fn new() -> Table {
-        Table
+        Table { slots: RwLock::new(&TABLE, Slots::new()) }
+    }
+    /// The same descriptors again, for fork.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn duplicate(&self) -> Result<Table, Errno> {
+        let slots = self.slots.read().duplicate()?;
+        Ok(Table { slots: RwLock::new(&TABLE, slots) })
+    }
+    /// What `fd` stands for.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>, Errno> {
+        let fd = index(fd)?;
+        self.slots.read().get(fd).cloned().ok_or(Errno::EBADF)
+    }
+    /// Puts `file` at the lowest free descriptor from `lowest` below `limit`.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOMEM`.
+    pub fn insert_from(
+        &self,
+        file: Arc<OpenFile>,
+        lowest: usize,
+        limit: usize,
+        on_exec: OnExec,
+    ) -> Result<u64, Errno> {
+        let fd = self.slots.write().insert(file, lowest, limit, on_exec)?;
+        Ok(fd as u64)
+    }
+    /// A descriptor below `limit` is free, so that an open may go on.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn check_room(&self, limit: usize) -> Result<(), Errno> {
+        match self.slots.read().free_from(0) < limit {
+            true => Ok(()),
+            false => Err(Errno::EMFILE),
+        }
+    }
+    /// Makes `to` stand for what `from` does, in one step (`dup2`); what was at `to` is closed.
+    ///
+    /// # Errors
+    /// `EBADF` where `from` is not open or `to` is not below `limit`, `ENOMEM`.
+    pub fn replace(&self, from: i32, to: i32, limit: usize, on_exec: OnExec) -> Result<(), Errno> {
+        let (from, to) = (index(from)?, index(to)?);
+        if to >= limit {
+            return Err(Errno::EBADF);
+        }
+        let before = {
+            let mut slots = self.slots.write();
+            let file = slots.get(from).cloned().ok_or(Errno::EBADF)?;
+            slots.put(to, file, on_exec)?
+        };
+        drop(before);
+        Ok(())
+    }
+    /// Empties `fd` and returns what it stood for.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn remove(&self, fd: i32) -> Result<Arc<OpenFile>, Errno> {
+        let fd = index(fd)?;
+        self.slots.write().take(fd).ok_or(Errno::EBADF)
+    }
+    /// Closes every descriptor of `first ..= last`; returns the descriptions.
+    pub fn remove_range(&self, first: usize, last: usize) -> Vec<Arc<OpenFile>> {
+        let mut removed = Vec::new();
+        let mut slots = self.slots.write();
+        let mut from = first;
+        while let Some(fd) = slots.next_used(from).filter(|fd| *fd <= last) {
+            removed.extend(slots.take(fd));
+            from = fd + 1;
+        }
+        removed
+    }
+    /// Closes every descriptor of `first ..= last` at the next exec.
+    pub fn close_range_on_exec(&self, first: usize, last: usize) {
+        let mut slots = self.slots.write();
+        let mut from = first;
+        while let Some(fd) = slots.next_used(from).filter(|fd| *fd <= last) {
+            slots.set_on_exec(fd, OnExec::Close);
+            from = fd + 1;
+        }
+    }
+    /// What exec does with `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn on_exec(&self, fd: i32) -> Result<OnExec, Errno> {
+        let fd = index(fd)?;
+        let slots = self.slots.read();
+        slots.get(fd).map(|_| slots.on_exec(fd)).ok_or(Errno::EBADF)
+    }
+    /// Says what exec shall do with `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn set_on_exec(&self, fd: i32, on_exec: OnExec) -> Result<(), Errno> {
+        let fd = index(fd)?;
+        let mut slots = self.slots.write();
+        if slots.get(fd).is_none() {
+            return Err(Errno::EBADF);
+        }
+        slots.set_on_exec(fd, on_exec);
+        Ok(())
+    }
+    /// Closes what exec closes.
+    pub fn close_on_exec(&self) {
+        let mut removed = Vec::new();
+        {
+            let mut slots = self.slots.write();
+            while let Some(fd) = slots.next_closing(0) {
+                match slots.take(fd) {
+                    Some(file) => removed.push(file),
+                    None => slots.set_on_exec(fd, OnExec::Keep),
+                }
+            }
+        }
+        drop(removed);
+    }
+    /// The descriptors in use from `from` up, at most `max` (`/proc/PID/fd`).
+    pub fn descriptors(&self, from: usize, max: usize) -> Vec<usize> {
+        let slots = self.slots.read();
+        let mut found = Vec::new();
+        let mut next = slots.next_used(from);
+        while let Some(fd) = next.filter(|_| found.len() < max) {
+            found.push(fd);
+            next = slots.next_used(fd + 1);
+        }
+        found
     }
 }
 
-/// Root, working directory, umask.
-pub struct FsContext;
+impl Default for Table {
+    fn default() -> Self {
+        Table::new()
+    }
+}
+
+fn index(fd: i32) -> Result<usize, Errno> {
+    usize::try_from(fd).map_err(|_| Errno::EBADF)
+}

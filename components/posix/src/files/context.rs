@@ -1,0 +1,68 @@
+//! [`FsContext`]: root, working directory and file creation mask, shared by `CLONE_FS`.
+use core::sync::atomic::{AtomicU16, Ordering};
+use rt::{lock_class, sync::RwLock};
+use vfs::Path;
+
+lock_class! {
+    static CONTEXT = "files.context";
+}
+
+/// Where names are looked up from, and which permissions new files do not get.
+pub struct FsContext {
+    places: RwLock<Places>,
+    umask: AtomicU16,
+}
+
+/// The two directories of a context at one moment.
+#[derive(Clone)]
+pub struct Places {
+    /// `/` and the directory `..` does not leave.
+    pub root: Path,
+    /// The working directory.
+    pub working: Path,
+}
+
+impl FsContext {
+    /// Root and working directory are `root`.
+    pub fn new(root: Path) -> FsContext {
+        let places = Places { working: root.clone(), root };
+        FsContext { places: RwLock::new(&CONTEXT, places), umask: AtomicU16::new(0o022) }
+    }
+    /// The same again, for fork.
+    pub fn duplicate(&self) -> FsContext {
+        FsContext {
+            places: RwLock::new(&CONTEXT, self.places()),
+            umask: AtomicU16::new(self.umask()),
+        }
+    }
+    /// Root and working directory.
+    pub fn places(&self) -> Places {
+        self.places.read().clone()
+    }
+    /// The root.
+    pub fn root(&self) -> Path {
+        self.places.read().root.clone()
+    }
+    /// The working directory.
+    pub fn working(&self) -> Path {
+        self.places.read().working.clone()
+    }
+    /// Moves to another working directory.
+    pub fn set_working(&self, directory: Path) {
+        let before = core::mem::replace(&mut self.places.write().working, directory);
+        drop(before);
+    }
+    /// Changes the root.
+    pub fn set_root(&self, directory: Path) {
+        let before = core::mem::replace(&mut self.places.write().root, directory);
+        drop(before);
+    }
+    /// Permissions new files do not get.
+    pub fn umask(&self) -> u16 {
+        self.umask.load(Ordering::Relaxed)
+    }
+    /// Sets the mask (nine bits); returns the one before.
+    pub fn set_umask(&self, mask: u16) -> u16 {
+        self.umask.swap(mask & 0o777, Ordering::Relaxed)
+    }
+}
