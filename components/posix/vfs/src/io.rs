@@ -38,3 +38,73 @@ pub trait Source {
     /// As [`Source::take`].
     fn take_into_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno>;
 }
+
+/// A kernel slice that takes bytes.
+pub struct SliceSink<'a> {
+    rest: &'a mut [u8],
+}
+
+impl<'a> SliceSink<'a> {
+    /// Takes as many bytes as `out` is long.
+    pub fn new(out: &'a mut [u8]) -> SliceSink<'a> {
+        SliceSink { rest: out }
+    }
+    fn advance(&mut self, length: usize) -> &'a mut [u8] {
+        let rest = core::mem::take(&mut self.rest);
+        let (piece, rest) = rest.split_at_mut(length.min(rest.len()));
+        self.rest = rest;
+        piece
+    }
+}
+
+impl Sink for SliceSink<'_> {
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+    fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let piece = self.advance(data.len());
+        piece.copy_from_slice(data.split_at(piece.len()).0);
+        Ok(piece.len())
+    }
+    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        Ok(frame.read(offset, self.advance(length)))
+    }
+    fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
+        let piece = self.advance(length);
+        piece.fill(0);
+        Ok(piece.len())
+    }
+}
+
+/// A kernel slice that gives bytes.
+pub struct SliceSource<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> SliceSource<'a> {
+    /// Gives the bytes of `data`.
+    pub fn new(data: &'a [u8]) -> SliceSource<'a> {
+        SliceSource { rest: data }
+    }
+    fn advance(&mut self, length: usize) -> &'a [u8] {
+        let (piece, rest) = self.rest.split_at(length.min(self.rest.len()));
+        self.rest = rest;
+        piece
+    }
+}
+
+impl Source for SliceSource<'_> {
+    fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let piece = self.advance(out.len());
+        out.split_at_mut(piece.len()).0.copy_from_slice(piece);
+        Ok(piece.len())
+    }
+    fn take_into_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        Ok(frame.write(offset, self.advance(length)))
+    }
+}

@@ -1,0 +1,72 @@
+//! Opening FIFOs: a reader waits for a writer and the other way round (fifo(7)).
+use super::{Direction, End, Pipe, State};
+use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
+use rt::thread::Woken;
+use vfs::{Errno, Vnode, file::{File, Opener}, poll::WaitQueue};
+
+/// Opens FIFOs; the pipe lives in the vnode's slot.
+pub struct FifoOpener;
+
+impl Opener for FifoOpener {
+    fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
+        let pipe = pipe_of(vnode)?;
+        let is_nonblocking = flags & raw::O_NONBLOCK != 0;
+        let end = match flags & raw::O_ACCMODE {
+            raw::O_RDONLY => open_reader(&pipe, is_nonblocking, flags)?,
+            raw::O_WRONLY => open_writer(&pipe, is_nonblocking, flags)?,
+            raw::O_RDWR => pipe.end(Direction::Both, flags),
+            _ => return Err(Errno::EINVAL),
+        };
+        Ok(end)
+    }
+}
+
+fn pipe_of(vnode: &Vnode) -> Result<Arc<Pipe>, Errno> {
+    let mut slot = vnode.pipe().lock();
+    let kept = slot.get_or_insert_with(|| Arc::new(Pipe::new())).clone();
+    kept.downcast::<Pipe>().map_err(|_| Errno::ENXIO)
+}
+
+fn open_reader(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc<End>, Errno> {
+    let before = pipe.state.lock().writers_seen;
+    let end = pipe.end(Direction::Read, flags);
+    let has_writer = |state: &State| state.writers > 0 || state.writers_seen != before;
+    if !is_nonblocking {
+        wait_or_close(pipe, &end, &pipe.readable, has_writer)?;
+    }
+    Ok(end)
+}
+
+fn open_writer(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc<End>, Errno> {
+    let before = {
+        let state = pipe.state.lock();
+        if is_nonblocking && state.readers == 0 {
+            return Err(Errno::ENXIO);
+        }
+        state.readers_seen
+    };
+    let end = pipe.end(Direction::Write, flags);
+    let has_reader = |state: &State| state.readers > 0 || state.readers_seen != before;
+    wait_or_close(pipe, &end, &pipe.writable, has_reader)?;
+    Ok(end)
+}
+
+/// Waits until `is_met`; a signal takes the end back.
+fn wait_or_close(
+    pipe: &Pipe,
+    end: &End,
+    queue: &WaitQueue,
+    is_met: impl Fn(&State) -> bool,
+) -> Result<(), Errno> {
+    loop {
+        let ticket = queue.ticket();
+        if is_met(&pipe.state.lock()) {
+            return Ok(());
+        }
+        if queue.wait(ticket, None) == Woken::Kicked {
+            end.closed();
+            return Err(Errno::RESTART);
+        }
+    }
+}
