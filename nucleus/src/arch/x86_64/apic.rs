@@ -1,0 +1,186 @@
+//! The local APIC of each processor: end of interrupt, interrupts between processors, one-shot timer.
+//!
+//! Registers are reached in memory (xAPIC: QEMU's TCG has no x2APIC). Each processor touches its own
+//! only, so there is no lock; sending an interrupt takes two writes and is done with interrupts off.
+//! Source: Intel SDM volume 3, chapter 11.
+use super::{cpu, percpu};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Vector of the timer.
+pub const TIMER_VECTOR: u8 = 0xef;
+/// Vector that makes a processor look at `need_resched`.
+pub const RESCHEDULE_VECTOR: u8 = 0xf0;
+/// Vector of a TLB shootdown.
+pub const SHOOTDOWN_VECTOR: u8 = 0xf1;
+/// Vector that stops a processor because another panics.
+pub const STOP_VECTOR: u8 = 0xf2;
+/// Vector of interrupts that vanished before they were taken; needs no end of interrupt.
+pub const SPURIOUS_VECTOR: u8 = 0xff;
+
+/// Physical address where every processor sees its own local APIC.
+pub const DEFAULT_ADDRESS: u64 = 0xfee0_0000;
+
+const ID: usize = 0x20;
+const END_OF_INTERRUPT: usize = 0xb0;
+const SPURIOUS: usize = 0xf0;
+const COMMAND_LOW: usize = 0x300;
+const COMMAND_HIGH: usize = 0x310;
+const TIMER: usize = 0x320;
+const LINT0: usize = 0x350;
+const LINT1: usize = 0x360;
+const ERROR: usize = 0x370;
+const INITIAL_COUNT: usize = 0x380;
+const CURRENT_COUNT: usize = 0x390;
+const DIVIDE: usize = 0x3e0;
+
+const MASKED: u32 = 1 << 16;
+const DELIVER_NMI: u32 = 4 << 8;
+const TIMER_DEADLINE: u32 = 2 << 17;
+const DIVIDE_BY_1: u32 = 0b1011;
+const DELIVERY_PENDING: u32 = 1 << 12;
+
+const IA32_APIC_BASE: u32 = 0x1b;
+const IA32_TSC_DEADLINE: u32 = 0x6e0;
+
+/// Virtual address of the registers; 0 before `init`.
+static BASE: AtomicU64 = AtomicU64::new(0);
+/// Timer counts a nanosecond, as a fraction of 2^32; 0 where the timer takes time-stamps.
+static COUNTS_PER_NS: AtomicU64 = AtomicU64::new(0);
+
+fn read(register: usize) -> u32 {
+    let at = BASE.load(Relaxed) as usize + register;
+    // SAFETY: `BASE` is the mapped register page (`init` came first) and the register lies within.
+    unsafe { (at as *const u32).read_volatile() }
+}
+
+fn write(register: usize, value: u32) {
+    let at = BASE.load(Relaxed) as usize + register;
+    // SAFETY: as `read`; local APIC registers do not touch memory.
+    unsafe { (at as *mut u32).write_volatile(value) };
+}
+
+/// Tells where the registers are mapped.
+pub fn init(virtual_address: u64) {
+    BASE.store(virtual_address, Relaxed);
+}
+
+/// Enables this processor's local APIC with its timer stopped.
+pub fn init_cpu() {
+    const ENABLE: u64 = 1 << 11;
+    // SAFETY: every x86-64 processor has this register.
+    let base = unsafe { cpu::read_msr(IA32_APIC_BASE) };
+    if base & ENABLE == 0 {
+        // SAFETY: turns the local APIC on where it was; handlers are there.
+        unsafe { cpu::write_msr(IA32_APIC_BASE, base | ENABLE) };
+    }
+    write(SPURIOUS, 1 << 8 | u32::from(SPURIOUS_VECTOR));
+    write(LINT0, MASKED);
+    write(LINT1, DELIVER_NMI);
+    write(ERROR, MASKED);
+    write(DIVIDE, DIVIDE_BY_1);
+    let mode = if COUNTS_PER_NS.load(Relaxed) == 0 && cpu::features().has_tsc_deadline { TIMER_DEADLINE } else { 0 };
+    write(TIMER, mode | u32::from(TIMER_VECTOR));
+    percpu::this().apic_id.store(id(), Relaxed);
+}
+
+/// This processor's local APIC id.
+pub fn id() -> u32 {
+    read(ID) >> 24
+}
+
+/// Whether [`init`] was called: before it nothing can be sent.
+pub fn is_ready() -> bool {
+    BASE.load(Relaxed) != 0
+}
+
+/// Ends the interrupt being handled.
+#[inline]
+pub fn end_of_interrupt() {
+    write(END_OF_INTERRUPT, 0);
+}
+
+/// Lets the timer count down from the top with its interrupt masked, to be measured.
+pub fn start_measuring() {
+    write(TIMER, MASKED | u32::from(TIMER_VECTOR));
+    write(INITIAL_COUNT, u32::MAX);
+}
+
+/// Counts since [`start_measuring`].
+pub fn measured() -> u32 {
+    u32::MAX - read(CURRENT_COUNT)
+}
+
+/// Sets the timer's rate from a measurement and makes this processor's timer usable.
+pub fn set_rate(counts: u32, ns: u64) {
+    write(INITIAL_COUNT, 0);
+    if !cpu::features().has_tsc_deadline {
+        COUNTS_PER_NS.store((u64::from(counts) << 32) / ns.max(1), Relaxed);
+    }
+    init_cpu();
+}
+
+/// Fires this processor's timer in `ns` nanoseconds from now, when the time-stamp counter will be
+/// `deadline_tsc`; long times are cut, the handler then finds that it is early.
+pub fn set_timer(ns: u64, deadline_tsc: u64) {
+    match COUNTS_PER_NS.load(Relaxed) {
+        // SAFETY: the timer is in deadline mode only where this register exists.
+        0 => unsafe { cpu::write_msr(IA32_TSC_DEADLINE, deadline_tsc.max(1)) },
+        rate => {
+            let counts = (u128::from(ns) * u128::from(rate)) >> 32;
+            write(INITIAL_COUNT, counts.clamp(1, u128::from(u32::MAX)) as u32);
+        }
+    }
+}
+
+/// Stops this processor's timer.
+pub fn stop_timer() {
+    match COUNTS_PER_NS.load(Relaxed) {
+        // SAFETY: as in `set_timer`.
+        0 => unsafe { cpu::write_msr(IA32_TSC_DEADLINE, 0) },
+        _ => write(INITIAL_COUNT, 0),
+    }
+}
+
+fn command(destination: u32, low: u32) {
+    let had_interrupts = cpu::interrupts_enabled();
+    cpu::disable_interrupts();
+    while read(COMMAND_LOW) & DELIVERY_PENDING != 0 {
+        cpu::relax();
+    }
+    write(COMMAND_HIGH, destination << 24);
+    write(COMMAND_LOW, low);
+    if had_interrupts {
+        // SAFETY: they were on before.
+        unsafe { cpu::enable_interrupts() };
+    }
+}
+
+const ASSERT: u32 = 1 << 14;
+const ALL_OTHERS: u32 = 3 << 18;
+
+/// Interrupts processor `cpu`.
+pub fn send_ipi(cpu: usize, vector: u8) {
+    command(percpu::of(cpu).apic_id.load(Relaxed), ASSERT | u32::from(vector));
+}
+
+/// Interrupts every processor but this one.
+pub fn send_ipi_to_others(vector: u8) {
+    command(0, ALL_OTHERS | ASSERT | u32::from(vector));
+}
+
+/// Sends the non-maskable interrupt to every processor but this one.
+pub fn send_nmi_to_others() {
+    command(0, ALL_OTHERS | ASSERT | DELIVER_NMI);
+}
+
+/// Resets the processor with local APIC `id`, which then waits for [`send_startup`].
+pub fn send_init(id: u32) {
+    const INIT: u32 = 5 << 8;
+    command(id, ASSERT | INIT);
+}
+
+/// Starts the processor with local APIC `id` in real mode at `page << 12`.
+pub fn send_startup(id: u32, page: u8) {
+    const STARTUP: u32 = 6 << 8;
+    command(id, ASSERT | STARTUP | u32::from(page));
+}

@@ -1,0 +1,119 @@
+//! Segments: one GDT and one task state segment a processor, and the stacks of the interrupt stack table.
+//!
+//! Selectors are Linux's, so that a program that looks at CS or SS sees what it expects, and so
+//! that `sysret` (base [`USER_32_CODE`]) finds data and code behind each other.
+use super::percpu::MAX_CPUS;
+use core::{arch::asm, cell::UnsafeCell};
+
+/// Kernel code.
+pub const KERNEL_CODE: u16 = 0x10;
+/// Kernel data.
+pub const KERNEL_DATA: u16 = 0x18;
+/// User 32-bit code; not for running, the base `sysret` counts from.
+pub const USER_32_CODE: u16 = 0x20 | 3;
+/// User data.
+pub const USER_DATA: u16 = 0x28 | 3;
+/// User 64-bit code.
+pub const USER_CODE: u16 = 0x30 | 3;
+const TASK_STATE: u16 = 0x40;
+
+/// Interrupt stack table entry (1 to 7) of double faults and machine checks.
+pub const IST_DOUBLE_FAULT: u8 = 1;
+/// Interrupt stack table entry of non-maskable interrupts.
+pub const IST_NMI: u8 = 2;
+/// Bytes of each of the two stacks.
+pub const IST_STACK_BYTES: usize = 16 * 1024;
+
+/// The task state segment; only stack pointers matter in long mode (SDM volume 3, 8.7).
+#[repr(C, packed(4))]
+struct TaskState {
+    reserved: u32,
+    rsp: [u64; 3],
+    reserved2: u64,
+    ist: [u64; 7],
+    reserved3: u64,
+    reserved4: u16,
+    io_map_base: u16,
+}
+
+const _: () = assert!(size_of::<TaskState>() == 104);
+
+#[repr(C, align(64))]
+struct Segments {
+    gdt: UnsafeCell<[u64; 10]>,
+    tss: UnsafeCell<TaskState>,
+}
+
+// SAFETY: element N is touched by processor N only (`init_cpu`, `set_kernel_stack`).
+unsafe impl Sync for Segments {}
+
+const EMPTY: Segments = Segments {
+    gdt: UnsafeCell::new([0; 10]),
+    tss: UnsafeCell::new(TaskState {
+        reserved: 0,
+        rsp: [0; 3],
+        reserved2: 0,
+        ist: [0; 7],
+        reserved3: 0,
+        reserved4: 0,
+        io_map_base: size_of::<TaskState>() as u16,
+    }),
+};
+
+static SEGMENTS: [Segments; MAX_CPUS] = [EMPTY; MAX_CPUS];
+
+#[repr(C, packed)]
+struct TablePointer {
+    limit: u16,
+    base: u64,
+}
+
+/// Loads GDT, segment registers and task register of processor `cpu`, with the tops of its two
+/// interrupt stacks. GS's base must be installed again after (loading GS clears it), so GS is not touched.
+///
+/// # Safety
+/// On processor `cpu` itself, interrupts off; the stacks are its own for ever.
+pub unsafe fn init_cpu(cpu: usize, double_fault_top: u64, nmi_top: u64) {
+    let segments = &SEGMENTS[cpu];
+    // SAFETY: only this processor touches its element.
+    let tss = unsafe { &mut *segments.tss.get() };
+    tss.ist[usize::from(IST_DOUBLE_FAULT) - 1] = double_fault_top;
+    tss.ist[usize::from(IST_NMI) - 1] = nmi_top;
+    let base = core::ptr::from_ref(tss) as u64;
+    let limit = size_of::<TaskState>() as u64 - 1;
+    // SAFETY: as above.
+    let gdt = unsafe { &mut *segments.gdt.get() };
+    gdt[2] = 0x00af_9b00_0000_ffff;
+    gdt[3] = 0x00cf_9300_0000_ffff;
+    gdt[4] = 0x00cf_fb00_0000_ffff;
+    gdt[5] = 0x00cf_f300_0000_ffff;
+    gdt[6] = 0x00af_fb00_0000_ffff;
+    gdt[8] = limit | (base & 0xff_ffff) << 16 | 0x89 << 40 | (base >> 24 & 0xff) << 56;
+    gdt[9] = base >> 32;
+    let pointer = TablePointer { limit: size_of::<[u64; 10]>() as u16 - 1, base: gdt.as_ptr() as u64 };
+    // SAFETY: `pointer` describes a static table of valid descriptors.
+    unsafe { asm!("lgdt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
+    // SAFETY: a far return to the next instruction with the kernel's code selector; data selectors are of that table.
+    unsafe {
+        asm!(
+            "push {code}", "lea {scratch}, [rip + 2f]", "push {scratch}", "retfq", "2:",
+            "mov ss, {data:x}", "mov ds, {data:x}", "mov es, {data:x}", "mov fs, {zero:x}",
+            code = in(reg) u64::from(KERNEL_CODE), data = in(reg) u64::from(KERNEL_DATA), zero = in(reg) 0u64,
+            scratch = out(reg) _, options(preserves_flags),
+        );
+    }
+    // SAFETY: the descriptor at TASK_STATE is an available 64-bit task state segment.
+    unsafe { asm!("ltr {:x}", in(reg) TASK_STATE, options(nostack, preserves_flags)) };
+}
+
+/// Sets the stack that an interrupt from user mode on this processor starts on.
+///
+/// # Safety
+/// Interrupts and preemption off; `top` is the top of the stack of the thread about to run here.
+pub unsafe fn set_kernel_stack(top: u64) {
+    let tss = SEGMENTS[super::percpu::cpu()].tss.get();
+    // SAFETY: `tss` is this processor's, in bounds; no reference to it exists now.
+    let rsp = unsafe { &raw mut (*tss).rsp };
+    // SAFETY: entry 0 of that array; the structure is packed, so unaligned.
+    unsafe { rsp.cast::<u64>().write_unaligned(top) };
+}

@@ -1,0 +1,217 @@
+//! Devices for rt: who has which PCI function, ports and register regions, and their mappings.
+//!
+//! A function, a port and a transport have one owner at a time. Register regions stay mapped once
+//! mapped (uncached, not executable), so that a restarted driver finds them again. Lock order: any
+//! of the locks here is a leaf.
+use crate::{
+    arch::{acpi, pci},
+    irq::Interrupt,
+    memory, params,
+    spin::SpinLock,
+};
+use alloc::vec::Vec;
+use sync::class::LockClass;
+
+static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
+static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(&MAPPED_CLASS, Vec::new());
+static PORTS_CLASS: LockClass = LockClass::new("nucleus.device.ports");
+static PORTS: SpinLock<Vec<(u16, u16)>> = SpinLock::new(&PORTS_CLASS, Vec::new());
+
+/// Ports that are the nucleus's own: interrupt controllers and PCI configuration. (COM1 is shared: the log
+/// only writes to it, whole FIFOs under its lock, so a terminal may live on the same line.)
+const NUCLEUS_PORTS: [(u16, u16); 3] = [(0x20, 2), (0xa0, 2), (0xcf8, 8)];
+
+#[derive(Clone, Copy, Debug)]
+struct Mapped {
+    physical: u64,
+    bytes: u64,
+    at: u64,
+}
+
+/// Why a device was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceError {
+    /// Not there.
+    NotFound,
+    /// Somebody has it.
+    Refused,
+}
+
+/// A virtio-mmio transport.
+#[derive(Clone, Copy, Debug)]
+pub struct Transport {
+    /// Physical address of its registers.
+    pub base: u64,
+    /// Bytes of registers.
+    pub bytes: u64,
+    /// Line.
+    pub line: u32,
+}
+
+/// Mapped registers: address and length are true as long as the system runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Registers {
+    at: u64,
+    bytes: usize,
+}
+
+impl Registers {
+    /// Length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+    fn address(&self, offset: usize, width: usize) -> Option<usize> {
+        let end = offset.checked_add(width)?;
+        (end <= self.bytes && offset.is_multiple_of(width)).then_some(self.at as usize + offset)
+    }
+    /// Reads `width` (1, 2, 4, 8) bytes; all ones where out of range or misaligned.
+    pub fn read(&self, offset: usize, width: usize) -> u64 {
+        let Some(at) = self.address(offset, width) else { return u64::MAX };
+        match width {
+            // SAFETY: mapped registers, in range and aligned (checked).
+            1 => u64::from(unsafe { (at as *const u8).read_volatile() }),
+            // SAFETY: as above.
+            2 => u64::from(unsafe { (at as *const u16).read_volatile() }),
+            // SAFETY: as above.
+            4 => u64::from(unsafe { (at as *const u32).read_volatile() }),
+            // SAFETY: as above.
+            _ => unsafe { (at as *const u64).read_volatile() },
+        }
+    }
+    /// Writes `width` (1, 2, 4, 8) bytes; nothing where out of range or misaligned.
+    pub fn write(&self, offset: usize, width: usize, value: u64) {
+        let Some(at) = self.address(offset, width) else { return };
+        match width {
+            // SAFETY: mapped registers, in range and aligned (checked); a device that is trusted with DMA.
+            1 => unsafe { (at as *mut u8).write_volatile(value as u8) },
+            // SAFETY: as above.
+            2 => unsafe { (at as *mut u16).write_volatile(value as u16) },
+            // SAFETY: as above.
+            4 => unsafe { (at as *mut u32).write_volatile(value as u32) },
+            // SAFETY: as above.
+            _ => unsafe { (at as *mut u64).write_volatile(value) },
+        }
+    }
+}
+
+/// Maps device registers, or finds the mapping made before.
+fn map(physical: u64, bytes: u64) -> Registers {
+    const PAGE: u64 = 4096;
+    let covers = |mapped: &Mapped| mapped.physical <= physical && physical + bytes <= mapped.physical + mapped.bytes;
+    let known = MAPPED.lock().iter().find(|mapped| covers(mapped)).copied();
+    let mapped = known.unwrap_or_else(|| {
+        let start = physical / PAGE * PAGE;
+        let length = (physical + bytes).next_multiple_of(PAGE) - start;
+        let mapped = Mapped { physical: start, bytes: length, at: memory::map_device(start, length) };
+        MAPPED.lock().push(mapped);
+        mapped
+    });
+    Registers { at: mapped.at + (physical - mapped.physical), bytes: bytes as usize }
+}
+
+/// Every virtio-mmio transport: the DSDT's, and the parameters `virtio_mmio.device=SIZE@BASE:LINE`.
+pub fn transports() -> Vec<Transport> {
+    let told = acpi::tables().transports.as_slice().iter();
+    let mut all: Vec<_> =
+        told.map(|found| Transport { base: found.base, bytes: found.bytes, line: found.line }).collect();
+    let words = params::command_line().split_ascii_whitespace();
+    all.extend(words.filter_map(|word| parse_transport(word.strip_prefix("virtio_mmio.device=")?)));
+    all
+}
+
+fn parse_transport(text: &str) -> Option<Transport> {
+    let (size, rest) = text.split_once('@')?;
+    let mut rest = rest.split(':');
+    let (digits, unit) = match size.as_bytes().last()? {
+        b'K' | b'k' => (&size[..size.len() - 1], 1 << 10),
+        b'M' | b'm' => (&size[..size.len() - 1], 1 << 20),
+        _ => (size, 1),
+    };
+    Some(Transport {
+        base: params::parse_number(rest.next()?)?,
+        bytes: params::parse_number(digits)?.checked_mul(unit)?,
+        line: params::parse_number(rest.next()?)? as u32,
+    })
+}
+
+/// Maps the registers of a transport.
+///
+/// # Errors
+/// [`DeviceError::NotFound`] where no transport lies there.
+pub fn open_transport(base: u64, bytes: u64) -> Result<Registers, DeviceError> {
+    let known = transports().into_iter().any(|found| found.base == base && bytes <= found.bytes);
+    if known { Ok(map(base, bytes)) } else { Err(DeviceError::NotFound) }
+}
+
+/// Opens a PCI function.
+///
+/// # Errors
+/// [`DeviceError`].
+pub fn open_pci(address: u16) -> Result<(), DeviceError> {
+    match pci::open(address) {
+        None => Err(DeviceError::NotFound),
+        Some(false) => Err(DeviceError::Refused),
+        Some(true) => Ok(()),
+    }
+}
+
+/// Maps a memory BAR.
+///
+/// # Errors
+/// [`DeviceError::NotFound`] where it is empty or of ports.
+pub fn map_bar(address: u16, index: u8) -> Result<Registers, DeviceError> {
+    let (base, bytes) = pci::bar(address, index).ok_or(DeviceError::NotFound)?;
+    Ok(map(base, bytes))
+}
+
+/// Binds MSI-X table entry `entry` to a new interrupt and turns MSI-X on.
+///
+/// # Errors
+/// [`DeviceError::NotFound`] where there is no such entry, `Refused` where vectors ran out.
+pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
+    let at = pci::msix_entry(address, entry).ok_or(DeviceError::NotFound)?;
+    let registers = map(at, 16);
+    let source = u32::from(address) << 16 | u32::from(entry);
+    let (interrupt, message) = Interrupt::message(source).ok_or(DeviceError::Refused)?;
+    let words = [message.address as u32, (message.address >> 32) as u32, message.data, 0];
+    for (index, word) in words.into_iter().enumerate() {
+        registers.write(index * 4, 4, u64::from(word));
+    }
+    pci::msix_enable(address);
+    Ok(interrupt)
+}
+
+/// Takes an interrupt line.
+///
+/// # Errors
+/// [`DeviceError::NotFound`] where no controller has it or vectors ran out.
+pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
+    let is_transport = transports().iter().any(|found| found.line == line);
+    let trigger = is_transport.then_some(crate::arch::ioapic::Trigger::Level);
+    Interrupt::line(line, trigger).ok_or(DeviceError::NotFound)
+}
+
+fn overlaps(one: (u16, u16), other: (u16, u16)) -> bool {
+    let end = |range: (u16, u16)| u32::from(range.0) + u32::from(range.1);
+    u32::from(one.0) < end(other) && u32::from(other.0) < end(one)
+}
+
+/// Takes `count` ports from `first`.
+///
+/// # Errors
+/// [`DeviceError::Refused`] where the nucleus or another has one of them.
+pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
+    let wanted = (first, count);
+    let mut taken = PORTS.lock();
+    let is_free = !NUCLEUS_PORTS.iter().chain(taken.iter()).any(|&other| overlaps(wanted, other));
+    if !is_free || u32::from(first) + u32::from(count) > 1 << 16 {
+        return Err(DeviceError::Refused);
+    }
+    taken.push(wanted);
+    Ok(())
+}
+
+/// Gives ports back.
+pub fn close_ports(first: u16, count: u16) {
+    PORTS.lock().retain(|&taken| taken != (first, count));
+}

@@ -1,0 +1,211 @@
+//! Interrupts: vectors, who waits for them, and what arrives at a processor.
+//!
+//! A handler here acknowledges and notifies; all work is in threads (M2). Each device vector has a
+//! counter that its handler counts up and its waiter compares with what it has seen. Vectors are the
+//! same on every processor; an interrupt is delivered to one.
+use crate::{
+    arch::{apic, cpu, ioapic, percpu},
+    memory, thread,
+};
+use alloc::{format, string::String, vec::Vec};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+const FIRST_DEVICE: u8 = 0x30;
+const AFTER_DEVICES: u8 = 0xe0;
+const NO_LINE: u32 = u32::MAX;
+
+/// What each device vector stands for.
+#[derive(Debug)]
+struct Slot {
+    is_taken: AtomicBool,
+    /// The global line to mask when it comes, or `NO_LINE`.
+    level_line: AtomicU32,
+    /// Counted up by each interrupt and each `wake`.
+    pending: AtomicU32,
+    /// `pending` at the last wait.
+    seen: AtomicU32,
+    /// Line or message it comes from, for people.
+    source: AtomicU32,
+    cpu: AtomicU32,
+    count: AtomicU64,
+}
+
+impl Slot {
+    const fn new() -> Slot {
+        Slot {
+            is_taken: AtomicBool::new(false),
+            level_line: AtomicU32::new(NO_LINE),
+            pending: AtomicU32::new(0),
+            seen: AtomicU32::new(0),
+            source: AtomicU32::new(0),
+            cpu: AtomicU32::new(0),
+            count: AtomicU64::new(0),
+        }
+    }
+}
+
+const DEVICES: usize = (AFTER_DEVICES - FIRST_DEVICE) as usize;
+static SLOTS: [Slot; DEVICES] = [const { Slot::new() }; DEVICES];
+static NEXT_CPU: AtomicUsize = AtomicUsize::new(0);
+
+/// Interrupts that are no device's, by processor.
+static TIMERS: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+static RESCHEDULES: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+static SHOOTDOWNS: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+
+/// Where a message-signalled interrupt writes, and what.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Address.
+    pub address: u64,
+    /// Data.
+    pub data: u32,
+}
+
+/// Right to a device vector; given back when dropped.
+#[derive(Debug)]
+pub struct Interrupt {
+    vector: u8,
+    line: Option<u32>,
+}
+
+/// Handles interrupt `vector` (32 and above) on this processor, with interrupts off.
+pub fn dispatch(vector: u8) {
+    match vector {
+        apic::TIMER_VECTOR => {
+            count(&TIMERS);
+            apic::end_of_interrupt();
+            thread::timer_interrupt(crate::time::now_ns());
+        }
+        apic::RESCHEDULE_VECTOR => {
+            count(&RESCHEDULES);
+            apic::end_of_interrupt();
+        }
+        apic::SHOOTDOWN_VECTOR => {
+            count(&SHOOTDOWNS);
+            apic::end_of_interrupt();
+            memory::shootdown_interrupt();
+        }
+        apic::STOP_VECTOR => cpu::halt_forever(),
+        FIRST_DEVICE..AFTER_DEVICES => dispatch_device(&SLOTS[usize::from(vector - FIRST_DEVICE)]),
+        apic::SPURIOUS_VECTOR => {}
+        _ => apic::end_of_interrupt(),
+    }
+}
+
+fn count(counters: &[AtomicU64; percpu::MAX_CPUS]) {
+    let counter = &counters[percpu::cpu()];
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
+
+fn dispatch_device(slot: &Slot) {
+    slot.count.fetch_add(1, Relaxed);
+    let line = slot.level_line.load(Acquire);
+    if line != NO_LINE {
+        ioapic::mask(line);
+    }
+    apic::end_of_interrupt();
+    slot.pending.fetch_add(1, AcqRel);
+    thread::wake(&slot.pending, 1);
+}
+
+fn take_slot(source: u32) -> Option<(u8, u32)> {
+    let index = SLOTS.iter().position(|slot| slot.is_taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok())?;
+    let slot = &SLOTS[index];
+    let cpu = NEXT_CPU.fetch_add(1, Relaxed) % crate::arch::smp::online();
+    slot.level_line.store(NO_LINE, Relaxed);
+    slot.seen.store(slot.pending.load(Relaxed), Relaxed);
+    slot.source.store(source, Relaxed);
+    slot.cpu.store(cpu as u32, Relaxed);
+    slot.count.store(0, Relaxed);
+    Some((FIRST_DEVICE + index as u8, percpu::of(cpu).apic_id.load(Relaxed)))
+}
+
+impl Interrupt {
+    /// Takes a line: an ISA interrupt below 16, else a global line. `None` where no controller has it
+    /// or vectors ran out.
+    pub fn line(line: u32, trigger: Option<ioapic::Trigger>) -> Option<Interrupt> {
+        let (vector, destination) = take_slot(line)?;
+        let mut interrupt = Interrupt { vector, line: None };
+        let slot = interrupt.slot();
+        // Before the route is live: the handler must know whether to mask.
+        let (global, found) = ioapic::resolved(line, trigger);
+        if found == ioapic::Trigger::Level {
+            slot.level_line.store(global, Release);
+        }
+        ioapic::route(line, vector, destination, trigger)?;
+        interrupt.line = Some(global);
+        Some(interrupt)
+    }
+
+    /// Takes a vector for a message; `source` names it for people.
+    pub fn message(source: u32) -> Option<(Interrupt, Message)> {
+        let (vector, destination) = take_slot(source)?;
+        let address = apic::DEFAULT_ADDRESS | u64::from(destination) << 12;
+        Some((Interrupt { vector, line: None }, Message { address, data: u32::from(vector) }))
+    }
+
+    fn slot(&self) -> &'static Slot {
+        &SLOTS[usize::from(self.vector - FIRST_DEVICE)]
+    }
+
+    /// Blocks until the interrupt (or [`Interrupt::wake`]) has come since the last wait; `false` at the deadline.
+    pub fn wait(&self, deadline_ns: Option<u64>) -> bool {
+        let slot = self.slot();
+        loop {
+            let pending = slot.pending.load(Acquire);
+            if slot.seen.swap(pending, Relaxed) != pending {
+                return true;
+            }
+            if thread::wait_on(&slot.pending, pending, deadline_ns, false) == sync::Outcome::TimedOut {
+                return false;
+            }
+        }
+    }
+
+    /// Lets a level-triggered line come again.
+    pub fn acknowledge(&self) {
+        let line = self.slot().level_line.load(Relaxed);
+        if line != NO_LINE {
+            ioapic::unmask(line);
+        }
+    }
+
+    /// Ends a wait under way, or the next.
+    pub fn wake(&self) {
+        self.slot().pending.fetch_add(1, AcqRel);
+        thread::wake(&self.slot().pending, 1);
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        if let Some(line) = self.line {
+            ioapic::mask(line);
+        }
+        self.slot().is_taken.store(false, Release);
+    }
+}
+
+/// Interrupts taken, by name, one number a processor.
+pub fn statistics() -> Vec<(String, Vec<u64>)> {
+    let online = crate::arch::smp::online();
+    let mut all = Vec::new();
+    for (index, slot) in SLOTS.iter().enumerate().filter(|(_, slot)| slot.is_taken.load(Relaxed)) {
+        let mut counts = alloc::vec![0; online];
+        if let Some(count) = counts.get_mut(slot.cpu.load(Relaxed) as usize) {
+            *count = slot.count.load(Relaxed);
+        }
+        let source = slot.source.load(Relaxed);
+        all.push((format!("{:#x} device {source:#x}", index + usize::from(FIRST_DEVICE)), counts));
+    }
+    let named = [("LOC timer", &TIMERS), ("RES reschedule", &RESCHEDULES), ("TLB shootdown", &SHOOTDOWNS)];
+    for (name, counters) in named {
+        let counts = counters[..online].iter().map(|counter| counter.load(Relaxed)).collect();
+        all.push((String::from(name), counts));
+    }
+    all
+}

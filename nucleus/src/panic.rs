@@ -1,0 +1,76 @@
+//! The end of the road: says what happened, where, which locks are held and what came before, then
+//! leaves with a status that the caller of QEMU sees.
+//!
+//! The first processor to panic stops the others and breaks the log's lock; a panic within a panic
+//! prints its message only.
+use crate::arch::{cpu, percpu, power, smp};
+use core::{
+    panic::PanicInfo,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+/// Trace records printed a processor.
+const TRACE_RECORDS: usize = 12;
+const NOBODY: usize = usize::MAX;
+
+static PANICKING: AtomicUsize = AtomicUsize::new(NOBODY);
+
+/// Whether some processor is panicking.
+pub fn is_panicking() -> bool {
+    PANICKING.load(Ordering::Relaxed) != NOBODY
+}
+
+/// Makes this processor the panicking one: the others stop, the log is ours. `false` where it is already.
+fn enter() -> bool {
+    cpu::disable_interrupts();
+    let number = percpu::cpu();
+    match PANICKING.compare_exchange(NOBODY, number, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            smp::stop_others();
+            // SAFETY: panicking, the others are stopped or stopping.
+            unsafe { crate::log::break_lock() };
+            true
+        }
+        Err(first) if first == number => {
+            // SAFETY: a panic within the panic: the outer one may hold the lock and never goes on.
+            unsafe { crate::log::break_lock() };
+            false
+        }
+        Err(_) => cpu::halt_forever(),
+    }
+}
+
+/// Ends the system because of `reason` at instruction `rip` with frame pointer `rbp` (a fault in the kernel).
+pub fn die_at(reason: core::fmt::Arguments<'_>, rip: u64, rbp: u64) -> ! {
+    let is_first = enter();
+    crate::log::print(format_args!("panic: {reason} (processor {})\n", percpu::cpu()));
+    if is_first {
+        crate::log::print(format_args!("backtrace:\n"));
+        crate::backtrace::print(rip, rbp);
+        finish();
+    }
+    power::die()
+}
+
+fn finish() {
+    print_locks();
+    crate::log::print(format_args!("last trace records:\n"));
+    crate::trace::print(TRACE_RECORDS);
+    crate::log::print(format_args!("end of panic\n"));
+}
+
+fn print_locks() {
+    crate::log::print(format_args!("locks held:\n"));
+}
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    let is_first = enter();
+    crate::log::print(format_args!("panic: {info} (processor {})\n", percpu::cpu()));
+    if is_first {
+        crate::log::print(format_args!("backtrace:\n"));
+        crate::backtrace::print_here();
+        finish();
+    }
+    power::die()
+}

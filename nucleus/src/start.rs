@@ -1,0 +1,110 @@
+//! Boot after the assembly: brings up the boot processor, memory, devices, the other processors, and
+//! starts the first thread, which runs the image's `skerry_start`.
+//!
+//! Order matters and is this file's subject: traps before anything can fault, tables of the boot
+//! loader and ACPI before the first page tables go, memory before anything allocates, the clock's
+//! rate before any other processor uses its timer.
+use crate::{
+    arch::{
+        acpi, apic, boot,
+        bootinfo::{self, BootInfo},
+        cpu, gdt, ioapic, pci, percpu, serial, smp, traps,
+        tsc::Measurement,
+    },
+    memory, thread, time,
+};
+use core::cell::UnsafeCell;
+
+unsafe extern "Rust" {
+    /// The image's main: instantiates the components and returns.
+    safe fn skerry_start();
+}
+
+#[repr(C, align(16))]
+struct InterruptStacks(UnsafeCell<[[u8; gdt::IST_STACK_BYTES]; 2]>);
+
+// SAFETY: only the processor uses it, as its interrupt stacks.
+unsafe impl Sync for InterruptStacks {}
+
+static BOOT_STACKS: InterruptStacks = InterruptStacks(UnsafeCell::new([[0; gdt::IST_STACK_BYTES]; 2]));
+
+/// The first Rust of all, called by the entry code with the physical address of the start information.
+#[unsafe(no_mangle)]
+extern "C" fn boot_rust(start_info: u64) -> ! {
+    // SAFETY: the first thing this processor does in Rust.
+    unsafe { percpu::install(0) };
+    time::init();
+    serial::init();
+    // SAFETY: boot's first tables are loaded; once.
+    let info = unsafe { bootinfo::parse(start_info) };
+    crate::log::init();
+    init_boot_processor();
+    // SAFETY: still boot's first tables; once.
+    unsafe { acpi::init(info.rsdp) };
+    let measurement = init_memory(&info);
+    trace_and_devices(measurement);
+    // SAFETY: once, on the boot processor; nobody has the trampoline's page.
+    unsafe { smp::start_others(info.trampoline) };
+    log_machine(&info);
+    thread::init_cpu();
+    percpu::this().is_online.store(1, core::sync::atomic::Ordering::Release);
+    thread::start_first(first_thread);
+    thread::idle()
+}
+
+fn init_boot_processor() {
+    let bottom = BOOT_STACKS.0.get() as u64;
+    let bytes = gdt::IST_STACK_BYTES as u64;
+    // SAFETY: processor 0, interrupts off, stacks of its own.
+    unsafe { gdt::init_cpu(0, bottom + bytes, bottom + 2 * bytes) };
+    // SAFETY: processor 0's number again.
+    unsafe { percpu::install(0) };
+    cpu::init_cpu();
+    traps::init_cpu();
+}
+
+/// Starts measuring the clocks, then builds the kernel's own page tables and the allocators.
+fn init_memory(info: &BootInfo) -> Option<Measurement> {
+    let local_apic = match acpi::tables().local_apic {
+        0 => apic::DEFAULT_ADDRESS,
+        address => address,
+    };
+    apic::init(boot::phys_to_virt(local_apic));
+    let mut measurement = Measurement::start();
+    let is_short = measurement.is_short();
+    if is_short {
+        time::set_rates(measurement.finish());
+        memory::init(info);
+        apic::init(memory::map_device(local_apic, 4096));
+        return None;
+    }
+    memory::init(info);
+    apic::init(memory::map_device(local_apic, 4096));
+    measurement.remap();
+    Some(measurement)
+}
+
+fn trace_and_devices(measurement: Option<Measurement>) {
+    crate::trace::init_cpu(0);
+    ioapic::init();
+    pci::init();
+    if let Some(measurement) = measurement {
+        time::set_rates(measurement.finish());
+    }
+    apic::init_cpu();
+}
+
+fn log_machine(info: &BootInfo) {
+    let bytes: u64 = info.ram.as_slice().iter().map(bootinfo::PhysRange::bytes).sum();
+    log::info!(
+        "{} processors, {} MiB of memory, {} PCI functions",
+        smp::online(),
+        bytes >> 20,
+        pci::functions().len()
+    );
+    log::debug!("parameters: {}", crate::params::command_line());
+}
+
+fn first_thread() {
+    skerry_start();
+}
