@@ -1,5 +1,5 @@
 //! Building the kernel image.
-use crate::{disk, packages, shell};
+use crate::{disk, packages, shell, symbols};
 use anyhow::{Context, Result, bail};
 use std::{path::PathBuf, process::Command};
 
@@ -41,7 +41,7 @@ pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
     shell::quietly("building the kernel", &mut cargo)?;
     let built = target.join("x86_64-unknown-none/release/image");
     let path = shell::build_path(&format!("skerry-{system}{suffix}.elf"))?;
-    std::fs::copy(&built, &path).with_context(|| format!("copying {}", built.display()))?;
+    symbols::embed(&built, &path)?;
     Ok(path)
 }
 

@@ -10,6 +10,7 @@ mod qemu;
 mod run;
 mod session;
 mod shell;
+mod symbols;
 mod system_tests;
 mod test;
 
