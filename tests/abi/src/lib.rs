@@ -1,0 +1,224 @@
+//! Help for the ABI tests: ordinary programs for Linux x86-64 that run on the host's Linux first and
+//! then, the same binaries, on Skerry. A test that Linux fails is wrong.
+//!
+//! Each test runs in a process of its own ([`isolated`]), so that signals, limits, sessions and
+//! working directories of one do not reach another.
+use std::{ffi::CString, io::Write, path::PathBuf};
+
+/// How a child process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// By exit.
+    Exited(i32),
+    /// By a signal.
+    Signalled(i32),
+}
+
+/// The last call's error number.
+pub fn errno() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+/// The result of a raw call, or its error number.
+///
+/// # Errors
+/// The error number, where the call answered -1.
+pub fn check(result: impl Into<i64>) -> Result<i64, i32> {
+    match result.into() {
+        -1 => Err(errno()),
+        value => Ok(value),
+    }
+}
+
+/// The result of a raw call that must work.
+///
+/// # Panics
+/// With the error, where it does not.
+#[track_caller]
+pub fn must(result: impl Into<i64>) -> i64 {
+    match check(result) {
+        Ok(value) => value,
+        Err(number) => panic!("{}", std::io::Error::from_raw_os_error(number)),
+    }
+}
+
+/// A path as the kernel takes it.
+///
+/// # Panics
+/// Where it holds a NUL.
+pub fn c(path: impl AsRef<std::path::Path>) -> CString {
+    CString::new(path.as_ref().as_os_str().as_encoded_bytes()).expect("no NUL in a test's path")
+}
+
+/// Forks; `body` runs in the child, which exits 0 after it or 101 if it panicked. Returns the child.
+pub fn fork(body: impl FnOnce()) -> libc::pid_t {
+    // SAFETY: the tests run with one test thread, so the child may do what the parent may.
+    match unsafe { libc::fork() } {
+        0 => {
+            // The standard library's own handlers for stack overflow are no part of what is tested.
+            for signal in [libc::SIGSEGV, libc::SIGBUS] {
+                // SAFETY: the default action.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
+            }
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            let _ = std::io::stdout().flush();
+            // SAFETY: ends the child without running the harness's exit handlers.
+            unsafe { libc::_exit(if result.is_ok() { 0 } else { 101 }) }
+        }
+        child => {
+            must(child);
+            child
+        }
+    }
+}
+
+/// Waits for `child` and says how it ended.
+///
+/// # Panics
+/// Where there is no such child.
+#[track_caller]
+pub fn wait(child: libc::pid_t) -> Ended {
+    let mut status = 0;
+    loop {
+        // SAFETY: `status` outlives the call.
+        match check(unsafe { libc::waitpid(child, &mut status, 0) }) {
+            Err(libc::EINTR) => {}
+            Err(number) => panic!("waitpid: {number}"),
+            Ok(_) => break,
+        }
+    }
+    if libc::WIFEXITED(status) { Ended::Exited(libc::WEXITSTATUS(status)) } else { Ended::Signalled(libc::WTERMSIG(status)) }
+}
+
+/// Runs a test's body in a process of its own.
+///
+/// # Panics
+/// Where the body panicked or died.
+#[track_caller]
+pub fn isolated(body: impl FnOnce()) {
+    assert_eq!(wait(fork(body)), Ended::Exited(0), "the test's process failed; its message is above");
+}
+
+/// A fresh folder for one test, removed when dropped.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes it under /tmp.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    #[allow(clippy::new_without_default, reason = "makes a folder; a default should do nothing")]
+    pub fn new() -> Scratch {
+        let mut name = *b"/tmp/abi-XXXXXX\0";
+        // SAFETY: a writable NUL-terminated template.
+        let made = unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) };
+        assert!(!made.is_null(), "mkdtemp: {}", errno());
+        Scratch(PathBuf::from(std::str::from_utf8(&name[..name.len() - 1]).expect("mkdtemp keeps it ASCII")))
+    }
+    /// A path in it.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+    /// Makes a file there.
+    ///
+    /// # Panics
+    /// Where it cannot be written.
+    pub fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, contents).expect("writing a scratch file");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A pipe: (read end, write end).
+#[track_caller]
+pub fn pipe() -> (i32, i32) {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    must(unsafe { libc::pipe(ends.as_mut_ptr()) });
+    (ends[0], ends[1])
+}
+
+/// Closes a descriptor that is open.
+#[track_caller]
+pub fn close(fd: i32) {
+    // SAFETY: the descriptor is the test's own.
+    must(unsafe { libc::close(fd) });
+}
+
+/// Reads once, up to `most` bytes.
+///
+/// # Errors
+/// The error number.
+pub fn read(fd: i32, most: usize) -> Result<Vec<u8>, i32> {
+    let mut buffer = vec![0; most];
+    // SAFETY: the buffer is `most` long.
+    let count = check(unsafe { libc::read(fd, buffer.as_mut_ptr().cast(), most) } as i64)?;
+    buffer.truncate(count as usize);
+    Ok(buffer)
+}
+
+/// Writes once.
+///
+/// # Errors
+/// The error number.
+pub fn write(fd: i32, data: &[u8]) -> Result<usize, i32> {
+    // SAFETY: the slice is readable for its length.
+    check(unsafe { libc::write(fd, data.as_ptr().cast(), data.len()) } as i64).map(|count| count as usize)
+}
+
+/// Opens a path.
+///
+/// # Errors
+/// The error number.
+pub fn open(path: impl AsRef<std::path::Path>, flags: i32, mode: u32) -> Result<i32, i32> {
+    // SAFETY: a NUL-terminated path.
+    check(unsafe { libc::open(c(path).as_ptr(), flags, mode) }).map(|fd| fd as i32)
+}
+
+/// A zeroed structure of C.
+///
+/// # Safety
+/// All zeroes must be a value of `T`.
+pub unsafe fn zeroed<T>() -> T {
+    // SAFETY: the caller says so.
+    unsafe { std::mem::zeroed() }
+}
+
+/// `stat` of a path.
+///
+/// # Errors
+/// The error number.
+pub fn stat(path: impl AsRef<std::path::Path>) -> Result<libc::stat, i32> {
+    // SAFETY: plain numbers.
+    let mut stat: libc::stat = unsafe { zeroed() };
+    // SAFETY: a NUL-terminated path and room for the answer.
+    check(unsafe { libc::stat(c(path).as_ptr(), &mut stat) })?;
+    Ok(stat)
+}
+
+/// Nanoseconds of a clock.
+#[track_caller]
+pub fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: room for the answer.
+    must(unsafe { libc::clock_gettime(clock, &mut time) });
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Installs a plain handler.
+#[track_caller]
+pub fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) {
+    // SAFETY: plain numbers and an empty mask.
+    let mut action: libc::sigaction = unsafe { zeroed() };
+    action.sa_sigaction = handler as *const () as usize;
+    action.sa_flags = flags;
+    // SAFETY: a whole sigaction, and the handler lives for ever.
+    must(unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) });
+}
