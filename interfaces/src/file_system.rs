@@ -183,6 +183,17 @@ pub enum Backing {
     Cache,
 }
 
+/// What is there already when an extended attribute is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum XattrMode {
+    /// Made or replaced.
+    Set,
+    /// Refused with `Exists` if it is there (`XATTR_CREATE`).
+    Create,
+    /// Refused with `NoAttribute` unless it is there (`XATTR_REPLACE`).
+    Replace,
+}
+
 /// How a mount behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountInfo {
@@ -254,6 +265,26 @@ pub trait FileSystem: Send + Sync {
     fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError>;
     /// Names of the extended attributes.
     fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError>;
+    /// Sets an extended attribute.
+    fn set_xattr(&self, inode: InodeNumber, name: &[u8], value: &[u8], mode: XattrMode, now: FileTime) -> Result<(), FsError> {
+        let _ = (inode, name, value, mode, now);
+        Err(FsError::Unsupported)
+    }
+    /// Takes an extended attribute away.
+    fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
+        let _ = (inode, name, now);
+        Err(FsError::Unsupported)
+    }
+    /// Space for `pages` more pages of a file is set aside, before the page cache makes absent
+    /// pages dirty: the size limit of a tmpfs, delayed allocation of a file system on storage.
+    fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {
+        let _ = (inode, pages);
+        Ok(())
+    }
+    /// The page cache dropped `pages` pages it had reserved (truncated, or never written).
+    fn release(&self, inode: InodeNumber, pages: u64) {
+        let _ = (inode, pages);
+    }
     /// The personality gives up `count` of its counts on the inode; without names and counts it is freed.
     fn forget(&self, inode: InodeNumber, count: u64);
     /// Everything written so far is on stable storage when this returns.

@@ -1,0 +1,101 @@
+//! The names of a directory, found by name and by a position that never changes while the name stands.
+//!
+//! A position is given once and never again, so a reader that continues after position `p` sees
+//! every name that was there all the time exactly once, whatever is added or removed meanwhile.
+use crate::node::Node;
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use interfaces::file_system::{DirectoryEntry, FileType, FsError};
+use rt::memory::Charge;
+
+/// What a name costs beside its bytes (which are charged twice: allocation headers and map nodes).
+const ENTRY_BYTES: usize = 128;
+/// What `stat` says an entry takes, as on Linux.
+const SHOWN_ENTRY_BYTES: u64 = 20;
+
+struct Entry {
+    name: Arc<[u8]>,
+    node: Arc<Node>,
+    _charge: Charge,
+}
+
+/// The names of one directory.
+#[derive(Default)]
+pub(crate) struct Directory {
+    by_name: BTreeMap<Arc<[u8]>, u64>,
+    entries: BTreeMap<u64, Entry>,
+    last_position: u64,
+}
+
+impl Directory {
+    /// What `name` stands for.
+    pub(crate) fn find(&self, name: &[u8]) -> Result<&Arc<Node>, FsError> {
+        let position = self.by_name.get(name).ok_or(FsError::NotFound)?;
+        self.entries.get(position).map(|entry| &entry.node).ok_or(FsError::NotFound)
+    }
+
+    /// Refuses a name that is there, or memory for a new one.
+    pub(crate) fn charge_name(&self, name: &[u8]) -> Result<Charge, FsError> {
+        if self.by_name.contains_key(name) {
+            return Err(FsError::Exists);
+        }
+        Charge::take(ENTRY_BYTES + 2 * name.len()).map_err(|_| FsError::NoMemory)
+    }
+
+    /// Adds a name that is not there, paid for by `charge`.
+    pub(crate) fn insert(&mut self, name: &[u8], node: &Arc<Node>, charge: Charge) {
+        let name: Arc<[u8]> = name.into();
+        self.last_position += 1;
+        self.by_name.insert(Arc::clone(&name), self.last_position);
+        let entry = Entry { name, node: Arc::clone(node), _charge: charge };
+        self.entries.insert(self.last_position, entry);
+    }
+
+    /// Takes a name away.
+    pub(crate) fn remove(&mut self, name: &[u8]) {
+        if let Some(position) = self.by_name.remove(name) {
+            self.entries.remove(&position);
+        }
+    }
+
+    /// Lets a name that is there stand for another inode.
+    pub(crate) fn replace(&mut self, name: &[u8], node: &Arc<Node>) {
+        let entry = self.by_name.get(name).and_then(|position| self.entries.get_mut(position));
+        if let Some(entry) = entry {
+            entry.node = Arc::clone(node);
+        }
+    }
+
+    /// No names.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Length that `stat` tells: Linux counts `.` and `..` too.
+    pub(crate) fn shown_bytes(&self) -> u64 {
+        (self.entries.len() as u64 + 2) * SHOWN_ENTRY_BYTES
+    }
+
+    /// At most `max` entries after `position`.
+    pub(crate) fn read(&self, position: u64, max: usize) -> Vec<DirectoryEntry> {
+        let after = position.saturating_add(1);
+        let entry = |(next, entry): (&u64, &Entry)| DirectoryEntry {
+            inode: entry.node.inode,
+            file_type: Some(entry.node.file_type),
+            name: entry.name.to_vec(),
+            next: *next,
+        };
+        self.entries.range(after..).take(max).map(entry).collect()
+    }
+
+    /// How many of the names are directories (for assertions on link counts).
+    #[cfg(test)]
+    pub(crate) fn subdirectories(&self) -> u32 {
+        let is_directory = |entry: &&Entry| entry.node.file_type == FileType::Directory;
+        self.entries.values().filter(is_directory).count() as u32
+    }
+}
+
+/// Whether an inode of this type holds names.
+pub(crate) fn is_directory(file_type: FileType) -> bool {
+    file_type == FileType::Directory
+}

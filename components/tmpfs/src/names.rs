@@ -1,0 +1,148 @@
+//! Names made and taken away: create, link, unlink, rmdir.
+use crate::{TARGET_MAX, Tmpfs, check_name, node::Node};
+use alloc::sync::Arc;
+use interfaces::file_system::{Attributes, FileTime, FileType, FsError, InodeNumber, NewInode};
+
+impl Tmpfs {
+    /// The inode a name stands for, counted up.
+    pub(crate) fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
+        let parent = self.directory(directory)?;
+        let names = parent.state.lock();
+        let node = names.names.find(name)?;
+        // Under the directory's lock the name keeps the inode alive until we hold it.
+        let mut state = node.state.lock();
+        state.holds += 1;
+        Ok(node.attributes(&state))
+    }
+
+    fn new_node(&self, parent: InodeNumber, new: &NewInode<'_>) -> Result<Arc<Node>, FsError> {
+        if new.file_type == FileType::Symlink && new.target.len() > TARGET_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        self.space.take_inode()?;
+        Node::new(self.table.new_number(), parent, new).inspect_err(|_| self.space.give_inode())
+    }
+
+    /// Makes an inode with a first name, held once.
+    pub(crate) fn make(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        new: &NewInode<'_>,
+    ) -> Result<Attributes, FsError> {
+        check_name(name)?;
+        let parent = self.directory(directory)?;
+        let mut names = parent.lock_alive()?;
+        let charge = names.names.charge_name(name)?;
+        let node = self.new_node(directory, new)?;
+        names.names.insert(name, &node, charge);
+        names.touch(new.now);
+        if node.is_directory() {
+            names.links = names.links.saturating_add(1);
+        }
+        let mut state = node.state.lock();
+        state.holds = 1;
+        if !node.is_directory() {
+            state.links = 1;
+        }
+        self.table.insert(&node);
+        Ok(node.attributes(&state))
+    }
+
+    /// Makes an inode without a name, held once.
+    pub(crate) fn make_unnamed(
+        &self,
+        directory: InodeNumber,
+        new: &NewInode<'_>,
+    ) -> Result<Attributes, FsError> {
+        if new.file_type == FileType::Directory {
+            return Err(FsError::IsDirectory);
+        }
+        drop(self.directory(directory)?.lock_alive()?);
+        let node = self.new_node(directory, new)?;
+        let mut state = node.state.lock();
+        state.holds = 1;
+        self.table.insert(&node);
+        Ok(node.attributes(&state))
+    }
+
+    /// Gives an inode another name and holds it once more.
+    pub(crate) fn add_name(
+        &self,
+        inode: InodeNumber,
+        (directory, name): (InodeNumber, &[u8]),
+        now: FileTime,
+    ) -> Result<Attributes, FsError> {
+        check_name(name)?;
+        let node = self.node(inode)?;
+        if node.is_directory() {
+            return Err(FsError::IsDirectory);
+        }
+        let parent = self.directory(directory)?;
+        let mut names = parent.lock_alive()?;
+        let charge = names.names.charge_name(name)?;
+        let mut state = node.state.lock();
+        state.links = state.links.checked_add(1).ok_or(FsError::TooManyLinks)?;
+        state.changed = now;
+        state.holds += 1;
+        names.names.insert(name, &node, charge);
+        names.touch(now);
+        Ok(node.attributes(&state))
+    }
+
+    /// Takes a name of anything but a directory away.
+    pub(crate) fn remove_name(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
+    ) -> Result<(), FsError> {
+        let parent = self.directory(directory)?;
+        let node = {
+            let mut names = parent.state.lock();
+            let node = Arc::clone(names.names.find(name)?);
+            if node.is_directory() {
+                return Err(FsError::IsDirectory);
+            }
+            names.names.remove(name);
+            names.touch(now);
+            let mut state = node.state.lock();
+            state.links = state.links.saturating_sub(1);
+            state.changed = now;
+            drop(state);
+            node
+        };
+        self.free_if_unused(&node);
+        Ok(())
+    }
+
+    /// Takes an empty directory away.
+    pub(crate) fn remove_empty(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
+    ) -> Result<(), FsError> {
+        let parent = self.directory(directory)?;
+        let node = {
+            let mut names = parent.state.lock();
+            let node = Arc::clone(names.names.find(name)?);
+            if !node.is_directory() {
+                return Err(FsError::NotDirectory);
+            }
+            let mut state = node.state.lock();
+            if !state.names.is_empty() {
+                return Err(FsError::NotEmpty);
+            }
+            state.links = 0;
+            state.touch(now);
+            drop(state);
+            names.names.remove(name);
+            names.links = names.links.saturating_sub(1);
+            names.touch(now);
+            node
+        };
+        self.free_if_unused(&node);
+        Ok(())
+    }
+}
