@@ -249,7 +249,13 @@ fn judge(
         return None;
     }
     if let Some((earlier_held, earlier_taken)) = first_step(to, from) {
-        return Some(Violation::Inversion { held: *held, class, place, earlier_held, earlier_taken });
+        return Some(Violation::Inversion {
+            held: *held,
+            class,
+            place,
+            earlier_held,
+            earlier_taken,
+        });
     }
     insert(from, to, held.place, place);
     None
@@ -329,9 +335,11 @@ fn insert(from: u32, to: u32, held: &'static Location<'static>, taken: &'static 
 /// Whether `from` leads to `to` in the graph; if so the places of the first edge of a way.
 fn first_step(from: u32, to: u32) -> Option<Places> {
     key(from, to)?;
-    successors(from).find_map(|(next, edge)| {
-        if next == to || leads_to(next, to) { edge.places() } else { None }
-    })
+    successors(from).find_map(
+        |(next, edge)| {
+            if next == to || leads_to(next, to) { edge.places() } else { None }
+        },
+    )
 }
 
 fn successors(from: u32) -> impl Iterator<Item = (u32, &'static Edge)> {

@@ -171,7 +171,8 @@ impl ClassRef {
 }
 
 /// Times one contended acquisition; nothing without `statistics`.
-pub(crate) struct Wait {
+pub(crate) struct Wait<P> {
+    platform: core::marker::PhantomData<P>,
     #[cfg(feature = "statistics")]
     class: &'static LockClass,
     #[cfg(feature = "statistics")]
@@ -180,11 +181,12 @@ pub(crate) struct Wait {
     reschedules: u64,
 }
 
-impl Wait {
-    pub(crate) fn begin<P: crate::Platform>(class: ClassRef) -> Wait {
+impl<P: crate::Platform> Wait<P> {
+    pub(crate) fn begin(class: ClassRef) -> Wait<P> {
         #[cfg(not(feature = "statistics"))]
         let _ = class;
         Wait {
+            platform: core::marker::PhantomData,
             #[cfg(feature = "statistics")]
             class: class.class,
             #[cfg(feature = "statistics")]
@@ -204,7 +206,7 @@ impl Wait {
     }
 
     /// The lock is ours.
-    pub(crate) fn end<P: crate::Platform>(self) {
+    pub(crate) fn end(self) {
         #[cfg(feature = "statistics")]
         {
             self.class.number();

@@ -114,11 +114,11 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
 
     #[cold]
     fn lock_contended(&self) {
-        let mut wait = Wait::begin::<P>(self.class);
+        let mut wait = Wait::<P>::begin(self.class);
         let mut state = self.spin();
         if state == FREE {
             match self.word.compare_exchange(FREE, TAKEN, Acquire, Relaxed) {
-                Ok(_) => return wait.end::<P>(),
+                Ok(_) => return wait.end(),
                 Err(now) => state = now,
             }
         }
@@ -128,7 +128,7 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
             P::wait(&self.word, CONTENDED, None, false);
             state = self.spin();
         }
-        wait.end::<P>();
+        wait.end();
     }
 
     /// Looks a few times while the lock is taken and nobody waits.
@@ -231,5 +231,5 @@ mod costs_nothing_when_off {
         }
     }
     const _: () = assert!(size_of::<super::Mutex<u32, Nowhere>>() == 8);
-    const _: () = assert!(size_of::<crate::class::Wait>() == 0);
+    const _: () = assert!(size_of::<crate::class::Wait<Nowhere>>() == 0);
 }

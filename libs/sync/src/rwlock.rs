@@ -143,9 +143,9 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<WriteGuard<'_, T, P>> {
-        let taken = self.state.try_update(Acquire, Relaxed, |state| {
-            is_unlocked(state).then_some(state | WRITER)
-        });
+        let taken = self
+            .state
+            .try_update(Acquire, Relaxed, |state| is_unlocked(state).then_some(state | WRITER));
         if taken.is_err() {
             self.class.count_refusal();
             return None;
@@ -183,13 +183,13 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
 
     #[cold]
     fn read_contended(&self) {
-        let mut wait = Wait::begin::<P>(self.class);
+        let mut wait = Wait::<P>::begin(self.class);
         let mut was_woken = false;
         let mut state = self.spin(|state| state & COUNT != WRITER);
         loop {
             if is_open_to_new_reader(state) || (was_woken && is_open_to_woken_reader(state)) {
                 match self.state.compare_exchange(state, state + READER, Acquire, Relaxed) {
-                    Ok(_) => return wait.end::<P>(),
+                    Ok(_) => return wait.end(),
                     Err(now) => state = now,
                 }
                 continue;
@@ -211,7 +211,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
 
     #[cold]
     fn write_contended(&self) {
-        let mut wait = Wait::begin::<P>(self.class);
+        let mut wait = Wait::<P>::begin(self.class);
         // Once we have slept others may wait too: keep their bit when we take the lock.
         let mut others = 0;
         let mut state = self.spin(is_unlocked);
@@ -219,7 +219,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
             if is_unlocked(state) {
                 match self.state.compare_exchange(state, state | WRITER | others, Acquire, Relaxed)
                 {
-                    Ok(_) => return wait.end::<P>(),
+                    Ok(_) => return wait.end(),
                     Err(now) => state = now,
                 }
                 continue;
@@ -293,8 +293,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
             // No writer slept after all: it is the readers' turn.
             state = READERS_WAIT;
         }
-        if state == READERS_WAIT
-            && self.state.compare_exchange(state, 0, Relaxed, Relaxed).is_ok()
+        if state == READERS_WAIT && self.state.compare_exchange(state, 0, Relaxed, Relaxed).is_ok()
         {
             P::wake(&self.state, u32::MAX);
         }

@@ -84,13 +84,13 @@ impl<P: Platform> RawSpin<P> {
 
     #[cold]
     fn lock_contended(&self) {
-        let wait = Wait::begin::<P>(self.class);
+        let wait = Wait::<P>::begin(self.class);
         loop {
             while self.is_locked() {
                 spin_loop();
             }
             if self.take() {
-                return wait.end::<P>();
+                return wait.end();
             }
         }
     }

@@ -1,4 +1,66 @@
-//! TODO
+//! Virtio for drivers: modern devices (VERSION_1) over PCI and MMIO, split virtqueues with
+//! indirect descriptors and event indices.
+//!
+//! The device is not trusted: whatever it writes (indices, lengths, configuration) is checked
+//! before use, every wait for it is bounded, and what the driver needs to remember lives in its
+//! own memory, never only in memory the device can write. Key types: [`Candidate`] (found, not
+//! opened), [`Device`] (opened, negotiated), [`Queue`] (one split virtqueue), [`Vector`] (an
+//! interrupt and the queues it serves). Source: Virtual I/O Device (VIRTIO) Version 1.2, OASIS.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
 extern crate alloc;
+
+mod device;
+mod mmio;
+mod pci;
+mod queue;
+mod transport;
+mod window;
+
+pub use device::{Candidate, Device, QueuePlan, candidates};
+pub use queue::{Access, Buffer, Queue, Used};
+pub use transport::Vector;
+
+/// Device types (section 5).
+pub mod kind {
+    /// Block device.
+    pub const BLOCK: u32 = 2;
+    /// Console.
+    pub const CONSOLE: u32 = 3;
+}
+
+/// Feature bits of every device (section 6).
+pub mod feature {
+    /// A descriptor may name a table of descriptors.
+    pub const INDIRECT: u64 = 1 << 28;
+    /// Both sides say at which index they want to be told.
+    pub const EVENT_INDEX: u64 = 1 << 29;
+    /// The device speaks the present specification.
+    pub const VERSION_1: u64 = 1 << 32;
+    /// The device goes through the platform's address translation, if there is one.
+    pub const ACCESS_PLATFORM: u64 = 1 << 33;
+}
+
+/// Why a device cannot be used (any longer).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// It could not be opened.
+    Device(rt::device::DeviceError),
+    /// It is no modern virtio device, or lacks a structure this needs.
+    NotModern,
+    /// It refused the features, or offered too few.
+    Features,
+    /// It did not answer in time.
+    Stuck,
+    /// It has no such queue.
+    NoQueue,
+    /// It wrote what makes no sense: named in the log once, then reset.
+    Corrupt(&'static str),
+}
+
+impl From<rt::device::DeviceError> for Error {
+    fn from(error: rt::device::DeviceError) -> Self {
+        Error::Device(error)
+    }
+}

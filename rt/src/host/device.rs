@@ -310,7 +310,11 @@ pub(crate) fn dma_write(dma: &DmaHandle, offset: usize, data: &[u8]) {
 }
 
 pub(crate) fn dma_load16(dma: &DmaHandle, offset: usize) -> u16 {
-    if can_access(offset, 2, dma_bytes(dma)) { words::load(&dma.words, offset, 2) as u16 } else { 0 }
+    if can_access(offset, 2, dma_bytes(dma)) {
+        words::load(&dma.words, offset, 2) as u16
+    } else {
+        0
+    }
 }
 
 pub(crate) fn dma_store16(dma: &DmaHandle, offset: usize, value: u16) {

@@ -145,11 +145,7 @@ pub(crate) fn space_clone(
     Ok(cloned)
 }
 
-pub(crate) fn space_move(
-    space: &SpaceHandle,
-    from: PageRange,
-    to: u64,
-) -> Result<usize, NoMemory> {
+pub(crate) fn space_move(space: &SpaceHandle, from: PageRange, to: u64) -> Result<usize, NoMemory> {
     memory::may_allocate()?;
     let Some(target) = PageRange::new(to, from.pages()) else {
         return Ok(0);

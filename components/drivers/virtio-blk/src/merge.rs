@@ -1,0 +1,105 @@
+//! From a batch of requests to as few device requests as the limits allow (K4).
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::block::{
+    BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
+};
+use rt::PAGE_BYTES;
+
+/// One client request's share in a device request.
+pub(crate) struct Client {
+    pub(crate) tag: u64,
+    pub(crate) sink: Arc<dyn BlockSink>,
+}
+
+/// What goes to the device as one request.
+pub(crate) struct Work {
+    pub(crate) clients: Vec<Client>,
+    pub(crate) operation: Operation,
+    pub(crate) sector: u64,
+    pub(crate) sectors: u64,
+    pub(crate) segments: Vec<Segment>,
+}
+
+impl Work {
+    /// Tells every client; call without locks.
+    pub(crate) fn complete(self, result: Result<(), BlockError>) {
+        // The frames are given back first: a client told may look at their reference counts.
+        drop(self.segments);
+        for client in self.clients {
+            client.sink.completed(client.tag, result);
+        }
+    }
+
+    fn can_take(&self, next: &Work, max_segments: usize) -> bool {
+        let is_transfer = matches!(self.operation, Operation::Read | Operation::Write);
+        is_transfer
+            && self.operation == next.operation
+            && self.sector + self.sectors == next.sector
+            && self.segments.len() + next.segments.len() <= max_segments
+    }
+}
+
+/// Sectors a request covers, if it is well formed.
+fn check(request: &Request, info: &BlockInfo) -> Result<u64, BlockError> {
+    let sectors = match request.operation {
+        Operation::Flush => return Ok(0),
+        Operation::Discard { sectors } => {
+            if !info.has_discard {
+                return Err(BlockError::Unsupported);
+            }
+            sectors
+        }
+        Operation::Read | Operation::Write => transfer_sectors(&request.segments, info)?,
+    };
+    if info.is_read_only && request.operation != Operation::Read {
+        return Err(BlockError::ReadOnly);
+    }
+    let is_inside = request.sector.checked_add(sectors).is_some_and(|end| end <= info.sectors);
+    if is_inside && sectors > 0 { Ok(sectors) } else { Err(BlockError::Invalid) }
+}
+
+fn transfer_sectors(segments: &[Segment], info: &BlockInfo) -> Result<u64, BlockError> {
+    let unit = SECTOR_BYTES as u32;
+    let is_good = |segment: &Segment| {
+        let end = u64::from(segment.offset) + u64::from(segment.length);
+        segment.length > 0
+            && segment.offset.is_multiple_of(unit)
+            && segment.length.is_multiple_of(unit)
+            && end <= PAGE_BYTES as u64
+    };
+    if segments.len() > info.max_segments || !segments.iter().all(is_good) {
+        return Err(BlockError::Invalid);
+    }
+    Ok(segments.iter().map(|segment| u64::from(segment.length / unit)).sum())
+}
+
+/// Orders a batch by position and merges neighbours. Requests that make no sense are completed at
+/// once. Within a batch nothing is promised about order, so sorting is allowed.
+pub(crate) fn plan(batch: Vec<Request>, sink: &Arc<dyn BlockSink>, info: &BlockInfo) -> Vec<Work> {
+    let mut works: Vec<Work> = Vec::with_capacity(batch.len());
+    for request in batch {
+        match check(&request, info) {
+            Ok(sectors) => works.push(Work {
+                clients: alloc::vec![Client { tag: request.tag, sink: sink.clone() }],
+                operation: request.operation,
+                sector: request.sector,
+                sectors,
+                segments: request.segments,
+            }),
+            Err(error) => sink.completed(request.tag, Err(error)),
+        }
+    }
+    works.sort_by_key(|work| work.sector);
+    let mut merged: Vec<Work> = Vec::with_capacity(works.len());
+    for next in works {
+        match merged.last_mut() {
+            Some(last) if last.can_take(&next, info.max_segments) => {
+                last.sectors += next.sectors;
+                last.segments.extend(next.segments);
+                last.clients.extend(next.clients);
+            }
+            _ => merged.push(next),
+        }
+    }
+    merged
+}

@@ -1,0 +1,200 @@
+//! One virtqueue of a disk: slots with header and status, device requests in flight.
+//!
+//! ```text
+//! slot    0 type 4 | 4 reserved 4 | 8 sector 8 | 16 discard range 16 | 32 status 1
+//! range   0 sector 8 | 8 sectors 4 | 12 flags 4
+//! ```
+use crate::merge::Work;
+use alloc::{boxed::Box, vec::Vec};
+use interfaces::block::{BlockError, Operation};
+use rt::device::{DmaBuffer, Lent};
+use virtio::{Access, Buffer, Error, Queue, Used};
+
+const SLOT_BYTES: usize = 64;
+const RANGE: usize = 16;
+const STATUS: usize = 32;
+const HEADER_BYTES: u32 = 16;
+
+const TYPE_IN: u32 = 0;
+const TYPE_OUT: u32 = 1;
+const TYPE_FLUSH: u32 = 4;
+const TYPE_DISCARD: u32 = 11;
+
+const STATUS_OK: u8 = 0;
+const STATUS_UNSUPPORTED: u8 = 2;
+/// Never written by a device that keeps to the protocol.
+const STATUS_NONE: u8 = 0xff;
+
+/// A device request in flight.
+pub(crate) struct InFlight {
+    slot: u16,
+    work: Work,
+    /// Keeps the frames lent until the device is done.
+    lent: Vec<Lent>,
+    /// First sector and sectors of a discard that the device takes in parts.
+    rest: Option<(u64, u64)>,
+}
+
+/// A virtqueue and its slots.
+pub(crate) struct Ring {
+    queue: Queue<Box<InFlight>>,
+    slots: DmaBuffer,
+    free_slots: Vec<u16>,
+    discard_max: u64,
+    /// Reused from request to request.
+    buffers: Vec<Buffer>,
+}
+
+/// One request the device is done with.
+pub(crate) struct Done {
+    pub(crate) work: Work,
+    pub(crate) result: Result<(), BlockError>,
+}
+
+impl Ring {
+    /// Slots for every entry of `queue`; discards are cut into parts of at most `discard_max` sectors.
+    pub(crate) fn new(queue: Queue<Box<InFlight>>, discard_max: u64) -> Result<Ring, Error> {
+        let count = queue.size();
+        let slots = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES)?;
+        let free_slots = (0..count).rev().collect();
+        Ok(Ring { queue, slots, free_slots, discard_max: discard_max.max(1), buffers: Vec::new() })
+    }
+
+    /// Requests it holds at once.
+    pub(crate) fn depth(&self) -> u16 {
+        self.queue.size()
+    }
+
+    /// Most buffers of one request.
+    pub(crate) fn chain_max(&self) -> u16 {
+        self.queue.chain_max()
+    }
+
+    /// Puts a request into the ring, not yet told to the device.
+    ///
+    /// # Errors
+    /// The work back where there is no room now.
+    pub(crate) fn add(&mut self, work: Work) -> Result<(), Work> {
+        let has_room = self.queue.has_room(work.segments.len() + 3);
+        let Some(slot) = (if has_room { self.free_slots.pop() } else { None }) else {
+            return Err(work);
+        };
+        let lent = work.segments.iter().map(|segment| Lent::new(segment.frame.clone())).collect();
+        let rest = match work.operation {
+            Operation::Discard { sectors } => Some((work.sector, sectors)),
+            _ => None,
+        };
+        match self.issue(Box::new(InFlight { slot, work, lent, rest })) {
+            Ok(()) => Ok(()),
+            Err(refused) => {
+                self.free_slots.push(refused.slot);
+                Err(refused.work)
+            }
+        }
+    }
+
+    fn issue(&mut self, mut flight: Box<InFlight>) -> Result<(), Box<InFlight>> {
+        let at = usize::from(flight.slot) * SLOT_BYTES;
+        let base = self.slots.device_address() + at as u64;
+        let (kind, sector) = match flight.work.operation {
+            Operation::Read => (TYPE_IN, flight.work.sector),
+            Operation::Write => (TYPE_OUT, flight.work.sector),
+            Operation::Flush => (TYPE_FLUSH, 0),
+            Operation::Discard { .. } => (TYPE_DISCARD, 0),
+        };
+        let header = u128::from(kind) | u128::from(sector) << 64;
+        self.slots.write(at, &header.to_le_bytes());
+        self.slots.write(at + STATUS, &[STATUS_NONE]);
+        let mut buffers = core::mem::take(&mut self.buffers);
+        buffers.clear();
+        buffers.push(Buffer { address: base, bytes: HEADER_BYTES, access: Access::Read });
+        if let Some((first, sectors)) = flight.rest {
+            let part = sectors.min(self.discard_max).min(u64::from(u32::MAX));
+            let range = u128::from(first) | u128::from(part) << 64;
+            self.slots.write(at + RANGE, &range.to_le_bytes());
+            flight.rest = (part < sectors).then(|| (first + part, sectors - part));
+            let address = base + RANGE as u64;
+            buffers.push(Buffer { address, bytes: RANGE as u32, access: Access::Read });
+        }
+        push_data(&mut buffers, &flight);
+        let address = base + STATUS as u64;
+        buffers.push(Buffer { address, bytes: 1, access: Access::Write });
+        let added = self.queue.add(&buffers, flight);
+        self.buffers = buffers;
+        added
+    }
+
+    /// Tells the device of everything added.
+    pub(crate) fn publish(&mut self) {
+        self.queue.publish();
+    }
+
+    /// Takes every request the device is done with, and asks for an interrupt at the next.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`]; what was taken before stays in `done`.
+    pub(crate) fn take_all(&mut self, done: &mut Vec<Done>) -> Result<(), Error> {
+        loop {
+            while let Some(Used { payload, .. }) = self.queue.take()? {
+                if let Some(finished) = self.finish(payload) {
+                    done.push(finished);
+                }
+            }
+            self.queue.publish();
+            if !self.queue.arm() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The outcome of a chain that came back; `None` where the rest of a discard went out again.
+    fn finish(&mut self, flight: Box<InFlight>) -> Option<Done> {
+        let mut status = [STATUS_NONE];
+        self.slots.read(usize::from(flight.slot) * SLOT_BYTES + STATUS, &mut status);
+        let result = match status {
+            [STATUS_OK] => Ok(()),
+            [STATUS_UNSUPPORTED] => Err(BlockError::Unsupported),
+            _ => Err(BlockError::Device),
+        };
+        let (flight, result) = if result.is_ok() && flight.rest.is_some() {
+            // The chain's own descriptors are free again, so there is room.
+            (self.issue(flight).err()?, Err(BlockError::Device))
+        } else {
+            (flight, result)
+        };
+        self.free_slots.push(flight.slot);
+        drop(flight.lent);
+        Some(Done { work: flight.work, result })
+    }
+
+    /// Ends everything in flight; the device was reset.
+    pub(crate) fn abandon(&mut self) -> Vec<Work> {
+        self.free_slots.clear();
+        self.queue.abandon().into_iter().map(|flight| flight.work).collect()
+    }
+}
+
+/// The data buffers; frames that lie side by side for the device become one.
+fn push_data(buffers: &mut Vec<Buffer>, flight: &InFlight) {
+    let access = match flight.work.operation {
+        Operation::Read => Access::Write,
+        _ => Access::Read,
+    };
+    for (segment, lent) in flight.work.segments.iter().zip(&flight.lent) {
+        let address = lent.device_address() + u64::from(segment.offset);
+        match buffers.last_mut() {
+            Some(last)
+                if buffers_are_data(last, access)
+                    && last.address + u64::from(last.bytes) == address =>
+            {
+                last.bytes += segment.length;
+            }
+            _ => buffers.push(Buffer { address, bytes: segment.length, access }),
+        }
+    }
+}
+
+/// Whether data may be appended to `last`: not to the header, which is shorter than a sector.
+fn buffers_are_data(last: &Buffer, access: Access) -> bool {
+    last.access == access && last.bytes > HEADER_BYTES
+}

@@ -1,0 +1,169 @@
+//! Finding, opening and negotiating a device (section 3.1).
+use crate::{
+    Error, feature,
+    mmio::{self, MmioTransport},
+    pci::{self, PciTransport},
+    queue::Queue,
+    transport::{Transport, Vector},
+};
+use alloc::{boxed::Box, vec::Vec};
+use rt::device::{MmioDevice, PciFunction, pci_functions, virtio_mmio_devices};
+
+mod status {
+    pub(super) const ACKNOWLEDGE: u8 = 1;
+    pub(super) const DRIVER: u8 = 2;
+    pub(super) const DRIVER_OK: u8 = 4;
+    pub(super) const FEATURES_OK: u8 = 8;
+}
+
+/// Times a register is read again for an answer that comes at once on a sane device.
+const PATIENCE: usize = 100_000;
+/// Times configuration is read again because it changed meanwhile.
+const CONFIG_TRIES: usize = 16;
+
+/// A virtio device that was found and not yet opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Candidate {
+    /// On PCI.
+    Pci(PciFunction),
+    /// On its own page of registers.
+    Mmio(MmioDevice),
+}
+
+/// Every device of type `kind` (see [`crate::kind`]), PCI first, each bus in address order.
+pub fn candidates(kind: u32) -> Vec<Candidate> {
+    let on_pci = pci_functions()
+        .into_iter()
+        .filter(|function| pci::device_kind(*function) == Some(kind))
+        .map(Candidate::Pci);
+    let on_mmio = virtio_mmio_devices()
+        .into_iter()
+        .filter(|device| mmio::device_kind(*device) == Some(kind))
+        .map(Candidate::Mmio);
+    on_pci.chain(on_mmio).collect()
+}
+
+/// How a queue is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueuePlan {
+    /// Number of the queue.
+    pub index: u16,
+    /// Entries wanted; the device may have fewer.
+    pub size: u16,
+    /// Buffers of a chain that goes into an indirect table; 0: no tables.
+    pub indirect: u16,
+    /// Which vector it interrupts on.
+    pub vector: u16,
+}
+
+/// An opened device; reset when dropped.
+pub struct Device {
+    transport: Box<dyn Transport>,
+    features: u64,
+}
+
+impl Device {
+    /// Opens and resets a device and settles the features: those of `wanted` it offers, with the
+    /// ring features and VERSION_1.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn open(candidate: Candidate, wanted: u64) -> Result<Device, Error> {
+        let transport: Box<dyn Transport> = match candidate {
+            Candidate::Pci(function) => Box::new(PciTransport::open(function)?),
+            Candidate::Mmio(device) => Box::new(MmioTransport::open(device)?),
+        };
+        let mut device = Device { transport, features: 0 };
+        if !device.reset() {
+            return Err(Error::Stuck);
+        }
+        device.negotiate(wanted)?;
+        Ok(device)
+    }
+
+    fn negotiate(&mut self, wanted: u64) -> Result<(), Error> {
+        self.add_status(status::ACKNOWLEDGE);
+        self.add_status(status::DRIVER);
+        let ring = feature::INDIRECT | feature::EVENT_INDEX;
+        let any = wanted | ring | feature::VERSION_1 | feature::ACCESS_PLATFORM;
+        self.features = self.transport.device_features() & any;
+        if !self.has(feature::VERSION_1) {
+            return Err(Error::NotModern);
+        }
+        self.transport.set_driver_features(self.features);
+        self.add_status(status::FEATURES_OK);
+        let is_agreed = self.transport.status() & status::FEATURES_OK != 0;
+        if is_agreed { Ok(()) } else { Err(Error::Features) }
+    }
+
+    fn add_status(&self, bit: u8) {
+        self.transport.set_status(self.transport.status() | bit);
+    }
+
+    /// Whether all of these features were settled on.
+    pub fn has(&self, features: u64) -> bool {
+        self.features & features == features
+    }
+
+    /// Opens up to `wanted` interrupts; at least one, which also tells of configuration changes.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn vectors(&self, wanted: u16) -> Result<Vec<Vector>, Error> {
+        self.transport.open_vectors(wanted)
+    }
+
+    /// Sets a queue up; `T` is what the driver keeps for each chain in flight.
+    ///
+    /// # Errors
+    /// [`Error::NoQueue`], or memory was refused.
+    pub fn queue<T>(&self, plan: QueuePlan) -> Result<Queue<T>, Error> {
+        let most = self.transport.queue_size_max(plan.index);
+        // Sizes are powers of two; a device's odd one is rounded down.
+        let size = plan.size.min(1 << most.checked_ilog2().ok_or(Error::NoQueue)?);
+        let indirect = if self.has(feature::INDIRECT) { plan.indirect.min(size) } else { 0 };
+        let mut queue = Queue::new(size, indirect, self.has(feature::EVENT_INDEX))?;
+        let addresses = queue.addresses();
+        let doorbell = self.transport.enable_queue(plan.index, size, addresses, plan.vector)?;
+        queue.set_doorbell(doorbell);
+        Ok(queue)
+    }
+
+    /// Everything is set up: the device may work.
+    pub fn start(&self) {
+        self.add_status(status::DRIVER_OK);
+    }
+
+    /// Stops the device; `false` if it did not answer. Afterwards it touches no memory.
+    pub fn reset(&self) -> bool {
+        self.transport.set_status(0);
+        (0..PATIENCE).any(|_| self.transport.status() == 0)
+    }
+
+    /// Reads `N` bytes of configuration, all from one generation of it.
+    pub fn config<const N: usize>(&self, offset: usize) -> [u8; N] {
+        let mut bytes = [0; N];
+        for _ in 0..CONFIG_TRIES {
+            let before = self.transport.config_generation();
+            for (index, byte) in bytes.iter_mut().enumerate() {
+                *byte = self.transport.config_read8(offset.saturating_add(index));
+            }
+            if self.transport.config_generation() == before {
+                break;
+            }
+        }
+        bytes
+    }
+}
+
+impl core::fmt::Debug for Device {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Device").field("features", &self.features).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        self.reset();
+    }
+}

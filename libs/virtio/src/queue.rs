@@ -1,0 +1,327 @@
+//! A split virtqueue (section 2.7).
+//!
+//! ```text
+//! descriptors  16 bytes each: address 8 | bytes 4 | flags 2 | next 2
+//! driver area  flags 2 | index 2 | heads 2 each | used_event 2
+//! device area  flags 2 | index 2 | (head 4, written 4) each | avail_event 2
+//! ```
+//! All three and the indirect tables are DMA memory. The device can write all of it, so nothing
+//! is read back but the device area, and that only through checks: the chains, their lengths and
+//! who is in flight stand in `chains` and `free`, which are the driver's own.
+use crate::{
+    Error,
+    transport::{Doorbell, QueueAddresses},
+};
+use alloc::vec::Vec;
+use rt::device::{DmaBuffer, fence};
+
+const DESCRIPTOR_BYTES: usize = 16;
+const FLAG_NEXT: u16 = 1;
+const FLAG_WRITE: u16 = 2;
+const FLAG_INDIRECT: u16 = 4;
+/// Device area: the device wants no notifications.
+const NO_NOTIFY: u16 = 1;
+
+/// What the device does with a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The device reads it.
+    Read,
+    /// The device writes it.
+    Write,
+}
+
+/// A piece of memory for the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// Device address.
+    pub address: u64,
+    /// Length in bytes.
+    pub bytes: u32,
+    /// What the device does with it.
+    pub access: Access,
+}
+
+/// A chain the device is done with.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Used<T> {
+    /// What was given with the chain.
+    pub payload: T,
+    /// Bytes the device says it wrote, never more than the chain had for it.
+    pub written: u32,
+}
+
+/// A chain in flight.
+#[derive(Debug)]
+struct Chain<T> {
+    payload: T,
+    descriptors: u16,
+    writable: u32,
+}
+
+/// One virtqueue. Not shared: the driver puts it under its own lock.
+#[derive(Debug)]
+pub struct Queue<T> {
+    size: u16,
+    indirect: u16,
+    has_event_index: bool,
+    memory: DmaBuffer,
+    tables: Option<DmaBuffer>,
+    driver_area: usize,
+    device_area: usize,
+    doorbell: Option<Doorbell>,
+    /// By head; the driver's own record.
+    chains: Vec<Option<Chain<T>>>,
+    /// Descriptor after this one in its chain or on the free list.
+    next: Vec<u16>,
+    free_head: u16,
+    free: u16,
+    in_flight: u16,
+    /// Index the driver has filled up to.
+    filled: u16,
+    /// Index the device was told.
+    published: u16,
+    /// Index of the device area taken up to.
+    taken: u16,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(size: u16, indirect: u16, has_event_index: bool) -> Result<Queue<T>, Error> {
+        let count = usize::from(size);
+        let driver_area = count * DESCRIPTOR_BYTES;
+        let device_area = (driver_area + 6 + 2 * count).next_multiple_of(4);
+        let memory = DmaBuffer::allocate(device_area + 6 + 8 * count)?;
+        let tables = match usize::from(indirect) {
+            0 => None,
+            entries => Some(DmaBuffer::allocate(count * entries * DESCRIPTOR_BYTES)?),
+        };
+        Ok(Queue {
+            size,
+            indirect,
+            has_event_index,
+            memory,
+            tables,
+            driver_area,
+            device_area,
+            doorbell: None,
+            chains: (0..count).map(|_| None).collect(),
+            next: (1..=size).collect(),
+            free_head: 0,
+            free: size,
+            in_flight: 0,
+            filled: 0,
+            published: 0,
+            taken: 0,
+        })
+    }
+
+    pub(crate) fn addresses(&self) -> QueueAddresses {
+        let base = self.memory.device_address();
+        QueueAddresses {
+            descriptors: base,
+            driver: base + self.driver_area as u64,
+            device: base + self.device_area as u64,
+        }
+    }
+
+    pub(crate) fn set_doorbell(&mut self, doorbell: Doorbell) {
+        self.doorbell = Some(doorbell);
+    }
+
+    /// Entries.
+    pub fn size(&self) -> u16 {
+        self.size
+    }
+
+    /// Chains the device has.
+    pub fn in_flight(&self) -> u16 {
+        self.in_flight
+    }
+
+    /// Most buffers of one chain; a chain is never longer than the queue (section 2.7.5.3.1).
+    pub fn chain_max(&self) -> u16 {
+        self.size
+    }
+
+    /// Whether a chain of `buffers` fits now.
+    pub fn has_room(&self, buffers: usize) -> bool {
+        self.needed(buffers).is_some_and(|needed| needed <= self.free)
+    }
+
+    /// Descriptors a chain takes; `None` where it can never fit.
+    fn needed(&self, buffers: usize) -> Option<u16> {
+        let buffers = u16::try_from(buffers).ok()?;
+        match buffers {
+            0 => None,
+            1 => Some(1),
+            _ if buffers <= self.indirect => Some(1),
+            _ => (buffers <= self.size).then_some(buffers),
+        }
+    }
+
+    /// Puts a chain (buffers the device reads first) into the queue, not yet told to the device.
+    ///
+    /// # Errors
+    /// The payload back, where there is no room.
+    pub fn add(&mut self, buffers: &[Buffer], payload: T) -> Result<(), T> {
+        let Some(descriptors) = self.needed(buffers.len()).filter(|needed| *needed <= self.free)
+        else {
+            return Err(payload);
+        };
+        let head = self.free_head;
+        if descriptors == 1 && buffers.len() > 1 {
+            self.write_table(head, buffers);
+        } else {
+            self.write_chain(head, buffers);
+        }
+        for _ in 0..descriptors {
+            self.free_head = self.next_of(self.free_head);
+        }
+        let writes = buffers.iter().filter(|buffer| buffer.access == Access::Write);
+        let writable = writes.fold(0_u32, |sum, buffer| sum.saturating_add(buffer.bytes));
+        if let Some(slot) = self.chains.get_mut(usize::from(head)) {
+            *slot = Some(Chain { payload, descriptors, writable });
+        }
+        self.free -= descriptors;
+        self.in_flight += 1;
+        let entry = self.driver_area + 4 + 2 * usize::from(self.filled % self.size);
+        self.memory.store16(entry, head);
+        self.filled = self.filled.wrapping_add(1);
+        Ok(())
+    }
+
+    fn next_of(&self, descriptor: u16) -> u16 {
+        self.next.get(usize::from(descriptor)).copied().unwrap_or(0)
+    }
+
+    /// The buffers in the descriptors from `head` on the free list.
+    fn write_chain(&self, head: u16, buffers: &[Buffer]) {
+        let mut at = head;
+        for (index, buffer) in buffers.iter().enumerate() {
+            let next = (index + 1 < buffers.len()).then(|| self.next_of(at));
+            let bytes = encode(buffer, next);
+            self.memory.write(usize::from(at) * DESCRIPTOR_BYTES, &bytes);
+            at = next.unwrap_or(0);
+        }
+    }
+
+    /// The buffers in `head`'s table, and the table in `head`.
+    fn write_table(&self, head: u16, buffers: &[Buffer]) {
+        let Some(tables) = &self.tables else { return };
+        let start = usize::from(head) * usize::from(self.indirect) * DESCRIPTOR_BYTES;
+        for (index, buffer) in buffers.iter().enumerate() {
+            let next = (index + 1 < buffers.len()).then_some(index as u16 + 1);
+            tables.write(start + index * DESCRIPTOR_BYTES, &encode(buffer, next));
+        }
+        let table = Buffer {
+            address: tables.device_address() + start as u64,
+            bytes: (buffers.len() * DESCRIPTOR_BYTES) as u32,
+            access: Access::Read,
+        };
+        let mut bytes = encode(&table, None);
+        if let Some(flags) = bytes.get_mut(12..14) {
+            flags.copy_from_slice(&FLAG_INDIRECT.to_le_bytes());
+        }
+        self.memory.write(usize::from(head) * DESCRIPTOR_BYTES, &bytes);
+    }
+
+    /// Tells the device of every chain added since the last time, with one notification at most.
+    pub fn publish(&mut self) {
+        if self.filled == self.published {
+            return;
+        }
+        let (before, now) = (self.published, self.filled);
+        self.memory.store16(self.driver_area + 2, now);
+        self.published = now;
+        fence();
+        if self.is_notification_wanted(before, now)
+            && let Some(doorbell) = &self.doorbell
+        {
+            doorbell.ring();
+        }
+    }
+
+    fn is_notification_wanted(&self, before: u16, now: u16) -> bool {
+        if !self.has_event_index {
+            return self.memory.load16(self.device_area) & NO_NOTIFY == 0;
+        }
+        let event = self.memory.load16(self.device_area + 4 + 8 * usize::from(self.size));
+        now.wrapping_sub(event).wrapping_sub(1) < now.wrapping_sub(before)
+    }
+
+    /// The next chain the device is done with.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] where what the device wrote makes no sense; the queue is of no use then
+    /// and the device is to be reset.
+    pub fn take(&mut self) -> Result<Option<Used<T>>, Error> {
+        let index = self.memory.load16(self.device_area + 2);
+        let ready = index.wrapping_sub(self.taken);
+        if ready == 0 {
+            return Ok(None);
+        }
+        if ready > self.in_flight {
+            return Err(Error::Corrupt("more chains used than were in flight"));
+        }
+        let entry = self.device_area + 4 + 8 * usize::from(self.taken % self.size);
+        let mut bytes = [0; 8];
+        self.memory.read(entry, &mut bytes);
+        let [h0, h1, h2, h3, written @ ..] = bytes;
+        let head = u32::from_le_bytes([h0, h1, h2, h3]) as usize;
+        let written = u32::from_le_bytes(written);
+        let Some(chain) = self.chains.get_mut(head).and_then(Option::take) else {
+            return Err(Error::Corrupt("a chain used that was not in flight"));
+        };
+        self.taken = self.taken.wrapping_add(1);
+        self.give_back(head as u16, chain.descriptors);
+        if written > chain.writable {
+            // The chain is over in any case; what was written is what could be.
+            log::debug!("virtio: a device says it wrote {written} bytes of {}", chain.writable);
+        }
+        Ok(Some(Used { payload: chain.payload, written: written.min(chain.writable) }))
+    }
+
+    fn give_back(&mut self, head: u16, descriptors: u16) {
+        let mut last = head;
+        for _ in 1..descriptors {
+            last = self.next_of(last);
+        }
+        if let Some(next) = self.next.get_mut(usize::from(last)) {
+            *next = self.free_head;
+        }
+        self.free_head = head;
+        self.free += descriptors;
+        self.in_flight -= 1;
+    }
+
+    /// Asks for an interrupt at the next used chain; `true` if one is there already, so that the
+    /// caller takes it before he waits.
+    pub fn arm(&mut self) -> bool {
+        if self.has_event_index {
+            let event = self.driver_area + 4 + 2 * usize::from(self.size);
+            self.memory.store16(event, self.taken);
+        }
+        fence();
+        self.memory.load16(self.device_area + 2) != self.taken
+    }
+
+    /// Ends every chain in flight: for a device that was reset. The queue is empty then and of no
+    /// further use to the device.
+    pub fn abandon(&mut self) -> Vec<T> {
+        let payloads = self.chains.iter_mut().filter_map(Option::take);
+        let payloads = payloads.map(|chain| chain.payload).collect();
+        self.free = 0;
+        self.in_flight = 0;
+        payloads
+    }
+}
+
+fn encode(buffer: &Buffer, next: Option<u16>) -> [u8; DESCRIPTOR_BYTES] {
+    let write = if buffer.access == Access::Write { FLAG_WRITE } else { 0 };
+    let flags = write | if next.is_some() { FLAG_NEXT } else { 0 };
+    let words = u128::from(buffer.address)
+        | u128::from(buffer.bytes) << 64
+        | u128::from(flags) << 96
+        | u128::from(next.unwrap_or(0)) << 112;
+    words.to_le_bytes()
+}

@@ -1,0 +1,94 @@
+//! What PCI and MMIO have in common: the registers of a device, its interrupts, its doorbells.
+use crate::{Error, window::Window};
+use alloc::vec::Vec;
+use rt::{device::Interrupt, thread::Woken, time::Instant};
+
+/// Where a queue's three areas lie, as the device sees them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueueAddresses {
+    pub(crate) descriptors: u64,
+    pub(crate) driver: u64,
+    pub(crate) device: u64,
+}
+
+/// A device's registers.
+pub(crate) trait Transport: Send + Sync {
+    fn device_features(&self) -> u64;
+    fn set_driver_features(&self, features: u64);
+    fn status(&self) -> u8;
+    fn set_status(&self, status: u8);
+    /// Changes when configuration does.
+    fn config_generation(&self) -> u32;
+    fn config_read8(&self, offset: usize) -> u8;
+    /// Most entries of the queue, zero where there is no such queue.
+    fn queue_size_max(&self, queue: u16) -> u16;
+    /// Gives the queue to the device, its interrupts to vector `vector`; yields its doorbell.
+    fn enable_queue(
+        &self,
+        queue: u16,
+        size: u16,
+        addresses: QueueAddresses,
+        vector: u16,
+    ) -> Result<Doorbell, Error>;
+    /// Opens up to `wanted` interrupts; at least one. Vector 0 also tells of configuration changes.
+    fn open_vectors(&self, wanted: u16) -> Result<Vec<Vector>, Error>;
+}
+
+/// Tells the device that a queue has something new.
+#[derive(Debug)]
+pub(crate) struct Doorbell {
+    pub(crate) window: Window,
+    pub(crate) offset: usize,
+    pub(crate) queue: u16,
+    pub(crate) width: DoorbellWidth,
+}
+
+/// How wide the register is: PCI has words, MMIO longs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum DoorbellWidth {
+    Word,
+    Long,
+}
+
+impl Doorbell {
+    pub(crate) fn ring(&self) {
+        match self.width {
+            DoorbellWidth::Word => self.window.write16(self.offset, self.queue),
+            DoorbellWidth::Long => self.window.write32(self.offset, u32::from(self.queue)),
+        }
+    }
+}
+
+/// An interrupt of the device, waited for by one thread.
+#[derive(Debug)]
+pub struct Vector {
+    pub(crate) interrupt: Interrupt,
+    /// MMIO: the registers with interrupt status and acknowledgement.
+    pub(crate) line: Option<Window>,
+}
+
+/// MMIO: interrupt status (read) and acknowledgement (write).
+pub(crate) const INTERRUPT_STATUS: usize = 0x60;
+const INTERRUPT_ACKNOWLEDGE: usize = 0x64;
+
+impl Vector {
+    /// Blocks until the device interrupts, [`Vector::wake`], or the deadline.
+    pub fn wait(&self, deadline: Option<Instant>) -> Woken {
+        let woken = self.interrupt.wait(deadline);
+        if let Some(registers) = &self.line
+            && woken != Woken::TimedOut
+        {
+            let causes = registers.read32(INTERRUPT_STATUS);
+            if causes != 0 {
+                registers.write32(INTERRUPT_ACKNOWLEDGE, causes);
+            }
+            self.interrupt.acknowledge();
+        }
+        woken
+    }
+
+    /// Ends a wait under way or the next one.
+    pub fn wake(&self) {
+        self.interrupt.wake();
+    }
+}
