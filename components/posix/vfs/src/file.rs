@@ -1,6 +1,15 @@
-//! What can be open: the [`File`] trait, and the open file description ([`OpenFile`]).
-use crate::{errno::Errno, io::{Sink, Source}, poll::PollTable, vnode::Vnode};
-use alloc::{sync::Arc, vec::Vec};
+//! What can be open: the [`File`] trait, and what can be mapped: [`Mappable`].
+use crate::{
+    errno::Errno,
+    io::{Sink, Source},
+    open_file::Whence,
+    poll::PollTable,
+    vnode::Vnode,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use bitflags::bitflags;
 use interfaces::file_system::DirectoryEntry;
 use rt::memory::Frame;
@@ -38,6 +47,30 @@ pub trait Mappable: Send + Sync {
     /// Calls `visit(index, frame)` for the pages of `first .. first + count` in memory and up to
     /// date (fault-around); never blocks for I/O.
     fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame));
+    /// From now on `watcher` is told when pages go away (truncation), until it is dropped.
+    /// Called once a mapping is made, before its first [`Mappable::page`].
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        let _ = watcher;
+    }
+    /// Forgets the contents of pages `first .. first + count` (`MADV_REMOVE`, a hole); `false`
+    /// where it does not do that.
+    fn discard(&self, first: u64, count: u64) -> bool {
+        let _ = (first, count);
+        false
+    }
+    /// A number no other mappable thing has, by which a [`Watcher`] knows it; 0 if it never shrinks.
+    fn identity(&self) -> u64 {
+        0
+    }
+}
+
+/// Somebody who maps pages of a [`Mappable`], an address space.
+pub trait Watcher: Send + Sync {
+    /// Pages from `first` on are no longer part of the [`Mappable`] with this identity: what is mapped of them is to be
+    /// unmapped before this returns. The size has changed already, so that a fault that looks
+    /// now gets `ENXIO`; a fault that got its frame before must have mapped it before this
+    /// unmaps (hold the region's lock over [`Mappable::page`] and the mapping, and take it here).
+    fn truncated(&self, identity: u64, first: u64);
 }
 
 /// How read and write are asked for beyond the file's own flags.
@@ -68,7 +101,12 @@ pub trait File: Send + Sync {
     ///
     /// # Errors
     /// As write(2).
-    fn write(&self, offset: u64, source: &mut dyn Source, flags: IoFlags) -> Result<(usize, u64), Errno> {
+    fn write(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
         Err(Errno::EINVAL)
     }
     /// What it is ready for now. Where `table` is given, it is added to the file's wait queues first.
@@ -82,9 +120,22 @@ pub trait File: Send + Sync {
     fn read_directory(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         Err(Errno::ENOTDIR)
     }
-    /// Size for SEEK_END, and seeks of SEEK_DATA / SEEK_HOLE.
+    /// Size for SEEK_END.
     fn size(&self) -> u64 {
         0
+    }
+    /// The first byte at or after `offset` that is data or hole, as `whence` says. By default
+    /// all is data, with a hole at the end.
+    ///
+    /// # Errors
+    /// `ENXIO` at or beyond the end, or where no data follows.
+    fn seek_extent(&self, offset: u64, whence: Whence) -> Result<u64, Errno> {
+        let size = self.size();
+        match whence {
+            _ if offset >= size => Err(Errno::ENXIO),
+            Whence::Hole => Ok(size),
+            _ => Ok(offset),
+        }
     }
     /// What to map; `ENODEV` where it cannot be.
     ///

@@ -36,7 +36,12 @@ pub trait Source {
     ///
     /// # Errors
     /// As [`Source::take`].
-    fn take_into_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno>;
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno>;
 }
 
 /// A kernel slice that takes bytes.
@@ -103,7 +108,12 @@ impl Source for SliceSource<'_> {
         out.split_at_mut(piece.len()).0.copy_from_slice(piece);
         Ok(piece.len())
     }
-    fn take_into_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
         let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
         Ok(frame.write(offset, self.advance(length)))
     }

@@ -1,7 +1,15 @@
 //! Waiting for one of many: [`WaitQueue`]s that files own, and the [`PollTable`] of one waiting thread.
-use alloc::{sync::{Arc, Weak}, vec::Vec};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use rt::{lock_class, sync::{Event, Mutex, Ticket}, thread::Woken, time::Instant};
+use rt::{
+    lock_class,
+    sync::{Event, Mutex, Ticket},
+    thread::Woken,
+    time::Instant,
+};
 
 lock_class! {
     static QUEUE = "vfs.wait_queue";
@@ -17,7 +25,11 @@ pub struct WaitQueue {
 impl WaitQueue {
     /// An empty queue.
     pub const fn new() -> WaitQueue {
-        WaitQueue { event: Event::new(), watching: AtomicUsize::new(0), tables: Mutex::new(&QUEUE, Vec::new()) }
+        WaitQueue {
+            event: Event::new(),
+            watching: AtomicUsize::new(0),
+            tables: Mutex::new(&QUEUE, Vec::new()),
+        }
     }
     /// To be taken before the condition is checked.
     pub fn ticket(&self) -> Ticket {

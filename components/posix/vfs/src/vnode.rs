@@ -1,3 +1,444 @@
-//! Vnodes.
-/// A vnode.
-pub struct Vnode;
+//! Vnodes: one per inode of a mounted file system while it is referenced or cached.
+//!
+//! A [`Vnode`] holds what is true of the inode whatever its name: attributes, the page cache of a
+//! regular file, the target of a symbolic link, the pipe of a FIFO. Size and times are
+//! authoritative here and pushed to the file system when it is asked to sync and at the end.
+//!
+//! Locks: `contents` orders changes (the names of a directory; size and writes of a regular
+//! file), `state` guards the attributes and is innermost. Owner, permissions and the next due
+//! access-time update are mirrored in atomics so that a path walk takes no lock here.
+use crate::{
+    errno::Errno,
+    file::{Mappable, Watcher},
+    generated::Node,
+    instance::Instance,
+    mount::MountFlags,
+    pages::PageCache,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::{
+    any::Any,
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering},
+};
+use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType, InodeNumber};
+use rt::{
+    lock_class,
+    memory::Frame,
+    sync::{LockClass, Mutex, RwLock},
+};
+
+lock_class! {
+    static STATE = "vfs.vnode.state";
+    static TARGET = "vfs.vnode.target";
+    static SLOT = "vfs.vnode.slot";
+    static CONTENTS = "vfs.file";
+}
+
+/// Rename and removal hold several directories: a parent before its child, else by number.
+static DIRECTORY: LockClass = LockClass::nestable("vfs.directory");
+
+const NS_A_SECOND: u64 = 1_000_000_000;
+const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
+
+/// `FS_IMMUTABLE_FL`: nothing about the inode may change.
+pub const FLAG_IMMUTABLE: u32 = 0x10;
+/// `FS_APPEND_FL`: it may only grow at its end.
+pub const FLAG_APPEND: u32 = 0x20;
+
+/// A place where another part of the personality keeps what belongs to a vnode.
+pub type Slot = Mutex<Option<Arc<dyn Any + Send + Sync>>>;
+
+/// The wall clock as a file time.
+pub fn now() -> FileTime {
+    let ns = rt::time::wall_ns();
+    FileTime { seconds: (ns / NS_A_SECOND) as i64, nanoseconds: (ns % NS_A_SECOND) as u32 }
+}
+
+/// Attributes as known here, and what of them the file system was not told yet.
+struct State {
+    known: Attributes,
+    pending: AttributeChange,
+}
+
+/// An inode in use.
+pub struct Vnode {
+    instance: Arc<Instance>,
+    inode: InodeNumber,
+    file_type: FileType,
+    device: (u32, u32),
+    node: Option<Arc<dyn Node>>,
+    pages: Option<Arc<PageCache>>,
+    owner: AtomicU64,
+    permissions: AtomicU16,
+    flags: AtomicU32,
+    access_due_ns: AtomicU64,
+    state: Mutex<State>,
+    contents: RwLock<()>,
+    target: Mutex<Option<Arc<[u8]>>>,
+    is_dead: AtomicBool,
+    counts: AtomicU64,
+    writers: AtomicI32,
+    pipe: Slot,
+    locks: Slot,
+}
+
+impl Vnode {
+    /// A vnode for an inode of a file system, holding one count of it.
+    pub(crate) fn stored(instance: &Arc<Instance>, known: Attributes) -> Vnode {
+        let pages = match (known.file_type, instance.file_system()) {
+            (FileType::Regular, Ok(fs)) => Some(PageCache::new(fs, instance, &known)),
+            _ => None,
+        };
+        Vnode::make(instance, known, None, pages)
+    }
+    /// A vnode whose content `node` generates.
+    pub fn generated(instance: &Arc<Instance>, node: Arc<dyn Node>) -> Arc<Vnode> {
+        Arc::new(Vnode::make(instance, node.attributes(), Some(node), None))
+    }
+    fn make(
+        instance: &Arc<Instance>,
+        known: Attributes,
+        node: Option<Arc<dyn Node>>,
+        pages: Option<Arc<PageCache>>,
+    ) -> Vnode {
+        let class = if known.file_type == FileType::Directory { &DIRECTORY } else { &CONTENTS };
+        Vnode {
+            instance: instance.clone(),
+            inode: known.inode,
+            file_type: known.file_type,
+            device: known.device,
+            node,
+            pages,
+            owner: AtomicU64::new(pack_owner(&known)),
+            permissions: AtomicU16::new(known.permissions),
+            flags: AtomicU32::new(known.flags),
+            access_due_ns: AtomicU64::new(0),
+            state: Mutex::new(&STATE, State { known, pending: AttributeChange::default() }),
+            contents: RwLock::new(class, ()),
+            target: Mutex::new(&TARGET, None),
+            is_dead: AtomicBool::new(false),
+            counts: AtomicU64::new(1),
+            writers: AtomicI32::new(0),
+            pipe: Mutex::new(&SLOT, None),
+            locks: Mutex::new(&SLOT, None),
+        }
+    }
+
+    /// The mounted file system it belongs to.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+    /// Its number there.
+    pub fn inode(&self) -> InodeNumber {
+        self.inode
+    }
+    /// What it is.
+    pub fn file_type(&self) -> FileType {
+        self.file_type
+    }
+    /// It is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.file_type == FileType::Directory
+    }
+    /// It is a regular file.
+    pub fn is_regular(&self) -> bool {
+        self.file_type == FileType::Regular
+    }
+    /// Device number (major, minor) of a device node.
+    pub fn device(&self) -> (u32, u32) {
+        self.device
+    }
+    /// What generates it, if anything does.
+    pub fn node(&self) -> Option<&Arc<dyn Node>> {
+        self.node.as_ref()
+    }
+    /// The pages of a regular file of a file system.
+    pub fn pages(&self) -> Option<&Arc<PageCache>> {
+        self.pages.as_ref()
+    }
+    /// Where the personality keeps the pipe of a FIFO, or what else a special file needs.
+    pub fn pipe(&self) -> &Slot {
+        &self.pipe
+    }
+    /// Where the personality keeps its file locks.
+    pub fn locks(&self) -> &Slot {
+        &self.locks
+    }
+    /// Orders changes: names of a directory, size and writes of a regular file.
+    pub(crate) fn contents(&self) -> &RwLock<()> {
+        &self.contents
+    }
+    /// A directory that was removed; nothing can be made in it.
+    pub fn is_dead(&self) -> bool {
+        self.is_dead.load(Ordering::Acquire)
+    }
+    pub(crate) fn set_dead(&self) {
+        self.is_dead.store(true, Ordering::Release);
+    }
+    pub(crate) fn count_up(&self) {
+        self.counts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Owner and group.
+    pub fn owner(&self) -> (u32, u32) {
+        let packed = match &self.node {
+            Some(node) => pack_owner(&node.attributes()),
+            None => self.owner.load(Ordering::Acquire),
+        };
+        ((packed >> 32) as u32, packed as u32)
+    }
+    /// Permission bits with setuid, setgid and sticky.
+    pub fn permissions(&self) -> u16 {
+        match &self.node {
+            Some(node) => node.attributes().permissions,
+            None => self.permissions.load(Ordering::Acquire),
+        }
+    }
+    /// Inode flags ([`FLAG_IMMUTABLE`] ...).
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Acquire)
+    }
+    /// Length in bytes.
+    pub fn size(&self) -> u64 {
+        match &self.pages {
+            Some(pages) => pages.size(),
+            None => self.attributes().size,
+        }
+    }
+    /// What `stat` tells.
+    pub fn attributes(&self) -> Attributes {
+        if let Some(node) = &self.node {
+            return node.attributes();
+        }
+        let mut known = self.state.lock().known;
+        if let Some(pages) = &self.pages {
+            known.size = pages.size();
+            known.blocks = pages.blocks().unwrap_or(known.blocks);
+        }
+        known
+    }
+
+    /// Changes attributes at once, with what was pending.
+    ///
+    /// # Errors
+    /// What the file system says; `EPERM` of a generated file that does not take it.
+    pub(crate) fn change(&self, change: &AttributeChange) -> Result<(), Errno> {
+        if let Some(node) = &self.node {
+            let mut wanted = node.attributes();
+            overlay(&mut wanted, change);
+            return node.set_attributes(&wanted);
+        }
+        let fs = self.instance.file_system()?;
+        let mut state = self.state.lock();
+        let mut whole = state.pending;
+        merge(&mut whole, change);
+        let size = self.pages.as_ref().map(|pages| pages.size());
+        whole.size = whole.size.or(size);
+        state.known = fs.set_attributes(self.inode, &whole)?;
+        state.pending = AttributeChange::default();
+        self.mirror(&state.known);
+        Ok(())
+    }
+    /// Notes that its contents changed now; the file system is told later.
+    pub(crate) fn touch_modified(&self) {
+        let now = now();
+        let times =
+            AttributeChange { modified: Some(now), changed: Some(now), ..Default::default() };
+        self.note(&times);
+    }
+    /// Notes a read of it, as the mount and relatime say.
+    pub(crate) fn touch_accessed(&self, mount: MountFlags) {
+        let is_off = mount.contains(MountFlags::NO_ACCESS_TIME)
+            || mount.contains(MountFlags::READ_ONLY)
+            || (self.is_directory() && mount.contains(MountFlags::NO_DIRECTORY_ACCESS_TIME));
+        if is_off || self.node.is_some() || self.instance.is_read_only() {
+            return;
+        }
+        let wall_ns = rt::time::wall_ns();
+        if wall_ns < self.access_due_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = now();
+        if mount.contains(MountFlags::STRICT_ACCESS_TIME) || self.is_access_time_stale(now) {
+            self.note(&AttributeChange { accessed: Some(now), ..Default::default() });
+        }
+        if !mount.contains(MountFlags::STRICT_ACCESS_TIME) {
+            self.access_due_ns.store(wall_ns.saturating_add(RELATIME_NS), Ordering::Relaxed);
+        }
+    }
+    fn is_access_time_stale(&self, now: FileTime) -> bool {
+        let state = self.state.lock();
+        let known = &state.known;
+        let age_seconds = now.seconds.saturating_sub(known.accessed.seconds);
+        known.accessed <= known.modified
+            || known.accessed <= known.changed
+            || age_seconds >= (RELATIME_NS / NS_A_SECOND) as i64
+    }
+    fn note(&self, change: &AttributeChange) {
+        let mut state = self.state.lock();
+        overlay(&mut state.known, change);
+        merge(&mut state.pending, change);
+        if change.modified.is_some() || change.changed.is_some() {
+            self.access_due_ns.store(0, Ordering::Relaxed);
+        }
+    }
+    /// Asks the file system for the attributes after it changed them by itself (links, times).
+    pub(crate) fn refresh(&self) {
+        let Ok(fs) = self.instance.file_system() else { return };
+        let mut state = self.state.lock();
+        if let Ok(mut fresh) = fs.attributes(self.inode) {
+            let pending = state.pending;
+            overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
+            fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
+            fresh.modified = pending.modified.map_or(fresh.modified, |at| at.max(fresh.modified));
+            state.known = fresh;
+            self.mirror(&state.known);
+        }
+    }
+    fn mirror(&self, known: &Attributes) {
+        self.owner.store(pack_owner(known), Ordering::Release);
+        self.permissions.store(known.permissions, Ordering::Release);
+        self.flags.store(known.flags, Ordering::Release);
+        self.access_due_ns.store(0, Ordering::Relaxed);
+    }
+    /// Tells the file system what is pending.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
+        let Ok(fs) = self.instance.file_system() else { return Ok(()) };
+        let mut state = self.state.lock();
+        let size = self.pages.as_ref().map(|pages| pages.size());
+        if let Some(size) = size.filter(|size| *size != state.known.size) {
+            state.pending.size = Some(size);
+        }
+        if self.instance.is_read_only() || state.pending == AttributeChange::default() {
+            return Ok(());
+        }
+        let pending = core::mem::take(&mut state.pending);
+        state.known = fs.set_attributes(self.inode, &pending)?;
+        Ok(())
+    }
+
+    /// The target of a symbolic link that is stored (kept after the first time).
+    ///
+    /// # Errors
+    /// What the file system says; `EINVAL` if it is no link.
+    pub(crate) fn link_target(&self) -> Result<Arc<[u8]>, Errno> {
+        if self.file_type != FileType::Symlink {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(target) = self.target.lock().as_ref() {
+            return Ok(target.clone());
+        }
+        let text: Vec<u8> = self.instance.file_system()?.read_link(self.inode)?;
+        let text: Arc<[u8]> = Arc::from(text);
+        *self.target.lock() = Some(text.clone());
+        Ok(text)
+    }
+
+    /// Counts a description open for writing, until [`Vnode::end_write`].
+    ///
+    /// # Errors
+    /// `ETXTBSY` while it is being executed.
+    pub(crate) fn begin_write(&self) -> Result<(), Errno> {
+        let more = |writers: i32| (writers >= 0).then_some(writers + 1);
+        match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::ETXTBSY),
+        }
+    }
+    pub(crate) fn end_write(&self) {
+        self.writers.fetch_sub(1, Ordering::AcqRel);
+    }
+    /// Keeps everybody from opening it for writing until the guard goes (a program being run).
+    ///
+    /// # Errors
+    /// `ETXTBSY` while somebody has it open for writing.
+    pub fn deny_write(self: &Arc<Self>) -> Result<DenyWrite, Errno> {
+        let less = |writers: i32| (writers <= 0).then_some(writers - 1);
+        match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, less) {
+            Ok(_) => Ok(DenyWrite { vnode: self.clone() }),
+            Err(_) => Err(Errno::ETXTBSY),
+        }
+    }
+}
+
+/// While it lives, opening the vnode for writing is `ETXTBSY`.
+pub struct DenyWrite {
+    vnode: Arc<Vnode>,
+}
+
+impl Drop for DenyWrite {
+    fn drop(&mut self) {
+        self.vnode.writers.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl Mappable for Vnode {
+    fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno> {
+        let pages = self.pages.as_ref().ok_or(Errno::ENXIO)?;
+        let frame = pages.page(index, for_write)?;
+        if for_write {
+            self.touch_modified();
+        }
+        Ok(frame)
+    }
+    fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
+        if let Some(pages) = &self.pages {
+            pages.resident(first, count, visit);
+        }
+    }
+    fn watch(&self, watcher: Weak<dyn Watcher>) {
+        if let Some(pages) = &self.pages {
+            pages.watch(watcher);
+        }
+    }
+    fn identity(&self) -> u64 {
+        self.pages.as_ref().map_or(0, |pages| pages.identity())
+    }
+}
+
+impl Drop for Vnode {
+    fn drop(&mut self) {
+        if self.node.is_some() {
+            return;
+        }
+        if let Some(pages) = &self.pages {
+            pages.wait_idle();
+        }
+        if self.state.lock().known.links > 0 && self.flush().is_err() {
+            log::warn!("vfs: attributes of inode {} were lost", self.inode);
+        }
+        self.instance.release(self.inode, self.counts.load(Ordering::Acquire));
+    }
+}
+
+fn pack_owner(known: &Attributes) -> u64 {
+    u64::from(known.user) << 32 | u64::from(known.group)
+}
+
+/// Applies `change` to `known`.
+fn overlay(known: &mut Attributes, change: &AttributeChange) {
+    known.permissions = change.permissions.unwrap_or(known.permissions);
+    known.user = change.user.unwrap_or(known.user);
+    known.group = change.group.unwrap_or(known.group);
+    known.size = change.size.unwrap_or(known.size);
+    known.accessed = change.accessed.unwrap_or(known.accessed);
+    known.modified = change.modified.unwrap_or(known.modified);
+    known.changed = change.changed.unwrap_or(known.changed);
+}
+
+/// Adds `newer` to `whole`.
+fn merge(whole: &mut AttributeChange, newer: &AttributeChange) {
+    whole.permissions = newer.permissions.or(whole.permissions);
+    whole.user = newer.user.or(whole.user);
+    whole.group = newer.group.or(whole.group);
+    whole.size = newer.size.or(whole.size);
+    whole.accessed = newer.accessed.or(whole.accessed);
+    whole.modified = newer.modified.or(whole.modified);
+    whole.changed = newer.changed.or(whole.changed);
+}

@@ -1,0 +1,148 @@
+//! Dentries: one name of a vnode in the tree of a file system.
+//!
+//! A [`Dentry`] is always positive (negative names live in [`crate::name_cache`] alone) and its
+//! vnode never changes; its parent and name change by rename. Locks: `link` guards parent and
+//! name together and is the innermost lock; changed only with the directories' locks held.
+use crate::vnode::Vnode;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use rt::{NoMemory, lock_class, memory::Charge, sync::Mutex};
+
+lock_class! {
+    static LINK = "vfs.dentry.link";
+}
+
+/// Heap bytes of a dentry beside its name, with allocation overhead.
+const DENTRY_BYTES: usize = 192;
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Where a dentry hangs.
+struct Link {
+    parent: Option<Arc<Dentry>>,
+    name: Arc<[u8]>,
+}
+
+/// A name of a vnode.
+pub struct Dentry {
+    id: u64,
+    vnode: Arc<Vnode>,
+    link: Mutex<Link>,
+    is_deleted: AtomicBool,
+    mounts: AtomicU32,
+    _charge: Charge,
+}
+
+impl Dentry {
+    /// The root of a tree, or a thing without a place (a pipe), which `name` then describes.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn root(name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, NoMemory> {
+        Dentry::make(None, Arc::from(name), vnode)
+    }
+    /// `name` in `parent`; not yet in the name cache.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn child(
+        parent: &Arc<Dentry>,
+        name: Arc<[u8]>,
+        vnode: Arc<Vnode>,
+    ) -> Result<Arc<Dentry>, NoMemory> {
+        Dentry::make(Some(parent.clone()), name, vnode)
+    }
+    fn make(
+        parent: Option<Arc<Dentry>>,
+        name: Arc<[u8]>,
+        vnode: Arc<Vnode>,
+    ) -> Result<Arc<Dentry>, NoMemory> {
+        let charge = Charge::take(DENTRY_BYTES + name.len())?;
+        Ok(Arc::new(Dentry {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            vnode,
+            link: Mutex::new(&LINK, Link { parent, name }),
+            is_deleted: AtomicBool::new(false),
+            mounts: AtomicU32::new(0),
+            _charge: charge,
+        }))
+    }
+    /// Number never used again; the name cache hashes it as the parent of a name.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// What it names.
+    pub fn vnode(&self) -> &Arc<Vnode> {
+        &self.vnode
+    }
+    /// The directory it is in; `None` for a root.
+    pub fn parent(&self) -> Option<Arc<Dentry>> {
+        self.link.lock().parent.clone()
+    }
+    /// Its name now.
+    pub fn name(&self) -> Arc<[u8]> {
+        self.link.lock().name.clone()
+    }
+    /// Parent and name at one moment.
+    pub(crate) fn place(&self) -> (Option<Arc<Dentry>>, Arc<[u8]>) {
+        let link = self.link.lock();
+        (link.parent.clone(), link.name.clone())
+    }
+    /// Moves it; the caller holds both directories' locks and mends the name cache.
+    pub(crate) fn relink(&self, parent: &Arc<Dentry>, name: Arc<[u8]>) {
+        let before = {
+            let mut link = self.link.lock();
+            link.name = name;
+            link.parent.replace(parent.clone())
+        };
+        drop(before);
+    }
+    /// The name was taken away.
+    pub fn is_deleted(&self) -> bool {
+        self.is_deleted.load(Ordering::Acquire)
+    }
+    pub(crate) fn set_deleted(&self, is_deleted: bool) {
+        self.is_deleted.store(is_deleted, Ordering::Release);
+    }
+    /// Something is mounted here, in some mount of this tree.
+    pub fn is_mount_point(&self) -> bool {
+        self.mounts.load(Ordering::Acquire) > 0
+    }
+    pub(crate) fn count_mounts(&self, is_mounted: Mounted) {
+        match is_mounted {
+            Mounted::More => self.mounts.fetch_add(1, Ordering::AcqRel),
+            Mounted::Fewer => self.mounts.fetch_sub(1, Ordering::AcqRel),
+        };
+    }
+    /// `self` is `other` or a directory above it. The caller holds the rename lock.
+    pub(crate) fn is_above_or_same(&self, other: &Arc<Dentry>) -> bool {
+        let mut at = Some(other.clone());
+        while let Some(dentry) = at {
+            if dentry.id == self.id {
+                return true;
+            }
+            at = dentry.parent();
+        }
+        false
+    }
+}
+
+/// How the number of mounts on a dentry changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mounted {
+    More,
+    Fewer,
+}
+
+impl Drop for Dentry {
+    /// Drops the chain of parents in a loop: a tree may be deeper than a stack.
+    fn drop(&mut self) {
+        let mut next = self.link.lock().parent.take();
+        while let Some(parent) = next {
+            next = match Arc::into_inner(parent) {
+                Some(last) => last.link.lock().parent.take(),
+                None => None,
+            };
+        }
+    }
+}

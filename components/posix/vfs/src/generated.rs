@@ -1,0 +1,169 @@
+//! Files whose content is generated: procfs, pipes and other things without a name on storage.
+//!
+//! A [`Node`] stands behind a vnode that no file system stores. Its directories change by
+//! themselves, so their names are never cached: every step asks [`Node::lookup`]. A symbolic link
+//! may be magic: [`Node::follow`] jumps to a [`Path`] instead of giving a text (`/proc/PID/exe`).
+use crate::{
+    errno::Errno,
+    file::{File, IoFlags},
+    io::{Sink, Source},
+    mount::Path,
+    walk::Caller,
+};
+use alloc::{sync::Arc, vec, vec::Vec};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileTime, FileType, InodeNumber};
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static CONTENT = "vfs.generated.content";
+}
+
+/// Most bytes one write to a generated file takes.
+const WRITE_BYTES_MAX: usize = 4096;
+
+/// What a generated directory gives for a name.
+pub type Child = Arc<dyn Node>;
+
+/// Something generated. A default answers as Linux does for a node that lacks the operation.
+#[allow(unused_variables)]
+pub trait Node: Send + Sync {
+    /// What `stat` tells. Must not change type or inode number.
+    fn attributes(&self) -> Attributes;
+    /// Of a directory: the node called `name`, as `caller` sees it.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Child, Errno> {
+        Err(Errno::ENOENT)
+    }
+    /// Of a directory: entries from `position` (0 first) without `.` and `..`; empty at the end.
+    ///
+    /// # Errors
+    /// `ENOENT` where what it shows has gone.
+    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        Err(Errno::ENOTDIR)
+    }
+    /// Of a symbolic link: its text, as `caller` sees it.
+    ///
+    /// # Errors
+    /// `EINVAL`, `ENOENT`.
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// Of a magic link: where it leads. `None`: an ordinary link, followed by its text.
+    ///
+    /// # Errors
+    /// `EACCES`, `ENOENT`.
+    fn follow(&self, caller: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        Ok(None)
+    }
+    /// Of a regular file: its content now. Asked at each read from offset 0.
+    ///
+    /// # Errors
+    /// What read(2) shall say.
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// Of a regular file: takes what was written (one write is one call).
+    ///
+    /// # Errors
+    /// What write(2) shall say.
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EINVAL)
+    }
+    /// Opens it. `None`: a regular file served from [`Node::generate`] and [`Node::write`], or a
+    /// directory served from [`Node::entries`]. `flags` are open(2)'s.
+    ///
+    /// # Errors
+    /// As open(2).
+    fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        Ok(None)
+    }
+    /// chmod and chown of it (terminals on /dev/pts): the attributes wanted.
+    ///
+    /// # Errors
+    /// `EPERM`.
+    fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
+}
+
+/// Attributes of a generated node: owned by `user` and `group`, times of now.
+pub fn attributes(
+    inode: InodeNumber,
+    file_type: FileType,
+    permissions: u16,
+    (user, group): (u32, u32),
+) -> Attributes {
+    let now = crate::vnode::now();
+    Attributes {
+        inode,
+        file_type,
+        permissions,
+        links: if file_type == FileType::Directory { 2 } else { 1 },
+        user,
+        group,
+        device: (0, 0),
+        size: 0,
+        blocks: 0,
+        accessed: now,
+        modified: now,
+        changed: now,
+        created: FileTime::default(),
+        flags: 0,
+        generation: 0,
+    }
+}
+
+/// An open generated file: the content of the last read from offset 0.
+pub(crate) struct GeneratedFile {
+    node: Arc<dyn Node>,
+    content: Mutex<Option<Arc<[u8]>>>,
+}
+
+impl GeneratedFile {
+    pub(crate) fn new(node: Arc<dyn Node>) -> GeneratedFile {
+        GeneratedFile { node, content: Mutex::new(&CONTENT, None) }
+    }
+    fn content(&self, offset: u64) -> Result<Arc<[u8]>, Errno> {
+        if offset > 0
+            && let Some(content) = self.content.lock().as_ref()
+        {
+            return Ok(content.clone());
+        }
+        let fresh: Arc<[u8]> = Arc::from(self.node.generate()?);
+        *self.content.lock() = Some(fresh.clone());
+        Ok(fresh)
+    }
+}
+
+impl File for GeneratedFile {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        let content = self.content(offset)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+        match content.get(start..) {
+            Some(rest) if !rest.is_empty() => sink.put(rest),
+            _ => Ok(0),
+        }
+    }
+    fn write(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        _: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
+        let mut data = vec![0; source.remaining().min(WRITE_BYTES_MAX)];
+        let taken = source.take(&mut data)?;
+        self.node.write(data.get(..taken).unwrap_or_default())?;
+        Ok((taken, offset.saturating_add(taken as u64)))
+    }
+    fn truncate(&self, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,322 @@
+//! Instances: one mounted file system each, however often its tree is mounted (bind mounts).
+//!
+//! An [`Instance`] knows its vnodes (one an inode), caches its names and counts its pages. Vnodes
+//! hold their instance; [`Active`] is what mounts hold, and when the last mount goes it breaks
+//! the cycles: names cached and vnodes pinned are let go.
+//!
+//! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
+//! pinned as long as they have a name. Locks: `vnodes` and `pins` are leaves.
+use crate::{
+    dentry::Dentry, errno::Errno, generated::Node, hash::spread, name_cache::NameCache,
+    vnode::Vnode,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use hashbrown::HashTable;
+use interfaces::file_system::{
+    Attributes, Backing, FileSystem, FileType, InodeNumber, MountInfo, Usage,
+};
+use rt::{PAGE_BYTES, lock_class, sync::Mutex};
+
+lock_class! {
+    static VNODES = "vfs.instance.vnodes";
+    static PINS = "vfs.instance.pins";
+    static RENAME = "vfs.rename";
+    static INSTANCES = "vfs.instances";
+}
+
+const SHARDS: usize = 16;
+const SECTORS_A_PAGE: u64 = (PAGE_BYTES / 512) as u64;
+
+static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
+static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
+
+/// Pages of an instance in memory, and how many there may be.
+pub(crate) struct PageAccount {
+    pages: AtomicU64,
+    limit: u64,
+}
+
+impl PageAccount {
+    /// Counts `pages` more.
+    ///
+    /// # Errors
+    /// `ENOSPC` beyond the file system's size.
+    pub(crate) fn take(&self, pages: u64) -> Result<(), Errno> {
+        let more = |now: u64| now.checked_add(pages).filter(|sum| *sum <= self.limit);
+        match self.pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::ENOSPC),
+        }
+    }
+    pub(crate) fn give_back(&self, pages: u64) {
+        self.pages.fetch_sub(pages, Ordering::Relaxed);
+    }
+}
+
+struct Known {
+    inode: InodeNumber,
+    vnode: Weak<Vnode>,
+}
+
+/// A mounted file system.
+pub struct Instance {
+    fs: Option<Arc<dyn FileSystem>>,
+    info: MountInfo,
+    device: (u32, u32),
+    vnodes: [Mutex<HashTable<Known>>; SHARDS],
+    pins: Mutex<HashTable<Arc<Vnode>>>,
+    names: NameCache,
+    rename: Mutex<()>,
+    account: Arc<PageAccount>,
+}
+
+/// What mounts hold of an instance: when it goes, the instance's caches are emptied.
+pub struct Active {
+    instance: Arc<Instance>,
+    root: Arc<Dentry>,
+}
+
+impl Active {
+    /// Takes a file system into use. `device` is the number `stat` shows, `None` for one of its own.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and what the file system says of its root.
+    pub fn stored(
+        fs: Arc<dyn FileSystem>,
+        device: Option<(u32, u32)>,
+    ) -> Result<Arc<Active>, Errno> {
+        let info = fs.mount_info();
+        let root = info.root;
+        let limit = match info.backing {
+            Backing::Storage => u64::MAX,
+            Backing::Cache => cache_limit_pages(&fs.usage()?),
+        };
+        let instance = Instance::make(Some(fs.clone()), info, device, limit);
+        let attributes = fs.attributes(root)?;
+        let vnode = instance.vnode(attributes);
+        let root = Dentry::root(b"/", vnode)?;
+        Ok(Arc::new(Active { instance, root }))
+    }
+    /// Takes a tree of generated files into use.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn generated(type_name: &'static str, root: Arc<dyn Node>) -> Result<Arc<Active>, Errno> {
+        let instance = Instance::generated(type_name);
+        let root = Dentry::root(b"/", Vnode::generated(&instance, root))?;
+        Ok(Arc::new(Active { instance, root }))
+    }
+    /// The file system in use.
+    pub fn instance(&self) -> &Arc<Instance> {
+        &self.instance
+    }
+    /// The root of its tree.
+    pub fn root(&self) -> &Arc<Dentry> {
+        &self.root
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.instance.retire();
+    }
+}
+
+impl Instance {
+    /// An instance without storage, for generated nodes: a procfs, or all pipes.
+    pub fn generated(type_name: &'static str) -> Arc<Instance> {
+        let info = MountInfo {
+            type_name,
+            root: 1,
+            is_read_only: false,
+            backing: Backing::Cache,
+            has_stable_names: false,
+        };
+        Instance::make(None, info, None, 0)
+    }
+    fn make(
+        fs: Option<Arc<dyn FileSystem>>,
+        info: MountInfo,
+        device: Option<(u32, u32)>,
+        limit: u64,
+    ) -> Arc<Instance> {
+        let device = device.unwrap_or_else(|| (0, NEXT_DEVICE.fetch_add(1, Ordering::Relaxed)));
+        let instance = Arc::new(Instance {
+            fs,
+            device,
+            info,
+            vnodes: [const { Mutex::new(&VNODES, HashTable::new()) }; SHARDS],
+            pins: Mutex::new(&PINS, HashTable::new()),
+            names: NameCache::new(),
+            rename: Mutex::new(&RENAME, ()),
+            account: Arc::new(PageAccount { pages: AtomicU64::new(0), limit }),
+        });
+        let mut all = INSTANCES_ALL.lock();
+        all.retain(|known| known.strong_count() > 0);
+        all.push(Arc::downgrade(&instance));
+        instance
+    }
+    /// The file system behind it.
+    ///
+    /// # Errors
+    /// `EPERM` where its files are generated.
+    pub fn file_system(&self) -> Result<&Arc<dyn FileSystem>, Errno> {
+        self.fs.as_ref().ok_or(Errno::EPERM)
+    }
+    /// How it behaves.
+    pub fn info(&self) -> &MountInfo {
+        &self.info
+    }
+    /// The device number `stat` shows for its files.
+    pub fn device(&self) -> (u32, u32) {
+        self.device
+    }
+    /// Nothing in it may change.
+    pub fn is_read_only(&self) -> bool {
+        self.info.is_read_only
+    }
+    pub(crate) fn names(&self) -> &NameCache {
+        &self.names
+    }
+    /// Held while a directory changes its parent, and while a path is read upwards.
+    pub(crate) fn rename_lock(&self) -> &Mutex<()> {
+        &self.rename
+    }
+    pub(crate) fn account(&self) -> &Arc<PageAccount> {
+        &self.account
+    }
+
+    /// The vnode of an inode that the file system has just counted up for us.
+    pub(crate) fn vnode(self: &Arc<Self>, attributes: Attributes) -> Arc<Vnode> {
+        let inode = attributes.inode;
+        let found = {
+            let mut vnodes = self.shard(inode).lock();
+            let known = vnodes.find(spread(inode), |known| known.inode == inode);
+            match known.and_then(|known| known.vnode.upgrade()) {
+                Some(vnode) => {
+                    vnode.count_up();
+                    return vnode;
+                }
+                None => {
+                    let vnode = Arc::new(Vnode::stored(self, attributes));
+                    vnodes
+                        .entry(
+                            spread(inode),
+                            |known| known.inode == inode,
+                            |known| spread(known.inode),
+                        )
+                        .insert(Known { inode, vnode: Arc::downgrade(&vnode) });
+                    vnode
+                }
+            }
+        };
+        self.pin(&found, attributes.links);
+        found
+    }
+    fn shard(&self, inode: InodeNumber) -> &Mutex<HashTable<Known>> {
+        &self.vnodes[inode as usize % SHARDS]
+    }
+    /// Keeps the only copy of a file's pages while it has a name; lets it go when it has none.
+    pub(crate) fn pin(&self, vnode: &Arc<Vnode>, links: u32) {
+        if self.info.backing != Backing::Cache || vnode.file_type() != FileType::Regular {
+            return;
+        }
+        let inode = vnode.inode();
+        let mut pins = self.pins.lock();
+        let entry =
+            pins.entry(spread(inode), |pin| pin.inode() == inode, |pin| spread(pin.inode()));
+        let unpinned = match (entry, links) {
+            (hashbrown::hash_table::Entry::Occupied(pin), 0) => Some(pin.remove().0),
+            (hashbrown::hash_table::Entry::Vacant(place), 1..) => {
+                place.insert(vnode.clone());
+                None
+            }
+            _ => None,
+        };
+        drop(pins);
+        drop(unpinned);
+    }
+    /// A vnode ended: forgets it, and gives its counts back to the file system.
+    pub(crate) fn release(&self, inode: InodeNumber, counts: u64) {
+        let mut vnodes = self.shard(inode).lock();
+        let is_ended = |known: &Known| known.inode == inode && known.vnode.strong_count() == 0;
+        if let Ok(entry) = vnodes.find_entry(spread(inode), is_ended) {
+            entry.remove();
+        }
+        drop(vnodes);
+        if let Some(fs) = &self.fs {
+            fs.forget(inode, counts);
+        }
+    }
+    /// Every vnode in use.
+    pub(crate) fn vnodes(&self) -> Vec<Arc<Vnode>> {
+        let mut all = Vec::new();
+        for shard in &self.vnodes {
+            all.extend(shard.lock().iter().filter_map(|known| known.vnode.upgrade()));
+        }
+        all
+    }
+    /// Pushes every attribute pending and has the file system write everything.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn sync(&self) -> Result<(), Errno> {
+        let Some(fs) = &self.fs else { return Ok(()) };
+        for vnode in self.vnodes() {
+            vnode.flush()?;
+        }
+        Ok(fs.sync()?)
+    }
+    /// Space and inodes, with the pages in the cache counted where they live only there.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn usage(&self) -> Result<Usage, Errno> {
+        let Some(fs) = &self.fs else {
+            return Ok(Usage {
+                magic: 0x9fa0,
+                block_bytes: PAGE_BYTES as u32,
+                name_max: 255,
+                ..Usage::default()
+            });
+        };
+        let mut usage = fs.usage()?;
+        if self.info.backing == Backing::Cache && usage.blocks > 0 && usage.block_bytes > 0 {
+            let pages = self.account.pages.load(Ordering::Relaxed);
+            let used = pages.saturating_mul(PAGE_BYTES as u64) / u64::from(usage.block_bytes);
+            usage.free = usage.free.saturating_sub(used);
+            usage.available = usage.available.saturating_sub(used);
+        }
+        Ok(usage)
+    }
+    fn retire(&self) {
+        if self.sync().is_err() {
+            log::error!("vfs: {}: unmounted with errors", self.info.type_name);
+        }
+        self.names.clear();
+        let pins = core::mem::take(&mut *self.pins.lock());
+        drop(pins);
+    }
+}
+
+/// Every instance in use.
+pub(crate) fn instances() -> Vec<Arc<Instance>> {
+    INSTANCES_ALL.lock().iter().filter_map(Weak::upgrade).collect()
+}
+
+fn cache_limit_pages(usage: &Usage) -> u64 {
+    if usage.blocks == 0 {
+        return u64::MAX;
+    }
+    let bytes = usage.free.saturating_mul(u64::from(usage.block_bytes));
+    bytes / PAGE_BYTES as u64
+}
+
+/// Units of 512 bytes in `pages`.
+pub(crate) fn sectors(pages: u64) -> u64 {
+    pages.saturating_mul(SECTORS_A_PAGE)
+}

@@ -1,0 +1,235 @@
+//! Mounts and places: a [`Mount`] is a tree of dentries seen at one place of a namespace, a
+//! [`Path`] is a dentry seen through a mount.
+//!
+//! `at` (where a mount hangs) changes only under the namespace's table lock and is a leaf lock.
+use crate::{
+    dentry::Dentry,
+    errno::Errno,
+    instance::{Active, Instance},
+    vnode::Vnode,
+};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use interfaces::file_system::Usage;
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static AT = "vfs.mount.at";
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+bitflags! {
+    /// Per-mount flags; the values are those of mount(2).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct MountFlags: u32 {
+        /// MS_RDONLY
+        const READ_ONLY = 1;
+        /// MS_NOSUID
+        const NO_SETUID = 2;
+        /// MS_NODEV
+        const NO_DEVICES = 4;
+        /// MS_NOEXEC
+        const NO_EXECUTE = 8;
+        /// MS_NOATIME
+        const NO_ACCESS_TIME = 1024;
+        /// MS_NODIRATIME
+        const NO_DIRECTORY_ACCESS_TIME = 2048;
+        /// MS_STRICTATIME
+        const STRICT_ACCESS_TIME = 1 << 24;
+    }
+}
+
+impl MountFlags {
+    /// As `/proc/mounts` names them.
+    pub fn describe(self) -> String {
+        let names = [
+            (MountFlags::NO_SETUID, ",nosuid"),
+            (MountFlags::NO_DEVICES, ",nodev"),
+            (MountFlags::NO_EXECUTE, ",noexec"),
+            (MountFlags::NO_ACCESS_TIME, ",noatime"),
+            (MountFlags::NO_DIRECTORY_ACCESS_TIME, ",nodiratime"),
+        ];
+        let mut text = String::from(if self.contains(MountFlags::READ_ONLY) { "ro" } else { "rw" });
+        for (_, name) in names.iter().filter(|(flag, _)| self.contains(*flag)) {
+            text.push_str(name);
+        }
+        if !self.intersects(MountFlags::NO_ACCESS_TIME | MountFlags::STRICT_ACCESS_TIME) {
+            text.push_str(",relatime");
+        }
+        text
+    }
+}
+
+/// A tree of files seen at a place.
+pub struct Mount {
+    id: u64,
+    source: String,
+    active: Arc<Active>,
+    root: Arc<Dentry>,
+    flags: AtomicU32,
+    at: Mutex<Option<Path>>,
+}
+
+impl Mount {
+    /// The tree under `root` (a dentry of `active`), hanging nowhere yet.
+    pub(crate) fn new(
+        source: &str,
+        active: Arc<Active>,
+        root: Arc<Dentry>,
+        flags: MountFlags,
+    ) -> Arc<Mount> {
+        Arc::new(Mount {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            source: source.into(),
+            active,
+            root,
+            flags: AtomicU32::new(flags.bits()),
+            at: Mutex::new(&AT, None),
+        })
+    }
+    /// Number of the mount, never used again.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// What is mounted, as mount(2) was told: a device, `tmpfs`.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+    /// The file system.
+    pub fn instance(&self) -> &Arc<Instance> {
+        self.active.instance()
+    }
+    pub(crate) fn active(&self) -> &Arc<Active> {
+        &self.active
+    }
+    /// The top of the tree.
+    pub fn root(&self) -> &Arc<Dentry> {
+        &self.root
+    }
+    /// Flags now.
+    pub fn flags(&self) -> MountFlags {
+        MountFlags::from_bits_truncate(self.flags.load(Ordering::Relaxed))
+    }
+    pub(crate) fn set_flags(&self, flags: MountFlags) {
+        self.flags.store(flags.bits(), Ordering::Relaxed);
+    }
+    /// Nothing may be changed through it.
+    pub fn is_read_only(&self) -> bool {
+        self.flags().contains(MountFlags::READ_ONLY) || self.instance().is_read_only()
+    }
+    /// `EROFS` where nothing may be changed through it.
+    ///
+    /// # Errors
+    /// `EROFS`.
+    pub(crate) fn check_writable(&self) -> Result<(), Errno> {
+        if self.is_read_only() { Err(Errno::EROFS) } else { Ok(()) }
+    }
+    /// The place it covers; `None` for a root and for a mount taken away.
+    pub fn at(&self) -> Option<Path> {
+        self.at.lock().clone()
+    }
+    /// It hangs over exactly this place.
+    pub(crate) fn covers(&self, path: &Path) -> bool {
+        self.at.lock().as_ref().is_some_and(|at| at.is_same(path))
+    }
+    pub(crate) fn set_at(&self, at: Option<Path>) {
+        let before = core::mem::replace(&mut *self.at.lock(), at);
+        drop(before);
+    }
+    /// What `statfs` tells, and the flags.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn usage(&self) -> Result<(Usage, MountFlags), Errno> {
+        let mut flags = self.flags();
+        flags.set(MountFlags::READ_ONLY, self.is_read_only());
+        Ok((self.instance().usage()?, flags))
+    }
+}
+
+/// A place in the tree of files.
+#[derive(Clone)]
+pub struct Path {
+    /// Through which mount.
+    pub mount: Arc<Mount>,
+    /// Which name.
+    pub dentry: Arc<Dentry>,
+}
+
+/// A path as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathName {
+    /// From the root given; from the top of what is mounted where the root cannot be reached.
+    pub text: Vec<u8>,
+    /// The last name was taken away.
+    pub is_deleted: bool,
+    /// The root given was found on the way up.
+    pub is_reachable: bool,
+}
+
+impl Path {
+    /// A place that no name leads to (a pipe, a socket), shown as `name` and kept by `active`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn anonymous(active: &Arc<Active>, name: &[u8], vnode: Arc<Vnode>) -> Result<Path, Errno> {
+        let root = Dentry::root(name, vnode)?;
+        let mount = Mount::new("none", active.clone(), root.clone(), MountFlags::empty());
+        Ok(Path { mount, dentry: root })
+    }
+    /// What is there.
+    pub fn vnode(&self) -> &Arc<Vnode> {
+        self.dentry.vnode()
+    }
+    /// Both are the same place through the same mount.
+    pub fn is_same(&self, other: &Path) -> bool {
+        self.mount.id == other.mount.id && self.dentry.id() == other.dentry.id()
+    }
+    /// It is the top of its mount.
+    pub fn is_mount_root(&self) -> bool {
+        self.mount.root.id() == self.dentry.id()
+    }
+    /// Its name from `root` downwards (getcwd, /proc/PID/exe).
+    pub fn describe(&self, root: &Path) -> PathName {
+        let mut names: Vec<Arc<[u8]>> = Vec::new();
+        let mut at = self.clone();
+        let is_reachable = loop {
+            if at.is_same(root) {
+                break true;
+            }
+            if at.is_mount_root() {
+                match at.mount.at() {
+                    Some(below) => at = below,
+                    None => break false,
+                }
+                continue;
+            }
+            let guard = at.mount.instance().rename_lock().lock();
+            let (parent, name) = at.dentry.place();
+            drop(guard);
+            match parent {
+                Some(parent) => {
+                    names.push(name);
+                    at.dentry = parent;
+                }
+                None => break false,
+            }
+        };
+        PathName { text: join(&names), is_deleted: self.dentry.is_deleted(), is_reachable }
+    }
+}
+
+/// Names, last first, as one path.
+fn join(names: &[Arc<[u8]>]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum::<usize>() + 1);
+    for name in names.iter().rev() {
+        text.push(b'/');
+        text.extend_from_slice(name);
+    }
+    if text.is_empty() {
+        text.push(b'/');
+    }
+    text
+}

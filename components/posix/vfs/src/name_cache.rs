@@ -1,0 +1,192 @@
+//! The name cache of a file system: (directory, name) to dentry, with negative entries.
+//!
+//! [`NameCache`] is a hash table in shards; a lookup takes one shard's lock shared, copies
+//! nothing and allocates nothing. Entries are dropped least recently used first, by a clock: a
+//! hit marks its entry, a sweep drops what was not marked since the sweep before and is held by
+//! nobody else. Who inserts or removes holds the directory's `contents` lock (insert: at least
+//! shared), so that the cache never contradicts the file system. Dentries leave a shard before
+//! they are dropped: their end may reach the file system.
+use crate::{dentry::Dentry, hash::Seed};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
+use hashbrown::{HashTable, hash_table::Entry as Slot};
+use rt::{lock_class, memory::Charge, sync::RwLock};
+
+lock_class! {
+    static SHARD = "vfs.names";
+}
+
+const SHARDS: usize = 32;
+/// Heap bytes of a negative entry beside its name.
+const ENTRY_BYTES: usize = 96;
+/// A shard is never swept below this many entries.
+const SHARD_ENTRIES_MIN: usize = 64;
+/// Frames of memory for each entry the whole cache may hold before it is swept.
+const FRAMES_AN_ENTRY: usize = 4;
+
+struct Entry {
+    hash: u64,
+    parent: u64,
+    name: Arc<[u8]>,
+    /// `None`: the file system says that there is no such name.
+    dentry: Option<Arc<Dentry>>,
+    was_used: AtomicBool,
+    _charge: Option<Charge>,
+}
+
+struct Shard {
+    entries: HashTable<Entry>,
+    sweep_at: usize,
+}
+
+/// What the cache knows of a name.
+pub(crate) enum Cached {
+    /// It names this.
+    Positive(Arc<Dentry>),
+    /// There is no such name.
+    Negative,
+    /// Ask the file system.
+    Unknown,
+}
+
+/// What to do where a name has a dentry already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Existing {
+    Keep,
+    Replace,
+}
+
+/// Names of one file system.
+pub(crate) struct NameCache {
+    seed: Seed,
+    shards: [RwLock<Shard>; SHARDS],
+}
+
+impl NameCache {
+    pub(crate) fn new() -> NameCache {
+        let sweep_at = sweep_threshold(0);
+        NameCache {
+            seed: Seed::random(),
+            shards: core::array::from_fn(|_| {
+                RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at })
+            }),
+        }
+    }
+    fn shard(&self, hash: u64) -> &RwLock<Shard> {
+        &self.shards[(hash >> 48) as usize % SHARDS]
+    }
+    /// What is known of `name` in the directory `parent`.
+    pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached {
+        let hash = self.seed.hash(parent, name);
+        let shard = self.shard(hash).read();
+        let is_it = |entry: &Entry| entry.parent == parent && *entry.name == *name;
+        let Some(entry) = shard.entries.find(hash, is_it) else { return Cached::Unknown };
+        if !entry.was_used.load(Ordering::Relaxed) {
+            entry.was_used.store(true, Ordering::Relaxed);
+        }
+        match &entry.dentry {
+            Some(dentry) => Cached::Positive(dentry.clone()),
+            None => Cached::Negative,
+        }
+    }
+    /// Notes a name, replacing what was known of it.
+    pub(crate) fn insert(&self, parent: u64, name: Arc<[u8]>, dentry: Option<Arc<Dentry>>) {
+        let charge = match &dentry {
+            Some(_) => None,
+            None => match Charge::take(ENTRY_BYTES + name.len()) {
+                Ok(charge) => Some(charge),
+                Err(_) => return self.remove(parent, &name),
+            },
+        };
+        self.put(parent, name, dentry, charge, Existing::Replace);
+    }
+    /// As [`NameCache::insert`] of a dentry, unless one is there: then that one.
+    pub(crate) fn insert_if_absent(
+        &self,
+        parent: u64,
+        name: Arc<[u8]>,
+        dentry: Arc<Dentry>,
+    ) -> Arc<Dentry> {
+        self.put(parent, name, Some(dentry.clone()), None, Existing::Keep).unwrap_or(dentry)
+    }
+    /// Puts an entry in place; returns the dentry that was there if it is kept.
+    fn put(
+        &self,
+        parent: u64,
+        name: Arc<[u8]>,
+        dentry: Option<Arc<Dentry>>,
+        charge: Option<Charge>,
+        existing: Existing,
+    ) -> Option<Arc<Dentry>> {
+        let hash = self.seed.hash(parent, &name);
+        let is_it = |entry: &Entry| entry.parent == parent && *entry.name == *name;
+        let was_used = AtomicBool::new(true);
+        let fresh = Entry { hash, parent, name: name.clone(), dentry, was_used, _charge: charge };
+        let mut shard = self.shard(hash).write();
+        let (kept, replaced) = match shard.entries.entry(hash, is_it, |entry| entry.hash) {
+            Slot::Occupied(mut place) => match &place.get().dentry {
+                Some(known) if existing == Existing::Keep => (Some(known.clone()), Some(fresh)),
+                _ => (None, Some(core::mem::replace(place.get_mut(), fresh))),
+            },
+            Slot::Vacant(place) => {
+                place.insert(fresh);
+                (None, None)
+            }
+        };
+        let swept = if shard.entries.len() > shard.sweep_at { shard.sweep() } else { Vec::new() };
+        drop(shard);
+        drop((replaced, swept));
+        kept
+    }
+    /// Forgets what is known of a name.
+    pub(crate) fn remove(&self, parent: u64, name: &[u8]) {
+        let hash = self.seed.hash(parent, name);
+        let is_it = |entry: &Entry| entry.parent == parent && *entry.name == *name;
+        let mut shard = self.shard(hash).write();
+        let removed = shard.entries.find_entry(hash, is_it).ok().map(|entry| entry.remove().0);
+        drop(shard);
+        drop(removed);
+    }
+    /// Drops what was not used since the last sweep; returns how many entries went.
+    pub(crate) fn shrink(&self) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            let swept = shard.write().sweep();
+            count += swept.len();
+        }
+        count
+    }
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let entries = core::mem::take(&mut shard.write().entries);
+            drop(entries);
+        }
+    }
+    /// Entries now.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.read().entries.len()).sum()
+    }
+}
+
+impl Shard {
+    /// Takes out entries nobody holds that were not used since the last sweep.
+    fn sweep(&mut self) -> Vec<Entry> {
+        let is_idle = |entry: &mut Entry| {
+            let was_used = core::mem::replace(entry.was_used.get_mut(), false);
+            let is_held = entry.dentry.as_ref().is_some_and(|dentry| Arc::strong_count(dentry) > 1);
+            !was_used && !is_held
+        };
+        let swept: Vec<Entry> = self.entries.extract_if(is_idle).collect();
+        self.sweep_at = sweep_threshold(self.entries.len());
+        swept
+    }
+}
+
+/// How many entries a shard may have before the next sweep, when `left` remained after the last.
+fn sweep_threshold(left: usize) -> usize {
+    let frames = usize::try_from(rt::memory::statistics().total_frames).unwrap_or(usize::MAX);
+    let share = (frames / FRAMES_AN_ENTRY / SHARDS).max(SHARD_ENTRIES_MIN);
+    share.max(left + left / 4 + 1)
+}

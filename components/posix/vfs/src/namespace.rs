@@ -1,0 +1,268 @@
+//! Namespaces: which mounts a process sees, and where they hang (mount(2), umount(2)).
+//!
+//! [`Namespace`] keeps its table behind a reader/writer lock that a path walk takes (shared) only
+//! at dentries where something is mounted. The table's lock is the outermost of this component:
+//! mount table > rename lock > directory > shard of the name cache.
+use crate::{
+    credentials::{Capabilities, Credentials},
+    dentry::{Dentry, Mounted},
+    devices::Registry,
+    errno::Errno,
+    instance::Active,
+    mount::{Mount, MountFlags, Path},
+};
+use alloc::{sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use rt::{lock_class, sync::RwLock};
+
+lock_class! {
+    static TABLE = "vfs.mount_table";
+}
+
+bitflags! {
+    /// Flags of umount2(2).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct UnmountFlags: u32 {
+        /// MNT_FORCE; treated as nothing, as Linux does for local file systems.
+        const FORCE = 1;
+        /// MNT_DETACH: take it out of sight now, end it when nobody uses it.
+        const DETACH = 2;
+        /// MNT_EXPIRE
+        const EXPIRE = 4;
+        /// UMOUNT_NOFOLLOW
+        const NO_FOLLOW = 8;
+    }
+}
+
+/// References to a mount nobody uses: one of the table.
+const REFERENCES_IDLE: usize = 1;
+
+/// The mounts a process sees.
+pub struct Namespace {
+    table: RwLock<Vec<Arc<Mount>>>,
+    devices: Arc<Registry>,
+}
+
+impl Namespace {
+    /// A namespace whose root is `active`.
+    pub fn new(
+        source: &str,
+        active: Arc<Active>,
+        flags: MountFlags,
+        devices: Arc<Registry>,
+    ) -> Arc<Namespace> {
+        let root = active.root().clone();
+        let mount = Mount::new(source, active, root, flags);
+        Arc::new(Namespace { table: RwLock::new(&TABLE, alloc::vec![mount]), devices })
+    }
+    /// Who opens device nodes and FIFOs.
+    pub fn devices(&self) -> &Arc<Registry> {
+        &self.devices
+    }
+    /// The top of the tree.
+    pub fn root(&self) -> Path {
+        let table = self.table.read();
+        // The first mount is the root and is never taken away.
+        let mount = table[0].clone();
+        drop(table);
+        let path = Path { dentry: mount.root().clone(), mount };
+        self.cross(path)
+    }
+    /// Every mount, in the order of mounting.
+    pub fn mounts(&self) -> Vec<Arc<Mount>> {
+        self.table.read().clone()
+    }
+    /// What is mounted over `path`, as deep as it goes; `path` itself if nothing is.
+    pub(crate) fn cross(&self, mut path: Path) -> Path {
+        while path.dentry.is_mount_point() {
+            let Some(mount) = self.mounted_at(&path) else { break };
+            let dentry = mount.root().clone();
+            path = Path { mount, dentry };
+        }
+        path
+    }
+    fn mounted_at(&self, path: &Path) -> Option<Arc<Mount>> {
+        let table = self.table.read();
+        table.iter().rev().find(|mount| mount.covers(path)).cloned()
+    }
+    /// Mounts the root of `active` over `at`. `source` is what `/proc/mounts` shows.
+    ///
+    /// # Errors
+    /// `EPERM` without CAP_SYS_ADMIN, `ENOTDIR`, `ENOENT` where `at` was removed.
+    pub fn mount(
+        &self,
+        who: &Credentials,
+        source: &str,
+        active: Arc<Active>,
+        at: &Path,
+        flags: MountFlags,
+    ) -> Result<Arc<Mount>, Errno> {
+        check_administrator(who)?;
+        let root = active.root().clone();
+        self.attach(Mount::new(source, active, root, flags), at)
+    }
+    /// Mounts the tree under `from` over `at` as well (MS_BIND), without what is mounted in it.
+    ///
+    /// # Errors
+    /// `EPERM`; `ENOTDIR` where one is a directory and the other is not.
+    pub fn bind(&self, who: &Credentials, from: &Path, at: &Path) -> Result<Arc<Mount>, Errno> {
+        check_administrator(who)?;
+        self.attach(copy_of(from), at)
+    }
+    /// As [`Namespace::bind`], with everything mounted below `from` (MS_REC).
+    ///
+    /// # Errors
+    /// As [`Namespace::bind`].
+    pub fn bind_recursively(
+        &self,
+        who: &Credentials,
+        from: &Path,
+        at: &Path,
+    ) -> Result<Arc<Mount>, Errno> {
+        let top = self.bind(who, from, at)?;
+        let mut copies: Vec<(u64, Arc<Mount>)> = alloc::vec![(from.mount.id(), top.clone())];
+        let before: Vec<Arc<Mount>> =
+            self.mounts().into_iter().filter(|mount| mount.id() < top.id()).collect();
+        for mount in before {
+            let Some(place) = mount.at() else { continue };
+            let is_inside =
+                place.mount.id() != from.mount.id() || from.dentry.is_above_or_same(&place.dentry);
+            let parent = copies.iter().find(|(original, _)| *original == place.mount.id());
+            let Some((_, parent)) = parent.filter(|_| is_inside) else { continue };
+            let below = Path { mount: parent.clone(), dentry: place.dentry.clone() };
+            let root = Path { mount: mount.clone(), dentry: mount.root().clone() };
+            let copy = self.attach(copy_of(&root), &below)?;
+            copies.push((mount.id(), copy));
+        }
+        Ok(top)
+    }
+    /// Moves the mount whose root `from` is to `to` (MS_MOVE).
+    ///
+    /// # Errors
+    /// `EPERM`; `EINVAL` where `from` is no mount or the root; `ELOOP` into itself.
+    pub fn move_mount(&self, who: &Credentials, from: &Path, to: &Path) -> Result<(), Errno> {
+        check_administrator(who)?;
+        let mut table = self.table.write();
+        check_kinds(&from.mount, to)?;
+        if !from.is_mount_root() || from.mount.at().is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let mut above = Some(to.clone());
+        while let Some(place) = above {
+            if place.mount.id() == from.mount.id() {
+                return Err(Errno::ELOOP);
+            }
+            above = place.mount.at();
+        }
+        let place = table.iter().position(|mount| mount.id() == from.mount.id());
+        let mount = table.remove(place.ok_or(Errno::EINVAL)?);
+        hang(&mount, None);
+        hang(&mount, Some(to.clone()));
+        table.push(mount);
+        Ok(())
+    }
+    fn attach(&self, mount: Arc<Mount>, at: &Path) -> Result<Arc<Mount>, Errno> {
+        let mut table = self.table.write();
+        check_kinds(&mount, at)?;
+        if at.dentry.is_deleted() {
+            return Err(Errno::ENOENT);
+        }
+        if !at.mount.instance().info().has_stable_names && !at.is_mount_root() {
+            return Err(Errno::EINVAL);
+        }
+        hang(&mount, Some(at.clone()));
+        table.push(mount.clone());
+        Ok(mount)
+    }
+    /// Changes the flags of the mount whose root `path` is (MS_REMOUNT).
+    ///
+    /// # Errors
+    /// `EPERM`; `EINVAL` where `path` is no mount; `EROFS` where it cannot be written.
+    pub fn remount(&self, who: &Credentials, path: &Path, flags: MountFlags) -> Result<(), Errno> {
+        check_administrator(who)?;
+        if !path.is_mount_root() {
+            return Err(Errno::EINVAL);
+        }
+        let is_storage_read_only = path.mount.instance().info().is_read_only;
+        if !flags.contains(MountFlags::READ_ONLY) && is_storage_read_only {
+            return Err(Errno::EROFS);
+        }
+        path.mount.set_flags(flags);
+        Ok(())
+    }
+    /// Takes away the mount whose root `path` is.
+    ///
+    /// # Errors
+    /// `EPERM`; `EINVAL` where `path` is no mount or the root of everything; `EBUSY` while it is
+    /// used or something is mounted below; `EAGAIN` (EXPIRE is not kept).
+    pub fn unmount(&self, who: &Credentials, path: Path, flags: UnmountFlags) -> Result<(), Errno> {
+        check_administrator(who)?;
+        if flags.contains(UnmountFlags::EXPIRE) {
+            return Err(Errno::EAGAIN);
+        }
+        if !path.is_mount_root() {
+            return Err(Errno::EINVAL);
+        }
+        let id = path.mount.id();
+        drop(path);
+        let mut table = self.table.write();
+        let position = table.iter().position(|mount| mount.id() == id).ok_or(Errno::EINVAL)?;
+        let mount = table.get(position).ok_or(Errno::EINVAL)?;
+        if mount.at().is_none() {
+            return Err(Errno::EBUSY);
+        }
+        let is_used = Arc::strong_count(mount) > REFERENCES_IDLE;
+        if is_used && !flags.contains(UnmountFlags::DETACH) {
+            return Err(Errno::EBUSY);
+        }
+        let gone = take_tree(&mut table, id);
+        drop(table);
+        drop(gone);
+        Ok(())
+    }
+}
+
+/// Hangs a mount over a place, or takes it from where it hangs. The table is locked to write.
+fn hang(mount: &Mount, at: Option<Path>) {
+    let dentry: Option<Arc<Dentry>> = mount.at().map(|before| before.dentry);
+    if let Some(before) = dentry {
+        before.count_mounts(Mounted::Fewer);
+    }
+    if let Some(at) = &at {
+        at.dentry.count_mounts(Mounted::More);
+    }
+    mount.set_at(at);
+}
+
+/// Takes a mount and all below it out of the table; they end when they are dropped.
+fn take_tree(table: &mut Vec<Arc<Mount>>, id: u64) -> Vec<Arc<Mount>> {
+    let mut gone: Vec<Arc<Mount>> = Vec::new();
+    let mut ids = alloc::vec![id];
+    while let Some(id) = ids.pop() {
+        let below = |mount: &&Arc<Mount>| mount.at().is_some_and(|at| at.mount.id() == id);
+        ids.extend(table.iter().filter(below).map(|mount| mount.id()));
+        if let Some(position) = table.iter().position(|mount| mount.id() == id) {
+            gone.push(table.remove(position));
+        }
+    }
+    for mount in &gone {
+        hang(mount, None);
+    }
+    gone
+}
+
+fn copy_of(from: &Path) -> Arc<Mount> {
+    let mount = &from.mount;
+    Mount::new(mount.source(), mount.active().clone(), from.dentry.clone(), mount.flags())
+}
+
+fn check_kinds(mount: &Mount, at: &Path) -> Result<(), Errno> {
+    match mount.root().vnode().is_directory() == at.vnode().is_directory() {
+        true => Ok(()),
+        false => Err(Errno::ENOTDIR),
+    }
+}
+
+fn check_administrator(who: &Credentials) -> Result<(), Errno> {
+    if who.has(Capabilities::SYS_ADMIN) { Ok(()) } else { Err(Errno::EPERM) }
+}

@@ -1,0 +1,287 @@
+//! Open file descriptions: [`OpenFile`], what descriptors share after dup and fork.
+//!
+//! Locks: `offset` is held for the length of a read or write that moves it (POSIX: such calls on
+//! one description are atomic to each other), above every lock of a vnode.
+use crate::{
+    errno::Errno,
+    file::{File, IoFlags},
+    io::{Sink, Source},
+    mount::Path,
+    vnode::Vnode,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU32, Ordering};
+use interfaces::file_system::DirectoryEntry;
+use linux_raw_sys::general as raw;
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static OFFSET = "vfs.open_file.offset";
+}
+
+/// Flags fcntl(F_SETFL) may change.
+pub const SETTABLE_FLAGS: u32 =
+    raw::O_APPEND | raw::O_NONBLOCK | raw::FASYNC | raw::O_DIRECT | raw::O_NOATIME;
+
+/// From where lseek counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whence {
+    /// The start.
+    Start,
+    /// The present offset.
+    Current,
+    /// The end.
+    End,
+    /// The next byte of data at or after the position.
+    Data,
+    /// The next hole at or after the position.
+    Hole,
+}
+
+/// Whether a description keeps its vnode from being executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WriteCount {
+    Held,
+    None,
+}
+
+/// An open file description.
+pub struct OpenFile {
+    file: Arc<dyn File>,
+    path: Path,
+    flags: AtomicU32,
+    offset: Mutex<u64>,
+    writes: WriteCount,
+}
+
+impl OpenFile {
+    /// A description of something the personality made itself (a pipe's end, a socket): `path`
+    /// as of [`Path::anonymous`], `flags` as of open(2).
+    pub fn new(file: Arc<dyn File>, path: Path, flags: u32) -> Arc<OpenFile> {
+        OpenFile::counted(file, path, flags, WriteCount::None)
+    }
+    pub(crate) fn counted(
+        file: Arc<dyn File>,
+        path: Path,
+        flags: u32,
+        writes: WriteCount,
+    ) -> Arc<OpenFile> {
+        let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
+        let flags = AtomicU32::new(flags & kept);
+        Arc::new(OpenFile { file, path, flags, offset: Mutex::new(&OFFSET, 0), writes })
+    }
+    /// What is open.
+    pub fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+    /// Where it was found.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+    /// The vnode of the place it was found at.
+    pub fn vnode(&self) -> &Arc<Vnode> {
+        self.path.vnode()
+    }
+    /// open(2)'s flags without those that matter at open only.
+    pub fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+    /// fcntl(F_SETFL): sets what may be set of `flags`, as one step.
+    pub fn set_flags(&self, flags: u32) {
+        let merge = |now: u32| Some(now & !SETTABLE_FLAGS | flags & SETTABLE_FLAGS);
+        let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
+    }
+    /// Opened with O_PATH: names a place and does no input or output.
+    pub fn is_path_only(&self) -> bool {
+        self.flags() & raw::O_PATH != 0
+    }
+    /// May be read.
+    pub fn is_readable(&self) -> bool {
+        let flags = self.flags();
+        flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_RDONLY | raw::O_RDWR)
+    }
+    /// May be written.
+    pub fn is_writable(&self) -> bool {
+        let flags = self.flags();
+        flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR)
+    }
+    /// Where the next read or write begins.
+    pub fn offset(&self) -> u64 {
+        *self.offset.lock()
+    }
+    /// How its flags say reads and writes are to be done.
+    pub fn io_flags(&self) -> IoFlags {
+        let flags = self.flags();
+        IoFlags {
+            is_nonblocking: flags & raw::O_NONBLOCK != 0,
+            is_append: flags & raw::O_APPEND != 0,
+        }
+    }
+    /// read(2): at the offset, which moves on.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open for reading, and what the file says.
+    pub fn read(&self, sink: &mut dyn Sink) -> Result<usize, Errno> {
+        self.read_with(sink, self.io_flags())
+    }
+    /// As [`OpenFile::read`], done as `flags` say (preadv2(2) with offset -1).
+    ///
+    /// # Errors
+    /// As [`OpenFile::read`].
+    pub fn read_with(&self, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        self.check_readable()?;
+        if !self.file.is_seekable() {
+            return self.file.read(0, sink, flags);
+        }
+        let mut offset = self.offset.lock();
+        let count = self.file.read(*offset, sink, flags)?;
+        *offset = offset.saturating_add(count as u64);
+        Ok(count)
+    }
+    /// write(2): at the offset, or at the end with O_APPEND; the offset moves on.
+    ///
+    /// # Errors
+    /// `EBADF` if it is not open for writing, and what the file says.
+    pub fn write(&self, source: &mut dyn Source) -> Result<usize, Errno> {
+        self.write_with(source, self.io_flags())
+    }
+    /// As [`OpenFile::write`], done as `flags` say (pwritev2(2) with offset -1).
+    ///
+    /// # Errors
+    /// As [`OpenFile::write`].
+    pub fn write_with(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
+        self.check_writable()?;
+        if !self.file.is_seekable() {
+            return self.file.write(0, source, flags).map(|(count, _)| count);
+        }
+        let mut offset = self.offset.lock();
+        let (count, after) = self.file.write(*offset, source, flags)?;
+        *offset = after;
+        Ok(count)
+    }
+    /// pread(2).
+    ///
+    /// # Errors
+    /// `ESPIPE` of a stream; else as [`OpenFile::read`].
+    pub fn read_at(
+        &self,
+        offset: u64,
+        sink: &mut dyn Sink,
+        flags: IoFlags,
+    ) -> Result<usize, Errno> {
+        self.check_seekable()?;
+        self.check_readable()?;
+        self.file.read(offset, sink, flags)
+    }
+    /// pwrite(2); with O_APPEND at the end, as Linux does.
+    ///
+    /// # Errors
+    /// `ESPIPE` of a stream; else as [`OpenFile::write`].
+    pub fn write_at(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<usize, Errno> {
+        self.check_seekable()?;
+        self.check_writable()?;
+        self.file.write(offset, source, flags).map(|(count, _)| count)
+    }
+    /// lseek(2).
+    ///
+    /// # Errors
+    /// `ESPIPE` of a stream, `EINVAL` before the start, `ENXIO` (data, hole) beyond the end.
+    pub fn seek(&self, distance: i64, whence: Whence) -> Result<u64, Errno> {
+        if self.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        self.check_seekable()?;
+        let mut offset = self.offset.lock();
+        let from = match whence {
+            Whence::Start => 0,
+            Whence::Current => *offset,
+            Whence::End => self.file.size(),
+            Whence::Data | Whence::Hole => {
+                let position = u64::try_from(distance).map_err(|_| Errno::ENXIO)?;
+                *offset = self.file.seek_extent(position, whence)?;
+                return Ok(*offset);
+            }
+        };
+        let to = from.checked_add_signed(distance).filter(|to| *to <= i64::MAX as u64);
+        *offset = to.ok_or(Errno::EINVAL)?;
+        Ok(*offset)
+    }
+    /// getdents(2): hands entries to `take` from the offset on until it refuses one by `false`;
+    /// the offset moves past those taken. Returns how many were.
+    ///
+    /// # Errors
+    /// `EBADF`, `ENOTDIR`, and what the directory says.
+    pub fn read_directory(
+        &self,
+        take: &mut dyn FnMut(&DirectoryEntry) -> bool,
+    ) -> Result<usize, Errno> {
+        self.check_readable()?;
+        let mut offset = self.offset.lock();
+        let mut count = 0;
+        loop {
+            let entries: Vec<DirectoryEntry> =
+                self.file.read_directory(*offset, DIRECTORY_BATCH)?;
+            if entries.is_empty() {
+                return Ok(count);
+            }
+            for entry in &entries {
+                if !take(entry) {
+                    return Ok(count);
+                }
+                *offset = entry.next;
+                count += 1;
+            }
+        }
+    }
+    /// ftruncate(2).
+    ///
+    /// # Errors
+    /// `EINVAL` if it is not open for writing, and what the file says.
+    pub fn truncate(&self, size: u64) -> Result<(), Errno> {
+        if self.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        if !self.is_writable() {
+            return Err(Errno::EINVAL);
+        }
+        self.file.truncate(size)
+    }
+    fn check_readable(&self) -> Result<(), Errno> {
+        if self.is_readable() { Ok(()) } else { Err(Errno::EBADF) }
+    }
+    fn check_writable(&self) -> Result<(), Errno> {
+        if self.is_writable() { Ok(()) } else { Err(Errno::EBADF) }
+    }
+    fn check_seekable(&self) -> Result<(), Errno> {
+        if self.is_path_only() {
+            return Err(Errno::EBADF);
+        }
+        if self.file.is_seekable() { Ok(()) } else { Err(Errno::ESPIPE) }
+    }
+}
+
+/// Entries asked of a directory at once.
+const DIRECTORY_BATCH: usize = 64;
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        self.file.closed();
+        if self.writes == WriteCount::Held {
+            self.path.vnode().end_write();
+        }
+    }
+}
+
+/// What stands behind a description opened with O_PATH: nothing can be done with it.
+pub(crate) struct PlaceOnly;
+
+impl File for PlaceOnly {
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

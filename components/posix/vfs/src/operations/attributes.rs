@@ -1,0 +1,241 @@
+//! Attributes: stat, access, chmod, chown, utimensat, truncate, readlink.
+use crate::{
+    credentials::Capabilities,
+    errno::Errno,
+    mount::{MountFlags, Path},
+    permission::{self, SET_GROUP, Want},
+    regular::resize,
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    walk::{Base, Caller, Walk},
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType};
+
+/// What `stat` and `statx` tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The inode's attributes.
+    pub attributes: Attributes,
+    /// Device number of its file system.
+    pub device: (u32, u32),
+    /// Number of the mount it was found through.
+    pub mount_id: u64,
+    /// It is the top of its mount.
+    pub is_mount_root: bool,
+}
+
+/// What utimensat does with one of the times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeSetting {
+    /// UTIME_OMIT: it stays.
+    Omit,
+    /// UTIME_NOW: the present.
+    Now,
+    /// This.
+    At(FileTime),
+}
+
+/// With which ids access(2) looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessIds {
+    /// The real ones.
+    Real,
+    /// The effective ones (AT_EACCESS).
+    Effective,
+}
+
+impl Path {
+    /// stat(2) of this place.
+    pub fn status(&self) -> Status {
+        Status {
+            attributes: self.vnode().attributes(),
+            device: self.mount.instance().device(),
+            mount_id: self.mount.id(),
+            is_mount_root: self.is_mount_root(),
+        }
+    }
+}
+
+impl Caller<'_> {
+    /// access(2), faccessat2(2). An empty `want` asks whether it exists.
+    ///
+    /// # Errors
+    /// `EACCES`, `EROFS`, and as [`Caller::walk`].
+    pub fn access(
+        &self,
+        base: Base<'_>,
+        path: &[u8],
+        (want, ids): (Want, AccessIds),
+        walk: Walk,
+    ) -> Result<(), Errno> {
+        let real;
+        let credentials = match ids {
+            AccessIds::Effective => self.credentials,
+            AccessIds::Real => {
+                real = self.credentials.with_real_ids();
+                &real
+            }
+        };
+        let caller = Caller { credentials, ..*self };
+        let place = caller.walk(base, path, walk)?;
+        if want.is_empty() {
+            return Ok(());
+        }
+        let is_program = want.contains(Want::EXECUTE) && place.vnode().is_regular();
+        if is_program && place.mount.flags().contains(MountFlags::NO_EXECUTE) {
+            return Err(Errno::EACCES);
+        }
+        permission::check_path(&place, credentials, want)
+    }
+    /// readlink(2) of a place walked to without following.
+    ///
+    /// # Errors
+    /// `EINVAL` if it is no symbolic link.
+    pub fn read_link(&self, place: &Path) -> Result<Vec<u8>, Errno> {
+        let vnode = place.vnode();
+        if vnode.file_type() != FileType::Symlink {
+            return Err(Errno::EINVAL);
+        }
+        if let Some(node) = vnode.node() {
+            return node.read_link(self);
+        }
+        vnode.touch_accessed(place.mount.flags());
+        Ok(vnode.link_target()?.to_vec())
+    }
+    /// chmod(2).
+    ///
+    /// # Errors
+    /// `EPERM` for others than the owner, `EROFS`, `EOPNOTSUPP` for a symbolic link.
+    pub fn change_mode(&self, place: &Path, mode: u16) -> Result<(), Errno> {
+        let vnode = place.vnode();
+        place.mount.check_writable()?;
+        if vnode.file_type() == FileType::Symlink {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        check_owner(vnode, self)?;
+        let mut mode = mode & 0o7777;
+        let is_member = self.credentials.is_in_group(vnode.owner().1);
+        if !is_member && !self.credentials.has(Capabilities::FSETID) {
+            mode &= !SET_GROUP;
+        }
+        let _contents = vnode.contents().write();
+        vnode.change(&AttributeChange { permissions: Some(mode), ..changed_now() })
+    }
+    /// chown(2); `None` leaves an id. Takes setuid and setgid of programs away.
+    ///
+    /// # Errors
+    /// `EPERM`, `EROFS`.
+    pub fn change_owner(
+        &self,
+        place: &Path,
+        user: Option<u32>,
+        group: Option<u32>,
+    ) -> Result<(), Errno> {
+        let vnode = place.vnode();
+        place.mount.check_writable()?;
+        check_mutable(vnode)?;
+        let who = self.credentials;
+        let (owner, _) = vnode.owner();
+        let is_theirs = owner == who.user.fs;
+        let may_user = user.is_none_or(|user| is_theirs && user == owner);
+        let may_group = group
+            .is_none_or(|group| is_theirs && (who.is_in_group(group) || group == vnode.owner().1));
+        if !(may_user && may_group) && !who.has(Capabilities::CHOWN) {
+            return Err(Errno::EPERM);
+        }
+        let _contents = vnode.contents().write();
+        let mode = vnode.permissions();
+        let plain = permission::without_privilege(mode, vnode.owner().1, who);
+        let permissions = (!vnode.is_directory() && plain != mode).then_some(plain);
+        vnode.change(&AttributeChange { user, group, permissions, ..changed_now() })
+    }
+    /// utimensat(2).
+    ///
+    /// # Errors
+    /// `EPERM`; `EACCES` where both times are now and the file cannot be written; `EROFS`.
+    pub fn set_times(
+        &self,
+        place: &Path,
+        accessed: TimeSetting,
+        modified: TimeSetting,
+    ) -> Result<(), Errno> {
+        if (accessed, modified) == (TimeSetting::Omit, TimeSetting::Omit) {
+            return Ok(());
+        }
+        let vnode = place.vnode();
+        place.mount.check_writable()?;
+        let is_touch = (accessed, modified) == (TimeSetting::Now, TimeSetting::Now);
+        if vnode.flags() & FLAG_IMMUTABLE != 0 || !is_touch && vnode.flags() & FLAG_APPEND != 0 {
+            return Err(Errno::EPERM);
+        }
+        if !permission::is_owner(vnode, self.credentials) {
+            if !is_touch {
+                return Err(Errno::EPERM);
+            }
+            permission::check(vnode, self.credentials, Want::WRITE)?;
+        }
+        let accessed = time(accessed);
+        let modified = time(modified);
+        vnode.change(&AttributeChange { accessed, modified, ..changed_now() })
+    }
+    /// truncate(2) of a place.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL`, `EACCES`, `EROFS`, `ETXTBSY`, `EFBIG`.
+    pub fn truncate(&self, place: &Path, size: u64) -> Result<(), Errno> {
+        let vnode = place.vnode();
+        match vnode.file_type() {
+            FileType::Regular => {}
+            FileType::Directory => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
+        permission::check_path(place, self.credentials, Want::WRITE)?;
+        if vnode.flags() & FLAG_APPEND != 0 {
+            return Err(Errno::EPERM);
+        }
+        vnode.begin_write()?;
+        let result = self.truncate_privileged(vnode, size);
+        vnode.end_write();
+        result
+    }
+    fn truncate_privileged(&self, vnode: &Arc<Vnode>, size: u64) -> Result<(), Errno> {
+        if vnode.node().is_some() {
+            return Ok(());
+        }
+        let _contents = vnode.contents().write();
+        resize(vnode, size)?;
+        let mode = vnode.permissions();
+        let plain = permission::without_privilege(mode, vnode.owner().1, self.credentials);
+        if plain != mode && !self.credentials.has(Capabilities::FSETID) {
+            vnode.change(&AttributeChange { permissions: Some(plain), ..Default::default() })?;
+        }
+        Ok(())
+    }
+}
+
+fn time(setting: TimeSetting) -> Option<FileTime> {
+    match setting {
+        TimeSetting::Omit => None,
+        TimeSetting::Now => Some(crate::vnode::now()),
+        TimeSetting::At(time) => Some(time),
+    }
+}
+
+fn changed_now() -> AttributeChange {
+    AttributeChange { changed: Some(crate::vnode::now()), ..Default::default() }
+}
+
+fn check_mutable(vnode: &Vnode) -> Result<(), Errno> {
+    match vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) {
+        0 => Ok(()),
+        _ => Err(Errno::EPERM),
+    }
+}
+
+fn check_owner(vnode: &Vnode, caller: &Caller<'_>) -> Result<(), Errno> {
+    check_mutable(vnode)?;
+    match permission::is_owner(vnode, caller.credentials) {
+        true => Ok(()),
+        false => Err(Errno::EPERM),
+    }
+}

@@ -1,0 +1,220 @@
+//! Making names: mkdir, mknod, symlink, link, and the creating half of open.
+use crate::{
+    credentials::{Capabilities, Credentials},
+    dentry::Dentry,
+    errno::Errno,
+    mount::Path,
+    permission::{self, GROUP_EXECUTE, SET_GROUP},
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
+};
+use alloc::sync::Arc;
+use interfaces::file_system::{FileType, FsError, NewInode};
+
+/// Permission bits mkdir takes.
+const DIRECTORY_MODE: u16 = 0o1777;
+/// Permission bits a file may have.
+const FILE_MODE: u16 = 0o7777;
+
+/// What is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewFile<'a> {
+    file_type: FileType,
+    mode: u16,
+    device: (u32, u32),
+    target: &'a [u8],
+}
+
+impl NewFile<'_> {
+    /// Neither device nor link.
+    pub(crate) fn plain(file_type: FileType, mode: u16) -> NewFile<'static> {
+        NewFile { file_type, mode: mode & FILE_MODE, device: (0, 0), target: b"" }
+    }
+    /// The inode it becomes in `directory`: umask, and what a setgid directory passes on.
+    fn inode<'n>(&'n self, caller: &Caller<'_>, directory: &Vnode) -> NewInode<'n> {
+        let who = caller.credentials;
+        let is_link = self.file_type == FileType::Symlink;
+        let mut mode = if is_link { 0o777 } else { self.mode & !caller.umask };
+        let mut group = who.group.fs;
+        if directory.permissions() & SET_GROUP != 0 {
+            group = directory.owner().1;
+            if self.file_type == FileType::Directory {
+                mode |= SET_GROUP;
+            } else {
+                mode = without_foreign_group(mode, group, who);
+            }
+        }
+        NewInode {
+            file_type: self.file_type,
+            permissions: mode,
+            user: who.user.fs,
+            group,
+            device: self.device,
+            target: self.target,
+            now: crate::vnode::now(),
+        }
+    }
+}
+
+/// A program cannot be made setgid for a group its maker is not in.
+fn without_foreign_group(mode: u16, group: u32, who: &Credentials) -> u16 {
+    let is_program = mode & (SET_GROUP | GROUP_EXECUTE) == SET_GROUP | GROUP_EXECUTE;
+    let is_member = who.is_in_group(group) || who.has(Capabilities::FSETID);
+    if is_program && !is_member { mode & !SET_GROUP } else { mode }
+}
+
+/// Makes `name` in `parent`. Locks: the directory to write.
+///
+/// # Errors
+/// `EEXIST`, `EROFS`, `EACCES`, `ENOSPC` ...
+pub(crate) fn create_named(
+    caller: &Caller<'_>,
+    parent: &Path,
+    name: &[u8],
+    new: &NewFile<'_>,
+) -> Result<Path, Errno> {
+    let directory = parent.vnode();
+    let _names = directory.contents().write();
+    if lookup_locked(&parent.dentry, name)?.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    parent.mount.check_writable()?;
+    permission::check_create(directory, caller.credentials)?;
+    let instance = directory.instance();
+    let new = new.inode(caller, directory);
+    let made = instance.file_system()?.create(directory.inode(), name, &new);
+    if made == Err(FsError::Exists) {
+        instance.names().remove(parent.dentry.id(), name);
+    }
+    let vnode = instance.vnode(made?);
+    directory.refresh();
+    let dentry = add_name(parent, name, vnode)?;
+    Ok(Path { mount: parent.mount.clone(), dentry })
+}
+
+/// Enters a name that was made in the name cache.
+fn add_name(parent: &Path, name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, Errno> {
+    let names = parent.vnode().instance().names();
+    let name: Arc<[u8]> = Arc::from(name);
+    match Dentry::child(&parent.dentry, name.clone(), vnode) {
+        Ok(dentry) => {
+            names.insert(parent.dentry.id(), name, Some(dentry.clone()));
+            Ok(dentry)
+        }
+        Err(refused) => {
+            names.remove(parent.dentry.id(), &name);
+            Err(refused.into())
+        }
+    }
+}
+
+/// Makes a regular file without a name in the file system of `directory`.
+pub(crate) fn create_unnamed(
+    caller: &Caller<'_>,
+    directory: &Path,
+    mode: u16,
+) -> Result<Path, Errno> {
+    let vnode = directory.vnode();
+    directory.mount.check_writable()?;
+    permission::check_create(vnode, caller.credentials)?;
+    let instance = vnode.instance();
+    let new = NewFile::plain(FileType::Regular, mode);
+    let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
+    let made = fs.create_unnamed(vnode.inode(), &new.inode(caller, vnode))?;
+    let name = alloc::format!("#{}", made.inode);
+    let dentry =
+        Dentry::child(&directory.dentry, Arc::from(name.as_bytes()), instance.vnode(made))?;
+    dentry.set_deleted(true);
+    Ok(Path { mount: directory.mount.clone(), dentry })
+}
+
+impl Caller<'_> {
+    /// mkdir(2).
+    ///
+    /// # Errors
+    /// As mkdir(2).
+    pub fn make_directory(&self, base: Base<'_>, path: &[u8], mode: u16) -> Result<(), Errno> {
+        self.make(base, path, &NewFile::plain(FileType::Directory, mode & DIRECTORY_MODE))
+    }
+    /// mknod(2): a regular file, FIFO, socket or device node.
+    ///
+    /// # Errors
+    /// As mknod(2); `EPERM` for devices without CAP_MKNOD and for directories.
+    pub fn make_node(
+        &self,
+        base: Base<'_>,
+        path: &[u8],
+        (file_type, mode): (FileType, u16),
+        device: (u32, u32),
+    ) -> Result<(), Errno> {
+        match file_type {
+            FileType::Character | FileType::Block if !self.credentials.has(Capabilities::MKNOD) => {
+                return Err(Errno::EPERM);
+            }
+            FileType::Directory => return Err(Errno::EPERM),
+            FileType::Symlink => return Err(Errno::EINVAL),
+            _ => {}
+        }
+        let new = NewFile { device, ..NewFile::plain(file_type, mode) };
+        self.make(base, path, &new)
+    }
+    /// symlink(2): makes `path` a link with the text `target`.
+    ///
+    /// # Errors
+    /// As symlink(2).
+    pub fn make_link(&self, target: &[u8], base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
+        match target.len() {
+            0 => return Err(Errno::ENOENT),
+            PATH_MAX.. => return Err(Errno::ENAMETOOLONG),
+            _ => {}
+        }
+        let new = NewFile { target, ..NewFile::plain(FileType::Symlink, 0o777) };
+        self.make(base, path, &new)
+    }
+    fn make(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<(), Errno> {
+        let parent = self.walk_parent(base, path)?;
+        let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };
+        if parent.has_slash && new.file_type != FileType::Directory {
+            let is_there = self.lookup(&parent.path.dentry, name)?.is_some();
+            return Err(if is_there { Errno::EEXIST } else { Errno::ENOENT });
+        }
+        if parent.path.vnode().node().is_some() {
+            self.lookup(&parent.path.dentry, name)?;
+            return Err(Errno::EEXIST);
+        }
+        create_named(self, &parent.path, name, new).map(|_| ())
+    }
+    /// link(2): gives `place` (already walked to) another name.
+    ///
+    /// # Errors
+    /// As link(2): `EXDEV`, `EPERM` for directories, `EEXIST`, `EMLINK` ...
+    pub fn link(&self, place: &Path, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
+        let parent = self.walk_parent(base, path)?;
+        let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };
+        let vnode = place.vnode();
+        let directory = parent.path.vnode();
+        let is_elsewhere = parent.path.mount.id() != place.mount.id();
+        if is_elsewhere && directory.node().is_none() {
+            return Err(Errno::EXDEV);
+        }
+        let instance = directory.instance();
+        let fs = instance.file_system()?;
+        let _names = directory.contents().write();
+        if lookup_locked(&parent.path.dentry, name)?.is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if parent.has_slash {
+            return Err(Errno::ENOENT);
+        }
+        parent.path.mount.check_writable()?;
+        permission::check_create(directory, self.credentials)?;
+        if vnode.is_directory() || vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {
+            return Err(Errno::EPERM);
+        }
+        fs.link(vnode.inode(), directory.inode(), name, crate::vnode::now())?;
+        vnode.refresh();
+        instance.pin(vnode, vnode.attributes().links);
+        directory.refresh();
+        add_name(&parent.path, name, vnode.clone()).map(|_| ())
+    }
+}

@@ -1,0 +1,97 @@
+//! Taking names away: unlink and rmdir.
+use crate::{
+    dentry::Dentry,
+    errno::Errno,
+    mount::Path,
+    permission,
+    walk::{Base, Caller, Last, lookup_locked},
+};
+use alloc::sync::Arc;
+
+impl Caller<'_> {
+    /// unlink(2).
+    ///
+    /// # Errors
+    /// As unlink(2): `EISDIR` for a directory, `EBUSY` for a mount point ...
+    pub fn unlink(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
+        let parent = self.walk_parent(base, path)?;
+        let Last::Name(name) = &parent.last else { return Err(Errno::EISDIR) };
+        let directory = parent.path.vnode();
+        self.check_stored(&parent.path, name)?;
+        let names = directory.contents().write();
+        let victim = lookup_locked(&parent.path.dentry, name)?.ok_or(Errno::ENOENT)?;
+        let is_directory = victim.vnode().is_directory();
+        if parent.has_slash {
+            return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
+        }
+        permission::check_remove(directory, victim.vnode(), self.credentials)?;
+        if is_directory {
+            return Err(Errno::EISDIR);
+        }
+        if victim.is_mount_point() {
+            return Err(Errno::EBUSY);
+        }
+        let fs = directory.instance().file_system()?;
+        fs.unlink(directory.inode(), name, crate::vnode::now())?;
+        forget_name(&parent.path, name.clone(), &victim);
+        drop(names);
+        Ok(())
+    }
+    /// rmdir(2).
+    ///
+    /// # Errors
+    /// As rmdir(2).
+    pub fn remove_directory(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
+        let parent = self.walk_parent(base, path)?;
+        let name = match &parent.last {
+            Last::Name(name) => name,
+            Last::Dot => return Err(Errno::EINVAL),
+            Last::DotDot => return Err(Errno::ENOTEMPTY),
+            Last::Root => return Err(Errno::EBUSY),
+        };
+        let directory = parent.path.vnode();
+        self.check_stored(&parent.path, name)?;
+        let names = directory.contents().write();
+        let victim = lookup_locked(&parent.path.dentry, name)?.ok_or(Errno::ENOENT)?;
+        permission::check_remove(directory, victim.vnode(), self.credentials)?;
+        if !victim.vnode().is_directory() {
+            return Err(Errno::ENOTDIR);
+        }
+        if victim.is_mount_point() {
+            return Err(Errno::EBUSY);
+        }
+        let inside = victim.vnode().contents().write();
+        let fs = directory.instance().file_system()?;
+        fs.remove_directory(directory.inode(), name, crate::vnode::now())?;
+        victim.vnode().set_dead();
+        drop(inside);
+        forget_name(&parent.path, name.clone(), &victim);
+        drop(names);
+        Ok(())
+    }
+    /// The directory can be written; nothing generated can be removed.
+    fn check_stored(&self, directory: &Path, name: &[u8]) -> Result<(), Errno> {
+        directory.mount.check_writable()?;
+        if directory.vnode().node().is_some() {
+            self.lookup(&directory.dentry, name)?;
+            return Err(Errno::EPERM);
+        }
+        Ok(())
+    }
+}
+
+/// Mends caches after `name` of `victim` was taken away; the directory is locked to write.
+pub(super) fn forget_name(directory: &Path, name: Arc<[u8]>, victim: &Arc<Dentry>) {
+    let instance = directory.vnode().instance();
+    instance.names().insert(directory.dentry.id(), name, None);
+    drop_victim(victim);
+    directory.vnode().refresh();
+}
+
+/// Marks a dentry whose name is gone, and learns what is left of its inode.
+pub(super) fn drop_victim(victim: &Arc<Dentry>) {
+    victim.set_deleted(true);
+    let vnode = victim.vnode();
+    vnode.refresh();
+    vnode.instance().pin(vnode, vnode.attributes().links);
+}

@@ -1,0 +1,234 @@
+//! Moving names: rename and renameat2.
+//!
+//! Locks: the file system's rename lock, then both directories (the upper one first, else by
+//! inode number), then a directory that is replaced.
+use crate::{
+    dentry::Dentry,
+    errno::Errno,
+    mount::Path,
+    permission::{self, Want},
+    vnode::Vnode,
+    walk::{Base, Caller, Last, Parent, lookup_locked},
+};
+use alloc::sync::Arc;
+use rt::sync::WriteGuard;
+
+/// What to do about the target of a rename.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenameMode {
+    /// Replace it.
+    Replace,
+    /// It must not exist (RENAME_NOREPLACE).
+    NoReplace,
+    /// Both change places (RENAME_EXCHANGE).
+    Exchange,
+}
+
+/// One side of a rename.
+struct Side<'a> {
+    directory: &'a Path,
+    name: &'a Arc<[u8]>,
+    has_slash: bool,
+}
+
+impl Side<'_> {
+    fn vnode(&self) -> &Arc<Vnode> {
+        self.directory.vnode()
+    }
+}
+
+/// The directories of a rename, locked.
+struct Directories<'a> {
+    _first: WriteGuard<'a, ()>,
+    _second: Option<WriteGuard<'a, ()>>,
+}
+
+impl Caller<'_> {
+    /// rename(2), renameat2(2).
+    ///
+    /// # Errors
+    /// As rename(2).
+    pub fn rename(
+        &self,
+        from: (Base<'_>, &[u8]),
+        to: (Base<'_>, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        let from = self.walk_parent(from.0, from.1)?;
+        let to = self.walk_parent(to.0, to.1)?;
+        if from.path.mount.id() != to.path.mount.id() {
+            return Err(Errno::EXDEV);
+        }
+        let (Some(from), Some(to)) = (side(&from), side(&to)) else { return Err(Errno::EBUSY) };
+        from.directory.mount.check_writable()?;
+        let instance = from.vnode().instance();
+        instance.file_system()?;
+        let _rename = instance.rename_lock().lock();
+        let _directories = lock_directories(from.directory, to.directory);
+        self.rename_locked(&from, &to, mode)
+    }
+    fn rename_locked(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) -> Result<(), Errno> {
+        let source = lookup_locked(&from.directory.dentry, from.name)?.ok_or(Errno::ENOENT)?;
+        let target = lookup_locked(&to.directory.dentry, to.name)?;
+        check_shape(&source, from, target.as_ref(), to, mode)?;
+        if let Some(target) = &target
+            && Arc::ptr_eq(source.vnode(), target.vnode())
+        {
+            return Ok(());
+        }
+        self.check_rights(&source, from, target.as_ref(), to, mode)?;
+        let is_busy = |dentry: &Arc<Dentry>| dentry.is_mount_point();
+        if is_busy(&source) || target.as_ref().is_some_and(is_busy) {
+            return Err(Errno::EBUSY);
+        }
+        match (mode, target) {
+            (RenameMode::Exchange, Some(target)) => exchange(&source, from, &target, to),
+            (_, target) => replace(&source, from, target.as_ref(), to),
+        }
+    }
+    fn check_rights(
+        &self,
+        source: &Arc<Dentry>,
+        from: &Side<'_>,
+        target: Option<&Arc<Dentry>>,
+        to: &Side<'_>,
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        let who = self.credentials;
+        let is_moved = !Arc::ptr_eq(from.vnode(), to.vnode());
+        let check_parent = |dentry: &Arc<Dentry>| {
+            let changes_parent = is_moved && dentry.vnode().is_directory();
+            if changes_parent {
+                permission::check(dentry.vnode(), who, Want::WRITE)
+            } else {
+                Ok(())
+            }
+        };
+        permission::check_remove(from.vnode(), source.vnode(), who)?;
+        match target {
+            None => permission::check_create(to.vnode(), who)?,
+            Some(target) => {
+                permission::check_remove(to.vnode(), target.vnode(), who)?;
+                if mode == RenameMode::Exchange {
+                    check_parent(target)?;
+                } else {
+                    check_kinds(source, target)?;
+                }
+            }
+        }
+        check_parent(source)
+    }
+}
+
+fn side(parent: &Parent) -> Option<Side<'_>> {
+    match &parent.last {
+        Last::Name(name) => {
+            Some(Side { directory: &parent.path, name, has_slash: parent.has_slash })
+        }
+        _ => None,
+    }
+}
+
+fn lock_directories<'a>(from: &'a Path, to: &'a Path) -> Directories<'a> {
+    let (one, other) = (from.vnode(), to.vnode());
+    if Arc::ptr_eq(one, other) {
+        return Directories { _first: one.contents().write(), _second: None };
+    }
+    let is_upper = from.dentry.is_above_or_same(&to.dentry);
+    let is_lower = to.dentry.is_above_or_same(&from.dentry);
+    let is_in_order = is_upper || !is_lower && one.inode() < other.inode();
+    let (first, second) = if is_in_order { (one, other) } else { (other, one) };
+    Directories { _first: first.contents().write(), _second: Some(second.contents().write()) }
+}
+
+/// Checks what there is against what is asked for.
+fn check_shape(
+    source: &Arc<Dentry>,
+    from: &Side<'_>,
+    target: Option<&Arc<Dentry>>,
+    to: &Side<'_>,
+    mode: RenameMode,
+) -> Result<(), Errno> {
+    match (mode, target) {
+        (RenameMode::NoReplace, Some(_)) => return Err(Errno::EEXIST),
+        (RenameMode::Exchange, None) => return Err(Errno::ENOENT),
+        (RenameMode::Exchange, Some(target)) if !target.vnode().is_directory() && to.has_slash => {
+            return Err(Errno::ENOTDIR);
+        }
+        _ => {}
+    }
+    let wants_directory = from.has_slash || to.has_slash && mode != RenameMode::Exchange;
+    if !source.vnode().is_directory() && wants_directory {
+        return Err(Errno::ENOTDIR);
+    }
+    if source.is_above_or_same(&to.directory.dentry) {
+        return Err(Errno::EINVAL);
+    }
+    if target.is_some_and(|target| target.is_above_or_same(&from.directory.dentry)) {
+        let is_exchange = mode == RenameMode::Exchange;
+        return Err(if is_exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
+    }
+    Ok(())
+}
+
+/// A directory replaces only a directory, anything else only something else.
+fn check_kinds(source: &Dentry, target: &Dentry) -> Result<(), Errno> {
+    match (source.vnode().is_directory(), target.vnode().is_directory()) {
+        (true, false) => Err(Errno::ENOTDIR),
+        (false, true) => Err(Errno::EISDIR),
+        _ => Ok(()),
+    }
+}
+
+fn replace(
+    source: &Arc<Dentry>,
+    from: &Side<'_>,
+    target: Option<&Arc<Dentry>>,
+    to: &Side<'_>,
+) -> Result<(), Errno> {
+    let instance = from.vnode().instance();
+    let fs = instance.file_system()?;
+    let replaced = target.map(Arc::as_ref).filter(|target| target.vnode().is_directory());
+    let inside = replaced.map(|target| target.vnode().contents().write());
+    let old = (from.vnode().inode(), &**from.name);
+    let new = (to.vnode().inode(), &**to.name);
+    fs.rename(old, new, crate::vnode::now())?;
+    if let Some(replaced) = replaced {
+        replaced.vnode().set_dead();
+    }
+    drop(inside);
+    source.relink(&to.directory.dentry, to.name.clone());
+    let names = instance.names();
+    names.insert(to.directory.dentry.id(), to.name.clone(), Some(source.clone()));
+    names.insert(from.directory.dentry.id(), from.name.clone(), None);
+    if let Some(target) = target {
+        super::remove::drop_victim(target);
+    }
+    refresh(&[from.vnode(), to.vnode(), source.vnode()]);
+    Ok(())
+}
+
+fn exchange(
+    source: &Arc<Dentry>,
+    from: &Side<'_>,
+    target: &Arc<Dentry>,
+    to: &Side<'_>,
+) -> Result<(), Errno> {
+    let instance = from.vnode().instance();
+    let old = (from.vnode().inode(), &**from.name);
+    let new = (to.vnode().inode(), &**to.name);
+    instance.file_system()?.exchange(old, new, crate::vnode::now())?;
+    source.relink(&to.directory.dentry, to.name.clone());
+    target.relink(&from.directory.dentry, from.name.clone());
+    let names = instance.names();
+    names.insert(to.directory.dentry.id(), to.name.clone(), Some(source.clone()));
+    names.insert(from.directory.dentry.id(), from.name.clone(), Some(target.clone()));
+    refresh(&[from.vnode(), to.vnode(), source.vnode(), target.vnode()]);
+    Ok(())
+}
+
+fn refresh(vnodes: &[&Arc<Vnode>]) {
+    for vnode in vnodes {
+        vnode.refresh();
+    }
+}

@@ -1,0 +1,295 @@
+//! The index of a file's pages: chunks of 64, sorted by position, with a bit a page for each state.
+//!
+//! A page is absent, being read, up to date, or failed (its last read; no frame then). Up-to-date
+//! pages may be dirty. Bits that readers set (`dirty`, `used`) are atomic; all else changes under
+//! the index's write lock.
+use crate::errno::Errno;
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use core::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use rt::memory::{Charge, Frame};
+
+/// Pages of a chunk: as many as a word has bits.
+const CHUNK_PAGES: u64 = 64;
+
+struct Chunk {
+    frames: [Option<Frame>; CHUNK_PAGES as usize],
+    up_to_date: u64,
+    reading: u64,
+    failed: u64,
+    dirty: AtomicU64,
+    used: AtomicU64,
+    _charge: Charge,
+}
+
+impl Chunk {
+    fn new() -> Result<Box<Chunk>, Errno> {
+        let charge = Charge::take(size_of::<Chunk>())?;
+        Ok(Box::new(Chunk {
+            frames: [const { None }; CHUNK_PAGES as usize],
+            up_to_date: 0,
+            reading: 0,
+            failed: 0,
+            dirty: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            _charge: charge,
+        }))
+    }
+    fn frame(&self, slot: u64) -> Option<&Frame> {
+        self.frames.get(slot as usize)?.as_ref()
+    }
+    /// Takes the frame out and clears every state.
+    fn take(&mut self, slot: u64) -> Option<Frame> {
+        let mask = !(1 << slot);
+        self.up_to_date &= mask;
+        self.reading &= mask;
+        self.failed &= mask;
+        *self.dirty.get_mut() &= mask;
+        *self.used.get_mut() &= mask;
+        self.frames.get_mut(slot as usize)?.take()
+    }
+    fn is_empty(&self) -> bool {
+        self.up_to_date | self.reading | self.failed == 0
+    }
+}
+
+/// What is known of a page.
+#[derive(Debug)]
+pub(super) enum Page {
+    /// Its frame, up to date.
+    Ready(Frame),
+    /// On its way.
+    Reading,
+    /// The last attempt to read it failed.
+    Failed,
+    /// Not in memory.
+    Absent,
+}
+
+/// What a written page must be noted as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Touch {
+    Read,
+    Write,
+}
+
+/// The pages of one file that are in memory.
+#[derive(Default)]
+pub(super) struct Index {
+    chunks: BTreeMap<u64, Box<Chunk>>,
+    pages: u64,
+    reading: u64,
+}
+
+fn split(index: u64) -> (u64, u64) {
+    (index / CHUNK_PAGES, index % CHUNK_PAGES)
+}
+
+impl Index {
+    /// Pages with a frame.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages
+    }
+    /// Pages on their way.
+    pub(super) fn reading(&self) -> u64 {
+        self.reading
+    }
+    /// Looks a page up; a ready one is marked used, and dirty where `touch` says so.
+    pub(super) fn get(&self, index: u64, touch: Touch) -> Page {
+        let (key, slot) = split(index);
+        let Some(chunk) = self.chunks.get(&key) else { return Page::Absent };
+        let bit = 1 << slot;
+        if chunk.up_to_date & bit != 0
+            && let Some(frame) = chunk.frame(slot)
+        {
+            set_bit(&chunk.used, bit);
+            if touch == Touch::Write {
+                set_bit(&chunk.dirty, bit);
+            }
+            return Page::Ready(frame.clone());
+        }
+        match (chunk.reading & bit != 0, chunk.failed & bit != 0) {
+            (true, _) => Page::Reading,
+            (_, true) => Page::Failed,
+            _ => Page::Absent,
+        }
+    }
+    /// How many pages of `range` would have to be read.
+    pub(super) fn missing(&self, range: Range<u64>) -> usize {
+        let has = |index: &u64| {
+            let (key, slot) = split(*index);
+            self.chunks
+                .get(&key)
+                .is_some_and(|chunk| (chunk.up_to_date | chunk.reading) & (1 << slot) != 0)
+        };
+        range.filter(|index| !has(index)).count()
+    }
+    fn chunk(&mut self, key: u64) -> Result<&mut Box<Chunk>, Errno> {
+        match self.chunks.entry(key) {
+            alloc::collections::btree_map::Entry::Occupied(chunk) => Ok(chunk.into_mut()),
+            alloc::collections::btree_map::Entry::Vacant(place) => Ok(place.insert(Chunk::new()?)),
+        }
+    }
+    /// Puts a frame in place as up to date. `Some`: there is one already (or it is being read),
+    /// and the frame comes back.
+    pub(super) fn insert_ready(
+        &mut self,
+        index: u64,
+        frame: Frame,
+        touch: Touch,
+    ) -> Result<Option<Frame>, Errno> {
+        let (key, slot) = split(index);
+        let chunk = self.chunk(key)?;
+        let bit = 1 << slot;
+        if (chunk.up_to_date | chunk.reading) & bit != 0 {
+            return Ok(Some(frame));
+        }
+        if let Some(place) = chunk.frames.get_mut(slot as usize) {
+            *place = Some(frame);
+        }
+        chunk.up_to_date |= bit;
+        chunk.failed &= !bit;
+        *chunk.used.get_mut() |= bit;
+        if touch == Touch::Write {
+            *chunk.dirty.get_mut() |= bit;
+        }
+        self.pages += 1;
+        Ok(None)
+    }
+    /// Puts a frame in place of an absent page as being read; `false` if the page is not absent.
+    pub(super) fn begin_read(&mut self, index: u64, frame: Frame) -> Result<bool, Errno> {
+        let (key, slot) = split(index);
+        let chunk = self.chunk(key)?;
+        let bit = 1 << slot;
+        if (chunk.up_to_date | chunk.reading) & bit != 0 {
+            return Ok(false);
+        }
+        if let Some(place) = chunk.frames.get_mut(slot as usize) {
+            *place = Some(frame);
+        }
+        chunk.failed &= !bit;
+        chunk.reading |= bit;
+        self.pages += 1;
+        self.reading += 1;
+        Ok(true)
+    }
+    /// The read of a page ended well, or not: then its frame comes back.
+    pub(super) fn end_read(&mut self, index: u64, is_good: bool) -> Option<Frame> {
+        let (key, slot) = split(index);
+        let bit = 1 << slot;
+        let chunk = self.chunks.get_mut(&key).filter(|chunk| chunk.reading & bit != 0)?;
+        self.reading -= 1;
+        if is_good {
+            chunk.reading &= !bit;
+            chunk.up_to_date |= bit;
+            return None;
+        }
+        let frame = chunk.take(slot);
+        chunk.failed |= bit;
+        self.pages -= 1;
+        frame
+    }
+    /// Some page from `first` on is on its way.
+    pub(super) fn is_reading_from(&self, first: u64) -> bool {
+        let (key, slot) = split(first);
+        self.chunks.range(key..).any(|(at, chunk)| {
+            let mask = if *at == key { u64::MAX << slot } else { u64::MAX };
+            chunk.reading & mask != 0
+        })
+    }
+    /// Takes every page from `first` on; none is being read.
+    pub(super) fn truncate(&mut self, first: u64) -> Vec<Frame> {
+        let mut gone = Vec::new();
+        let (key, slot) = split(first);
+        let beyond = self.chunks.split_off(&(key + u64::from(slot > 0)));
+        for mut chunk in beyond.into_values() {
+            gone.extend((0..CHUNK_PAGES).filter_map(|slot| chunk.take(slot)));
+        }
+        if slot > 0
+            && let Some(chunk) = self.chunks.get_mut(&key)
+        {
+            gone.extend((slot..CHUNK_PAGES).filter_map(|slot| chunk.take(slot)));
+        }
+        self.pages -= gone.len() as u64;
+        gone
+    }
+    /// Takes clean pages that nobody else holds and that were not used since the last time.
+    pub(super) fn evict(&mut self, most: usize) -> Vec<Frame> {
+        let mut gone = Vec::new();
+        for chunk in self.chunks.values_mut() {
+            let idle = chunk.up_to_date & !*chunk.dirty.get_mut() & !*chunk.used.get_mut();
+            *chunk.used.get_mut() = 0;
+            for slot in bits(idle) {
+                let is_ours = chunk.frame(slot).is_some_and(|frame| frame.references() == 1);
+                if is_ours && gone.len() < most {
+                    gone.extend(chunk.take(slot));
+                }
+            }
+        }
+        self.chunks.retain(|_, chunk| !chunk.is_empty());
+        self.pages -= gone.len() as u64;
+        gone
+    }
+    /// Visits the ready pages of a range.
+    pub(super) fn visit(&self, range: Range<u64>, visit: &mut dyn FnMut(u64, &Frame)) {
+        let (first_key, _) = split(range.start);
+        for (key, chunk) in self.chunks.range(first_key..) {
+            let base = key * CHUNK_PAGES;
+            if base >= range.end {
+                break;
+            }
+            for slot in bits(chunk.up_to_date) {
+                let index = base + slot;
+                if range.contains(&index)
+                    && let Some(frame) = chunk.frame(slot)
+                {
+                    set_bit(&chunk.used, 1 << slot);
+                    visit(index, frame);
+                }
+            }
+        }
+    }
+    /// The first page from `first` on that is in memory.
+    pub(super) fn next_present(&self, first: u64) -> Option<u64> {
+        let (first_key, slot) = split(first);
+        self.chunks.range(first_key..).find_map(|(key, chunk)| {
+            let mask = if *key == first_key { u64::MAX << slot } else { u64::MAX };
+            bits(chunk.up_to_date & mask).next().map(|slot| key * CHUNK_PAGES + slot)
+        })
+    }
+    /// The first page from `first` on that is not in memory.
+    pub(super) fn next_absent(&self, first: u64) -> u64 {
+        let mut index = first;
+        while matches!(self.get(index, Touch::Read), Page::Ready(_)) {
+            index += 1;
+        }
+        index
+    }
+    /// Runs of dirty pages in ascending order, at most `longest` pages each, for writeback.
+    #[cfg(test)]
+    pub(super) fn dirty_pages(&self) -> Vec<u64> {
+        let pages = |(key, chunk): (&u64, &Box<Chunk>)| {
+            let base = key * CHUNK_PAGES;
+            bits(chunk.dirty.load(Ordering::Relaxed))
+                .map(move |slot| base + slot)
+                .collect::<Vec<_>>()
+        };
+        self.chunks.iter().flat_map(pages).collect()
+    }
+}
+
+/// Sets a bit unless it is set: a line that many read stays shared.
+fn set_bit(word: &AtomicU64, bit: u64) {
+    if word.load(Ordering::Relaxed) & bit == 0 {
+        word.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// Numbers of the bits set.
+fn bits(word: u64) -> impl Iterator<Item = u64> {
+    let next = |rest: &u64| Some(rest & (rest - 1)).filter(|rest| *rest != 0);
+    core::iter::successors(Some(word).filter(|word| *word != 0), next)
+        .map(|rest| u64::from(rest.trailing_zeros()))
+}

@@ -1,0 +1,88 @@
+//! Readahead: how far to read beyond what is asked for, growing with sequential use.
+//!
+//! The window doubles with each sequential step up to [`WINDOW_MAX`]; the next window is asked for
+//! when less than half of the present one is left, so that reads overlap with use. A jump falls
+//! back to what was asked for. Source: the scheme of Linux's on-demand readahead (Wu Fengguang, 2007).
+use core::ops::Range;
+
+const WINDOW_MIN: u64 = 8;
+const WINDOW_MAX: u64 = 128;
+
+/// Where one reader of a file is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Readahead {
+    next: u64,
+    window: u64,
+    ahead: u64,
+}
+
+/// What the reader found in the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hit {
+    Yes,
+    No,
+}
+
+impl Readahead {
+    /// The reader wants `wanted`; returns the pages to bring in now, within a file of `limit` pages.
+    pub(crate) fn plan(&mut self, wanted: Range<u64>, limit: u64, hit: Hit) -> Option<Range<u64>> {
+        let is_next = wanted.start == self.next || wanted.start + 1 == self.next;
+        self.next = wanted.end;
+        let range = if !is_next {
+            self.window = 0;
+            self.ahead = wanted.end;
+            (hit == Hit::No).then_some(wanted)?
+        } else if hit == Hit::No || self.ahead < wanted.end {
+            self.grow();
+            self.ahead = wanted.end.max(wanted.start.saturating_add(self.window));
+            wanted.start..self.ahead
+        } else if self.ahead - wanted.end <= self.window / 2 {
+            self.grow();
+            let start = self.ahead;
+            self.ahead = start.saturating_add(self.window);
+            start..self.ahead
+        } else {
+            return None;
+        };
+        let range = range.start..range.end.min(limit);
+        (!range.is_empty()).then_some(range)
+    }
+    fn grow(&mut self) {
+        self.window = (self.window * 2).clamp(WINDOW_MIN, WINDOW_MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Hit, Readahead, WINDOW_MAX};
+
+    #[test]
+    fn a_sequential_reader_gets_growing_windows_before_it_needs_them() {
+        let mut readahead = Readahead::default();
+        let mut have = 0;
+        let mut windows = Vec::new();
+        for page in 0..2000 {
+            let hit = if page < have { Hit::Yes } else { Hit::No };
+            if let Some(range) = readahead.plan(page..page + 1, u64::MAX, hit) {
+                assert!(range.start <= have, "a gap before {range:?}");
+                windows.push(range.end - range.start);
+                have = range.end;
+            }
+            assert!(page < have);
+        }
+        assert!(windows.is_sorted());
+        assert_eq!(windows.last(), Some(&WINDOW_MAX));
+    }
+    #[test]
+    fn a_jump_reads_only_what_was_asked_for() {
+        let mut readahead = Readahead::default();
+        assert_eq!(readahead.plan(500..502, 1000, Hit::No), Some(500..502));
+        assert_eq!(readahead.plan(100..101, 1000, Hit::No), Some(100..101));
+    }
+    #[test]
+    fn nothing_is_read_beyond_the_end() {
+        let mut readahead = Readahead::default();
+        assert_eq!(readahead.plan(0..1, 3, Hit::No), Some(0..3));
+        assert_eq!(readahead.plan(1..3, 3, Hit::Yes), None);
+    }
+}

@@ -1,0 +1,136 @@
+//! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), B7).
+use crate::{
+    credentials::{Capabilities, Credentials},
+    errno::Errno,
+    mount::{MountFlags, Path},
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+};
+use bitflags::bitflags;
+use interfaces::file_system::FileType;
+
+/// setuid bit.
+pub const SET_USER: u16 = 0o4000;
+/// setgid bit.
+pub const SET_GROUP: u16 = 0o2000;
+/// Sticky bit.
+pub const STICKY: u16 = 0o1000;
+/// Execute permission of the group.
+pub const GROUP_EXECUTE: u16 = 0o010;
+const ANY_EXECUTE: u16 = 0o111;
+
+bitflags! {
+    /// What is wanted of a file; the values are those of access(2).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Want: u16 {
+        /// X_OK: execute, or search a directory.
+        const EXECUTE = 1;
+        /// W_OK
+        const WRITE = 2;
+        /// R_OK
+        const READ = 4;
+    }
+}
+
+/// Checks `want` against owner, group and mode, with root's override.
+///
+/// # Errors
+/// `EACCES`; `EPERM` for a write to something immutable.
+pub fn check(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
+    if want.contains(Want::WRITE) && vnode.flags() & FLAG_IMMUTABLE != 0 {
+        return Err(Errno::EPERM);
+    }
+    let mode = vnode.permissions();
+    let (user, group) = vnode.owner();
+    let class = if user == who.user.fs {
+        mode >> 6
+    } else if who.is_in_group(group) {
+        mode >> 3
+    } else {
+        mode
+    };
+    let wanted = want.bits() & 7;
+    if class & wanted == wanted || overrides(vnode, who, want, mode) {
+        return Ok(());
+    }
+    Err(Errno::EACCES)
+}
+
+fn overrides(vnode: &Vnode, who: &Credentials, want: Want, mode: u16) -> bool {
+    let is_directory = vnode.is_directory();
+    let can_read = if is_directory { Want::READ | Want::EXECUTE } else { Want::READ };
+    if who.has(Capabilities::DAC_READ_SEARCH) && can_read.contains(want) {
+        return true;
+    }
+    let is_executable = is_directory || mode & ANY_EXECUTE != 0;
+    who.has(Capabilities::DAC_OVERRIDE) && (is_executable || !want.contains(Want::EXECUTE))
+}
+
+/// As [`check`], and nothing on a read-only mount can be written but devices, FIFOs and sockets.
+///
+/// # Errors
+/// `EROFS`, and as [`check`].
+pub fn check_path(path: &Path, who: &Credentials, want: Want) -> Result<(), Errno> {
+    let holds_data = matches!(
+        path.vnode().file_type(),
+        FileType::Regular | FileType::Directory | FileType::Symlink
+    );
+    if want.contains(Want::WRITE) && holds_data {
+        path.mount.check_writable()?;
+    }
+    check(path.vnode(), who, want)
+}
+
+/// May be run as a program: a regular file with execute permission on a mount that allows it.
+///
+/// # Errors
+/// `EACCES`.
+pub fn check_execute(path: &Path, who: &Credentials) -> Result<(), Errno> {
+    let is_refused = path.mount.flags().contains(MountFlags::NO_EXECUTE);
+    if !path.vnode().is_regular() || is_refused {
+        return Err(Errno::EACCES);
+    }
+    check(path.vnode(), who, Want::EXECUTE)
+}
+
+/// Owns the file or may act as if.
+pub fn is_owner(vnode: &Vnode, who: &Credentials) -> bool {
+    vnode.owner().0 == who.user.fs || who.has(Capabilities::FOWNER)
+}
+
+/// A name may be made in `directory`.
+///
+/// # Errors
+/// `EACCES`, `EPERM`; `ENOENT` in a directory that was removed.
+pub fn check_create(directory: &Vnode, who: &Credentials) -> Result<(), Errno> {
+    if directory.is_dead() {
+        return Err(Errno::ENOENT);
+    }
+    check(directory, who, Want::WRITE | Want::EXECUTE)
+}
+
+/// The name of `victim` may be taken from `directory` (sticky directories: own names only).
+///
+/// # Errors
+/// `EACCES`; `EPERM` for sticky directories and immutable or append-only things.
+pub fn check_remove(directory: &Vnode, victim: &Vnode, who: &Credentials) -> Result<(), Errno> {
+    check(directory, who, Want::WRITE | Want::EXECUTE)?;
+    let is_theirs = victim.owner().0 == who.user.fs || directory.owner().0 == who.user.fs;
+    let is_kept =
+        directory.permissions() & STICKY != 0 && !is_theirs && !who.has(Capabilities::FOWNER);
+    let fixed = FLAG_APPEND | FLAG_IMMUTABLE;
+    if is_kept || directory.flags() & FLAG_APPEND != 0 || victim.flags() & fixed != 0 {
+        return Err(Errno::EPERM);
+    }
+    Ok(())
+}
+
+/// The mode after somebody else's data was written to a file or its owner changed: without setuid,
+/// and without setgid where that means a group's rights.
+pub fn without_privilege(mode: u16, group: u32, who: &Credentials) -> u16 {
+    let mut mode = mode & !SET_USER;
+    let is_member = who.is_in_group(group) || who.has(Capabilities::FSETID);
+    if mode & GROUP_EXECUTE != 0 || !is_member {
+        mode &= !SET_GROUP;
+    }
+    mode
+}

@@ -1,0 +1,235 @@
+//! Open regular files of a file system, and open directories.
+use crate::{
+    errno::Errno,
+    file::{File, IoFlags, Mappable},
+    io::{Sink, Source},
+    mount::{Mount, Path},
+    open_file::Whence,
+    pages::{PageCache, Readahead},
+    permission,
+    vnode::{FLAG_APPEND, Vnode},
+};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{AttributeChange, DirectoryEntry, FileType};
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static READAHEAD = "vfs.file.readahead";
+}
+
+/// Whether writes take setuid and setgid away (the opener lacks CAP_FSETID).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Privilege {
+    Kept,
+    Stripped,
+}
+
+/// Whether reads count as access (not with O_NOATIME).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AccessTime {
+    Kept,
+    Updated,
+}
+
+/// An open regular file: its pages, and how far this reader has come.
+pub(crate) struct RegularFile {
+    vnode: Arc<Vnode>,
+    pages: Arc<PageCache>,
+    mount: Arc<Mount>,
+    readahead: Mutex<Readahead>,
+    privilege: Privilege,
+    access_time: AccessTime,
+}
+
+impl RegularFile {
+    pub(crate) fn new(
+        path: &Path,
+        privilege: Privilege,
+        access_time: AccessTime,
+    ) -> Result<RegularFile, Errno> {
+        let vnode = path.vnode().clone();
+        let pages = vnode.pages().ok_or(Errno::EIO)?.clone();
+        let readahead = Mutex::new(&READAHEAD, Readahead::default());
+        let mount = path.mount.clone();
+        Ok(RegularFile { vnode, pages, mount, readahead, privilege, access_time })
+    }
+    fn strip_privilege(&self) -> Result<(), Errno> {
+        let mode = self.vnode.permissions();
+        let mut plain = mode & !permission::SET_USER;
+        if mode & permission::GROUP_EXECUTE != 0 {
+            plain &= !permission::SET_GROUP;
+        }
+        if self.privilege == Privilege::Kept || plain == mode {
+            return Ok(());
+        }
+        self.vnode.change(&AttributeChange { permissions: Some(plain), ..Default::default() })
+    }
+}
+
+impl File for RegularFile {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        let count = self.pages.read(offset, sink, &self.readahead)?;
+        if self.access_time == AccessTime::Updated && count > 0 {
+            self.vnode.touch_accessed(self.mount.flags());
+        }
+        Ok(count)
+    }
+    fn write(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
+        self.mount.check_writable()?;
+        let _contents = self.vnode.contents().write();
+        let start = if flags.is_append { self.pages.size() } else { offset };
+        let length = source.remaining() as u64;
+        if start.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
+            return Err(Errno::EFBIG);
+        }
+        if length == 0 {
+            return Ok((0, start));
+        }
+        self.strip_privilege()?;
+        let count = self.pages.write(start, source)?;
+        if count > 0 {
+            self.vnode.touch_modified();
+        }
+        Ok((count, start + count as u64))
+    }
+    fn size(&self) -> u64 {
+        self.pages.size()
+    }
+    fn seek_extent(&self, offset: u64, whence: Whence) -> Result<u64, Errno> {
+        match whence {
+            Whence::Hole => self.pages.next_hole(offset),
+            _ => self.pages.next_data(offset),
+        }
+    }
+    fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
+        Ok(self.vnode.clone())
+    }
+    fn truncate(&self, size: u64) -> Result<(), Errno> {
+        self.mount.check_writable()?;
+        if self.vnode.flags() & FLAG_APPEND != 0 {
+            return Err(Errno::EPERM);
+        }
+        let _contents = self.vnode.contents().write();
+        self.strip_privilege()?;
+        resize(&self.vnode, size)
+    }
+    fn sync(&self, _: bool) -> Result<(), Errno> {
+        self.vnode.flush()?;
+        Ok(self.vnode.instance().file_system()?.sync()?)
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
+
+/// Sets the size of a regular file whose `contents` lock the caller holds to write.
+pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
+    let pages = vnode.pages().ok_or(Errno::EINVAL)?;
+    if size > i64::MAX as u64 {
+        return Err(Errno::EFBIG);
+    }
+    let now = crate::vnode::now();
+    vnode.change(&AttributeChange {
+        size: Some(size),
+        modified: Some(now),
+        changed: Some(now),
+        ..Default::default()
+    })?;
+    pages.truncate(size);
+    Ok(())
+}
+
+/// An open directory.
+pub(crate) struct DirectoryFile {
+    path: Path,
+}
+
+/// Positions 0 and 1 are `.` and `..`; those of the file system follow.
+const POSITION_PARENT: u64 = 1;
+const POSITION_FIRST: u64 = 2;
+
+impl DirectoryFile {
+    pub(crate) fn new(path: &Path) -> DirectoryFile {
+        DirectoryFile { path: path.clone() }
+    }
+    fn dot(&self) -> DirectoryEntry {
+        self.special(b".", self.path.vnode(), POSITION_PARENT)
+    }
+    fn dot_dot(&self) -> DirectoryEntry {
+        let mut at = self.path.clone();
+        while at.is_mount_root() {
+            match at.mount.at() {
+                Some(below) => at = below,
+                None => break,
+            }
+        }
+        let parent = at.dentry.parent().unwrap_or(at.dentry);
+        self.special(b"..", parent.vnode(), POSITION_FIRST)
+    }
+    fn special(&self, name: &[u8], vnode: &Vnode, next: u64) -> DirectoryEntry {
+        DirectoryEntry {
+            inode: vnode.inode(),
+            file_type: Some(FileType::Directory),
+            name: name.to_vec(),
+            next,
+        }
+    }
+    fn stored(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let vnode = self.path.vnode();
+        if let Some(node) = vnode.node() {
+            return node.entries(position, max);
+        }
+        let _names = vnode.contents().read();
+        if vnode.is_dead() {
+            return Err(Errno::ENOENT);
+        }
+        let fs = vnode.instance().file_system()?;
+        Ok(fs.read_directory(vnode.inode(), position, max)?)
+    }
+}
+
+impl File for DirectoryFile {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn read(&self, _: u64, _: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        Err(Errno::EISDIR)
+    }
+    fn read_directory(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let mut entries = Vec::new();
+        if position == 0 && max > 0 {
+            entries.push(self.dot());
+        }
+        if position <= POSITION_PARENT && entries.len() < max {
+            entries.push(self.dot_dot());
+        }
+        let from = position.saturating_sub(POSITION_FIRST);
+        let mut rest = self.stored(from, max - entries.len())?;
+        for entry in &mut rest {
+            entry.next = entry.next.checked_add(POSITION_FIRST).ok_or(Errno::EOVERFLOW)?;
+        }
+        entries.append(&mut rest);
+        self.path.vnode().touch_accessed(self.path.mount.flags());
+        Ok(entries)
+    }
+    fn size(&self) -> u64 {
+        self.path.vnode().size()
+    }
+    fn sync(&self, _: bool) -> Result<(), Errno> {
+        match self.path.vnode().instance().file_system() {
+            Ok(fs) => Ok(fs.sync()?),
+            Err(_) => Err(Errno::EINVAL),
+        }
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,412 @@
+//! The path walk: from a text to a place (path_resolution(7), B7).
+//!
+//! A [`Caller`] is on whose behalf. A step looks in the name cache without any exclusive lock and
+//! allocates nothing; a symbolic link replaces the text that is left. Locks of a step, each let
+//! go before the next: directory shared (on a miss only), a shard of the name cache shared, the
+//! mount table shared (only where something is mounted).
+use crate::{
+    credentials::Credentials,
+    dentry::Dentry,
+    errno::Errno,
+    mount::Path,
+    name_cache::Cached,
+    namespace::Namespace,
+    permission::{self, Want},
+    vnode::Vnode,
+};
+use alloc::{borrow::Cow, sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use core::ops::Range;
+use interfaces::file_system::{FileType, FsError};
+
+/// Bytes of the longest path, its NUL included.
+pub const PATH_MAX: usize = 4096;
+/// Bytes of the longest name.
+pub const NAME_MAX: usize = 255;
+/// Symbolic links followed in one walk.
+const LINKS_MAX: u32 = 40;
+
+bitflags! {
+    /// How to walk. The last five are openat2(2)'s.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Walk: u32 {
+        /// Follow a symbolic link at the end.
+        const FOLLOW = 1;
+        /// The end must be a directory.
+        const DIRECTORY = 2;
+        /// An empty path means the base itself (AT_EMPTY_PATH).
+        const EMPTY = 4;
+        /// RESOLVE_NO_XDEV
+        const NO_MOUNTS = 0x10;
+        /// RESOLVE_NO_MAGICLINKS
+        const NO_MAGIC_LINKS = 0x20;
+        /// RESOLVE_NO_SYMLINKS
+        const NO_SYMLINKS = 0x40;
+        /// RESOLVE_BENEATH
+        const BENEATH = 0x80;
+        /// RESOLVE_IN_ROOT
+        const IN_ROOT = 0x100;
+    }
+}
+
+/// From where a relative path starts.
+#[derive(Clone, Copy)]
+pub enum Base<'a> {
+    /// The working directory (AT_FDCWD).
+    Cwd,
+    /// What a descriptor names.
+    At(&'a Path),
+}
+
+/// On whose behalf files are used. Cheap to make: everything is borrowed.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// The mounts seen.
+    pub namespace: &'a Arc<Namespace>,
+    /// Rights.
+    pub credentials: &'a Credentials,
+    /// The root directory.
+    pub root: &'a Path,
+    /// The working directory.
+    pub cwd: &'a Path,
+    /// Permission bits that new files do not get.
+    pub umask: u16,
+    /// Process id, for generated files (`/proc/self`).
+    pub process: u32,
+    /// Thread id, for generated files (`/proc/thread-self`).
+    pub thread: u32,
+}
+
+/// The last component of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Last {
+    /// A name.
+    Name(Arc<[u8]>),
+    /// `.`
+    Dot,
+    /// `..`
+    DotDot,
+    /// There was none: the path is `/`.
+    Root,
+}
+
+/// A path up to its last component.
+pub(crate) struct Parent {
+    /// The directory; it was searched for with permission.
+    pub path: Path,
+    /// What is wanted there.
+    pub last: Last,
+    /// Slashes followed: only a directory will do.
+    pub has_slash: bool,
+}
+
+impl<'a> Caller<'a> {
+    /// Walks to the place `path` names.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` (the `BENEATH` family), `EIO`...
+    pub fn walk(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
+        if path.is_empty() && flags.contains(Walk::EMPTY) {
+            return Ok(self.base(base).clone());
+        }
+        let mut walker = Walker::new(self, base, path, flags)?;
+        loop {
+            let Some(last) = walker.to_last()? else { break };
+            if !walker.step_last(&last, flags.contains(Walk::FOLLOW) || last.has_slash)? {
+                continue;
+            }
+            if last.has_slash {
+                walker.check_directory()?;
+            }
+            break;
+        }
+        if flags.contains(Walk::DIRECTORY) {
+            walker.check_directory()?;
+        }
+        Ok(walker.at)
+    }
+    /// Walks to the directory of the last component, which is not looked up.
+    pub(crate) fn walk_parent(&self, base: Base<'_>, path: &[u8]) -> Result<Parent, Errno> {
+        let mut walker = Walker::new(self, base, path, Walk::empty())?;
+        walker.parent()
+    }
+    pub(crate) fn base<'b>(&self, base: Base<'b>) -> &'b Path
+    where
+        'a: 'b,
+    {
+        match base {
+            Base::Cwd => self.cwd,
+            Base::At(path) => path,
+        }
+    }
+    /// What `name` in the directory `parent` is, mounts crossed; `None` if nothing.
+    pub(crate) fn child(&self, parent: &Path, name: &[u8]) -> Result<Option<Path>, Errno> {
+        let Some(dentry) = self.lookup(&parent.dentry, name)? else { return Ok(None) };
+        let path = Path { mount: parent.mount.clone(), dentry };
+        Ok(Some(self.namespace.cross(path)))
+    }
+    /// The dentry of `name`, from the name cache or else from the file system.
+    pub(crate) fn lookup(
+        &self,
+        parent: &Arc<Dentry>,
+        name: &[u8],
+    ) -> Result<Option<Arc<Dentry>>, Errno> {
+        if name.len() > NAME_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let directory = parent.vnode();
+        if let Some(node) = directory.node() {
+            let child = node.lookup(name, self)?;
+            let vnode = Vnode::generated(directory.instance(), child);
+            return Ok(Some(Dentry::child(parent, Arc::from(name), vnode)?));
+        }
+        match directory.instance().names().get(parent.id(), name) {
+            Cached::Positive(dentry) => return Ok(Some(dentry)),
+            Cached::Negative => return Ok(None),
+            Cached::Unknown => {}
+        }
+        let _names = directory.contents().read();
+        lookup_locked(parent, name)
+    }
+}
+
+/// As [`Caller::lookup`] of a stored directory whose `contents` lock the caller holds.
+pub(crate) fn lookup_locked(
+    parent: &Arc<Dentry>,
+    name: &[u8],
+) -> Result<Option<Arc<Dentry>>, Errno> {
+    if name.len() > NAME_MAX {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    let directory = parent.vnode();
+    if directory.is_dead() {
+        return Err(Errno::ENOENT);
+    }
+    let instance = directory.instance();
+    let names = instance.names();
+    match names.get(parent.id(), name) {
+        Cached::Positive(dentry) => return Ok(Some(dentry)),
+        Cached::Negative => return Ok(None),
+        Cached::Unknown => {}
+    }
+    let name: Arc<[u8]> = Arc::from(name);
+    match instance.file_system()?.lookup(directory.inode(), &name) {
+        Ok(attributes) => {
+            let dentry = Dentry::child(parent, name.clone(), instance.vnode(attributes))?;
+            if instance.info().has_stable_names {
+                return Ok(Some(names.insert_if_absent(parent.id(), name, dentry)));
+            }
+            Ok(Some(dentry))
+        }
+        Err(FsError::NotFound) => {
+            if instance.info().has_stable_names {
+                names.insert(parent.id(), name, None);
+            }
+            Ok(None)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The last component, as a part of the text.
+pub(crate) struct LastPart {
+    pub(crate) range: Range<usize>,
+    pub(crate) has_slash: bool,
+}
+
+/// A walk under way: where it is, and the text that is left.
+pub(crate) struct Walker<'a> {
+    caller: &'a Caller<'a>,
+    root: &'a Path,
+    flags: Walk,
+    pub(crate) at: Path,
+    text: Cow<'a, [u8]>,
+    position: usize,
+    links: u32,
+}
+
+impl<'a> Walker<'a> {
+    pub(crate) fn new(
+        caller: &'a Caller<'a>,
+        base: Base<'a>,
+        path: &'a [u8],
+        flags: Walk,
+    ) -> Result<Walker<'a>, Errno> {
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if path.len() >= PATH_MAX {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        let base = caller.base(base);
+        let is_scoped = flags.intersects(Walk::BENEATH | Walk::IN_ROOT);
+        let root = if is_scoped { base } else { caller.root };
+        let text = Cow::Borrowed(path);
+        let at = base.clone();
+        let mut walker = Walker { caller, root, flags, at, text, position: 0, links: 0 };
+        walker.start()?;
+        Ok(walker)
+    }
+    /// A text that begins with a slash begins at the root.
+    fn start(&mut self) -> Result<(), Errno> {
+        if self.text.first() != Some(&b'/') {
+            return Ok(());
+        }
+        if self.flags.contains(Walk::BENEATH) {
+            return Err(Errno::EXDEV);
+        }
+        if self.flags.contains(Walk::NO_MOUNTS) && self.at.mount.id() != self.root.mount.id() {
+            return Err(Errno::EXDEV);
+        }
+        self.at = self.root.clone();
+        Ok(())
+    }
+    /// Walks until one component is left; `None` where there is none (`/`).
+    pub(crate) fn to_last(&mut self) -> Result<Option<LastPart>, Errno> {
+        loop {
+            let rest = self.text.get(self.position..).unwrap_or_default();
+            let start = self.position + rest.iter().take_while(|byte| **byte == b'/').count();
+            let rest = self.text.get(start..).unwrap_or_default();
+            let end = start + rest.iter().take_while(|byte| **byte != b'/').count();
+            if start == end {
+                return Ok(None);
+            }
+            let after = self.text.get(end..).unwrap_or_default();
+            if after.iter().all(|byte| *byte == b'/') {
+                return Ok(Some(LastPart { range: start..end, has_slash: !after.is_empty() }));
+            }
+            self.position = end;
+            self.step(start..end, true)?;
+        }
+    }
+    /// The name of a part of the text.
+    pub(crate) fn name(&self, part: &LastPart) -> &[u8] {
+        self.text.get(part.range.clone()).unwrap_or_default()
+    }
+    /// Takes the last component. `false`: it was a symbolic link, whose text is to be walked now.
+    pub(crate) fn step_last(&mut self, last: &LastPart, follow: bool) -> Result<bool, Errno> {
+        self.position = last.range.end;
+        self.step(last.range.clone(), follow)
+    }
+    /// As [`Walker::step_last`], where the caller has looked up what is there.
+    pub(crate) fn enter_last(
+        &mut self,
+        last: &LastPart,
+        found: Path,
+        follow: bool,
+    ) -> Result<bool, Errno> {
+        self.position = last.range.end;
+        self.enter(found, follow)
+    }
+    /// The directory walked to and the last component.
+    pub(crate) fn parent(&mut self) -> Result<Parent, Errno> {
+        let last = self.to_last()?;
+        self.check_search()?;
+        let path = self.at.clone();
+        let Some(part) = last else {
+            return Ok(Parent { path, last: Last::Root, has_slash: false });
+        };
+        let last = match self.name(&part) {
+            b"." => Last::Dot,
+            b".." => Last::DotDot,
+            name if name.len() > NAME_MAX => return Err(Errno::ENAMETOOLONG),
+            name => Last::Name(Arc::from(name)),
+        };
+        Ok(Parent { path, last, has_slash: part.has_slash })
+    }
+    /// Walking is over: what is here must be a directory.
+    pub(crate) fn check_directory(&self) -> Result<(), Errno> {
+        if self.at.vnode().is_directory() { Ok(()) } else { Err(Errno::ENOTDIR) }
+    }
+    /// What is here must be a directory that may be searched.
+    pub(crate) fn check_search(&self) -> Result<(), Errno> {
+        self.check_directory()?;
+        permission::check(self.at.vnode(), self.caller.credentials, Want::EXECUTE)
+    }
+    /// Moves by one component; `false` where a link's text has replaced what was left.
+    fn step(&mut self, part: Range<usize>, follow: bool) -> Result<bool, Errno> {
+        self.check_search()?;
+        let name = self.text.get(part).unwrap_or_default();
+        match name {
+            b"." => return Ok(true),
+            b".." => return self.up().map(|()| true),
+            _ => {}
+        }
+        let found = self.caller.child(&self.at, name)?.ok_or(Errno::ENOENT)?;
+        if found.mount.id() != self.at.mount.id() && self.flags.contains(Walk::NO_MOUNTS) {
+            return Err(Errno::EXDEV);
+        }
+        self.enter(found, follow)
+    }
+    /// Goes to `found`, or follows it.
+    fn enter(&mut self, found: Path, follow: bool) -> Result<bool, Errno> {
+        if !follow || found.vnode().file_type() != FileType::Symlink {
+            self.at = found;
+            return Ok(true);
+        }
+        self.links += 1;
+        if self.links > LINKS_MAX || self.flags.contains(Walk::NO_SYMLINKS) {
+            return Err(Errno::ELOOP);
+        }
+        let vnode = found.vnode();
+        let target: Arc<[u8]> = match vnode.node() {
+            Some(node) => match node.follow(self.caller)? {
+                Some(jump) => return self.jump(jump).map(|()| true),
+                None => Arc::from(node.read_link(self.caller)?),
+            },
+            None => vnode.link_target()?,
+        };
+        vnode.touch_accessed(found.mount.flags());
+        if target.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        let rest = self.text.get(self.position..).unwrap_or_default();
+        let mut text = Vec::with_capacity(target.len() + rest.len());
+        text.extend_from_slice(&target);
+        text.extend_from_slice(rest);
+        self.text = Cow::Owned(text);
+        self.position = 0;
+        self.start()?;
+        Ok(false)
+    }
+    /// Follows a magic link.
+    fn jump(&mut self, to: Path) -> Result<(), Errno> {
+        if self.flags.contains(Walk::NO_MAGIC_LINKS) {
+            return Err(Errno::ELOOP);
+        }
+        if self.flags.intersects(Walk::BENEATH | Walk::IN_ROOT) {
+            return Err(Errno::EXDEV);
+        }
+        if self.flags.contains(Walk::NO_MOUNTS) && to.mount.id() != self.at.mount.id() {
+            return Err(Errno::EXDEV);
+        }
+        self.at = to;
+        Ok(())
+    }
+    /// `..`: out of mounts, stopping at the root.
+    fn up(&mut self) -> Result<(), Errno> {
+        let mut at = self.at.clone();
+        loop {
+            if at.is_same(self.root) {
+                let is_escape = self.flags.contains(Walk::BENEATH);
+                return if is_escape { Err(Errno::EXDEV) } else { Ok(()) };
+            }
+            if !at.is_mount_root() {
+                break;
+            }
+            match at.mount.at() {
+                Some(below) => at = below,
+                None => return Ok(()),
+            }
+        }
+        if let Some(parent) = at.dentry.parent() {
+            at.dentry = parent;
+        }
+        let at = self.caller.namespace.cross(at);
+        if self.flags.contains(Walk::NO_MOUNTS) && at.mount.id() != self.at.mount.id() {
+            return Err(Errno::EXDEV);
+        }
+        self.at = at;
+        Ok(())
+    }
+}
