@@ -4,7 +4,7 @@
 //! mapped (uncached, not executable), so that a restarted driver finds them again. Lock order: any
 //! of the locks here is a leaf.
 use crate::{
-    arch::{acpi, pci},
+    arch::{acpi, cpu, pci},
     irq::Interrupt,
     memory, params,
     spin::SpinLock,
@@ -214,4 +214,16 @@ pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
 /// Gives ports back.
 pub fn close_ports(first: u16, count: u16) {
     PORTS.lock().retain(|&taken| taken != (first, count));
+}
+
+/// Reads a byte from a port that the caller opened.
+pub fn read_port(port: u16) -> u8 {
+    // SAFETY: a port of a device that a component was given; the nucleus's own were refused.
+    unsafe { cpu::in8(port) }
+}
+
+/// Writes a byte to a port that the caller opened.
+pub fn write_port(port: u16, value: u8) {
+    // SAFETY: as `read_port`; components with ports are trusted with their devices.
+    unsafe { cpu::out8(port, value) };
 }

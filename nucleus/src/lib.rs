@@ -11,4 +11,5 @@ extern crate std;
 
 #[cfg(target_os = "none")]
 pub mod arch;
+pub mod chacha;
 pub mod params;

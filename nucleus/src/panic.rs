@@ -59,8 +59,21 @@ fn finish() {
     crate::log::print(format_args!("end of panic\n"));
 }
 
+/// Known only where the lock kit checks (feature `check`).
+#[cfg(feature = "check")]
 fn print_locks() {
     crate::log::print(format_args!("locks held:\n"));
+    crate::thread::held_locks(&mut |held| {
+        for entry in held.entries() {
+            let (name, place) = (entry.class.name(), entry.place);
+            crate::log::print(format_args!("  {name} ({:?}) taken at {place}\n", entry.kind));
+        }
+    });
+}
+
+#[cfg(not(feature = "check"))]
+fn print_locks() {
+    crate::log::print(format_args!("locks held: not kept (build feature `check`)\n"));
 }
 
 #[panic_handler]

@@ -74,14 +74,20 @@ fn init_memory(info: &BootInfo) -> Option<Measurement> {
     let is_short = measurement.is_short();
     if is_short {
         time::set_rates(measurement.finish());
-        memory::init(info);
+        init_tables(info);
         apic::init(memory::map_device(local_apic, 4096));
         return None;
     }
-    memory::init(info);
+    init_tables(info);
     apic::init(memory::map_device(local_apic, 4096));
     measurement.remap();
     Some(measurement)
+}
+
+fn init_tables(info: &BootInfo) {
+    // SAFETY: once, on the boot processor, with boot's first tables.
+    unsafe { memory::init(info) };
+    memory::init_cpu();
 }
 
 fn trace_and_devices(measurement: Option<Measurement>) {

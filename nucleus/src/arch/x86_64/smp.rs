@@ -5,8 +5,11 @@
 //! one after the other; what each needs stands in the trampoline page.
 //! Source: Intel SDM volume 3, 9.4; the pauses of the old protocol are left out as no x86-64
 //! processor needs them, and a second start-up interrupt is sent only where the first had no answer.
-use super::{acpi, apic, boot, cpu, gdt, percpu};
-use crate::{memory, thread, time};
+use super::{acpi, apic, boot, cpu, gdt, paging, percpu};
+use crate::{
+    memory::{heap, stacks::Stack},
+    thread, time,
+};
 use core::{
     arch::global_asm,
     sync::atomic::{AtomicUsize, Ordering::{Acquire, Release}},
@@ -169,9 +172,10 @@ pub unsafe fn start_others(page: u64) {
 /// As [`start_others`]; the trampoline is placed and no other processor is starting.
 unsafe fn start(id: u32, page: u64) -> bool {
     let number = online();
+    heap::prepare_cpu(number);
     let handover = Handover {
         boot_root: boot::boot_root(),
-        kernel_root: memory::kernel_root(),
+        kernel_root: paging::kernel_root(),
         stack_top: thread::idle_stack(number),
         cpu: number as u64,
     };
@@ -210,13 +214,17 @@ extern "C" fn processor_rust(number: usize) -> ! {
     thread::idle()
 }
 
-/// Loads GDT and TSS with interrupt stacks from the heap, and GS again.
+/// Loads GDT and TSS with new interrupt stacks, and GS again.
 ///
 /// # Safety
 /// On processor `number`, interrupts off, once.
 unsafe fn init_tables(number: usize) {
-    let double_fault = memory::kernel_stack(gdt::IST_STACK_BYTES);
-    let nmi = memory::kernel_stack(gdt::IST_STACK_BYTES);
+    let [double_fault, nmi] = [(); 2].map(|()| {
+        let stack = Stack::new().expect("no memory for a processor's interrupt stacks");
+        let top = stack.top();
+        core::mem::forget(stack);
+        top
+    });
     // SAFETY: the stacks are new and never freed; the rest is the caller's word.
     unsafe { gdt::init_cpu(number, double_fault, nmi) };
     // SAFETY: this processor's number again.

@@ -1,0 +1,110 @@
+//! DMA buffers: physically contiguous frames that a device and a driver share.
+//!
+//! Nothing here makes a reference into a buffer: the device may write at any time. Copies go by
+//! volatile words, indices by atomics.
+use crate::{
+    arch::boot::phys_to_virt,
+    memory::frames::{self, For},
+};
+use core::sync::atomic::{AtomicU16, Ordering};
+
+const PAGE: usize = 4096;
+
+/// A buffer; given back when dropped.
+#[derive(Debug)]
+pub struct DmaBuffer {
+    physical: u64,
+    pages: usize,
+}
+
+impl DmaBuffer {
+    /// At least `bytes`, zeroed; `None` where memory has no such run.
+    pub fn allocate(bytes: usize) -> Option<DmaBuffer> {
+        let pages = bytes.max(1).div_ceil(PAGE);
+        let physical = u64::from(frames::allocate_contiguous(pages, For::Program)?) * PAGE as u64;
+        let at = phys_to_virt(physical) as *mut u8;
+        // SAFETY: `pages` frames from `physical` are ours and in the direct map.
+        unsafe { at.write_bytes(0, pages * PAGE) };
+        Some(DmaBuffer { physical, pages })
+    }
+
+    /// Physical address, which is the device's where there is no IOMMU.
+    pub fn device_address(&self) -> u64 {
+        self.physical
+    }
+
+    /// Length.
+    pub fn bytes(&self) -> usize {
+        self.pages * PAGE
+    }
+
+    fn at(&self, offset: usize, length: usize) -> Option<*mut u8> {
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes());
+        is_inside.then_some((phys_to_virt(self.physical) as usize + offset) as *mut u8)
+    }
+
+    /// Copies out; nothing where the range passes the end.
+    pub fn read(&self, offset: usize, out: &mut [u8]) {
+        let Some(from) = self.at(offset, out.len()) else { return };
+        let mut done = 0;
+        while done < out.len() {
+            let left = out.len() - done;
+            let source = from.wrapping_add(done);
+            if left >= 8 && (source as usize).is_multiple_of(8) {
+                // SAFETY: inside the buffer (checked), aligned.
+                let word = unsafe { source.cast::<u64>().read_volatile() };
+                out[done..done + 8].copy_from_slice(&word.to_ne_bytes());
+                done += 8;
+            } else {
+                // SAFETY: inside the buffer (checked).
+                out[done] = unsafe { source.read_volatile() };
+                done += 1;
+            }
+        }
+    }
+
+    /// Copies in; nothing where the range passes the end.
+    pub fn write(&self, offset: usize, data: &[u8]) {
+        let Some(to) = self.at(offset, data.len()) else { return };
+        let mut done = 0;
+        while done < data.len() {
+            let target = to.wrapping_add(done);
+            match data[done..].first_chunk::<8>() {
+                Some(word) if (target as usize).is_multiple_of(8) => {
+                    // SAFETY: inside the buffer (checked), aligned.
+                    unsafe { target.cast::<u64>().write_volatile(u64::from_ne_bytes(*word)) };
+                    done += 8;
+                }
+                _ => {
+                    // SAFETY: inside the buffer (checked).
+                    unsafe { target.write_volatile(data[done]) };
+                    done += 1;
+                }
+            }
+        }
+    }
+
+    fn word(&self, offset: usize) -> Option<&AtomicU16> {
+        let at = self.at(offset, 2).filter(|at| (*at as usize).is_multiple_of(2))?;
+        // SAFETY: inside the buffer, aligned, lives as long as `self`; an atomic may be shared with a device.
+        Some(unsafe { AtomicU16::from_ptr(at.cast()) })
+    }
+
+    /// Loads an aligned word (acquire); 0 beyond the end.
+    pub fn load16(&self, offset: usize) -> u16 {
+        self.word(offset).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    /// Stores an aligned word (release); nothing beyond the end.
+    pub fn store16(&self, offset: usize, value: u16) {
+        if let Some(word) = self.word(offset) {
+            word.store(value, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for DmaBuffer {
+    fn drop(&mut self) {
+        frames::free_contiguous((self.physical / PAGE as u64) as u32, self.pages);
+    }
+}
