@@ -8,12 +8,18 @@
 //! `task.signals`; the rest (`process.memory`, `task.*`, `process.timers`) are leaves and held for
 //! a few loads only. No lock is held while user memory is touched or a thread waits.
 //! Source: POSIX.1-2017 2.11 to 2.13, Linux's manual pages.
+pub mod exec;
+pub mod exit;
+pub mod fork;
+pub mod init;
 pub mod limits;
-mod object;
+pub mod object;
+pub mod run;
 pub mod session;
 pub mod status;
-mod task;
+pub mod task;
 pub mod tree;
+pub mod wait;
 
 pub use object::Process;
 pub use status::ExitStatus;

@@ -1,6 +1,6 @@
 //! [`Process`]: a thread group.
 use super::{ExitStatus, Task, limits::Limits, session::Session};
-use crate::{memory::AddressSpace, signal::{Dispositions, ProcessSignals}, time::ProcessTimers};
+use crate::{memory::AddressSpace, signal::{Dispositions, ProcessSignals, action::Action}, time::ProcessTimers};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use rt::{lock_class, sync::{Event, Mutex}, thread::CpuTime, time::Instant};
@@ -44,6 +44,10 @@ pub struct Process {
     pub started: Instant,
     /// A child changed state, or a wait must look again.
     pub(crate) child_event: Event,
+    /// A stopped process goes on, or is to end.
+    pub(crate) stop_event: Event,
+    /// A task of the group ended.
+    pub(crate) task_event: Event,
     /// The address space was given back by exec or exit: a vfork parent may go on.
     pub(crate) released: Event,
     pub(crate) is_released: AtomicBool,
@@ -55,6 +59,7 @@ pub struct Process {
     /// The signal its parent gets at its end (0 none).
     pub(crate) exit_signal: AtomicU8,
     pub(crate) personality: AtomicU32,
+    owner: AtomicU32,
 }
 
 /// What a new process gets from its creator.
@@ -73,6 +78,8 @@ pub struct ProcessParts {
     pub limits: Limits,
     /// Signal for the parent at the end.
     pub exit_signal: u8,
+    /// Real user id.
+    pub owner: u32,
 }
 
 impl Process {
@@ -91,6 +98,8 @@ impl Process {
             limits: parts.limits,
             started: rt::time::now(),
             child_event: Event::new(),
+            stop_event: Event::new(),
+            task_event: Event::new(),
             released: Event::new(),
             is_released: AtomicBool::new(false),
             has_executed: AtomicBool::new(false),
@@ -100,6 +109,7 @@ impl Process {
             parent_death_signal: AtomicU8::new(0),
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
+            owner: AtomicU32::new(parts.owner),
         }
     }
     /// Process id (thread group id).
@@ -133,6 +143,31 @@ impl Process {
     pub(crate) fn set_memory(&self, memory: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
         core::mem::replace(&mut *self.memory.lock(), memory)
     }
+    /// What it does on `signal`.
+    pub fn action(&self, signal: u8) -> Action {
+        self.actions.lock().clone().lock().get(signal)
+    }
+    pub(super) fn inherit_attributes(&self, from: &Process) {
+        let copy = |to: &AtomicBool, from: &AtomicBool| to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        copy(&self.is_dumpable, &from.is_dumpable);
+        copy(&self.no_new_privileges, &from.no_new_privileges);
+        self.personality.store(from.personality.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    /// Sending it `signal` would do nothing.
+    pub fn is_ignored(&self, signal: u8) -> bool {
+        self.actions.lock().clone().lock().is_ignored(signal)
+    }
+    /// Gives `signal` its default action.
+    pub(crate) fn set_default(&self, signal: u8) {
+        self.actions.lock().clone().lock().set(signal, Action::default());
+    }
+    /// Real user id, of its oldest task or the one that ended last.
+    pub fn real_user(&self) -> u32 {
+        self.owner.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_real_user(&self, user: u32) {
+        self.owner.store(user, Ordering::Relaxed);
+    }
     /// The tasks alive now.
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
@@ -157,4 +192,9 @@ pub fn add_time(sum: &mut CpuTime, more: &CpuTime) {
     sum.system_ns += more.system_ns;
     sum.voluntary_switches += more.voluntary_switches;
     sum.forced_switches += more.forced_switches;
+}
+
+/// Nanoseconds in the hundredths of a second in which Linux tells process times (`USER_HZ`).
+pub fn ticks(ns: u64) -> u64 {
+    ns / 10_000_000
 }

@@ -5,13 +5,8 @@
 pub enum ExitStatus {
     /// It called exit with these eight bits.
     Exited(u8),
-    /// A signal ended it.
-    Signalled {
-        /// Number of the signal.
-        signal: u8,
-        /// The signal's action is to dump core (no dump is written; the bit is as on Linux with a core limit of 0).
-        has_core: bool,
-    },
+    /// This signal ended it (never with a core dump: none is written).
+    Signalled(u8),
 }
 
 impl ExitStatus {
@@ -19,7 +14,7 @@ impl ExitStatus {
     pub fn wait_word(self) -> u32 {
         match self {
             ExitStatus::Exited(code) => u32::from(code) << 8,
-            ExitStatus::Signalled { signal, has_core } => u32::from(signal) | if has_core { 0x80 } else { 0 },
+            ExitStatus::Signalled(signal) => u32::from(signal),
         }
     }
 }
@@ -39,7 +34,7 @@ mod tests {
     #[test]
     fn words_are_those_of_linux() {
         assert_eq!(ExitStatus::Exited(3).wait_word(), 0x300);
-        assert_eq!(ExitStatus::Signalled { signal: 9, has_core: false }.wait_word(), 9);
+        assert_eq!(ExitStatus::Signalled(9).wait_word(), 9);
         assert_eq!(stopped_word(19), 0x137f);
     }
 }

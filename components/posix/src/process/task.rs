@@ -4,7 +4,8 @@ use crate::{files, memory::AddressSpace, signal::TaskSignals, syscall::Handler};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use hashbrown::HashMap;
-use rt::{lock_class, sync::{Mutex, RwLock}, thread::ThreadId};
+use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
+use rt::{lock_class, sync::{Mutex, RwLock}, thread::{Policy, ThreadId}};
 use vfs::{Credentials, Errno};
 
 lock_class! {
@@ -27,6 +28,8 @@ pub mod attention {
     pub const EXIT: u32 = 4;
     /// A temporary signal mask is to be taken back.
     pub const MASK: u32 = 8;
+    /// The address space was replaced by exec.
+    pub const RELOAD: u32 = 16;
 }
 
 /// What `restart_syscall` does: the call that was interrupted, with what is left of it.
@@ -51,6 +54,7 @@ pub struct Task {
     command: Mutex<[u8; 16]>,
     restart: Mutex<Option<Restart>>,
     pub(crate) signals: Mutex<TaskSignals>,
+    pub(crate) exit_code: AtomicU32,
     pub(crate) clear_child_tid: AtomicU64,
     pub(crate) robust_list: AtomicU64,
     pub(crate) nice: AtomicI32,
@@ -87,6 +91,7 @@ impl Task {
             command: Mutex::new(&COMMAND, parts.command),
             restart: Mutex::new(&RESTART, None),
             signals: Mutex::new(&SIGNALS, parts.signals),
+            exit_code: AtomicU32::new(0),
             clear_child_tid: AtomicU64::new(0),
             robust_list: AtomicU64::new(0),
             nice: AtomicI32::new(0),
@@ -158,6 +163,22 @@ impl Task {
     /// The task is to end: a killable wait must return.
     pub fn is_ending(&self) -> bool {
         self.attention() & attention::EXIT != 0
+    }
+    pub(super) fn inherit_scheduling(&self, from: &Task) {
+        self.nice.store(from.nice.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.policy.store(from.policy.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.real_time_priority.store(from.real_time_priority.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    /// How rt schedules it.
+    pub(crate) fn rt_policy(&self) -> Policy {
+        let priority = self.real_time_priority.load(Ordering::Relaxed) as u8;
+        match self.policy.load(Ordering::Relaxed) {
+            SCHED_FIFO => Policy::Fifo(priority),
+            SCHED_RR => Policy::RoundRobin(priority),
+            SCHED_IDLE => Policy::Fair { nice: 19 },
+            _ => Policy::Fair { nice: self.nice.load(Ordering::Relaxed) as i8 },
+        }
     }
     #[inline]
     pub(crate) fn attention(&self) -> u32 {

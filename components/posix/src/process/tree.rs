@@ -13,6 +13,8 @@ lock_class! {
     static TREE_LOCK = "process.tree";
 }
 
+/// The first process, which waits for every orphan.
+pub const INIT: u32 = 1;
 /// Ids are below this (Linux's default `pid_max`).
 pub const ID_MAX: u32 = 32768;
 const ID_FIRST_AFTER_WRAP: u32 = 300;
@@ -82,6 +84,11 @@ impl Tree {
             || self.tasks.contains_key(&id)
             || self.groups.contains_key(&id)
             || self.sessions.contains_key(&id)
+    }
+    /// Takes `id` without asking: for the first process.
+    pub fn reserve(&mut self, id: u32) {
+        self.last = self.last.max(id);
+        self.forks += 1;
     }
     /// Processes and threads made since boot (`/proc/stat`).
     pub fn forks(&self) -> u64 {
@@ -175,7 +182,7 @@ impl Tree {
             Some(member.id()) != without
                 && member.ended().is_none()
                 && self.process(member.parent_id()).is_some_and(|parent| {
-                    parent.id() != 1
+                    parent.id() != INIT
                         && parent.group() != group
                         && parent.session().id() == member.session().id()
                 })

@@ -1,5 +1,7 @@
 //! [`Dispositions`]: what a process does with each signal.
 use super::{IGNORED_BY_DEFAULT, LAST, SignalSet, STOPPING, DUMPING, SIGCONT, bit};
+use alloc::sync::Arc;
+use rt::{lock_class, sync::Mutex};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// `SIG_DFL`.
@@ -71,7 +73,15 @@ impl Default for Dispositions {
     }
 }
 
+lock_class! {
+    static DISPOSITIONS = "process.dispositions";
+}
+
 impl Dispositions {
+    /// The table as processes hold it.
+    pub fn shared(table: Dispositions) -> Arc<Mutex<Dispositions>> {
+        Arc::new(Mutex::new(&DISPOSITIONS, table))
+    }
     /// The action for `signal`; the default one for numbers that are no signal.
     pub fn get(&self, signal: u8) -> Action {
         self.0.get(usize::from(signal).wrapping_sub(1)).copied().unwrap_or_default()

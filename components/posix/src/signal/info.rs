@@ -93,6 +93,10 @@ impl Info {
         let word = self.fields.first().copied().unwrap_or(0);
         (word as u32, (word >> 32) as u32)
     }
+    /// Sets the words [`Info::sender`] tells (id and overrun of a timer).
+    pub fn set_sender(&mut self, first: u32, second: u32) {
+        self.set(0, pair(first, second));
+    }
     /// `si_addr`, and the first word of the other forms.
     pub fn address(&self) -> u64 {
         self.fields.first().copied().unwrap_or(0)

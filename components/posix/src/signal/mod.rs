@@ -7,12 +7,19 @@
 //! stop and exit state, `task.signals` the task's queue and mask.
 //! Source: signal(7), POSIX.1-2017 2.4, Linux `kernel/signal.c` for order and restart rules.
 pub mod action;
+pub mod deliver;
+pub mod frame;
 pub mod info;
+pub mod mask;
 pub mod queue;
-mod state;
+pub mod send;
+pub mod state;
+pub mod stop;
 
 pub use action::Dispositions;
 pub use info::Info;
+pub use mask::{is_ignored_or_blocked, set_temporary_mask};
+pub use send::{force, send_to_group, send_to_process, send_to_task};
 pub use state::{ProcessSignals, TaskSignals};
 
 /// A set of signals: bit `n - 1` for signal `n`, as in the kernel's `sigset_t`.

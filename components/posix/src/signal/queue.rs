@@ -3,7 +3,7 @@
 //! A standard signal is pending once however often it is sent; each sending of a real-time signal
 //! is kept, in order, up to the limit. Lower numbers are taken first, but before all others those
 //! that the running instruction caused.
-use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit};
+use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit, info::SI_TIMER};
 use alloc::collections::VecDeque;
 
 /// Pending signals.
@@ -61,6 +61,14 @@ impl Queue {
             self.pending &= !bit(signal);
         }
         Some(info.unwrap_or_else(|| Info::kernel(signal)))
+    }
+    /// Counts `more` expiries to the pending signal of POSIX timer `id`; its overruns then, `None`
+    /// if it is not pending.
+    pub fn count_overrun(&mut self, id: u32, more: u32) -> Option<u32> {
+        let info = self.infos.iter_mut().find(|info| info.code == SI_TIMER && info.sender().0 == id)?;
+        let overrun = info.sender().1.saturating_add(more);
+        info.set_sender(id, overrun);
+        Some(overrun)
     }
     /// Forgets every pending signal of `set`.
     pub fn discard(&mut self, set: SignalSet) {

@@ -33,6 +33,8 @@ pub struct ProcessSignals {
     pub exit: Option<ExitStatus>,
     /// This task executes another program: all others are to end.
     pub exec: Option<u32>,
+    /// What its first task gave exit(2), should no group status come.
+    pub leader_code: u8,
     /// It has ended (it is a zombie until waited for).
     pub ended: Option<ExitStatus>,
 }
@@ -49,6 +51,7 @@ impl ProcessSignals {
             continue_report: false,
             exit: None,
             exec: None,
+            leader_code: 0,
             ended: None,
         }
     }
@@ -71,6 +74,17 @@ pub struct AlternateStack {
     pub is_disarmed_by_use: bool,
 }
 
+/// What a processor fault left, as `sigcontext` shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultState {
+    /// Vector.
+    pub vector: u64,
+    /// Error code.
+    pub error_code: u64,
+    /// Address of a page fault.
+    pub address: u64,
+}
+
 /// Signal state of a task, under `task.signals`.
 #[derive(Debug, Default)]
 pub struct TaskSignals {
@@ -78,10 +92,14 @@ pub struct TaskSignals {
     pub queue: Queue,
     /// Blocked now.
     pub mask: SignalSet,
+    /// Wanted by a sigtimedwait(2) under way: not blocked now, but not to be discarded either.
+    pub waited: SignalSet,
     /// To be put back after a call that set a temporary mask.
     pub saved_mask: Option<SignalSet>,
     /// sigaltstack(2).
     pub stack: AlternateStack,
+    /// The last processor fault, for the frame of its handler.
+    pub fault: FaultState,
 }
 
 impl TaskSignals {

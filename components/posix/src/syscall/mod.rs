@@ -100,6 +100,11 @@ pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
     }
 }
 
+/// What rax holds after a call failed.
+pub fn failure(errno: Errno) -> u64 {
+    (-i64::from(errno.0)) as u64
+}
+
 impl Call<'_> {
     /// Argument `index` as the `int` it is in C.
     #[inline]

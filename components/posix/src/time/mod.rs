@@ -1,12 +1,16 @@
 //! Clocks, timers and sleeping.
+//!
+//! [`clock::Clock`] is a clock of Linux by its number; [`queue`] is the one timer thread with its
+//! heap of deadlines; [`timers`] are the interval and POSIX timers of processes, which put their
+//! next expiry into that heap. Timers of processor-time clocks are looked at when they could at
+//! the earliest have expired and put back if they have not.
+//!
+//! Lock order: `process.timers`, then `time.queue`; signals are sent with neither held.
+pub mod clock;
+pub mod queue;
+pub mod timers;
 
-/// Timers of a process.
-#[derive(Default)]
-pub struct ProcessTimers {}
+pub use timers::{ProcessTimers, process_ended};
 
-impl ProcessTimers {
-    /// None armed.
-    pub fn new() -> ProcessTimers {
-        ProcessTimers {}
-    }
-}
+/// Nanoseconds of a second.
+pub const SECOND_NS: u64 = 1_000_000_000;

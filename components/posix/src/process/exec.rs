@@ -1,0 +1,132 @@
+//! execve: one process, another program.
+//!
+//! The new program is loaded into a fresh address space first, so that every failure is reported
+//! to a caller that still is what it was. Then the other threads end, and only after that the
+//! process changes: memory, dispositions, descriptors, credentials, name.
+use super::{Task, limits::Resource, object::Process, task::attention, tree};
+use crate::{
+    exec::{self, Image, Program},
+    memory::LimitValues,
+    signal::{SIGCHLD, state::AlternateStack},
+    time::timers,
+};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use rt::user::{Context, Registers};
+use vfs::Errno;
+
+/// Loads `program` and makes `task` run it: `context` enters it.
+///
+/// # Errors
+/// As execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
+/// an exit: the task ends.
+pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
+    let image = exec::load(task, program)?;
+    end_other_threads(task)?;
+    super::exit::release_memory_words(task);
+    change(task, context, image)
+}
+
+/// Ends every other task of the group and takes over the group's id.
+fn end_other_threads(task: &Arc<Task>) -> Result<(), Errno> {
+    let process = &task.process;
+    {
+        let mut state = process.signals.lock();
+        if state.exit.is_some() || state.exec.is_some() {
+            return Err(Errno::RESTART);
+        }
+        if state.tasks.len() > 1 {
+            state.exec = Some(task.id());
+            for other in state.tasks.iter().filter(|other| !Arc::ptr_eq(other, task)) {
+                other.summon(attention::EXIT);
+            }
+            process.stop_event.signal();
+        }
+    }
+    let is_alone = wait_alone(task);
+    process.signals.lock().exec = None;
+    if !is_alone {
+        return Err(Errno::RESTART);
+    }
+    let mut tree = tree::write();
+    if task.id() != process.id() {
+        tree.remove_task(task.id());
+        task.set_id(process.id());
+        tree.insert_task(task.clone());
+    }
+    Ok(())
+}
+
+/// Waits until the task is the only one; `false` if it is itself to end.
+fn wait_alone(task: &Task) -> bool {
+    let process = &task.process;
+    loop {
+        let ticket = process.task_event.ticket();
+        if process.signals.lock().tasks.len() == 1 {
+            return !task.is_ending();
+        }
+        if task.is_ending() {
+            return false;
+        }
+        process.task_event.wait(ticket, None, true);
+    }
+}
+
+fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), Errno> {
+    let process = &task.process;
+    unshare_files(task)?;
+    task.files().close_on_exec();
+    unshare_actions(process);
+    timers::delete_all(process);
+    task.signals.lock().stack = AlternateStack::default();
+    task.set_command(&image.command);
+    if let Some(credentials) = image.credentials {
+        process.set_real_user(credentials.user.real);
+        task.set_credentials(credentials);
+        process.parent_death_signal.store(0, Ordering::Relaxed);
+    }
+    process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+    process.is_dumpable.store(true, Ordering::Relaxed);
+    process.has_executed.store(true, Ordering::Relaxed);
+    task.robust_list.store(0, Ordering::Relaxed);
+    let old = process.set_memory(Some(image.memory));
+    if let Some(old) = &old {
+        let mut usage = process.usage.lock();
+        usage.peak_pages = usage.peak_pages.max(old.peak_pages());
+    }
+    drop(old);
+    apply_limits(process);
+    process.is_released.store(true, Ordering::Release);
+    process.released.signal();
+    context.registers = Registers { rip: image.entry, rsp: image.stack, ..Registers::default() };
+    rt::user::reset_extended();
+    task.raise_attention(attention::RELOAD);
+    Ok(())
+}
+
+fn unshare_files(task: &Task) -> Result<(), Errno> {
+    let files = task.files();
+    // Ours and the task's are two references: more means that somebody shares the table.
+    if Arc::strong_count(&files) > 2 {
+        task.set_files(Some(Arc::new(files.duplicate()?)));
+    }
+    Ok(())
+}
+
+fn unshare_actions(process: &Process) {
+    let mut actions = process.actions.lock();
+    let mut copy = actions.lock().clone();
+    copy.reset_for_exec();
+    *actions = crate::signal::Dispositions::shared(copy);
+}
+
+/// Tells the address space of `process` its limits.
+pub fn apply_limits(process: &Process) {
+    let Some(memory) = process.try_memory() else { return };
+    memory.set_limits(LimitValues {
+        address_space: process.limits.soft(Resource::AddressSpace),
+        data: process.limits.soft(Resource::Data),
+        stack: process.limits.soft(Resource::Stack),
+        locked: process.limits.soft(Resource::LockedMemory),
+    });
+}

@@ -1,0 +1,203 @@
+//! The end of tasks and processes: zombies, orphans, who is told.
+use super::{ExitStatus, Process, Task, object::{add_time, ticks}, tree::{self, INIT, Tree}};
+use crate::{
+    futex,
+    signal::{self, Info, SIGCHLD, SIGCONT, SIGHUP, action::{self, flags}, info::ChildCode, state::StopState, stop},
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+
+/// Ends the calling task with `code` (exit(2)): it does not return to user mode.
+pub fn end_task(task: &Task, code: u8) {
+    task.exit_code.store(u32::from(code), Ordering::Relaxed);
+    task.raise_attention(super::task::attention::EXIT);
+}
+
+/// Ends the whole group (exit_group(2)).
+pub fn end_group(task: &Task, status: ExitStatus) {
+    signal::send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
+    task.raise_attention(super::task::attention::EXIT);
+}
+
+/// The last thing a task's thread does.
+pub fn task_ended(task: &Arc<Task>) {
+    release_memory_words(task);
+    task.set_files(None);
+    tree::write().remove_task(task.id());
+    let (last_status, change) = leave_group(task);
+    if let Some(change) = change {
+        stop::tell_parent(&task.process, change);
+    }
+    task.process.task_event.signal();
+    if let Some(status) = last_status {
+        end_process(&task.process, status);
+    }
+}
+
+/// What a task does to words of its memory as it leaves it (end or exec): robust futexes are
+/// marked, the thread id word is cleared and a waiter woken.
+pub fn release_memory_words(task: &Arc<Task>) {
+    futex::robust::release_list(task);
+    let word = task.clear_child_tid.swap(0, Ordering::Relaxed);
+    if word != 0 {
+        let memory = task.memory();
+        if memory.write_bytes(word, &0u32.to_le_bytes()).is_ok() {
+            let _ = futex::wake_shared(&memory, word, 1);
+        }
+    }
+}
+
+/// Takes the task out of its group; the status if it was the last.
+fn leave_group(task: &Arc<Task>) -> (Option<ExitStatus>, Option<stop::Change>) {
+    let process = &task.process;
+    let time = rt::thread::cpu_time(rt::thread::current()).unwrap_or_default();
+    let code = task.exit_code.load(Ordering::Relaxed) as u8;
+    let mut state = process.signals.lock();
+    state.tasks.retain(|other| !Arc::ptr_eq(other, task));
+    add_time(&mut process.usage.lock().own, &time);
+    if task.id() == process.id() {
+        state.leader_code = code;
+    }
+    if state.tasks.is_empty() {
+        return (Some(state.exit.unwrap_or(ExitStatus::Exited(state.leader_code))), None);
+    }
+    if state.queue.pending() != 0 {
+        for other in &state.tasks {
+            signal::mask::refresh(&state, other);
+            other.summon(0);
+        }
+    }
+    let change = stop::check_complete(&mut state);
+    (None, change)
+}
+
+fn end_process(process: &Arc<Process>, status: ExitStatus) {
+    crate::time::process_ended(process);
+    release_memory(process);
+    if process.session().id() == process.id() {
+        end_session(process);
+    }
+    let aftermath = bury(process, status);
+    tell(process, status, aftermath);
+}
+
+/// Gives the address space back and lets a vfork parent go on.
+fn release_memory(process: &Process) {
+    let memory = process.set_memory(None);
+    if let Some(memory) = &memory {
+        let mut usage = process.usage.lock();
+        usage.peak_pages = usage.peak_pages.max(memory.peak_pages());
+    }
+    drop(memory);
+    process.is_released.store(true, Ordering::Release);
+    process.released.signal();
+}
+
+/// The session leader ends: the terminal is let go and its foreground group hung up.
+fn end_session(process: &Process) {
+    let session = process.session();
+    let Some(terminal) = session.terminal() else { return };
+    session.set_terminal(None);
+    let foreground = terminal.foreground();
+    terminal.released();
+    if foreground != 0 {
+        signal::send_to_group(foreground, Info::kernel(SIGHUP));
+        signal::send_to_group(foreground, Info::kernel(SIGCONT));
+    }
+}
+
+/// Who is to be told what after a process became a zombie.
+struct Aftermath {
+    parent: Option<Arc<Process>>,
+    heir: Option<Arc<Process>>,
+    orphaned_groups: Vec<u32>,
+    bereaved: Vec<(Arc<Process>, u8)>,
+}
+
+/// Makes the process a zombie, or nothing at all if its parent does not care; gives its children away.
+fn bury(process: &Arc<Process>, status: ExitStatus) -> Aftermath {
+    let mut tree = tree::write();
+    let groups_before = stopped_groups_touched(&tree, process);
+    let heir = heir(&tree, process);
+    let children = tree.reparent(process.id(), heir);
+    process.signals.lock().ended = Some(status);
+    let orphaned_groups =
+        groups_before.into_iter().filter(|group| tree.is_orphaned(*group, Some(process.id()))).collect();
+    let parent = tree.process(process.parent_id());
+    if !parent.as_ref().is_some_and(|parent| wants_zombie(parent, process)) {
+        tree.remove(process);
+    }
+    let bereaved = children
+        .iter()
+        .map(|child| (child.clone(), child.parent_death_signal.load(Ordering::Relaxed)))
+        .collect();
+    Aftermath { parent, heir: tree.process(heir), orphaned_groups, bereaved }
+}
+
+fn wants_zombie(parent: &Process, process: &Process) -> bool {
+    if parent.id() == INIT || process.exit_signal.load(Ordering::Relaxed) != SIGCHLD {
+        return true;
+    }
+    let action = parent.action(SIGCHLD);
+    action.handler != action::IGNORE && action.flags & flags::NOCLDWAIT == 0
+}
+
+/// The nearest ancestor that takes orphans in.
+fn heir(tree: &Tree, process: &Process) -> u32 {
+    let mut next = process.parent_id();
+    while let Some(ancestor) = tree.process(next) {
+        if ancestor.is_subreaper.load(Ordering::Relaxed) && ancestor.ended().is_none() {
+            return next;
+        }
+        next = ancestor.parent_id();
+    }
+    INIT
+}
+
+/// Groups that have stopped members and might lose the only parent that could continue them: the
+/// process's own, and those of its children. Only those not orphaned already.
+fn stopped_groups_touched(tree: &Tree, process: &Process) -> Vec<u32> {
+    let mut groups: Vec<u32> = tree.children(process.id()).map(|child| child.group()).collect();
+    groups.push(process.group());
+    groups.sort_unstable();
+    groups.dedup();
+    let is_stopped = |member: &Arc<Process>| member.signals.lock().stop != StopState::Running;
+    groups.retain(|group| {
+        tree.group(*group).any(|member| member.id() != process.id() && is_stopped(member))
+            && !tree.is_orphaned(*group, None)
+    });
+    groups
+}
+
+fn tell(process: &Process, status: ExitStatus, aftermath: Aftermath) {
+    for group in aftermath.orphaned_groups {
+        signal::send_to_group(group, Info::kernel(SIGHUP));
+        signal::send_to_group(group, Info::kernel(SIGCONT));
+    }
+    for (child, death_signal) in aftermath.bereaved {
+        if death_signal != 0 {
+            let _ = signal::send_to_process(&child, Info::kernel(death_signal));
+        }
+    }
+    if let Some(heir) = aftermath.heir {
+        heir.child_event.signal();
+    }
+    let Some(parent) = aftermath.parent else { return };
+    let exit_signal = process.exit_signal.load(Ordering::Relaxed);
+    if exit_signal != 0 {
+        let _ = signal::send_to_process(&parent, death_notice(process, status, exit_signal));
+    }
+    parent.child_event.signal();
+}
+
+fn death_notice(process: &Process, status: ExitStatus, exit_signal: u8) -> Info {
+    let (code, number) = match status {
+        ExitStatus::Exited(code) => (ChildCode::Exited, code),
+        ExitStatus::Signalled(signal) => (ChildCode::Killed, signal),
+    };
+    let time = process.usage.lock().own;
+    let times = (ticks(time.user_ns), ticks(time.system_ns));
+    let mut info = Info::child(code, process.id(), process.real_user(), i32::from(number), times);
+    info.signal = i32::from(exit_signal);
+    info
+}

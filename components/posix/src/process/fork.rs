@@ -1,0 +1,332 @@
+//! fork, vfork and clone: making tasks and processes.
+use super::{Process, Task, limits::Resource, object::ProcessParts, run, task::{TaskParts, attention}, tree};
+use crate::{memory::AddressSpace, signal::{Dispositions, TaskSignals}};
+use alloc::{sync::Arc, vec, vec::Vec};
+use bitflags::bitflags;
+use core::sync::atomic::Ordering;
+use rt::{sync::Mutex, thread::Affinity, user::Context};
+use vfs::{Errno, credentials::Capabilities};
+
+bitflags! {
+    /// `CLONE_` flags, by their Linux values, the exit signal left out.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[allow(missing_docs, reason = "named as in clone(2)")]
+    pub struct CloneFlags: u64 {
+        const VM = 0x100;
+        const FS = 0x200;
+        const FILES = 0x400;
+        const SIGHAND = 0x800;
+        const PIDFD = 0x1000;
+        const PTRACE = 0x2000;
+        const VFORK = 0x4000;
+        const PARENT = 0x8000;
+        const THREAD = 0x1_0000;
+        const NEWNS = 0x2_0000;
+        const SYSVSEM = 0x4_0000;
+        const SETTLS = 0x8_0000;
+        const PARENT_SETTID = 0x10_0000;
+        const CHILD_CLEARTID = 0x20_0000;
+        const DETACHED = 0x40_0000;
+        const UNTRACED = 0x80_0000;
+        const CHILD_SETTID = 0x100_0000;
+        const NEWCGROUP = 0x200_0000;
+        const NEWUTS = 0x400_0000;
+        const NEWIPC = 0x800_0000;
+        const NEWUSER = 0x1000_0000;
+        const NEWPID = 0x2000_0000;
+        const NEWNET = 0x4000_0000;
+        const IO = 0x8000_0000;
+        const CLEAR_SIGHAND = 0x1_0000_0000;
+        const INTO_CGROUP = 0x2_0000_0000;
+    }
+}
+
+/// The flags that ask for namespaces, which there are none of.
+pub const NAMESPACES: CloneFlags = CloneFlags::NEWNS
+    .union(CloneFlags::NEWCGROUP)
+    .union(CloneFlags::NEWUTS)
+    .union(CloneFlags::NEWIPC)
+    .union(CloneFlags::NEWUSER)
+    .union(CloneFlags::NEWPID)
+    .union(CloneFlags::NEWNET);
+
+/// What clone asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct CloneRequest {
+    /// What is shared, and more.
+    pub flags: CloneFlags,
+    /// Signal for the parent at the end, 0 none.
+    pub exit_signal: u8,
+    /// Stack pointer of the child, 0 the parent's.
+    pub stack: u64,
+    /// Where the parent's memory gets the id.
+    pub parent_tid: u64,
+    /// Where the child's memory gets the id, and is cleared at its end.
+    pub child_tid: u64,
+    /// FS base of the child.
+    pub tls: u64,
+}
+
+impl CloneRequest {
+    /// fork(2).
+    pub fn fork() -> CloneRequest {
+        CloneRequest {
+            flags: CloneFlags::empty(),
+            exit_signal: crate::signal::SIGCHLD,
+            stack: 0,
+            parent_tid: 0,
+            child_tid: 0,
+            tls: 0,
+        }
+    }
+    fn check(&self, task: &Task) -> Result<(), Errno> {
+        let flags = self.flags;
+        let has = |flag| flags.contains(flag);
+        let is_nonsense = has(CloneFlags::SIGHAND) && !has(CloneFlags::VM)
+            || has(CloneFlags::THREAD) && !has(CloneFlags::SIGHAND)
+            || has(CloneFlags::FS | CloneFlags::NEWNS)
+            || has(CloneFlags::SIGHAND | CloneFlags::CLEAR_SIGHAND)
+            || has(CloneFlags::PARENT) && task.process.parent_id() == 0
+            || self.exit_signal > crate::signal::LAST;
+        if is_nonsense || flags.intersects(CloneFlags::PIDFD | CloneFlags::INTO_CGROUP) {
+            return Err(Errno::EINVAL);
+        }
+        if flags.intersects(NAMESPACES) {
+            let is_privileged = task.credentials().has(Capabilities::SYS_ADMIN);
+            return Err(if is_privileged { Errno::EINVAL } else { Errno::EPERM });
+        }
+        Ok(())
+    }
+}
+
+/// Makes the child and starts it; returns its id. A vfork parent waits until the child has given
+/// the memory back.
+///
+/// # Errors
+/// `EINVAL`, `EPERM` for flags, `EAGAIN` for too many processes, `ENOMEM`.
+pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Result<u64, Errno> {
+    request.check(task)?;
+    check_process_limit(task)?;
+    let child = make(task, request)?;
+    let id = child.id();
+    write_ids(task, &child, request);
+    if let Err(errno) = start(task, &child, child_context(context, request)) {
+        unmake(&child);
+        return Err(errno);
+    }
+    if request.flags.contains(CloneFlags::VFORK) {
+        wait_released(task, &child.process);
+    }
+    Ok(u64::from(id))
+}
+
+fn check_process_limit(task: &Task) -> Result<(), Errno> {
+    let credentials = task.credentials();
+    if credentials.has(Capabilities::SYS_RESOURCE) || credentials.has(Capabilities::SYS_ADMIN) {
+        return Ok(());
+    }
+    let limit = task.process.limits.soft(Resource::Processes);
+    let owner = credentials.user.real;
+    let count = tree::read().processes().filter(|process| process.real_user() == owner).count();
+    if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
+}
+
+fn make(task: &Arc<Task>, request: &CloneRequest) -> Result<Arc<Task>, Errno> {
+    let parts = task_parts(task, request)?;
+    if request.flags.contains(CloneFlags::THREAD) {
+        return make_thread(task, parts, request);
+    }
+    let memory = match request.flags.contains(CloneFlags::VM) {
+        true => task.memory(),
+        false => task.memory().fork()?,
+    };
+    make_process(task, parts, request, Some(memory))
+}
+
+fn task_parts(task: &Task, request: &CloneRequest) -> Result<TaskParts, Errno> {
+    let files = match request.flags.contains(CloneFlags::FILES) {
+        true => task.files(),
+        false => Arc::new(task.files().duplicate()?),
+    };
+    let fs = match request.flags.contains(CloneFlags::FS) {
+        true => task.fs(),
+        false => Arc::new(task.fs().duplicate()),
+    };
+    let keeps_stack = !request.flags.contains(CloneFlags::VM) || request.flags.contains(CloneFlags::VFORK);
+    let (mask, stack) = {
+        let signals = task.signals.lock();
+        (signals.mask, signals.stack)
+    };
+    let mut signals = TaskSignals::inherited(mask);
+    if keeps_stack {
+        signals.stack = stack;
+    }
+    Ok(TaskParts { files, fs, credentials: task.credentials(), command: task.command(), signals })
+}
+
+fn new_task(creator: &Task, id: u32, process: Arc<Process>, parts: TaskParts, request: &CloneRequest) -> Arc<Task> {
+    let child = Task::new(id, process, parts);
+    child.inherit_scheduling(creator);
+    if request.flags.contains(CloneFlags::CHILD_CLEARTID) {
+        child.clear_child_tid.store(request.child_tid, Ordering::Relaxed);
+    }
+    Arc::new(child)
+}
+
+fn make_thread(task: &Arc<Task>, parts: TaskParts, request: &CloneRequest) -> Result<Arc<Task>, Errno> {
+    let mut tree = tree::write();
+    let id = tree.allocate_id()?;
+    let child = new_task(task, id, task.process.clone(), parts, request);
+    let mut state = task.process.signals.lock();
+    if task.is_ending() || state.exit.is_some() || state.exec.is_some() {
+        return Err(Errno::RESTART);
+    }
+    if state.stop != crate::signal::state::StopState::Running {
+        child.raise_attention(attention::STOP);
+    }
+    state.tasks.push(child.clone());
+    tree.insert_task(child.clone());
+    Ok(child)
+}
+
+fn make_process(
+    task: &Arc<Task>,
+    parts: TaskParts,
+    request: &CloneRequest,
+    memory: Option<Arc<AddressSpace>>,
+) -> Result<Arc<Task>, Errno> {
+    let from = &task.process;
+    let actions = child_actions(from, request);
+    let owner = parts.credentials.user.real;
+    let mut tree = tree::write();
+    let parent = if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };
+    let id = tree.allocate_id()?;
+    let process = Arc::new(Process::new(id, ProcessParts {
+        parent,
+        group: from.group(),
+        session: from.session(),
+        memory,
+        actions,
+        limits: from.limits.clone(),
+        exit_signal: request.exit_signal,
+        owner,
+    }));
+    process.inherit_attributes(from);
+    let child = new_task(task, id, process.clone(), parts, request);
+    process.signals.lock().tasks.push(child.clone());
+    tree.insert(process);
+    tree.insert_task(child.clone());
+    Ok(child)
+}
+
+fn child_actions(from: &Process, request: &CloneRequest) -> Arc<Mutex<Dispositions>> {
+    let shared = from.actions.lock().clone();
+    if request.flags.contains(CloneFlags::SIGHAND) {
+        return shared;
+    }
+    let mut copy = shared.lock().clone();
+    if request.flags.contains(CloneFlags::CLEAR_SIGHAND) {
+        copy.reset_for_exec();
+    }
+    Dispositions::shared(copy)
+}
+
+fn write_ids(task: &Task, child: &Task, request: &CloneRequest) {
+    let id = child.id().to_le_bytes();
+    if request.flags.contains(CloneFlags::PARENT_SETTID) {
+        let _ = task.memory().write_bytes(request.parent_tid, &id);
+    }
+    if request.flags.contains(CloneFlags::CHILD_SETTID) {
+        let _ = child.memory().write_bytes(request.child_tid, &id);
+    }
+}
+
+fn child_context(parent: &Context, request: &CloneRequest) -> Context {
+    let mut context = parent.clone();
+    context.registers.rax = 0;
+    if request.stack != 0 {
+        context.registers.rsp = request.stack;
+    }
+    if request.flags.contains(CloneFlags::SETTLS) {
+        context.registers.fs_base = request.tls;
+    }
+    context
+}
+
+/// Starts the child's thread with a copy of the caller's extended state.
+fn start(creator: &Task, child: &Arc<Task>, context: Context) -> Result<(), Errno> {
+    let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
+    let _ = rt::user::save_extended(&mut extended);
+    let task = child.clone();
+    start_thread(creator, move || {
+        task.set_thread(rt::thread::current());
+        // The image is our own thread's state; a back end that refuses it leaves the initial state.
+        let _ = rt::user::load_extended(&extended);
+        drop(extended);
+        run::run(&task, context);
+    })
+}
+
+fn start_thread(creator: &Task, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+    let thread = rt::thread::spawn("task", creator.rt_policy(), body).map_err(|_| Errno::EAGAIN)?;
+    let affinity = creator.affinity.load(Ordering::Relaxed);
+    if affinity != u64::MAX {
+        rt::thread::set_affinity(thread, Affinity(affinity));
+    }
+    Ok(())
+}
+
+/// Makes a process without memory for a creator in the kernel. Its thread runs `body`, which
+/// gives it memory (exec), and then enters user mode; if `body` fails the process exits with 127.
+///
+/// # Errors
+/// As [`clone`].
+pub fn spawn(
+    task: &Arc<Task>,
+    request: &CloneRequest,
+    body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
+) -> Result<u32, Errno> {
+    const NOT_EXECUTED: u8 = 127;
+    let parts = task_parts(task, request)?;
+    let child = make_process(task, parts, request, None)?;
+    let id = child.id();
+    let own = child.clone();
+    let started = start_thread(task, move || {
+        own.set_thread(rt::thread::current());
+        let mut context = Context::default();
+        if let Err(errno) = body(&own, &mut context) {
+            log::error!("process {} could not be started: {errno:?}", own.id());
+            super::exit::end_task(&own, NOT_EXECUTED);
+        }
+        run::run(&own, context);
+    });
+    if let Err(errno) = started {
+        unmake(&child);
+        return Err(errno);
+    }
+    Ok(id)
+}
+
+/// Takes back a child whose thread could not be started.
+fn unmake(child: &Arc<Task>) {
+    let process = &child.process;
+    let mut tree = tree::write();
+    tree.remove_task(child.id());
+    process.signals.lock().tasks.retain(|task| !Arc::ptr_eq(task, child));
+    if child.id() == process.id() {
+        tree.remove(process);
+        drop(tree);
+        drop(process.set_memory(None));
+    }
+}
+
+/// Waits until `child` has given the shared memory back; only the caller's own end interrupts that.
+fn wait_released(task: &Task, child: &Process) {
+    loop {
+        let ticket = child.released.ticket();
+        if child.is_released.load(Ordering::Acquire) || task.is_ending() {
+            return;
+        }
+        child.released.wait(ticket, None, true);
+    }
+}

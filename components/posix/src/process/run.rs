@@ -1,0 +1,123 @@
+//! The main loop of a task: user mode, a trap, its answer, and back.
+//!
+//! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
+//! load of the task's attention, `Context::run` again: no lock, no allocation.
+use super::{Task, exit, task::{self, attention}};
+use crate::{
+    memory::AddressSpace,
+    signal::{self, Info, deliver::{self, Interrupted, Next}, state::FaultState},
+    syscall::{self, Call},
+};
+use alloc::sync::Arc;
+use rt::user::{Access, Context, Trap};
+
+const PAGE_FAULT_VECTOR: u64 = 14;
+const FIRST_INTERNAL_CODE: u16 = 512;
+
+/// Runs the task to its end, on the rt thread made for it.
+pub fn run(task: &Arc<Task>, mut context: Context) {
+    task::enter(task);
+    let mut memory = task.memory();
+    let mut interrupted = None;
+    loop {
+        if task.attention() != 0 || interrupted.is_some() {
+            if task.attention() & attention::RELOAD != 0 {
+                task.lower_attention(attention::RELOAD);
+                memory = task.memory();
+            }
+            if deliver::before_user(task, &mut context, interrupted.take()) == Next::End {
+                break;
+            }
+        }
+        match context.run(memory.user()) {
+            Trap::Syscall => interrupted = answer(task, &mut context),
+            Trap::Kicked => {}
+            Trap::PageFault { address, access, is_present } => {
+                page_fault(task, &memory, &context, (address, access, is_present));
+            }
+            Trap::Exception { vector, error_code } => exception(task, &context, vector, error_code),
+        }
+    }
+    drop(memory);
+    exit::task_ended(task);
+    task::leave();
+}
+
+/// Answers a system call; returns it if it was interrupted.
+#[inline]
+fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
+    let registers = &context.registers;
+    let number = registers.rax;
+    let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+    match syscall::dispatch(&mut Call { task, args, context }, number) {
+        Ok(value) => context.registers.rax = value,
+        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => context.registers.rax = syscall::failure(errno),
+        Err(code) => return Some(Interrupted { number, code }),
+    }
+    None
+}
+
+fn page_fault(
+    task: &Arc<Task>,
+    memory: &AddressSpace,
+    context: &Context,
+    (address, access, is_present): (u64, Access, bool),
+) {
+    let Err(bad) = memory.fault(address, access) else { return };
+    let error_code = u64::from(is_present)
+        | match access {
+            Access::Read => 0x4,
+            Access::Write => 0x6,
+            Access::Execute => 0x14,
+        };
+    let state = FaultState { vector: PAGE_FAULT_VECTOR, error_code, address };
+    raise(task, context, state, Info::fault(bad.signal, bad.code, address));
+}
+
+/// Signal and code of a processor exception, as Linux gives them.
+fn exception(task: &Arc<Task>, context: &Context, vector: u8, error_code: u64) {
+    const FPE_INTDIV: i32 = 1;
+    const TRAP_TRACE: i32 = 2;
+    const ILL_ILLOPN: i32 = 2;
+    const BUS_ADRALN: i32 = 1;
+    let rip = context.registers.rip;
+    let info = match vector {
+        0 => Info::fault(signal::SIGFPE, FPE_INTDIV, rip),
+        1 => Info::fault(signal::SIGTRAP, TRAP_TRACE, rip),
+        3 => Info::kernel(signal::SIGTRAP),
+        6 => Info::fault(signal::SIGILL, ILL_ILLOPN, rip),
+        11 | 12 => Info::kernel(signal::SIGBUS),
+        16 | 19 => Info::fault(signal::SIGFPE, float_code(vector), rip),
+        17 => Info::fault(signal::SIGBUS, BUS_ADRALN, 0),
+        _ => Info::kernel(signal::SIGSEGV),
+    };
+    let state = FaultState { vector: u64::from(vector), error_code, address: 0 };
+    raise(task, context, state, info);
+}
+
+fn raise(task: &Arc<Task>, context: &Context, state: FaultState, info: Info) {
+    log::debug!(
+        "task {}: signal {} at rip {:#x}, vector {}, address {:#x}",
+        task.id(), info.signal, context.registers.rip, state.vector, state.address
+    );
+    task.signals.lock().fault = state;
+    signal::force(task, info);
+}
+
+/// `si_code` of a floating-point exception: the first unmasked one, from the x87 status and control
+/// words (vector 16) or MXCSR (vector 19).
+fn float_code(vector: u8) -> i32 {
+    let mut image = alloc::vec![0; rt::user::extended_bytes()];
+    if !rt::user::save_extended(&mut image) {
+        return 0;
+    }
+    let half = |at: usize| {
+        image.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes)
+    };
+    let raised = match vector {
+        16 => half(2) & !half(0),
+        _ => half(24) & !(half(24) >> 7),
+    };
+    const CODES: [(u16, i32); 6] = [(0x01, 7), (0x04, 3), (0x08, 4), (0x02, 5), (0x10, 5), (0x20, 6)];
+    CODES.iter().find(|(flag, _)| raised & flag != 0).map_or(0, |(_, code)| *code)
+}

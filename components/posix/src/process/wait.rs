@@ -1,0 +1,155 @@
+//! Waiting for children: wait4(2) and waitid(2) in one.
+use super::{ExitStatus, Process, Task, object::{Usage, add_time}, tree};
+use crate::signal::SIGCHLD;
+use alloc::sync::Arc;
+use bitflags::bitflags;
+use core::sync::atomic::Ordering;
+use rt::thread::Woken;
+use vfs::Errno;
+
+/// Which children count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// All.
+    Any,
+    /// This one.
+    Process(u32),
+    /// Those of a process group.
+    Group(u32),
+}
+
+bitflags! {
+    /// Options, by their Linux values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Options: u32 {
+        /// Do not block.
+        const NO_HANG = 1;
+        /// Report stops (WSTOPPED).
+        const UNTRACED = 2;
+        /// Report ends; wait4 always does.
+        const EXITED = 4;
+        /// Report continuations.
+        const CONTINUED = 8;
+        /// Leave the child waitable.
+        const NO_WAIT = 0x0100_0000;
+        /// Not the children of other threads: all threads' children are the process's here.
+        const NO_THREAD = 0x2000_0000;
+        /// Children of any exit signal.
+        const ALL = 0x4000_0000;
+        /// Only children whose exit signal is not SIGCHLD.
+        const CLONE = 0x8000_0000;
+    }
+}
+
+/// What happened to a child.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It ended.
+    Ended(ExitStatus),
+    /// It was stopped by this signal.
+    Stopped(u8),
+    /// It goes on.
+    Continued,
+}
+
+/// A report of one child.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Its process id.
+    pub id: u32,
+    /// Its real user.
+    pub user: u32,
+    /// What happened.
+    pub event: Event,
+    /// What it and its children used.
+    pub usage: Usage,
+}
+
+/// Waits until a child of `task`'s process has something to report. `None` with `NO_HANG` if none has.
+///
+/// # Errors
+/// `ECHILD` if no child can ever match, `RESTART` when interrupted.
+pub fn wait(task: &Task, which: Which, options: Options) -> Result<Option<Report>, Errno> {
+    let process = &task.process;
+    loop {
+        let ticket = process.child_event.ticket();
+        if let Some(report) = look(process, which, options)? {
+            return Ok(Some(report));
+        }
+        if options.contains(Options::NO_HANG) {
+            return Ok(None);
+        }
+        if process.child_event.wait(ticket, None, true) == Woken::Kicked {
+            return Err(Errno::RESTART);
+        }
+    }
+}
+
+/// One look at the children of `process`.
+///
+/// # Errors
+/// `ECHILD`.
+pub fn look(process: &Process, which: Which, options: Options) -> Result<Option<Report>, Errno> {
+    let mut tree = tree::write();
+    let mut has_candidate = false;
+    let mut found = None;
+    for child in tree.children(process.id()) {
+        if !matches(child, which, options) {
+            continue;
+        }
+        has_candidate = true;
+        if let Some(event) = event_of(child, options) {
+            found = Some((child.clone(), event));
+            break;
+        }
+    }
+    let Some((child, event)) = found else {
+        return if has_candidate { Ok(None) } else { Err(Errno::ECHILD) };
+    };
+    let usage = *child.usage.lock();
+    if matches!(event, Event::Ended(_)) && !options.contains(Options::NO_WAIT) {
+        tree.remove(&child);
+        inherit_usage(process, &usage);
+    }
+    Ok(Some(Report { id: child.id(), user: child.real_user(), event, usage }))
+}
+
+fn matches(child: &Arc<Process>, which: Which, options: Options) -> bool {
+    let is_named = match which {
+        Which::Any => true,
+        Which::Process(id) => child.id() == id,
+        Which::Group(group) => child.group() == group,
+    };
+    let is_clone = child.exit_signal.load(Ordering::Relaxed) != SIGCHLD;
+    is_named && (options.contains(Options::ALL) || is_clone == options.contains(Options::CLONE))
+}
+
+/// What `child` has to report, consumed unless `NO_WAIT`.
+fn event_of(child: &Process, options: Options) -> Option<Event> {
+    let mut state = child.signals.lock();
+    if let Some(status) = state.ended {
+        return options.contains(Options::EXITED).then_some(Event::Ended(status));
+    }
+    let keep = options.contains(Options::NO_WAIT);
+    if options.contains(Options::UNTRACED)
+        && let Some(signal) = state.stop_report
+    {
+        if !keep {
+            state.stop_report = None;
+        }
+        return Some(Event::Stopped(signal));
+    }
+    if options.contains(Options::CONTINUED) && state.continue_report {
+        state.continue_report = keep;
+        return Some(Event::Continued);
+    }
+    None
+}
+
+fn inherit_usage(process: &Process, child: &Usage) {
+    let mut usage = process.usage.lock();
+    add_time(&mut usage.children, &child.own);
+    add_time(&mut usage.children, &child.children);
+    let peak = child.peak_pages.max(child.children_peak_pages);
+    usage.children_peak_pages = usage.children_peak_pages.max(peak);
+}

@@ -1,0 +1,181 @@
+//! The slow way back to user mode: everything in [`Task`]'s attention is acted on here.
+//!
+//! Restart rules (signal(7)): an interrupted call is made again if no handler runs; if one runs,
+//! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again
+//! by moving rip back over the two bytes of `syscall`.
+use super::{
+    Info, SIGSEGV, SIGSTOP, action::{self, Action, DefaultEffect, default_effect, flags}, bit, frame, mask, send, stop,
+};
+use crate::process::{ExitStatus, Task, task::attention, tree};
+use alloc::sync::Arc;
+use linux_raw_sys::general::__NR_restart_syscall;
+use rt::user::Context;
+use vfs::Errno;
+
+const SYSCALL_BYTES: u64 = 2;
+
+/// A system call that a signal or a stop interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Its number.
+    pub number: u64,
+    /// One of the internal restart codes of [`Errno`].
+    pub code: Errno,
+}
+
+/// What the task does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Enter user mode.
+    Run,
+    /// End.
+    End,
+}
+
+/// Acts on stops, signals and the end of the group, until user mode can be entered.
+pub fn before_user(task: &Arc<Task>, context: &mut Context, mut interrupted: Option<Interrupted>) -> Next {
+    if interrupted.is_none() && task.attention() & attention::MASK != 0 {
+        mask::restore_mask(task);
+    }
+    let _ = rt::thread::take_kick();
+    loop {
+        let why = task.attention();
+        if why & attention::EXIT != 0 {
+            return Next::End;
+        }
+        if why & attention::STOP != 0 {
+            stop::stand_still(task);
+        } else if let Some((info, action)) = take(task) {
+            act(task, context, &mut interrupted, &info, action);
+        } else if let Some(call) = interrupted.take() {
+            restart(context, call);
+        } else if why & attention::MASK != 0 {
+            mask::restore_mask(task);
+        } else {
+            return Next::Run;
+        }
+    }
+}
+
+/// Takes the next signal with its action (SA_RESETHAND applied); says in the attention if none is left.
+fn take(task: &Arc<Task>) -> Option<(Info, Action)> {
+    if task.attention() & attention::SIGNAL == 0 {
+        return None;
+    }
+    let mut state = task.process.signals.lock();
+    let taken = {
+        let mut signals = task.signals.lock();
+        let wanted = !signals.mask;
+        signals.queue.take(wanted).or_else(|| state.queue.take(wanted))
+    };
+    mask::refresh(&state, task);
+    let info = taken?;
+    let action = task.process.action(info.number());
+    if action.flags & flags::RESETHAND != 0 && action.handler > action::IGNORE {
+        task.process.set_default(info.number());
+    }
+    Some((info, action))
+}
+
+fn act(
+    task: &Arc<Task>,
+    context: &mut Context,
+    interrupted: &mut Option<Interrupted>,
+    info: &Info,
+    action: Action,
+) {
+    match action.handler {
+        action::IGNORE => {}
+        action::DEFAULT => act_by_default(task, info.number()),
+        _ => {
+            if let Some(call) = interrupted.take() {
+                interrupt(context, call, action.flags);
+            }
+            if frame::push(task, context, info, &action).is_err() {
+                fail(task, info.number());
+            }
+        }
+    }
+}
+
+/// The frame could not be pushed: SIGSEGV, and if that was what failed, the end.
+fn fail(task: &Arc<Task>, signal: u8) {
+    if signal == SIGSEGV {
+        task.process.set_default(SIGSEGV);
+    }
+    send::force(task, Info::kernel(SIGSEGV));
+}
+
+fn act_by_default(task: &Arc<Task>, signal: u8) {
+    match default_effect(signal) {
+        DefaultEffect::Ignore | DefaultEffect::Continue => {}
+        // No dump is written, as on Linux with a core limit of 0.
+        DefaultEffect::Terminate | DefaultEffect::Dump => end(task, ExitStatus::Signalled(signal)),
+        DefaultEffect::Stop => {
+            let is_useless = signal != SIGSTOP && tree::read().is_orphaned(task.process.group(), None);
+            if !is_useless {
+                stop::begin(&mut task.process.signals.lock(), signal);
+            }
+        }
+    }
+}
+
+fn end(task: &Arc<Task>, status: ExitStatus) {
+    send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
+}
+
+/// A handler runs: `EINTR`, or the call again after the handler.
+fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
+    if call.code == Errno::RESTART && action_flags & flags::RESTART != 0 {
+        again(context, call.number);
+    } else {
+        context.registers.rax = crate::syscall::failure(Errno::EINTR);
+    }
+}
+
+/// No handler runs: the call is made again.
+fn restart(context: &mut Context, call: Interrupted) {
+    let is_block = call.code == Errno::RESTART_BLOCK;
+    again(context, if is_block { u64::from(__NR_restart_syscall) } else { call.number });
+}
+
+fn again(context: &mut Context, number: u64) {
+    context.registers.rax = number;
+    context.registers.rip = context.registers.rip.wrapping_sub(SYSCALL_BYTES);
+}
+
+/// A signal the calling task waits for by name (sigtimedwait), taken from its queues.
+pub fn take_wanted(task: &Arc<Task>, wanted: super::SignalSet) -> Option<Info> {
+    let mut state = task.process.signals.lock();
+    let taken = {
+        let mut signals = task.signals.lock();
+        signals.queue.take(wanted).or_else(|| state.queue.take(wanted))
+    };
+    mask::refresh(&state, task);
+    taken
+}
+
+/// Unblocks `wanted` while the task waits for it (`Some`), or ends that.
+pub fn set_waited(task: &Arc<Task>, wanted: Option<super::SignalSet>) {
+    let state = task.process.signals.lock();
+    {
+        let mut signals = task.signals.lock();
+        match wanted {
+            Some(set) => {
+                signals.waited = set & signals.mask;
+                signals.mask &= !set;
+            }
+            None => {
+                signals.mask |= signals.waited;
+                signals.waited = 0;
+            }
+        }
+    }
+    mask::refresh(&state, task);
+}
+
+/// Whether `signal` is pending for `task` or its process.
+pub fn is_pending(task: &Task, signal: u8) -> bool {
+    let shared = task.process.signals.lock().queue.pending();
+    (shared | task.signals.lock().queue.pending()) & bit(signal) != 0
+}

@@ -1,0 +1,128 @@
+//! Making a signal pending, and waking a thread for it.
+use super::{Info, SIGKILL, bit, queue::Queued, state::ProcessSignals, stop};
+use crate::process::{ExitStatus, Process, Task, limits::Resource, task::attention, tree};
+use alloc::{sync::Arc, vec::Vec};
+use vfs::Errno;
+
+/// Sends to a process: any of its tasks takes the signal.
+///
+/// # Errors
+/// `EAGAIN` if a real-time signal was beyond the limit of pending signals.
+pub fn send_to_process(process: &Process, info: Info) -> Result<(), Errno> {
+    post(process, None, info)
+}
+
+/// Sends to one task.
+///
+/// # Errors
+/// As [`send_to_process`].
+pub fn send_to_task(task: &Arc<Task>, info: Info) -> Result<(), Errno> {
+    post(&task.process, Some(task), info)
+}
+
+/// Sends to every process of a group; returns how many there were.
+pub fn send_to_group(group: u32, info: Info) -> usize {
+    let members: Vec<_> = tree::read().group(group).cloned().collect();
+    for member in &members {
+        let _ = send_to_process(member, info);
+    }
+    members.len()
+}
+
+fn post(process: &Process, target: Option<&Arc<Task>>, info: Info) -> Result<(), Errno> {
+    if process.id() == tree::INIT {
+        crate::process::init::signalled(info.number());
+        return Ok(());
+    }
+    let mut state = process.signals.lock();
+    if state.ended.is_some() || state.exit.is_some() || info.number() == 0 {
+        return Ok(());
+    }
+    let change = stop::anticipate(process, &mut state, info.number());
+    let result = post_locked(process, &mut state, target, info);
+    drop(state);
+    if let Some(change) = change {
+        stop::tell_parent(process, change);
+    }
+    result
+}
+
+fn post_locked(
+    process: &Process,
+    state: &mut ProcessSignals,
+    target: Option<&Arc<Task>>,
+    info: Info,
+) -> Result<(), Errno> {
+    let signal = info.number();
+    if signal == SIGKILL {
+        begin_exit(process, state, ExitStatus::Signalled(signal));
+        return Ok(());
+    }
+    let Some(observer) = target.or(state.tasks.first()) else { return Ok(()) };
+    let is_held_back = {
+        let signals = observer.signals.lock();
+        (signals.mask | signals.waited) & bit(signal) != 0
+    };
+    if !is_held_back && process.is_ignored(signal) {
+        return Ok(());
+    }
+    let limit = process.limits.soft(Resource::PendingSignals);
+    let queued = match target {
+        Some(task) => task.signals.lock().queue.push(info, limit),
+        None => state.queue.push(info, limit),
+    };
+    match queued {
+        Queued::Full => return Err(Errno::EAGAIN),
+        Queued::Coalesced => return Ok(()),
+        Queued::Added => {}
+    }
+    match target {
+        Some(task) => wake_if_unblocked(task, signal),
+        None => wake_one(state, signal),
+    }
+    Ok(())
+}
+
+fn wake_if_unblocked(task: &Task, signal: u8) {
+    if task.signals.lock().mask & bit(signal) == 0 {
+        task.summon(attention::SIGNAL);
+    }
+}
+
+/// Wakes the first task that does not block `signal`; if all do, whoever unblocks it takes it.
+fn wake_one(state: &ProcessSignals, signal: u8) {
+    let ready = |task: &&Arc<Task>| task.signals.lock().mask & bit(signal) == 0;
+    if let Some(task) = state.tasks.iter().find(ready) {
+        task.summon(attention::SIGNAL);
+    }
+}
+
+/// The whole group is to end with `status` (the first to say so counts). Under `process.signals`.
+pub fn begin_exit(process: &Process, state: &mut ProcessSignals, status: ExitStatus) {
+    if state.exit.is_some() {
+        return;
+    }
+    state.exit = Some(status);
+    for task in &state.tasks {
+        task.summon(attention::EXIT);
+    }
+    process.stop_event.signal();
+}
+
+/// Makes `info` pending for `task` although it may be blocked or ignored: the running instruction
+/// caused it and cannot go on. Blocked or ignored, it takes the default action.
+pub fn force(task: &Arc<Task>, info: Info) {
+    let signal = info.number();
+    let state = task.process.signals.lock();
+    let mut signals = task.signals.lock();
+    let is_blocked = signals.mask & bit(signal) != 0;
+    if is_blocked || task.process.is_ignored(signal) {
+        task.process.set_default(signal);
+    }
+    signals.mask &= !bit(signal);
+    signals.queue.discard(bit(signal));
+    let _ = signals.queue.push(info, u64::MAX);
+    drop(signals);
+    drop(state);
+    task.raise_attention(attention::SIGNAL);
+}

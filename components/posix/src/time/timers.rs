@@ -1,0 +1,308 @@
+//! Interval timers (setitimer), POSIX timers (timer_create) and the limit on processor time.
+use super::{SECOND_NS, clock::Clock, queue::{self, Token, Which}};
+use crate::{
+    process::{Process, Task, limits::{INFINITY, Resource}, tree},
+    signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU},
+};
+use alloc::{collections::BTreeMap, sync::Arc};
+use vfs::Errno;
+
+const TIMERS_MAX: usize = 1024;
+
+/// A timer that is armed or not, on some clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Schedule {
+    /// Next expiry on the timer's clock.
+    pub deadline_ns: Option<u64>,
+    /// Time between expiries, 0 for one only.
+    pub interval_ns: u64,
+    token: Option<Token>,
+}
+
+impl Schedule {
+    /// Time left on a clock that shows `now_ns` and the interval; 0 if not armed, at least 1 if it is.
+    pub fn left(&self, now_ns: u64) -> (u64, u64) {
+        let left = self.deadline_ns.map_or(0, |deadline| deadline.saturating_sub(now_ns).max(1));
+        (left, self.interval_ns)
+    }
+    fn disarm(&mut self) {
+        if let Some(token) = self.token.take() {
+            queue::disarm(token);
+        }
+    }
+    fn arm(&mut self, process: &Arc<Process>, which: Which, clock: Clock) {
+        self.disarm();
+        if let Some(deadline) = self.deadline_ns {
+            self.token = Some(queue::arm(clock.earliest(deadline), Arc::downgrade(process), which));
+        }
+    }
+    /// Expiries up to `now_ns`; moves the deadline past it.
+    fn expire(&mut self, now_ns: u64) -> u64 {
+        let Some(deadline) = self.deadline_ns.filter(|deadline| *deadline <= now_ns) else { return 0 };
+        let Some(missed) = (now_ns - deadline).checked_div(self.interval_ns) else {
+            self.deadline_ns = None;
+            return 1;
+        };
+        self.deadline_ns = Some(deadline.saturating_add((missed + 1).saturating_mul(self.interval_ns)));
+        missed + 1
+    }
+}
+
+/// Whom a POSIX timer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notify {
+    /// Nobody.
+    None,
+    /// The process, by this signal.
+    Process(u8),
+    /// This thread, by this signal.
+    Thread(u32, u8),
+}
+
+/// A POSIX timer.
+#[derive(Clone, Copy, Debug)]
+pub struct PosixTimer {
+    /// Its clock.
+    pub clock: Clock,
+    /// Whom it tells.
+    pub notify: Notify,
+    /// `si_value`.
+    pub value: u64,
+    /// Expiries beyond the one signalled last.
+    pub overrun: u32,
+    /// When it expires.
+    pub schedule: Schedule,
+}
+
+/// Timers of a process.
+#[derive(Default)]
+pub struct ProcessTimers {
+    interval: [Schedule; 3],
+    posix: BTreeMap<i32, PosixTimer>,
+    limit: Schedule,
+}
+
+impl ProcessTimers {
+    /// None armed.
+    pub fn new() -> ProcessTimers {
+        ProcessTimers::default()
+    }
+}
+
+fn interval_clock(process: &Process, number: u32) -> Clock {
+    if number == 0 { Clock::Monotonic } else { Clock::Process(process.id()) }
+}
+
+/// Time on the clock of interval timer `number`: user time only for `ITIMER_VIRTUAL`.
+fn interval_now(process: &Process, number: u32) -> u64 {
+    match number {
+        1 => process.cpu_time().user_ns,
+        _ => interval_clock(process, number).now_ns(),
+    }
+}
+
+/// Time left of interval timer `number` and its interval.
+pub fn interval_left(process: &Process, number: u32) -> (u64, u64) {
+    let now = interval_now(process, number);
+    process.timers.lock().interval.get(number as usize).map_or((0, 0), |timer| timer.left(now))
+}
+
+/// Sets interval timer `number` to expire in `value_ns` (0: never) and then each `interval_ns`;
+/// returns what was left and the interval before.
+pub fn set_interval(process: &Arc<Process>, number: u32, value_ns: u64, interval_ns: u64) -> (u64, u64) {
+    let now = interval_now(process, number);
+    let clock = interval_clock(process, number);
+    let mut timers = process.timers.lock();
+    let Some(timer) = timers.interval.get_mut(number as usize) else { return (0, 0) };
+    let before = timer.left(now);
+    timer.disarm();
+    timer.deadline_ns = (value_ns != 0).then(|| now.saturating_add(value_ns));
+    timer.interval_ns = interval_ns;
+    timer.arm(process, Which::Interval(number), clock);
+    before
+}
+
+/// Makes a POSIX timer; returns its id.
+///
+/// # Errors
+/// `EAGAIN` if the process has too many.
+pub fn create(process: &Process, timer: PosixTimer) -> Result<i32, Errno> {
+    let mut timers = process.timers.lock();
+    if timers.posix.len() >= TIMERS_MAX {
+        return Err(Errno::EAGAIN);
+    }
+    let id = (0..).find(|id| !timers.posix.contains_key(id)).ok_or(Errno::EAGAIN)?;
+    timers.posix.insert(id, timer);
+    Ok(id)
+}
+
+/// The POSIX timer `id`.
+///
+/// # Errors
+/// `EINVAL` if there is none.
+pub fn get(process: &Process, id: i32) -> Result<PosixTimer, Errno> {
+    process.timers.lock().posix.get(&id).copied().ok_or(Errno::EINVAL)
+}
+
+/// Arms POSIX timer `id` for `deadline_ns` on its clock (`None` disarms it); returns it as it was.
+///
+/// # Errors
+/// `EINVAL` if there is none.
+pub fn set(process: &Arc<Process>, id: i32, deadline_ns: Option<u64>, interval_ns: u64) -> Result<PosixTimer, Errno> {
+    let mut timers = process.timers.lock();
+    let timer = timers.posix.get_mut(&id).ok_or(Errno::EINVAL)?;
+    let before = *timer;
+    timer.schedule.disarm();
+    timer.schedule.deadline_ns = deadline_ns;
+    timer.schedule.interval_ns = interval_ns;
+    timer.overrun = 0;
+    timer.schedule.arm(process, Which::Posix(id), timer.clock);
+    Ok(before)
+}
+
+/// Deletes POSIX timer `id`.
+///
+/// # Errors
+/// `EINVAL` if there is none.
+pub fn delete(process: &Process, id: i32) -> Result<(), Errno> {
+    let mut timer = process.timers.lock().posix.remove(&id).ok_or(Errno::EINVAL)?;
+    timer.schedule.disarm();
+    Ok(())
+}
+
+/// Deletes every POSIX timer: execve does.
+pub fn delete_all(process: &Process) {
+    let posix = core::mem::take(&mut process.timers.lock().posix);
+    for mut timer in posix.into_values() {
+        timer.schedule.disarm();
+    }
+}
+
+/// Disarms everything: the process has ended.
+pub fn process_ended(process: &Process) {
+    delete_all(process);
+    let mut timers = process.timers.lock();
+    for timer in &mut timers.interval {
+        timer.disarm();
+    }
+    timers.limit.disarm();
+}
+
+/// The limit on processor time was set: has it watched.
+pub fn watch_cpu_limit(process: &Arc<Process>) {
+    let soft = process.limits.soft(Resource::CpuSeconds);
+    let mut timers = process.timers.lock();
+    timers.limit.deadline_ns = (soft != INFINITY).then(|| soft.saturating_mul(SECOND_NS));
+    timers.limit.arm(process, Which::CpuLimit, Clock::Process(process.id()));
+}
+
+/// The timer thread says that `which` could have expired.
+pub(super) fn due(process: &Arc<Process>, which: Which) {
+    match which {
+        Which::Interval(number) => interval_due(process, number),
+        Which::Posix(id) => posix_due(process, id),
+        Which::CpuLimit => limit_due(process),
+    }
+}
+
+fn interval_due(process: &Arc<Process>, number: u32) {
+    let now = interval_now(process, number);
+    let clock = interval_clock(process, number);
+    let expired = {
+        let mut timers = process.timers.lock();
+        let Some(timer) = timers.interval.get_mut(number as usize) else { return };
+        let expired = timer.expire(now);
+        timer.arm(process, Which::Interval(number), clock);
+        expired
+    };
+    if expired > 0 {
+        let signal = match number {
+            0 => SIGALRM,
+            1 => SIGVTALRM,
+            _ => SIGPROF,
+        };
+        let _ = signal::send_to_process(process, Info::kernel(signal));
+    }
+}
+
+fn posix_due(process: &Arc<Process>, id: i32) {
+    let Ok(now) = get(process, id).map(|timer| timer.clock.now_ns()) else { return };
+    let mut timers = process.timers.lock();
+    let Some(timer) = timers.posix.get_mut(&id) else { return };
+    let expired = timer.schedule.expire(now);
+    timer.schedule.arm(process, Which::Posix(id), timer.clock);
+    let copy = *timer;
+    drop(timers);
+    if expired > 0 {
+        tell(process, id, &copy, u32::try_from(expired).unwrap_or(u32::MAX));
+    }
+}
+
+/// Signals an expiry, or counts it where the signal of the last one is still pending.
+fn tell(process: &Process, id: i32, timer: &PosixTimer, expired: u32) {
+    let (signal, thread) = match timer.notify {
+        Notify::None => return,
+        Notify::Process(signal) => (signal, None),
+        Notify::Thread(thread, signal) => (signal, tree::task(thread)),
+    };
+    let is_pending = count_pending(process, thread.as_deref(), id as u32, expired);
+    let overrun = match is_pending {
+        Some(overrun) => overrun,
+        None => expired - 1,
+    };
+    if let Some(timer) = process.timers.lock().posix.get_mut(&id) {
+        timer.overrun = overrun;
+    }
+    if is_pending.is_none() {
+        let info = Info::timer(signal, id as u32, overrun, timer.value);
+        let _ = match &thread {
+            Some(task) => signal::send_to_task(task, info),
+            None => signal::send_to_process(process, info),
+        };
+    }
+}
+
+fn count_pending(process: &Process, thread: Option<&Task>, id: u32, expired: u32) -> Option<u32> {
+    let mut state = process.signals.lock();
+    match thread {
+        Some(task) => task.signals.lock().queue.count_overrun(id, expired),
+        None => state.queue.count_overrun(id, expired),
+    }
+}
+
+fn limit_due(process: &Arc<Process>) {
+    let now = Clock::Process(process.id()).now_ns();
+    let hard = process.limits.get(Resource::CpuSeconds as u32).map_or(INFINITY, |limit| limit.hard);
+    let expired = {
+        let mut timers = process.timers.lock();
+        timers.limit.interval_ns = SECOND_NS;
+        let expired = timers.limit.expire(now);
+        timers.limit.arm(process, Which::CpuLimit, Clock::Process(process.id()));
+        expired
+    };
+    if expired > 0 {
+        let is_final = hard != INFINITY && now >= hard.saturating_mul(SECOND_NS);
+        let _ = signal::send_to_process(process, Info::kernel(if is_final { SIGKILL } else { SIGXCPU }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_look_counts_every_expiry() {
+        let mut timer = Schedule { deadline_ns: Some(100), interval_ns: 50, token: None };
+        assert_eq!(timer.expire(99), 0);
+        assert_eq!(timer.expire(210), 3);
+        assert_eq!(timer.deadline_ns, Some(250));
+    }
+
+    #[test]
+    fn a_single_shot_expires_once() {
+        let mut timer = Schedule { deadline_ns: Some(100), interval_ns: 0, token: None };
+        assert_eq!(timer.expire(500), 1);
+        assert_eq!(timer.expire(900), 0);
+        assert_eq!(timer.left(900), (0, 0));
+    }
+}
