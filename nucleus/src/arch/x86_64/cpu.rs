@@ -219,14 +219,16 @@ pub fn features() -> Features {
     }
 }
 
-/// Turns on global pages and, where there, SMEP, SMAP and UMIP on this processor.
+/// Turns on global pages, SSE and, where there, SMEP, SMAP and UMIP on this processor.
 pub fn init_cpu() {
     const PGE: u64 = 1 << 7;
+    const FXSR: u64 = 1 << 9;
+    const SIMD_EXCEPTIONS: u64 = 1 << 10;
     const UMIP: u64 = 1 << 11;
     const SMEP: u64 = 1 << 20;
     const SMAP: u64 = 1 << 21;
     let features = features();
-    let mut bits = PGE;
+    let mut bits = PGE | FXSR | SIMD_EXCEPTIONS;
     for (has, bit) in [(features.has_umip, UMIP), (features.has_smep, SMEP), (features.has_smap, SMAP)] {
         if has {
             bits |= bit;

@@ -32,6 +32,7 @@ struct Handover {
     cpu: u64,
 }
 
+// In AT&T syntax: the other one takes no difference of two symbols as an address.
 global_asm!(
     r#"
     .pushsection .rodata, "a", @progbits
@@ -41,24 +42,20 @@ trampoline_start:
     .code16
     cli
     cld
-    mov ax, cs
-    mov ds, ax
-    mov eax, cr4
-    or eax, 0xa0                    # PAE, PGE
-    mov cr4, eax
-    .att_syntax prefix              # the other syntax knows no difference of symbols as an address
+    movw %cs, %ax
+    movw %ax, %ds
+    movl %cr4, %eax
+    orl $0xa0, %eax                 # PAE, PGE
+    movl %eax, %cr4
     movl (trampoline_handover - trampoline_start), %eax
-    .intel_syntax noprefix
-    mov cr3, eax
-    mov ecx, 0xc0000080             # EFER: LME, NXE
+    movl %eax, %cr3
+    movl $0xc0000080, %ecx          # EFER: LME, NXE
     rdmsr
-    or eax, 0x900
+    orl $0x900, %eax
     wrmsr
-    .att_syntax prefix
     lgdtl (trampoline_gdt_pointer - trampoline_start)
-    .intel_syntax noprefix
-    mov eax, 0x80010033             # PG, WP, NE, ET, MP, PE
-    mov cr0, eax
+    movl $0x80010033, %eax          # PG, WP, NE, ET, MP, PE
+    movl %eax, %cr0
     .byte 0x66, 0xea                # far jump to 64-bit code
     .global trampoline_jump
 trampoline_jump:
@@ -76,18 +73,18 @@ trampoline_gdt_base:
     .long trampoline_gdt - trampoline_start
     .code64
 trampoline_long:
-    mov ax, 0x10
-    mov ss, ax
-    mov ds, ax
-    mov es, ax
-    xor eax, eax
-    mov fs, ax
-    mov gs, ax
-    mov rcx, [rip + trampoline_handover + 8]
-    mov rdx, [rip + trampoline_handover + 16]
-    mov rdi, [rip + trampoline_handover + 24]
-    movabs rax, offset processor_entry
-    jmp rax
+    movw $0x10, %ax
+    movw %ax, %ss
+    movw %ax, %ds
+    movw %ax, %es
+    xorl %eax, %eax
+    movw %ax, %fs
+    movw %ax, %gs
+    movq trampoline_handover + 8(%rip), %rcx
+    movq trampoline_handover + 16(%rip), %rdx
+    movq trampoline_handover + 24(%rip), %rdi
+    movabsq $processor_entry, %rax
+    jmpq *%rax
     .balign 8
     .global trampoline_handover
 trampoline_handover:
@@ -98,15 +95,16 @@ trampoline_end:
 
     .pushsection .text, "ax", @progbits
 processor_entry:
-    mov cr3, rcx
-    mov rsp, rdx
-    xor ebp, ebp
-    push rbp
-    push rbp
-    call processor_rust
+    movq %rcx, %cr3
+    movq %rdx, %rsp
+    xorl %ebp, %ebp
+    pushq %rbp
+    pushq %rbp
+    callq processor_rust
     ud2
     .popsection
-    "#
+    "#,
+    options(att_syntax)
 );
 
 unsafe extern "C" {
