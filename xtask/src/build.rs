@@ -1,6 +1,6 @@
 //! Building the kernel image.
 use crate::{disk, packages, shell, symbols};
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::{path::PathBuf, process::Command};
 
 /// What to build in beyond the default.
@@ -72,7 +72,15 @@ pub fn report() -> Result<u8> {
 /// The compiler's messages.
 pub fn abi_tests() -> Result<Vec<PathBuf>> {
     let mut cargo: Command = shell::cargo();
-    cargo.args(["test", "--no-run", "--locked", "-p", "abi", "--target", "x86_64-unknown-linux-musl"]);
+    cargo.args([
+        "test",
+        "--no-run",
+        "--locked",
+        "-p",
+        "abi",
+        "--target",
+        "x86_64-unknown-linux-musl",
+    ]);
     cargo.args(["--message-format", "json"]);
     let output = shell::quietly("building the ABI tests", &mut cargo)?;
     let text = String::from_utf8_lossy(&output);

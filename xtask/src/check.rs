@@ -50,7 +50,10 @@ pub fn run() -> Result<u8> {
 
 const CLIPPY: &[(&str, &[&str])] = &[
     ("clippy on the host", &["--workspace", "--all-targets", "--exclude", "image"]),
-    ("clippy on the kernel", &["-p", "image", "--target", "x86_64-unknown-none", "--features", "statistics,check"]),
+    (
+        "clippy on the kernel",
+        &["-p", "image", "--target", "x86_64-unknown-none", "--features", "statistics,check"],
+    ),
 ];
 
 fn tool(faults: &mut Vec<String>, what: &str, command: &mut std::process::Command) {
@@ -63,18 +66,23 @@ fn table(rows: &[(&Crate, Counts)]) {
     println!("{:<20} {:>8} {:>8} {:>8}", "crate", "code", "tests", "unsafe");
     let mut total = Counts::default();
     for (one, counts) in rows {
-        println!("{:<20} {:>8} {:>8} {:>8}", one.name, counts.code, counts.tests, counts.unsafe_blocks);
+        println!(
+            "{:<20} {:>8} {:>8} {:>8}",
+            one.name, counts.code, counts.tests, counts.unsafe_blocks
+        );
         total.add(counts);
     }
     println!("{:<20} {:>8} {:>8} {:>8}", "all", total.code, total.tests, total.unsafe_blocks);
-    let trusted: usize = rows.iter().filter(|(one, _)| one.name == "nucleus").map(|(_, c)| c.code).sum();
+    let trusted: usize =
+        rows.iter().filter(|(one, _)| one.name == "nucleus").map(|(_, c)| c.code).sum();
     let kernel = rows.iter().find(|(one, _)| one.name == "rt").map_or(0, |(_, c)| c.kernel_world);
     println!("nucleus and rt's kernel back end: {} lines of code (limit 10000)", trusted + kernel);
 }
 
 fn crates() -> Result<Vec<Crate>> {
     let root = shell::root();
-    let workspace: toml::Table = toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
+    let workspace: toml::Table =
+        toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;
     let members = workspace["workspace"]["members"].as_array().cloned().unwrap_or_default();
     let mut found = Vec::new();
     for member in members.iter().filter_map(|member| member.as_str()) {
@@ -99,7 +107,8 @@ fn expand(root: &Path, member: &str) -> Result<Vec<PathBuf>> {
 }
 
 fn read_crate(root: &Path, folder: &Path) -> Result<Crate> {
-    let manifest: toml::Table = toml::from_str(&std::fs::read_to_string(root.join(folder).join("Cargo.toml"))?)?;
+    let manifest: toml::Table =
+        toml::from_str(&std::fs::read_to_string(root.join(folder).join("Cargo.toml"))?)?;
     let mut dependencies = Vec::new();
     let mut collect = |table: Option<&toml::Value>| {
         if let Some(table) = table.and_then(toml::Value::as_table) {

@@ -15,8 +15,16 @@ pub fn run(options: &run::Options) -> Result<u8> {
     let console = shell::build_path("debug.console")?;
     let mut qemu = config.command();
     qemu.args(["-S", "-display", "none", "-monitor", "none"]);
-    qemu.args(["-chardev", &format!("socket,id=gdb,server=on,wait=off,path={}", qemu::escaped(&socket))]);
-    qemu.args(["-gdb", "chardev:gdb", "-chardev", &format!("file,id=terminal,path={}", qemu::escaped(&console))]);
+    qemu.args([
+        "-chardev",
+        &format!("socket,id=gdb,server=on,wait=off,path={}", qemu::escaped(&socket)),
+    ]);
+    qemu.args([
+        "-gdb",
+        "chardev:gdb",
+        "-chardev",
+        &format!("file,id=terminal,path={}", qemu::escaped(&console)),
+    ]);
     qemu.args(["-device", "virtconsole,chardev=terminal"]);
     let _ = std::fs::remove_file(&socket);
     let mut child = qemu.stdin(Stdio::null()).spawn().context("starting qemu-system-x86_64")?;

@@ -45,7 +45,9 @@ pub fn root_image(given: Option<&Path>) -> Result<PathBuf> {
 /// Where the files cannot be written.
 pub fn busybox_tree(tree: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(tree);
-    for folder in ["bin", "dev", "etc", "home", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"] {
+    for folder in
+        ["bin", "dev", "etc", "home", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"]
+    {
         fs::create_dir_all(tree.join(folder))?;
     }
     fs::set_permissions(tree.join("tmp"), fs::Permissions::from_mode(0o1777))?;
@@ -54,8 +56,13 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
         symlink(from, tree.join(to))?;
     }
     fs::copy("/bin/busybox", tree.join("bin/busybox")).context("copying /bin/busybox")?;
-    let list = Command::new("/bin/busybox").arg("--list").output().context("asking busybox for its applets")?;
-    for applet in String::from_utf8_lossy(&list.stdout).lines().filter(|&applet| applet != "busybox") {
+    let list = Command::new("/bin/busybox")
+        .arg("--list")
+        .output()
+        .context("asking busybox for its applets")?;
+    for applet in
+        String::from_utf8_lossy(&list.stdout).lines().filter(|&applet| applet != "busybox")
+    {
         symlink("busybox", tree.join("bin").join(applet))?;
     }
     for (name, text) in ETC {
@@ -65,7 +72,10 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
 }
 
 const ETC: [(&str, &str); 7] = [
-    ("passwd", "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser:x:1000:1000:user:/home:/bin/sh\n"),
+    (
+        "passwd",
+        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser:x:1000:1000:user:/home:/bin/sh\n",
+    ),
     ("group", "root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n"),
     ("hostname", "skerry\n"),
     ("hosts", "127.0.0.1 localhost\n"),

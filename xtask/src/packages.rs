@@ -63,7 +63,8 @@ fn privilege() -> Option<Vec<String>> {
     if nix::unistd::Uid::effective().is_root() {
         return Some(Vec::new());
     }
-    let can_sudo = Command::new("sudo").args(["-n", "true"]).output().is_ok_and(|o| o.status.success());
+    let can_sudo =
+        Command::new("sudo").args(["-n", "true"]).output().is_ok_and(|o| o.status.success());
     can_sudo.then(|| vec!["sudo".to_owned()])
 }
 

@@ -130,7 +130,7 @@ pub fn run(options: &Options) -> Result<u8> {
                 output: Box::new(io::stdout()),
                 error: Box::new(io::stderr()),
             };
-            execute(&config, command, streams, options)?
+            execute(&config, command, streams, options.timeout, options.verbose)?
         }
         None => interactive(&config, options)?,
     };
@@ -144,7 +144,8 @@ pub fn run(options: &Options) -> Result<u8> {
 /// # Errors
 /// As the builds.
 pub fn config(options: &Options, cpus: u32) -> Result<Config> {
-    let features = build::Features { statistics: options.lock_statistics, check: options.lock_checks };
+    let features =
+        build::Features { statistics: options.lock_statistics, check: options.lock_checks };
     let kernel = build::image(&options.system, &features)?;
     let root = disk::root_image(options.root.as_deref())?;
     let log = shell::build_path("run.log")?;
@@ -172,7 +173,13 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
 ///
 /// # Errors
 /// What kept QEMU from starting.
-pub fn execute(config: &Config, command: &str, streams: Streams, options: &Options) -> Result<Outcome> {
+pub fn execute(
+    config: &Config,
+    command: &str,
+    streams: Streams,
+    limit_seconds: Option<u64>,
+    is_verbose: bool,
+) -> Result<Outcome> {
     let listening = Listening::new()?;
     let mut config = config.clone();
     config.append.push_str(" skerry.exec");
@@ -183,8 +190,8 @@ pub fn execute(config: &Config, command: &str, streams: Streams, options: &Optio
     qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&complaints)?);
     let mut child = start(&mut qemu, &config.log)?;
     let session = listening.start(command, streams);
-    let follower = options.verbose.then(|| Follower::start(&config.log));
-    let code = wait(&mut child, options.timeout)?;
+    let follower = is_verbose.then(|| Follower::start(&config.log));
+    let code = wait(&mut child, limit_seconds)?;
     drop(follower);
     let Some(code) = code else { return Ok(Outcome::TimedOut) };
     // Where QEMU never came up nobody connected, and the session's threads wait for ever.
@@ -259,8 +266,11 @@ fn judge(code: i32, ended: Option<Ended>, complaints: &Path) -> Outcome {
 fn explain(outcome: &Outcome, log: &Path) {
     match outcome {
         Outcome::Panicked => {
-            let text = String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
-            let start = text.find("panic").map_or(0, |at| text[..at].rfind('\n').map_or(0, |line| line + 1));
+            let text =
+                String::from_utf8_lossy(&std::fs::read(log).unwrap_or_default()).into_owned();
+            let start = text
+                .find("panic")
+                .map_or(0, |at| text[..at].rfind('\n').map_or(0, |line| line + 1));
             eprintln!("{}", &text[start..]);
             eprintln!("x: the kernel panicked; the whole log is in {}", log.display());
         }

@@ -72,7 +72,10 @@ impl Listening {
     /// # Errors
     /// Where they cannot be made.
     pub fn new() -> Result<Listening> {
-        let folder = tempfile::Builder::new().prefix("skerry").tempdir().context("making the session's sockets")?;
+        let folder = tempfile::Builder::new()
+            .prefix("skerry")
+            .tempdir()
+            .context("making the session's sockets")?;
         let mut sockets = Vec::new();
         for name in PORTS {
             sockets.push((name, UnixListener::bind(path(folder.path(), name))?));
@@ -83,7 +86,10 @@ impl Listening {
     pub fn add_to(&self, qemu: &mut Command) {
         for name in PORTS {
             let path = path(self.folder.path(), name);
-            qemu.args(["-chardev", &format!("socket,id={name},path={}", crate::qemu::escaped(&path))]);
+            qemu.args([
+                "-chardev",
+                &format!("socket,id={name},path={}", crate::qemu::escaped(&path)),
+            ]);
             qemu.args(["-device", &format!("virtserialport,chardev={name},name=skerry.{name}")]);
         }
     }
@@ -92,7 +98,8 @@ impl Listening {
         let (ended_sender, ended) = mpsc::channel();
         let mut threads = Vec::new();
         let mut streams = Some(streams);
-        let mut peers: Vec<UnixListener> = self.sockets.into_iter().map(|(_, listener)| listener).collect();
+        let mut peers: Vec<UnixListener> =
+            self.sockets.into_iter().map(|(_, listener)| listener).collect();
         let control = peers.pop();
         if let (Some(streams), Some(control)) = (streams.take(), control) {
             let mut peers = peers.into_iter();

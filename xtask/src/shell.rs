@@ -5,10 +5,8 @@ use std::{path::PathBuf, process::Command, time::Duration};
 
 /// The repository's root.
 pub fn root() -> PathBuf {
-    std::env::var_os("SKERRY_ROOT").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")),
-        PathBuf::from,
-    )
+    std::env::var_os("SKERRY_ROOT")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/..")), PathBuf::from)
 }
 
 /// A path in `build/`, which is made if need be.
@@ -41,7 +39,8 @@ pub fn progress(what: &str) -> ProgressBar {
 /// Where it cannot be started or fails; its output is then in the message.
 pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
     let bar = progress(what);
-    let output = command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    let output =
+        command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
     bar.finish_and_clear();
     if !output.status.success() {
         bail!(

@@ -60,17 +60,22 @@ fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     let first = number(elf, 40, 8)? as usize;
     let count = number(elf, 60, 2)? as usize;
     let section = |index: usize| first + index * SECTION_HEADER_BYTES;
-    let symbols = (0..count).map(section).find(|&at| number(elf, at + 4, 4) == Some(SYMBOL_TABLE))?;
-    let (start, bytes) = (number(elf, symbols + 24, 8)? as usize, number(elf, symbols + 32, 8)? as usize);
+    let symbols =
+        (0..count).map(section).find(|&at| number(elf, at + 4, 4) == Some(SYMBOL_TABLE))?;
+    let (start, bytes) =
+        (number(elf, symbols + 24, 8)? as usize, number(elf, symbols + 32, 8)? as usize);
     let strings = number(elf, section(number(elf, symbols + 40, 4)? as usize) + 24, 8)? as usize;
     let mut found = Vec::new();
     for at in (start..start + bytes).step_by(SYMBOL_BYTES) {
         let kind = number(elf, at + 4, 1)? as u8 & 0xf;
         let section = number(elf, at + 6, 2)?;
         let address = number(elf, at + 8, 8)?;
-        let name = elf.get(strings + number(elf, at, 4)? as usize..)?.split(|&byte| byte == 0).next()?;
+        let name =
+            elf.get(strings + number(elf, at, 4)? as usize..)?.split(|&byte| byte == 0).next()?;
         let is_code = section == 1 && (kind == FUNCTION || kind == NO_TYPE);
-        if let (true, false, Some(offset)) = (is_code, name.is_empty(), address.checked_sub(KERNEL_BASE)) {
+        if let (true, false, Some(offset)) =
+            (is_code, name.is_empty(), address.checked_sub(KERNEL_BASE))
+        {
             found.push((u32::try_from(offset).ok()?, name.to_vec()));
         }
     }

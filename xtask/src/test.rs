@@ -1,3 +1,324 @@
-//! x
-#[derive(clap::Args)] pub struct Options {}
-pub fn run(_: &Options) -> anyhow::Result<u8> { Ok(0) }
+//! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
+use crate::{
+    build::{self, Features},
+    compare, disk, packages,
+    qemu::{Config, Machine},
+    shell, system_tests,
+};
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Options of `test`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Run only tests whose name holds this
+    pub filter: Option<String>,
+    /// Run only these suites
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub suite: Vec<Suite>,
+}
+
+/// What there is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Suite {
+    /// `cargo test` of every crate
+    Host,
+    /// The lock kit's algorithms under loom
+    Models,
+    /// The ABI tests on the host's Linux
+    Linux,
+    /// The same binaries on Skerry with 1, 2 and 4 processors
+    Abi,
+    /// Whole boots
+    System,
+    /// Busybox commands on Skerry and on Debian's cloud kernel
+    Compare,
+}
+
+const SUITES: [Suite; 6] =
+    [Suite::Host, Suite::Models, Suite::Linux, Suite::Abi, Suite::System, Suite::Compare];
+
+/// What came out so far.
+#[derive(Default)]
+pub struct Tally {
+    passed: usize,
+    failed: usize,
+    failures: Vec<String>,
+}
+
+impl Tally {
+    /// Counts a test and shows it if it failed.
+    pub fn count(&mut self, name: &str, result: std::result::Result<(), String>) {
+        match result {
+            Ok(()) => self.passed += 1,
+            Err(why) => {
+                self.failed += 1;
+                println!("FAILED {name}\n{}", indented(&why));
+                self.failures.push(name.to_owned());
+            }
+        }
+    }
+
+    /// Counts what a libtest binary printed; a run that was cut short is a failure.
+    fn count_libtest(&mut self, suite: &str, output: &str) {
+        let mut seen_end = false;
+        for line in output.lines() {
+            if let Some(rest) = line.strip_prefix("test result: ") {
+                seen_end = true;
+                self.passed += number_before(rest, " passed");
+                self.failed += number_before(rest, " failed");
+            } else if let Some(name) =
+                line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... FAILED"))
+            {
+                self.failures.push(format!("{suite}: {}", name.0));
+            }
+        }
+        if !seen_end {
+            self.count(suite, Err(format!("it did not end\n{}", tail(output, 40))));
+        } else if output.contains("test result: FAILED") {
+            println!("FAILED in {suite}\n{}", indented(&failure_parts(output)));
+        }
+    }
+}
+
+fn number_before(text: &str, word: &str) -> usize {
+    text.split(word)
+        .next()
+        .and_then(|before| before.rsplit(|c: char| !c.is_ascii_digit()).next())
+        .and_then(|digits| digits.parse().ok())
+        .unwrap_or(0)
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// The parts of a libtest output that tell of failures.
+fn failure_parts(output: &str) -> String {
+    output.split("\nfailures:\n").nth(1).map_or_else(|| tail(output, 60), |part| tail(part, 120))
+}
+
+/// Runs the suites.
+///
+/// # Errors
+/// Where something does not build or start: that is not a failed test but no test at all.
+pub fn run(options: &Options) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    let mut tally = Tally::default();
+    let filter = options.filter.as_deref();
+    for suite in
+        SUITES.into_iter().filter(|suite| options.suite.is_empty() || options.suite.contains(suite))
+    {
+        let before = (tally.passed, tally.failed);
+        match suite {
+            Suite::Host => host(&mut tally, filter)?,
+            Suite::Models => models(&mut tally, filter)?,
+            Suite::Linux => abi_on_linux(&mut tally, filter)?,
+            Suite::Abi => abi_on_skerry(&mut tally, filter)?,
+            Suite::System => system_tests::run(&mut tally, filter)?,
+            Suite::Compare => comparison(&mut tally, filter)?,
+        }
+        println!(
+            "{suite:?}: {} passed, {} failed",
+            tally.passed - before.0,
+            tally.failed - before.1
+        );
+    }
+    for failure in &tally.failures {
+        println!("failed: {failure}");
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(u8::from(tally.failed > 0))
+}
+
+/// Runs a test command to its end, under a progress line; its output, whatever its status.
+fn output_of(what: &str, command: &mut Command) -> Result<String> {
+    let bar = shell::progress(what);
+    let output =
+        command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
+    bar.finish_and_clear();
+    Ok(format!(
+        "{}\n{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    ))
+}
+
+fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    let mut cargo = shell::cargo();
+    cargo.args([
+        "test",
+        "--workspace",
+        "--exclude",
+        "abi",
+        "--exclude",
+        "image",
+        "--locked",
+        "--no-fail-fast",
+    ]);
+    cargo.args(filter);
+    tally.count_libtest("host", &output_of("host tests", &mut cargo)?);
+    Ok(())
+}
+
+fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    let mut cargo = shell::cargo();
+    cargo
+        .args(["test", "-p", "sync", "--release", "--locked", "--no-fail-fast", "--lib", "--tests"])
+        .args(filter);
+    cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", shell::root().join("target/loom"));
+    tally.count_libtest("models", &output_of("models of the lock kit", &mut cargo)?);
+    Ok(())
+}
+
+fn suite_name(binary: &Path) -> String {
+    let stem =
+        binary.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    stem.rsplit_once('-').map_or(stem.clone(), |(name, _)| name.to_owned())
+}
+
+fn abi_on_linux(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    for binary in build::abi_tests()? {
+        let mut command = Command::new(&binary);
+        command.arg("--test-threads=1").args(filter);
+        tally.count_libtest(
+            &format!("linux {}", suite_name(&binary)),
+            &output_of("ABI tests on Linux", &mut command)?,
+        );
+    }
+    Ok(())
+}
+
+/// A root with the ABI tests in /abi.
+fn abi_image() -> Result<(PathBuf, Vec<String>)> {
+    let tree = shell::build_path("abi-root")?;
+    disk::busybox_tree(&tree)?;
+    fs::create_dir(tree.join("abi"))?;
+    let mut names = Vec::new();
+    for binary in build::abi_tests()? {
+        let name = suite_name(&binary);
+        fs::copy(&binary, tree.join("abi").join(&name))?;
+        names.push(name);
+    }
+    let image = shell::build_path("abi.ext4")?;
+    disk::pack(&tree, &image, &[])?;
+    Ok((image, names))
+}
+
+fn abi_on_skerry(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    let kernel = build::image("default", &Features::default())?;
+    let (image, names) = abi_image()?;
+    for cpus in [1, 2, 4] {
+        for name in &names {
+            let config =
+                Config { cpus, ..machine(&kernel, &image, &format!("abi-{name}-{cpus}.log"))? };
+            let command =
+                format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
+            let what = format!("ABI tests ({name}) on Skerry with {cpus} processors");
+            let bar = shell::progress(&what);
+            let (outcome, output, error) = compare::run_captured(&config, &command, 240)?;
+            bar.finish_and_clear();
+            let text = format!(
+                "{}\n{}",
+                String::from_utf8_lossy(&output),
+                String::from_utf8_lossy(&error)
+            );
+            let text = if text.contains("test result:") {
+                text
+            } else {
+                format!("{text}\n{outcome}; log in {}", config.log.display())
+            };
+            tally.count_libtest(&format!("skerry-{cpus} {name}"), &text);
+        }
+    }
+    Ok(())
+}
+
+/// The machine of the tests, before a test changes it.
+///
+/// # Errors
+/// Where `build/` cannot be made.
+pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
+    Ok(Config {
+        machine: Machine::Q35,
+        cpus: 2,
+        memory: 512,
+        is_counting_instructions: false,
+        accel: None,
+        kernel: kernel.to_owned(),
+        initrd: None,
+        append: "skerry.exit_port=0xf4".to_owned(),
+        root: image.to_owned(),
+        is_snapshot: true,
+        log: shell::build_path(log)?,
+        extra: Vec::new(),
+    })
+}
+
+fn comparison(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    let commands: Vec<String> = compare::commands()?
+        .into_iter()
+        .filter(|command| filter.is_none_or(|filter| command.contains(filter)))
+        .collect();
+    if commands.is_empty() {
+        return Ok(());
+    }
+    let kernel = build::image("default", &Features::default())?;
+    let image = compare::image(&commands)?;
+    let linux = compare::linux()?;
+    let bar = shell::progress("busybox commands on Linux and on Skerry");
+    let expected = compare::on_linux(&linux, &image)?;
+    let found = compare::on_skerry(&kernel, &image);
+    bar.finish_and_clear();
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => {
+            tally.count("compare", Err(format!("{error:#}")));
+            return Ok(());
+        }
+    };
+    for (command, (expected, found)) in commands.iter().zip(expected.iter().zip(&found)) {
+        let result = if expected == found { Ok(()) } else { Err(difference(expected, found)) };
+        tally.count(command, result);
+    }
+    Ok(())
+}
+
+fn difference(expected: &compare::Answer, found: &compare::Answer) -> String {
+    let cut = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(1500)]).into_owned();
+    format!(
+        "Linux (status {}):\n{}\nSkerry (status {}):\n{}",
+        expected.status,
+        cut(&expected.output),
+        found.status,
+        cut(&found.output)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libtest_lines_are_added_up() {
+        let mut tally = Tally::default();
+        tally.count_libtest("a", "test x ... FAILED\ntest result: FAILED. 3 passed; 1 failed; 0 ignored\ntest result: ok. 2 passed; 0 failed;");
+        assert_eq!((tally.passed, tally.failed, tally.failures.len()), (5, 1, 1));
+    }
+
+    #[test]
+    fn a_suite_that_died_is_a_failure() {
+        let mut tally = Tally::default();
+        tally.count_libtest("a", "test x ... ");
+        assert_eq!((tally.passed, tally.failed), (0, 1));
+    }
+}

@@ -87,7 +87,11 @@ pub fn wait(child: libc::pid_t) -> Ended {
             Ok(_) => break,
         }
     }
-    if libc::WIFEXITED(status) { Ended::Exited(libc::WEXITSTATUS(status)) } else { Ended::Signalled(libc::WTERMSIG(status)) }
+    if libc::WIFEXITED(status) {
+        Ended::Exited(libc::WEXITSTATUS(status))
+    } else {
+        Ended::Signalled(libc::WTERMSIG(status))
+    }
 }
 
 /// Runs a test's body in a process of its own.
@@ -96,7 +100,11 @@ pub fn wait(child: libc::pid_t) -> Ended {
 /// Where the body panicked or died.
 #[track_caller]
 pub fn isolated(body: impl FnOnce()) {
-    assert_eq!(wait(fork(body)), Ended::Exited(0), "the test's process failed; its message is above");
+    assert_eq!(
+        wait(fork(body)),
+        Ended::Exited(0),
+        "the test's process failed; its message is above"
+    );
 }
 
 /// A fresh folder for one test, removed when dropped.
@@ -113,7 +121,9 @@ impl Scratch {
         // SAFETY: a writable NUL-terminated template.
         let made = unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) };
         assert!(!made.is_null(), "mkdtemp: {}", errno());
-        Scratch(PathBuf::from(std::str::from_utf8(&name[..name.len() - 1]).expect("mkdtemp keeps it ASCII")))
+        Scratch(PathBuf::from(
+            std::str::from_utf8(&name[..name.len() - 1]).expect("mkdtemp keeps it ASCII"),
+        ))
     }
     /// A path in it.
     pub fn path(&self, name: &str) -> PathBuf {
@@ -170,7 +180,8 @@ pub fn read(fd: i32, most: usize) -> Result<Vec<u8>, i32> {
 /// The error number.
 pub fn write(fd: i32, data: &[u8]) -> Result<usize, i32> {
     // SAFETY: the slice is readable for its length.
-    check(unsafe { libc::write(fd, data.as_ptr().cast(), data.len()) } as i64).map(|count| count as usize)
+    check(unsafe { libc::write(fd, data.as_ptr().cast(), data.len()) } as i64)
+        .map(|count| count as usize)
 }
 
 /// Opens a path.

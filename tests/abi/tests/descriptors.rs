@@ -78,7 +78,10 @@ fn status_flags_can_be_read_and_some_changed() {
             assert_eq!(flags & (libc::O_ACCMODE | libc::O_APPEND), libc::O_RDWR | libc::O_APPEND);
             must(libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK));
             let flags = must(libc::fcntl(fd, libc::F_GETFL)) as i32;
-            assert_eq!(flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK), libc::O_RDWR | libc::O_NONBLOCK);
+            assert_eq!(
+                flags & (libc::O_ACCMODE | libc::O_APPEND | libc::O_NONBLOCK),
+                libc::O_RDWR | libc::O_NONBLOCK
+            );
         }
     });
 }
@@ -109,7 +112,8 @@ fn close_range_closes_a_range() {
         }
         // SAFETY: plain numbers.
         must(unsafe { libc::syscall(libc::SYS_close_range, 62, 68, 0) });
-        let open: Vec<i32> = (60..70).filter(|&n| unsafe { libc::fcntl(n, libc::F_GETFD) } >= 0).collect();
+        let open: Vec<i32> =
+            (60..70).filter(|&n| unsafe { libc::fcntl(n, libc::F_GETFD) } >= 0).collect();
         assert_eq!(open, [60, 61, 69]);
     });
 }
@@ -133,7 +137,9 @@ fn a_pipe_carries_bytes_in_order() {
             all.extend(part);
         }
         assert_eq!(all.len(), 2000 * 97);
-        assert!(all.chunks(97).enumerate().all(|(n, chunk)| chunk.iter().all(|&byte| byte == n as u8)));
+        assert!(
+            all.chunks(97).enumerate().all(|(n, chunk)| chunk.iter().all(|&byte| byte == n as u8))
+        );
         assert_eq!(wait(child), Ended::Exited(0));
     });
 }
@@ -154,11 +160,14 @@ fn writing_to_nobody_is_sigpipe() {
     isolated(|| {
         let (reader, writer) = pipe();
         close(reader);
-        assert_eq!(wait(fork(|| {
-            // SAFETY: the default action.
-            unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-            let _ = write(writer, b"x");
-        })), Ended::Signalled(libc::SIGPIPE));
+        assert_eq!(
+            wait(fork(|| {
+                // SAFETY: the default action.
+                unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+                let _ = write(writer, b"x");
+            })),
+            Ended::Signalled(libc::SIGPIPE)
+        );
         // SAFETY: ignores the signal.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         assert_eq!(write(writer, b"x"), Err(libc::EPIPE));
@@ -188,7 +197,9 @@ fn small_writes_to_a_pipe_are_atomic() {
     isolated(|| {
         let (reader, writer) = pipe();
         let children: Vec<_> = (1..=4u8)
-            .map(|n| fork(move || (0..200).for_each(|_| assert_eq!(write(writer, &[n; 1000]), Ok(1000)))))
+            .map(|n| {
+                fork(move || (0..200).for_each(|_| assert_eq!(write(writer, &[n; 1000]), Ok(1000))))
+            })
             .collect();
         close(writer);
         let mut all = Vec::new();
@@ -304,8 +315,17 @@ fn select_finds_the_ready_one() {
             let mut set: libc::fd_set = zeroed();
             libc::FD_SET(quiet, &mut set);
             libc::FD_SET(ready, &mut set);
-            let count = must(libc::select(ready.max(quiet) + 1, &mut set, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut()));
-            assert_eq!((count, libc::FD_ISSET(quiet, &set), libc::FD_ISSET(ready, &set)), (1, false, true));
+            let count = must(libc::select(
+                ready.max(quiet) + 1,
+                &mut set,
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+            ));
+            assert_eq!(
+                (count, libc::FD_ISSET(quiet, &set), libc::FD_ISSET(ready, &set)),
+                (1, false, true)
+            );
         }
     });
 }
@@ -317,7 +337,16 @@ fn select_on_a_closed_descriptor_is_ebadf() {
         unsafe {
             let mut set: libc::fd_set = zeroed();
             libc::FD_SET(50, &mut set);
-            assert_eq!(check(libc::select(51, &mut set, std::ptr::null_mut(), std::ptr::null_mut(), std::ptr::null_mut())), Err(libc::EBADF));
+            assert_eq!(
+                check(libc::select(
+                    51,
+                    &mut set,
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut(),
+                    std::ptr::null_mut()
+                )),
+                Err(libc::EBADF)
+            );
         }
     });
 }

@@ -10,7 +10,10 @@ fn a_listing_has_every_name_once() {
         for name in &names {
             scratch.file(name, b"");
         }
-        let listed: Vec<String> = fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let listed: Vec<String> = fs::read_dir(scratch.path(""))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
         assert_eq!(listed.len(), names.len());
         assert_eq!(listed.into_iter().collect::<BTreeSet<_>>(), names);
     });
@@ -38,7 +41,9 @@ fn raw_entries_include_dot_and_dot_dot() {
         let fd = open(scratch.path(""), libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
         let mut buffer = [0u8; 1024];
         // SAFETY: room for 1024 bytes.
-        let count = must(unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()) }) as usize;
+        let count = must(unsafe {
+            libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len())
+        }) as usize;
         let (mut at, mut names) = (0, BTreeSet::new());
         while at < count {
             let length = u16::from_ne_bytes([buffer[at + 16], buffer[at + 17]]) as usize;
@@ -50,7 +55,10 @@ fn raw_entries_include_dot_and_dot_dot() {
         // SAFETY: too small for any entry.
         assert_eq!(check(unsafe { libc::lseek(fd, 0, libc::SEEK_SET) }), Ok(0));
         // SAFETY: room for 8 bytes.
-        assert_eq!(check(unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), 8) }), Err(libc::EINVAL));
+        assert_eq!(
+            check(unsafe { libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), 8) }),
+            Err(libc::EINVAL)
+        );
     });
 }
 
@@ -59,10 +67,16 @@ fn only_an_empty_directory_can_be_removed() {
     isolated(|| {
         let scratch = Scratch::new();
         fs::create_dir_all(scratch.path("d/e")).unwrap();
-        assert_eq!(fs::remove_dir(scratch.path("d")).unwrap_err().raw_os_error(), Some(libc::ENOTEMPTY));
+        assert_eq!(
+            fs::remove_dir(scratch.path("d")).unwrap_err().raw_os_error(),
+            Some(libc::ENOTEMPTY)
+        );
         fs::remove_dir(scratch.path("d/e")).unwrap();
         fs::remove_dir(scratch.path("d")).unwrap();
-        assert_eq!(fs::remove_dir(scratch.path("d")).unwrap_err().raw_os_error(), Some(libc::ENOENT));
+        assert_eq!(
+            fs::remove_dir(scratch.path("d")).unwrap_err().raw_os_error(),
+            Some(libc::ENOENT)
+        );
     });
 }
 
@@ -72,8 +86,14 @@ fn removal_checks_the_kind() {
         let scratch = Scratch::new();
         fs::create_dir(scratch.path("d")).unwrap();
         scratch.file("f", b"");
-        assert_eq!(fs::remove_file(scratch.path("d")).unwrap_err().raw_os_error(), Some(libc::EISDIR));
-        assert_eq!(fs::remove_dir(scratch.path("f")).unwrap_err().raw_os_error(), Some(libc::ENOTDIR));
+        assert_eq!(
+            fs::remove_file(scratch.path("d")).unwrap_err().raw_os_error(),
+            Some(libc::EISDIR)
+        );
+        assert_eq!(
+            fs::remove_dir(scratch.path("f")).unwrap_err().raw_os_error(),
+            Some(libc::ENOTDIR)
+        );
     });
 }
 
@@ -110,7 +130,10 @@ fn a_removed_working_directory_has_no_name() {
         fs::remove_dir(scratch.path("d")).unwrap();
         let mut buffer = [0u8; 200];
         // SAFETY: room for 200 bytes.
-        assert_eq!(check(unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), buffer.len()) }), Err(libc::ENOENT));
+        assert_eq!(
+            check(unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), buffer.len()) }),
+            Err(libc::ENOENT)
+        );
         assert_eq!(open("x", libc::O_CREAT | libc::O_WRONLY, 0o600), Err(libc::ENOENT));
     });
 }
@@ -121,9 +144,15 @@ fn getcwd_wants_room() {
         env::set_current_dir("/tmp").unwrap();
         let mut buffer = [0u8; 8];
         // SAFETY: room for 4 bytes.
-        assert_eq!(check(unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), 4) }), Err(libc::ERANGE));
+        assert_eq!(
+            check(unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), 4) }),
+            Err(libc::ERANGE)
+        );
         // SAFETY: room for 8 bytes.
-        assert_eq!(check(unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), 8) }), Ok(5));
+        assert_eq!(
+            check(unsafe { libc::syscall(libc::SYS_getcwd, buffer.as_mut_ptr(), 8) }),
+            Ok(5)
+        );
     });
 }
 
@@ -141,7 +170,10 @@ fn at_calls_start_at_their_directory() {
         // SAFETY: a NUL-terminated name.
         must(unsafe { libc::unlinkat(base, name.as_ptr(), libc::AT_REMOVEDIR) });
         // SAFETY: a NUL-terminated name, a descriptor nobody has.
-        assert_eq!(check(unsafe { libc::openat(777, name.as_ptr(), libc::O_RDONLY) }), Err(libc::EBADF));
+        assert_eq!(
+            check(unsafe { libc::openat(777, name.as_ptr(), libc::O_RDONLY) }),
+            Err(libc::EBADF)
+        );
     });
 }
 
@@ -151,7 +183,10 @@ fn a_file_is_no_base_for_at_calls() {
         let scratch = Scratch::new();
         let base = open(scratch.file("f", b""), libc::O_RDONLY, 0).unwrap();
         // SAFETY: a NUL-terminated name.
-        assert_eq!(check(unsafe { libc::openat(base, c("x").as_ptr(), libc::O_RDONLY) }), Err(libc::ENOTDIR));
+        assert_eq!(
+            check(unsafe { libc::openat(base, c("x").as_ptr(), libc::O_RDONLY) }),
+            Err(libc::ENOTDIR)
+        );
     });
 }
 
@@ -182,7 +217,10 @@ fn a_sticky_directory_keeps_others_files() {
         isolated(|| {
             // SAFETY: plain numbers.
             must(unsafe { libc::setresuid(1000, 1000, 1000) });
-            assert_eq!(fs::remove_file(scratch.path("roots")).unwrap_err().raw_os_error(), Some(libc::EPERM));
+            assert_eq!(
+                fs::remove_file(scratch.path("roots")).unwrap_err().raw_os_error(),
+                Some(libc::EPERM)
+            );
             let own = scratch.file("own", b"");
             fs::remove_file(own).unwrap();
             // SAFETY: ends without the scratch's removal, which is the parent's.

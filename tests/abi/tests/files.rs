@@ -26,7 +26,10 @@ fn exclusive_creation_refuses_an_existing_file() {
     isolated(|| {
         let scratch = Scratch::new();
         let path = scratch.file("a", b"");
-        assert_eq!(open(path, libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY, 0o600), Err(libc::EEXIST));
+        assert_eq!(
+            open(path, libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY, 0o600),
+            Err(libc::EEXIST)
+        );
     });
 }
 
@@ -35,7 +38,10 @@ fn exclusive_creation_refuses_a_dangling_symlink() {
     isolated(|| {
         let scratch = Scratch::new();
         symlink("nowhere", scratch.path("l")).unwrap();
-        assert_eq!(open(scratch.path("l"), libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY, 0o600), Err(libc::EEXIST));
+        assert_eq!(
+            open(scratch.path("l"), libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY, 0o600),
+            Err(libc::EEXIST)
+        );
     });
 }
 
@@ -154,9 +160,17 @@ fn a_bad_buffer_is_efault_not_death() {
         let fd = open(scratch.file("a", b"hello"), libc::O_RDWR, 0).unwrap();
         for address in [0usize, 8, 0x7fff_ffff_f000, 0xffff_8000_0000_0000, usize::MAX - 2] {
             // SAFETY: the kernel must refuse the address.
-            assert_eq!(check(unsafe { libc::read(fd, address as *mut _, 4) } as i64), Err(libc::EFAULT), "{address:x}");
+            assert_eq!(
+                check(unsafe { libc::read(fd, address as *mut _, 4) } as i64),
+                Err(libc::EFAULT),
+                "{address:x}"
+            );
             // SAFETY: the kernel must refuse the address.
-            assert_eq!(check(unsafe { libc::write(fd, address as *const _, 4) } as i64), Err(libc::EFAULT), "{address:x}");
+            assert_eq!(
+                check(unsafe { libc::write(fd, address as *const _, 4) } as i64),
+                Err(libc::EFAULT),
+                "{address:x}"
+            );
         }
     });
 }
@@ -175,7 +189,16 @@ fn a_read_stops_where_memory_stops() {
         let scratch = Scratch::new();
         let fd = open(scratch.file("a", &[7; 8192]), libc::O_RDONLY, 0).unwrap();
         // SAFETY: a fresh private mapping.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                8192,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
         // SAFETY: our own mapping's second page.
         must(unsafe { libc::munmap(memory.byte_add(4096), 4096) });
         // SAFETY: the kernel must stop at the hole.
@@ -187,12 +210,29 @@ fn a_read_stops_where_memory_stops() {
 fn vectored_io_gathers_and_scatters() {
     isolated(|| {
         let scratch = Scratch::new();
-        let mut file = fs::OpenOptions::new().create(true).truncate(true).read(true).write(true).open(scratch.path("v")).unwrap();
-        let wrote = file.write_vectored(&[std::io::IoSlice::new(b"ab"), std::io::IoSlice::new(b""), std::io::IoSlice::new(b"cde")]).unwrap();
+        let mut file = fs::OpenOptions::new()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(scratch.path("v"))
+            .unwrap();
+        let wrote = file
+            .write_vectored(&[
+                std::io::IoSlice::new(b"ab"),
+                std::io::IoSlice::new(b""),
+                std::io::IoSlice::new(b"cde"),
+            ])
+            .unwrap();
         assert_eq!(wrote, 5);
         file.rewind().unwrap();
         let (mut one, mut two) = ([0; 3], [0; 3]);
-        let got = file.read_vectored(&mut [std::io::IoSliceMut::new(&mut one), std::io::IoSliceMut::new(&mut two)]).unwrap();
+        let got = file
+            .read_vectored(&mut [
+                std::io::IoSliceMut::new(&mut one),
+                std::io::IoSliceMut::new(&mut two),
+            ])
+            .unwrap();
         assert_eq!((got, &one, &two[..2]), (5, b"abc", &b"de"[..]));
     });
 }
@@ -203,7 +243,10 @@ fn too_many_vectors_are_refused() {
         let (_reader, writer) = pipe();
         let vectors = vec![libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; 1025];
         // SAFETY: readable vectors of no bytes.
-        assert_eq!(check(unsafe { libc::writev(writer, vectors.as_ptr(), 1025) } as i64), Err(libc::EINVAL));
+        assert_eq!(
+            check(unsafe { libc::writev(writer, vectors.as_ptr(), 1025) } as i64),
+            Err(libc::EINVAL)
+        );
     });
 }
 
@@ -309,7 +352,9 @@ fn rename_checks_the_kinds_of_both() {
         let file = scratch.file("f", b"");
         fs::create_dir(scratch.path("d")).unwrap();
         fs::create_dir_all(scratch.path("full/x")).unwrap();
-        let code = |from: &std::path::Path, to: &std::path::Path| fs::rename(from, to).unwrap_err().raw_os_error();
+        let code = |from: &std::path::Path, to: &std::path::Path| {
+            fs::rename(from, to).unwrap_err().raw_os_error()
+        };
         assert_eq!(code(&file, &scratch.path("d")), Some(libc::EISDIR));
         assert_eq!(code(&scratch.path("d"), &file), Some(libc::ENOTDIR));
         assert_eq!(code(&scratch.path("d"), &scratch.path("full")), Some(libc::ENOTEMPTY));
@@ -325,7 +370,16 @@ fn renameat2_can_refuse_to_replace() {
         let scratch = Scratch::new();
         let (a, b) = (c(scratch.file("a", b"a")), c(scratch.file("b", b"b")));
         // SAFETY: NUL-terminated paths.
-        let result = unsafe { libc::syscall(libc::SYS_renameat2, libc::AT_FDCWD, a.as_ptr(), libc::AT_FDCWD, b.as_ptr(), 1) };
+        let result = unsafe {
+            libc::syscall(
+                libc::SYS_renameat2,
+                libc::AT_FDCWD,
+                a.as_ptr(),
+                libc::AT_FDCWD,
+                b.as_ptr(),
+                1,
+            )
+        };
         assert_eq!(check(result), Err(libc::EEXIST));
     });
 }
@@ -360,11 +414,17 @@ fn times_are_set_to_the_nanosecond() {
     isolated(|| {
         let scratch = Scratch::new();
         let path = c(scratch.file("a", b""));
-        let times = [libc::timespec { tv_sec: 1_000_000_000, tv_nsec: 123_456_789 }, libc::timespec { tv_sec: 2_000_000_000, tv_nsec: 5 }];
+        let times = [
+            libc::timespec { tv_sec: 1_000_000_000, tv_nsec: 123_456_789 },
+            libc::timespec { tv_sec: 2_000_000_000, tv_nsec: 5 },
+        ];
         // SAFETY: two whole timespecs and a NUL-terminated path.
         must(unsafe { libc::utimensat(libc::AT_FDCWD, path.as_ptr(), times.as_ptr(), 0) });
         let stat = stat(scratch.path("a")).unwrap();
-        assert_eq!((stat.st_atime, stat.st_atime_nsec, stat.st_mtime, stat.st_mtime_nsec), (1_000_000_000, 123_456_789, 2_000_000_000, 5));
+        assert_eq!(
+            (stat.st_atime, stat.st_atime_nsec, stat.st_mtime, stat.st_mtime_nsec),
+            (1_000_000_000, 123_456_789, 2_000_000_000, 5)
+        );
     });
 }
 
@@ -395,8 +455,13 @@ fn a_file_in_the_way_of_a_path_is_enotdir() {
 fn names_and_paths_have_their_limits() {
     isolated(|| {
         let scratch = Scratch::new();
-        assert!(open(scratch.path(&"n".repeat(255)), libc::O_CREAT | libc::O_WRONLY, 0o600).is_ok());
-        assert_eq!(open(scratch.path(&"n".repeat(256)), libc::O_CREAT | libc::O_WRONLY, 0o600), Err(libc::ENAMETOOLONG));
+        assert!(
+            open(scratch.path(&"n".repeat(255)), libc::O_CREAT | libc::O_WRONLY, 0o600).is_ok()
+        );
+        assert_eq!(
+            open(scratch.path(&"n".repeat(256)), libc::O_CREAT | libc::O_WRONLY, 0o600),
+            Err(libc::ENAMETOOLONG)
+        );
         assert_eq!(open("/".repeat(4096), libc::O_RDONLY, 0), Err(libc::ENAMETOOLONG));
         assert!(open("/".repeat(4095), libc::O_RDONLY, 0).is_ok());
         assert_eq!(open("", libc::O_RDONLY, 0), Err(libc::ENOENT));
@@ -418,7 +483,10 @@ fn access_asks_for_the_real_user() {
         unsafe {
             must(libc::access(c(&path).as_ptr(), libc::R_OK | libc::W_OK));
             assert_eq!(check(libc::access(c(&path).as_ptr(), libc::X_OK)), Err(libc::EACCES));
-            assert_eq!(check(libc::access(c(scratch.path("no")).as_ptr(), libc::F_OK)), Err(libc::ENOENT));
+            assert_eq!(
+                check(libc::access(c(scratch.path("no")).as_ptr(), libc::F_OK)),
+                Err(libc::ENOENT)
+            );
         }
     });
 }
@@ -431,7 +499,9 @@ fn statx_and_stat_agree() {
         // SAFETY: plain numbers.
         let mut x: libc::statx = unsafe { zeroed() };
         // SAFETY: a NUL-terminated path and room for the answer.
-        must(unsafe { libc::statx(libc::AT_FDCWD, c(&path).as_ptr(), 0, libc::STATX_BASIC_STATS, &mut x) });
+        must(unsafe {
+            libc::statx(libc::AT_FDCWD, c(&path).as_ptr(), 0, libc::STATX_BASIC_STATS, &mut x)
+        });
         let stat = stat(&path).unwrap();
         assert_eq!((x.stx_size, x.stx_ino, u32::from(x.stx_mode)), (5, stat.st_ino, stat.st_mode));
     });
@@ -470,7 +540,9 @@ fn a_missing_device_is_enxio() {
         let scratch = Scratch::new();
         let path = c(scratch.path("dev"));
         // SAFETY: a NUL-terminated path; the number belongs to no driver.
-        match check(unsafe { libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, libc::makedev(240, 77)) }) {
+        match check(unsafe {
+            libc::mknod(path.as_ptr(), libc::S_IFCHR | 0o600, libc::makedev(240, 77))
+        }) {
             Ok(_) => {
                 let opened = open(scratch.path("dev"), libc::O_RDONLY, 0);
                 assert!(matches!(opened, Err(libc::ENXIO | libc::EACCES)), "{opened:?}");

@@ -48,7 +48,10 @@ fn wnohang_does_not_wait() {
         });
         close(reader);
         // SAFETY: no status is asked for.
-        assert_eq!(check(unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) }), Ok(0));
+        assert_eq!(
+            check(unsafe { libc::waitpid(child, std::ptr::null_mut(), libc::WNOHANG) }),
+            Ok(0)
+        );
         close(writer);
         assert_eq!(wait(child), Ended::Exited(0));
     });
@@ -64,7 +67,10 @@ fn waitid_can_look_without_taking() {
         // SAFETY: room for the answer; a child's fields are set.
         unsafe {
             must(libc::waitid(libc::P_PID, child as u32, &mut info, libc::WEXITED | libc::WNOWAIT));
-            assert_eq!((info.si_pid(), info.si_status(), info.si_code), (child, 7, libc::CLD_EXITED));
+            assert_eq!(
+                (info.si_pid(), info.si_status(), info.si_code),
+                (child, 7, libc::CLD_EXITED)
+            );
         }
         assert_eq!(wait(child), Ended::Exited(7));
     });
@@ -108,7 +114,11 @@ fn an_orphan_goes_to_a_reaper() {
 #[test]
 fn exec_replaces_the_program_and_passes_words() {
     isolated(|| {
-        let output = Command::new("/bin/sh").args(["-c", "echo \"$0,$1,$VAR\"", "zero", "one two"]).env("VAR", "v").output().unwrap();
+        let output = Command::new("/bin/sh")
+            .args(["-c", "echo \"$0,$1,$VAR\"", "zero", "one two"])
+            .env("VAR", "v")
+            .output()
+            .unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "zero,one two,v\n");
     });
 }
@@ -142,7 +152,10 @@ fn a_script_runs_its_interpreter() {
         let script = scratch.file("script", b"#!/bin/sh -e\necho \"$0 $#\" $*\n");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let output = Command::new(&script).args(["a", "b"]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{} 2 a b\n", script.display()));
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            format!("{} 2 a b\n", script.display())
+        );
     });
 }
 
@@ -170,7 +183,10 @@ fn close_on_exec_closes() {
 fn too_many_words_are_e2big() {
     isolated(|| {
         let word = "x".repeat(200_000);
-        assert_eq!(Command::new("/bin/true").arg(word).status().unwrap_err().raw_os_error(), Some(libc::E2BIG));
+        assert_eq!(
+            Command::new("/bin/true").arg(word).status().unwrap_err().raw_os_error(),
+            Some(libc::E2BIG)
+        );
     });
 }
 
@@ -309,9 +325,21 @@ fn limits_read_back_and_hard_ones_hold() {
             let mut limit: libc::rlimit = zeroed();
             must(libc::getrlimit(libc::RLIMIT_CORE, &mut limit));
             assert_eq!((limit.rlim_cur, limit.rlim_max), (5, 10));
-            assert_eq!(check(libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 11, rlim_max: 10 })), Err(libc::EINVAL));
+            assert_eq!(
+                check(libc::setrlimit(
+                    libc::RLIMIT_CORE,
+                    &libc::rlimit { rlim_cur: 11, rlim_max: 10 }
+                )),
+                Err(libc::EINVAL)
+            );
             must(libc::setresuid(1000, 1000, 1000));
-            assert_eq!(check(libc::setrlimit(libc::RLIMIT_CORE, &libc::rlimit { rlim_cur: 5, rlim_max: 11 })), Err(libc::EPERM));
+            assert_eq!(
+                check(libc::setrlimit(
+                    libc::RLIMIT_CORE,
+                    &libc::rlimit { rlim_cur: 5, rlim_max: 11 }
+                )),
+                Err(libc::EPERM)
+            );
         }
     });
 }
@@ -323,8 +351,17 @@ fn uname_says_linux_on_x86_64() {
         let mut name: libc::utsname = unsafe { zeroed() };
         // SAFETY: room for the answer.
         must(unsafe { libc::uname(&mut name) });
-        let text = |field: &[i8]| field.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8 as char).collect::<String>();
-        assert_eq!((text(&name.sysname).as_str(), text(&name.machine).as_str()), ("Linux", "x86_64"));
+        let text = |field: &[i8]| {
+            field
+                .iter()
+                .take_while(|&&byte| byte != 0)
+                .map(|&byte| byte as u8 as char)
+                .collect::<String>()
+        };
+        assert_eq!(
+            (text(&name.sysname).as_str(), text(&name.machine).as_str()),
+            ("Linux", "x86_64")
+        );
     });
 }
 
@@ -361,7 +398,9 @@ fn rusage_counts_a_childs_work() {
             must(libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage));
             usage
         };
-        let used_us = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1_000_000 + usage.ru_utime.tv_usec + usage.ru_stime.tv_usec;
+        let used_us = (usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1_000_000
+            + usage.ru_utime.tv_usec
+            + usage.ru_stime.tv_usec;
         assert!(used_us >= 50_000, "{used_us}");
     });
 }
@@ -370,7 +409,14 @@ fn rusage_counts_a_childs_work() {
 fn proc_tells_of_the_process_itself() {
     isolated(|| {
         let status = fs::read_to_string("/proc/self/status").unwrap();
-        let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim().to_owned();
+        let field = |name: &str| {
+            status
+                .lines()
+                .find_map(|line| line.strip_prefix(name))
+                .unwrap_or_default()
+                .trim()
+                .to_owned()
+        };
         assert_eq!(field("Pid:"), std::process::id().to_string());
         assert_eq!(field("PPid:"), unsafe { libc::getppid() }.to_string());
         assert!(fs::read_link("/proc/self/exe").unwrap().is_absolute());

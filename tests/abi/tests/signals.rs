@@ -22,7 +22,11 @@ extern "C" fn with_info(signal: i32, info: *mut libc::siginfo_t, _context: *mut 
     ADDRESS.store(address as u64, SeqCst);
 }
 
-fn handle_info(signal: i32, handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void), flags: i32) {
+fn handle_info(
+    signal: i32,
+    handler: extern "C" fn(i32, *mut libc::siginfo_t, *mut libc::c_void),
+    flags: i32,
+) {
     // SAFETY: plain numbers and an empty mask.
     let mut action: libc::sigaction = unsafe { zeroed() };
     action.sa_sigaction = handler as *const () as usize;
@@ -61,7 +65,15 @@ fn a_handler_runs_before_kill_returns() {
 #[test]
 fn default_actions_kill_or_ignore() {
     isolated(|| {
-        for signal in [libc::SIGTERM, libc::SIGKILL, libc::SIGINT, libc::SIGUSR2, libc::SIGALRM, libc::SIGABRT, libc::SIGQUIT] {
+        for signal in [
+            libc::SIGTERM,
+            libc::SIGKILL,
+            libc::SIGINT,
+            libc::SIGUSR2,
+            libc::SIGALRM,
+            libc::SIGABRT,
+            libc::SIGQUIT,
+        ] {
             assert_eq!(wait(fork(|| raise(signal))), Ended::Signalled(signal));
         }
         for signal in [libc::SIGCHLD, libc::SIGURG, libc::SIGWINCH, libc::SIGCONT] {
@@ -149,17 +161,23 @@ fn a_signal_is_blocked_in_its_own_handler() {
 #[test]
 fn a_reset_handler_runs_once() {
     isolated(|| {
-        assert_eq!(wait(fork(|| {
-            handle(libc::SIGUSR1, count, libc::SA_RESETHAND);
-            raise(libc::SIGUSR1);
-            assert_eq!(COUNT.load(SeqCst), 1);
-            raise(libc::SIGUSR1);
-        })), Ended::Signalled(libc::SIGUSR1));
+        assert_eq!(
+            wait(fork(|| {
+                handle(libc::SIGUSR1, count, libc::SA_RESETHAND);
+                raise(libc::SIGUSR1);
+                assert_eq!(COUNT.load(SeqCst), 1);
+                raise(libc::SIGUSR1);
+            })),
+            Ended::Signalled(libc::SIGUSR1)
+        );
     });
 }
 
 fn alarm_after_ms(milliseconds: i64) {
-    let timer = libc::itimerval { it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 }, it_value: libc::timeval { tv_sec: 0, tv_usec: milliseconds * 1000 } };
+    let timer = libc::itimerval {
+        it_interval: libc::timeval { tv_sec: 0, tv_usec: 0 },
+        it_value: libc::timeval { tv_sec: 0, tv_usec: milliseconds * 1000 },
+    };
     // SAFETY: a whole itimerval.
     must(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) });
 }
@@ -233,7 +251,10 @@ fn sigtimedwait_takes_a_pending_signal() {
             let mut info: libc::siginfo_t = zeroed();
             let soon = libc::timespec { tv_sec: 0, tv_nsec: 10_000_000 };
             assert_eq!(check(libc::sigtimedwait(&set, &mut info, &soon)), Ok(libc::SIGUSR2.into()));
-            assert_eq!((info.si_signo, info.si_code, info.si_pid()), (libc::SIGUSR2, libc::SI_USER, libc::getpid()));
+            assert_eq!(
+                (info.si_signo, info.si_code, info.si_pid()),
+                (libc::SIGUSR2, libc::SI_USER, libc::getpid())
+            );
             assert_eq!(check(libc::sigtimedwait(&set, &mut info, &soon)), Err(libc::EAGAIN));
         }
     });
@@ -247,43 +268,69 @@ extern "C" fn leave(signal: i32, info: *mut libc::siginfo_t, context: *mut libc:
 
 #[test]
 fn a_wild_access_is_sigsegv_with_its_address() {
-    extern "C" fn check_address(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    extern "C" fn check_address(
+        signal: i32,
+        info: *mut libc::siginfo_t,
+        context: *mut libc::c_void,
+    ) {
         with_info(signal, info, context);
         let is_right = ADDRESS.load(SeqCst) == 0x1234_5000 && COUNT.load(SeqCst) == 1;
         // SAFETY: ends the child.
         unsafe { libc::_exit(if is_right { 0 } else { 1 }) }
     }
     isolated(|| {
-        assert_eq!(wait(fork(|| {
-            handle_info(libc::SIGSEGV, check_address, 0);
-            // SAFETY: meant to fault.
-            unsafe { std::ptr::write_volatile(0x1234_5000 as *mut u8, 1) };
-        })), Ended::Exited(0));
+        assert_eq!(
+            wait(fork(|| {
+                handle_info(libc::SIGSEGV, check_address, 0);
+                // SAFETY: meant to fault.
+                unsafe { std::ptr::write_volatile(0x1234_5000 as *mut u8, 1) };
+            })),
+            Ended::Exited(0)
+        );
     });
 }
 
 #[test]
 fn a_write_to_read_only_memory_is_accerr() {
     isolated(|| {
-        assert_eq!(wait(fork(|| {
-            handle_info(libc::SIGSEGV, leave, 0);
-            // SAFETY: a fresh mapping, meant to fault.
-            unsafe {
-                let memory = libc::mmap(std::ptr::null_mut(), 4096, libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0);
-                std::ptr::write_volatile(memory.cast::<u8>(), 1);
-            }
-        })), Ended::Exited(2));
+        assert_eq!(
+            wait(fork(|| {
+                handle_info(libc::SIGSEGV, leave, 0);
+                // SAFETY: a fresh mapping, meant to fault.
+                unsafe {
+                    let memory = libc::mmap(
+                        std::ptr::null_mut(),
+                        4096,
+                        libc::PROT_READ,
+                        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                        -1,
+                        0,
+                    );
+                    std::ptr::write_volatile(memory.cast::<u8>(), 1);
+                }
+            })),
+            Ended::Exited(2)
+        );
     });
 }
 
 #[test]
 fn kernel_and_non_canonical_addresses_fault() {
     isolated(|| {
-        for address in [0xffff_8000_0000_0000u64, 0x8000_0000_0000_0000, 0xffff_ffff_8000_0000, 0x7fff_ffff_f000] {
-            assert_eq!(wait(fork(|| {
-                // SAFETY: meant to fault.
-                unsafe { std::ptr::read_volatile(address as *const u8) };
-            })), Ended::Signalled(libc::SIGSEGV), "{address:x}");
+        for address in [
+            0xffff_8000_0000_0000u64,
+            0x8000_0000_0000_0000,
+            0xffff_ffff_8000_0000,
+            0x7fff_ffff_f000,
+        ] {
+            assert_eq!(
+                wait(fork(|| {
+                    // SAFETY: meant to fault.
+                    unsafe { std::ptr::read_volatile(address as *const u8) };
+                })),
+                Ended::Signalled(libc::SIGSEGV),
+                "{address:x}"
+            );
         }
     });
 }
@@ -294,10 +341,18 @@ fn processor_exceptions_have_their_signals() {
         // SAFETY: meant to fault.
         unsafe {
             assert_eq!(wait(fork(|| std::arch::asm!("ud2"))), Ended::Signalled(libc::SIGILL));
-            assert_eq!(wait(fork(|| std::arch::asm!("xor ecx, ecx", "xor edx, edx", "mov eax, 1", "div ecx", out("eax") _, out("ecx") _, out("edx") _))), Ended::Signalled(libc::SIGFPE));
+            assert_eq!(
+                wait(fork(
+                    || std::arch::asm!("xor ecx, ecx", "xor edx, edx", "mov eax, 1", "div ecx", out("eax") _, out("ecx") _, out("edx") _)
+                )),
+                Ended::Signalled(libc::SIGFPE)
+            );
             assert_eq!(wait(fork(|| std::arch::asm!("int3"))), Ended::Signalled(libc::SIGTRAP));
             assert_eq!(wait(fork(|| std::arch::asm!("hlt"))), Ended::Signalled(libc::SIGSEGV));
-            assert_eq!(wait(fork(|| std::arch::asm!("out dx, al", in("dx") 0xf4u16, in("al") 0u8))), Ended::Signalled(libc::SIGSEGV));
+            assert_eq!(
+                wait(fork(|| std::arch::asm!("out dx, al", in("dx") 0xf4u16, in("al") 0u8))),
+                Ended::Signalled(libc::SIGSEGV)
+            );
         }
     });
 }
@@ -307,13 +362,23 @@ fn beyond_a_mapped_files_end_is_sigbus() {
     isolated(|| {
         let scratch = Scratch::new();
         let fd = open(scratch.file("a", b"x"), libc::O_RDONLY, 0).unwrap();
-        assert_eq!(wait(fork(|| {
-            // SAFETY: a fresh mapping, meant to fault.
-            unsafe {
-                let memory = libc::mmap(std::ptr::null_mut(), 8192, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0);
-                std::ptr::read_volatile(memory.cast::<u8>().add(5000));
-            }
-        })), Ended::Signalled(libc::SIGBUS));
+        assert_eq!(
+            wait(fork(|| {
+                // SAFETY: a fresh mapping, meant to fault.
+                unsafe {
+                    let memory = libc::mmap(
+                        std::ptr::null_mut(),
+                        8192,
+                        libc::PROT_READ,
+                        libc::MAP_PRIVATE,
+                        fd,
+                        0,
+                    );
+                    std::ptr::read_volatile(memory.cast::<u8>().add(5000));
+                }
+            })),
+            Ended::Signalled(libc::SIGBUS)
+        );
     });
 }
 
@@ -324,14 +389,22 @@ fn an_alternate_stack_serves_an_overflow() {
         if n == 0 { 0 } else { deep(n + 1) + block[3] }
     }
     isolated(|| {
-        assert_eq!(wait(fork(|| {
-            let memory = vec![0u8; 65536].leak();
-            let stack = libc::stack_t { ss_sp: memory.as_mut_ptr().cast(), ss_flags: 0, ss_size: memory.len() };
-            // SAFETY: the stack lives for ever.
-            must(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) });
-            handle_info(libc::SIGSEGV, leave, libc::SA_ONSTACK);
-            std::hint::black_box(deep(1));
-        })), Ended::Exited(2), "SEGV_ACCERR or MAPERR of the guard");
+        assert_eq!(
+            wait(fork(|| {
+                let memory = vec![0u8; 65536].leak();
+                let stack = libc::stack_t {
+                    ss_sp: memory.as_mut_ptr().cast(),
+                    ss_flags: 0,
+                    ss_size: memory.len(),
+                };
+                // SAFETY: the stack lives for ever.
+                must(unsafe { libc::sigaltstack(&stack, std::ptr::null_mut()) });
+                handle_info(libc::SIGSEGV, leave, libc::SA_ONSTACK);
+                std::hint::black_box(deep(1));
+            })),
+            Ended::Exited(2),
+            "SEGV_ACCERR or MAPERR of the guard"
+        );
     });
 }
 
@@ -406,7 +479,10 @@ fn children_are_reported_by_sigchld() {
         handle_info(libc::SIGCHLD, with_info, libc::SA_RESTART);
         // SAFETY: ends the child.
         wait(fork(|| unsafe { libc::_exit(3) }));
-        assert_eq!((LAST.load(SeqCst), COUNT.load(SeqCst) as i32), (libc::SIGCHLD, libc::CLD_EXITED));
+        assert_eq!(
+            (LAST.load(SeqCst), COUNT.load(SeqCst) as i32),
+            (libc::SIGCHLD, libc::CLD_EXITED)
+        );
     });
 }
 
@@ -428,13 +504,21 @@ fn a_group_is_signalled_as_one() {
         unsafe { libc::setpgid(0, 0) };
         handle(libc::SIGUSR1, count, libc::SA_RESTART);
         let (reader, writer) = pipe();
-        let children: Vec<i32> = (0..3).map(|_| fork(|| {
-            write(writer, b"r").unwrap();
-            // SAFETY: waits for a signal.
-            while COUNT.load(SeqCst) == 0 { unsafe { libc::usleep(500) }; }
-        })).collect();
+        let children: Vec<i32> = (0..3)
+            .map(|_| {
+                fork(|| {
+                    write(writer, b"r").unwrap();
+                    // SAFETY: waits for a signal.
+                    while COUNT.load(SeqCst) == 0 {
+                        unsafe { libc::usleep(500) };
+                    }
+                })
+            })
+            .collect();
         let mut ready = 0;
-        while ready < 3 { ready += read(reader, 3).unwrap().len(); }
+        while ready < 3 {
+            ready += read(reader, 3).unwrap().len();
+        }
         // SAFETY: plain numbers.
         must(unsafe { libc::kill(0, libc::SIGUSR1) });
         children.into_iter().for_each(|child| assert_eq!(wait(child), Ended::Exited(0)));

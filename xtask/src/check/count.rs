@@ -51,13 +51,19 @@ pub fn crate_counts(one: &Crate) -> Result<Counts> {
 
 /// Lines that are neither blank nor comment, numbered from 1.
 pub fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    text.lines().enumerate().map(|(at, line)| (at + 1, line.trim())).filter(|(_, line)| !line.is_empty() && !line.starts_with("//"))
+    text.lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with("//"))
 }
 
 /// A file that holds only tests.
 pub fn is_test_file(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests")
-        || path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))
+        || path
+            .file_stem()
+            .and_then(|stem| stem.to_str())
+            .is_some_and(|stem| stem == "tests" || stem.ends_with("_tests"))
 }
 
 #[derive(Default)]
@@ -68,7 +74,11 @@ struct Finder {
 
 impl Finder {
     fn test_lines(&self, text: &str) -> usize {
-        code_lines(text).filter(|(line, _)| self.test_spans.iter().any(|(from, to)| (from..=to).contains(&line))).count()
+        code_lines(text)
+            .filter(|(line, _)| {
+                self.test_spans.iter().any(|(from, to)| (from..=to).contains(&line))
+            })
+            .count()
     }
 }
 
@@ -84,7 +94,10 @@ impl<'ast> Visit<'ast> for Finder {
     fn visit_item_mod(&mut self, item: &'ast syn::ItemMod) {
         let is_test = item.attrs.iter().any(|attribute| {
             attribute.path().is_ident("cfg")
-                && attribute.meta.require_list().is_ok_and(|list| list.tokens.to_string().contains("test"))
+                && attribute
+                    .meta
+                    .require_list()
+                    .is_ok_and(|list| list.tokens.to_string().contains("test"))
         });
         if is_test && item.content.is_some() {
             let span = item.span();

@@ -33,23 +33,32 @@ pub fn check(one: &Crate, faults: &mut Vec<String>) -> Result<()> {
 
 fn file_rules(name: &str, path: &Path, text: &str, faults: &mut Vec<String>) {
     if !text.starts_with("//!") {
-        faults.push(format!("{name}: opens with `//!`: what it is for, its key types, what guards what"));
+        faults.push(format!(
+            "{name}: opens with `//!`: what it is for, its key types, what guards what"
+        ));
     }
     let until_tests = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or(text);
     let lines = until_tests.lines().count();
     if !is_test_file(path) && lines > FILE_LINES {
-        faults.push(format!("{name}: {lines} lines without its tests, at most {FILE_LINES}: split it by family"));
+        faults.push(format!(
+            "{name}: {lines} lines without its tests, at most {FILE_LINES}: split it by family"
+        ));
     }
     for (line, code) in code_lines(text) {
         if code.contains("todo!(") || code.contains("unimplemented!(") {
-            faults.push(format!("{name}:{line}: finish it, or return the proper error and list it in docs/"));
+            faults.push(format!(
+                "{name}:{line}: finish it, or return the proper error and list it in docs/"
+            ));
         }
     }
 }
 
 fn root_rules(one: &Crate, name: &str, text: &str, faults: &mut Vec<String>) {
     if !MAY_BE_UNSAFE.contains(&one.name.as_str()) && !text.contains("#![forbid(unsafe_code)]") {
-        faults.push(format!("{name}: #![forbid(unsafe_code)] (unsafe is for {})", MAY_BE_UNSAFE.join(", ")));
+        faults.push(format!(
+            "{name}: #![forbid(unsafe_code)] (unsafe is for {})",
+            MAY_BE_UNSAFE.join(", ")
+        ));
     }
     if one.folder.starts_with("components") {
         for lint in COMPONENT_LINTS.iter().filter(|lint| !text.contains(**lint)) {
