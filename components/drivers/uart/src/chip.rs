@@ -1,0 +1,137 @@
+//! The chip's registers.
+//!
+//! The interrupt-enable register is written by senders and by the port's thread; its bits stand in
+//! `enabled`, whose lock is innermost.
+use rt::{device::Ports, lock_class, sync::Mutex};
+
+lock_class! {
+    static ENABLED = "uart.enabled";
+}
+
+mod register {
+    pub(super) const DATA: u16 = 0;
+    pub(super) const INTERRUPT_ENABLE: u16 = 1;
+    pub(super) const INTERRUPT_CAUSE: u16 = 2;
+    pub(super) const FIFO_CONTROL: u16 = 2;
+    pub(super) const LINE_CONTROL: u16 = 3;
+    pub(super) const MODEM_CONTROL: u16 = 4;
+    pub(super) const LINE_STATUS: u16 = 5;
+    pub(super) const SCRATCH: u16 = 7;
+    pub(super) const COUNT: u16 = 8;
+}
+
+const ENABLE_RECEIVE: u8 = 1;
+const ENABLE_TRANSMIT: u8 = 2;
+const CAUSE_NONE: u8 = 1;
+const CAUSE_MASK: u8 = 0x0e;
+const CAUSE_TRANSMIT: u8 = 0x02;
+/// On, both cleared, interrupt at one byte.
+const FIFOS: u8 = 0x07;
+const DIVISOR_LATCH: u8 = 0x80;
+const EIGHT_BITS: u8 = 0x03;
+/// Data terminal ready, request to send, interrupt gate.
+const MODEM_READY: u8 = 0x0b;
+const STATUS_RECEIVED: u8 = 1;
+const STATUS_ROOM: u8 = 1 << 5;
+const STATUS_EMPTY: u8 = 1 << 6;
+/// What a register reads where no chip is.
+const ABSENT: u8 = 0xff;
+const FIFO_BYTES: usize = 16;
+
+/// Why the chip interrupts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// There is input (or a line error, which reading input clears).
+    Receive,
+    /// The transmitter is empty.
+    Transmit,
+}
+
+/// One chip.
+pub(crate) struct Chip {
+    ports: Ports,
+    enabled: Mutex<u8>,
+}
+
+impl Chip {
+    /// Opens the chip at `first`, if one is there.
+    pub(crate) fn open(first: u16) -> Option<Chip> {
+        let ports = Ports::open(first, register::COUNT).ok()?;
+        let keeps = |value| {
+            ports.write8(register::SCRATCH, value);
+            ports.read8(register::SCRATCH) == value
+        };
+        let is_there = keeps(0x5a) && keeps(0xa5);
+        is_there.then(|| Chip { ports, enabled: Mutex::new(&ENABLED, 0) })
+    }
+
+    /// 115,200 bits a second, 8 data bits, no parity, FIFOs on, receiving.
+    pub(crate) fn start(&self) {
+        let ports = &self.ports;
+        ports.write8(register::INTERRUPT_ENABLE, 0);
+        ports.write8(register::LINE_CONTROL, DIVISOR_LATCH);
+        ports.write8(register::DATA, 1);
+        ports.write8(register::INTERRUPT_ENABLE, 0);
+        ports.write8(register::LINE_CONTROL, EIGHT_BITS);
+        ports.write8(register::FIFO_CONTROL, FIFOS);
+        ports.write8(register::MODEM_CONTROL, MODEM_READY);
+        self.receive_interrupt(true);
+    }
+
+    /// No more interrupts.
+    pub(crate) fn stop(&self) {
+        self.receive_interrupt(false);
+        self.transmit_interrupt(false);
+    }
+
+    fn enable(&self, bit: u8, is_on: bool) {
+        let mut enabled = self.enabled.lock();
+        let next = if is_on { *enabled | bit } else { *enabled & !bit };
+        if next != *enabled {
+            self.ports.write8(register::INTERRUPT_ENABLE, next);
+            *enabled = next;
+        }
+    }
+
+    pub(crate) fn receive_interrupt(&self, is_on: bool) {
+        self.enable(ENABLE_RECEIVE, is_on);
+    }
+
+    pub(crate) fn transmit_interrupt(&self, is_on: bool) {
+        self.enable(ENABLE_TRANSMIT, is_on);
+    }
+
+    /// The most urgent cause now.
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        let cause = self.ports.read8(register::INTERRUPT_CAUSE);
+        if cause & CAUSE_NONE != 0 {
+            return None;
+        }
+        let is_transmit = cause & CAUSE_MASK == CAUSE_TRANSMIT;
+        Some(if is_transmit { Cause::Transmit } else { Cause::Receive })
+    }
+
+    /// The next byte received.
+    pub(crate) fn receive(&self) -> Option<u8> {
+        let status = self.ports.read8(register::LINE_STATUS);
+        let has_byte = status & STATUS_RECEIVED != 0 && status != ABSENT;
+        has_byte.then(|| self.ports.read8(register::DATA))
+    }
+
+    /// Puts as much of `bytes` into the transmitter as it takes; returns how much.
+    pub(crate) fn transmit(&self, bytes: &[u8]) -> usize {
+        if self.ports.read8(register::LINE_STATUS) & STATUS_ROOM == 0 {
+            return 0;
+        }
+        let count = bytes.len().min(FIFO_BYTES);
+        for byte in bytes.iter().take(count) {
+            self.ports.write8(register::DATA, *byte);
+        }
+        count
+    }
+
+    /// Whether the last bit has left.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.ports.read8(register::LINE_STATUS) & STATUS_EMPTY != 0
+    }
+}

@@ -1,0 +1,292 @@
+//! A console device: negotiation, the control conversation, the thread.
+//!
+//! Without the MULTIPORT feature there is one port, a console, and no control queues. With it the
+//! device announces its ports one by one; each port's queues were set up beforehand (queues cannot
+//! be added later), its buffers are allocated when it is announced.
+use crate::{
+    control::{Control, MESSAGE_BYTES, Tell, Told},
+    port::{BUFFER_BYTES, ConsolePort},
+    slots::Slots,
+};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use interfaces::terminal::Port;
+use rt::{
+    lock_class,
+    sync::{Event, Mutex},
+    thread::{self, Policy},
+    time::{self, Instant},
+};
+use virtio::{Candidate, Device, Error, Queue, QueuePlan, Vector, candidates, kind};
+
+lock_class! {
+    static PORTS = "virtio-console.ports";
+    static CONTROL = "virtio-console.control";
+    static UNUSED = "virtio-console.unused";
+}
+
+const F_SIZE: u64 = 1 << 0;
+const F_MULTIPORT: u64 = 1 << 1;
+
+/// Offsets in the configuration.
+mod config {
+    pub(super) const COLUMNS: usize = 0;
+    pub(super) const PORTS_MAX: usize = 4;
+}
+
+/// Most ports used of one device.
+const PORTS_MAX: u32 = 32;
+const QUEUE_SIZE: u16 = 16;
+const BUFFERS: u16 = 8;
+const CONTROL_BUFFERS: u16 = 16;
+/// How long a device may take to announce its ports.
+const ANNOUNCE_NS: u64 = 200_000_000;
+/// No news for this long, and every port identified: all were announced.
+const QUIET_NS: u64 = 2_000_000;
+const DRIVER_NICE: i8 = -10;
+
+/// Consoles found so far in the whole system, for `hvc` numbers.
+static CONSOLES: AtomicUsize = AtomicUsize::new(0);
+
+type QueuePair = (Queue<u16>, Queue<u16>);
+
+/// One device.
+pub struct Console {
+    device: Device,
+    vector: Arc<Vector>,
+    control: Option<Mutex<Control>>,
+    /// Queues of ports not announced yet: input, output.
+    unused: Mutex<BTreeMap<u32, QueuePair>>,
+    ports: Mutex<BTreeMap<u32, Arc<ConsolePort>>>,
+    /// Signalled at every control message taken.
+    news: Event,
+    is_stopping: AtomicBool,
+}
+
+/// Opens every console device, starts its thread and waits (at most a fifth of a second) until its
+/// ports are announced. A device that cannot be used is named in the log and left out.
+pub fn probe() -> Vec<Arc<Console>> {
+    let mut consoles = Vec::new();
+    for candidate in candidates(kind::CONSOLE) {
+        match Console::open(candidate) {
+            Ok(console) => consoles.push(console),
+            Err(error) => log::error!("virtio-console: {candidate:?}: {error:?}"),
+        }
+    }
+    let deadline = time::now().after_ns(ANNOUNCE_NS);
+    consoles.iter().for_each(|console| console.wait_ports(deadline));
+    consoles
+}
+
+/// Queue numbers of a port: input, output (section 5.3.2).
+fn port_queues(port: u32, is_multiport: bool) -> (u16, u16) {
+    let first = match port {
+        0 => 0,
+        _ if is_multiport => 2 + 2 * port as u16,
+        _ => 2 * port as u16,
+    };
+    (first, first + 1)
+}
+
+impl Console {
+    /// Opens a device and starts its thread.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn open(candidate: Candidate) -> Result<Arc<Console>, Error> {
+        let device = Device::open(candidate, F_SIZE | F_MULTIPORT)?;
+        let is_multiport = device.has(F_MULTIPORT);
+        let vector = device.vectors(1)?.pop().ok_or(Error::NotModern)?;
+        let queue =
+            |index| device.queue(QueuePlan { index, size: QUEUE_SIZE, indirect: 0, vector: 0 });
+        let count = if is_multiport {
+            u32::from_le_bytes(device.config(config::PORTS_MAX)).clamp(1, PORTS_MAX)
+        } else {
+            1
+        };
+        let mut unused = BTreeMap::new();
+        for port in 0..count {
+            let (input, output) = port_queues(port, is_multiport);
+            unused.insert(port, (queue(input)?, queue(output)?));
+        }
+        let control = if is_multiport {
+            let input = Slots::new(queue(2)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
+            let output = Slots::new(queue(3)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
+            Some(Mutex::new(&CONTROL, Control::new(input, output)))
+        } else {
+            None
+        };
+        let console = Arc::new(Console {
+            device,
+            vector: Arc::new(vector),
+            control,
+            unused: Mutex::new(&UNUSED, unused),
+            ports: Mutex::new(&PORTS, BTreeMap::new()),
+            news: Event::new(),
+            is_stopping: AtomicBool::new(false),
+        });
+        console.start()?;
+        Ok(console)
+    }
+
+    fn start(self: &Arc<Console>) -> Result<(), Error> {
+        self.device.start();
+        match &self.control {
+            Some(control) => {
+                let mut control = control.lock();
+                control.input.offer_all();
+                control.tell(Tell::DRIVER_READY);
+                control.pump()?;
+            }
+            None => {
+                self.add_port(0)?;
+                self.make_console(0);
+                self.read_window();
+            }
+        }
+        let console = self.clone();
+        let policy = Policy::Fair { nice: DRIVER_NICE };
+        let spawned = thread::spawn("virtio-console", policy, move || console.serve());
+        spawned.map(|_| ()).map_err(|refused| Error::Device(refused.into()))
+    }
+
+    /// The ports announced so far, by number.
+    pub fn ports(&self) -> Vec<Arc<ConsolePort>> {
+        self.ports.lock().values().cloned().collect()
+    }
+
+    /// The port of that name, if it was announced.
+    pub fn port(&self, name: &str) -> Option<Arc<ConsolePort>> {
+        self.ports().into_iter().find(|port| port.name() == name)
+    }
+
+    /// The port of that name, once it is announced; `None` after `deadline`.
+    pub fn wait_port(&self, name: &str, deadline: Instant) -> Option<Arc<ConsolePort>> {
+        loop {
+            let ticket = self.news.ticket();
+            if let Some(port) = self.port(name) {
+                return Some(port);
+            }
+            if self.news.wait(ticket, Some(deadline), false) == thread::Woken::TimedOut {
+                return self.port(name);
+            }
+        }
+    }
+
+    /// Blocks until every port announced is identified and the device has no more news, at most
+    /// until `deadline`.
+    pub fn wait_ports(&self, deadline: Instant) {
+        loop {
+            let ticket = self.news.ticket();
+            let ports = self.ports();
+            let is_settled = !ports.is_empty() && ports.iter().all(|port| port.is_identified());
+            let until = match is_settled {
+                true if self.control.is_none() => return,
+                true => deadline.min(time::now().after_ns(QUIET_NS)),
+                false => deadline,
+            };
+            if self.news.wait(ticket, Some(until), false) == thread::Woken::TimedOut {
+                return;
+            }
+        }
+    }
+
+    /// Ends the thread and resets the device.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Release);
+        self.vector.wake();
+    }
+
+    fn serve(&self) {
+        while !self.is_stopping.load(Acquire) {
+            if let Err(error) = self.service() {
+                log::error!("virtio-console: {error:?}; the device is given up");
+                break;
+            }
+            if self.vector.wait(None) == thread::Woken::Signalled && self.control.is_none() {
+                self.read_window();
+            }
+        }
+        self.device.reset();
+        self.ports().iter().for_each(|port| port.kill());
+        for port in self.ports() {
+            // Nothing fails on a dead port; its sink learns of the end.
+            let _ = port.service();
+        }
+        self.news.signal();
+    }
+
+    fn service(&self) -> Result<(), Error> {
+        if let Some(control) = &self.control {
+            loop {
+                control.lock().pump()?;
+                let Some((port, told)) = control.lock().receive()? else { break };
+                self.obey(port, told)?;
+                self.news.signal();
+            }
+        }
+        self.ports().iter().try_for_each(|port| port.service())
+    }
+
+    fn obey(&self, number: u32, told: Told) -> Result<(), Error> {
+        if told == Told::Add {
+            return self.add_port(number);
+        }
+        let port = self.ports.lock().get(&number).cloned();
+        let Some(port) = port else { return Ok(()) };
+        match told {
+            Told::Add => {}
+            Told::Remove => port.set_open(false),
+            Told::IsConsole => self.make_console(number),
+            Told::Resize { rows, columns } => port.set_window(rows, columns),
+            Told::Open(is_open) => port.set_open(is_open),
+            Told::Name(name) => port.set_name(name),
+        }
+        Ok(())
+    }
+
+    fn add_port(&self, number: u32) -> Result<(), Error> {
+        let queues = self.unused.lock().remove(&number);
+        let Some((input, output)) = queues else {
+            log::warn!("virtio-console: port {number} announced twice or beyond the last");
+            return Ok(());
+        };
+        let input = Slots::new(input, BUFFERS, BUFFER_BYTES)?;
+        let output = Slots::new(output, BUFFERS, BUFFER_BYTES)?;
+        let port = ConsolePort::new(number, input, output, self.vector.clone());
+        self.ports.lock().insert(number, Arc::new(port));
+        if let Some(control) = &self.control {
+            let mut control = control.lock();
+            control.tell(Tell::port_ready(number));
+            control.tell(Tell::port_open(number));
+        }
+        Ok(())
+    }
+
+    fn make_console(&self, number: u32) {
+        let port = self.ports.lock().get(&number).cloned();
+        if let Some(port) = port
+            && !port.is_console()
+        {
+            port.set_console(CONSOLES.fetch_add(1, Relaxed));
+        }
+    }
+
+    /// Without control messages the window stands in the configuration.
+    fn read_window(&self) {
+        if !self.device.has(F_SIZE) {
+            return;
+        }
+        let [c0, c1, r0, r1] = self.device.config(config::COLUMNS);
+        let (columns, rows) = (u16::from_le_bytes([c0, c1]), u16::from_le_bytes([r0, r1]));
+        if let Some(port) = self.ports.lock().get(&0) {
+            port.set_window(rows, columns);
+        }
+    }
+}
+
+impl core::fmt::Debug for Console {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Console").field("device", &self.device).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! A virtqueue with equal buffers of DMA memory, one a slot.
+use alloc::vec::Vec;
+use rt::device::DmaBuffer;
+use virtio::{Access, Buffer, Error, Queue};
+
+/// The queue, its buffers, and which of them the driver has.
+pub(crate) struct Slots {
+    queue: Queue<u16>,
+    memory: DmaBuffer,
+    slot_bytes: usize,
+    free: Vec<u16>,
+    is_dead: bool,
+}
+
+/// A filled buffer that came back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Filled {
+    pub(crate) slot: u16,
+    pub(crate) bytes: usize,
+}
+
+impl Slots {
+    pub(crate) fn new(queue: Queue<u16>, count: u16, slot_bytes: usize) -> Result<Slots, Error> {
+        let count = count.min(queue.size());
+        let memory = DmaBuffer::allocate(usize::from(count) * slot_bytes)?;
+        let free = (0..count).rev().collect();
+        Ok(Slots { queue, memory, slot_bytes, free, is_dead: false })
+    }
+
+    fn start(&self, slot: u16) -> usize {
+        usize::from(slot) * self.slot_bytes
+    }
+
+    fn give(&mut self, slot: u16, bytes: usize, access: Access) {
+        let address = self.memory.device_address() + self.start(slot) as u64;
+        let buffer = Buffer { address, bytes: bytes as u32, access };
+        if let Err(slot) = self.queue.add(&[buffer], slot) {
+            self.free.push(slot);
+        }
+    }
+
+    /// Lends every free buffer to the device to be filled.
+    pub(crate) fn offer_all(&mut self) {
+        while !self.is_dead
+            && let Some(slot) = self.free.pop()
+        {
+            self.give(slot, self.slot_bytes, Access::Write);
+        }
+        self.publish();
+    }
+
+    /// Copies as much of `data` into free buffers as fits and queues them; returns how much.
+    pub(crate) fn send(&mut self, data: &[u8]) -> usize {
+        let mut sent = 0;
+        for chunk in data.chunks(self.slot_bytes) {
+            let Some(slot) = (if self.is_dead { None } else { self.free.pop() }) else { break };
+            self.memory.write(self.start(slot), chunk);
+            self.give(slot, chunk.len(), Access::Read);
+            sent += chunk.len();
+        }
+        self.publish();
+        sent
+    }
+
+    /// Takes sent buffers back without asking for an interrupt; says whether there were any.
+    pub(crate) fn reclaim(&mut self) -> Result<bool, Error> {
+        let mut has_any = false;
+        while !self.is_dead
+            && let Some(used) = self.queue.take()?
+        {
+            self.free.push(used.payload);
+            has_any = true;
+        }
+        Ok(has_any)
+    }
+
+    /// Asks for an interrupt when the next buffer is sent; `true` if one is already.
+    pub(crate) fn arm(&mut self) -> bool {
+        !self.is_dead && self.queue.arm()
+    }
+
+    fn publish(&mut self) {
+        if !self.is_dead {
+            self.queue.publish();
+        }
+    }
+
+    /// The next buffer the device is done with; it is the driver's until [`Slots::recycle`].
+    pub(crate) fn take(&mut self) -> Result<Option<Filled>, Error> {
+        if self.is_dead {
+            return Ok(None);
+        }
+        loop {
+            if let Some(used) = self.queue.take()? {
+                let bytes = used.written as usize;
+                return Ok(Some(Filled { slot: used.payload, bytes }));
+            }
+            if !self.queue.arm() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The buffer is free again.
+    pub(crate) fn recycle(&mut self, slot: u16) {
+        self.free.push(slot);
+    }
+
+    /// Copies from a buffer that came back.
+    pub(crate) fn read(&self, filled: Filled, from: usize, out: &mut [u8]) {
+        self.memory.read(self.start(filled.slot) + from, out);
+    }
+
+    /// Whether the device has none of the buffers.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_dead || self.queue.in_flight() == 0
+    }
+
+    /// The device was reset: nothing goes in or out any more.
+    pub(crate) fn kill(&mut self) {
+        self.is_dead = true;
+    }
+}
