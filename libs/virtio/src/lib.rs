@@ -6,17 +6,25 @@
 //! own memory, never only in memory the device can write. Key types: [`Candidate`] (found, not
 //! opened), [`Device`] (opened, negotiated), [`Queue`] (one split virtqueue), [`Vector`] (an
 //! interrupt and the queues it serves). Source: Virtual I/O Device (VIRTIO) Version 1.2, OASIS.
-#![cfg_attr(not(test), no_std)]
+#![cfg_attr(not(any(test, feature = "model")), no_std)]
 #![forbid(unsafe_code)]
-#![deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)]
+#![cfg_attr(
+    not(any(test, feature = "model")),
+    deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)
+)]
 extern crate alloc;
 
 mod device;
 mod mmio;
+#[cfg(all(any(test, feature = "model"), not(target_os = "none")))]
+pub mod model;
 mod pci;
 mod queue;
 mod transport;
 mod window;
+
+#[cfg(test)]
+mod tests;
 
 pub use device::{Candidate, Device, QueuePlan, candidates};
 pub use queue::{Access, Buffer, Queue, Used};

@@ -1,0 +1,204 @@
+//! The other side of the transports, for host tests: a virtio device in the host world.
+//!
+//! [`Model`] holds features, configuration and queues; [`Model::plug_mmio`] and
+//! [`Model::plug_pci`] put it into the machine. What it does is its [`Behaviour`]: it is called on
+//! the driver's thread at each notification and may keep chains for later. [`Model::tamper`] lets
+//! a test write what an honest device would not.
+mod mmio;
+mod pci;
+mod queue;
+
+use queue::Registers;
+pub use queue::{Chain, ModelQueue};
+use rt::{
+    device::{MmioDevice, PciAddress},
+    host,
+};
+use std::{
+    boxed::Box,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    vec::Vec,
+};
+
+/// What a device does.
+pub trait Behaviour: Send + Sync {
+    /// The driver rang queue `queue`'s bell.
+    fn notified(&self, model: &Model, queue: u16);
+    /// The driver reset the device.
+    fn reset(&self) {}
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Mmio(u32),
+    Pci(PciAddress),
+}
+
+struct State {
+    status: u8,
+    driver_features: u64,
+    feature_select: [u32; 2],
+    queue_select: u16,
+    interrupt_status: u32,
+    queues: Vec<ModelQueue>,
+    registers: Vec<Registers>,
+}
+
+/// A device.
+pub struct Model {
+    kind: u32,
+    features: u64,
+    config: Mutex<Vec<u8>>,
+    place: Mutex<Option<Place>>,
+    state: Mutex<State>,
+    behaviour: Box<dyn Behaviour>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Model {
+    /// A device of type `kind` with `queues` queues of up to `queue_size` entries.
+    pub fn new(
+        kind: u32,
+        features: u64,
+        config: Vec<u8>,
+        (queues, queue_size): (u16, u16),
+        behaviour: Box<dyn Behaviour>,
+    ) -> Arc<Model> {
+        let state = State {
+            status: 0,
+            driver_features: 0,
+            feature_select: [0; 2],
+            queue_select: 0,
+            interrupt_status: 0,
+            queues: (0..queues).map(|_| ModelQueue::default()).collect(),
+            registers: (0..queues).map(|_| Registers::new(queue_size)).collect(),
+        };
+        Arc::new(Model {
+            kind,
+            features: features | crate::feature::VERSION_1,
+            config: Mutex::new(config),
+            place: Mutex::new(None),
+            state: Mutex::new(state),
+            behaviour,
+        })
+    }
+
+    /// Puts the device on a page of registers at `base`.
+    pub fn plug_mmio(self: &Arc<Model>, base: u64, interrupt: u32) -> (MmioDevice, host::Plugged) {
+        *lock(&self.place) = Some(Place::Mmio(interrupt));
+        let device = MmioDevice { base, bytes: 0x200, interrupt };
+        (device, host::add_mmio(device, Arc::new(mmio::MmioRegisters(self.clone()))))
+    }
+
+    /// Puts the device on PCI, with `vectors` interrupts.
+    pub fn plug_pci(
+        self: &Arc<Model>,
+        address: u16,
+        vectors: u16,
+    ) -> (rt::device::PciFunction, host::Plugged) {
+        *lock(&self.place) = Some(Place::Pci(PciAddress(address)));
+        pci::plug(self, PciAddress(address), vectors)
+    }
+
+    /// Features the driver took.
+    pub fn driver_features(&self) -> u64 {
+        lock(&self.state).driver_features
+    }
+
+    /// Whether the driver said it is ready.
+    pub fn is_running(&self) -> bool {
+        lock(&self.state).status & 4 != 0
+    }
+
+    /// Changes configuration.
+    pub fn set_config(&self, offset: usize, bytes: &[u8]) {
+        if let Some(part) = lock(&self.config).get_mut(offset..offset + bytes.len()) {
+            part.copy_from_slice(bytes);
+        }
+    }
+
+    /// The next chain the driver put into `queue`.
+    pub fn pop(&self, queue: u16) -> Option<Chain> {
+        let mut state = lock(&self.state);
+        let state = &mut *state;
+        let index = usize::from(queue);
+        state.queues.get_mut(index)?.pop(state.registers.get(index)?)
+    }
+
+    /// Gives a chain back with `written` bytes, and interrupts if the driver wants it.
+    pub fn push(&self, queue: u16, chain: &Chain, written: u32) {
+        self.tamper(queue, chain.head().into(), written);
+    }
+
+    /// Writes a used entry as told, true or not, and interrupts if the driver wants it.
+    pub fn tamper(&self, queue: u16, head: u32, written: u32) {
+        let vector = {
+            let mut state = lock(&self.state);
+            let state = &mut *state;
+            let index = usize::from(queue);
+            let (Some(ring), Some(registers)) =
+                (state.queues.get_mut(index), state.registers.get(index))
+            else {
+                return;
+            };
+            let has_event_index = state.driver_features & crate::feature::EVENT_INDEX != 0;
+            let is_wanted = ring.push(registers, head, written, has_event_index);
+            state.interrupt_status |= 1;
+            is_wanted.then_some(registers.vector)
+        };
+        if let Some(vector) = vector {
+            self.interrupt(vector);
+        }
+    }
+
+    /// Moves a queue's used index by `by` without anything having been used.
+    pub fn skip_used(&self, queue: u16, by: u16) {
+        let vector = {
+            let state = lock(&self.state);
+            let Some(registers) = state.registers.get(usize::from(queue)) else { return };
+            let index = host::device_load16(registers.device + 2);
+            host::device_store16(registers.device + 2, index.wrapping_add(by));
+            registers.vector
+        };
+        self.interrupt(vector);
+    }
+
+    /// Interrupts on `vector`.
+    pub fn interrupt(&self, vector: u16) {
+        match *lock(&self.place) {
+            Some(Place::Mmio(line)) => host::raise_line(line),
+            Some(Place::Pci(address)) => host::raise_msix(address, vector),
+            None => {}
+        }
+    }
+
+    fn read_config(&self, offset: usize, bytes: usize) -> u64 {
+        let config = lock(&self.config);
+        let byte = |index: usize| u64::from(config.get(offset + index).copied().unwrap_or(0));
+        (0..bytes).map(|index| byte(index) << (index * 8)).sum()
+    }
+
+    fn set_status(&self, status: u8) {
+        {
+            let mut state = lock(&self.state);
+            state.status = status;
+            if status != 0 {
+                return;
+            }
+            state.interrupt_status = 0;
+            state.driver_features = 0;
+            state.queues.iter_mut().for_each(|queue| *queue = ModelQueue::default());
+            state.registers.iter_mut().for_each(Registers::reset);
+        }
+        self.behaviour.reset();
+    }
+
+    fn with_selected<R>(&self, visit: impl FnOnce(&mut Registers) -> R) -> Option<R> {
+        let mut state = lock(&self.state);
+        let selected = usize::from(state.queue_select);
+        state.registers.get_mut(selected).map(visit)
+    }
+}
