@@ -1,6 +1,6 @@
 //! Instances: one mounted file system each, however often its tree is mounted (bind mounts).
 //!
-//! An [`Instance`] knows its vnodes (one an inode), caches its names and counts its pages. Vnodes
+//! An [`Instance`] knows its vnodes (one an inode), caches its names. Vnodes
 //! hold their instance; [`Active`] is what mounts hold, and when the last mount goes it breaks
 //! the cycles: names cached and vnodes pinned are let go.
 //!
@@ -14,7 +14,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 use hashbrown::HashTable;
 use interfaces::file_system::{
     Attributes, Backing, FileSystem, FileType, InodeNumber, MountInfo, Usage,
@@ -29,33 +29,9 @@ lock_class! {
 }
 
 const SHARDS: usize = 16;
-const SECTORS_A_PAGE: u64 = (PAGE_BYTES / 512) as u64;
 
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
 static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
-
-/// Pages of an instance in memory, and how many there may be.
-pub(crate) struct PageAccount {
-    pages: AtomicU64,
-    limit: u64,
-}
-
-impl PageAccount {
-    /// Counts `pages` more.
-    ///
-    /// # Errors
-    /// `ENOSPC` beyond the file system's size.
-    pub(crate) fn take(&self, pages: u64) -> Result<(), Errno> {
-        let more = |now: u64| now.checked_add(pages).filter(|sum| *sum <= self.limit);
-        match self.pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Errno::ENOSPC),
-        }
-    }
-    pub(crate) fn give_back(&self, pages: u64) {
-        self.pages.fetch_sub(pages, Ordering::Relaxed);
-    }
-}
 
 struct Known {
     inode: InodeNumber,
@@ -71,7 +47,6 @@ pub struct Instance {
     pins: Mutex<HashTable<Arc<Vnode>>>,
     names: NameCache,
     rename: Mutex<()>,
-    account: Arc<PageAccount>,
 }
 
 /// What mounts hold of an instance: when it goes, the instance's caches are emptied.
@@ -91,13 +66,10 @@ impl Active {
     ) -> Result<Arc<Active>, Errno> {
         let info = fs.mount_info();
         let root = info.root;
-        let limit = match info.backing {
-            Backing::Storage => u64::MAX,
-            Backing::Cache => cache_limit_pages(&fs.usage()?),
-        };
-        let instance = Instance::make(Some(fs.clone()), info, device, limit);
+        let instance = Instance::make(Some(fs.clone()), info, device);
         let attributes = fs.attributes(root)?;
         let vnode = instance.vnode(attributes);
+        vnode.set_uncounted();
         let root = Dentry::root(b"/", vnode)?;
         Ok(Arc::new(Active { instance, root }))
     }
@@ -136,13 +108,12 @@ impl Instance {
             backing: Backing::Cache,
             has_stable_names: false,
         };
-        Instance::make(None, info, None, 0)
+        Instance::make(None, info, None)
     }
     fn make(
         fs: Option<Arc<dyn FileSystem>>,
         info: MountInfo,
         device: Option<(u32, u32)>,
-        limit: u64,
     ) -> Arc<Instance> {
         let device = device.unwrap_or_else(|| (0, NEXT_DEVICE.fetch_add(1, Ordering::Relaxed)));
         let instance = Arc::new(Instance {
@@ -153,7 +124,6 @@ impl Instance {
             pins: Mutex::new(&PINS, HashTable::new()),
             names: NameCache::new(),
             rename: Mutex::new(&RENAME, ()),
-            account: Arc::new(PageAccount { pages: AtomicU64::new(0), limit }),
         });
         let mut all = INSTANCES_ALL.lock();
         all.retain(|known| known.strong_count() > 0);
@@ -185,9 +155,6 @@ impl Instance {
     /// Held while a directory changes its parent, and while a path is read upwards.
     pub(crate) fn rename_lock(&self) -> &Mutex<()> {
         &self.rename
-    }
-    pub(crate) fn account(&self) -> &Arc<PageAccount> {
-        &self.account
     }
 
     /// The vnode of an inode that the file system has just counted up for us.
@@ -248,7 +215,7 @@ impl Instance {
             entry.remove();
         }
         drop(vnodes);
-        if let Some(fs) = &self.fs {
+        if let Some(fs) = self.fs.as_ref().filter(|_| counts > 0) {
             fs.forget(inode, counts);
         }
     }
@@ -271,7 +238,7 @@ impl Instance {
         }
         Ok(fs.sync()?)
     }
-    /// Space and inodes, with the pages in the cache counted where they live only there.
+    /// Space and inodes.
     ///
     /// # Errors
     /// What the file system says.
@@ -284,14 +251,7 @@ impl Instance {
                 ..Usage::default()
             });
         };
-        let mut usage = fs.usage()?;
-        if self.info.backing == Backing::Cache && usage.blocks > 0 && usage.block_bytes > 0 {
-            let pages = self.account.pages.load(Ordering::Relaxed);
-            let used = pages.saturating_mul(PAGE_BYTES as u64) / u64::from(usage.block_bytes);
-            usage.free = usage.free.saturating_sub(used);
-            usage.available = usage.available.saturating_sub(used);
-        }
-        Ok(usage)
+        Ok(fs.usage()?)
     }
     fn retire(&self) {
         if self.sync().is_err() {
@@ -306,17 +266,4 @@ impl Instance {
 /// Every instance in use.
 pub(crate) fn instances() -> Vec<Arc<Instance>> {
     INSTANCES_ALL.lock().iter().filter_map(Weak::upgrade).collect()
-}
-
-fn cache_limit_pages(usage: &Usage) -> u64 {
-    if usage.blocks == 0 {
-        return u64::MAX;
-    }
-    let bytes = usage.free.saturating_mul(u64::from(usage.block_bytes));
-    bytes / PAGE_BYTES as u64
-}
-
-/// Units of 512 bytes in `pages`.
-pub(crate) fn sectors(pages: u64) -> u64 {
-    pages.saturating_mul(SECTORS_A_PAGE)
 }

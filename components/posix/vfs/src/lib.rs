@@ -33,6 +33,8 @@ pub mod permission;
 pub mod poll;
 mod regular;
 mod shrink;
+#[cfg(test)]
+mod tests;
 mod vnode;
 mod walk;
 

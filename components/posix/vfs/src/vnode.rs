@@ -178,6 +178,11 @@ impl Vnode {
     pub(crate) fn set_dead(&self) {
         self.is_dead.store(true, Ordering::Release);
     }
+    /// The root of a file system is held by its mount, not by a count.
+    pub(crate) fn set_uncounted(&self) {
+        self.counts.store(0, Ordering::Relaxed);
+    }
+    /// The file system has counted the inode up once more for us.
     pub(crate) fn count_up(&self) {
         self.counts.fetch_add(1, Ordering::Relaxed);
     }
@@ -409,6 +414,7 @@ impl Drop for Vnode {
         }
         if let Some(pages) = &self.pages {
             pages.wait_idle();
+            pages.release();
         }
         if self.state.lock().known.links > 0 && self.flush().is_err() {
             log::warn!("vfs: attributes of inode {} were lost", self.inode);

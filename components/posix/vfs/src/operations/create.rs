@@ -212,6 +212,7 @@ impl Caller<'_> {
             return Err(Errno::EPERM);
         }
         fs.link(vnode.inode(), directory.inode(), name, crate::vnode::now())?;
+        vnode.count_up();
         vnode.refresh();
         instance.pin(vnode, vnode.attributes().links);
         directory.refresh();

@@ -1,13 +1,14 @@
-//! Extended attributes, reading (xattr(7)).
+//! Extended attributes (xattr(7)).
 use crate::{
     credentials::Capabilities,
     errno::Errno,
     mount::Path,
     permission::{self, Want},
-    vnode::Vnode,
+    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::Caller,
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::file_system::{FileSystem, XattrMode};
 
 /// Bytes of the longest name (XATTR_NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
@@ -22,7 +23,7 @@ impl Caller<'_> {
             return Err(Errno::ERANGE);
         }
         let vnode = place.vnode();
-        self.check_attribute(vnode, name)?;
+        self.check_attribute(vnode, name, Want::READ)?;
         let fs = vnode.instance().file_system().map_err(|_| Errno::EOPNOTSUPP)?;
         Ok(fs.get_xattr(vnode.inode(), name)?)
     }
@@ -43,15 +44,64 @@ impl Caller<'_> {
         }
         Ok(names)
     }
-    fn check_attribute(&self, vnode: &Vnode, name: &[u8]) -> Result<(), Errno> {
-        if name.starts_with(b"trusted.") && !self.credentials.has(Capabilities::SYS_ADMIN) {
-            return Err(Errno::ENODATA);
+    /// setxattr(2).
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENODATA` as `mode` says; `EPERM`, `EACCES`, `EROFS`, `EOPNOTSUPP`, `ENOSPC`.
+    pub fn set_attribute(
+        &self,
+        place: &Path,
+        (name, value): (&[u8], &[u8]),
+        mode: XattrMode,
+    ) -> Result<(), Errno> {
+        let (vnode, fs) = self.check_change(place, name)?;
+        let _contents = vnode.contents().write();
+        fs.set_xattr(vnode.inode(), name, value, mode, crate::vnode::now())?;
+        vnode.refresh();
+        Ok(())
+    }
+    /// removexattr(2).
+    ///
+    /// # Errors
+    /// `ENODATA`, and as [`Caller::set_attribute`].
+    pub fn remove_attribute(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
+        let (vnode, fs) = self.check_change(place, name)?;
+        let _contents = vnode.contents().write();
+        fs.remove_xattr(vnode.inode(), name, crate::vnode::now())?;
+        vnode.refresh();
+        Ok(())
+    }
+    fn check_change<'p>(
+        &self,
+        place: &'p Path,
+        name: &[u8],
+    ) -> Result<(&'p Vnode, &'p Arc<dyn FileSystem>), Errno> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(Errno::ERANGE);
+        }
+        let vnode = place.vnode();
+        place.mount.check_writable()?;
+        if vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {
+            return Err(Errno::EPERM);
+        }
+        self.check_attribute(vnode, name, Want::WRITE)?;
+        let fs = vnode.instance().file_system().map_err(|_| Errno::EOPNOTSUPP)?;
+        Ok((vnode, fs))
+    }
+    fn check_attribute(&self, vnode: &Vnode, name: &[u8], want: Want) -> Result<(), Errno> {
+        let refusal = if want == Want::READ { Errno::ENODATA } else { Errno::EPERM };
+        let is_administrator = self.credentials.has(Capabilities::SYS_ADMIN);
+        if name.starts_with(b"trusted.") && !is_administrator {
+            return Err(refusal);
+        }
+        if name.starts_with(b"security.") && want == Want::WRITE && !is_administrator {
+            return Err(refusal);
         }
         if name.starts_with(b"user.") {
             if !vnode.is_regular() && !vnode.is_directory() {
-                return Err(Errno::ENODATA);
+                return Err(refusal);
             }
-            return permission::check(vnode, self.credentials, Want::READ);
+            return permission::check(vnode, self.credentials, want);
         }
         let known: [&[u8]; 3] = [b"trusted.", b"security.", b"system."];
         match known.iter().any(|prefix| name.starts_with(prefix)) {

@@ -14,7 +14,7 @@ pub(crate) use readahead::{Hit, Readahead};
 use crate::{
     errno::Errno,
     file::Watcher,
-    instance::{Instance, PageAccount, sectors},
+    instance::Instance,
     io::{Sink, Source},
     shrink,
 };
@@ -41,6 +41,7 @@ lock_class! {
 }
 
 const PAGE: u64 = PAGE_BYTES as u64;
+const SECTORS_A_PAGE: u64 = PAGE / 512;
 /// Frames copied from with one visit of the index.
 const BATCH: usize = 16;
 
@@ -58,7 +59,6 @@ pub struct PageCache {
     arrived: Event,
     faults: Mutex<Readahead>,
     watchers: Mutex<Vec<Weak<dyn Watcher>>>,
-    account: Arc<PageAccount>,
 }
 
 impl PageCache {
@@ -78,7 +78,6 @@ impl PageCache {
             arrived: Event::new(),
             faults: Mutex::new(&READAHEAD, Readahead::default()),
             watchers: Mutex::new(&WATCHERS, Vec::new()),
-            account: instance.account().clone(),
         })
     }
     /// The file's length in bytes.
@@ -87,7 +86,7 @@ impl PageCache {
     }
     /// Units of 512 bytes used, where only the cache knows.
     pub(crate) fn blocks(&self) -> Option<u64> {
-        (self.backing == Backing::Cache).then(|| sectors(self.index.read().pages()))
+        (self.backing == Backing::Cache).then(|| self.index.read().pages() * SECTORS_A_PAGE)
     }
     /// Pages in memory.
     pub fn resident_pages(&self) -> u64 {
@@ -310,19 +309,12 @@ impl PageCache {
     }
     /// Puts a new page in place; one that is there already stays.
     fn put_new(&self, index: u64, frame: Frame, touch: Touch) -> Result<(), Errno> {
-        self.account.take(1)?;
+        self.fs.reserve(self.inode, 1)?;
         let outcome = self.index.write().insert_ready(index, frame, touch);
-        match outcome {
-            Ok(None) => Ok(()),
-            Ok(Some(_)) => {
-                self.account.give_back(1);
-                Ok(())
-            }
-            Err(error) => {
-                self.account.give_back(1);
-                Err(error)
-            }
+        if !matches!(outcome, Ok(None)) {
+            self.fs.release(self.inode, 1);
         }
+        outcome.map(|_| ())
     }
     /// Copies from `source` into the pages from `offset` on; the size grows with it. The caller
     /// holds the vnode's `contents` lock to write.
@@ -409,7 +401,7 @@ impl PageCache {
             let _ = self.arrived.wait(ticket, None, false);
         };
         if self.backing == Backing::Cache {
-            self.account.give_back(gone.len() as u64);
+            self.fs.release(self.inode, gone.len() as u64);
         }
         self.zero_tail(size);
     }
@@ -480,6 +472,13 @@ impl PageCache {
             let _ = self.arrived.wait(ticket, None, false);
         }
     }
+    /// The vnode ends: what was reserved for the pages is given back.
+    pub(crate) fn release(&self) {
+        let pages = self.index.read().pages();
+        if self.backing == Backing::Cache && pages > 0 {
+            self.fs.release(self.inode, pages);
+        }
+    }
     /// Positions of the pages written since they came.
     #[cfg(test)]
     pub(crate) fn dirty_pages(&self) -> Vec<u64> {
@@ -500,14 +499,6 @@ impl PageSink for PageCache {
         drop(index);
         drop(failed);
         self.arrived.signal();
-    }
-}
-
-impl Drop for PageCache {
-    fn drop(&mut self) {
-        if self.backing == Backing::Cache {
-            self.account.give_back(self.index.get_mut().pages());
-        }
     }
 }
 

@@ -1,0 +1,135 @@
+//! Generated trees: changing names, magic links, content made when read.
+use super::World;
+use crate::{
+    Active, Caller, Errno, MountFlags, Path, Walk,
+    generated::{Child, Node, attributes},
+};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use linux_raw_sys::general as raw;
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
+};
+
+#[derive(Default)]
+struct Shared {
+    reads: AtomicU64,
+    written: Mutex<Vec<u8>>,
+    magic: Mutex<Option<Path>>,
+}
+
+enum Kind {
+    Root,
+    Counter,
+    SelfLink,
+    Magic,
+}
+
+struct Thing(Kind, Arc<Shared>);
+
+impl Node for Thing {
+    fn attributes(&self) -> Attributes {
+        match self.0 {
+            Kind::Root => attributes(1, FileType::Directory, 0o555, (0, 0)),
+            Kind::Counter => attributes(2, FileType::Regular, 0o644, (0, 0)),
+            Kind::SelfLink => attributes(3, FileType::Symlink, 0o777, (0, 0)),
+            Kind::Magic => attributes(4, FileType::Symlink, 0o777, (0, 0)),
+        }
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let kind = match name {
+            b"counter" => Kind::Counter,
+            b"self" => Kind::SelfLink,
+            b"magic" => Kind::Magic,
+            b"7" => Kind::Root,
+            _ => return Err(Errno::ENOENT),
+        };
+        Ok(Arc::new(Thing(kind, self.1.clone())))
+    }
+    fn entries(&self, position: u64, _: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let entry = |inode, next, name: &[u8]| DirectoryEntry {
+            inode,
+            file_type: None,
+            name: name.to_vec(),
+            next,
+        };
+        let all = [entry(2, 1, b"counter"), entry(3, 2, b"self")];
+        Ok(all.into_iter().skip(position as usize).collect())
+    }
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        Ok((caller.process + 6).to_string().into_bytes())
+    }
+    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        match self.0 {
+            Kind::Magic => Ok(self.1.magic.lock().unwrap().clone()),
+            _ => Ok(None),
+        }
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        Ok(format!("{}\n", self.1.reads.fetch_add(1, Ordering::SeqCst)).into_bytes())
+    }
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        self.1.written.lock().unwrap().extend_from_slice(data);
+        Ok(())
+    }
+}
+
+fn world() -> (World, Arc<Shared>) {
+    let world = World::new();
+    let shared = Arc::new(Shared::default());
+    world.mkdir("/proc").unwrap();
+    let root = Arc::new(Thing(Kind::Root, shared.clone()));
+    let active = Active::generated("proc", root).unwrap();
+    let at = world.walk("/proc").unwrap();
+    world.namespace.mount(&world.who, "proc", active, &at, MountFlags::empty()).unwrap();
+    (world, shared)
+}
+
+#[test]
+fn content_is_made_at_each_reading_from_the_start() {
+    let (world, _) = world();
+    let file = world.open("/proc/counter", raw::O_RDONLY).unwrap();
+    assert_eq!(super::get(&file).unwrap(), b"0\n");
+    file.seek(0, crate::Whence::Start).unwrap();
+    assert_eq!(super::get(&file).unwrap(), b"1\n");
+}
+
+#[test]
+fn writes_reach_the_node() {
+    let (world, shared) = world();
+    world.write("/proc/counter", b"on").unwrap();
+    assert_eq!(*shared.written.lock().unwrap(), b"on");
+}
+
+#[test]
+fn links_are_read_as_the_caller_sees_them() {
+    let (world, _) = world();
+    assert_eq!(world.name(&world.walk("/proc/self/counter").unwrap()), "/proc/7/counter");
+    let link = world.walk_link("/proc/self").unwrap();
+    assert_eq!(world.caller().read_link(&link).unwrap(), b"7");
+}
+
+#[test]
+fn a_magic_link_jumps_even_to_what_has_no_name() {
+    let (world, shared) = world();
+    world.write("/file", b"target").unwrap();
+    *shared.magic.lock().unwrap() = Some(world.walk("/file").unwrap());
+    world.unlink("/file").unwrap();
+    assert_eq!(world.read("/proc/magic").unwrap(), b"target");
+    world.write("/proc/magic", b"through").unwrap();
+    assert_eq!(world.read("/proc/magic").unwrap(), b"through");
+    let flags = Walk::FOLLOW | Walk::NO_MAGIC_LINKS;
+    let refused = world.caller().walk(crate::Base::Cwd, b"/proc/magic", flags);
+    assert_eq!(refused.err(), Some(Errno::ELOOP));
+}
+
+#[test]
+fn nothing_can_be_made_or_removed() {
+    let (world, _) = world();
+    assert_eq!(world.mkdir("/proc/new"), Err(Errno::ENOENT));
+    assert_eq!(world.mkdir("/proc/self"), Err(Errno::EEXIST));
+    assert_eq!(world.open("/proc/new", raw::O_CREAT | raw::O_WRONLY).err(), Some(Errno::ENOENT));
+    assert_eq!(world.unlink("/proc/counter"), Err(Errno::EPERM));
+    assert_eq!(world.rename("/proc/counter", "/proc/x"), Err(Errno::EPERM));
+    assert_eq!(world.list("/proc"), [".", "..", "counter", "self"]);
+}
