@@ -1,0 +1,163 @@
+//! Random system calls with random arguments from an unprivileged process, until `count` have been
+//! made: `random_calls COUNT SEED`. Children do the calls and may die of them; the parent starts the
+//! next. It ends with how many were made; the kernel must survive, and so must every other process.
+use abi::{Ended, c, check, fork, handle, must, wait, zeroed};
+use std::{
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+/// xorshift64*, so that a seed repeats a run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Calls that only end or stop the child, or wait for what never comes.
+const LEFT_OUT: [i64; 14] = [
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_pause,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_clone,
+    libc::SYS_clone3,
+    libc::SYS_kill,
+    libc::SYS_tkill,
+    libc::SYS_tgkill,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+];
+
+fn argument(random: &mut Random, buffer: &[u64], strings: &[std::ffi::CString]) -> u64 {
+    let inside = buffer.as_ptr() as u64 + random.below(buffer.len() as u64 * 8);
+    match random.below(14) {
+        0 => 0,
+        1 => random.below(8),
+        2 => random.below(64),
+        3 => random.below(1 << 16),
+        4 => random.next(),
+        5 => u64::MAX - random.below(4096),
+        6 | 7 => inside & !7,
+        8 => inside,
+        9 => 1 << random.below(64),
+        10 => 0x7fff_ffff_f000 - random.below(8192),
+        11 => 0xffff_8000_0000_0000 | random.below(1 << 32),
+        12 => libc::AT_FDCWD as u64,
+        _ => strings[random.below(strings.len() as u64) as usize].as_ptr() as u64,
+    }
+}
+
+extern "C" fn interrupt(_: i32) {}
+
+/// Waits for `child` as long as it makes calls; one that stands still is killed.
+fn watch(child: libc::pid_t, made: &AtomicU64) -> Ended {
+    let mut last = (made.load(SeqCst), Instant::now());
+    loop {
+        // SAFETY: no answer is stored; WNOWAIT leaves the child for `wait`.
+        let (mut info, options): (libc::siginfo_t, _) =
+            (unsafe { zeroed() }, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
+        // SAFETY: room for the answer.
+        let looked = check(unsafe { libc::waitid(libc::P_PID, child as u32, &mut info, options) });
+        // SAFETY: the field is zero until a child is reported.
+        if looked.is_err() || unsafe { info.si_pid() } == child {
+            return wait(child);
+        }
+        let now = made.load(SeqCst);
+        if now != last.0 {
+            last = (now, Instant::now());
+        } else if last.1.elapsed() > Duration::from_millis(300) {
+            // SAFETY: our own child.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+            return wait(child);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn child(seed: u64, made: &AtomicU64, count: u64) {
+    // Blocking calls are interrupted by this timer; where a random call took it away, the parent kills.
+    handle(libc::SIGALRM, interrupt, 0);
+    let period = libc::timeval { tv_sec: 0, tv_usec: 10_000 };
+    let timer = libc::itimerval { it_interval: period, it_value: period };
+    // SAFETY: plain numbers and a whole itimerval.
+    unsafe {
+        must(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()));
+        must(libc::setgroups(0, std::ptr::null()));
+        must(libc::setresgid(65534, 65534, 65534));
+        must(libc::setresuid(65534, 65534, 65534));
+    }
+    let mut random = Random(seed | 1);
+    let mut buffer: Vec<u64> = (0..2048).map(|_| random.next() >> random.below(64)).collect();
+    let strings = [
+        "/tmp",
+        "/tmp/f",
+        "/proc/self/stat",
+        "/dev/null",
+        "/dev/zero",
+        "x",
+        "/",
+        "/bin/busybox",
+        "..",
+        "",
+    ]
+    .map(c);
+    while made.fetch_add(1, SeqCst) < count {
+        let number = random.below(460) as i64;
+        if LEFT_OUT.contains(&number) {
+            continue;
+        }
+        let mut arguments = [0u64; 6];
+        arguments.fill_with(|| argument(&mut random, &buffer, &strings));
+        let [a, b, x, d, e, f] = arguments;
+        // SAFETY: none; that is what is tested, and the process is thrown away.
+        unsafe { libc::syscall(number, a, b, x, d, e, f) };
+        let at = random.below(buffer.len() as u64) as usize;
+        buffer[at] = random.next() >> random.below(64);
+    }
+}
+
+fn main() {
+    let number = |at: usize, default: u64| {
+        std::env::args().nth(at).and_then(|word| word.parse().ok()).unwrap_or(default)
+    };
+    let (count, mut seed) = (number(1, 1_000_000), number(2, 1));
+    // SAFETY: a fresh shared page holds the one counter.
+    let made = unsafe {
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            4096,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        &*at.cast::<AtomicU64>()
+    };
+    let mut deaths = 0u64;
+    while made.load(SeqCst) < count {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // SAFETY: a group of its own, so that what it signals stays there.
+        let pid = fork(|| {
+            unsafe { libc::setsid() };
+            child(seed, made, count);
+        });
+        if watch(pid, made) != Ended::Exited(0) {
+            deaths += 1;
+        }
+        // SAFETY: whatever the child left behind in its group.
+        unsafe { libc::kill(-pid, libc::SIGKILL) };
+    }
+    println!("{} calls made, {deaths} children died", made.load(SeqCst).min(count));
+}
