@@ -71,22 +71,30 @@ pub fn report() -> Result<u8> {
 /// # Errors
 /// The compiler's messages.
 pub fn abi_tests() -> Result<Vec<PathBuf>> {
+    let is_test = |line: &str| line.contains("\"test\":true") && line.contains("tests/abi/tests/");
+    abi("building the ABI tests", &["test", "--no-run"], is_test)
+}
+
+/// Builds the programs of the campaigns for musl.
+///
+/// # Errors
+/// The compiler's messages.
+pub fn abi_programs() -> Result<Vec<PathBuf>> {
+    abi("building the campaigns' programs", &["build", "--release"], |line| {
+        line.contains("tests/abi/src/bin/")
+    })
+}
+
+fn abi(what: &str, arguments: &[&str], is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut cargo: Command = shell::cargo();
-    cargo.args([
-        "test",
-        "--no-run",
-        "--locked",
-        "-p",
-        "abi",
-        "--target",
-        "x86_64-unknown-linux-musl",
-    ]);
-    cargo.args(["--message-format", "json"]);
-    let output = shell::quietly("building the ABI tests", &mut cargo)?;
+    cargo.args(arguments).args(["--locked", "-p", "abi", "--target", "x86_64-unknown-linux-musl"]);
+    cargo.args(["--message-format", "json"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    cargo.env("CARGO_TARGET_DIR", shell::root().join("target/abi"));
+    let output = shell::quietly(what, &mut cargo)?;
     let text = String::from_utf8_lossy(&output);
     let mut found: Vec<PathBuf> = text
         .lines()
-        .filter(|line| line.contains("\"test\":true"))
+        .filter(|line| is_wanted(line))
         .filter_map(|line| line.split("\"executable\":\"").nth(1)?.split('"').next())
         .map(PathBuf::from)
         .collect();

@@ -1,6 +1,7 @@
 //! What `./x` calls: build, disk images, QEMU, tests, checks. Each command is a module.
 #![forbid(unsafe_code)]
 mod build;
+mod campaign;
 mod check;
 mod compare;
 mod debug;
@@ -31,6 +32,8 @@ enum Command {
     Run(Box<run::Options>),
     /// Host tests, ABI tests on Linux and on Skerry, system tests
     Test(test::Options),
+    /// The long runs: forks, loops, random calls, mutated programs and disks, boot time
+    Campaign(campaign::Options),
     /// Formatting, lints, import directions; lines of code and of unsafe per crate
     Check,
     /// Boot stopped at the first instruction, with gdb attached
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(options) => run::run(&options),
         Command::Test(options) => test::run(&options),
+        Command::Campaign(options) => campaign::run(&options),
         Command::Check => check::run(),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),

@@ -1,0 +1,220 @@
+//! `./x campaign`: the long runs that are too long for `./x test`: many forks, parallel loops, random
+//! system calls, mutated programs, mutated disks, and the time from QEMU's start to the prompt.
+use crate::{
+    build::{self, Features},
+    compare, disk, packages,
+    qemu::Config,
+    run::Outcome,
+    session::Ended,
+    shell, test,
+};
+use anyhow::{Context, Result, bail};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+/// Options of `campaign`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Which campaign
+    #[arg(value_enum)]
+    pub what: What,
+    /// How many (forks, calls, programs, images; seconds of the loops; boots)
+    #[arg(long)]
+    pub count: Option<u64>,
+    /// Where the random ones start
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Processors
+    #[arg(long, default_value_t = 4)]
+    pub cpus: u32,
+}
+
+/// The campaigns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// fork with exec, object counts and free frames before and after (10,000)
+    Forks,
+    /// Four parallel shell loops (60 seconds)
+    Loops,
+    /// Random system calls from an unprivileged process (1,000,000)
+    Calls,
+    /// Mutated ELF files through exec (1,000)
+    Programs,
+    /// Mutated ext4 images through the ext4 component on the host (5,000)
+    Images,
+    /// QEMU's start to the prompt, beside Linux (7 boots of each)
+    Boot,
+}
+
+/// Runs one campaign.
+///
+/// # Errors
+/// Where it does not build or start; what went wrong in it is printed and the status is 1.
+pub fn run(options: &Options) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    match options.what {
+        What::Forks => on_skerry(options, &forks(options.count.unwrap_or(10_000))),
+        What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
+        What::Calls => on_skerry(
+            options,
+            &format!("/abi/random_calls {} {}", options.count.unwrap_or(1_000_000), options.seed),
+        ),
+        What::Programs => on_skerry(
+            options,
+            &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
+        ),
+        What::Images => images(options),
+        What::Boot => boot(options),
+    }
+}
+
+/// Prints the counts that must come back, on one line each.
+const COUNTS: &str = "counts() { cat /proc/skerry/objects > /dev/null; cat /proc/skerry/objects; grep MemFree /proc/meminfo; }; ";
+
+fn forks(count: u64) -> String {
+    format!(
+        "{COUNTS} i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done; counts > /tmp/before; \
+         i=0; while [ $i -lt {count} ]; do /bin/true || echo lost; i=$((i+1)); done; counts > /tmp/after; \
+         echo $i forks; diff /tmp/before /tmp/after; true"
+    )
+}
+
+fn loops(seconds: u64) -> String {
+    format!(
+        "{COUNTS} end=$(($(date +%s) + {seconds})); \
+         work() {{ i=0; while [ $(date +%s) -lt $end ]; do x=$(echo $i | cat); [ \"$x\" = $i ] || echo lost; i=$((i+1)); done; echo $i rounds; }}; \
+         (work); end=$(($(date +%s) + {seconds})); counts > /tmp/before; work & work & work & work & wait; counts > /tmp/after; \
+         diff /tmp/before /tmp/after; true"
+    )
+}
+
+fn on_skerry(options: &Options, command: &str) -> Result<u8> {
+    let kernel = build::image("default", &Features::default())?;
+    let image = campaign_image()?;
+    let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "campaign.log")? };
+    let bar = shell::progress(command.split(';').next_back().unwrap_or(command).trim());
+    let (outcome, output, error) = compare::run_captured(&config, command, 3600)?;
+    bar.finish_and_clear();
+    print!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
+    println!("{outcome}; log in {}", config.log.display());
+    Ok(u8::from(outcome != Outcome::Session(Ended::Exited(0))))
+}
+
+fn campaign_image() -> Result<PathBuf> {
+    let tree = shell::build_path("campaign-root")?;
+    disk::busybox_tree(&tree)?;
+    fs::create_dir(tree.join("abi"))?;
+    for binary in build::abi_programs()? {
+        fs::copy(
+            &binary,
+            tree.join("abi").join(binary.file_name().context("a program has a name")?),
+        )?;
+    }
+    let image = shell::build_path("campaign.ext4")?;
+    disk::pack(&tree, &image, &[])?;
+    Ok(image)
+}
+
+fn images(options: &Options) -> Result<u8> {
+    let count = options.count.unwrap_or(5_000).to_string();
+    let status = shell::cargo()
+        .args(["test", "--locked", "--release", "-p", "ext4", "mutated", "--", "--nocapture"])
+        .env("SKERRY_FUZZ_COUNT", &count)
+        .env("SKERRY_FUZZ_SEED", options.seed.to_string())
+        .status()
+        .context("starting cargo")?;
+    println!(
+        "{count} mutated images: {}",
+        if status.success() { "no panic, no hang" } else { "failed" }
+    );
+    Ok(u8::from(!status.success()))
+}
+
+/// Milliseconds from QEMU's start to the prompt: alternating, medians and their ratio (acceptance 5).
+fn boot(options: &Options) -> Result<u8> {
+    let rounds = options.count.unwrap_or(7).max(1);
+    let kernel = build::image("default", &Features::default())?;
+    let root = disk::default_root()?;
+    let linux = compare::linux()?;
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let bar = shell::progress("booting Skerry and Linux in turn");
+    for _ in 0..rounds {
+        ours.push(skerry_prompt(&kernel, &root)?);
+        theirs.push(linux_prompt(&linux, &root)?);
+    }
+    bar.finish_and_clear();
+    let (ours, theirs) = (median(&mut ours), median(&mut theirs));
+    println!("QEMU's start to the prompt, q35, 1 processor, median of {rounds}:");
+    println!("Skerry, from disk       {ours:>6} ms");
+    println!("Linux, from initramfs   {theirs:>6} ms");
+    println!("ratio                   {:>6.3} (at most 0.167)", ours as f64 / theirs as f64);
+    Ok(0)
+}
+
+fn median(times: &mut [u128]) -> u128 {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// Starts QEMU with its console in a file and waits for `text` there.
+fn time_to(
+    config: &Config,
+    console: &Path,
+    console_arguments: &[String],
+    text: &str,
+) -> Result<u128> {
+    let _ = fs::remove_file(console);
+    let start = Instant::now();
+    let mut child = config
+        .command()
+        .args(["-display", "none", "-monitor", "none"])
+        .args(console_arguments)
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("starting qemu-system-x86_64")?;
+    let mut taken = None;
+    while taken.is_none() && start.elapsed() < BOOT_LIMIT {
+        std::thread::sleep(Duration::from_millis(2));
+        if fs::read(console).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)) {
+            taken = Some(start.elapsed().as_millis());
+        }
+    }
+    child.kill()?;
+    child.wait()?;
+    taken
+        .with_context(|| format!("no `{text}` within {BOOT_LIMIT:?}; see {}", config.log.display()))
+}
+
+fn skerry_prompt(kernel: &Path, root: &Path) -> Result<u128> {
+    let console = shell::build_path("boot.console")?;
+    let config = Config { cpus: 1, ..test::machine(kernel, root, "boot-skerry.log")? };
+    let console_arguments = [
+        "-chardev".to_owned(),
+        format!("file,id=terminal,path={}", crate::qemu::escaped(&console)),
+        "-device".to_owned(),
+        "virtconsole,chardev=terminal".to_owned(),
+    ];
+    time_to(&config, &console, &console_arguments, "skerry:")
+}
+
+fn linux_prompt(linux: &compare::Linux, root: &Path) -> Result<u128> {
+    let console = shell::build_path("boot.console")?;
+    let mut config = Config { cpus: 1, ..test::machine(&linux.kernel, root, "boot-linux.log")? };
+    config.initrd = Some(linux.initrd.clone());
+    config.append =
+        "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1 skerry.prompt"
+            .to_owned();
+    let console_arguments =
+        ["-serial".to_owned(), format!("file:{}", crate::qemu::escaped(&console))];
+    if !linux.initrd.exists() {
+        bail!("no initramfs at {}", linux.initrd.display());
+    }
+    time_to(&config, &console, &console_arguments, "prompt")
+}
