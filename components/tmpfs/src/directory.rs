@@ -41,6 +41,12 @@ impl Directory {
         Charge::take(ENTRY_BYTES + 2 * name.len()).map_err(|_| FsError::NoMemory)
     }
 
+    /// Takes everything out.
+    pub(crate) fn take_nodes(&mut self) -> impl Iterator<Item = Arc<Node>> + use<> {
+        self.by_name.clear();
+        core::mem::take(&mut self.entries).into_values().map(|entry| entry.node)
+    }
+
     /// Adds a name that is not there, paid for by `charge`.
     pub(crate) fn insert(&mut self, name: &[u8], node: &Arc<Node>, charge: Charge) {
         let name: Arc<[u8]> = name.into();

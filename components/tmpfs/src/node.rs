@@ -149,6 +149,18 @@ impl Node {
     }
 }
 
+impl Drop for Node {
+    /// Drops the tree below in a loop: it may be deeper than a stack.
+    fn drop(&mut self) {
+        let mut left: Vec<Arc<Node>> = self.state.get_mut().names.take_nodes().collect();
+        while let Some(node) = left.pop() {
+            if let Some(mut node) = Arc::into_inner(node) {
+                left.extend(node.state.get_mut().names.take_nodes());
+            }
+        }
+    }
+}
+
 impl State {
     /// Changes attributes, after [`Node::check_change`].
     pub(crate) fn apply_change(&mut self, change: &AttributeChange) {
