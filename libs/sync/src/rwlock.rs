@@ -177,7 +177,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
 
     #[inline]
     fn try_add_reader(&self) -> bool {
-        let add = |state| is_open_to_new_reader(state).then_some(state + READER);
+        let add = |state| is_open_to_new_reader(state).then(|| state + READER);
         self.state.try_update(Acquire, Relaxed, add).is_ok()
     }
 
