@@ -1,0 +1,86 @@
+//! The control port of a session run for the host (`./x run --exec`): the command comes in as a
+//! 32-bit little-endian length and that many bytes; how it ended goes out as one line.
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
+use interfaces::terminal::{Port, PortSink};
+use rt::{lock_class, sync::{Event, Mutex}};
+
+lock_class! {
+    static RECEIVED = "control.received";
+}
+
+const LENGTH_BYTES: usize = 4;
+/// Longest command taken.
+const COMMAND_MAX: usize = 1 << 20;
+
+/// What came so far.
+pub struct Control {
+    port: Arc<dyn Port>,
+    received: Mutex<Vec<u8>>,
+    news: Event,
+    is_closed: AtomicBool,
+}
+
+impl Control {
+    /// Listens on `port`.
+    pub fn new(port: Arc<dyn Port>) -> Arc<Control> {
+        let control = Arc::new(Control {
+            port: port.clone(),
+            received: Mutex::new(&RECEIVED, Vec::new()),
+            news: Event::new(),
+            is_closed: AtomicBool::new(false),
+        });
+        port.set_sink(control.clone());
+        control
+    }
+
+    /// Waits for the whole command; `None` where the host closed the port before its end, or
+    /// announced one longer than is taken.
+    pub fn command(&self) -> Option<Vec<u8>> {
+        loop {
+            let ticket = self.news.ticket();
+            {
+                let received = self.received.lock();
+                if let Some((length, rest)) = received.split_first_chunk::<LENGTH_BYTES>() {
+                    let length = u32::from_le_bytes(*length) as usize;
+                    if length > COMMAND_MAX {
+                        return None;
+                    }
+                    if let Some(command) = rest.get(..length) {
+                        return Some(command.to_vec());
+                    }
+                }
+            }
+            if self.is_closed.load(Ordering::Acquire) {
+                return None;
+            }
+            self.news.wait(ticket, None, false);
+        }
+    }
+
+    /// Tells the host, and waits until it was taken.
+    pub fn tell(&self, line: &str) {
+        self.port.send(line.as_bytes());
+        self.port.drain();
+    }
+}
+
+impl PortSink for Control {
+    fn received(&self, bytes: &[u8]) -> usize {
+        let mut received = self.received.lock();
+        let taken = bytes.len().min((LENGTH_BYTES + COMMAND_MAX).saturating_sub(received.len()));
+        received.extend(bytes.iter().take(taken));
+        drop(received);
+        self.news.signal();
+        taken
+    }
+
+    fn connected(&self, is_open: bool) {
+        if !is_open {
+            self.is_closed.store(true, Ordering::Release);
+            self.news.signal();
+        }
+    }
+
+    fn resized(&self, _: u16, _: u16) {}
+}

@@ -1,0 +1,110 @@
+//! The first mounts: the root from a disk, tmpfs over what programs write to, `/dev`, `/proc`.
+use super::Boot;
+use crate::{devices, procfs, tty::Terminal};
+use alloc::{format, string::String, sync::Arc};
+use interfaces::{
+    block::Block,
+    file_system::{FileSystem, FileType},
+};
+use vfs::{Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
+
+/// Where a tmpfs goes if the root has the directory: place, mode.
+const SCRATCH: [(&str, &str); 3] = [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var", "mode=755")];
+/// Directories made in the new `/var`.
+const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
+/// Major number of virtio disks, as Linux hands it out first.
+const DISK_MAJOR: u32 = 254;
+/// Minor numbers a disk has (partitions).
+const DISK_MINORS: u32 = 16;
+
+/// Mounts everything; returns the namespace of the first process.
+///
+/// # Errors
+/// What kept the root from being mounted, in words. The other mounts are named in the log if they fail.
+pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Namespace>, String> {
+    let registry = Arc::new(Registry::new());
+    devices::register(&registry, console);
+    let (source, active) = root(boot)?;
+    let namespace = Namespace::new(&source, active, MountFlags::READ_ONLY, registry);
+    let who = Credentials::root();
+    let root = namespace.root();
+    let caller = Caller {
+        namespace: &namespace,
+        credentials: &who,
+        root: &root,
+        cwd: &root,
+        umask: 0,
+        process: 1,
+        thread: 1,
+    };
+    for (place, options) in SCRATCH {
+        let made = make(boot, "tmpfs", None, options.as_bytes());
+        report(place, made.and_then(|fs| mount(&caller, "tmpfs", Active::stored(fs, None), place)));
+    }
+    for directory in VAR {
+        report(directory, caller.make_directory(Base::Cwd, directory.as_bytes(), 0o755));
+    }
+    report("/proc", mount(&caller, "proc", Active::generated("proc", procfs::root()), "/proc"));
+    report("/dev", mount_devices(boot, &caller));
+    Ok(namespace.clone())
+}
+
+fn report(place: &str, result: Result<(), Errno>) {
+    if let Err(errno) = result {
+        log::warn!("{place} is not as it should be: {errno:?}");
+    }
+}
+
+fn make(boot: &Boot, name: &str, disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, Errno> {
+    let found = boot.file_systems.iter().find(|(known, _)| *known == name);
+    let (_, make) = found.ok_or(Errno::ENODEV)?;
+    make(disk, options).map_err(Errno::from)
+}
+
+/// The root disk and its file system: the first type that takes it.
+fn root(boot: &Boot) -> Result<(String, Arc<Active>), String> {
+    let wanted = rt::system::parameter("root").map(|name| name.trim_start_matches("/dev/"));
+    let disk = boot.disks.iter().enumerate().find(|(_, disk)| wanted.is_none_or(|name| disk.info().name == name));
+    let Some((index, disk)) = disk else {
+        return Err(format!("there is no disk {}", wanted.unwrap_or("at all")));
+    };
+    let name = disk.info().name;
+    let mut refusals = String::new();
+    for (type_name, make) in boot.file_systems.iter().filter(|(type_name, _)| *type_name != "tmpfs") {
+        match make(Some(disk.clone()), b"") {
+            Ok(fs) => {
+                let number = (DISK_MAJOR, index as u32 * DISK_MINORS);
+                let active = Active::stored(fs, Some(number)).map_err(|errno| format!("root of {name}: {errno:?}"))?;
+                return Ok((format!("/dev/{name}"), active));
+            }
+            Err(error) => refusals.push_str(&format!(" {type_name}: {error:?}")),
+        }
+    }
+    Err(format!("no file system for the root on {name}:{refusals}"))
+}
+
+fn mount(caller: &Caller<'_>, source: &str, active: Result<Arc<Active>, Errno>, place: &str) -> Result<(), Errno> {
+    let at = caller.walk(Base::Cwd, place.as_bytes(), Walk::FOLLOW | Walk::DIRECTORY)?;
+    caller.namespace.mount(caller.credentials, source, active?, &at, MountFlags::empty())?;
+    Ok(())
+}
+
+/// A tmpfs with the nodes of every device.
+fn mount_devices(boot: &Boot, caller: &Caller<'_>) -> Result<(), Errno> {
+    let fs = make(boot, "tmpfs", None, b"mode=755")?;
+    mount(caller, "devtmpfs", Active::stored(fs, None), "/dev")?;
+    for &(name, file_type, mode, number) in devices::NODES {
+        caller.make_node(Base::Cwd, format!("/dev/{name}").as_bytes(), (file_type, mode), number)?;
+    }
+    for (index, disk) in boot.disks.iter().enumerate() {
+        let number = (DISK_MAJOR, index as u32 * DISK_MINORS);
+        let path = format!("/dev/{}", disk.info().name);
+        caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o660), number)?;
+    }
+    for (name, target) in
+        [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
+    {
+        caller.make_link(target.as_bytes(), Base::Cwd, format!("/dev/{name}").as_bytes())?;
+    }
+    caller.make_directory(Base::Cwd, b"/dev/shm", 0o1777)
+}

@@ -1,0 +1,191 @@
+//! The session: who the first program talks to, and what happens when it has ended.
+//!
+//! With the parameter `skerry.exec` the host's ports `skerry.stdin`, `skerry.stdout` and
+//! `skerry.stderr` are the standard files of `/bin/sh -c COMMAND`, plain streams of bytes, and
+//! `skerry.control` carries the command and the end. Else a login shell (or `init=PATH`) leads a
+//! session on the terminal. Either way the machine goes down when the leader has ended, after what
+//! was written has left.
+use super::control::Control;
+use crate::{
+    devices, files,
+    files::OnExec,
+    process::{
+        ExitStatus, Task, exec,
+        init::{self, Outcome},
+        tree,
+    },
+    tty::{Stream, Terminal, Window},
+};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
+use interfaces::terminal::Port;
+use linux_raw_sys::general as raw;
+use rt::{power::Action, user::Context};
+use vfs::{Base, Errno, Namespace, OpenFile, OpenHow};
+
+/// How long programs may take to end at power off.
+const KILL_NS: u64 = 2_000_000_000;
+/// Default window.
+const ROWS: u16 = 24;
+const COLUMNS: u16 = 80;
+/// Number of the console over a virtio port (`hvc0`) and over a UART (`ttyS0`).
+const HVC_0: (u32, u32) = (229, 0);
+const TTY_S0: (u32, u32) = (4, 64);
+const PATH: &[u8] = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What the leader's standard files are.
+enum Files {
+    /// Streams of the host: stdin, stdout, stderr, and the control port.
+    Streams([Arc<Stream>; 3], Arc<Control>),
+    /// The console, by its device node.
+    Console,
+}
+
+/// A session to be run.
+pub struct Session {
+    ports: Vec<Arc<dyn Port>>,
+    console: Option<Arc<Terminal>>,
+    files: Files,
+}
+
+fn parameter_number(name: &str, or: u16) -> u16 {
+    rt::system::parameter(name).and_then(|text| text.parse().ok()).unwrap_or(or)
+}
+
+/// The console over the first console port; a virtio port goes before a UART.
+fn make_console(ports: &[Arc<dyn Port>]) -> Option<Arc<Terminal>> {
+    let is_hvc = |port: &&Arc<dyn Port>| port.name().starts_with("hvc");
+    let consoles = || ports.iter().filter(|port| port.is_console());
+    let port = consoles().find(is_hvc).or_else(|| consoles().next())?;
+    let number = if is_hvc(&port) { HVC_0 } else { TTY_S0 };
+    let window = Window {
+        rows: parameter_number("skerry.rows", ROWS),
+        columns: parameter_number("skerry.columns", COLUMNS),
+        ..Window::default()
+    };
+    Terminal::start(port.clone(), number, window).ok()
+}
+
+impl Session {
+    /// Takes the ports the session needs.
+    ///
+    /// # Errors
+    /// In words, where a port is missing.
+    pub fn prepare(ports: &[Arc<dyn Port>]) -> Result<Session, String> {
+        let named = |name: &str| {
+            let found = ports.iter().find(|port| port.name() == name).cloned();
+            found.ok_or_else(|| format!("there is no port {name}"))
+        };
+        let console = make_console(ports);
+        let files = if rt::system::parameter("skerry.exec").is_some() {
+            let streams = [named("skerry.stdin")?, named("skerry.stdout")?, named("skerry.stderr")?];
+            Files::Streams(streams.map(Stream::new), Control::new(named("skerry.control")?))
+        } else if console.is_none() {
+            return Err("there is no console".into());
+        } else {
+            Files::Console
+        };
+        Ok(Session { ports: ports.to_vec(), console, files })
+    }
+
+    /// The console terminal.
+    pub fn console(&self) -> Option<&Arc<Terminal>> {
+        self.console.as_ref()
+    }
+
+    /// Runs the session to its end; what is to be done with the machine then.
+    ///
+    /// # Errors
+    /// In words, where the leader could not be started.
+    pub fn run(self, namespace: Arc<Namespace>) -> Result<Action, String> {
+        let init = init::create(Arc::new(files::FsContext::new(namespace.clone())));
+        let leader = self.start_leader(&init)?;
+        let outcome = init::reap_until(&init, leader);
+        init::kill_all(&init, rt::time::now().after_ns(KILL_NS));
+        self.ports.iter().for_each(|port| port.drain());
+        for mount in namespace.mounts() {
+            if let Err(errno) = mount.instance().sync() {
+                log::error!("{}: {errno:?}", mount.source());
+            }
+        }
+        Ok(self.finish(outcome))
+    }
+
+    fn start_leader(&self, init: &Arc<Task>) -> Result<u32, String> {
+        let (program, files) = match &self.files {
+            Files::Console => (console_program(), None),
+            Files::Streams(streams, control) => {
+                let command = control.command().ok_or("the control port closed before the command came")?;
+                (command_program(command), Some(streams.clone()))
+            }
+        };
+        let body = move |task: &Arc<Task>, context: &mut Context| lead(task, context, files, program);
+        init::spawn(init, body).map_err(|errno| format!("cannot start the session's leader: {errno:?}"))
+    }
+
+    fn finish(&self, outcome: Outcome) -> Action {
+        let (action, line) = match outcome {
+            Outcome::Ended(ExitStatus::Exited(code)) => (Action::Off, format!("exited {code}\n")),
+            Outcome::Ended(ExitStatus::Signalled(signal)) => (Action::Off, format!("signalled {signal}\n")),
+            Outcome::Asked(action) => (action, String::from("exited 0\n")),
+        };
+        log::info!("session {}", line.trim_end());
+        if let Files::Streams(_, control) = &self.files {
+            control.tell(&line);
+        }
+        action
+    }
+}
+
+/// A program with its arguments.
+struct Command {
+    path: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+}
+
+fn command_program(command: Vec<u8>) -> Command {
+    Command { path: b"/bin/sh".to_vec(), arguments: alloc::vec![b"/bin/sh".to_vec(), b"-c".to_vec(), command] }
+}
+
+/// The login shell, or the program that `init=` names.
+fn console_program() -> Command {
+    match rt::system::parameter("init").filter(|path| !path.is_empty()) {
+        Some(path) => Command { path: path.into(), arguments: alloc::vec![path.into()] },
+        None => Command { path: b"/bin/sh".to_vec(), arguments: alloc::vec![b"-sh".to_vec()] },
+    }
+}
+
+/// The leader's first steps, on its own thread: session, standard files, program.
+fn lead(
+    task: &Arc<Task>,
+    context: &mut Context,
+    streams: Option<[Arc<Stream>; 3]>,
+    program: Command,
+) -> Result<(), Errno> {
+    tree::write().start_session(&task.process);
+    let table = task.files();
+    match streams {
+        Some(streams) => {
+            for stream in streams {
+                let place = devices::anonymous::event_place("stream")?;
+                insert(&table, OpenFile::new(stream, place, raw::O_RDWR))?;
+            }
+        }
+        None => {
+            let scope = files::Scope::of(task);
+            let console = scope.caller().open(Base::Cwd, b"/dev/console", OpenHow::new(raw::O_RDWR))?;
+            for _ in 0..3 {
+                insert(&table, console.clone())?;
+            }
+        }
+    }
+    let term = rt::system::parameter("skerry.term").unwrap_or("linux");
+    let environment =
+        alloc::vec![b"HOME=/root".to_vec(), PATH.to_vec(), format!("TERM={term}").into_bytes(), b"USER=root".to_vec()];
+    exec::execute_named(task, context, &program.path, program.arguments, environment)
+}
+
+fn insert(table: &files::Table, file: Arc<OpenFile>) -> Result<(), Errno> {
+    const LIMIT: usize = 16;
+    table.insert_from(file, 0, LIMIT, OnExec::Keep)?;
+    Ok(())
+}
