@@ -1,0 +1,222 @@
+//! Directories read in order: the entries of each block, or of the inode.
+//!
+//! A position is an offset in the directory file; 0 is the start. A reader that continues in the
+//! midst of what has become one entry goes on with the next, so positions outlive changes of
+//! names; a block split by the hash tree is what they do not outlive (see docs/ext4.md).
+use crate::{
+    cache::BlockRef,
+    checksum::crc32c,
+    features::Incompat,
+    htree, inline,
+    inode::{Inode, is_nameable},
+    layout::{
+        directory::*,
+        inode::{FLAG_INDEX, FLAG_INLINE_DATA},
+        word16, word32,
+    },
+    map,
+    volume::Volume,
+};
+use core::ops::ControlFlow;
+use interfaces::file_system::{FileType, FsError};
+use zerocopy::FromBytes;
+
+/// Where the first entry of an inline directory is: behind the number of its parent.
+const INLINE_FIRST: usize = 4;
+
+/// One entry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    /// Inode, zero if the entry is free.
+    pub(crate) inode: u32,
+    /// Name, not empty unless the entry is free.
+    pub(crate) name: &'a [u8],
+    /// Type, if the directory knows it.
+    pub(crate) file_type: Option<FileType>,
+    /// Offset of this entry and of the next.
+    pub(crate) offset: usize,
+    next: usize,
+}
+
+/// The entries of an area, in order; ends after the first error.
+pub(crate) struct Entries<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    end: usize,
+    has_types: bool,
+}
+
+impl<'a> Entries<'a> {
+    /// The entries of `bytes` from `at` to `end`.
+    pub(crate) fn new(volume: &Volume, bytes: &'a [u8], at: usize, end: usize) -> Entries<'a> {
+        let has_types = volume.geometry.incompat.contains(Incompat::FILETYPE);
+        Entries { bytes, at, end: end.min(bytes.len()), has_types }
+    }
+
+    fn decode(&self) -> Option<Entry<'a>> {
+        let left = self.bytes.get(self.at..self.end)?;
+        let (raw, rest) = RawEntry::read_from_prefix(left).ok()?;
+        let length = usize::from(raw.length.get());
+        let name_length = usize::from(raw.name_length);
+        let needed = (ENTRY_BYTES + name_length).next_multiple_of(4);
+        if length < needed || length > left.len() || !length.is_multiple_of(4) {
+            return None;
+        }
+        let name = rest.get(..name_length)?;
+        if raw.inode.get() != 0 && !is_name(name) {
+            return None;
+        }
+        Some(Entry {
+            inode: raw.inode.get(),
+            name,
+            file_type: self.has_types.then(|| decode_type(raw.file_type)).flatten(),
+            offset: self.at,
+            next: self.at + length,
+        })
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = Result<Entry<'a>, FsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let entry = self.decode();
+        // Each entry is at least eight bytes long.
+        self.at = entry.map_or(self.end, |entry| entry.next);
+        Some(entry.ok_or(FsError::Corrupt))
+    }
+}
+
+fn is_name(name: &[u8]) -> bool {
+    !name.is_empty() && !name.iter().any(|byte| matches!(byte, 0 | b'/'))
+}
+
+fn decode_type(value: u8) -> Option<FileType> {
+    use FileType::*;
+    let types = [Regular, Directory, Character, Block, Fifo, Socket, Symlink];
+    types.get(usize::from(value).checked_sub(1)?).copied()
+}
+
+/// What [`scan`] calls: the position after the entry, and the entry. Free entries, `.` and `..`
+/// are left out.
+pub(crate) type Visit<'v> = dyn FnMut(u64, &Entry<'_>) -> ControlFlow<()> + 'v;
+
+/// Visits every entry from `position` on.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where a block or an entry makes no sense; as [`Volume::block`].
+pub(crate) fn scan(
+    volume: &Volume,
+    directory: &Inode,
+    position: u64,
+    visit: &mut Visit<'_>,
+) -> Result<(), FsError> {
+    directory.check_directory()?;
+    if directory.has_flag(FLAG_INLINE_DATA) {
+        let bytes = inline::load(volume, directory)?;
+        let end = bytes.len().min(directory.attributes.size as usize);
+        let middle = end.min(crate::layout::inode::BODY_BYTES);
+        for (from, to) in [(INLINE_FIRST, middle), (middle, end)] {
+            let entries = Entries::new(volume, &bytes, from, to);
+            if scan_area(volume, entries, (0, position), visit)?.is_break() {
+                break;
+            }
+        }
+        return Ok(());
+    }
+    let block_bytes = volume.geometry.block_bytes as u64;
+    // The inode's check keeps this below the number of blocks of the volume.
+    for logical in position / block_bytes..directory.attributes.size / block_bytes {
+        let block = load(volume, directory, logical)?;
+        let entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());
+        if scan_area(volume, entries, (logical * block_bytes, position), visit)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Visits the entries of one area that begins at `base` of the directory.
+fn scan_area(
+    volume: &Volume,
+    entries: Entries<'_>,
+    (base, position): (u64, u64),
+    visit: &mut Visit<'_>,
+) -> Result<ControlFlow<()>, FsError> {
+    for entry in entries {
+        let entry = entry?;
+        let is_wanted = entry.inode != 0 && base + entry.offset as u64 >= position;
+        if !is_wanted || matches!(entry.name, b"." | b"..") {
+            continue;
+        }
+        if !is_nameable(&volume.geometry, entry.inode) {
+            return Err(FsError::Corrupt);
+        }
+        if visit(base + entry.next as u64, &entry).is_break() {
+            return Ok(ControlFlow::Break(()));
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}
+
+/// The inode `name` stands for: by the hash tree where there is one, else by reading all.
+///
+/// # Errors
+/// [`FsError::NotFound`]; else as [`scan`].
+pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u32, FsError> {
+    directory.check_directory()?;
+    if name.len() > 255 {
+        return Err(FsError::NameTooLong);
+    }
+    if directory.has_flag(FLAG_INDEX) && !directory.has_flag(FLAG_INLINE_DATA) {
+        match htree::find(volume, directory, name)? {
+            htree::Search::Found(inode) => return Ok(inode),
+            htree::Search::Absent => return Err(FsError::NotFound),
+            htree::Search::NoTree => {}
+        }
+    }
+    let mut found = Err(FsError::NotFound);
+    scan(volume, directory, 0, &mut |_, entry| {
+        if entry.name != name {
+            return ControlFlow::Continue(());
+        }
+        found = Ok(entry.inode);
+        ControlFlow::Break(())
+    })?;
+    found
+}
+
+/// Block `logical` of a directory, its checksum verified. A hole makes no sense here.
+pub(crate) fn load(volume: &Volume, directory: &Inode, logical: u64) -> Result<BlockRef, FsError> {
+    let run = map::map(volume, directory, logical, 1)?;
+    let block = volume.block(run.start.ok_or(FsError::Corrupt)?)?;
+    if volume.geometry.has_checksums() {
+        let is_root = logical == 0 && directory.has_flag(FLAG_INDEX);
+        block.verify(|bytes| {
+            if is_root {
+                htree::is_sum_right(directory.seed, bytes, ROOT_COUNT_OFFSET)
+            } else if is_node(bytes) {
+                htree::is_sum_right(directory.seed, bytes, NODE_COUNT_OFFSET)
+            } else {
+                is_sum_right(directory.seed, bytes)
+            }
+        })?;
+    }
+    Ok(block)
+}
+
+/// One free entry as long as the block: a node of the hash tree (a leaf ends with its tail).
+fn is_node(bytes: &[u8]) -> bool {
+    word32(bytes, 0) == Some(0) && word16(bytes, 4).map(usize::from) == Some(bytes.len())
+}
+
+fn is_sum_right(seed: u32, bytes: &[u8]) -> bool {
+    let Some((covered, tail)) = bytes.split_last_chunk::<TAIL_BYTES>() else { return false };
+    let is_tail = word32(tail, 0) == Some(0)
+        && word16(tail, 4) == Some(TAIL_BYTES as u16)
+        && tail.get(7) == Some(&TAIL_TYPE);
+    is_tail && word32(tail, 8) == Some(crc32c(seed, covered))
+}

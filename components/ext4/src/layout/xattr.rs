@@ -1,0 +1,34 @@
+//! Extended attributes: entries grow up, values grow down from the area's end.
+//!
+//! ```text
+//! in the inode  0 magic ea020000 | 4 entries ...        value offsets count from byte 4
+//! in a block    0 magic | references | 8 blocks | hash | 16 checksum | 32 entries ...
+//!                                                       value offsets count from byte 0
+//! entry         0 name length | 1 class | 2 value offset | 4 value inode | 8 value length
+//!              12 hash | 16 name ... (a multiple of 4); four zero bytes end the entries
+//! ```
+use zerocopy::little_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// `h_magic`.
+pub(crate) const MAGIC: u32 = 0xea02_0000;
+/// Bytes of a block's header.
+pub(crate) const HEADER_BYTES: usize = 32;
+/// Where a block's checksum is.
+pub(crate) const CHECKSUM_OFFSET: usize = 16;
+/// Bytes of an entry before its name.
+pub(crate) const ENTRY_BYTES: usize = 16;
+
+/// An entry without its name.
+#[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct RawEntry {
+    pub(crate) name_length: u8,
+    pub(crate) class: u8,
+    pub(crate) value_offset: U16,
+    pub(crate) value_inode: U32,
+    pub(crate) value_length: U32,
+    hash: U32,
+}
+
+const _: () = assert!(size_of::<RawEntry>() == ENTRY_BYTES);

@@ -1,0 +1,223 @@
+//! From the superblock to a geometry that can only be valid.
+use crate::{
+    checksum::crc32c,
+    features::{Compat, Incompat, ReadOnlyCompat, Refused},
+    layout::superblock::*,
+    mount::MountError,
+};
+use interfaces::file_system::Usage;
+use zerocopy::FromBytes;
+
+/// Number of the root directory.
+pub(crate) const ROOT_INODE: u32 = 2;
+/// `log_block_size` of 4 KiB, the page: larger blocks would need reads across frames.
+const LOG_BLOCK_MAX: u32 = 2;
+/// First inode that is not reserved, in revision 0.
+const OLD_FIRST_INODE: u32 = 11;
+
+/// What the superblock says, checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Geometry {
+    /// 1024, 2048 or 4096.
+    pub(crate) block_bytes: usize,
+    /// Blocks of the volume, all on the device.
+    pub(crate) blocks: u64,
+    /// Block of the first group's beginning.
+    pub(crate) first_data_block: u64,
+    /// Groups.
+    pub(crate) groups: u32,
+    /// Inodes of the volume.
+    pub(crate) inodes: u32,
+    /// Inodes a group, at least one.
+    pub(crate) inodes_per_group: u32,
+    /// Blocks a group.
+    pub(crate) blocks_per_group: u64,
+    /// Bytes of an inode, a power of two, at most a block.
+    pub(crate) inode_bytes: usize,
+    /// First inode that a directory may name, beside the root.
+    pub(crate) first_inode: u32,
+    /// Bytes of a group descriptor.
+    pub(crate) descriptor_bytes: usize,
+    /// First group of descriptor blocks laid out by `meta_bg`.
+    pub(crate) first_meta_group: u32,
+    /// Groups with copies of the superblock (`sparse_super2`).
+    pub(crate) backup_groups: [u32; 2],
+    /// Features.
+    pub(crate) incompat: Incompat,
+    /// Features.
+    pub(crate) read_only_compat: ReadOnlyCompat,
+    /// Features.
+    pub(crate) compat: Compat,
+    /// Identity.
+    pub(crate) uuid: [u8; 16],
+    /// What every metadata checksum begins with.
+    pub(crate) checksum_seed: u32,
+    /// Seed of directory hashes.
+    pub(crate) hash_seed: [u32; 4],
+    /// Hashes take characters as unsigned.
+    pub(crate) has_unsigned_hash: bool,
+    /// The journal holds changes that are not in place.
+    pub(crate) needs_recovery: bool,
+    /// Marked as having errors, or not unmounted.
+    pub(crate) is_unclean: bool,
+    usage: Usage,
+}
+
+impl Geometry {
+    /// Checks a superblock. `device_bytes` is the device's length.
+    pub(crate) fn decode(bytes: &[u8], device_bytes: u64) -> Result<Geometry, MountError> {
+        let (raw, _) = RawSuperblock::read_from_prefix(bytes).map_err(|_| MountError::TooShort)?;
+        if raw.magic.get() != MAGIC {
+            return Err(MountError::NotExt4);
+        }
+        let incompat = match Incompat::decode(raw.incompat.get()) {
+            Ok(incompat) => incompat,
+            Err(Refused::Named(name)) => return Err(MountError::Unsupported(name)),
+            Err(Refused::Unknown(bits)) => return Err(MountError::UnknownFeature(bits)),
+        };
+        let read_only_compat = ReadOnlyCompat::from_bits_truncate(raw.read_only_compat.get());
+        check_checksum(&raw, bytes, read_only_compat)?;
+        let log_block_size = raw.log_block_size.get();
+        if log_block_size > LOG_BLOCK_MAX {
+            return Err(MountError::BlockSize(log_block_size));
+        }
+        let block_bytes = 1024_usize << log_block_size;
+        let is_wide = incompat.contains(Incompat::WIDE);
+        let blocks = wide(raw.blocks_low.get(), raw.blocks_high.get(), is_wide);
+        let geometry = Geometry {
+            block_bytes,
+            blocks,
+            first_data_block: u64::from(raw.first_data_block.get()),
+            groups: count_groups(&raw, blocks)?,
+            inodes: raw.inodes.get(),
+            inodes_per_group: raw.inodes_per_group.get(),
+            blocks_per_group: u64::from(raw.blocks_per_group.get()),
+            inode_bytes: if is_old(&raw) { 128 } else { usize::from(raw.inode_size.get()) },
+            first_inode: if is_old(&raw) { OLD_FIRST_INODE } else { raw.first_inode.get() },
+            descriptor_bytes: if is_wide { usize::from(raw.descriptor_size.get()) } else { 32 },
+            first_meta_group: raw.first_meta_group.get(),
+            backup_groups: raw.backup_groups.map(|group| group.get()),
+            incompat,
+            read_only_compat,
+            compat: Compat::from_bits_truncate(raw.compat.get()),
+            uuid: raw.uuid,
+            checksum_seed: match incompat.contains(Incompat::CSUM_SEED) {
+                true => raw.checksum_seed.get(),
+                false => crc32c(!0, &raw.uuid),
+            },
+            hash_seed: raw.hash_seed.map(|word| word.get()),
+            has_unsigned_hash: raw.flags.get() & FLAG_UNSIGNED_HASH != 0,
+            needs_recovery: incompat.contains(Incompat::RECOVER),
+            is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,
+            usage: usage_of(&raw, block_bytes, blocks, is_wide),
+        };
+        geometry.check(device_bytes)?;
+        Ok(geometry)
+    }
+
+    fn check(&self, device_bytes: u64) -> Result<(), MountError> {
+        let corrupt = |what| Err(MountError::Corrupt(what));
+        let group_bits = self.block_bytes as u64 * 8;
+        if self.blocks.checked_mul(self.block_bytes as u64).is_none_or(|end| end > device_bytes) {
+            return corrupt("more blocks than the device has");
+        }
+        if self.first_data_block > u64::from(self.block_bytes == 1024) {
+            return corrupt("first data block");
+        }
+        if !self.inode_bytes.is_power_of_two()
+            || !(128..=self.block_bytes).contains(&self.inode_bytes)
+        {
+            return corrupt("inode size");
+        }
+        if self.inodes_per_group == 0 || u64::from(self.inodes_per_group) > group_bits {
+            return corrupt("inodes a group");
+        }
+        if u64::from(self.inodes) > u64::from(self.groups) * u64::from(self.inodes_per_group)
+            || self.inodes < self.first_inode
+            || self.first_inode < OLD_FIRST_INODE
+        {
+            return corrupt("inode count");
+        }
+        let is_wide = self.incompat.contains(Incompat::WIDE);
+        if !self.descriptor_bytes.is_power_of_two()
+            || (is_wide && !(64..=1024).contains(&self.descriptor_bytes))
+        {
+            return corrupt("descriptor size");
+        }
+        Ok(())
+    }
+
+    /// What `statfs` tells.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// Metadata carries CRC-32C checksums.
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.read_only_compat.contains(ReadOnlyCompat::METADATA_CSUM)
+    }
+
+    /// The sum a checksum of what belongs to an inode begins with.
+    pub(crate) fn inode_seed(&self, inode: u32, generation: u32) -> u32 {
+        let seed = crc32c(self.checksum_seed, &inode.to_le_bytes());
+        crc32c(seed, &generation.to_le_bytes())
+    }
+
+    /// Blocks `start ..` of that many lie on the volume, behind the superblock.
+    pub(crate) fn holds(&self, start: u64, count: u64) -> bool {
+        let first = self.first_data_block + 1;
+        start >= first && start.checked_add(count).is_some_and(|end| end <= self.blocks)
+    }
+}
+
+fn is_old(raw: &RawSuperblock) -> bool {
+    raw.revision.get() == 0
+}
+
+fn wide(low: u32, high: u32, is_wide: bool) -> u64 {
+    u64::from(low) | if is_wide { u64::from(high) << 32 } else { 0 }
+}
+
+fn check_checksum(
+    raw: &RawSuperblock,
+    bytes: &[u8],
+    features: ReadOnlyCompat,
+) -> Result<(), MountError> {
+    if !features.contains(ReadOnlyCompat::METADATA_CSUM) {
+        return Ok(());
+    }
+    if features.contains(ReadOnlyCompat::GDT_CSUM) || raw.checksum_type != CHECKSUM_CRC32C {
+        return Err(MountError::Corrupt("checksum type"));
+    }
+    let covered = bytes.get(..CHECKSUM_OFFSET).ok_or(MountError::TooShort)?;
+    if crc32c(!0, covered) == raw.checksum.get() { Ok(()) } else { Err(MountError::Checksum) }
+}
+
+fn count_groups(raw: &RawSuperblock, blocks: u64) -> Result<u32, MountError> {
+    let in_groups = blocks.checked_sub(u64::from(raw.first_data_block.get()));
+    let per_group = u64::from(raw.blocks_per_group.get());
+    match in_groups {
+        Some(count) if count > 0 && per_group > 0 => {
+            u32::try_from(count.div_ceil(per_group)).map_err(|_| MountError::Corrupt("group count"))
+        }
+        _ => Err(MountError::Corrupt("blocks a group")),
+    }
+}
+
+fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64, is_wide: bool) -> Usage {
+    let free = wide(raw.free_blocks_low.get(), raw.free_blocks_high.get(), is_wide).min(blocks);
+    let reserved = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
+    let (low, high) = raw.uuid.split_at(8);
+    let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    Usage {
+        magic: u32::from(MAGIC),
+        block_bytes: block_bytes as u32,
+        blocks: blocks.saturating_sub(u64::from(raw.overhead.get())),
+        free,
+        available: free.saturating_sub(reserved),
+        files: u64::from(raw.inodes.get()),
+        files_free: u64::from(raw.free_inodes.get()),
+        id: half(low) ^ half(high),
+        name_max: 255,
+    }
+}
