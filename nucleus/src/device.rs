@@ -16,6 +16,15 @@ static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(&MAPPED_CLASS, Vec::new());
 static PORTS_CLASS: LockClass = LockClass::new("nucleus.device.ports");
 static PORTS: SpinLock<Vec<(u16, u16)>> = SpinLock::new(&PORTS_CLASS, Vec::new());
+static GRANTED_CLASS: LockClass = LockClass::new("nucleus.device.granted");
+static GRANTED: SpinLock<Granted> = SpinLock::new(&GRANTED_CLASS, Granted { ports: Vec::new(), lines: Vec::new() });
+
+/// What the system description lets components open.
+#[derive(Debug)]
+struct Granted {
+    ports: Vec<(u16, u16)>,
+    lines: Vec<u32>,
+}
 
 /// Ports that are the nucleus's own: interrupt controllers and PCI configuration. (COM1 is shared: the log
 /// only writes to it, whole FIFOs under its lock, so a terminal may live on the same line.)
@@ -181,12 +190,26 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
     Ok(interrupt)
 }
 
-/// Takes an interrupt line.
+/// Lets components open `count` ports from `first`.
+pub fn grant_ports(first: u16, count: u16) {
+    GRANTED.lock().ports.push((first, count));
+}
+
+/// Lets components open `line`.
+pub fn grant_line(line: u32) {
+    GRANTED.lock().lines.push(line);
+}
+
+/// Takes an interrupt line; a transport's needs no grant.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where no controller has it or vectors ran out.
+/// [`DeviceError::Refused`] where it was not granted, [`DeviceError::NotFound`] where no controller
+/// has it or vectors ran out.
 pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
     let is_transport = transports().iter().any(|found| found.line == line);
+    if !is_transport && !GRANTED.lock().lines.contains(&line) {
+        return Err(DeviceError::Refused);
+    }
     let trigger = is_transport.then_some(crate::arch::ioapic::Trigger::Level);
     Interrupt::line(line, trigger).ok_or(DeviceError::NotFound)
 }
@@ -199,12 +222,18 @@ fn overlaps(one: (u16, u16), other: (u16, u16)) -> bool {
 /// Takes `count` ports from `first`.
 ///
 /// # Errors
-/// [`DeviceError::Refused`] where the nucleus or another has one of them.
+/// [`DeviceError::Refused`] where one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     let wanted = (first, count);
+    let holds = |&(start, length): &(u16, u16)| {
+        start <= first && u32::from(first) + u32::from(count) <= u32::from(start) + u32::from(length)
+    };
+    if !GRANTED.lock().ports.iter().any(holds) {
+        return Err(DeviceError::Refused);
+    }
     let mut taken = PORTS.lock();
     let is_free = !NUCLEUS_PORTS.iter().chain(taken.iter()).any(|&other| overlaps(wanted, other));
-    if !is_free || u32::from(first) + u32::from(count) > 1 << 16 {
+    if !is_free {
         return Err(DeviceError::Refused);
     }
     taken.push(wanted);

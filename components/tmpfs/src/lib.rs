@@ -21,6 +21,7 @@ mod directory;
 mod file_system;
 mod names;
 mod node;
+mod options;
 mod rename;
 mod space;
 mod table;

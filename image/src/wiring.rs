@@ -1,0 +1,89 @@
+//! Starts the components that the system description lists, gives each what it may touch, and hands
+//! them to the personality.
+//!
+//! In the kernel world the components' ports and lines are granted to all of them together; devices
+//! are granted by starting their drivers.
+use alloc::{sync::Arc, vec::Vec};
+use ::ext4::MountError;
+use interfaces::{
+    block::Block,
+    clock::Clock,
+    file_system::{FileSystem, FsError},
+    terminal::Port,
+};
+use posix::start::{Boot, MakeFileSystem};
+
+/// One line of the system description.
+#[derive(Debug)]
+struct Component {
+    name: &'static str,
+    devices: &'static [&'static str],
+    ports: &'static [(u16, u16)],
+    interrupts: &'static [u32],
+    #[expect(dead_code, reason = "enforced from the process world on; every kernel-world driver may use DMA")]
+    can_use_dma: bool,
+    #[expect(dead_code, reason = "the drivers of this system choose their threads' classes")]
+    fixed_priority: u8,
+}
+
+include!(concat!(env!("OUT_DIR"), "/system.rs"));
+
+fn listed(name: &str) -> Option<&'static Component> {
+    COMPONENTS.iter().find(|component| component.name == name)
+}
+
+/// A listed component that was granted the kind of device it drives.
+fn drives(name: &str, device: &str) -> bool {
+    listed(name).is_some_and(|component| component.devices.contains(&device))
+}
+
+fn ext4(disk: Option<Arc<dyn Block>>, _options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
+    let disk = disk.ok_or(FsError::Invalid)?;
+    let name = disk.info().name;
+    let mounted = ::ext4::mount(disk, ::ext4::Options::default()).map_err(|error| {
+        log::error!("ext4: {name}: {error}");
+        match error {
+            MountError::NotExt4 | MountError::TooShort => FsError::Invalid,
+            MountError::Unsupported(_) | MountError::UnknownFeature(_) | MountError::BlockSize(_) => FsError::Unsupported,
+            MountError::Checksum | MountError::Corrupt(_) => FsError::Corrupt,
+            MountError::Failed(error) => error,
+        }
+    })?;
+    Ok(mounted)
+}
+
+fn tmpfs(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
+    let options = ::tmpfs::Options::parse(options)?;
+    Ok(::tmpfs::new(options)?)
+}
+
+/// What the nucleus calls on the first thread.
+#[unsafe(no_mangle)]
+fn skerry_start() {
+    log::info!("system {SYSTEM}");
+    for component in COMPONENTS {
+        component.ports.iter().for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
+        component.interrupts.iter().for_each(|&line| nucleus::device::grant_line(line));
+    }
+    let mut disks: Vec<Arc<dyn Block>> = Vec::new();
+    let mut ports: Vec<Arc<dyn Port>> = Vec::new();
+    if drives("virtio-blk", "virtio:block") {
+        disks.extend(virtio_blk::probe().into_iter().map(|disk| disk as Arc<dyn Block>));
+    }
+    if drives("virtio-console", "virtio:console") {
+        for console in virtio_console::probe() {
+            ports.extend(console.ports().into_iter().map(|port| port as Arc<dyn Port>));
+        }
+    }
+    if listed("uart").is_some() {
+        ports.extend(uart::probe().into_iter().map(|port| port as Arc<dyn Port>));
+    }
+    let clock = listed("rtc").and_then(|_| rtc::probe()).map(|clock| clock as Arc<dyn Clock>);
+    let mut file_systems: Vec<(&'static str, MakeFileSystem)> = Vec::new();
+    for (name, make) in [("ext4", ext4 as MakeFileSystem), ("tmpfs", tmpfs)] {
+        if listed(name).is_some() {
+            file_systems.push((name, make));
+        }
+    }
+    posix::start::start(Boot { disks, ports, clock, file_systems })
+}
