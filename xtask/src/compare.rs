@@ -57,7 +57,7 @@ pub fn image(commands: &[String]) -> Result<PathBuf> {
     fs::write(tree.join("compare/data/text"), sample_text())?;
     fs::write(
         tree.join("compare/data/bytes"),
-        (0..70_000u32).map(|n| (n * n % 251) as u8).collect::<Vec<_>>(),
+        (0..70_000u64).map(|n| (n * n % 251) as u8).collect::<Vec<_>>(),
     )?;
     symlink("data/text", tree.join("compare/link"))?;
     fs::write(tree.join("compare/runner"), RUNNER.replace("MARK", MARK))?;
@@ -214,8 +214,8 @@ fn fetch(folder: &Path) -> Result<String> {
 
 /// Modules that reach a virtio disk, in order.
 const MODULES: [&str; 6] = [
-    "drivers/virtio/virtio.ko",
     "drivers/virtio/virtio_ring.ko",
+    "drivers/virtio/virtio.ko",
     "drivers/virtio/virtio_pci_legacy_dev.ko",
     "drivers/virtio/virtio_pci_modern_dev.ko",
     "drivers/virtio/virtio_pci.ko",
@@ -321,5 +321,17 @@ mod tests {
     #[test]
     fn a_run_cut_short_is_an_error() {
         assert!(parse(format!("\n{MARK} begin\nhello").as_bytes()).is_err());
+    }
+
+    #[test]
+    #[ignore = "boots Linux: half a minute"]
+    fn linux_runs_the_whole_list() {
+        let commands = commands().expect("the list");
+        let image = image(&commands).expect("an image");
+        let answers = on_linux(&linux().expect("a kernel"), &image).expect("a whole run");
+        assert_eq!(answers.len(), commands.len());
+        for (command, answer) in commands.iter().zip(&answers) {
+            println!("$ {command}\n{}[{}]", String::from_utf8_lossy(&answer.output), answer.status);
+        }
     }
 }
