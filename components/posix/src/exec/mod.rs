@@ -1,1 +1,132 @@
-//! Loading programs.
+//! Loading programs: from a file, arguments and environment to a new address space (execve(2)).
+//!
+//! [`load`] and the [`build`] beneath it make everything aside and change nothing of the caller's: where they fail the old
+//! program goes on. The pages of a program are those of the page cache, mapped, not copied.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `request` | what execve asks for, on a task's behalf |
+//! | `file` | a file as pages |
+//! | `elf` | reading and checking ELF headers |
+//! | `image` | mapping segments: program and interpreter |
+//! | `script` | `#!` |
+//! | `arguments` | argument and environment strings, their limits |
+//! | `stack` | the first stack and the auxiliary vector |
+//! | `credentials` | setuid, setgid, capabilities over exec |
+//! | `vdso` | the vDSO and the time page behind it |
+//!
+//! Everything read from a file is outside input: every number is checked before it is used.
+//! Source: System V ABI (gABI, x86-64 psABI), execve(2), vdso(7), getauxval(3).
+pub mod arguments;
+mod credentials;
+pub mod elf;
+pub mod file;
+mod image;
+mod place;
+mod request;
+mod script;
+mod stack;
+pub mod vdso;
+
+
+pub use arguments::{Arguments, Strings};
+pub use file::Executable;
+pub use request::{Image, Program, load, read_strings};
+
+use crate::memory::{AddressSpace, LimitValues};
+use alloc::sync::Arc;
+use credentials::Secure;
+use vfs::{Credentials, Errno, OpenFile};
+
+/// Scripts that may name scripts as their interpreters, as on Linux.
+const SCRIPTS_MAX: usize = 5;
+
+/// What is to be loaded.
+pub struct ExecRequest<'a> {
+    /// Its name as the caller gave it: `AT_EXECFN`, and a script's own argument.
+    pub path: &'a [u8],
+    /// The file behind it.
+    pub program: Executable,
+    /// Arguments and environment.
+    pub arguments: Arguments,
+    /// Who calls.
+    pub credentials: &'a Credentials,
+    /// setuid and setgid bits count for nothing (`PR_SET_NO_NEW_PRIVS`, being traced).
+    pub has_no_new_privileges: bool,
+    /// Places are chosen at random (not so with `ADDR_NO_RANDOMIZE`).
+    pub is_randomised: bool,
+    /// Limits of the process.
+    pub limits: LimitValues,
+    /// Opens interpreters, on the caller's behalf.
+    pub open: &'a dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno>,
+}
+
+/// A program ready to run.
+pub struct Loaded {
+    /// Its memory.
+    pub memory: Arc<AddressSpace>,
+    /// First instruction.
+    pub entry: u64,
+    /// Stack pointer.
+    pub stack: u64,
+    /// Its name for `comm`: the last component of the path, cut to 15 bytes.
+    pub command: [u8; 16],
+    /// Who it runs as.
+    pub credentials: Credentials,
+    /// It runs with more rights than its caller: not to be traced, dumped or signalled by it.
+    pub is_secure: bool,
+}
+
+/// Loads a program into a new address space.
+///
+/// # Errors
+/// `ENOEXEC` for no program or one that makes no sense; `E2BIG` for too long arguments; `ELOOP`
+/// for scripts upon scripts; `ELIBBAD` for a bad interpreter; `ETXTBSY` while the file is written;
+/// `ENOMEM`, `EINVAL`, `EPERM` as mmap; and what opening and reading say.
+pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
+    let ExecRequest { path, program, arguments, limits, .. } = &request;
+    let (program, arguments) =
+        script::resolve(path, program.clone(), arguments.clone(), request.open)?;
+    arguments.check_limits(path, limits.stack)?;
+    let headers = elf::read(&program)?;
+    let interpreter = match &headers.interpreter {
+        Some(name) => Some(image::open_interpreter(name, request.open)?),
+        None => None,
+    };
+    let credentials = credentials::after_exec(&request, &program);
+    let place = place::Place::choose(request.is_randomised, limits.stack);
+    let memory = AddressSpace::with_top(place.search_top)?;
+    memory.set_limits(*limits);
+    if let Some(file) = program.file() {
+        memory.set_executable(file)?;
+    }
+    let image = image::map(&memory, &place, &program, &headers, interpreter.as_ref())?;
+    let vdso = vdso::map(&memory, place.vdso)?;
+    let contents = stack::Contents {
+        path,
+        arguments: &arguments,
+        image: &image,
+        vdso,
+        credentials: &credentials.0,
+        is_secure: credentials.1 == Secure::Yes,
+    };
+    let stack = stack::build(&memory, &place, &headers, &contents)?;
+    Ok(Loaded {
+        memory,
+        entry: image.start,
+        stack,
+        command: command_of(path),
+        is_secure: credentials.1 == Secure::Yes,
+        credentials: credentials.0,
+    })
+}
+
+/// The last component of `path`, as `comm`.
+fn command_of(path: &[u8]) -> [u8; 16] {
+    let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+    let mut command = [0; 16];
+    for (to, from) in command.iter_mut().take(15).zip(name) {
+        *to = *from;
+    }
+    command
+}

@@ -1,0 +1,83 @@
+//! `#!`: programs that name the program that runs them, by Linux's rules.
+use super::{Arguments, SCRIPTS_MAX, file::Executable};
+use alloc::{sync::Arc, vec::Vec};
+use vfs::{Errno, OpenFile};
+
+/// Bytes of a file that are looked at for its kind.
+const HEAD_BYTES: usize = 256;
+
+/// What the first line of a script says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Path of the interpreter.
+    pub interpreter: Vec<u8>,
+    /// Its one argument.
+    pub argument: Option<Vec<u8>>,
+}
+
+/// Goes from a script to its interpreter until there is a program that is no script; `arguments`
+/// change on the way: `script a b` becomes `interpreter argument script a b`.
+///
+/// # Errors
+/// `ENOEXEC`, `ELOOP`, and as opening.
+pub fn resolve(
+    path: &[u8],
+    mut program: Executable,
+    mut arguments: Arguments,
+    open: &dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno>,
+) -> Result<(Executable, Arguments), Errno> {
+    let mut name = path.to_vec();
+    for _ in 0..=SCRIPTS_MAX {
+        let mut head = [0; HEAD_BYTES];
+        program.read(0, &mut head)?;
+        if !head.starts_with(b"#!") {
+            return Ok((program, arguments));
+        }
+        let line = parse(&head)?;
+        let mut first = Vec::from([line.interpreter.clone()]);
+        first.extend(line.argument);
+        first.push(name);
+        arguments.replace_first(&first);
+        name = line.interpreter;
+        program = Executable::new(open(&name)?)?;
+    }
+    Err(Errno::ELOOP)
+}
+
+/// Reads the first line of a script from the first bytes of its file.
+///
+/// # Errors
+/// `ENOEXEC` where there is no interpreter, or its name may have been cut off.
+pub fn parse(head: &[u8; HEAD_BYTES]) -> Result<Line, Errno> {
+    let text = head.get(2..HEAD_BYTES - 1).unwrap_or_default();
+    let is_blank = |byte: &u8| matches!(*byte, b' ' | b'\t');
+    let is_end = |byte: &u8| matches!(*byte, b' ' | b'\t' | 0);
+    let line = match text.iter().position(|byte| *byte == b'\n') {
+        Some(end) => text.get(..end).unwrap_or_default(),
+        None => {
+            let word = trim_start(text, is_blank);
+            if !word.iter().any(is_end) {
+                return Err(Errno::ENOEXEC);
+            }
+            text
+        }
+    };
+    let end = line.iter().rposition(|byte| !is_blank(byte)).map_or(0, |last| last + 1);
+    let words = trim_start(line.get(..end).unwrap_or_default(), is_blank);
+    let length = words.iter().position(is_end).unwrap_or(words.len());
+    let (interpreter, rest) = words.split_at_checked(length).unwrap_or((words, &[]));
+    if interpreter.is_empty() {
+        return Err(Errno::ENOEXEC);
+    }
+    let argument = if rest.first() == Some(&0) { &[][..] } else { trim_start(rest, is_blank) };
+    let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+    Ok(Line {
+        interpreter: interpreter.to_vec(),
+        argument: (!argument.is_empty()).then(|| argument.to_vec()),
+    })
+}
+
+fn trim_start(text: &[u8], is_blank: impl Fn(&u8) -> bool) -> &[u8] {
+    let start = text.iter().position(|byte| !is_blank(byte)).unwrap_or(text.len());
+    text.get(start..).unwrap_or_default()
+}

@@ -1,0 +1,209 @@
+//! The first stack: strings, the auxiliary vector, pointers (x86-64 psABI 3.4.1).
+//!
+//! From the top: eight zero bytes, the path, environment and argument strings; the platform's name
+//! and sixteen random bytes; then, aligned to 16: auxiliary vector, environment pointers, argument
+//! pointers, and the number of arguments, where the stack pointer points.
+use super::{
+    Arguments, Strings,
+    elf::{self, Headers},
+    image::Image,
+    place::Place,
+};
+use crate::memory::{
+    AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace,
+    region::page_of,
+};
+use alloc::{sync::Arc, vec::Vec};
+use linux_raw_sys::general as raw;
+use rt::{memory::Charge, user::Protection};
+use vfs::{Credentials, Errno};
+
+/// Room on the first stack beyond what is on it, as on Linux.
+const SPARE_BYTES: u64 = 128 << 10;
+const PLATFORM: &[u8] = b"x86_64\0";
+/// Ticks a second of times(2), which `AT_CLKTCK` tells.
+const CLOCK_TICKS: u64 = 100;
+/// Bytes of a signal frame beside the extended state, rounded up generously.
+const SIGNAL_FRAME_BYTES: u64 = 1024;
+
+/// What goes on the stack.
+pub struct Contents<'a> {
+    /// The program's name as the caller gave it.
+    pub path: &'a [u8],
+    /// Arguments and environment.
+    pub arguments: &'a Arguments,
+    /// Where the program is.
+    pub image: &'a Image,
+    /// Address of the vDSO.
+    pub vdso: Option<u64>,
+    /// Who it runs as.
+    pub credentials: &'a Credentials,
+    /// More rights than its caller's.
+    pub is_secure: bool,
+}
+
+/// A stack written from its top down, kept as the bytes of its end.
+struct Builder {
+    end: u64,
+    bytes: Vec<u8>,
+}
+
+impl Builder {
+    /// Makes room for `chunk` below all others and returns its address. Chunks are kept reversed.
+    fn push(&mut self, chunk: &[u8]) -> u64 {
+        self.bytes.extend(chunk.iter().rev());
+        self.end - self.bytes.len() as u64
+    }
+    fn align(&mut self, to: u64) {
+        while !(self.end - self.bytes.len() as u64).is_multiple_of(to) {
+            self.bytes.push(0);
+        }
+    }
+    fn finish(mut self) -> (u64, Vec<u8>) {
+        self.bytes.reverse();
+        (self.end - self.bytes.len() as u64, self.bytes)
+    }
+}
+
+/// Maps the stack and writes its contents; returns the stack pointer.
+///
+/// # Errors
+/// `ENOMEM` where it cannot be mapped, `E2BIG` where the limit does not allow it.
+pub fn build(
+    memory: &Arc<AddressSpace>,
+    place: &Place,
+    headers: &Headers,
+    contents: &Contents<'_>,
+) -> Result<u64, Errno> {
+    let strings = &contents.arguments;
+    let total = strings.arguments.bytes().len() + strings.environment.bytes().len();
+    let pointers = (strings.arguments.count() + strings.environment.count()) * 8;
+    let _charge = Charge::take(2 * (total + pointers))?;
+    let mut builder = Builder { end: place.stack_end, bytes: Vec::with_capacity(total + 1024) };
+    let mut layout = memory.layout();
+    let auxiliary = write_strings(&mut builder, place, contents, &mut layout);
+    let vector = [pointer_words(contents, &layout), auxiliary].concat();
+    builder.align(16);
+    if vector.len() % 2 == 1 {
+        builder.push(&[0; 8]);
+    }
+    let vector_bytes: Vec<u8> = vector.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let pointer = builder.push(&vector_bytes);
+    layout.stack_start = pointer;
+    let auxiliary_start = pointer + (vector.len() - auxiliary_words(contents)) as u64 * 8;
+    layout.auxiliary = (auxiliary_start, pointer + vector.len() as u64 * 8);
+    let (start, bytes) = builder.finish();
+    map_stack(memory, place, headers, start)?;
+    memory.write_bytes(start, &bytes)?;
+    memory.set_layout(layout);
+    Ok(pointer)
+}
+
+fn map_stack(
+    memory: &Arc<AddressSpace>,
+    place: &Place,
+    headers: &Headers,
+    start: u64,
+) -> Result<(), Errno> {
+    let bottom = page_of(start.saturating_sub(SPARE_BYTES));
+    let mut protection = Protection::READ | Protection::WRITE;
+    protection.set(Protection::EXECUTE, headers.has_executable_stack);
+    let request = MapRequest {
+        flags: MapFlags::GROWS_DOWN,
+        ..MapRequest::anonymous(MapPlace::FixedFree(bottom), place.stack_end - bottom, protection)
+    };
+    memory.map(&request).map(|_| ())
+}
+
+/// Writes everything that is pointed to; returns the auxiliary vector.
+fn write_strings(
+    builder: &mut Builder,
+    place: &Place,
+    contents: &Contents<'_>,
+    layout: &mut crate::memory::Layout,
+) -> Vec<u64> {
+    builder.push(&[0; 8]);
+    let path: Vec<u8> = contents.path.iter().copied().chain([0]).collect();
+    let path = builder.push(&path);
+    let environment = contents.arguments.environment.bytes();
+    layout.environment = (builder.push(environment), path);
+    let empty = [0];
+    let arguments = match contents.arguments.arguments.bytes() {
+        [] => &empty[..],
+        some => some,
+    };
+    layout.arguments = (builder.push(arguments), layout.environment.0);
+    builder.align(16);
+    let offset = place.stack_offset as usize;
+    builder.bytes.resize(builder.bytes.len() + offset, 0);
+    let platform = builder.push(PLATFORM);
+    let mut random = [0; 16];
+    rt::entropy::fill(&mut random);
+    let random = builder.push(&random);
+    auxiliary(contents, path, platform, random)
+}
+
+fn auxiliary(contents: &Contents<'_>, path: u64, platform: u64, random: u64) -> Vec<u64> {
+    let (image, who) = (contents.image, contents.credentials);
+    let signal_stack = rt::user::extended_bytes() as u64 + SIGNAL_FRAME_BYTES;
+    let mut pairs = Vec::with_capacity(24);
+    if let Some(vdso) = contents.vdso {
+        pairs.push((raw::AT_SYSINFO_EHDR, vdso));
+    }
+    pairs.extend([
+        (raw::AT_MINSIGSTKSZ, signal_stack.next_multiple_of(64)),
+        (raw::AT_HWCAP, processor_features()),
+        (raw::AT_PAGESZ, PAGE),
+        (raw::AT_CLKTCK, CLOCK_TICKS),
+        (raw::AT_PHDR, image.table),
+        (raw::AT_PHENT, elf::ENTRY_BYTES as u64),
+        (raw::AT_PHNUM, image.table_entries),
+        (raw::AT_BASE, image.interpreter_base),
+        (raw::AT_FLAGS, 0),
+        (raw::AT_ENTRY, image.entry),
+        (raw::AT_UID, u64::from(who.user.real)),
+        (raw::AT_EUID, u64::from(who.user.effective)),
+        (raw::AT_GID, u64::from(who.group.real)),
+        (raw::AT_EGID, u64::from(who.group.effective)),
+        (raw::AT_SECURE, u64::from(contents.is_secure)),
+        (raw::AT_RANDOM, random),
+        (raw::AT_HWCAP2, 0),
+        (raw::AT_EXECFN, path),
+        (raw::AT_PLATFORM, platform),
+        (raw::AT_NULL, 0),
+    ]);
+    pairs.into_iter().flat_map(|(key, value)| [u64::from(key), value]).collect()
+}
+
+/// Words of the auxiliary vector of `contents`.
+fn auxiliary_words(contents: &Contents<'_>) -> usize {
+    if contents.vdso.is_some() { 42 } else { 40 }
+}
+
+/// The number of arguments and both lists of pointers.
+fn pointer_words(contents: &Contents<'_>, layout: &crate::memory::Layout) -> Vec<u64> {
+    let (arguments, environment) = (&contents.arguments.arguments, &contents.arguments.environment);
+    let mut words = Vec::with_capacity(arguments.count() + environment.count() + 4);
+    words.push(arguments.count().max(1) as u64);
+    match arguments.count() {
+        0 => words.push(layout.arguments.0),
+        _ => push_pointers(&mut words, arguments, layout.arguments.0),
+    }
+    words.push(0);
+    push_pointers(&mut words, environment, layout.environment.0);
+    words.push(0);
+    words
+}
+
+fn push_pointers(words: &mut Vec<u64>, strings: &Strings, start: u64) {
+    let mut at = start;
+    for string in strings.iter() {
+        words.push(at);
+        at += string.len() as u64 + 1;
+    }
+}
+
+/// `AT_HWCAP`: the feature bits of CPUID leaf 1, EDX.
+fn processor_features() -> u64 {
+    raw_cpuid::CpuId::new().get_feature_info().map_or(0, |_| u64::from(raw_cpuid::cpuid!(1).edx))
+}

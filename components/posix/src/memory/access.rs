@@ -1,0 +1,214 @@
+//! The personality's own access to user memory: bytes, values, strings, with faults answered.
+//!
+//! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
+use super::{AddressSpace, BadAccess};
+use alloc::vec::Vec;
+use rt::user::{Access, Fault};
+use vfs::Errno;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Answers at one address before the access is given up. More than one is needed only while other
+/// threads change the map under us.
+const TRIES: u32 = 64;
+
+/// Bytes a string is read by at first; most paths are shorter.
+const STRING_STEP: usize = 256;
+
+/// Counts how often the same address faulted.
+#[derive(Default)]
+pub(super) struct Tries {
+    address: u64,
+    count: u32,
+}
+
+impl Tries {
+    /// Answers `fault`, or gives up on it.
+    pub(super) fn answer(&mut self, memory: &AddressSpace, fault: Fault) -> Result<(), Errno> {
+        if fault.address != self.address {
+            *self = Tries { address: fault.address, count: 0 };
+        }
+        self.count += 1;
+        if self.count > TRIES {
+            return Err(Errno::EFAULT);
+        }
+        memory.fault(fault.address, fault.access).map_err(|bad| match bad {
+            BadAccess::NO_MEMORY => Errno::ENOMEM,
+            _ => Errno::EFAULT,
+        })
+    }
+}
+
+impl AddressSpace {
+    /// Copies user memory at `address` to `out`.
+    ///
+    /// # Errors
+    /// `EFAULT`, `ENOMEM`.
+    pub fn read_bytes(&self, address: u64, out: &mut [u8]) -> Result<(), Errno> {
+        let (mut at, mut rest, mut tries) = (address, out, Tries::default());
+        while let Err(fault) = self.user().read(at, rest) {
+            let done = fault.done.min(rest.len());
+            at = at.wrapping_add(done as u64);
+            rest = rest.get_mut(done..).unwrap_or_default();
+            tries.answer(self, fault)?;
+        }
+        Ok(())
+    }
+    /// Copies `data` to user memory at `address`.
+    ///
+    /// # Errors
+    /// `EFAULT`, `ENOMEM`; bytes before the bad address may have been written.
+    pub fn write_bytes(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
+        let (mut at, mut rest, mut tries) = (address, data, Tries::default());
+        while let Err(fault) = self.user().write(at, rest) {
+            let done = fault.done.min(rest.len());
+            at = at.wrapping_add(done as u64);
+            rest = rest.get(done..).unwrap_or_default();
+            tries.answer(self, fault)?;
+        }
+        Ok(())
+    }
+    /// Zeroes user memory.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::write_bytes`].
+    pub fn zero_bytes(&self, address: u64, length: usize) -> Result<(), Errno> {
+        let (mut at, mut rest, mut tries) = (address, length, Tries::default());
+        while let Err(fault) = self.user().zero(at, rest) {
+            let done = fault.done.min(rest);
+            at = at.wrapping_add(done as u64);
+            rest -= done;
+            tries.answer(self, fault)?;
+        }
+        Ok(())
+    }
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::read_bytes`].
+    pub fn read<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, Errno> {
+        let mut value = T::new_zeroed();
+        self.read_bytes(address, value.as_mut_bytes())?;
+        Ok(value)
+    }
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::write_bytes`].
+    pub fn write<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
+        self.write_bytes(address, value.as_bytes())
+    }
+    /// Reads `count` values in a row.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::read_bytes`]; `ENOMEM` where they would not fit into memory.
+    pub fn read_array<T: FromBytes + IntoBytes + Immutable>(
+        &self,
+        address: u64,
+        count: usize,
+    ) -> Result<Vec<T>, Errno> {
+        let bytes = count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?;
+        let _charge = rt::memory::Charge::take(bytes)?;
+        let mut values = T::new_vec_zeroed(count).map_err(|_| Errno::ENOMEM)?;
+        self.read_bytes(address, values.as_mut_slice().as_mut_bytes())?;
+        Ok(values)
+    }
+    /// Reads a NUL-terminated string of at most `max` bytes, NUL included; returned without it.
+    ///
+    /// # Errors
+    /// `EFAULT`; `ENAMETOOLONG` where there is no NUL in `max` bytes.
+    pub fn read_string(&self, address: u64, max: usize) -> Result<Vec<u8>, Errno> {
+        let mut string = Vec::new();
+        let mut tries = Tries::default();
+        while string.len() < max {
+            let before = string.len();
+            let step = if before == 0 { STRING_STEP } else { before };
+            string.resize(before.saturating_add(step).min(max), 0);
+            let room = string.get_mut(before..).unwrap_or_default();
+            let (room_bytes, at) = (room.len(), address.wrapping_add(before as u64));
+            match self.user().read_string(at, room) {
+                Ok(length) => {
+                    string.truncate(before + length.min(room_bytes));
+                    if length < room_bytes {
+                        return Ok(string);
+                    }
+                }
+                Err(fault) => {
+                    string.truncate(before + fault.done.min(room_bytes));
+                    tries.answer(self, fault)?;
+                }
+            }
+        }
+        Err(Errno::ENAMETOOLONG)
+    }
+    /// Reads pointers from `address` until a null one: argv and envp.
+    ///
+    /// # Errors
+    /// `EFAULT`; `E2BIG` beyond `max` pointers.
+    pub fn read_pointers(&self, address: u64, max: usize) -> Result<Vec<u64>, Errno> {
+        let mut pointers = Vec::new();
+        if address == 0 {
+            return Ok(pointers);
+        }
+        for index in 0..max as u64 {
+            let pointer: u64 = self.read(address.wrapping_add(index.wrapping_mul(8)))?;
+            if pointer == 0 {
+                return Ok(pointers);
+            }
+            pointers.push(pointer);
+        }
+        Err(Errno::E2BIG)
+    }
+    /// Atomically loads the user word at `address`.
+    ///
+    /// # Errors
+    /// `EINVAL` where it is not aligned, `EFAULT`.
+    pub fn load_word(&self, address: u64) -> Result<u32, Errno> {
+        check_word(address)?;
+        let mut tries = Tries::default();
+        loop {
+            match self.user().atomic_load(address) {
+                Ok(value) => return Ok(value),
+                Err(fault) => tries.answer(self, fault)?,
+            }
+        }
+    }
+    /// Atomic compare-exchange on a user word; the value found.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::load_word`].
+    pub fn exchange_word(&self, address: u64, old: u32, new: u32) -> Result<u32, Errno> {
+        check_word(address)?;
+        let mut tries = Tries::default();
+        loop {
+            match self.user().compare_exchange(address, old, new) {
+                Ok(value) => return Ok(value),
+                Err(fault) => tries.answer(self, fault)?,
+            }
+        }
+    }
+    /// Makes the pages of `start .. start + length` present, writable ones for stores.
+    ///
+    /// # Errors
+    /// The first bad access.
+    pub fn populate(&self, start: u64, length: u64, access: Access) -> Result<(), BadAccess> {
+        let end = start.saturating_add(length);
+        let mut page = super::region::page_of(start);
+        while page < end {
+            if !self.is_present(page, access) {
+                self.fault(page, access)?;
+            }
+            page += super::PAGE;
+        }
+        Ok(())
+    }
+    fn is_present(&self, page: u64, access: Access) -> bool {
+        self.user().query(page).is_some_and(|mapping| match access {
+            Access::Write => mapping.protection.contains(rt::user::Protection::WRITE),
+            _ => true,
+        })
+    }
+}
+
+fn check_word(address: u64) -> Result<(), Errno> {
+    if address.is_multiple_of(4) { Ok(()) } else { Err(Errno::EINVAL) }
+}

@@ -1,0 +1,205 @@
+//! madvise, mincore and msync.
+use super::{
+    AddressSpace,
+    mapping::checked_end,
+    region::{Backing, Flags, Origin, PAGE, Region, range},
+};
+use alloc::{sync::Arc, vec, vec::Vec};
+use rt::user::Access;
+use vfs::{Errno, OpenFile, file::Mappable};
+
+/// What madvise is told, by effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing to be done: order of access, large pages, merging, cold memory.
+    Nothing,
+    /// The pages go; anonymous memory reads as zeroes afterwards.
+    DontNeed {
+        /// Locked memory too.
+        with_locked: bool,
+    },
+    /// Private anonymous pages may go.
+    Free,
+    /// Read the object's pages in.
+    WillNeed,
+    /// Take the pages out of the object too.
+    Remove,
+    /// Sets and takes away flags of the regions.
+    Mark {
+        /// Set.
+        set: Flags,
+        /// Taken away.
+        clear: Flags,
+    },
+    /// Enter the pages.
+    Populate(Access),
+}
+
+impl AddressSpace {
+    /// madvise. As on Linux, holes do not stop it but make it `ENOMEM` at the end.
+    ///
+    /// # Errors
+    /// `EINVAL` for a misaligned start or advice that the memory cannot take; `ENOMEM`; `EFAULT`.
+    pub fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Errno> {
+        let end = checked_end(start, bytes).ok_or(Errno::EINVAL)?;
+        if end == start {
+            return Ok(());
+        }
+        let is_covered = self.map.read().covers(start, end);
+        match advice {
+            Advice::Nothing => {}
+            Advice::DontNeed { with_locked } => {
+                let refused = if with_locked { Flags::SPECIAL } else { Flags::LOCKED | Flags::SPECIAL };
+                self.discard(start, end, |region| !region.flags.intersects(refused))?;
+            }
+            Advice::Free => self.discard(start, end, |region| {
+                region.is_anonymous() && !region.flags.contains(Flags::LOCKED)
+            })?,
+            Advice::Mark { set, clear } => self.mark(start, end, set, clear)?,
+            Advice::WillNeed => self.read_ahead(start, end),
+            Advice::Remove => self.remove_contents(start, end)?,
+            Advice::Populate(access) => {
+                if !is_covered {
+                    return Err(Errno::ENOMEM);
+                }
+                self.populate(start, end - start, access).map_err(|_| Errno::EFAULT)?;
+            }
+        }
+        if is_covered { Ok(()) } else { Err(Errno::ENOMEM) }
+    }
+
+    /// Takes the pages out of the space, up to the first region that may not lose them.
+    fn discard(&self, start: u64, end: u64, may_lose: impl Fn(&Region) -> bool) -> Result<(), Errno> {
+        let map = self.map.write();
+        for region in map.overlapping(start, end) {
+            if !may_lose(region) {
+                return Err(Errno::EINVAL);
+            }
+            if let Some(pages) = range(region.start.max(start), region.end.min(end)) {
+                self.space.unmap(pages);
+            }
+        }
+        Ok(())
+    }
+
+    fn mark(&self, start: u64, end: u64, set: Flags, clear: Flags) -> Result<(), Errno> {
+        self.update(|map| {
+            if set.contains(Flags::WIPE_ON_FORK) {
+                let mut regions = map.overlapping(start, end);
+                if regions.any(|region| !region.is_anonymous()) {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            let mut reserved = map.reserve(2)?;
+            map.change(start, end, &mut reserved, |region| {
+                region.flags.remove(clear);
+                region.flags.insert(set);
+            });
+            Ok(())
+        })
+    }
+
+    /// The objects' parts between `start` and `end`: object, first page, pages.
+    fn objects(&self, start: u64, end: u64) -> Vec<(Arc<dyn Mappable>, u64, u64)> {
+        let map = self.map.read();
+        map.overlapping(start, end)
+            .filter_map(|region| {
+                let part = region.part(region.start.max(start), region.end.min(end));
+                let pages = part.pages();
+                match part.backing {
+                    Backing::Anonymous => None,
+                    Backing::Object { object, first, .. } => Some((object, first, pages)),
+                }
+            })
+            .collect()
+    }
+
+    fn read_ahead(&self, start: u64, end: u64) {
+        for (object, first, pages) in self.objects(start, end) {
+            for index in first..first.saturating_add(pages) {
+                if object.page(index, false).is_err() {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// `MADV_REMOVE`: shared anonymous memory forgets its pages.
+    fn remove_contents(&self, start: u64, end: u64) -> Result<(), Errno> {
+        let map = self.map.write();
+        for region in map.overlapping(start, end) {
+            let part = region.part(region.start.max(start), region.end.min(end));
+            let Backing::Object { object, first, .. } = &part.backing else {
+                return Err(Errno::EINVAL);
+            };
+            if region.is_private() || region.flags.contains(Flags::LOCKED) {
+                return Err(Errno::EINVAL);
+            }
+            if !object.discard(*first, part.pages()) {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if let Some(pages) = part.range() {
+                self.space.unmap(pages);
+            }
+        }
+        Ok(())
+    }
+
+    /// mincore: one byte a page, 1 where the page is in memory.
+    ///
+    /// # Errors
+    /// `EINVAL` for a misaligned start; `ENOMEM` where something is not mapped.
+    pub fn residency(&self, start: u64, pages: usize) -> Result<Vec<u8>, Errno> {
+        let end = checked_end(start, pages as u64 * PAGE).ok_or(Errno::ENOMEM)?;
+        let mut present = vec![0; pages];
+        let map = self.map.read();
+        if !map.covers(start, end) {
+            return Err(Errno::ENOMEM);
+        }
+        for region in map.overlapping(start, end) {
+            let part = region.part(region.start.max(start), region.end.min(end));
+            let offset = ((part.start - start) / PAGE) as usize;
+            let mut mark = |index: usize| {
+                if let Some(page) = present.get_mut(offset.wrapping_add(index)) {
+                    *page = 1;
+                }
+            };
+            if let Backing::Object { object, first, .. } = &part.backing {
+                object.resident(*first, part.pages() as usize, &mut |index, _| {
+                    mark(index.wrapping_sub(*first) as usize);
+                });
+            }
+            (0..part.pages())
+                .filter(|index| self.space.query(part.start + index * PAGE).is_some())
+                .for_each(|index| mark(index as usize));
+        }
+        Ok(present)
+    }
+
+    /// The shared files mapped between `start` and `end`, for msync.
+    ///
+    /// # Errors
+    /// `EINVAL`; `ENOMEM` where something is not mapped; `EBUSY` where `invalidates` and some of it
+    /// is locked.
+    pub fn files_to_sync(
+        &self,
+        start: u64,
+        bytes: u64,
+        invalidates: bool,
+    ) -> Result<Vec<Arc<OpenFile>>, Errno> {
+        let end = checked_end(start, bytes).ok_or(Errno::ENOMEM)?;
+        let map = self.map.read();
+        let mut files = Vec::new();
+        for region in map.overlapping(start, end) {
+            if invalidates && region.flags.contains(Flags::LOCKED) {
+                return Err(Errno::EBUSY);
+            }
+            if let Backing::Object { origin: Origin::File(file), .. } = &region.backing
+                && !region.is_private()
+            {
+                files.push(file.clone());
+            }
+        }
+        if map.covers(start, end) { Ok(files) } else { Err(Errno::ENOMEM) }
+    }
+}

@@ -1,0 +1,376 @@
+//! Answering page faults: which region, which pages, entered how (docs/memory.md tells the way).
+//!
+//! A fault holds the map's lock to read. Where an object must read from storage it lets go, waits,
+//! and looks everything up afresh with the frame in hand. Several faults on one page are settled
+//! by `Space`: a page already present stays, and making a page writable is one operation.
+use super::{
+    AddressSpace,
+    map::{GUARD_GAP, LOWEST, Map},
+    region::{Backing, Flags, PAGE, Region, is_same_object, page_of, range},
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use rt::{NoMemory, memory::Frame, sync::Once, user::{Access, PageRange, Protection, USER_END, Unshared}};
+use vfs::{Errno, file::{Mappable, Watcher}};
+
+/// Pages entered around a fault on an object whose pages are in memory (Linux's 64 KiB).
+const AROUND_OBJECT: u64 = 16;
+/// Pages entered around a store to anonymous memory.
+const AROUND_ANONYMOUS: u64 = 4;
+/// Anonymous regions up to this long get memory of their own at the first load; larger ones, which
+/// may be sparse, share one frame of zeroes until a store.
+const SMALL_PAGES: u64 = 512;
+
+const SIGKILL: u8 = 9;
+const SIGBUS: u8 = 7;
+const SIGSEGV: u8 = 11;
+const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
+const BUS_ADRERR: i32 = 2;
+const SI_KERNEL: i32 = 0x80;
+
+/// The access is wrong: the signal its thread gets, with `si_code`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadAccess {
+    /// Number of the signal: SIGSEGV, SIGBUS, or SIGKILL where memory ran out.
+    pub signal: u8,
+    /// `si_code`.
+    pub code: i32,
+}
+
+impl BadAccess {
+    /// Nothing is mapped there.
+    pub const UNMAPPED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_MAPERR };
+    /// What is mapped there does not allow it.
+    pub const DENIED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_ACCERR };
+    /// The object has no such page, or it could not be read.
+    pub const NO_PAGE: BadAccess = BadAccess { signal: SIGBUS, code: BUS_ADRERR };
+    /// Memory ran out.
+    pub const NO_MEMORY: BadAccess = BadAccess { signal: SIGKILL, code: SI_KERNEL };
+}
+
+impl From<NoMemory> for BadAccess {
+    fn from(_: NoMemory) -> Self {
+        BadAccess::NO_MEMORY
+    }
+}
+
+/// A page of an object, fetched without the map's lock.
+struct Fetched {
+    object: Arc<dyn Mappable>,
+    index: u64,
+    is_for_write: bool,
+    frame: Frame,
+    /// [`AddressSpace::truncations`] before it was fetched: if that moved, the page may be gone.
+    truncations: u64,
+}
+
+/// What one look at the map came to.
+enum Step {
+    /// The page is there; the program can go on.
+    Done,
+    /// The object must be asked for page `index` first, without the lock.
+    Fetch { object: Arc<dyn Mappable>, index: u64, is_for_write: bool },
+}
+
+impl AddressSpace {
+    /// Answers a fault: `access` at `address` could not be done.
+    ///
+    /// # Errors
+    /// [`BadAccess`], to be sent as a signal, or `EFAULT` where the personality accessed.
+    ///
+    /// # Locks
+    /// `memory.map`, to read (to write where the stack grows).
+    pub fn fault(&self, address: u64, access: Access) -> Result<(), BadAccess> {
+        let page = page_of(address);
+        let mut fetched: Option<Fetched> = None;
+        loop {
+            let map = self.map.read();
+            let truncations = self.truncations.load(Ordering::Relaxed);
+            fetched = fetched.filter(|fetched| fetched.truncations == truncations);
+            let Some(region) = map.find(address) else {
+                drop(map);
+                self.grow_stack(page)?;
+                continue;
+            };
+            check_access(region, access)?;
+            match self.enter(region, page, access, fetched.take())? {
+                Step::Done => return Ok(()),
+                Step::Fetch { object, index, is_for_write } => {
+                    drop(map);
+                    let frame = object.page(index, is_for_write).map_err(bad_page)?;
+                    fetched = Some(Fetched { object, index, is_for_write, frame, truncations });
+                }
+            }
+        }
+    }
+
+    fn enter(
+        &self,
+        region: &Region,
+        page: u64,
+        access: Access,
+        fetched: Option<Fetched>,
+    ) -> Result<Step, BadAccess> {
+        match &region.backing {
+            Backing::Anonymous => self.enter_anonymous(region, page, access),
+            Backing::Object { object, first, .. } => {
+                let index = first.wrapping_add((page - region.start) / PAGE);
+                let fetched = fetched
+                    .filter(|fetched| fetched.index == index && is_same_object(&fetched.object, object));
+                match (access, region.is_private()) {
+                    (Access::Write, true) => self.copy_in_place(region, object, page, index, fetched),
+                    (Access::Write, false) => self.enter_shared(region, object, page, index, fetched),
+                    _ => self.enter_object(region, object, page, index, fetched),
+                }
+            }
+        }
+    }
+
+    /// Zeroes, or a copy of a page that a fork shared.
+    fn enter_anonymous(&self, region: &Region, page: u64, access: Access) -> Result<Step, BadAccess> {
+        if access == Access::Write {
+            if self.space.make_writable(page, region.protection)? != Unshared::Absent {
+                return Ok(Step::Done);
+            }
+        } else if !region.protection.contains(Protection::WRITE) || region.pages() > SMALL_PAGES {
+            let zero = zero_frame()?;
+            self.space.map(one(page)?, &[zero], region.read_protection())?;
+            return Ok(Step::Done);
+        }
+        let (start, end) = window(region, page, AROUND_ANONYMOUS);
+        let pages = range(start, end).ok_or(BadAccess::UNMAPPED)?;
+        if self.space.map_zeroed(pages, region.protection).is_err() {
+            self.space.map_zeroed(one(page)?, region.protection)?;
+        }
+        Ok(Step::Done)
+    }
+
+    /// A load from an object: its pages around that are in memory, else the fetched one.
+    fn enter_object(
+        &self,
+        region: &Region,
+        object: &Arc<dyn Mappable>,
+        page: u64,
+        index: u64,
+        fetched: Option<Fetched>,
+    ) -> Result<Step, BadAccess> {
+        let protection = region.read_protection();
+        if let Some(fetched) = fetched {
+            self.space.map(one(page)?, &[fetched.frame], protection)?;
+            return Ok(Step::Done);
+        }
+        if self.map_resident(region, object, page, index)? {
+            return Ok(Step::Done);
+        }
+        Ok(Step::Fetch { object: object.clone(), index, is_for_write: false })
+    }
+
+    /// Maps the object's pages in memory around `page`; says whether that one is now mapped.
+    fn map_resident(
+        &self,
+        region: &Region,
+        object: &Arc<dyn Mappable>,
+        page: u64,
+        index: u64,
+    ) -> Result<bool, NoMemory> {
+        let (start, end) = window(region, page, AROUND_OBJECT);
+        let first = index.wrapping_sub((page - start) / PAGE);
+        let count = ((end - start) / PAGE) as usize;
+        let mut run = Run { first: 0, frames: Vec::with_capacity(count) };
+        let mut result = Ok(());
+        let mut has_page = false;
+        object.resident(first, count, &mut |at, frame| {
+            has_page |= at == index;
+            if !run.is_followed_by(at) {
+                let whole = run.take();
+                result = result.and(self.map_run(&whole, start, first, region));
+            }
+            run.push(at, frame);
+        });
+        result.and(self.map_run(&run, start, first, region))?;
+        Ok(has_page)
+    }
+
+    fn map_run(&self, run: &Run, start: u64, first: u64, region: &Region) -> Result<(), NoMemory> {
+        let at = start + run.first.wrapping_sub(first).wrapping_mul(PAGE);
+        if run.frames.is_empty() {
+            return Ok(());
+        }
+        if let Some(pages) = PageRange::new(at, run.frames.len()) {
+            self.space.map(pages, &run.frames, region.read_protection())?;
+        }
+        Ok(())
+    }
+
+    /// A store to a private mapping of an object: a copy of the page takes its place.
+    fn copy_in_place(
+        &self,
+        region: &Region,
+        object: &Arc<dyn Mappable>,
+        page: u64,
+        index: u64,
+        fetched: Option<Fetched>,
+    ) -> Result<Step, BadAccess> {
+        if self.space.make_writable(page, region.protection)? != Unshared::Absent {
+            return Ok(Step::Done);
+        }
+        let mut original = fetched.map(|fetched| fetched.frame);
+        if original.is_none() {
+            object.resident(index, 1, &mut |at, frame| {
+                if at == index {
+                    original = Some(frame.clone());
+                }
+            });
+        }
+        let Some(original) = original else {
+            return Ok(Step::Fetch { object: object.clone(), index, is_for_write: false });
+        };
+        let copy = Frame::allocate(false)?;
+        copy.copy_from(&original);
+        self.space.map(one(page)?, &[copy], region.protection)?;
+        Ok(Step::Done)
+    }
+
+    /// A store to a shared mapping: the object is told first, so that it knows the page is dirty.
+    fn enter_shared(
+        &self,
+        region: &Region,
+        object: &Arc<dyn Mappable>,
+        page: u64,
+        index: u64,
+        fetched: Option<Fetched>,
+    ) -> Result<Step, BadAccess> {
+        let Some(fetched) = fetched.filter(|fetched| fetched.is_for_write) else {
+            return Ok(Step::Fetch { object: object.clone(), index, is_for_write: true });
+        };
+        let pages = one(page)?;
+        let frames = [fetched.frame];
+        if self.space.map(pages, &frames, region.protection)? > 0 {
+            return Ok(Step::Done);
+        }
+        let [frame] = &frames;
+        if self.space.query(page).is_some_and(|present| present.frame.id() == frame.id()) {
+            self.space.protect(pages, region.protection);
+        } else {
+            self.space.unmap(pages);
+            self.space.map(pages, &frames, region.protection)?;
+        }
+        Ok(Step::Done)
+    }
+
+    /// Extends the stack above `page` down to it, if there is one and it may.
+    fn grow_stack(&self, page: u64) -> Result<(), BadAccess> {
+        let limits = self.limits.get();
+        let is_below_stack = |map: &Map| {
+            map.at_or_above(page).is_some_and(|above| above.flags.contains(Flags::GROWS_DOWN))
+        };
+        if !(LOWEST..USER_END).contains(&page) || !is_below_stack(&self.map.read()) {
+            return Err(BadAccess::UNMAPPED);
+        }
+        let mut map = self.map.write();
+        let Some(stack) = map.at_or_above(page) else { return Err(BadAccess::UNMAPPED) };
+        if stack.contains(page) {
+            return Ok(());
+        }
+        let (start, grown) = (stack.start, stack.end - page);
+        let more = (start - page) / PAGE;
+        let is_refused = !stack.flags.contains(Flags::GROWS_DOWN)
+            || grown > limits.stack
+            || (map.total_pages + more).saturating_mul(PAGE) > limits.address_space
+            || map.below(page).is_some_and(|below| is_too_near(below, page));
+        if is_refused {
+            return Err(BadAccess::UNMAPPED);
+        }
+        let committed = map.committed_pages;
+        map.extend_down(start, page);
+        self.note_sizes(&map, committed);
+        Ok(())
+    }
+}
+
+/// A stack that reached down to `page` would come too near to `below`.
+fn is_too_near(below: &Region, page: u64) -> bool {
+    let is_guarded = !below.flags.contains(Flags::GROWS_DOWN) && !below.protection.is_empty();
+    is_guarded && page.saturating_sub(below.end) < GUARD_GAP
+}
+
+impl Watcher for AddressSpace {
+    fn truncated(&self, identity: u64, first: u64) {
+        let map = self.map.write();
+        self.truncations.fetch_add(1, Ordering::Relaxed);
+        for region in map.iter() {
+            if let Backing::Object { object, first: offset, .. } = &region.backing
+                && object.identity() == identity
+                && first < offset.saturating_add(region.pages())
+            {
+                let start = region.start + first.saturating_sub(*offset) * PAGE;
+                if let Some(gone) = range(start, region.end) {
+                    self.space.unmap(gone);
+                }
+            }
+        }
+    }
+}
+
+fn check_access(region: &Region, access: Access) -> Result<(), BadAccess> {
+    let is_allowed = match access {
+        Access::Read => !region.protection.is_empty(),
+        Access::Write => region.protection.contains(Protection::WRITE),
+        Access::Execute => region.protection.contains(Protection::EXECUTE),
+    };
+    if is_allowed { Ok(()) } else { Err(BadAccess::DENIED) }
+}
+
+fn bad_page(error: Errno) -> BadAccess {
+    if error == Errno::ENOMEM { BadAccess::NO_MEMORY } else { BadAccess::NO_PAGE }
+}
+
+fn one(page: u64) -> Result<PageRange, BadAccess> {
+    PageRange::new(page, 1).ok_or(BadAccess::UNMAPPED)
+}
+
+/// The aligned window of `pages` pages around `page`, cut to the region.
+fn window(region: &Region, page: u64, pages: u64) -> (u64, u64) {
+    let bytes = pages * PAGE;
+    let start = page - page % bytes;
+    (start.max(region.start), (start + bytes).min(region.end))
+}
+
+/// One frame of zeroes, mapped wherever untouched memory is read. Its creator's reference stays,
+/// so every store finds it shared and makes a copy.
+pub(super) fn zero_frame() -> Result<Frame, NoMemory> {
+    static ZERO: Once<Option<Frame>> = Once::new();
+    match ZERO.get_or_init(|| Frame::allocate(true).ok()) {
+        Some(zero) => Ok(zero.clone()),
+        None => Frame::allocate(true),
+    }
+}
+
+/// Consecutive frames on their way into a space.
+struct Run {
+    first: u64,
+    frames: Vec<Frame>,
+}
+
+impl Run {
+    fn is_followed_by(&self, index: u64) -> bool {
+        self.frames.is_empty() || self.first.wrapping_add(self.frames.len() as u64) == index
+    }
+    fn push(&mut self, index: u64, frame: &Frame) {
+        if self.frames.is_empty() {
+            self.first = index;
+        }
+        self.frames.push(frame.clone());
+    }
+    fn take(&mut self) -> Run {
+        Run { first: self.first, frames: core::mem::take(&mut self.frames) }
+    }
+}
+
+impl AddressSpace {
+    /// Notes how many pages are resident, for the peak; called where it is cheap.
+    pub(super) fn note_resident(&self) {
+        self.peak_pages.fetch_max(self.space.resident_pages() as u64, Ordering::Relaxed);
+    }
+}

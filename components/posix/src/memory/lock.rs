@@ -1,0 +1,108 @@
+//! mlock and its family. There is no swap, and pages of files are not taken while mapped, so
+//! locking is: entering the pages now, and keeping account.
+use super::{AddressSpace, mapping::checked_end, region::{Flags, PAGE, Region, page_of}};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use vfs::Errno;
+
+/// Whether the pages are entered when they are locked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entering {
+    /// Now.
+    Now,
+    /// When they are first used (`MLOCK_ONFAULT`).
+    OnFault,
+}
+
+impl AddressSpace {
+    /// mlock, mlock2.
+    ///
+    /// # Errors
+    /// `EINVAL` on overflow; `ENOMEM` for a hole or the limit; `EPERM` where the limit is 0;
+    /// `EAGAIN` where pages could not be entered.
+    pub fn lock_pages(&self, start: u64, bytes: u64, entering: Entering) -> Result<(), Errno> {
+        let (start, end) = outer_pages(start, bytes)?;
+        let limit = self.limits.get().locked;
+        if limit == 0 {
+            return Err(Errno::EPERM);
+        }
+        let regions = self.update(|map| {
+            let already: u64 = map
+                .overlapping(start, end)
+                .filter(|region| region.flags.contains(Flags::LOCKED))
+                .map(|region| (region.end.min(end) - region.start.max(start)) / PAGE)
+                .sum();
+            let locked = map.locked_pages - already.min(map.locked_pages) + (end - start) / PAGE;
+            if locked.saturating_mul(PAGE) > limit {
+                return Err(Errno::ENOMEM);
+            }
+            let is_covered = map.covers(start, end);
+            let mut reserved = map.reserve(2)?;
+            map.change(start, end, &mut reserved, |region| {
+                if !region.flags.contains(Flags::SPECIAL) {
+                    region.flags |= Flags::LOCKED;
+                }
+            });
+            let parts = map.overlapping(start, end).map(|region| {
+                region.part(region.start.max(start), region.end.min(end))
+            });
+            let parts: Vec<Region> = parts.collect();
+            if is_covered { Ok(parts) } else { Err(Errno::ENOMEM) }
+        })?;
+        if entering == Entering::Now {
+            regions.iter().for_each(|region| self.populate_region(region));
+        }
+        Ok(())
+    }
+    /// munlock.
+    ///
+    /// # Errors
+    /// `EINVAL` on overflow; `ENOMEM` for a hole.
+    pub fn unlock_pages(&self, start: u64, bytes: u64) -> Result<(), Errno> {
+        let (start, end) = outer_pages(start, bytes)?;
+        self.update(|map| {
+            let is_covered = map.covers(start, end);
+            let mut reserved = map.reserve(2)?;
+            map.change(start, end, &mut reserved, |region| region.flags.remove(Flags::LOCKED));
+            if is_covered { Ok(()) } else { Err(Errno::ENOMEM) }
+        })
+    }
+    /// mlockall: everything mapped now, and what is mapped later, as asked.
+    ///
+    /// # Errors
+    /// `ENOMEM` where the limit is passed; `EPERM` where it is 0.
+    pub fn lock_all(&self, now: Option<Entering>, is_future: bool) -> Result<(), Errno> {
+        let limit = self.limits.get().locked;
+        if limit == 0 {
+            return Err(Errno::EPERM);
+        }
+        if now.is_some() && self.map.read().total_pages.saturating_mul(PAGE) > limit {
+            return Err(Errno::ENOMEM);
+        }
+        self.locks_future.store(is_future, Ordering::Relaxed);
+        let Some(entering) = now else { return Ok(()) };
+        let regions: Vec<Region> = self.map.read().iter().cloned().collect();
+        for region in regions.iter().filter(|region| !region.flags.contains(Flags::SPECIAL)) {
+            // A region that went meanwhile needs no locking.
+            let _ = self.lock_pages(region.start, region.bytes(), entering);
+        }
+        Ok(())
+    }
+    /// munlockall.
+    pub fn unlock_all(&self) {
+        self.locks_future.store(false, Ordering::Relaxed);
+        let _ = self.update(|map| {
+            let mut reserved = map.reserve(2)?;
+            map.change(0, u64::MAX, &mut reserved, |region| region.flags.remove(Flags::LOCKED));
+            Ok(())
+        });
+    }
+}
+
+/// The pages that `start .. start + bytes` touches.
+fn outer_pages(start: u64, bytes: u64) -> Result<(u64, u64), Errno> {
+    let first = page_of(start);
+    let bytes = bytes.checked_add(start - first).ok_or(Errno::EINVAL)?;
+    let end = checked_end(first, bytes).ok_or(Errno::ENOMEM)?;
+    Ok((first, end))
+}

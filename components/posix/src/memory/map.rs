@@ -1,0 +1,254 @@
+//! [`Map`]: the regions of an address space, ordered by address, never overlapping.
+//!
+//! Pure bookkeeping: no page is touched here. Every region holds a memory charge; operations that
+//! may split take their charges first ([`Map::reserve`]), so that what follows cannot fail.
+use super::region::{Flags, PAGE, Region};
+use alloc::{collections::BTreeMap, vec::Vec};
+use rt::{memory::Charge, user::{Protection, USER_END}};
+use vfs::Errno;
+
+/// Most regions of an address space (Linux's default `vm.max_map_count`).
+pub const REGIONS_MAX: usize = 65530;
+/// Lowest address that may be mapped (Linux's default `vm.mmap_min_addr`).
+pub const LOWEST: u64 = 0x1_0000;
+/// Distance kept free below a region that grows down (Linux's `stack_guard_gap`).
+pub const GUARD_GAP: u64 = 256 * PAGE;
+
+/// Heap bytes of a region: its record and its share of a tree node.
+const REGION_BYTES: usize = 160;
+
+struct Entry {
+    region: Region,
+    _charge: Charge,
+}
+
+/// Charges taken ahead for regions about to be made.
+pub struct Reserved(Vec<Charge>);
+
+impl Reserved {
+    /// A charge from the reserve; a free one beyond it cannot happen while callers reserve enough.
+    fn take(&mut self) -> Charge {
+        self.0.pop().unwrap_or_else(Charge::none)
+    }
+}
+
+/// The regions of an address space, with their sums.
+pub struct Map {
+    entries: BTreeMap<u64, Entry>,
+    /// Pages of all regions.
+    pub total_pages: u64,
+    /// Pages that count against `RLIMIT_DATA`.
+    pub data_pages: u64,
+    /// Pages of locked regions.
+    pub locked_pages: u64,
+    /// Private writable pages, what Linux calls committed.
+    pub committed_pages: u64,
+    /// Where the search for room begins, downwards.
+    pub search_top: u64,
+}
+
+impl Map {
+    /// A map without regions that places new ones below `search_top`.
+    pub fn new(search_top: u64) -> Map {
+        Map {
+            entries: BTreeMap::new(),
+            total_pages: 0,
+            data_pages: 0,
+            locked_pages: 0,
+            committed_pages: 0,
+            search_top,
+        }
+    }
+    /// How many regions there are.
+    pub fn count(&self) -> usize {
+        self.entries.len()
+    }
+    /// All regions, in order.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Region> {
+        self.entries.values().map(|entry| &entry.region)
+    }
+    /// The region `address` lies in.
+    pub fn find(&self, address: u64) -> Option<&Region> {
+        self.at_or_below(address).filter(|region| region.contains(address))
+    }
+    fn at_or_below(&self, address: u64) -> Option<&Region> {
+        self.entries.range(..=address).next_back().map(|(_, entry)| &entry.region)
+    }
+    /// The first region that ends above `address`: the one it lies in, or the next.
+    pub fn at_or_above(&self, address: u64) -> Option<&Region> {
+        self.find(address).or_else(|| {
+            self.entries.range(address..).next().map(|(_, entry)| &entry.region)
+        })
+    }
+    /// The last region that starts below `address`.
+    pub fn below(&self, address: u64) -> Option<&Region> {
+        self.entries.range(..address).next_back().map(|(_, entry)| &entry.region)
+    }
+    /// Regions that overlap `start .. end`, in order.
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
+        let from = self.find(start).map_or(start, |region| region.start);
+        let end = end.max(from);
+        self.entries.range(from..end).map(|(_, entry)| &entry.region)
+    }
+    /// Whole of `start .. end` is in regions.
+    pub fn covers(&self, start: u64, end: u64) -> bool {
+        let mut at = start;
+        for region in self.overlapping(start, end) {
+            if region.start > at {
+                return false;
+            }
+            at = region.end;
+        }
+        at >= end
+    }
+    /// Takes the charges for `count` new regions.
+    ///
+    /// # Errors
+    /// `ENOMEM` where memory was refused or there would be too many regions.
+    pub fn reserve(&self, count: usize) -> Result<Reserved, Errno> {
+        if self.count() + count > REGIONS_MAX + 2 {
+            return Err(Errno::ENOMEM);
+        }
+        let mut charges = Vec::with_capacity(count);
+        for _ in 0..count {
+            charges.push(Charge::take(REGION_BYTES)?);
+        }
+        Ok(Reserved(charges))
+    }
+    fn account(&mut self, region: &Region, sign: i64) {
+        let pages = sign * region.pages() as i64;
+        let add = |sum: &mut u64, is_counted: bool| {
+            if is_counted {
+                *sum = sum.wrapping_add_signed(pages);
+            }
+        };
+        let is_writable = region.protection.contains(Protection::WRITE);
+        add(&mut self.total_pages, true);
+        add(&mut self.data_pages, region.is_data());
+        add(&mut self.locked_pages, region.flags.contains(Flags::LOCKED));
+        add(
+            &mut self.committed_pages,
+            region.is_private() && is_writable && !region.flags.contains(Flags::NO_RESERVE),
+        );
+    }
+    /// Enters `region`; nothing overlaps it. Joins it with its neighbours where they are alike.
+    pub fn insert(&mut self, region: Region, reserved: &mut Reserved) {
+        let (start, end) = (region.start, region.end);
+        self.enter(region, reserved.take());
+        self.join(start);
+        self.join(end);
+    }
+    fn enter(&mut self, region: Region, charge: Charge) {
+        self.account(&region, 1);
+        self.entries.insert(region.start, Entry { region, _charge: charge });
+    }
+    fn leave(&mut self, start: u64) -> Option<Entry> {
+        let entry = self.entries.remove(&start)?;
+        self.account(&entry.region, -1);
+        Some(entry)
+    }
+    /// Makes the region that ends at `boundary` and the one that starts there one, if alike.
+    fn join(&mut self, boundary: u64) {
+        let Some(left) = self.below(boundary).filter(|left| left.end == boundary) else { return };
+        let left_start = left.start;
+        let Some(right) = self.entries.get(&boundary) else { return };
+        if !left.is_followed_by(&right.region) {
+            return;
+        }
+        let end = right.region.end;
+        self.leave(boundary);
+        self.set_end(left_start, end);
+    }
+    /// Moves the end of the region at `start`.
+    fn set_end(&mut self, start: u64, end: u64) {
+        if let Some(mut entry) = self.leave(start) {
+            entry.region.end = end;
+            self.enter(entry.region, entry._charge);
+        }
+    }
+    /// Makes a region start at `boundary`, if one lies across it.
+    fn split(&mut self, boundary: u64, reserved: &mut Reserved) {
+        let Some(whole) = self.find(boundary).filter(|whole| whole.start < boundary) else {
+            return;
+        };
+        let (start, right) = (whole.start, whole.part(boundary, whole.end));
+        self.set_end(start, boundary);
+        self.enter(right, reserved.take());
+    }
+    /// Takes away everything between `start` and `end`; what it was comes back, to be dropped
+    /// after the lock. May take two charges.
+    pub fn remove(&mut self, start: u64, end: u64, reserved: &mut Reserved) -> Vec<Region> {
+        self.split(start, reserved);
+        self.split(end, reserved);
+        let starts: Vec<u64> = self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
+        starts.into_iter().filter_map(|at| self.leave(at)).map(|entry| entry.region).collect()
+    }
+    /// Changes every region (or part of one) between `start` and `end`. May take two charges.
+    pub fn change(
+        &mut self,
+        start: u64,
+        end: u64,
+        reserved: &mut Reserved,
+        mut change: impl FnMut(&mut Region),
+    ) {
+        self.split(start, reserved);
+        self.split(end, reserved);
+        let starts: Vec<u64> = self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
+        for at in &starts {
+            if let Some(mut entry) = self.leave(*at) {
+                change(&mut entry.region);
+                self.enter(entry.region, entry._charge);
+            }
+        }
+        starts.into_iter().for_each(|at| self.join(at));
+        self.join(end);
+    }
+    /// Moves the start of the region at `start` down to `to` (the stack grows).
+    pub fn extend_down(&mut self, start: u64, to: u64) {
+        if let Some(mut entry) = self.leave(start) {
+            entry.region.start = to;
+            self.enter(entry.region, entry._charge);
+        }
+    }
+    /// Moves the end of the region at `start` up to `to`; nothing is there.
+    pub fn extend_up(&mut self, start: u64, to: u64) {
+        self.set_end(start, to);
+        self.join(to);
+    }
+    /// Nothing lies between `start` and `end`, and no stack above needs the room.
+    pub fn is_free(&self, start: u64, end: u64) -> bool {
+        self.overlapping(start, end).next().is_none()
+            && self.at_or_above(end).is_none_or(|above| end <= low_edge(above))
+    }
+    /// Room for `bytes` between `bottom` and `top`, as high as possible.
+    pub fn find_room_below(&self, bytes: u64, bottom: u64, top: u64) -> Option<u64> {
+        let mut high = match self.at_or_above(top) {
+            Some(above) => top.min(low_edge(above)),
+            None => top,
+        };
+        for (_, entry) in self.entries.range(..top).rev() {
+            if high.checked_sub(entry.region.end.max(bottom)).is_some_and(|room| room >= bytes) {
+                break;
+            }
+            high = high.min(low_edge(&entry.region));
+        }
+        high.checked_sub(bytes).filter(|start| *start >= bottom)
+    }
+    /// Room for `bytes` anywhere: below the search's top, else above it.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn find_room(&self, bytes: u64) -> Result<u64, Errno> {
+        self.find_room_below(bytes, LOWEST, self.search_top)
+            .or_else(|| self.find_room_below(bytes, self.search_top, USER_END))
+            .ok_or(Errno::ENOMEM)
+    }
+}
+
+/// First address below `region` that must stay free of others.
+fn low_edge(region: &Region) -> u64 {
+    match region.flags.contains(Flags::GROWS_DOWN) {
+        true => region.start.saturating_sub(GUARD_GAP),
+        false => region.start,
+    }
+}

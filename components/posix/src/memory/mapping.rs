@@ -1,0 +1,286 @@
+//! mmap and munmap.
+use super::{
+    AddressSpace, Anonymous,
+    map::{LOWEST, Map},
+    region::{Backing, Flags, Label, Origin, PAGE, Region, page_of, range, round_up},
+};
+use alloc::{sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use core::sync::atomic::Ordering;
+use rt::user::{Access, Protection, USER_END};
+use vfs::{Errno, file::{Mappable, Watcher}};
+
+/// End of the addresses `MAP_32BIT` asks for, and their start, as on Linux.
+const LOW_AREA: (u64, u64) = (0x4000_0000, 0x8000_0000);
+
+bitflags! {
+    /// How a mapping is wanted.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct MapFlags: u8 {
+        /// Do not count as committed.
+        const NO_RESERVE = 1;
+        /// Grows down on faults below it.
+        const GROWS_DOWN = 2;
+        /// Lock in memory.
+        const LOCKED = 4;
+        /// Enter the pages now.
+        const POPULATE = 8;
+        /// In the low 2 GiB.
+        const LOW = 16;
+    }
+}
+
+/// Where a mapping is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Anywhere.
+    Anywhere,
+    /// There if it is free, else anywhere.
+    Hint(u64),
+    /// There; what was there goes.
+    Fixed(u64),
+    /// There, or `EEXIST`.
+    FixedFree(u64),
+}
+
+/// What a mapping is of.
+#[derive(Clone)]
+pub enum Source {
+    /// Zeroes, private.
+    Anonymous,
+    /// Zeroes, shared with children.
+    SharedAnonymous,
+    /// An object.
+    Object {
+        /// The object.
+        object: Arc<dyn Mappable>,
+        /// Its first page.
+        first: u64,
+        /// Who is behind it.
+        origin: Origin,
+        /// What mprotect may ever give.
+        allowed: Protection,
+        /// Stores go to the object, not to copies.
+        is_shared: bool,
+    },
+}
+
+/// What mmap is asked for.
+#[derive(Clone)]
+pub struct MapRequest {
+    /// Where.
+    pub place: Place,
+    /// How long; rounded up to pages.
+    pub bytes: u64,
+    /// What the program may do.
+    pub protection: Protection,
+    /// How.
+    pub flags: MapFlags,
+    /// Of what.
+    pub source: Source,
+}
+
+impl MapRequest {
+    /// Private zeroes at `place`.
+    pub fn anonymous(place: Place, bytes: u64, protection: Protection) -> MapRequest {
+        let flags = MapFlags::empty();
+        MapRequest { place, bytes, protection, flags, source: Source::Anonymous }
+    }
+}
+
+impl AddressSpace {
+    /// Maps; returns the address.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length of 0 or a misaligned fixed address; `EEXIST`; `EPERM` below the lowest
+    /// address; `EAGAIN` where the limit of locked memory is passed; `ENOMEM` for no room, too
+    /// many regions, a limit passed, or more than the machine has.
+    pub fn map(self: &Arc<Self>, request: &MapRequest) -> Result<u64, Errno> {
+        if request.bytes == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let bytes = round_up(request.bytes).filter(|bytes| *bytes <= USER_END).ok_or(Errno::ENOMEM)?;
+        let mut region = describe(request, bytes);
+        if self.locks_future.load(Ordering::Relaxed) {
+            region.flags |= Flags::LOCKED;
+        }
+        check_commit(&region)?;
+        self.watch_object(&region);
+        let (start, removed) = self.update(|map| {
+            let start = choose_place(map, request, bytes)?;
+            (region.start, region.end) = (start, start + bytes);
+            self.check_limits(map, &region)?;
+            let removed = self.take_out(map, start, start + bytes, 1, |map, reserved| {
+                map.insert(region.clone(), reserved);
+            })?;
+            Ok((start, removed))
+        })?;
+        drop(removed);
+        if request.flags.contains(MapFlags::POPULATE) || region.flags.contains(Flags::LOCKED) {
+            self.populate_region(&region);
+        }
+        Ok(start)
+    }
+    /// Unmaps everything between `start` and `start + bytes`.
+    ///
+    /// # Errors
+    /// `EINVAL` for a misaligned start, a length of 0, or a range that is no program's; `ENOMEM`
+    /// where the split would make too many regions.
+    pub fn unmap(&self, start: u64, bytes: u64) -> Result<(), Errno> {
+        let end = checked_end(start, bytes).ok_or(Errno::EINVAL)?;
+        if end == start {
+            return Err(Errno::EINVAL);
+        }
+        let removed = self.update(|map| self.take_out(map, start, end, 0, |_, _| {}))?;
+        drop(removed);
+        Ok(())
+    }
+    /// Takes regions and pages between `start` and `end` out, then lets `fill` enter up to `more`
+    /// regions. Nothing is changed where charges are refused.
+    pub(super) fn take_out(
+        &self,
+        map: &mut Map,
+        start: u64,
+        end: u64,
+        more: usize,
+        fill: impl FnOnce(&mut Map, &mut super::map::Reserved),
+    ) -> Result<Vec<Region>, Errno> {
+        let is_occupied = map.overlapping(start, end).next().is_some();
+        let mut reserved = map.reserve(more + if is_occupied { 2 } else { 0 })?;
+        let mut removed = Vec::new();
+        if is_occupied {
+            self.note_resident();
+            removed = map.remove(start, end, &mut reserved);
+            if let Some(pages) = range(start, end) {
+                self.space.unmap(pages);
+            }
+        }
+        fill(map, &mut reserved);
+        Ok(removed)
+    }
+    /// The limits allow `region`, which may replace what is there.
+    pub(super) fn check_limits(&self, map: &Map, region: &Region) -> Result<(), Errno> {
+        let limits = self.limits.get();
+        let replaced: u64 = map
+            .overlapping(region.start, region.end)
+            .map(|old| (old.end.min(region.end) - old.start.max(region.start)) / PAGE)
+            .sum();
+        let total = map.total_pages.saturating_sub(replaced) + region.pages();
+        if total.saturating_mul(PAGE) > limits.address_space {
+            return Err(Errno::ENOMEM);
+        }
+        if region.is_data()
+            && (map.data_pages + region.pages()).saturating_mul(PAGE) > limits.data
+        {
+            return Err(Errno::ENOMEM);
+        }
+        let locked = (map.locked_pages + region.pages()).saturating_mul(PAGE);
+        if region.flags.contains(Flags::LOCKED) && locked > limits.locked {
+            return Err(Errno::EAGAIN);
+        }
+        Ok(())
+    }
+    /// Enters the pages of a region as far as that goes.
+    pub(super) fn populate_region(&self, region: &Region) {
+        let access = match region.protection {
+            none if none.is_empty() => return,
+            all if all.contains(Protection::WRITE) && region.is_private() => Access::Write,
+            all if all.contains(Protection::READ) => Access::Read,
+            all if all.contains(Protection::WRITE) => Access::Write,
+            _ => Access::Execute,
+        };
+        let _ = self.populate(region.start, region.bytes(), access);
+    }
+    /// Has the region's object tell us when pages go away.
+    pub(super) fn watch_object(self: &Arc<Self>, region: &Region) {
+        if let Backing::Object { object, .. } = &region.backing
+            && object.identity() != 0
+        {
+            let watcher: Arc<dyn Watcher> = self.clone();
+            object.watch(Arc::downgrade(&watcher));
+        }
+    }
+}
+
+/// `start .. start + bytes` rounded up; `None` where it is misaligned or not a program's.
+pub(super) fn checked_end(start: u64, bytes: u64) -> Option<u64> {
+    let end = start.checked_add(round_up(bytes)?)?;
+    (start.is_multiple_of(PAGE) && end <= USER_END).then_some(end)
+}
+
+/// The region as asked for, not placed yet.
+fn describe(request: &MapRequest, bytes: u64) -> Region {
+    let everything = Protection::all();
+    let (backing, allowed, is_shared) = match &request.source {
+        Source::Anonymous => (Backing::Anonymous, everything, false),
+        Source::SharedAnonymous => (shared_anonymous(bytes / PAGE), everything, true),
+        Source::Object { object, first, origin, allowed, is_shared } => {
+            let (object, origin) = (object.clone(), origin.clone());
+            (Backing::Object { object, first: *first, origin }, *allowed, *is_shared)
+        }
+    };
+    let mut flags = Flags::empty();
+    flags.set(Flags::SHARED, is_shared);
+    flags.set(Flags::NO_RESERVE, request.flags.contains(MapFlags::NO_RESERVE));
+    flags.set(Flags::GROWS_DOWN, request.flags.contains(MapFlags::GROWS_DOWN));
+    flags.set(Flags::LOCKED, request.flags.contains(MapFlags::LOCKED));
+    if let Backing::Object { origin: Origin::System(Label::Vdso | Label::Vvar), .. } = &backing {
+        flags |= Flags::SPECIAL;
+    }
+    flags.set(Flags::WAS_WRITABLE, request.protection.contains(Protection::WRITE) && !is_shared);
+    Region { start: 0, end: bytes, protection: request.protection, allowed, flags, backing }
+}
+
+fn shared_anonymous(pages: u64) -> Backing {
+    let origin = Origin::System(Label::SharedAnonymous);
+    Backing::Object { object: Anonymous::new(pages), first: 0, origin }
+}
+
+/// Linux's heuristic overcommit: one mapping may not be larger than all of memory.
+pub(super) fn check_commit(region: &Region) -> Result<(), Errno> {
+    let is_counted = !region.flags.contains(Flags::NO_RESERVE)
+        && (region.is_private() && region.protection.contains(Protection::WRITE)
+            || matches!(
+                region.backing,
+                Backing::Object { origin: Origin::System(Label::SharedAnonymous), .. }
+            ));
+    if is_counted && region.pages() > rt::memory::statistics().total_frames {
+        return Err(Errno::ENOMEM);
+    }
+    Ok(())
+}
+
+fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errno> {
+    match request.place {
+        Place::Fixed(start) | Place::FixedFree(start) => {
+            if !start.is_multiple_of(PAGE) {
+                return Err(Errno::EINVAL);
+            }
+            let end = start.checked_add(bytes).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
+            if start < LOWEST {
+                return Err(Errno::EPERM);
+            }
+            let must_be_free = matches!(request.place, Place::FixedFree(_));
+            if must_be_free && map.overlapping(start, end).next().is_some() {
+                return Err(Errno::EEXIST);
+            }
+            Ok(start)
+        }
+        Place::Hint(hint) => {
+            let start = page_of(hint).max(LOWEST);
+            match start.checked_add(bytes) {
+                Some(end) if end <= USER_END && map.is_free(start, end) => Ok(start),
+                _ => find_anywhere(map, request, bytes),
+            }
+        }
+        Place::Anywhere => find_anywhere(map, request, bytes),
+    }
+}
+
+fn find_anywhere(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errno> {
+    if request.flags.contains(MapFlags::LOW) {
+        let (bottom, top) = LOW_AREA;
+        return map.find_room_below(bytes, bottom, top).ok_or(Errno::ENOMEM);
+    }
+    map.find_room(bytes)
+}

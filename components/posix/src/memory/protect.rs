@@ -1,0 +1,88 @@
+//! mprotect.
+use super::{
+    AddressSpace,
+    map::Map,
+    mapping::{check_commit, checked_end},
+    region::{Flags, PAGE, Region, range},
+};
+use rt::user::Protection;
+use vfs::Errno;
+
+impl AddressSpace {
+    /// Changes what the program may do between `start` and `start + bytes`. As on Linux, what lies
+    /// before a hole or a refusal is changed already when the error comes.
+    ///
+    /// # Errors
+    /// `EINVAL` for a misaligned start; `ENOMEM` for a hole, a limit or too many regions; `EACCES`
+    /// where the object does not allow it.
+    pub fn protect(&self, start: u64, bytes: u64, protection: Protection) -> Result<(), Errno> {
+        if !start.is_multiple_of(PAGE) {
+            return Err(Errno::EINVAL);
+        }
+        let end = checked_end(start, bytes).ok_or(Errno::ENOMEM)?;
+        if end == start {
+            return Ok(());
+        }
+        self.update(|map| self.protect_range(map, start, end, protection))
+    }
+    /// The start of the region at `address` that grows down, for `PROT_GROWSDOWN`.
+    ///
+    /// # Errors
+    /// `ENOMEM` where nothing is mapped, `EINVAL` where it does not grow.
+    pub fn growing_start(&self, address: u64) -> Result<u64, Errno> {
+        let map = self.map.read();
+        let region = map.find(address).ok_or(Errno::ENOMEM)?;
+        match region.flags.contains(Flags::GROWS_DOWN) {
+            true => Ok(region.start),
+            false => Err(Errno::EINVAL),
+        }
+    }
+    fn protect_range(
+        &self,
+        map: &mut Map,
+        start: u64,
+        end: u64,
+        protection: Protection,
+    ) -> Result<(), Errno> {
+        let mut at = start;
+        while at < end {
+            let region = map.find(at).ok_or(Errno::ENOMEM)?;
+            let until = region.end.min(end);
+            if !region.allowed.contains(protection) {
+                return Err(Errno::EACCES);
+            }
+            if region.protection != protection {
+                let mut part = region.part(at, until);
+                part.protection = protection;
+                self.check_writable(map, region, &part)?;
+                self.apply_protection(map, &part)?;
+            }
+            at = until;
+        }
+        Ok(())
+    }
+    /// Memory that becomes writable counts as data and as committed.
+    fn check_writable(&self, map: &Map, before: &Region, after: &Region) -> Result<(), Errno> {
+        if !after.is_data() || before.is_data() {
+            return Ok(());
+        }
+        if (map.data_pages + after.pages()).saturating_mul(PAGE) > self.limits.get().data {
+            return Err(Errno::ENOMEM);
+        }
+        check_commit(after)
+    }
+    fn apply_protection(&self, map: &mut Map, part: &Region) -> Result<(), Errno> {
+        let mut reserved = map.reserve(2)?;
+        let becomes_writable = part.protection.contains(Protection::WRITE) && part.is_private();
+        map.change(part.start, part.end, &mut reserved, |region| {
+            region.protection = part.protection;
+            if becomes_writable {
+                region.flags |= Flags::WAS_WRITABLE;
+            }
+        });
+        if let Some(pages) = range(part.start, part.end) {
+            self.space.protect(pages, part.read_protection());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! [`Region`]: one entry of the map of an address space, a run of pages that behave alike.
+//!
+//! Plain data; the lock around [`super::map::Map`] guards it. What stands behind a region is its
+//! [`Backing`] (architecture.md, "Memory of programs": a map of entries over objects).
+use alloc::sync::Arc;
+use bitflags::bitflags;
+use rt::{PAGE_BYTES, user::{PageRange, Protection}};
+use vfs::{OpenFile, file::Mappable};
+
+/// Bytes of a page, as addresses count.
+pub const PAGE: u64 = PAGE_BYTES as u64;
+
+bitflags! {
+    /// What else is true of a region.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Flags: u16 {
+        /// Stores are seen by everybody who maps the object.
+        const SHARED = 1 << 0;
+        /// Grows down on a fault below it (the stack).
+        const GROWS_DOWN = 1 << 1;
+        /// Not counted as committed.
+        const NO_RESERVE = 1 << 2;
+        /// Locked in memory (mlock).
+        const LOCKED = 1 << 3;
+        /// fork leaves it out.
+        const DONT_FORK = 1 << 4;
+        /// The child of a fork sees zeroes.
+        const WIPE_ON_FORK = 1 << 5;
+        /// Left out of core dumps.
+        const DONT_DUMP = 1 << 6;
+        /// Could be written to at some time, so private copies of pages may be present.
+        const WAS_WRITABLE = 1 << 7;
+        /// Belongs to the system (vDSO): neither grown, nor advised on.
+        const SPECIAL = 1 << 8;
+    }
+}
+
+/// What `/proc/PID/maps` calls a region without a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Label {
+    /// The code of the vDSO.
+    Vdso,
+    /// The data of the vDSO.
+    Vvar,
+    /// Shared memory without a name.
+    SharedAnonymous,
+}
+
+/// Who is behind an object.
+#[derive(Clone)]
+pub enum Origin {
+    /// An open file; the region keeps it open.
+    File(Arc<OpenFile>),
+    /// Something the system made.
+    System(Label),
+}
+
+/// What gives a region its pages.
+#[derive(Clone)]
+pub enum Backing {
+    /// Zeroes; the pages live in the page tables alone.
+    Anonymous,
+    /// An object's pages from `first` on.
+    Object {
+        /// The object.
+        object: Arc<dyn Mappable>,
+        /// The object's page at the region's start.
+        first: u64,
+        /// Who is behind it.
+        origin: Origin,
+    },
+}
+
+impl Backing {
+    /// The backing `pages` pages further on.
+    fn advanced(&self, pages: u64) -> Backing {
+        match self {
+            Backing::Anonymous => Backing::Anonymous,
+            Backing::Object { object, first, origin } => Backing::Object {
+                object: object.clone(),
+                first: first.wrapping_add(pages),
+                origin: origin.clone(),
+            },
+        }
+    }
+    /// `next` is what follows `pages` pages after this.
+    fn is_followed_by(&self, next: &Backing, pages: u64) -> bool {
+        match (self, next) {
+            (Backing::Anonymous, Backing::Anonymous) => true,
+            (
+                Backing::Object { object, first, origin },
+                Backing::Object { object: other, first: second, origin: other_origin },
+            ) => {
+                is_same_object(object, other)
+                    && first.wrapping_add(pages) == *second
+                    && origin.is_same(other_origin)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Origin {
+    fn is_same(&self, other: &Origin) -> bool {
+        match (self, other) {
+            (Origin::File(one), Origin::File(other)) => Arc::ptr_eq(one, other),
+            (Origin::System(one), Origin::System(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// The two are one object (compared by address; the table of methods may be another copy).
+pub fn is_same_object(one: &Arc<dyn Mappable>, other: &Arc<dyn Mappable>) -> bool {
+    core::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+}
+
+/// A run of pages that behave alike. `start < end`, both page-aligned and below `USER_END`.
+#[derive(Clone)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// First address after it.
+    pub end: u64,
+    /// What the program may do.
+    pub protection: Protection,
+    /// What mprotect may ever give.
+    pub allowed: Protection,
+    /// What else is true of it.
+    pub flags: Flags,
+    /// What gives it its pages.
+    pub backing: Backing,
+}
+
+impl Region {
+    /// Length in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.end - self.start
+    }
+    /// Length in pages.
+    pub fn pages(&self) -> u64 {
+        self.bytes() / PAGE
+    }
+    /// Its pages.
+    pub fn range(&self) -> Option<PageRange> {
+        range(self.start, self.end)
+    }
+    /// `address` lies in it.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+    /// Stores are the program's own.
+    pub fn is_private(&self) -> bool {
+        !self.flags.contains(Flags::SHARED)
+    }
+    /// Zeroes, private.
+    pub fn is_anonymous(&self) -> bool {
+        matches!(self.backing, Backing::Anonymous)
+    }
+    /// Pages not shared with anybody may be present: fork must clone them.
+    pub fn may_have_copies(&self) -> bool {
+        self.is_private() && (self.is_anonymous() || self.flags.contains(Flags::WAS_WRITABLE))
+    }
+    /// Counts against `RLIMIT_DATA`: private, writable, no stack.
+    pub fn is_data(&self) -> bool {
+        self.is_private()
+            && self.protection.contains(Protection::WRITE)
+            && !self.flags.contains(Flags::GROWS_DOWN)
+    }
+    /// The protection with which pages are entered before a store was seen: write access to
+    /// private pages is given one page at a time, where the page is the program's own.
+    pub fn read_protection(&self) -> Protection {
+        self.protection.difference(Protection::WRITE)
+    }
+    /// The part of it from `start` to `end`, which lie in it.
+    pub fn part(&self, start: u64, end: u64) -> Region {
+        let backing = self.backing.advanced((start - self.start) / PAGE);
+        Region { start, end, backing, ..self.clone() }
+    }
+    /// `next` follows it and behaves the same: the two can be one.
+    pub fn is_followed_by(&self, next: &Region) -> bool {
+        self.end == next.start
+            && self.protection == next.protection
+            && self.allowed == next.allowed
+            && self.flags == next.flags
+            && self.backing.is_followed_by(&next.backing, self.pages())
+    }
+}
+
+/// The pages from `start` to `end`; `None` where they are not aligned or not a program's.
+pub fn range(start: u64, end: u64) -> Option<PageRange> {
+    let pages = usize::try_from(end.checked_sub(start)? / PAGE).ok()?;
+    PageRange::new(start, pages)
+}
+
+/// `address` rounded down to a page.
+pub fn page_of(address: u64) -> u64 {
+    address & !(PAGE - 1)
+}
+
+/// `length` rounded up to whole pages; `None` on overflow.
+pub fn round_up(length: u64) -> Option<u64> {
+    length.checked_next_multiple_of(PAGE)
+}

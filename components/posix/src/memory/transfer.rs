@@ -1,0 +1,198 @@
+//! Moving data between files and a program's buffers with one copy: [`UserSink`], [`UserSource`].
+//!
+//! Both walk a list of buffers ([`IoVec`]). A bad address ends the transfer: what was moved before
+//! it counts, and only a transfer that moved nothing is `EFAULT`, as on Linux.
+use super::{AddressSpace, access::Tries};
+use alloc::{sync::Arc, vec, vec::Vec};
+use rt::{memory::Frame, user::{Fault, USER_END}};
+use vfs::{Errno, io::{Sink, Source}};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Most buffers of one call (`UIO_MAXIOV`).
+pub const BUFFERS_MAX: usize = 1024;
+/// Most bytes one call moves (`MAX_RW_COUNT`).
+pub const BYTES_MAX: u64 = 0x7fff_f000;
+
+/// One buffer of a program (`struct iovec`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct IoVec {
+    /// First address.
+    pub address: u64,
+    /// Length in bytes.
+    pub length: u64,
+}
+
+impl AddressSpace {
+    /// Reads `count` iovecs at `address` and checks them; together they are at most [`BYTES_MAX`] long.
+    ///
+    /// # Errors
+    /// `EINVAL` for too many or a length that is negative; `EFAULT`.
+    pub fn read_iovecs(&self, address: u64, count: usize) -> Result<Vec<IoVec>, Errno> {
+        if count > BUFFERS_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let mut buffers: Vec<IoVec> = self.read_array(address, count)?;
+        let mut room = BYTES_MAX;
+        for buffer in &mut buffers {
+            if buffer.length > i64::MAX as u64 {
+                return Err(Errno::EINVAL);
+            }
+            check_buffer(buffer)?;
+            buffer.length = buffer.length.min(room);
+            room -= buffer.length;
+        }
+        Ok(buffers)
+    }
+}
+
+/// The buffer lies where a program's memory can be.
+fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
+    match buffer.address.checked_add(buffer.length) {
+        Some(end) if end <= USER_END + super::PAGE => Ok(()),
+        _ => Err(Errno::EFAULT),
+    }
+}
+
+/// A position in a list of buffers.
+struct Cursor {
+    memory: Arc<AddressSpace>,
+    buffers: Vec<IoVec>,
+    current: usize,
+    remaining: u64,
+}
+
+impl Cursor {
+    fn new(memory: Arc<AddressSpace>, buffers: Vec<IoVec>) -> Cursor {
+        let remaining = buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
+        Cursor { memory, buffers, current: 0, remaining: remaining.min(BYTES_MAX) }
+    }
+    fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor, Errno> {
+        let buffer = IoVec { address, length: length.min(BYTES_MAX) };
+        check_buffer(&buffer)?;
+        Ok(Cursor::new(memory.clone(), vec![buffer]))
+    }
+    /// Where the next byte goes, and how many fit there.
+    fn next(&mut self) -> Option<(u64, usize)> {
+        while let Some(buffer) = self.buffers.get(self.current) {
+            if buffer.length > 0 {
+                return Some((buffer.address, buffer.length.min(self.remaining) as usize));
+            }
+            self.current += 1;
+        }
+        None
+    }
+    fn advance(&mut self, bytes: usize) {
+        if let Some(buffer) = self.buffers.get_mut(self.current) {
+            buffer.address = buffer.address.wrapping_add(bytes as u64);
+            buffer.length = buffer.length.saturating_sub(bytes as u64);
+        }
+        self.remaining = self.remaining.saturating_sub(bytes as u64);
+    }
+    /// Moves at most `length` bytes: `part(memory, address, done before, count)` moves a piece.
+    fn transfer(
+        &mut self,
+        length: usize,
+        mut part: impl FnMut(&AddressSpace, u64, usize, usize) -> Result<(), Fault>,
+    ) -> Result<usize, Errno> {
+        let (mut done, mut tries) = (0, Tries::default());
+        while done < length && self.remaining > 0 {
+            let Some((address, room)) = self.next() else { break };
+            let count = room.min(length - done);
+            match part(&self.memory, address, done, count) {
+                Ok(()) => {
+                    self.advance(count);
+                    done += count;
+                }
+                Err(fault) => {
+                    let moved = fault.done.min(count);
+                    self.advance(moved);
+                    done += moved;
+                    match tries.answer(&self.memory, fault) {
+                        Ok(()) => {}
+                        Err(_) if done > 0 => return Ok(done),
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// A program's buffers as the place where a read's bytes go.
+pub struct UserSink(Cursor);
+
+impl UserSink {
+    /// Into one buffer.
+    ///
+    /// # Errors
+    /// `EFAULT` where it cannot be a program's memory.
+    pub fn new(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<UserSink, Errno> {
+        Cursor::one(memory, address, length).map(UserSink)
+    }
+    /// Into buffers from [`AddressSpace::read_iovecs`].
+    pub fn vectored(memory: &Arc<AddressSpace>, buffers: Vec<IoVec>) -> UserSink {
+        UserSink(Cursor::new(memory.clone(), buffers))
+    }
+}
+
+impl Sink for UserSink {
+    fn remaining(&self) -> usize {
+        self.0.remaining as usize
+    }
+    fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        self.0.transfer(data.len(), |memory, address, done, count| {
+            memory.user().write(address, data.get(done..done + count).unwrap_or_default())
+        })
+    }
+    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        self.0.transfer(length, |memory, address, done, count| {
+            memory.user().write_from_frame(address, frame, offset + done, count)
+        })
+    }
+    fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
+        self.0.transfer(length, |memory, address, _, count| memory.user().zero(address, count))
+    }
+}
+
+/// A program's buffers as the place where a write's bytes come from.
+pub struct UserSource(Cursor);
+
+impl UserSource {
+    /// From one buffer.
+    ///
+    /// # Errors
+    /// `EFAULT` where it cannot be a program's memory.
+    pub fn new(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<UserSource, Errno> {
+        Cursor::one(memory, address, length).map(UserSource)
+    }
+    /// From buffers from [`AddressSpace::read_iovecs`].
+    pub fn vectored(memory: &Arc<AddressSpace>, buffers: Vec<IoVec>) -> UserSource {
+        UserSource(Cursor::new(memory.clone(), buffers))
+    }
+}
+
+impl Source for UserSource {
+    fn remaining(&self) -> usize {
+        self.0.remaining as usize
+    }
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let length = out.len();
+        self.0.transfer(length, |memory, address, done, count| {
+            memory.user().read(address, out.get_mut(done..done + count).unwrap_or_default())
+        })
+    }
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        let length = length.min(rt::PAGE_BYTES.saturating_sub(offset));
+        self.0.transfer(length, |memory, address, done, count| {
+            memory.user().read_into_frame(address, frame, offset + done, count)
+        })
+    }
+}
