@@ -1,0 +1,76 @@
+//! Memory of the kernel world: frames are physical frames, numbered from physical address 0.
+use crate::{
+    NoMemory, PAGE_BYTES,
+    memory::{Frame, FrameId, Statistics},
+};
+use core::sync::atomic::Ordering::Acquire;
+use nucleus::memory::{self, charge, frame, frames};
+
+impl From<memory::NoMemory> for NoMemory {
+    fn from(_: memory::NoMemory) -> NoMemory {
+        NoMemory
+    }
+}
+
+pub(crate) fn charge(bytes: usize) -> Result<(), NoMemory> {
+    if charge::charge(bytes) { Ok(()) } else { Err(NoMemory) }
+}
+
+pub(crate) fn uncharge(bytes: usize) {
+    charge::uncharge(bytes);
+}
+
+pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
+    Ok(FrameId(frame::allocate(zeroed)?))
+}
+
+pub(crate) fn frame_retain(id: FrameId) {
+    frames::retain(id.0);
+}
+
+pub(crate) fn frame_release(id: FrameId) {
+    frames::release(id.0);
+}
+
+pub(crate) fn frame_references(id: FrameId) -> u32 {
+    frames::references(id.0).load(Acquire)
+}
+
+pub(crate) fn frame_exclusive(frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES]> {
+    let memory = frame::exclusive(frame.id().0)?;
+    // SAFETY: the direct map's address of a frame whose only reference is borrowed exclusively for as
+    // long as the slice lives; no frame can be counted up but through a reference.
+    Some(unsafe { &mut *memory })
+}
+
+pub(crate) fn frame_read(id: FrameId, offset: usize, out: &mut [u8]) {
+    if !out.is_empty() {
+        frame::read(id.0, offset, out);
+    }
+}
+
+pub(crate) fn frame_write(id: FrameId, offset: usize, data: &[u8]) {
+    if !data.is_empty() {
+        frame::write(id.0, offset, data);
+    }
+}
+
+pub(crate) fn frame_zero(id: FrameId, offset: usize, length: usize) {
+    frame::zero(id.0, offset, length);
+}
+
+pub(crate) fn frame_copy(from: FrameId, to: FrameId) {
+    frame::copy(from.0, to.0);
+}
+
+pub(crate) fn statistics() -> Statistics {
+    let now = memory::statistics();
+    Statistics {
+        total_frames: now.total_frames,
+        free_frames: now.free_frames,
+        heap_frames: now.heap_frames,
+        table_frames: now.table_frames,
+        stack_frames: now.stack_frames,
+        charged_bytes: now.charged_bytes,
+    }
+}
