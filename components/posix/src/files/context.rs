@@ -1,7 +1,8 @@
 //! [`FsContext`]: root, working directory and file creation mask, shared by `CLONE_FS`.
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, Ordering};
 use rt::{lock_class, sync::RwLock};
-use vfs::Path;
+use vfs::{Namespace, Path};
 
 lock_class! {
     static CONTEXT = "files.context";
@@ -9,6 +10,7 @@ lock_class! {
 
 /// Where names are looked up from, and which permissions new files do not get.
 pub struct FsContext {
+    namespace: Arc<Namespace>,
     places: RwLock<Places>,
     umask: AtomicU16,
 }
@@ -23,14 +25,20 @@ pub struct Places {
 }
 
 impl FsContext {
-    /// Root and working directory are `root`.
-    pub fn new(root: Path) -> FsContext {
-        let places = Places { working: root.clone(), root };
-        FsContext { places: RwLock::new(&CONTEXT, places), umask: AtomicU16::new(0o022) }
+    /// Root and working directory are the namespace's root.
+    pub fn new(namespace: Arc<Namespace>) -> FsContext {
+        let root = namespace.root();
+        let places = RwLock::new(&CONTEXT, Places { working: root.clone(), root });
+        FsContext { namespace, places, umask: AtomicU16::new(0o022) }
+    }
+    /// The mounts seen.
+    pub fn namespace(&self) -> &Arc<Namespace> {
+        &self.namespace
     }
     /// The same again, for fork.
     pub fn duplicate(&self) -> FsContext {
         FsContext {
+            namespace: self.namespace.clone(),
             places: RwLock::new(&CONTEXT, self.places()),
             umask: AtomicU16::new(self.umask()),
         }

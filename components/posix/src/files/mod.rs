@@ -5,12 +5,16 @@
 //! last drop may write, wake or block. `docs/descriptors.md` tells more.
 //! Source: POSIX.1-2017 2.14, dup(2), fcntl(2), close_range(2).
 mod context;
+mod scope;
 pub mod slots;
 
-pub use context::FsContext;
+pub use context::{FsContext, Places};
+pub use scope::Scope;
 pub use slots::OnExec;
 
+use crate::locks;
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering};
 use rt::{lock_class, sync::RwLock};
 use slots::Slots;
 use vfs::{Errno, OpenFile};
@@ -19,15 +23,27 @@ lock_class! {
     static TABLE = "files.table";
 }
 
+/// The number of the next table.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
 /// A descriptor table.
 pub struct Table {
+    id: u64,
     slots: RwLock<Slots<Arc<OpenFile>>>,
 }
 
 impl Table {
     /// An empty table.
     pub fn new() -> Table {
-        Table { slots: RwLock::new(&TABLE, Slots::new()) }
+        Table::with(Slots::new())
+    }
+    fn with(slots: Slots<Arc<OpenFile>>) -> Table {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Table { id, slots: RwLock::new(&TABLE, slots) }
+    }
+    /// Its number, never used again: the owner of POSIX file locks.
+    pub fn id(&self) -> u64 {
+        self.id
     }
     /// The same descriptors again, for fork.
     ///
@@ -35,7 +51,7 @@ impl Table {
     /// `ENOMEM`.
     pub fn duplicate(&self) -> Result<Table, Errno> {
         let slots = self.slots.read().duplicate()?;
-        Ok(Table { slots: RwLock::new(&TABLE, slots) })
+        Ok(Table::with(slots))
     }
     /// What `fd` stands for.
     ///
@@ -83,27 +99,37 @@ impl Table {
             let file = slots.get(from).cloned().ok_or(Errno::EBADF)?;
             slots.put(to, file, on_exec)?
         };
-        drop(before);
+        self.closed(before);
         Ok(())
     }
-    /// Empties `fd` and returns what it stood for.
+    /// Closes `fd`.
     ///
     /// # Errors
     /// `EBADF`.
-    pub fn remove(&self, fd: i32) -> Result<Arc<OpenFile>, Errno> {
+    pub fn close(&self, fd: i32) -> Result<(), Errno> {
         let fd = index(fd)?;
-        self.slots.write().take(fd).ok_or(Errno::EBADF)
+        let file = self.slots.write().take(fd).ok_or(Errno::EBADF)?;
+        self.closed([file]);
+        Ok(())
     }
-    /// Closes every descriptor of `first ..= last`; returns the descriptions.
-    pub fn remove_range(&self, first: usize, last: usize) -> Vec<Arc<OpenFile>> {
+    /// Closes every descriptor of `first ..= last`.
+    pub fn close_range(&self, first: usize, last: usize) {
         let mut removed = Vec::new();
-        let mut slots = self.slots.write();
-        let mut from = first;
-        while let Some(fd) = slots.next_used(from).filter(|fd| *fd <= last) {
-            removed.extend(slots.take(fd));
-            from = fd + 1;
+        {
+            let mut slots = self.slots.write();
+            let mut from = first;
+            while let Some(fd) = slots.next_used(from).filter(|fd| *fd <= last) {
+                removed.extend(slots.take(fd));
+                from = fd + 1;
+            }
         }
-        removed
+        self.closed(removed);
+    }
+    /// What left the table is let go, with no lock held.
+    fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
+        for file in files {
+            locks::descriptor_closed(self.id, file);
+        }
     }
     /// Closes every descriptor of `first ..= last` at the next exec.
     pub fn close_range_on_exec(&self, first: usize, last: usize) {
@@ -148,7 +174,11 @@ impl Table {
                 }
             }
         }
-        drop(removed);
+        self.closed(removed);
+    }
+    /// Beyond the highest descriptor there was room for so far.
+    pub fn size(&self) -> usize {
+        self.slots.read().size()
     }
     /// The descriptors in use from `from` up, at most `max` (`/proc/PID/fd`).
     pub fn descriptors(&self, from: usize, max: usize) -> Vec<usize> {
@@ -160,6 +190,12 @@ impl Table {
             next = slots.next_used(fd + 1);
         }
         found
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.close_range(0, usize::MAX);
     }
 }
 

@@ -51,6 +51,10 @@ impl<F: Clone> Slots<F> {
     pub fn get(&self, fd: usize) -> Option<&F> {
         self.files.get(fd)?.as_ref()
     }
+    /// Beyond the highest descriptor there is room for.
+    pub fn size(&self) -> usize {
+        self.files.len()
+    }
     /// What exec will do with `fd`.
     pub fn on_exec(&self, fd: usize) -> OnExec {
         let word = self.close_on_exec.get(fd / WORD_BITS).copied().unwrap_or(0);

@@ -2,7 +2,8 @@
 //!
 //! `pipe.state` guards the bytes and the counts of ends; it is held while user memory is copied
 //! (a fault in it takes memory locks, which come after it), never while a thread waits. Readers wait on
-//! `readable`, writers on `writable`; both are woken when an end goes away.
+//! `readable`, writers on `writable`; both are woken when an end goes away. Sleepers are woken only when
+//! the pipe stops being empty or full, watchers (poll) at each change, as edge-triggered ones expect.
 //! Semantics as pipe(7), fifo(7) and Linux `fs/pipe.c`: 64 KiB, writes of at most `PIPE_BUF` atomic.
 pub mod buffer;
 mod fifo;
@@ -154,7 +155,7 @@ impl Pipe {
                 let result = drain(&mut state.buffer, sink);
                 let has_room = !state.buffer.is_full();
                 drop(state);
-                if was_full && has_room {
+                if has_room && (was_full || self.writable.is_watched()) {
                     self.writable.wake();
                 }
                 return result;
@@ -206,7 +207,7 @@ impl Pipe {
         let result = fill(&mut state.buffer, source, mode, may_merge);
         let has_data = !state.buffer.is_empty();
         drop(state);
-        if was_empty && has_data {
+        if has_data && (was_empty || self.readable.is_watched()) {
             self.readable.wake();
         }
         result
@@ -245,7 +246,7 @@ fn fill(buffer: &mut Buffer, source: &mut dyn Source, mode: Mode, may_merge: boo
 /// Signals the calling task that nobody will read what it writes.
 fn broken_pipe() {
     if let Some(task) = process::current() {
-        signal::send_to_task(&task, signal::Info::kernel(signal::SIGPIPE));
+        let _ = signal::send_to_task(&task, signal::Info::kernel(signal::SIGPIPE));
     }
 }
 

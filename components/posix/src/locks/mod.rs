@@ -1,0 +1,211 @@
+//! File locks: POSIX record locks, open-file-description locks and flock(2) locks.
+//!
+//! A [`FileLocks`] hangs in the slot of a vnode once somebody locks it; `locks.list` guards it and
+//! is a leaf. POSIX locks belong to a descriptor table and go when any descriptor of the file is
+//! closed there; the others belong to a description and go with it (they hold it weakly, and what
+//! is gone is swept at the next look). Source: fcntl_locking(2), flock(2).
+mod range;
+#[cfg(test)]
+mod tests;
+
+pub use range::{Kind, Range};
+
+use alloc::{sync::{Arc, Weak}, vec::Vec};
+use range::{Held, add, first_conflict, remove};
+use rt::{lock_class, sync::Mutex, thread::Woken};
+use vfs::{Errno, OpenFile, Vnode, poll::WaitQueue};
+
+lock_class! {
+    static LIST = "locks.list";
+    static WAITING = "locks.waiting";
+}
+
+/// Whose a lock is.
+#[derive(Clone)]
+pub enum Owner {
+    /// A descriptor table's (POSIX), by its number; with the process that asked.
+    Table {
+        /// [`crate::files::Table::id`].
+        table: u64,
+        /// Shown by F_GETLK.
+        process: u32,
+    },
+    /// A description's.
+    Description(Weak<OpenFile>),
+}
+
+impl Owner {
+    fn is_same(&self, other: &Owner) -> bool {
+        match (self, other) {
+            (Owner::Table { table, .. }, Owner::Table { table: other, .. }) => table == other,
+            (Owner::Description(one), Owner::Description(other)) => Weak::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+    fn is_gone(&self) -> bool {
+        matches!(self, Owner::Description(file) if file.strong_count() == 0)
+    }
+    /// The process F_GETLK shows; -1 for a description.
+    pub fn process(&self) -> i32 {
+        match self {
+            Owner::Table { process, .. } => *process as i32,
+            Owner::Description(_) => -1,
+        }
+    }
+}
+
+/// Which of the two worlds of locks; they do not see each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// fcntl(2).
+    Records,
+    /// flock(2), always the whole file.
+    Whole,
+}
+
+/// What to do where somebody else holds the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnConflict {
+    /// `EAGAIN`.
+    Fail,
+    /// Wait, interruptibly.
+    Wait,
+}
+
+#[derive(Default)]
+struct Lists {
+    records: Vec<Held>,
+    whole: Vec<Held>,
+}
+
+impl Lists {
+    fn of(&mut self, world: World) -> &mut Vec<Held> {
+        match world {
+            World::Records => &mut self.records,
+            World::Whole => &mut self.whole,
+        }
+    }
+}
+
+/// The locks on one file.
+pub struct FileLocks {
+    lists: Mutex<Lists>,
+    changed: WaitQueue,
+}
+
+/// Tables that wait for a lock of another: (waiter, holder), to find deadlocks.
+static WAITERS: Mutex<Vec<(u64, u64)>> = Mutex::new(&WAITING, Vec::new());
+
+impl FileLocks {
+    fn new() -> FileLocks {
+        FileLocks { lists: Mutex::new(&LIST, Lists::default()), changed: WaitQueue::new() }
+    }
+    /// The locks on `vnode`.
+    ///
+    /// # Errors
+    /// `ENOLCK` where its slot is used for something else.
+    pub fn of(vnode: &Vnode) -> Result<Arc<FileLocks>, Errno> {
+        let mut slot = vnode.locks().lock();
+        let kept = slot.get_or_insert_with(|| Arc::new(FileLocks::new())).clone();
+        kept.downcast::<FileLocks>().map_err(|_| Errno::ENOLCK)
+    }
+    fn existing(vnode: &Vnode) -> Option<Arc<FileLocks>> {
+        vnode.locks().lock().clone()?.downcast::<FileLocks>().ok()
+    }
+    /// A lock of somebody else that keeps `owner` from `kind` on `range`.
+    pub fn conflict(&self, world: World, owner: &Owner, kind: Kind, range: Range) -> Option<Held> {
+        let mut lists = self.lists.lock();
+        let list = lists.of(world);
+        list.retain(|held| !held.owner.is_gone());
+        first_conflict(list, owner, kind, range).cloned()
+    }
+    /// Takes away what `owner` holds of `range`.
+    pub fn unlock(&self, world: World, owner: &Owner, range: Range) {
+        remove(self.lists.lock().of(world), owner, range);
+        self.changed.wake();
+    }
+    /// Locks `range` for `owner`, instead of what it held of it.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `EDEADLK` where waiting would be for ever, `RESTART`.
+    pub fn lock(
+        &self,
+        world: World,
+        owner: &Owner,
+        kind: Kind,
+        range: Range,
+        on_conflict: OnConflict,
+    ) -> Result<(), Errno> {
+        loop {
+            let ticket = self.changed.ticket();
+            let holder = {
+                let mut lists = self.lists.lock();
+                let list = lists.of(world);
+                list.retain(|held| !held.owner.is_gone());
+                match first_conflict(list, owner, kind, range) {
+                    Some(held) => held.owner.clone(),
+                    None => {
+                        remove(list, owner, range);
+                        add(list, Held { owner: owner.clone(), kind, range });
+                        drop(lists);
+                        self.changed.wake();
+                        return Ok(());
+                    }
+                }
+            };
+            if on_conflict == OnConflict::Fail {
+                return Err(Errno::EAGAIN);
+            }
+            let waiting = Waiting::start(owner, &holder)?;
+            let woken = self.changed.wait(ticket, None);
+            drop(waiting);
+            if woken == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+}
+
+/// A table that waits for another, while it does.
+struct Waiting(Option<(u64, u64)>);
+
+impl Waiting {
+    fn start(waiter: &Owner, holder: &Owner) -> Result<Waiting, Errno> {
+        let (Owner::Table { table: waiter, .. }, Owner::Table { table: holder, .. }) = (waiter, holder) else {
+            return Ok(Waiting(None));
+        };
+        let mut waiters = WAITERS.lock();
+        let mut at = *holder;
+        for _ in 0..=waiters.len() {
+            if at == *waiter {
+                return Err(Errno::EDEADLK);
+            }
+            match waiters.iter().find(|(waiter, _)| *waiter == at) {
+                Some((_, next)) => at = *next,
+                None => break,
+            }
+        }
+        waiters.push((*waiter, *holder));
+        Ok(Waiting(Some((*waiter, *holder))))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let Some(entry) = self.0 else { return };
+        let mut waiters = WAITERS.lock();
+        if let Some(position) = waiters.iter().position(|waiting| *waiting == entry) {
+            waiters.swap_remove(position);
+        }
+    }
+}
+
+/// A descriptor of `file` was closed in `table`: its POSIX locks on the file go, and with the last
+/// reference those of the description.
+pub fn descriptor_closed(table: u64, file: Arc<OpenFile>) {
+    let Some(locks) = FileLocks::existing(file.vnode()) else { return };
+    let owner = Owner::Table { table, process: 0 };
+    remove(&mut locks.lists.lock().records, &owner, Range::ALL);
+    drop(file);
+    locks.changed.wake();
+}

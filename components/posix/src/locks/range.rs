@@ -1,0 +1,93 @@
+//! Ranges of bytes held by owners: conflicts, splitting and joining. Pure.
+use super::Owner;
+use alloc::vec::Vec;
+
+/// Shared or exclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// F_RDLCK, LOCK_SH.
+    Shared,
+    /// F_WRLCK, LOCK_EX.
+    Exclusive,
+}
+
+/// Bytes `first ..= last`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// First byte.
+    pub first: u64,
+    /// Last byte; `i64::MAX` is the end however the file grows.
+    pub last: u64,
+}
+
+impl Range {
+    /// The whole file.
+    pub const ALL: Range = Range { first: 0, last: i64::MAX as u64 };
+
+    fn overlaps(self, other: Range) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+    fn touches(self, other: Range) -> bool {
+        self.first <= other.last.saturating_add(1) && other.first <= self.last.saturating_add(1)
+    }
+}
+
+/// A lock.
+#[derive(Clone)]
+pub struct Held {
+    /// Whose it is.
+    pub owner: Owner,
+    /// Shared or exclusive.
+    pub kind: Kind,
+    /// On what.
+    pub range: Range,
+}
+
+/// The lowest lock of another owner that excludes `kind` on `range`.
+pub(super) fn first_conflict<'a>(
+    list: &'a [Held],
+    owner: &Owner,
+    kind: Kind,
+    range: Range,
+) -> Option<&'a Held> {
+    let excludes = |held: &&Held| {
+        held.range.overlaps(range)
+            && !held.owner.is_same(owner)
+            && (kind == Kind::Exclusive || held.kind == Kind::Exclusive)
+    };
+    list.iter().filter(excludes).min_by_key(|held| held.range.first)
+}
+
+/// Takes `range` away from what `owner` holds, splitting where need be.
+pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
+    let mut rest = Vec::new();
+    list.retain(|held| {
+        if !held.owner.is_same(owner) || !held.range.overlaps(range) {
+            return true;
+        }
+        if held.range.first < range.first {
+            let before = Range { first: held.range.first, last: range.first - 1 };
+            rest.push(Held { range: before, ..held.clone() });
+        }
+        if held.range.last > range.last {
+            let after = Range { first: range.last + 1, last: held.range.last };
+            rest.push(Held { range: after, ..held.clone() });
+        }
+        false
+    });
+    list.extend(rest);
+}
+
+/// Adds a lock, joined with the same owner's of the same kind beside it.
+pub(super) fn add(list: &mut Vec<Held>, mut new: Held) {
+    list.retain(|held| {
+        let is_joined =
+            held.owner.is_same(&new.owner) && held.kind == new.kind && held.range.touches(new.range);
+        if is_joined {
+            new.range.first = new.range.first.min(held.range.first);
+            new.range.last = new.range.last.max(held.range.last);
+        }
+        !is_joined
+    });
+    list.push(new);
+}

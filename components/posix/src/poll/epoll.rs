@@ -1,0 +1,231 @@
+//! epoll(7): files watched over many waits.
+//!
+//! Each [`Entry`] of an [`Epoll`] hangs as a watcher in the queues of its file; a change puts the
+//! entry on the ready list (once) and wakes who waits. A wait takes entries off the list, looks
+//! whether they are ready indeed, and puts level-triggered ones back at its end, so that all get
+//! their turn. An entry holds its file weakly: it goes when the last descriptor is closed.
+//! Lock order: `epoll.entries` > `epoll.ready`; `epoll.entry` is a leaf.
+use alloc::{collections::VecDeque, sync::{Arc, Weak}, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
+use linux_raw_sys::general as raw;
+use rt::{lock_class, sync::Mutex, thread::Woken, time::Instant};
+use vfs::{Errno, OpenFile, file::{File, Ready}, poll::{PollTable, WaitQueue, Watcher}};
+
+lock_class! {
+    static ENTRIES = "epoll.entries";
+    static READY = "epoll.ready";
+    static ENTRY = "epoll.entry";
+}
+
+/// Epolls may watch epolls this deep.
+const DEPTH_MAX: u32 = 5;
+/// Bits of `events` that say how, not what.
+const MODE_BITS: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLWAKEUP | raw::EPOLLEXCLUSIVE;
+
+/// `struct epoll_event`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// `EPOLLIN` and its like, with the mode bits.
+    pub events: u32,
+    /// Handed back as it is.
+    pub data: u64,
+}
+
+/// What epoll_ctl(2) does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// EPOLL_CTL_ADD
+    Add(Interest),
+    /// EPOLL_CTL_MOD
+    Modify(Interest),
+    /// EPOLL_CTL_DEL
+    Delete,
+}
+
+/// A file watched.
+struct Entry {
+    epoll: Weak<Epoll>,
+    this: Weak<Entry>,
+    file: Weak<OpenFile>,
+    fd: i32,
+    interest: Mutex<Interest>,
+    is_queued: AtomicBool,
+    is_deleted: AtomicBool,
+}
+
+impl Entry {
+    /// What of the interest its file is ready for; `None` where it is gone.
+    fn look(&self, table: Option<&PollTable>) -> Option<u32> {
+        if self.is_deleted.load(Ordering::Acquire) {
+            return None;
+        }
+        let file = self.file.upgrade()?;
+        let events = self.interest.lock().events;
+        if events & !MODE_BITS == 0 {
+            return Some(0);
+        }
+        let wanted = Ready::from_bits_truncate(events as u16) | Ready::ERROR | Ready::HANGUP;
+        Some(u32::from((file.file().poll(table) & wanted).bits()))
+    }
+    fn is(&self, fd: i32, file: &Arc<OpenFile>) -> bool {
+        self.fd == fd && Weak::as_ptr(&self.file) == Arc::as_ptr(file)
+    }
+}
+
+impl Watcher for Entry {
+    fn changed(&self) {
+        if let (Some(epoll), Some(entry)) = (self.epoll.upgrade(), self.this.upgrade()) {
+            epoll.queue(entry);
+            epoll.changed.wake();
+        }
+    }
+}
+
+/// The file of epoll_create1(2).
+pub struct Epoll {
+    this: Weak<Epoll>,
+    entries: Mutex<Vec<Arc<Entry>>>,
+    ready: Mutex<VecDeque<Arc<Entry>>>,
+    changed: WaitQueue,
+}
+
+impl Epoll {
+    /// Watches nothing.
+    pub fn new() -> Arc<Epoll> {
+        Arc::new_cyclic(|this| Epoll {
+            this: this.clone(),
+            entries: Mutex::new(&ENTRIES, Vec::new()),
+            ready: Mutex::new(&READY, VecDeque::new()),
+            changed: WaitQueue::new(),
+        })
+    }
+    /// epoll_ctl(2) for `fd`, which stands for `file`.
+    ///
+    /// # Errors
+    /// `EEXIST`, `ENOENT`, `EPERM` of a file that is always ready, `ELOOP`, `EINVAL`.
+    pub fn control(&self, fd: i32, file: &Arc<OpenFile>, change: Change) -> Result<(), Errno> {
+        if file.vnode().is_directory() || file.file().is_seekable() {
+            return Err(Errno::EPERM);
+        }
+        let mut entries = self.entries.lock();
+        entries.retain(|entry| entry.file.strong_count() > 0);
+        let known = entries.iter().position(|entry| entry.is(fd, file));
+        match (change, known) {
+            (Change::Add(_), Some(_)) => return Err(Errno::EEXIST),
+            (Change::Modify(_) | Change::Delete, None) => return Err(Errno::ENOENT),
+            (Change::Add(interest), None) => {
+                self.check_loop(file)?;
+                let entry = self.entry(fd, file, interest);
+                entries.push(entry.clone());
+                drop(entries);
+                let watcher: Arc<dyn Watcher> = entry.clone();
+                self.look_at(entry, Some(&PollTable::telling(Arc::downgrade(&watcher))));
+            }
+            (Change::Modify(interest), Some(at)) => {
+                let Some(entry) = entries.get(at).cloned() else { return Err(Errno::ENOENT) };
+                drop(entries);
+                *entry.interest.lock() = interest;
+                self.look_at(entry, None);
+            }
+            (Change::Delete, Some(at)) => {
+                entries.swap_remove(at).is_deleted.store(true, Ordering::Release);
+            }
+        }
+        Ok(())
+    }
+    fn entry(&self, fd: i32, file: &Arc<OpenFile>, interest: Interest) -> Arc<Entry> {
+        Arc::new_cyclic(|this| Entry {
+            epoll: self.this.clone(),
+            this: this.clone(),
+            file: Arc::downgrade(file),
+            fd,
+            interest: Mutex::new(&ENTRY, interest),
+            is_queued: AtomicBool::new(false),
+            is_deleted: AtomicBool::new(false),
+        })
+    }
+    fn look_at(&self, entry: Arc<Entry>, table: Option<&PollTable>) {
+        if entry.look(table).is_some_and(|found| found != 0) {
+            self.queue(entry);
+            self.changed.wake();
+        }
+    }
+    fn queue(&self, entry: Arc<Entry>) {
+        if !entry.is_queued.swap(true, Ordering::AcqRel) {
+            self.ready.lock().push_back(entry);
+        }
+    }
+    /// `file` must not watch us, nor epolls nest too deep.
+    fn check_loop(&self, file: &OpenFile) -> Result<(), Errno> {
+        match file.file().as_any().downcast_ref::<Epoll>() {
+            None => Ok(()),
+            Some(other) if core::ptr::eq(other, self) => Err(Errno::EINVAL),
+            Some(other) => other.check_reaches(self, DEPTH_MAX),
+        }
+    }
+    fn check_reaches(&self, target: &Epoll, depth: u32) -> Result<(), Errno> {
+        if core::ptr::eq(self, target) || depth == 0 {
+            return Err(Errno::ELOOP);
+        }
+        let watched: Vec<_> = self.entries.lock().iter().filter_map(|entry| entry.file.upgrade()).collect();
+        for file in watched {
+            if let Some(other) = file.file().as_any().downcast_ref::<Epoll>() {
+                other.check_reaches(target, depth - 1)?;
+            }
+        }
+        Ok(())
+    }
+    /// Waits until something is ready, and returns at most `max` of it; nothing after `deadline`.
+    ///
+    /// # Errors
+    /// `EINTR` for a signal.
+    pub fn wait(&self, max: usize, deadline: Option<Instant>) -> Result<Vec<Interest>, Errno> {
+        loop {
+            let ticket = self.changed.ticket();
+            let found = self.harvest(max);
+            let is_over = deadline.is_some_and(|deadline| rt::time::now() >= deadline);
+            if !found.is_empty() || is_over {
+                return Ok(found);
+            }
+            if self.changed.wait(ticket, deadline) == Woken::Kicked {
+                return Err(Errno::EINTR);
+            }
+        }
+    }
+    /// Takes what is ready off the list; level-triggered entries go back to its end.
+    fn harvest(&self, max: usize) -> Vec<Interest> {
+        let mut found = Vec::new();
+        let mut again = Vec::new();
+        while found.len() < max {
+            let Some(entry) = self.ready.lock().pop_front() else { break };
+            entry.is_queued.store(false, Ordering::Release);
+            let Some(events) = entry.look(None).filter(|events| *events != 0) else { continue };
+            let mut interest = entry.interest.lock();
+            found.push(Interest { events, data: interest.data });
+            if interest.events & raw::EPOLLONESHOT != 0 {
+                interest.events &= MODE_BITS;
+            } else if interest.events & raw::EPOLLET == 0 {
+                drop(interest);
+                again.push(entry);
+            }
+        }
+        for entry in again {
+            self.queue(entry);
+        }
+        found
+    }
+}
+
+impl File for Epoll {
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.changed);
+        }
+        let queued: Vec<_> = self.ready.lock().iter().cloned().collect();
+        let is_ready = queued.iter().any(|entry| entry.look(None).is_some_and(|found| found != 0));
+        if is_ready { Ready::IN | Ready::READ_NORMAL } else { Ready::empty() }
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,106 @@
+//! [`EventCounter`]: the file of eventfd2(2).
+use rt::{lock_class, sync::Mutex, thread::Woken};
+use vfs::{Errno, file::{File, IoFlags, Ready}, io::{Sink, Source}, poll::{PollTable, WaitQueue}};
+
+lock_class! {
+    static COUNT = "eventfd.count";
+}
+
+/// Bytes of the number read and written.
+const NUMBER_BYTES: usize = size_of::<u64>();
+/// The counter's largest value.
+const COUNT_MAX: u64 = u64::MAX - 1;
+
+/// What a read takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadMode {
+    /// The whole count.
+    Whole,
+    /// One (EFD_SEMAPHORE).
+    One,
+}
+
+/// A counter that can be waited for.
+pub struct EventCounter {
+    count: Mutex<u64>,
+    mode: ReadMode,
+    changed: WaitQueue,
+}
+
+impl EventCounter {
+    /// A counter that begins at `count`.
+    pub fn new(count: u64, mode: ReadMode) -> EventCounter {
+        EventCounter { count: Mutex::new(&COUNT, count), mode, changed: WaitQueue::new() }
+    }
+    fn take(&self) -> Option<u64> {
+        let mut count = self.count.lock();
+        let taken = match self.mode {
+            ReadMode::Whole => *count,
+            ReadMode::One => (*count).min(1),
+        };
+        *count -= taken;
+        (taken > 0).then_some(taken)
+    }
+    fn add(&self, more: u64) -> bool {
+        let mut count = self.count.lock();
+        match count.checked_add(more).filter(|sum| *sum <= COUNT_MAX) {
+            Some(sum) => {
+                *count = sum;
+                true
+            }
+            None => false,
+        }
+    }
+    /// Does `step` until it succeeds, waiting between.
+    fn until<T>(&self, flags: IoFlags, mut step: impl FnMut() -> Option<T>) -> Result<T, Errno> {
+        loop {
+            let ticket = self.changed.ticket();
+            if let Some(done) = step() {
+                self.changed.wake();
+                return Ok(done);
+            }
+            if flags.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            if self.changed.wait(ticket, None) == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+}
+
+impl File for EventCounter {
+    fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        if sink.remaining() < NUMBER_BYTES {
+            return Err(Errno::EINVAL);
+        }
+        let taken = self.until(flags, || self.take())?;
+        sink.put(&taken.to_le_bytes())
+    }
+    fn write(&self, _: u64, source: &mut dyn Source, flags: IoFlags) -> Result<(usize, u64), Errno> {
+        let mut bytes = [0; NUMBER_BYTES];
+        if source.remaining() < NUMBER_BYTES {
+            return Err(Errno::EINVAL);
+        }
+        source.take(&mut bytes)?;
+        let more = u64::from_le_bytes(bytes);
+        if more > COUNT_MAX {
+            return Err(Errno::EINVAL);
+        }
+        self.until(flags, || self.add(more).then_some(()))?;
+        Ok((NUMBER_BYTES, 0))
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.changed);
+        }
+        let count = *self.count.lock();
+        let mut ready = Ready::empty();
+        ready.set(Ready::IN | Ready::READ_NORMAL, count > 0);
+        ready.set(Ready::OUT | Ready::WRITE_NORMAL, count < COUNT_MAX);
+        ready
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

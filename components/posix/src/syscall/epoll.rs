@@ -1,0 +1,140 @@
+//! epoll and eventfd.
+use super::{Call, Entry, place::install, poll::set_mask};
+use crate::{
+    devices::anonymous,
+    files::OnExec,
+    poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout},
+};
+use alloc::{sync::Arc, vec::Vec};
+use linux_raw_sys::general as raw;
+use vfs::{Errno, OpenFile, file::File};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_epoll_create, "epoll_create", create),
+    Entry::whole(raw::__NR_epoll_create1, "epoll_create1", create1),
+    Entry::whole(raw::__NR_epoll_ctl, "epoll_ctl", control),
+    Entry::whole(raw::__NR_epoll_wait, "epoll_wait", wait),
+    Entry::whole(raw::__NR_epoll_pwait, "epoll_pwait", pwait),
+    Entry::whole(raw::__NR_epoll_pwait2, "epoll_pwait2", pwait2),
+    Entry::whole(raw::__NR_eventfd, "eventfd", eventfd),
+    Entry::whole(raw::__NR_eventfd2, "eventfd2", eventfd2),
+];
+
+/// Bytes of `struct epoll_event` (packed on x86-64: 4 of events, 8 of data).
+const EVENT_BYTES: usize = 12;
+/// Most events of one wait.
+const EVENTS_MAX: usize = i32::MAX as usize / EVENT_BYTES;
+const NS_A_MILLISECOND: u64 = 1_000_000;
+
+fn create(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if call.int(0) <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    open(call, Epoll::new(), "[eventpoll]", raw::O_RDWR, OnExec::Keep)
+}
+
+fn create1(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = call.uint(0);
+    if flags & !raw::EPOLL_CLOEXEC != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let on_exec = OnExec::from_flag(flags, raw::EPOLL_CLOEXEC);
+    open(call, Epoll::new(), "[eventpoll]", raw::O_RDWR, on_exec)
+}
+
+fn open(
+    call: &Call<'_>,
+    file: Arc<dyn File>,
+    kind: &str,
+    flags: u32,
+    on_exec: OnExec,
+) -> Result<u64, Errno> {
+    let place = anonymous::event_place(kind)?;
+    install(call.task, OpenFile::new(file, place, flags), on_exec)
+}
+
+fn control(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (operation, fd) = (call.uint(1), call.int(2));
+    let interest = match operation {
+        raw::EPOLL_CTL_DEL => None,
+        _ => Some(read_interest(call, call.word(3))?),
+    };
+    let (file, watched) = (call.file(0)?, call.working_file(2)?);
+    let epoll = epoll_of(&file)?;
+    let change = match (operation, interest) {
+        (raw::EPOLL_CTL_ADD, Some(interest)) => Change::Add(interest),
+        (raw::EPOLL_CTL_MOD, Some(interest)) => Change::Modify(interest),
+        (raw::EPOLL_CTL_DEL, _) => Change::Delete,
+        _ => return Err(Errno::EINVAL),
+    };
+    epoll.control(fd, &watched, change)?;
+    Ok(0)
+}
+
+fn read_interest(call: &Call<'_>, address: u64) -> Result<Interest, Errno> {
+    let words: [u32; 3] = call.task.memory().read(address)?;
+    let [events, low, high] = words;
+    Ok(Interest { events, data: u64::from(low) | u64::from(high) << 32 })
+}
+
+fn epoll_of(file: &OpenFile) -> Result<&Epoll, Errno> {
+    file.file().as_any().downcast_ref::<Epoll>().ok_or(Errno::EINVAL)
+}
+
+fn wait(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let timeout = milliseconds(call.int(3));
+    wait_until(call, timeout)
+}
+
+fn pwait(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let timeout = milliseconds(call.int(3));
+    set_mask(call, call.word(4), call.word(5))?;
+    wait_until(call, timeout)
+}
+
+fn pwait2(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let timeout = Timeout::read_timespec(&call.task.memory(), call.word(3))?;
+    set_mask(call, call.word(4), call.word(5))?;
+    wait_until(call, timeout)
+}
+
+fn milliseconds(count: i32) -> Timeout {
+    match u64::try_from(count) {
+        Ok(count) => Timeout::after_ns(count * NS_A_MILLISECOND),
+        Err(_) => Timeout::Never,
+    }
+}
+
+fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
+    let max = usize::try_from(call.int(2)).ok().filter(|max| (1..=EVENTS_MAX).contains(max));
+    let max = max.ok_or(Errno::EINVAL)?;
+    let file = call.working_file(0)?;
+    let found = epoll_of(&file)?.wait(max, timeout.deadline())?;
+    let mut bytes = Vec::with_capacity(found.len() * EVENT_BYTES);
+    for event in &found {
+        bytes.extend_from_slice(&event.events.to_le_bytes());
+        bytes.extend_from_slice(&event.data.to_le_bytes());
+    }
+    call.task.memory().write_bytes(call.word(1), &bytes)?;
+    Ok(found.len() as u64)
+}
+
+fn eventfd(call: &mut Call<'_>) -> Result<u64, Errno> {
+    open_event(call, 0)
+}
+
+fn eventfd2(call: &mut Call<'_>) -> Result<u64, Errno> {
+    open_event(call, call.uint(1))
+}
+
+fn open_event(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
+    if flags & !(raw::EFD_SEMAPHORE | raw::EFD_CLOEXEC | raw::EFD_NONBLOCK) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let is_semaphore = flags & raw::EFD_SEMAPHORE != 0;
+    let mode = if is_semaphore { ReadMode::One } else { ReadMode::Whole };
+    let counter = Arc::new(EventCounter::new(u64::from(call.uint(0)), mode));
+    let open_flags = raw::O_RDWR | flags & raw::O_NONBLOCK;
+    open(call, counter, "[eventfd]", open_flags, OnExec::from_flag(flags, raw::EFD_CLOEXEC))
+}

@@ -1,0 +1,55 @@
+//! ioctl: what every file answers, then what its kind does.
+use super::{Call, Entry};
+use crate::{devices::BlockFile, files::OnExec, pipe::End, tty::{Stream, Terminal}};
+use linux_raw_sys::{general as raw, ioctl as request};
+use vfs::{Errno, OpenFile};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[Entry::partial(
+    raw::__NR_ioctl,
+    "ioctl",
+    "requests of terminals, pipes, regular files and block devices only",
+    ioctl,
+)];
+
+fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    let (command, argument) = (call.uint(1), call.word(2));
+    let (files, fd) = (call.task.files(), call.int(0));
+    match command {
+        request::FIOCLEX => files.set_on_exec(fd, OnExec::Close)?,
+        request::FIONCLEX => files.set_on_exec(fd, OnExec::Keep)?,
+        request::FIONBIO => {
+            let is_on = call.task.memory().read::<u32>(argument)? != 0;
+            let rest = file.flags() & !raw::O_NONBLOCK;
+            file.set_flags(if is_on { rest | raw::O_NONBLOCK } else { rest });
+        }
+        _ => return ioctl_kind(call, &file, command, argument),
+    }
+    Ok(0)
+}
+
+fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> Result<u64, Errno> {
+    let kind = file.file().as_any();
+    let memory = call.task.memory();
+    if let Some(terminal) = kind.downcast_ref::<Terminal>() {
+        return terminal.ioctl(call.task, command, argument);
+    }
+    if let Some(disk) = kind.downcast_ref::<BlockFile>() {
+        return disk.ioctl(&memory, command, argument);
+    }
+    let readable = if let Some(end) = kind.downcast_ref::<End>() {
+        end.readable_bytes() as u64
+    } else if let Some(stream) = kind.downcast_ref::<Stream>() {
+        stream.readable_bytes() as u64
+    } else if file.vnode().is_regular() && file.file().is_seekable() {
+        file.file().size().saturating_sub(file.offset())
+    } else {
+        return Err(Errno::ENOTTY);
+    };
+    match command {
+        request::FIONREAD => memory.write(argument, &(readable.min(i32::MAX as u64) as u32))?,
+        _ => return Err(Errno::ENOTTY),
+    }
+    Ok(0)
+}

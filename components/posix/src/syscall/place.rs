@@ -1,0 +1,113 @@
+//! What system calls name files by: descriptors, and paths from a directory descriptor.
+use super::Call;
+use crate::{files::{OnExec, Scope}, process::{Task, limits::Resource}};
+use alloc::{sync::Arc, vec::Vec};
+use linux_raw_sys::general as raw;
+use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk};
+
+/// A path argument and what it starts from.
+pub struct Named {
+    directory: Option<Arc<OpenFile>>,
+    /// The path as the program gave it.
+    pub path: Vec<u8>,
+}
+
+impl Named {
+    /// Reads the path at argument `path`, relative to the descriptor at argument `directory`.
+    ///
+    /// # Errors
+    /// `EFAULT`, `ENAMETOOLONG`; `EBADF` of a relative path from a descriptor that is not open.
+    pub fn at(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
+        let path = call.task.memory().read_string(call.word(path), PATH_MAX)?;
+        Named::from(call, call.int(directory), path)
+    }
+    /// Reads the path at argument `path`, relative to the working directory.
+    ///
+    /// # Errors
+    /// `EFAULT`, `ENAMETOOLONG`.
+    pub fn cwd(call: &Call<'_>, path: usize) -> Result<Named, Errno> {
+        let path = call.task.memory().read_string(call.word(path), PATH_MAX)?;
+        Ok(Named { directory: None, path })
+    }
+    /// As [`Named::at`], where a null path stands for the descriptor itself (utimensat, statx).
+    ///
+    /// # Errors
+    /// As [`Named::at`].
+    pub fn at_or_null(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
+        if call.word(path) == 0 {
+            return Named::from(call, call.int(directory), Vec::new());
+        }
+        Named::at(call, directory, path)
+    }
+    fn from(call: &Call<'_>, directory: i32, path: Vec<u8>) -> Result<Named, Errno> {
+        let is_absolute = path.first() == Some(&b'/');
+        if is_absolute || directory == raw::AT_FDCWD {
+            return Ok(Named { directory: None, path });
+        }
+        let directory = Some(call.task.files().get(directory)?);
+        Ok(Named { directory, path })
+    }
+    /// From where to walk.
+    pub fn base(&self) -> Base<'_> {
+        match &self.directory {
+            Some(file) => Base::At(file.path()),
+            None => Base::Cwd,
+        }
+    }
+    /// The open file a path that is empty stands for.
+    pub fn file(&self) -> Option<&Arc<OpenFile>> {
+        self.directory.as_ref().filter(|_| self.path.is_empty())
+    }
+    /// Walks there.
+    ///
+    /// # Errors
+    /// As [`vfs::Caller::walk`].
+    pub fn walk(&self, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
+        scope.caller().walk(self.base(), &self.path, walk)
+    }
+}
+
+/// How `AT_` flags say to walk, following the last link unless `AT_SYMLINK_NOFOLLOW`.
+///
+/// # Errors
+/// `EINVAL` for a flag that is not in `known`.
+pub fn walk_flags(flags: u32, known: u32) -> Result<Walk, Errno> {
+    if flags & !known != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & raw::AT_SYMLINK_NOFOLLOW == 0);
+    walk.set(Walk::EMPTY, flags & raw::AT_EMPTY_PATH != 0);
+    Ok(walk)
+}
+
+impl Call<'_> {
+    /// The open file whose descriptor is argument `index`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
+        self.task.files().get(self.int(index))
+    }
+    /// As [`Call::file`], refusing one opened with O_PATH.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn working_file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
+        let file = self.file(index)?;
+        if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file) }
+    }
+}
+
+/// Descriptors the task may have (`RLIMIT_NOFILE`).
+pub fn descriptor_limit(task: &Task) -> usize {
+    usize::try_from(task.process.limits.soft(Resource::OpenFiles)).unwrap_or(usize::MAX)
+}
+
+/// Puts `file` at the lowest free descriptor.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {
+    task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
+}

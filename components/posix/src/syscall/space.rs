@@ -1,0 +1,183 @@
+//! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
+use super::{Call, Entry, place::Named};
+use crate::{files::Scope, memory::BYTES_MAX, process::{Task, limits::{INFINITY, Resource}}, signal::{self, Info}};
+use alloc::{sync::Arc, vec};
+use linux_raw_sys::general as raw;
+use vfs::{Errno, OpenFile, Walk, io::SliceSource};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_truncate, "truncate", truncate),
+    Entry::whole(raw::__NR_ftruncate, "ftruncate", ftruncate),
+    Entry::partial(
+        raw::__NR_fallocate,
+        "fallocate",
+        "space is not set aside; holes are punched by writing zeroes; ranges are not collapsed or inserted",
+        fallocate,
+    ),
+    Entry::whole(raw::__NR_fadvise64, "fadvise64", fadvise),
+    Entry::whole(raw::__NR_readahead, "readahead", readahead),
+    Entry::whole(raw::__NR_sync, "sync", sync),
+    Entry::whole(raw::__NR_syncfs, "syncfs", syncfs),
+    Entry::whole(raw::__NR_fsync, "fsync", fsync),
+    Entry::whole(raw::__NR_fdatasync, "fdatasync", fdatasync),
+    Entry::whole(raw::__NR_sync_file_range, "sync_file_range", sync_file_range),
+];
+
+/// Zeroes written at once.
+const ZERO_BYTES: usize = 64 << 10;
+
+fn size(argument: u64) -> Result<u64, Errno> {
+    if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
+}
+
+/// A file may not grow beyond RLIMIT_FSIZE.
+fn check_limit(task: &Arc<Task>, present: u64, wanted: u64) -> Result<(), Errno> {
+    let limit = task.process.limits.soft(Resource::FileSize);
+    if limit == INFINITY || wanted <= limit || wanted <= present {
+        return Ok(());
+    }
+    let _ = signal::send_to_task(task, Info::kernel(signal::SIGXFSZ));
+    Err(Errno::EFBIG)
+}
+
+fn truncate(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let size = size(call.word(1))?;
+    let scope = Scope::of(call.task);
+    let place = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW)?;
+    check_limit(call.task, place.vnode().size(), size)?;
+    scope.caller().truncate(&place, size)?;
+    Ok(0)
+}
+
+fn ftruncate(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let size = size(call.word(1))?;
+    let file = call.working_file(0)?;
+    check_limit(call.task, file.file().size(), size)?;
+    file.truncate(size)?;
+    Ok(0)
+}
+
+fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (mode, offset, length) = (call.uint(1), call.word(2) as i64, call.word(3) as i64);
+    let file = call.working_file(0)?;
+    if offset < 0 || length <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
+    if !file.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    check_kind(&file)?;
+    let keeps_size = mode & raw::FALLOC_FL_KEEP_SIZE != 0;
+    let present = file.file().size();
+    if !keeps_size {
+        check_limit(call.task, present, end as u64)?;
+    }
+    let range = offset as u64..end as u64;
+    match mode & !raw::FALLOC_FL_KEEP_SIZE {
+        0 if keeps_size => {}
+        0 => grow(&file, end as u64)?,
+        raw::FALLOC_FL_PUNCH_HOLE if keeps_size => zero(&file, range.start..range.end.min(present))?,
+        raw::FALLOC_FL_ZERO_RANGE => {
+            zero(&file, range.start..range.end.min(present))?;
+            if !keeps_size {
+                grow(&file, range.end)?;
+            }
+        }
+        _ => return Err(Errno::EOPNOTSUPP),
+    }
+    Ok(0)
+}
+
+fn check_kind(file: &OpenFile) -> Result<(), Errno> {
+    if file.vnode().is_regular() {
+        return Ok(());
+    }
+    let is_stream = !file.file().is_seekable() && !file.vnode().is_directory();
+    Err(if is_stream { Errno::ESPIPE } else { Errno::ENODEV })
+}
+
+fn grow(file: &OpenFile, end: u64) -> Result<(), Errno> {
+    if end > file.file().size() { file.truncate(end) } else { Ok(()) }
+}
+
+fn zero(file: &OpenFile, range: core::ops::Range<u64>) -> Result<(), Errno> {
+    let zeroes = vec![0; ZERO_BYTES];
+    let mut at = range.start;
+    while at < range.end {
+        let count = (range.end - at).min(ZERO_BYTES as u64) as usize;
+        let mut source = SliceSource::new(zeroes.get(..count).unwrap_or_default());
+        match file.write_at(at, &mut source, vfs::file::IoFlags { is_append: false, ..file.io_flags() })? {
+            0 => return Err(Errno::EIO),
+            written => at += written as u64,
+        }
+    }
+    Ok(())
+}
+
+/// Advice is taken as read: readahead finds sequential use by itself.
+fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    if !file.file().is_seekable() && !file.vnode().is_directory() {
+        return Err(Errno::ESPIPE);
+    }
+    let is_known = call.uint(3) <= raw::POSIX_FADV_NOREUSE;
+    if is_known && call.word(2) as i64 >= 0 { Ok(0) } else { Err(Errno::EINVAL) }
+}
+
+fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.file(0)?;
+    if !file.is_readable() {
+        return Err(Errno::EBADF);
+    }
+    let object = file.file().mappable().map_err(|_| Errno::EINVAL)?;
+    let first = call.word(1) / rt::PAGE_BYTES as u64;
+    let bytes = call.word(2).min(BYTES_MAX).min(file.file().size().saturating_sub(call.word(1)));
+    for page in first..first + bytes.div_ceil(rt::PAGE_BYTES as u64) {
+        object.page(page, false)?;
+    }
+    Ok(0)
+}
+
+fn sync(call: &mut Call<'_>) -> Result<u64, Errno> {
+    for mount in call.task.fs().namespace().mounts() {
+        if mount.instance().sync().is_err() {
+            log::error!("sync: {} was not written whole", mount.source());
+        }
+    }
+    Ok(0)
+}
+
+fn syncfs(call: &mut Call<'_>) -> Result<u64, Errno> {
+    call.working_file(0)?.path().mount.instance().sync()?;
+    Ok(0)
+}
+
+fn fsync(call: &mut Call<'_>) -> Result<u64, Errno> {
+    call.working_file(0)?.file().sync(false)?;
+    Ok(0)
+}
+
+fn fdatasync(call: &mut Call<'_>) -> Result<u64, Errno> {
+    call.working_file(0)?.file().sync(true)?;
+    Ok(0)
+}
+
+fn sync_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    let known = raw::SYNC_FILE_RANGE_WAIT_BEFORE
+        | raw::SYNC_FILE_RANGE_WRITE
+        | raw::SYNC_FILE_RANGE_WAIT_AFTER;
+    let (offset, length) = (call.word(1) as i64, call.word(2) as i64);
+    if call.uint(3) & !known != 0 || offset < 0 || length < 0 || offset.checked_add(length).is_none() {
+        return Err(Errno::EINVAL);
+    }
+    if !file.file().is_seekable() {
+        return Err(Errno::ESPIPE);
+    }
+    if call.uint(3) != 0 {
+        file.file().sync(true)?;
+    }
+    Ok(0)
+}
