@@ -28,7 +28,7 @@ pub mod anonymous;
 mod fault;
 mod fork;
 mod heap;
-mod lock;
+pub mod lock;
 pub mod map;
 pub mod mapping;
 mod protect;

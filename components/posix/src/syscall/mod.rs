@@ -10,6 +10,7 @@ use rt::user::Context;
 use vfs::Errno;
 
 mod absent;
+mod memory;
 
 /// One system call under way.
 pub struct Call<'a> {
@@ -58,7 +59,9 @@ impl Entry {
 }
 
 /// The families. A family file registers here with one line.
-pub const FAMILIES: &[&[Entry]] = &[];
+pub const FAMILIES: &[&[Entry]] = &[
+    memory::CALLS,
+];
 
 /// Numbers below this are in the table.
 pub const NUMBERS: usize = 512;
