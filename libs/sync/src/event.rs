@@ -1,14 +1,18 @@
 //! Mach's event: assert the wait, check the condition, then block (K6, M3).
 //!
-//! A counter moves at each signal; a ticket is its value. A wait blocks only while the counter
-//! still is what the ticket says, so a signal between ticket and wait is never lost. Signals look
-//! for waiters after moving the counter, waiters announce themselves before comparing it; both
-//! sides are sequentially consistent, so one of the two sees the other.
+//! One word: a count of signals in the upper 31 bits, and in the lowest whether anybody may wait.
+//! A ticket is the count. A wait sets the low bit and blocks only while the word is its ticket's
+//! count with that bit, so a signal between ticket and wait is never lost: it either finds the bit
+//! and wakes, or moves the count first and the wait does not block. [`RawEvent::signal`] clears the
+//! bit; [`RawEvent::signal_one`] leaves it, since others may go on waiting.
 use crate::{
     Outcome, Platform,
     atomic::{AtomicU32, Ordering::*},
 };
 use core::marker::PhantomData;
+
+const WAITERS: u32 = 1;
+const SIGNAL: u32 = 2;
 
 /// The event's state when a waiter began to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +21,7 @@ pub struct Ticket(u32);
 /// Something to wait for.
 #[derive(Debug)]
 pub struct RawEvent<P: Platform> {
-    signals: AtomicU32,
-    waiters: AtomicU32,
+    word: AtomicU32,
     platform: PhantomData<fn() -> P>,
 }
 
@@ -26,14 +29,14 @@ impl<P: Platform> RawEvent<P> {
     const_constructor! {
         /// An event nobody waits for.
         pub fn new() -> RawEvent<P> {
-            RawEvent { signals: AtomicU32::new(0), waiters: AtomicU32::new(0), platform: PhantomData }
+            RawEvent { word: AtomicU32::new(0), platform: PhantomData }
         }
     }
 
     /// To be taken before the condition is checked.
     #[inline]
     pub fn ticket(&self) -> Ticket {
-        Ticket(self.signals.load(SeqCst))
+        Ticket(self.word.load(Acquire) & !WAITERS)
     }
 
     /// Blocks until there was a signal since `ticket`, the deadline (monotonic nanoseconds), or a
@@ -45,35 +48,41 @@ impl<P: Platform> RawEvent<P> {
     pub fn wait(&self, ticket: Ticket, deadline_ns: Option<u64>, interruptible: bool) -> Outcome {
         #[cfg(feature = "check")]
         crate::check::may_block::<P>();
-        self.waiters.fetch_add(1, SeqCst);
-        let mut outcome = Outcome::Signalled;
-        while self.signals.load(SeqCst) == ticket.0 {
-            outcome = P::wait(&self.signals, ticket.0, deadline_ns, interruptible);
+        let awaited = ticket.0 | WAITERS;
+        loop {
+            match self.word.compare_exchange(ticket.0, awaited, Acquire, Acquire) {
+                Ok(_) => {}
+                Err(now) if now == awaited => {}
+                Err(_) => return Outcome::Signalled,
+            }
+            let outcome = P::wait(&self.word, awaited, deadline_ns, interruptible);
             if outcome != Outcome::Signalled {
-                break;
+                return outcome;
             }
         }
-        self.waiters.fetch_sub(1, Relaxed);
-        outcome
     }
 
     /// Wakes every waiter.
     #[inline]
     pub fn signal(&self) {
-        self.signal_up_to(u32::MAX);
+        let mut now = self.word.load(Relaxed);
+        loop {
+            let next = now.wrapping_add(SIGNAL) & !WAITERS;
+            match self.word.compare_exchange_weak(now, next, Release, Relaxed) {
+                Ok(_) => break,
+                Err(changed) => now = changed,
+            }
+        }
+        if now & WAITERS != 0 {
+            P::wake(&self.word, u32::MAX);
+        }
     }
 
     /// Wakes one waiter. Threads that hold a ticket and do not wait yet will see the signal too.
     #[inline]
     pub fn signal_one(&self) {
-        self.signal_up_to(1);
-    }
-
-    #[inline]
-    fn signal_up_to(&self, count: u32) {
-        self.signals.fetch_add(1, SeqCst);
-        if self.waiters.load(SeqCst) != 0 {
-            P::wake(&self.signals, count);
+        if self.word.fetch_add(SIGNAL, Release) & WAITERS != 0 {
+            P::wake(&self.word, 1);
         }
     }
 }

@@ -23,12 +23,12 @@ extern crate alloc;
 #[cfg(not(loom))]
 pub(crate) mod atomic {
     pub use core::hint::spin_loop;
-    pub use core::sync::atomic::{AtomicU32, Ordering};
+    pub use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 #[cfg(loom)]
 pub(crate) mod atomic {
     pub use loom::hint::spin_loop;
-    pub use loom::sync::atomic::{AtomicU32, Ordering};
+    pub use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 }
 
 /// Declares `const` constructors, which loom's atomics cannot have.

@@ -143,10 +143,8 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[inline]
     #[track_caller]
     pub fn try_write(&self) -> Option<WriteGuard<'_, T, P>> {
-        let taken = self
-            .state
-            .try_update(Acquire, Relaxed, |state| is_unlocked(state).then_some(state | WRITER));
-        if taken.is_err() {
+        let taken = self.take_if(|state| is_unlocked(state).then_some(state | WRITER));
+        if !taken {
             self.class.count_refusal();
             return None;
         }
@@ -177,8 +175,20 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
 
     #[inline]
     fn try_add_reader(&self) -> bool {
-        let add = |state| is_open_to_new_reader(state).then(|| state + READER);
-        self.state.try_update(Acquire, Relaxed, add).is_ok()
+        self.take_if(|state| is_open_to_new_reader(state).then_some(state + READER))
+    }
+
+    /// Changes the state as `next` says, if it says so.
+    #[inline]
+    fn take_if(&self, next: impl Fn(u32) -> Option<u32>) -> bool {
+        let mut state = self.state.load(Relaxed);
+        while let Some(taken) = next(state) {
+            match self.state.compare_exchange_weak(state, taken, Acquire, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => state = now,
+            }
+        }
+        false
     }
 
     #[cold]
