@@ -11,5 +11,33 @@ extern crate std;
 
 #[cfg(target_os = "none")]
 pub mod arch;
+#[cfg(target_os = "none")]
+pub mod backtrace;
 pub mod chacha;
+#[cfg(target_os = "none")]
+pub mod device;
+#[cfg(target_os = "none")]
+pub mod dma;
+#[cfg(target_os = "none")]
+pub mod entropy;
+#[cfg(target_os = "none")]
+pub mod irq;
+#[cfg(target_os = "none")]
+pub mod log;
+#[cfg(target_os = "none")]
+pub mod memory;
+#[cfg(target_os = "none")]
+pub mod objects;
+#[cfg(target_os = "none")]
+mod panic;
 pub mod params;
+#[cfg(target_os = "none")]
+pub mod spin;
+#[cfg(target_os = "none")]
+mod start;
+#[cfg(target_os = "none")]
+pub mod thread;
+#[cfg(target_os = "none")]
+pub mod time;
+#[cfg(target_os = "none")]
+pub mod trace;

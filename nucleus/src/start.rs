@@ -20,13 +20,16 @@ unsafe extern "Rust" {
     safe fn skerry_start();
 }
 
+const FIRST_STACK_BYTES: usize = 8 * 1024;
+
 #[repr(C, align(16))]
-struct InterruptStacks(UnsafeCell<[[u8; gdt::IST_STACK_BYTES]; 2]>);
+struct FirstStack(UnsafeCell<[u8; FIRST_STACK_BYTES]>);
 
-// SAFETY: only the processor uses it, as its interrupt stacks.
-unsafe impl Sync for InterruptStacks {}
+// SAFETY: only the boot processor uses it, as a stack.
+unsafe impl Sync for FirstStack {}
 
-static BOOT_STACKS: InterruptStacks = InterruptStacks(UnsafeCell::new([[0; gdt::IST_STACK_BYTES]; 2]));
+/// For double faults before there are guarded stacks.
+static FIRST_STACK: FirstStack = FirstStack(UnsafeCell::new([0; FIRST_STACK_BYTES]));
 
 /// The first Rust of all, called by the entry code with the physical address of the start information.
 #[unsafe(no_mangle)]
@@ -53,10 +56,8 @@ extern "C" fn boot_rust(start_info: u64) -> ! {
 }
 
 fn init_boot_processor() {
-    let bottom = BOOT_STACKS.0.get() as u64;
-    let bytes = gdt::IST_STACK_BYTES as u64;
-    // SAFETY: processor 0, interrupts off, stacks of its own.
-    unsafe { gdt::init_cpu(0, bottom + bytes, bottom + 2 * bytes) };
+    // SAFETY: processor 0, interrupts off, a stack of its own.
+    unsafe { gdt::init_cpu(0, FIRST_STACK.0.get() as u64 + FIRST_STACK_BYTES as u64) };
     // SAFETY: processor 0's number again.
     unsafe { percpu::install(0) };
     cpu::init_cpu();
@@ -88,6 +89,7 @@ fn init_tables(info: &BootInfo) {
     // SAFETY: once, on the boot processor, with boot's first tables.
     unsafe { memory::init(info) };
     memory::init_cpu();
+    gdt::guard_interrupt_stacks();
 }
 
 fn trace_and_devices(measurement: Option<Measurement>) {

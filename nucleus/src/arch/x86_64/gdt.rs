@@ -3,6 +3,7 @@
 //! Selectors are Linux's, so that a program that looks at CS or SS sees what it expects, and so
 //! that `sysret` (base [`USER_32_CODE`]) finds data and code behind each other.
 use super::percpu::MAX_CPUS;
+use crate::memory::stacks::Stack;
 use core::{arch::asm, cell::UnsafeCell};
 
 /// Kernel code.
@@ -21,8 +22,6 @@ const TASK_STATE: u16 = 0x40;
 pub const IST_DOUBLE_FAULT: u8 = 1;
 /// Interrupt stack table entry of non-maskable interrupts.
 pub const IST_NMI: u8 = 2;
-/// Bytes of each of the two stacks.
-pub const IST_STACK_BYTES: usize = 16 * 1024;
 
 /// The task state segment; only stack pointers matter in long mode (SDM volume 3, 8.7).
 #[repr(C, packed(4))]
@@ -68,17 +67,16 @@ struct TablePointer {
     base: u64,
 }
 
-/// Loads GDT, segment registers and task register of processor `cpu`, with the tops of its two
-/// interrupt stacks. GS's base must be installed again after (loading GS clears it), so GS is not touched.
+/// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack
+/// for double faults and NMIs ([`guard_interrupt_stacks`] gives better ones). GS's base must be installed again after (loading GS clears it), so GS is not touched.
 ///
 /// # Safety
-/// On processor `cpu` itself, interrupts off; the stacks are its own for ever.
-pub unsafe fn init_cpu(cpu: usize, double_fault_top: u64, nmi_top: u64) {
+/// On processor `cpu` itself, interrupts off; the stack is nobody else's meanwhile.
+pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
     let segments = &SEGMENTS[cpu];
     // SAFETY: only this processor touches its element.
     let tss = unsafe { &mut *segments.tss.get() };
-    tss.ist[usize::from(IST_DOUBLE_FAULT) - 1] = double_fault_top;
-    tss.ist[usize::from(IST_NMI) - 1] = nmi_top;
+    tss.ist = [first_stack_top; 7];
     let base = core::ptr::from_ref(tss) as u64;
     let limit = size_of::<TaskState>() as u64 - 1;
     // SAFETY: as above.
@@ -106,14 +104,30 @@ pub unsafe fn init_cpu(cpu: usize, double_fault_top: u64, nmi_top: u64) {
     unsafe { asm!("ltr {:x}", in(reg) TASK_STATE, options(nostack, preserves_flags)) };
 }
 
-/// Sets the stack that an interrupt from user mode on this processor starts on.
+/// Gives this processor guarded interrupt stacks of its own, for ever.
 ///
-/// # Safety
-/// Interrupts and preemption off; `top` is the top of the stack of the thread about to run here.
-pub unsafe fn set_kernel_stack(top: u64) {
+/// # Panics
+/// Where there is no memory for them.
+pub fn guard_interrupt_stacks() {
+    let [double_fault, nmi] = [(); 2].map(|()| {
+        let stack = Stack::new().expect("no memory for a processor's interrupt stacks");
+        let top = stack.top();
+        core::mem::forget(stack);
+        top
+    });
     let tss = SEGMENTS[super::percpu::cpu()].tss.get();
-    // SAFETY: `tss` is this processor's, in bounds; no reference to it exists now.
-    let rsp = unsafe { &raw mut (*tss).rsp };
-    // SAFETY: entry 0 of that array; the structure is packed, so unaligned.
-    unsafe { rsp.cast::<u64>().write_unaligned(top) };
+    // SAFETY: in bounds; no reference is made.
+    let ist = unsafe { (&raw mut (*tss).ist) }.cast::<u64>();
+    for (entry, top) in [(IST_DOUBLE_FAULT, double_fault), (IST_NMI, nmi)] {
+        let slot = ist.wrapping_add(usize::from(entry) - 1);
+        // SAFETY: an entry of this processor's own table; the structure is packed, so unaligned.
+        unsafe { slot.write_unaligned(top) };
+    }
+}
+
+/// Where the stack pointer stands that an interrupt from user mode on this processor starts with.
+pub fn kernel_stack_slot() -> u64 {
+    let tss = SEGMENTS[super::percpu::cpu()].tss.get();
+    // SAFETY: in bounds; no reference is made.
+    unsafe { (&raw mut (*tss).rsp) as u64 }
 }

@@ -33,7 +33,11 @@ pub struct PerCpu {
     pub need_resched: AtomicU32,
     /// Depth of interrupt handlers under way.
     pub interrupt_nesting: AtomicU32,
+    /// Address of the kernel stack pointer in this processor's task state segment (`user.rs`).
+    pub task_state_rsp: AtomicU64,
     // END OF FIXED PART
+    /// 1 while an interrupt that came from user mode is handled: whose time a tick is.
+    pub user_interrupted: AtomicU32,
     /// Local APIC id.
     pub apic_id: AtomicU32,
     /// 1 from when the processor takes interrupts and runs threads.
@@ -79,6 +83,8 @@ impl PerCpu {
             current: AtomicPtr::new(core::ptr::null_mut()),
             need_resched: AtomicU32::new(0),
             interrupt_nesting: AtomicU32::new(0),
+            task_state_rsp: AtomicU64::new(0),
+            user_interrupted: AtomicU32::new(0),
             apic_id: AtomicU32::new(0),
             is_online: AtomicU32::new(0),
         }

@@ -6,10 +6,7 @@
 //! Source: Intel SDM volume 3, 9.4; the pauses of the old protocol are left out as no x86-64
 //! processor needs them, and a second start-up interrupt is sent only where the first had no answer.
 use super::{acpi, apic, boot, cpu, gdt, paging, percpu};
-use crate::{
-    memory::{heap, stacks::Stack},
-    thread, time,
-};
+use crate::{memory::heap, thread, time};
 use core::{
     arch::global_asm,
     sync::atomic::{AtomicUsize, Ordering::{Acquire, Release}},
@@ -200,8 +197,11 @@ unsafe fn start(id: u32, page: u64) -> bool {
 extern "C" fn processor_rust(number: usize) -> ! {
     // SAFETY: first use of GS here; `number` is this processor's alone.
     unsafe { percpu::install(number) };
-    // SAFETY: on this processor, interrupts off, fresh stacks.
-    unsafe { init_tables(number) };
+    // SAFETY: on this processor, interrupts off. No trap with a stack of its own comes before there are such stacks.
+    unsafe { gdt::init_cpu(number, 0) };
+    // SAFETY: this processor's number again.
+    unsafe { percpu::install(number) };
+    gdt::guard_interrupt_stacks();
     cpu::init_cpu();
     crate::arch::traps::init_cpu();
     apic::init_cpu();
@@ -210,23 +210,6 @@ extern "C" fn processor_rust(number: usize) -> ! {
     percpu::of(number).is_online.store(1, Release);
     ONLINE.store(number + 1, Release);
     thread::idle()
-}
-
-/// Loads GDT and TSS with new interrupt stacks, and GS again.
-///
-/// # Safety
-/// On processor `number`, interrupts off, once.
-unsafe fn init_tables(number: usize) {
-    let [double_fault, nmi] = [(); 2].map(|()| {
-        let stack = Stack::new().expect("no memory for a processor's interrupt stacks");
-        let top = stack.top();
-        core::mem::forget(stack);
-        top
-    });
-    // SAFETY: the stacks are new and never freed; the rest is the caller's word.
-    unsafe { gdt::init_cpu(number, double_fault, nmi) };
-    // SAFETY: this processor's number again.
-    unsafe { percpu::install(number) };
 }
 
 /// Stops every other processor (for a panic or a halt).

@@ -1,0 +1,283 @@
+//! Extended processor state (x87, SSE, AVX ...) of programs, by XSAVE or, without it, FXSAVE.
+//!
+//! The kernel uses none of it, so a program's state stays in the registers over system calls and
+//! interrupts. [`State::is_live`]: the registers of this processor hold it, newer than the area;
+//! leaving the processor saves it ([`save_if_live`]). [`OWNERS`] says whose state the registers
+//! still hold then, so coming back to the same processor loads nothing.
+//! Source: Intel SDM volume 1, chapter 13.
+use super::{cpu, percpu};
+use crate::{
+    objects::{self, Kind},
+    spin::NoPreempt,
+};
+use alloc::alloc::{alloc_zeroed, dealloc};
+use core::{
+    alloc::Layout,
+    arch::asm,
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering::Relaxed,
+    },
+};
+
+const LEGACY_BYTES: usize = 512;
+const HEADER_BYTES: usize = 64;
+const MXCSR_AT: usize = 24;
+const MXCSR_MASK_AT: usize = 28;
+const DEFAULT_MXCSR: u32 = 0x1f80;
+const DEFAULT_CONTROL: u16 = 0x37f;
+/// x87, SSE, AVX, and the three parts of AVX-512.
+const WANTED: u64 = 0xe7;
+
+static MASK: AtomicU64 = AtomicU64::new(3);
+static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
+static HAS_XSAVE: AtomicBool = AtomicBool::new(false);
+static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
+/// Whose state each processor's registers hold (the address of its [`State`]).
+static OWNERS: [AtomicPtr<State>; percpu::MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
+
+/// A thread's extended state.
+#[derive(Debug)]
+pub struct State {
+    area: AtomicPtr<u8>,
+    /// The registers hold it; touched by its thread, and at switches.
+    is_live: AtomicBool,
+    /// The processor whose registers held it last.
+    cpu: AtomicU32,
+}
+
+/// Switches the state on for this processor, and finds out what there is.
+pub fn init_cpu() {
+    const OSFXSR: u64 = 1 << 9;
+    const OSXMMEXCPT: u64 = 1 << 10;
+    const OSXSAVE: u64 = 1 << 18;
+    let has_xsave = cpu::cpuid(1, 0)[2] >> 26 & 1 != 0;
+    let mut bits = OSFXSR | OSXMMEXCPT;
+    if has_xsave {
+        bits |= OSXSAVE;
+    }
+    // SAFETY: every x86-64 processor has the first two, CPUID says so of the third.
+    unsafe { cpu::set_cr4(cpu::cr4() | bits) };
+    if has_xsave {
+        let leaf = cpu::cpuid(0xd, 0);
+        let mut mask = (u64::from(leaf[3]) << 32 | u64::from(leaf[0])) & WANTED;
+        if mask & 0xe0 != 0xe0 || mask & 4 == 0 {
+            mask &= 7;
+        }
+        // SAFETY: bits that CPUID offers; x87 and SSE always among them.
+        unsafe { asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nostack, nomem)) };
+        MASK.store(mask, Relaxed);
+        BYTES.store(cpu::cpuid(0xd, 0)[1] as usize, Relaxed);
+        HAS_XSAVE.store(true, Relaxed);
+    }
+    find_mxcsr_mask();
+}
+
+fn find_mxcsr_mask() {
+    #[repr(align(16))]
+    struct Area([u8; LEGACY_BYTES]);
+    let mut area = Area([0; LEGACY_BYTES]);
+    // SAFETY: 512 aligned bytes of ours.
+    unsafe { asm!("fxsave64 [{}]", in(reg) &mut area, options(nostack)) };
+    let mut word = [0; 4];
+    word.copy_from_slice(&area.0[MXCSR_MASK_AT..MXCSR_MASK_AT + 4]);
+    match u32::from_le_bytes(word) {
+        0 => {}
+        mask => MXCSR_MASK.store(mask, Relaxed),
+    }
+}
+
+/// Bytes of the state.
+pub fn bytes() -> usize {
+    BYTES.load(Relaxed)
+}
+
+/// Components of the state.
+pub fn mask() -> u64 {
+    MASK.load(Relaxed)
+}
+
+fn layout() -> Layout {
+    Layout::from_size_align(bytes().next_multiple_of(64), 64).unwrap_or(Layout::new::<[u64; 512]>())
+}
+
+/// # Safety
+/// `area` is a whole area.
+unsafe fn save(area: *mut u8) {
+    let mask = mask() as u32;
+    if HAS_XSAVE.load(Relaxed) {
+        // SAFETY: aligned to 64 and long enough for the mask.
+        unsafe { asm!("xsave64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack)) };
+    } else {
+        // SAFETY: aligned and 512 bytes long.
+        unsafe { asm!("fxsave64 [{}]", in(reg) area, options(nostack)) };
+    }
+}
+
+/// # Safety
+/// `area` is a whole area whose contents were checked.
+unsafe fn load(area: *const u8) {
+    let mask = mask() as u32;
+    if HAS_XSAVE.load(Relaxed) {
+        // SAFETY: as the caller says.
+        unsafe { asm!("xrstor64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack)) };
+    } else {
+        // SAFETY: as the caller says.
+        unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack)) };
+    }
+}
+
+impl State {
+    /// No state yet: a thread that never entered a program.
+    pub const fn new() -> State {
+        State { area: AtomicPtr::new(core::ptr::null_mut()), is_live: AtomicBool::new(false), cpu: AtomicU32::new(0) }
+    }
+
+    /// Whether the registers hold it.
+    #[inline]
+    pub fn is_live(&self) -> bool {
+        self.is_live.load(Relaxed)
+    }
+
+    /// Makes the registers hold it. Interrupts are off; [`State::prepare`] came before.
+    #[cold]
+    pub fn make_live(&self) {
+        let cpu = percpu::cpu();
+        let this = core::ptr::from_ref(self).cast_mut();
+        if OWNERS[cpu].load(Relaxed) != this || self.cpu.load(Relaxed) != cpu as u32 {
+            // SAFETY: the area is there and checked whenever something was put into it.
+            unsafe { load(self.area.load(Relaxed)) };
+            OWNERS[cpu].store(this, Relaxed);
+            self.cpu.store(cpu as u32, Relaxed);
+        }
+        self.is_live.store(true, Relaxed);
+    }
+
+    /// Saves the registers if they hold this state: its thread leaves the processor. Interrupts are off.
+    #[inline]
+    pub fn save_if_live(&self) {
+        if self.is_live.load(Relaxed) {
+            // SAFETY: live, so there is an area.
+            unsafe { save(self.area.load(Relaxed)) };
+            self.is_live.store(false, Relaxed);
+        }
+    }
+
+    /// Whether the area is there.
+    #[inline]
+    pub fn is_prepared(&self) -> bool {
+        !self.area.load(Relaxed).is_null()
+    }
+
+    /// Allocates the area, in the state a program starts with. Only its thread calls this.
+    pub fn prepare(&self) {
+        if self.is_prepared() {
+            return;
+        }
+        // SAFETY: the size is not 0.
+        let area = unsafe { alloc_zeroed(layout()) };
+        if area.is_null() {
+            alloc::alloc::handle_alloc_error(layout());
+        }
+        objects::count(Kind::ExtendedState, 1);
+        self.area.store(area, Relaxed);
+        self.reset();
+    }
+
+    /// What was in the registers is old: the area counts.
+    fn disown(&self) {
+        self.is_live.store(false, Relaxed);
+        OWNERS[percpu::cpu()].store(core::ptr::null_mut(), Relaxed);
+        self.cpu.store(u32::MAX, Relaxed);
+    }
+
+    fn area_slice(&self) -> &mut [u8] {
+        // SAFETY: allocated that long; only its thread, with preemption off, comes here.
+        unsafe { core::slice::from_raw_parts_mut(self.area.load(Relaxed), bytes()) }
+    }
+
+    /// The state a new program starts with. Only its thread calls this.
+    pub fn reset(&self) {
+        self.prepare();
+        let _hold = NoPreempt::new();
+        self.disown();
+        let area = self.area_slice();
+        area.fill(0);
+        area[..2].copy_from_slice(&DEFAULT_CONTROL.to_le_bytes());
+        area[MXCSR_AT..MXCSR_AT + 4].copy_from_slice(&DEFAULT_MXCSR.to_le_bytes());
+    }
+
+    /// Copies the state out; `false` where `out` is too short. Only its thread calls this.
+    pub fn copy_out(&self, out: &mut [u8]) -> bool {
+        self.prepare();
+        let Some(out) = out.get_mut(..bytes()) else { return false };
+        let _hold = NoPreempt::new();
+        if self.is_live() {
+            // SAFETY: live, so there is an area.
+            unsafe { save(self.area.load(Relaxed)) };
+        }
+        out.copy_from_slice(self.area_slice());
+        true
+    }
+
+    /// Checks `image` and takes it over; `false` leaves the state as it was. Only its thread calls this.
+    pub fn copy_in(&self, image: &[u8]) -> bool {
+        self.prepare();
+        if !is_valid(image) {
+            return false;
+        }
+        let _hold = NoPreempt::new();
+        self.disown();
+        let area = self.area_slice();
+        let length = image.len().min(area.len());
+        area[..length].copy_from_slice(&image[..length]);
+        area[length..].fill(0);
+        if length < LEGACY_BYTES + HEADER_BYTES && area.len() > LEGACY_BYTES {
+            area[LEGACY_BYTES..].fill(0);
+            area[LEGACY_BYTES] = 3;
+        }
+        true
+    }
+}
+
+impl Default for State {
+    fn default() -> Self {
+        State::new()
+    }
+}
+
+/// Whether the processor would take `image` without a fault.
+fn is_valid(image: &[u8]) -> bool {
+    let word = |at: usize| -> Option<u64> {
+        Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?))
+    };
+    let Some(mxcsr) = word(MXCSR_AT) else { return false };
+    if image.len() < LEGACY_BYTES || mxcsr as u32 & !MXCSR_MASK.load(Relaxed) != 0 {
+        return false;
+    }
+    let header: Option<[u64; 8]> = image
+        .get(LEGACY_BYTES..LEGACY_BYTES + HEADER_BYTES)
+        .map(|_| core::array::from_fn(|index| word(LEGACY_BYTES + index * 8).unwrap_or(0)));
+    match header {
+        None => true,
+        Some(header) => {
+            let allowed = if image.len() >= bytes() { mask() } else { 3 };
+            header[0] & !allowed == 0 && header[1..].iter().all(|&word| word == 0)
+        }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let this = core::ptr::from_ref(self).cast_mut();
+        for owner in &OWNERS {
+            let _ = owner.compare_exchange(this, core::ptr::null_mut(), Relaxed, Relaxed);
+        }
+        if self.is_prepared() {
+            objects::count(Kind::ExtendedState, -1);
+            // SAFETY: allocated in `prepare` with this layout.
+            unsafe { dealloc(self.area.load(Relaxed), layout()) };
+        }
+    }
+}

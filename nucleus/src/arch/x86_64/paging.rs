@@ -1,0 +1,247 @@
+//! Page table entries, the registers of paging, and the kernel's own map.
+//!
+//! The upper half is the same in every space: its top-level entries are made once, by [`build`],
+//! and copied into each new root. Kernel pages are global and writable or executable, never both.
+//! Source: Intel SDM volume 3, chapter 4.
+use super::{
+    boot::{self, DIRECT_MAP, phys_to_virt},
+    bootinfo::{BootInfo, PhysRange},
+};
+use bitflags::bitflags;
+use core::{
+    arch::asm,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// Entries of a table.
+pub const ENTRIES: usize = 512;
+/// Top-level entries from here on are the kernel's.
+pub const KERNEL_ENTRY: usize = 256;
+/// Where kernel stacks are mapped.
+pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
+/// Where device registers are mapped.
+pub const DEVICE_AREA: u64 = 0xffff_d000_0000_0000;
+const LARGE_PAGE: u64 = 2 << 20;
+
+bitflags! {
+    /// A page table entry's bits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Entry: u64 {
+        /// The processor may use it.
+        const PRESENT = 1;
+        /// Stores are allowed.
+        const WRITE = 1 << 1;
+        /// User mode may use it.
+        const USER = 1 << 2;
+        /// Write-through.
+        const WRITE_THROUGH = 1 << 3;
+        /// Not cached.
+        const NO_CACHE = 1 << 4;
+        /// Used since cleared.
+        const ACCESSED = 1 << 5;
+        /// Stored to since cleared.
+        const DIRTY = 1 << 6;
+        /// A large page.
+        const LARGE = 1 << 7;
+        /// The same in every space.
+        const GLOBAL = 1 << 8;
+        /// Ours: holds a frame that the program may not access now.
+        const NO_ACCESS = 1 << 9;
+        /// Not to be executed.
+        const NO_EXECUTE = 1 << 63;
+        /// The physical address.
+        const ADDRESS = 0x000f_ffff_ffff_f000;
+    }
+}
+
+impl Entry {
+    /// Frame it holds.
+    pub const fn frame(self) -> u32 {
+        ((self.bits() & Entry::ADDRESS.bits()) >> 12) as u32
+    }
+    /// An entry for `frame`.
+    pub const fn new(frame: u32, flags: Entry) -> Entry {
+        Entry::from_bits_retain((frame as u64) << 12 | flags.bits())
+    }
+    /// Whether it holds a frame, accessible or not.
+    pub const fn holds_frame(self) -> bool {
+        self.bits() & (Entry::PRESENT.bits() | Entry::NO_ACCESS.bits()) != 0
+    }
+}
+
+/// One table, as the processor and we see it.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Table([AtomicU64; ENTRIES]);
+
+impl Table {
+    /// The table in `frame`.
+    ///
+    /// # Safety
+    /// `frame` is a page table for as long as the reference lives.
+    #[inline]
+    pub unsafe fn at<'a>(frame: u32) -> &'a Table {
+        // SAFETY: the direct map has every frame; the caller says it is a table; entries are atomic.
+        unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const Table) }
+    }
+    /// Entry `index` (cut to the table).
+    #[inline]
+    pub fn get(&self, index: usize) -> Entry {
+        Entry::from_bits_retain(self.0[index % ENTRIES].load(Relaxed))
+    }
+    /// Sets entry `index`.
+    #[inline]
+    pub fn set(&self, index: usize, entry: Entry) {
+        self.0[index % ENTRIES].store(entry.bits(), Relaxed);
+    }
+    /// Sets entry `index` and returns what was there, with the bits the processor may have set last.
+    #[inline]
+    pub fn swap(&self, index: usize, entry: Entry) -> Entry {
+        Entry::from_bits_retain(self.0[index % ENTRIES].swap(entry.bits(), Relaxed))
+    }
+    /// Sets `bits` of entry `index`.
+    #[inline]
+    pub fn add(&self, index: usize, bits: Entry) {
+        self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
+    }
+    /// Clears `bits` of entry `index`; returns what was there.
+    #[inline]
+    pub fn clear(&self, index: usize, bits: Entry) -> Entry {
+        Entry::from_bits_retain(self.0[index % ENTRIES].fetch_and(!bits.bits(), Relaxed))
+    }
+}
+
+/// Index into the table of `level` (3 is the root, 0 the leaves) for `address`.
+#[inline]
+pub const fn index(address: u64, level: u32) -> usize {
+    (address >> (12 + 9 * level)) as usize & (ENTRIES - 1)
+}
+
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+
+/// Physical address of the kernel's own root, without any program.
+pub fn kernel_root() -> u64 {
+    KERNEL_ROOT.load(Relaxed)
+}
+
+/// Loads a root.
+///
+/// # Safety
+/// `root` is the physical address of a root with the kernel's upper half, and lives while loaded.
+#[inline]
+pub unsafe fn load_root(root: u64) {
+    // SAFETY: as the caller says; the kernel's part is the same in every root.
+    unsafe { asm!("mov cr3, {}", in(reg) root, options(nostack, preserves_flags)) };
+}
+
+/// Forgets what this processor keeps of the page at `address`.
+#[inline]
+pub fn flush_page(address: u64) {
+    // SAFETY: it only makes the processor look again.
+    unsafe { asm!("invlpg [{}]", in(reg) address, options(nostack, preserves_flags)) };
+}
+
+/// Forgets what this processor keeps of the program's pages (not the global ones).
+#[inline]
+pub fn flush_user() {
+    let root: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr3", out(reg) root, options(nostack, preserves_flags, nomem)) };
+    // SAFETY: the root that is loaded already.
+    unsafe { load_root(root) };
+}
+
+/// The address of the last page fault.
+#[inline]
+pub fn fault_address() -> u64 {
+    let address: u64;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, cr2", out(reg) address, options(nostack, preserves_flags, nomem)) };
+    address
+}
+
+/// Where tables for kernel mappings come from.
+pub trait TableSource {
+    /// A zeroed frame.
+    fn table(&mut self) -> u32;
+}
+
+/// Finds the slot of `address` at `level` in the kernel's map, making tables on the way.
+fn slot(source: &mut impl TableSource, root: u32, address: u64, level: u32) -> (&'static Table, usize) {
+    let mut frame = root;
+    for at in (level + 1..4).rev() {
+        // SAFETY: the root or a table found below; kernel tables are never freed.
+        let table: &'static Table = unsafe { Table::at(frame) };
+        let entry = table.get(index(address, at));
+        frame = if entry.contains(Entry::PRESENT) {
+            entry.frame()
+        } else {
+            let new = source.table();
+            table.set(index(address, at), Entry::new(new, Entry::PRESENT | Entry::WRITE));
+            new
+        };
+    }
+    // SAFETY: as above.
+    (unsafe { Table::at(frame) }, index(address, level))
+}
+
+/// Maps one kernel page; replaces nothing that is present.
+pub fn map_kernel_page(source: &mut impl TableSource, root: u32, address: u64, frame: u32, flags: Entry) {
+    let (table, index) = slot(source, root, address, 0);
+    table.set(index, Entry::new(frame, flags | Entry::PRESENT | Entry::GLOBAL));
+}
+
+/// Takes a kernel page out; the caller tells the processors.
+pub fn unmap_kernel_page(source: &mut impl TableSource, root: u32, address: u64) -> Entry {
+    let (table, index) = slot(source, root, address, 0);
+    table.swap(index, Entry::empty())
+}
+
+const DATA: Entry = Entry::WRITE.union(Entry::NO_EXECUTE);
+
+/// Makes the kernel's map and loads it on this processor: the image by its sections, all of RAM at
+/// the direct map, and the top-level entries of the areas filled later.
+///
+/// # Safety
+/// Once, on the boot processor; `source` gives frames the first map covers.
+pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
+    let root = source.table();
+    let sections = boot::sections();
+    let parts = [
+        (sections.text, Entry::empty()),
+        (sections.rodata, Entry::NO_EXECUTE),
+        (sections.data, DATA),
+        (sections.symbols, Entry::NO_EXECUTE),
+    ];
+    for ((start, end), flags) in parts {
+        for address in (start..end).step_by(4096).filter(|&address| address != sections.guard) {
+            map_kernel_page(source, root, address, ((address - boot::KERNEL_BASE) >> 12) as u32, flags);
+        }
+    }
+    for range in info.ram.as_slice().iter().chain(info.map_also.as_slice()) {
+        map_direct(source, root, *range);
+    }
+    // SAFETY: the root made above.
+    let table = unsafe { Table::at(root) };
+    for area in [STACK_AREA, DEVICE_AREA] {
+        table.set(index(area, 3), Entry::new(source.table(), Entry::PRESENT | Entry::WRITE));
+    }
+    KERNEL_ROOT.store(u64::from(root) << 12, Relaxed);
+    // SAFETY: it maps all that boot's tables did and the kernel uses.
+    unsafe { load_root(kernel_root()) };
+}
+
+fn map_direct(source: &mut impl TableSource, root: u32, range: PhysRange) {
+    let mut at = range.start;
+    while at < range.end {
+        if at.is_multiple_of(LARGE_PAGE) && at + LARGE_PAGE <= range.end {
+            let (table, index) = slot(source, root, DIRECT_MAP + at, 1);
+            let flags = DATA | Entry::PRESENT | Entry::GLOBAL | Entry::LARGE;
+            table.set(index, Entry::new((at >> 12) as u32, flags));
+            at += LARGE_PAGE;
+        } else {
+            map_kernel_page(source, root, DIRECT_MAP + at, (at >> 12) as u32, DATA);
+            at += 4096;
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! The context switch: what a thread keeps on its stack while it does not run.
+use core::arch::naked_asm;
+
+/// Saves this thread's callee-saved registers on its stack and its stack pointer at `save`, and goes
+/// on with the thread whose stack pointer was saved as `to`. Returns, in that thread, `previous`.
+///
+/// # Safety
+/// Interrupts off; `to` was saved by this function or made by [`prepare`], and no other processor
+/// runs that thread.
+#[unsafe(naked)]
+pub unsafe extern "sysv64" fn switch(save: *mut u64, to: u64, previous: *mut u8) -> *mut u8 {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "mov [rdi], rsp",
+        "mov rsp, rsi",
+        "mov rax, rdx",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+    )
+}
+
+/// What a new thread does first: `previous` of the switch becomes the argument.
+#[unsafe(naked)]
+unsafe extern "sysv64" fn start() {
+    naked_asm!("xor ebp, ebp", "mov rdi, rax", "call rbx", "ud2")
+}
+
+/// Makes the stack that ends at `top` ready to be switched to: it will call `entry` with the
+/// previous thread, interrupts off. Returns the stack pointer to switch to.
+///
+/// # Safety
+/// The stack is mapped, nobody's, and `top` is aligned to 16.
+pub unsafe fn prepare(top: u64, entry: extern "sysv64" fn(*mut u8) -> !) -> u64 {
+    // r15, r14, r13, r12, rbx, rbp, return address; above it the stack is aligned for a call.
+    let frame = [0, 0, 0, 0, entry as usize as u64, 0, start as *const () as u64, 0];
+    let at = top - size_of_val(&frame) as u64 - 8;
+    let at = (at & !15) | 8;
+    // SAFETY: within the stack.
+    unsafe { (at as *mut [u64; 8]).write(frame) };
+    at
+}

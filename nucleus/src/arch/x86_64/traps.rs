@@ -1,0 +1,248 @@
+//! Interrupts and exceptions: the table, the stubs, and what the kernel's own faults mean.
+//!
+//! A trap from user mode is not handled on top of an interrupted kernel: its stub stores the
+//! program's registers in the `Registers` that `user::enter` was given and returns from there (`user.rs`).
+//! A trap from the kernel keeps the registers on the stack ([`Frame`]). Double faults, NMIs and machine
+//! checks have stacks of their own and may come with either GS base loaded.
+//! Source: Intel SDM volume 3, chapter 6.
+use super::{apic, cpu, fpu, gdt, paging, percpu, user, usercopy};
+use crate::{irq, memory::{space::USER_END, stacks}, panic, thread};
+use core::{
+    arch::{asm, global_asm},
+    cell::UnsafeCell,
+    sync::atomic::Ordering::Relaxed,
+};
+
+/// Registers of interrupted kernel code.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Frame {
+    r15: u64, r14: u64, r13: u64, r12: u64, rbp: u64, rbx: u64,
+    r11: u64, r10: u64, r9: u64, r8: u64, rax: u64, rcx: u64,
+    rdx: u64, rsi: u64, rdi: u64,
+    vector: u64, error_code: u64,
+    rip: u64, cs: u64, rflags: u64, rsp: u64, ss: u64,
+}
+
+global_asm!(
+    r#"
+    .macro skerry_save_registers
+    push rdi
+    push rsi
+    push rdx
+    push rcx
+    push rax
+    push r8
+    push r9
+    push r10
+    push r11
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+    .endm
+    .macro skerry_restore_registers
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbp
+    pop rbx
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rax
+    pop rcx
+    pop rdx
+    pop rsi
+    pop rdi
+    .endm
+
+    .pushsection .text.traps, "ax", @progbits
+    # One stub a vector, 16 bytes each.
+    .balign 16
+    .global skerry_stubs
+skerry_stubs:
+    .set vector, 0
+    .rept 256
+    .balign 16
+    .if vector == 8 || vector == 10 || vector == 11 || vector == 12 || vector == 13 || vector == 14 || vector == 17 || vector == 21 || vector == 29 || vector == 30
+    .else
+    push 0
+    .endif
+    push vector
+    .if vector == 2 || vector == 8 || vector == 18
+    jmp trap_either
+    .else
+    jmp trap_common
+    .endif
+    .set vector, vector + 1
+    .endr
+
+    .balign 64
+trap_common:
+    test byte ptr [rsp + 24], 3
+    jnz skerry_trap_user
+    skerry_save_registers
+    push 2
+    popfq
+    mov rdi, rsp
+    call trap_kernel
+    skerry_restore_registers
+    add rsp, 16
+    iretq
+
+    # The GS base tells whose it is: the kernel's is in the upper half.
+trap_either:
+    skerry_save_registers
+    push 2
+    popfq
+    mov ecx, 0xc0000101
+    rdmsr
+    xor ebx, ebx
+    test edx, edx
+    js 2f
+    swapgs
+    inc ebx
+2:  mov rdi, rsp
+    call trap_special
+    test ebx, ebx
+    jz 3f
+    swapgs
+3:  skerry_restore_registers
+    add rsp, 16
+    iretq
+    .popsection
+    "#
+);
+
+unsafe extern "C" {
+    static skerry_stubs: u8;
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Gate {
+    low: u64,
+    high: u64,
+}
+
+struct Table(UnsafeCell<[Gate; 256]>);
+
+// SAFETY: written by the boot processor before any other runs, read by hardware only.
+unsafe impl Sync for Table {}
+
+static IDT: Table = Table(UnsafeCell::new([Gate { low: 0, high: 0 }; 256]));
+
+#[repr(C, packed)]
+struct TablePointer {
+    limit: u16,
+    base: u64,
+}
+
+fn gate(vector: usize) -> Gate {
+    let stub = (&raw const skerry_stubs) as u64 + vector as u64 * 16;
+    let stack = match vector {
+        2 => gdt::IST_NMI,
+        8 | 18 => gdt::IST_DOUBLE_FAULT,
+        _ => 0,
+    };
+    let kind: u64 = if vector == 3 || vector == 4 { 0xee } else { 0x8e };
+    let low = stub & 0xffff
+        | u64::from(gdt::KERNEL_CODE) << 16
+        | u64::from(stack) << 32
+        | kind << 40
+        | (stub >> 16 & 0xffff) << 48;
+    Gate { low, high: stub >> 32 }
+}
+
+/// Loads the interrupt table, the system call entry and extended state on this processor.
+pub fn init_cpu() {
+    let table = IDT.0.get();
+    if percpu::cpu() == 0 {
+        // SAFETY: the boot processor is alone.
+        let gates = unsafe { &mut *table };
+        gates.iter_mut().enumerate().for_each(|(vector, entry)| *entry = gate(vector));
+    }
+    let pointer = TablePointer { limit: size_of::<[Gate; 256]>() as u16 - 1, base: table as u64 };
+    // SAFETY: a static table of valid gates.
+    unsafe { asm!("lidt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
+    if cpu::features().has_smap {
+        usercopy::set_smap();
+    }
+    fpu::init_cpu();
+    user::init_cpu();
+}
+
+/// A trap from the kernel, interrupts off.
+#[unsafe(no_mangle)]
+extern "sysv64" fn trap_kernel(frame: &mut Frame) {
+    if frame.vector >= 32 {
+        interrupt(frame.vector as u8);
+        thread::preempt_from_interrupt();
+        return;
+    }
+    if frame.vector == 14 {
+        let address = paging::fault_address();
+        if address < USER_END
+            && let Some(to) = usercopy::fixup(frame.rip)
+        {
+            frame.rip = to;
+            return;
+        }
+        die(frame, address);
+    }
+    if frame.vector == 13
+        && let Some(to) = usercopy::fixup(frame.rip)
+    {
+        frame.rip = to;
+        return;
+    }
+    die(frame, 0)
+}
+
+/// Handles interrupt `vector`; interrupts are off.
+#[inline]
+pub fn interrupt(vector: u8) {
+    let nesting = &percpu::this().interrupt_nesting;
+    nesting.store(nesting.load(Relaxed) + 1, Relaxed);
+    irq::dispatch(vector);
+    nesting.store(nesting.load(Relaxed) - 1, Relaxed);
+}
+
+/// NMI, double fault, machine check.
+#[unsafe(no_mangle)]
+extern "sysv64" fn trap_special(frame: &mut Frame) {
+    if frame.vector == 2 {
+        if panic::is_panicking() {
+            cpu::halt_forever();
+        }
+        return;
+    }
+    die(frame, paging::fault_address())
+}
+
+fn die(frame: &Frame, address: u64) -> ! {
+    let (rip, rbp, code) = (frame.rip, frame.rbp, frame.error_code);
+    let is_guard = stacks::is_guard(address) || address & !0xfff == super::boot::sections().guard;
+    match frame.vector {
+        8 if is_guard => panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp),
+        8 => panic::die_at(format_args!("double fault, last address {address:#x}, rsp {:#x}", frame.rsp), rip, rbp),
+        14 if is_guard => panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp),
+        14 => panic::die_at(
+            format_args!("page fault in the kernel at {address:#x} (error {code:#x}, rsp {:#x})", frame.rsp),
+            rip,
+            rbp,
+        ),
+        vector => panic::die_at(
+            format_args!("exception {vector} in the kernel (error {code:#x}, rsp {:#x})", frame.rsp),
+            rip,
+            rbp,
+        ),
+    }
+}
+
+const _: () = assert!(apic::TIMER_VECTOR >= 32);

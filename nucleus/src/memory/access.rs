@@ -1,0 +1,253 @@
+//! Reading and writing a program's memory: any address, never a crash.
+//!
+//! Where the space is the one the calling thread runs in, the bytes are copied directly and a fault
+//! is fixed up; else the tables are walked and the frames copied through the direct map, page by
+//! page, under the space's lock.
+use super::{
+    PAGE, frames,
+    space::{Inner, USER_END},
+};
+use crate::{
+    arch::{paging, paging::Entry, usercopy},
+    thread,
+};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// What was wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch.
+    Execute,
+}
+
+/// A user address could not be accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// First address that could not.
+    pub address: u64,
+    /// What was wanted.
+    pub access: Access,
+    /// Bytes done before it.
+    pub done: usize,
+}
+
+/// What to do with each piece: the direct way on user addresses, the walked on the direct map.
+trait Job {
+    const ACCESS: Access;
+    /// Does `length` bytes at `user`, `done` bytes into the job; bytes left over.
+    ///
+    /// # Safety
+    /// As `usercopy::copy_user`, or `user` is valid kernel memory.
+    unsafe fn step(&self, user: *mut u8, done: usize, length: usize) -> usize;
+    /// As `step`, on user memory.
+    ///
+    /// # Safety
+    /// As `usercopy::copy_user`.
+    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize;
+}
+
+struct In(*mut u8);
+struct Out(*const u8);
+struct Zero;
+
+impl Job for In {
+    const ACCESS: Access = Access::Read;
+    unsafe fn step(&self, user: *mut u8, done: usize, length: usize) -> usize {
+        // SAFETY: as the caller says; the kernel side was valid for the whole job.
+        unsafe { usercopy::copy_raw(user, self.0.wrapping_add(done), length) };
+        0
+    }
+    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize {
+        // SAFETY: as the caller says.
+        unsafe { usercopy::copy_user(self.0, user, length) }
+    }
+}
+
+impl Job for Out {
+    const ACCESS: Access = Access::Write;
+    unsafe fn step(&self, user: *mut u8, done: usize, length: usize) -> usize {
+        // SAFETY: as the caller says; the kernel side was valid for the whole job.
+        unsafe { usercopy::copy_raw(self.0.wrapping_add(done), user, length) };
+        0
+    }
+    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize {
+        // SAFETY: as the caller says.
+        unsafe { usercopy::copy_user(user, self.0, length) }
+    }
+}
+
+impl Job for Zero {
+    const ACCESS: Access = Access::Write;
+    unsafe fn step(&self, user: *mut u8, _done: usize, length: usize) -> usize {
+        // SAFETY: as the caller says.
+        unsafe { usercopy::zero_raw(user, length) };
+        0
+    }
+    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize {
+        // SAFETY: as the caller says.
+        unsafe { usercopy::zero_user(user, length) }
+    }
+}
+
+impl Inner {
+    #[inline]
+    fn is_current(&self) -> bool {
+        core::ptr::eq(thread::current_space(), self)
+    }
+
+    #[inline]
+    fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Result<(), Fault> {
+        let fits = USER_END.saturating_sub(address).min(length as u64) as usize;
+        let done = if fits == 0 {
+            0
+        } else if self.is_current() {
+            // SAFETY: below `USER_END`, and the calling thread's space is loaded while it runs.
+            fits - unsafe { job.direct(address as *mut u8, fits) }
+        } else {
+            self.walk(address, fits, job)
+        };
+        if done == length {
+            Ok(())
+        } else {
+            Err(Fault { address: address.wrapping_add(done as u64), access: J::ACCESS, done })
+        }
+    }
+
+    /// Does the job page by page through the direct map; bytes done.
+    fn walk<J: Job>(&self, address: u64, length: usize, job: &J) -> usize {
+        let mut done = 0;
+        while done < length {
+            let at = address + done as u64;
+            let piece = (PAGE - at as usize % PAGE).min(length - done);
+            let is_done = self.with_page(at, J::ACCESS, |kernel| {
+                // SAFETY: within a frame that the entry holds while the lock is held.
+                unsafe { job.step(kernel, done, piece) };
+            });
+            if is_done.is_none() {
+                break;
+            }
+            done += piece;
+        }
+        done
+    }
+
+    /// Calls `act` with the kernel's address of user address `at`, if it may be accessed so.
+    fn with_page<R>(&self, at: u64, access: Access, act: impl FnOnce(*mut u8) -> R) -> Option<R> {
+        let _guard = self.lock.lock();
+        let leaf = self.leaf(at).ok()?;
+        let slot = paging::index(at, 0);
+        let entry = leaf.get(slot);
+        let needed = match access {
+            Access::Write => Entry::PRESENT | Entry::WRITE,
+            Access::Read | Access::Execute => Entry::PRESENT,
+        };
+        if !entry.contains(needed) {
+            return None;
+        }
+        if access == Access::Write && !entry.contains(Entry::DIRTY) {
+            leaf.add(slot, Entry::DIRTY);
+        }
+        Some(act(frames::address(entry.frame()).wrapping_add(at as usize % PAGE)))
+    }
+
+    /// Copies user memory to `out`, valid for `length` bytes.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    ///
+    /// # Safety
+    /// `out` is valid for `length` bytes.
+    pub unsafe fn copy_in(&self, address: u64, out: *mut u8, length: usize) -> Result<(), Fault> {
+        self.run(address, length, &In(out))
+    }
+
+    /// Copies to user memory.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    ///
+    /// # Safety
+    /// `data` is valid for `length` bytes (others may be writing them).
+    pub unsafe fn copy_out(&self, address: u64, data: *const u8, length: usize) -> Result<(), Fault> {
+        self.run(address, length, &Out(data))
+    }
+
+    /// Zeroes user memory.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn zero(&self, address: u64, length: usize) -> Result<(), Fault> {
+        self.run(address, length, &Zero)
+    }
+
+    /// Reads up to a NUL; the length without it, or `out.len()` where there was none.
+    ///
+    /// # Errors
+    /// [`Fault`] where memory ended before the NUL.
+    pub fn copy_in_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
+        const PIECE: usize = 64;
+        let mut done = 0;
+        while let Some(rest) = out.get_mut(done..).filter(|rest| !rest.is_empty()) {
+            let at = address.wrapping_add(done as u64);
+            let piece = (PIECE - at as usize % PIECE).min(rest.len());
+            let rest = &mut rest[..piece];
+            // A piece never crosses a page, so it is there whole or not at all.
+            self.run(at, piece, &In(rest.as_mut_ptr()))
+                .map_err(|fault| Fault { done: done + fault.done, ..fault })?;
+            if let Some(end) = rest.iter().position(|&byte| byte == 0) {
+                return Ok(done + end);
+            }
+            done += piece;
+        }
+        Ok(done)
+    }
+
+    fn check_word(address: u64, access: Access) -> Result<(), Fault> {
+        if address.is_multiple_of(4) && address < USER_END {
+            Ok(())
+        } else {
+            Err(Fault { address, access, done: 0 })
+        }
+    }
+
+    /// Loads a user word.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
+        Self::check_word(address, Access::Read)?;
+        let found = if self.is_current() {
+            // SAFETY: aligned, below `USER_END`, our space is loaded.
+            unsafe { usercopy::load_user(address) }
+        } else {
+            self.with_page(address, Access::Read, |at| {
+                // SAFETY: an aligned word of a frame that the entry holds.
+                unsafe { &*at.cast::<AtomicU32>() }.load(Ordering::SeqCst)
+            })
+        };
+        found.ok_or(Fault { address, access: Access::Read, done: 0 })
+    }
+
+    /// Compare-exchange on a user word; the value found.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn compare_exchange(&self, address: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        Self::check_word(address, Access::Write)?;
+        let found = if self.is_current() {
+            // SAFETY: aligned, below `USER_END`, our space is loaded.
+            unsafe { usercopy::exchange_user(address, old, new) }
+        } else {
+            self.with_page(address, Access::Write, |at| {
+                // SAFETY: an aligned word of a frame that the entry holds.
+                let word = unsafe { &*at.cast::<AtomicU32>() };
+                word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|found| found)
+            })
+        };
+        found.ok_or(Fault { address, access: Access::Write, done: 0 })
+    }
+}

@@ -1,0 +1,228 @@
+//! Frames: the buddy allocator behind per-processor caches, and the table of reference counts.
+//!
+//! A frame's number is its physical address / 4096. [`allocate`] and [`release`] touch only this
+//! processor's cache (guarded by preemption being off; interrupt handlers never allocate) and visit
+//! the buddy allocator once a batch. Counted frames (those of `rt`) have their count in
+//! [`references`]; page tables, stacks and the heap own theirs alone and do not count.
+use crate::{
+    arch::{boot::phys_to_virt, percpu},
+    spin::{NoPreempt, SpinLock},
+};
+use buddy::Buddy;
+use core::{
+    cell::UnsafeCell,
+    sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
+        Ordering::{AcqRel, Acquire, Relaxed},
+    },
+};
+use sync::class::LockClass;
+
+const CACHE_FRAMES: usize = 64;
+const BATCH_FRAMES: usize = 32;
+
+static CLASS: LockClass = LockClass::new("nucleus.frames");
+static BUDDY: SpinLock<Option<Buddy<'static>>> = SpinLock::new(&CLASS, None);
+static REFERENCES: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
+static TABLE_LENGTH: AtomicUsize = AtomicUsize::new(0);
+static TOTAL: AtomicUsize = AtomicUsize::new(0);
+/// Free in the buddy allocator, for looking without its lock.
+static FREE: AtomicUsize = AtomicUsize::new(0);
+static RESERVE: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Debug)]
+struct Cache {
+    /// Read by others for statistics.
+    count: AtomicUsize,
+    /// Counted frames allocated on this processor, and freed.
+    made: AtomicU64,
+    freed: AtomicU64,
+    frames: UnsafeCell<[u32; CACHE_FRAMES]>,
+}
+
+// SAFETY: `frames` is touched by its own processor only, with preemption off.
+unsafe impl Sync for Cache {}
+
+static CACHES: [Cache; percpu::MAX_CPUS] = [const {
+    Cache {
+        count: AtomicUsize::new(0),
+        made: AtomicU64::new(0),
+        freed: AtomicU64::new(0),
+        frames: UnsafeCell::new([0; CACHE_FRAMES]),
+    }
+}; percpu::MAX_CPUS];
+
+/// Who asks decides whether the reserve may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum For {
+    /// Programs' memory and whatever else can be refused: leaves the reserve alone.
+    Program,
+    /// The kernel's own needs, charged before.
+    Kernel,
+}
+
+/// Starts with the table given and nothing free; `total` frames will be managed.
+///
+/// # Safety
+/// Once; `references` has `links.len()` zeroed counts and nobody else uses it.
+pub unsafe fn init(links: &'static mut [buddy::Link], references: *mut AtomicU32, total: usize) {
+    TABLE_LENGTH.store(links.len(), Relaxed);
+    REFERENCES.store(references, Relaxed);
+    TOTAL.store(total, Relaxed);
+    RESERVE.store((total / 64).clamp(256, 4096), Relaxed);
+    *BUDDY.lock() = Some(Buddy::new(links));
+}
+
+/// Hands `count` frames from `start` to the allocator.
+pub fn add_range(start: u32, count: usize) {
+    free_contiguous(start, count);
+}
+
+fn with_buddy<R>(act: impl FnOnce(&mut Buddy<'static>) -> R) -> Option<R> {
+    let mut guard = BUDDY.lock();
+    let buddy = guard.as_mut()?;
+    let answer = act(buddy);
+    FREE.store(buddy.free_frames(), Relaxed);
+    Some(answer)
+}
+
+/// The kernel's address of frame `frame`.
+#[inline]
+pub fn address(frame: u32) -> *mut u8 {
+    phys_to_virt(u64::from(frame) << 12) as *mut u8
+}
+
+/// Runs `act` on this processor's cache: the frames and how many there are.
+#[inline]
+fn with_cache<R>(act: impl FnOnce(&Cache, &mut [u32; CACHE_FRAMES], &mut usize) -> R) -> R {
+    let _hold = NoPreempt::new();
+    let cache = &CACHES[percpu::cpu()];
+    // SAFETY: our own processor's, preemption is off and interrupt handlers do not come here.
+    let frames = unsafe { &mut *cache.frames.get() };
+    let mut count = cache.count.load(Relaxed);
+    let answer = act(cache, frames, &mut count);
+    cache.count.store(count, Relaxed);
+    answer
+}
+
+/// Takes one frame with any contents; its count stays 0.
+#[inline]
+pub fn allocate(who: For) -> Option<u32> {
+    with_cache(|_, frames, count| {
+        if *count == 0 {
+            *count = refill(frames, who);
+        }
+        *count = count.checked_sub(1)?;
+        Some(frames[*count])
+    })
+}
+
+#[cold]
+fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
+    let spare = match who {
+        For::Program => RESERVE.load(Relaxed),
+        For::Kernel => 0,
+    };
+    with_buddy(|buddy| {
+        let mut filled = 0;
+        while filled < BATCH_FRAMES && buddy.free_frames() > spare {
+            let Some(frame) = buddy.allocate(0) else { break };
+            frames[filled] = frame;
+            filled += 1;
+        }
+        filled
+    })
+    .unwrap_or(0)
+}
+
+/// Gives back one frame that nobody refers to.
+#[inline]
+pub fn free(frame: u32) {
+    with_cache(|_, frames, count| {
+        if *count == CACHE_FRAMES {
+            drain(&frames[BATCH_FRAMES..]);
+            *count = BATCH_FRAMES;
+        }
+        frames[*count] = frame;
+        *count += 1;
+    });
+}
+
+#[cold]
+fn drain(frames: &[u32]) {
+    with_buddy(|buddy| frames.iter().for_each(|&frame| buddy.free(frame, 0)));
+}
+
+/// Takes `count` contiguous frames, past the caches.
+pub fn allocate_contiguous(count: usize, who: For) -> Option<u32> {
+    let spare = match who {
+        For::Program => RESERVE.load(Relaxed),
+        For::Kernel => 0,
+    };
+    with_buddy(|buddy| {
+        if buddy.free_frames() < count + spare { None } else { buddy.allocate_contiguous(count) }
+    })?
+}
+
+/// Gives back `count` contiguous frames.
+pub fn free_contiguous(start: u32, count: usize) {
+    with_buddy(|buddy| buddy.free_range(start, count));
+}
+
+/// The reference count of `frame`.
+///
+/// # Panics
+/// Where there is no such frame.
+#[inline]
+pub fn references(frame: u32) -> &'static AtomicU32 {
+    assert!((frame as usize) < TABLE_LENGTH.load(Relaxed), "no frame {frame:#x}");
+    // SAFETY: within the table (asserted), which lives for ever.
+    unsafe { &*REFERENCES.load(Relaxed).add(frame as usize) }
+}
+
+/// Takes one frame with one reference, any contents.
+#[inline]
+pub fn allocate_counted() -> Option<u32> {
+    let frame = allocate(For::Program)?;
+    references(frame).store(1, Relaxed);
+    with_cache(|cache, _, _| cache.made.store(cache.made.load(Relaxed) + 1, Relaxed));
+    Some(frame)
+}
+
+/// One reference more.
+#[inline]
+pub fn retain(frame: u32) {
+    references(frame).fetch_add(1, Relaxed);
+}
+
+/// One reference fewer; the last frees the frame.
+#[inline]
+pub fn release(frame: u32) {
+    let count = references(frame);
+    // Alone, nobody else can count up: no atomic step is needed.
+    if count.load(Acquire) == 1 {
+        count.store(0, Relaxed);
+    } else if count.fetch_sub(1, AcqRel) != 1 {
+        return;
+    }
+    free(frame);
+    with_cache(|cache, _, _| cache.freed.store(cache.freed.load(Relaxed) + 1, Relaxed));
+}
+
+/// Frames with references now, and how many ever were handed out.
+pub fn counted() -> (u64, u64) {
+    let made: u64 = CACHES.iter().map(|cache| cache.made.load(Relaxed)).sum();
+    let freed: u64 = CACHES.iter().map(|cache| cache.freed.load(Relaxed)).sum();
+    (made.saturating_sub(freed), made)
+}
+
+/// Frames managed, and frames free (caches included).
+pub fn totals() -> (usize, usize) {
+    let cached: usize = CACHES.iter().map(|cache| cache.count.load(Relaxed)).sum();
+    (TOTAL.load(Relaxed), FREE.load(Relaxed) + cached)
+}
+
+/// Frames kept for the kernel.
+pub fn reserve() -> usize {
+    RESERVE.load(Relaxed)
+}

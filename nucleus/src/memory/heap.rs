@@ -1,0 +1,365 @@
+//! The kernel heap: slabs by size behind per-processor magazines, whole frames above 2 KiB.
+//!
+//! A slab is a naturally aligned block of 1, 2 or 4 frames: a [`Slab`] header and objects of one
+//! size, the free ones chained. A magazine is a processor's stock of free objects of one size,
+//! guarded by preemption being off; interrupt handlers neither allocate nor free.
+//! Source: Bonwick and Adams, "Magazines and vmem" (USENIX 2001).
+use super::frames::{self, For};
+use crate::{
+    arch::percpu,
+    objects::{self, Kind},
+    spin::{NoPreempt, SpinLock},
+};
+use core::{
+    alloc::{GlobalAlloc, Layout},
+    cell::UnsafeCell,
+    ptr::{self, null_mut},
+    sync::atomic::{
+        AtomicPtr, AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use sync::class::LockClass;
+
+const SIZES: [u16; 15] = [16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+const CLASSES: usize = SIZES.len();
+const LARGEST: usize = 2048;
+const HEADER_BYTES: usize = 64;
+const ROUNDS: usize = 28;
+const BATCH: usize = ROUNDS / 2;
+
+/// Size class of sizes up to 16 * index.
+const CLASS_OF: [u8; LARGEST / 16 + 1] = {
+    let mut table = [0; LARGEST / 16 + 1];
+    let (mut index, mut class) = (0, 0);
+    while index < table.len() {
+        if index * 16 > SIZES[class] as usize {
+            class += 1;
+        }
+        table[index] = class as u8;
+        index += 1;
+    }
+    table
+};
+
+const fn slab_frames(class: usize) -> usize {
+    match SIZES[class] {
+        0..=384 => 1,
+        385..=1024 => 2,
+        _ => 4,
+    }
+}
+
+#[repr(C, align(64))]
+struct Slab {
+    next: *mut Slab,
+    previous: *mut Slab,
+    free: *mut *mut u8,
+    used: u32,
+}
+
+const _: () = assert!(size_of::<Slab>() <= HEADER_BYTES);
+
+/// The slabs of one class that have both used and free objects, or one that is all free.
+struct Partial {
+    first: *mut Slab,
+}
+
+// SAFETY: the slabs are reached under the lock around this only.
+unsafe impl Send for Partial {}
+
+static LOCK_CLASS: LockClass = LockClass::new("nucleus.slab");
+static PARTIAL: [SpinLock<Partial>; CLASSES] =
+    [const { SpinLock::new(&LOCK_CLASS, Partial { first: null_mut() }) }; CLASSES];
+
+struct Magazine {
+    count: usize,
+    rounds: [*mut u8; ROUNDS],
+}
+
+struct Magazines(UnsafeCell<[Magazine; CLASSES]>);
+
+// SAFETY: touched by its own processor only, with preemption off.
+unsafe impl Sync for Magazines {}
+
+static FIRST: Magazines =
+    Magazines(UnsafeCell::new([const { Magazine { count: 0, rounds: [null_mut(); ROUNDS] } }; CLASSES]));
+static MAGAZINES: [AtomicPtr<Magazines>; percpu::MAX_CPUS] = {
+    let mut all = [const { AtomicPtr::new(null_mut()) }; percpu::MAX_CPUS];
+    all[0] = AtomicPtr::new((&raw const FIRST).cast_mut());
+    all
+};
+static LARGE_FRAMES: AtomicUsize = AtomicUsize::new(0);
+static SLAB_FRAMES: AtomicUsize = AtomicUsize::new(0);
+
+/// Gives processor `cpu` (not 0, not yet running) its magazines.
+///
+/// # Panics
+/// Where there is no memory for them: there is none to run on.
+pub fn prepare_cpu(cpu: usize) {
+    const FRAMES: usize = size_of::<Magazines>().div_ceil(4096);
+    let start = frames::allocate_contiguous(FRAMES, For::Kernel).expect("no memory for a processor's magazines");
+    let at = frames::address(start);
+    // SAFETY: frames of our own, that long.
+    unsafe { ptr::write_bytes(at, 0, FRAMES * 4096) };
+    MAGAZINES[cpu].store(at.cast(), Release);
+}
+
+/// Frames the heap has.
+pub fn heap_frames() -> usize {
+    LARGE_FRAMES.load(Relaxed) + SLAB_FRAMES.load(Relaxed)
+}
+
+/// Runs `act` on this processor's magazine of `class`.
+#[inline]
+fn with_magazine<R>(class: usize, act: impl FnOnce(&mut Magazine) -> R) -> R {
+    let _hold = NoPreempt::new();
+    let all = MAGAZINES[percpu::cpu()].load(Acquire);
+    // SAFETY: set before the processor ran, lives for ever.
+    let magazines = unsafe { &*all }.0.get();
+    // SAFETY: our own processor's, preemption is off and interrupt handlers do not come here.
+    let magazines = unsafe { &mut *magazines };
+    act(&mut magazines[class])
+}
+
+#[inline]
+fn class_of(layout: Layout) -> Option<usize> {
+    if layout.size() > LARGEST || layout.align() > HEADER_BYTES {
+        return None;
+    }
+    let mut class = usize::from(CLASS_OF[layout.size().div_ceil(16)]);
+    while !usize::from(SIZES[class]).is_multiple_of(layout.align()) {
+        class += 1;
+    }
+    Some(class)
+}
+
+fn allocate_object(class: usize) -> *mut u8 {
+    with_magazine(class, |magazine| {
+        if magazine.count == 0 {
+            refill(class, magazine);
+        }
+        match magazine.count.checked_sub(1) {
+            None => null_mut(),
+            Some(rest) => {
+                magazine.count = rest;
+                magazine.rounds[rest]
+            }
+        }
+    })
+}
+
+fn free_object(class: usize, object: *mut u8) {
+    with_magazine(class, |magazine| {
+        if magazine.count == ROUNDS {
+            drain(class, magazine);
+        }
+        magazine.rounds[magazine.count] = object;
+        magazine.count += 1;
+    });
+}
+
+#[cold]
+fn refill(class: usize, magazine: &mut Magazine) {
+    let mut partial = PARTIAL[class].lock();
+    while magazine.count < BATCH {
+        if partial.first.is_null() {
+            let slab = new_slab(class);
+            if slab.is_null() {
+                return;
+            }
+            // SAFETY: a new slab, in no list.
+            unsafe { partial.link(slab) };
+        }
+        // SAFETY: a slab in the list has a free object, and we hold its lock.
+        magazine.rounds[magazine.count] = unsafe { partial.take() };
+        magazine.count += 1;
+    }
+}
+
+#[cold]
+fn drain(class: usize, magazine: &mut Magazine) {
+    let mut partial = PARTIAL[class].lock();
+    let bytes = slab_frames(class) * 4096;
+    while magazine.count > BATCH {
+        magazine.count -= 1;
+        let object = magazine.rounds[magazine.count];
+        let slab = object.map_addr(|at| at & !(bytes - 1)).cast::<Slab>();
+        // SAFETY: the object came from this slab, which is aligned to its size; its lock is held.
+        if unsafe { partial.put(slab, object) } {
+            SLAB_FRAMES.fetch_sub(slab_frames(class), Relaxed);
+            objects::count(Kind::Slab, -1);
+            frames::free_contiguous(frame_of(slab.cast()), slab_frames(class));
+        }
+    }
+}
+
+fn frame_of(at: *mut u8) -> u32 {
+    ((at.addr() as u64 - crate::arch::boot::DIRECT_MAP) >> 12) as u32
+}
+
+fn new_slab(class: usize) -> *mut Slab {
+    let count = slab_frames(class);
+    let Some(start) = frames::allocate_contiguous(count, For::Kernel) else { return null_mut() };
+    SLAB_FRAMES.fetch_add(count, Relaxed);
+    objects::count(Kind::Slab, 1);
+    let base = frames::address(start);
+    let size = usize::from(SIZES[class]);
+    let mut free: *mut *mut u8 = null_mut();
+    let objects = (count * 4096 - HEADER_BYTES) / size;
+    for index in (0..objects).rev() {
+        // SAFETY: within the slab's frames.
+        let object = unsafe { base.add(HEADER_BYTES + index * size) }.cast::<*mut u8>();
+        // SAFETY: an object of ours of at least 16 bytes, aligned to 16.
+        unsafe { object.write(free.cast()) };
+        free = object;
+    }
+    let slab = base.cast::<Slab>();
+    // SAFETY: the first bytes of our frames.
+    unsafe { slab.write(Slab { next: null_mut(), previous: null_mut(), free, used: 0 }) };
+    slab
+}
+
+impl Partial {
+    /// # Safety
+    /// `slab` is a slab of this class in no list.
+    unsafe fn link(&mut self, slab: *mut Slab) {
+        // SAFETY: a slab of ours.
+        let header = unsafe { &mut *slab };
+        header.next = self.first;
+        header.previous = null_mut();
+        if !self.first.is_null() {
+            // SAFETY: slabs in the list are ours under the lock.
+            unsafe { (*self.first).previous = slab };
+        }
+        self.first = slab;
+    }
+
+    /// # Safety
+    /// `slab` is in this list.
+    unsafe fn unlink(&mut self, slab: *mut Slab) {
+        // SAFETY: a slab of ours.
+        let (next, previous) = unsafe { ((*slab).next, (*slab).previous) };
+        if previous.is_null() {
+            self.first = next;
+        } else {
+            // SAFETY: its neighbour in the list.
+            unsafe { (*previous).next = next };
+        }
+        if !next.is_null() {
+            // SAFETY: its neighbour in the list.
+            unsafe { (*next).previous = previous };
+        }
+    }
+
+    /// Takes an object of the first slab, which leaves the list with its last.
+    ///
+    /// # Safety
+    /// The list is not empty.
+    unsafe fn take(&mut self) -> *mut u8 {
+        let slab = self.first;
+        // SAFETY: a slab in the list, ours under the lock.
+        let header = unsafe { &mut *slab };
+        let object = header.free;
+        // SAFETY: a free object holds the address of the next.
+        header.free = unsafe { object.read() }.cast();
+        header.used += 1;
+        if header.free.is_null() {
+            // SAFETY: it is in the list.
+            unsafe { self.unlink(slab) };
+        }
+        object.cast()
+    }
+
+    /// Puts `object` back; `true` where its slab is all free, out of the list, and not the only one.
+    ///
+    /// # Safety
+    /// `object` is a used one of `slab`.
+    unsafe fn put(&mut self, slab: *mut Slab, object: *mut u8) -> bool {
+        // SAFETY: a slab of ours under the lock.
+        let header = unsafe { &mut *slab };
+        let was_full = header.free.is_null();
+        // SAFETY: the object is nobody's now.
+        unsafe { object.cast::<*mut u8>().write(header.free.cast()) };
+        header.free = object.cast();
+        header.used -= 1;
+        let is_spare = header.used == 0;
+        if was_full {
+            // SAFETY: full slabs are in no list.
+            unsafe { self.link(slab) };
+        }
+        // SAFETY: as above; the list has at least this slab.
+        let is_only = unsafe { (*slab).next.is_null() && (*slab).previous.is_null() };
+        if is_spare && !is_only {
+            // SAFETY: it is in the list.
+            unsafe { self.unlink(slab) };
+        }
+        is_spare && !is_only
+    }
+}
+
+fn allocate_large(layout: Layout) -> *mut u8 {
+    let count = layout.size().max(layout.align()).div_ceil(4096);
+    let Some(start) = frames::allocate_contiguous(count, For::Kernel) else { return null_mut() };
+    LARGE_FRAMES.fetch_add(count, Relaxed);
+    objects::count(Kind::LargeFrame, count as i64);
+    frames::address(start)
+}
+
+fn free_large(at: *mut u8, layout: Layout) {
+    let count = layout.size().max(layout.align()).div_ceil(4096);
+    LARGE_FRAMES.fetch_sub(count, Relaxed);
+    objects::count(Kind::LargeFrame, -(count as i64));
+    frames::free_contiguous(frame_of(at), count);
+}
+
+/// The kernel's global allocator.
+#[derive(Debug)]
+pub struct Heap;
+
+// SAFETY: objects of a class are at least as large and as aligned as the layout (`class_of`), large
+// ones are whole frames aligned to their power of two; none is handed out twice.
+unsafe impl GlobalAlloc for Heap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        debug_assert_eq!(percpu::this().interrupt_nesting.load(Relaxed), 0, "allocation in an interrupt");
+        match class_of(layout) {
+            Some(class) => allocate_object(class),
+            None => allocate_large(layout),
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        debug_assert_eq!(percpu::this().interrupt_nesting.load(Relaxed), 0, "deallocation in an interrupt");
+        match class_of(layout) {
+            Some(class) => free_object(class, at),
+            None => free_large(at, layout),
+        }
+    }
+
+    unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller says that `size` rounded up to the alignment does not overflow.
+        let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let stays = match (class_of(layout), class_of(wanted)) {
+            (None, None) => layout.size().div_ceil(4096) == size.div_ceil(4096),
+            (before, after) => before == after,
+        };
+        if stays {
+            return at;
+        }
+        // SAFETY: as the caller says.
+        let new = unsafe { self.alloc(wanted) };
+        if !new.is_null() {
+            // SAFETY: both are at least that long and differ.
+            unsafe { ptr::copy_nonoverlapping(at, new, layout.size().min(size)) };
+            // SAFETY: as the caller says.
+            unsafe { self.dealloc(at, layout) };
+        }
+        new
+    }
+}
+
+#[cfg(target_os = "none")]
+#[global_allocator]
+static HEAP: Heap = Heap;

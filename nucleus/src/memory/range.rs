@@ -1,0 +1,484 @@
+//! Operations of a space over ranges of pages (B5).
+//!
+//! Each works in batches, so that the lock is never held long; within a batch the order is: change
+//! entries, tell the processors, only then give frames and tables back.
+use super::{
+    NoMemory, PAGE,
+    frames,
+    shootdown,
+    space::{Inner, LEAF_BYTES, Protection, free_table},
+};
+use crate::arch::{
+    pages,
+    paging::{self, Entry, Table},
+};
+
+const BATCH: usize = 128;
+const ZERO_BATCH: usize = 16;
+/// Pages looked at before the lock is let go for a moment.
+const PAGES_A_TURN: u64 = 2048;
+
+/// Frames and tables to give back once the processors forgot them.
+struct Gathered {
+    frames: [u32; BATCH],
+    count: usize,
+    tables: [u32; 8],
+    table_count: usize,
+}
+
+impl Gathered {
+    const fn new() -> Gathered {
+        Gathered { frames: [0; BATCH], count: 0, tables: [0; 8], table_count: 0 }
+    }
+    fn push(&mut self, frame: u32) {
+        self.frames[self.count] = frame;
+        self.count += 1;
+    }
+    fn is_full(&self) -> bool {
+        self.count == BATCH || self.table_count == self.tables.len()
+    }
+    fn release(&self) {
+        self.frames[..self.count].iter().for_each(|&frame| frames::release(frame));
+        self.tables[..self.table_count].iter().for_each(|&table| free_table(table));
+    }
+}
+
+/// What [`Inner::make_writable`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unshared {
+    /// Ours alone, writable now.
+    Reused,
+    /// A copy stands there.
+    Copied,
+    /// Nothing there.
+    Absent,
+}
+
+/// How [`Inner::clone_to`] treats writable pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneMode {
+    /// Both sides lose write access.
+    CopyOnWrite,
+    /// Both keep what they have.
+    Share,
+}
+
+/// One present page.
+#[derive(Clone, Copy, Debug)]
+pub struct Page {
+    /// Its frame, counted up for the caller.
+    pub frame: u32,
+    /// What the program may do.
+    pub protection: Protection,
+    /// Accessed since harvested.
+    pub is_accessed: bool,
+    /// Written since harvested.
+    pub is_dirty: bool,
+}
+
+fn address_of(start: u64, page: usize) -> u64 {
+    start + (page * PAGE) as u64
+}
+
+impl Inner {
+    /// Maps `list` at pages from `start` where nothing is; how many were mapped.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; pages before stay mapped.
+    pub fn map(&self, start: u64, list: &[u32], protection: Protection) -> Result<usize, NoMemory> {
+        let flags = protection.entry();
+        let mut mapped = 0;
+        for (chunk, list) in list.chunks(BATCH).enumerate() {
+            let _guard = self.lock.lock();
+            let before = mapped;
+            let mut table: Option<&Table> = None;
+            let mut failed = false;
+            for (index, &frame) in list.iter().enumerate() {
+                let at = address_of(start, chunk * BATCH + index);
+                let slot = paging::index(at, 0);
+                let leaf = match table.filter(|_| slot != 0).ok_or(()).or_else(|()| self.leaf_or_new(at)) {
+                    Ok(leaf) => leaf,
+                    Err(NoMemory) => {
+                        failed = true;
+                        break;
+                    }
+                };
+                table = Some(leaf);
+                if !leaf.get(slot).holds_frame() {
+                    frames::retain(frame);
+                    leaf.set(slot, Entry::new(frame, flags));
+                    mapped += 1;
+                }
+            }
+            self.count_resident((mapped - before) as isize);
+            if failed {
+                return Err(NoMemory);
+            }
+        }
+        Ok(mapped)
+    }
+
+    /// Maps new zeroed frames where nothing is; how many.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; pages before stay mapped.
+    pub fn map_zeroed(&self, start: u64, count: usize, protection: Protection) -> Result<usize, NoMemory> {
+        let mut mapped = 0;
+        let mut page = 0;
+        while page < count {
+            let batch = (count - page).min(ZERO_BATCH);
+            mapped += self.map_zeroed_batch(address_of(start, page), batch, protection)?;
+            page += batch;
+        }
+        Ok(mapped)
+    }
+
+    fn map_zeroed_batch(&self, start: u64, count: usize, protection: Protection) -> Result<usize, NoMemory> {
+        let mut new = [0; ZERO_BATCH];
+        let wanted = if count == 1 { 1 } else { count - self.count_present(start, count) };
+        for index in 0..wanted {
+            let Some(frame) = frames::allocate_counted() else {
+                new[..index].iter().for_each(|&frame| frames::release(frame));
+                return Err(NoMemory);
+            };
+            // SAFETY: a frame just allocated.
+            unsafe { pages::zero(frames::address(frame)) };
+            new[index] = frame;
+        }
+        let (used, outcome) = self.install(start, count, &new[..wanted], protection.entry());
+        new[used..wanted].iter().for_each(|&frame| frames::release(frame));
+        outcome.map(|()| used)
+    }
+
+    /// Puts frames of `new` where nothing is; how many it used.
+    fn install(&self, start: u64, count: usize, new: &[u32], flags: Entry) -> (usize, Result<(), NoMemory>) {
+        let _guard = self.lock.lock();
+        let mut used = 0;
+        let mut outcome = Ok(());
+        for page in 0..count {
+            let Some(&frame) = new.get(used) else { break };
+            let at = address_of(start, page);
+            match self.leaf_or_new(at) {
+                Ok(leaf) if !leaf.get(paging::index(at, 0)).holds_frame() => {
+                    leaf.set(paging::index(at, 0), Entry::new(frame, flags));
+                    used += 1;
+                }
+                Ok(_) => {}
+                Err(NoMemory) => {
+                    outcome = Err(NoMemory);
+                    break;
+                }
+            }
+        }
+        self.count_resident(used as isize);
+        (used, outcome)
+    }
+
+    fn count_present(&self, start: u64, count: usize) -> usize {
+        let _guard = self.lock.lock();
+        (0..count)
+            .filter(|&page| {
+                let at = address_of(start, page);
+                self.leaf(at).is_ok_and(|leaf| leaf.get(paging::index(at, 0)).holds_frame())
+            })
+            .count()
+    }
+
+    /// Takes every page from `start` to `end` out; how many there were.
+    pub fn unmap(&self, start: u64, end: u64) -> usize {
+        let (mut at, mut total) = (start, 0);
+        while at < end {
+            let mut gathered = Gathered::new();
+            let guard = self.lock.lock();
+            let first = at;
+            at = self.gather(at, end, &mut gathered);
+            let count = gathered.count;
+            self.count_resident(-(count as isize));
+            if count > 0 || gathered.table_count > 0 {
+                let pages = if gathered.table_count > 0 { usize::MAX / PAGE } else { ((at - first) as usize) / PAGE };
+                shootdown::user(self, first, pages);
+            }
+            drop(guard);
+            gathered.release();
+            total += count;
+        }
+        total
+    }
+
+    /// Clears entries from `at` on until `end` or the batch is full; where it stopped.
+    fn gather(&self, mut at: u64, end: u64, gathered: &mut Gathered) -> u64 {
+        while at < end && !gathered.is_full() {
+            let leaf = match self.leaf(at) {
+                Ok(leaf) => leaf,
+                Err(next) => {
+                    at = next.min(end);
+                    continue;
+                }
+            };
+            let leaf_start = at & !(LEAF_BYTES - 1);
+            let stop = (leaf_start + LEAF_BYTES).min(end);
+            while at < stop && !gathered.is_full() {
+                let slot = paging::index(at, 0);
+                if leaf.get(slot).holds_frame() {
+                    gathered.push(leaf.swap(slot, Entry::empty()).frame());
+                }
+                at += PAGE as u64;
+            }
+            let is_cleared = at == leaf_start + LEAF_BYTES;
+            if is_cleared
+                && (0..paging::ENTRIES).all(|slot| !leaf.get(slot).holds_frame())
+                && let Some(table) = self.detach_leaf(leaf_start)
+            {
+                gathered.tables[gathered.table_count] = table;
+                gathered.table_count += 1;
+            }
+        }
+        at
+    }
+
+    /// Calls `act` on each entry that holds a frame from `start` to `end`, and `turn` with the range
+    /// covered before the lock is let go.
+    fn each(
+        &self,
+        start: u64,
+        end: u64,
+        mut act: impl FnMut(u64, &Table, usize, Entry),
+        mut turn: impl FnMut(u64, usize),
+    ) {
+        let mut at = start;
+        while at < end {
+            let _guard = self.lock.lock();
+            let first = at;
+            while at < end && at - first < PAGES_A_TURN * PAGE as u64 {
+                match self.leaf(at) {
+                    Err(next) => at = next.min(end),
+                    Ok(leaf) => {
+                        let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
+                        while at < stop {
+                            let slot = paging::index(at, 0);
+                            let entry = leaf.get(slot);
+                            if entry.holds_frame() {
+                                act(at, leaf, slot, entry);
+                            }
+                            at += PAGE as u64;
+                        }
+                    }
+                }
+            }
+            turn(first, (at - first) as usize / PAGE);
+        }
+    }
+
+    /// Sets the protection of every present page.
+    pub fn protect(&self, start: u64, end: u64, protection: Protection) {
+        let flags = protection.entry();
+        let loses = core::cell::Cell::new(false);
+        self.each(
+            start,
+            end,
+            |_, leaf, slot, entry| {
+                let kept = entry & (Entry::DIRTY | Entry::ACCESSED);
+                let old = leaf.swap(slot, Entry::new(entry.frame(), flags | kept));
+                if (old - kept).contains(Entry::DIRTY) {
+                    leaf.set(slot, Entry::new(entry.frame(), flags | kept | Entry::DIRTY));
+                }
+                let (before, after) = (Protection::of(old).0, protection.0);
+                loses.set(loses.get() || before & !after != 0);
+            },
+            |first, pages| {
+                if loses.replace(false) {
+                    shootdown::user(self, first, pages);
+                }
+            },
+        );
+    }
+
+    /// Copies the present pages into `to` at the same addresses, sharing frames; how many.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; `to` then holds a part.
+    pub fn clone_to(&self, to: &Inner, start: u64, end: u64, mode: CloneMode) -> Result<usize, NoMemory> {
+        if core::ptr::eq(self, to) {
+            return Ok(0);
+        }
+        let (mut at, mut total) = (start, 0);
+        while at < end {
+            // Two locks of a class in the order of their addresses.
+            let is_first = core::ptr::from_ref(self) < core::ptr::from_ref(to);
+            let (one, two) = if is_first { (self, to) } else { (to, self) };
+            let _one = one.lock.lock();
+            let _two = two.lock.lock();
+            let first = at;
+            let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
+            let leaf = match self.leaf(at) {
+                Ok(leaf) => leaf,
+                Err(next) => {
+                    at = next.min(end);
+                    continue;
+                }
+            };
+            let target = to.leaf_or_new(at)?;
+            let (count, lost_write) = clone_leaf(leaf, target, paging::index(at, 0), ((stop - at) as usize) / PAGE, mode);
+            at = stop;
+            to.count_resident(count as isize);
+            total += count;
+            if lost_write {
+                shootdown::user(self, first, ((at - first) as usize) / PAGE);
+            }
+        }
+        Ok(total)
+    }
+
+    /// Moves the present pages of `start`..`end` to `to`; how many.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; pages not yet moved stay.
+    pub fn move_to(&self, start: u64, end: u64, to: u64) -> Result<usize, NoMemory> {
+        let (mut at, mut moved) = (start, 0);
+        while at < end {
+            let mut replaced = Gathered::new();
+            let guard = self.lock.lock();
+            let first = at;
+            while at < end && (at - first) < (BATCH * PAGE) as u64 {
+                let Ok(leaf) = self.leaf(at) else {
+                    at += PAGE as u64;
+                    continue;
+                };
+                let slot = paging::index(at, 0);
+                if leaf.get(slot).holds_frame() {
+                    let target = to + (at - start);
+                    let target_leaf = self.leaf_or_new(target)?;
+                    let entry = leaf.swap(slot, Entry::empty());
+                    let old = target_leaf.swap(paging::index(target, 0), entry);
+                    if old.holds_frame() {
+                        replaced.push(old.frame());
+                    }
+                    moved += 1;
+                }
+                at += PAGE as u64;
+            }
+            self.count_resident(-(replaced.count as isize));
+            let pages = ((at - first) as usize) / PAGE;
+            shootdown::user(self, first, pages);
+            if replaced.count > 0 {
+                shootdown::user(self, to + (first - start), pages);
+            }
+            drop(guard);
+            replaced.release();
+        }
+        Ok(moved)
+    }
+
+    /// Gives the page at `address` `protection`, copying its frame first where others have it too.
+    ///
+    /// # Errors
+    /// [`NoMemory`] for the copy.
+    pub fn make_writable(&self, address: u64, protection: Protection) -> Result<Unshared, NoMemory> {
+        let mut old = None;
+        let outcome = {
+            let _guard = self.lock.lock();
+            let Ok(leaf) = self.leaf(address) else { return Ok(Unshared::Absent) };
+            let slot = paging::index(address, 0);
+            let entry = leaf.get(slot);
+            if !entry.holds_frame() {
+                return Ok(Unshared::Absent);
+            }
+            let frame = entry.frame();
+            let is_alone = frames::references(frame).load(core::sync::atomic::Ordering::Acquire) == 1;
+            let dirty = protection.entry() | Entry::DIRTY;
+            if is_alone {
+                leaf.set(slot, Entry::new(frame, dirty));
+                if Protection::of(entry).0 & !protection.0 != 0 {
+                    shootdown::user(self, address & !(PAGE as u64 - 1), 1);
+                }
+                Unshared::Reused
+            } else {
+                let copy = frames::allocate_counted().ok_or(NoMemory)?;
+                // SAFETY: `frame` is held by the entry, `copy` is new.
+                unsafe { pages::copy(frames::address(frame), frames::address(copy)) };
+                leaf.set(slot, Entry::new(copy, dirty));
+                shootdown::user(self, address & !(PAGE as u64 - 1), 1);
+                old = Some(frame);
+                Unshared::Copied
+            }
+        };
+        if let Some(frame) = old {
+            frames::release(frame);
+        }
+        Ok(outcome)
+    }
+
+    /// The page at `address`.
+    pub fn query(&self, address: u64) -> Option<Page> {
+        let _guard = self.lock.lock();
+        let leaf = self.leaf(address).ok()?;
+        let entry = leaf.get(paging::index(address, 0));
+        entry.holds_frame().then(|| {
+            frames::retain(entry.frame());
+            Page {
+                frame: entry.frame(),
+                protection: Protection::of(entry),
+                is_accessed: entry.contains(Entry::ACCESSED),
+                is_dirty: entry.contains(Entry::DIRTY),
+            }
+        })
+    }
+
+    /// Reads and clears accessed and dirty bits; `visit` gets index, frame, accessed, dirty, no lock held.
+    pub fn harvest(&self, start: u64, end: u64, visit: &mut dyn FnMut(usize, u32, bool, bool)) {
+        let mut at = start;
+        while at < end {
+            let first = at;
+            let stop = end.min(at.saturating_add((BATCH * PAGE) as u64));
+            let mut found = [(0usize, Entry::empty()); BATCH];
+            let (mut count, mut is_dirty) = (0, false);
+            {
+                let _guard = self.lock.lock();
+                while at < stop {
+                    let leaf = match self.leaf(at) {
+                        Ok(leaf) => leaf,
+                        Err(after) => {
+                            at = after;
+                            continue;
+                        }
+                    };
+                    let slot = paging::index(at, 0);
+                    if leaf.get(slot).holds_frame() {
+                        let entry = leaf.clear(slot, Entry::ACCESSED | Entry::DIRTY);
+                        found[count] = ((at - start) as usize / PAGE, entry);
+                        count += 1;
+                        is_dirty |= entry.contains(Entry::DIRTY);
+                    }
+                    at += PAGE as u64;
+                }
+                if is_dirty {
+                    shootdown::user(self, first, (stop - first) as usize / PAGE);
+                }
+            }
+            for &(index, entry) in &found[..count] {
+                visit(index, entry.frame(), entry.contains(Entry::ACCESSED), entry.contains(Entry::DIRTY));
+            }
+        }
+    }
+}
+
+/// Clones `count` entries from `slot`; how many were copied and whether any lost write access.
+fn clone_leaf(leaf: &Table, target: &Table, slot: usize, count: usize, mode: CloneMode) -> (usize, bool) {
+    let (mut copied, mut lost_write) = (0, false);
+    for slot in slot..slot + count {
+        let entry = leaf.get(slot);
+        if !entry.holds_frame() || target.get(slot).holds_frame() {
+            continue;
+        }
+        frames::retain(entry.frame());
+        let mut copy = entry - Entry::DIRTY;
+        if mode == CloneMode::CopyOnWrite && entry.contains(Entry::WRITE) {
+            leaf.clear(slot, Entry::WRITE);
+            copy -= Entry::WRITE;
+            lost_write = true;
+        }
+        target.set(slot, copy);
+        copied += 1;
+    }
+    (copied, lost_write)
+}

@@ -1,0 +1,189 @@
+//! Telling other processors to forget translations, and waiting until they did.
+//!
+//! Each processor has one [`Request`] that it fills as sender (preemption off) and a word of
+//! pending senders that it serves as target, by interrupt or while it waits itself, so two
+//! senders never wait for each other. A processor enters a space's `active` set before it loads
+//! the root, so whoever changes tables and then reads the set misses nobody.
+use super::{PAGE, space::Inner};
+use crate::{
+    arch::{apic, cpu, paging, percpu, smp},
+    spin::{NoInterrupts, NoPreempt},
+    thread,
+};
+use core::sync::atomic::{
+    AtomicPtr, AtomicU32, AtomicU64, Ordering,
+    Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst},
+    fence,
+};
+
+/// Above this many pages a processor forgets everything instead.
+const PAGES_ONE_BY_ONE: u64 = 32;
+/// As a page count: the processor must leave the space altogether.
+const EVICT: u64 = u64::MAX;
+
+struct Request {
+    /// The space meant, null for kernel mappings.
+    space: AtomicPtr<Inner>,
+    start: AtomicU64,
+    pages: AtomicU64,
+    /// Targets that have not answered.
+    remaining: AtomicU32,
+}
+
+static REQUESTS: [Request; percpu::MAX_CPUS] = [const {
+    Request {
+        space: AtomicPtr::new(core::ptr::null_mut()),
+        start: AtomicU64::new(0),
+        pages: AtomicU64::new(0),
+        remaining: AtomicU32::new(0),
+    }
+}; percpu::MAX_CPUS];
+static PENDING: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+
+/// The space whose root this processor has loaded; written by it alone, interrupts off.
+static LOADED: [AtomicPtr<Inner>; percpu::MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
+
+/// Loads `space`'s root on this processor unless it is loaded. Interrupts are off.
+#[inline]
+pub fn activate(space: &Inner) {
+    let cpu = percpu::cpu();
+    let new = core::ptr::from_ref(space).cast_mut();
+    if LOADED[cpu].load(Relaxed) != new {
+        switch_root(cpu, new);
+    }
+}
+
+#[cold]
+fn switch_root(cpu: usize, new: *mut Inner) {
+    let root = if new.is_null() {
+        paging::kernel_root()
+    } else {
+        // SAFETY: the caller has a reference to the space.
+        let space = unsafe { &*new };
+        space.active.fetch_or(1 << cpu, SeqCst);
+        space.root()
+    };
+    let old = LOADED[cpu].swap(new, Relaxed);
+    // SAFETY: a root with the kernel's half; a space is not freed while it is loaded anywhere (`evict`).
+    unsafe { paging::load_root(root) };
+    if !old.is_null() {
+        // SAFETY: it was loaded here until now, so it is still there.
+        unsafe { &*old }.active.fetch_and(!(1 << cpu), SeqCst);
+    }
+}
+
+/// Handles the shootdown interrupt.
+pub fn interrupt() {
+    answer();
+}
+
+fn answer() {
+    let _off = NoInterrupts::new();
+    let cpu = percpu::cpu();
+    let mut senders = PENDING[cpu].swap(0, AcqRel);
+    while senders != 0 {
+        let sender = senders.trailing_zeros() as usize;
+        senders &= senders - 1;
+        let request = &REQUESTS[sender];
+        let (space, pages) = (request.space.load(Relaxed), request.pages.load(Relaxed));
+        forget(cpu, space, request.start.load(Relaxed), pages);
+        request.remaining.fetch_sub(1, Release);
+    }
+}
+
+/// Interrupts are off.
+fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
+    if space.is_null() {
+        (0..pages).for_each(|page| paging::flush_page(start + page * PAGE as u64));
+    } else if LOADED[cpu].load(Relaxed) != space {
+        // Left it meanwhile.
+    } else if pages == EVICT || thread::current_space() != space {
+        switch_root(cpu, core::ptr::null_mut());
+    } else if pages > PAGES_ONE_BY_ONE {
+        paging::flush_user();
+    } else {
+        (0..pages).for_each(|page| paging::flush_page(start + page * PAGE as u64));
+    }
+}
+
+/// Asks the processors of `targets` (not us) and waits for their answers. Preemption is off.
+fn ask(targets: u64, space: *mut Inner, start: u64, pages: u64) {
+    let me = percpu::cpu();
+    let request = &REQUESTS[me];
+    request.space.store(space, Relaxed);
+    request.start.store(start, Relaxed);
+    request.pages.store(pages, Relaxed);
+    request.remaining.store(targets.count_ones(), Release);
+    let mut rest = targets;
+    while rest != 0 {
+        let target = rest.trailing_zeros() as usize;
+        rest &= rest - 1;
+        if PENDING[target].fetch_or(1 << me, Ordering::AcqRel) == 0 {
+            apic::send_ipi(target, apic::SHOOTDOWN_VECTOR);
+        }
+    }
+    while request.remaining.load(Acquire) != 0 {
+        answer();
+        cpu::relax();
+    }
+}
+
+/// Makes every processor that runs `space` forget `pages` pages from `start`.
+pub fn user(space: &Inner, start: u64, pages: usize) {
+    fence(SeqCst);
+    if space.active.load(SeqCst) == 0 {
+        return;
+    }
+    let _hold = NoPreempt::new();
+    let me = percpu::cpu();
+    let pointer = core::ptr::from_ref(space).cast_mut();
+    let active = space.active.load(SeqCst);
+    if active & 1 << me != 0 {
+        let _off = NoInterrupts::new();
+        if pages as u64 > PAGES_ONE_BY_ONE {
+            paging::flush_user();
+        } else {
+            (0..pages as u64).for_each(|page| paging::flush_page(start + page * PAGE as u64));
+        }
+    }
+    let others = active & !(1 << me);
+    if others != 0 {
+        ask(others, pointer, start, pages as u64);
+    }
+}
+
+/// Makes every processor leave `space`.
+pub fn evict(space: &Inner) {
+    fence(SeqCst);
+    if space.active.load(SeqCst) == 0 {
+        return;
+    }
+    let _hold = NoPreempt::new();
+    let me = percpu::cpu();
+    let pointer = core::ptr::from_ref(space).cast_mut();
+    {
+        let _off = NoInterrupts::new();
+        if LOADED[me].load(Relaxed) == pointer {
+            switch_root(me, core::ptr::null_mut());
+        }
+    }
+    let others = space.active.load(SeqCst) & !(1 << me);
+    if others != 0 {
+        ask(others, pointer, 0, EVICT);
+    }
+}
+
+/// Makes every processor forget `pages` kernel pages from `start`.
+pub fn kernel(start: u64, pages: usize) {
+    fence(SeqCst);
+    let _hold = NoPreempt::new();
+    let me = percpu::cpu();
+    (0..pages as u64).for_each(|page| paging::flush_page(start + page * PAGE as u64));
+    let online = smp::online();
+    let all = if online >= 64 { u64::MAX } else { (1 << online) - 1 };
+    let others = all & !(1 << me);
+    if others != 0 {
+        ask(others, core::ptr::null_mut(), start, pages as u64);
+    }
+}

@@ -1,0 +1,163 @@
+//! Kernel stacks: each in its own slot of the stack area, with an unmapped page below, cached when free.
+//!
+//! A slot is twice the stack's size and never moves, so that a wild push meets the guard. Free
+//! stacks keep their frames up to [`KEEP`]; [`trim`] unmaps the rest, with one shootdown a batch.
+use super::{
+    NoMemory, PAGE,
+    frames::{self, For},
+    map_kernel, shootdown, unmap_kernel,
+};
+use crate::{
+    arch::paging::STACK_AREA,
+    objects::{self, Kind},
+    spin::SpinLock,
+};
+use sync::class::LockClass;
+
+/// Frames of a stack.
+pub const FRAMES: usize = 8;
+/// Bytes of a stack.
+pub const BYTES: usize = FRAMES * PAGE;
+const SLOT_BYTES: u64 = 2 * BYTES as u64;
+/// Most slots there can be.
+const SLOTS: usize = 1 << 13;
+/// Free stacks that keep their frames.
+const KEEP: usize = 32;
+const BATCH: usize = 16;
+
+static CLASS: LockClass = LockClass::new("nucleus.stacks");
+
+struct Free {
+    /// Slots with frames, most recently used last. Up to `KEEP` and what is freed until the next trim.
+    mapped: [u16; SLOTS],
+    mapped_count: usize,
+    /// Slots without.
+    bare: [u16; SLOTS],
+    bare_count: usize,
+    /// Slots from here on were never used.
+    next: u16,
+}
+
+static FREE: SpinLock<Free> = SpinLock::new(
+    &CLASS,
+    Free { mapped: [0; SLOTS], mapped_count: 0, bare: [0; SLOTS], bare_count: 0, next: 0 },
+);
+
+/// A kernel stack; goes back to the cache when dropped.
+#[derive(Debug)]
+pub struct Stack(u16);
+
+fn bottom(slot: u16) -> u64 {
+    STACK_AREA + u64::from(slot) * SLOT_BYTES + BYTES as u64
+}
+
+impl Stack {
+    /// A stack, from the cache where there is one.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new() -> Result<Stack, NoMemory> {
+        trim();
+        if let Some(slot) = FREE.lock().take_mapped() {
+            return Ok(Stack(slot));
+        }
+        let slot = FREE.lock().take_bare().ok_or(NoMemory)?;
+        let mut taken = [0; FRAMES];
+        for index in 0..FRAMES {
+            match frames::allocate(For::Program) {
+                Some(frame) => taken[index] = frame,
+                None => {
+                    taken[..index].iter().for_each(|&frame| frames::free(frame));
+                    FREE.lock().put_bare(slot);
+                    return Err(NoMemory);
+                }
+            }
+        }
+        for (index, &frame) in taken.iter().enumerate() {
+            map_kernel(bottom(slot) + (index * PAGE) as u64, frame);
+        }
+        objects::count(Kind::Stack, 1);
+        Ok(Stack(slot))
+    }
+
+    /// First address above it.
+    pub fn top(&self) -> u64 {
+        bottom(self.0) + BYTES as u64
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let mut free = FREE.lock();
+        let count = free.mapped_count;
+        free.mapped[count] = self.0;
+        free.mapped_count += 1;
+    }
+}
+
+impl Free {
+    fn take_mapped(&mut self) -> Option<u16> {
+        self.mapped_count = self.mapped_count.checked_sub(1)?;
+        Some(self.mapped[self.mapped_count])
+    }
+
+    fn take_bare(&mut self) -> Option<u16> {
+        if let Some(rest) = self.bare_count.checked_sub(1) {
+            self.bare_count = rest;
+            return Some(self.bare[rest]);
+        }
+        let slot = self.next;
+        (usize::from(slot) < SLOTS).then(|| {
+            self.next += 1;
+            slot
+        })
+    }
+
+    fn put_bare(&mut self, slot: u16) {
+        self.bare[self.bare_count] = slot;
+        self.bare_count += 1;
+    }
+}
+
+/// Unmaps free stacks beyond those kept. In a thread, with interrupts on.
+pub fn trim() {
+    loop {
+        let mut slots = [0; BATCH];
+        let mut count = 0;
+        {
+            let mut free = FREE.lock();
+            while free.mapped_count > KEEP && count < BATCH {
+                if let Some(slot) = free.take_mapped() {
+                    slots[count] = slot;
+                    count += 1;
+                }
+            }
+        }
+        if count == 0 {
+            return;
+        }
+        release(&slots[..count]);
+    }
+}
+
+fn release(slots: &[u16]) {
+    let mut taken = [0; BATCH * FRAMES];
+    for (slot, taken) in slots.iter().zip(taken.chunks_mut(FRAMES)) {
+        for (index, frame) in taken.iter_mut().enumerate() {
+            *frame = unmap_kernel(bottom(*slot) + (index * PAGE) as u64);
+        }
+    }
+    for &slot in slots {
+        shootdown::kernel(bottom(slot), FRAMES);
+    }
+    taken[..slots.len() * FRAMES].iter().for_each(|&frame| frames::free(frame));
+    let mut free = FREE.lock();
+    slots.iter().for_each(|&slot| free.put_bare(slot));
+    objects::count(Kind::Stack, -(slots.len() as i64));
+}
+
+/// Whether `address` lies in a stack's guard.
+pub fn is_guard(address: u64) -> bool {
+    let end = STACK_AREA + SLOT_BYTES * SLOTS as u64;
+    (STACK_AREA..end).contains(&address) && (address - STACK_AREA) % SLOT_BYTES < BYTES as u64
+}

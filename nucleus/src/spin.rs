@@ -1,0 +1,210 @@
+//! Spin locks of the nucleus, on the word, class, statistics and checks of `libs/sync`.
+//!
+//! [`SpinLock`] keeps interrupts off while it is held; what interrupt handlers take must be one.
+//! [`PreemptLock`] keeps only preemption off; handlers never take it. Neither may be held over a
+//! block. [`NoPreempt`] is the bare switch.
+use crate::{
+    arch::{cpu, percpu},
+    thread,
+};
+use core::{
+    cell::UnsafeCell,
+    fmt,
+    marker::PhantomData,
+    ops::{Deref, DerefMut},
+    sync::atomic::AtomicU32,
+};
+use sync::{class::LockClass, spin::RawSpin};
+
+/// How the lock kit blocks in the nucleus.
+#[derive(Debug)]
+pub struct World;
+
+impl sync::Platform for World {
+    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, interruptible: bool) -> sync::Outcome {
+        thread::wait_on(word, expected, deadline_ns, interruptible)
+    }
+    fn wake(word: &AtomicU32, count: u32) -> u32 {
+        thread::wake(word, count)
+    }
+    fn current() -> u64 {
+        thread::current_number()
+    }
+    fn now_ns() -> u64 {
+        crate::time::now_ns()
+    }
+    #[cfg(feature = "check")]
+    fn held(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+        thread::held_locks(visit);
+    }
+}
+
+/// Interrupts off until dropped; then as they were.
+#[derive(Debug)]
+pub struct NoInterrupts {
+    were_on: bool,
+    /// Belongs to this processor.
+    not_send: PhantomData<*mut ()>,
+}
+
+impl NoInterrupts {
+    /// Switches interrupts off.
+    #[inline]
+    pub fn new() -> NoInterrupts {
+        let were_on = cpu::interrupts_enabled();
+        if were_on {
+            cpu::disable_interrupts();
+        }
+        NoInterrupts { were_on, not_send: PhantomData }
+    }
+}
+
+impl Default for NoInterrupts {
+    fn default() -> Self {
+        NoInterrupts::new()
+    }
+}
+
+impl Drop for NoInterrupts {
+    #[inline]
+    fn drop(&mut self) {
+        if self.were_on {
+            // SAFETY: they were on when this guard was made, and guards nest.
+            unsafe { cpu::enable_interrupts() };
+        }
+    }
+}
+
+/// Preemption off until dropped; a reschedule wanted meanwhile happens then.
+#[derive(Debug)]
+pub struct NoPreempt(PhantomData<*mut ()>);
+
+impl NoPreempt {
+    /// Switches preemption off.
+    #[inline]
+    pub fn new() -> NoPreempt {
+        percpu::preempt_disable();
+        NoPreempt(PhantomData)
+    }
+}
+
+impl Default for NoPreempt {
+    fn default() -> Self {
+        NoPreempt::new()
+    }
+}
+
+impl Drop for NoPreempt {
+    #[inline]
+    fn drop(&mut self) {
+        if percpu::preempt_enable() {
+            thread::reschedule_if_wanted();
+        }
+    }
+}
+
+/// Holds back what would disturb a lock while it is held.
+pub trait Holdoff {
+    /// Starts to hold back; ends when dropped.
+    fn begin() -> Self;
+}
+
+impl Holdoff for NoInterrupts {
+    #[inline]
+    fn begin() -> Self {
+        NoInterrupts::new()
+    }
+}
+
+impl Holdoff for NoPreempt {
+    #[inline]
+    fn begin() -> Self {
+        NoPreempt::new()
+    }
+}
+
+/// A lock whose waiters spin.
+pub struct Lock<T, H> {
+    raw: RawSpin<World>,
+    value: UnsafeCell<T>,
+    holdoff: PhantomData<fn() -> H>,
+}
+
+/// Keeps interrupts off while held.
+pub type SpinLock<T> = Lock<T, NoInterrupts>;
+/// Keeps preemption off while held; never taken by an interrupt handler.
+pub type PreemptLock<T> = Lock<T, NoPreempt>;
+
+// SAFETY: the raw lock gives the value to one processor at a time.
+unsafe impl<T: Send, H> Sync for Lock<T, H> {}
+// SAFETY: a lock owns its value.
+unsafe impl<T: Send, H> Send for Lock<T, H> {}
+
+impl<T, H> Lock<T, H> {
+    /// A free lock of `class` around `value`.
+    pub const fn new(class: &'static LockClass, value: T) -> Lock<T, H> {
+        Lock { raw: RawSpin::new(class), value: UnsafeCell::new(value), holdoff: PhantomData }
+    }
+}
+
+impl<T, H: Holdoff> Lock<T, H> {
+    /// Spins until the lock is ours.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> Guard<'_, T, H> {
+        let holdoff = H::begin();
+        self.raw.lock();
+        Guard { lock: self, _holdoff: holdoff }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    #[track_caller]
+    pub fn try_lock(&self) -> Option<Guard<'_, T, H>> {
+        let holdoff = H::begin();
+        self.raw.try_lock().then_some(Guard { lock: self, _holdoff: holdoff })
+    }
+}
+
+impl<T, H> fmt::Debug for Lock<T, H> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Lock").field("is_locked", &self.raw.is_locked()).finish_non_exhaustive()
+    }
+}
+
+/// The right to the value, while it lives.
+pub struct Guard<'a, T, H> {
+    lock: &'a Lock<T, H>,
+    /// Dropped after the lock is let go (`drop` below runs before the fields').
+    _holdoff: H,
+}
+
+impl<T, H> Deref for Guard<'_, T, H> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: we hold the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T, H> DerefMut for Guard<'_, T, H> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we hold the lock, and the guard is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T, H> Drop for Guard<'_, T, H> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.raw.unlock();
+    }
+}
+
+impl<T: fmt::Debug, H> fmt::Debug for Guard<'_, T, H> {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(to)
+    }
+}

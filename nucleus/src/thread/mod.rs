@@ -1,0 +1,464 @@
+//! Threads: what one is, starting and ending it, and what others may ask of it.
+//!
+//! [`Thread`] is the object; `scheduler` decides who runs, `wait` blocks and wakes, `timers`
+//! keep deadlines, `table` finds threads by number. A thread that runs may use its own [`Thread`]
+//! freely ([`current`]); everybody else reaches it by a counted reference from the table, or through a
+//! queue whose lock keeps it there.
+//!
+//! Locks, outermost first: a wait bucket, a processor's timers, a processor's run queue. Each is
+//! held alone, but for the table's.
+mod scheduler;
+mod table;
+mod timers;
+mod wait;
+
+use crate::{
+    arch::{cpu, fpu, percpu, switch},
+    memory::{
+        NoMemory, charge, shootdown,
+        space::{Inner, Space},
+        stacks::{self, Stack},
+    },
+    objects::{self, Kind},
+    spin::NoInterrupts,
+};
+use alloc::{boxed::Box, sync::Arc};
+use core::{
+    cell::UnsafeCell,
+    ptr::{self, NonNull},
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, SeqCst},
+    },
+};
+use runqueue::Node;
+pub use scheduler::{
+    ProcessorTimes, idle, idle_stack, init_cpu, preempt_from_interrupt, processor_times, reschedule,
+    reschedule_if_wanted, runnable, yield_now,
+};
+pub use timers::timer_interrupt;
+pub use wait::{park, unpark, wait_on, wake};
+
+/// What a thread runs.
+pub type Body = Box<Box<dyn FnOnce() + Send>>;
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// By virtual time, with `nice` from -20 to 19.
+    Fair(i8),
+    /// Until it blocks; priority 1 to 99.
+    Fifo(u8),
+    /// As `Fifo`, in turns.
+    RoundRobin(u8),
+}
+
+impl Policy {
+    fn pack(self) -> u32 {
+        match self {
+            Policy::Fair(nice) => nice.clamp(-20, 19) as u8 as u32,
+            Policy::Fifo(priority) => 0x100 | u32::from(priority.clamp(1, 99)),
+            Policy::RoundRobin(priority) => 0x200 | u32::from(priority.clamp(1, 99)),
+        }
+    }
+    fn unpack(word: u32) -> Policy {
+        match word >> 8 {
+            0 => Policy::Fair(word as u8 as i8),
+            1 => Policy::Fifo(word as u8),
+            _ => Policy::RoundRobin(word as u8),
+        }
+    }
+}
+
+/// Processor time used.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+    /// Switches because it blocked.
+    pub voluntary_switches: u64,
+    /// Switches because it was preempted.
+    pub forced_switches: u64,
+}
+
+const RUNNABLE: u8 = 0;
+const BLOCKED: u8 = 1;
+/// Claimed by whoever wakes it, not yet queued.
+const WAKING: u8 = 2;
+const DEAD: u8 = 3;
+/// As `BLOCKED`, and a kick may claim it too.
+const INTERRUPTIBLE: u8 = 4;
+
+/// Links of a wait bucket's list.
+#[derive(Debug)]
+struct Waiter {
+    address: usize,
+    is_linked: bool,
+    next: Option<Ref>,
+    previous: Option<Ref>,
+}
+
+/// A thread.
+#[derive(Debug)]
+pub struct Thread {
+    number: u64,
+    #[expect(dead_code, reason = "goes back to the cache with the thread")]
+    stack: Option<Stack>,
+    stack_pointer: UnsafeCell<u64>,
+    body: UnsafeCell<Option<Body>>,
+    state: AtomicU8,
+    policy: AtomicU32,
+    affinity: AtomicU64,
+    /// The processor whose run queue's lock guards `node` and `is_on_queue`.
+    cpu: AtomicU32,
+    /// Runs or is queued; false once it blocked and left its processor.
+    is_on_queue: AtomicBool,
+    /// Queued with this priority, or 0 in the fair heap.
+    queued_priority: AtomicU8,
+    node: UnsafeCell<Node<Ref>>,
+    virtual_ns: AtomicU64,
+    slice_ticks: AtomicU32,
+    /// Guarded by the wait bucket's lock.
+    waiter: UnsafeCell<Waiter>,
+    outcome: AtomicU8,
+    /// Guarded by the lock of the timers of `timer_cpu`.
+    timer: UnsafeCell<Node<Ref>>,
+    timer_cpu: AtomicU32,
+    is_timer_armed: AtomicBool,
+    is_kicked: AtomicBool,
+    token: AtomicU32,
+    /// The space it runs in: kept alive by `space`, which only the thread itself touches.
+    space_pointer: AtomicPtr<Inner>,
+    space: UnsafeCell<Option<Arc<Inner>>>,
+    /// Extended state of its program.
+    pub extended: fpu::State,
+    run_ns: AtomicU64,
+    user_ticks: AtomicU64,
+    system_ticks: AtomicU64,
+    voluntary_switches: AtomicU64,
+    forced_switches: AtomicU64,
+    #[cfg(feature = "check")]
+    held: UnsafeCell<sync::check::Held>,
+    name: [u8; 16],
+}
+
+// SAFETY: each `UnsafeCell` says by whom or under which lock it is touched.
+unsafe impl Sync for Thread {}
+// SAFETY: nothing in it belongs to a processor while it does not run.
+unsafe impl Send for Thread {}
+
+/// Names a thread in a queue: it is there for as long as the queue has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ref(NonNull<Thread>);
+
+// SAFETY: used under the lock of the queue that has it.
+unsafe impl Send for Ref {}
+
+impl Ref {
+    fn of(thread: &Thread) -> Ref {
+        Ref(NonNull::from(thread))
+    }
+    /// The thread; the caller knows that it is still there.
+    fn get<'a>(self) -> &'a Thread {
+        // SAFETY: see the type.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+/// The nodes of run queues.
+struct QueueNodes;
+
+impl runqueue::Store<Ref> for QueueNodes {
+    fn node(&mut self, of: Ref) -> &mut Node<Ref> {
+        // SAFETY: the run queue's lock is held, and nobody holds another node's reference meanwhile.
+        unsafe { &mut *of.get().node.get() }
+    }
+}
+
+/// The nodes of timers.
+struct TimerNodes;
+
+impl runqueue::Store<Ref> for TimerNodes {
+    fn node(&mut self, of: Ref) -> &mut Node<Ref> {
+        // SAFETY: the timers' lock is held, and nobody holds another node's reference meanwhile.
+        unsafe { &mut *of.get().timer.get() }
+    }
+}
+
+impl Thread {
+    fn new(number: u64, name: &str, policy: Policy, stack: Option<Stack>, body: Option<Body>) -> Thread {
+        let mut short = [0; 16];
+        let length = name.len().min(short.len());
+        short[..length].copy_from_slice(&name.as_bytes()[..length]);
+        objects::count(Kind::Thread, 1);
+        Thread {
+            number,
+            stack,
+            stack_pointer: UnsafeCell::new(0),
+            body: UnsafeCell::new(body),
+            state: AtomicU8::new(BLOCKED),
+            policy: AtomicU32::new(policy.pack()),
+            affinity: AtomicU64::new(u64::MAX),
+            cpu: AtomicU32::new(percpu::cpu() as u32),
+            is_on_queue: AtomicBool::new(false),
+            queued_priority: AtomicU8::new(0),
+            node: UnsafeCell::new(Node::new()),
+            virtual_ns: AtomicU64::new(0),
+            slice_ticks: AtomicU32::new(0),
+            waiter: UnsafeCell::new(Waiter { address: 0, is_linked: false, next: None, previous: None }),
+            outcome: AtomicU8::new(0),
+            timer: UnsafeCell::new(Node::new()),
+            timer_cpu: AtomicU32::new(0),
+            is_timer_armed: AtomicBool::new(false),
+            is_kicked: AtomicBool::new(false),
+            token: AtomicU32::new(0),
+            space_pointer: AtomicPtr::new(ptr::null_mut()),
+            space: UnsafeCell::new(None),
+            extended: fpu::State::new(),
+            run_ns: AtomicU64::new(0),
+            user_ticks: AtomicU64::new(0),
+            system_ticks: AtomicU64::new(0),
+            voluntary_switches: AtomicU64::new(0),
+            forced_switches: AtomicU64::new(0),
+            #[cfg(feature = "check")]
+            held: UnsafeCell::new(sync::check::Held::new()),
+            name: short,
+        }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn policy(&self) -> Policy {
+        Policy::unpack(self.policy.load(Relaxed))
+    }
+
+    /// Takes the right to wake it, if it is blocked; `outcome` is what its wait returns.
+    fn claim(&self, outcome: u8) -> bool {
+        let from = self.state.load(SeqCst);
+        let is_blocked = from == BLOCKED || from == INTERRUPTIBLE;
+        let is_ours = is_blocked && self.state.compare_exchange(from, WAKING, SeqCst, Relaxed).is_ok();
+        if is_ours {
+            self.outcome.store(outcome, Relaxed);
+        }
+        is_ours
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        objects::count(Kind::Thread, -1);
+    }
+}
+
+/// The calling thread.
+///
+/// # Panics
+/// Before this processor has threads.
+#[inline]
+pub fn current<'a>() -> &'a Thread {
+    let pointer = current_pointer();
+    debug_assert!(!pointer.is_null(), "no thread yet");
+    // SAFETY: the running thread is there while it runs, and a caller is it.
+    unsafe { &*pointer }
+}
+
+#[inline]
+fn current_pointer() -> *const Thread {
+    let pointer: *const Thread;
+    // SAFETY: `current` stands at offset 32 of this processor's data; one instruction, so no switch between.
+    unsafe { core::arch::asm!("mov {}, gs:[32]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
+/// Number of the calling thread; 0 before there are threads.
+pub fn current_number() -> u64 {
+    // SAFETY: as in `current`.
+    unsafe { current_pointer().as_ref() }.map_or(0, Thread::number)
+}
+
+/// The space the calling thread runs in, null for none.
+#[inline]
+pub fn current_space() -> *const Inner {
+    // SAFETY: as in `current`.
+    unsafe { current_pointer().as_ref() }.map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
+}
+
+/// The name of the calling thread.
+pub fn current_name<'a>() -> &'a str {
+    // SAFETY: as in `current`.
+    let thread = unsafe { current_pointer().as_ref() };
+    let name = thread.map_or(&[][..], |thread| &thread.name);
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    core::str::from_utf8(&name[..end]).unwrap_or("?")
+}
+
+/// Shows the calling thread's held locks, interrupts off.
+#[cfg(feature = "check")]
+pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+    let _off = NoInterrupts::new();
+    // SAFETY: as in `current`.
+    if let Some(thread) = unsafe { current_pointer().as_ref() } {
+        // SAFETY: only the thread itself, interrupts off, comes here.
+        visit(unsafe { &mut *thread.held.get() });
+    }
+}
+
+/// Starts a thread.
+///
+/// # Errors
+/// [`NoMemory`] where its stack or itself was refused.
+pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
+    if !charge::charge(stacks::BYTES) {
+        return Err(NoMemory);
+    }
+    charge::uncharge(stacks::BYTES);
+    let stack = Stack::new()?;
+    let top = stack.top();
+    let make = |number| Arc::new(Thread::new(number, name, policy, Some(stack), Some(body)));
+    let thread = table::insert(make).ok_or(NoMemory)?;
+    // SAFETY: a new stack; nobody else uses it.
+    let stack_pointer = unsafe { switch::prepare(top, begin) };
+    // SAFETY: the thread does not run yet.
+    unsafe { *thread.stack_pointer.get() = stack_pointer };
+    let number = thread.number;
+    scheduler::start(thread);
+    Ok(number)
+}
+
+/// Starts the first thread.
+///
+/// # Panics
+/// Where there is no memory for it.
+pub fn start_first(body: fn()) {
+    let body: Body = Box::new(Box::new(body));
+    spawn("main", Policy::Fair(0), body).expect("no memory for the first thread");
+}
+
+/// Where a new thread starts, interrupts off.
+extern "sysv64" fn begin(previous: *mut u8) -> ! {
+    scheduler::finish_switch(previous.cast());
+    // SAFETY: a thread runs with interrupts on; nothing is held.
+    unsafe { cpu::enable_interrupts() };
+    // SAFETY: only the thread itself takes its body.
+    let body = unsafe { &mut *current().body.get() }.take();
+    if let Some(body) = body {
+        (*body)();
+    }
+    exit()
+}
+
+/// Ends the calling thread.
+fn exit() -> ! {
+    let me = current();
+    leave_space(me);
+    table::remove(me.number);
+    stacks::trim();
+    scheduler::exit()
+}
+
+/// Whether `thread` (the caller) runs in `space` already.
+#[inline]
+pub fn is_in_space(thread: &Thread, space: &Space) -> bool {
+    thread.space_pointer.load(Relaxed).cast_const() == Arc::as_ptr(space.inner())
+}
+
+/// Makes `space` the one the caller runs in; also readies its extended state.
+#[cold]
+pub fn enter_space(me: &Thread, space: &Space) {
+    me.extended.prepare();
+    set_space(me, Some(space.inner().clone()));
+}
+
+fn leave_space(me: &Thread) {
+    set_space(me, None);
+}
+
+fn set_space(me: &Thread, new: Option<Arc<Inner>>) {
+    let pointer = new.as_ref().map_or(ptr::null_mut(), |space| Arc::as_ptr(space).cast_mut());
+    let old = {
+        let _off = NoInterrupts::new();
+        // SAFETY: only the thread itself touches it.
+        let old = core::mem::replace(unsafe { &mut *me.space.get() }, new);
+        me.space_pointer.store(pointer, Relaxed);
+        // SAFETY: just stored, kept by `space`.
+        if let Some(space) = unsafe { pointer.as_ref() } {
+            shootdown::activate(space);
+        }
+        old
+    };
+    drop(old);
+}
+
+/// Whether something must be looked at before user mode is entered. Interrupts are off.
+#[inline]
+pub fn wants_attention(me: &Thread) -> bool {
+    me.is_kicked.load(Relaxed) || percpu::this().need_resched.load(Relaxed) != 0
+}
+
+/// Consumes a kick of the caller.
+pub fn consume_kick(me: &Thread) -> bool {
+    me.is_kicked.swap(false, SeqCst)
+}
+
+/// Consumes a kick of the calling thread.
+pub fn take_kick() -> bool {
+    let me = current();
+    me.is_kicked.load(Acquire) && consume_kick(me)
+}
+
+/// Forces `number` out of user mode or an interruptible wait, now or the next time.
+pub fn kick(number: u64) {
+    if let Some(thread) = table::find(number) {
+        thread.is_kicked.store(true, SeqCst);
+        wait::interrupt(&thread);
+        scheduler::interrupt_if_running(&thread);
+    }
+}
+
+/// Says that an interrupt from user mode is being handled.
+#[inline]
+pub fn note_user_interrupted(is_so: bool) {
+    percpu::this().user_interrupted.store(u32::from(is_so), Relaxed);
+}
+
+/// Changes how `number` is scheduled.
+pub fn set_policy(number: u64, policy: Policy) {
+    if let Some(thread) = table::find(number) {
+        scheduler::change(&thread, |thread| thread.policy.store(policy.pack(), Relaxed));
+    }
+}
+
+/// Restricts `number` to `affinity`; `false` where none of it is there.
+pub fn set_affinity(number: u64, affinity: u64) -> bool {
+    if affinity & scheduler::online_mask() == 0 {
+        return false;
+    }
+    let Some(thread) = table::find(number) else { return true };
+    scheduler::change(&thread, |thread| thread.affinity.store(affinity, Relaxed));
+    if thread.number == current_number() {
+        yield_now();
+    }
+    true
+}
+
+/// Time `number` has used; `None` once it ended.
+pub fn cpu_time(number: u64) -> Option<CpuTime> {
+    let thread = table::find(number)?;
+    let run_ns = scheduler::run_ns(&thread);
+    let (user, system) = (thread.user_ticks.load(Relaxed), thread.system_ticks.load(Relaxed));
+    let user_ns = match user + system {
+        0 => run_ns,
+        all => (u128::from(run_ns) * u128::from(user) / u128::from(all)) as u64,
+    };
+    Some(CpuTime {
+        user_ns,
+        system_ns: run_ns - user_ns,
+        voluntary_switches: thread.voluntary_switches.load(Relaxed),
+        forced_switches: thread.forced_switches.load(Relaxed),
+    })
+}

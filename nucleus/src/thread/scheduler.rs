@@ -1,0 +1,716 @@
+//! Who runs where: a run queue a processor, switching, waking onto a processor, stealing when idle.
+//!
+//! A [`Processor`]'s lock guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on
+//! it; it is held across the context switch and let go by the thread switched to, so whoever
+//! holds it and finds a thread not on the queue knows that its registers are saved. Real-time
+//! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS).
+//! Locks: never two processors' at once but by trying.
+use super::{
+    DEAD, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current, current_pointer,
+    timers,
+};
+use crate::{
+    arch::{apic, cpu, percpu, smp, switch},
+    memory::{shootdown, stacks::Stack},
+    spin::NoInterrupts,
+    time,
+};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::{
+    arch::asm,
+    cell::UnsafeCell,
+    ptr,
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
+    },
+};
+use runqueue::{Heap, Priorities, Store, virtual_ns, weight};
+
+/// A woken thread may be this far behind the others, not more: sleeping earns no more than that.
+const SLEEPER_CREDIT_NS: u64 = 3_000_000;
+/// How far ahead in virtual time the running thread must be to be preempted.
+const GRANULARITY_NS: u64 = 1_000_000;
+/// Ticks of a round-robin slice.
+const ROUND_ROBIN_TICKS: u32 = 25;
+
+struct Queue {
+    fair: Heap<Ref>,
+    real_time: Priorities<Ref>,
+    current: Ref,
+    smallest_virtual_ns: u64,
+    /// When `current` was last charged.
+    charged_at_ns: u64,
+}
+
+/// A processor's scheduler.
+struct Processor {
+    is_locked: AtomicBool,
+    queue: UnsafeCell<Queue>,
+    idle: Arc<Thread>,
+    /// Threads queued, the running one not counted: a hint without the lock.
+    queued: AtomicU32,
+    is_idle: AtomicBool,
+    idle_ns: AtomicU64,
+    user_ticks: AtomicU64,
+    system_ticks: AtomicU64,
+    busy_ns: AtomicU64,
+    switches: AtomicU64,
+}
+
+// SAFETY: `queue` is touched under `is_locked` only.
+unsafe impl Sync for Processor {}
+// SAFETY: as above.
+unsafe impl Send for Processor {}
+
+static PROCESSORS: [AtomicPtr<Processor>; percpu::MAX_CPUS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
+
+fn processor(cpu: usize) -> Option<&'static Processor> {
+    // SAFETY: made by `init_cpu`, never freed.
+    unsafe { PROCESSORS[cpu].load(Acquire).as_ref() }
+}
+
+fn this() -> &'static Processor {
+    processor(percpu::cpu()).expect("no scheduler on this processor")
+}
+
+impl Processor {
+    /// Interrupts are off.
+    #[inline]
+    fn lock(&self) {
+        while self.is_locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+            while self.is_locked.load(Relaxed) {
+                core::hint::spin_loop();
+            }
+        }
+    }
+    #[inline]
+    fn try_lock(&self) -> bool {
+        self.is_locked.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+    }
+    #[inline]
+    fn unlock(&self) {
+        self.is_locked.store(false, Release);
+    }
+    /// The lock is held.
+    #[inline]
+    #[allow(clippy::mut_from_ref, reason = "the lock word makes it exclusive, also across a switch")]
+    fn queue(&self) -> &mut Queue {
+        // SAFETY: the caller holds the lock and no other reference from here.
+        unsafe { &mut *self.queue.get() }
+    }
+
+    /// Charges the running thread for its time until now. The lock is held.
+    fn charge(&self, now_ns: u64) {
+        let queue = self.queue();
+        let used_ns = now_ns.saturating_sub(queue.charged_at_ns);
+        queue.charged_at_ns = now_ns;
+        let thread = queue.current.get();
+        if ptr::eq(thread, &raw const *self.idle) {
+            self.idle_ns.store(self.idle_ns.load(Relaxed) + used_ns, Relaxed);
+            return;
+        }
+        self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
+        thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
+        if let Policy::Fair(nice) = thread.policy() {
+            let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
+            thread.virtual_ns.store(aged, Relaxed);
+        }
+    }
+
+    /// Queues `thread`. The lock is held.
+    fn enqueue(&self, thread: &Thread, place: Place) {
+        let queue = self.queue();
+        let item = Ref::of(thread);
+        match thread.policy() {
+            Policy::Fair(_) => {
+                QueueNodes.node(item).key = thread.virtual_ns.load(Relaxed);
+                queue.fair.insert(&mut QueueNodes, item);
+                thread.queued_priority.store(0, Relaxed);
+            }
+            Policy::Fifo(priority) | Policy::RoundRobin(priority) => {
+                match place {
+                    Place::Front => queue.real_time.push_front(&mut QueueNodes, priority, item),
+                    Place::Back => queue.real_time.push_back(&mut QueueNodes, priority, item),
+                }
+                thread.queued_priority.store(priority, Relaxed);
+            }
+        }
+        self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Takes `thread`, which is queued here, out. The lock is held.
+    fn dequeue(&self, thread: &Thread) {
+        let queue = self.queue();
+        match thread.queued_priority.load(Relaxed) {
+            0 => queue.fair.remove(&mut QueueNodes, Ref::of(thread)),
+            priority => queue.real_time.remove(&mut QueueNodes, priority, Ref::of(thread)),
+        }
+        self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
+    }
+
+    /// The queued thread that should run next. The lock is held.
+    fn best(&self) -> Option<Ref> {
+        let queue = self.queue();
+        queue.real_time.first().or_else(|| queue.fair.peek())
+    }
+
+    /// Whether `thread` should run instead of the running one. The lock is held.
+    fn is_preempted_by(&self, thread: &Thread) -> bool {
+        let queue = self.queue();
+        let running = queue.current.get();
+        if self.is_idle.load(Relaxed) {
+            return true;
+        }
+        match (real_time_priority(thread), real_time_priority(running)) {
+            (0, 0) => {
+                let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
+                let now = running.virtual_ns.load(Relaxed) + since_ns;
+                thread.virtual_ns.load(Relaxed) + GRANULARITY_NS < now
+            }
+            (new, old) => new > old,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Front,
+    Back,
+}
+
+fn real_time_priority(thread: &Thread) -> u8 {
+    match thread.policy() {
+        Policy::Fair(_) => 0,
+        Policy::Fifo(priority) | Policy::RoundRobin(priority) => priority,
+    }
+}
+
+fn may_run(thread: &Thread, cpu: usize) -> bool {
+    let affinity = thread.affinity.load(Relaxed);
+    affinity & 1 << cpu != 0 || affinity & online_mask() == 0
+}
+
+/// A bit for each processor running.
+pub fn online_mask() -> u64 {
+    match smp::online() {
+        64.. => u64::MAX,
+        online => (1 << online) - 1,
+    }
+}
+
+/// Makes this processor's scheduler; the caller becomes its idle thread. Interrupts are off.
+pub fn init_cpu() {
+    let cpu = percpu::cpu();
+    let idle = Arc::new(Thread::new(0, "idle", Policy::Fair(19), None, None));
+    idle.state.store(RUNNABLE, Relaxed);
+    idle.is_on_queue.store(true, Relaxed);
+    let current = Ref::of(&idle);
+    percpu::this().current.store(Arc::as_ptr(&idle).cast_mut().cast(), Relaxed);
+    let made = Box::new(Processor {
+        is_locked: AtomicBool::new(false),
+        queue: UnsafeCell::new(Queue {
+            fair: Heap::new(),
+            real_time: Priorities::new(),
+            current,
+            smallest_virtual_ns: 0,
+            charged_at_ns: time::now_ns(),
+        }),
+        idle,
+        queued: AtomicU32::new(0),
+        is_idle: AtomicBool::new(true),
+        idle_ns: AtomicU64::new(0),
+        user_ticks: AtomicU64::new(0),
+        system_ticks: AtomicU64::new(0),
+        busy_ns: AtomicU64::new(0),
+        switches: AtomicU64::new(0),
+    });
+    PROCESSORS[cpu].store(Box::into_raw(made), Release);
+}
+
+/// Top of the stack that processor `cpu` (not 0) starts on.
+///
+/// # Panics
+/// Where there is no memory for it.
+pub fn idle_stack(_cpu: usize) -> u64 {
+    let stack = Stack::new().expect("no memory for an idle thread's stack");
+    let top = stack.top();
+    core::mem::forget(stack);
+    top
+}
+
+/// The idle thread's loop. Interrupts are off at entry.
+pub fn idle() -> ! {
+    loop {
+        cpu::disable_interrupts();
+        switch_away(Reason::Preempted);
+        if percpu::this().need_resched.load(SeqCst) == 0 {
+            // SAFETY: interrupts come on with the halt, so one that is pending ends it.
+            unsafe { asm!("sti", "hlt", options(nostack)) };
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Blocked,
+    Preempted,
+}
+
+/// Gives the processor to the best thread, which may be the caller if it is runnable. Interrupts are off.
+fn switch_away(reason: Reason) {
+    let me = current();
+    let here = this();
+    here.lock();
+    percpu::this().need_resched.store(0, Relaxed);
+    let now_ns = time::now_ns();
+    here.charge(now_ns);
+    let is_idle_thread = ptr::eq(me, &raw const *here.idle);
+    match me.state.load(SeqCst) {
+        RUNNABLE if is_idle_thread => {}
+        RUNNABLE => {
+            let place = match (reason, me.policy()) {
+                (Reason::Preempted, Policy::Fifo(_)) => Place::Front,
+                (Reason::Preempted, Policy::RoundRobin(_)) if me.slice_ticks.load(Relaxed) < ROUND_ROBIN_TICKS => {
+                    Place::Front
+                }
+                _ => Place::Back,
+            };
+            me.slice_ticks.store(0, Relaxed);
+            if !may_run(me, percpu::cpu()) {
+                return move_away(here, me);
+            }
+            if here.queued.load(Relaxed) == 0 {
+                here.unlock();
+                return;
+            }
+            here.enqueue(me, place);
+        }
+        _ => me.is_on_queue.store(false, Relaxed),
+    }
+    let next = pick(here);
+    switch_to(here, me, next, now_ns, reason);
+}
+
+/// Leaves this processor because its affinity changed: another thread here queues it elsewhere.
+/// The lock is held.
+fn move_away(here: &'static Processor, me: &Thread) {
+    me.is_on_queue.store(false, Relaxed);
+    me.state.store(WAKING, Relaxed);
+    let next = pick(here);
+    MOVING[percpu::cpu()].store(ptr::from_ref(me).cast_mut(), Relaxed);
+    switch_to(here, me, next, time::now_ns(), Reason::Preempted);
+}
+
+/// A thread that left each processor and waits to be queued on another, by the thread it switched to.
+static MOVING: [AtomicPtr<Thread>; percpu::MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
+
+/// Takes the thread to run next out of the queue, or from another's, or the idle thread. The lock is held.
+fn pick(here: &'static Processor) -> Ref {
+    if let Some(best) = here.best() {
+        here.dequeue(best.get());
+        return best;
+    }
+    steal(here).unwrap_or(Ref::of(&here.idle))
+}
+
+/// Takes a thread waiting on another processor. The lock of `here` is held.
+fn steal(here: &'static Processor) -> Option<Ref> {
+    let cpu = percpu::cpu();
+    for other in (1..smp::online()).map(|step| (cpu + step) % smp::online()) {
+        let Some(victim) = processor(other).filter(|victim| victim.queued.load(Relaxed) > 0) else { continue };
+        if !victim.try_lock() {
+            continue;
+        }
+        let queue = victim.queue();
+        let found = queue
+            .real_time
+            .find(&mut QueueNodes, |thread| may_run(thread.get(), cpu))
+            .map(|(_, thread)| thread)
+            .or_else(|| queue.fair.find(&mut QueueNodes, |thread| may_run(thread.get(), cpu)));
+        if let Some(thread) = found {
+            victim.dequeue(thread.get());
+            let from = queue.smallest_virtual_ns;
+            rebase(thread.get(), from, here.queue().smallest_virtual_ns);
+            thread.get().cpu.store(cpu as u32, Relaxed);
+        }
+        victim.unlock();
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+/// Moves `thread`'s virtual time from one queue's scale to another's.
+fn rebase(thread: &Thread, from: u64, to: u64) {
+    let ahead = thread.virtual_ns.load(Relaxed) as i64 - from as i64;
+    thread.virtual_ns.store((to as i64 + ahead).max(0) as u64, Relaxed);
+}
+
+/// Switches from `me` to `next`. The lock is held and let go on the other side.
+fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reason: Reason) {
+    let next = next.get();
+    if ptr::eq(next, me) {
+        here.unlock();
+        return;
+    }
+    let queue = here.queue();
+    let is_idle = ptr::eq(next, &raw const *here.idle);
+    here.is_idle.store(is_idle, Relaxed);
+    here.switches.store(here.switches.load(Relaxed) + 1, Relaxed);
+    let counter = if reason == Reason::Blocked { &me.voluntary_switches } else { &me.forced_switches };
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+    queue.current = Ref::of(next);
+    if !is_idle {
+        if real_time_priority(next) == 0 {
+            queue.smallest_virtual_ns = queue.smallest_virtual_ns.max(next.virtual_ns.load(Relaxed));
+        }
+        if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
+            timers::program(now_ns + timers::TICK_NS);
+        }
+    }
+    me.extended.save_if_live();
+    percpu::this().current.store(ptr::from_ref(next).cast_mut().cast(), Relaxed);
+    // SAFETY: a thread keeps the space it runs in.
+    if let Some(space) = unsafe { next.space_pointer.load(Relaxed).as_ref() } {
+        shootdown::activate(space);
+    }
+    // SAFETY: written by the switch away from `next`, or by `spawn`; the lock makes it ours.
+    let to = unsafe { *next.stack_pointer.get() };
+    // SAFETY: interrupts are off, `next` was not running, and both threads stay while the lock is held.
+    let previous = unsafe { switch::switch(me.stack_pointer.get(), to, ptr::from_ref(me).cast_mut().cast()) };
+    finish_switch(previous.cast());
+}
+
+/// The first thing after a switch, in the thread switched to: lets the lock go, and lets
+/// `previous` go if it ended.
+pub fn finish_switch(previous: *const Thread) {
+    let moving = MOVING[percpu::cpu()].swap(ptr::null_mut(), Relaxed);
+    // SAFETY: it is there: nobody else runs or ends it before the lock is let go.
+    let is_dead = unsafe { &*previous }.state.load(Relaxed) == DEAD;
+    this().unlock();
+    // SAFETY: it waits to be queued, by us.
+    if let Some(thread) = unsafe { moving.as_ref() } {
+        place(thread);
+    }
+    if is_dead {
+        // SAFETY: the reference `start` left for the running thread; it runs no more.
+        drop(unsafe { Arc::from_raw(previous) });
+    }
+}
+
+/// Ends the calling thread for ever.
+pub fn exit() -> ! {
+    cpu::disable_interrupts();
+    current().state.store(DEAD, SeqCst);
+    switch_away(Reason::Blocked);
+    unreachable!("a dead thread ran")
+}
+
+/// Queues a new thread; it keeps the reference until it ends.
+pub fn start(thread: Arc<Thread>) {
+    // SAFETY: given back in `finish_switch` after it ended.
+    let thread = unsafe { &*Arc::into_raw(thread) };
+    let _off = NoInterrupts::new();
+    if let Some(here) = processor(percpu::cpu()) {
+        here.lock();
+        thread.virtual_ns.store(here.queue().smallest_virtual_ns, Relaxed);
+        here.unlock();
+    }
+    thread.state.store(WAKING, SeqCst);
+    place(thread);
+    drop(_off);
+    reschedule_if_wanted();
+}
+
+/// Leaves the processor if the calling thread is still to block. Interrupts are off.
+pub fn block() {
+    debug_assert_eq!(percpu::this().preempt_count.load(Relaxed), 0, "blocking with preemption off");
+    switch_away(Reason::Blocked);
+}
+
+/// Makes a thread that we claimed run again.
+pub fn unblock(thread: &Thread) {
+    {
+        let _off = NoInterrupts::new();
+        let Some(home) = processor(thread.cpu.load(Relaxed) as usize) else { return };
+        home.lock();
+        if thread.is_on_queue.load(Relaxed) {
+            // It has not left its processor yet.
+            thread.state.store(RUNNABLE, SeqCst);
+            home.unlock();
+            return;
+        }
+        home.unlock();
+        place(thread);
+    }
+    reschedule_if_wanted();
+}
+
+/// The processor that a thread about to run should run on.
+fn choose(thread: &Thread) -> usize {
+    let last = thread.cpu.load(Relaxed) as usize;
+    let is_idle = |cpu: usize| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed));
+    let online = smp::online();
+    if online == 1 {
+        return percpu::cpu();
+    }
+    if may_run(thread, last) && is_idle(last) {
+        return last;
+    }
+    let mut candidates = (0..online).filter(|&cpu| may_run(thread, cpu));
+    if let Some(idle) = candidates.clone().find(|&cpu| is_idle(cpu)) {
+        return idle;
+    }
+    if may_run(thread, last) {
+        return last;
+    }
+    candidates.next().unwrap_or(last)
+}
+
+/// Queues `thread` (state WAKING, on no queue) on the processor chosen for it. Interrupts are off.
+fn place(thread: &Thread) {
+    let cpu = choose(thread);
+    let Some(target) = processor(cpu) else { return };
+    let home = processor(thread.cpu.load(Relaxed) as usize).unwrap_or(target);
+    let base = if ptr::eq(home, target) {
+        None
+    } else {
+        home.lock();
+        let base = home.queue().smallest_virtual_ns;
+        home.unlock();
+        Some(base)
+    };
+    target.lock();
+    let smallest = target.queue().smallest_virtual_ns;
+    if let Some(base) = base {
+        rebase(thread, base, smallest);
+    }
+    let earliest = smallest.saturating_sub(SLEEPER_CREDIT_NS);
+    if thread.virtual_ns.load(Relaxed) < earliest {
+        thread.virtual_ns.store(earliest, Relaxed);
+    }
+    thread.cpu.store(cpu as u32, Relaxed);
+    thread.is_on_queue.store(true, Relaxed);
+    thread.state.store(RUNNABLE, SeqCst);
+    target.enqueue(thread, Place::Back);
+    let preempts = target.is_preempted_by(thread);
+    if preempts {
+        percpu::of(cpu).need_resched.store(1, SeqCst);
+    }
+    target.unlock();
+    if preempts && cpu != percpu::cpu() {
+        apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+    }
+}
+
+/// Gives the processor away if that is wanted and may be done here.
+#[inline]
+pub fn reschedule_if_wanted() {
+    let data = percpu::this();
+    let may = data.need_resched.load(Relaxed) != 0
+        && data.preempt_count.load(Relaxed) == 0
+        && data.interrupt_nesting.load(Relaxed) == 0
+        && cpu::interrupts_enabled();
+    if may {
+        reschedule_now();
+    }
+}
+
+#[cold]
+fn reschedule_now() {
+    let _off = NoInterrupts::new();
+    reschedule();
+}
+
+/// Gives the processor to the best thread. Interrupts are off.
+pub fn reschedule() {
+    if processor(percpu::cpu()).is_some() {
+        switch_away(Reason::Preempted);
+    }
+}
+
+/// After an interrupt of the kernel: preempts it if that is wanted. Interrupts are off.
+pub fn preempt_from_interrupt() {
+    let data = percpu::this();
+    let may = data.need_resched.load(Relaxed) != 0
+        && data.preempt_count.load(Relaxed) == 0
+        && data.interrupt_nesting.load(Relaxed) == 0
+        && !current_pointer().is_null();
+    // The idle thread looks by itself as soon as it goes on.
+    if may && !this().is_idle.load(Relaxed) {
+        reschedule();
+    }
+}
+
+/// Lets the others of the caller's kind go first.
+pub fn yield_now() {
+    let _off = NoInterrupts::new();
+    let me = current();
+    let here = this();
+    here.lock();
+    here.charge(time::now_ns());
+    me.slice_ticks.store(ROUND_ROBIN_TICKS, Relaxed);
+    if let Some(best) = here.queue().fair.peek() {
+        let after = QueueNodes.node(best).key + 1;
+        me.virtual_ns.fetch_max(after, Relaxed);
+    }
+    here.unlock();
+    switch_away(Reason::Blocked);
+}
+
+/// The tick of a busy processor; whether it is busy. Interrupts are off.
+pub fn tick(now_ns: u64) -> bool {
+    let Some(here) = processor(percpu::cpu()) else { return false };
+    if here.is_idle.load(Relaxed) {
+        return false;
+    }
+    let me = current();
+    let is_user = percpu::this().user_interrupted.load(Relaxed) != 0;
+    let (mine, all) = if is_user {
+        (&me.user_ticks, &here.user_ticks)
+    } else {
+        (&me.system_ticks, &here.system_ticks)
+    };
+    mine.store(mine.load(Relaxed) + 1, Relaxed);
+    all.store(all.load(Relaxed) + 1, Relaxed);
+    here.lock();
+    here.charge(now_ns);
+    let slice = me.slice_ticks.load(Relaxed) + 1;
+    me.slice_ticks.store(slice, Relaxed);
+    let best = here.best();
+    let is_over = best.is_some_and(|best| match me.policy() {
+        Policy::Fair(_) => {
+            real_time_priority(best.get()) > 0 || best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed)
+        }
+        Policy::Fifo(priority) => real_time_priority(best.get()) > priority,
+        Policy::RoundRobin(priority) => {
+            let other = real_time_priority(best.get());
+            other > priority || (other == priority && slice >= ROUND_ROBIN_TICKS)
+        }
+    });
+    here.unlock();
+    if is_over {
+        percpu::this().need_resched.store(1, Relaxed);
+    }
+    if best.is_some() {
+        call_idle();
+    }
+    true
+}
+
+/// Wakes an idle processor so that it may steal.
+fn call_idle() {
+    let idle = (0..smp::online())
+        .find(|&cpu| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed)));
+    if let Some(cpu) = idle {
+        percpu::of(cpu).need_resched.store(1, SeqCst);
+        apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+    }
+}
+
+/// Interrupts the processor that runs `thread`, if another one does.
+pub fn interrupt_if_running(thread: &Thread) {
+    let _off = NoInterrupts::new();
+    let cpu = thread.cpu.load(Relaxed) as usize;
+    let Some(processor) = processor(cpu).filter(|_| cpu != percpu::cpu()) else { return };
+    processor.lock();
+    let is_running = ptr::eq(processor.queue().current.get(), thread);
+    processor.unlock();
+    if is_running {
+        apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+    }
+}
+
+/// Changes what `thread` is queued by.
+pub fn change(thread: &Thread, act: impl FnOnce(&Thread)) {
+    {
+        let _off = NoInterrupts::new();
+        let home = loop {
+            let cpu = thread.cpu.load(Relaxed);
+            let Some(home) = processor(cpu as usize) else { return };
+            home.lock();
+            if thread.cpu.load(Relaxed) == cpu {
+                break home;
+            }
+            home.unlock();
+        };
+        let is_running = ptr::eq(home.queue().current.get(), thread);
+        let is_queued = thread.is_on_queue.load(Relaxed) && !is_running;
+        if is_queued {
+            home.dequeue(thread);
+        }
+        act(thread);
+        let cpu = thread.cpu.load(Relaxed) as usize;
+        let must_move = !may_run(thread, cpu);
+        if is_queued && must_move {
+            thread.is_on_queue.store(false, Relaxed);
+            thread.state.store(WAKING, SeqCst);
+        } else if is_queued {
+            home.enqueue(thread, Place::Back);
+        }
+        home.unlock();
+        if is_queued && must_move {
+            place(thread);
+        } else {
+            percpu::of(cpu).need_resched.store(1, SeqCst);
+            if cpu != percpu::cpu() {
+                apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+            }
+        }
+    }
+    reschedule_if_wanted();
+}
+
+/// Processor time `thread` has used, up to now if it runs.
+pub fn run_ns(thread: &Thread) -> u64 {
+    let _off = NoInterrupts::new();
+    let used_ns = thread.run_ns.load(Relaxed);
+    let Some(home) = processor(thread.cpu.load(Relaxed) as usize) else { return used_ns };
+    home.lock();
+    if ptr::eq(home.queue().current.get(), thread) {
+        home.charge(time::now_ns());
+    }
+    home.unlock();
+    thread.run_ns.load(Relaxed)
+}
+
+/// What a processor did with its time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessorTimes {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+    /// Idle.
+    pub idle_ns: u64,
+    /// Context switches.
+    pub switches: u64,
+}
+
+/// The times of every processor.
+pub fn processor_times() -> Vec<ProcessorTimes> {
+    let times = |processor: &Processor| {
+        let busy = processor.busy_ns.load(Relaxed);
+        let (user, system) = (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
+        let user_ns = (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
+        ProcessorTimes {
+            user_ns,
+            system_ns: busy - user_ns,
+            idle_ns: processor.idle_ns.load(Relaxed),
+            switches: processor.switches.load(Relaxed),
+        }
+    };
+    (0..smp::online()).filter_map(processor).map(times).collect()
+}
+
+/// Threads that run or could.
+pub fn runnable() -> usize {
+    (0..smp::online())
+        .filter_map(processor)
+        .map(|processor| processor.queued.load(Relaxed) as usize + usize::from(!processor.is_idle.load(Relaxed)))
+        .sum()
+}
+

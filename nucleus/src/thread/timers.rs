@@ -1,0 +1,96 @@
+//! Deadlines: each processor has a heap of waiting threads, and programs its timer for the first.
+//!
+//! The timer is a one-shot, and setting it is dear, so a deadline that went away is not
+//! unprogrammed: the interrupt then finds nothing to do. While a thread runs there is also a
+//! tick ([`TICK_NS`]) for time slices and the accounting of user and system time; an idle
+//! processor has none.
+use super::{Ref, Thread, TimerNodes, scheduler, wait};
+use crate::{
+    arch::percpu,
+    spin::SpinLock,
+    time,
+};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use runqueue::Heap;
+use sync::class::LockClass;
+
+/// Between ticks of a busy processor.
+pub const TICK_NS: u64 = 4_000_000;
+const NEVER: u64 = u64::MAX;
+
+static CLASS: LockClass = LockClass::new("nucleus.timers");
+static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] = [const { SpinLock::new(&CLASS, Heap::new()) }; percpu::MAX_CPUS];
+/// When each processor's timer goes off; written by it alone.
+static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(NEVER) }; percpu::MAX_CPUS];
+
+/// Sees to it that this processor's timer goes off at `deadline_ns` or before. Interrupts are off.
+pub fn program(deadline_ns: u64) {
+    let programmed = &PROGRAMMED[percpu::cpu()];
+    if deadline_ns < programmed.load(Relaxed) {
+        programmed.store(deadline_ns, Relaxed);
+        time::set_timer(deadline_ns);
+    }
+}
+
+/// Whether this processor's timer goes off before `at_ns`.
+pub fn is_programmed_before(at_ns: u64) -> bool {
+    PROGRAMMED[percpu::cpu()].load(Relaxed) <= at_ns
+}
+
+/// Wakes `me`, the caller, at `deadline_ns`. Interrupts are off.
+pub fn arm(me: &Thread, deadline_ns: u64) {
+    let cpu = percpu::cpu();
+    let mut heap = TIMERS[cpu].lock();
+    me.timer_cpu.store(cpu as u32, Relaxed);
+    // SAFETY: the timers' lock is held, and the node is in no heap.
+    unsafe { &mut *me.timer.get() }.key = deadline_ns;
+    heap.insert(&mut TimerNodes, Ref::of(me));
+    me.is_timer_armed.store(true, Relaxed);
+    drop(heap);
+    program(deadline_ns);
+}
+
+/// Undoes [`arm`] if the deadline has not passed.
+pub fn disarm(me: &Thread) {
+    let mut heap = TIMERS[me.timer_cpu.load(Relaxed) as usize].lock();
+    if me.is_timer_armed.load(Relaxed) {
+        heap.remove(&mut TimerNodes, Ref::of(me));
+        me.is_timer_armed.store(false, Relaxed);
+    }
+}
+
+/// Takes the first thread whose deadline is not after `now_ns`; if it was still blocked it is ours to wake.
+fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
+    let mut heap = TIMERS[cpu].lock();
+    let first = heap.peek()?;
+    if runqueue::Store::node(&mut TimerNodes, first).key > now_ns {
+        return None;
+    }
+    heap.remove(&mut TimerNodes, first);
+    let thread = first.get();
+    // Claimed before it can see that it is disarmed: until then it cannot be gone.
+    let is_ours = thread.claim(wait::TIMED_OUT);
+    thread.is_timer_armed.store(false, Relaxed);
+    Some(is_ours.then_some(first))
+}
+
+/// The timer went off. Interrupts are off.
+pub fn timer_interrupt(now_ns: u64) {
+    let cpu = percpu::cpu();
+    PROGRAMMED[cpu].store(NEVER, Relaxed);
+    while let Some(expired) = expired(cpu, now_ns) {
+        if let Some(thread) = expired {
+            scheduler::unblock(thread.get());
+        }
+    }
+    if scheduler::tick(now_ns) {
+        program(now_ns + TICK_NS);
+    }
+    let first = {
+        let heap = TIMERS[cpu].lock();
+        heap.peek().map(|first| runqueue::Store::node(&mut TimerNodes, first).key)
+    };
+    if let Some(deadline_ns) = first {
+        program(deadline_ns);
+    }
+}

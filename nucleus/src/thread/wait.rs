@@ -1,0 +1,179 @@
+//! Waiting on a word and waking (a futex on kernel addresses), park and unpark.
+//!
+//! Waiters stand in a bucket by the word's address. To wake a blocked thread one claims it
+//! (`Thread::claim`: BLOCKED to WAKING); of waker, deadline and kick only one succeeds, and says what
+//! the wait returns. Comparing the word and blocking are one step because both sides hold the bucket.
+use super::{BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, current, scheduler, table, timers};
+use crate::{
+    spin::{NoInterrupts, SpinLock},
+    time,
+};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Relaxed, SeqCst},
+};
+use sync::{Outcome, class::LockClass};
+
+const SIGNALLED: u8 = 0;
+/// The outcome of a wait whose deadline passed.
+pub const TIMED_OUT: u8 = 1;
+const KICKED: u8 = 2;
+
+const BUCKETS: usize = 256;
+
+#[derive(Debug)]
+struct Bucket {
+    first: Option<Ref>,
+    last: Option<Ref>,
+}
+
+static CLASS: LockClass = LockClass::new("nucleus.wait");
+static TABLE: [SpinLock<Bucket>; BUCKETS] =
+    [const { SpinLock::new(&CLASS, Bucket { first: None, last: None }) }; BUCKETS];
+
+fn bucket(address: usize) -> &'static SpinLock<Bucket> {
+    let hash = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
+    &TABLE[hash as usize % BUCKETS]
+}
+
+impl Bucket {
+    /// The links of `thread`; the bucket's lock is held.
+    fn links<'a>(thread: Ref) -> &'a mut Waiter {
+        // SAFETY: the lock of the thread's bucket is held.
+        unsafe { &mut *thread.get().waiter.get() }
+    }
+
+    fn append(&mut self, thread: Ref, address: usize) {
+        *Bucket::links(thread) = Waiter { address, is_linked: true, next: None, previous: self.last };
+        match self.last.replace(thread) {
+            None => self.first = Some(thread),
+            Some(last) => Bucket::links(last).next = Some(thread),
+        }
+    }
+
+    fn unlink(&mut self, thread: Ref) {
+        let links = Bucket::links(thread);
+        let (next, previous) = (links.next.take(), links.previous.take());
+        links.is_linked = false;
+        match next {
+            None => self.last = previous,
+            Some(next) => Bucket::links(next).previous = previous,
+        }
+        match previous {
+            None => self.first = next,
+            Some(previous) => Bucket::links(previous).next = next,
+        }
+    }
+
+    /// Unlinks and claims the first blocked waiter of `address`.
+    fn take(&mut self, address: usize) -> Option<Ref> {
+        let mut next = self.first;
+        while let Some(thread) = next {
+            let links = Bucket::links(thread);
+            next = links.next;
+            if links.address == address && thread.get().claim(SIGNALLED) {
+                self.unlink(thread);
+                return Some(thread);
+            }
+        }
+        None
+    }
+}
+
+/// Blocks while `word` holds `expected`, until [`wake`], the deadline, or (where interruptible) a kick.
+pub fn wait_on(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
+    let me = current();
+    let address = core::ptr::from_ref(word).addr();
+    let _off = NoInterrupts::new();
+    {
+        let mut bucket = bucket(address).lock();
+        if word.load(SeqCst) != expected {
+            return Outcome::Signalled;
+        }
+        if is_interruptible && me.is_kicked.swap(false, SeqCst) {
+            return Outcome::Kicked;
+        }
+        if deadline_ns.is_some_and(|deadline_ns| time::now_ns() >= deadline_ns) {
+            return Outcome::TimedOut;
+        }
+        bucket.append(Ref::of(me), address);
+        me.state.store(if is_interruptible { INTERRUPTIBLE } else { BLOCKED }, SeqCst);
+    }
+    if let Some(deadline_ns) = deadline_ns {
+        timers::arm(me, deadline_ns);
+    }
+    // A kick that came before we were blocked saw nobody to wake.
+    let kicked_before = is_interruptible && me.is_kicked.load(SeqCst) && me.claim(KICKED);
+    if kicked_before {
+        me.state.store(RUNNABLE, SeqCst);
+    } else {
+        scheduler::block();
+    }
+    if deadline_ns.is_some() {
+        timers::disarm(me);
+    }
+    finish(me, address)
+}
+
+/// After the wait: out of the bucket, and why it ended.
+fn finish(me: &Thread, address: usize) -> Outcome {
+    let outcome = me.outcome.load(Relaxed);
+    if outcome == SIGNALLED {
+        return Outcome::Signalled;
+    }
+    {
+        let mut bucket = bucket(address).lock();
+        if Bucket::links(Ref::of(me)).is_linked {
+            bucket.unlink(Ref::of(me));
+        }
+    }
+    if outcome == KICKED {
+        me.is_kicked.store(false, SeqCst);
+        return Outcome::Kicked;
+    }
+    Outcome::TimedOut
+}
+
+/// Wakes up to `count` threads that wait on `word`; how many. Only the address of `word` counts.
+pub fn wake(word: &AtomicU32, count: u32) -> u32 {
+    let address = core::ptr::from_ref(word).addr();
+    let mut woken = 0;
+    while woken < count {
+        let found = bucket(address).lock().take(address);
+        let Some(thread) = found else { break };
+        scheduler::unblock(thread.get());
+        woken += 1;
+    }
+    woken
+}
+
+/// Ends `thread`'s wait if it is an interruptible one. Its kick was set before.
+pub fn interrupt(thread: &Thread) {
+    if thread.state.compare_exchange(INTERRUPTIBLE, WAKING, SeqCst, Relaxed).is_ok() {
+        thread.outcome.store(KICKED, Relaxed);
+        scheduler::unblock(thread);
+    }
+}
+
+/// Blocks until [`unpark`], before or after, the deadline or (where interruptible) a kick.
+pub fn park(deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
+    let me = current();
+    loop {
+        if me.token.swap(0, AcqRel) != 0 {
+            return Outcome::Signalled;
+        }
+        match wait_on(&me.token, 0, deadline_ns, is_interruptible) {
+            Outcome::Signalled => {}
+            other => return other,
+        }
+    }
+}
+
+/// Lets `number` return from [`park`], now or the next time.
+pub fn unpark(number: u64) {
+    if let Some(thread) = table::find(number)
+        && thread.token.swap(1, AcqRel) == 0
+    {
+        wake(&thread.token, 1);
+    }
+}
