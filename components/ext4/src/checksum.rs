@@ -11,6 +11,7 @@ const ANSI: u16 = 0xa001;
 
 const TABLES: [[u32; 256]; 8] = tables();
 
+#[allow(clippy::indexing_slicing, reason = "evaluated at compile time, where a panic is an error")]
 const fn tables() -> [[u32; 256]; 8] {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;

@@ -15,6 +15,9 @@ use interfaces::{
 };
 use rt::PAGE_BYTES;
 
+/// Bytes of the shortest device: up to the superblock's end.
+const SUPERBLOCK_END_BYTES: u64 = 2048;
+
 /// What a mount is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -85,10 +88,10 @@ pub struct Ext4 {
 /// [`MountError`].
 pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountError> {
     let device = Device::new(block);
-    let chunk = device.read(0, 1).map_err(|error| match error {
-        FsError::Corrupt => MountError::TooShort,
-        error => MountError::Failed(error),
-    })?;
+    if device.bytes() < SUPERBLOCK_END_BYTES {
+        return Err(MountError::TooShort);
+    }
+    let chunk = device.read(0, 1).map_err(MountError::Failed)?;
     let bytes: &[u8] = chunk.first().map_or(&[], |chunk: &ChunkBytes| chunk.as_slice());
     let bytes = bytes.get(SUPERBLOCK_OFFSET..).ok_or(MountError::TooShort)?;
     let geometry = Geometry::decode(bytes, device.bytes())?;

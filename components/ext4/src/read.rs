@@ -9,7 +9,6 @@ use crate::{
     volume::Volume,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
-use core::ops::Range;
 use interfaces::{
     block::{BlockSink, Operation, Request, SECTOR_BYTES, Segment},
     file_system::{FileType, FsError},
@@ -58,7 +57,7 @@ struct Plan<'a> {
     max_segments: usize,
     pages: Vec<Page>,
     requests: Vec<Request>,
-    spans: Vec<Range<usize>>,
+    touched: Vec<Vec<usize>>,
 }
 
 fn start(volume: &Volume, inode: &Inode, frames: &[Frame], client: Client) {
@@ -67,12 +66,12 @@ fn start(volume: &Volume, inode: &Inode, frames: &[Frame], client: Client) {
         max_segments: volume.device.max_segments(),
         pages: vec![Page { requests: 0, result: Ok(()) }; frames.len()],
         requests: Vec::new(),
-        spans: Vec::new(),
+        touched: Vec::new(),
     };
     plan.build(volume, inode, client.first);
     let tail = plan.tail(inode.attributes.size, client.first);
-    let Plan { pages, requests, spans, .. } = plan;
-    let transfer = Arc::new(Transfer::new(client, tail, spans, pages));
+    let Plan { pages, requests, touched, .. } = plan;
+    let transfer = Arc::new(Transfer::new(client, tail, touched, pages));
     transfer.tell_idle();
     if !requests.is_empty() {
         let sink: Arc<dyn BlockSink> = transfer;
@@ -139,8 +138,7 @@ impl Plan<'_> {
 
     /// Adds a segment: to the last segment, to the last request, or as a new request.
     fn add(&mut self, page: usize, part: Segment, sector: u64) {
-        let is_new_page = |span: &Range<usize>| span.end <= page;
-        if let (Some(request), Some(span)) = (self.requests.last_mut(), self.spans.last_mut())
+        if let (Some(request), Some(touched)) = (self.requests.last_mut(), self.touched.last_mut())
             && end_of(request) == sector
         {
             let last = request.segments.last_mut();
@@ -153,8 +151,8 @@ impl Plan<'_> {
             }
             if request.segments.len() < self.max_segments {
                 request.segments.push(part);
-                if is_new_page(span) {
-                    span.end = page + 1;
+                if touched.last() != Some(&page) {
+                    touched.push(page);
                     self.count(page);
                 }
                 return;
@@ -163,7 +161,7 @@ impl Plan<'_> {
         let tag = self.requests.len() as u64;
         let operation = Operation::Read;
         self.requests.push(Request { tag, operation, sector, segments: vec![part] });
-        self.spans.push(page..page + 1);
+        self.touched.push(vec![page]);
         self.count(page);
     }
 

@@ -56,8 +56,8 @@ impl Client {
 pub(crate) struct Transfer {
     client: Client,
     tail: Option<Tail>,
-    /// Pages each request touches.
-    spans: Vec<Range<usize>>,
+    /// Pages each request touches, ascending: holes between contiguous blocks are not among them.
+    touched: Vec<Vec<usize>>,
     pages: Mutex<Vec<Page>>,
 }
 
@@ -66,10 +66,10 @@ impl Transfer {
     pub(crate) fn new(
         client: Client,
         tail: Option<Tail>,
-        spans: Vec<Range<usize>>,
+        touched: Vec<Vec<usize>>,
         pages: Vec<Page>,
     ) -> Transfer {
-        Transfer { client, tail, spans, pages: Mutex::new(&TRANSFER, pages) }
+        Transfer { client, tail, touched, pages: Mutex::new(&TRANSFER, pages) }
     }
 
     /// Tells of the pages that wait for no request.
@@ -100,19 +100,19 @@ impl Transfer {
 
 impl BlockSink for Transfer {
     fn completed(&self, tag: u64, result: Result<(), BlockError>) {
-        let span = usize::try_from(tag).ok().and_then(|tag| self.spans.get(tag));
-        let Some(span) = span else { return };
-        let mut done = Vec::with_capacity(span.len());
+        let touched = usize::try_from(tag).ok().and_then(|tag| self.touched.get(tag));
+        let Some(touched) = touched else { return };
+        let mut done = Vec::with_capacity(touched.len());
         {
             let mut pages = self.pages.lock();
-            let touched = pages.iter_mut().enumerate().skip(span.start).take(span.len());
-            for (index, page) in touched {
+            for index in touched {
+                let Some(page) = pages.get_mut(*index) else { continue };
                 if let Err(error) = result {
                     page.result = Err(error_of(error));
                 }
                 page.requests = page.requests.saturating_sub(1);
                 if page.requests == 0 {
-                    done.push((index, page.result));
+                    done.push((*index, page.result));
                 }
             }
         }

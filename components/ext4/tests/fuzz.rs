@@ -1,0 +1,128 @@
+//! Mutated images through the whole component: mount, walk, read, attributes. It may refuse
+//! anything; it must not panic, hang or take memory without bound.
+//!
+//! `SKERRY_FUZZ_COUNT` says how many images (default 300), `SKERRY_FUZZ_SEED` the first seed, so
+//! that one image can be had again: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`.
+mod common;
+
+use common::{
+    device::{Completion, MemoryBlock},
+    image::Recipe,
+    mutate::Subject,
+    walk::{Budget, walk},
+};
+use ext4::{Options, mount};
+use interfaces::file_system::FileSystem;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::{Duration, Instant},
+};
+
+const DEFAULT_COUNT: u64 = 300;
+/// Longest time for an image.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Most memory of the whole test process.
+const MEMORY_LIMIT_KIB: u64 = 1 << 20;
+const BUDGET: Budget = Budget { names: 3_000, depth: 12, pages: 96 };
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// Small images of each shape, with and without checksums.
+fn subjects() -> Vec<Subject> {
+    let folder = tempfile::TempDir::new().unwrap();
+    let root = folder.path();
+    for length in [1, 59, 100, 5000, 70_000] {
+        fs::write(root.join(format!("f{length}")), vec![7; length]).unwrap();
+    }
+    symlink("f1", root.join("fast")).unwrap();
+    symlink("a/".repeat(100), root.join("slow")).unwrap();
+    fs::create_dir_all(root.join("d/e/f")).unwrap();
+    fs::write(root.join("d/e/f/leaf"), b"leaf").unwrap();
+    fs::create_dir(root.join("many")).unwrap();
+    for file in 0..400 {
+        fs::write(root.join(format!("many/{file:04}-{}", "n".repeat(file % 30))), b"").unwrap();
+    }
+    let pieces: Vec<u8> =
+        (0..120).flat_map(|piece| [piece | 1; 4096].into_iter().chain([0; 4096])).collect();
+    fs::write(root.join("pieces"), pieces).unwrap();
+    let value = "v".repeat(250);
+    let recipes = [
+        Recipe::new(&["-b", "1024", "-O", "^has_journal"], 3 << 10).indexed(),
+        Recipe::new(&["-b", "1024", "-O", "^has_journal,^metadata_csum"], 3 << 10).indexed(),
+        Recipe::new(&["-b", "4096", "-O", "^has_journal,inline_data", "-I", "256"], 5 << 10)
+            .indexed(),
+        Recipe::new(&["-b", "2048", "-O", "^has_journal,^extent,^64bit,^metadata_csum"], 4 << 10),
+        Recipe::new(
+            &["-b", "4096", "-O", "^has_journal,inline_data,^metadata_csum", "-I", "256"],
+            5 << 10,
+        ),
+    ];
+    let attributes = format!("ea_set f1 user.small x\nea_set f1 user.large {value}");
+    recipes.map(|recipe| Subject::new(recipe.with(&attributes).make(root))).into()
+}
+
+/// Ends the process, naming the seed, when an image takes too long.
+fn watch(current: &'static AtomicU64) {
+    std::thread::spawn(move || {
+        let (mut seen, mut since) = (u64::MAX, Instant::now());
+        loop {
+            std::thread::sleep(Duration::from_millis(250));
+            let now = current.load(SeqCst);
+            if now != seen {
+                (seen, since) = (now, Instant::now());
+            } else if now != u64::MAX && since.elapsed() > LIMIT {
+                eprintln!("seed {now} hangs");
+                std::process::exit(101);
+            }
+        }
+    });
+}
+
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn mutated_images_neither_panic_nor_hang_nor_eat_memory() {
+    static CURRENT: AtomicU64 = AtomicU64::new(u64::MAX);
+    watch(&CURRENT);
+    let (count, first) =
+        (number("SKERRY_FUZZ_COUNT", DEFAULT_COUNT), number("SKERRY_FUZZ_SEED", 0));
+    let subjects = subjects();
+    assert!(subjects.iter().all(Subject::agrees), "sound images keep their checksums");
+    let (mut mounted, mut clean, mut names) = (0, 0, 0);
+    for seed in first..first + count {
+        CURRENT.store(seed, SeqCst);
+        let image = subjects[seed as usize % subjects.len()].mutate(seed);
+        let device = MemoryBlock::new(image, Completion::AtOnce, 16);
+        let outcome = std::panic::catch_unwind(|| {
+            let fs = mount(device, Options { cache_bytes: 64 << 10 }).ok()?;
+            let tree = walk(&*fs, BUDGET);
+            fs.usage().unwrap();
+            assert_eq!(fs.held_inodes(), 1);
+            Some(tree)
+        });
+        match outcome {
+            Err(_) => panic!("seed {seed} panics"),
+            Ok(None) => {}
+            Ok(Some(tree)) => {
+                mounted += 1;
+                names += tree.seen.len();
+                clean += u64::from(tree.errors.is_empty());
+            }
+        }
+    }
+    CURRENT.store(u64::MAX, SeqCst);
+    println!(
+        "{count} images: {mounted} mounted, {clean} without an error, {names} names, {} MiB",
+        peak_kib() >> 10
+    );
+    assert!(mounted * 4 > count, "mutations get past the superblock");
+    assert!(peak_kib() < MEMORY_LIMIT_KIB, "{} KiB", peak_kib());
+}
