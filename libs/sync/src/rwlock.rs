@@ -175,7 +175,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
 
     #[inline]
     fn try_add_reader(&self) -> bool {
-        self.take_if(|state| is_open_to_new_reader(state).then_some(state + READER))
+        self.take_if(|state| is_open_to_new_reader(state).then(|| state + READER))
     }
 
     /// Changes the state as `next` says, if it says so.
