@@ -101,7 +101,8 @@ impl Mount {
     pub fn instance(&self) -> &Arc<Instance> {
         self.active.instance()
     }
-    pub(crate) fn active(&self) -> &Arc<Active> {
+    /// The file system in use, for mounting it again.
+    pub fn active(&self) -> &Arc<Active> {
         &self.active
     }
     /// The top of the tree.

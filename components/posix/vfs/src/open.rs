@@ -144,7 +144,7 @@ impl Caller<'_> {
     ) -> Result<Arc<OpenFile>, Errno> {
         let mut walker = Walker::new(self, base, path, how.resolve)?;
         loop {
-            let Some(part) = walker.to_last()? else { return Err(Errno::EISDIR) };
+            let Some(part) = walker.go_to_last()? else { return Err(Errno::EISDIR) };
             walker.check_search()?;
             let parent = walker.at.clone();
             if part.has_slash || matches!(walker.name(&part), b"." | b"..") {
@@ -188,6 +188,10 @@ impl Caller<'_> {
         how: OpenHow,
         origin: Origin,
     ) -> Result<Arc<OpenFile>, Errno> {
+        let is_directory = place.vnode().is_directory();
+        if origin == Origin::Found && how.has(raw::O_DIRECTORY) && !is_directory {
+            return Err(Errno::ENOTDIR);
+        }
         if how.has(raw::O_PATH) {
             return Ok(OpenFile::new(Arc::new(PlaceOnly), place.clone(), how.flags));
         }

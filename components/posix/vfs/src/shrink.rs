@@ -7,12 +7,43 @@ const RECLAIM_PAGES: usize = 64;
 /// Rounds of a reclaim: the first only unmarks what was used.
 const ROUNDS: usize = 2;
 
+/// The cache grows freely while one frame in this many is free.
+const FREE_SHARE: u64 = 8;
+/// One frame in this many is dropped beyond that, so that the next growth need not drop again.
+const SLACK_SHARE: u64 = 64;
+
+/// Before the cache grows by `pages`: drops others where memory is short, so that programs and the
+/// kernel's own objects find some.
+pub(crate) fn make_room(pages: usize) {
+    let memory = rt::memory::statistics();
+    let wanted = memory.total_frames / FREE_SHARE + pages as u64;
+    if memory.free_frames < wanted {
+        let missing = wanted - memory.free_frames + memory.total_frames / SLACK_SHARE;
+        shrink(usize::try_from(missing).unwrap_or(usize::MAX));
+    }
+}
+
+/// Has every file system write what is pending.
+///
+/// # Errors
+/// The first failure; the others are tried all the same.
+pub fn sync_all() -> Result<(), Errno> {
+    let mut result = Ok(());
+    for instance in instance::instances() {
+        result = result.and(instance.sync());
+    }
+    result
+}
+
 /// Drops up to `pages` clean pages and the names not used lately; returns the pages dropped.
 ///
 /// Locks: takes vnode tables and page indexes one at a time; to be called with none held.
 pub fn shrink(pages: usize) -> usize {
     let mut freed = 0;
     for instance in instance::instances() {
+        if freed >= pages {
+            break;
+        }
         instance.names().shrink();
         for vnode in instance.vnodes() {
             if freed < pages

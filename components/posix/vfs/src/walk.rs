@@ -110,15 +110,14 @@ impl<'a> Caller<'a> {
             return Ok(self.base(base).clone());
         }
         let mut walker = Walker::new(self, base, path, flags)?;
-        loop {
-            let Some(last) = walker.to_last()? else { break };
-            if !walker.step_last(&last, flags.contains(Walk::FOLLOW) || last.has_slash)? {
-                continue;
+        while let Some(last) = walker.go_to_last()? {
+            let follow = flags.contains(Walk::FOLLOW) || last.has_slash;
+            if walker.step_last(&last, follow)? {
+                if last.has_slash {
+                    walker.check_directory()?;
+                }
+                break;
             }
-            if last.has_slash {
-                walker.check_directory()?;
-            }
-            break;
         }
         if flags.contains(Walk::DIRECTORY) {
             walker.check_directory()?;
@@ -241,28 +240,24 @@ impl<'a> Walker<'a> {
         let base = caller.base(base);
         let is_scoped = flags.intersects(Walk::BENEATH | Walk::IN_ROOT);
         let root = if is_scoped { base } else { caller.root };
+        let is_absolute = path.first() == Some(&b'/');
+        let at = if is_absolute { root.clone() } else { base.clone() };
         let text = Cow::Borrowed(path);
-        let at = base.clone();
-        let mut walker = Walker { caller, root, flags, at, text, position: 0, links: 0 };
-        walker.start()?;
+        let walker = Walker { caller, root, flags, at, text, position: 0, links: 0 };
+        if is_absolute {
+            walker.check_absolute(base)?;
+        }
         Ok(walker)
     }
-    /// A text that begins with a slash begins at the root.
-    fn start(&mut self) -> Result<(), Errno> {
-        if self.text.first() != Some(&b'/') {
-            return Ok(());
-        }
-        if self.flags.contains(Walk::BENEATH) {
-            return Err(Errno::EXDEV);
-        }
-        if self.flags.contains(Walk::NO_MOUNTS) && self.at.mount.id() != self.root.mount.id() {
-            return Err(Errno::EXDEV);
-        }
-        self.at = self.root.clone();
-        Ok(())
+    /// A text that begins with a slash leads from `from` to the root.
+    fn check_absolute(&self, from: &Path) -> Result<(), Errno> {
+        let changes_mount = from.mount.id() != self.root.mount.id();
+        let is_refused = self.flags.contains(Walk::BENEATH)
+            || self.flags.contains(Walk::NO_MOUNTS) && changes_mount;
+        if is_refused { Err(Errno::EXDEV) } else { Ok(()) }
     }
     /// Walks until one component is left; `None` where there is none (`/`).
-    pub(crate) fn to_last(&mut self) -> Result<Option<LastPart>, Errno> {
+    pub(crate) fn go_to_last(&mut self) -> Result<Option<LastPart>, Errno> {
         loop {
             let rest = self.text.get(self.position..).unwrap_or_default();
             let start = self.position + rest.iter().take_while(|byte| **byte == b'/').count();
@@ -300,7 +295,7 @@ impl<'a> Walker<'a> {
     }
     /// The directory walked to and the last component.
     pub(crate) fn parent(&mut self) -> Result<Parent, Errno> {
-        let last = self.to_last()?;
+        let last = self.go_to_last()?;
         self.check_search()?;
         let path = self.at.clone();
         let Some(part) = last else {
@@ -332,7 +327,15 @@ impl<'a> Walker<'a> {
             b".." => return self.up().map(|()| true),
             _ => {}
         }
-        let found = self.caller.child(&self.at, name)?.ok_or(Errno::ENOENT)?;
+        let dentry = self.caller.lookup(&self.at.dentry, name)?.ok_or(Errno::ENOENT)?;
+        let is_link = dentry.vnode().file_type() == FileType::Symlink;
+        let is_plain = !is_link || !follow;
+        if is_plain && !dentry.is_mount_point() {
+            self.at.dentry = dentry;
+            return Ok(true);
+        }
+        let mount = self.at.mount.clone();
+        let found = self.caller.namespace.cross(Path { mount, dentry });
         if found.mount.id() != self.at.mount.id() && self.flags.contains(Walk::NO_MOUNTS) {
             return Err(Errno::EXDEV);
         }
@@ -366,7 +369,10 @@ impl<'a> Walker<'a> {
         text.extend_from_slice(rest);
         self.text = Cow::Owned(text);
         self.position = 0;
-        self.start()?;
+        if self.text.first() == Some(&b'/') {
+            self.check_absolute(&self.at)?;
+            self.at = self.root.clone();
+        }
         Ok(false)
     }
     /// Follows a magic link.

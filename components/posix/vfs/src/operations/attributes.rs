@@ -140,7 +140,8 @@ impl Caller<'_> {
         let may_user = user.is_none_or(|user| is_theirs && user == owner);
         let may_group = group
             .is_none_or(|group| is_theirs && (who.is_in_group(group) || group == vnode.owner().1));
-        if !(may_user && may_group) && !who.has(Capabilities::CHOWN) {
+        let is_allowed = may_user && may_group || who.has(Capabilities::CHOWN);
+        if !is_allowed {
             return Err(Errno::EPERM);
         }
         let _contents = vnode.contents().write();

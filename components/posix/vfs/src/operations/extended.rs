@@ -3,7 +3,7 @@ use crate::{
     credentials::Capabilities,
     errno::Errno,
     mount::Path,
-    permission::{self, Want},
+    permission::{self, STICKY, Want},
     vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::Caller,
 };
@@ -100,6 +100,11 @@ impl Caller<'_> {
         if name.starts_with(b"user.") {
             if !vnode.is_regular() && !vnode.is_directory() {
                 return Err(refusal);
+            }
+            let is_sticky = vnode.is_directory() && vnode.permissions() & STICKY != 0;
+            let is_foreign = is_sticky && !permission::is_owner(vnode, self.credentials);
+            if want == Want::WRITE && is_foreign {
+                return Err(Errno::EPERM);
             }
             return permission::check(vnode, self.credentials, want);
         }

@@ -184,6 +184,7 @@ impl Index {
         if is_good {
             chunk.reading &= !bit;
             chunk.up_to_date |= bit;
+            *chunk.used.get_mut() |= bit;
             return None;
         }
         let frame = chunk.take(slot);
@@ -219,6 +220,9 @@ impl Index {
     pub(super) fn evict(&mut self, most: usize) -> Vec<Frame> {
         let mut gone = Vec::new();
         for chunk in self.chunks.values_mut() {
+            if gone.len() >= most {
+                break;
+            }
             let idle = chunk.up_to_date & !*chunk.dirty.get_mut() & !*chunk.used.get_mut();
             *chunk.used.get_mut() = 0;
             for slot in bits(idle) {
@@ -267,16 +271,15 @@ impl Index {
         }
         index
     }
-    /// Runs of dirty pages in ascending order, at most `longest` pages each, for writeback.
+    /// Dirty pages in ascending order.
     #[cfg(test)]
     pub(super) fn dirty_pages(&self) -> Vec<u64> {
-        let pages = |(key, chunk): (&u64, &Box<Chunk>)| {
+        let mut pages = Vec::new();
+        for (key, chunk) in &self.chunks {
             let base = key * CHUNK_PAGES;
-            bits(chunk.dirty.load(Ordering::Relaxed))
-                .map(move |slot| base + slot)
-                .collect::<Vec<_>>()
-        };
-        self.chunks.iter().flat_map(pages).collect()
+            pages.extend(bits(chunk.dirty.load(Ordering::Relaxed)).map(|slot| base + slot));
+        }
+        pages
     }
 }
 

@@ -126,6 +126,9 @@ impl PageCache {
                     return Ok(frame);
                 }
                 (Page::Reading, _) => {
+                    if !was_asked {
+                        self.read_ahead(index..index + 1, &self.faults, Hit::Yes);
+                    }
                     was_asked = true;
                     let _ = self.arrived.wait(ticket, None, false);
                 }
@@ -236,6 +239,9 @@ impl PageCache {
             match found {
                 Page::Ready(frame) => return Ok(frame),
                 Page::Reading => {
+                    if !was_asked {
+                        self.read_ahead(wanted.start..wanted.start + 1, readahead, Hit::Yes);
+                    }
                     was_asked = true;
                     let _ = self.arrived.wait(ticket, None, false);
                 }
@@ -272,6 +278,7 @@ impl PageCache {
         let Some(myself) = self.myself.upgrade().filter(|_| missing > 0) else { return Ok(()) };
         let sink: Arc<dyn PageSink> = myself;
         let mut frames = Vec::new();
+        shrink::make_room(missing);
         shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?;
         frames.reverse();
         let runs = self.place_frames(range, frames)?;

@@ -7,6 +7,9 @@ use core::ops::Range;
 
 const WINDOW_MIN: u64 = 8;
 const WINDOW_MAX: u64 = 128;
+/// A reader is sequential if it goes on at most so far before where it was seen last: what it
+/// wanted at once may come to it in parts.
+const LOOK_BACK: u64 = 16;
 
 /// Where one reader of a file is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,8 +29,8 @@ pub(crate) enum Hit {
 impl Readahead {
     /// The reader wants `wanted`; returns the pages to bring in now, within a file of `limit` pages.
     pub(crate) fn plan(&mut self, wanted: Range<u64>, limit: u64, hit: Hit) -> Option<Range<u64>> {
-        let is_next = wanted.start == self.next || wanted.start + 1 == self.next;
-        self.next = wanted.end;
+        let is_next = wanted.start <= self.next && self.next - wanted.start <= LOOK_BACK;
+        self.next = if is_next { self.next.max(wanted.end) } else { wanted.end };
         let range = if !is_next {
             self.window = 0;
             self.ahead = wanted.end;
@@ -72,6 +75,16 @@ mod tests {
         }
         assert!(windows.is_sorted());
         assert_eq!(windows.last(), Some(&WINDOW_MAX));
+    }
+    #[test]
+    fn a_wide_request_that_is_served_in_parts_is_still_sequential() {
+        let mut readahead = Readahead::default();
+        assert_eq!(readahead.plan(0..16, 1000, Hit::No), Some(0..16));
+        for part in 1..16 {
+            readahead.plan(part..part + 1, 1000, Hit::Yes);
+        }
+        assert_eq!(readahead.ahead, 32);
+        assert_eq!(readahead.plan(16..32, 1000, Hit::Yes), Some(32..64));
     }
     #[test]
     fn a_jump_reads_only_what_was_asked_for() {

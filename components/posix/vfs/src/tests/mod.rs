@@ -13,7 +13,11 @@ use crate::{
     io::{SliceSink, SliceSource},
 };
 use linux_raw_sys::general as raw;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
+
+/// Giving memory back concerns every file of the process: tests that cause it hold this to write,
+/// tests that count requests to read.
+pub(super) static RECLAIM: RwLock<()> = RwLock::new(());
 
 /// A namespace over a fresh tmpfs, and somebody in it.
 pub(super) struct World {

@@ -137,9 +137,8 @@ fn times_are_set_by_owners_and_touched_by_writers() {
     let other = root.with(Credentials::user(2, 2, &[]));
     let file = root.walk("/f").unwrap();
     let at = FileTime { seconds: 1000, nanoseconds: 7 };
-    let set = |world: &World, accessed, modified| {
-        world.caller().set_times(&file, accessed, modified)
-    };
+    let set =
+        |world: &World, accessed, modified| world.caller().set_times(&file, accessed, modified);
     assert_eq!(set(&root, TimeSetting::At(at), TimeSetting::Omit), Ok(()));
     assert_eq!(file.status().attributes.accessed, at);
     assert_ne!(file.status().attributes.modified, at);
