@@ -64,6 +64,10 @@ impl Config {
         let bus = if self.machine == Machine::Microvm { "device" } else { "pci,disable-legacy=on" };
         command.args(self.processor_arguments());
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
+        if self.machine == Machine::Microvm {
+            // QEMU's virtio-mmio transports are of the legacy kind unless told otherwise.
+            command.args(["-global", "virtio-mmio.force-legacy=off"]);
+        }
         command.args(["-m", &self.memory.to_string(), "-smp", &self.cpus.to_string()]);
         command.arg("-kernel").arg(&self.kernel).args(["-append", &self.append]);
         if let Some(initrd) = &self.initrd {
