@@ -98,8 +98,7 @@ impl<'m, T: Entry> Shared<'m, T> {
 
     /// Entries between the two counts, checked.
     fn between(&self, taken: u64, written: u64) -> Result<u64, Corrupt> {
-        let count = written.wrapping_sub(taken);
-        if count > self.capacity { Err(Corrupt) } else { Ok(count) }
+        written.checked_sub(taken).filter(|count| *count <= self.capacity).ok_or(Corrupt)
     }
 
     /// After our own count moved: whether the other party announced that it waits.

@@ -1,0 +1,234 @@
+//! The lock kit under real threads.
+#![cfg(not(loom))]
+mod common;
+
+use common::Std;
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::*},
+    thread,
+};
+use sync::{
+    Outcome, Platform,
+    class::LockClass,
+    event::RawEvent,
+    mutex::{Mutex, lock_pair},
+    once::Once,
+    ring::{Consumer, Corrupt, Doorbell, Producer, PushError, words_for},
+    rwlock::RwLock,
+};
+
+static PLAIN: LockClass = LockClass::new("test.plain");
+
+const TURNS: u64 = 20_000;
+
+#[test]
+fn a_mutex_counts_right_under_contention() {
+    let mutex: Mutex<u64, Std> = Mutex::new(&PLAIN, 0);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..TURNS).for_each(|_| *mutex.lock() += 1));
+        }
+    });
+    assert_eq!(mutex.into_inner(), 4 * TURNS);
+}
+
+#[test]
+fn a_conditional_acquisition_is_refused_while_taken() {
+    let mutex: Mutex<(), Std> = Mutex::new(&PLAIN, ());
+    let guard = mutex.lock();
+    thread::scope(|scope| {
+        scope.spawn(|| assert!(mutex.try_lock().is_none()));
+    });
+    drop(guard);
+    assert!(mutex.try_lock().is_some());
+}
+
+#[test]
+fn pairs_in_opposite_orders_get_through() {
+    let pair = [Mutex::<u64, Std>::new(&PLAIN, 0), Mutex::new(&PLAIN, 0)];
+    thread::scope(|scope| {
+        for (first, second) in [(0, 1), (1, 0)] {
+            let pair = &pair;
+            scope.spawn(move || {
+                for _ in 0..TURNS {
+                    let (mut a, mut b) = lock_pair(&pair[first], &pair[second]);
+                    *a += 1;
+                    *b += 1;
+                }
+            });
+        }
+    });
+    assert_eq!(*pair[0].lock(), 2 * TURNS);
+}
+
+#[test]
+fn readers_share_and_writers_do_not() {
+    let lock: RwLock<(u64, u64), Std> = RwLock::new(&PLAIN, (0, 0));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..TURNS {
+                    let mut pair = lock.write();
+                    pair.0 += 1;
+                    pair.1 += 1;
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..TURNS {
+                    let pair = lock.read();
+                    assert_eq!(pair.0, pair.1);
+                }
+            });
+        }
+    });
+    let first = lock.read();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            assert!(lock.try_read().is_some());
+            assert!(lock.try_write().is_none());
+        });
+    });
+    assert_eq!(first.0, 2 * TURNS);
+}
+
+#[test]
+fn a_waiting_writer_holds_new_readers_off() {
+    let lock: RwLock<(), Std> = RwLock::new(&PLAIN, ());
+    let first = lock.read();
+    let is_written = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _guard = lock.write();
+            is_written.store(true, SeqCst);
+        });
+        let is_refused = || lock.try_read().is_none();
+        while !scope.spawn(is_refused).join().unwrap() {}
+        // The writer waits: a reader that comes now is after it.
+        scope.spawn(|| {
+            let _second = lock.read();
+            assert!(is_written.load(SeqCst));
+        });
+        drop(first);
+    });
+}
+
+#[test]
+fn an_event_times_out_and_is_signalled() {
+    let event = RawEvent::<Std>::new();
+    let soon = Some(Std::now_ns() + 1_000_000);
+    assert_eq!(event.wait(event.ticket(), soon, false), Outcome::TimedOut);
+    let ticket = event.ticket();
+    event.signal();
+    assert_eq!(event.wait(ticket, None, false), Outcome::Signalled);
+    assert_ne!(event.ticket(), ticket);
+}
+
+#[test]
+fn a_million_signals_lose_nothing() {
+    let (event, produced) = (RawEvent::<Std>::new(), AtomicU64::new(0));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..1_000_000 {
+                produced.fetch_add(1, Release);
+                event.signal();
+            }
+        });
+        scope.spawn(|| {
+            loop {
+                let ticket = event.ticket();
+                if produced.load(Acquire) == 1_000_000 {
+                    break;
+                }
+                event.wait(ticket, None, false);
+            }
+        });
+    });
+}
+
+#[test]
+fn once_is_made_by_one_of_many() {
+    let (once, made) = (Once::<u64, Std>::new(), AtomicU64::new(0));
+    assert!(once.get().is_none());
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let value = once.get_or_init(|| {
+                    thread::yield_now();
+                    made.fetch_add(1, SeqCst) + 41
+                });
+                assert_eq!(*value, 41);
+            });
+        }
+    });
+    assert_eq!(once.set(1), Err(1));
+    assert_eq!(once.get(), Some(&41));
+}
+
+#[test]
+fn a_maker_that_panics_leaves_the_once_to_the_next() {
+    let once = Once::<u64, Std>::new();
+    let panicking = std::panic::AssertUnwindSafe(|| once.get_or_init(|| panic!("on purpose")));
+    assert!(std::panic::catch_unwind(panicking).is_err());
+    assert_eq!(once.get_or_init(|| 2), &2);
+}
+
+#[test]
+fn once_drops_what_it_made() {
+    let counted = std::sync::Arc::new(());
+    let once = Once::<_, Std>::new();
+    once.set(counted.clone()).unwrap();
+    assert_eq!(std::sync::Arc::strong_count(&counted), 2);
+    drop(once);
+    assert_eq!(std::sync::Arc::strong_count(&counted), 1);
+}
+
+fn words(count: usize) -> Vec<AtomicU64> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+#[test]
+fn a_ring_refuses_when_full_and_yields_in_order() {
+    let memory = words(words_for::<[u8; 20]>(3));
+    let mut producer = Producer::<[u8; 20]>::new(&memory).unwrap();
+    let mut consumer = Consumer::<[u8; 20]>::new(&memory).unwrap();
+    assert_eq!(consumer.pop(), Ok(None));
+    for round in 0..10_u8 {
+        for number in 0..3 {
+            assert_eq!(producer.push(&[round * 3 + number; 20]), Ok(Doorbell::Silent));
+        }
+        assert_eq!(producer.push(&[0; 20]), Err(PushError::Full));
+        for number in 0..3 {
+            let expected = [round * 3 + number; 20];
+            assert_eq!(consumer.pop(), Ok(Some((expected, Doorbell::Silent))));
+        }
+    }
+}
+
+#[test]
+fn a_party_that_waits_is_rung_once() {
+    let memory = words(words_for::<u64>(1));
+    let mut producer = Producer::<u64>::new(&memory).unwrap();
+    let mut consumer = Consumer::<u64>::new(&memory).unwrap();
+    assert_eq!(consumer.wait_begins(), Ok(true));
+    assert_eq!(producer.push(&1), Ok(Doorbell::Ring));
+    assert_eq!(consumer.wait_begins(), Ok(false));
+    assert_eq!(producer.wait_begins(), Ok(true));
+    assert_eq!(consumer.pop(), Ok(Some((1, Doorbell::Ring))));
+    assert_eq!(producer.wait_begins(), Ok(false));
+}
+
+#[test]
+fn counts_that_cannot_be_are_corrupt_whatever_they_are() {
+    for lie in [2, 3, 1 << 32, u64::MAX, u64::MAX / 2] {
+        let memory = words(words_for::<u64>(1));
+        let mut producer = Producer::<u64>::new(&memory).unwrap();
+        let mut consumer = Consumer::<u64>::new(&memory).unwrap();
+        memory[0].store(lie, SeqCst);
+        assert_eq!(consumer.pop(), Err(Corrupt));
+        assert_eq!(consumer.wait_begins(), Err(Corrupt));
+        memory[8].store(lie, SeqCst);
+        assert_eq!(producer.push(&1), Err(PushError::Corrupt));
+    }
+    assert!(Producer::<u64>::new(&words(16)).is_none());
+    assert!(Consumer::<u64>::new(&words(3)).is_none());
+}
