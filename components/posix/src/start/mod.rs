@@ -36,6 +36,7 @@ pub struct Boot {
 pub fn start(boot: Boot) -> ! {
     if let Some(ns) = boot.clock.as_ref().and_then(|clock| clock.read_ns()) {
         rt::time::set_wall_ns(ns);
+        crate::exec::vdso::update();
     }
     let action = match run(&boot) {
         Ok(action) => action,

@@ -1,6 +1,6 @@
 //! The first mounts: the root from a disk, tmpfs over what programs write to, `/dev`, `/proc`.
 use super::Boot;
-use crate::{devices, procfs, tty::Terminal};
+use crate::{devices, files::file_systems, procfs, tty::Terminal};
 use alloc::{format, string::String, sync::Arc};
 use interfaces::{
     block::Block,
@@ -12,10 +12,6 @@ use vfs::{Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk,
 const SCRATCH: [(&str, &str); 3] = [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var", "mode=755")];
 /// Directories made in the new `/var`.
 const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
-/// Major number of virtio disks, as Linux hands it out first.
-const DISK_MAJOR: u32 = 254;
-/// Minor numbers a disk has (partitions).
-const DISK_MINORS: u32 = 16;
 
 /// Mounts everything; returns the namespace of the first process.
 ///
@@ -23,7 +19,8 @@ const DISK_MINORS: u32 = 16;
 /// What kept the root from being mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
-    devices::register(&registry, console);
+    devices::register(&registry, console, &boot.disks);
+    file_systems::announce(&boot.disks, &boot.file_systems);
     let (source, active) = root(boot)?;
     let namespace = Namespace::new(&source, active, MountFlags::READ_ONLY, registry);
     let who = Credentials::root();
@@ -73,7 +70,7 @@ fn root(boot: &Boot) -> Result<(String, Arc<Active>), String> {
     for (type_name, make) in boot.file_systems.iter().filter(|(type_name, _)| *type_name != "tmpfs") {
         match make(Some(disk.clone()), b"") {
             Ok(fs) => {
-                let number = (DISK_MAJOR, index as u32 * DISK_MINORS);
+                let number = devices::disk_number(index);
                 let active = Active::stored(fs, Some(number)).map_err(|errno| format!("root of {name}: {errno:?}"))?;
                 return Ok((format!("/dev/{name}"), active));
             }
@@ -97,7 +94,7 @@ fn mount_devices(boot: &Boot, caller: &Caller<'_>) -> Result<(), Errno> {
         caller.make_node(Base::Cwd, format!("/dev/{name}").as_bytes(), (file_type, mode), number)?;
     }
     for (index, disk) in boot.disks.iter().enumerate() {
-        let number = (DISK_MAJOR, index as u32 * DISK_MINORS);
+        let number = devices::disk_number(index);
         let path = format!("/dev/{}", disk.info().name);
         caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o660), number)?;
     }

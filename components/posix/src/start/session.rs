@@ -7,10 +7,12 @@
 //! was written has left.
 use super::control::Control;
 use crate::{
-    devices, files,
-    files::OnExec,
+    devices,
+    exec::{Program, Strings},
+    files::{self, OnExec},
     process::{
-        ExitStatus, Task, exec,
+        ExitStatus, Task,
+        exec::execute,
         init::{self, Outcome},
         tree,
     },
@@ -139,18 +141,18 @@ impl Session {
 /// A program with its arguments.
 struct Command {
     path: Vec<u8>,
-    arguments: Vec<Vec<u8>>,
+    arguments: Strings,
 }
 
 fn command_program(command: Vec<u8>) -> Command {
-    Command { path: b"/bin/sh".to_vec(), arguments: alloc::vec![b"/bin/sh".to_vec(), b"-c".to_vec(), command] }
+    Command { path: b"/bin/sh".to_vec(), arguments: [&b"/bin/sh"[..], b"-c", &command].into_iter().collect() }
 }
 
 /// The login shell, or the program that `init=` names.
 fn console_program() -> Command {
     match rt::system::parameter("init").filter(|path| !path.is_empty()) {
-        Some(path) => Command { path: path.into(), arguments: alloc::vec![path.into()] },
-        None => Command { path: b"/bin/sh".to_vec(), arguments: alloc::vec![b"-sh".to_vec()] },
+        Some(path) => Command { path: path.into(), arguments: [path.as_bytes()].into_iter().collect() },
+        None => Command { path: b"/bin/sh".to_vec(), arguments: [&b"-sh"[..]].into_iter().collect() },
     }
 }
 
@@ -166,7 +168,7 @@ fn lead(
     match streams {
         Some(streams) => {
             for stream in streams {
-                let place = devices::anonymous::event_place("stream")?;
+                let place = devices::anonymous::stream_place(stream.clone())?;
                 insert(&table, OpenFile::new(stream, place, raw::O_RDWR))?;
             }
         }
@@ -179,9 +181,11 @@ fn lead(
         }
     }
     let term = rt::system::parameter("skerry.term").unwrap_or("linux");
-    let environment =
-        alloc::vec![b"HOME=/root".to_vec(), PATH.to_vec(), format!("TERM={term}").into_bytes(), b"USER=root".to_vec()];
-    exec::execute_named(task, context, &program.path, program.arguments, environment)
+    let term = format!("TERM={term}");
+    let environment = [&b"HOME=/root"[..], PATH, term.as_bytes(), &b"USER=root"[..]].into_iter().collect();
+    let Command { path, arguments } = program;
+    let program = Program { directory: raw::AT_FDCWD, name: path, flags: 0, arguments, environment };
+    execute(task, context, program)
 }
 
 fn insert(table: &files::Table, file: Arc<OpenFile>) -> Result<(), Errno> {
