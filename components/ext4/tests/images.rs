@@ -224,6 +224,41 @@ fn an_image_with_a_dirty_journal_is_read_and_a_cut_one_refused() {
 }
 
 #[test]
+fn four_threads_with_a_tiny_cache_see_the_same_tree() {
+    let folder = source(50);
+    let image = Recipe::new(&["-b", "1024"], 16 << 10).indexed().make(folder.path());
+    let device = MemoryBlock::new(image, Completion::Reversed, 8);
+    let fs = mount(device, Options { cache_bytes: 2 * 4096 }).unwrap();
+    let alone = walk(&*fs, Budget::WHOLE);
+    assert_eq!(alone.errors, []);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert!(walk(&*fs, Budget::WHOLE).seen == alone.seen));
+        }
+    });
+    assert_eq!(fs.held_inodes(), 1);
+}
+
+#[test]
+fn usage_is_what_dumpe2fs_says() {
+    let folder = source(50);
+    let image = Recipe::new(&[], 16 << 10).make(folder.path());
+    let usage = open(&image).usage().unwrap();
+    let path = folder.path().join("image");
+    std::fs::write(&path, &image).unwrap();
+    let shown = run("dumpe2fs", &["-h", path.to_str().unwrap()], &[0]);
+    let field = |name: &str| {
+        let line = shown.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.trim().parse::<u64>().unwrap()
+    };
+    assert_eq!(usage.free, field("Free blocks:"));
+    assert_eq!(usage.available, field("Free blocks:") - field("Reserved block count:"));
+    assert_eq!(usage.blocks, field("Block count:") - field("Overhead clusters:"));
+    assert_eq!((usage.files, usage.files_free), (field("Inode count:"), field("Free inodes:")));
+    assert_eq!(u64::from(usage.block_bytes), field("Block size:"));
+}
+
+#[test]
 fn changes_are_refused() {
     let folder = source(0);
     let fs = open(&Recipe::new(&[], 16 << 10).make(folder.path()));

@@ -184,7 +184,7 @@ impl Subject {
             let at = start + random.below(length);
             change(&mut image[at..], &mut random);
         }
-        if self.has_checksums && seed % 4 != 0 {
+        if self.has_checksums && !seed.is_multiple_of(4) {
             self.fix(&mut image);
         }
         image
