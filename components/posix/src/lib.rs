@@ -9,13 +9,19 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+pub mod devices;
 pub mod exec;
 pub mod files;
 pub mod futex;
+pub mod locks;
 pub mod memory;
+pub mod pipe;
+pub mod poll;
 pub mod process;
 pub mod procfs;
 pub mod signal;
 pub mod start;
 pub mod syscall;
+pub mod system;
 pub mod time;
+pub mod tty;

@@ -3,7 +3,8 @@ use alloc::{format, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::file_system::{Attributes, FileType};
 use rt::sync::Once;
-use vfs::{Active, Credentials, Errno, Path, Vnode, generated::{self, Node}};
+use crate::pipe::End;
+use vfs::{Active, Credentials, Errno, Path, Vnode, file::File, generated::{self, Node}};
 
 static PIPES: Once<Arc<Active>> = Once::new();
 static OTHERS: Once<Arc<Active>> = Once::new();
@@ -12,41 +13,53 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 /// Something anonymous: only `stat` sees it.
 struct Anonymous {
     attributes: Attributes,
+    /// What opening it again (through `/proc/self/fd`) gives.
+    file: Option<Arc<dyn File>>,
 }
 
 impl Node for Anonymous {
     fn attributes(&self) -> Attributes {
         self.attributes
     }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        Ok(self.file.clone())
+    }
 }
 
-fn node(file_type: FileType, owner: (u32, u32)) -> Arc<Anonymous> {
+fn node(file_type: FileType, owner: (u32, u32), file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
     let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
-    Arc::new(Anonymous { attributes: generated::attributes(inode, file_type, 0o600, owner) })
+    let attributes = generated::attributes(inode, file_type, 0o600, owner);
+    Arc::new(Anonymous { attributes, file })
 }
 
-fn place(
-    home: &Once<Arc<Active>>,
-    type_name: &'static str,
-    file_type: FileType,
-    owner: (u32, u32),
-    name: impl FnOnce(u64) -> alloc::string::String,
-) -> Result<Path, Errno> {
-    let root = || Active::generated(type_name, node(FileType::Directory, (0, 0)));
-    let active = home.get_or_try_init(root)?;
-    let node = node(file_type, owner);
-    let name = name(node.attributes.inode);
+fn pipes() -> Result<&'static Arc<Active>, Errno> {
+    let root = || Active::generated("pipefs", node(FileType::Directory, (0, 0), None));
+    PIPES.get_or_try_init(root)
+}
+
+fn place(active: &Arc<Active>, name: &str, node: Arc<Anonymous>) -> Result<Path, Errno> {
     let vnode = Vnode::generated(active.root().vnode().instance(), node);
     Path::anonymous(active, name.as_bytes(), vnode)
 }
 
-/// The place of a new pipe.
+/// The place of a new pipe, whose vnode keeps it: opened again, it is as a FIFO.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub fn pipe_place(who: &Credentials) -> Result<Path, Errno> {
-    let owner = (who.user.fs, who.group.fs);
-    place(&PIPES, "pipefs", FileType::Fifo, owner, |inode| format!("pipe:[{inode}]"))
+pub fn pipe_place(who: &Credentials, end: &End) -> Result<Path, Errno> {
+    let node = node(FileType::Fifo, (who.user.fs, who.group.fs), None);
+    let path = place(pipes()?, &format!("pipe:[{}]", node.attributes.inode), node)?;
+    *path.vnode().pipe().lock() = Some(end.pipe().clone());
+    Ok(path)
+}
+
+/// The place of a stream of the host's: to programs it looks like a pipe.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
+    let node = node(FileType::Fifo, (0, 0), Some(stream));
+    place(pipes()?, &format!("pipe:[{}]", node.attributes.inode), node)
 }
 
 /// The place of a new event file or the like, shown as `anon_inode:KIND`.
@@ -54,5 +67,7 @@ pub fn pipe_place(who: &Credentials) -> Result<Path, Errno> {
 /// # Errors
 /// `ENOMEM`.
 pub fn event_place(kind: &str) -> Result<Path, Errno> {
-    place(&OTHERS, "anon_inodefs", FileType::Character, (0, 0), |_| format!("anon_inode:{kind}"))
+    let root = || Active::generated("anon_inodefs", node(FileType::Directory, (0, 0), None));
+    let active = OTHERS.get_or_try_init(root)?;
+    place(active, &format!("anon_inode:{kind}"), node(FileType::Character, (0, 0), None))
 }

@@ -5,6 +5,7 @@
 //! last drop may write, wake or block. `docs/descriptors.md` tells more.
 //! Source: POSIX.1-2017 2.14, dup(2), fcntl(2), close_range(2).
 mod context;
+pub mod file_systems;
 mod scope;
 pub mod slots;
 

@@ -251,6 +251,10 @@ fn broken_pipe() {
 }
 
 impl End {
+    /// The pipe.
+    pub fn pipe(&self) -> &Arc<Pipe> {
+        &self.pipe
+    }
     /// Bytes to be read (`FIONREAD`).
     pub fn readable_bytes(&self) -> usize {
         self.pipe.state.lock().buffer.bytes()

@@ -7,7 +7,7 @@ mod event;
 mod timeout;
 
 pub use epoll::{Change, Epoll, Interest};
-pub use event::EventCounter;
+pub use event::{EventCounter, ReadMode};
 pub use timeout::Timeout;
 
 use alloc::sync::Arc;

@@ -17,6 +17,11 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_pipe2, "pipe2", pipe2),
 ];
 
+/// Give the caller a table of its own first.
+const CLOSE_RANGE_UNSHARE: u32 = 2;
+/// Close at exec only.
+const CLOSE_RANGE_CLOEXEC: u32 = 4;
+
 fn close(call: &mut Call<'_>) -> Result<u64, Errno> {
     call.task.files().close(call.int(0))?;
     Ok(0)
@@ -24,15 +29,15 @@ fn close(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn close_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (first, last, flags) = (call.uint(0) as usize, call.uint(1) as usize, call.uint(2));
-    if flags & !(raw::CLOSE_RANGE_CLOEXEC | raw::CLOSE_RANGE_UNSHARE) != 0 || last < first {
+    if flags & !(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) != 0 || last < first {
         return Err(Errno::EINVAL);
     }
-    if flags & raw::CLOSE_RANGE_UNSHARE != 0 {
+    if flags & CLOSE_RANGE_UNSHARE != 0 {
         let own = call.task.files().duplicate()?;
         call.task.set_files(Some(Arc::new(own)));
     }
     let files = call.task.files();
-    if flags & raw::CLOSE_RANGE_CLOEXEC != 0 {
+    if flags & CLOSE_RANGE_CLOEXEC != 0 {
         files.close_range_on_exec(first, last);
         return Ok(0);
     }
@@ -92,8 +97,8 @@ fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let task = call.task;
-    let place = anonymous::pipe_place(&task.credentials())?;
     let (reader, writer) = Pipe::pair(flags);
+    let place = anonymous::pipe_place(&task.credentials(), &reader)?;
     let kept = flags & (raw::O_NONBLOCK | raw::O_DIRECT);
     let reader = OpenFile::new(reader, place.clone(), raw::O_RDONLY | kept);
     let writer = OpenFile::new(writer, place, raw::O_WRONLY | kept);

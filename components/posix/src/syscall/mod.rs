@@ -10,7 +10,30 @@ use rt::user::Context;
 use vfs::Errno;
 
 mod absent;
+mod credentials;
+mod futex;
+mod attributes;
+mod descriptors;
+mod directory;
+mod epoll;
+mod fcntl;
+mod ioctl;
 mod memory;
+mod process;
+mod scheduler;
+mod signal;
+mod system;
+mod time;
+mod mount;
+mod names;
+mod open;
+mod place;
+mod poll;
+mod read_write;
+mod select;
+mod space;
+mod stat;
+mod xattr;
 
 /// One system call under way.
 pub struct Call<'a> {
@@ -60,7 +83,29 @@ impl Entry {
 
 /// The families. A family file registers here with one line.
 pub const FAMILIES: &[&[Entry]] = &[
+    attributes::CALLS,
+    descriptors::CALLS,
+    directory::CALLS,
+    epoll::CALLS,
+    fcntl::CALLS,
+    ioctl::CALLS,
+    credentials::CALLS,
+    futex::CALLS,
     memory::CALLS,
+    process::CALLS,
+    scheduler::CALLS,
+    signal::CALLS,
+    system::CALLS,
+    time::CALLS,
+    mount::CALLS,
+    names::CALLS,
+    open::CALLS,
+    poll::CALLS,
+    read_write::CALLS,
+    select::CALLS,
+    space::CALLS,
+    stat::CALLS,
+    xattr::CALLS,
 ];
 
 /// Numbers below this are in the table.

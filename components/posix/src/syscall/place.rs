@@ -54,10 +54,6 @@ impl Named {
             None => Base::Cwd,
         }
     }
-    /// The open file a path that is empty stands for.
-    pub fn file(&self) -> Option<&Arc<OpenFile>> {
-        self.directory.as_ref().filter(|_| self.path.is_empty())
-    }
     /// Walks there.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::{
 };
 use alloc::{sync::Arc, vec};
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, file::IoFlags, io::{Sink, SliceSink, SliceSource, Source}};
+use vfs::{Errno, OpenFile, file::IoFlags, io::{SliceSink, SliceSource, Source}};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -304,7 +304,7 @@ fn copy(
     to: &mut Option<u64>,
     length: u64,
 ) -> Result<u64, Errno> {
-    let length = length.min(crate::memory::BYTES_MAX);
+    let length = length.min(crate::memory::transfer::BYTES_MAX);
     let mut buffer = vec![0; COPY_BYTES.min(length as usize)];
     let mut done = 0;
     while done < length {

@@ -1,6 +1,6 @@
 //! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
 use super::{Call, Entry, place::Named};
-use crate::{files::Scope, memory::BYTES_MAX, process::{Task, limits::{INFINITY, Resource}}, signal::{self, Info}};
+use crate::{files::Scope, memory::transfer::BYTES_MAX, process::{Task, limits::{INFINITY, Resource}}, signal::{self, Info}};
 use alloc::{sync::Arc, vec};
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile, Walk, io::SliceSource};

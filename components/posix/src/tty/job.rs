@@ -64,8 +64,14 @@ impl Terminal {
         signal::send_to_group(group, Info::kernel(number));
         Err(Errno::RESTART)
     }
-    /// A session leader without a terminal that opens a free one gets it (unless `O_NOCTTY`).
-    pub fn opened(&self, flags: u32) {
+    /// It was opened: a session leader without a terminal gets it if it is free (unless `O_NOCTTY`).
+    ///
+    /// # Errors
+    /// `EIO` where the other end is gone.
+    pub fn opened(&self, flags: u32) -> Result<(), Errno> {
+        if self.is_hung_up() {
+            return Err(Errno::EIO);
+        }
         let is_readable = flags & raw::O_ACCMODE != raw::O_WRONLY;
         if let Some(task) = process::current()
             && flags & raw::O_NOCTTY == 0
@@ -73,6 +79,7 @@ impl Terminal {
         {
             let _ = self.acquire(&task, Take::IfFree);
         }
+        Ok(())
     }
     /// Makes it the controlling terminal of the task's session (`TIOCSCTTY`).
     ///

@@ -6,7 +6,7 @@ use super::{
     termios::Termios,
 };
 use crate::signal::{self, Info};
-use alloc::{collections::VecDeque, format, sync::{Arc, Weak}, vec::Vec};
+use alloc::{collections::VecDeque, format, string::String, sync::{Arc, Weak}, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
 use linux_raw_sys::general as raw;
@@ -103,6 +103,18 @@ impl Terminal {
         rt::thread::spawn(&name, Policy::default(), move || worker.take_arrivals())?;
         port.set_sink(terminal.clone());
         Ok(terminal)
+    }
+    /// The terminal as what is counted.
+    pub fn shared(&self) -> Option<Arc<Terminal>> {
+        self.this.upgrade()
+    }
+    /// Its device number.
+    pub fn number(&self) -> (u32, u32) {
+        self.device
+    }
+    /// Its name in `/dev`.
+    pub fn name(&self) -> String {
+        self.port.name()
     }
     /// The settings now.
     pub fn settings(&self) -> Termios {

@@ -1,0 +1,137 @@
+//! `/dev/null`, `/dev/zero`, `/dev/full`, `/dev/random` and `/dev/urandom` (null(4), random(4)).
+use crate::memory::Anonymous;
+use alloc::sync::Arc;
+use vfs::{
+    Errno, Vnode,
+    file::{File, IoFlags, Mappable, Opener},
+    io::{Sink, Source},
+};
+
+/// Minor number of `/dev/null`.
+pub const NULL: u32 = 3;
+/// Minor number of `/dev/zero`.
+pub const ZERO: u32 = 5;
+/// Minor number of `/dev/full`.
+pub const FULL: u32 = 7;
+/// Minor number of `/dev/random`.
+pub const RANDOM: u32 = 8;
+/// Minor number of `/dev/urandom`.
+pub const URANDOM: u32 = 9;
+
+/// Pages of a mapping of `/dev/zero`: as far as an offset goes.
+const PAGES: u64 = 1 << 51;
+/// Random bytes made at once.
+const PIECE_BYTES: usize = 256;
+
+/// Opens the memory devices.
+pub struct Memory;
+
+impl Opener for Memory {
+    fn open(&self, vnode: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
+        let kind = match vnode.device().1 {
+            NULL => Kind::Null,
+            ZERO => Kind::Zero,
+            FULL => Kind::Full,
+            RANDOM | URANDOM => Kind::Random,
+            _ => return Err(Errno::ENXIO),
+        };
+        Ok(Arc::new(MemoryDevice { kind }))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Null,
+    Zero,
+    Full,
+    Random,
+}
+
+struct MemoryDevice {
+    kind: Kind,
+}
+
+impl File for MemoryDevice {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn read(&self, _: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        match self.kind {
+            Kind::Null => Ok(0),
+            Kind::Zero | Kind::Full => sink.put_zeroes(sink.remaining()),
+            Kind::Random => read_random(sink),
+        }
+    }
+    fn write(&self, offset: u64, source: &mut dyn Source, _: IoFlags) -> Result<(usize, u64), Errno> {
+        if self.kind == Kind::Full {
+            return Err(Errno::ENOSPC);
+        }
+        let count = source.remaining();
+        Ok((count, offset.saturating_add(count as u64)))
+    }
+    fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
+        match self.kind {
+            Kind::Zero => Ok(Anonymous::new(PAGES)),
+            _ => Err(Errno::ENODEV),
+        }
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
+
+fn read_random(sink: &mut dyn Sink) -> Result<usize, Errno> {
+    let mut done = 0;
+    let mut piece = [0; PIECE_BYTES];
+    while sink.remaining() > 0 {
+        let wanted = sink.remaining().min(PIECE_BYTES);
+        let piece = piece.split_at_mut(wanted).0;
+        rt::entropy::fill(piece);
+        match sink.put(piece) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vfs::io::{SliceSink, SliceSource};
+
+    const PLAIN: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
+
+    fn read(kind: Kind, out: &mut [u8]) -> Result<usize, Errno> {
+        MemoryDevice { kind }.read(0, &mut SliceSink::new(out), PLAIN)
+    }
+
+    fn write(kind: Kind) -> Result<usize, Errno> {
+        let mut source = SliceSource::new(b"hello");
+        MemoryDevice { kind }.write(0, &mut source, PLAIN).map(|(count, _)| count)
+    }
+
+    #[test]
+    fn null_is_always_at_its_end_and_takes_everything() {
+        assert_eq!(read(Kind::Null, &mut [1; 4]), Ok(0));
+        assert_eq!(write(Kind::Null), Ok(5));
+    }
+
+    #[test]
+    fn zero_and_full_give_zeroes_and_full_takes_nothing() {
+        let mut out = [1; 4];
+        assert_eq!(read(Kind::Zero, &mut out), Ok(4));
+        assert_eq!(out, [0; 4]);
+        assert_eq!(read(Kind::Full, &mut [1; 4]), Ok(4));
+        assert_eq!(write(Kind::Full), Err(Errno::ENOSPC));
+    }
+
+    #[test]
+    fn random_fills_what_is_asked_for() {
+        let mut out = [0; 1000];
+        assert_eq!(read(Kind::Random, &mut out), Ok(1000));
+        assert!(out.iter().any(|byte| *byte != 0));
+    }
+}

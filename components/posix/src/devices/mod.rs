@@ -1,0 +1,51 @@
+//! Devices as files: memory devices, terminals, disks, and the nodes of `/dev`.
+//!
+//! [`register`] tells the namespace who opens which device number; [`NODES`] is what `/dev` is
+//! filled with at start. Numbers are those of Linux's `devices.txt`.
+pub mod anonymous;
+mod disk;
+mod memory;
+mod terminals;
+
+pub use disk::BlockFile;
+
+use crate::{pipe::FifoOpener, tty::Terminal};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::{block::Block, file_system::FileType};
+use vfs::devices::Registry;
+
+/// Major number of the memory devices.
+const MEMORY_MAJOR: u32 = 1;
+/// Major number of `/dev/tty` and `/dev/console`.
+const ALTERNATE_MAJOR: u32 = 5;
+/// Major number of virtio disks, as Linux hands it out first.
+pub const DISK_MAJOR: u32 = 254;
+/// Minor numbers a disk has (partitions).
+pub const DISK_MINORS: u32 = 16;
+
+/// Nodes of `/dev`: name, type, permissions, device number. Disks are added by their names.
+pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
+    ("null", FileType::Character, 0o666, (MEMORY_MAJOR, memory::NULL)),
+    ("zero", FileType::Character, 0o666, (MEMORY_MAJOR, memory::ZERO)),
+    ("full", FileType::Character, 0o666, (MEMORY_MAJOR, memory::FULL)),
+    ("random", FileType::Character, 0o666, (MEMORY_MAJOR, memory::RANDOM)),
+    ("urandom", FileType::Character, 0o666, (MEMORY_MAJOR, memory::URANDOM)),
+    ("tty", FileType::Character, 0o666, (ALTERNATE_MAJOR, terminals::CONTROLLING)),
+    ("console", FileType::Character, 0o600, (ALTERNATE_MAJOR, terminals::CONSOLE)),
+    ("ttyS0", FileType::Character, 0o660, (4, 64)),
+    ("hvc0", FileType::Character, 0o660, (229, 0)),
+];
+
+/// The device number of disk `index`.
+pub fn disk_number(index: usize) -> (u32, u32) {
+    (DISK_MAJOR, index as u32 * DISK_MINORS)
+}
+
+/// Registers who opens devices and FIFOs.
+pub fn register(registry: &Registry, console: Option<&Arc<Terminal>>, disks: &[Arc<dyn Block>]) {
+    registry.register_fifo(Arc::new(FifoOpener));
+    registry.register_character(MEMORY_MAJOR, 0..=u32::from(u8::MAX), Arc::new(memory::Memory));
+    let terminals: Vec<Arc<Terminal>> = console.into_iter().cloned().collect();
+    terminals::register(registry, &terminals);
+    disk::register(registry, disks);
+}

@@ -1,0 +1,113 @@
+//! mount and umount.
+use super::{Call, Entry, place::Named};
+use crate::files::{Scope, file_systems};
+use alloc::{borrow::ToOwned, string::String, vec::Vec};
+use interfaces::file_system::FileType;
+use linux_raw_sys::general as raw;
+use vfs::{Errno, MountFlags, PATH_MAX, Path, Walk, namespace::UnmountFlags};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::partial(
+        raw::__NR_mount,
+        "mount",
+        "propagation (every mount is private), idmapping, mand and sync options",
+        mount,
+    ),
+    Entry::partial(raw::__NR_umount2, "umount2", "MNT_EXPIRE never unmounts", unmount),
+];
+
+/// Flags kept by a mount.
+const KEPT: MountFlags = MountFlags::all();
+/// Flags that say how mounts propagate.
+const PROPAGATION: u32 = raw::MS_SHARED | raw::MS_PRIVATE | raw::MS_SLAVE | raw::MS_UNBINDABLE;
+/// `MS_MGC_VAL` in the upper half is ignored.
+const MAGIC: u32 = 0xc0ed_0000;
+const MAGIC_MASK: u32 = 0xffff_0000;
+/// Bytes of options taken.
+const OPTIONS_BYTES: usize = 4096;
+
+fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut flags = call.uint(3);
+    if flags & MAGIC_MASK == MAGIC {
+        flags &= !MAGIC_MASK;
+    }
+    let scope = Scope::of(call.task);
+    let at = Named::cwd(call, 1)?.walk(&scope, Walk::FOLLOW)?;
+    if !scope.credentials().has(vfs::Capabilities::SYS_ADMIN) {
+        return Err(Errno::EPERM);
+    }
+    let kept = MountFlags::from_bits_truncate(flags) & KEPT;
+    let namespace = scope.fs().namespace();
+    let who = scope.credentials();
+    if flags & raw::MS_REMOUNT != 0 {
+        namespace.remount(who, &at, kept)?;
+    } else if flags & raw::MS_BIND != 0 {
+        let from = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW)?;
+        match flags & raw::MS_REC {
+            0 => namespace.bind(who, &from, &at)?,
+            _ => namespace.bind_recursively(who, &from, &at)?,
+        };
+    } else if flags & PROPAGATION != 0 {
+        return check_propagation(flags, &at);
+    } else if flags & raw::MS_MOVE != 0 {
+        let from = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW)?;
+        namespace.move_mount(who, &from, &at)?;
+    } else {
+        mount_new(call, &scope, &at, kept)?;
+    }
+    Ok(0)
+}
+
+/// Every mount is private already.
+fn check_propagation(flags: u32, at: &Path) -> Result<u64, Errno> {
+    match flags & PROPAGATION {
+        raw::MS_PRIVATE if at.is_mount_root() => Ok(0),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn mount_new(call: &Call<'_>, scope: &Scope, at: &Path, flags: MountFlags) -> Result<(), Errno> {
+    let memory = call.task.memory();
+    let text = |address: u64| match address {
+        0 => Ok(Vec::new()),
+        _ => memory.read_string(address, PATH_MAX),
+    };
+    if call.word(2) == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let source = text(call.word(0))?;
+    let type_name = String::from_utf8(text(call.word(2))?).map_err(|_| Errno::ENODEV)?;
+    let options = match call.word(4) {
+        0 => Vec::new(),
+        address => memory.read_string(address, OPTIONS_BYTES)?,
+    };
+    let disk = disk_of(scope, &source);
+    let namespace = scope.fs().namespace();
+    let shown = String::from_utf8_lossy(&source).into_owned();
+    let shown = if shown.is_empty() { "none".to_owned() } else { shown };
+    let active = file_systems::activate(namespace, &type_name, disk?, &options)?;
+    namespace.mount(scope.credentials(), &shown, active, at, flags)?;
+    Ok(())
+}
+
+/// The number of the disk that `source` names; `None` where it names something else.
+fn disk_of(scope: &Scope, source: &[u8]) -> Result<Option<(u32, u32)>, Errno> {
+    if source.first() != Some(&b'/') {
+        return Ok(None);
+    }
+    let place = scope.caller().walk(vfs::Base::Cwd, source, Walk::FOLLOW)?;
+    let vnode = place.vnode();
+    Ok((vnode.file_type() == FileType::Block).then(|| vnode.device()))
+}
+
+fn unmount(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = UnmountFlags::from_bits(call.uint(1)).ok_or(Errno::EINVAL)?;
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, !flags.contains(UnmountFlags::NO_FOLLOW));
+    let scope = Scope::of(call.task);
+    let path = Named::cwd(call, 0)?.walk(&scope, walk)?;
+    let who = scope.credentials();
+    scope.fs().namespace().unmount(who, path, flags)?;
+    Ok(0)
+}

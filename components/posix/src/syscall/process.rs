@@ -1,0 +1,372 @@
+//! Processes: making, executing, ending, waiting; ids, groups and sessions.
+use super::{Call, Entry};
+use crate::{
+    exec::{self, Program},
+    memory::AddressSpace,
+    process::{
+        ExitStatus, Process, exit,
+        fork::{self, CloneFlags, CloneRequest},
+        object::Usage, status, tree,
+        wait::{self, Event, Options, Report, Which},
+    },
+    signal::SIGCHLD,
+};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as raw;
+use rt::thread::CpuTime;
+use vfs::Errno;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// The calls of this file.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_getpid, "getpid", getpid),
+    Entry::whole(raw::__NR_gettid, "gettid", gettid),
+    Entry::whole(raw::__NR_getppid, "getppid", getppid),
+    Entry::whole(raw::__NR_fork, "fork", fork),
+    Entry::whole(raw::__NR_vfork, "vfork", vfork),
+    Entry::partial(raw::__NR_clone, "clone", "namespaces, CLONE_PIDFD", clone),
+    Entry::partial(raw::__NR_clone3, "clone3", "namespaces, CLONE_PIDFD, set_tid, CLONE_INTO_CGROUP", clone3),
+    Entry::partial(raw::__NR_unshare, "unshare", "namespaces", unshare),
+    Entry::whole(raw::__NR_execve, "execve", execve),
+    Entry::whole(raw::__NR_execveat, "execveat", execveat),
+    Entry::whole(raw::__NR_exit, "exit", exit_task),
+    Entry::whole(raw::__NR_exit_group, "exit_group", exit_group),
+    Entry::whole(raw::__NR_wait4, "wait4", wait4),
+    Entry::partial(raw::__NR_waitid, "waitid", "P_PIDFD", waitid),
+    Entry::whole(raw::__NR_getpgid, "getpgid", getpgid),
+    Entry::whole(raw::__NR_getpgrp, "getpgrp", getpgrp),
+    Entry::whole(raw::__NR_setpgid, "setpgid", setpgid),
+    Entry::whole(raw::__NR_getsid, "getsid", getsid),
+    Entry::whole(raw::__NR_setsid, "setsid", setsid),
+    Entry::whole(raw::__NR_set_tid_address, "set_tid_address", set_tid_address),
+];
+
+fn getpid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(call.task.process.id()))
+}
+
+fn gettid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(call.task.id()))
+}
+
+fn getppid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(call.task.process.parent_id()))
+}
+
+fn fork(call: &mut Call<'_>) -> Result<u64, Errno> {
+    fork::clone(call.task, call.context, &CloneRequest::fork())
+}
+
+fn vfork(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let request = CloneRequest { flags: CloneFlags::VM | CloneFlags::VFORK, ..CloneRequest::fork() };
+    fork::clone(call.task, call.context, &request)
+}
+
+fn clone(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const SIGNAL_MASK: u64 = 0xff;
+    let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
+    let request = CloneRequest {
+        flags: CloneFlags::from_bits_truncate(flags & u64::from(u32::MAX) & !SIGNAL_MASK),
+        exit_signal: if flags & CloneFlags::THREAD.bits() != 0 { 0 } else { (flags & SIGNAL_MASK) as u8 },
+        stack,
+        parent_tid,
+        child_tid,
+        tls,
+    };
+    fork::clone(call.task, call.context, &request)
+}
+
+/// `struct clone_args`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct CloneArguments {
+    flags: u64,
+    pidfd: u64,
+    child_tid: u64,
+    parent_tid: u64,
+    exit_signal: u64,
+    stack: u64,
+    stack_bytes: u64,
+    tls: u64,
+    set_tid: u64,
+    set_tid_count: u64,
+    cgroup: u64,
+}
+
+fn clone3(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let arguments = read_clone_arguments(&call.task.memory(), call.word(0), call.word(1))?;
+    let flags = CloneFlags::from_bits(arguments.flags).ok_or(Errno::EINVAL)?;
+    let has_wrong_signal = arguments.exit_signal > u64::from(crate::signal::LAST)
+        || flags.intersects(CloneFlags::THREAD | CloneFlags::PARENT) && arguments.exit_signal != 0;
+    let has_wrong_stack = (arguments.stack == 0) != (arguments.stack_bytes == 0);
+    if has_wrong_signal || has_wrong_stack || arguments.set_tid_count != 0 || flags.contains(CloneFlags::DETACHED) {
+        return Err(Errno::EINVAL);
+    }
+    let request = CloneRequest {
+        flags,
+        exit_signal: arguments.exit_signal as u8,
+        stack: arguments.stack.wrapping_add(arguments.stack_bytes),
+        parent_tid: arguments.parent_tid,
+        child_tid: arguments.child_tid,
+        tls: arguments.tls,
+    };
+    fork::clone(call.task, call.context, &request)
+}
+
+fn read_clone_arguments(memory: &AddressSpace, address: u64, bytes: u64) -> Result<CloneArguments, Errno> {
+    const FIRST_VERSION_BYTES: usize = 64;
+    let bytes = usize::try_from(bytes).map_err(|_| Errno::E2BIG)?;
+    if bytes > rt::PAGE_BYTES {
+        return Err(Errno::E2BIG);
+    }
+    if bytes < FIRST_VERSION_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let mut given = alloc::vec![0; bytes];
+    memory.read_bytes(address, &mut given)?;
+    let known = bytes.min(size_of::<CloneArguments>());
+    let (known, unknown) = given.split_at(known);
+    if unknown.iter().any(|byte| *byte != 0) {
+        return Err(Errno::E2BIG);
+    }
+    let mut arguments = CloneArguments::new_zeroed();
+    if let Some(place) = arguments.as_mut_bytes().get_mut(..known.len()) {
+        place.copy_from_slice(known);
+    }
+    Ok(arguments)
+}
+
+fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = CloneFlags::from_bits(call.word(0)).ok_or(Errno::EINVAL)?;
+    let harmless = CloneFlags::FS | CloneFlags::FILES | CloneFlags::SYSVSEM;
+    let alone = CloneFlags::THREAD | CloneFlags::SIGHAND | CloneFlags::VM;
+    if flags.intersects(fork::NAMESPACES) || !(harmless | alone).contains(flags) {
+        return Err(Errno::EINVAL);
+    }
+    if flags.intersects(alone) && call.task.process.tasks().len() > 1 {
+        return Err(Errno::EINVAL);
+    }
+    if flags.contains(CloneFlags::FILES) {
+        call.task.set_files(Some(Arc::new(call.task.files().duplicate()?)));
+    }
+    if flags.contains(CloneFlags::FS) {
+        call.task.set_fs(Arc::new(call.task.fs().duplicate()));
+    }
+    Ok(0)
+}
+
+fn execve(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [path, arguments, environment, ..] = call.args;
+    execute(call, raw::AT_FDCWD, path, (arguments, environment), 0)
+}
+
+fn execveat(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [_, path, arguments, environment, flags, _] = call.args;
+    execute(call, call.int(0), path, (arguments, environment), flags as u32)
+}
+
+fn execute(
+    call: &mut Call<'_>,
+    directory: i32,
+    path: u64,
+    (arguments, environment): (u64, u64),
+    flags: u32,
+) -> Result<u64, Errno> {
+    const PATH_BYTES_MAX: usize = 4096;
+    let memory = call.task.memory();
+    let name = memory.read_string(path, PATH_BYTES_MAX)?;
+    let arguments = exec::read_strings(&memory, arguments)?;
+    let environment = exec::read_strings(&memory, environment)?;
+    drop(memory);
+    let program = Program { directory, name, flags, arguments, environment };
+    crate::process::exec::execute(call.task, call.context, program)?;
+    Ok(0)
+}
+
+fn exit_task(call: &mut Call<'_>) -> Result<u64, Errno> {
+    exit::end_task(call.task, call.word(0) as u8);
+    Ok(0)
+}
+
+fn exit_group(call: &mut Call<'_>) -> Result<u64, Errno> {
+    exit::end_group(call.task, ExitStatus::Exited(call.word(0) as u8));
+    Ok(0)
+}
+
+fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let options = Options::from_bits(call.uint(2)).ok_or(Errno::EINVAL)?;
+    if options.intersects(Options::EXITED | Options::NO_WAIT) {
+        return Err(Errno::EINVAL);
+    }
+    let which = match call.int(0) {
+        -1 => Which::Any,
+        0 => Which::Group(call.task.process.group()),
+        i32::MIN => return Err(Errno::ESRCH),
+        id if id < 0 => Which::Group(id.unsigned_abs()),
+        id => Which::Process(id as u32),
+    };
+    let Some(report) = wait::wait(call.task, which, options | Options::EXITED)? else { return Ok(0) };
+    let (status_at, usage_at) = (call.word(1), call.word(3));
+    let memory = call.task.memory();
+    if status_at != 0 {
+        memory.write(status_at, &wait_word(report.event))?;
+    }
+    if usage_at != 0 {
+        memory.write(usage_at, &usage_of_child(&report.usage))?;
+    }
+    Ok(u64::from(report.id))
+}
+
+fn wait_word(event: Event) -> u32 {
+    match event {
+        Event::Ended(status) => status.wait_word(),
+        Event::Stopped(signal) => status::stopped_word(signal),
+        Event::Continued => status::CONTINUED_WORD,
+    }
+}
+
+fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let options = Options::from_bits(call.uint(3)).ok_or(Errno::EINVAL)?;
+    if !options.intersects(Options::EXITED | Options::UNTRACED | Options::CONTINUED) {
+        return Err(Errno::EINVAL);
+    }
+    let id = call.int(1);
+    let which = match call.uint(0) {
+        raw::P_ALL => Which::Any,
+        raw::P_PID if id > 0 => Which::Process(id as u32),
+        raw::P_PGID if id == 0 => Which::Group(call.task.process.group()),
+        raw::P_PGID if id > 0 => Which::Group(id as u32),
+        _ => return Err(Errno::EINVAL),
+    };
+    let report = wait::wait(call.task, which, options)?;
+    let (info_at, usage_at) = (call.word(2), call.word(4));
+    let memory = call.task.memory();
+    if let Some(report) = &report
+        && usage_at != 0
+    {
+        memory.write(usage_at, &usage_of_child(&report.usage))?;
+    }
+    if info_at != 0 {
+        // The kernel writes these words only; the program's other bytes stay.
+        let (number, code, pid, user, status) = report.as_ref().map_or((0, 0, 0, 0, 0), info_words);
+        memory.write(info_at, &[number, 0, code])?;
+        memory.write(info_at.wrapping_add(16), &[pid, user, status])?;
+    }
+    Ok(0)
+}
+
+/// `si_signo`, `si_code`, `si_pid`, `si_uid`, `si_status`.
+fn info_words(report: &Report) -> (u32, u32, u32, u32, u32) {
+    let (code, status) = match report.event {
+        Event::Ended(ExitStatus::Exited(code)) => (1, code),
+        Event::Ended(ExitStatus::Signalled(signal)) => (2, signal),
+        Event::Stopped(signal) => (5, signal),
+        Event::Continued => (6, crate::signal::SIGCONT),
+    };
+    (u32::from(SIGCHLD), code, report.id, report.user, u32::from(status))
+}
+
+/// `struct rusage`.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct ResourceUsage {
+    user: [u64; 2],
+    system: [u64; 2],
+    peak_kib: u64,
+    shared_text: [u64; 3],
+    faults: [u64; 2],
+    swaps: u64,
+    blocks: [u64; 2],
+    messages: [u64; 2],
+    signals: u64,
+    voluntary_switches: u64,
+    forced_switches: u64,
+}
+
+impl ResourceUsage {
+    /// From times and the largest resident size.
+    pub fn new(time: &CpuTime, peak_pages: u64) -> ResourceUsage {
+        const PAGE_KIB: u64 = 4;
+        let split = |ns: u64| [ns / 1_000_000_000, ns % 1_000_000_000 / 1000];
+        ResourceUsage {
+            user: split(time.user_ns),
+            system: split(time.system_ns),
+            peak_kib: peak_pages * PAGE_KIB,
+            voluntary_switches: time.voluntary_switches,
+            forced_switches: time.forced_switches,
+            ..ResourceUsage::default()
+        }
+    }
+}
+
+fn usage_of_child(usage: &Usage) -> ResourceUsage {
+    let mut time = usage.own;
+    crate::process::object::add_time(&mut time, &usage.children);
+    ResourceUsage::new(&time, usage.peak_pages.max(usage.children_peak_pages))
+}
+
+/// The process `id` of a call, 0 being the caller's.
+fn named(call: &Call<'_>, id: i32) -> Result<Arc<Process>, Errno> {
+    match id {
+        0 => Ok(call.task.process.clone()),
+        id => u32::try_from(id).ok().and_then(tree::process).ok_or(Errno::ESRCH),
+    }
+}
+
+fn getpgid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(named(call, call.int(0))?.group()))
+}
+
+fn getpgrp(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(call.task.process.group()))
+}
+
+fn setpgid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let own = &call.task.process;
+    let process = named(call, call.int(0))?;
+    let group = match call.int(1) {
+        0 => process.id(),
+        group => u32::try_from(group).map_err(|_| Errno::EINVAL)?,
+    };
+    let mut tree = tree::write();
+    if process.id() != own.id() {
+        if process.parent_id() != own.id() || process.ended().is_some() {
+            return Err(Errno::ESRCH);
+        }
+        if process.session().id() != own.session().id() {
+            return Err(Errno::EPERM);
+        }
+        if process.has_executed.load(Ordering::Relaxed) {
+            return Err(Errno::EACCES);
+        }
+    }
+    if process.session().id() == process.id() {
+        return Err(Errno::EPERM);
+    }
+    let session = process.session().id();
+    if group != process.id() && !tree.group(group).any(|member| member.session().id() == session) {
+        return Err(Errno::EPERM);
+    }
+    tree.set_group(&process, group);
+    Ok(0)
+}
+
+fn getsid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(named(call, call.int(0))?.session().id()))
+}
+
+fn setsid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let process = &call.task.process;
+    let mut tree = tree::write();
+    if tree.has_group(process.id()) {
+        return Err(Errno::EPERM);
+    }
+    tree.start_session(process);
+    Ok(u64::from(process.id()))
+}
+
+fn set_tid_address(call: &mut Call<'_>) -> Result<u64, Errno> {
+    call.task.clear_child_tid.store(call.word(0), Ordering::Relaxed);
+    Ok(u64::from(call.task.id()))
+}

@@ -1,0 +1,216 @@
+//! Scheduling: priorities, policies, processor affinity.
+use super::{Call, Entry};
+use crate::process::{Task, limits::Resource, tree};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as raw;
+use rt::thread::Affinity;
+use vfs::{Errno, credentials::Capabilities};
+
+/// The calls of this file.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_sched_yield, "sched_yield", sched_yield),
+    Entry::whole(raw::__NR_sched_setscheduler, "sched_setscheduler", sched_setscheduler),
+    Entry::whole(raw::__NR_sched_getscheduler, "sched_getscheduler", sched_getscheduler),
+    Entry::whole(raw::__NR_sched_setparam, "sched_setparam", sched_setparam),
+    Entry::whole(raw::__NR_sched_getparam, "sched_getparam", sched_getparam),
+    Entry::whole(raw::__NR_sched_get_priority_max, "sched_get_priority_max", |call| priority_range(call).map(|r| r.1)),
+    Entry::whole(raw::__NR_sched_get_priority_min, "sched_get_priority_min", |call| priority_range(call).map(|r| r.0)),
+    Entry::whole(raw::__NR_sched_rr_get_interval, "sched_rr_get_interval", sched_rr_get_interval),
+    Entry::whole(raw::__NR_sched_setaffinity, "sched_setaffinity", sched_setaffinity),
+    Entry::whole(raw::__NR_sched_getaffinity, "sched_getaffinity", sched_getaffinity),
+    Entry::whole(raw::__NR_getpriority, "getpriority", getpriority),
+    Entry::whole(raw::__NR_setpriority, "setpriority", setpriority),
+    Entry::whole(raw::__NR_getcpu, "getcpu", getcpu),
+];
+
+const RESET_ON_FORK: u32 = 0x4000_0000;
+const PRIORITY_MAX: u32 = 99;
+const NICE_LIMIT_BASE: i64 = 20;
+const MASK_BYTES: usize = 8;
+
+fn sched_yield(_: &mut Call<'_>) -> Result<u64, Errno> {
+    rt::thread::yield_now();
+    Ok(0)
+}
+
+/// The task `id`, 0 being the caller.
+fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
+    match u32::try_from(id) {
+        Ok(0) => Ok(call.task.clone()),
+        Ok(id) => tree::task(id).ok_or(Errno::ESRCH),
+        Err(_) => Err(Errno::EINVAL),
+    }
+}
+
+fn owns(call: &Call<'_>, target: &Task) -> bool {
+    let (own, their) = (call.task.credentials(), target.credentials());
+    own.has(Capabilities::SYS_NICE)
+        || own.user.effective == their.user.real
+        || own.user.effective == their.user.effective
+}
+
+fn is_real_time(policy: u32) -> bool {
+    policy == raw::SCHED_FIFO || policy == raw::SCHED_RR
+}
+
+fn set_policy(call: &Call<'_>, target: &Task, policy: u32, priority: u32) -> Result<u64, Errno> {
+    let fits = match policy {
+        raw::SCHED_FIFO | raw::SCHED_RR => (1..=PRIORITY_MAX).contains(&priority),
+        raw::SCHED_NORMAL | raw::SCHED_BATCH | raw::SCHED_IDLE => priority == 0,
+        _ => false,
+    };
+    if !fits {
+        return Err(Errno::EINVAL);
+    }
+    let is_privileged = call.task.credentials().has(Capabilities::SYS_NICE);
+    let limit = target.process.limits.soft(Resource::RealTimePriority);
+    let is_allowed = is_privileged || owns(call, target) && (!is_real_time(policy) || u64::from(priority) <= limit);
+    if !is_allowed {
+        return Err(Errno::EPERM);
+    }
+    target.policy.store(policy, Ordering::Relaxed);
+    target.real_time_priority.store(priority, Ordering::Relaxed);
+    rt::thread::set_policy(target.thread(), target.rt_policy());
+    Ok(0)
+}
+
+fn read_priority(call: &Call<'_>, address: u64) -> Result<u32, Errno> {
+    if address == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority: i32 = call.task.memory().read(address)?;
+    u32::try_from(priority).map_err(|_| Errno::EINVAL)
+}
+
+fn sched_setscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let priority = read_priority(call, call.word(2))?;
+    let target = named(call, call.int(0))?;
+    set_policy(call, &target, call.uint(1) & !RESET_ON_FORK, priority)
+}
+
+fn sched_getscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
+    Ok(u64::from(named(call, call.int(0))?.policy.load(Ordering::Relaxed)))
+}
+
+fn sched_setparam(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let priority = read_priority(call, call.word(1))?;
+    let target = named(call, call.int(0))?;
+    let policy = target.policy.load(Ordering::Relaxed);
+    set_policy(call, &target, policy, priority)
+}
+
+fn sched_getparam(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if call.word(1) == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority = named(call, call.int(0))?.real_time_priority.load(Ordering::Relaxed);
+    call.task.memory().write(call.word(1), &priority)?;
+    Ok(0)
+}
+
+fn priority_range(call: &Call<'_>) -> Result<(u64, u64), Errno> {
+    match call.uint(0) {
+        raw::SCHED_FIFO | raw::SCHED_RR => Ok((1, u64::from(PRIORITY_MAX))),
+        raw::SCHED_NORMAL | raw::SCHED_BATCH | raw::SCHED_IDLE => Ok((0, 0)),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+fn sched_rr_get_interval(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const SLICE_NS: u64 = 100_000_000;
+    let target = named(call, call.int(0))?;
+    let slice = if target.policy.load(Ordering::Relaxed) == raw::SCHED_FIFO { 0 } else { SLICE_NS };
+    call.task.memory().write(call.word(1), &[0u64, slice])?;
+    Ok(0)
+}
+
+fn present_mask() -> u64 {
+    let count = rt::thread::processors().0.min(64) as u32;
+    u64::MAX >> (64 - count.max(1))
+}
+
+fn sched_setaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let target = named(call, call.int(0))?;
+    let mut bytes = [0; MASK_BYTES];
+    let given = (call.word(1) as usize).min(MASK_BYTES);
+    let place = bytes.get_mut(..given).ok_or(Errno::EINVAL)?;
+    call.task.memory().read_bytes(call.word(2), place)?;
+    let mask = u64::from_le_bytes(bytes) & present_mask();
+    if mask == 0 {
+        return Err(Errno::EINVAL);
+    }
+    if !owns(call, &target) {
+        return Err(Errno::EPERM);
+    }
+    target.affinity.store(mask, Ordering::Relaxed);
+    rt::thread::set_affinity(target.thread(), Affinity(mask));
+    Ok(0)
+}
+
+fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let room = call.uint(1) as usize;
+    if room < MASK_BYTES || !room.is_multiple_of(MASK_BYTES) {
+        return Err(Errno::EINVAL);
+    }
+    let target = named(call, call.int(0))?;
+    let mask = target.affinity.load(Ordering::Relaxed) & present_mask();
+    call.task.memory().write(call.word(2), &mask)?;
+    Ok(MASK_BYTES as u64)
+}
+
+/// The tasks that `which` and `who` of getpriority(2) name.
+fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
+    let who = call.uint(1);
+    let own = &call.task;
+    let of_all = |processes: Vec<Arc<crate::process::Process>>| -> Vec<Arc<Task>> {
+        processes.iter().flat_map(|process| process.tasks()).collect()
+    };
+    let found = match call.uint(0) {
+        raw::PRIO_PROCESS => return Ok(alloc::vec![named(call, who as i32).map_err(|_| Errno::ESRCH)?]),
+        raw::PRIO_PGRP => {
+            let group = if who == 0 { own.process.group() } else { who };
+            of_all(tree::read().group(group).cloned().collect())
+        }
+        raw::PRIO_USER => {
+            let user = if who == 0 { own.credentials().user.real } else { who };
+            of_all(tree::read().processes().filter(|process| process.real_user() == user).cloned().collect())
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    if found.is_empty() { Err(Errno::ESRCH) } else { Ok(found) }
+}
+
+fn getpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let lowest = named_tasks(call)?.iter().map(|task| task.nice.load(Ordering::Relaxed)).min().unwrap_or(0);
+    Ok((NICE_LIMIT_BASE - i64::from(lowest)) as u64)
+}
+
+fn setpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let nice = call.int(2).clamp(-20, 19);
+    for task in named_tasks(call)? {
+        if !owns(call, &task) {
+            return Err(Errno::EPERM);
+        }
+        let limit = task.process.limits.soft(Resource::Nice);
+        let is_raise = nice < task.nice.load(Ordering::Relaxed);
+        let wanted = (NICE_LIMIT_BASE - i64::from(nice)) as u64;
+        if is_raise && wanted > limit && !call.task.credentials().has(Capabilities::SYS_NICE) {
+            return Err(Errno::EACCES);
+        }
+        task.nice.store(nice, Ordering::Relaxed);
+        rt::thread::set_policy(task.thread(), task.rt_policy());
+    }
+    Ok(0)
+}
+
+fn getcpu(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let memory = call.task.memory();
+    if call.word(0) != 0 {
+        memory.write(call.word(0), &(rt::thread::processors().1 as u32))?;
+    }
+    if call.word(1) != 0 {
+        memory.write(call.word(1), &0u32)?;
+    }
+    Ok(0)
+}

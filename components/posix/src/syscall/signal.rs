@@ -1,0 +1,338 @@
+//! Signals: actions, masks, sending, waiting, the alternate stack.
+use super::{Call, Entry};
+use crate::{
+    process::{Process, Task, tree},
+    signal::{
+        self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGSEGV, SignalSet, UNBLOCKABLE,
+        action::{self, Action},
+        bit, deliver, frame::{self, StackWords}, info, mask,
+    },
+    time::clock::Timespec,
+};
+use alloc::{sync::Arc, vec::Vec};
+use linux_raw_sys::general as raw;
+use rt::thread::Woken;
+use vfs::{Errno, credentials::Capabilities};
+
+/// The calls of this file.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_rt_sigaction, "rt_sigaction", rt_sigaction),
+    Entry::whole(raw::__NR_rt_sigprocmask, "rt_sigprocmask", rt_sigprocmask),
+    Entry::whole(raw::__NR_rt_sigreturn, "rt_sigreturn", rt_sigreturn),
+    Entry::whole(raw::__NR_rt_sigpending, "rt_sigpending", rt_sigpending),
+    Entry::whole(raw::__NR_rt_sigtimedwait, "rt_sigtimedwait", rt_sigtimedwait),
+    Entry::whole(raw::__NR_rt_sigsuspend, "rt_sigsuspend", rt_sigsuspend),
+    Entry::whole(raw::__NR_rt_sigqueueinfo, "rt_sigqueueinfo", rt_sigqueueinfo),
+    Entry::whole(raw::__NR_rt_tgsigqueueinfo, "rt_tgsigqueueinfo", rt_tgsigqueueinfo),
+    Entry::whole(raw::__NR_sigaltstack, "sigaltstack", sigaltstack),
+    Entry::whole(raw::__NR_pause, "pause", pause),
+    Entry::whole(raw::__NR_kill, "kill", kill),
+    Entry::whole(raw::__NR_tkill, "tkill", tkill),
+    Entry::whole(raw::__NR_tgkill, "tgkill", tgkill),
+    Entry::whole(raw::__NR_restart_syscall, "restart_syscall", restart_syscall),
+];
+
+const SET_BYTES: u64 = size_of::<SignalSet>() as u64;
+
+fn check_set_bytes(bytes: u64) -> Result<(), Errno> {
+    if bytes == SET_BYTES { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+/// A signal number, 0 allowed.
+fn decode_signal(number: i32) -> Result<u8, Errno> {
+    u8::try_from(number).ok().filter(|signal| *signal <= LAST).ok_or(Errno::EINVAL)
+}
+
+fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [_, new_at, old_at, bytes, ..] = call.args;
+    check_set_bytes(bytes)?;
+    let signal = decode_signal(call.int(0))?;
+    if signal == 0 || new_at != 0 && bit(signal) & UNBLOCKABLE != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let memory = call.task.memory();
+    let new = if new_at == 0 { None } else { Some(memory.read::<Action>(new_at)?) };
+    let old = call.task.process.action(signal);
+    if let Some(mut new) = new {
+        new.mask &= !UNBLOCKABLE;
+        set_action(&call.task.process, signal, new);
+    }
+    if old_at != 0 {
+        memory.write(old_at, &old)?;
+    }
+    Ok(0)
+}
+
+/// Sets an action; what is ignored from now on is no longer pending.
+fn set_action(process: &Process, signal: u8, new: Action) {
+    let mut state = process.signals.lock();
+    process.actions.lock().clone().lock().set(signal, new);
+    let is_ignored = new.handler == action::IGNORE
+        || new.handler == action::DEFAULT && bit(signal) & IGNORED_BY_DEFAULT != 0;
+    if is_ignored {
+        state.queue.discard(bit(signal));
+        for task in &state.tasks {
+            task.signals.lock().queue.discard(bit(signal));
+        }
+    }
+}
+
+fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [_, new_at, old_at, bytes, ..] = call.args;
+    check_set_bytes(bytes)?;
+    let old = call.task.signals.lock().mask;
+    if new_at != 0 {
+        let given: SignalSet = call.task.memory().read(new_at)?;
+        let new = match call.uint(0) {
+            raw::SIG_BLOCK => old | given,
+            raw::SIG_UNBLOCK => old & !given,
+            raw::SIG_SETMASK => given,
+            _ => return Err(Errno::EINVAL),
+        };
+        if new != old {
+            mask::set_mask(call.task, new);
+        }
+    }
+    if old_at != 0 {
+        call.task.memory().write(old_at, &old)?;
+    }
+    Ok(0)
+}
+
+fn rt_sigreturn(call: &mut Call<'_>) -> Result<u64, Errno> {
+    match frame::pop(call.task, call.context) {
+        Ok(rax) => Ok(rax),
+        Err(_) => {
+            signal::force(call.task, Info::kernel(SIGSEGV));
+            Ok(0)
+        }
+    }
+}
+
+fn rt_sigpending(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if call.word(1) > SET_BYTES {
+        return Err(Errno::EINVAL);
+    }
+    let shared = call.task.process.signals.lock().queue.pending();
+    let pending = {
+        let signals = call.task.signals.lock();
+        (signals.queue.pending() | shared) & signals.mask
+    };
+    let bytes = pending.to_le_bytes();
+    let wanted = bytes.get(..call.word(1) as usize).unwrap_or(&bytes);
+    call.task.memory().write_bytes(call.word(0), wanted)?;
+    Ok(0)
+}
+
+fn rt_sigtimedwait(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [set_at, info_at, timeout_at, bytes, ..] = call.args;
+    check_set_bytes(bytes)?;
+    let memory = call.task.memory();
+    let wanted = memory.read::<SignalSet>(set_at)? & !UNBLOCKABLE;
+    let timeout = match timeout_at {
+        0 => None,
+        at => Some(memory.read::<Timespec>(at)?.to_ns()?),
+    };
+    let found = wait_for(call.task, wanted, timeout)?;
+    if info_at != 0 {
+        memory.write(info_at, &found)?;
+    }
+    Ok(u64::from(found.number()))
+}
+
+fn wait_for(task: &Arc<Task>, wanted: SignalSet, timeout_ns: Option<u64>) -> Result<Info, Errno> {
+    if let Some(info) = deliver::take_wanted(task, wanted) {
+        return Ok(info);
+    }
+    if timeout_ns == Some(0) {
+        return Err(Errno::EAGAIN);
+    }
+    let deadline = timeout_ns.map(|ns| rt::time::now().after_ns(ns));
+    deliver::set_waited(task, Some(wanted));
+    let woken = match task.has_signal() {
+        true => Woken::Kicked,
+        false => rt::thread::park(deadline, true),
+    };
+    let found = deliver::take_wanted(task, wanted);
+    deliver::set_waited(task, None);
+    match (found, woken) {
+        (Some(info), _) => Ok(info),
+        (None, Woken::TimedOut) => Err(Errno::EAGAIN),
+        (None, _) => Err(Errno::EINTR),
+    }
+}
+
+fn rt_sigsuspend(call: &mut Call<'_>) -> Result<u64, Errno> {
+    check_set_bytes(call.word(1))?;
+    let set = call.task.memory().read::<SignalSet>(call.word(0))?;
+    signal::set_temporary_mask(call.task, set);
+    wait_for_any(call.task);
+    Err(Errno::RESTART_NO_HANDLER)
+}
+
+fn pause(call: &mut Call<'_>) -> Result<u64, Errno> {
+    wait_for_any(call.task);
+    Err(Errno::RESTART_NO_HANDLER)
+}
+
+fn wait_for_any(task: &Task) {
+    while !task.has_signal() {
+        if rt::thread::park(None, true) == Woken::Kicked {
+            return;
+        }
+    }
+}
+
+fn sigaltstack(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (new_at, old_at) = (call.word(0), call.word(1));
+    let rsp = call.context.registers.rsp;
+    let memory = call.task.memory();
+    let old = call.task.signals.lock().stack;
+    if new_at != 0 {
+        let words = memory.read::<StackWords>(new_at)?;
+        if frame::is_on_stack(&old, rsp) {
+            return Err(Errno::EPERM);
+        }
+        call.task.signals.lock().stack = frame::decode_stack(&words)?;
+    }
+    if old_at != 0 {
+        memory.write(old_at, &frame::stack_words(&old, rsp))?;
+    }
+    Ok(0)
+}
+
+fn restart_syscall(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let restart = call.task.take_restart().ok_or(Errno::EINTR)?;
+    call.args = restart.args;
+    (restart.handler)(call)
+}
+
+/// The caller may signal `target`: privileged, the same user, or SIGCONT within the session.
+fn check_permission(task: &Task, target: &Process, signal: u8) -> Result<(), Errno> {
+    if task.process.id() == target.id() {
+        return Ok(());
+    }
+    let own = task.credentials();
+    if own.has(Capabilities::KILL) {
+        return Ok(());
+    }
+    if signal == SIGCONT && target.session().id() == task.process.session().id() {
+        return Ok(());
+    }
+    let their = match target.tasks().first() {
+        Some(task) => task.credentials().user,
+        None => vfs::credentials::Ids::all(target.real_user()),
+    };
+    let is_same = [own.user.real, own.user.effective].iter().any(|id| *id == their.real || *id == their.saved);
+    if is_same { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let signal = decode_signal(call.int(1))?;
+    let own = &call.task.process;
+    let info = Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real);
+    let targets: Vec<Arc<Process>> = match call.int(0) {
+        0 => tree::read().group(own.group()).cloned().collect(),
+        -1 => {
+            let is_other = |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own.id();
+            tree::read().processes().filter(is_other).cloned().collect()
+        }
+        i32::MIN => Vec::new(),
+        id if id < 0 => tree::read().group(id.unsigned_abs()).cloned().collect(),
+        id => return kill_one(call.task, id as u32, info),
+    };
+    kill_many(call.task, &targets, info)
+}
+
+fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {
+    let target = tree::process(id)
+        .or_else(|| tree::task(id).map(|task| task.process.clone()))
+        .ok_or(Errno::ESRCH)?;
+    check_permission(task, &target, info.number())?;
+    if info.number() != 0 {
+        signal::send_to_process(&target, info)?;
+    }
+    Ok(0)
+}
+
+/// Success if at least one could be signalled.
+fn kill_many(task: &Task, targets: &[Arc<Process>], info: Info) -> Result<u64, Errno> {
+    let mut result = Err(Errno::ESRCH);
+    for target in targets {
+        match check_permission(task, target, info.number()) {
+            Ok(()) => {
+                result = Ok(0);
+                if info.number() != 0 {
+                    let _ = signal::send_to_process(target, info);
+                }
+            }
+            Err(errno) if result.is_err() => result = Err(errno),
+            Err(_) => {}
+        }
+    }
+    result
+}
+
+fn tkill(call: &mut Call<'_>) -> Result<u64, Errno> {
+    send_to_thread(call, None, call.int(0), call.int(1))
+}
+
+fn tgkill(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if call.int(0) <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    send_to_thread(call, Some(call.int(0)), call.int(1), call.int(2))
+}
+
+fn send_to_thread(call: &Call<'_>, group: Option<i32>, thread: i32, signal: i32) -> Result<u64, Errno> {
+    let signal = decode_signal(signal)?;
+    let target = find_thread(group, thread)?;
+    check_permission(call.task, &target.process, signal)?;
+    if signal != 0 {
+        let user = call.task.credentials().user.real;
+        let info = Info::from_process(signal, info::SI_TKILL, call.task.process.id(), user);
+        signal::send_to_task(&target, info)?;
+    }
+    Ok(0)
+}
+
+fn find_thread(group: Option<i32>, thread: i32) -> Result<Arc<Task>, Errno> {
+    let id = u32::try_from(thread).ok().filter(|id| *id != 0).ok_or(Errno::EINVAL)?;
+    let target = tree::task(id).ok_or(Errno::ESRCH)?;
+    match group {
+        Some(group) if target.process.id() != group as u32 => Err(Errno::ESRCH),
+        _ => Ok(target),
+    }
+}
+
+/// Reads a `siginfo_t` and sets its signal. A program may not pretend to be the kernel or kill(2)
+/// towards others.
+fn read_info(call: &Call<'_>, address: u64, signal: i32, is_own: bool) -> Result<Info, Errno> {
+    let mut info = call.task.memory().read::<Info>(address)?;
+    info.signal = i32::from(decode_signal(signal)?);
+    if (info.code >= 0 || info.code == info::SI_TKILL) && !is_own {
+        return Err(Errno::EPERM);
+    }
+    Ok(info)
+}
+
+fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let id = call.uint(0);
+    let info = read_info(call, call.word(2), call.int(1), id == call.task.process.id())?;
+    kill_one(call.task, id, info)
+}
+
+fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if call.int(0) <= 0 || call.int(1) <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let is_own = call.uint(0) == call.task.process.id();
+    let info = read_info(call, call.word(3), call.int(2), is_own)?;
+    let target = find_thread(Some(call.int(0)), call.int(1))?;
+    check_permission(call.task, &target.process, info.number())?;
+    if info.number() != 0 {
+        signal::send_to_task(&target, info)?;
+    }
+    Ok(0)
+}
+

@@ -1,0 +1,394 @@
+//! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
+use super::{Call, Entry, process::ResourceUsage};
+use crate::{
+    process::{
+        Process, Task,
+        limits::{Limit, Resource},
+        object::ticks, tree,
+    },
+    system::{self, NAME_BYTES_MAX},
+    time::timers,
+};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+use linux_raw_sys::{general as raw, prctl, system as raw_system};
+use vfs::{Errno, credentials::Capabilities};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// The calls of this file.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_uname, "uname", uname),
+    Entry::whole(raw::__NR_sethostname, "sethostname", |call| set_name(call, system::set_host_name)),
+    Entry::whole(raw::__NR_setdomainname, "setdomainname", |call| set_name(call, system::set_domain_name)),
+    Entry::whole(raw::__NR_sysinfo, "sysinfo", sysinfo),
+    Entry::whole(raw::__NR_getrusage, "getrusage", getrusage),
+    Entry::whole(raw::__NR_times, "times", times),
+    Entry::whole(raw::__NR_getrlimit, "getrlimit", getrlimit),
+    Entry::whole(raw::__NR_setrlimit, "setrlimit", setrlimit),
+    Entry::whole(raw::__NR_prlimit64, "prlimit64", prlimit64),
+    Entry::partial(raw::__NR_prctl, "prctl", "the options listed in docs/processes.md; others EINVAL", prctl_call),
+    Entry::partial(raw::__NR_arch_prctl, "arch_prctl", "CPUID faulting, shadow stacks", arch_prctl),
+    Entry::partial(raw::__NR_personality, "personality", "only ADDR_NO_RANDOMIZE has an effect", personality),
+    Entry::whole(raw::__NR_getrandom, "getrandom", getrandom),
+    Entry::partial(raw::__NR_membarrier, "membarrier", "restartable sequences", membarrier),
+    Entry::partial(raw::__NR_reboot, "reboot", "kexec, suspend", reboot),
+    Entry::partial(raw::__NR_syslog, "syslog", "console levels have no effect", syslog),
+];
+
+const FIELD_BYTES: usize = 65;
+
+fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut buffer = [0; 6 * FIELD_BYTES];
+    let (host, domain) = (system::host_name(), system::domain_name());
+    let fields: [&[u8]; 6] =
+        [b"Linux", &host, system::RELEASE.as_bytes(), system::VERSION.as_bytes(), b"x86_64", &domain];
+    for (place, field) in buffer.chunks_exact_mut(FIELD_BYTES).zip(fields) {
+        for (to, from) in place.iter_mut().take(NAME_BYTES_MAX).zip(field) {
+            *to = *from;
+        }
+    }
+    call.task.memory().write_bytes(call.word(0), &buffer)?;
+    Ok(0)
+}
+
+fn set_name(call: &mut Call<'_>, set: fn(&[u8])) -> Result<u64, Errno> {
+    if !call.task.credentials().has(Capabilities::SYS_ADMIN) {
+        return Err(Errno::EPERM);
+    }
+    let bytes = usize::try_from(call.int(1)).ok().filter(|bytes| *bytes <= NAME_BYTES_MAX).ok_or(Errno::EINVAL)?;
+    let mut name = [0; NAME_BYTES_MAX];
+    let name = name.get_mut(..bytes).ok_or(Errno::EINVAL)?;
+    call.task.memory().read_bytes(call.word(0), name)?;
+    set(name);
+    Ok(0)
+}
+
+/// `struct sysinfo`.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct SystemInformation {
+    uptime_seconds: i64,
+    loads: [u64; 3],
+    memory: u64,
+    memory_free: u64,
+    memory_shared: u64,
+    memory_buffers: u64,
+    swap: u64,
+    swap_free: u64,
+    processes: u16,
+    padding: [u16; 3],
+    high: u64,
+    high_free: u64,
+    unit: u32,
+    tail: u32,
+}
+
+fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let memory = rt::memory::statistics();
+    let page = rt::PAGE_BYTES as u64;
+    let information = SystemInformation {
+        uptime_seconds: (rt::time::now().0 / crate::time::SECOND_NS) as i64,
+        // Fixed point: 16 bits below the point here, 11 in the load itself.
+        loads: system::load().map(|load| load << 5),
+        memory: memory.total_frames * page,
+        memory_free: memory.free_frames * page,
+        processes: u16::try_from(tree::read().task_count()).unwrap_or(u16::MAX),
+        unit: 1,
+        ..SystemInformation::default()
+    };
+    call.task.memory().write(call.word(0), &information)?;
+    Ok(0)
+}
+
+fn getrusage(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let process = &call.task.process;
+    let usage = *process.usage.lock();
+    let peak = process.try_memory().map_or(0, |memory| memory.sizes().peak_resident).max(usage.peak_pages);
+    let answer = match call.int(0) {
+        0 => ResourceUsage::new(&process.cpu_time(), peak),
+        -1 => ResourceUsage::new(&usage.children, usage.children_peak_pages),
+        1 => ResourceUsage::new(&rt::thread::cpu_time(call.task.thread()).unwrap_or_default(), peak),
+        _ => return Err(Errno::EINVAL),
+    };
+    call.task.memory().write(call.word(1), &answer)?;
+    Ok(0)
+}
+
+fn times(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let process = &call.task.process;
+    if call.word(0) != 0 {
+        let (own, children) = (process.cpu_time(), process.usage.lock().children);
+        let words = [own.user_ns, own.system_ns, children.user_ns, children.system_ns].map(ticks);
+        call.task.memory().write(call.word(0), &words)?;
+    }
+    Ok(ticks(rt::time::now().0))
+}
+
+fn getrlimit(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let limit = call.task.process.limits.get(call.uint(0)).ok_or(Errno::EINVAL)?;
+    call.task.memory().write(call.word(1), &[limit.soft, limit.hard])?;
+    Ok(0)
+}
+
+fn setrlimit(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [soft, hard] = call.task.memory().read::<[u64; 2]>(call.word(1))?;
+    set_limit(call, &call.task.process, call.uint(0), Limit { soft, hard })?;
+    Ok(0)
+}
+
+fn prlimit64(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let target = match call.int(0) {
+        0 => call.task.process.clone(),
+        id => u32::try_from(id).ok().and_then(tree::process).ok_or(Errno::ESRCH)?,
+    };
+    check_limit_access(call.task, &target)?;
+    let old = target.limits.get(call.uint(1)).ok_or(Errno::EINVAL)?;
+    let memory = call.task.memory();
+    if call.word(2) != 0 {
+        let [soft, hard] = memory.read::<[u64; 2]>(call.word(2))?;
+        set_limit(call, &target, call.uint(1), Limit { soft, hard })?;
+    }
+    if call.word(3) != 0 {
+        memory.write(call.word(3), &[old.soft, old.hard])?;
+    }
+    Ok(0)
+}
+
+fn check_limit_access(task: &Task, target: &Process) -> Result<(), Errno> {
+    let own = task.credentials();
+    if target.id() == task.process.id() || own.has(Capabilities::SYS_RESOURCE) {
+        return Ok(());
+    }
+    let their = target.tasks().first().map(|task| task.credentials()).ok_or(Errno::ESRCH)?;
+    let same = |own: u32, ids: vfs::credentials::Ids| ids.real == own && ids.effective == own && ids.saved == own;
+    let is_same = same(own.user.real, their.user) && same(own.group.real, their.group);
+    if is_same { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+fn set_limit(call: &Call<'_>, process: &Arc<Process>, resource: u32, new: Limit) -> Result<(), Errno> {
+    const OPEN_FILES_MAX: u64 = 1 << 20;
+    let old = process.limits.get(resource).ok_or(Errno::EINVAL)?;
+    if new.soft > new.hard {
+        return Err(Errno::EINVAL);
+    }
+    let is_beyond = resource == Resource::OpenFiles as u32 && new.hard > OPEN_FILES_MAX;
+    if is_beyond || new.hard > old.hard && !call.task.credentials().has(Capabilities::SYS_RESOURCE) {
+        return Err(Errno::EPERM);
+    }
+    process.limits.set(resource, new);
+    if resource == Resource::CpuSeconds as u32 {
+        timers::watch_cpu_limit(process);
+    }
+    crate::process::exec::apply_limits(process);
+    Ok(())
+}
+
+fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let [_, second, third, fourth, fifth, _] = call.args;
+    let process = &call.task.process;
+    let memory = call.task.memory();
+    let flag = |flag: &AtomicBool| Ok(u64::from(flag.load(Ordering::Relaxed)));
+    match call.uint(0) {
+        prctl::PR_SET_NAME => {
+            let name = memory.read_string(second, 16).or_else(|errno| match errno {
+                Errno::ENAMETOOLONG => memory.read::<[u8; 15]>(second).map(|name| name.to_vec()),
+                other => Err(other),
+            })?;
+            call.task.set_command(&name);
+        }
+        prctl::PR_GET_NAME => memory.write(second, &call.task.command())?,
+        prctl::PR_SET_PDEATHSIG => {
+            let signal = u8::try_from(second).ok().filter(|signal| *signal <= crate::signal::LAST);
+            process.parent_death_signal.store(signal.ok_or(Errno::EINVAL)?, Ordering::Relaxed);
+        }
+        prctl::PR_GET_PDEATHSIG => {
+            memory.write(second, &u32::from(process.parent_death_signal.load(Ordering::Relaxed)))?;
+        }
+        prctl::PR_SET_CHILD_SUBREAPER => process.is_subreaper.store(second != 0, Ordering::Relaxed),
+        prctl::PR_GET_CHILD_SUBREAPER => {
+            memory.write(second, &u32::from(process.is_subreaper.load(Ordering::Relaxed)))?;
+        }
+        prctl::PR_SET_DUMPABLE if second > 1 => return Err(Errno::EINVAL),
+        prctl::PR_SET_DUMPABLE => process.is_dumpable.store(second == 1, Ordering::Relaxed),
+        prctl::PR_GET_DUMPABLE => return flag(&process.is_dumpable),
+        prctl::PR_SET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (1, 0, 0, 0) => return Err(Errno::EINVAL),
+        prctl::PR_SET_NO_NEW_PRIVS => process.no_new_privileges.store(true, Ordering::Relaxed),
+        prctl::PR_GET_NO_NEW_PRIVS => return flag(&process.no_new_privileges),
+        prctl::PR_GET_KEEPCAPS | prctl::PR_SET_KEEPCAPS | prctl::PR_GET_SECUREBITS | prctl::PR_SET_SECUREBITS => {
+            return secure_bits(call.task, call.uint(0), second);
+        }
+        prctl::PR_CAPBSET_READ => {
+            let set = call.task.credentials().capabilities.bounding;
+            let bit = u32::try_from(second).ok().filter(|bit| *bit <= 40).ok_or(Errno::EINVAL)?;
+            return Ok(set.bits() >> bit & 1);
+        }
+        prctl::PR_SET_TIMERSLACK | prctl::PR_SET_THP_DISABLE => {}
+        prctl::PR_GET_TIMERSLACK => return Ok(50_000),
+        prctl::PR_GET_THP_DISABLE | prctl::PR_GET_SECCOMP => return Ok(0),
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+/// The securebits options; keeping capabilities over setuid is one of the bits.
+fn secure_bits(task: &Task, option: u32, value: u64) -> Result<u64, Errno> {
+    const KEEP_CAPS: u32 = 1 << 4;
+    const ALL: u64 = 0xff;
+    let old = task.credentials();
+    let bits = match (option, value) {
+        (prctl::PR_GET_KEEPCAPS, _) => return Ok(u64::from(old.secure_bits & KEEP_CAPS != 0)),
+        (prctl::PR_GET_SECUREBITS, _) => return Ok(u64::from(old.secure_bits)),
+        (prctl::PR_SET_KEEPCAPS, 0) => old.secure_bits & !KEEP_CAPS,
+        (prctl::PR_SET_KEEPCAPS, 1) => old.secure_bits | KEEP_CAPS,
+        (prctl::PR_SET_SECUREBITS, bits) if bits <= ALL => {
+            if !old.has(Capabilities::SETPCAP) {
+                return Err(Errno::EPERM);
+            }
+            bits as u32
+        }
+        _ => return Err(Errno::EINVAL),
+    };
+    task.set_credentials(Arc::new(vfs::Credentials { secure_bits: bits, ..(*old).clone() }));
+    Ok(0)
+}
+
+fn arch_prctl(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const SET_GS: u32 = 0x1001;
+    const SET_FS: u32 = 0x1002;
+    const GET_FS: u32 = 0x1003;
+    const GET_GS: u32 = 0x1004;
+    let address = call.word(1);
+    let registers = &mut call.context.registers;
+    match call.args[0] as u32 {
+        SET_FS | SET_GS if address >= rt::user::USER_END => return Err(Errno::EPERM),
+        SET_FS => registers.fs_base = address,
+        SET_GS => registers.gs_base = address,
+        GET_FS => call.task.memory().write(address, &registers.fs_base)?,
+        GET_GS => call.task.memory().write(address, &registers.gs_base)?,
+        _ => return Err(Errno::EINVAL),
+    }
+    Ok(0)
+}
+
+fn personality(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const QUERY: u32 = u32::MAX;
+    let personality = &call.task.process.personality;
+    Ok(u64::from(match call.uint(0) {
+        QUERY => personality.load(Ordering::Relaxed),
+        new => personality.swap(new, Ordering::Relaxed),
+    }))
+}
+
+fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const CHUNK_BYTES: usize = 256;
+    const KNOWN: u32 = raw::GRND_NONBLOCK | raw::GRND_RANDOM | raw::GRND_INSECURE;
+    const BOTH: u32 = raw::GRND_RANDOM | raw::GRND_INSECURE;
+    if call.uint(2) & !KNOWN != 0 || call.uint(2) & BOTH == BOTH {
+        return Err(Errno::EINVAL);
+    }
+    let wanted = call.word(1).min(i32::MAX as u64);
+    let memory = call.task.memory();
+    let mut done = 0;
+    while done < wanted {
+        let mut chunk = [0; CHUNK_BYTES];
+        rt::entropy::fill(&mut chunk);
+        let part = chunk.get(..(wanted - done).min(CHUNK_BYTES as u64) as usize).unwrap_or(&chunk);
+        if let Err(errno) = memory.write_bytes(call.word(0).wrapping_add(done), part) {
+            return if done > 0 { Ok(done) } else { Err(errno) };
+        }
+        done += part.len() as u64;
+        if call.task.has_signal() {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Every change of a space's mappings and every switch of threads is a barrier here, so what is
+/// left is to interrupt the other threads: the nucleus has no such call, so a batch that touches
+/// every processor is used: a change of affinity per processor and back.
+fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const QUERY: i32 = 0;
+    const GLOBAL: i32 = 1;
+    const REGISTER_GLOBAL_EXPEDITED: i32 = 4;
+    const GLOBAL_EXPEDITED: i32 = 2;
+    const PRIVATE_EXPEDITED: i32 = 8;
+    const REGISTER_PRIVATE_EXPEDITED: i32 = 16;
+    const SUPPORTED: i32 = GLOBAL | GLOBAL_EXPEDITED | REGISTER_GLOBAL_EXPEDITED | PRIVATE_EXPEDITED
+        | REGISTER_PRIVATE_EXPEDITED;
+    if call.uint(1) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    match call.int(0) {
+        QUERY => Ok(SUPPORTED as u64),
+        REGISTER_GLOBAL_EXPEDITED | REGISTER_PRIVATE_EXPEDITED => Ok(0),
+        GLOBAL | GLOBAL_EXPEDITED | PRIVATE_EXPEDITED => {
+            visit_processors(call.task);
+            Ok(0)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// Runs the calling thread on every processor once: whatever ran there was switched away.
+fn visit_processors(task: &Task) {
+    let thread = task.thread();
+    for processor in 0..rt::thread::processors().0.min(64) {
+        rt::thread::set_affinity(thread, rt::thread::Affinity(1 << processor));
+        rt::thread::yield_now();
+    }
+    rt::thread::set_affinity(thread, rt::thread::Affinity(task.affinity.load(Ordering::Relaxed)));
+}
+
+fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const MAGIC: u32 = 0xfee1_dead;
+    const MAGICS: [u32; 4] = [672_274_793, 85_072_278, 369_367_448, 537_993_216];
+    const RESTART: u32 = 0x0123_4567;
+    const HALT: u32 = 0xcdef_0123;
+    const POWER_OFF: u32 = 0x4321_fedc;
+    const CAD_ON: u32 = 0x89ab_cdef;
+    if !call.task.credentials().has(Capabilities::SYS_BOOT) {
+        return Err(Errno::EPERM);
+    }
+    if call.uint(0) != MAGIC || !MAGICS.contains(&call.uint(1)) {
+        return Err(Errno::EINVAL);
+    }
+    let signal = match call.uint(2) {
+        0 | CAD_ON => return Ok(0),
+        RESTART => crate::signal::SIGTERM,
+        HALT => crate::signal::SIGUSR1,
+        POWER_OFF => crate::signal::SIGUSR2,
+        _ => return Err(Errno::EINVAL),
+    };
+    crate::process::init::signalled(signal);
+    while !call.task.is_ending() {
+        rt::thread::park(None, true);
+    }
+    Ok(0)
+}
+
+fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const CLOSE: i32 = 0;
+    const OPEN: i32 = 1;
+    const READ_ALL: i32 = 3;
+    const READ_CLEAR: i32 = 4;
+    const SIZE_BUFFER: i32 = 10;
+    let text = rt::system::log();
+    match call.int(0) {
+        READ_ALL | READ_CLEAR => {
+            let room = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
+            let text = text.as_bytes();
+            let part = text.get(text.len().saturating_sub(room)..).unwrap_or_default();
+            call.task.memory().write_bytes(call.word(1), part)?;
+            Ok(part.len() as u64)
+        }
+        SIZE_BUFFER => Ok((text.len() as u64).max(1 << 14)),
+        CLOSE | OPEN | 5..=9 => {
+            let is_privileged = call.task.credentials().has(Capabilities::SYS_ADMIN);
+            if is_privileged { Ok(0) } else { Err(Errno::EPERM) }
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+const _: () = assert!(size_of::<SystemInformation>() == size_of::<raw_system::sysinfo>());
