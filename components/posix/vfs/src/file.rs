@@ -73,6 +73,19 @@ pub trait Watcher: Send + Sync {
     fn truncated(&self, identity: u64, first: u64);
 }
 
+/// What fallocate does with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Sets space aside; the size grows to the range's end.
+    Extend,
+    /// Sets space aside; the size stays.
+    KeepSize,
+    /// Makes a hole; the size stays.
+    PunchHole,
+    /// Makes zeroes of what lies within the file; the size stays.
+    Zero,
+}
+
 /// How read and write are asked for beyond the file's own flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFlags {
@@ -150,6 +163,13 @@ pub trait File: Send + Sync {
     /// `EINVAL`.
     fn truncate(&self, size: u64) -> Result<(), Errno> {
         Err(Errno::EINVAL)
+    }
+    /// fallocate. The range is not empty.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where it makes no sense; `ENOSPC`, `EFBIG`, `EROFS`.
+    fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
     }
     /// fsync, fdatasync.
     ///

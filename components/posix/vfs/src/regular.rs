@@ -1,7 +1,7 @@
 //! Open regular files of a file system, and open directories.
 use crate::{
     errno::Errno,
-    file::{File, IoFlags, Mappable},
+    file::{Allocation, File, IoFlags, Mappable},
     io::{Sink, Source},
     mount::{Mount, Path},
     open_file::Whence,
@@ -120,6 +120,25 @@ impl File for RegularFile {
         let _contents = self.vnode.contents().write();
         self.strip_privilege()?;
         resize(&self.vnode, size)
+    }
+    fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+        self.mount.check_writable()?;
+        let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
+        let end = end.ok_or(Errno::EFBIG)?;
+        let _contents = self.vnode.contents().write();
+        let size = self.pages.size();
+        match how {
+            Allocation::Extend | Allocation::KeepSize => self.pages.allocate(offset..end)?,
+            Allocation::PunchHole | Allocation::Zero => {
+                self.pages.punch(offset.min(size)..end.min(size))?;
+            }
+        }
+        self.strip_privilege()?;
+        if how == Allocation::Extend && end > size {
+            return resize(&self.vnode, end);
+        }
+        self.vnode.touch_modified();
+        Ok(())
     }
     fn sync(&self, _: bool) -> Result<(), Errno> {
         self.vnode.flush()?;

@@ -402,6 +402,12 @@ impl Mappable for Vnode {
             pages.watch(watcher);
         }
     }
+    fn discard(&self, first: u64, count: u64) -> bool {
+        // Without the `contents` lock: the caller holds its address space's, which comes below it.
+        let Some(pages) = &self.pages else { return false };
+        let byte = |page: u64| page.saturating_mul(rt::PAGE_BYTES as u64).min(pages.size());
+        pages.punch(byte(first)..byte(first.saturating_add(count))).is_ok()
+    }
     fn identity(&self) -> u64 {
         self.pages.as_ref().map_or(0, |pages| pages.identity())
     }

@@ -216,6 +216,25 @@ impl Index {
         self.pages -= gone.len() as u64;
         gone
     }
+    /// Takes the pages of a range that nobody else holds; the others are handed out to be zeroed.
+    pub(super) fn punch(&mut self, range: Range<u64>) -> (Vec<Frame>, Vec<Frame>) {
+        let (mut gone, mut shared) = (Vec::new(), Vec::new());
+        let (first_key, _) = split(range.start);
+        for (key, chunk) in self.chunks.range_mut(first_key..) {
+            let base = key * CHUNK_PAGES;
+            if base >= range.end {
+                break;
+            }
+            for slot in bits(chunk.up_to_date).filter(|slot| range.contains(&(base + slot))) {
+                match chunk.frame(slot) {
+                    Some(frame) if frame.references() > 1 => shared.push(frame.clone()),
+                    _ => gone.extend(chunk.take(slot)),
+                }
+            }
+        }
+        self.pages -= gone.len() as u64;
+        (gone, shared)
+    }
     /// Takes clean pages that nobody else holds and that were not used since the last time.
     pub(super) fn evict(&mut self, most: usize) -> Vec<Frame> {
         let mut gone = Vec::new();

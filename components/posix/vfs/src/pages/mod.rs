@@ -412,6 +412,51 @@ impl PageCache {
         }
         self.zero_tail(size);
     }
+    /// Makes a hole of a byte range within the file. Pages that are mapped stay, zeroed: a private
+    /// mapping's own copies must not be touched.
+    ///
+    /// # Errors
+    /// `EROFS` for storage.
+    pub(crate) fn punch(&self, range: Range<u64>) -> Result<(), Errno> {
+        if self.backing == Backing::Storage {
+            return Err(Errno::EROFS);
+        }
+        let whole = range.start.div_ceil(PAGE)..range.end / PAGE;
+        if whole.start > whole.end {
+            self.zero_within(range.start, range.end);
+            return Ok(());
+        }
+        self.zero_within(range.start, whole.start * PAGE);
+        self.zero_within(whole.end * PAGE, range.end);
+        let (gone, shared) = self.index.write().punch(whole);
+        shared.iter().for_each(|frame| frame.zero(0, PAGE_BYTES));
+        self.fs.release(self.inode, gone.len() as u64);
+        Ok(())
+    }
+    /// Zeroes bytes `start .. end` of one page, if it is in memory.
+    fn zero_within(&self, start: u64, end: u64) {
+        let found = self.index.read().get(start / PAGE, Touch::Read);
+        if start < end
+            && let Page::Ready(frame) = found
+        {
+            frame.zero((start % PAGE) as usize, (end - start) as usize);
+        }
+    }
+    /// Makes a page of every hole in a byte range, beyond the end too; the size stays.
+    ///
+    /// # Errors
+    /// `EROFS` for storage; `ENOSPC`, `ENOMEM`, with the pages before made.
+    pub(crate) fn allocate(&self, range: Range<u64>) -> Result<(), Errno> {
+        if self.backing == Backing::Storage {
+            return Err(Errno::EROFS);
+        }
+        for page in range.start / PAGE..range.end.div_ceil(PAGE) {
+            if self.index.read().missing(page..page + 1) > 0 {
+                self.fill_zeroes(page, Touch::Read)?;
+            }
+        }
+        Ok(())
+    }
     fn tell_watchers(&self, first: u64) {
         let watchers: Vec<Arc<dyn Watcher>> =
             self.watchers.lock().iter().filter_map(Weak::upgrade).collect();

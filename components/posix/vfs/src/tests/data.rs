@@ -191,3 +191,28 @@ fn refused_memory_is_an_error_and_nothing_else() {
     world.write("/f", b"fine").unwrap();
     assert_eq!(world.read("/f").unwrap(), b"fine");
 }
+
+#[test]
+fn holes_are_punched_and_filled_by_fallocate() {
+    use crate::file::Allocation;
+    let world = World::new();
+    let file = world.open("/f", RDWR).unwrap();
+    put(&file, &[9; 20_000]).unwrap();
+    let mapped = file.file().mappable().unwrap().page(2, false).unwrap();
+    file.file().allocate(1000, 11_288, Allocation::PunchHole).unwrap();
+    file.seek(0, Whence::Start).unwrap();
+    let all = get(&file).unwrap();
+    assert!(all[..1000].iter().chain(&all[12_288..]).all(|byte| *byte == 9));
+    assert!(all[1000..12_288].iter().all(|byte| *byte == 0));
+    let mut byte = [1];
+    mapped.read(0, &mut byte);
+    assert_eq!(byte, [0]);
+    assert_eq!(file.seek(0, Whence::Hole), Ok(4096));
+    file.file().allocate(0, 40_000, Allocation::KeepSize).unwrap();
+    assert_eq!(file.path().status().attributes.blocks, 80);
+    assert_eq!(file.file().size(), 20_000);
+    assert_eq!(file.seek(0, Whence::Hole), Ok(20_000));
+    file.file().allocate(0, 30_000, Allocation::Extend).unwrap();
+    assert_eq!(file.file().size(), 30_000);
+    assert_eq!(file.file().allocate(u64::MAX - 5, 6, Allocation::Extend), Err(Errno::EFBIG));
+}
