@@ -110,6 +110,7 @@ global_asm!(
     .pushsection .text.user, "ax", @progbits
     # rdi: Registers -> rax: vector or 0x100, rdx: error code; interrupts off throughout.
     .balign 64
+    .global skerry_enter
 skerry_enter:
     push rbp
     push rbx
