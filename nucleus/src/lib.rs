@@ -32,6 +32,8 @@ pub mod objects;
 mod panic;
 pub mod params;
 #[cfg(target_os = "none")]
+mod selftest;
+#[cfg(target_os = "none")]
 pub mod spin;
 #[cfg(target_os = "none")]
 mod start;

@@ -114,5 +114,8 @@ fn log_machine(info: &BootInfo) {
 }
 
 fn first_thread() {
+    if crate::params::get("skerry.selftest").is_some() {
+        crate::selftest::run();
+    }
     skerry_start();
 }
