@@ -293,6 +293,7 @@ pub fn spawn(
     let own = child.clone();
     let started = start_thread(task, move || {
         own.set_thread(rt::thread::current());
+        super::task::enter(&own);
         let mut context = Context::default();
         if let Err(errno) = body(&own, &mut context) {
             log::error!("process {} could not be started: {errno:?}", own.id());
