@@ -144,10 +144,14 @@ impl Caller<'_> {
     ) -> Result<Arc<OpenFile>, Errno> {
         let mut walker = Walker::new(self, base, path, how.resolve)?;
         loop {
-            let Some(part) = walker.go_to_last()? else { return Err(Errno::EISDIR) };
+            let is_there = if how.has(raw::O_EXCL) { Errno::EEXIST } else { Errno::EISDIR };
+            let Some(part) = walker.go_to_last()? else { return Err(is_there) };
             walker.check_search()?;
             let parent = walker.at.clone();
-            if part.has_slash || matches!(walker.name(&part), b"." | b"..") {
+            if matches!(walker.name(&part), b"." | b"..") {
+                return Err(is_there);
+            }
+            if part.has_slash {
                 return Err(Errno::EISDIR);
             }
             let Some(found) = self.child(&parent, walker.name(&part))? else {

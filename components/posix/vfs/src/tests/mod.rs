@@ -3,6 +3,7 @@ mod data;
 mod generated;
 mod mounts;
 mod names;
+mod oracle;
 mod rights;
 mod storage;
 mod walks;
