@@ -28,10 +28,12 @@ mod script;
 mod stack;
 pub mod vdso;
 
+#[cfg(test)]
+mod tests;
 
 pub use arguments::{Arguments, Strings};
 pub use file::Executable;
-pub use request::{Image, Program, load, read_strings};
+pub use request::{Image, Program, limits_of, load, read_strings};
 
 use crate::memory::{AddressSpace, LimitValues};
 use alloc::sync::Arc;

@@ -130,7 +130,7 @@ impl AddressSpace {
     /// Zeroes, or a copy of a page that a fork shared.
     fn enter_anonymous(&self, region: &Region, page: u64, access: Access) -> Result<Step, BadAccess> {
         if access == Access::Write {
-            if self.space.make_writable(page, region.protection)? != Unshared::Absent {
+            if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
                 return Ok(Step::Done);
             }
         } else if !region.protection.contains(Protection::WRITE) || region.pages() > SMALL_PAGES {
@@ -140,8 +140,8 @@ impl AddressSpace {
         }
         let (start, end) = window(region, page, AROUND_ANONYMOUS);
         let pages = range(start, end).ok_or(BadAccess::UNMAPPED)?;
-        if self.space.map_zeroed(pages, region.protection).is_err() {
-            self.space.map_zeroed(one(page)?, region.protection)?;
+        if self.space.map_zeroed(pages, region.page_protection()).is_err() {
+            self.space.map_zeroed(one(page)?, region.page_protection())?;
         }
         Ok(Step::Done)
     }
@@ -193,10 +193,10 @@ impl AddressSpace {
     }
 
     fn map_run(&self, run: &Run, start: u64, first: u64, region: &Region) -> Result<(), NoMemory> {
-        let at = start + run.first.wrapping_sub(first).wrapping_mul(PAGE);
         if run.frames.is_empty() {
             return Ok(());
         }
+        let at = start.wrapping_add(run.first.wrapping_sub(first).wrapping_mul(PAGE));
         if let Some(pages) = PageRange::new(at, run.frames.len()) {
             self.space.map(pages, &run.frames, region.read_protection())?;
         }
@@ -212,7 +212,7 @@ impl AddressSpace {
         index: u64,
         fetched: Option<Fetched>,
     ) -> Result<Step, BadAccess> {
-        if self.space.make_writable(page, region.protection)? != Unshared::Absent {
+        if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
             return Ok(Step::Done);
         }
         let mut original = fetched.map(|fetched| fetched.frame);
@@ -228,7 +228,7 @@ impl AddressSpace {
         };
         let copy = Frame::allocate(false)?;
         copy.copy_from(&original);
-        self.space.map(one(page)?, &[copy], region.protection)?;
+        self.space.map(one(page)?, &[copy], region.page_protection())?;
         Ok(Step::Done)
     }
 
@@ -246,15 +246,15 @@ impl AddressSpace {
         };
         let pages = one(page)?;
         let frames = [fetched.frame];
-        if self.space.map(pages, &frames, region.protection)? > 0 {
+        if self.space.map(pages, &frames, region.page_protection())? > 0 {
             return Ok(Step::Done);
         }
         let [frame] = &frames;
         if self.space.query(page).is_some_and(|present| present.frame.id() == frame.id()) {
-            self.space.protect(pages, region.protection);
+            self.space.protect(pages, region.page_protection());
         } else {
             self.space.unmap(pages);
-            self.space.map(pages, &frames, region.protection)?;
+            self.space.map(pages, &frames, region.page_protection())?;
         }
         Ok(Step::Done)
     }

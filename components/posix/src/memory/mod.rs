@@ -37,6 +37,10 @@ mod remap;
 pub mod report;
 pub mod transfer;
 
+#[cfg(test)]
+mod model_tests;
+#[cfg(test)]
+mod tests;
 
 pub use advice::Advice;
 pub use anonymous::Anonymous;

@@ -167,10 +167,18 @@ impl Region {
             && self.protection.contains(Protection::WRITE)
             && !self.flags.contains(Flags::GROWS_DOWN)
     }
+    /// The protection of a page that may be stored to. As on every x86, what may be used at all
+    /// may be loaded from.
+    pub fn page_protection(&self) -> Protection {
+        match self.protection.is_empty() {
+            true => Protection::empty(),
+            false => self.protection | Protection::READ,
+        }
+    }
     /// The protection with which pages are entered before a store was seen: write access to
     /// private pages is given one page at a time, where the page is the program's own.
     pub fn read_protection(&self) -> Protection {
-        self.protection.difference(Protection::WRITE)
+        self.page_protection().difference(Protection::WRITE)
     }
     /// The part of it from `start` to `end`, which lie in it.
     pub fn part(&self, start: u64, end: u64) -> Region {
