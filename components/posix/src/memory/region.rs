@@ -46,6 +46,17 @@ pub enum Label {
     SharedAnonymous,
 }
 
+impl Label {
+    /// As `/proc/PID/maps` shows it.
+    pub fn text(self) -> &'static str {
+        match self {
+            Label::Vdso => "[vdso]",
+            Label::Vvar => "[vvar]",
+            Label::SharedAnonymous => "/dev/zero (deleted)",
+        }
+    }
+}
+
 /// Who is behind an object.
 #[derive(Clone)]
 pub enum Origin {
