@@ -3,14 +3,13 @@
 //! The new program is loaded into a fresh address space first, so that every failure is reported
 //! to a caller that still is what it was. Then the other threads end, and only after that the
 //! process changes: memory, dispositions, descriptors, credentials, name.
-use super::{Task, limits::Resource, object::Process, task::attention, tree};
+use super::{Task, object::Process, task::attention, tree};
 use crate::{
     exec::{self, Image, Program},
-    memory::LimitValues,
     signal::{SIGCHLD, state::AlternateStack},
     time::timers,
 };
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use rt::user::{Context, Registers};
 use vfs::Errno;
@@ -25,6 +24,27 @@ pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Res
     end_other_threads(task)?;
     super::exit::release_memory_words(task);
     change(task, context, image)
+}
+
+/// As [`execute`], for a task in the kernel that runs its first program.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_named(
+    task: &Arc<Task>,
+    context: &mut Context,
+    path: &[u8],
+    arguments: Vec<Vec<u8>>,
+    environment: Vec<Vec<u8>>,
+) -> Result<(), Errno> {
+    let program = Program {
+        directory: linux_raw_sys::general::AT_FDCWD,
+        name: path.to_vec(),
+        flags: 0,
+        arguments: arguments.iter().map(Vec::as_slice).collect(),
+        environment: environment.iter().map(Vec::as_slice).collect(),
+    };
+    execute(task, context, program)
 }
 
 /// Ends every other task of the group and takes over the group's id.
@@ -86,13 +106,13 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
         process.parent_death_signal.store(0, Ordering::Relaxed);
     }
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
-    process.is_dumpable.store(true, Ordering::Relaxed);
+    process.is_dumpable.store(!image.is_secure, Ordering::Relaxed);
     process.has_executed.store(true, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);
     let old = process.set_memory(Some(image.memory));
     if let Some(old) = &old {
         let mut usage = process.usage.lock();
-        usage.peak_pages = usage.peak_pages.max(old.peak_pages());
+        usage.peak_pages = usage.peak_pages.max(old.sizes().peak_resident);
     }
     drop(old);
     apply_limits(process);
@@ -123,10 +143,5 @@ fn unshare_actions(process: &Process) {
 /// Tells the address space of `process` its limits.
 pub fn apply_limits(process: &Process) {
     let Some(memory) = process.try_memory() else { return };
-    memory.set_limits(LimitValues {
-        address_space: process.limits.soft(Resource::AddressSpace),
-        data: process.limits.soft(Resource::Data),
-        stack: process.limits.soft(Resource::Stack),
-        locked: process.limits.soft(Resource::LockedMemory),
-    });
+    memory.set_limits(exec::limits_of(process));
 }

@@ -52,6 +52,7 @@ fn leave_group(task: &Arc<Task>) -> (Option<ExitStatus>, Option<stop::Change>) {
     let process = &task.process;
     let time = rt::thread::cpu_time(rt::thread::current()).unwrap_or_default();
     let code = task.exit_code.load(Ordering::Relaxed) as u8;
+    process.set_last_command(task.command());
     let mut state = process.signals.lock();
     state.tasks.retain(|other| !Arc::ptr_eq(other, task));
     add_time(&mut process.usage.lock().own, &time);
@@ -86,7 +87,7 @@ fn release_memory(process: &Process) {
     let memory = process.set_memory(None);
     if let Some(memory) = &memory {
         let mut usage = process.usage.lock();
-        usage.peak_pages = usage.peak_pages.max(memory.peak_pages());
+        usage.peak_pages = usage.peak_pages.max(memory.sizes().peak_resident);
     }
     drop(memory);
     process.is_released.store(true, Ordering::Release);

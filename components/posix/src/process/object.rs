@@ -60,6 +60,7 @@ pub struct Process {
     pub(crate) exit_signal: AtomicU8,
     pub(crate) personality: AtomicU32,
     owner: AtomicU32,
+    last_command: Mutex<[u8; 16]>,
 }
 
 /// What a new process gets from its creator.
@@ -110,6 +111,7 @@ impl Process {
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
             owner: AtomicU32::new(parts.owner),
+            last_command: Mutex::new(&USAGE, [0; 16]),
         }
     }
     /// Process id (thread group id).
@@ -167,6 +169,13 @@ impl Process {
     }
     pub(crate) fn set_real_user(&self, user: u32) {
         self.owner.store(user, Ordering::Relaxed);
+    }
+    /// Name of the task that ended last (a zombie's `comm`).
+    pub fn last_command(&self) -> [u8; 16] {
+        *self.last_command.lock()
+    }
+    pub(super) fn set_last_command(&self, command: [u8; 16]) {
+        *self.last_command.lock() = command;
     }
     /// The tasks alive now.
     pub fn tasks(&self) -> Vec<Arc<Task>> {

@@ -49,7 +49,10 @@ fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
     let registers = &context.registers;
     let number = registers.rax;
     let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
-    match syscall::dispatch(&mut Call { task, args, context }, number) {
+    task.set_in_call(true);
+    let result = syscall::dispatch(&mut Call { task, args, context }, number);
+    task.set_in_call(false);
+    match result {
         Ok(value) => context.registers.rax = value,
         Err(errno) if errno.0 < FIRST_INTERNAL_CODE => context.registers.rax = syscall::failure(errno),
         Err(code) => return Some(Interrupted { number, code }),

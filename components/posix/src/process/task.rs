@@ -2,7 +2,7 @@
 use super::Process;
 use crate::{files, memory::AddressSpace, signal::TaskSignals, syscall::Handler};
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use hashbrown::HashMap;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
 use rt::{lock_class, sync::{Mutex, RwLock}, thread::{Policy, ThreadId}};
@@ -48,6 +48,7 @@ pub struct Task {
     pub process: Arc<Process>,
     thread: AtomicU64,
     attention: AtomicU32,
+    in_call: AtomicBool,
     files: Mutex<Option<Arc<files::Table>>>,
     fs: Mutex<Arc<files::FsContext>>,
     credentials: Mutex<Arc<Credentials>>,
@@ -85,6 +86,7 @@ impl Task {
             process,
             thread: AtomicU64::new(0),
             attention: AtomicU32::new(0),
+            in_call: AtomicBool::new(false),
             files: Mutex::new(&FILES, Some(parts.files)),
             fs: Mutex::new(&FS, parts.fs),
             credentials: Mutex::new(&CREDENTIALS, parts.credentials),
@@ -159,6 +161,14 @@ impl Task {
     /// A signal waits to be handled, or the task is to stop or end: an interruptible wait must return.
     pub fn has_signal(&self) -> bool {
         self.attention() & (attention::SIGNAL | attention::STOP | attention::EXIT) != 0
+    }
+    /// It runs its program, as far as a look from outside can tell.
+    pub fn is_in_user_mode(&self) -> bool {
+        !self.in_call.load(Ordering::Relaxed)
+    }
+    #[inline]
+    pub(super) fn set_in_call(&self, is_in_call: bool) {
+        self.in_call.store(is_in_call, Ordering::Relaxed);
     }
     /// The task is to end: a killable wait must return.
     pub fn is_ending(&self) -> bool {

@@ -1,1 +1,26 @@
-//! `/proc`.
+//! `/proc`: what the system and its processes are doing, as text in Linux's formats.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `tree` | the fixed part: directories, files and links from tables |
+//! | `system` | contents of the fixed files |
+//! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
+//! | `report` | contents of a process's files |
+//! | `descriptors` | `/proc/PID/fd` |
+//!
+//! Inode numbers: the fixed part counts from 1; a process's are its id shifted left by 32, plus
+//! the task's id shifted by 8 within `task`, plus the place in the table.
+//! Source: proc(5), Linux `Documentation/filesystems/proc.rst`.
+mod descriptors;
+mod process;
+mod report;
+mod system;
+mod tree;
+
+use alloc::sync::Arc;
+use vfs::generated::Node;
+
+/// The root of a new mount of procfs.
+pub fn root() -> Arc<dyn Node> {
+    Arc::new(tree::Root)
+}

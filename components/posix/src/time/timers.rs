@@ -122,16 +122,17 @@ pub fn set_interval(process: &Arc<Process>, number: u32, value_ns: u64, interval
     before
 }
 
-/// Makes a POSIX timer; returns its id.
+/// Makes a POSIX timer; returns its id, which is also its `si_value` where no `value` is given.
 ///
 /// # Errors
 /// `EAGAIN` if the process has too many.
-pub fn create(process: &Process, timer: PosixTimer) -> Result<i32, Errno> {
+pub fn create(process: &Process, mut timer: PosixTimer, value: Option<u64>) -> Result<i32, Errno> {
     let mut timers = process.timers.lock();
     if timers.posix.len() >= TIMERS_MAX {
         return Err(Errno::EAGAIN);
     }
     let id = (0..).find(|id| !timers.posix.contains_key(id)).ok_or(Errno::EAGAIN)?;
+    timer.value = value.unwrap_or(id as u64);
     timers.posix.insert(id, timer);
     Ok(id)
 }

@@ -70,3 +70,11 @@ pub(crate) fn with_reclaim<T>(
     }
     Ok(allocate()?)
 }
+
+/// Pages of files in memory, of all file systems (`Cached` in `/proc/meminfo`).
+///
+/// Locks: as [`shrink`].
+pub fn cached_pages() -> u64 {
+    let vnodes = instance::instances().into_iter().flat_map(|instance| instance.vnodes());
+    vnodes.filter_map(|vnode| vnode.pages().map(|cache| cache.resident_pages())).sum()
+}

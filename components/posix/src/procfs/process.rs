@@ -1,0 +1,195 @@
+//! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
+use super::{descriptors::Descriptors, report, tree::parse_id};
+use crate::process::{Process, Task};
+use alloc::{format, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use vfs::{Caller, Errno, Path, credentials::Capabilities, generated::{Child, Node, attributes}};
+
+/// A process, or one thread of it.
+#[derive(Clone)]
+pub struct Subject {
+    /// The process.
+    pub process: Arc<Process>,
+    /// The thread, where one was named.
+    pub thread: Option<Arc<Task>>,
+}
+
+impl Subject {
+    /// The thread named, else the process's oldest; none if it has ended.
+    pub fn task(&self) -> Option<Arc<Task>> {
+        self.thread.clone().or_else(|| self.process.tasks().first().cloned())
+    }
+    /// Effective user and group; root's for what may not be read by its own user.
+    pub fn owner(&self) -> (u32, u32) {
+        let is_dumpable = self.process.is_dumpable.load(Ordering::Relaxed);
+        match self.task() {
+            Some(task) if is_dumpable => {
+                let credentials = task.credentials();
+                (credentials.user.effective, credentials.group.effective)
+            }
+            _ => (0, 0),
+        }
+    }
+    /// `caller` may look at memory, files and places of the process.
+    pub fn check_access(&self, caller: &Caller<'_>) -> Result<(), Errno> {
+        let is_own = caller.process == self.process.id() || caller.credentials.user.fs == self.owner().0;
+        if is_own || caller.credentials.has(Capabilities::SYS_PTRACE) { Ok(()) } else { Err(Errno::EACCES) }
+    }
+    fn inode(&self, place: u64) -> u64 {
+        inode(self.process.id(), self.thread.as_ref().map_or(0, |task| task.id()), place)
+    }
+}
+
+/// Inode number of place `place` in a process's or thread's directory.
+pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
+    u64::from(process) << 32 | u64::from(thread) << 8 | place
+}
+
+#[derive(Clone, Copy)]
+enum Item {
+    File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    Link(fn(&Subject) -> Option<Path>),
+    Descriptors,
+    Threads,
+}
+
+const ITEMS: &[(&str, Item)] = &[
+    ("stat", Item::File(0o444, report::stat)),
+    ("status", Item::File(0o444, report::status)),
+    ("statm", Item::File(0o444, report::statm)),
+    ("cmdline", Item::File(0o444, report::cmdline)),
+    ("comm", Item::File(0o444, report::comm)),
+    ("environ", Item::File(0o400, report::environ)),
+    ("auxv", Item::File(0o400, report::auxv)),
+    ("maps", Item::File(0o444, report::maps)),
+    ("limits", Item::File(0o444, report::limits)),
+    ("mounts", Item::File(0o444, report::mounts)),
+    ("mountinfo", Item::File(0o444, report::mountinfo)),
+    ("wchan", Item::File(0o444, |_| Ok(b"0".to_vec()))),
+    ("oom_score", Item::File(0o444, |_| Ok(b"0\n".to_vec()))),
+    ("exe", Item::Link(report::executable)),
+    ("cwd", Item::Link(|subject| Some(subject.task()?.fs().working()))),
+    ("root", Item::Link(|subject| Some(subject.task()?.fs().root()))),
+    ("fd", Item::Descriptors),
+    ("task", Item::Threads),
+];
+
+/// The directory of a process or thread.
+pub struct ProcessDirectory(Subject);
+
+impl ProcessDirectory {
+    /// `/proc/PID`.
+    pub fn of_process(process: Arc<Process>) -> ProcessDirectory {
+        ProcessDirectory(Subject { process, thread: None })
+    }
+    /// Names of this directory: a thread's has no `task`.
+    fn items(&self) -> impl Iterator<Item = (usize, &'static (&'static str, Item))> {
+        let is_thread = self.0.thread.is_some();
+        ITEMS.iter().enumerate().filter(move |(_, (_, item))| !(is_thread && matches!(item, Item::Threads)))
+    }
+}
+
+fn type_of(item: &Item) -> FileType {
+    match item {
+        Item::File(..) => FileType::Regular,
+        Item::Link(_) => FileType::Symlink,
+        Item::Descriptors | Item::Threads => FileType::Directory,
+    }
+}
+
+fn place(index: usize) -> u64 {
+    index as u64 + 1
+}
+
+impl Node for ProcessDirectory {
+    fn attributes(&self) -> Attributes {
+        attributes(self.0.inode(0), FileType::Directory, 0o555, self.0.owner())
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let (index, (_, item)) =
+            self.items().find(|(_, (known, _))| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
+        let (subject, inode) = (self.0.clone(), self.0.inode(place(index)));
+        Ok(match *item {
+            Item::File(permissions, content) => Arc::new(ProcessFile { subject, inode, permissions, content }),
+            Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
+            Item::Descriptors => Arc::new(Descriptors::new(subject, inode)),
+            Item::Threads => Arc::new(Threads { subject, inode }),
+        })
+    }
+    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let entry = |(index, (name, item)): (usize, &(&str, Item))| DirectoryEntry {
+            inode: self.0.inode(place(index)),
+            file_type: Some(type_of(item)),
+            name: name.as_bytes().to_vec(),
+            next: place(index),
+        };
+        Ok(self.items().filter(|(index, _)| place(*index) > position).take(max).map(entry).collect())
+    }
+}
+
+struct ProcessFile {
+    subject: Subject,
+    inode: u64,
+    permissions: u16,
+    content: fn(&Subject) -> Result<Vec<u8>, Errno>,
+}
+
+impl Node for ProcessFile {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, self.permissions, self.subject.owner())
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        (self.content)(&self.subject)
+    }
+}
+
+struct ProcessLink {
+    subject: Subject,
+    inode: u64,
+    target: fn(&Subject) -> Option<Path>,
+}
+
+impl Node for ProcessLink {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Symlink, 0o777, self.subject.owner())
+    }
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        self.subject.check_access(caller)?;
+        let path = (self.target)(&self.subject).ok_or(Errno::ENOENT)?;
+        Ok(report::path_text(&path, caller.root))
+    }
+    fn follow(&self, caller: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        self.subject.check_access(caller)?;
+        (self.target)(&self.subject).map(Some).ok_or(Errno::ENOENT)
+    }
+}
+
+/// `/proc/PID/task`.
+struct Threads {
+    subject: Subject,
+    inode: u64,
+}
+
+impl Node for Threads {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Directory, 0o555, self.subject.owner())
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let id = parse_id(name).ok_or(Errno::ENOENT)?;
+        let thread = self.subject.process.tasks().into_iter().find(|task| task.id() == id).ok_or(Errno::ENOENT)?;
+        Ok(Arc::new(ProcessDirectory(Subject { process: self.subject.process.clone(), thread: Some(thread) })))
+    }
+    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let mut ids: Vec<u32> = self.subject.process.tasks().iter().map(|task| task.id()).collect();
+        ids.sort_unstable();
+        let process = self.subject.process.id();
+        let entry = |id: u32| DirectoryEntry {
+            inode: inode(process, id, 0),
+            file_type: Some(FileType::Directory),
+            name: format!("{id}").into_bytes(),
+            next: u64::from(id),
+        };
+        Ok(ids.into_iter().filter(|id| u64::from(*id) > position).take(max).map(entry).collect())
+    }
+}

@@ -1,0 +1,213 @@
+//! Contents of `/proc`'s files about the whole system.
+use crate::{process::{object::ticks, tree}, system};
+use alloc::{format, string::String, vec::Vec};
+use core::fmt::Write;
+use rt::sync::Once;
+use vfs::Errno;
+
+const PAGE_KIB: u64 = 4;
+const CENTISECOND_NS: u64 = 10_000_000;
+
+pub fn meminfo() -> Vec<u8> {
+    let memory = rt::memory::statistics();
+    let cached = vfs::cached_pages() * PAGE_KIB;
+    let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
+    let lines = [
+        ("MemTotal", total),
+        ("MemFree", free),
+        ("MemAvailable", (free + cached).min(total)),
+        ("Buffers", 0),
+        ("Cached", cached),
+        ("SwapCached", 0),
+        ("Active", 0),
+        ("Inactive", cached),
+        ("SwapTotal", 0),
+        ("SwapFree", 0),
+        ("Dirty", 0),
+        ("Writeback", 0),
+        ("Shmem", 0),
+        ("Slab", memory.heap_frames * PAGE_KIB),
+        ("SReclaimable", 0),
+        ("SUnreclaim", memory.heap_frames * PAGE_KIB),
+        ("KernelStack", memory.stack_frames * PAGE_KIB),
+        ("PageTables", memory.table_frames * PAGE_KIB),
+        ("CommitLimit", total / 2),
+        ("Committed_AS", crate::memory::committed_pages() * PAGE_KIB),
+    ];
+    let mut text = String::new();
+    for (name, kib) in lines {
+        let name = format!("{name}:");
+        let _ = writeln!(text, "{name:<16}{kib:>8} kB");
+    }
+    text.into_bytes()
+}
+
+fn centiseconds(ns: u64) -> String {
+    let hundredths = ns / CENTISECOND_NS;
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}
+
+pub fn uptime() -> Vec<u8> {
+    let idle: u64 = rt::system::processor_times().iter().map(|time| time.idle_ns).sum();
+    format!("{} {}\n", centiseconds(rt::time::now().0), centiseconds(idle)).into_bytes()
+}
+
+pub fn loadavg() -> Vec<u8> {
+    let mut text = String::new();
+    for load in system::load() {
+        let _ = write!(text, "{}.{:02} ", load >> 11, (load & 0x7ff) * 100 >> 11);
+    }
+    let (tasks, last) = {
+        let tree = tree::read();
+        (tree.task_count(), tree.last_id())
+    };
+    let _ = writeln!(text, "{}/{tasks} {last}", rt::system::runnable_threads());
+    text.into_bytes()
+}
+
+pub fn stat() -> Vec<u8> {
+    let times = rt::system::processor_times();
+    let line = |name: &str, (user, system, idle): (u64, u64, u64)| {
+        format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", ticks(user), ticks(system), ticks(idle))
+    };
+    let sum = times.iter().fold((0, 0, 0), |sum, time| {
+        (sum.0 + time.user_ns, sum.1 + time.system_ns, sum.2 + time.idle_ns)
+    });
+    let mut text = line("cpu ", sum);
+    for (index, time) in times.iter().enumerate() {
+        text.push_str(&line(&format!("cpu{index}"), (time.user_ns, time.system_ns, time.idle_ns)));
+    }
+    let interrupts: u64 = rt::system::interrupts().iter().flat_map(|(_, counts)| counts).sum();
+    let switches: u64 = times.iter().map(|time| time.switches).sum();
+    let boot_seconds = rt::time::wall_ns().saturating_sub(rt::time::now().0) / 1_000_000_000;
+    let forks = tree::read().forks();
+    let running = rt::system::runnable_threads();
+    let _ = writeln!(text, "intr {interrupts}\nctxt {switches}\nbtime {boot_seconds}\nprocesses {forks}");
+    let _ = writeln!(text, "procs_running {running}\nprocs_blocked 0");
+    text.into_bytes()
+}
+
+pub fn cpuinfo() -> Vec<u8> {
+    let mut text = String::new();
+    let count = rt::thread::processors().0;
+    for processor in 0..count {
+        let _ = writeln!(
+            text,
+            "processor\t: {processor}\nvendor_id\t: GenuineIntel\nmodel name\t: x86-64 processor\n\
+             siblings\t: {count}\ncore id\t\t: {processor}\ncpu cores\t: {count}\nfpu\t\t: yes\n\
+             flags\t\t: fpu tsc msr pae cx8 cmov fxsr sse sse2 syscall nx lm\naddress sizes\t: 48 bits virtual\n"
+        );
+    }
+    text.into_bytes()
+}
+
+pub fn version() -> Vec<u8> {
+    format!("Linux version {} (skerry@skerry) {}\n", system::RELEASE, system::VERSION).into_bytes()
+}
+
+pub fn filesystems() -> Vec<u8> {
+    b"nodev\tproc\nnodev\tdevtmpfs\nnodev\ttmpfs\n\text4\n".to_vec()
+}
+
+pub fn cmdline() -> Vec<u8> {
+    format!("{}\n", rt::system::command_line()).into_bytes()
+}
+
+pub fn interrupts() -> Vec<u8> {
+    let count = rt::thread::processors().0;
+    let mut text = String::from("     ");
+    for processor in 0..count {
+        let _ = write!(text, "{:>11}", format!("CPU{processor}"));
+    }
+    text.push('\n');
+    for (index, (name, counts)) in rt::system::interrupts().iter().enumerate() {
+        let _ = write!(text, "{index:>4}:");
+        for number in counts {
+            let _ = write!(text, "{number:>11}");
+        }
+        let _ = writeln!(text, "  {name}");
+    }
+    text.into_bytes()
+}
+
+pub fn devices() -> Vec<u8> {
+    b"Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n229 hvc\n\nBlock devices:\n254 virtblk\n".to_vec()
+}
+
+fn line(mut name: Vec<u8>) -> Vec<u8> {
+    name.push(b'\n');
+    name
+}
+
+pub fn host_name() -> Vec<u8> {
+    line(system::host_name())
+}
+
+pub fn domain_name() -> Vec<u8> {
+    line(system::domain_name())
+}
+
+fn first_line(data: &[u8]) -> &[u8] {
+    let end = data.iter().position(|byte| *byte == b'\n' || *byte == 0).unwrap_or(data.len());
+    data.get(..end.min(system::NAME_BYTES_MAX)).unwrap_or_default()
+}
+
+pub fn set_host_name(data: &[u8]) -> Result<(), Errno> {
+    system::set_host_name(first_line(data));
+    Ok(())
+}
+
+pub fn set_domain_name(data: &[u8]) -> Result<(), Errno> {
+    system::set_domain_name(first_line(data));
+    Ok(())
+}
+
+/// A random UUID of version 4.
+pub fn uuid() -> Vec<u8> {
+    let mut bytes = [0; 16];
+    rt::entropy::fill(&mut bytes);
+    let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(3 << 62) | 4 << 76 | 2 << 62;
+    let hex = format!("{number:032x}");
+    let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}\n", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)).into_bytes()
+}
+
+pub fn boot_id() -> Vec<u8> {
+    static BOOT_ID: Once<Vec<u8>> = Once::new();
+    BOOT_ID.get_or_init(uuid).clone()
+}
+
+pub fn objects() -> Vec<u8> {
+    let mut text = format!("{:<24}{:>12}{:>14}\n", "object", "live", "made");
+    for count in rt::system::objects() {
+        let _ = writeln!(text, "{:<24}{:>12}{:>14}", count.name, count.live, count.made);
+    }
+    let tree = tree::read();
+    let _ = writeln!(text, "{:<24}{:>12}{:>14}", "process", tree.processes().count(), tree.forks());
+    let _ = writeln!(text, "{:<24}{:>12}{:>14}", "task", tree.task_count(), tree.forks());
+    let _ = writeln!(text, "{:<24}{:>12}{:>14}", "free_frames", rt::memory::statistics().free_frames, 0);
+    text.into_bytes()
+}
+
+pub fn locks() -> Vec<u8> {
+    let mut text = format!(
+        "{:<24}{:>12}{:>10}{:>12}{:>12}{:>12}{:>14}\n",
+        "class", "attempts", "misses", "reschedules", "shortest_ns", "longest_ns", "total_ns"
+    );
+    for report in rt::system::locks() {
+        let _ = writeln!(
+            text,
+            "{:<24}{:>12}{:>10}{:>12}{:>12}{:>12}{:>14}",
+            report.name, report.attempts, report.misses, report.reschedules, report.shortest_ns, report.longest_ns,
+            report.total_ns
+        );
+    }
+    text.into_bytes()
+}
+
+pub fn components() -> Vec<u8> {
+    b"component         world   interfaces\nposix             kernel  linux system calls\next4              kernel  file_system\n\
+tmpfs             kernel  file_system\nvirtio-blk        kernel  block\nvirtio-console    kernel  terminal\n\
+uart              kernel  terminal\nrtc               kernel  clock\n"
+        .to_vec()
+}

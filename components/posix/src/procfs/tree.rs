@@ -1,0 +1,211 @@
+//! The fixed part of `/proc`: tables of names, and the nodes made from them.
+use super::{process::ProcessDirectory, system};
+use crate::process::tree;
+use alloc::{format, sync::Arc, vec::Vec};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use vfs::{Caller, Errno, generated::{Child, Node, attributes}};
+
+const ROOT_INODE: u64 = 1;
+/// Names a directory of a table has at most.
+const TABLE_MAX: u64 = 64;
+const ROOT_USER: (u32, u32) = (0, 0);
+
+/// What a name of a table stands for.
+#[derive(Clone, Copy)]
+pub enum Item {
+    /// A file with this content.
+    File(fn() -> Vec<u8>),
+    /// A file that root may write, too.
+    Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// A directory.
+    Directory(Table),
+    /// A symbolic link whose text depends on who asks.
+    Link(fn(&Caller<'_>) -> Vec<u8>),
+}
+
+/// Names and what they stand for.
+pub type Table = &'static [(&'static str, Item)];
+
+const ROOT: Table = &[
+    ("self", Item::Link(|caller| format!("{}", caller.process).into_bytes())),
+    ("thread-self", Item::Link(|caller| format!("{}/task/{}", caller.process, caller.thread).into_bytes())),
+    ("mounts", Item::Link(|_| b"self/mounts".to_vec())),
+    ("meminfo", Item::File(system::meminfo)),
+    ("uptime", Item::File(system::uptime)),
+    ("loadavg", Item::File(system::loadavg)),
+    ("stat", Item::File(system::stat)),
+    ("cpuinfo", Item::File(system::cpuinfo)),
+    ("version", Item::File(system::version)),
+    ("filesystems", Item::File(system::filesystems)),
+    ("cmdline", Item::File(system::cmdline)),
+    ("interrupts", Item::File(system::interrupts)),
+    ("devices", Item::File(system::devices)),
+    ("sys", Item::Directory(&[("kernel", Item::Directory(KERNEL)), ("vm", Item::Directory(VM))])),
+    ("skerry", Item::Directory(SKERRY)),
+];
+
+const KERNEL: Table = &[
+    ("hostname", Item::Writable(system::host_name, system::set_host_name)),
+    ("domainname", Item::Writable(system::domain_name, system::set_domain_name)),
+    ("ostype", Item::File(|| b"Linux\n".to_vec())),
+    ("osrelease", Item::File(|| format!("{}\n", crate::system::RELEASE).into_bytes())),
+    ("version", Item::File(|| format!("{}\n", crate::system::VERSION).into_bytes())),
+    ("pid_max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
+    ("threads-max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
+    ("ngroups_max", Item::File(|| b"65536\n".to_vec())),
+    ("cap_last_cap", Item::File(|| b"40\n".to_vec())),
+    ("random", Item::Directory(RANDOM)),
+];
+
+const RANDOM: Table = &[
+    ("boot_id", Item::File(system::boot_id)),
+    ("uuid", Item::File(system::uuid)),
+    ("entropy_avail", Item::File(|| b"256\n".to_vec())),
+    ("poolsize", Item::File(|| b"256\n".to_vec())),
+];
+
+const VM: Table = &[
+    ("overcommit_memory", Item::File(|| b"0\n".to_vec())),
+    ("max_map_count", Item::File(|| b"65530\n".to_vec())),
+    ("mmap_min_addr", Item::File(|| b"65536\n".to_vec())),
+];
+
+const SKERRY: Table = &[
+    ("objects", Item::File(system::objects)),
+    ("locks", Item::File(system::locks)),
+    ("components", Item::File(system::components)),
+];
+
+/// A node of the fixed part.
+struct Fixed {
+    inode: u64,
+    item: Item,
+}
+
+fn file_type(item: &Item) -> (FileType, u16) {
+    match item {
+        Item::File(_) => (FileType::Regular, 0o444),
+        Item::Writable(..) => (FileType::Regular, 0o644),
+        Item::Directory(_) => (FileType::Directory, 0o555),
+        Item::Link(_) => (FileType::Symlink, 0o777),
+    }
+}
+
+fn child_inode(parent: u64, index: usize) -> u64 {
+    parent * TABLE_MAX + index as u64 + 1
+}
+
+fn find(table: Table, parent: u64, name: &[u8]) -> Result<Child, Errno> {
+    let index = table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
+    let (_, item) = table.get(index).ok_or(Errno::ENOENT)?;
+    Ok(Arc::new(Fixed { inode: child_inode(parent, index), item: *item }))
+}
+
+fn list(table: Table, parent: u64, position: u64, max: usize) -> Vec<DirectoryEntry> {
+    let from = usize::try_from(position).unwrap_or(usize::MAX);
+    let entry = |(index, (name, item)): (usize, &(&str, Item))| DirectoryEntry {
+        inode: child_inode(parent, index),
+        file_type: Some(file_type(item).0),
+        name: name.as_bytes().to_vec(),
+        next: index as u64 + 1,
+    };
+    table.iter().enumerate().skip(from).take(max).map(entry).collect()
+}
+
+impl Node for Fixed {
+    fn attributes(&self) -> Attributes {
+        let (file_type, permissions) = file_type(&self.item);
+        attributes(self.inode, file_type, permissions, ROOT_USER)
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        match self.item {
+            Item::Directory(table) => find(table, self.inode, name),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        match self.item {
+            Item::Directory(table) => Ok(list(table, self.inode, position, max)),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        match self.item {
+            Item::Link(text) => Ok(text(caller)),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        match self.item {
+            Item::File(content) | Item::Writable(content, _) => Ok(content()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        match self.item {
+            Item::Writable(_, write) => write(data),
+            _ => Err(Errno::EIO),
+        }
+    }
+}
+
+/// `/proc` itself: the fixed names, then the processes.
+pub struct Root;
+
+impl Node for Root {
+    fn attributes(&self) -> Attributes {
+        attributes(ROOT_INODE, FileType::Directory, 0o555, ROOT_USER)
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        match parse_id(name) {
+            // A thread's id leads to its process, although only processes are listed.
+            Some(id) => match tree::process(id).or_else(|| tree::task(id).map(|task| task.process.clone())) {
+                Some(process) => Ok(Arc::new(ProcessDirectory::of_process(process))),
+                None => Err(Errno::ENOENT),
+            },
+            None => find(ROOT, ROOT_INODE, name),
+        }
+    }
+    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let mut entries = list(ROOT, ROOT_INODE, position, max);
+        let first = position.saturating_sub(TABLE_MAX);
+        let room = max.saturating_sub(entries.len());
+        let tree = tree::read();
+        let later = tree.processes().map(|process| process.id()).filter(|id| u64::from(*id) > first);
+        entries.extend(later.take(room).map(|id| DirectoryEntry {
+            inode: super::process::inode(id, 0, 0),
+            file_type: Some(FileType::Directory),
+            name: format!("{id}").into_bytes(),
+            next: TABLE_MAX + u64::from(id),
+        }));
+        Ok(entries)
+    }
+}
+
+/// A decimal id without leading zeroes.
+pub fn parse_id(name: &[u8]) -> Option<u32> {
+    if name.first() == Some(&b'0') || !name.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    core::str::from_utf8(name).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_plain_decimal() {
+        assert_eq!(parse_id(b"17"), Some(17));
+        for wrong in [&b"017"[..], b"", b"0", b"1x", b"99999999999"] {
+            assert_eq!(parse_id(wrong), None);
+        }
+    }
+
+    #[test]
+    fn tables_fit_their_inode_numbers() {
+        for table in [ROOT, KERNEL, RANDOM, VM, SKERRY] {
+            assert!((table.len() as u64) < TABLE_MAX);
+        }
+    }
+}

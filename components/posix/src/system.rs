@@ -1,0 +1,78 @@
+//! What the system calls itself, and its load.
+//!
+//! Locks: `system.names` is a leaf. The load is a decaying average of the threads that could run,
+//! sampled every five seconds by whoever asks first after that.
+use alloc::vec::Vec;
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static NAMES = "system.names";
+    static LOAD = "system.load";
+}
+
+/// `uname -r`: the Linux whose interface this is.
+pub const RELEASE: &str = "6.1.0-skerry";
+/// `uname -v`.
+pub const VERSION: &str = concat!("#1 SMP PREEMPT Skerry ", env!("CARGO_PKG_VERSION"));
+/// Longest host name.
+pub const NAME_BYTES_MAX: usize = 64;
+
+struct Names {
+    host: Vec<u8>,
+    domain: Vec<u8>,
+}
+
+static STATE: Mutex<Names> = Mutex::new(&NAMES, Names { host: Vec::new(), domain: Vec::new() });
+
+/// The host's name.
+pub fn host_name() -> Vec<u8> {
+    let names = STATE.lock();
+    if names.host.is_empty() { b"skerry".to_vec() } else { names.host.clone() }
+}
+
+/// The domain's name.
+pub fn domain_name() -> Vec<u8> {
+    let names = STATE.lock();
+    if names.domain.is_empty() { b"(none)".to_vec() } else { names.domain.clone() }
+}
+
+/// Names the host.
+pub fn set_host_name(name: &[u8]) {
+    STATE.lock().host = name.to_vec();
+}
+
+/// Names the domain.
+pub fn set_domain_name(name: &[u8]) {
+    STATE.lock().domain = name.to_vec();
+}
+
+const SAMPLE_NS: u64 = 5_000_000_000;
+const FIXED_ONE: u64 = 1 << 11;
+/// What is left of the old load after a sample: 1, 5 and 15 minutes, as fixed point.
+const DECAY: [u64; 3] = [1884, 2014, 2037];
+const SAMPLES_MAX: u64 = 1000;
+
+#[derive(Clone, Copy)]
+struct Load {
+    sampled_ns: u64,
+    averages: [u64; 3],
+}
+
+static AVERAGE: Mutex<Load> = Mutex::new(&LOAD, Load { sampled_ns: 0, averages: [0; 3] });
+
+/// The load averages over 1, 5 and 15 minutes with 11 bits below the point.
+pub fn load() -> [u64; 3] {
+    let active = rt::system::runnable_threads() as u64 * FIXED_ONE;
+    let now = rt::time::now().0;
+    let mut load = AVERAGE.lock();
+    let samples = (now.saturating_sub(load.sampled_ns) / SAMPLE_NS).min(SAMPLES_MAX);
+    for _ in 0..samples {
+        for (average, decay) in load.averages.iter_mut().zip(DECAY) {
+            *average = (*average * decay + active * (FIXED_ONE - decay)) / FIXED_ONE;
+        }
+    }
+    if samples > 0 {
+        load.sampled_ns = now;
+    }
+    load.averages
+}
