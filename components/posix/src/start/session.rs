@@ -38,7 +38,7 @@ const PATH: &[u8] = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
 enum Files {
     /// Streams of the host: stdin, stdout, stderr, and the control port.
     Streams([Arc<Stream>; 3], Arc<Control>),
-    /// The console, by its device node.
+    /// The console terminal.
     Console,
 }
 
@@ -114,10 +114,13 @@ impl Session {
 
     fn start_leader(&self, init: &Arc<Task>) -> Result<u32, String> {
         let (program, files) = match &self.files {
-            Files::Console => (console_program(), None),
+            Files::Console => {
+                let name = self.console.as_ref().map(|console| console.name()).unwrap_or_default();
+                (console_program(), Standard::Terminal(format!("/dev/{name}")))
+            }
             Files::Streams(streams, control) => {
                 let command = control.command().ok_or("the control port closed before the command came")?;
-                (command_program(command), Some(streams.clone()))
+                (command_program(command), Standard::Streams(streams.clone()))
             }
         };
         let body = move |task: &Arc<Task>, context: &mut Context| lead(task, context, files, program);
@@ -136,6 +139,14 @@ impl Session {
         }
         action
     }
+}
+
+/// The standard files of the leader.
+enum Standard {
+    /// stdin, stdout, stderr.
+    Streams([Arc<Stream>; 3]),
+    /// All three are the terminal with this path, which becomes the session's by being opened.
+    Terminal(String),
 }
 
 /// A program with its arguments.
@@ -160,23 +171,24 @@ fn console_program() -> Command {
 fn lead(
     task: &Arc<Task>,
     context: &mut Context,
-    streams: Option<[Arc<Stream>; 3]>,
+    standard: Standard,
     program: Command,
 ) -> Result<(), Errno> {
     tree::write().start_session(&task.process);
     let table = task.files();
-    match streams {
-        Some(streams) => {
+    match standard {
+        Standard::Streams(streams) => {
             for stream in streams {
                 let place = devices::anonymous::stream_place(stream.clone())?;
                 insert(&table, OpenFile::new(stream, place, raw::O_RDWR))?;
             }
         }
-        None => {
+        Standard::Terminal(path) => {
             let scope = files::Scope::of(task);
-            let console = scope.caller().open(Base::Cwd, b"/dev/console", OpenHow::new(raw::O_RDWR))?;
+            let how = OpenHow::new(raw::O_RDWR);
+            let terminal = scope.caller().open(Base::Cwd, path.as_bytes(), how)?;
             for _ in 0..3 {
-                insert(&table, console.clone())?;
+                insert(&table, terminal.clone())?;
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
 use super::{Call, Entry, place::Named};
 use crate::{files::Scope, memory::transfer::BYTES_MAX, process::{Task, limits::{INFINITY, Resource}}, signal::{self, Info}};
-use alloc::{sync::Arc, vec};
+use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, Walk, io::SliceSource};
+use vfs::{Errno, OpenFile, Walk, file::Allocation};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -12,7 +12,7 @@ pub const CALLS: &[Entry] = &[
     Entry::partial(
         raw::__NR_fallocate,
         "fallocate",
-        "space is not set aside; holes are punched by writing zeroes; ranges are not collapsed or inserted",
+        "ranges are not collapsed, inserted or unshared",
         fallocate,
     ),
     Entry::whole(raw::__NR_fadvise64, "fadvise64", fadvise),
@@ -23,9 +23,6 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_fdatasync, "fdatasync", fdatasync),
     Entry::whole(raw::__NR_sync_file_range, "sync_file_range", sync_file_range),
 ];
-
-/// Zeroes written at once.
-const ZERO_BYTES: usize = 64 << 10;
 
 fn size(argument: u64) -> Result<u64, Errno> {
     if argument > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(argument) }
@@ -70,22 +67,19 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     check_kind(&file)?;
     let keeps_size = mode & raw::FALLOC_FL_KEEP_SIZE != 0;
-    let present = file.file().size();
     if !keeps_size {
-        check_limit(call.task, present, end as u64)?;
+        check_limit(call.task, file.file().size(), end as u64)?;
     }
-    let range = offset as u64..end as u64;
-    match mode & !raw::FALLOC_FL_KEEP_SIZE {
-        0 if keeps_size => {}
-        0 => grow(&file, end as u64)?,
-        raw::FALLOC_FL_PUNCH_HOLE if keeps_size => zero(&file, range.start..range.end.min(present))?,
-        raw::FALLOC_FL_ZERO_RANGE => {
-            zero(&file, range.start..range.end.min(present))?;
-            if !keeps_size {
-                grow(&file, range.end)?;
-            }
-        }
+    let how = match mode & !raw::FALLOC_FL_KEEP_SIZE {
+        0 if keeps_size => Allocation::KeepSize,
+        0 => Allocation::Extend,
+        raw::FALLOC_FL_PUNCH_HOLE if keeps_size => Allocation::PunchHole,
+        raw::FALLOC_FL_ZERO_RANGE => Allocation::Zero,
         _ => return Err(Errno::EOPNOTSUPP),
+    };
+    file.file().allocate(offset as u64, length as u64, how)?;
+    if how == Allocation::Zero && !keeps_size {
+        file.file().allocate(offset as u64, length as u64, Allocation::Extend)?;
     }
     Ok(0)
 }
@@ -96,24 +90,6 @@ fn check_kind(file: &OpenFile) -> Result<(), Errno> {
     }
     let is_stream = !file.file().is_seekable() && !file.vnode().is_directory();
     Err(if is_stream { Errno::ESPIPE } else { Errno::ENODEV })
-}
-
-fn grow(file: &OpenFile, end: u64) -> Result<(), Errno> {
-    if end > file.file().size() { file.truncate(end) } else { Ok(()) }
-}
-
-fn zero(file: &OpenFile, range: core::ops::Range<u64>) -> Result<(), Errno> {
-    let zeroes = vec![0; ZERO_BYTES];
-    let mut at = range.start;
-    while at < range.end {
-        let count = (range.end - at).min(ZERO_BYTES as u64) as usize;
-        let mut source = SliceSource::new(zeroes.get(..count).unwrap_or_default());
-        match file.write_at(at, &mut source, vfs::file::IoFlags { is_append: false, ..file.io_flags() })? {
-            0 => return Err(Errno::EIO),
-            written => at += written as u64,
-        }
-    }
-    Ok(())
 }
 
 /// Advice is taken as read: readahead finds sequential use by itself.
