@@ -91,15 +91,9 @@ impl Frame {
         self.0
     }
     /// Takes over a reference that a back end counted up already.
+    #[cfg(target_os = "none")]
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
-    }
-    /// Gives the reference to a back end without counting down.
-    #[allow(dead_code)]
-    pub(crate) fn into_counted(self) -> FrameId {
-        let id = self.0;
-        core::mem::forget(self);
-        id
     }
     /// References now held by anyone (a hint unless it is 1 and we hold it).
     pub fn references(&self) -> u32 {

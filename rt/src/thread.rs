@@ -10,7 +10,10 @@ pub struct ThreadId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Shares the processor by weight; `nice` from -20 to 19 as in POSIX.
-    Fair { nice: i8 },
+    Fair {
+        /// The nice value.
+        nice: i8,
+    },
     /// Runs until it blocks; priority 1 to 99, higher first.
     Fifo(u8),
     /// As `Fifo`, with a time slice among equals.

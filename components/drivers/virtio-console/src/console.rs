@@ -8,7 +8,7 @@ use crate::{
     port::{BUFFER_BYTES, ConsolePort},
     slots::Slots,
 };
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use interfaces::terminal::Port;
 use rt::{
@@ -41,7 +41,7 @@ const BUFFERS: u16 = 8;
 const CONTROL_BUFFERS: u16 = 16;
 /// How long a device may take to announce its ports.
 const ANNOUNCE_NS: u64 = 200_000_000;
-/// No news for this long, and every port identified: all were announced.
+/// No news for this long, and every port identified: those not open yet are not opened now.
 const QUIET_NS: u64 = 2_000_000;
 const DRIVER_NICE: i8 = -10;
 
@@ -173,15 +173,16 @@ impl Console {
         }
     }
 
-    /// Blocks until every port announced is identified and the device has no more news, at most
-    /// until `deadline`.
+    /// Blocks until every port announced is identified and open (or there is no more news), at most
+    /// until `deadline`. A device announces its ports in one go, so that once one port's own
+    /// question is answered all were announced.
     pub fn wait_ports(&self, deadline: Instant) {
         loop {
             let ticket = self.news.ticket();
             let ports = self.ports();
             let is_settled = !ports.is_empty() && ports.iter().all(|port| port.is_identified());
             let until = match is_settled {
-                true if self.control.is_none() => return,
+                true if ports.iter().all(|port| port.is_connected()) => return,
                 true => deadline.min(time::now().after_ns(QUIET_NS)),
                 false => deadline,
             };
@@ -198,8 +199,9 @@ impl Console {
     }
 
     fn serve(&self) {
+        let mut scratch = vec![0; BUFFER_BYTES];
         while !self.is_stopping.load(Acquire) {
-            if let Err(error) = self.service() {
+            if let Err(error) = self.service(&mut scratch) {
                 log::error!("virtio-console: {error:?}; the device is given up");
                 break;
             }
@@ -211,12 +213,12 @@ impl Console {
         self.ports().iter().for_each(|port| port.kill());
         for port in self.ports() {
             // Nothing fails on a dead port; its sink learns of the end.
-            let _ = port.service();
+            let _ = port.service(&mut scratch);
         }
         self.news.signal();
     }
 
-    fn service(&self) -> Result<(), Error> {
+    fn service(&self, scratch: &mut [u8]) -> Result<(), Error> {
         if let Some(control) = &self.control {
             loop {
                 control.lock().pump()?;
@@ -225,7 +227,7 @@ impl Console {
                 self.news.signal();
             }
         }
-        self.ports().iter().try_for_each(|port| port.service())
+        self.ports().iter().try_for_each(|port| port.service(scratch))
     }
 
     fn obey(&self, number: u32, told: Told) -> Result<(), Error> {

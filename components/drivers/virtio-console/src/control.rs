@@ -103,12 +103,16 @@ impl Control {
     pub(crate) fn pump(&mut self) -> Result<(), Error> {
         self.output.reclaim()?;
         while let Some(tell) = self.waiting.front() {
-            if self.output.send(&tell.encode()) > 0 {
+            if self.output.put(&tell.encode()) > 0 {
                 self.waiting.pop_front();
-            } else if !self.output.arm() || !self.output.reclaim()? {
+                continue;
+            }
+            self.output.publish();
+            if !self.output.arm() || !self.output.reclaim()? {
                 break;
             }
         }
+        self.output.publish();
         Ok(())
     }
 

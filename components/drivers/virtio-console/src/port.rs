@@ -20,8 +20,6 @@ lock_class! {
 
 /// Bytes of one buffer.
 pub(crate) const BUFFER_BYTES: usize = 4096;
-/// Bytes handed to a sink at once.
-const CHUNK_BYTES: usize = 512;
 
 struct Input {
     slots: Slots,
@@ -115,7 +113,7 @@ impl ConsolePort {
     }
 
     /// Whether anybody is at the other end. Hosts do not tell that of consoles.
-    fn is_connected(&self) -> bool {
+    pub(crate) fn is_connected(&self) -> bool {
         let state = self.state.lock();
         (state.is_open || state.console.is_some()) && !self.is_dead.load(Acquire)
     }
@@ -128,8 +126,9 @@ impl ConsolePort {
         self.set_open(false);
     }
 
-    /// On the device's thread: hands over input and news, takes back sent buffers.
-    pub(crate) fn service(&self) -> Result<(), Error> {
+    /// On the device's thread: hands over input and news, takes back sent buffers. Input goes
+    /// through `scratch`, since the device may write its buffers at any time.
+    pub(crate) fn service(&self, scratch: &mut [u8]) -> Result<(), Error> {
         self.take_back_sent()?;
         let (sink, is_new) = {
             let input = self.input.lock();
@@ -142,7 +141,8 @@ impl ConsolePort {
         if is_open || (is_new && self.state.lock().was_open) {
             self.tell_open(&sink, true);
         }
-        if self.hand_over(&sink)? && !is_open && self.input.lock().told_open == Some(true) {
+        if self.hand_over(&sink, scratch)? && !is_open && self.input.lock().told_open == Some(true)
+        {
             self.tell_open(&sink, false);
         }
         Ok(())
@@ -202,19 +202,18 @@ impl ConsolePort {
     }
 
     /// Gives the sink what has come; `false` where it is full.
-    fn hand_over(&self, sink: &Arc<dyn PortSink>) -> Result<bool, Error> {
-        let mut chunk = [0; CHUNK_BYTES];
+    fn hand_over(&self, sink: &Arc<dyn PortSink>, scratch: &mut [u8]) -> Result<bool, Error> {
         loop {
             let bytes = {
                 let mut input = self.input.lock();
                 let Some((filled, from)) = input.next()? else { return Ok(true) };
-                let bytes = (filled.bytes - from).min(CHUNK_BYTES);
-                if let Some(out) = chunk.get_mut(..bytes) {
+                let bytes = (filled.bytes - from).min(scratch.len());
+                if let Some(out) = scratch.get_mut(..bytes) {
                     input.slots.read(filled, from, out);
                 }
                 bytes
             };
-            let data = chunk.get(..bytes).unwrap_or_default();
+            let data = scratch.get(..bytes).unwrap_or_default();
             let taken = sink.received(data).min(bytes);
             self.input.lock().consume(taken);
             if taken < bytes {

@@ -49,8 +49,9 @@ impl Slots {
         self.publish();
     }
 
-    /// Copies as much of `data` into free buffers as fits and queues them; returns how much.
-    pub(crate) fn send(&mut self, data: &[u8]) -> usize {
+    /// Copies as much of `data` into free buffers as fits and queues them; returns how much. The
+    /// device is told by [`Slots::publish`].
+    pub(crate) fn put(&mut self, data: &[u8]) -> usize {
         let mut sent = 0;
         for chunk in data.chunks(self.slot_bytes) {
             let Some(slot) = (if self.is_dead { None } else { self.free.pop() }) else { break };
@@ -58,6 +59,12 @@ impl Slots {
             self.give(slot, chunk.len(), Access::Read);
             sent += chunk.len();
         }
+        sent
+    }
+
+    /// [`Slots::put`], and tells the device.
+    pub(crate) fn send(&mut self, data: &[u8]) -> usize {
+        let sent = self.put(data);
         self.publish();
         sent
     }
@@ -79,7 +86,8 @@ impl Slots {
         !self.is_dead && self.queue.arm()
     }
 
-    fn publish(&mut self) {
+    /// Tells the device of what was put.
+    pub(crate) fn publish(&mut self) {
         if !self.is_dead {
             self.queue.publish();
         }

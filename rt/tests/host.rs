@@ -1,0 +1,232 @@
+//! The host world keeps the face's promises.
+#![cfg(not(target_os = "none"))]
+use rt::{
+    NoMemory, PAGE_BYTES, host,
+    memory::{Charge, Frame},
+    sync::{Event, Mutex},
+    thread::{self, Policy, Woken},
+    time,
+    user::{Access, CloneMode, Context, Fault, PageRange, Protection, Space, Trap, Unshared},
+};
+use std::sync::{Arc, mpsc};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+fn read_write() -> Protection {
+    Protection::READ | Protection::WRITE
+}
+
+fn range(start: u64, pages: usize) -> PageRange {
+    PageRange::new(start, pages).unwrap()
+}
+
+fn soon() -> Option<time::Instant> {
+    Some(time::now().after_ns(1_000_000))
+}
+
+/// Runs `body` on a thread of rt and returns what it made.
+fn on_thread<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn("test", Policy::default(), move || sender.send(body()).unwrap()).unwrap();
+    receiver
+}
+
+#[test]
+fn an_unpark_before_the_park_is_kept_once() {
+    let me = thread::current();
+    thread::unpark(me);
+    thread::unpark(me);
+    assert_eq!(thread::park(None, false), Woken::Signalled);
+    assert_eq!(thread::park(soon(), false), Woken::TimedOut);
+}
+
+#[test]
+fn a_kick_ends_only_interruptible_waits_and_is_kept() {
+    let (ids, id) = mpsc::channel();
+    let woken = on_thread(move || {
+        ids.send(thread::current()).unwrap();
+        let uninterruptible = thread::park(Some(time::now().after_ns(30_000_000)), false);
+        (uninterruptible, thread::park(None, true), thread::take_kick())
+    });
+    thread::kick(id.recv().unwrap());
+    assert_eq!(woken.recv().unwrap(), (Woken::TimedOut, Woken::Kicked, false));
+}
+
+#[test]
+fn an_event_is_waited_for_across_threads() {
+    let event = Arc::new(Event::new());
+    let ticket = event.ticket();
+    let other = event.clone();
+    let woken = on_thread(move || other.wait(ticket, None, true));
+    event.signal();
+    assert_eq!(woken.recv().unwrap(), Woken::Signalled);
+    assert_eq!(event.wait(event.ticket(), soon(), true), Woken::TimedOut);
+    thread::kick(thread::current());
+    assert_eq!(event.wait(event.ticket(), None, true), Woken::Kicked);
+}
+
+#[test]
+fn a_frame_is_exclusive_only_without_other_references() {
+    let mut frame = Frame::allocate(true).unwrap();
+    frame.exclusive().unwrap()[7] = 9;
+    let other = frame.clone();
+    assert_eq!(frame.references(), 2);
+    assert!(frame.exclusive().is_none());
+    let mut byte = [0];
+    assert_eq!(other.read(7, &mut byte), 1);
+    assert_eq!(byte, [9]);
+    drop(other);
+    assert!(frame.exclusive().is_some());
+    assert_eq!(frame.write(PAGE_BYTES - 2, b"abc"), 2);
+    assert_eq!(frame.read(PAGE_BYTES, &mut byte), 0);
+}
+
+#[test]
+fn refusals_come_when_a_test_asks() {
+    host::refuse_after(Some(2));
+    let kept = (Frame::allocate(true), Charge::take(10));
+    assert!(kept.0.is_ok() && kept.1.is_ok());
+    assert_eq!(Frame::allocate(true).err(), Some(NoMemory));
+    let mut frames = Vec::new();
+    assert_eq!(Frame::allocate_many(3, true, &mut frames), Err(NoMemory));
+    assert!(frames.is_empty());
+    host::refuse_after(None);
+    assert!(Frame::allocate(true).is_ok());
+}
+
+#[test]
+fn user_copies_stop_at_the_first_bad_byte() {
+    let space = Space::new().unwrap();
+    space.map_zeroed(range(0x1000, 2), read_write()).unwrap();
+    let data = vec![7; PAGE_BYTES];
+    let fault = Fault { address: 0x3000, access: Access::Write, done: 100 };
+    assert_eq!(space.write(0x3000 - 100, &data), Err(fault));
+    let mut back = vec![0; 100];
+    space.read(0x3000 - 100, &mut back).unwrap();
+    assert_eq!(back, data[..100]);
+    for address in [0, 0x5000, u64::MAX, u64::MAX - 1, rt::user::USER_END, 1 << 63] {
+        let fault = space.read(address, &mut back).unwrap_err();
+        assert_eq!((fault.address, fault.done), (address, 0));
+    }
+    assert_eq!(space.atomic_load(0x1002).unwrap_err().address, 0x1002);
+    assert_eq!(space.compare_exchange(0x1004, 0, 5), Ok(0));
+    assert_eq!(space.compare_exchange(0x1004, 0, 6), Ok(5));
+    assert_eq!(space.atomic_load(0x1004), Ok(5));
+}
+
+#[test]
+fn strings_end_at_the_nul_or_fault_before_it() {
+    let space = Space::new().unwrap();
+    space.map_zeroed(range(0x1000, 1), read_write()).unwrap();
+    space.write(0x1ffd, b"abc").unwrap();
+    let mut out = [0; 10];
+    assert_eq!(space.read_string(0x1ffd, &mut out).unwrap_err().done, 3);
+    space.write(0x1ffd, b"ab\0").unwrap();
+    assert_eq!(space.read_string(0x1ffd, &mut out), Ok(2));
+    assert_eq!(space.read_string(0x1ffd, &mut out[..2]), Ok(2));
+}
+
+#[test]
+fn protection_is_enforced() {
+    let space = Space::new().unwrap();
+    space.map_zeroed(range(0x1000, 1), Protection::READ).unwrap();
+    assert!(space.write(0x1000, b"x").is_err());
+    assert!(space.read(0x1000, &mut [0]).is_ok());
+    space.protect(range(0x1000, 1), Protection::empty());
+    assert!(space.read(0x1000, &mut [0]).is_err());
+}
+
+#[test]
+fn copy_on_write_takes_write_from_both_and_copies_once() {
+    let (parent, child) = (Space::new().unwrap(), Space::new().unwrap());
+    let pages = range(0x1000, 3);
+    parent.map_zeroed(pages, read_write()).unwrap();
+    parent.write(0x1000, b"old").unwrap();
+    assert_eq!(parent.clone_range(&child, pages, CloneMode::CopyOnWrite), Ok(3));
+    assert!(parent.write(0x1000, b"x").is_err() && child.write(0x1000, b"x").is_err());
+    assert_eq!(child.make_writable(0x1234, read_write()), Ok(Unshared::Copied));
+    child.write(0x1000, b"new").unwrap();
+    assert_eq!(parent.make_writable(0x1000, read_write()), Ok(Unshared::Reused));
+    assert_eq!(parent.make_writable(0x9000, read_write()), Ok(Unshared::Absent));
+    let mut back = [0; 3];
+    parent.read(0x1000, &mut back).unwrap();
+    assert_eq!(&back, b"old");
+}
+
+#[test]
+fn pages_map_unmap_move_and_are_harvested() {
+    let space = Space::new().unwrap();
+    let frames = [Frame::allocate(true).unwrap(), Frame::allocate(true).unwrap()];
+    assert_eq!(space.map(range(0x1000, 5), &frames, read_write()), Ok(2));
+    assert_eq!(space.map(range(0x1000, 5), &frames, read_write()), Ok(0));
+    assert_eq!(frames[0].references(), 2);
+    space.write(0x2000, b"x").unwrap();
+    let mut seen = Vec::new();
+    space.harvest(range(0, 4), |index, frame, accessed, dirty| {
+        seen.push((index, frame, accessed, dirty));
+    });
+    assert_eq!(seen, [(1, frames[0].id(), false, false), (2, frames[1].id(), true, true)]);
+    assert!(!space.query(0x2fff).unwrap().is_dirty);
+    assert_eq!(space.move_range(range(0x1000, 2), 0x8000), Ok(2));
+    assert!(space.query(0x1000).is_none());
+    assert_eq!(space.unmap(range(0x8000, 1)), 1);
+    assert_eq!((space.resident_pages(), frames[0].references()), (1, 1));
+    drop(space);
+    assert_eq!(frames[1].references(), 1);
+    assert!(PageRange::new(1, 1).is_none());
+    assert!(PageRange::new(rt::user::USER_END - PAGE, 2).is_none());
+}
+
+#[test]
+fn a_program_runs_and_is_kicked() {
+    let space = Space::new().unwrap();
+    space.map_zeroed(range(0x1000, 1), read_write()).unwrap();
+    host::set_program(|context, space| {
+        context.registers.rax += 1;
+        space.write(0x1000, &context.registers.rax.to_le_bytes()).unwrap();
+        Trap::Syscall
+    });
+    let mut context = Context::default();
+    assert_eq!(context.run(&space), Trap::Syscall);
+    thread::kick(thread::current());
+    assert_eq!(context.run(&space), Trap::Kicked);
+    assert_eq!(context.run(&space), Trap::Syscall);
+    assert_eq!(space.atomic_load(0x1000), Ok(2));
+    let inherited = on_thread(move || Context::default().run(&space));
+    assert_eq!(inherited.recv().unwrap(), Trap::Syscall);
+}
+
+#[test]
+fn extended_state_is_checked_before_it_is_loaded() {
+    let mut image = vec![0; rt::user::extended_bytes()];
+    assert!(rt::user::save_extended(&mut image));
+    let start = image.clone();
+    image[40] = 3;
+    assert!(rt::user::load_extended(&image));
+    image[27] = 0x80;
+    assert!(!rt::user::load_extended(&image));
+    let mut now = vec![0; image.len()];
+    assert!(rt::user::save_extended(&mut now));
+    assert_eq!(now[40], 3);
+    rt::user::reset_extended();
+    assert!(rt::user::save_extended(&mut now));
+    assert_eq!(now, start);
+    assert!(!rt::user::save_extended(&mut now[..100]));
+}
+
+rt::lock_class! {
+    static NUMBER = "host.number";
+}
+
+#[test]
+fn locks_of_rt_exclude() {
+    let number = Arc::new(Mutex::new(&NUMBER, 0_u32));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let number = number.clone();
+            on_thread(move || (0..1000).for_each(|_| *number.lock() += 1))
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.recv().unwrap());
+    assert_eq!(*number.lock(), 4000);
+}
