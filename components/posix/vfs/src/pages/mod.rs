@@ -7,17 +7,13 @@
 //!
 //! Who changes the size or writes holds the vnode's `contents` lock. The index's lock is never
 //! held over a call to a file system, a copy to or from a program, or a wait.
+mod change;
+mod copy;
 mod index;
 mod readahead;
 pub(crate) use readahead::{Hit, Readahead};
 
-use crate::{
-    errno::Errno,
-    file::Watcher,
-    instance::Instance,
-    io::{Sink, Source},
-    shrink,
-};
+use crate::{errno::Errno, file::Watcher, instance::Instance, shrink};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -149,89 +145,12 @@ impl PageCache {
             self.index.read().visit(first..end, visit);
         }
     }
-    /// Copies from the file at `offset` to `sink` until either ends; returns the bytes copied.
-    ///
-    /// # Errors
-    /// `EFAULT`, `EIO`, `ENOMEM` where nothing was copied before.
-    pub(crate) fn read(
-        &self,
-        offset: u64,
-        sink: &mut dyn Sink,
-        readahead: &Mutex<Readahead>,
-    ) -> Result<usize, Errno> {
-        let mut done = 0;
-        while sink.remaining() > 0 {
-            let at = offset.saturating_add(done as u64);
-            let left = self.size().saturating_sub(at).min(sink.remaining() as u64);
-            if left == 0 {
-                break;
-            }
-            match self.read_some(at, left, sink, readahead) {
-                Ok(0) => break,
-                Ok(count) => done += count,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
-    }
-    /// Copies a run of pages, or of zeroes, of at most `left` bytes.
-    fn read_some(
-        &self,
-        at: u64,
-        left: u64,
-        sink: &mut dyn Sink,
-        readahead: &Mutex<Readahead>,
-    ) -> Result<usize, Errno> {
-        let wanted = at / PAGE..(at + left).div_ceil(PAGE);
-        let mut frames: [Option<Frame>; BATCH] = [const { None }; BATCH];
-        let count = self.ready(wanted.clone(), &mut frames);
-        if count == 0 {
-            return match self.backing {
-                Backing::Cache => self.read_hole(at, left, sink),
-                Backing::Storage => {
-                    let frame = self.wait_for(wanted, readahead)?;
-                    copy_out(&frame, at, left, sink)
-                }
-            };
-        }
-        if self.backing == Backing::Storage {
-            self.read_ahead(wanted.start..wanted.start + count as u64, readahead, Hit::Yes);
-        }
-        let mut done = 0;
-        for frame in frames.iter().flatten() {
-            let rest = left - done as u64;
-            let length = rest.min(PAGE - (at + done as u64) % PAGE);
-            let copied = match copy_out(frame, at + done as u64, rest, sink) {
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-                Ok(copied) => copied,
-            };
-            done += copied;
-            if (copied as u64) < length {
-                break;
-            }
-        }
-        Ok(done)
-    }
-    /// Collects the ready pages at the start of a range.
-    fn ready(&self, wanted: Range<u64>, frames: &mut [Option<Frame>; BATCH]) -> usize {
-        let index = self.index.read();
-        let mut count = 0;
-        for (page, place) in wanted.zip(frames.iter_mut()) {
-            let Page::Ready(frame) = index.get(page, Touch::Read) else { break };
-            *place = Some(frame);
-            count += 1;
-        }
-        count
-    }
-    fn read_hole(&self, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
-        let next = self.index.read().next_present(at / PAGE);
-        let length = next.map_or(left, |page| left.min((page * PAGE).saturating_sub(at)));
-        sink.put_zeroes(usize::try_from(length).unwrap_or(usize::MAX))
-    }
     /// The first page of a range, asked for if need be together with what is planned ahead.
-    fn wait_for(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<Frame, Errno> {
+    fn wait_for(
+        &self,
+        wanted: Range<u64>,
+        readahead: &Mutex<Readahead>,
+    ) -> Result<Frame, Errno> {
         let mut was_asked = false;
         loop {
             let ticket = self.arrived.ticket();
@@ -323,186 +242,6 @@ impl PageCache {
         }
         outcome.map(|_| ())
     }
-    /// Copies from `source` into the pages from `offset` on; the size grows with it. The caller
-    /// holds the vnode's `contents` lock to write.
-    ///
-    /// # Errors
-    /// `EROFS` for storage; `EFAULT`, `ENOSPC`, `ENOMEM` where nothing was copied before.
-    pub(crate) fn write(&self, offset: u64, source: &mut dyn Source) -> Result<usize, Errno> {
-        if self.backing == Backing::Storage {
-            return Err(Errno::EROFS);
-        }
-        if offset > self.size() {
-            self.zero_tail(self.size());
-        }
-        let mut done = 0;
-        while source.remaining() > 0 {
-            let at = offset + done as u64;
-            match self.write_page(at, source) {
-                Ok(0) => break,
-                Ok(count) => {
-                    done += count;
-                    self.size.fetch_max(at + count as u64, Ordering::AcqRel);
-                }
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-        }
-        Ok(done)
-    }
-    /// Copies into one page.
-    fn write_page(&self, at: u64, source: &mut dyn Source) -> Result<usize, Errno> {
-        let (index, within) = (at / PAGE, (at % PAGE) as usize);
-        let length = source.remaining().min(PAGE_BYTES - within);
-        let found = self.index.read().get(index, Touch::Write);
-        if let Page::Ready(frame) = found {
-            return source.take_into_frame(&frame, within, length);
-        }
-        let is_whole = length == PAGE_BYTES;
-        let frame = shrink::with_reclaim(|| Frame::allocate(!is_whole))?;
-        let count = source.take_into_frame(&frame, within, length)?;
-        if is_whole && count < PAGE_BYTES {
-            frame.zero(count, PAGE_BYTES - count);
-        }
-        self.put_written(index, &frame, within, count)?;
-        Ok(count)
-    }
-    /// Puts a written page in place, or its bytes into the page a fault has put there meanwhile.
-    fn put_written(
-        &self,
-        index: u64,
-        frame: &Frame,
-        within: usize,
-        count: usize,
-    ) -> Result<(), Errno> {
-        self.put_new(index, frame.clone(), Touch::Write)?;
-        let found = self.index.read().get(index, Touch::Write);
-        if let Page::Ready(present) = found
-            && present.id() != frame.id()
-        {
-            let mut bytes = alloc::vec![0; count];
-            frame.read(within, &mut bytes);
-            present.write(within, &bytes);
-        }
-        Ok(())
-    }
-    /// Sets the size: pages beyond go (from mappings too), the rest of the last one is zeroed. The
-    /// caller holds the vnode's `contents` lock to write, and has told the file system.
-    pub(crate) fn truncate(&self, size: u64) {
-        let before = self.size();
-        if size >= before {
-            self.zero_tail(before);
-            self.size.store(size, Ordering::Release);
-            return;
-        }
-        self.size.store(size, Ordering::Release);
-        let first = size.div_ceil(PAGE);
-        self.tell_watchers(first);
-        let gone = loop {
-            let ticket = self.arrived.ticket();
-            let mut index = self.index.write();
-            if !index.is_reading_from(first) {
-                break index.truncate(first);
-            }
-            drop(index);
-            let _ = self.arrived.wait(ticket, None, false);
-        };
-        if self.backing == Backing::Cache {
-            self.fs.release(self.inode, gone.len() as u64);
-        }
-        self.zero_tail(size);
-    }
-    /// Makes a hole of a byte range within the file. Pages that are mapped stay, zeroed: a private
-    /// mapping's own copies must not be touched.
-    ///
-    /// # Errors
-    /// `EROFS` for storage.
-    pub(crate) fn punch(&self, range: Range<u64>) -> Result<(), Errno> {
-        if self.backing == Backing::Storage {
-            return Err(Errno::EROFS);
-        }
-        let whole = range.start.div_ceil(PAGE)..range.end / PAGE;
-        if whole.start > whole.end {
-            self.zero_within(range.start, range.end);
-            return Ok(());
-        }
-        self.zero_within(range.start, whole.start * PAGE);
-        self.zero_within(whole.end * PAGE, range.end);
-        let (gone, shared) = self.index.write().punch(whole);
-        shared.iter().for_each(|frame| frame.zero(0, PAGE_BYTES));
-        self.fs.release(self.inode, gone.len() as u64);
-        Ok(())
-    }
-    /// Zeroes bytes `start .. end` of one page, if it is in memory.
-    fn zero_within(&self, start: u64, end: u64) {
-        let found = self.index.read().get(start / PAGE, Touch::Read);
-        if start < end
-            && let Page::Ready(frame) = found
-        {
-            frame.zero((start % PAGE) as usize, (end - start) as usize);
-        }
-    }
-    /// Makes a page of every hole in a byte range, beyond the end too; the size stays.
-    ///
-    /// # Errors
-    /// `EROFS` for storage; `ENOSPC`, `ENOMEM`, with the pages before made.
-    pub(crate) fn allocate(&self, range: Range<u64>) -> Result<(), Errno> {
-        if self.backing == Backing::Storage {
-            return Err(Errno::EROFS);
-        }
-        for page in range.start / PAGE..range.end.div_ceil(PAGE) {
-            if self.index.read().missing(page..page + 1) > 0 {
-                self.fill_zeroes(page, Touch::Read)?;
-            }
-        }
-        Ok(())
-    }
-    fn tell_watchers(&self, first: u64) {
-        let watchers: Vec<Arc<dyn Watcher>> =
-            self.watchers.lock().iter().filter_map(Weak::upgrade).collect();
-        for watcher in watchers {
-            watcher.truncated(self.identity, first);
-        }
-    }
-    /// Zeroes the page that holds byte `size` from there on.
-    fn zero_tail(&self, size: u64) {
-        let within = (size % PAGE) as usize;
-        if within > 0
-            && let Page::Ready(frame) = self.index.read().get(size / PAGE, Touch::Read)
-        {
-            frame.zero(within, PAGE_BYTES - within);
-        }
-    }
-    /// The first byte of data at or after `offset`; `ENXIO` if none is left.
-    ///
-    /// # Errors
-    /// `ENXIO`.
-    pub(crate) fn next_data(&self, offset: u64) -> Result<u64, Errno> {
-        let size = self.size();
-        if offset >= size {
-            return Err(Errno::ENXIO);
-        }
-        if self.backing == Backing::Storage {
-            return Ok(offset);
-        }
-        let page = self.index.read().next_present(offset / PAGE).ok_or(Errno::ENXIO)?;
-        Some((page * PAGE).max(offset)).filter(|at| *at < size).ok_or(Errno::ENXIO)
-    }
-    /// The first byte of a hole at or after `offset`; the end counts as one.
-    ///
-    /// # Errors
-    /// `ENXIO` at or beyond the end.
-    pub(crate) fn next_hole(&self, offset: u64) -> Result<u64, Errno> {
-        let size = self.size();
-        if offset >= size {
-            return Err(Errno::ENXIO);
-        }
-        if self.backing == Backing::Storage {
-            return Ok(size);
-        }
-        let page = self.index.read().next_absent(offset / PAGE);
-        Ok((page * PAGE).max(offset).min(size))
-    }
     /// Drops clean pages that storage has too, least recently used first; returns how many.
     pub(crate) fn shrink(&self, most: usize) -> usize {
         if self.backing == Backing::Cache {
@@ -552,11 +291,4 @@ impl PageSink for PageCache {
         drop(failed);
         self.arrived.signal();
     }
-}
-
-/// Copies what a page holds from byte `at` of the file on, at most `left` bytes.
-fn copy_out(frame: &Frame, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
-    let within = (at % PAGE) as usize;
-    let length = (PAGE_BYTES - within).min(usize::try_from(left).unwrap_or(usize::MAX));
-    sink.put_frame(frame, within, length)
 }
