@@ -95,7 +95,7 @@ fn answer() {
 /// Interrupts are off.
 fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
     if space.is_null() {
-        (0..pages).for_each(|page| paging::flush_page(start + page * PAGE as u64));
+        paging::flush_all();
     } else if LOADED[cpu].load(Relaxed) != space {
         // Left it meanwhile.
     } else if pages == EVICT || thread::current_space() != space {
@@ -174,16 +174,19 @@ pub fn evict(space: &Inner) {
     }
 }
 
-/// Makes every processor forget `pages` kernel pages from `start`.
-pub fn kernel(start: u64, pages: usize) {
+/// Makes every processor forget everything, kernel mappings too.
+pub fn kernel() {
     fence(SeqCst);
     let _hold = NoPreempt::new();
     let me = percpu::cpu();
-    (0..pages as u64).for_each(|page| paging::flush_page(start + page * PAGE as u64));
+    {
+        let _off = NoInterrupts::new();
+        paging::flush_all();
+    }
     let online = smp::online();
     let all = if online >= 64 { u64::MAX } else { (1 << online) - 1 };
     let others = all & !(1 << me);
     if others != 0 {
-        ask(others, core::ptr::null_mut(), start, pages as u64);
+        ask(others, core::ptr::null_mut(), 0, 0);
     }
 }

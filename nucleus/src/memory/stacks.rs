@@ -1,7 +1,7 @@
 //! Kernel stacks: each in its own slot of the stack area, with an unmapped page below, cached when free.
 //!
 //! A slot is twice the stack's size and never moves, so that a wild push meets the guard. Free
-//! stacks keep their frames up to [`KEEP`]; [`trim`] unmaps the rest, with one shootdown a batch.
+//! stacks keep their frames up to [`keep`]; [`trim`] unmaps the rest, with one shootdown a batch.
 use super::{
     NoMemory, PAGE,
     frames::{self, For},
@@ -21,14 +21,12 @@ pub const BYTES: usize = FRAMES * PAGE;
 const SLOT_BYTES: u64 = 2 * BYTES as u64;
 /// Most slots there can be.
 const SLOTS: usize = 1 << 13;
-/// Free stacks that keep their frames.
-const KEEP: usize = 32;
 const BATCH: usize = 16;
 
 static CLASS: LockClass = LockClass::new("nucleus.stacks");
 
 struct Free {
-    /// Slots with frames, most recently used last. Up to `KEEP` and what is freed until the next trim.
+    /// Slots with frames, most recently used last. Up to `keep()` and what is freed until the next trim.
     mapped: [u16; SLOTS],
     mapped_count: usize,
     /// Slots without.
@@ -119,22 +117,28 @@ impl Free {
     }
 }
 
+/// Free stacks that keep their frames: together at most a hundredth of memory.
+fn keep() -> usize {
+    (frames::totals().0 / (128 * FRAMES)).clamp(16, 256)
+}
+
 /// Unmaps free stacks beyond those kept. In a thread, with interrupts on.
 pub fn trim() {
+    let keep = keep();
     loop {
         let mut slots = [0; BATCH];
         let mut count = 0;
         {
             let mut free = FREE.lock();
-            while free.mapped_count > KEEP && count < BATCH {
+            if free.mapped_count < keep + BATCH {
+                return;
+            }
+            while count < BATCH {
                 if let Some(slot) = free.take_mapped() {
                     slots[count] = slot;
                     count += 1;
                 }
             }
-        }
-        if count == 0 {
-            return;
         }
         release(&slots[..count]);
     }
@@ -147,9 +151,7 @@ fn release(slots: &[u16]) {
             *frame = unmap_kernel(bottom(*slot) + (index * PAGE) as u64);
         }
     }
-    for &slot in slots {
-        shootdown::kernel(bottom(slot), FRAMES);
-    }
+    shootdown::kernel();
     taken[..slots.len() * FRAMES].iter().for_each(|&frame| frames::free(frame));
     let mut free = FREE.lock();
     slots.iter().for_each(|&slot| free.put_bare(slot));

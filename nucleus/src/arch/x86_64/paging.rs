@@ -151,6 +151,16 @@ pub fn flush_user() {
     unsafe { load_root(root) };
 }
 
+/// Forgets all that this processor keeps, global pages too. Interrupts are off.
+pub fn flush_all() {
+    const PGE: u64 = 1 << 7;
+    let cr4 = super::cpu::cr4();
+    // SAFETY: global pages go off and on again; nothing else changes.
+    unsafe { super::cpu::set_cr4(cr4 & !PGE) };
+    // SAFETY: as it was.
+    unsafe { super::cpu::set_cr4(cr4) };
+}
+
 /// The address of the last page fault.
 #[inline]
 pub fn fault_address() -> u64 {

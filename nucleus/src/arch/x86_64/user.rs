@@ -253,7 +253,6 @@ pub fn init_cpu() {
 }
 
 /// A base the processor takes: one it would refuse becomes an address that faults when used.
-#[inline]
 fn acceptable_base(base: u64) -> u64 {
     if ((base as i64) << 16 >> 16) as u64 == base { base } else { USER_END }
 }
@@ -261,7 +260,10 @@ fn acceptable_base(base: u64) -> u64 {
 /// Loads the program's segment bases. Interrupts are off.
 #[inline]
 fn load_bases(registers: &Registers) {
-    let (fs, gs) = (acceptable_base(registers.fs_base), acceptable_base(registers.gs_base));
+    let (mut fs, mut gs) = (registers.fs_base, registers.gs_base);
+    if (fs | gs) >> 47 != 0 {
+        (fs, gs) = (acceptable_base(fs), acceptable_base(gs));
+    }
     if HAS_FSGSBASE.load(Relaxed) {
         // SAFETY: canonical; GS is the kernel's again at the end, interrupts are off, NMIs cope.
         unsafe {
@@ -311,8 +313,11 @@ pub fn run(registers: &mut Registers, space: &Space) -> Trap {
     registers.rflags = registers.rflags & USER_FLAGS | FORCED_FLAGS;
     loop {
         cpu::disable_interrupts();
-        if thread::wants_attention(me) && let Some(trap) = attend(me) {
-            return trap;
+        // Again after a reschedule: a kick may have come while others ran.
+        while thread::wants_attention(me) {
+            if let Some(trap) = attend(me) {
+                return trap;
+            }
         }
         if !me.extended.is_live() {
             me.extended.make_live();

@@ -4,6 +4,7 @@
 //! [`fixup`]'s table continues at the third label instead of being a kernel bug: in the fast loops
 //! that is the byte loop, which finds the exact byte; in the byte loop it is the return.
 //! `rep movs` was rejected: without hardware virtualisation each of its steps is dear.
+use crate::spin::NoPreempt;
 use core::{
     arch::{asm, global_asm},
     sync::atomic::{AtomicBool, Ordering::Relaxed},
@@ -13,6 +14,48 @@ global_asm!(
     r#"
     .pushsection .text.usercopy, "ax", @progbits
     # rdi to, rsi from, rdx length -> rax left over
+    .balign 64
+    .global skerry_copy_wide
+skerry_copy_wide:
+    sub rsp, 72
+    movups [rsp], xmm0
+    movups [rsp + 16], xmm1
+    movups [rsp + 32], xmm2
+    movups [rsp + 48], xmm3
+    sub rdx, 128
+    jb 21f
+20:
+    movups xmm0, [rsi]
+    movups xmm1, [rsi + 16]
+    movups xmm2, [rsi + 32]
+    movups xmm3, [rsi + 48]
+    movups [rdi], xmm0
+    movups [rdi + 16], xmm1
+    movups [rdi + 32], xmm2
+    movups [rdi + 48], xmm3
+    movups xmm0, [rsi + 64]
+    movups xmm1, [rsi + 80]
+    movups xmm2, [rsi + 96]
+    movups xmm3, [rsi + 112]
+    movups [rdi + 64], xmm0
+    movups [rdi + 80], xmm1
+    movups [rdi + 96], xmm2
+    movups [rdi + 112], xmm3
+    sub rsi, -128
+    sub rdi, -128
+    sub rdx, 128
+    jae 20b
+21:
+    add rdx, 128
+    movups xmm0, [rsp]
+    movups xmm1, [rsp + 16]
+    movups xmm2, [rsp + 32]
+    movups xmm3, [rsp + 48]
+    add rsp, 72
+    jmp skerry_copy
+    .set copy128_start, 20b
+    .set copy128_end, 21b
+
     .balign 64
     .global skerry_copy
 skerry_copy:
@@ -133,6 +176,7 @@ skerry_word_fault:
     .balign 8
     .global skerry_fixups
 skerry_fixups:
+    .quad copy128_start, copy128_end, copy128_end
     .quad copy64_start, copy64_end, skerry_copy_fault64
     .quad copy8_start, copy8_end, skerry_copy_fault8
     .quad copy1_start, copy1_end, copy1_end
@@ -144,10 +188,13 @@ skerry_fixups:
     "#
 );
 
-const FIXUPS: usize = 7;
+const FIXUPS: usize = 8;
+/// From this length on copies go through vector registers, borrowed with preemption off.
+const WIDE_BYTES: usize = 256;
 
 unsafe extern "sysv64" {
     fn skerry_copy(to: *mut u8, from: *const u8, length: usize) -> usize;
+    fn skerry_copy_wide(to: *mut u8, from: *const u8, length: usize) -> usize;
     fn skerry_zero(to: *mut u8, length_in_rsi: usize, length: usize) -> usize;
     fn skerry_exchange(word: u64, old: u32, new: u32) -> u64;
     fn skerry_load(word: u64) -> u64;
@@ -173,6 +220,31 @@ pub fn has_smap() -> *const AtomicBool {
     &raw const HAS_SMAP
 }
 
+/// Copies, each piece by `step`; bytes left over. Preemption is off during a wide piece, and only then.
+#[inline]
+fn copy(
+    to: *mut u8,
+    from: *const u8,
+    length: usize,
+    step: impl Fn(unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize, *mut u8, *const u8, usize) -> usize,
+) -> usize {
+    if length < WIDE_BYTES {
+        return step(skerry_copy, to, from, length);
+    }
+    const PIECE: usize = 32 * 1024;
+    let mut done = 0;
+    while done < length {
+        let piece = PIECE.min(length - done);
+        let _hold = NoPreempt::new();
+        let left = step(skerry_copy_wide, to.wrapping_add(done), from.wrapping_add(done), piece);
+        done += piece - left;
+        if left > 0 {
+            break;
+        }
+    }
+    length - done
+}
+
 /// Lets the kernel touch user pages while `act` (one of the routines above) runs.
 #[inline]
 fn with_access<R>(act: impl FnOnce() -> R) -> R {
@@ -196,8 +268,10 @@ fn with_access<R>(act: impl FnOnce() -> R) -> R {
 /// space is loaded.
 #[inline]
 pub unsafe fn copy_user(to: *mut u8, from: *const u8, length: usize) -> usize {
-    // SAFETY: faults on the user side are fixed up; the caller answers for the kernel's.
-    with_access(|| unsafe { skerry_copy(to, from, length) })
+    copy(to, from, length, |routine, to, from, length| {
+        // SAFETY: faults on the user side are fixed up; the caller answers for the kernel's.
+        with_access(|| unsafe { routine(to, from, length) })
+    })
 }
 
 /// Zeroes user memory; bytes left over.
@@ -236,8 +310,10 @@ pub unsafe fn load_user(word: u64) -> Option<u32> {
 /// Both valid for `length` bytes.
 #[inline]
 pub unsafe fn copy_raw(from: *const u8, to: *mut u8, length: usize) {
-    // SAFETY: as the caller says.
-    unsafe { skerry_copy(to, from, length) };
+    copy(to, from, length, |routine, to, from, length| {
+        // SAFETY: as the caller says.
+        unsafe { routine(to, from, length) }
+    });
 }
 
 /// Zeroes kernel memory that others may be reading.
