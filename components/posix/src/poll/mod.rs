@@ -4,6 +4,8 @@
 //! and wait is lost; a call that finds something at once, or must not wait, makes no table.
 mod epoll;
 mod event;
+#[cfg(test)]
+mod tests;
 mod timeout;
 
 pub use epoll::{Change, Epoll, Interest};
