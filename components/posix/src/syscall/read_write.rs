@@ -340,7 +340,9 @@ fn read_piece(input: &OpenFile, at: u64, is_seekable: bool, out: &mut [u8]) -> R
 
 fn write_piece(output: &OpenFile, to: &mut Option<u64>, source: &mut SliceSource<'_>) -> Result<usize, Errno> {
     let mut done = 0;
-    while source.remaining() > 0 {
+    // Counted, as a file may take bytes without looking at them (`/dev/null`).
+    let all = source.remaining();
+    while done < all {
         let step = match to {
             Some(at) => output.write_at(*at, source, output.io_flags()),
             None => output.write(source),
