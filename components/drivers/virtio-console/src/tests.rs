@@ -99,7 +99,7 @@ impl Host {
 
 impl Behaviour for Host {
     fn notified(&self, model: &Model, queue: u16) {
-        let is_input = queue % 2 == 0;
+        let is_input = queue.is_multiple_of(2);
         while !is_input && let Some(chain) = model.pop(queue) {
             if queue == 3 {
                 let bytes = chain.read();
