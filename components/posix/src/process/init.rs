@@ -58,6 +58,7 @@ pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
     };
     let task = Arc::new(Task::new(INIT, process.clone(), parts));
     task.set_thread(rt::thread::current());
+    task.set_in_call(true);
     let mut tree = tree::write();
     tree.reserve(INIT);
     process.signals.lock().tasks.push(task.clone());
