@@ -15,7 +15,7 @@
 //!
 //! Features: `statistics` counts and times every class ([`class`]); `check` reports re-taking,
 //! foreign unlocks, blocking under a spin lock and order inversions ([`check`]). Without them a
-//! lock is its state word and its data (const-asserted in [`mutex`] and [`rwlock`]).
+//! lock is its state word and its data (const-asserted in `costs`).
 //! `RUSTFLAGS="--cfg loom" cargo test -p sync --release` explores the algorithms exhaustively.
 #![cfg_attr(not(any(test, loom)), no_std)]
 extern crate alloc;
@@ -48,6 +48,8 @@ macro_rules! const_constructor {
 #[cfg(feature = "check")]
 pub mod check;
 pub mod class;
+#[cfg(not(any(feature = "statistics", feature = "check", loom)))]
+mod costs;
 pub mod event;
 pub mod mutex;
 pub mod once;

@@ -212,24 +212,3 @@ impl<T: ?Sized, P: Platform> fmt::Debug for Mutex<T, P> {
         f.debug_struct("Mutex").field("is_locked", &self.is_locked()).finish_non_exhaustive()
     }
 }
-
-#[cfg(not(any(feature = "statistics", feature = "check", loom)))]
-mod costs_nothing_when_off {
-    struct Nowhere;
-    impl crate::Platform for Nowhere {
-        fn wait(_: &super::AtomicU32, _: u32, _: Option<u64>, _: bool) -> crate::Outcome {
-            crate::Outcome::Signalled
-        }
-        fn wake(_: &super::AtomicU32, _: u32) -> u32 {
-            0
-        }
-        fn current() -> u64 {
-            0
-        }
-        fn now_ns() -> u64 {
-            0
-        }
-    }
-    const _: () = assert!(size_of::<super::Mutex<u32, Nowhere>>() == 8);
-    const _: () = assert!(size_of::<crate::class::Wait<Nowhere>>() == 0);
-}

@@ -256,3 +256,69 @@ fn a_legacy_only_device_is_refused() {
     let opened = Device::open(Candidate::Pci(function), 0);
     assert!(matches!(opened, Err(Error::NotModern)));
 }
+
+/// A fixed sequence of numbers that look random (xorshift).
+struct Dice(u64);
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// One life of a queue beside a device that tells nonsense at random; the payloads that came back.
+fn live_with_liar(dice: &mut Dice, rig: &mut Rig, queue: &mut Queue<u32>) -> Vec<u32> {
+    let mut back = Vec::new();
+    for payload in 0..200 {
+        let buffers = rig.pieces();
+        let count = 1 + dice.roll(3) as usize;
+        let _ = queue.add(&buffers[..count], payload);
+        queue.publish();
+        match dice.roll(8) {
+            0 => rig.model.tamper(1, dice.roll(12) as u32, dice.roll(1 << 32) as u32),
+            1 => rig.model.skip_used(1, dice.roll(1 << 16) as u16),
+            2..6 => {
+                if let Some(chain) = rig.model.pop(1) {
+                    rig.model.push(1, &chain, dice.roll(20) as u32);
+                }
+            }
+            _ => {}
+        }
+        loop {
+            match queue.take() {
+                Ok(Some(used)) => {
+                    assert!(used.written <= 8);
+                    back.push(used.payload);
+                }
+                Ok(None) => break,
+                Err(_) => {
+                    rig.device.reset();
+                    back.extend(queue.abandon());
+                    return back;
+                }
+            }
+        }
+    }
+    rig.device.reset();
+    back.extend(queue.abandon());
+    back
+}
+
+#[test]
+fn whatever_a_device_tells_each_payload_comes_back_at_most_once() {
+    let mut dice = Dice(0x5eed);
+    for round in 0..500 {
+        let features = if round % 2 == 0 { feature::INDIRECT } else { feature::EVENT_INDEX };
+        let mut rig = rig(features, 4, 0x20_0000);
+        // The rig's own queue is replaced by one of numbers.
+        rig.device.reset();
+        let mut queue = rig.device.queue::<u32>(plan(4)).unwrap();
+        let back = live_with_liar(&mut dice, &mut rig, &mut queue);
+        let mut unique = back.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        assert_eq!(unique.len(), back.len());
+    }
+}
