@@ -55,6 +55,12 @@ impl From<NoMemory> for BadAccess {
     }
 }
 
+/// How often a fault that finds no memory has the page cache give some back before it gives up:
+/// a round may only unmark what was used lately.
+const RECLAIMS: u32 = 4;
+/// Pages asked back at once.
+const RECLAIM_PAGES: usize = 256;
+
 /// A page of an object, fetched without the map's lock.
 struct Fetched {
     object: Arc<dyn Mappable>,
@@ -84,6 +90,7 @@ impl AddressSpace {
     pub fn fault(&self, address: u64, access: Access) -> Result<(), BadAccess> {
         let page = page_of(address);
         let mut fetched: Option<Fetched> = None;
+        let mut reclaims = 0;
         loop {
             let map = self.map.read();
             let truncations = self.truncations.load(Ordering::Relaxed);
@@ -94,9 +101,15 @@ impl AddressSpace {
                 continue;
             };
             check_access(region, access)?;
-            match self.enter(region, page, access, fetched.take())? {
-                Step::Done => return Ok(()),
-                Step::Fetch { object, index, is_for_write } => {
+            match self.enter(region, page, access, fetched.take()) {
+                Ok(Step::Done) => return Ok(()),
+                Err(BadAccess::NO_MEMORY) if reclaims < RECLAIMS => {
+                    drop(map);
+                    reclaims += 1;
+                    vfs::shrink(RECLAIM_PAGES);
+                }
+                Err(bad) => return Err(bad),
+                Ok(Step::Fetch { object, index, is_for_write }) => {
                     drop(map);
                     let frame = object.page(index, is_for_write).map_err(bad_page)?;
                     fetched = Some(Fetched { object, index, is_for_write, frame, truncations });
