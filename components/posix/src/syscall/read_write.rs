@@ -241,7 +241,7 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
         0 => None,
         _ => Some(offset(memory.read::<u64>(place)?)?),
     };
-    if input.vnode().is_directory() {
+    if input.vnode().is_directory() || !input.file().is_seekable() {
         return Err(Errno::EINVAL);
     }
     let count = copy(&input, &mut from, &output, &mut None, call.word(3))?;
@@ -310,8 +310,7 @@ fn copy(
     while done < length {
         let wanted = buffer.len().min((length - done) as usize);
         let position = from.unwrap_or_else(|| input.offset());
-        let is_seekable = input.file().is_seekable();
-        let step = read_piece(input, position, is_seekable, buffer.split_at_mut(wanted).0)
+        let step = read_piece(input, position, buffer.split_at_mut(wanted).0)
             .and_then(|count| {
                 let mut source = SliceSource::new(buffer.split_at(count).0);
                 let written = write_piece(output, to, &mut source)?;
@@ -321,7 +320,7 @@ fn copy(
             Ok(step) => step,
             Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
         };
-        advance(input, from, is_seekable, position, written)?;
+        advance(input, from, position, written)?;
         done += written as u64;
         if written < count || count == 0 {
             break;
@@ -330,12 +329,8 @@ fn copy(
     Ok(done)
 }
 
-fn read_piece(input: &OpenFile, at: u64, is_seekable: bool, out: &mut [u8]) -> Result<usize, Errno> {
-    let mut sink = SliceSink::new(out);
-    match is_seekable {
-        true => input.read_at(at, &mut sink, input.io_flags()),
-        false => input.read(&mut sink),
-    }
+fn read_piece(input: &OpenFile, at: u64, out: &mut [u8]) -> Result<usize, Errno> {
+    input.read_at(at, &mut SliceSink::new(out), input.io_flags())
 }
 
 fn write_piece(output: &OpenFile, to: &mut Option<u64>, source: &mut SliceSource<'_>) -> Result<usize, Errno> {
@@ -364,17 +359,15 @@ fn write_piece(output: &OpenFile, to: &mut Option<u64>, source: &mut SliceSource
 fn advance(
     input: &OpenFile,
     from: &mut Option<u64>,
-    is_seekable: bool,
     position: u64,
     written: usize,
 ) -> Result<(), Errno> {
     let after = position + written as u64;
     match from {
         Some(from) => *from = after,
-        None if is_seekable => {
+        None => {
             input.seek(after as i64, vfs::Whence::Start)?;
         }
-        None => {}
     }
     Ok(())
 }
