@@ -4,6 +4,9 @@ use alloc::sync::Arc;
 use rt::{NoMemory, user::{CloneMode, PageRange}};
 use vfs::Errno;
 
+/// Pages that a small new space will need at once: tables, stack, first copies.
+const SPACE_PAGES: usize = 64;
+
 impl AddressSpace {
     /// A copy of this address space for a child. Only ranges with pages of their own are gone
     /// through; pages of objects are entered again by faults.
@@ -15,6 +18,7 @@ impl AddressSpace {
     /// `memory.map` to read: faults of other threads go on; each page is either shared before a
     /// store or the store's copy is private to the parent.
     pub fn fork(&self) -> Result<Arc<AddressSpace>, Errno> {
+        vfs::make_room(SPACE_PAGES);
         let parent = self.map.read();
         let child = AddressSpace::with_top(parent.search_top)?;
         let mut pending: Option<(u64, u64)> = None;

@@ -12,9 +12,9 @@ const FREE_SHARE: u64 = 8;
 /// One frame in this many is dropped beyond that, so that the next growth need not drop again.
 const SLACK_SHARE: u64 = 64;
 
-/// Before the cache grows by `pages`: drops others where memory is short, so that programs and the
-/// kernel's own objects find some.
-pub(crate) fn make_room(pages: usize) {
+/// Before `pages` more are used: drops pages of the cache where memory is short, so that programs
+/// and the kernel's own objects find some. To be called with no lock of a file held.
+pub fn make_room(pages: usize) {
     let memory = rt::memory::statistics();
     let wanted = memory.total_frames / FREE_SHARE + pages as u64;
     if memory.free_frames < wanted {
