@@ -47,6 +47,6 @@ pub use namespace::Namespace;
 pub use open::OpenHow;
 pub use open_file::{OpenFile, SETTABLE_FLAGS, Whence};
 pub use pages::PageCache;
-pub use shrink::{make_room, shrink, sync_all};
+pub use shrink::{cached_pages, make_room, shrink, sync_all};
 pub use vnode::{DenyWrite, FLAG_APPEND, FLAG_IMMUTABLE, Slot, Vnode, now};
 pub use walk::{Base, Caller, NAME_MAX, PATH_MAX, Walk};
