@@ -108,13 +108,26 @@ fn with_cache<R>(act: impl FnOnce(&Cache, &mut [u32; CACHE_FRAMES], &mut usize) 
 /// Takes one frame with any contents; its count stays 0.
 #[inline]
 pub fn allocate(who: For) -> Option<u32> {
-    with_cache(|_, frames, count| {
-        if *count == 0 {
-            *count = refill(frames, who);
-        }
-        *count = count.checked_sub(1)?;
-        Some(frames[*count])
-    })
+    with_cache(|_, frames, count| take(frames, count, who))
+}
+
+#[inline]
+fn take(frames: &mut [u32; CACHE_FRAMES], count: &mut usize, who: For) -> Option<u32> {
+    if *count == 0 {
+        *count = refill(frames, who);
+    }
+    *count = count.checked_sub(1)?;
+    frames.get(*count).copied()
+}
+
+#[inline]
+fn put(frames: &mut [u32; CACHE_FRAMES], count: &mut usize, frame: u32) {
+    if *count >= CACHE_FRAMES {
+        drain(&frames[BATCH_FRAMES..]);
+        *count = BATCH_FRAMES;
+    }
+    frames[*count] = frame;
+    *count += 1;
 }
 
 #[cold]
@@ -138,14 +151,7 @@ fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
 /// Gives back one frame that nobody refers to.
 #[inline]
 pub fn free(frame: u32) {
-    with_cache(|_, frames, count| {
-        if *count == CACHE_FRAMES {
-            drain(&frames[BATCH_FRAMES..]);
-            *count = BATCH_FRAMES;
-        }
-        frames[*count] = frame;
-        *count += 1;
-    });
+    with_cache(|_, frames, count| put(frames, count, frame));
 }
 
 #[cold]
@@ -183,9 +189,12 @@ pub fn references(frame: u32) -> &'static AtomicU32 {
 /// Takes one frame with one reference, any contents.
 #[inline]
 pub fn allocate_counted() -> Option<u32> {
-    let frame = allocate(For::Program)?;
+    let frame = with_cache(|cache, frames, count| {
+        let frame = take(frames, count, For::Program)?;
+        cache.made.store(cache.made.load(Relaxed) + 1, Relaxed);
+        Some(frame)
+    })?;
     references(frame).store(1, Relaxed);
-    with_cache(|cache, _, _| cache.made.store(cache.made.load(Relaxed) + 1, Relaxed));
     Some(frame)
 }
 
@@ -205,8 +214,10 @@ pub fn release(frame: u32) {
     } else if count.fetch_sub(1, AcqRel) != 1 {
         return;
     }
-    free(frame);
-    with_cache(|cache, _, _| cache.freed.store(cache.freed.load(Relaxed) + 1, Relaxed));
+    with_cache(|cache, frames, count| {
+        put(frames, count, frame);
+        cache.freed.store(cache.freed.load(Relaxed) + 1, Relaxed);
+    });
 }
 
 /// Frames with references now, and how many ever were handed out.

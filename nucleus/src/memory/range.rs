@@ -308,15 +308,17 @@ impl Inner {
             let (one, two) = if is_first { (self, to) } else { (to, self) };
             let _one = one.lock.lock();
             let _two = two.lock.lock();
+            while let Err(next) = self.leaf(at)
+                && at < end
+            {
+                at = next.min(end);
+            }
+            let Ok(leaf) = self.leaf(at) else { break };
+            if at >= end {
+                break;
+            }
             let first = at;
             let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
-            let leaf = match self.leaf(at) {
-                Ok(leaf) => leaf,
-                Err(next) => {
-                    at = next.min(end);
-                    continue;
-                }
-            };
             let target = to.leaf_or_new(at)?;
             let (count, lost_write) = clone_leaf(leaf, target, paging::index(at, 0), ((stop - at) as usize) / PAGE, mode);
             at = stop;
@@ -339,34 +341,54 @@ impl Inner {
             let mut replaced = Gathered::new();
             let guard = self.lock.lock();
             let first = at;
-            while at < end && (at - first) < (BATCH * PAGE) as u64 {
-                let Ok(leaf) = self.leaf(at) else {
-                    at += PAGE as u64;
-                    continue;
-                };
-                let slot = paging::index(at, 0);
-                if leaf.get(slot).holds_frame() {
-                    let target = to + (at - start);
-                    let target_leaf = self.leaf_or_new(target)?;
-                    let entry = leaf.swap(slot, Entry::empty());
-                    let old = target_leaf.swap(paging::index(target, 0), entry);
-                    if old.holds_frame() {
-                        replaced.push(old.frame());
-                    }
-                    moved += 1;
-                }
-                at += PAGE as u64;
-            }
+            let outcome = self.move_batch(&mut at, end, to.wrapping_sub(start), &mut replaced, &mut moved);
+            let pages = ((at - first) as usize).div_ceil(PAGE);
             self.count_resident(-(replaced.count as isize));
-            let pages = ((at - first) as usize) / PAGE;
             shootdown::user(self, first, pages);
             if replaced.count > 0 {
-                shootdown::user(self, to + (first - start), pages);
+                shootdown::user(self, first.wrapping_add(to.wrapping_sub(start)), pages);
             }
             drop(guard);
             replaced.release();
+            outcome?;
         }
         Ok(moved)
+    }
+
+    /// Moves entries from `at` on by `distance` until `end` or the batch is full. The lock is held.
+    fn move_batch(
+        &self,
+        at: &mut u64,
+        end: u64,
+        distance: u64,
+        replaced: &mut Gathered,
+        moved: &mut usize,
+    ) -> Result<(), NoMemory> {
+        for _ in 0..BATCH {
+            if *at >= end {
+                break;
+            }
+            let leaf = match self.leaf(*at) {
+                Ok(leaf) => leaf,
+                Err(next) => {
+                    *at = next.min(end);
+                    continue;
+                }
+            };
+            let slot = paging::index(*at, 0);
+            if leaf.get(slot).holds_frame() {
+                let target = at.wrapping_add(distance);
+                let target_leaf = self.leaf_or_new(target)?;
+                let entry = leaf.swap(slot, Entry::empty());
+                let old = target_leaf.swap(paging::index(target, 0), entry);
+                if old.holds_frame() {
+                    replaced.push(old.frame());
+                }
+                *moved += 1;
+            }
+            *at += PAGE as u64;
+        }
+        Ok(())
     }
 
     /// Gives the page at `address` `protection`, copying its frame first where others have it too.

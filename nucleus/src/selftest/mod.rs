@@ -43,7 +43,7 @@ pub fn run() -> ! {
     let mut passed = 0;
     for _ in 0..rounds {
         for (name, test) in TESTS {
-            let before = counts();
+            let before = settled_counts();
             let start_ns = time::now_ns();
             // In a thread of its own, which takes its space and extended state along.
             in_threads(1, move |_| test());
@@ -77,6 +77,19 @@ fn counts() -> Vec<(&'static str, i64)> {
     counts.push(("free frames", free as i64 + of("frame")));
     counts.push(("charged", memory.charged_bytes as i64));
     counts
+}
+
+/// The counts, once two in a row agree: they are not read all at one instant.
+fn settled_counts() -> Vec<(&'static str, i64)> {
+    let mut before = counts();
+    loop {
+        thread::park(Some(time::now_ns() + 1_000_000), false);
+        let now = counts();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
 }
 
 /// Waits until the counts are as `before`: ended threads go a moment after they said so.
