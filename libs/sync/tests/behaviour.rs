@@ -4,7 +4,7 @@ mod common;
 
 use common::Std;
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering::*},
+    sync::atomic::{AtomicU64, Ordering::*},
     thread,
 };
 use sync::{
@@ -95,20 +95,15 @@ fn readers_share_and_writers_do_not() {
 fn a_waiting_writer_holds_new_readers_off() {
     let lock: RwLock<(), Std> = RwLock::new(&PLAIN, ());
     let first = lock.read();
-    let is_written = AtomicBool::new(false);
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let _guard = lock.write();
-            is_written.store(true, SeqCst);
-        });
+        let writer = scope.spawn(|| drop(lock.write()));
         let is_refused = || lock.try_read().is_none();
         while !scope.spawn(is_refused).join().unwrap() {}
-        // The writer waits: a reader that comes now is after it.
-        scope.spawn(|| {
-            let _second = lock.read();
-            assert!(is_written.load(SeqCst));
-        });
+        // From now on the writer waits.
+        assert!((0..100).all(|_| scope.spawn(is_refused).join().unwrap()));
         drop(first);
+        writer.join().unwrap();
+        assert!(!scope.spawn(is_refused).join().unwrap());
     });
 }
 
