@@ -110,6 +110,8 @@ fn print_frame(depth: usize, address: u64) {
 pub fn print_here() {
     let rbp: u64;
     // SAFETY: reads a register.
-    unsafe { core::arch::asm!("mov {}, rbp", out(reg) rbp, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("mov {}, rbp", out(reg) rbp, options(nomem, nostack, preserves_flags))
+    };
     print(print_here as *const () as u64, rbp);
 }

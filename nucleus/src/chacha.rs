@@ -18,7 +18,8 @@ fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
 /// Block `counter` of the stream of `key` and `nonce`.
 pub fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
     const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
-    const DIAGONALS: [[usize; 4]; 4] = [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+    const DIAGONALS: [[usize; 4]; 4] =
+        [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
     let mut start = [0; 16];
     start[..4].copy_from_slice(&CONSTANTS);
     start[4..12].copy_from_slice(key);

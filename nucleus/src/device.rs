@@ -17,7 +17,8 @@ static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(&MAPPED_CLASS, Vec::new());
 static PORTS_CLASS: LockClass = LockClass::new("nucleus.device.ports");
 static PORTS: SpinLock<Vec<(u16, u16)>> = SpinLock::new(&PORTS_CLASS, Vec::new());
 static GRANTED_CLASS: LockClass = LockClass::new("nucleus.device.granted");
-static GRANTED: SpinLock<Granted> = SpinLock::new(&GRANTED_CLASS, Granted { ports: Vec::new(), lines: Vec::new() });
+static GRANTED: SpinLock<Granted> =
+    SpinLock::new(&GRANTED_CLASS, Granted { ports: Vec::new(), lines: Vec::new() });
 
 /// What the system description lets components open.
 #[derive(Debug)]
@@ -106,12 +107,15 @@ impl Registers {
 /// Maps device registers, or finds the mapping made before.
 fn map(physical: u64, bytes: u64) -> Registers {
     const PAGE: u64 = 4096;
-    let covers = |mapped: &Mapped| mapped.physical <= physical && physical + bytes <= mapped.physical + mapped.bytes;
+    let covers = |mapped: &Mapped| {
+        mapped.physical <= physical && physical + bytes <= mapped.physical + mapped.bytes
+    };
     let known = MAPPED.lock().iter().find(|mapped| covers(mapped)).copied();
     let mapped = known.unwrap_or_else(|| {
         let start = physical / PAGE * PAGE;
         let length = (physical + bytes).next_multiple_of(PAGE) - start;
-        let mapped = Mapped { physical: start, bytes: length, at: memory::map_device(start, length) };
+        let mapped =
+            Mapped { physical: start, bytes: length, at: memory::map_device(start, length) };
         MAPPED.lock().push(mapped);
         mapped
     });
@@ -121,8 +125,9 @@ fn map(physical: u64, bytes: u64) -> Registers {
 /// Every virtio-mmio transport: the DSDT's, and the parameters `virtio_mmio.device=SIZE@BASE:LINE`.
 pub fn transports() -> Vec<Transport> {
     let told = acpi::tables().transports.as_slice().iter();
-    let mut all: Vec<_> =
-        told.map(|found| Transport { base: found.base, bytes: found.bytes, line: found.line }).collect();
+    let mut all: Vec<_> = told
+        .map(|found| Transport { base: found.base, bytes: found.bytes, line: found.line })
+        .collect();
     let words = params::command_line().split_ascii_whitespace();
     all.extend(words.filter_map(|word| parse_transport(word.strip_prefix("virtio_mmio.device=")?)));
     all
@@ -226,7 +231,8 @@ fn overlaps(one: (u16, u16), other: (u16, u16)) -> bool {
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     let wanted = (first, count);
     let holds = |&(start, length): &(u16, u16)| {
-        start <= first && u32::from(first) + u32::from(count) <= u32::from(start) + u32::from(length)
+        start <= first
+            && u32::from(first) + u32::from(count) <= u32::from(start) + u32::from(length)
     };
     if !GRANTED.lock().ports.iter().any(holds) {
         return Err(DeviceError::Refused);

@@ -113,7 +113,9 @@ fn dispatch_device(slot: &Slot) {
 }
 
 fn take_slot(source: u32) -> Option<(u8, u32)> {
-    let index = SLOTS.iter().position(|slot| slot.is_taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok())?;
+    let index = SLOTS
+        .iter()
+        .position(|slot| slot.is_taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok())?;
     let slot = &SLOTS[index];
     let cpu = NEXT_CPU.fetch_add(1, Relaxed) % crate::arch::smp::online();
     slot.level_line.store(NO_LINE, Relaxed);
@@ -160,7 +162,9 @@ impl Interrupt {
             if slot.seen.swap(pending, Relaxed) != pending {
                 return true;
             }
-            if thread::wait_on(&slot.pending, pending, deadline_ns, false) == sync::Outcome::TimedOut {
+            if thread::wait_on(&slot.pending, pending, deadline_ns, false)
+                == sync::Outcome::TimedOut
+            {
                 return false;
             }
         }
@@ -202,7 +206,8 @@ pub fn statistics() -> Vec<(String, Vec<u64>)> {
         let source = slot.source.load(Relaxed);
         all.push((format!("{:#x} device {source:#x}", index + usize::from(FIRST_DEVICE)), counts));
     }
-    let named = [("LOC timer", &TIMERS), ("RES reschedule", &RESCHEDULES), ("TLB shootdown", &SHOOTDOWNS)];
+    let named =
+        [("LOC timer", &TIMERS), ("RES reschedule", &RESCHEDULES), ("TLB shootdown", &SHOOTDOWNS)];
     for (name, counters) in named {
         let counts = counters[..online].iter().map(|counter| counter.load(Relaxed)).collect();
         all.push((String::from(name), counts));

@@ -32,7 +32,8 @@ impl Held {
     fn take() -> Held {
         let had_interrupts = cpu::interrupts_enabled();
         cpu::disable_interrupts();
-        while LOCK.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        while LOCK.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
             cpu::relax();
         }
         Held { had_interrupts }

@@ -27,19 +27,25 @@ struct Ring {
     records: [Record; RECORDS],
 }
 
-const EMPTY: Record = Record {
-    time: AtomicU64::new(0),
-    name: AtomicPtr::new(core::ptr::null_mut()),
-    name_bytes: AtomicUsize::new(0),
-    first: AtomicU64::new(0),
-    second: AtomicU64::new(0),
-};
+impl Record {
+    const fn new() -> Record {
+        Record {
+            time: AtomicU64::new(0),
+            name: AtomicPtr::new(core::ptr::null_mut()),
+            name_bytes: AtomicUsize::new(0),
+            first: AtomicU64::new(0),
+            second: AtomicU64::new(0),
+        }
+    }
+}
 
-static RINGS: [AtomicPtr<Ring>; percpu::MAX_CPUS] = [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
+static RINGS: [AtomicPtr<Ring>; percpu::MAX_CPUS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
 
 /// Gives processor `cpu` its ring; records before that are lost.
 pub fn init_cpu(cpu: usize) {
-    let ring = Box::new(Ring { next: AtomicUsize::new(0), records: [const { EMPTY }; RECORDS] });
+    let ring =
+        Box::new(Ring { next: AtomicUsize::new(0), records: [const { Record::new() }; RECORDS] });
     RINGS[cpu].store(Box::into_raw(ring), Relaxed);
 }
 
@@ -76,7 +82,9 @@ pub fn print(count: usize) {
             let name = core::str::from_utf8(name).unwrap_or("?");
             let at_ns = crate::time::tsc_to_ns(record.time.load(Relaxed));
             let (first, second) = (record.first.load(Relaxed), record.second.load(Relaxed));
-            crate::log::print(format_args!("  cpu {number} {at_ns:>12} ns {name} {first:#x} {second:#x}\n"));
+            crate::log::print(format_args!(
+                "  cpu {number} {at_ns:>12} ns {name} {first:#x} {second:#x}\n"
+            ));
         }
     }
 }

@@ -5,7 +5,7 @@
 //! the wait returns. Comparing the word and blocking are one step because both sides hold the bucket.
 use super::{BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, current, scheduler, table, timers};
 use crate::{
-    spin::{NoInterrupts, SpinLock},
+    spin::{NoInterrupts, NoPreempt, SpinLock},
     time,
 };
 use core::sync::atomic::{
@@ -25,11 +25,13 @@ const BUCKETS: usize = 256;
 struct Bucket {
     first: Option<Ref>,
     last: Option<Ref>,
+    /// Waiters that ever came.
+    came: u64,
 }
 
 static CLASS: LockClass = LockClass::new("nucleus.wait");
 static TABLE: [SpinLock<Bucket>; BUCKETS] =
-    [const { SpinLock::new(&CLASS, Bucket { first: None, last: None }) }; BUCKETS];
+    [const { SpinLock::new(&CLASS, Bucket { first: None, last: None, came: 0 }) }; BUCKETS];
 
 fn bucket(address: usize) -> &'static SpinLock<Bucket> {
     let hash = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
@@ -44,7 +46,9 @@ impl Bucket {
     }
 
     fn append(&mut self, thread: Ref, address: usize) {
-        *Bucket::links(thread) = Waiter { address, is_linked: true, next: None, previous: self.last };
+        let order = self.came;
+        self.came += 1;
+        *Bucket::links(thread) = Waiter { address, order, is_linked: true, next: None, previous: self.last };
         match self.last.replace(thread) {
             None => self.first = Some(thread),
             Some(last) => Bucket::links(last).next = Some(thread),
@@ -65,13 +69,13 @@ impl Bucket {
         }
     }
 
-    /// Unlinks and claims the first blocked waiter of `address`.
-    fn take(&mut self, address: usize) -> Option<Ref> {
+    /// Unlinks and claims the first blocked waiter of `address` that came before `limit`.
+    fn take(&mut self, address: usize, limit: u64) -> Option<Ref> {
         let mut next = self.first;
         while let Some(thread) = next {
             let links = Bucket::links(thread);
             next = links.next;
-            if links.address == address && thread.get().claim(SIGNALLED) {
+            if links.address == address && links.order < limit && thread.get().claim(SIGNALLED) {
                 self.unlink(thread);
                 return Some(thread);
             }
@@ -135,14 +139,29 @@ fn finish(me: &Thread, address: usize) -> Outcome {
 }
 
 /// Wakes up to `count` threads that wait on `word`; how many. Only the address of `word` counts.
+///
+/// All are taken at once: one that waits again before we are done is not woken again.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let address = core::ptr::from_ref(word).addr();
-    let mut woken = 0;
-    while woken < count {
-        let found = bucket(address).lock().take(address);
-        let Some(thread) = found else { break };
-        scheduler::unblock(thread.get());
-        woken += 1;
+    let (mut first, mut last, mut woken) = (None::<Ref>, None::<Ref>, 0);
+    {
+        let mut bucket = bucket(address).lock();
+        while woken < count {
+            let Some(thread) = bucket.take(address) else { break };
+            // Claimed and out of the bucket: its links are ours until it runs.
+            match last.replace(thread) {
+                None => first = Some(thread),
+                Some(last) => Bucket::links(last).next = Some(thread),
+            }
+            woken += 1;
+        }
+    }
+    if woken > 0 {
+        let _hold = NoPreempt::new();
+        while let Some(thread) = first {
+            first = Bucket::links(thread).next.take();
+            scheduler::unblock(thread.get());
+        }
     }
     woken
 }

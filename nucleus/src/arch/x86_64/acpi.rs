@@ -127,7 +127,9 @@ impl Bytes {
             return None;
         }
         // SAFETY: mapped (checked) and constant, as the caller says.
-        Some(Bytes(unsafe { core::slice::from_raw_parts(phys_to_virt(physical) as *const u8, length) }))
+        Some(Bytes(unsafe {
+            core::slice::from_raw_parts(phys_to_virt(physical) as *const u8, length)
+        }))
     }
     /// A whole table with a standard header.
     ///
@@ -256,7 +258,9 @@ fn read_madt(madt: Bytes, tables: &mut Tables) {
         let length = usize::from(madt.u8(offset + 1));
         match madt.u8(offset) {
             // Enabled, or may be brought online: QEMU's unplugged processors are the latter, and are not there.
-            0 if madt.u32(offset + 4) & 1 != 0 => tables.processors.push(u32::from(madt.u8(offset + 3))),
+            0 if madt.u32(offset + 4) & 1 != 0 => {
+                tables.processors.push(u32::from(madt.u8(offset + 3)))
+            }
             1 => tables.io_apics.push(IoApic {
                 address: u64::from(madt.u32(offset + 4)),
                 first_line: madt.u32(offset + 8),

@@ -78,7 +78,11 @@ pub fn init_cpu() {
     write(LINT1, DELIVER_NMI);
     write(ERROR, MASKED);
     write(DIVIDE, DIVIDE_BY_1);
-    let mode = if COUNTS_PER_NS.load(Relaxed) == 0 && cpu::features().has_tsc_deadline { TIMER_DEADLINE } else { 0 };
+    let mode = if COUNTS_PER_NS.load(Relaxed) == 0 && cpu::features().has_tsc_deadline {
+        TIMER_DEADLINE
+    } else {
+        0
+    };
     write(TIMER, mode | u32::from(TIMER_VECTOR));
     percpu::this().apic_id.store(id(), Relaxed);
 }

@@ -159,16 +159,23 @@ pub unsafe fn parse(start_info: u64) -> BootInfo {
     };
     for index in 0..u64::from(info.memory_map_entries) {
         // SAFETY: as the caller says.
-        let entry = unsafe { read::<MemoryEntry>(info.memory_map_at + index * size_of::<MemoryEntry>() as u64) };
+        let entry = unsafe {
+            read::<MemoryEntry>(info.memory_map_at + index * size_of::<MemoryEntry>() as u64)
+        };
         if let Some(entry) = entry {
             boot.add_memory(&entry);
         }
     }
     for index in 0..u64::from(info.modules) {
         // SAFETY: as the caller says.
-        let entry = unsafe { read::<ModuleEntry>(info.modules_at + index * size_of::<ModuleEntry>() as u64) };
+        let entry = unsafe {
+            read::<ModuleEntry>(info.modules_at + index * size_of::<ModuleEntry>() as u64)
+        };
         if let Some(entry) = entry {
-            boot.modules.push(PhysRange { start: entry.start, end: entry.start.saturating_add(entry.bytes) });
+            boot.modules.push(PhysRange {
+                start: entry.start,
+                end: entry.start.saturating_add(entry.bytes),
+            });
         }
     }
     boot.choose_free();
@@ -180,14 +187,23 @@ impl BootInfo {
         let end = entry.start.saturating_add(entry.bytes);
         match entry.kind {
             KIND_RAM => {
-                self.ram.push(PhysRange { start: entry.start.next_multiple_of(PAGE), end: end / PAGE * PAGE });
+                self.ram.push(PhysRange {
+                    start: entry.start.next_multiple_of(PAGE),
+                    end: end / PAGE * PAGE,
+                });
             }
             KIND_ACPI | KIND_ACPI_NVS => {
-                self.map_also.push(PhysRange { start: entry.start / PAGE * PAGE, end: end.next_multiple_of(PAGE) });
+                self.map_also.push(PhysRange {
+                    start: entry.start / PAGE * PAGE,
+                    end: end.next_multiple_of(PAGE),
+                });
             }
             // QEMU puts the ACPI tables into a reserved range at the end of low memory.
             _ if end <= FIRST_MAP_END && entry.start >= 1 << 20 && entry.bytes <= 16 << 20 => {
-                self.map_also.push(PhysRange { start: entry.start / PAGE * PAGE, end: end.next_multiple_of(PAGE) });
+                self.map_also.push(PhysRange {
+                    start: entry.start / PAGE * PAGE,
+                    end: end.next_multiple_of(PAGE),
+                });
             }
             _ => {}
         }
@@ -198,9 +214,13 @@ impl BootInfo {
         self.free.remove(PhysRange { start: 0, end: 1 << 20 });
         self.free.remove(boot::kernel_range());
         for module in &self.modules.list[..self.modules.count] {
-            self.free.remove(PhysRange { start: module.start / PAGE * PAGE, end: module.end.next_multiple_of(PAGE) });
+            self.free.remove(PhysRange {
+                start: module.start / PAGE * PAGE,
+                end: module.end.next_multiple_of(PAGE),
+            });
         }
-        let low = self.ram.as_slice().iter().find(|range| range.start < 0x9_0000 && range.end >= 0x9000);
+        let low =
+            self.ram.as_slice().iter().find(|range| range.start < 0x9_0000 && range.end >= 0x9000);
         self.trampoline = low.map_or(0, |range| range.start.max(0x8000));
     }
 }

@@ -10,7 +10,9 @@ use core::arch::asm;
 pub unsafe fn in8(port: u16) -> u8 {
     let value;
     // SAFETY: the caller answers for the device.
-    unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags))
+    };
     value
 }
 
@@ -22,7 +24,9 @@ pub unsafe fn in8(port: u16) -> u8 {
 pub unsafe fn in32(port: u16) -> u32 {
     let value;
     // SAFETY: the caller answers for the device.
-    unsafe { asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags))
+    };
     value
 }
 
@@ -34,7 +38,9 @@ pub unsafe fn in32(port: u16) -> u32 {
 pub unsafe fn in16(port: u16) -> u16 {
     let value;
     // SAFETY: the caller answers for the device.
-    unsafe { asm!("in ax, dx", in("dx") port, out("ax") value, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("in ax, dx", in("dx") port, out("ax") value, options(nomem, nostack, preserves_flags))
+    };
     value
 }
 
@@ -45,7 +51,9 @@ pub unsafe fn in16(port: u16) -> u16 {
 #[inline]
 pub unsafe fn out8(port: u16, value: u8) {
     // SAFETY: the caller answers for the device.
-    unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags))
+    };
 }
 
 /// Writes a word to a port.
@@ -55,7 +63,9 @@ pub unsafe fn out8(port: u16, value: u8) {
 #[inline]
 pub unsafe fn out16(port: u16, value: u16) {
     // SAFETY: the caller answers for the device.
-    unsafe { asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags))
+    };
 }
 
 /// Writes a long to a port.
@@ -65,7 +75,9 @@ pub unsafe fn out16(port: u16, value: u16) {
 #[inline]
 pub unsafe fn out32(port: u16, value: u32) {
     // SAFETY: the caller answers for the device.
-    unsafe { asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags))
+    };
 }
 
 /// Writes bytes to a port, one after the other.
@@ -132,7 +144,9 @@ pub unsafe fn set_cr4(value: u64) {
 pub fn tsc() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: `rdtsc` reads a counter.
-    unsafe { asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("rdtsc", out("eax") low, out("edx") high, options(nomem, nostack, preserves_flags))
+    };
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -229,7 +243,9 @@ pub fn init_cpu() {
     const SMAP: u64 = 1 << 21;
     let features = features();
     let mut bits = PGE | FXSR | SIMD_EXCEPTIONS;
-    for (has, bit) in [(features.has_umip, UMIP), (features.has_smep, SMEP), (features.has_smap, SMAP)] {
+    for (has, bit) in
+        [(features.has_umip, UMIP), (features.has_smep, SMEP), (features.has_smap, SMAP)]
+    {
         if has {
             bits |= bit;
         }

@@ -46,20 +46,24 @@ struct Segments {
 // SAFETY: element N is touched by processor N only (`init_cpu`, `set_kernel_stack`).
 unsafe impl Sync for Segments {}
 
-const EMPTY: Segments = Segments {
-    gdt: UnsafeCell::new([0; 10]),
-    tss: UnsafeCell::new(TaskState {
-        reserved: 0,
-        rsp: [0; 3],
-        reserved2: 0,
-        ist: [0; 7],
-        reserved3: 0,
-        reserved4: 0,
-        io_map_base: size_of::<TaskState>() as u16,
-    }),
-};
+impl Segments {
+    const fn new() -> Segments {
+        Segments {
+            gdt: UnsafeCell::new([0; 10]),
+            tss: UnsafeCell::new(TaskState {
+                reserved: 0,
+                rsp: [0; 3],
+                reserved2: 0,
+                ist: [0; 7],
+                reserved3: 0,
+                reserved4: 0,
+                io_map_base: size_of::<TaskState>() as u16,
+            }),
+        }
+    }
+}
 
-static SEGMENTS: [Segments; MAX_CPUS] = [EMPTY; MAX_CPUS];
+static SEGMENTS: [Segments; MAX_CPUS] = [const { Segments::new() }; MAX_CPUS];
 
 #[repr(C, packed)]
 struct TablePointer {
@@ -88,7 +92,8 @@ pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
     gdt[6] = 0x00af_fb00_0000_ffff;
     gdt[8] = limit | (base & 0xff_ffff) << 16 | 0x89 << 40 | (base >> 24 & 0xff) << 56;
     gdt[9] = base >> 32;
-    let pointer = TablePointer { limit: size_of::<[u64; 10]>() as u16 - 1, base: gdt.as_ptr() as u64 };
+    let pointer =
+        TablePointer { limit: size_of::<[u64; 10]>() as u16 - 1, base: gdt.as_ptr() as u64 };
     // SAFETY: `pointer` describes a static table of valid descriptors.
     unsafe { asm!("lgdt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
     // SAFETY: a far return to the next instruction with the kernel's code selector; data selectors are of that table.

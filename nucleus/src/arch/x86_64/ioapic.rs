@@ -82,7 +82,8 @@ fn resolve(line: u32) -> (u32, Trigger, bool) {
     let found = tables.overrides.as_slice().iter().find(|entry| u32::from(entry.source) == line);
     match found {
         Some(entry) => {
-            let trigger = if entry.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
+            let trigger =
+                if entry.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
             (entry.line, trigger, entry.flags & 0b11 == 0b11)
         }
         None if line < 16 => (line, Trigger::Edge, false),

@@ -25,7 +25,8 @@ const COMMAND_NO_INTX: u32 = 1 << 10;
 
 static PORTS_CLASS: sync::class::LockClass = sync::class::LockClass::new("nucleus.pci.ports");
 static PORTS: SpinLock<()> = SpinLock::new(&PORTS_CLASS, ());
-static FUNCTIONS_CLASS: sync::class::LockClass = sync::class::LockClass::new("nucleus.pci.functions");
+static FUNCTIONS_CLASS: sync::class::LockClass =
+    sync::class::LockClass::new("nucleus.pci.functions");
 static FUNCTIONS: SpinLock<Vec<Function>> = SpinLock::new(&FUNCTIONS_CLASS, Vec::new());
 
 /// One function found.
@@ -147,7 +148,8 @@ pub fn close(address: u16) {
     }
     let command = read(address, COMMAND) & 0xffff;
     write(address, COMMAND, command & !COMMAND_MASTER);
-    if let Some(function) = FUNCTIONS.lock().iter_mut().find(|function| function.address == address) {
+    if let Some(function) = FUNCTIONS.lock().iter_mut().find(|function| function.address == address)
+    {
         function.is_open = false;
     }
 }

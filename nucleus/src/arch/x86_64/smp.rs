@@ -9,7 +9,10 @@ use super::{acpi, apic, boot, cpu, gdt, paging, percpu};
 use crate::{memory::heap, thread, time};
 use core::{
     arch::global_asm,
-    sync::atomic::{AtomicUsize, Ordering::{Acquire, Release}},
+    sync::atomic::{
+        AtomicUsize,
+        Ordering::{Acquire, Release},
+    },
 };
 
 /// Processors running.

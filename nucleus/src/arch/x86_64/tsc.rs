@@ -113,7 +113,10 @@ fn sample(clock: Clock) -> Sample {
         let reading = clock.read();
         let after = cpu::tsc();
         if after.wrapping_sub(before) < best.0 {
-            best = (after - before, Sample { tsc: before + (after - before) / 2, clock: reading, timer: 0 });
+            best = (
+                after - before,
+                Sample { tsc: before + (after - before) / 2, clock: reading, timer: 0 },
+            );
         }
     }
     best.1.timer = apic::measured();
@@ -152,7 +155,9 @@ impl Measurement {
     pub fn finish(self) -> Rates {
         let Some(clock) = self.clock else {
             let tsc_hz = told_hz().unwrap_or(1_000_000_000);
-            log::warn!("no clock to measure against: time-stamp counter taken to run at {tsc_hz} Hz");
+            log::warn!(
+                "no clock to measure against: time-stamp counter taken to run at {tsc_hz} Hz"
+            );
             let tsc = cpu::tsc() - self.first.tsc;
             return Rates { tsc, timer: apic::measured(), ns: scale(tsc, tsc_hz) };
         };
@@ -173,8 +178,11 @@ impl Measurement {
 
     /// Reaches the clock by the final tables instead of boot's.
     pub fn remap(&mut self) {
-        if let (Some(Clock::Hpet { counter, .. }), Some(base)) = (&mut self.clock, acpi::tables().hpet) {
-            *counter = crate::memory::map_device(base & !0xfff, 4096) + (base & 0xfff) + HPET_COUNTER;
+        if let (Some(Clock::Hpet { counter, .. }), Some(base)) =
+            (&mut self.clock, acpi::tables().hpet)
+        {
+            *counter =
+                crate::memory::map_device(base & !0xfff, 4096) + (base & 0xfff) + HPET_COUNTER;
         }
     }
 }
