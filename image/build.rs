@@ -61,12 +61,17 @@ fn check_system(system: &System) -> Result<(), String> {
         if !seen.insert(&component.name) {
             return Err(format!("component `{}` is there twice", component.name));
         }
-        check_component(component).map_err(|wrong| format!("component `{}`: {wrong}", component.name))?;
+        check_component(component)
+            .map_err(|wrong| format!("component `{}`: {wrong}", component.name))?;
     }
-    let offered: BTreeSet<_> = system.component.iter().flat_map(|component| &component.implements).collect();
+    let offered: BTreeSet<_> =
+        system.component.iter().flat_map(|component| &component.implements).collect();
     for component in &system.component {
         if let Some(missing) = component.uses.iter().find(|name| !offered.contains(name)) {
-            return Err(format!("component `{}` uses `{missing}`, which nobody implements", component.name));
+            return Err(format!(
+                "component `{}` uses `{missing}`, which nobody implements",
+                component.name
+            ));
         }
     }
     if !seen.contains(&"posix".to_owned()) {
@@ -83,10 +88,13 @@ fn check_component(component: &Component) -> Result<(), String> {
     if component.world != "kernel" {
         return Err(format!("world `{}` does not exist yet; only `kernel` does", component.world));
     }
-    if let Some(wrong) = component.implements.iter().find(|name| !implements.contains(&name.as_str())) {
+    if let Some(wrong) =
+        component.implements.iter().find(|name| !implements.contains(&name.as_str()))
+    {
         return Err(format!("does not implement `{wrong}`"));
     }
-    if let Some(denied) = uses.iter().find(|name| !component.uses.iter().any(|used| used == *name)) {
+    if let Some(denied) = uses.iter().find(|name| !component.uses.iter().any(|used| used == *name))
+    {
         return Err(format!("cannot run without `uses = [\"{denied}\"]`"));
     }
     if let Some(wrong) = component.devices.iter().find(|name| !DEVICES.contains(&name.as_str())) {
@@ -101,9 +109,13 @@ fn check_component(component: &Component) -> Result<(), String> {
     if let Some(line) = component.interrupts.iter().find(|line| **line > 255) {
         return Err(format!("interrupt {line} does not exist"));
     }
-    parse_priority(&component.priority).ok_or_else(|| format!("priority `{}` is not known", component.priority))?;
+    parse_priority(&component.priority)
+        .ok_or_else(|| format!("priority `{}` is not known", component.priority))?;
     if component.restart != "never" {
-        return Err(format!("restart `{}` needs a world of its own; `never` does not", component.restart));
+        return Err(format!(
+            "restart `{}` needs a world of its own; `never` does not",
+            component.restart
+        ));
     }
     Ok(())
 }
@@ -152,10 +164,12 @@ fn generate() -> Result<(), String> {
     println!("cargo:rerun-if-env-changed=SKERRY_SYSTEM");
     println!("cargo:rerun-if-changed=kernel.ld");
     let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let system: System = toml::from_str(&text).map_err(|error| format!("systems/{name}.toml: {error}"))?;
+    let system: System =
+        toml::from_str(&text).map_err(|error| format!("systems/{name}.toml: {error}"))?;
     check_system(&system).map_err(|wrong| format!("systems/{name}.toml: {wrong}"))?;
     let out = env::var("OUT_DIR").map_err(|error| error.to_string())?;
-    fs::write(Path::new(&out).join("system.rs"), table(&name, &system)).map_err(|error| error.to_string())?;
+    fs::write(Path::new(&out).join("system.rs"), table(&name, &system))
+        .map_err(|error| error.to_string())?;
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|target| target == "none") {
         println!("cargo:rustc-link-arg-bins=-T{root}/kernel.ld");
     }

@@ -3,8 +3,8 @@
 //!
 //! In the kernel world the components' ports and lines are granted to all of them together; devices
 //! are granted by starting their drivers.
-use alloc::{sync::Arc, vec::Vec};
 use ::ext4::MountError;
+use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::Block,
     clock::Clock,
@@ -20,7 +20,10 @@ struct Component {
     devices: &'static [&'static str],
     ports: &'static [(u16, u16)],
     interrupts: &'static [u32],
-    #[expect(dead_code, reason = "enforced from the process world on; every kernel-world driver may use DMA")]
+    #[expect(
+        dead_code,
+        reason = "enforced from the process world on; every kernel-world driver may use DMA"
+    )]
     can_use_dma: bool,
     #[expect(dead_code, reason = "the drivers of this system choose their threads' classes")]
     fixed_priority: u8,
@@ -44,7 +47,9 @@ fn ext4(disk: Option<Arc<dyn Block>>, _options: &[u8]) -> Result<Arc<dyn FileSys
         log::error!("ext4: {name}: {error}");
         match error {
             MountError::NotExt4 | MountError::TooShort => FsError::Invalid,
-            MountError::Unsupported(_) | MountError::UnknownFeature(_) | MountError::BlockSize(_) => FsError::Unsupported,
+            MountError::Unsupported(_)
+            | MountError::UnknownFeature(_)
+            | MountError::BlockSize(_) => FsError::Unsupported,
             MountError::Checksum | MountError::Corrupt(_) => FsError::Corrupt,
             MountError::Failed(error) => error,
         }
@@ -62,7 +67,10 @@ fn tmpfs(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSy
 fn skerry_start() {
     log::info!("system {SYSTEM}");
     for component in COMPONENTS {
-        component.ports.iter().for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
+        component
+            .ports
+            .iter()
+            .for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
         component.interrupts.iter().for_each(|&line| nucleus::device::grant_line(line));
     }
     let mut disks: Vec<Arc<dyn Block>> = Vec::new();

@@ -19,7 +19,10 @@ impl Options {
     fn set(&mut self, option: &str) -> Option<()> {
         let (name, value) = option.split_once('=')?;
         match name {
-            "mode" => self.permissions = u16::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o7777)?,
+            "mode" => {
+                self.permissions =
+                    u16::from_str_radix(value, 8).ok().filter(|mode| *mode <= 0o7777)?
+            }
             "size" => self.size_bytes = Some(bytes(value)?),
             "nr_inodes" => self.inodes = Some(scaled(value)?),
             "uid" => self.user = value.parse().ok()?,

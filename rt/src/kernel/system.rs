@@ -7,7 +7,11 @@ pub(crate) fn command_line() -> &'static str {
 }
 
 pub(crate) fn objects() -> Vec<ObjectCount> {
-    let describe = |(name, live, made): (&'static str, i64, u64)| ObjectCount { name, live: live.max(0) as u64, made };
+    let describe = |(name, live, made): (&'static str, i64, u64)| ObjectCount {
+        name,
+        live: live.max(0) as u64,
+        made,
+    };
     nucleus::objects::all().into_iter().map(describe).collect()
 }
 

@@ -27,7 +27,11 @@ fn woken(outcome: sync::Outcome) -> Woken {
     }
 }
 
-pub(crate) fn spawn(name: &str, policy: Policy, body: Box<Box<dyn FnOnce() + Send>>) -> Result<ThreadId, NoMemory> {
+pub(crate) fn spawn(
+    name: &str,
+    policy: Policy,
+    body: Box<Box<dyn FnOnce() + Send>>,
+) -> Result<ThreadId, NoMemory> {
     Ok(ThreadId(nucleus::thread::spawn(name, policy_of(policy), body)?))
 }
 
@@ -55,7 +59,12 @@ pub(crate) fn take_kick() -> bool {
     thread::take_kick()
 }
 
-pub(crate) fn wait_on(word: &AtomicU32, expected: u32, deadline: Option<Instant>, interruptible: bool) -> Woken {
+pub(crate) fn wait_on(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: Option<Instant>,
+    interruptible: bool,
+) -> Woken {
     woken(thread::wait_on(word, expected, deadline.map(|at| at.0), interruptible))
 }
 

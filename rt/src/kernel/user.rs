@@ -2,7 +2,10 @@
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, FrameId},
-    user::{Access, CloneMode, Context, Fault, Mapping, PageRange, Protection, Registers, Trap, Unshared},
+    user::{
+        Access, CloneMode, Context, Fault, Mapping, PageRange, Protection, Registers, Trap,
+        Unshared,
+    },
 };
 use nucleus::{
     arch::user::{self, Registers as NucleusRegisters},
@@ -17,7 +20,10 @@ const _: () = {
     assert!(size_of::<Registers>() == size_of::<NucleusRegisters>());
     assert!(core::mem::offset_of!(Registers, rdi) == core::mem::offset_of!(NucleusRegisters, rdi));
     assert!(core::mem::offset_of!(Registers, rip) == core::mem::offset_of!(NucleusRegisters, rip));
-    assert!(core::mem::offset_of!(Registers, gs_base) == core::mem::offset_of!(NucleusRegisters, gs_base));
+    assert!(
+        core::mem::offset_of!(Registers, gs_base)
+            == core::mem::offset_of!(NucleusRegisters, gs_base)
+    );
 };
 
 fn access_of(wanted: access::Access) -> Access {
@@ -115,7 +121,8 @@ pub(crate) fn space_harvest(
     range: PageRange,
     visit: &mut dyn FnMut(usize, FrameId, bool, bool),
 ) {
-    let mut each = |index, frame, is_accessed, is_dirty| visit(index, FrameId(frame), is_accessed, is_dirty);
+    let mut each =
+        |index, frame, is_accessed, is_dirty| visit(index, FrameId(frame), is_accessed, is_dirty);
     space.harvest(range.start(), range.end(), &mut each);
 }
 
@@ -166,7 +173,11 @@ pub(crate) fn zero(space: &SpaceHandle, address: u64, length: usize) -> Result<(
     Ok(space.zero(address, length)?)
 }
 
-pub(crate) fn copy_in_string(space: &SpaceHandle, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
+pub(crate) fn copy_in_string(
+    space: &SpaceHandle,
+    address: u64,
+    out: &mut [u8],
+) -> Result<usize, Fault> {
     Ok(space.copy_in_string(address, out)?)
 }
 
@@ -174,7 +185,12 @@ pub(crate) fn atomic_load(space: &SpaceHandle, address: u64) -> Result<u32, Faul
     Ok(space.atomic_load(address)?)
 }
 
-pub(crate) fn compare_exchange(space: &SpaceHandle, address: u64, old: u32, new: u32) -> Result<u32, Fault> {
+pub(crate) fn compare_exchange(
+    space: &SpaceHandle,
+    address: u64,
+    old: u32,
+    new: u32,
+) -> Result<u32, Fault> {
     Ok(space.compare_exchange(address, old, new)?)
 }
 

@@ -3,7 +3,10 @@
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
-use rt::{lock_class, sync::{Event, Mutex}};
+use rt::{
+    lock_class,
+    sync::{Event, Mutex},
+};
 
 lock_class! {
     static RECEIVED = "control.received";

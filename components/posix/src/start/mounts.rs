@@ -6,10 +6,13 @@ use interfaces::{
     block::Block,
     file_system::{FileSystem, FileType},
 };
-use vfs::{Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
+use vfs::{
+    Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry,
+};
 
 /// Where a tmpfs goes if the root has the directory: place, mode.
-const SCRATCH: [(&str, &str); 3] = [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var", "mode=755")];
+const SCRATCH: [(&str, &str); 3] =
+    [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var", "mode=755")];
 /// Directories made in the new `/var`.
 const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 
@@ -52,7 +55,12 @@ fn report(place: &str, result: Result<(), Errno>) {
     }
 }
 
-fn make(boot: &Boot, name: &str, disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, Errno> {
+fn make(
+    boot: &Boot,
+    name: &str,
+    disk: Option<Arc<dyn Block>>,
+    options: &[u8],
+) -> Result<Arc<dyn FileSystem>, Errno> {
     let found = boot.file_systems.iter().find(|(known, _)| *known == name);
     let (_, make) = found.ok_or(Errno::ENODEV)?;
     make(disk, options).map_err(Errno::from)
@@ -61,17 +69,23 @@ fn make(boot: &Boot, name: &str, disk: Option<Arc<dyn Block>>, options: &[u8]) -
 /// The root disk and its file system: the first type that takes it.
 fn root(boot: &Boot) -> Result<(String, Arc<Active>), String> {
     let wanted = rt::system::parameter("root").map(|name| name.trim_start_matches("/dev/"));
-    let disk = boot.disks.iter().enumerate().find(|(_, disk)| wanted.is_none_or(|name| disk.info().name == name));
+    let disk = boot
+        .disks
+        .iter()
+        .enumerate()
+        .find(|(_, disk)| wanted.is_none_or(|name| disk.info().name == name));
     let Some((index, disk)) = disk else {
         return Err(format!("there is no disk {}", wanted.unwrap_or("at all")));
     };
     let name = disk.info().name;
     let mut refusals = String::new();
-    for (type_name, make) in boot.file_systems.iter().filter(|(type_name, _)| *type_name != "tmpfs") {
+    for (type_name, make) in boot.file_systems.iter().filter(|(type_name, _)| *type_name != "tmpfs")
+    {
         match make(Some(disk.clone()), b"") {
             Ok(fs) => {
                 let number = devices::disk_number(index);
-                let active = Active::stored(fs, Some(number)).map_err(|errno| format!("root of {name}: {errno:?}"))?;
+                let active = Active::stored(fs, Some(number))
+                    .map_err(|errno| format!("root of {name}: {errno:?}"))?;
                 return Ok((format!("/dev/{name}"), active));
             }
             Err(error) => refusals.push_str(&format!(" {type_name}: {error:?}")),
@@ -80,7 +94,12 @@ fn root(boot: &Boot) -> Result<(String, Arc<Active>), String> {
     Err(format!("no file system for the root on {name}:{refusals}"))
 }
 
-fn mount(caller: &Caller<'_>, source: &str, active: Result<Arc<Active>, Errno>, place: &str) -> Result<(), Errno> {
+fn mount(
+    caller: &Caller<'_>,
+    source: &str,
+    active: Result<Arc<Active>, Errno>,
+    place: &str,
+) -> Result<(), Errno> {
     let at = caller.walk(Base::Cwd, place.as_bytes(), Walk::FOLLOW | Walk::DIRECTORY)?;
     caller.namespace.mount(caller.credentials, source, active?, &at, MountFlags::empty())?;
     Ok(())
@@ -91,16 +110,24 @@ fn mount_devices(boot: &Boot, caller: &Caller<'_>) -> Result<(), Errno> {
     let fs = make(boot, "tmpfs", None, b"mode=755")?;
     mount(caller, "devtmpfs", Active::stored(fs, None), "/dev")?;
     for &(name, file_type, mode, number) in devices::NODES {
-        caller.make_node(Base::Cwd, format!("/dev/{name}").as_bytes(), (file_type, mode), number)?;
+        caller.make_node(
+            Base::Cwd,
+            format!("/dev/{name}").as_bytes(),
+            (file_type, mode),
+            number,
+        )?;
     }
     for (index, disk) in boot.disks.iter().enumerate() {
         let number = devices::disk_number(index);
         let path = format!("/dev/{}", disk.info().name);
         caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o660), number)?;
     }
-    for (name, target) in
-        [("fd", "/proc/self/fd"), ("stdin", "/proc/self/fd/0"), ("stdout", "/proc/self/fd/1"), ("stderr", "/proc/self/fd/2")]
-    {
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
         caller.make_link(target.as_bytes(), Base::Cwd, format!("/dev/{name}").as_bytes())?;
     }
     caller.make_directory(Base::Cwd, b"/dev/shm", 0o1777)

@@ -79,7 +79,8 @@ impl Session {
         };
         let console = make_console(ports);
         let files = if rt::system::parameter("skerry.exec").is_some() {
-            let streams = [named("skerry.stdin")?, named("skerry.stdout")?, named("skerry.stderr")?];
+            let streams =
+                [named("skerry.stdin")?, named("skerry.stdout")?, named("skerry.stderr")?];
             Files::Streams(streams.map(Stream::new), Control::new(named("skerry.control")?))
         } else if console.is_none() {
             return Err("there is no console".into());
@@ -119,18 +120,23 @@ impl Session {
                 (console_program(), Standard::Terminal(format!("/dev/{name}")))
             }
             Files::Streams(streams, control) => {
-                let command = control.command().ok_or("the control port closed before the command came")?;
+                let command =
+                    control.command().ok_or("the control port closed before the command came")?;
                 (command_program(command), Standard::Streams(streams.clone()))
             }
         };
-        let body = move |task: &Arc<Task>, context: &mut Context| lead(task, context, files, program);
-        init::spawn(init, body).map_err(|errno| format!("cannot start the session's leader: {errno:?}"))
+        let body =
+            move |task: &Arc<Task>, context: &mut Context| lead(task, context, files, program);
+        init::spawn(init, body)
+            .map_err(|errno| format!("cannot start the session's leader: {errno:?}"))
     }
 
     fn finish(&self, outcome: Outcome) -> Action {
         let (action, line) = match outcome {
             Outcome::Ended(ExitStatus::Exited(code)) => (Action::Off, format!("exited {code}\n")),
-            Outcome::Ended(ExitStatus::Signalled(signal)) => (Action::Off, format!("signalled {signal}\n")),
+            Outcome::Ended(ExitStatus::Signalled(signal)) => {
+                (Action::Off, format!("signalled {signal}\n"))
+            }
             Outcome::Asked(action) => (action, String::from("exited 0\n")),
         };
         log::info!("session {}", line.trim_end());
@@ -156,14 +162,21 @@ struct Command {
 }
 
 fn command_program(command: Vec<u8>) -> Command {
-    Command { path: b"/bin/sh".to_vec(), arguments: [&b"/bin/sh"[..], b"-c", &command].into_iter().collect() }
+    Command {
+        path: b"/bin/sh".to_vec(),
+        arguments: [&b"/bin/sh"[..], b"-c", &command].into_iter().collect(),
+    }
 }
 
 /// The login shell, or the program that `init=` names.
 fn console_program() -> Command {
     match rt::system::parameter("init").filter(|path| !path.is_empty()) {
-        Some(path) => Command { path: path.into(), arguments: [path.as_bytes()].into_iter().collect() },
-        None => Command { path: b"/bin/sh".to_vec(), arguments: [&b"-sh"[..]].into_iter().collect() },
+        Some(path) => {
+            Command { path: path.into(), arguments: [path.as_bytes()].into_iter().collect() }
+        }
+        None => {
+            Command { path: b"/bin/sh".to_vec(), arguments: [&b"-sh"[..]].into_iter().collect() }
+        }
     }
 }
 
@@ -194,9 +207,11 @@ fn lead(
     }
     let term = rt::system::parameter("skerry.term").unwrap_or("linux");
     let term = format!("TERM={term}");
-    let environment = [&b"HOME=/root"[..], PATH, term.as_bytes(), &b"USER=root"[..]].into_iter().collect();
+    let environment =
+        [&b"HOME=/root"[..], PATH, term.as_bytes(), &b"USER=root"[..]].into_iter().collect();
     let Command { path, arguments } = program;
-    let program = Program { directory: raw::AT_FDCWD, name: path, flags: 0, arguments, environment };
+    let program =
+        Program { directory: raw::AT_FDCWD, name: path, flags: 0, arguments, environment };
     execute(task, context, program)
 }
 
