@@ -266,7 +266,7 @@ $b mount -t proc proc /root/proc
 $b mount -t devtmpfs devtmpfs /root/dev
 $b stty -F /dev/ttyS1 raw -echo
 $b hostname skerry
-$b chroot /root /bin/setsid /bin/sh /compare/runner < /dev/null > /dev/ttyS1 2>&1
+$b chroot /root /bin/sh /compare/runner < /dev/null 2>&1 | $b cat > /dev/ttyS1
 $b stty -F /dev/ttyS1 sane
 $b poweroff -f
 "#;
