@@ -5,7 +5,9 @@
 //! same on every processor; an interrupt is delivered to one.
 use crate::{
     arch::{apic, cpu, ioapic, percpu},
-    memory, thread,
+    memory,
+    objects::{self, Kind},
+    thread,
 };
 use alloc::{format, string::String, vec::Vec};
 use core::sync::atomic::{
@@ -123,6 +125,7 @@ fn take_slot(source: u32) -> Option<(u8, u32)> {
     slot.source.store(source, Relaxed);
     slot.cpu.store(cpu as u32, Relaxed);
     slot.count.store(0, Relaxed);
+    objects::count(Kind::Interrupt, 1);
     Some((FIRST_DEVICE + index as u8, percpu::of(cpu).apic_id.load(Relaxed)))
 }
 
@@ -190,6 +193,7 @@ impl Drop for Interrupt {
         if let Some(line) = self.line {
             ioapic::mask(line);
         }
+        objects::count(Kind::Interrupt, -1);
         self.slot().is_taken.store(false, Release);
     }
 }

@@ -95,8 +95,6 @@ const INTERRUPTIBLE: u8 = 4;
 #[derive(Debug)]
 struct Waiter {
     address: usize,
-    /// When it came, counted in its bucket.
-    order: u64,
     is_linked: bool,
     next: Option<Ref>,
     previous: Option<Ref>,
@@ -209,7 +207,7 @@ impl Thread {
             node: UnsafeCell::new(Node::new()),
             virtual_ns: AtomicU64::new(0),
             slice_ticks: AtomicU32::new(0),
-            waiter: UnsafeCell::new(Waiter { address: 0, order: 0, is_linked: false, next: None, previous: None }),
+            waiter: UnsafeCell::new(Waiter { address: 0, is_linked: false, next: None, previous: None }),
             outcome: AtomicU8::new(0),
             timer: UnsafeCell::new(Node::new()),
             timer_cpu: AtomicU32::new(0),

@@ -25,13 +25,11 @@ const BUCKETS: usize = 256;
 struct Bucket {
     first: Option<Ref>,
     last: Option<Ref>,
-    /// Waiters that ever came.
-    came: u64,
 }
 
 static CLASS: LockClass = LockClass::new("nucleus.wait");
 static TABLE: [SpinLock<Bucket>; BUCKETS] =
-    [const { SpinLock::new(&CLASS, Bucket { first: None, last: None, came: 0 }) }; BUCKETS];
+    [const { SpinLock::new(&CLASS, Bucket { first: None, last: None }) }; BUCKETS];
 
 fn bucket(address: usize) -> &'static SpinLock<Bucket> {
     let hash = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
@@ -46,9 +44,7 @@ impl Bucket {
     }
 
     fn append(&mut self, thread: Ref, address: usize) {
-        let order = self.came;
-        self.came += 1;
-        *Bucket::links(thread) = Waiter { address, order, is_linked: true, next: None, previous: self.last };
+        *Bucket::links(thread) = Waiter { address, is_linked: true, next: None, previous: self.last };
         match self.last.replace(thread) {
             None => self.first = Some(thread),
             Some(last) => Bucket::links(last).next = Some(thread),
@@ -69,13 +65,13 @@ impl Bucket {
         }
     }
 
-    /// Unlinks and claims the first blocked waiter of `address` that came before `limit`.
-    fn take(&mut self, address: usize, limit: u64) -> Option<Ref> {
+    /// Unlinks and claims the first blocked waiter of `address`.
+    fn take(&mut self, address: usize) -> Option<Ref> {
         let mut next = self.first;
         while let Some(thread) = next {
             let links = Bucket::links(thread);
             next = links.next;
-            if links.address == address && links.order < limit && thread.get().claim(SIGNALLED) {
+            if links.address == address && thread.get().claim(SIGNALLED) {
                 self.unlink(thread);
                 return Some(thread);
             }
