@@ -1,0 +1,65 @@
+//! docs/syscalls.md says of every Linux x86-64 system call whether it is there: generated from the
+//! call table. `UPDATE=1 cargo test -p posix --test call_table` writes it anew.
+use posix::syscall::{Entry, FAMILIES, Status};
+use std::{collections::BTreeMap, fmt::Write, fs, path::PathBuf};
+
+/// Number and name of every call, as `linux_raw_sys` knows them.
+const LINUX: &str = include_str!("linux_calls.txt");
+
+fn entries() -> BTreeMap<u32, &'static Entry> {
+    FAMILIES.iter().flat_map(|family| family.iter()).map(|entry| (entry.number, entry)).collect()
+}
+
+fn linux() -> Vec<(u32, &'static str)> {
+    let parse = |line: &'static str| line.split_once(' ').map(|(number, name)| (number.parse().unwrap(), name));
+    LINUX.lines().map(|line| parse(line).unwrap()).collect()
+}
+
+fn page() -> String {
+    let entries = entries();
+    let mut rows = String::new();
+    let (mut whole, mut partial, mut absent) = (0, 0, 0);
+    for (number, name) in linux() {
+        let status = match entries.get(&number).map(|entry| entry.status) {
+            Some(Status::Whole) => {
+                whole += 1;
+                String::from("whole")
+            }
+            Some(Status::Partial(missing)) => {
+                partial += 1;
+                format!("partial: without {missing}")
+            }
+            None => {
+                absent += 1;
+                String::from("absent")
+            }
+        };
+        writeln!(rows, "| {number} | `{name}` | {status} |").unwrap();
+    }
+    format!(
+        "# System calls\n\nGenerated from the call table (`components/posix/src/syscall`) by \
+         `UPDATE=1 cargo test -p posix --test call_table`; a test keeps it true.\n\n\
+         Of Linux's x86-64 system calls {whole} are whole, {partial} partial, {absent} absent. An absent call \
+         answers `ENOSYS` and is named once in the kernel's log.\n\n| number | name | here |\n| ---: | --- | --- |\n{rows}"
+    )
+}
+
+fn path() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/syscalls.md")
+}
+
+#[test]
+fn the_page_is_up_to_date() {
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(path(), page()).unwrap();
+    }
+    assert_eq!(fs::read_to_string(path()).unwrap(), page(), "run UPDATE=1 cargo test -p posix --test call_table");
+}
+
+#[test]
+fn names_and_numbers_are_those_of_linux() {
+    let linux: BTreeMap<_, _> = linux().into_iter().collect();
+    for (number, entry) in entries() {
+        assert_eq!(linux.get(&number), Some(&entry.name));
+    }
+}
