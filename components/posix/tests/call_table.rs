@@ -11,7 +11,9 @@ fn entries() -> BTreeMap<u32, &'static Entry> {
 }
 
 fn linux() -> Vec<(u32, &'static str)> {
-    let parse = |line: &'static str| line.split_once(' ').map(|(number, name)| (number.parse().unwrap(), name));
+    let parse = |line: &'static str| {
+        line.split_once(' ').map(|(number, name)| (number.parse().unwrap(), name))
+    };
     LINUX.lines().map(|line| parse(line).unwrap()).collect()
 }
 
@@ -53,7 +55,11 @@ fn the_page_is_up_to_date() {
     if std::env::var_os("UPDATE").is_some() {
         fs::write(path(), page()).unwrap();
     }
-    assert_eq!(fs::read_to_string(path()).unwrap(), page(), "run UPDATE=1 cargo test -p posix --test call_table");
+    assert_eq!(
+        fs::read_to_string(path()).unwrap(),
+        page(),
+        "run UPDATE=1 cargo test -p posix --test call_table"
+    );
 }
 
 #[test]

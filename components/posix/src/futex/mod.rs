@@ -81,7 +81,12 @@ pub fn wait(
     }
 }
 
-fn enqueue(memory: &AddressSpace, address: u64, expected: u32, waiter: &Arc<Waiter>) -> Result<(), Errno> {
+fn enqueue(
+    memory: &AddressSpace,
+    address: u64,
+    expected: u32,
+    waiter: &Arc<Waiter>,
+) -> Result<(), Errno> {
     loop {
         let mut bucket = table::bucket(&waiter.key()).lock();
         match memory.user().atomic_load(address) {
@@ -102,7 +107,13 @@ fn enqueue(memory: &AddressSpace, address: u64, expected: u32, waiter: &Arc<Wait
 ///
 /// # Errors
 /// `EINVAL`, `EFAULT` for the address.
-pub fn wake(memory: &Arc<AddressSpace>, address: u64, scope: Scope, count: u32, set: u32) -> Result<u32, Errno> {
+pub fn wake(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+    count: u32,
+    set: u32,
+) -> Result<u32, Errno> {
     if set == 0 {
         return Err(Errno::EINVAL);
     }

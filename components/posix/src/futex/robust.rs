@@ -26,9 +26,11 @@ pub fn release_list(task: &Task) {
         return;
     }
     let memory = task.memory();
-    let (Some(first), Some(offset), Some(pending)) =
-        (word(&memory, head), word(&memory, head.wrapping_add(8)), word(&memory, head.wrapping_add(16)))
-    else {
+    let (Some(first), Some(offset), Some(pending)) = (
+        word(&memory, head),
+        word(&memory, head.wrapping_add(8)),
+        word(&memory, head.wrapping_add(16)),
+    ) else {
         return;
     };
     let mut entry = first;
@@ -38,7 +40,9 @@ pub fn release_list(task: &Task) {
             break;
         }
         let next = word(&memory, address);
-        if address != pending & !PI_BIT && release(&memory, address.wrapping_add(offset), task.id()).is_none() {
+        if address != pending & !PI_BIT
+            && release(&memory, address.wrapping_add(offset), task.id()).is_none()
+        {
             return;
         }
         match next {

@@ -1,7 +1,10 @@
 //! The waiters of all futexes, in buckets by hash of their key.
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
-use rt::{lock_class, sync::{Event, Mutex, MutexGuard}};
+use rt::{
+    lock_class,
+    sync::{Event, Mutex, MutexGuard},
+};
 
 lock_class! {
     static BUCKET = "futex.bucket";
@@ -40,7 +43,12 @@ pub(super) struct Waiter {
 
 impl Waiter {
     pub(super) fn new(key: Key, set: u32) -> Waiter {
-        Waiter { key: Mutex::new(&KEY, key), set, woken: AtomicBool::new(false), event: Event::new() }
+        Waiter {
+            key: Mutex::new(&KEY, key),
+            set,
+            woken: AtomicBool::new(false),
+            event: Event::new(),
+        }
     }
     pub(super) fn key(&self) -> Key {
         *self.key.lock()

@@ -1,8 +1,18 @@
 //! The end of tasks and processes: zombies, orphans, who is told.
-use super::{ExitStatus, Process, Task, object::{add_time, ticks}, tree::{self, INIT, Tree}};
+use super::{
+    ExitStatus, Process, Task,
+    object::{add_time, ticks},
+    tree::{self, INIT, Tree},
+};
 use crate::{
     futex,
-    signal::{self, Info, SIGCHLD, SIGCONT, SIGHUP, action::{self, flags}, info::ChildCode, state::StopState, stop},
+    signal::{
+        self, Info, SIGCHLD, SIGCONT, SIGHUP,
+        action::{self, flags},
+        info::ChildCode,
+        state::StopState,
+        stop,
+    },
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -122,8 +132,10 @@ fn bury(process: &Arc<Process>, status: ExitStatus) -> Aftermath {
     let heir = heir(&tree, process);
     let children = tree.reparent(process.id(), heir);
     process.signals.lock().ended = Some(status);
-    let orphaned_groups =
-        groups_before.into_iter().filter(|group| tree.is_orphaned(*group, Some(process.id()))).collect();
+    let orphaned_groups = groups_before
+        .into_iter()
+        .filter(|group| tree.is_orphaned(*group, Some(process.id())))
+        .collect();
     let parent = tree.process(process.parent_id());
     if !parent.as_ref().is_some_and(|parent| wants_zombie(parent, process)) {
         tree.remove(process);

@@ -1,6 +1,16 @@
 //! fork, vfork and clone: making tasks and processes.
-use super::{Process, Task, limits::Resource, object::ProcessParts, run, task::{TaskParts, attention}, tree};
-use crate::{memory::AddressSpace, signal::{Dispositions, TaskSignals}};
+use super::{
+    Process, Task,
+    limits::Resource,
+    object::ProcessParts,
+    run,
+    task::{TaskParts, attention},
+    tree,
+};
+use crate::{
+    memory::AddressSpace,
+    signal::{Dispositions, TaskSignals},
+};
 use alloc::{sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
@@ -10,33 +20,58 @@ use vfs::{Errno, credentials::Capabilities};
 bitflags! {
     /// `CLONE_` flags, by their Linux values, the exit signal left out.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    #[allow(missing_docs, reason = "named as in clone(2)")]
     pub struct CloneFlags: u64 {
+        /// `CLONE_VM`
         const VM = 0x100;
+        /// `CLONE_FS`
         const FS = 0x200;
+        /// `CLONE_FILES`
         const FILES = 0x400;
+        /// `CLONE_SIGHAND`
         const SIGHAND = 0x800;
+        /// `CLONE_PIDFD`
         const PIDFD = 0x1000;
+        /// `CLONE_PTRACE`
         const PTRACE = 0x2000;
+        /// `CLONE_VFORK`
         const VFORK = 0x4000;
+        /// `CLONE_PARENT`
         const PARENT = 0x8000;
+        /// `CLONE_THREAD`
         const THREAD = 0x1_0000;
+        /// `CLONE_NEWNS`
         const NEWNS = 0x2_0000;
+        /// `CLONE_SYSVSEM`
         const SYSVSEM = 0x4_0000;
+        /// `CLONE_SETTLS`
         const SETTLS = 0x8_0000;
+        /// `CLONE_PARENT_SETTID`
         const PARENT_SETTID = 0x10_0000;
+        /// `CLONE_CHILD_CLEARTID`
         const CHILD_CLEARTID = 0x20_0000;
+        /// `CLONE_DETACHED`
         const DETACHED = 0x40_0000;
+        /// `CLONE_UNTRACED`
         const UNTRACED = 0x80_0000;
+        /// `CLONE_CHILD_SETTID`
         const CHILD_SETTID = 0x100_0000;
+        /// `CLONE_NEWCGROUP`
         const NEWCGROUP = 0x200_0000;
+        /// `CLONE_NEWUTS`
         const NEWUTS = 0x400_0000;
+        /// `CLONE_NEWIPC`
         const NEWIPC = 0x800_0000;
+        /// `CLONE_NEWUSER`
         const NEWUSER = 0x1000_0000;
+        /// `CLONE_NEWPID`
         const NEWPID = 0x2000_0000;
+        /// `CLONE_NEWNET`
         const NEWNET = 0x4000_0000;
+        /// `CLONE_IO`
         const IO = 0x8000_0000;
+        /// `CLONE_CLEAR_SIGHAND`
         const CLEAR_SIGHAND = 0x1_0000_0000;
+        /// `CLONE_INTO_CGROUP`
         const INTO_CGROUP = 0x2_0000_0000;
     }
 }
@@ -152,7 +187,8 @@ fn task_parts(task: &Task, request: &CloneRequest) -> Result<TaskParts, Errno> {
         true => task.fs(),
         false => Arc::new(task.fs().duplicate()),
     };
-    let keeps_stack = !request.flags.contains(CloneFlags::VM) || request.flags.contains(CloneFlags::VFORK);
+    let keeps_stack =
+        !request.flags.contains(CloneFlags::VM) || request.flags.contains(CloneFlags::VFORK);
     let (mask, stack) = {
         let signals = task.signals.lock();
         (signals.mask, signals.stack)
@@ -164,7 +200,13 @@ fn task_parts(task: &Task, request: &CloneRequest) -> Result<TaskParts, Errno> {
     Ok(TaskParts { files, fs, credentials: task.credentials(), command: task.command(), signals })
 }
 
-fn new_task(creator: &Task, id: u32, process: Arc<Process>, parts: TaskParts, request: &CloneRequest) -> Arc<Task> {
+fn new_task(
+    creator: &Task,
+    id: u32,
+    process: Arc<Process>,
+    parts: TaskParts,
+    request: &CloneRequest,
+) -> Arc<Task> {
     let child = Task::new(id, process, parts);
     child.inherit_scheduling(creator);
     if request.flags.contains(CloneFlags::CHILD_CLEARTID) {
@@ -173,7 +215,11 @@ fn new_task(creator: &Task, id: u32, process: Arc<Process>, parts: TaskParts, re
     Arc::new(child)
 }
 
-fn make_thread(task: &Arc<Task>, parts: TaskParts, request: &CloneRequest) -> Result<Arc<Task>, Errno> {
+fn make_thread(
+    task: &Arc<Task>,
+    parts: TaskParts,
+    request: &CloneRequest,
+) -> Result<Arc<Task>, Errno> {
     let mut tree = tree::write();
     let id = tree.allocate_id()?;
     let child = new_task(task, id, task.process.clone(), parts, request);
@@ -199,18 +245,22 @@ fn make_process(
     let actions = child_actions(from, request);
     let owner = parts.credentials.user.real;
     let mut tree = tree::write();
-    let parent = if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };
+    let parent =
+        if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };
     let id = tree.allocate_id()?;
-    let process = Arc::new(Process::new(id, ProcessParts {
-        parent,
-        group: from.group(),
-        session: from.session(),
-        memory,
-        actions,
-        limits: from.limits.clone(),
-        exit_signal: request.exit_signal,
-        owner,
-    }));
+    let process = Arc::new(Process::new(
+        id,
+        ProcessParts {
+            parent,
+            group: from.group(),
+            session: from.session(),
+            memory,
+            actions,
+            limits: from.limits.clone(),
+            exit_signal: request.exit_signal,
+            owner,
+        },
+    ));
     process.inherit_attributes(from);
     let child = new_task(task, id, process.clone(), parts, request);
     process.signals.lock().tasks.push(child.clone());

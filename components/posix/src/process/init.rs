@@ -3,8 +3,14 @@
 //! Programs may signal it as they would an init: SIGUSR2 powers off, SIGTERM restarts, SIGUSR1
 //! halts (what busybox's poweroff, reboot and halt send); everything else it ignores.
 use super::{
-    ExitStatus, Process, Task, fork::{self, CloneRequest}, limits::Limits, object::ProcessParts, session::Session,
-    task::TaskParts, tree::{self, INIT}, wait::{self, Event, Options, Which},
+    ExitStatus, Process, Task,
+    fork::{self, CloneRequest},
+    limits::Limits,
+    object::ProcessParts,
+    session::Session,
+    task::TaskParts,
+    tree::{self, INIT},
+    wait::{self, Event, Options, Which},
 };
 use crate::{
     files,
@@ -39,16 +45,19 @@ fn request() -> Option<Action> {
 
 /// Makes process 1 on the calling thread.
 pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
-    let process = Arc::new(Process::new(INIT, ProcessParts {
-        parent: 0,
-        group: INIT,
-        session: Arc::new(Session::new(INIT)),
-        memory: None,
-        actions: Dispositions::shared(Dispositions::default()),
-        limits: Limits::initial(),
-        exit_signal: 0,
-        owner: 0,
-    }));
+    let process = Arc::new(Process::new(
+        INIT,
+        ProcessParts {
+            parent: 0,
+            group: INIT,
+            session: Arc::new(Session::new(INIT)),
+            memory: None,
+            actions: Dispositions::shared(Dispositions::default()),
+            limits: Limits::initial(),
+            exit_signal: 0,
+            owner: 0,
+        },
+    ));
     let parts = TaskParts {
         files: Arc::new(files::Table::new()),
         fs,
@@ -113,9 +122,13 @@ pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
 
 /// Kills every process but process 1 and waits for their ends, but not longer than `deadline`.
 pub fn kill_all(init: &Arc<Task>, deadline: rt::time::Instant) {
-    let all: alloc::vec::Vec<_> = tree::read().processes().filter(|process| process.id() != INIT).cloned().collect();
+    let all: alloc::vec::Vec<_> =
+        tree::read().processes().filter(|process| process.id() != INIT).cloned().collect();
     for process in all {
-        let _ = crate::signal::send_to_process(&process, crate::signal::Info::kernel(crate::signal::SIGKILL));
+        let _ = crate::signal::send_to_process(
+            &process,
+            crate::signal::Info::kernel(crate::signal::SIGKILL),
+        );
     }
     loop {
         let ticket = init.process.child_event.ticket();

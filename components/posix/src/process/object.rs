@@ -1,9 +1,18 @@
 //! [`Process`]: a thread group.
 use super::{ExitStatus, Task, limits::Limits, session::Session};
-use crate::{memory::AddressSpace, signal::{Dispositions, ProcessSignals, action::Action}, time::ProcessTimers};
+use crate::{
+    memory::AddressSpace,
+    signal::{Dispositions, ProcessSignals, action::Action},
+    time::ProcessTimers,
+};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use rt::{lock_class, sync::{Event, Mutex}, thread::CpuTime, time::Instant};
+use rt::{
+    lock_class,
+    sync::{Event, Mutex},
+    thread::CpuTime,
+    time::Instant,
+};
 
 lock_class! {
     static MEMORY = "process.memory";
@@ -142,7 +151,10 @@ impl Process {
         self.try_memory().unwrap_or_else(AddressSpace::absent)
     }
     /// Replaces the address space; returns the one before.
-    pub(crate) fn set_memory(&self, memory: Option<Arc<AddressSpace>>) -> Option<Arc<AddressSpace>> {
+    pub(crate) fn set_memory(
+        &self,
+        memory: Option<Arc<AddressSpace>>,
+    ) -> Option<Arc<AddressSpace>> {
         core::mem::replace(&mut *self.memory.lock(), memory)
     }
     /// What it does on `signal`.
@@ -150,7 +162,9 @@ impl Process {
         self.actions.lock().clone().lock().get(signal)
     }
     pub(super) fn inherit_attributes(&self, from: &Process) {
-        let copy = |to: &AtomicBool, from: &AtomicBool| to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        let copy = |to: &AtomicBool, from: &AtomicBool| {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed)
+        };
         copy(&self.is_dumpable, &from.is_dumpable);
         copy(&self.no_new_privileges, &from.no_new_privileges);
         self.personality.store(from.personality.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -2,10 +2,17 @@
 //!
 //! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
 //! load of the task's attention, `Context::run` again: no lock, no allocation.
-use super::{Task, exit, task::{self, attention}};
+use super::{
+    Task, exit,
+    task::{self, attention},
+};
 use crate::{
     memory::AddressSpace,
-    signal::{self, Info, deliver::{self, Interrupted, Next}, state::FaultState},
+    signal::{
+        self, Info,
+        deliver::{self, Interrupted, Next},
+        state::FaultState,
+    },
     syscall::{self, Call},
 };
 use alloc::sync::Arc;
@@ -48,13 +55,16 @@ pub fn run(task: &Arc<Task>, mut context: Context) {
 fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
     let registers = &context.registers;
     let number = registers.rax;
-    let args = [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+    let args =
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     task.set_in_call(true);
     let result = syscall::dispatch(&mut Call { task, args, context }, number);
     task.set_in_call(false);
     match result {
         Ok(value) => context.registers.rax = value,
-        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => context.registers.rax = syscall::failure(errno),
+        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => {
+            context.registers.rax = syscall::failure(errno)
+        }
         Err(code) => return Some(Interrupted { number, code }),
     }
     None
@@ -101,7 +111,11 @@ fn exception(task: &Arc<Task>, context: &Context, vector: u8, error_code: u64) {
 fn raise(task: &Arc<Task>, context: &Context, state: FaultState, info: Info) {
     log::debug!(
         "task {}: signal {} at rip {:#x}, vector {}, address {:#x}",
-        task.id(), info.signal, context.registers.rip, state.vector, state.address
+        task.id(),
+        info.signal,
+        context.registers.rip,
+        state.vector,
+        state.address
     );
     task.signals.lock().fault = state;
     signal::force(task, info);
@@ -121,6 +135,7 @@ fn float_code(vector: u8) -> i32 {
         16 => half(2) & !half(0),
         _ => half(24) & !(half(24) >> 7),
     };
-    const CODES: [(u16, i32); 6] = [(0x01, 7), (0x04, 3), (0x08, 4), (0x02, 5), (0x10, 5), (0x20, 6)];
+    const CODES: [(u16, i32); 6] =
+        [(0x01, 7), (0x04, 3), (0x08, 4), (0x02, 5), (0x10, 5), (0x20, 6)];
     CODES.iter().find(|(flag, _)| raised & flag != 0).map_or(0, |(_, code)| *code)
 }

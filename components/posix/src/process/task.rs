@@ -5,7 +5,11 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use hashbrown::HashMap;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
-use rt::{lock_class, sync::{Mutex, RwLock}, thread::{Policy, ThreadId}};
+use rt::{
+    lock_class,
+    sync::{Mutex, RwLock},
+    thread::{Policy, ThreadId},
+};
 use vfs::{Credentials, Errno};
 
 lock_class! {
@@ -177,7 +181,8 @@ impl Task {
     pub(super) fn inherit_scheduling(&self, from: &Task) {
         self.nice.store(from.nice.load(Ordering::Relaxed), Ordering::Relaxed);
         self.policy.store(from.policy.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.real_time_priority.store(from.real_time_priority.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.real_time_priority
+            .store(from.real_time_priority.load(Ordering::Relaxed), Ordering::Relaxed);
         self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     /// How rt schedules it.

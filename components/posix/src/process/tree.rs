@@ -6,7 +6,10 @@ use super::{Process, Task};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;
-use rt::{lock_class, sync::{Once, ReadGuard, RwLock, WriteGuard}};
+use rt::{
+    lock_class,
+    sync::{Once, ReadGuard, RwLock, WriteGuard},
+};
 use vfs::Errno;
 
 lock_class! {
@@ -152,7 +155,11 @@ impl Tree {
     }
     /// Gives every child of `id` to `heir`; returns the children.
     pub fn reparent(&mut self, id: u32, heir: u32) -> Vec<Arc<Process>> {
-        let children = self.nodes.get_mut(&id).map(|node| core::mem::take(&mut node.children)).unwrap_or_default();
+        let children = self
+            .nodes
+            .get_mut(&id)
+            .map(|node| core::mem::take(&mut node.children))
+            .unwrap_or_default();
         let moved: Vec<_> = children.iter().filter_map(|child| self.process(*child)).collect();
         for child in &moved {
             child.parent.store(heir, Ordering::Relaxed);

@@ -1,5 +1,9 @@
 //! Waiting for children: wait4(2) and waitid(2) in one.
-use super::{ExitStatus, Process, Task, object::{Usage, add_time}, tree};
+use super::{
+    ExitStatus, Process, Task,
+    object::{Usage, add_time},
+    tree,
+};
 use crate::signal::SIGCHLD;
 use alloc::sync::Arc;
 use bitflags::bitflags;

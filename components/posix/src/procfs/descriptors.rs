@@ -2,7 +2,10 @@
 use super::{process::Subject, report};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
-use vfs::{Caller, Errno, OpenFile, Path, generated::{Child, Node, attributes}};
+use vfs::{
+    Caller, Errno, OpenFile, Path,
+    generated::{Child, Node, attributes},
+};
 
 /// The directory.
 pub struct Descriptors {
@@ -26,8 +29,10 @@ impl Node for Descriptors {
         attributes(self.inode, FileType::Directory, 0o500, self.subject.owner())
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
-        let number: i32 =
-            core::str::from_utf8(name).ok().and_then(|text| text.parse().ok()).ok_or(Errno::ENOENT)?;
+        let number: i32 = core::str::from_utf8(name)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or(Errno::ENOENT)?;
         let task = self.subject.task().ok_or(Errno::ENOENT)?;
         let file = task.files().get(number).map_err(|_| Errno::ENOENT)?;
         let inode = self.link_inode(number as u64);
@@ -56,7 +61,8 @@ impl Node for Link {
     fn attributes(&self) -> Attributes {
         let readable = if self.file.is_readable() { 0o500 } else { 0 };
         let writable = if self.file.is_writable() { 0o300 } else { 0 };
-        let mut link = attributes(self.inode, FileType::Symlink, readable | writable, self.subject.owner());
+        let mut link =
+            attributes(self.inode, FileType::Symlink, readable | writable, self.subject.owner());
         const LINK_BYTES: u64 = 64;
         link.size = LINK_BYTES;
         link

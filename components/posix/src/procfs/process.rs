@@ -4,7 +4,11 @@ use crate::process::{Process, Task};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
-use vfs::{Caller, Errno, Path, credentials::Capabilities, generated::{Child, Node, attributes}};
+use vfs::{
+    Caller, Errno, Path,
+    credentials::Capabilities,
+    generated::{Child, Node, attributes},
+};
 
 /// A process, or one thread of it.
 #[derive(Clone)]
@@ -33,8 +37,13 @@ impl Subject {
     }
     /// `caller` may look at memory, files and places of the process.
     pub fn check_access(&self, caller: &Caller<'_>) -> Result<(), Errno> {
-        let is_own = caller.process == self.process.id() || caller.credentials.user.fs == self.owner().0;
-        if is_own || caller.credentials.has(Capabilities::SYS_PTRACE) { Ok(()) } else { Err(Errno::EACCES) }
+        let is_own =
+            caller.process == self.process.id() || caller.credentials.user.fs == self.owner().0;
+        if is_own || caller.credentials.has(Capabilities::SYS_PTRACE) {
+            Ok(())
+        } else {
+            Err(Errno::EACCES)
+        }
     }
     fn inode(&self, place: u64) -> u64 {
         inode(self.process.id(), self.thread.as_ref().map_or(0, |task| task.id()), place)
@@ -86,7 +95,10 @@ impl ProcessDirectory {
     /// Names of this directory: a thread's has no `task`.
     fn items(&self) -> impl Iterator<Item = (usize, &'static (&'static str, Item))> {
         let is_thread = self.0.thread.is_some();
-        ITEMS.iter().enumerate().filter(move |(_, (_, item))| !(is_thread && matches!(item, Item::Threads)))
+        ITEMS
+            .iter()
+            .enumerate()
+            .filter(move |(_, (_, item))| !(is_thread && matches!(item, Item::Threads)))
     }
 }
 
@@ -111,7 +123,9 @@ impl Node for ProcessDirectory {
             self.items().find(|(_, (known, _))| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
         let (subject, inode) = (self.0.clone(), self.0.inode(place(index)));
         Ok(match *item {
-            Item::File(permissions, content) => Arc::new(ProcessFile { subject, inode, permissions, content }),
+            Item::File(permissions, content) => {
+                Arc::new(ProcessFile { subject, inode, permissions, content })
+            }
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
             Item::Descriptors => Arc::new(Descriptors::new(subject, inode)),
             Item::Threads => Arc::new(Threads { subject, inode }),
@@ -124,7 +138,12 @@ impl Node for ProcessDirectory {
             name: name.as_bytes().to_vec(),
             next: place(index),
         };
-        Ok(self.items().filter(|(index, _)| place(*index) > position).take(max).map(entry).collect())
+        Ok(self
+            .items()
+            .filter(|(index, _)| place(*index) > position)
+            .take(max)
+            .map(entry)
+            .collect())
     }
 }
 
@@ -177,8 +196,17 @@ impl Node for Threads {
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let id = parse_id(name).ok_or(Errno::ENOENT)?;
-        let thread = self.subject.process.tasks().into_iter().find(|task| task.id() == id).ok_or(Errno::ENOENT)?;
-        Ok(Arc::new(ProcessDirectory(Subject { process: self.subject.process.clone(), thread: Some(thread) })))
+        let thread = self
+            .subject
+            .process
+            .tasks()
+            .into_iter()
+            .find(|task| task.id() == id)
+            .ok_or(Errno::ENOENT)?;
+        Ok(Arc::new(ProcessDirectory(Subject {
+            process: self.subject.process.clone(),
+            thread: Some(thread),
+        })))
     }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         let mut ids: Vec<u32> = self.subject.process.tasks().iter().map(|task| task.id()).collect();

@@ -28,7 +28,8 @@ pub fn executable(subject: &Subject) -> Option<Path> {
 }
 
 fn command(subject: &Subject) -> String {
-    let name = subject.task().map(|task| task.command()).unwrap_or_else(|| subject.process.last_command());
+    let name =
+        subject.task().map(|task| task.command()).unwrap_or_else(|| subject.process.last_command());
     let end = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(name.get(..end).unwrap_or_default()).into_owned()
 }
@@ -94,13 +95,33 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let text = format!(
         "{id} ({}) {} {} {} {} {terminal} {foreground} 0 0 0 0 0 {} {} {} {} {priority} {nice} {threads} 0 {} {} {} \
          {} {} {} {} 0 0 {} {} {} {} 0 0 0 {exit_signal} 0 {real_time} {policy} 0 0 0 {} {} {} {} {} {} {} {exit_code}\n",
-        command(subject), state(subject).0, process.parent_id(), process.group(), process.session().id(),
-        ticks(time.user_ns), ticks(time.system_ns), ticks(children.user_ns), ticks(children.system_ns),
-        ticks(process.started.0), sizes.total * rt::PAGE_BYTES as u64, sizes.resident, u64::MAX,
-        code.0, code.1, layout.stack_start,
-        sets.pending as u32, sets.blocked as u32, sets.ignored as u32, sets.caught as u32,
-        data.0, data.1, layout.heap_start, layout.arguments.0, layout.arguments.1,
-        layout.environment.0, layout.environment.1,
+        command(subject),
+        state(subject).0,
+        process.parent_id(),
+        process.group(),
+        process.session().id(),
+        ticks(time.user_ns),
+        ticks(time.system_ns),
+        ticks(children.user_ns),
+        ticks(children.system_ns),
+        ticks(process.started.0),
+        sizes.total * rt::PAGE_BYTES as u64,
+        sizes.resident,
+        u64::MAX,
+        code.0,
+        code.1,
+        layout.stack_start,
+        sets.pending as u32,
+        sets.blocked as u32,
+        sets.ignored as u32,
+        sets.caught as u32,
+        data.0,
+        data.1,
+        layout.heap_start,
+        layout.arguments.0,
+        layout.arguments.1,
+        layout.environment.0,
+        layout.environment.1,
     );
     Ok(text.into_bytes())
 }
@@ -117,7 +138,8 @@ struct SignalSets {
 impl SignalSets {
     fn of(subject: &Subject) -> SignalSets {
         let process = &subject.process;
-        let mut sets = SignalSets { shared: process.signals.lock().queue.pending(), ..SignalSets::default() };
+        let mut sets =
+            SignalSets { shared: process.signals.lock().queue.pending(), ..SignalSets::default() };
         if let Some(task) = subject.task() {
             let signals = task.signals.lock();
             (sets.pending, sets.blocked) = (signals.queue.pending(), signals.mask);
@@ -140,9 +162,17 @@ pub fn status(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let mut text = String::new();
     let task = subject.task();
     let umask = task.as_ref().map_or(0, |task| task.fs().umask());
-    let _ = writeln!(text, "Name:\t{}\nUmask:\t{umask:04o}\nState:\t{letter} ({word})", command(subject));
+    let _ = writeln!(
+        text,
+        "Name:\t{}\nUmask:\t{umask:04o}\nState:\t{letter} ({word})",
+        command(subject)
+    );
     let parent = process.parent_id();
-    let _ = writeln!(text, "Tgid:\t{}\nNgid:\t0\nPid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0", process.id());
+    let _ = writeln!(
+        text,
+        "Tgid:\t{}\nNgid:\t0\nPid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0",
+        process.id()
+    );
     if let Some(task) = &task {
         write_identity(&mut text, task);
     }
@@ -165,7 +195,8 @@ pub fn status(subject: &Subject) -> Result<Vec<u8>, Errno> {
 fn write_identity(text: &mut String, task: &Task) {
     let credentials = task.credentials();
     for (name, ids) in [("Uid", credentials.user), ("Gid", credentials.group)] {
-        let _ = writeln!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
+        let _ =
+            writeln!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
     }
     let size = task.files().descriptors(0, usize::MAX).last().map_or(0, |last| last + 1);
     let _ = write!(text, "FDSize:\t{}\nGroups:\t", size.next_multiple_of(64).max(64));
@@ -179,10 +210,21 @@ fn write_memory(text: &mut String, memory: &AddressSpace) {
     let sizes = memory.sizes();
     let anonymous = sizes.resident.saturating_sub(sizes.shared);
     let lines = [
-        ("VmPeak", sizes.peak_total), ("VmSize", sizes.total), ("VmLck", sizes.locked), ("VmPin", 0),
-        ("VmHWM", sizes.peak_resident), ("VmRSS", sizes.resident), ("RssAnon", anonymous),
-        ("RssFile", sizes.shared), ("RssShmem", 0), ("VmData", sizes.data), ("VmStk", sizes.stack),
-        ("VmExe", sizes.code), ("VmLib", sizes.libraries), ("VmPTE", 0), ("VmSwap", 0),
+        ("VmPeak", sizes.peak_total),
+        ("VmSize", sizes.total),
+        ("VmLck", sizes.locked),
+        ("VmPin", 0),
+        ("VmHWM", sizes.peak_resident),
+        ("VmRSS", sizes.resident),
+        ("RssAnon", anonymous),
+        ("RssFile", sizes.shared),
+        ("RssShmem", 0),
+        ("VmData", sizes.data),
+        ("VmStk", sizes.stack),
+        ("VmExe", sizes.code),
+        ("VmLib", sizes.libraries),
+        ("VmPTE", 0),
+        ("VmSwap", 0),
     ];
     for (name, pages) in lines {
         let _ = writeln!(text, "{name}:\t{:>8} kB", pages * PAGE_KIB);
@@ -195,7 +237,10 @@ fn write_signals(text: &mut String, subject: &Subject) {
     let queued = sets.pending.count_ones() + sets.shared.count_ones();
     let _ = writeln!(text, "Threads:\t{}\nSigQ:\t{queued}/{limit}", subject.process.tasks().len());
     let lines = [
-        ("SigPnd", sets.pending), ("ShdPnd", sets.shared), ("SigBlk", sets.blocked), ("SigIgn", sets.ignored),
+        ("SigPnd", sets.pending),
+        ("ShdPnd", sets.shared),
+        ("SigBlk", sets.blocked),
+        ("SigIgn", sets.ignored),
         ("SigCgt", sets.caught),
     ];
     for (name, set) in lines {
@@ -206,8 +251,11 @@ fn write_signals(text: &mut String, subject: &Subject) {
 fn write_rights(text: &mut String, task: &Task) {
     let sets = task.credentials().capabilities;
     let lines = [
-        ("CapInh", sets.inheritable), ("CapPrm", sets.permitted), ("CapEff", sets.effective),
-        ("CapBnd", sets.bounding), ("CapAmb", sets.ambient),
+        ("CapInh", sets.inheritable),
+        ("CapPrm", sets.permitted),
+        ("CapEff", sets.effective),
+        ("CapBnd", sets.bounding),
+        ("CapAmb", sets.ambient),
     ];
     for (name, set) in lines {
         let _ = writeln!(text, "{name}:\t{:016x}", set.bits());
@@ -221,7 +269,8 @@ fn write_rights(text: &mut String, task: &Task) {
 pub fn statm(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let sizes = subject.process.try_memory().map(|memory| memory.sizes()).unwrap_or_default();
     let data = sizes.data + sizes.stack;
-    Ok(format!("{} {} {} {} 0 {data} 0\n", sizes.total, sizes.resident, sizes.shared, sizes.code).into_bytes())
+    Ok(format!("{} {} {} {} 0 {data} 0\n", sizes.total, sizes.resident, sizes.shared, sizes.code)
+        .into_bytes())
 }
 
 /// Bytes between two addresses of the process's memory, at most a megabyte.
@@ -261,16 +310,23 @@ pub fn maps(subject: &Subject) -> Result<Vec<u8>, Errno> {
             Name::Stack => ((0, 0), 0, b"[stack]".to_vec()),
             Name::System(label) => ((0, 0), 0, label_text(*label).to_vec()),
             Name::File(file) => {
-                let name = root.as_ref().map(|root| path_text(file.path(), root)).unwrap_or_default();
+                let name =
+                    root.as_ref().map(|root| path_text(file.path(), root)).unwrap_or_default();
                 let status = file.path().status();
                 (status.device, status.attributes.inode, name)
             }
         };
         let mut line = format!(
             "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {inode} ",
-            region.start, region.end, flag(Protection::READ, 'r'), flag(Protection::WRITE, 'w'),
-            flag(Protection::EXECUTE, 'x'), if region.is_shared { 's' } else { 'p' },
-            region.offset, device.0, device.1,
+            region.start,
+            region.end,
+            flag(Protection::READ, 'r'),
+            flag(Protection::WRITE, 'w'),
+            flag(Protection::EXECUTE, 'x'),
+            if region.is_shared { 's' } else { 'p' },
+            region.offset,
+            device.0,
+            device.1,
         );
         if !name.is_empty() {
             line = format!("{line:<NAME_COLUMN$}");
@@ -292,18 +348,35 @@ fn label_text(label: Label) -> &'static [u8] {
 
 pub fn limits(subject: &Subject) -> Result<Vec<u8>, Errno> {
     const ROWS: [(&str, &str); 16] = [
-        ("Max cpu time", "seconds"), ("Max file size", "bytes"), ("Max data size", "bytes"),
-        ("Max stack size", "bytes"), ("Max core file size", "bytes"), ("Max resident set", "bytes"),
-        ("Max processes", "processes"), ("Max open files", "files"), ("Max locked memory", "bytes"),
-        ("Max address space", "bytes"), ("Max file locks", "locks"), ("Max pending signals", "signals"),
-        ("Max msgqueue size", "bytes"), ("Max nice priority", ""), ("Max realtime priority", ""),
+        ("Max cpu time", "seconds"),
+        ("Max file size", "bytes"),
+        ("Max data size", "bytes"),
+        ("Max stack size", "bytes"),
+        ("Max core file size", "bytes"),
+        ("Max resident set", "bytes"),
+        ("Max processes", "processes"),
+        ("Max open files", "files"),
+        ("Max locked memory", "bytes"),
+        ("Max address space", "bytes"),
+        ("Max file locks", "locks"),
+        ("Max pending signals", "signals"),
+        ("Max msgqueue size", "bytes"),
+        ("Max nice priority", ""),
+        ("Max realtime priority", ""),
         ("Max realtime timeout", "us"),
     ];
-    let show = |value: u64| if value == INFINITY { String::from("unlimited") } else { format!("{value}") };
-    let mut text = format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
+    let show =
+        |value: u64| if value == INFINITY { String::from("unlimited") } else { format!("{value}") };
+    let mut text =
+        format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
     for (number, (name, unit)) in (0..).zip(ROWS) {
         if let Some(limit) = subject.process.limits.get(number) {
-            let _ = writeln!(text, "{name:<26}{:<21}{:<21}{unit:<10}", show(limit.soft), show(limit.hard));
+            let _ = writeln!(
+                text,
+                "{name:<26}{:<21}{:<21}{unit:<10}",
+                show(limit.soft),
+                show(limit.hard)
+            );
         }
     }
     Ok(text.into_bytes())
@@ -322,7 +395,8 @@ pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
         text.extend_from_slice(mount.source().as_bytes());
         text.push(b' ');
         text.extend(escaped(&place));
-        let rest = format!(" {} {} 0 0\n", mount.instance().info().type_name, mount.flags().describe());
+        let rest =
+            format!(" {} {} 0 0\n", mount.instance().info().type_name, mount.flags().describe());
         text.extend_from_slice(rest.as_bytes());
     }
     Ok(text)
@@ -339,7 +413,11 @@ pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
         text.extend_from_slice(format!("{} {parent} {major}:{minor} / ", mount.id()).as_bytes());
         text.extend(escaped(&place));
         let flags = mount.flags().describe();
-        let rest = format!(" {flags} - {} {} {flags}\n", mount.instance().info().type_name, mount.source());
+        let rest = format!(
+            " {flags} - {} {} {flags}\n",
+            mount.instance().info().type_name,
+            mount.source()
+        );
         text.extend_from_slice(rest.as_bytes());
     }
     Ok(text)
@@ -350,7 +428,9 @@ fn escaped(name: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     for byte in name {
         match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => text.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+            b' ' | b'\t' | b'\n' | b'\\' => {
+                text.extend_from_slice(format!("\\{byte:03o}").as_bytes())
+            }
             other => text.push(*other),
         }
     }

@@ -1,5 +1,8 @@
 //! Contents of `/proc`'s files about the whole system.
-use crate::{process::{object::ticks, tree}, system};
+use crate::{
+    process::{object::ticks, tree},
+    system,
+};
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 use rt::sync::Once;
@@ -55,7 +58,7 @@ pub fn uptime() -> Vec<u8> {
 pub fn loadavg() -> Vec<u8> {
     let mut text = String::new();
     for load in system::load() {
-        let _ = write!(text, "{}.{:02} ", load >> 11, (load & 0x7ff) * 100 >> 11);
+        let _ = write!(text, "{}.{:02} ", load >> 11, ((load & 0x7ff) * 100) >> 11);
     }
     let (tasks, last) = {
         let tree = tree::read();
@@ -82,7 +85,10 @@ pub fn stat() -> Vec<u8> {
     let boot_seconds = rt::time::wall_ns().saturating_sub(rt::time::now().0) / 1_000_000_000;
     let forks = tree::read().forks();
     let running = rt::system::runnable_threads();
-    let _ = writeln!(text, "intr {interrupts}\nctxt {switches}\nbtime {boot_seconds}\nprocesses {forks}");
+    let _ = writeln!(
+        text,
+        "intr {interrupts}\nctxt {switches}\nbtime {boot_seconds}\nprocesses {forks}"
+    );
     let _ = writeln!(text, "procs_running {running}\nprocs_blocked 0");
     text.into_bytes()
 }
@@ -169,7 +175,8 @@ pub fn uuid() -> Vec<u8> {
     let number = u128::from_be_bytes(bytes) & !(0xf << 76) & !(3 << 62) | 4 << 76 | 2 << 62;
     let hex = format!("{number:032x}");
     let part = |from: usize, to: usize| hex.get(from..to).unwrap_or_default();
-    format!("{}-{}-{}-{}-{}\n", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32)).into_bytes()
+    format!("{}-{}-{}-{}-{}\n", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+        .into_bytes()
 }
 
 pub fn boot_id() -> Vec<u8> {
@@ -185,7 +192,13 @@ pub fn objects() -> Vec<u8> {
     let tree = tree::read();
     let _ = writeln!(text, "{:<24}{:>12}{:>14}", "process", tree.processes().count(), tree.forks());
     let _ = writeln!(text, "{:<24}{:>12}{:>14}", "task", tree.task_count(), tree.forks());
-    let _ = writeln!(text, "{:<24}{:>12}{:>14}", "free_frames", rt::memory::statistics().free_frames, 0);
+    let _ = writeln!(
+        text,
+        "{:<24}{:>12}{:>14}",
+        "free_frames",
+        rt::memory::statistics().free_frames,
+        0
+    );
     text.into_bytes()
 }
 
@@ -198,7 +211,12 @@ pub fn locks() -> Vec<u8> {
         let _ = writeln!(
             text,
             "{:<24}{:>12}{:>10}{:>12}{:>12}{:>12}{:>14}",
-            report.name, report.attempts, report.misses, report.reschedules, report.shortest_ns, report.longest_ns,
+            report.name,
+            report.attempts,
+            report.misses,
+            report.reschedules,
+            report.shortest_ns,
+            report.longest_ns,
             report.total_ns
         );
     }

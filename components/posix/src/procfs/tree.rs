@@ -3,7 +3,10 @@ use super::{process::ProcessDirectory, system};
 use crate::process::tree;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
-use vfs::{Caller, Errno, generated::{Child, Node, attributes}};
+use vfs::{
+    Caller, Errno,
+    generated::{Child, Node, attributes},
+};
 
 const ROOT_INODE: u64 = 1;
 /// Names a directory of a table has at most.
@@ -28,7 +31,10 @@ pub type Table = &'static [(&'static str, Item)];
 
 const ROOT: Table = &[
     ("self", Item::Link(|caller| format!("{}", caller.process).into_bytes())),
-    ("thread-self", Item::Link(|caller| format!("{}/task/{}", caller.process, caller.thread).into_bytes())),
+    (
+        "thread-self",
+        Item::Link(|caller| format!("{}/task/{}", caller.process, caller.thread).into_bytes()),
+    ),
     ("mounts", Item::Link(|_| b"self/mounts".to_vec())),
     ("meminfo", Item::File(system::meminfo)),
     ("uptime", Item::File(system::uptime)),
@@ -96,7 +102,8 @@ fn child_inode(parent: u64, index: usize) -> u64 {
 }
 
 fn find(table: Table, parent: u64, name: &[u8]) -> Result<Child, Errno> {
-    let index = table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
+    let index =
+        table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
     let (_, item) = table.get(index).ok_or(Errno::ENOENT)?;
     Ok(Arc::new(Fixed { inode: child_inode(parent, index), item: *item }))
 }
@@ -159,7 +166,9 @@ impl Node for Root {
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         match parse_id(name) {
             // A thread's id leads to its process, although only processes are listed.
-            Some(id) => match tree::process(id).or_else(|| tree::task(id).map(|task| task.process.clone())) {
+            Some(id) => match tree::process(id)
+                .or_else(|| tree::task(id).map(|task| task.process.clone()))
+            {
                 Some(process) => Ok(Arc::new(ProcessDirectory::of_process(process))),
                 None => Err(Errno::ENOENT),
             },
@@ -171,7 +180,8 @@ impl Node for Root {
         let first = position.saturating_sub(TABLE_MAX);
         let room = max.saturating_sub(entries.len());
         let tree = tree::read();
-        let later = tree.processes().map(|process| process.id()).filter(|id| u64::from(*id) > first);
+        let later =
+            tree.processes().map(|process| process.id()).filter(|id| u64::from(*id) > first);
         entries.extend(later.take(room).map(|id| DirectoryEntry {
             inode: super::process::inode(id, 0, 0),
             file_type: Some(FileType::Directory),

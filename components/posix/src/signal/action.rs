@@ -1,5 +1,5 @@
 //! [`Dispositions`]: what a process does with each signal.
-use super::{IGNORED_BY_DEFAULT, LAST, SignalSet, STOPPING, DUMPING, SIGCONT, bit};
+use super::{DUMPING, IGNORED_BY_DEFAULT, LAST, SIGCONT, STOPPING, SignalSet, bit};
 use alloc::sync::Arc;
 use rt::{lock_class, sync::Mutex};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -23,7 +23,9 @@ pub mod flags {
 }
 
 /// The kernel's `struct sigaction`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Action {
     /// Handler, [`DEFAULT`] or [`IGNORE`].
@@ -103,14 +105,20 @@ impl Dispositions {
     /// What execve leaves: handlers become the default, ignored stays ignored.
     pub fn reset_for_exec(&mut self) {
         for action in &mut self.0 {
-            *action = Action { handler: if action.handler == IGNORE { IGNORE } else { DEFAULT }, ..Action::default() };
+            *action = Action {
+                handler: if action.handler == IGNORE { IGNORE } else { DEFAULT },
+                ..Action::default()
+            };
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{super::{SIGCHLD, SIGKILL, SIGTERM, SIGTSTP}, *};
+    use super::{
+        super::{SIGCHLD, SIGKILL, SIGTERM, SIGTSTP},
+        *,
+    };
 
     #[test]
     fn exec_keeps_what_is_ignored() {

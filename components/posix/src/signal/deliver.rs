@@ -4,7 +4,9 @@
 //! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again
 //! by moving rip back over the two bytes of `syscall`.
 use super::{
-    Info, SIGSEGV, SIGSTOP, action::{self, Action, DefaultEffect, default_effect, flags}, bit, frame, mask, send, stop,
+    Info, SIGSEGV, SIGSTOP,
+    action::{self, Action, DefaultEffect, default_effect, flags},
+    bit, frame, mask, send, stop,
 };
 use crate::process::{ExitStatus, Task, task::attention, tree};
 use alloc::sync::Arc;
@@ -33,7 +35,11 @@ pub enum Next {
 }
 
 /// Acts on stops, signals and the end of the group, until user mode can be entered.
-pub fn before_user(task: &Arc<Task>, context: &mut Context, mut interrupted: Option<Interrupted>) -> Next {
+pub fn before_user(
+    task: &Arc<Task>,
+    context: &mut Context,
+    mut interrupted: Option<Interrupted>,
+) -> Next {
     if interrupted.is_none() && task.attention() & attention::MASK != 0 {
         mask::restore_mask(task);
     }
@@ -112,7 +118,8 @@ fn act_by_default(task: &Arc<Task>, signal: u8) {
         // No dump is written, as on Linux with a core limit of 0.
         DefaultEffect::Terminate | DefaultEffect::Dump => end(task, ExitStatus::Signalled(signal)),
         DefaultEffect::Stop => {
-            let is_useless = signal != SIGSTOP && tree::read().is_orphaned(task.process.group(), None);
+            let is_useless =
+                signal != SIGSTOP && tree::read().is_orphaned(task.process.group(), None);
             if !is_useless {
                 stop::begin(&mut task.process.signals.lock(), signal);
             }

@@ -9,7 +9,12 @@
 //! Everything read back by [`pop`] is the program's claim: masks are cleaned, flags filtered, the
 //! extended state is checked by rt, selectors are ignored (there is only one pair for programs).
 //! Source: Linux `arch/x86/kernel/signal_64.c`, `asm/sigcontext.h`, `asm/ucontext.h`.
-use super::{Info, SignalSet, UNBLOCKABLE, action::{Action, flags}, bit, mask, state::AlternateStack};
+use super::{
+    Info, SignalSet, UNBLOCKABLE,
+    action::{Action, flags},
+    bit, mask,
+    state::AlternateStack,
+};
 use crate::process::{Task, task::attention};
 use alloc::{sync::Arc, vec, vec::Vec};
 use rt::user::{Context, Registers};
@@ -57,11 +62,32 @@ pub struct StackWords {
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct MachineContext {
-    r8: u64, r9: u64, r10: u64, r11: u64, r12: u64, r13: u64, r14: u64, r15: u64,
-    rdi: u64, rsi: u64, rbp: u64, rbx: u64, rdx: u64, rax: u64, rcx: u64, rsp: u64,
-    rip: u64, rflags: u64,
-    cs: u16, gs: u16, fs: u16, ss: u16,
-    error_code: u64, vector: u64, old_mask: u64, cr2: u64,
+    r8: u64,
+    r9: u64,
+    r10: u64,
+    r11: u64,
+    r12: u64,
+    r13: u64,
+    r14: u64,
+    r15: u64,
+    rdi: u64,
+    rsi: u64,
+    rbp: u64,
+    rbx: u64,
+    rdx: u64,
+    rax: u64,
+    rcx: u64,
+    rsp: u64,
+    rip: u64,
+    rflags: u64,
+    cs: u16,
+    gs: u16,
+    fs: u16,
+    ss: u16,
+    error_code: u64,
+    vector: u64,
+    old_mask: u64,
+    cr2: u64,
     extended: u64,
     reserved: [u64; 8],
 }
@@ -92,7 +118,12 @@ const _: () = assert!(size_of::<Frame>() == 440);
 ///
 /// # Errors
 /// `EFAULT` if the stack cannot take it or the action has no restorer.
-pub fn push(task: &Arc<Task>, context: &mut Context, info: &Info, action: &Action) -> Result<(), Errno> {
+pub fn push(
+    task: &Arc<Task>,
+    context: &mut Context,
+    info: &Info,
+    action: &Action,
+) -> Result<(), Errno> {
     if action.flags & flags::RESTORER == 0 {
         return Err(Errno::EFAULT);
     }
@@ -101,12 +132,14 @@ pub fn push(task: &Arc<Task>, context: &mut Context, info: &Info, action: &Actio
         (signals.stack, signals.saved_mask.unwrap_or(signals.mask), signals.fault)
     };
     let extended = extended_image();
-    let place = place(&stack, context.registers.rsp, action.flags, extended.len() as u64).ok_or(Errno::EFAULT)?;
+    let place = place(&stack, context.registers.rsp, action.flags, extended.len() as u64)
+        .ok_or(Errno::EFAULT)?;
     let mut machine = machine_context(&context.registers);
     machine.extended = place.extended;
     machine.old_mask = saved_mask;
     if bit(info.number()) & super::SYNCHRONOUS != 0 {
-        (machine.error_code, machine.vector, machine.cr2) = (fault.error_code, fault.vector, fault.address);
+        (machine.error_code, machine.vector, machine.cr2) =
+            (fault.error_code, fault.vector, fault.address);
     }
     let frame = Frame {
         return_address: action.restorer,
@@ -158,10 +191,19 @@ struct Place {
 }
 
 /// Where the frame goes; `None` if it would overrun the alternate stack in use or the lower half.
-fn place(stack: &AlternateStack, rsp: u64, action_flags: u64, extended_bytes: u64) -> Option<Place> {
+fn place(
+    stack: &AlternateStack,
+    rsp: u64,
+    action_flags: u64,
+    extended_bytes: u64,
+) -> Option<Place> {
     let is_on = is_on_stack(stack, rsp);
     let enters = action_flags & flags::ONSTACK != 0 && stack.bytes != 0 && !is_on;
-    let top = if enters { stack.base.checked_add(stack.bytes)? } else { rsp.checked_sub(RED_ZONE_BYTES)? };
+    let top = if enters {
+        stack.base.checked_add(stack.bytes)?
+    } else {
+        rsp.checked_sub(RED_ZONE_BYTES)?
+    };
     let extended = top.checked_sub(extended_bytes)? & !63;
     let frame = (extended.checked_sub(size_of::<Frame>() as u64)? & !15).checked_sub(8)?;
     let overruns = (enters || is_on) && frame <= stack.base;
@@ -170,7 +212,10 @@ fn place(stack: &AlternateStack, rsp: u64, action_flags: u64, extended_bytes: u6
 
 /// `rsp` lies in the alternate stack.
 pub fn is_on_stack(stack: &AlternateStack, rsp: u64) -> bool {
-    !stack.is_disarmed_by_use && stack.bytes != 0 && rsp > stack.base && rsp - stack.base <= stack.bytes
+    !stack.is_disarmed_by_use
+        && stack.bytes != 0
+        && rsp > stack.base
+        && rsp - stack.base <= stack.bytes
 }
 
 /// How sigaltstack(2) and the frame tell the alternate stack.
@@ -204,12 +249,26 @@ pub fn decode_stack(words: &StackWords) -> Result<AlternateStack, Errno> {
 
 fn machine_context(from: &Registers) -> MachineContext {
     MachineContext {
-        r8: from.r8, r9: from.r9, r10: from.r10, r11: from.r11,
-        r12: from.r12, r13: from.r13, r14: from.r14, r15: from.r15,
-        rdi: from.rdi, rsi: from.rsi, rbp: from.rbp, rbx: from.rbx,
-        rdx: from.rdx, rax: from.rax, rcx: from.rcx, rsp: from.rsp,
-        rip: from.rip, rflags: from.rflags,
-        cs: USER_CS, ss: USER_SS,
+        r8: from.r8,
+        r9: from.r9,
+        r10: from.r10,
+        r11: from.r11,
+        r12: from.r12,
+        r13: from.r13,
+        r14: from.r14,
+        r15: from.r15,
+        rdi: from.rdi,
+        rsi: from.rsi,
+        rbp: from.rbp,
+        rbx: from.rbx,
+        rdx: from.rdx,
+        rax: from.rax,
+        rcx: from.rcx,
+        rsp: from.rsp,
+        rip: from.rip,
+        rflags: from.rflags,
+        cs: USER_CS,
+        ss: USER_SS,
         ..MachineContext::default()
     }
 }
@@ -265,10 +324,22 @@ pub fn pop(task: &Arc<Task>, context: &mut Context) -> Result<u64, Errno> {
 
 fn restore_registers(to: &mut Registers, from: &MachineContext) {
     *to = Registers {
-        r8: from.r8, r9: from.r9, r10: from.r10, r11: from.r11,
-        r12: from.r12, r13: from.r13, r14: from.r14, r15: from.r15,
-        rdi: from.rdi, rsi: from.rsi, rbp: from.rbp, rbx: from.rbx,
-        rdx: from.rdx, rax: from.rax, rcx: from.rcx, rsp: from.rsp,
+        r8: from.r8,
+        r9: from.r9,
+        r10: from.r10,
+        r11: from.r11,
+        r12: from.r12,
+        r13: from.r13,
+        r14: from.r14,
+        r15: from.r15,
+        rdi: from.rdi,
+        rsi: from.rsi,
+        rbp: from.rbp,
+        rbx: from.rbx,
+        rdx: from.rdx,
+        rax: from.rax,
+        rcx: from.rcx,
+        rsp: from.rsp,
         rip: from.rip,
         rflags: to.rflags & !RESTORED_FLAGS | from.rflags & RESTORED_FLAGS,
         fs_base: to.fs_base,
@@ -298,7 +369,12 @@ fn restore_extended(task: &Arc<Task>, address: u64) -> Result<(), Errno> {
 }
 
 /// Both magics and the sizes say that a whole XSAVE image of ours is there.
-fn has_whole_state(task: &Arc<Task>, address: u64, legacy: &[u8], bytes: usize) -> Result<bool, Errno> {
+fn has_whole_state(
+    task: &Arc<Task>,
+    address: u64,
+    legacy: &[u8],
+    bytes: usize,
+) -> Result<bool, Errno> {
     let says_so = word(legacy, SOFTWARE_BYTES_AT) == MAGIC_1
         && word(legacy, SOFTWARE_BYTES_AT + 4) as usize == bytes + MAGIC_2_BYTES
         && word(legacy, SOFTWARE_BYTES_AT + 16) as usize == bytes;
@@ -337,6 +413,9 @@ mod tests {
     fn stacks_are_checked() {
         let words = StackWords { base: 0x1000, flags: 0, padding: 0, bytes: 100 };
         assert_eq!(decode_stack(&words), Err(Errno::ENOMEM));
-        assert_eq!(decode_stack(&StackWords { flags: 7, bytes: 8192, ..words }), Err(Errno::EINVAL));
+        assert_eq!(
+            decode_stack(&StackWords { flags: 7, bytes: 8192, ..words }),
+            Err(Errno::EINVAL)
+        );
     }
 }

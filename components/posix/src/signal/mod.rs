@@ -54,7 +54,16 @@ pub const STOPPING: SignalSet = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit
 /// Signals whose default is to do nothing.
 pub const IGNORED_BY_DEFAULT: SignalSet = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
 /// Signals whose default is to dump core.
-pub const DUMPING: SignalSet = bit(SIGQUIT) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGABRT) | bit(SIGBUS)
-    | bit(SIGFPE) | bit(SIGSEGV) | bit(SIGXCPU) | bit(SIGXFSZ) | bit(SIGSYS);
+pub const DUMPING: SignalSet = bit(SIGQUIT)
+    | bit(SIGILL)
+    | bit(SIGTRAP)
+    | bit(SIGABRT)
+    | bit(SIGBUS)
+    | bit(SIGFPE)
+    | bit(SIGSEGV)
+    | bit(SIGXCPU)
+    | bit(SIGXFSZ)
+    | bit(SIGSYS);
 /// Signals that the running instruction caused: taken before all others.
-pub const SYNCHRONOUS: SignalSet = bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS);
+pub const SYNCHRONOUS: SignalSet =
+    bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS);

@@ -65,7 +65,8 @@ impl Queue {
     /// Counts `more` expiries to the pending signal of POSIX timer `id`; its overruns then, `None`
     /// if it is not pending.
     pub fn count_overrun(&mut self, id: u32, more: u32) -> Option<u32> {
-        let info = self.infos.iter_mut().find(|info| info.code == SI_TIMER && info.sender().0 == id)?;
+        let info =
+            self.infos.iter_mut().find(|info| info.code == SI_TIMER && info.sender().0 == id)?;
         let overrun = info.sender().1.saturating_add(more);
         info.set_sender(id, overrun);
         Some(overrun)
@@ -81,7 +82,10 @@ impl Queue {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::{SIGSEGV, SIGTERM, SIGHUP}, *};
+    use super::{
+        super::{SIGHUP, SIGSEGV, SIGTERM},
+        *,
+    };
 
     #[test]
     fn standard_signals_coalesce() {

@@ -1,6 +1,9 @@
 //! Job control: a process stops as a whole and goes on as a whole, and its parent is told.
 use super::{
-    Info, SIGCHLD, SIGCONT, STOPPING, SignalSet, action::{self, flags}, bit, info::ChildCode,
+    Info, SIGCHLD, SIGCONT, STOPPING, SignalSet,
+    action::{self, flags},
+    bit,
+    info::ChildCode,
     state::{ProcessSignals, StopState},
 };
 use crate::process::{Process, Task, object::ticks, task::attention, tree};
@@ -92,7 +95,9 @@ pub fn stand_still(task: &Arc<Task>) {
 /// If the last running task has just stopped (or ended), the process is stopped. Under `process.signals`.
 pub fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
     match state.stop {
-        StopState::Stopping(signal) if state.stopped_tasks >= state.tasks.len() && !state.tasks.is_empty() => {
+        StopState::Stopping(signal)
+            if state.stopped_tasks >= state.tasks.len() && !state.tasks.is_empty() =>
+        {
             state.stop = StopState::Stopped(signal);
             state.stop_report = Some(signal);
             Some(Change::Stopped(signal))
@@ -114,7 +119,10 @@ pub fn tell_parent(process: &Process, change: Change) {
     if action.handler != action::IGNORE && action.flags & flags::NOCLDSTOP == 0 {
         let time = process.cpu_time();
         let times = (ticks(time.user_ns), ticks(time.system_ns));
-        let _ = super::send_to_process(&parent, Info::child(code, process.id(), process.real_user(), status, times));
+        let _ = super::send_to_process(
+            &parent,
+            Info::child(code, process.id(), process.real_user(), status, times),
+        );
     }
     parent.child_event.signal();
 }

@@ -14,7 +14,10 @@ pub fn not_implemented(call: &mut Call<'_>) -> Result<u64, Errno> {
     if let Some(word) = SEEN.get((number / 64) as usize) {
         let bit = 1 << (number % 64);
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {
-            log::warn!("system call {number} is not implemented (first asked for by {})", call.task.id());
+            log::warn!(
+                "system call {number} is not implemented (first asked for by {})",
+                call.task.id()
+            );
         }
     }
     Err(Errno::ENOSYS)

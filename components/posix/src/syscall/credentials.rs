@@ -3,16 +3,31 @@ use super::{Call, Entry};
 use crate::process::{Task, tree};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
-use vfs::{Credentials, Errno, credentials::{Capabilities, Ids}};
+use vfs::{
+    Credentials, Errno,
+    credentials::{Capabilities, Ids},
+};
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
-    Entry::whole(raw::__NR_getuid, "getuid", |call| Ok(u64::from(call.task.credentials().user.real))),
-    Entry::whole(raw::__NR_geteuid, "geteuid", |call| Ok(u64::from(call.task.credentials().user.effective))),
-    Entry::whole(raw::__NR_getgid, "getgid", |call| Ok(u64::from(call.task.credentials().group.real))),
-    Entry::whole(raw::__NR_getegid, "getegid", |call| Ok(u64::from(call.task.credentials().group.effective))),
-    Entry::whole(raw::__NR_getresuid, "getresuid", |call| get_three(call, call.task.credentials().user)),
-    Entry::whole(raw::__NR_getresgid, "getresgid", |call| get_three(call, call.task.credentials().group)),
+    Entry::whole(raw::__NR_getuid, "getuid", |call| {
+        Ok(u64::from(call.task.credentials().user.real))
+    }),
+    Entry::whole(raw::__NR_geteuid, "geteuid", |call| {
+        Ok(u64::from(call.task.credentials().user.effective))
+    }),
+    Entry::whole(raw::__NR_getgid, "getgid", |call| {
+        Ok(u64::from(call.task.credentials().group.real))
+    }),
+    Entry::whole(raw::__NR_getegid, "getegid", |call| {
+        Ok(u64::from(call.task.credentials().group.effective))
+    }),
+    Entry::whole(raw::__NR_getresuid, "getresuid", |call| {
+        get_three(call, call.task.credentials().user)
+    }),
+    Entry::whole(raw::__NR_getresgid, "getresgid", |call| {
+        get_three(call, call.task.credentials().group)
+    }),
     Entry::whole(raw::__NR_setuid, "setuid", |call| set_one(call, Kind::User)),
     Entry::whole(raw::__NR_setgid, "setgid", |call| set_one(call, Kind::Group)),
     Entry::whole(raw::__NR_setreuid, "setreuid", |call| set_two(call, Kind::User)),
@@ -119,7 +134,8 @@ fn set_two(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
     let (real, effective) = (call.uint(0), call.uint(1));
     if !credentials.has(kind.capability()) {
         let real_fits = real == UNCHANGED || real == old.real || real == old.effective;
-        let effective_fits = effective == UNCHANGED || [old.real, old.effective, old.saved].contains(&effective);
+        let effective_fits =
+            effective == UNCHANGED || [old.real, old.effective, old.saved].contains(&effective);
         if !real_fits || !effective_fits {
             return Err(Errno::EPERM);
         }
@@ -188,10 +204,16 @@ fn setgroups(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !credentials.has(Capabilities::SETGID) {
         return Err(Errno::EPERM);
     }
-    let count = usize::try_from(call.int(0)).ok().filter(|count| *count <= GROUPS_MAX).ok_or(Errno::EINVAL)?;
+    let count = usize::try_from(call.int(0))
+        .ok()
+        .filter(|count| *count <= GROUPS_MAX)
+        .ok_or(Errno::EINVAL)?;
     let mut groups: Vec<u32> = call.task.memory().read_array(call.word(1), count)?;
     groups.sort_unstable();
-    call.task.set_credentials(Arc::new(Credentials { groups: Arc::from(groups), ..(*credentials).clone() }));
+    call.task.set_credentials(Arc::new(Credentials {
+        groups: Arc::from(groups),
+        ..(*credentials).clone()
+    }));
     Ok(0)
 }
 
@@ -229,7 +251,13 @@ fn capget(call: &mut Call<'_>) -> Result<u64, Errno> {
     let sets = target.credentials().capabilities;
     let half = |set: Capabilities, index: usize| (set.bits() >> (32 * index)) as u32;
     let bytes: Vec<u8> = (0..halves)
-        .flat_map(|index| [half(sets.effective, index), half(sets.permitted, index), half(sets.inheritable, index)])
+        .flat_map(|index| {
+            [
+                half(sets.effective, index),
+                half(sets.permitted, index),
+                half(sets.inheritable, index),
+            ]
+        })
         .flat_map(u32::to_le_bytes)
         .collect();
     call.task.memory().write_bytes(call.word(1), &bytes)?;
@@ -249,8 +277,12 @@ fn capset(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (effective, permitted, inheritable) = (set(0), set(1), set(2));
     let old = call.task.credentials();
     let sets = old.capabilities;
-    let may_inherit = sets.inheritable | if old.has(Capabilities::SETPCAP) { sets.bounding } else { sets.permitted };
-    if !sets.permitted.contains(permitted) || !permitted.contains(effective) || !may_inherit.contains(inheritable) {
+    let may_inherit = sets.inheritable
+        | if old.has(Capabilities::SETPCAP) { sets.bounding } else { sets.permitted };
+    if !sets.permitted.contains(permitted)
+        || !permitted.contains(effective)
+        || !may_inherit.contains(inheritable)
+    {
         return Err(Errno::EPERM);
     }
     let mut new = (*old).clone();

@@ -12,7 +12,12 @@ use vfs::{Errno, credentials::Capabilities};
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(raw::__NR_futex, "futex", "priority inheritance (FUTEX_LOCK_PI and its kin: ENOSYS)", futex),
+    Entry::partial(
+        raw::__NR_futex,
+        "futex",
+        "priority inheritance (FUTEX_LOCK_PI and its kin: ENOSYS)",
+        futex,
+    ),
     Entry::whole(raw::__NR_set_robust_list, "set_robust_list", set_robust_list),
     Entry::whole(raw::__NR_get_robust_list, "get_robust_list", get_robust_list),
 ];
@@ -22,14 +27,19 @@ const COMMAND_MASK: u32 = 0x7f;
 fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [address, _, _, fourth, second, _] = call.args;
     let (operation, value, last) = (call.uint(1), call.uint(2), call.uint(5));
-    let scope = if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
+    let scope =
+        if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
     let memory = call.task.memory();
     let command = operation & COMMAND_MASK;
     match command {
         raw::FUTEX_WAIT => wait(call, scope, futex::ANY),
         raw::FUTEX_WAIT_BITSET => wait(call, scope, last),
-        raw::FUTEX_WAKE => Ok(u64::from(futex::wake(&memory, address, scope, value.max(1), futex::ANY)?)),
-        raw::FUTEX_WAKE_BITSET => Ok(u64::from(futex::wake(&memory, address, scope, value.max(1), last)?)),
+        raw::FUTEX_WAKE => {
+            Ok(u64::from(futex::wake(&memory, address, scope, value.max(1), futex::ANY)?))
+        }
+        raw::FUTEX_WAKE_BITSET => {
+            Ok(u64::from(futex::wake(&memory, address, scope, value.max(1), last)?))
+        }
         raw::FUTEX_REQUEUE | raw::FUTEX_CMP_REQUEUE => {
             let limit = u32::try_from(fourth as i32).map_err(|_| Errno::EINVAL)?;
             let expected = (command == raw::FUTEX_CMP_REQUEUE).then_some(last);
@@ -39,7 +49,13 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
             Ok(u64::from(counted))
         }
         raw::FUTEX_WAKE_OP => {
-            let woken = futex::wake_operation(&memory, (address, second), scope, (value, fourth as u32), last)?;
+            let woken = futex::wake_operation(
+                &memory,
+                (address, second),
+                scope,
+                (value, fourth as u32),
+                last,
+            )?;
             Ok(u64::from(woken))
         }
         _ => Err(Errno::ENOSYS),
@@ -49,10 +65,12 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn wait(call: &mut Call<'_>, scope: Scope, set: u32) -> Result<u64, Errno> {
     let (address, value) = (call.word(0), call.uint(2));
     let Some(deadline) = deadline(call)? else {
-        futex::wait(call.task, (address, scope), value, set, None).map_err(|errno| match errno {
-            Errno::RESTART_NO_HANDLER => Errno::RESTART,
-            other => other,
-        })?;
+        futex::wait(call.task, (address, scope), value, set, None).map_err(
+            |errno| match errno {
+                Errno::RESTART_NO_HANDLER => Errno::RESTART,
+                other => other,
+            },
+        )?;
         return Ok(0);
     };
     let scope_word = u64::from(scope == Scope::Shared);
@@ -67,7 +85,8 @@ fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
     }
     let operation = call.uint(1);
     let ns = call.task.memory().read::<Timespec>(call.word(3))?.to_ns()?;
-    let clock = if operation & raw::FUTEX_CLOCK_REALTIME != 0 { Clock::Realtime } else { Clock::Monotonic };
+    let clock =
+        if operation & raw::FUTEX_CLOCK_REALTIME != 0 { Clock::Realtime } else { Clock::Monotonic };
     Ok(Some(match operation & COMMAND_MASK {
         raw::FUTEX_WAIT => rt::time::now().after_ns(ns),
         _ => clock.earliest(ns),
@@ -78,7 +97,13 @@ fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
 fn timed_wait(call: &Call<'_>, args: [u64; 6]) -> Result<u64, Errno> {
     let [address, scope, value, set, deadline, _] = args;
     let scope = if scope == 0 { Scope::Private } else { Scope::Shared };
-    match futex::wait(call.task, (address, scope), value as u32, set as u32, Some(Instant(deadline))) {
+    match futex::wait(
+        call.task,
+        (address, scope),
+        value as u32,
+        set as u32,
+        Some(Instant(deadline)),
+    ) {
         Ok(()) => Ok(0),
         Err(Errno::RESTART_NO_HANDLER) => Err(call.task.restart_as(continue_wait, args)),
         Err(errno) => Err(errno),

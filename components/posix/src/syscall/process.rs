@@ -6,7 +6,8 @@ use crate::{
     process::{
         ExitStatus, Process, exit,
         fork::{self, CloneFlags, CloneRequest},
-        object::Usage, status, tree,
+        object::Usage,
+        status, tree,
         wait::{self, Event, Options, Report, Which},
     },
     signal::SIGCHLD,
@@ -26,7 +27,12 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_fork, "fork", fork),
     Entry::whole(raw::__NR_vfork, "vfork", vfork),
     Entry::partial(raw::__NR_clone, "clone", "namespaces, CLONE_PIDFD", clone),
-    Entry::partial(raw::__NR_clone3, "clone3", "namespaces, CLONE_PIDFD, set_tid, CLONE_INTO_CGROUP", clone3),
+    Entry::partial(
+        raw::__NR_clone3,
+        "clone3",
+        "namespaces, CLONE_PIDFD, set_tid, CLONE_INTO_CGROUP",
+        clone3,
+    ),
     Entry::partial(raw::__NR_unshare, "unshare", "namespaces", unshare),
     Entry::whole(raw::__NR_execve, "execve", execve),
     Entry::whole(raw::__NR_execveat, "execveat", execveat),
@@ -59,7 +65,8 @@ fn fork(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn vfork(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let request = CloneRequest { flags: CloneFlags::VM | CloneFlags::VFORK, ..CloneRequest::fork() };
+    let request =
+        CloneRequest { flags: CloneFlags::VM | CloneFlags::VFORK, ..CloneRequest::fork() };
     fork::clone(call.task, call.context, &request)
 }
 
@@ -68,7 +75,11 @@ fn clone(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
     let request = CloneRequest {
         flags: CloneFlags::from_bits_truncate(flags & u64::from(u32::MAX) & !SIGNAL_MASK),
-        exit_signal: if flags & CloneFlags::THREAD.bits() != 0 { 0 } else { (flags & SIGNAL_MASK) as u8 },
+        exit_signal: if flags & CloneFlags::THREAD.bits() != 0 {
+            0
+        } else {
+            (flags & SIGNAL_MASK) as u8
+        },
         stack,
         parent_tid,
         child_tid,
@@ -100,7 +111,11 @@ fn clone3(call: &mut Call<'_>) -> Result<u64, Errno> {
     let has_wrong_signal = arguments.exit_signal > u64::from(crate::signal::LAST)
         || flags.intersects(CloneFlags::THREAD | CloneFlags::PARENT) && arguments.exit_signal != 0;
     let has_wrong_stack = (arguments.stack == 0) != (arguments.stack_bytes == 0);
-    if has_wrong_signal || has_wrong_stack || arguments.set_tid_count != 0 || flags.contains(CloneFlags::DETACHED) {
+    if has_wrong_signal
+        || has_wrong_stack
+        || arguments.set_tid_count != 0
+        || flags.contains(CloneFlags::DETACHED)
+    {
         return Err(Errno::EINVAL);
     }
     let request = CloneRequest {
@@ -114,7 +129,11 @@ fn clone3(call: &mut Call<'_>) -> Result<u64, Errno> {
     fork::clone(call.task, call.context, &request)
 }
 
-fn read_clone_arguments(memory: &AddressSpace, address: u64, bytes: u64) -> Result<CloneArguments, Errno> {
+fn read_clone_arguments(
+    memory: &AddressSpace,
+    address: u64,
+    bytes: u64,
+) -> Result<CloneArguments, Errno> {
     const FIRST_VERSION_BYTES: usize = 64;
     let bytes = usize::try_from(bytes).map_err(|_| Errno::E2BIG)?;
     if bytes > rt::PAGE_BYTES {
@@ -206,7 +225,9 @@ fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
         id if id < 0 => Which::Group(id.unsigned_abs()),
         id => Which::Process(id as u32),
     };
-    let Some(report) = wait::wait(call.task, which, options | Options::EXITED)? else { return Ok(0) };
+    let Some(report) = wait::wait(call.task, which, options | Options::EXITED)? else {
+        return Ok(0);
+    };
     let (status_at, usage_at) = (call.word(1), call.word(3));
     let memory = call.task.memory();
     if status_at != 0 {

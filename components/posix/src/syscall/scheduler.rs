@@ -14,8 +14,12 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_sched_getscheduler, "sched_getscheduler", sched_getscheduler),
     Entry::whole(raw::__NR_sched_setparam, "sched_setparam", sched_setparam),
     Entry::whole(raw::__NR_sched_getparam, "sched_getparam", sched_getparam),
-    Entry::whole(raw::__NR_sched_get_priority_max, "sched_get_priority_max", |call| priority_range(call).map(|r| r.1)),
-    Entry::whole(raw::__NR_sched_get_priority_min, "sched_get_priority_min", |call| priority_range(call).map(|r| r.0)),
+    Entry::whole(raw::__NR_sched_get_priority_max, "sched_get_priority_max", |call| {
+        priority_range(call).map(|r| r.1)
+    }),
+    Entry::whole(raw::__NR_sched_get_priority_min, "sched_get_priority_min", |call| {
+        priority_range(call).map(|r| r.0)
+    }),
     Entry::whole(raw::__NR_sched_rr_get_interval, "sched_rr_get_interval", sched_rr_get_interval),
     Entry::whole(raw::__NR_sched_setaffinity, "sched_setaffinity", sched_setaffinity),
     Entry::whole(raw::__NR_sched_getaffinity, "sched_getaffinity", sched_getaffinity),
@@ -65,7 +69,8 @@ fn set_policy(call: &Call<'_>, target: &Task, policy: u32, priority: u32) -> Res
     }
     let is_privileged = call.task.credentials().has(Capabilities::SYS_NICE);
     let limit = target.process.limits.soft(Resource::RealTimePriority);
-    let is_allowed = is_privileged || owns(call, target) && (!is_real_time(policy) || u64::from(priority) <= limit);
+    let is_allowed = is_privileged
+        || owns(call, target) && (!is_real_time(policy) || u64::from(priority) <= limit);
     if !is_allowed {
         return Err(Errno::EPERM);
     }
@@ -167,14 +172,22 @@ fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
         processes.iter().flat_map(|process| process.tasks()).collect()
     };
     let found = match call.uint(0) {
-        raw::PRIO_PROCESS => return Ok(alloc::vec![named(call, who as i32).map_err(|_| Errno::ESRCH)?]),
+        raw::PRIO_PROCESS => {
+            return Ok(alloc::vec![named(call, who as i32).map_err(|_| Errno::ESRCH)?]);
+        }
         raw::PRIO_PGRP => {
             let group = if who == 0 { own.process.group() } else { who };
             of_all(tree::read().group(group).cloned().collect())
         }
         raw::PRIO_USER => {
             let user = if who == 0 { own.credentials().user.real } else { who };
-            of_all(tree::read().processes().filter(|process| process.real_user() == user).cloned().collect())
+            of_all(
+                tree::read()
+                    .processes()
+                    .filter(|process| process.real_user() == user)
+                    .cloned()
+                    .collect(),
+            )
         }
         _ => return Err(Errno::EINVAL),
     };
@@ -182,7 +195,8 @@ fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
 }
 
 fn getpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let lowest = named_tasks(call)?.iter().map(|task| task.nice.load(Ordering::Relaxed)).min().unwrap_or(0);
+    let lowest =
+        named_tasks(call)?.iter().map(|task| task.nice.load(Ordering::Relaxed)).min().unwrap_or(0);
     Ok((NICE_LIMIT_BASE - i64::from(lowest)) as u64)
 }
 

@@ -5,7 +5,9 @@ use crate::{
     signal::{
         self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGSEGV, SignalSet, UNBLOCKABLE,
         action::{self, Action},
-        bit, deliver, frame::{self, StackWords}, info, mask,
+        bit, deliver,
+        frame::{self, StackWords},
+        info, mask,
     },
     time::clock::Timespec,
 };
@@ -223,18 +225,22 @@ fn check_permission(task: &Task, target: &Process, signal: u8) -> Result<(), Err
         Some(task) => task.credentials().user,
         None => vfs::credentials::Ids::all(target.real_user()),
     };
-    let is_same = [own.user.real, own.user.effective].iter().any(|id| *id == their.real || *id == their.saved);
+    let is_same = [own.user.real, own.user.effective]
+        .iter()
+        .any(|id| *id == their.real || *id == their.saved);
     if is_same { Ok(()) } else { Err(Errno::EPERM) }
 }
 
 fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
     let signal = decode_signal(call.int(1))?;
     let own = &call.task.process;
-    let info = Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real);
+    let info =
+        Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real);
     let targets: Vec<Arc<Process>> = match call.int(0) {
         0 => tree::read().group(own.group()).cloned().collect(),
         -1 => {
-            let is_other = |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own.id();
+            let is_other =
+                |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own.id();
             tree::read().processes().filter(is_other).cloned().collect()
         }
         i32::MIN => Vec::new(),
@@ -284,7 +290,12 @@ fn tgkill(call: &mut Call<'_>) -> Result<u64, Errno> {
     send_to_thread(call, Some(call.int(0)), call.int(1), call.int(2))
 }
 
-fn send_to_thread(call: &Call<'_>, group: Option<i32>, thread: i32, signal: i32) -> Result<u64, Errno> {
+fn send_to_thread(
+    call: &Call<'_>,
+    group: Option<i32>,
+    thread: i32,
+    signal: i32,
+) -> Result<u64, Errno> {
     let signal = decode_signal(signal)?;
     let target = find_thread(group, thread)?;
     check_permission(call.task, &target.process, signal)?;
@@ -335,4 +346,3 @@ fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     Ok(0)
 }
-

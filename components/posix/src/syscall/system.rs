@@ -4,7 +4,8 @@ use crate::{
     process::{
         Process, Task,
         limits::{Limit, Resource},
-        object::ticks, tree,
+        object::ticks,
+        tree,
     },
     system::{self, NAME_BYTES_MAX},
     time::timers,
@@ -18,17 +19,31 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_uname, "uname", uname),
-    Entry::whole(raw::__NR_sethostname, "sethostname", |call| set_name(call, system::set_host_name)),
-    Entry::whole(raw::__NR_setdomainname, "setdomainname", |call| set_name(call, system::set_domain_name)),
+    Entry::whole(raw::__NR_sethostname, "sethostname", |call| {
+        set_name(call, system::set_host_name)
+    }),
+    Entry::whole(raw::__NR_setdomainname, "setdomainname", |call| {
+        set_name(call, system::set_domain_name)
+    }),
     Entry::whole(raw::__NR_sysinfo, "sysinfo", sysinfo),
     Entry::whole(raw::__NR_getrusage, "getrusage", getrusage),
     Entry::whole(raw::__NR_times, "times", times),
     Entry::whole(raw::__NR_getrlimit, "getrlimit", getrlimit),
     Entry::whole(raw::__NR_setrlimit, "setrlimit", setrlimit),
     Entry::whole(raw::__NR_prlimit64, "prlimit64", prlimit64),
-    Entry::partial(raw::__NR_prctl, "prctl", "the options listed in docs/processes.md; others EINVAL", prctl_call),
+    Entry::partial(
+        raw::__NR_prctl,
+        "prctl",
+        "the options listed in docs/processes.md; others EINVAL",
+        prctl_call,
+    ),
     Entry::partial(raw::__NR_arch_prctl, "arch_prctl", "CPUID faulting, shadow stacks", arch_prctl),
-    Entry::partial(raw::__NR_personality, "personality", "only ADDR_NO_RANDOMIZE has an effect", personality),
+    Entry::partial(
+        raw::__NR_personality,
+        "personality",
+        "only ADDR_NO_RANDOMIZE has an effect",
+        personality,
+    ),
     Entry::whole(raw::__NR_getrandom, "getrandom", getrandom),
     Entry::partial(raw::__NR_membarrier, "membarrier", "restartable sequences", membarrier),
     Entry::partial(raw::__NR_reboot, "reboot", "kexec, suspend", reboot),
@@ -40,8 +55,14 @@ const FIELD_BYTES: usize = 65;
 fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut buffer = [0; 6 * FIELD_BYTES];
     let (host, domain) = (system::host_name(), system::domain_name());
-    let fields: [&[u8]; 6] =
-        [b"Linux", &host, system::RELEASE.as_bytes(), system::VERSION.as_bytes(), b"x86_64", &domain];
+    let fields: [&[u8]; 6] = [
+        b"Linux",
+        &host,
+        system::RELEASE.as_bytes(),
+        system::VERSION.as_bytes(),
+        b"x86_64",
+        &domain,
+    ];
     for (place, field) in buffer.chunks_exact_mut(FIELD_BYTES).zip(fields) {
         for (to, from) in place.iter_mut().take(NAME_BYTES_MAX).zip(field) {
             *to = *from;
@@ -55,7 +76,10 @@ fn set_name(call: &mut Call<'_>, set: fn(&[u8])) -> Result<u64, Errno> {
     if !call.task.credentials().has(Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM);
     }
-    let bytes = usize::try_from(call.int(1)).ok().filter(|bytes| *bytes <= NAME_BYTES_MAX).ok_or(Errno::EINVAL)?;
+    let bytes = usize::try_from(call.int(1))
+        .ok()
+        .filter(|bytes| *bytes <= NAME_BYTES_MAX)
+        .ok_or(Errno::EINVAL)?;
     let mut name = [0; NAME_BYTES_MAX];
     let name = name.get_mut(..bytes).ok_or(Errno::EINVAL)?;
     call.task.memory().read_bytes(call.word(0), name)?;
@@ -103,11 +127,14 @@ fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn getrusage(call: &mut Call<'_>) -> Result<u64, Errno> {
     let process = &call.task.process;
     let usage = *process.usage.lock();
-    let peak = process.try_memory().map_or(0, |memory| memory.sizes().peak_resident).max(usage.peak_pages);
+    let peak =
+        process.try_memory().map_or(0, |memory| memory.sizes().peak_resident).max(usage.peak_pages);
     let answer = match call.int(0) {
         0 => ResourceUsage::new(&process.cpu_time(), peak),
         -1 => ResourceUsage::new(&usage.children, usage.children_peak_pages),
-        1 => ResourceUsage::new(&rt::thread::cpu_time(call.task.thread()).unwrap_or_default(), peak),
+        1 => {
+            ResourceUsage::new(&rt::thread::cpu_time(call.task.thread()).unwrap_or_default(), peak)
+        }
         _ => return Err(Errno::EINVAL),
     };
     call.task.memory().write(call.word(1), &answer)?;
@@ -160,19 +187,27 @@ fn check_limit_access(task: &Task, target: &Process) -> Result<(), Errno> {
         return Ok(());
     }
     let their = target.tasks().first().map(|task| task.credentials()).ok_or(Errno::ESRCH)?;
-    let same = |own: u32, ids: vfs::credentials::Ids| ids.real == own && ids.effective == own && ids.saved == own;
+    let same = |own: u32, ids: vfs::credentials::Ids| {
+        ids.real == own && ids.effective == own && ids.saved == own
+    };
     let is_same = same(own.user.real, their.user) && same(own.group.real, their.group);
     if is_same { Ok(()) } else { Err(Errno::EPERM) }
 }
 
-fn set_limit(call: &Call<'_>, process: &Arc<Process>, resource: u32, new: Limit) -> Result<(), Errno> {
+fn set_limit(
+    call: &Call<'_>,
+    process: &Arc<Process>,
+    resource: u32,
+    new: Limit,
+) -> Result<(), Errno> {
     const OPEN_FILES_MAX: u64 = 1 << 20;
     let old = process.limits.get(resource).ok_or(Errno::EINVAL)?;
     if new.soft > new.hard {
         return Err(Errno::EINVAL);
     }
     let is_beyond = resource == Resource::OpenFiles as u32 && new.hard > OPEN_FILES_MAX;
-    if is_beyond || new.hard > old.hard && !call.task.credentials().has(Capabilities::SYS_RESOURCE) {
+    if is_beyond || new.hard > old.hard && !call.task.credentials().has(Capabilities::SYS_RESOURCE)
+    {
         return Err(Errno::EPERM);
     }
     process.limits.set(resource, new);
@@ -202,7 +237,8 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
             process.parent_death_signal.store(signal.ok_or(Errno::EINVAL)?, Ordering::Relaxed);
         }
         prctl::PR_GET_PDEATHSIG => {
-            memory.write(second, &u32::from(process.parent_death_signal.load(Ordering::Relaxed)))?;
+            memory
+                .write(second, &u32::from(process.parent_death_signal.load(Ordering::Relaxed)))?;
         }
         prctl::PR_SET_CHILD_SUBREAPER => process.is_subreaper.store(second != 0, Ordering::Relaxed),
         prctl::PR_GET_CHILD_SUBREAPER => {
@@ -211,10 +247,15 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         prctl::PR_SET_DUMPABLE if second > 1 => return Err(Errno::EINVAL),
         prctl::PR_SET_DUMPABLE => process.is_dumpable.store(second == 1, Ordering::Relaxed),
         prctl::PR_GET_DUMPABLE => return flag(&process.is_dumpable),
-        prctl::PR_SET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (1, 0, 0, 0) => return Err(Errno::EINVAL),
+        prctl::PR_SET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (1, 0, 0, 0) => {
+            return Err(Errno::EINVAL);
+        }
         prctl::PR_SET_NO_NEW_PRIVS => process.no_new_privileges.store(true, Ordering::Relaxed),
         prctl::PR_GET_NO_NEW_PRIVS => return flag(&process.no_new_privileges),
-        prctl::PR_GET_KEEPCAPS | prctl::PR_SET_KEEPCAPS | prctl::PR_GET_SECUREBITS | prctl::PR_SET_SECUREBITS => {
+        prctl::PR_GET_KEEPCAPS
+        | prctl::PR_SET_KEEPCAPS
+        | prctl::PR_GET_SECUREBITS
+        | prctl::PR_SET_SECUREBITS => {
             return secure_bits(call.task, call.uint(0), second);
         }
         prctl::PR_CAPBSET_READ => {
@@ -304,9 +345,8 @@ fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(done)
 }
 
-/// Every change of a space's mappings and every switch of threads is a barrier here, so what is
-/// left is to interrupt the other threads: the nucleus has no such call, so a batch that touches
-/// every processor is used: a change of affinity per processor and back.
+/// A switch of threads is a full barrier on its processor. rt has no call that makes other
+/// processors pass one, so the caller visits each of them ([`visit_processors`]).
 fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
     const QUERY: i32 = 0;
     const GLOBAL: i32 = 1;
@@ -314,7 +354,10 @@ fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
     const GLOBAL_EXPEDITED: i32 = 2;
     const PRIVATE_EXPEDITED: i32 = 8;
     const REGISTER_PRIVATE_EXPEDITED: i32 = 16;
-    const SUPPORTED: i32 = GLOBAL | GLOBAL_EXPEDITED | REGISTER_GLOBAL_EXPEDITED | PRIVATE_EXPEDITED
+    const SUPPORTED: i32 = GLOBAL
+        | GLOBAL_EXPEDITED
+        | REGISTER_GLOBAL_EXPEDITED
+        | PRIVATE_EXPEDITED
         | REGISTER_PRIVATE_EXPEDITED;
     if call.uint(1) != 0 {
         return Err(Errno::EINVAL);

@@ -34,7 +34,12 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_setitimer, "setitimer", setitimer),
     Entry::whole(raw::__NR_getitimer, "getitimer", getitimer),
     Entry::whole(raw::__NR_alarm, "alarm", alarm),
-    Entry::partial(raw::__NR_timer_create, "timer_create", "SIGEV_THREAD in the kernel (libc does it)", timer_create),
+    Entry::partial(
+        raw::__NR_timer_create,
+        "timer_create",
+        "SIGEV_THREAD in the kernel (libc does it)",
+        timer_create,
+    ),
     Entry::whole(raw::__NR_timer_settime, "timer_settime", timer_settime),
     Entry::whole(raw::__NR_timer_gettime, "timer_gettime", timer_gettime),
     Entry::whole(raw::__NR_timer_getoverrun, "timer_getoverrun", timer_getoverrun),
@@ -132,7 +137,12 @@ fn sleep(clock: Clock, deadline_ns: u64) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn sleep_relative(call: &Call<'_>, clock: Clock, deadline_ns: u64, left_at: u64) -> Result<u64, Errno> {
+fn sleep_relative(
+    call: &Call<'_>,
+    clock: Clock,
+    deadline_ns: u64,
+    left_at: u64,
+) -> Result<u64, Errno> {
     if sleep(clock, deadline_ns).is_ok() {
         return Ok(0);
     }
@@ -240,7 +250,8 @@ fn timer_create(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn decode_notify(process: &Process, event: &SignalEvent) -> Result<Notify, Errno> {
-    let signal = u8::try_from(event.signal).ok().filter(|signal| (1..=crate::signal::LAST).contains(signal));
+    let signal =
+        u8::try_from(event.signal).ok().filter(|signal| (1..=crate::signal::LAST).contains(signal));
     match event.notify {
         raw::SIGEV_NONE => Ok(Notify::None),
         raw::SIGEV_SIGNAL => Ok(Notify::Process(signal.ok_or(Errno::EINVAL)?)),
@@ -302,4 +313,3 @@ fn timer_delete(call: &mut Call<'_>) -> Result<u64, Errno> {
     timers::delete(&call.task.process, call.int(0))?;
     Ok(0)
 }
-

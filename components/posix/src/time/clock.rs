@@ -29,9 +29,10 @@ impl Clock {
             return Clock::decode_dynamic(task, number);
         }
         Ok(match number as u32 {
-            raw::CLOCK_REALTIME | raw::CLOCK_REALTIME_COARSE | raw::CLOCK_REALTIME_ALARM | raw::CLOCK_TAI => {
-                Clock::Realtime
-            }
+            raw::CLOCK_REALTIME
+            | raw::CLOCK_REALTIME_COARSE
+            | raw::CLOCK_REALTIME_ALARM
+            | raw::CLOCK_TAI => Clock::Realtime,
             raw::CLOCK_MONOTONIC
             | raw::CLOCK_MONOTONIC_RAW
             | raw::CLOCK_MONOTONIC_COARSE
@@ -52,7 +53,8 @@ impl Clock {
         }
         if number & PER_THREAD != 0 {
             let id = if id == 0 { task.id() } else { id };
-            let is_own = tree::task(id).is_some_and(|other| other.process.id() == task.process.id());
+            let is_own =
+                tree::task(id).is_some_and(|other| other.process.id() == task.process.id());
             return if is_own { Ok(Clock::Thread(id)) } else { Err(Errno::EINVAL) };
         }
         let id = if id == 0 { task.process.id() } else { id };
@@ -88,7 +90,9 @@ impl Clock {
 }
 
 /// `struct timespec`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Timespec {
     /// Seconds.
@@ -103,7 +107,9 @@ impl Timespec {
     /// # Errors
     /// `EINVAL` for negative times and nanoseconds of a second or more.
     pub fn to_ns(self) -> Result<u64, Errno> {
-        let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(self.seconds), u64::try_from(self.nanoseconds)) else {
+        let (Ok(seconds), Ok(nanoseconds)) =
+            (u64::try_from(self.seconds), u64::try_from(self.nanoseconds))
+        else {
             return Err(Errno::EINVAL);
         };
         if nanoseconds >= SECOND_NS {
@@ -118,7 +124,9 @@ impl Timespec {
 }
 
 /// `struct timeval`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Timeval {
     /// Seconds.

@@ -1,7 +1,12 @@
 //! The timer thread and its heap of deadlines.
 use crate::process::Process;
 use alloc::{collections::BTreeMap, sync::Weak};
-use rt::{lock_class, sync::{Event, Mutex, Once}, thread::Policy, time::Instant};
+use rt::{
+    lock_class,
+    sync::{Event, Mutex, Once},
+    thread::Policy,
+    time::Instant,
+};
 
 lock_class! {
     static QUEUE_LOCK = "time.queue";
@@ -69,7 +74,9 @@ fn run() {
         let next = {
             let mut heap = heap().lock();
             match heap.entries.first_key_value().map(|(token, _)| *token) {
-                Some(first) if first.deadline <= rt::time::now() => Err(heap.entries.remove(&first)),
+                Some(first) if first.deadline <= rt::time::now() => {
+                    Err(heap.entries.remove(&first))
+                }
                 first => Ok(first.map(|token| token.deadline)),
             }
         };

@@ -1,7 +1,15 @@
 //! Interval timers (setitimer), POSIX timers (timer_create) and the limit on processor time.
-use super::{SECOND_NS, clock::Clock, queue::{self, Token, Which}};
+use super::{
+    SECOND_NS,
+    clock::Clock,
+    queue::{self, Token, Which},
+};
 use crate::{
-    process::{Process, Task, limits::{INFINITY, Resource}, tree},
+    process::{
+        Process, Task,
+        limits::{INFINITY, Resource},
+        tree,
+    },
     signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU},
 };
 use alloc::{collections::BTreeMap, sync::Arc};
@@ -38,12 +46,15 @@ impl Schedule {
     }
     /// Expiries up to `now_ns`; moves the deadline past it.
     fn expire(&mut self, now_ns: u64) -> u64 {
-        let Some(deadline) = self.deadline_ns.filter(|deadline| *deadline <= now_ns) else { return 0 };
+        let Some(deadline) = self.deadline_ns.filter(|deadline| *deadline <= now_ns) else {
+            return 0;
+        };
         let Some(missed) = (now_ns - deadline).checked_div(self.interval_ns) else {
             self.deadline_ns = None;
             return 1;
         };
-        self.deadline_ns = Some(deadline.saturating_add((missed + 1).saturating_mul(self.interval_ns)));
+        self.deadline_ns =
+            Some(deadline.saturating_add((missed + 1).saturating_mul(self.interval_ns)));
         missed + 1
     }
 }
@@ -109,7 +120,12 @@ pub fn interval_left(process: &Process, number: u32) -> (u64, u64) {
 
 /// Sets interval timer `number` to expire in `value_ns` (0: never) and then each `interval_ns`;
 /// returns what was left and the interval before.
-pub fn set_interval(process: &Arc<Process>, number: u32, value_ns: u64, interval_ns: u64) -> (u64, u64) {
+pub fn set_interval(
+    process: &Arc<Process>,
+    number: u32,
+    value_ns: u64,
+    interval_ns: u64,
+) -> (u64, u64) {
     let now = interval_now(process, number);
     let clock = interval_clock(process, number);
     let mut timers = process.timers.lock();
@@ -149,7 +165,12 @@ pub fn get(process: &Process, id: i32) -> Result<PosixTimer, Errno> {
 ///
 /// # Errors
 /// `EINVAL` if there is none.
-pub fn set(process: &Arc<Process>, id: i32, deadline_ns: Option<u64>, interval_ns: u64) -> Result<PosixTimer, Errno> {
+pub fn set(
+    process: &Arc<Process>,
+    id: i32,
+    deadline_ns: Option<u64>,
+    interval_ns: u64,
+) -> Result<PosixTimer, Errno> {
     let mut timers = process.timers.lock();
     let timer = timers.posix.get_mut(&id).ok_or(Errno::EINVAL)?;
     let before = *timer;
@@ -283,7 +304,10 @@ fn limit_due(process: &Arc<Process>) {
     };
     if expired > 0 {
         let is_final = hard != INFINITY && now >= hard.saturating_mul(SECOND_NS);
-        let _ = signal::send_to_process(process, Info::kernel(if is_final { SIGKILL } else { SIGXCPU }));
+        let _ = signal::send_to_process(
+            process,
+            Info::kernel(if is_final { SIGKILL } else { SIGXCPU }),
+        );
     }
 }
 
