@@ -77,7 +77,9 @@ pub struct Timezone {
 fn vvar() -> &'static Vvar {
     let image: usize;
     // SAFETY: takes the address of the image's first byte; touches no memory.
-    unsafe { asm!("lea {}, [rip + __ehdr_start]", out(reg) image, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        asm!("lea {}, [rip + __ehdr_start]", out(reg) image, options(nomem, nostack, preserves_flags))
+    };
     let page = (image - PAGE_BYTES) as *const Vvar;
     // SAFETY: exec maps the data page right before the image, aligned, readable, for as long as
     // the image is mapped; it is written by others, hence the atomics.
@@ -88,7 +90,9 @@ fn counter() -> u64 {
     let (low, high): (u32, u32);
     // SAFETY: reads the counter; the page says that programs may. The fence keeps the read from
     // going ahead of what came before, so that time never runs backwards between threads.
-    unsafe { asm!("lfence", "rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags)) };
+    unsafe {
+        asm!("lfence", "rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags))
+    };
     u64::from(high) << 32 | u64::from(low)
 }
 
@@ -138,7 +142,8 @@ pub unsafe extern "C" fn __vdso_clock_gettime(clock: u32, out: *mut Timespec) ->
         ) => now.monotonic_ns,
         _ => return system_call(SYS_CLOCK_GETTIME, u64::from(clock), out as u64, 0) as i32,
     };
-    let now = Timespec { seconds: (ns / NS_A_SECOND) as i64, nanoseconds: (ns % NS_A_SECOND) as i64 };
+    let now =
+        Timespec { seconds: (ns / NS_A_SECOND) as i64, nanoseconds: (ns % NS_A_SECOND) as i64 };
     // SAFETY: the caller's promise.
     unsafe { out.write(now) };
     0

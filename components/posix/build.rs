@@ -12,8 +12,8 @@ use std::{
 const ALIASES: [&str; 5] = ["clock_gettime", "gettimeofday", "time", "clock_getres", "getcpu"];
 
 fn main() {
-    let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo"))
-        .join("../../vdso");
+    let source =
+        PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("set by cargo")).join("../../vdso");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("set by cargo"));
     println!("cargo::rerun-if-changed={}", source.display());
     let object = compile(&source, &out);

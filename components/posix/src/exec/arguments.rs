@@ -53,9 +53,9 @@ impl Strings {
             if pointer == 0 {
                 break;
             }
-            let string = memory.read_string(pointer, STRING_BYTES_MAX).map_err(|error| {
-                if error == Errno::ENAMETOOLONG { Errno::E2BIG } else { error }
-            })?;
+            let string = memory
+                .read_string(pointer, STRING_BYTES_MAX)
+                .map_err(|error| if error == Errno::ENAMETOOLONG { Errno::E2BIG } else { error })?;
             let cost = string.len() as u64 + 1 + POINTER_BYTES;
             room = room.checked_sub(cost).ok_or(Errno::E2BIG)?;
             strings.push(&string);

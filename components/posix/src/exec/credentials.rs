@@ -30,8 +30,8 @@ pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> (Credentia
         || new.group.effective != request.credentials.group.real;
     set_capabilities(&mut new, request.credentials, has_changed_ids);
     new.secure_bits &= !SECBIT_KEEP_CAPS;
-    let has_gained = new.user.real != 0
-        && !new.capabilities.ambient.contains(new.capabilities.permitted);
+    let has_gained =
+        new.user.real != 0 && !new.capabilities.ambient.contains(new.capabilities.permitted);
     (new, if has_changed_ids || has_gained { Secure::Yes } else { Secure::No })
 }
 

@@ -87,7 +87,8 @@ pub fn read(program: &Executable) -> Result<Headers, Errno> {
     if program.read(0, &mut bytes)? < HEADER_BYTES {
         return Err(Errno::ENOEXEC);
     }
-    let (header, _) = from_bytes::<FileHeader64<LittleEndian>>(&bytes).map_err(|()| Errno::ENOEXEC)?;
+    let (header, _) =
+        from_bytes::<FileHeader64<LittleEndian>>(&bytes).map_err(|()| Errno::ENOEXEC)?;
     let kind = check_header(header)?;
     let table = read_table(program, header)?;
     let (entries, _) = slice_from_bytes::<ProgramHeader64<LittleEndian>>(
@@ -141,7 +142,11 @@ fn read_table(program: &Executable, header: &FileHeader64<LittleEndian>) -> Resu
 }
 
 impl Headers {
-    fn add(&mut self, program: &Executable, entry: &ProgramHeader64<LittleEndian>) -> Result<(), Errno> {
+    fn add(
+        &mut self,
+        program: &Executable,
+        entry: &ProgramHeader64<LittleEndian>,
+    ) -> Result<(), Errno> {
         match entry.p_type.get(LE) {
             elf::PT_LOAD => self.add_segment(entry),
             elf::PT_INTERP if self.interpreter.is_none() => {

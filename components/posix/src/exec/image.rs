@@ -1,8 +1,9 @@
 //! Mapping the segments of a program and its interpreter from the page cache.
 use super::{
+    Opener,
     elf::{self, Headers, Kind, Segment},
-    place::Place,
     file::Executable,
+    place::Place,
 };
 use crate::memory::{
     AddressSpace, Layout, MapFlags, MapRequest, PAGE, Place as MapPlace, Source,
@@ -10,7 +11,7 @@ use crate::memory::{
 };
 use alloc::sync::Arc;
 use rt::user::Protection;
-use vfs::{Errno, OpenFile};
+use vfs::Errno;
 
 /// A program in memory.
 pub struct Image {
@@ -36,10 +37,7 @@ pub struct Interpreter {
 ///
 /// # Errors
 /// `ELIBBAD` where it is no ELF file; as opening.
-pub fn open_interpreter(
-    name: &[u8],
-    open: &dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno>,
-) -> Result<Interpreter, Errno> {
+pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, Errno> {
     let program = Executable::new(open(name)?)?;
     let bad = |error| if error == Errno::ENOEXEC { Errno::ELIBBAD } else { error };
     let headers = elf::read(&program).map_err(bad)?;

@@ -43,6 +43,9 @@ use vfs::{Credentials, Errno, OpenFile};
 /// Scripts that may name scripts as their interpreters, as on Linux.
 const SCRIPTS_MAX: usize = 5;
 
+/// Opens interpreters by their paths.
+pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno> + 'a;
+
 /// What is to be loaded.
 pub struct ExecRequest<'a> {
     /// Its name as the caller gave it: `AT_EXECFN`, and a script's own argument.
@@ -60,7 +63,7 @@ pub struct ExecRequest<'a> {
     /// Limits of the process.
     pub limits: LimitValues,
     /// Opens interpreters, on the caller's behalf.
-    pub open: &'a dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno>,
+    pub open: &'a Opener<'a>,
 }
 
 /// A program ready to run.

@@ -1,7 +1,7 @@
 //! `#!`: programs that name the program that runs them, by Linux's rules.
-use super::{Arguments, SCRIPTS_MAX, file::Executable};
-use alloc::{sync::Arc, vec::Vec};
-use vfs::{Errno, OpenFile};
+use super::{Arguments, Opener, SCRIPTS_MAX, file::Executable};
+use alloc::vec::Vec;
+use vfs::Errno;
 
 /// Bytes of a file that are looked at for its kind.
 const HEAD_BYTES: usize = 256;
@@ -24,7 +24,7 @@ pub fn resolve(
     path: &[u8],
     mut program: Executable,
     mut arguments: Arguments,
-    open: &dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno>,
+    open: &Opener<'_>,
 ) -> Result<(Executable, Arguments), Errno> {
     let mut name = path.to_vec();
     for _ in 0..=SCRIPTS_MAX {

@@ -9,10 +9,7 @@ use super::{
     image::Image,
     place::Place,
 };
-use crate::memory::{
-    AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace,
-    region::page_of,
-};
+use crate::memory::{AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace, region::page_of};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use rt::{memory::Charge, user::Protection};

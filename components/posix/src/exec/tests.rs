@@ -29,10 +29,7 @@ fn load_with(bytes: &[u8], arguments: &[&str], environment: &[&str]) -> Result<L
     build(ExecRequest {
         path: b"/bin/program",
         program: executable(bytes),
-        arguments: Arguments {
-            arguments: strings(arguments),
-            environment: strings(environment),
-        },
+        arguments: Arguments { arguments: strings(arguments), environment: strings(environment) },
         credentials: &Credentials::root(),
         has_no_new_privileges: false,
         is_randomised: true,
@@ -51,7 +48,9 @@ fn small_elf(kind: u16, segments: &[[u64; 5]]) -> Vec<u8> {
     let entry = segments.first().map_or(0, |segment| segment[0]);
     [entry, 64, 0].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
     bytes.extend(0u32.to_le_bytes());
-    [64, 56, segments.len() as u16, 0, 0, 0].iter().for_each(|half| bytes.extend(half.to_le_bytes()));
+    [64, 56, segments.len() as u16, 0, 0, 0]
+        .iter()
+        .for_each(|half| bytes.extend(half.to_le_bytes()));
     for [address, offset, file, memory, flags] in segments {
         bytes.extend(1u32.to_le_bytes());
         bytes.extend((*flags as u32).to_le_bytes());
@@ -77,8 +76,10 @@ fn a_program_finds_its_arguments_where_the_abi_says() {
     assert_eq!((word(0), word(4), word(7)), (3, 0, 0));
     assert_eq!((text(1), text(3)), (b"sh".to_vec(), b"ls".to_vec()));
     assert_eq!((text(5), text(6)), (b"HOME=/".to_vec(), b"A=".to_vec()));
-    let auxiliary: std::collections::HashMap<u64, u64> =
-        (4..40).map(|pair| (word(pair * 2), word(pair * 2 + 1))).take_while(|pair| pair.0 != 0).collect();
+    let auxiliary: std::collections::HashMap<u64, u64> = (4..40)
+        .map(|pair| (word(pair * 2), word(pair * 2 + 1)))
+        .take_while(|pair| pair.0 != 0)
+        .collect();
     assert_eq!((auxiliary[&3], auxiliary[&5], auxiliary[&9]), (0x40_0040, 1, 0x40_0000));
     assert_eq!(memory.read_string(auxiliary[&31], 100).unwrap(), b"/bin/program");
     assert_eq!(memory.read_string(auxiliary[&15], 100).unwrap(), b"x86_64");
@@ -103,7 +104,10 @@ fn what_the_file_does_not_hold_is_zeroes() {
     let segments = [[0x40_0000, 0, 4096, 4096, 5], [0x40_1100, 4096 + 0x100, 16, 3 * PAGE, 6]];
     let loaded = load_with(&small_elf(FIXED, &segments), &["a"], &[]).unwrap();
     let read = |at| loaded.memory.read::<u8>(at).unwrap();
-    assert_eq!((read(0x40_110f), read(0x40_1110), read(0x40_1fff), read(0x40_3000)), (0xcc, 0, 0, 0));
+    assert_eq!(
+        (read(0x40_110f), read(0x40_1110), read(0x40_1fff), read(0x40_3000)),
+        (0xcc, 0, 0, 0)
+    );
     loaded.memory.write(0x40_3000, &1u8).unwrap();
     assert_eq!(loaded.memory.write(0x40_0000, &1u8), Err(Errno::EFAULT));
     assert!(loaded.memory.layout().heap_start >= 0x40_5000);
@@ -182,7 +186,10 @@ fn a_thousand_mutations_never_panic() {
             loads += 1;
             let _ = loaded.memory.fault(loaded.entry, rt::user::Access::Execute);
             assert!(loaded.stack < rt::user::USER_END);
-            assert_eq!(round_up(loaded.memory.layout().heap_start), Some(loaded.memory.layout().heap_start));
+            assert_eq!(
+                round_up(loaded.memory.layout().heap_start),
+                Some(loaded.memory.layout().heap_start)
+            );
         }
     }
     assert!(loads > 0);

@@ -49,7 +49,8 @@ impl AddressSpace {
         match advice {
             Advice::Nothing => {}
             Advice::DontNeed { with_locked } => {
-                let refused = if with_locked { Flags::SPECIAL } else { Flags::LOCKED | Flags::SPECIAL };
+                let refused =
+                    if with_locked { Flags::SPECIAL } else { Flags::LOCKED | Flags::SPECIAL };
                 self.discard(start, end, |region| !region.flags.intersects(refused))?;
             }
             Advice::Free => self.discard(start, end, |region| {
@@ -69,7 +70,12 @@ impl AddressSpace {
     }
 
     /// Takes the pages out of the space, up to the first region that may not lose them.
-    fn discard(&self, start: u64, end: u64, may_lose: impl Fn(&Region) -> bool) -> Result<(), Errno> {
+    fn discard(
+        &self,
+        start: u64,
+        end: u64,
+        may_lose: impl Fn(&Region) -> bool,
+    ) -> Result<(), Errno> {
         let map = self.map.write();
         for region in map.overlapping(start, end) {
             if !may_lose(region) {

@@ -3,7 +3,11 @@
 //! Frames come at the first store or load. `frames` guards the table and is innermost.
 use alloc::sync::Arc;
 use hashbrown::HashMap;
-use rt::{NoMemory, lock_class, memory::{Charge, Frame}, sync::Mutex};
+use rt::{
+    NoMemory, lock_class,
+    memory::{Charge, Frame},
+    sync::Mutex,
+};
 use vfs::{Errno, file::Mappable};
 
 lock_class! {

@@ -10,8 +10,16 @@ use super::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
-use rt::{NoMemory, memory::Frame, sync::Once, user::{Access, PageRange, Protection, USER_END, Unshared}};
-use vfs::{Errno, file::{Mappable, Watcher}};
+use rt::{
+    NoMemory,
+    memory::Frame,
+    sync::Once,
+    user::{Access, PageRange, Protection, USER_END, Unshared},
+};
+use vfs::{
+    Errno,
+    file::{Mappable, Watcher},
+};
 
 /// Pages entered around a fault on an object whose pages are in memory (Linux's 64 KiB).
 const AROUND_OBJECT: u64 = 16;
@@ -129,11 +137,16 @@ impl AddressSpace {
             Backing::Anonymous => self.enter_anonymous(region, page, access),
             Backing::Object { object, first, .. } => {
                 let index = first.wrapping_add((page - region.start) / PAGE);
-                let fetched = fetched
-                    .filter(|fetched| fetched.index == index && is_same_object(&fetched.object, object));
+                let fetched = fetched.filter(|fetched| {
+                    fetched.index == index && is_same_object(&fetched.object, object)
+                });
                 match (access, region.is_private()) {
-                    (Access::Write, true) => self.copy_in_place(region, object, page, index, fetched),
-                    (Access::Write, false) => self.enter_shared(region, object, page, index, fetched),
+                    (Access::Write, true) => {
+                        self.copy_in_place(region, object, page, index, fetched)
+                    }
+                    (Access::Write, false) => {
+                        self.enter_shared(region, object, page, index, fetched)
+                    }
                     _ => self.enter_object(region, object, page, index, fetched),
                 }
             }
@@ -141,7 +154,12 @@ impl AddressSpace {
     }
 
     /// Zeroes, or a copy of a page that a fork shared.
-    fn enter_anonymous(&self, region: &Region, page: u64, access: Access) -> Result<Step, BadAccess> {
+    fn enter_anonymous(
+        &self,
+        region: &Region,
+        page: u64,
+        access: Access,
+    ) -> Result<Step, BadAccess> {
         if access == Access::Write {
             if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
                 return Ok(Step::Done);

@@ -1,7 +1,13 @@
 //! fork: the map is copied, pages are shared by range, copy-on-write (B5, K5).
-use super::{AddressSpace, region::{Flags, range}};
+use super::{
+    AddressSpace,
+    region::{Flags, range},
+};
 use alloc::sync::Arc;
-use rt::{NoMemory, user::{CloneMode, PageRange}};
+use rt::{
+    NoMemory,
+    user::{CloneMode, PageRange},
+};
 use vfs::Errno;
 
 /// Pages that a small new space will need at once: tables, stack, first copies.

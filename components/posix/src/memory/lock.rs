@@ -1,6 +1,10 @@
 //! mlock and its family. There is no swap, and pages of files are not taken while mapped, so
 //! locking is: entering the pages now, and keeping account.
-use super::{AddressSpace, mapping::checked_end, region::{Flags, PAGE, Region, page_of}};
+use super::{
+    AddressSpace,
+    mapping::checked_end,
+    region::{Flags, PAGE, Region, page_of},
+};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use vfs::Errno;
@@ -43,9 +47,9 @@ impl AddressSpace {
                     region.flags |= Flags::LOCKED;
                 }
             });
-            let parts = map.overlapping(start, end).map(|region| {
-                region.part(region.start.max(start), region.end.min(end))
-            });
+            let parts = map
+                .overlapping(start, end)
+                .map(|region| region.part(region.start.max(start), region.end.min(end)));
             let parts: Vec<Region> = parts.collect();
             if is_covered { Ok(parts) } else { Err(Errno::ENOMEM) }
         })?;

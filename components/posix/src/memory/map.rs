@@ -4,7 +4,10 @@
 //! may split take their charges first ([`Map::reserve`]), so that what follows cannot fail.
 use super::region::{Flags, PAGE, Region};
 use alloc::{collections::BTreeMap, vec::Vec};
-use rt::{memory::Charge, user::{Protection, USER_END}};
+use rt::{
+    memory::Charge,
+    user::{Protection, USER_END},
+};
 use vfs::Errno;
 
 /// Most regions of an address space (Linux's default `vm.max_map_count`).
@@ -76,9 +79,8 @@ impl Map {
     }
     /// The first region that ends above `address`: the one it lies in, or the next.
     pub fn at_or_above(&self, address: u64) -> Option<&Region> {
-        self.find(address).or_else(|| {
-            self.entries.range(address..).next().map(|(_, entry)| &entry.region)
-        })
+        self.find(address)
+            .or_else(|| self.entries.range(address..).next().map(|(_, entry)| &entry.region))
     }
     /// The last region that starts below `address`.
     pub fn below(&self, address: u64) -> Option<&Region> {
@@ -180,7 +182,8 @@ impl Map {
     pub fn remove(&mut self, start: u64, end: u64, reserved: &mut Reserved) -> Vec<Region> {
         self.split(start, reserved);
         self.split(end, reserved);
-        let starts: Vec<u64> = self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
+        let starts: Vec<u64> =
+            self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
         starts.into_iter().filter_map(|at| self.leave(at)).map(|entry| entry.region).collect()
     }
     /// Changes every region (or part of one) between `start` and `end`. May take two charges.
@@ -193,7 +196,8 @@ impl Map {
     ) {
         self.split(start, reserved);
         self.split(end, reserved);
-        let starts: Vec<u64> = self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
+        let starts: Vec<u64> =
+            self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
         for at in &starts {
             if let Some(mut entry) = self.leave(*at) {
                 change(&mut entry.region);

@@ -8,7 +8,10 @@ use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
 use rt::user::{Access, Protection, USER_END};
-use vfs::{Errno, file::{Mappable, Watcher}};
+use vfs::{
+    Errno,
+    file::{Mappable, Watcher},
+};
 
 /// End of the addresses `MAP_32BIT` asks for, and their start, as on Linux.
 const LOW_AREA: (u64, u64) = (0x4000_0000, 0x8000_0000);
@@ -99,7 +102,8 @@ impl AddressSpace {
         if request.bytes == 0 {
             return Err(Errno::EINVAL);
         }
-        let bytes = round_up(request.bytes).filter(|bytes| *bytes <= USER_END).ok_or(Errno::ENOMEM)?;
+        let bytes =
+            round_up(request.bytes).filter(|bytes| *bytes <= USER_END).ok_or(Errno::ENOMEM)?;
         let mut region = describe(request, bytes);
         if self.locks_future.load(Ordering::Relaxed) {
             region.flags |= Flags::LOCKED;
@@ -169,8 +173,7 @@ impl AddressSpace {
         if total.saturating_mul(PAGE) > limits.address_space {
             return Err(Errno::ENOMEM);
         }
-        if region.is_data()
-            && (map.data_pages + region.pages()).saturating_mul(PAGE) > limits.data
+        if region.is_data() && (map.data_pages + region.pages()).saturating_mul(PAGE) > limits.data
         {
             return Err(Errno::ENOMEM);
         }
@@ -256,7 +259,8 @@ fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errn
             if !start.is_multiple_of(PAGE) {
                 return Err(Errno::EINVAL);
             }
-            let end = start.checked_add(bytes).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
+            let end =
+                start.checked_add(bytes).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
             if start < LOWEST {
                 return Err(Errno::EPERM);
             }

@@ -53,7 +53,11 @@ pub use transfer::{IoVec, UserSink, UserSource};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use map::Map;
-use rt::{NoMemory, lock_class, sync::{LockClass, Mutex, Once, RwLock}, user::Space};
+use rt::{
+    NoMemory, lock_class,
+    sync::{LockClass, Mutex, Once, RwLock},
+    user::Space,
+};
 use vfs::{DenyWrite, Errno, OpenFile};
 
 lock_class! {
@@ -175,12 +179,16 @@ impl AddressSpace {
     /// Never after start: it is made by the first caller, at start.
     pub fn absent() -> Arc<AddressSpace> {
         static ABSENT: Once<Arc<AddressSpace>> = Once::new();
-        ABSENT.get_or_init(|| loop {
-            match AddressSpace::with_top(0) {
-                Ok(space) => break space,
-                Err(NoMemory) => rt::thread::yield_now(),
-            }
-        }).clone()
+        ABSENT
+            .get_or_init(|| {
+                loop {
+                    match AddressSpace::with_top(0) {
+                        Ok(space) => break space,
+                        Err(NoMemory) => rt::thread::yield_now(),
+                    }
+                }
+            })
+            .clone()
     }
     /// What rt knows of it: to run programs in, and for futex words.
     pub fn user(&self) -> &Space {

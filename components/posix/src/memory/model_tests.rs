@@ -1,5 +1,10 @@
 //! Random sequences of operations against a simple model: a map from page to what it is.
-use super::{mapping::*, region::*, tests::{TestFile, map_file}, *};
+use super::{
+    mapping::*,
+    region::*,
+    tests::{TestFile, map_file},
+    *,
+};
 use proptest::prelude::*;
 use rt::user::Protection;
 use std::collections::HashMap;
@@ -94,7 +99,12 @@ impl Model {
         let found = self.pages.get(&page).filter(|page| !page.protection.is_empty());
         found.map(|page| self.value(page.cell)).ok_or(Errno::EFAULT)
     }
-    fn store(&mut self, page: u64, value: u8, is_shared_file: impl Fn(u64) -> bool) -> Result<(), Errno> {
+    fn store(
+        &mut self,
+        page: u64,
+        value: u8,
+        is_shared_file: impl Fn(u64) -> bool,
+    ) -> Result<(), Errno> {
         let found = self.pages.get_mut(&page);
         let found = found.filter(|page| page.protection.contains(Protection::WRITE));
         let found = found.ok_or(Errno::EFAULT)?;
@@ -112,7 +122,8 @@ fn protection(bits: u8) -> Protection {
 }
 
 fn run(steps: &[Step]) {
-    let contents: Vec<u8> = (0..FILE_PAGES).flat_map(|page| vec![page as u8 + 100; PAGE as usize]).collect();
+    let contents: Vec<u8> =
+        (0..FILE_PAGES).flat_map(|page| vec![page as u8 + 100; PAGE as usize]).collect();
     let file = TestFile::new(&contents);
     let mut memory = AddressSpace::new().unwrap();
     let mut model = Model {
@@ -176,8 +187,7 @@ fn run(steps: &[Step]) {
             Step::Move { page, pages, new_pages, to } => {
                 let is_apart = to + new_pages <= page || page + pages <= to;
                 let flags = RemapFlags::MAY_MOVE | RemapFlags::FIXED;
-                let result =
-                    memory.remap(at(page), pages * PAGE, new_pages * PAGE, flags, at(to));
+                let result = memory.remap(at(page), pages * PAGE, new_pages * PAGE, flags, at(to));
                 if !is_apart {
                     assert_eq!(result, Err(Errno::EINVAL));
                     continue;
@@ -235,8 +245,7 @@ fn run(steps: &[Step]) {
                 if is_beyond(&model, page) {
                     continue;
                 }
-                let expected =
-                    model.store(page, value, |number| shared_files.contains(&number));
+                let expected = model.store(page, value, |number| shared_files.contains(&number));
                 assert_eq!(memory.write(at(page) + 5, &value), expected, "{step:?}");
             }
             Step::Load { page } => {

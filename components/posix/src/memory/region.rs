@@ -4,7 +4,10 @@
 //! [`Backing`] (architecture.md, "Memory of programs": a map of entries over objects).
 use alloc::sync::Arc;
 use bitflags::bitflags;
-use rt::{PAGE_BYTES, user::{PageRange, Protection}};
+use rt::{
+    PAGE_BYTES,
+    user::{PageRange, Protection},
+};
 use vfs::{OpenFile, file::Mappable};
 
 /// Bytes of a page, as addresses count.

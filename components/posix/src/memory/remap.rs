@@ -95,11 +95,7 @@ impl AddressSpace {
     }
 
     fn check_growth(&self, map: &Map, region: &Region, remap: &Remap) -> Result<(), Errno> {
-        let grown = Region {
-            start: 0,
-            end: remap.new_bytes - remap.old_bytes,
-            ..region.clone()
-        };
+        let grown = Region { start: 0, end: remap.new_bytes - remap.old_bytes, ..region.clone() };
         check_commit(&grown)?;
         let mut nowhere = Map::new(0);
         (nowhere.total_pages, nowhere.data_pages) = (map.total_pages, map.data_pages);

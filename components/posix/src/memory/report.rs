@@ -1,5 +1,8 @@
 //! What /proc shows of an address space.
-use super::{AddressSpace, region::{Backing, Flags, Label, Origin, PAGE, Region}};
+use super::{
+    AddressSpace,
+    region::{Backing, Flags, Label, Origin, PAGE, Region},
+};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use rt::user::Protection;
@@ -99,8 +102,10 @@ impl AddressSpace {
             .map(|region| {
                 let mut report = describe(region, layout.stack_start);
                 let heap = layout.heap_start..layout.heap_end;
-                if region.is_anonymous() && !heap.is_empty()
-                    && region.start < heap.end && heap.start < region.end
+                if region.is_anonymous()
+                    && !heap.is_empty()
+                    && region.start < heap.end
+                    && heap.start < region.end
                 {
                     report.name = Name::Heap;
                 }

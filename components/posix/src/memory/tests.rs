@@ -1,9 +1,15 @@
 //! Behaviours of address spaces on the host's software page tables.
 use super::{mapping::*, region::*, *};
 use alloc::{collections::BTreeMap, vec, vec::Vec};
-use rt::{memory::Frame, user::{Access, Protection}};
+use rt::{
+    memory::Frame,
+    user::{Access, Protection},
+};
 use std::sync::Mutex as StdMutex;
-use vfs::{file::{Mappable, Watcher}, io::{Sink, Source as _}};
+use vfs::{
+    file::{Mappable, Watcher},
+    io::{Sink, Source as _},
+};
 
 const READ: Protection = Protection::READ;
 const BOTH: Protection = Protection::READ.union(Protection::WRITE);
@@ -248,10 +254,7 @@ fn remap_grows_in_place_or_moves_with_its_contents() {
     memory.write(AT + PAGE, &5u64).unwrap();
     assert_eq!(memory.remap(AT, 2 * PAGE, 4 * PAGE, all, 0).unwrap(), AT);
     map(&memory, AT + 4 * PAGE, 1, READ);
-    assert_eq!(
-        memory.remap(AT, 4 * PAGE, 5 * PAGE, RemapFlags::empty(), 0),
-        Err(Errno::ENOMEM)
-    );
+    assert_eq!(memory.remap(AT, 4 * PAGE, 5 * PAGE, RemapFlags::empty(), 0), Err(Errno::ENOMEM));
     let moved = memory.remap(AT, 4 * PAGE, 6 * PAGE, all, 0).unwrap();
     assert_ne!(moved, AT);
     assert_eq!(memory.read::<u64>(moved + PAGE).unwrap(), 5);
@@ -364,10 +367,8 @@ fn locked_memory_is_counted_and_present() {
 fn transfers_stop_at_bad_memory_and_count_what_went() {
     let memory = space();
     map(&memory, AT, 1, BOTH);
-    let buffers = vec![
-        IoVec { address: AT + 10, length: 5 },
-        IoVec { address: AT + PAGE - 3, length: 10 },
-    ];
+    let buffers =
+        vec![IoVec { address: AT + 10, length: 5 }, IoVec { address: AT + PAGE - 3, length: 10 }];
     let mut sink = UserSink::vectored(&memory, buffers.clone());
     assert_eq!(sink.remaining(), 15);
     assert_eq!(sink.put(b"hello world!!").unwrap(), 8);

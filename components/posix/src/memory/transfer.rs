@@ -4,8 +4,14 @@
 //! it counts, and only a transfer that moved nothing is `EFAULT`, as on Linux.
 use super::{AddressSpace, access::Tries};
 use alloc::{sync::Arc, vec, vec::Vec};
-use rt::{memory::Frame, user::{Fault, USER_END}};
-use vfs::{Errno, io::{Sink, Source}};
+use rt::{
+    memory::Frame,
+    user::{Fault, USER_END},
+};
+use vfs::{
+    Errno,
+    io::{Sink, Source},
+};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Most buffers of one call (`UIO_MAXIOV`).

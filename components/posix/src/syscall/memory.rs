@@ -63,8 +63,7 @@ fn protection_of(bits: u32) -> Protection {
 }
 
 fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (address, bytes, flags, offset) =
-        (call.word(0), call.word(1), call.uint(3), call.word(5));
+    let (address, bytes, flags, offset) = (call.word(0), call.word(1), call.uint(3), call.word(5));
     if !offset.is_multiple_of(PAGE) {
         return Err(Errno::EINVAL);
     }
@@ -264,9 +263,16 @@ fn advice_of(number: u32) -> Result<Advice, Errno> {
     let mark = |set, clear| Advice::Mark { set, clear };
     let none = Flags::empty();
     Ok(match number {
-        raw::MADV_NORMAL | raw::MADV_RANDOM | raw::MADV_SEQUENTIAL | raw::MADV_MERGEABLE
-        | raw::MADV_UNMERGEABLE | raw::MADV_HUGEPAGE | raw::MADV_NOHUGEPAGE | raw::MADV_COLD
-        | raw::MADV_PAGEOUT | raw::MADV_COLLAPSE => Advice::Nothing,
+        raw::MADV_NORMAL
+        | raw::MADV_RANDOM
+        | raw::MADV_SEQUENTIAL
+        | raw::MADV_MERGEABLE
+        | raw::MADV_UNMERGEABLE
+        | raw::MADV_HUGEPAGE
+        | raw::MADV_NOHUGEPAGE
+        | raw::MADV_COLD
+        | raw::MADV_PAGEOUT
+        | raw::MADV_COLLAPSE => Advice::Nothing,
         raw::MADV_WILLNEED => Advice::WillNeed,
         raw::MADV_DONTNEED => Advice::DontNeed { with_locked: false },
         MADV_DONTNEED_LOCKED => Advice::DontNeed { with_locked: true },
