@@ -1,10 +1,14 @@
 //! Places of things no name leads to: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
+use crate::pipe::End;
 use alloc::{format, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::file_system::{Attributes, FileType};
 use rt::sync::Once;
-use crate::pipe::End;
-use vfs::{Active, Credentials, Errno, Path, Vnode, file::File, generated::{self, Node}};
+use vfs::{
+    Active, Credentials, Errno, Path, Vnode,
+    file::File,
+    generated::{self, Node},
+};
 
 static PIPES: Once<Arc<Active>> = Once::new();
 static OTHERS: Once<Arc<Active>> = Once::new();

@@ -4,7 +4,10 @@
 //! instance lives from the first open to the last close, as pages of it are dropped when clean.
 //! Writing comes with writing file systems; until then a disk opened for writing is `EROFS`.
 use crate::{files::Scope, memory::AddressSpace, process};
-use alloc::{sync::{Arc, Weak}, vec::Vec};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use interfaces::{
     block::{Block, BlockError, BlockSink, Operation, Request, SECTOR_BYTES, Segment},
@@ -89,7 +92,9 @@ impl BlockFile {
     pub fn ioctl(&self, memory: &AddressSpace, command: u32, argument: u64) -> Result<u64, Errno> {
         let info = self.disk.info();
         match command {
-            request::BLKGETSIZE64 => memory.write(argument, &(info.sectors * SECTOR_BYTES as u64))?,
+            request::BLKGETSIZE64 => {
+                memory.write(argument, &(info.sectors * SECTOR_BYTES as u64))?
+            }
             request::BLKGETSIZE => memory.write(argument, &info.sectors)?,
             request::BLKSSZGET => memory.write(argument, &(SECTOR_BYTES as u32))?,
             request::BLKPBSZGET => memory.write(argument, &info.block_bytes)?,
@@ -212,13 +217,25 @@ impl FileSystem for Volume {
     fn set_attributes(&self, _: InodeNumber, _: &AttributeChange) -> Result<Attributes, FsError> {
         Err(FsError::ReadOnly)
     }
-    fn read_directory(&self, _: InodeNumber, _: u64, _: usize) -> Result<Vec<DirectoryEntry>, FsError> {
+    fn read_directory(
+        &self,
+        _: InodeNumber,
+        _: u64,
+        _: usize,
+    ) -> Result<Vec<DirectoryEntry>, FsError> {
         Err(FsError::NotDirectory)
     }
     fn read_link(&self, _: InodeNumber) -> Result<Vec<u8>, FsError> {
         Err(FsError::Invalid)
     }
-    fn read_pages(&self, _: InodeNumber, first: u64, frames: Vec<Frame>, tag: u64, sink: &Arc<dyn PageSink>) {
+    fn read_pages(
+        &self,
+        _: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
         let sectors = self.disk.info().sectors;
         let pages = frames.len();
         let (inside, beyond): (Vec<_>, Vec<_>) = (first..)
@@ -238,13 +255,20 @@ impl FileSystem for Volume {
             left: AtomicUsize::new(inside.len()),
             failures: AtomicU64::new(0),
         });
-        let batch = inside.into_iter().map(|(index, frame)| self.request(tag, index, frame, sectors));
+        let batch =
+            inside.into_iter().map(|(index, frame)| self.request(tag, index, frame, sectors));
         self.disk.submit(batch.collect(), &transfer);
     }
     fn create(&self, _: InodeNumber, _: &[u8], _: &NewInode<'_>) -> Result<Attributes, FsError> {
         Err(FsError::ReadOnly)
     }
-    fn link(&self, _: InodeNumber, _: InodeNumber, _: &[u8], _: FileTime) -> Result<Attributes, FsError> {
+    fn link(
+        &self,
+        _: InodeNumber,
+        _: InodeNumber,
+        _: &[u8],
+        _: FileTime,
+    ) -> Result<Attributes, FsError> {
         Err(FsError::ReadOnly)
     }
     fn unlink(&self, _: InodeNumber, _: &[u8], _: FileTime) -> Result<(), FsError> {
@@ -253,7 +277,12 @@ impl FileSystem for Volume {
     fn remove_directory(&self, _: InodeNumber, _: &[u8], _: FileTime) -> Result<(), FsError> {
         Err(FsError::ReadOnly)
     }
-    fn rename(&self, _: (InodeNumber, &[u8]), _: (InodeNumber, &[u8]), _: FileTime) -> Result<(), FsError> {
+    fn rename(
+        &self,
+        _: (InodeNumber, &[u8]),
+        _: (InodeNumber, &[u8]),
+        _: FileTime,
+    ) -> Result<(), FsError> {
         Err(FsError::ReadOnly)
     }
     fn get_xattr(&self, _: InodeNumber, _: &[u8]) -> Result<Vec<u8>, FsError> {

@@ -62,7 +62,12 @@ impl File for MemoryDevice {
             Kind::Random => read_random(sink),
         }
     }
-    fn write(&self, offset: u64, source: &mut dyn Source, _: IoFlags) -> Result<(usize, u64), Errno> {
+    fn write(
+        &self,
+        offset: u64,
+        source: &mut dyn Source,
+        _: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
         if self.kind == Kind::Full {
             return Err(Errno::ENOSPC);
         }

@@ -3,7 +3,11 @@ use super::ALTERNATE_MAJOR;
 use crate::{process, tty::Terminal};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
-use vfs::{Errno, Vnode, devices::Registry, file::{File, Opener}};
+use vfs::{
+    Errno, Vnode,
+    devices::Registry,
+    file::{File, Opener},
+};
 
 /// Minor number of `/dev/tty`, the caller's controlling terminal.
 pub const CONTROLLING: u32 = 0;

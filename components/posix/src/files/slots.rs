@@ -82,7 +82,13 @@ impl<F: Clone> Slots<F> {
     ///
     /// # Errors
     /// `EMFILE` where there is none, `ENOMEM`.
-    pub fn insert(&mut self, file: F, lowest: usize, limit: usize, on_exec: OnExec) -> Result<usize, Errno> {
+    pub fn insert(
+        &mut self,
+        file: F,
+        lowest: usize,
+        limit: usize,
+        on_exec: OnExec,
+    ) -> Result<usize, Errno> {
         let fd = self.free_from(lowest);
         if fd >= limit.min(DESCRIPTORS_MAX) {
             return Err(Errno::EMFILE);
@@ -146,7 +152,8 @@ impl<F: Clone> Slots<F> {
         if fd >= DESCRIPTORS_MAX {
             return Err(Errno::EBADF);
         }
-        let wanted = (fd + 1).next_multiple_of(WORD_BITS).max(self.files.len() * 2).min(DESCRIPTORS_MAX);
+        let wanted =
+            (fd + 1).next_multiple_of(WORD_BITS).max(self.files.len() * 2).min(DESCRIPTORS_MAX);
         let more = wanted - self.files.len();
         self.charge.grow(more * size_of::<Option<F>>() + more / 4)?;
         self.files.resize_with(wanted, || None);

@@ -10,7 +10,10 @@ mod tests;
 
 pub use range::{Kind, Range};
 
-use alloc::{sync::{Arc, Weak}, vec::Vec};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use range::{Held, add, first_conflict, remove};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{Errno, OpenFile, Vnode, poll::WaitQueue};
@@ -171,7 +174,9 @@ struct Waiting(Option<(u64, u64)>);
 
 impl Waiting {
     fn start(waiter: &Owner, holder: &Owner) -> Result<Waiting, Errno> {
-        let (Owner::Table { table: waiter, .. }, Owner::Table { table: holder, .. }) = (waiter, holder) else {
+        let (Owner::Table { table: waiter, .. }, Owner::Table { table: holder, .. }) =
+            (waiter, holder)
+        else {
             return Ok(Waiting(None));
         };
         let mut waiters = WAITERS.lock();

@@ -81,8 +81,9 @@ pub(super) fn remove(list: &mut Vec<Held>, owner: &Owner, range: Range) {
 /// Adds a lock, joined with the same owner's of the same kind beside it.
 pub(super) fn add(list: &mut Vec<Held>, mut new: Held) {
     list.retain(|held| {
-        let is_joined =
-            held.owner.is_same(&new.owner) && held.kind == new.kind && held.range.touches(new.range);
+        let is_joined = held.owner.is_same(&new.owner)
+            && held.kind == new.kind
+            && held.range.touches(new.range);
         if is_joined {
             new.range.first = new.range.first.min(held.range.first);
             new.range.last = new.range.last.max(held.range.last);

@@ -5,7 +5,10 @@
 //! do not use a frame each; a packet (`O_DIRECT`) keeps its segment. The pipe's lock guards it.
 use alloc::{collections::VecDeque, vec::Vec};
 use rt::{PAGE_BYTES, memory::Frame};
-use vfs::{Errno, io::{Sink, Source}};
+use vfs::{
+    Errno,
+    io::{Sink, Source},
+};
 
 /// Frames kept for the next write.
 const SPARE_FRAMES: usize = 2;

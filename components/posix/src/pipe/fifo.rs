@@ -3,7 +3,11 @@ use super::{Direction, End, Pipe, State};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use rt::thread::Woken;
-use vfs::{Errno, Vnode, file::{File, Opener}, poll::WaitQueue};
+use vfs::{
+    Errno, Vnode,
+    file::{File, Opener},
+    poll::WaitQueue,
+};
 
 /// Opens FIFOs; the pipe lives in the vnode's slot.
 pub struct FifoOpener;
@@ -12,7 +16,11 @@ impl Opener for FifoOpener {
     fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
         let pipe = pipe_of(vnode)?;
         let is_nonblocking = flags & raw::O_NONBLOCK != 0;
+        // A pipe without a name, opened through /proc, never waits for its other end.
+        let is_anonymous = vnode.node().is_some();
         let end = match flags & raw::O_ACCMODE {
+            raw::O_RDONLY if is_anonymous => pipe.end(Direction::Read, flags),
+            raw::O_WRONLY if is_anonymous => pipe.end(Direction::Write, flags),
             raw::O_RDONLY => open_reader(&pipe, is_nonblocking, flags)?,
             raw::O_WRONLY => open_writer(&pipe, is_nonblocking, flags)?,
             raw::O_RDWR => pipe.end(Direction::Both, flags),

@@ -15,10 +15,15 @@ pub use fifo::FifoOpener;
 use crate::{process, signal};
 use alloc::sync::Arc;
 use buffer::{Buffer, Mode};
+use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
 use rt::{PAGE_BYTES, lock_class, sync::Mutex, thread::Woken};
-use core::sync::atomic::{AtomicU32, Ordering};
-use vfs::{Errno, file::{File, IoFlags, Ready}, io::{Sink, Source}, poll::{PollTable, WaitQueue}};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready},
+    io::{Sink, Source},
+    poll::{PollTable, WaitQueue},
+};
 
 lock_class! {
     static STATE = "pipe.state";
@@ -196,7 +201,12 @@ impl Pipe {
         }
     }
     /// Takes as much as fits now. `EPIPE` without readers.
-    fn write_some(&self, source: &mut dyn Source, mode: Mode, may_merge: bool) -> Result<usize, Errno> {
+    fn write_some(
+        &self,
+        source: &mut dyn Source,
+        mode: Mode,
+        may_merge: bool,
+    ) -> Result<usize, Errno> {
         let mut state = self.state.lock();
         if state.readers == 0 {
             drop(state);
@@ -231,7 +241,12 @@ fn drain(buffer: &mut Buffer, sink: &mut dyn Sink) -> Result<usize, Errno> {
     Ok(done)
 }
 
-fn fill(buffer: &mut Buffer, source: &mut dyn Source, mode: Mode, may_merge: bool) -> Result<usize, Errno> {
+fn fill(
+    buffer: &mut Buffer,
+    source: &mut dyn Source,
+    mode: Mode,
+    may_merge: bool,
+) -> Result<usize, Errno> {
     let mut done = if may_merge && mode == Mode::Stream { buffer.merge(source)? } else { 0 };
     while source.remaining() > 0 && !buffer.is_full() {
         match buffer.fill_one(source, mode) {
@@ -290,7 +305,12 @@ impl File for End {
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         self.pipe.read(sink, flags)
     }
-    fn write(&self, _: u64, source: &mut dyn Source, flags: IoFlags) -> Result<(usize, u64), Errno> {
+    fn write(
+        &self,
+        _: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
         let is_packet = self.is_packet.load(Ordering::Relaxed) != 0;
         let mode = if is_packet { Mode::Packet } else { Mode::Stream };
         self.pipe.write(source, flags, mode).map(|count| (count, 0))

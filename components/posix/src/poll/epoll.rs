@@ -5,11 +5,19 @@
 //! whether they are ready indeed, and puts level-triggered ones back at its end, so that all get
 //! their turn. An entry holds its file weakly: it goes when the last descriptor is closed.
 //! Lock order: `epoll.entries` > `epoll.ready`; `epoll.entry` is a leaf.
-use alloc::{collections::VecDeque, sync::{Arc, Weak}, vec::Vec};
+use alloc::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex, thread::Woken, time::Instant};
-use vfs::{Errno, OpenFile, file::{File, Ready}, poll::{PollTable, WaitQueue, Watcher}};
+use vfs::{
+    Errno, OpenFile,
+    file::{File, Ready},
+    poll::{PollTable, WaitQueue, Watcher},
+};
 
 lock_class! {
     static ENTRIES = "epoll.entries";
@@ -167,7 +175,8 @@ impl Epoll {
         if core::ptr::eq(self, target) || depth == 0 {
             return Err(Errno::ELOOP);
         }
-        let watched: Vec<_> = self.entries.lock().iter().filter_map(|entry| entry.file.upgrade()).collect();
+        let watched: Vec<_> =
+            self.entries.lock().iter().filter_map(|entry| entry.file.upgrade()).collect();
         for file in watched {
             if let Some(other) = file.file().as_any().downcast_ref::<Epoll>() {
                 other.check_reaches(target, depth - 1)?;

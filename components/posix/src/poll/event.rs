@@ -1,6 +1,11 @@
 //! [`EventCounter`]: the file of eventfd2(2).
 use rt::{lock_class, sync::Mutex, thread::Woken};
-use vfs::{Errno, file::{File, IoFlags, Ready}, io::{Sink, Source}, poll::{PollTable, WaitQueue}};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready},
+    io::{Sink, Source},
+    poll::{PollTable, WaitQueue},
+};
 
 lock_class! {
     static COUNT = "eventfd.count";
@@ -77,7 +82,12 @@ impl File for EventCounter {
         let taken = self.until(flags, || self.take())?;
         sink.put(&taken.to_le_bytes())
     }
-    fn write(&self, _: u64, source: &mut dyn Source, flags: IoFlags) -> Result<(usize, u64), Errno> {
+    fn write(
+        &self,
+        _: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
         let mut bytes = [0; NUMBER_BYTES];
         if source.remaining() < NUMBER_BYTES {
             return Err(Errno::EINVAL);

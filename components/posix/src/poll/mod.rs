@@ -39,9 +39,9 @@ impl Wanted {
     }
 }
 
-/// Looks at every file; `true` if one is ready.
+/// Looks at every file, not only up to the first that is ready; `true` if one is.
 fn look(wanted: &mut [Wanted], table: Option<&PollTable>) -> bool {
-    wanted.iter_mut().fold(false, |any, wanted| wanted.look(table) || any)
+    wanted.iter_mut().filter_map(|wanted| wanted.look(table).then_some(())).count() > 0
 }
 
 /// Waits until one of `wanted` is ready or the time is over; what is ready stands in `found`.

@@ -4,7 +4,10 @@ use crate::devices::anonymous;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use std::thread;
-use vfs::{file::{File, IoFlags}, io::{SliceSink, SliceSource}};
+use vfs::{
+    file::IoFlags,
+    io::{SliceSink, SliceSource},
+};
 
 const NONBLOCKING: IoFlags = IoFlags { is_nonblocking: true, is_append: false };
 

@@ -12,8 +12,12 @@ use vfs::{Errno, Path, namespace::Namespace};
 
 const PAGE_KIB: u64 = 4;
 
-/// How a link to `path` reads, as seen from `root`.
+/// How a link to `path` reads, as seen from `root`; a thing without a place (a pipe) by what it is.
 pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
+    let own_name = path.dentry.name();
+    if path.is_mount_root() && path.mount.at().is_none() && *own_name != *b"/" {
+        return own_name.to_vec();
+    }
     let mut name = path.describe(root);
     if name.is_deleted {
         name.text.extend_from_slice(b" (deleted)");

@@ -1,5 +1,9 @@
 //! Attributes: chmod, chown, times, umask.
-use super::{Call, Entry, open::mode, place::{Named, walk_flags}};
+use super::{
+    Call, Entry,
+    open::mode,
+    place::{Named, walk_flags},
+};
 use crate::files::Scope;
 use interfaces::file_system::FileTime;
 use linux_raw_sys::general as raw;

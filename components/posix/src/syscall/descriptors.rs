@@ -1,5 +1,8 @@
 //! Descriptors: close, dup and their relatives, pipes, lseek.
-use super::{Call, Entry, place::{descriptor_limit, install}};
+use super::{
+    Call, Entry,
+    place::{descriptor_limit, install},
+};
 use crate::{devices::anonymous, files::OnExec, pipe::Pipe};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;

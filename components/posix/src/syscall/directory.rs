@@ -25,6 +25,9 @@ pub const CALLS: &[Entry] = &[
 /// Most bytes of entries gathered by one call, whatever the program's buffer.
 const GATHER_BYTES: usize = 64 << 10;
 
+/// Bytes of an entry beside its name, in both layouts: inode, offset, length, type, NUL.
+const FIXED_BYTES: usize = 8 + 8 + 2 + 1 + 1;
+
 /// How one entry is laid out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
@@ -37,8 +40,7 @@ enum Layout {
 impl Layout {
     /// Appends `entry`, padded to 8 bytes; `false` if it does not fit into `max` bytes.
     fn append(self, entry: &DirectoryEntry, max: usize, out: &mut Vec<u8>) -> bool {
-        let fixed = if self == Layout::Wide { 19 + 1 } else { 18 + 2 };
-        let length = (fixed + entry.name.len()).next_multiple_of(8);
+        let length = (FIXED_BYTES + entry.name.len()).next_multiple_of(8);
         let Ok(length_field) = u16::try_from(length) else { return true };
         let start = out.len();
         if start + length > max {

@@ -1,5 +1,8 @@
 //! fcntl and flock.
-use super::{Call, Entry, place::{descriptor_limit, install}};
+use super::{
+    Call, Entry,
+    place::{descriptor_limit, install},
+};
 use crate::{
     files::OnExec,
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},

@@ -1,6 +1,11 @@
 //! ioctl: what every file answers, then what its kind does.
 use super::{Call, Entry};
-use crate::{devices::BlockFile, files::OnExec, pipe::End, tty::{Stream, Terminal}};
+use crate::{
+    devices::BlockFile,
+    files::OnExec,
+    pipe::End,
+    tty::{Stream, Terminal},
+};
 use linux_raw_sys::{general as raw, ioctl as request};
 use vfs::{Errno, OpenFile};
 

@@ -1,6 +1,9 @@
 //! What system calls name files by: descriptors, and paths from a directory descriptor.
 use super::Call;
-use crate::{files::{OnExec, Scope}, process::{Task, limits::Resource}};
+use crate::{
+    files::{OnExec, Scope},
+    process::{Task, limits::Resource},
+};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk};

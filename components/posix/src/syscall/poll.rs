@@ -1,6 +1,9 @@
 //! poll and ppoll.
 use super::{Call, Entry, place::descriptor_limit};
-use crate::{poll::{Wanted, Timeout, wait_ready}, signal};
+use crate::{
+    poll::{Timeout, Wanted, wait_ready},
+    signal,
+};
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use rt::time::Instant;
@@ -8,10 +11,8 @@ use vfs::{Errno, file::Ready};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
-pub const CALLS: &[Entry] = &[
-    Entry::whole(raw::__NR_poll, "poll", poll),
-    Entry::whole(raw::__NR_ppoll, "ppoll", ppoll),
-];
+pub const CALLS: &[Entry] =
+    &[Entry::whole(raw::__NR_poll, "poll", poll), Entry::whole(raw::__NR_ppoll, "ppoll", ppoll)];
 
 /// `struct pollfd`.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -73,6 +74,10 @@ pub fn set_mask(call: &Call<'_>, address: u64, bytes: u64) -> Result<(), Errno> 
         return Err(Errno::EINVAL);
     }
     signal::set_temporary_mask(call.task, call.task.memory().read::<u64>(address)?);
+    if call.task.has_signal() {
+        // A signal that was blocked until now ends the wait as one that comes during it.
+        rt::thread::kick(call.task.thread());
+    }
     Ok(())
 }
 

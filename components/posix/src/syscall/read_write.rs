@@ -2,12 +2,19 @@
 use super::{Call, Entry};
 use crate::{
     memory::{UserSink, UserSource},
-    process::{Task, limits::{INFINITY, Resource}},
+    process::{
+        Task,
+        limits::{INFINITY, Resource},
+    },
     signal::{self, Info},
 };
 use alloc::{sync::Arc, vec};
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, file::IoFlags, io::{SliceSink, SliceSource, Source}};
+use vfs::{
+    Errno, OpenFile,
+    file::IoFlags,
+    io::{SliceSink, SliceSource, Source},
+};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -289,7 +296,8 @@ fn check_overlap(
     if !Arc::ptr_eq(input.vnode(), output.vnode()) {
         return Ok(());
     }
-    let (from, to) = (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
+    let (from, to) =
+        (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
     match from.abs_diff(to) < length {
         true => Err(Errno::EINVAL),
         false => Ok(()),
@@ -310,12 +318,11 @@ fn copy(
     while done < length {
         let wanted = buffer.len().min((length - done) as usize);
         let position = from.unwrap_or_else(|| input.offset());
-        let step = read_piece(input, position, buffer.split_at_mut(wanted).0)
-            .and_then(|count| {
-                let mut source = SliceSource::new(buffer.split_at(count).0);
-                let written = write_piece(output, to, &mut source)?;
-                Ok((count, written))
-            });
+        let step = read_piece(input, position, buffer.split_at_mut(wanted).0).and_then(|count| {
+            let mut source = SliceSource::new(buffer.split_at(count).0);
+            let written = write_piece(output, to, &mut source)?;
+            Ok((count, written))
+        });
         let (count, written) = match step {
             Ok(step) => step,
             Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
@@ -333,7 +340,11 @@ fn read_piece(input: &OpenFile, at: u64, out: &mut [u8]) -> Result<usize, Errno>
     input.read_at(at, &mut SliceSink::new(out), input.io_flags())
 }
 
-fn write_piece(output: &OpenFile, to: &mut Option<u64>, source: &mut SliceSource<'_>) -> Result<usize, Errno> {
+fn write_piece(
+    output: &OpenFile,
+    to: &mut Option<u64>,
+    source: &mut SliceSource<'_>,
+) -> Result<usize, Errno> {
     let mut done = 0;
     // Counted, as a file may take bytes without looking at them (`/dev/null`).
     let all = source.remaining();

@@ -1,6 +1,14 @@
 //! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
 use super::{Call, Entry, place::Named};
-use crate::{files::Scope, memory::transfer::BYTES_MAX, process::{Task, limits::{INFINITY, Resource}}, signal::{self, Info}};
+use crate::{
+    files::Scope,
+    memory::transfer::BYTES_MAX,
+    process::{
+        Task,
+        limits::{INFINITY, Resource},
+    },
+    signal::{self, Info},
+};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile, Walk, file::Allocation};
@@ -146,7 +154,11 @@ fn sync_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
         | raw::SYNC_FILE_RANGE_WRITE
         | raw::SYNC_FILE_RANGE_WAIT_AFTER;
     let (offset, length) = (call.word(1) as i64, call.word(2) as i64);
-    if call.uint(3) & !known != 0 || offset < 0 || length < 0 || offset.checked_add(length).is_none() {
+    if call.uint(3) & !known != 0
+        || offset < 0
+        || length < 0
+        || offset.checked_add(length).is_none()
+    {
         return Err(Errno::EINVAL);
     }
     if !file.file().is_seekable() {

@@ -1,5 +1,8 @@
 //! stat and its relatives, access, statfs.
-use super::{Call, Entry, place::{Named, walk_flags}};
+use super::{
+    Call, Entry,
+    place::{Named, walk_flags},
+};
 use crate::files::Scope;
 use interfaces::file_system::FileTime;
 use linux_raw_sys::general as raw;

@@ -41,7 +41,9 @@ impl Terminal {
                 self.foreground_for(task)?;
                 memory.write(argument, &task.process.session().id())?;
             }
-            request::TIOCSCTTY => self.acquire(task, if argument == 1 { Take::ByForce } else { Take::IfFree })?,
+            request::TIOCSCTTY => {
+                self.acquire(task, if argument == 1 { Take::ByForce } else { Take::IfFree })?
+            }
             request::TIOCNOTTY => self.give_up(task)?,
             request::TCFLSH => self.flush(argument)?,
             request::TCXONC => self.control_flow(argument)?,

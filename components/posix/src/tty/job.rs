@@ -4,7 +4,11 @@
 //! terminal's [`Control`] the session and its foreground group. Source: POSIX.1-2017 11.1.
 use super::terminal::Terminal;
 use crate::{
-    process::{self, Task, session::{ControllingTerminal, Session}, tree},
+    process::{
+        self, Task,
+        session::{ControllingTerminal, Session},
+        tree,
+    },
     signal::{self, Info},
 };
 use alloc::sync::{Arc, Weak};

@@ -6,7 +6,12 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
 use rt::{lock_class, sync::Mutex, thread::Woken};
-use vfs::{Errno, file::{File, IoFlags, Ready}, io::{Sink, Source}, poll::{PollTable, WaitQueue}};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready},
+    io::{Sink, Source},
+    poll::{PollTable, WaitQueue},
+};
 
 lock_class! {
     static ARRIVALS = "stream.arrivals";

@@ -6,11 +6,21 @@ use super::{
     termios::Termios,
 };
 use crate::signal::{self, Info};
-use alloc::{collections::VecDeque, format, string::String, sync::{Arc, Weak}, vec::Vec};
+use alloc::{
+    collections::VecDeque,
+    format,
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::terminal::{Port, PortSink};
 use linux_raw_sys::general as raw;
-use rt::{NoMemory, lock_class, sync::{Event, Mutex}, thread::Policy};
+use rt::{
+    NoMemory, lock_class,
+    sync::{Event, Mutex},
+    thread::Policy,
+};
 use vfs::poll::WaitQueue;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -30,7 +40,9 @@ const ARRIVALS_MAX: usize = 4096;
 const ECHO_MAX: usize = 4096;
 
 /// `struct winsize`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
 #[repr(C)]
 pub struct Window {
     /// Lines.
@@ -80,7 +92,11 @@ impl Terminal {
     ///
     /// # Errors
     /// [`NoMemory`] for the thread.
-    pub fn start(port: Arc<dyn Port>, device: (u32, u32), window: Window) -> Result<Arc<Terminal>, NoMemory> {
+    pub fn start(
+        port: Arc<dyn Port>,
+        device: (u32, u32),
+        window: Window,
+    ) -> Result<Arc<Terminal>, NoMemory> {
         let terminal = Arc::new_cyclic(|this| Terminal {
             this: this.clone(),
             port: port.clone(),

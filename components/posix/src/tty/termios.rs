@@ -41,7 +41,8 @@ impl Default for Termios {
     /// What Linux gives a fresh terminal (`tty_std_termios`).
     fn default() -> Termios {
         let mut characters = [0; CONTROL_CHARACTERS];
-        let initial = [3, 0x1c, 0x7f, 0x15, 4, 0, 1, 0, 0x11, 0x13, 0x1a, 0, 0x12, 0x0f, 0x17, 0x16];
+        let initial =
+            [3, 0x1c, 0x7f, 0x15, 4, 0, 1, 0, 0x11, 0x13, 0x1a, 0, 0x12, 0x0f, 0x17, 0x16];
         for (slot, value) in characters.iter_mut().zip(initial) {
             *slot = value;
         }
@@ -153,9 +154,8 @@ fn le32(bytes: &[u8]) -> u32 {
 
 /// The baud rate of a `CBAUD` code.
 fn speed_of(code: u32) -> Option<u32> {
-    const LOW: [u32; 16] = [
-        0, 50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400,
-    ];
+    const LOW: [u32; 16] =
+        [0, 50, 75, 110, 134, 150, 200, 300, 600, 1200, 1800, 2400, 4800, 9600, 19200, 38400];
     const HIGH: [u32; 15] = [
         57600, 115_200, 230_400, 460_800, 500_000, 576_000, 921_600, 1_000_000, 1_152_000,
         1_500_000, 2_000_000, 2_500_000, 3_000_000, 3_500_000, 4_000_000,

@@ -3,7 +3,12 @@ use super::{job::Background, terminal::Terminal};
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use rt::{thread::Woken, time::Instant};
-use vfs::{Errno, file::{File, IoFlags, Ready}, io::{Sink, Source}, poll::PollTable};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready},
+    io::{Sink, Source},
+    poll::PollTable,
+};
 
 /// Bytes moved between locks.
 const PIECE_BYTES: usize = 1024;
@@ -147,7 +152,12 @@ impl File for Terminal {
         }
         Ok(done)
     }
-    fn write(&self, _: u64, source: &mut dyn Source, flags: IoFlags) -> Result<(usize, u64), Errno> {
+    fn write(
+        &self,
+        _: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
         if self.settings().has_local(raw::TOSTOP) {
             self.check_foreground(Background::Write)?;
         }

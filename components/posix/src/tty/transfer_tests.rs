@@ -3,8 +3,15 @@ use super::{Stream, Terminal, Window};
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
 use linux_raw_sys::general as raw;
-use std::{sync::{Condvar, Mutex}, thread};
-use vfs::{Errno, file::{File, IoFlags, Ready}, io::{SliceSink, SliceSource}};
+use std::{
+    sync::{Condvar, Mutex},
+    thread,
+};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready},
+    io::{SliceSink, SliceSource},
+};
 
 const BLOCKING: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
 const NONBLOCKING: IoFlags = IoFlags { is_nonblocking: true, is_append: false };
