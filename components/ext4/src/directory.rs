@@ -1,24 +1,25 @@
-//! Directories read in order: the entries of each block, or of the inode.
+//! Directories: the entries of each block, or of the inode; lookup and listing of names.
 //!
-//! A position is an offset in the directory file; 0 is the start. A reader that continues in the
-//! midst of what has become one entry goes on with the next, so positions outlive changes of
-//! names; a block split by the hash tree is what they do not outlive (see docs/ext4.md).
+//! Names are listed in the order of their hashes where Linux does so ([`hash_order`]), else as they
+//! lie. In the latter order a position is an offset in the directory file; 0 is the start. A reader
+//! that continues in the midst of what has become one entry goes on with the next.
 use crate::{
     cache::BlockRef,
     checksum::crc32c,
-    features::Incompat,
-    htree, inline,
+    features::{Compat, Incompat},
+    hash_order, htree, inline,
     inode::{Inode, is_nameable},
     layout::{
         directory::*,
-        inode::{FLAG_INDEX, FLAG_INLINE_DATA},
+        inode::{BODY_BYTES, FLAG_INDEX, FLAG_INLINE_DATA},
         word16, word32,
     },
     map,
     volume::Volume,
 };
-use core::ops::ControlFlow;
-use interfaces::file_system::{FileType, FsError};
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, Range};
+use interfaces::file_system::{DirectoryEntry, FileType, FsError};
 use zerocopy::FromBytes;
 
 /// Where the first entry of an inline directory is: behind the number of its parent.
@@ -53,6 +54,18 @@ impl<'a> Entries<'a> {
         Entries { bytes, at, end: end.min(bytes.len()), has_types }
     }
 
+    /// Those that are names: not the free ones, `.` and `..`. An inode that a directory may not
+    /// name makes no sense.
+    pub(crate) fn names(self, volume: &Volume) -> impl Iterator<Item = Result<Entry<'a>, FsError>> {
+        let is_name = |entry: &Entry<'_>| entry.inode != 0 && !matches!(entry.name, b"." | b"..");
+        self.filter(move |entry| entry.as_ref().map_or(true, is_name)).map(|entry| {
+            entry.and_then(|entry| match is_nameable(&volume.geometry, entry.inode) {
+                true => Ok(entry),
+                false => Err(FsError::Corrupt),
+            })
+        })
+    }
+
     fn decode(&self) -> Option<Entry<'a>> {
         let left = self.bytes.get(self.at..self.end)?;
         let (raw, rest) = RawEntry::read_from_prefix(left).ok()?;
@@ -73,6 +86,18 @@ impl<'a> Entries<'a> {
             offset: self.at,
             next: self.at + length,
         })
+    }
+}
+
+impl Entry<'_> {
+    /// As the interface has it, `next` being the position after it.
+    pub(crate) fn shown(&self, next: u64) -> DirectoryEntry {
+        DirectoryEntry {
+            inode: u64::from(self.inode),
+            file_type: self.file_type,
+            name: self.name.to_vec(),
+            next,
+        }
     }
 }
 
@@ -117,10 +142,8 @@ pub(crate) fn scan(
     directory.check_directory()?;
     if directory.has_flag(FLAG_INLINE_DATA) {
         let bytes = inline::load(volume, directory)?;
-        let end = bytes.len().min(directory.attributes.size as usize);
-        let middle = end.min(crate::layout::inode::BODY_BYTES);
-        for (from, to) in [(INLINE_FIRST, middle), (middle, end)] {
-            let entries = Entries::new(volume, &bytes, from, to);
+        for area in inline_areas(directory, &bytes) {
+            let entries = Entries::new(volume, &bytes, area.start, area.end);
             if scan_area(volume, entries, (0, position), visit)?.is_break() {
                 break;
             }
@@ -139,6 +162,13 @@ pub(crate) fn scan(
     Ok(())
 }
 
+/// Where the entries of an inline directory lie: in the inode's body, and behind it.
+pub(crate) fn inline_areas(directory: &Inode, bytes: &[u8]) -> [Range<usize>; 2] {
+    let end = bytes.len().min(directory.attributes.size as usize);
+    let middle = end.min(BODY_BYTES);
+    [INLINE_FIRST..middle, middle..end]
+}
+
 /// Visits the entries of one area that begins at `base` of the directory.
 fn scan_area(
     volume: &Volume,
@@ -146,20 +176,48 @@ fn scan_area(
     (base, position): (u64, u64),
     visit: &mut Visit<'_>,
 ) -> Result<ControlFlow<()>, FsError> {
-    for entry in entries {
+    for entry in entries.names(volume) {
         let entry = entry?;
-        let is_wanted = entry.inode != 0 && base + entry.offset as u64 >= position;
-        if !is_wanted || matches!(entry.name, b"." | b"..") {
+        if base + (entry.offset as u64) < position {
             continue;
-        }
-        if !is_nameable(&volume.geometry, entry.inode) {
-            return Err(FsError::Corrupt);
         }
         if visit(base + entry.next as u64, &entry).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// At most `max` names from `position` on.
+///
+/// # Errors
+/// As [`scan`]; [`FsError::NoMemory`].
+pub(crate) fn list(
+    volume: &Volume,
+    directory: &Inode,
+    position: u64,
+    max: usize,
+) -> Result<Vec<DirectoryEntry>, FsError> {
+    directory.check_directory()?;
+    if max == 0 {
+        return Ok(Vec::new());
+    }
+    if let Some(entries) = hash_order::list(volume, directory, position, max)? {
+        return Ok(entries);
+    }
+    let mut entries = Vec::new();
+    scan(volume, directory, position, &mut |next, entry| {
+        entries.push(entry.shown(next));
+        if entries.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    Ok(entries)
+}
+
+/// Has a hash tree that is kept in step with its names.
+pub(crate) fn has_tree(volume: &Volume, directory: &Inode) -> bool {
+    volume.geometry.compat.contains(Compat::DIR_INDEX)
+        && directory.has_flag(FLAG_INDEX)
+        && !directory.has_flag(FLAG_INLINE_DATA)
 }
 
 /// The inode `name` stands for: by the hash tree where there is one, else by reading all.
@@ -171,7 +229,7 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u3
     if name.len() > 255 {
         return Err(FsError::NameTooLong);
     }
-    if directory.has_flag(FLAG_INDEX) && !directory.has_flag(FLAG_INLINE_DATA) {
+    if has_tree(volume, directory) {
         match htree::find(volume, directory, name)? {
             htree::Search::Found(inode) => return Ok(inode),
             htree::Search::Absent => return Err(FsError::NotFound),

@@ -4,7 +4,6 @@ use crate::{
     xattr,
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::ops::ControlFlow;
 use interfaces::file_system::{
     AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime, FsError,
     InodeNumber, MountInfo, NewInode, PageSink, Usage, XattrMode,
@@ -65,21 +64,7 @@ impl FileSystem for Ext4 {
         position: u64,
         max: usize,
     ) -> Result<Vec<DirectoryEntry>, FsError> {
-        let directory = self.inode(directory)?;
-        let mut entries = Vec::new();
-        if max == 0 {
-            return Ok(entries);
-        }
-        directory::scan(&self.volume, &directory, position, &mut |next, entry| {
-            entries.push(DirectoryEntry {
-                inode: u64::from(entry.inode),
-                file_type: entry.file_type,
-                name: entry.name.to_vec(),
-                next,
-            });
-            if entries.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-        })?;
-        Ok(entries)
+        directory::list(&self.volume, &*self.inode(directory)?, position, max)
     }
 
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {

@@ -25,8 +25,24 @@ pub(crate) struct Hash {
     seed: [u32; 4],
 }
 
-/// The hash that stands for the end of a directory and is never a name's.
-const END: u32 = 0x7fff_ffff << 1;
+/// Hash of a name: what the tree is in order of, and what names of one leaf are further in order of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NameHash {
+    /// Its lowest bit is clear.
+    pub(crate) major: u32,
+    /// Zero for the legacy hash.
+    pub(crate) minor: u32,
+}
+
+impl NameHash {
+    /// The position of the name in its directory: 31 and 32 bits.
+    pub(crate) fn position(self) -> u64 {
+        u64::from(self.major >> 1) << 32 | u64::from(self.minor)
+    }
+}
+
+/// The major hash that stands for the end of a directory and is never a name's.
+pub(crate) const END: u32 = 0x7fff_ffff << 1;
 const DEFAULT_SEED: [u32; 4] = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
 
 impl Hash {
@@ -44,17 +60,24 @@ impl Hash {
         Some(Hash { kind, characters, seed })
     }
 
-    /// The hash of a name; its lowest bit is clear.
-    pub(crate) fn of(&self, name: &[u8]) -> u32 {
-        let hash = match self.kind {
-            Kind::Legacy => self.legacy(name),
-            Kind::HalfMd4 => self.rounds::<8>(name, half_md4)[1],
-            Kind::Tea => self.rounds::<4>(name, tea)[0],
+    /// The hash of a name.
+    pub(crate) fn of(&self, name: &[u8]) -> NameHash {
+        let (major, minor) = match self.kind {
+            Kind::Legacy => (self.legacy(name), 0),
+            Kind::HalfMd4 => {
+                let [_, major, minor, _] = self.rounds::<8>(name, half_md4);
+                (major, minor)
+            }
+            Kind::Tea => {
+                let [major, minor, ..] = self.rounds::<4>(name, tea);
+                (major, minor)
+            }
         };
-        match hash & !1 {
+        let major = match major & !1 {
             END => (0x7fff_ffff - 1) << 1,
-            hash => hash,
-        }
+            major => major,
+        };
+        NameHash { major, minor }
     }
 
     fn character(&self, byte: u8) -> u32 {

@@ -1,18 +1,20 @@
-//! Lookup by the hash tree of a directory (`dir_index`).
+//! The hash tree of a directory (`dir_index`): lookup, and its leaves in order.
 //!
 //! Root and nodes hold (hash, block) pairs in order; the first pair's hash is not stored (its room
 //! holds limit and count) and counts as zero. A name lies in the leaf of the last pair not above
 //! its hash; where equal hashes fill more than a leaf, the pairs of the following leaves have the
 //! lowest bit set.
 use crate::{
+    cache::BlockRef,
     checksum::crc32c,
     directory::{Entries, load},
     features::Incompat,
-    hash::Hash,
+    hash::{END, Hash},
     inode::{Inode, is_nameable},
     layout::{directory::*, word16, word32},
     volume::Volume,
 };
+use alloc::vec::Vec;
 use interfaces::file_system::FsError;
 use zerocopy::FromBytes;
 
@@ -39,7 +41,7 @@ struct Descent<'a> {
     directory: &'a Inode,
     name: &'a [u8],
     hash: u32,
-    /// Blocks that may still be read: a sound tree has no more than the directory.
+    /// Blocks that may still be read.
     budget: u64,
 }
 
@@ -48,22 +50,154 @@ struct Descent<'a> {
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`Volume::block`].
 pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Search, FsError> {
-    let geometry = &volume.geometry;
-    let root = load(volume, directory, 0)?;
-    let info = root.bytes().get(ROOT_INFO_OFFSET..).unwrap_or(&[]);
-    let Ok((info, _)) = RawRootInfo::read_from_prefix(info) else { return Ok(Search::NoTree) };
-    let is_large = geometry.incompat.contains(Incompat::LARGEDIR);
-    let levels_max = if is_large { LEVELS_MAX_LARGE } else { LEVELS_MAX };
-    let hash = Hash::decode(info.hash_version, geometry.has_unsigned_hash, geometry.hash_seed);
-    let is_sound = info.reserved.get() == 0
-        && usize::from(info.length) == size_of::<RawRootInfo>()
-        && info.levels <= levels_max;
-    let (Some(hash), true) = (hash, is_sound) else { return Ok(Search::NoTree) };
-    let budget = directory.attributes.size / geometry.block_bytes as u64;
-    let hash = hash.of(name);
+    let Some(root) = Root::load(volume, directory)? else { return Ok(Search::NoTree) };
+    let hash = root.hash.of(name).major;
+    let budget = budget(volume, directory);
     let mut descent = Descent { volume, directory, name, hash, budget };
-    let Some(pairs) = pairs(root.bytes(), ROOT_COUNT_OFFSET) else { return Ok(Search::NoTree) };
-    descent.search(pairs, info.levels)
+    let Some(pairs) = pairs(root.block.bytes(), ROOT_COUNT_OFFSET) else {
+        return Ok(Search::NoTree);
+    };
+    descent.search(pairs, root.levels)
+}
+
+/// Blocks one walk may read: a sound tree has no more than the directory.
+fn budget(volume: &Volume, directory: &Inode) -> u64 {
+    directory.attributes.size / volume.geometry.block_bytes as u64
+}
+
+/// The root of a tree this component can use.
+struct Root {
+    block: BlockRef,
+    hash: Hash,
+    /// Levels of nodes below.
+    levels: u8,
+}
+
+impl Root {
+    fn load(volume: &Volume, directory: &Inode) -> Result<Option<Root>, FsError> {
+        let geometry = &volume.geometry;
+        let block = load(volume, directory, 0)?;
+        let info = block.bytes().get(ROOT_INFO_OFFSET..).unwrap_or(&[]);
+        let Ok((info, _)) = RawRootInfo::read_from_prefix(info) else { return Ok(None) };
+        let is_large = geometry.incompat.contains(Incompat::LARGEDIR);
+        let levels_max = if is_large { LEVELS_MAX_LARGE } else { LEVELS_MAX };
+        let hash = Hash::decode(info.hash_version, geometry.has_unsigned_hash, geometry.hash_seed);
+        let is_sound = info.reserved.get() == 0
+            && usize::from(info.length) == size_of::<RawRootInfo>()
+            && info.levels <= levels_max
+            && pairs(block.bytes(), ROOT_COUNT_OFFSET).is_some();
+        let levels = info.levels;
+        Ok(hash.filter(|_| is_sound).map(|hash| Root { block, hash, levels }))
+    }
+}
+
+/// A leaf, and the hashes its names have.
+pub(crate) struct Leaf {
+    pub(crate) block: BlockRef,
+    /// Least major hash.
+    pub(crate) lower: u32,
+    /// Above every major hash; odd where the next leaf goes on with the last hash of this one.
+    pub(crate) upper: u32,
+}
+
+/// A root or node on the way to a leaf.
+struct Level {
+    block: BlockRef,
+    count_offset: usize,
+    /// The pair to go on with.
+    at: usize,
+    /// Bounds of all its hashes.
+    lower: u32,
+    upper: u32,
+}
+
+impl Level {
+    /// The level in `block`, at the last pair not above `start`.
+    fn new(
+        (block, count_offset): (BlockRef, usize),
+        (lower, upper): (u32, u32),
+        start: u32,
+    ) -> Result<Level, FsError> {
+        let pairs = pairs(block.bytes(), count_offset).ok_or(FsError::Corrupt)?;
+        let others = pairs.get(1..).unwrap_or(&[]);
+        let at = others.partition_point(|pair| hash_of(pair) <= start);
+        Ok(Level { block, count_offset, at, lower, upper })
+    }
+
+    /// The block the present pair names, and the bounds of its hashes; `None` behind the last pair.
+    fn child(&self) -> Result<Option<(u64, u32, u32)>, FsError> {
+        let pairs = pairs(self.block.bytes(), self.count_offset).ok_or(FsError::Corrupt)?;
+        let Some(pair) = pairs.get(self.at) else { return Ok(None) };
+        let lower = if self.at == 0 { self.lower } else { hash_of(pair) };
+        let upper = pairs.get(self.at + 1).map_or(self.upper, hash_of);
+        if self.lower <= lower && lower <= upper && upper <= self.upper {
+            Ok(Some((block_of(pair), lower, upper)))
+        } else {
+            Err(FsError::Corrupt)
+        }
+    }
+}
+
+/// The leaves in the order of their hashes, each read when it is asked for.
+pub(crate) struct Leaves<'a> {
+    volume: &'a Volume,
+    directory: &'a Inode,
+    /// Root first.
+    path: Vec<Level>,
+    nodes: usize,
+    start: u32,
+    budget: u64,
+    hash: Hash,
+}
+
+impl<'a> Leaves<'a> {
+    /// The leaves from the first that may have names of major hash `start`, which is even. `None`
+    /// where there is no tree this component can use.
+    pub(crate) fn open(
+        volume: &'a Volume,
+        directory: &'a Inode,
+        start: u32,
+    ) -> Result<Option<Leaves<'a>>, FsError> {
+        let Some(root) = Root::load(volume, directory)? else { return Ok(None) };
+        let level = Level::new((root.block, ROOT_COUNT_OFFSET), (0, END), start)?;
+        Ok(Some(Leaves {
+            volume,
+            directory,
+            path: alloc::vec![level],
+            nodes: usize::from(root.levels),
+            start,
+            budget: budget(volume, directory),
+            hash: root.hash,
+        }))
+    }
+
+    /// The hash of the tree.
+    pub(crate) fn hash(&self) -> &Hash {
+        &self.hash
+    }
+
+    /// The next leaf: up past the ends of nodes, then down by the first pair of each.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] for a wrong checksum, hashes out of order or a tree in a loop; as
+    /// [`Volume::block`].
+    pub(crate) fn next(&mut self) -> Result<Option<Leaf>, FsError> {
+        while let Some(level) = self.path.last_mut() {
+            let Some((logical, lower, upper)) = level.child()? else {
+                self.path.pop();
+                continue;
+            };
+            level.at += 1;
+            self.budget = self.budget.checked_sub(1).ok_or(FsError::Corrupt)?;
+            let block = load(self.volume, self.directory, logical)?;
+            if self.path.len() > self.nodes {
+                return Ok(Some(Leaf { block, lower, upper }));
+            }
+            let node = (block, NODE_COUNT_OFFSET);
+            self.path.push(Level::new(node, (lower, upper), self.start)?);
+        }
+        Ok(None)
+    }
 }
 
 /// The pairs of a root or node: as many as its count says, within its limit, within the block.
@@ -78,6 +212,10 @@ fn hash_of(pair: &[u8; PAIR_BYTES]) -> u32 {
     word32(pair, 0).unwrap_or(0)
 }
 
+fn block_of(pair: &[u8; PAIR_BYTES]) -> u64 {
+    u64::from(word32(pair, 4).unwrap_or(0) & BLOCK_MASK)
+}
+
 impl Descent<'_> {
     /// Searches the children that may hold the name; `levels` of nodes are below.
     fn search(&mut self, pairs: &[[u8; PAIR_BYTES]], levels: u8) -> Result<Search, FsError> {
@@ -88,8 +226,7 @@ impl Descent<'_> {
         let continues = |pair: &&[u8; PAIR_BYTES]| hash_of(pair) == continued;
         let more = others.iter().skip(before).take_while(continues);
         for pair in core::iter::once(start).chain(more) {
-            let block = u64::from(word32(pair, 4).unwrap_or(0) & BLOCK_MASK);
-            match self.search_child(block, levels)? {
+            match self.search_child(block_of(pair), levels)? {
                 Search::Absent => {}
                 ended => return Ok(ended),
             }

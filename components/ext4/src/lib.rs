@@ -30,6 +30,7 @@ mod features;
 mod file_system;
 mod group;
 mod hash;
+mod hash_order;
 mod htree;
 mod indirect;
 mod inline;

@@ -54,6 +54,8 @@ pub(crate) struct Geometry {
     pub(crate) checksum_seed: u32,
     /// Seed of directory hashes.
     pub(crate) hash_seed: [u32; 4],
+    /// Version of the hash of directories without a tree.
+    pub(crate) hash_version: u8,
     /// Hashes take characters as unsigned.
     pub(crate) has_unsigned_hash: bool,
     /// The journal holds changes that are not in place.
@@ -106,6 +108,7 @@ impl Geometry {
                 false => crc32c(!0, &raw.uuid),
             },
             hash_seed: raw.hash_seed.map(|word| word.get()),
+            hash_version: raw.hash_version,
             has_unsigned_hash: raw.flags.get() & FLAG_UNSIGNED_HASH != 0,
             needs_recovery: incompat.contains(Incompat::RECOVER),
             is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,

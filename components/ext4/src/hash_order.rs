@@ -1,0 +1,203 @@
+//! Directories listed in the order of their names' hashes, as Linux does with `dir_index`: those
+//! with a hash tree leaf by leaf, those of one block or in the inode at once.
+//!
+//! The position of a name is its hash: major and minor. Where names have the same, the first gets
+//! it and the others those that follow, so that each has its own and they rise: a reader can stop
+//! and go on between any two. What a position is depends on no name but those of the same major
+//! hash and, should its last minor hashes be taken more than once, of the one before; so a listing
+//! that goes on starts one major hash early. Nothing is kept between calls.
+//!
+//! Source: Linux fs/ext4/dir.c (`is_dx_dir`, `hash2pos`), namei.c (`ext4_htree_fill_tree`).
+use crate::{
+    cache::BlockRef,
+    directory::{Entries, has_tree, inline_areas, load},
+    features::Compat,
+    hash::{END, Hash, NameHash},
+    htree::Leaves,
+    inline,
+    inode::Inode,
+    layout::inode::FLAG_INLINE_DATA,
+    volume::Volume,
+};
+use alloc::vec::Vec;
+use core::ops::{ControlFlow, Range};
+use interfaces::file_system::{DirectoryEntry, FsError};
+use rt::memory::Charge;
+
+/// Behind every name.
+const POSITION_END: u64 = ((END >> 1) as u64) << 32;
+/// Bytes of the shortest entry with a name.
+const NAME_BYTES_MIN: usize = 12;
+
+/// At most `max` names, at least one, from `position` on; `None` where Linux would not use hashes.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where an entry makes no sense or is in a leaf it does not belong to;
+/// [`FsError::NoMemory`]; as [`Volume::block`].
+pub(crate) fn list(
+    volume: &Volume,
+    directory: &Inode,
+    position: u64,
+    max: usize,
+) -> Result<Option<Vec<DirectoryEntry>>, FsError> {
+    let geometry = &volume.geometry;
+    if !geometry.compat.contains(Compat::DIR_INDEX) {
+        return Ok(None);
+    }
+    let mut listing = Listing { volume, position, max, free: 0, entries: Vec::new() };
+    if has_tree(volume, directory) {
+        let Some(leaves) = Leaves::open(volume, directory, start(position))? else {
+            return Ok(None);
+        };
+        listing.add_leaves(leaves)?;
+        return Ok(Some(listing.entries));
+    }
+    let version = geometry.hash_version;
+    let hash = Hash::decode(version, geometry.has_unsigned_hash, geometry.hash_seed);
+    let Some(hash) = hash else { return Ok(None) };
+    let mut group = Group::default();
+    if directory.has_flag(FLAG_INLINE_DATA) {
+        let bytes = inline::load(volume, directory)?;
+        let areas = inline_areas(directory, &bytes);
+        group.add((volume, &hash), Source::Inline(bytes), &areas, 0..END)?;
+    } else if directory.attributes.size / geometry.block_bytes as u64 == 1 {
+        let block = load(volume, directory, 0)?;
+        let whole = 0..block.bytes().len();
+        group.add((volume, &hash), Source::Block(block), &[whole], 0..END)?;
+    } else {
+        return Ok(None);
+    }
+    let _ = listing.add(group);
+    Ok(Some(listing.entries))
+}
+
+/// The major hash to start from: one before that of the position.
+fn start(position: u64) -> u32 {
+    let half = (position >> 32).saturating_sub(1).min(u64::from(END >> 1));
+    (half as u32) << 1
+}
+
+/// Where names lie.
+enum Source {
+    Block(BlockRef),
+    Inline(Vec<u8>),
+}
+
+impl Source {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Source::Block(block) => block.bytes(),
+            Source::Inline(bytes) => bytes,
+        }
+    }
+}
+
+/// One name: in order of hashes, then of places.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    hash: NameHash,
+    /// Which source, and where in it.
+    source: u32,
+    offset: u32,
+}
+
+/// Names to be put in order together: of the inode, of a block, or of leaves that share a hash.
+#[derive(Default)]
+struct Group {
+    sources: Vec<Source>,
+    keys: Vec<Key>,
+    charges: Vec<Charge>,
+}
+
+impl Group {
+    /// Adds the names in `areas` of `source`; their major hashes must lie in `bounds`.
+    fn add(
+        &mut self,
+        (volume, hash): (&Volume, &Hash),
+        source: Source,
+        areas: &[Range<usize>],
+        bounds: Range<u32>,
+    ) -> Result<(), FsError> {
+        let most = source.bytes().len() / NAME_BYTES_MIN;
+        let charge = Charge::take(most * size_of::<Key>()).map_err(|_| FsError::NoMemory)?;
+        self.charges.push(charge);
+        let place = self.sources.len() as u32;
+        for area in areas {
+            let entries = Entries::new(volume, source.bytes(), area.start, area.end);
+            for entry in entries.names(volume) {
+                let entry = entry?;
+                let hash = hash.of(entry.name);
+                if !bounds.contains(&hash.major) {
+                    return Err(FsError::Corrupt);
+                }
+                self.keys.push(Key { hash, source: place, offset: entry.offset as u32 });
+            }
+        }
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// Linux's order: by hash; names of one hash as its chain has them, each but the first put
+    /// behind the first.
+    fn sort(&mut self) {
+        self.keys.sort_unstable();
+        for chain in self.keys.chunk_by_mut(|a, b| a.hash == b.hash) {
+            if let Some((_, others)) = chain.split_first_mut() {
+                others.reverse();
+            }
+        }
+    }
+}
+
+/// A listing on its way.
+struct Listing<'a> {
+    volume: &'a Volume,
+    position: u64,
+    max: usize,
+    /// The first position no name got yet.
+    free: u64,
+    entries: Vec<DirectoryEntry>,
+}
+
+impl Listing<'_> {
+    fn add_leaves(&mut self, mut leaves: Leaves<'_>) -> Result<(), FsError> {
+        let mut group = Group::default();
+        while let Some(leaf) = leaves.next()? {
+            let whole = 0..leaf.block.bytes().len();
+            let (bounds, source) = (leaf.lower & !1..leaf.upper, Source::Block(leaf.block));
+            group.add((self.volume, leaves.hash()), source, &[whole], bounds)?;
+            let is_continued = leaf.upper & 1 != 0;
+            if !is_continued && self.add(core::mem::take(&mut group)).is_break() {
+                return Ok(());
+            }
+        }
+        let _ = self.add(group);
+        Ok(())
+    }
+
+    /// Adds the names of a group; `Break` when there are enough and the last knows its next.
+    fn add(&mut self, mut group: Group) -> ControlFlow<()> {
+        group.sort();
+        for key in &group.keys {
+            let position = key.hash.position().max(self.free);
+            self.free = position + 1;
+            if position < self.position {
+                continue;
+            }
+            if let Some(last) = self.entries.last_mut() {
+                last.next = position;
+            }
+            if self.entries.len() >= self.max {
+                return ControlFlow::Break(());
+            }
+            let source = group.sources.get(key.source as usize);
+            let bytes = source.map_or(&[][..], Source::bytes);
+            let mut entries = Entries::new(self.volume, bytes, key.offset as usize, bytes.len());
+            // It was decoded before.
+            if let Some(Ok(entry)) = entries.next() {
+                self.entries.push(entry.shown(self.free.max(POSITION_END)));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
