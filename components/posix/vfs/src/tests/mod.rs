@@ -5,6 +5,7 @@ mod mounts;
 mod names;
 mod oracle;
 mod rights;
+mod space;
 mod storage;
 mod walks;
 
