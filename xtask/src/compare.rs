@@ -171,11 +171,13 @@ pub fn linux() -> Result<Linux> {
     fs::create_dir_all(&folder)?;
     let kernel = folder.join("vmlinuz");
     let initrd = folder.join("initramfs");
-    if !kernel.exists() || !initrd.exists() {
+    let known = folder.join("version");
+    if !kernel.exists() || !known.exists() {
         let version = fetch(&folder)?;
-        initramfs(&folder, &version, &initrd)?;
         fs::copy(folder.join(format!("tree/boot/vmlinuz-{version}")), &kernel)?;
+        fs::write(&known, version)?;
     }
+    initramfs(&folder, &fs::read_to_string(&known)?, &initrd)?;
     Ok(Linux { kernel, initrd })
 }
 

@@ -93,20 +93,6 @@ pub fn stat() -> Vec<u8> {
     text.into_bytes()
 }
 
-pub fn cpuinfo() -> Vec<u8> {
-    let mut text = String::new();
-    let count = rt::thread::processors().0;
-    for processor in 0..count {
-        let _ = writeln!(
-            text,
-            "processor\t: {processor}\nvendor_id\t: GenuineIntel\nmodel name\t: x86-64 processor\n\
-             siblings\t: {count}\ncore id\t\t: {processor}\ncpu cores\t: {count}\nfpu\t\t: yes\n\
-             flags\t\t: fpu tsc msr pae cx8 cmov fxsr sse sse2 syscall nx lm\naddress sizes\t: 48 bits virtual\n"
-        );
-    }
-    text.into_bytes()
-}
-
 pub fn version() -> Vec<u8> {
     format!("Linux version {} (skerry@skerry) {}\n", system::RELEASE, system::VERSION).into_bytes()
 }

@@ -1,5 +1,5 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
-use super::{process::ProcessDirectory, system};
+use super::{cpuinfo, process::ProcessDirectory, system};
 use crate::process::tree;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
@@ -40,7 +40,7 @@ const ROOT: Table = &[
     ("uptime", Item::File(system::uptime)),
     ("loadavg", Item::File(system::loadavg)),
     ("stat", Item::File(system::stat)),
-    ("cpuinfo", Item::File(system::cpuinfo)),
+    ("cpuinfo", Item::File(cpuinfo::cpuinfo)),
     ("version", Item::File(system::version)),
     ("filesystems", Item::File(system::filesystems)),
     ("cmdline", Item::File(system::cmdline)),
