@@ -228,36 +228,89 @@ pub trait FileSystem: Send + Sync {
     /// Attributes of an inode held.
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError>;
     /// Changes attributes; returns them as they are then.
-    fn set_attributes(&self, inode: InodeNumber, change: &AttributeChange) -> Result<Attributes, FsError>;
+    fn set_attributes(
+        &self,
+        inode: InodeNumber,
+        change: &AttributeChange,
+    ) -> Result<Attributes, FsError>;
     /// Entries from `position` (0 first), `.` and `..` left out, at most `max`; empty at the end.
-    fn read_directory(&self, directory: InodeNumber, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, FsError>;
+    fn read_directory(
+        &self,
+        directory: InodeNumber,
+        position: u64,
+        max: usize,
+    ) -> Result<Vec<DirectoryEntry>, FsError>;
     /// The target of a symbolic link.
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError>;
     /// Starts reading pages `first ..` of a file into `frames`, whole pages; bytes beyond the end
     /// of the file and holes become zeroes. `sink` is told, perhaps in parts and before this returns.
-    fn read_pages(&self, inode: InodeNumber, first: u64, frames: Vec<Frame>, tag: u64, sink: &Arc<dyn PageSink>);
+    fn read_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    );
     /// Starts writing pages; as `read_pages`.
-    fn write_pages(&self, inode: InodeNumber, first: u64, frames: Vec<Frame>, tag: u64, sink: &Arc<dyn PageSink>) {
+    fn write_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
         let _ = inode;
         sink.pages_done(tag, first, frames.len(), Err(FsError::ReadOnly));
     }
     /// Makes an inode with a first name.
-    fn create(&self, directory: InodeNumber, name: &[u8], new: &NewInode<'_>) -> Result<Attributes, FsError>;
+    fn create(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        new: &NewInode<'_>,
+    ) -> Result<Attributes, FsError>;
     /// Makes an inode without a name (`O_TMPFILE`).
-    fn create_unnamed(&self, directory: InodeNumber, new: &NewInode<'_>) -> Result<Attributes, FsError> {
+    fn create_unnamed(
+        &self,
+        directory: InodeNumber,
+        new: &NewInode<'_>,
+    ) -> Result<Attributes, FsError> {
         let _ = (directory, new);
         Err(FsError::Unsupported)
     }
     /// Gives an inode another name.
-    fn link(&self, inode: InodeNumber, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<Attributes, FsError>;
+    fn link(
+        &self,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
+    ) -> Result<Attributes, FsError>;
     /// Takes a name away (not of a directory). The inode lives until it is forgotten.
     fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError>;
     /// Takes an empty directory away.
-    fn remove_directory(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError>;
+    fn remove_directory(
+        &self,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
+    ) -> Result<(), FsError>;
     /// Moves a name; an existing target is replaced atomically (kinds checked by the file system too).
-    fn rename(&self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), now: FileTime) -> Result<(), FsError>;
+    fn rename(
+        &self,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        now: FileTime,
+    ) -> Result<(), FsError>;
     /// Exchanges two names (`RENAME_EXCHANGE`).
-    fn exchange(&self, from: (InodeNumber, &[u8]), to: (InodeNumber, &[u8]), now: FileTime) -> Result<(), FsError> {
+    fn exchange(
+        &self,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        now: FileTime,
+    ) -> Result<(), FsError> {
         let _ = (from, to, now);
         Err(FsError::Unsupported)
     }
@@ -266,7 +319,14 @@ pub trait FileSystem: Send + Sync {
     /// Names of the extended attributes.
     fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError>;
     /// Sets an extended attribute.
-    fn set_xattr(&self, inode: InodeNumber, name: &[u8], value: &[u8], mode: XattrMode, now: FileTime) -> Result<(), FsError> {
+    fn set_xattr(
+        &self,
+        inode: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        now: FileTime,
+    ) -> Result<(), FsError> {
         let _ = (inode, name, value, mode, now);
         Err(FsError::Unsupported)
     }

@@ -25,8 +25,17 @@ pub enum Kind {
     Interrupt,
 }
 
-const NAMES: [&str; 9] =
-    ["thread", "space", "stack", "frame", "table frame", "slab", "large frame", "extended state", "interrupt"];
+const NAMES: [&str; 9] = [
+    "thread",
+    "space",
+    "stack",
+    "frame",
+    "table frame",
+    "slab",
+    "large frame",
+    "extended state",
+    "interrupt",
+];
 static LIVE: [AtomicI64; NAMES.len()] = [const { AtomicI64::new(0) }; NAMES.len()];
 static MADE: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
 
@@ -56,7 +65,9 @@ fn made(kind: Kind) -> u64 {
 
 /// Every type's name, how many there are, and how many were ever made.
 pub fn all() -> [(&'static str, i64, u64); NAMES.len()] {
-    use Kind::{ExtendedState, Frame, Interrupt, LargeFrame, Slab, Space, Stack, TableFrame, Thread};
+    use Kind::{
+        ExtendedState, Frame, Interrupt, LargeFrame, Slab, Space, Stack, TableFrame, Thread,
+    };
     [Thread, Space, Stack, Frame, TableFrame, Slab, LargeFrame, ExtendedState, Interrupt]
         .map(|kind| (NAMES[kind as usize], of(kind), made(kind)))
 }

@@ -21,7 +21,12 @@ use sync::{class::LockClass, spin::RawSpin};
 pub struct World;
 
 impl sync::Platform for World {
-    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, interruptible: bool) -> sync::Outcome {
+    fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        deadline_ns: Option<u64>,
+        interruptible: bool,
+    ) -> sync::Outcome {
         thread::wait_on(word, expected, deadline_ns, interruptible)
     }
     fn wake(word: &AtomicU32, count: u32) -> u32 {

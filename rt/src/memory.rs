@@ -72,7 +72,11 @@ impl Frame {
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn allocate_many(count: usize, zeroed: bool, out: &mut alloc::vec::Vec<Frame>) -> Result<(), NoMemory> {
+    pub fn allocate_many(
+        count: usize,
+        zeroed: bool,
+        out: &mut alloc::vec::Vec<Frame>,
+    ) -> Result<(), NoMemory> {
         let before = out.len();
         out.try_reserve(count).map_err(|_| NoMemory)?;
         for _ in 0..count {

@@ -14,7 +14,12 @@ pub use sync::event::Ticket;
 pub struct World;
 
 impl sync::Platform for World {
-    fn wait(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, interruptible: bool) -> sync::Outcome {
+    fn wait(
+        word: &AtomicU32,
+        expected: u32,
+        deadline_ns: Option<u64>,
+        interruptible: bool,
+    ) -> sync::Outcome {
         match world::thread::wait_on(word, expected, deadline_ns.map(Instant), interruptible) {
             Woken::Signalled => sync::Outcome::Signalled,
             Woken::TimedOut => sync::Outcome::TimedOut,

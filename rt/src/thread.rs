@@ -63,7 +63,11 @@ pub enum Woken {
 ///
 /// # Errors
 /// [`NoMemory`] if the stack or the thread object was refused.
-pub fn spawn(name: &str, policy: Policy, body: impl FnOnce() + Send + 'static) -> Result<ThreadId, NoMemory> {
+pub fn spawn(
+    name: &str,
+    policy: Policy,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<ThreadId, NoMemory> {
     world::thread::spawn(name, policy, Box::new(Box::new(body)))
 }
 

@@ -4,7 +4,11 @@
 //! [`Space`] is Mach's pmap (B4): it holds what is mapped *now*. The personality's map of entries
 //! over objects stands above it and answers faults. Every operation covers a range (B5), and the
 //! TLBs of the processors that run the space are told once per operation.
-use crate::{NoMemory, PAGE_BYTES, memory::{Frame, FrameId}, world};
+use crate::{
+    NoMemory, PAGE_BYTES,
+    memory::{Frame, FrameId},
+    world,
+};
 use bitflags::bitflags;
 
 /// First address that is never a program's (the lower half's end less a guard page, as on Linux).
@@ -57,7 +61,8 @@ impl PageRange {
     pub fn new(start: u64, pages: usize) -> Option<PageRange> {
         let bytes = (pages as u64).checked_mul(PAGE_BYTES as u64)?;
         let end = start.checked_add(bytes)?;
-        (start.is_multiple_of(PAGE_BYTES as u64) && end <= USER_END).then_some(PageRange { start, pages })
+        (start.is_multiple_of(PAGE_BYTES as u64) && end <= USER_END)
+            .then_some(PageRange { start, pages })
     }
     /// First address.
     pub fn start(&self) -> u64 {
@@ -123,7 +128,12 @@ impl Space {
     ///
     /// # Errors
     /// [`NoMemory`] for page tables; pages before that stay mapped.
-    pub fn map(&self, range: PageRange, frames: &[Frame], protection: Protection) -> Result<usize, NoMemory> {
+    pub fn map(
+        &self,
+        range: PageRange,
+        frames: &[Frame],
+        protection: Protection,
+    ) -> Result<usize, NoMemory> {
         world::user::space_map(&self.0, range, frames, protection)
     }
     /// Maps new zeroed frames where nothing is present. Returns how many.
@@ -145,7 +155,12 @@ impl Space {
     ///
     /// # Errors
     /// [`NoMemory`]; `to` then holds a part.
-    pub fn clone_range(&self, to: &Space, range: PageRange, mode: CloneMode) -> Result<usize, NoMemory> {
+    pub fn clone_range(
+        &self,
+        to: &Space,
+        range: PageRange,
+        mode: CloneMode,
+    ) -> Result<usize, NoMemory> {
         world::user::space_clone(&self.0, &to.0, range, mode)
     }
     /// Moves the range's present pages to `to` (same length, not overlapping), for mremap.
@@ -160,7 +175,11 @@ impl Space {
     ///
     /// # Errors
     /// [`NoMemory`] for the copy.
-    pub fn make_writable(&self, address: u64, protection: Protection) -> Result<Unshared, NoMemory> {
+    pub fn make_writable(
+        &self,
+        address: u64,
+        protection: Protection,
+    ) -> Result<Unshared, NoMemory> {
         world::user::space_make_writable(&self.0, address, protection)
     }
     /// The present page at `address`, if any.
@@ -196,7 +215,13 @@ impl Space {
     ///
     /// # Errors
     /// [`Fault`] as for [`Space::write`].
-    pub fn write_from_frame(&self, address: u64, frame: &Frame, offset: usize, length: usize) -> Result<(), Fault> {
+    pub fn write_from_frame(
+        &self,
+        address: u64,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
         let length = length.min(PAGE_BYTES.saturating_sub(offset));
         world::user::copy_out_frame(&self.0, address, frame.id(), offset, length)
     }
@@ -204,7 +229,13 @@ impl Space {
     ///
     /// # Errors
     /// [`Fault`] as for [`Space::read`].
-    pub fn read_into_frame(&self, address: u64, frame: &Frame, offset: usize, length: usize) -> Result<(), Fault> {
+    pub fn read_into_frame(
+        &self,
+        address: u64,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
         let length = length.min(PAGE_BYTES.saturating_sub(offset));
         world::user::copy_in_frame(&self.0, address, frame.id(), offset, length)
     }
@@ -244,11 +275,26 @@ impl Space {
 #[repr(C)]
 #[allow(missing_docs)]
 pub struct Registers {
-    pub r15: u64, pub r14: u64, pub r13: u64, pub r12: u64, pub rbp: u64, pub rbx: u64,
-    pub r11: u64, pub r10: u64, pub r9: u64, pub r8: u64, pub rax: u64, pub rcx: u64,
-    pub rdx: u64, pub rsi: u64, pub rdi: u64,
-    pub rip: u64, pub rflags: u64, pub rsp: u64,
-    pub fs_base: u64, pub gs_base: u64,
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rip: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
 }
 
 /// Why user mode was left.

@@ -164,7 +164,9 @@ mod tests {
                 if let Some(frame) = buddy.allocate(order) {
                     assert_eq!(frame % (1 << order), 0);
                     let end = frame + (1 << order);
-                    assert!(held.iter().all(|&(other, o)| end <= other || other + (1 << o) <= frame));
+                    assert!(
+                        held.iter().all(|&(other, o)| end <= other || other + (1 << o) <= frame)
+                    );
                     held.push((frame, order));
                 }
             } else {

@@ -127,7 +127,11 @@ impl<K: Copy + Eq> Priorities<K> {
     }
 
     /// The first, from the highest priority down, for which `accept` holds, and its priority.
-    pub fn find(&self, store: &mut impl Store<K>, mut accept: impl FnMut(K) -> bool) -> Option<(u8, K)> {
+    pub fn find(
+        &self,
+        store: &mut impl Store<K>,
+        mut accept: impl FnMut(K) -> bool,
+    ) -> Option<(u8, K)> {
         let mut rest = self.occupied;
         while rest != 0 {
             let priority = 127 - rest.leading_zeros() as u8;

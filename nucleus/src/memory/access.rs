@@ -172,7 +172,12 @@ impl Inner {
     ///
     /// # Safety
     /// `data` is valid for `length` bytes (others may be writing them).
-    pub unsafe fn copy_out(&self, address: u64, data: *const u8, length: usize) -> Result<(), Fault> {
+    pub unsafe fn copy_out(
+        &self,
+        address: u64,
+        data: *const u8,
+        length: usize,
+    ) -> Result<(), Fault> {
         self.run(address, length, &Out(data))
     }
 
@@ -245,7 +250,8 @@ impl Inner {
             self.with_page(address, Access::Write, |at| {
                 // SAFETY: an aligned word of a frame that the entry holds.
                 let word = unsafe { &*at.cast::<AtomicU32>() };
-                word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst).unwrap_or_else(|found| found)
+                word.compare_exchange(old, new, Ordering::SeqCst, Ordering::SeqCst)
+                    .unwrap_or_else(|found| found)
             })
         };
         found.ok_or(Fault { address, access: Access::Write, done: 0 })

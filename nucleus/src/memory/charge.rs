@@ -14,7 +14,9 @@ pub fn charge(bytes: usize) -> bool {
         return false;
     }
     CHARGED
-        .fetch_update(Relaxed, Relaxed, |now| now.checked_add(bytes).filter(|&after| after <= limit))
+        .fetch_update(Relaxed, Relaxed, |now| {
+            now.checked_add(bytes).filter(|&after| after <= limit)
+        })
         .is_ok()
 }
 

@@ -82,8 +82,9 @@ struct Magazines(UnsafeCell<[Magazine; CLASSES]>);
 // SAFETY: touched by its own processor only, with preemption off.
 unsafe impl Sync for Magazines {}
 
-static FIRST: Magazines =
-    Magazines(UnsafeCell::new([const { Magazine { count: 0, rounds: [null_mut(); ROUNDS] } }; CLASSES]));
+static FIRST: Magazines = Magazines(UnsafeCell::new(
+    [const { Magazine { count: 0, rounds: [null_mut(); ROUNDS] } }; CLASSES],
+));
 static MAGAZINES: [AtomicPtr<Magazines>; percpu::MAX_CPUS] = {
     let mut all = [const { AtomicPtr::new(null_mut()) }; percpu::MAX_CPUS];
     all[0] = AtomicPtr::new((&raw const FIRST).cast_mut());
@@ -98,7 +99,8 @@ static SLAB_FRAMES: AtomicUsize = AtomicUsize::new(0);
 /// Where there is no memory for them: there is none to run on.
 pub fn prepare_cpu(cpu: usize) {
     const FRAMES: usize = size_of::<Magazines>().div_ceil(4096);
-    let start = frames::allocate_contiguous(FRAMES, For::Kernel).expect("no memory for a processor's magazines");
+    let start = frames::allocate_contiguous(FRAMES, For::Kernel)
+        .expect("no memory for a processor's magazines");
     let at = frames::address(start);
     // SAFETY: frames of our own, that long.
     unsafe { ptr::write_bytes(at, 0, FRAMES * 4096) };
@@ -322,7 +324,11 @@ pub struct Heap;
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        debug_assert_eq!(percpu::this().interrupt_nesting.load(Relaxed), 0, "allocation in an interrupt");
+        debug_assert_eq!(
+            percpu::this().interrupt_nesting.load(Relaxed),
+            0,
+            "allocation in an interrupt"
+        );
         match class_of(layout) {
             Some(class) => allocate_object(class),
             None => allocate_large(layout),
@@ -331,7 +337,11 @@ unsafe impl GlobalAlloc for Heap {
 
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        debug_assert_eq!(percpu::this().interrupt_nesting.load(Relaxed), 0, "deallocation in an interrupt");
+        debug_assert_eq!(
+            percpu::this().interrupt_nesting.load(Relaxed),
+            0,
+            "deallocation in an interrupt"
+        );
         match class_of(layout) {
             Some(class) => free_object(class, at),
             None => free_large(at, layout),

@@ -67,7 +67,8 @@ struct FromFrames;
 
 impl TableSource for FromFrames {
     fn table(&mut self) -> u32 {
-        let frame = frames::allocate(frames::For::Kernel).expect("no memory for a kernel page table");
+        let frame =
+            frames::allocate(frames::For::Kernel).expect("no memory for a kernel page table");
         // SAFETY: a frame just allocated.
         unsafe { pages::zero(frames::address(frame)) };
         KERNEL_TABLES.fetch_add(1, Relaxed);
@@ -89,9 +90,12 @@ pub unsafe fn init(info: &BootInfo) {
     let mut early = Early(chosen);
     // SAFETY: as the caller says; the range lies in the first map.
     unsafe { paging::build(info, &mut early) };
-    let length = info.ram.as_slice().iter().map(|range| range.end >> 12).max().unwrap_or(0) as usize;
-    let links = frames::address((early.take((length * size_of::<buddy::Link>()) as u64) >> 12) as u32);
-    let references = frames::address((early.take((length * size_of::<AtomicU32>()) as u64) >> 12) as u32);
+    let length =
+        info.ram.as_slice().iter().map(|range| range.end >> 12).max().unwrap_or(0) as usize;
+    let links =
+        frames::address((early.take((length * size_of::<buddy::Link>()) as u64) >> 12) as u32);
+    let references =
+        frames::address((early.take((length * size_of::<AtomicU32>()) as u64) >> 12) as u32);
     // SAFETY: free memory, mapped now, that long.
     unsafe { references.write_bytes(0, length * size_of::<AtomicU32>()) };
     let links = links.cast::<buddy::Link>();
@@ -139,7 +143,13 @@ pub fn map_device(physical: u64, bytes: u64) -> u64 {
 fn map_kernel(address: u64, frame: u32) {
     let _guard = MAP.lock();
     let root = (paging::kernel_root() >> 12) as u32;
-    paging::map_kernel_page(&mut FromFrames, root, address, frame, Entry::WRITE | Entry::NO_EXECUTE);
+    paging::map_kernel_page(
+        &mut FromFrames,
+        root,
+        address,
+        frame,
+        Entry::WRITE | Entry::NO_EXECUTE,
+    );
 }
 
 /// Takes the page at `address` out of the kernel's map; the frame that was there. The caller tells
@@ -183,7 +193,7 @@ pub fn statistics() -> Statistics {
 
 /// What `rt` asks of single frames.
 pub mod frame {
-    use super::{Acquire, AcqRel, NoMemory, PAGE, frames, pages};
+    use super::{AcqRel, Acquire, NoMemory, PAGE, frames, pages};
     use core::sync::atomic::fence;
 
     /// Address of byte `offset` of the frame.
@@ -216,14 +226,18 @@ pub mod frame {
         assert!(offset + out.len() <= PAGE, "beyond a frame");
         // SAFETY: within the frame (asserted), whose memory others may be writing: a copy of bytes in
         // assembly, which the language does not see.
-        unsafe { crate::arch::usercopy::copy_raw(address_in(frame, offset), out.as_mut_ptr(), out.len()) };
+        unsafe {
+            crate::arch::usercopy::copy_raw(address_in(frame, offset), out.as_mut_ptr(), out.len())
+        };
     }
 
     /// Copies into the frame; `offset` and the length stay within it.
     pub fn write(frame: u32, offset: usize, data: &[u8]) {
         assert!(offset + data.len() <= PAGE, "beyond a frame");
         // SAFETY: as in `read`.
-        unsafe { crate::arch::usercopy::copy_raw(data.as_ptr(), address_in(frame, offset), data.len()) };
+        unsafe {
+            crate::arch::usercopy::copy_raw(data.as_ptr(), address_in(frame, offset), data.len())
+        };
     }
 
     /// Zeroes a part of the frame.

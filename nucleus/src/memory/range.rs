@@ -3,9 +3,7 @@
 //! Each works in batches, so that the lock is never held long; within a batch the order is: change
 //! entries, tell the processors, only then give frames and tables back.
 use super::{
-    NoMemory, PAGE,
-    frames,
-    shootdown,
+    NoMemory, PAGE, frames, shootdown,
     space::{Inner, LEAF_BYTES, Protection, free_table},
 };
 use crate::arch::{
@@ -96,7 +94,11 @@ impl Inner {
             for (index, &frame) in list.iter().enumerate() {
                 let at = address_of(start, chunk * BATCH + index);
                 let slot = paging::index(at, 0);
-                let leaf = match table.filter(|_| slot != 0).ok_or(()).or_else(|()| self.leaf_or_new(at)) {
+                let leaf = match table
+                    .filter(|_| slot != 0)
+                    .ok_or(())
+                    .or_else(|()| self.leaf_or_new(at))
+                {
                     Ok(leaf) => leaf,
                     Err(NoMemory) => {
                         failed = true;
@@ -122,7 +124,12 @@ impl Inner {
     ///
     /// # Errors
     /// [`NoMemory`]; pages before stay mapped.
-    pub fn map_zeroed(&self, start: u64, count: usize, protection: Protection) -> Result<usize, NoMemory> {
+    pub fn map_zeroed(
+        &self,
+        start: u64,
+        count: usize,
+        protection: Protection,
+    ) -> Result<usize, NoMemory> {
         let mut mapped = 0;
         let mut page = 0;
         while page < count {
@@ -133,7 +140,12 @@ impl Inner {
         Ok(mapped)
     }
 
-    fn map_zeroed_batch(&self, start: u64, count: usize, protection: Protection) -> Result<usize, NoMemory> {
+    fn map_zeroed_batch(
+        &self,
+        start: u64,
+        count: usize,
+        protection: Protection,
+    ) -> Result<usize, NoMemory> {
         let mut new = [0; ZERO_BATCH];
         let wanted = if count == 1 { 1 } else { count - self.count_present(start, count) };
         for index in 0..wanted {
@@ -151,7 +163,13 @@ impl Inner {
     }
 
     /// Puts frames of `new` where nothing is; how many it used.
-    fn install(&self, start: u64, count: usize, new: &[u32], flags: Entry) -> (usize, Result<(), NoMemory>) {
+    fn install(
+        &self,
+        start: u64,
+        count: usize,
+        new: &[u32],
+        flags: Entry,
+    ) -> (usize, Result<(), NoMemory>) {
         let _guard = self.lock.lock();
         let mut used = 0;
         let mut outcome = Ok(());
@@ -195,7 +213,11 @@ impl Inner {
             let count = gathered.count;
             self.count_resident(-(count as isize));
             if count > 0 || gathered.table_count > 0 {
-                let pages = if gathered.table_count > 0 { usize::MAX / PAGE } else { ((at - first) as usize) / PAGE };
+                let pages = if gathered.table_count > 0 {
+                    usize::MAX / PAGE
+                } else {
+                    ((at - first) as usize) / PAGE
+                };
                 shootdown::user(self, first, pages);
             }
             drop(guard);
@@ -297,7 +319,13 @@ impl Inner {
     ///
     /// # Errors
     /// [`NoMemory`]; `to` then holds a part.
-    pub fn clone_to(&self, to: &Inner, start: u64, end: u64, mode: CloneMode) -> Result<usize, NoMemory> {
+    pub fn clone_to(
+        &self,
+        to: &Inner,
+        start: u64,
+        end: u64,
+        mode: CloneMode,
+    ) -> Result<usize, NoMemory> {
         if core::ptr::eq(self, to) {
             return Ok(0);
         }
@@ -320,7 +348,8 @@ impl Inner {
             let first = at;
             let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
             let target = to.leaf_or_new(at)?;
-            let (count, lost_write) = clone_leaf(leaf, target, paging::index(at, 0), ((stop - at) as usize) / PAGE, mode);
+            let (count, lost_write) =
+                clone_leaf(leaf, target, paging::index(at, 0), ((stop - at) as usize) / PAGE, mode);
             at = stop;
             to.count_resident(count as isize);
             total += count;
@@ -341,7 +370,8 @@ impl Inner {
             let mut replaced = Gathered::new();
             let guard = self.lock.lock();
             let first = at;
-            let outcome = self.move_batch(&mut at, end, to.wrapping_sub(start), &mut replaced, &mut moved);
+            let outcome =
+                self.move_batch(&mut at, end, to.wrapping_sub(start), &mut replaced, &mut moved);
             let pages = ((at - first) as usize).div_ceil(PAGE);
             self.count_resident(-(replaced.count as isize));
             shootdown::user(self, first, pages);
@@ -395,7 +425,11 @@ impl Inner {
     ///
     /// # Errors
     /// [`NoMemory`] for the copy.
-    pub fn make_writable(&self, address: u64, protection: Protection) -> Result<Unshared, NoMemory> {
+    pub fn make_writable(
+        &self,
+        address: u64,
+        protection: Protection,
+    ) -> Result<Unshared, NoMemory> {
         let mut old = None;
         let outcome = {
             let _guard = self.lock.lock();
@@ -406,7 +440,8 @@ impl Inner {
                 return Ok(Unshared::Absent);
             }
             let frame = entry.frame();
-            let is_alone = frames::references(frame).load(core::sync::atomic::Ordering::Acquire) == 1;
+            let is_alone =
+                frames::references(frame).load(core::sync::atomic::Ordering::Acquire) == 1;
             let dirty = protection.entry() | Entry::DIRTY;
             if is_alone {
                 leaf.set(slot, Entry::new(frame, dirty));
@@ -478,14 +513,25 @@ impl Inner {
                 }
             }
             for &(index, entry) in &found[..count] {
-                visit(index, entry.frame(), entry.contains(Entry::ACCESSED), entry.contains(Entry::DIRTY));
+                visit(
+                    index,
+                    entry.frame(),
+                    entry.contains(Entry::ACCESSED),
+                    entry.contains(Entry::DIRTY),
+                );
             }
         }
     }
 }
 
 /// Clones `count` entries from `slot`; how many were copied and whether any lost write access.
-fn clone_leaf(leaf: &Table, target: &Table, slot: usize, count: usize, mode: CloneMode) -> (usize, bool) {
+fn clone_leaf(
+    leaf: &Table,
+    target: &Table,
+    slot: usize,
+    count: usize,
+    mode: CloneMode,
+) -> (usize, bool) {
     let (mut copied, mut lost_write) = (0, false);
     for slot in slot..slot + count {
         let entry = leaf.get(slot);

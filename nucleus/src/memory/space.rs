@@ -18,10 +18,7 @@ use crate::{
     spin::PreemptLock,
 };
 use alloc::sync::Arc;
-use core::sync::atomic::{
-    AtomicU64, AtomicUsize,
-    Ordering::Relaxed,
-};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use sync::class::LockClass;
 
 static CLASS: LockClass = LockClass::new("nucleus.space");

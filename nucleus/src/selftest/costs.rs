@@ -36,7 +36,9 @@ pub fn report() {
     pages(&space);
     fork();
     threads();
-    measure("heap 100 bytes", 10_000, || (0..10_000).for_each(|_| drop(core::hint::black_box(Box::new([0u8; 100])))));
+    measure("heap 100 bytes", 10_000, || {
+        (0..10_000).for_each(|_| drop(core::hint::black_box(Box::new([0u8; 100]))))
+    });
     measure("frame", 10_000, || {
         (0..10_000).for_each(|_| {
             if let Ok(frame) = frame::allocate(false) {
@@ -102,7 +104,8 @@ fn threads() {
     let body: thread::Body = Box::new(Box::new(move || play(&other, 1)));
     let me = thread::current_number();
     thread::set_affinity(me, 1);
-    let number = thread::spawn("ball", thread::Policy::Fair(0), body).expect("no memory for a test's thread");
+    let number = thread::spawn("ball", thread::Policy::Fair(0), body)
+        .expect("no memory for a test's thread");
     thread::set_affinity(number, 1);
     measure("wake and switch", 2000, || play(&ball, 0));
     measure("spawn and end", 200, || {
@@ -113,7 +116,8 @@ fn threads() {
                 own.store(1, SeqCst);
                 thread::wake(&own, 1);
             }));
-            thread::spawn("end", thread::Policy::Fair(0), body).expect("no memory for a test's thread");
+            thread::spawn("end", thread::Policy::Fair(0), body)
+                .expect("no memory for a test's thread");
             while done.load(SeqCst) == 0 {
                 thread::wait_on(&done, 0, None, false);
             }

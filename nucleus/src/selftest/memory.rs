@@ -1,7 +1,9 @@
 //! Frames, heap, spaces, copies.
 use super::in_threads;
 use crate::memory::{
-    PAGE, charge, frame, frames, range::{CloneMode, Unshared}, space::{Protection, Space, USER_END},
+    PAGE, charge, frame, frames,
+    range::{CloneMode, Unshared},
+    space::{Protection, Space, USER_END},
 };
 use alloc::{vec, vec::Vec};
 
@@ -33,7 +35,9 @@ pub fn heap_objects_do_not_overlap() {
         let mut held: Vec<Vec<u8>> = Vec::new();
         let mut seed = u64::from(thread) + 1;
         for _ in 0..3000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let random = (seed >> 33) as usize;
             if random & 1 == 0 && held.len() < 60 {
                 let length = if random & 0x1e == 0 { random % 40_000 } else { random % 3000 };
@@ -56,7 +60,8 @@ pub fn charges_are_refused() {
 
 /// Zero and copy touch every byte.
 pub fn pages_are_cleared_and_copied() {
-    let (one, two) = (frame::allocate(false).expect("a frame"), frame::allocate(true).expect("a frame"));
+    let (one, two) =
+        (frame::allocate(false).expect("a frame"), frame::allocate(true).expect("a frame"));
     let pattern: Vec<u8> = (0..PAGE).map(|at| (at * 7 + 1) as u8).collect();
     let mut out = vec![1; PAGE];
     frame::read(two, 0, &mut out);
@@ -67,7 +72,11 @@ pub fn pages_are_cleared_and_copied() {
     assert_eq!(out, pattern);
     frame::zero(two, 5, 4000);
     frame::read(two, 0, &mut out);
-    assert!(out[..5] == pattern[..5] && out[4005..] == pattern[4005..] && out[5..4005].iter().all(|&byte| byte == 0));
+    assert!(
+        out[..5] == pattern[..5]
+            && out[4005..] == pattern[4005..]
+            && out[5..4005].iter().all(|&byte| byte == 0)
+    );
     frames::release(one);
     frames::release(two);
 }
@@ -80,13 +89,17 @@ pub fn space_ranges() {
     assert_eq!(space.resident(), 1500);
     for page in [0, 511, 512, 1499] {
         // SAFETY: eight bytes of ours.
-        unsafe { space.copy_out(address(page), (page as u64).to_le_bytes().as_ptr(), 8) }.expect("mapped");
+        unsafe { space.copy_out(address(page), (page as u64).to_le_bytes().as_ptr(), 8) }
+            .expect("mapped");
     }
     space.protect(address(100), address(200), READ);
     // SAFETY: a byte of ours.
     assert!(unsafe { space.copy_out(address(150), [1].as_ptr(), 1) }.is_err());
     space.protect(address(100), address(200), Protection(0));
-    assert_eq!(space.query(address(150)).map(|page| (frames::release(page.frame), page.protection.0)), Some(((), 0)));
+    assert_eq!(
+        space.query(address(150)).map(|page| (frames::release(page.frame), page.protection.0)),
+        Some(((), 0))
+    );
     assert_eq!(space.move_to(address(0), address(1500), address(100_000)), Ok(1500));
     let mut word = [0; 8];
     for page in [0, 511, 512, 1499] {
@@ -95,7 +108,9 @@ pub fn space_ranges() {
         assert_eq!(u64::from_le_bytes(word), page as u64);
     }
     let mut dirty = 0;
-    space.harvest(address(100_000), address(101_500), &mut |_, _, _, is_dirty| dirty += usize::from(is_dirty));
+    space.harvest(address(100_000), address(101_500), &mut |_, _, _, is_dirty| {
+        dirty += usize::from(is_dirty)
+    });
     assert_eq!(dirty, 4);
     assert_eq!(space.unmap(0, USER_END), 1500);
     assert_eq!(space.resident(), 0);
@@ -130,7 +145,8 @@ pub fn copies_stop_at_the_byte() {
     for length in [1, 7, 8, 63, 64, 65, 130, 300] {
         let at = address(1) - length as u64 + 1;
         // SAFETY: `data` is as long.
-        let fault = unsafe { space.copy_out(at, data.as_ptr(), length) }.expect_err("beyond the page");
+        let fault =
+            unsafe { space.copy_out(at, data.as_ptr(), length) }.expect_err("beyond the page");
         assert_eq!((fault.done, fault.address), (length - 1, address(1)));
     }
     let mut text = [0; 20];

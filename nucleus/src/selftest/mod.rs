@@ -66,7 +66,9 @@ fn warm_up() {
 /// What must be as before: live objects but slabs and cached stacks, and frames free but for those.
 fn counts() -> Vec<(&'static str, i64)> {
     let all = objects::all();
-    let of = |wanted: &str| all.iter().find(|(name, ..)| *name == wanted).map_or(0, |(_, live, _)| *live);
+    let of = |wanted: &str| {
+        all.iter().find(|(name, ..)| *name == wanted).map_or(0, |(_, live, _)| *live)
+    };
     let mut counts: Vec<_> = all
         .iter()
         .filter(|(name, ..)| !["slab", "stack", "large frame"].contains(name))
@@ -120,7 +122,8 @@ fn in_threads(count: u32, body: impl Fn(u32) + Send + Sync + 'static) {
                 thread::wake(&own.left, 1);
             }
         }));
-        thread::spawn("test", thread::Policy::Fair(0), body).expect("no memory for a test's thread");
+        thread::spawn("test", thread::Policy::Fair(0), body)
+            .expect("no memory for a test's thread");
     }
     loop {
         let left = shared.left.load(SeqCst);

@@ -3,9 +3,11 @@ use super::in_threads;
 use crate::{
     arch::user::{Registers, Trap, run},
     memory::{
-        PAGE, access::Access, frame,
-        space::{Protection, Space},
+        PAGE,
+        access::Access,
+        frame,
         range::Unshared,
+        space::{Protection, Space},
     },
     thread, time,
 };
@@ -34,7 +36,8 @@ pub fn start() -> Registers {
 /// System calls, page faults answered, direct copies, other exceptions.
 pub fn calls_and_faults() {
     // mov eax, 7; syscall; mov [rdi], rax; mov rax, [rdi]; syscall; ud2
-    let code = [0xb8, 7, 0, 0, 0, 0x0f, 0x05, 0x48, 0x89, 0x07, 0x48, 0x8b, 0x07, 0x0f, 0x05, 0x0f, 0x0b];
+    let code =
+        [0xb8, 7, 0, 0, 0, 0x0f, 0x05, 0x48, 0x89, 0x07, 0x48, 0x8b, 0x07, 0x0f, 0x05, 0x0f, 0x0b];
     let space = with_code(&code);
     let mut registers = Registers { rdi: DATA + 8, ..start() };
     assert_eq!(run(&mut registers, &space), Trap::Syscall);
@@ -57,7 +60,8 @@ pub fn calls_and_faults() {
     assert_eq!(u64::from_le_bytes(word), 0x1234);
     let data = vec![3; 200];
     // SAFETY: two hundred bytes of ours.
-    let fault = unsafe { space.copy_out(DATA + PAGE as u64 - 133, data.as_ptr(), 200) }.expect_err("beyond");
+    let fault = unsafe { space.copy_out(DATA + PAGE as u64 - 133, data.as_ptr(), 200) }
+        .expect_err("beyond");
     assert_eq!((fault.done, fault.address), (133, DATA + PAGE as u64));
     assert_eq!(space.compare_exchange(DATA + 8, 0x1234, 9), Ok(0x1234));
     assert!(space.atomic_load(DATA + PAGE as u64).is_err());
@@ -72,13 +76,35 @@ pub fn registers_survive() {
     // syscall; ud2
     let space = with_code(&[0x0f, 0x05, 0x0f, 0x0b]);
     let mut registers = Registers {
-        r15: 15, r14: 14, r13: 13, r12: 12, rbp: 5, rbx: 3, r11: 11, r10: 10, r9: 9, r8: 8, rax: 1, rcx: 2,
-        rdx: 4, rsi: 6, rdi: 7, rip: CODE, rflags: 0x4_0cd7, rsp: 0x1234, fs_base: 0x5678, gs_base: 0x7fff_0000_1234,
+        r15: 15,
+        r14: 14,
+        r13: 13,
+        r12: 12,
+        rbp: 5,
+        rbx: 3,
+        r11: 11,
+        r10: 10,
+        r9: 9,
+        r8: 8,
+        rax: 1,
+        rcx: 2,
+        rdx: 4,
+        rsi: 6,
+        rdi: 7,
+        rip: CODE,
+        rflags: 0x4_0cd7,
+        rsp: 0x1234,
+        fs_base: 0x5678,
+        gs_base: 0x7fff_0000_1234,
     };
     let before = registers;
     assert_eq!(run(&mut registers, &space), Trap::Syscall);
     let expected = Registers {
-        rip: CODE + 2, rcx: CODE + 2, rflags: registers.rflags, r11: registers.rflags, ..before
+        rip: CODE + 2,
+        rcx: CODE + 2,
+        rflags: registers.rflags,
+        r11: registers.rflags,
+        ..before
     };
     assert_eq!(alloc::format!("{registers:?}"), alloc::format!("{expected:?}"));
     assert_eq!(registers.rflags, 0x4_0ed7);
@@ -98,7 +124,8 @@ pub fn kick_ends_a_loop() {
             }
             thread::kick(me);
         }));
-        thread::spawn("kick", thread::Policy::Fair(0), body).expect("no memory for a test's thread");
+        thread::spawn("kick", thread::Policy::Fair(0), body)
+            .expect("no memory for a test's thread");
         assert_eq!(run(&mut start(), &space), Trap::Kicked);
     }
     assert!(!thread::take_kick());
@@ -150,8 +177,13 @@ pub fn bad_registers_are_refused() {
         assert!(is_fault && registers.rip == rip);
     }
     for bad in [0x8000_0000_0000, 0xffff_ffff_8000_0000, u64::MAX, 1 << 63] {
-        let mut registers =
-            Registers { rsp: bad, fs_base: bad, gs_base: bad, rflags: u64::MAX & !0x1_0100, ..start() };
+        let mut registers = Registers {
+            rsp: bad,
+            fs_base: bad,
+            gs_base: bad,
+            rflags: u64::MAX & !0x1_0100,
+            ..start()
+        };
         assert_eq!(run(&mut registers, &space), Trap::Syscall);
         assert_eq!(registers.rflags & 0x7_7302, 0x4_0202);
     }

@@ -38,7 +38,10 @@ pub fn deadline_ends_a_wait() {
         for round in 0..20 {
             let wait_ns = u64::from(index * 20 + round + 1) * 20_000;
             let start_ns = time::now_ns();
-            assert_eq!(thread::wait_on(&word, 0, Some(start_ns + wait_ns), false), Outcome::TimedOut);
+            assert_eq!(
+                thread::wait_on(&word, 0, Some(start_ns + wait_ns), false),
+                Outcome::TimedOut
+            );
             let waited_ns = time::now_ns() - start_ns;
             assert!(waited_ns >= wait_ns, "woken {} ns early", wait_ns - waited_ns);
             assert!(waited_ns < wait_ns + 500_000_000, "woken {} ns late", waited_ns - wait_ns);
@@ -71,7 +74,10 @@ pub fn kick_is_kept() {
     let me = thread::current_number();
     let word = AtomicU32::new(0);
     thread::kick(me);
-    assert_eq!(thread::wait_on(&word, 0, Some(time::now_ns() + 1_000_000), false), Outcome::TimedOut);
+    assert_eq!(
+        thread::wait_on(&word, 0, Some(time::now_ns() + 1_000_000), false),
+        Outcome::TimedOut
+    );
     assert_eq!(thread::wait_on(&word, 0, None, true), Outcome::Kicked);
     assert!(!thread::take_kick());
     thread::kick(me);
@@ -126,7 +132,8 @@ pub fn real_time_goes_first() {
     thread::set_affinity(me, 1);
     thread::set_policy(me, Policy::Fifo(99));
     let left = Arc::new(AtomicU32::new(3));
-    for (policy, mark) in [(Policy::Fair(0), 1), (Policy::Fifo(10), 2), (Policy::RoundRobin(50), 3)] {
+    for (policy, mark) in [(Policy::Fair(0), 1), (Policy::Fifo(10), 2), (Policy::RoundRobin(50), 3)]
+    {
         let (order, left) = (order.clone(), left.clone());
         let body: thread::Body = Box::new(Box::new(move || {
             order.fetch_update(SeqCst, SeqCst, |now| Some(now * 10 + mark)).expect("always some");

@@ -33,8 +33,8 @@ use core::{
 };
 use runqueue::Node;
 pub use scheduler::{
-    ProcessorTimes, idle, idle_stack, init_cpu, preempt_from_interrupt, processor_times, reschedule,
-    reschedule_if_wanted, runnable, yield_now,
+    ProcessorTimes, idle, idle_stack, init_cpu, preempt_from_interrupt, processor_times,
+    reschedule, reschedule_if_wanted, runnable, yield_now,
 };
 pub use timers::timer_interrupt;
 pub use wait::{park, unpark, wait_on, wake};
@@ -188,7 +188,13 @@ impl runqueue::Store<Ref> for TimerNodes {
 }
 
 impl Thread {
-    fn new(number: u64, name: &str, policy: Policy, stack: Option<Stack>, body: Option<Body>) -> Thread {
+    fn new(
+        number: u64,
+        name: &str,
+        policy: Policy,
+        stack: Option<Stack>,
+        body: Option<Body>,
+    ) -> Thread {
         let mut short = [0; 16];
         let length = name.len().min(short.len());
         short[..length].copy_from_slice(&name.as_bytes()[..length]);
@@ -207,7 +213,12 @@ impl Thread {
             node: UnsafeCell::new(Node::new()),
             virtual_ns: AtomicU64::new(0),
             slice_ticks: AtomicU32::new(0),
-            waiter: UnsafeCell::new(Waiter { address: 0, is_linked: false, next: None, previous: None }),
+            waiter: UnsafeCell::new(Waiter {
+                address: 0,
+                is_linked: false,
+                next: None,
+                previous: None,
+            }),
             outcome: AtomicU8::new(0),
             timer: UnsafeCell::new(Node::new()),
             timer_cpu: AtomicU32::new(0),
@@ -241,7 +252,8 @@ impl Thread {
     fn claim(&self, outcome: u8) -> bool {
         let from = self.state.load(SeqCst);
         let is_blocked = from == BLOCKED || from == INTERRUPTIBLE;
-        let is_ours = is_blocked && self.state.compare_exchange(from, WAKING, SeqCst, Relaxed).is_ok();
+        let is_ours =
+            is_blocked && self.state.compare_exchange(from, WAKING, SeqCst, Relaxed).is_ok();
         if is_ours {
             self.outcome.store(outcome, Relaxed);
         }
@@ -271,7 +283,9 @@ pub fn current<'a>() -> &'a Thread {
 fn current_pointer() -> *const Thread {
     let pointer: *const Thread;
     // SAFETY: `current` stands at offset 32 of this processor's data; one instruction, so no switch between.
-    unsafe { core::arch::asm!("mov {}, gs:[32]", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    unsafe {
+        core::arch::asm!("mov {}, gs:[32]", out(reg) pointer, options(nostack, preserves_flags, readonly))
+    };
     pointer
 }
 
@@ -285,7 +299,8 @@ pub fn current_number() -> u64 {
 #[inline]
 pub fn current_space() -> *const Inner {
     // SAFETY: as in `current`.
-    unsafe { current_pointer().as_ref() }.map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
+    unsafe { current_pointer().as_ref() }
+        .map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
 }
 
 /// The name of the calling thread.

@@ -6,8 +6,7 @@
 //! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS).
 //! Locks: never two processors' at once but by trying.
 use super::{
-    DEAD, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current, current_pointer,
-    timers,
+    DEAD, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current, current_pointer, timers,
 };
 use crate::{
     arch::{apic, cpu, percpu, smp, switch},
@@ -95,7 +94,10 @@ impl Processor {
     }
     /// The lock is held.
     #[inline]
-    #[allow(clippy::mut_from_ref, reason = "the lock word makes it exclusive, also across a switch")]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the lock word makes it exclusive, also across a switch"
+    )]
     fn queue(&self) -> &mut Queue {
         // SAFETY: the caller holds the lock and no other reference from here.
         unsafe { &mut *self.queue.get() }
@@ -272,7 +274,9 @@ fn switch_away(reason: Reason) {
         RUNNABLE => {
             let place = match (reason, me.policy()) {
                 (Reason::Preempted, Policy::Fifo(_)) => Place::Front,
-                (Reason::Preempted, Policy::RoundRobin(_)) if me.slice_ticks.load(Relaxed) < ROUND_ROBIN_TICKS => {
+                (Reason::Preempted, Policy::RoundRobin(_))
+                    if me.slice_ticks.load(Relaxed) < ROUND_ROBIN_TICKS =>
+                {
                     Place::Front
                 }
                 _ => Place::Back,
@@ -304,7 +308,8 @@ fn move_away(here: &'static Processor, me: &Thread) {
 }
 
 /// A thread that left each processor and waits to be queued on another, by the thread it switched to.
-static MOVING: [AtomicPtr<Thread>; percpu::MAX_CPUS] = [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
+static MOVING: [AtomicPtr<Thread>; percpu::MAX_CPUS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
 
 /// Takes the thread to run next out of the queue, or from another's, or the idle thread. The lock is held.
 fn pick(here: &'static Processor) -> Ref {
@@ -319,7 +324,9 @@ fn pick(here: &'static Processor) -> Ref {
 fn steal(here: &'static Processor) -> Option<Ref> {
     let cpu = percpu::cpu();
     for other in (1..smp::online()).map(|step| (cpu + step) % smp::online()) {
-        let Some(victim) = processor(other).filter(|victim| victim.queued.load(Relaxed) > 0) else { continue };
+        let Some(victim) = processor(other).filter(|victim| victim.queued.load(Relaxed) > 0) else {
+            continue;
+        };
         if !victim.try_lock() {
             continue;
         }
@@ -360,12 +367,14 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     let is_idle = ptr::eq(next, &raw const *here.idle);
     here.is_idle.store(is_idle, Relaxed);
     here.switches.store(here.switches.load(Relaxed) + 1, Relaxed);
-    let counter = if reason == Reason::Blocked { &me.voluntary_switches } else { &me.forced_switches };
+    let counter =
+        if reason == Reason::Blocked { &me.voluntary_switches } else { &me.forced_switches };
     counter.store(counter.load(Relaxed) + 1, Relaxed);
     queue.current = Ref::of(next);
     if !is_idle {
         if real_time_priority(next) == 0 {
-            queue.smallest_virtual_ns = queue.smallest_virtual_ns.max(next.virtual_ns.load(Relaxed));
+            queue.smallest_virtual_ns =
+                queue.smallest_virtual_ns.max(next.virtual_ns.load(Relaxed));
         }
         if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
             timers::program(now_ns + timers::TICK_NS);
@@ -380,7 +389,8 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     // SAFETY: written by the switch away from `next`, or by `spawn`; the lock makes it ours.
     let to = unsafe { *next.stack_pointer.get() };
     // SAFETY: interrupts are off, `next` was not running, and both threads stay while the lock is held.
-    let previous = unsafe { switch::switch(me.stack_pointer.get(), to, ptr::from_ref(me).cast_mut().cast()) };
+    let previous =
+        unsafe { switch::switch(me.stack_pointer.get(), to, ptr::from_ref(me).cast_mut().cast()) };
     finish_switch(previous.cast());
 }
 
@@ -452,7 +462,8 @@ pub fn unblock(thread: &Thread) {
 /// The processor that a thread about to run should run on.
 fn choose(thread: &Thread) -> usize {
     let last = thread.cpu.load(Relaxed) as usize;
-    let is_idle = |cpu: usize| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed));
+    let is_idle =
+        |cpu: usize| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed));
     let online = smp::online();
     if online == 1 {
         return percpu::cpu();
@@ -583,7 +594,8 @@ pub fn tick(now_ns: u64) -> bool {
     let best = here.best();
     let is_over = best.is_some_and(|best| match me.policy() {
         Policy::Fair(_) => {
-            real_time_priority(best.get()) > 0 || best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed)
+            real_time_priority(best.get()) > 0
+                || best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed)
         }
         Policy::Fifo(priority) => real_time_priority(best.get()) > priority,
         Policy::RoundRobin(priority) => {
@@ -694,8 +706,10 @@ pub struct ProcessorTimes {
 pub fn processor_times() -> Vec<ProcessorTimes> {
     let times = |processor: &Processor| {
         let busy = processor.busy_ns.load(Relaxed);
-        let (user, system) = (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
-        let user_ns = (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
+        let (user, system) =
+            (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
+        let user_ns =
+            (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
         ProcessorTimes {
             user_ns,
             system_ns: busy - user_ns,
@@ -710,7 +724,8 @@ pub fn processor_times() -> Vec<ProcessorTimes> {
 pub fn runnable() -> usize {
     (0..smp::online())
         .filter_map(processor)
-        .map(|processor| processor.queued.load(Relaxed) as usize + usize::from(!processor.is_idle.load(Relaxed)))
+        .map(|processor| {
+            processor.queued.load(Relaxed) as usize + usize::from(!processor.is_idle.load(Relaxed))
+        })
         .sum()
 }
-

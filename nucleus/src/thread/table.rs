@@ -20,7 +20,8 @@ struct Table {
 }
 
 static CLASS: LockClass = LockClass::new("nucleus.threads");
-static TABLE: SpinLock<Table> = SpinLock::new(&CLASS, Table { slots: Vec::new(), free: Vec::new() });
+static TABLE: SpinLock<Table> =
+    SpinLock::new(&CLASS, Table { slots: Vec::new(), free: Vec::new() });
 
 /// Puts in the thread that `make` makes of its number; `None` where the table is full.
 pub fn insert(make: impl FnOnce(u64) -> Arc<Thread>) -> Option<Arc<Thread>> {
@@ -29,7 +30,9 @@ pub fn insert(make: impl FnOnce(u64) -> Arc<Thread>) -> Option<Arc<Thread>> {
         let index = match table.free.pop() {
             Some(index) => index,
             None => {
-                let index = u16::try_from(table.slots.len()).ok().filter(|&index| usize::from(index) < MOST - 1)?;
+                let index = u16::try_from(table.slots.len())
+                    .ok()
+                    .filter(|&index| usize::from(index) < MOST - 1)?;
                 table.slots.push(Slot { uses: 0, thread: None });
                 index
             }

@@ -5,11 +5,7 @@
 //! tick ([`TICK_NS`]) for time slices and the accounting of user and system time; an idle
 //! processor has none.
 use super::{Ref, Thread, TimerNodes, scheduler, wait};
-use crate::{
-    arch::percpu,
-    spin::SpinLock,
-    time,
-};
+use crate::{arch::percpu, spin::SpinLock, time};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use runqueue::Heap;
 use sync::class::LockClass;
@@ -19,9 +15,11 @@ pub const TICK_NS: u64 = 4_000_000;
 const NEVER: u64 = u64::MAX;
 
 static CLASS: LockClass = LockClass::new("nucleus.timers");
-static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] = [const { SpinLock::new(&CLASS, Heap::new()) }; percpu::MAX_CPUS];
+static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] =
+    [const { SpinLock::new(&CLASS, Heap::new()) }; percpu::MAX_CPUS];
 /// When each processor's timer goes off; written by it alone.
-static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(NEVER) }; percpu::MAX_CPUS];
+static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] =
+    [const { AtomicU64::new(NEVER) }; percpu::MAX_CPUS];
 
 /// Sees to it that this processor's timer goes off at `deadline_ns` or before. Interrupts are off.
 pub fn program(deadline_ns: u64) {

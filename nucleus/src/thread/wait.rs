@@ -3,7 +3,10 @@
 //! Waiters stand in a bucket by the word's address. To wake a blocked thread one claims it
 //! (`Thread::claim`: BLOCKED to WAKING); of waker, deadline and kick only one succeeds, and says what
 //! the wait returns. Comparing the word and blocking are one step because both sides hold the bucket.
-use super::{BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, current, scheduler, table, timers};
+use super::{
+    BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, current, scheduler, table,
+    timers,
+};
 use crate::{
     spin::{NoInterrupts, NoPreempt, SpinLock},
     time,
@@ -44,7 +47,8 @@ impl Bucket {
     }
 
     fn append(&mut self, thread: Ref, address: usize) {
-        *Bucket::links(thread) = Waiter { address, is_linked: true, next: None, previous: self.last };
+        *Bucket::links(thread) =
+            Waiter { address, is_linked: true, next: None, previous: self.last };
         match self.last.replace(thread) {
             None => self.first = Some(thread),
             Some(last) => Bucket::links(last).next = Some(thread),
@@ -81,7 +85,12 @@ impl Bucket {
 }
 
 /// Blocks while `word` holds `expected`, until [`wake`], the deadline, or (where interruptible) a kick.
-pub fn wait_on(word: &AtomicU32, expected: u32, deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
+pub fn wait_on(
+    word: &AtomicU32,
+    expected: u32,
+    deadline_ns: Option<u64>,
+    is_interruptible: bool,
+) -> Outcome {
     let me = current();
     let address = core::ptr::from_ref(word).addr();
     let _off = NoInterrupts::new();

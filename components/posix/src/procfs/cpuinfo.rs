@@ -7,11 +7,11 @@ use raw_cpuid::{CpuId, CpuIdReaderNative};
 pub fn cpuinfo() -> Vec<u8> {
     let id = CpuId::new();
     let count = rt::thread::processors().0;
-    let vendor = id.get_vendor_info().map_or_else(String::new, |vendor| String::from(vendor.as_str()));
-    let brand = id.get_processor_brand_string().map_or_else(
-        || String::from("unknown"),
-        |brand| String::from(brand.as_str().trim()),
-    );
+    let vendor =
+        id.get_vendor_info().map_or_else(String::new, |vendor| String::from(vendor.as_str()));
+    let brand = id
+        .get_processor_brand_string()
+        .map_or_else(|| String::from("unknown"), |brand| String::from(brand.as_str().trim()));
     let (family, model, stepping) = id
         .get_feature_info()
         .map_or((0, 0, 0), |info| (info.family_id(), info.model_id(), info.stepping_id()));
@@ -86,6 +86,7 @@ fn flags(id: &CpuId<CpuIdReaderNative>) -> String {
             (info.has_pku(), "pku"),
         ]);
     }
-    let names: Vec<&str> = words.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
+    let names: Vec<&str> =
+        words.into_iter().filter(|(has, _)| *has).map(|(_, name)| name).collect();
     names.join(" ")
 }

@@ -10,29 +10,29 @@ use rt::user::Context;
 use vfs::Errno;
 
 mod absent;
-mod credentials;
-mod futex;
 mod attributes;
+mod credentials;
 mod descriptors;
 mod directory;
 mod epoll;
 mod fcntl;
+mod futex;
 mod ioctl;
 mod memory;
-mod process;
-mod scheduler;
-mod signal;
-mod system;
-mod time;
 mod mount;
 mod names;
 mod open;
 mod place;
 mod poll;
+mod process;
 mod read_write;
+mod scheduler;
 mod select;
+mod signal;
 mod space;
 mod stat;
+mod system;
+mod time;
 mod xattr;
 
 /// One system call under way.
@@ -76,7 +76,12 @@ impl Entry {
         Entry { number, name, status: Status::Whole, handler }
     }
     /// A call that lacks `missing`.
-    pub const fn partial(number: u32, name: &'static str, missing: &'static str, handler: Handler) -> Entry {
+    pub const fn partial(
+        number: u32,
+        name: &'static str,
+        missing: &'static str,
+        handler: Handler,
+    ) -> Entry {
         Entry { number, name, status: Status::Partial(missing), handler }
     }
 }

@@ -14,10 +14,7 @@ use alloc::alloc::{alloc_zeroed, dealloc};
 use core::{
     alloc::Layout,
     arch::asm,
-    sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize,
-        Ordering::Relaxed,
-    },
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 const LEGACY_BYTES: usize = 512;
@@ -66,7 +63,9 @@ pub fn init_cpu() {
             mask &= 7;
         }
         // SAFETY: bits that CPUID offers; x87 and SSE always among them.
-        unsafe { asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nostack, nomem)) };
+        unsafe {
+            asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nostack, nomem))
+        };
         MASK.store(mask, Relaxed);
         BYTES.store(cpu::cpuid(0xd, 0)[1] as usize, Relaxed);
         HAS_XSAVE.store(true, Relaxed);
@@ -108,7 +107,9 @@ unsafe fn save(area: *mut u8) {
     let mask = mask() as u32;
     if HAS_XSAVE.load(Relaxed) {
         // SAFETY: aligned to 64 and long enough for the mask.
-        unsafe { asm!("xsave64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack)) };
+        unsafe {
+            asm!("xsave64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack))
+        };
     } else {
         // SAFETY: aligned and 512 bytes long.
         unsafe { asm!("fxsave64 [{}]", in(reg) area, options(nostack)) };
@@ -121,7 +122,9 @@ unsafe fn load(area: *const u8) {
     let mask = mask() as u32;
     if HAS_XSAVE.load(Relaxed) {
         // SAFETY: as the caller says.
-        unsafe { asm!("xrstor64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack)) };
+        unsafe {
+            asm!("xrstor64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack))
+        };
     } else {
         // SAFETY: as the caller says.
         unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack)) };
@@ -131,7 +134,11 @@ unsafe fn load(area: *const u8) {
 impl State {
     /// No state yet: a thread that never entered a program.
     pub const fn new() -> State {
-        State { area: AtomicPtr::new(core::ptr::null_mut()), is_live: AtomicBool::new(false), cpu: AtomicU32::new(0) }
+        State {
+            area: AtomicPtr::new(core::ptr::null_mut()),
+            is_live: AtomicBool::new(false),
+            cpu: AtomicU32::new(0),
+        }
     }
 
     /// Whether the registers hold it.

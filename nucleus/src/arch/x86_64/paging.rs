@@ -177,7 +177,12 @@ pub trait TableSource {
 }
 
 /// Finds the slot of `address` at `level` in the kernel's map, making tables on the way.
-fn slot(source: &mut impl TableSource, root: u32, address: u64, level: u32) -> (&'static Table, usize) {
+fn slot(
+    source: &mut impl TableSource,
+    root: u32,
+    address: u64,
+    level: u32,
+) -> (&'static Table, usize) {
     let mut frame = root;
     for at in (level + 1..4).rev() {
         // SAFETY: the root or a table found below; kernel tables are never freed.
@@ -196,7 +201,13 @@ fn slot(source: &mut impl TableSource, root: u32, address: u64, level: u32) -> (
 }
 
 /// Maps one kernel page; replaces nothing that is present.
-pub fn map_kernel_page(source: &mut impl TableSource, root: u32, address: u64, frame: u32, flags: Entry) {
+pub fn map_kernel_page(
+    source: &mut impl TableSource,
+    root: u32,
+    address: u64,
+    frame: u32,
+    flags: Entry,
+) {
     let (table, index) = slot(source, root, address, 0);
     table.set(index, Entry::new(frame, flags | Entry::PRESENT | Entry::GLOBAL));
 }
@@ -225,7 +236,13 @@ pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
     ];
     for ((start, end), flags) in parts {
         for address in (start..end).step_by(4096).filter(|&address| address != sections.guard) {
-            map_kernel_page(source, root, address, ((address - boot::KERNEL_BASE) >> 12) as u32, flags);
+            map_kernel_page(
+                source,
+                root,
+                address,
+                ((address - boot::KERNEL_BASE) >> 12) as u32,
+                flags,
+            );
         }
     }
     for range in info.ram.as_slice().iter().chain(info.map_also.as_slice()) {

@@ -6,7 +6,11 @@
 //! checks have stacks of their own and may come with either GS base loaded.
 //! Source: Intel SDM volume 3, chapter 6.
 use super::{apic, cpu, fpu, gdt, paging, percpu, user, usercopy};
-use crate::{irq, memory::{space::USER_END, stacks}, panic, thread};
+use crate::{
+    irq,
+    memory::{space::USER_END, stacks},
+    panic, thread,
+};
 use core::{
     arch::{asm, global_asm},
     cell::UnsafeCell,
@@ -17,11 +21,28 @@ use core::{
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Frame {
-    r15: u64, r14: u64, r13: u64, r12: u64, rbp: u64, rbx: u64,
-    r11: u64, r10: u64, r9: u64, r8: u64, rax: u64, rcx: u64,
-    rdx: u64, rsi: u64, rdi: u64,
-    vector: u64, error_code: u64,
-    rip: u64, cs: u64, rflags: u64, rsp: u64, ss: u64,
+    r15: u64,
+    r14: u64,
+    r13: u64,
+    r12: u64,
+    rbp: u64,
+    rbx: u64,
+    r11: u64,
+    r10: u64,
+    r9: u64,
+    r8: u64,
+    rax: u64,
+    rcx: u64,
+    rdx: u64,
+    rsi: u64,
+    rdi: u64,
+    vector: u64,
+    error_code: u64,
+    rip: u64,
+    cs: u64,
+    rflags: u64,
+    rsp: u64,
+    ss: u64,
 }
 
 global_asm!(
@@ -229,16 +250,30 @@ fn die(frame: &Frame, address: u64) -> ! {
     let (rip, rbp, code) = (frame.rip, frame.rbp, frame.error_code);
     let is_guard = stacks::is_guard(address) || address & !0xfff == super::boot::sections().guard;
     match frame.vector {
-        8 if is_guard => panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp),
-        8 => panic::die_at(format_args!("double fault, last address {address:#x}, rsp {:#x}", frame.rsp), rip, rbp),
-        14 if is_guard => panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp),
+        8 if is_guard => {
+            panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp)
+        }
+        8 => panic::die_at(
+            format_args!("double fault, last address {address:#x}, rsp {:#x}", frame.rsp),
+            rip,
+            rbp,
+        ),
+        14 if is_guard => {
+            panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp)
+        }
         14 => panic::die_at(
-            format_args!("page fault in the kernel at {address:#x} (error {code:#x}, rsp {:#x})", frame.rsp),
+            format_args!(
+                "page fault in the kernel at {address:#x} (error {code:#x}, rsp {:#x})",
+                frame.rsp
+            ),
             rip,
             rbp,
         ),
         vector => panic::die_at(
-            format_args!("exception {vector} in the kernel (error {code:#x}, rsp {:#x})", frame.rsp),
+            format_args!(
+                "exception {vector} in the kernel (error {code:#x}, rsp {:#x})",
+                frame.rsp
+            ),
             rip,
             rbp,
         ),

@@ -25,11 +25,26 @@ use core::{
 #[repr(C)]
 #[allow(missing_docs, reason = "the processor's names")]
 pub struct Registers {
-    pub r15: u64, pub r14: u64, pub r13: u64, pub r12: u64, pub rbp: u64, pub rbx: u64,
-    pub r11: u64, pub r10: u64, pub r9: u64, pub r8: u64, pub rax: u64, pub rcx: u64,
-    pub rdx: u64, pub rsi: u64, pub rdi: u64,
-    pub rip: u64, pub rflags: u64, pub rsp: u64,
-    pub fs_base: u64, pub gs_base: u64,
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rip: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+    pub fs_base: u64,
+    pub gs_base: u64,
 }
 
 const _: () = {

@@ -226,7 +226,12 @@ fn copy(
     to: *mut u8,
     from: *const u8,
     length: usize,
-    step: impl Fn(unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize, *mut u8, *const u8, usize) -> usize,
+    step: impl Fn(
+        unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize,
+        *mut u8,
+        *const u8,
+        usize,
+    ) -> usize,
 ) -> usize {
     if length < WIDE_BYTES {
         return step(skerry_copy, to, from, length);

@@ -146,11 +146,7 @@ impl PageCache {
         }
     }
     /// The first page of a range, asked for if need be together with what is planned ahead.
-    fn wait_for(
-        &self,
-        wanted: Range<u64>,
-        readahead: &Mutex<Readahead>,
-    ) -> Result<Frame, Errno> {
+    fn wait_for(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<Frame, Errno> {
         let mut was_asked = false;
         loop {
             let ticket = self.arrived.ticket();
