@@ -93,5 +93,6 @@ fn skerry_start() {
             file_systems.push((name, make));
         }
     }
-    posix::start::start(Boot { disks, ports, clock, file_systems })
+    let Err(what) = posix::start::start(Boot { disks, ports, clock, file_systems });
+    panic!("cannot start: {what}");
 }

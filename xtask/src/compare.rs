@@ -77,6 +77,7 @@ fn sample_text() -> String {
 /// Each case runs in an empty folder of a tmpfs with a clean environment and no input.
 const RUNNER: &str = r#"#!/bin/sh
 export PATH=/bin:/sbin HOME=/root TERM=dumb LC_ALL=C TZ=UTC
+unset USER
 umask 022
 for case in /compare/cases/*; do
     rm -rf /tmp/work; mkdir /tmp/work; cd /tmp/work

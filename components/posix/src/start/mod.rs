@@ -8,7 +8,8 @@ mod control;
 mod mounts;
 mod session;
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::convert::Infallible;
 use interfaces::{
     block::Block,
     clock::Clock,
@@ -33,22 +34,18 @@ pub struct Boot {
 }
 
 /// Runs the system until its session ends or a program asks for the end, then takes the machine down.
-pub fn start(boot: Boot) -> ! {
+///
+/// # Errors
+/// Why it could not start; the caller stops the machine with these words.
+pub fn start(boot: Boot) -> Result<Infallible, String> {
     if let Some(ns) = boot.clock.as_ref().and_then(|clock| clock.read_ns()) {
         rt::time::set_wall_ns(ns);
         crate::exec::vdso::update();
     }
-    let action = match run(&boot) {
-        Ok(action) => action,
-        Err(what) => {
-            log::error!("cannot start: {what}");
-            Action::Off
-        }
-    };
-    power::down(action)
+    power::down(run(&boot)?)
 }
 
-fn run(boot: &Boot) -> Result<Action, alloc::string::String> {
+fn run(boot: &Boot) -> Result<Action, String> {
     let session = session::Session::prepare(&boot.ports)?;
     let namespace = mounts::mount_all(boot, session.console())?;
     session.run(namespace)
