@@ -182,8 +182,10 @@ pub fn free_contiguous(start: u32, count: usize) {
 #[inline]
 pub fn references(frame: u32) -> &'static AtomicU32 {
     assert!((frame as usize) < TABLE_LENGTH.load(Relaxed), "no frame {frame:#x}");
-    // SAFETY: within the table (asserted), which lives for ever.
-    unsafe { &*REFERENCES.load(Relaxed).add(frame as usize) }
+    // SAFETY: within the table (asserted).
+    let count = unsafe { REFERENCES.load(Relaxed).add(frame as usize) };
+    // SAFETY: the table lives for ever.
+    unsafe { &*count }
 }
 
 /// Takes one frame with one reference, any contents.

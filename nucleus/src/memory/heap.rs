@@ -240,8 +240,8 @@ impl Partial {
     /// # Safety
     /// `slab` is in this list.
     unsafe fn unlink(&mut self, slab: *mut Slab) {
-        // SAFETY: a slab of ours.
-        let (next, previous) = unsafe { ((*slab).next, (*slab).previous) };
+        // SAFETY: a slab of ours under the lock.
+        let Slab { next, previous, .. } = *unsafe { &*slab };
         if previous.is_null() {
             self.first = next;
         } else {
@@ -291,7 +291,8 @@ impl Partial {
             unsafe { self.link(slab) };
         }
         // SAFETY: as above; the list has at least this slab.
-        let is_only = unsafe { (*slab).next.is_null() && (*slab).previous.is_null() };
+        let header = unsafe { &*slab };
+        let is_only = header.next.is_null() && header.previous.is_null();
         if is_spare && !is_only {
             // SAFETY: it is in the list.
             unsafe { self.unlink(slab) };

@@ -58,7 +58,7 @@ pub fn calls_and_faults() {
     // SAFETY: eight bytes of ours.
     unsafe { space.copy_in(DATA + 8, word.as_mut_ptr(), 8) }.expect("there now");
     assert_eq!(u64::from_le_bytes(word), 0x1234);
-    let data = vec![3; 200];
+    let data = [3; 200];
     // SAFETY: two hundred bytes of ours.
     let fault = unsafe { space.copy_out(DATA + PAGE as u64 - 133, data.as_ptr(), 200) }
         .expect_err("beyond");
@@ -177,13 +177,8 @@ pub fn bad_registers_are_refused() {
         assert!(is_fault && registers.rip == rip);
     }
     for bad in [0x8000_0000_0000, 0xffff_ffff_8000_0000, u64::MAX, 1 << 63] {
-        let mut registers = Registers {
-            rsp: bad,
-            fs_base: bad,
-            gs_base: bad,
-            rflags: u64::MAX & !0x1_0100,
-            ..start()
-        };
+        let mut registers =
+            Registers { rsp: bad, fs_base: bad, gs_base: bad, rflags: !0x1_0100, ..start() };
         assert_eq!(run(&mut registers, &space), Trap::Syscall);
         assert_eq!(registers.rflags & 0x7_7302, 0x4_0202);
     }

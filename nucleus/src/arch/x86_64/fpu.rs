@@ -199,9 +199,9 @@ impl State {
         self.cpu.store(u32::MAX, Relaxed);
     }
 
-    fn area_slice(&self) -> &mut [u8] {
-        // SAFETY: allocated that long; only its thread, with preemption off, comes here.
-        unsafe { core::slice::from_raw_parts_mut(self.area.load(Relaxed), bytes()) }
+    /// The area, to be looked at or written by its own thread with preemption off.
+    fn area_slice(&self) -> *mut [u8] {
+        core::ptr::slice_from_raw_parts_mut(self.area.load(Relaxed), bytes())
     }
 
     /// The state a new program starts with. Only its thread calls this.
@@ -209,7 +209,8 @@ impl State {
         self.prepare();
         let _hold = NoPreempt::new();
         self.disown();
-        let area = self.area_slice();
+        // SAFETY: allocated that long; its own thread is here, with preemption off.
+        let area = unsafe { &mut *self.area_slice() };
         area.fill(0);
         area[..2].copy_from_slice(&DEFAULT_CONTROL.to_le_bytes());
         area[MXCSR_AT..MXCSR_AT + 4].copy_from_slice(&DEFAULT_MXCSR.to_le_bytes());
@@ -224,7 +225,8 @@ impl State {
             // SAFETY: live, so there is an area.
             unsafe { save(self.area.load(Relaxed)) };
         }
-        out.copy_from_slice(self.area_slice());
+        // SAFETY: allocated that long; its own thread is here, with preemption off.
+        out.copy_from_slice(unsafe { &*self.area_slice() });
         true
     }
 
@@ -236,7 +238,8 @@ impl State {
         }
         let _hold = NoPreempt::new();
         self.disown();
-        let area = self.area_slice();
+        // SAFETY: allocated that long; its own thread is here, with preemption off.
+        let area = unsafe { &mut *self.area_slice() };
         let length = image.len().min(area.len());
         area[..length].copy_from_slice(&image[..length]);
         area[length..].fill(0);
