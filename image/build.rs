@@ -139,7 +139,7 @@ fn parse_priority(text: &str) -> Option<u8> {
 /// The table as Rust.
 fn table(name: &str, system: &System) -> String {
     let mut text = format!("/// The system's name.\npub const SYSTEM: &str = {name:?};\n");
-    text.push_str("/// Its components.\npub const COMPONENTS: &[Component] = &[\n");
+    text.push_str("/// Its components.\nconst COMPONENTS: &[Component] = &[\n");
     for component in &system.component {
         let ports: Vec<_> = component.ports.iter().filter_map(|range| parse_ports(range)).collect();
         let priority = parse_priority(&component.priority).unwrap_or(0);

@@ -273,7 +273,7 @@ impl Space {
 /// General registers of a program, in the order of Linux's `user_regs_struct` where it matters to nobody else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the processor's names")]
 pub struct Registers {
     pub r15: u64,
     pub r14: u64,
