@@ -159,7 +159,7 @@ mod tests {
         for _ in 0..20_000 {
             seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let random = (seed >> 33) as usize;
-            if random % 2 == 0 || held.is_empty() {
+            if random.is_multiple_of(2) || held.is_empty() {
                 let order = random / 2 % 6;
                 if let Some(frame) = buddy.allocate(order) {
                     assert_eq!(frame % (1 << order), 0);

@@ -1,4 +1,10 @@
 //! Descriptors: numbers, duplication, flags, pipes, poll and select.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
 use abi::*;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,10 @@
 //! Directories: making, listing, removing, working directories, the `at` family.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
 use abi::*;
 use std::{collections::BTreeSet, env, fs, os::unix::fs::PermissionsExt};
 

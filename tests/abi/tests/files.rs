@@ -1,4 +1,10 @@
 //! Files: open to unlink, positions, times, permissions.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
 use abi::*;
 use std::{
     fs,

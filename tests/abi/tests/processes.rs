@@ -1,4 +1,10 @@
 //! Processes: fork, exec, wait, sessions, groups, credentials, limits.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
 use abi::*;
 use std::{ffi::CString, fs, os::unix::fs::PermissionsExt, process::Command};
 

@@ -1,4 +1,10 @@
 //! Signals: handlers, masks, restarting, stopping, faults, frames.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
 use abi::*;
 use std::{
     sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::SeqCst},

@@ -1,4 +1,10 @@
 //! Time: clocks, sleeping, timers.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
 use abi::*;
 use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},

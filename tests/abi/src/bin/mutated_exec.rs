@@ -31,7 +31,7 @@ fn main() {
                 _ => next(&mut seed) as u8,
             };
         }
-        if next(&mut seed) % 5 == 0 {
+        if next(&mut seed).is_multiple_of(5) {
             image.truncate((next(&mut seed) % whole.len() as u64) as usize);
         }
         let _ = fs::remove_file(path);
@@ -41,15 +41,16 @@ fn main() {
             let words = [c(path), c("true")];
             let pointers = [words[0].as_ptr(), words[1].as_ptr(), std::ptr::null()];
             let quiet = abi::open("/dev/null", libc::O_RDWR, 0).unwrap_or(0);
-            // SAFETY: NUL-terminated words; plain numbers.
-            unsafe {
-                libc::alarm(5);
-                for fd in 0..3 {
-                    libc::dup2(quiet, fd);
-                }
-                libc::execv(words[0].as_ptr(), pointers.as_ptr());
-                libc::_exit(99)
+            // SAFETY: a plain number.
+            unsafe { libc::alarm(5) };
+            for fd in 0..3 {
+                // SAFETY: plain numbers.
+                unsafe { libc::dup2(quiet, fd) };
             }
+            // SAFETY: NUL-terminated words, and a null pointer after the last.
+            unsafe { libc::execv(words[0].as_ptr(), pointers.as_ptr()) };
+            // SAFETY: a plain number.
+            unsafe { libc::_exit(99) }
         });
         match wait(child) {
             Ended::Exited(99) => refused += 1,

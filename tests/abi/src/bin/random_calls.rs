@@ -91,13 +91,14 @@ fn child(seed: u64, made: &AtomicU64, count: u64) {
     handle(libc::SIGALRM, interrupt, 0);
     let period = libc::timeval { tv_sec: 0, tv_usec: 10_000 };
     let timer = libc::itimerval { it_interval: period, it_value: period };
-    // SAFETY: plain numbers and a whole itimerval.
-    unsafe {
-        must(libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()));
-        must(libc::setgroups(0, std::ptr::null()));
-        must(libc::setresgid(65534, 65534, 65534));
-        must(libc::setresuid(65534, 65534, 65534));
-    }
+    // SAFETY: a whole itimerval; nothing is written back.
+    must(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, std::ptr::null_mut()) });
+    // SAFETY: no groups are read.
+    must(unsafe { libc::setgroups(0, std::ptr::null()) });
+    // SAFETY: plain numbers.
+    must(unsafe { libc::setresgid(65534, 65534, 65534) });
+    // SAFETY: plain numbers.
+    must(unsafe { libc::setresuid(65534, 65534, 65534) });
     let mut random = Random(seed | 1);
     let mut buffer: Vec<u64> = (0..2048).map(|_| random.next() >> random.below(64)).collect();
     let strings = [
@@ -133,23 +134,25 @@ fn main() {
         std::env::args().nth(at).and_then(|word| word.parse().ok()).unwrap_or(default)
     };
     let (count, mut seed) = (number(1, 1_000_000), number(2, 1));
-    // SAFETY: a fresh shared page holds the one counter.
-    let made = unsafe {
-        let at = libc::mmap(
+    // SAFETY: a fresh mapping, at an address of the system's choice.
+    let page = unsafe {
+        libc::mmap(
             std::ptr::null_mut(),
             4096,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED | libc::MAP_ANONYMOUS,
             -1,
             0,
-        );
-        &*at.cast::<AtomicU64>()
+        )
     };
+    assert_ne!(page, libc::MAP_FAILED, "no page for the counter");
+    // SAFETY: the page is zeroed, is never unmapped, and holds this one counter.
+    let made = unsafe { &*page.cast::<AtomicU64>() };
     let mut deaths = 0u64;
     while made.load(SeqCst) < count {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        // SAFETY: a group of its own, so that what it signals stays there.
         let pid = fork(|| {
+            // SAFETY: no arguments. A group of its own, so that what it signals stays there.
             unsafe { libc::setsid() };
             child(seed, made, count);
         });
