@@ -1,12 +1,13 @@
 //! Threads: what one is, starting and ending it, and what others may ask of it.
 //!
-//! [`Thread`] is the object; `scheduler` decides who runs, `wait` blocks and wakes, `timers`
+//! [`Thread`] is the object; `processor` is a run queue, `scheduler` decides who runs, `wait` blocks and wakes, `timers`
 //! keep deadlines, `table` finds threads by number. A thread that runs may use its own [`Thread`]
 //! freely ([`current`]); everybody else reaches it by a counted reference from the table, or through a
 //! queue whose lock keeps it there.
 //!
 //! Locks, outermost first: a wait bucket, a processor's timers, a processor's run queue. Each is
 //! held alone, but for the table's.
+mod processor;
 mod scheduler;
 mod table;
 mod timers;
@@ -31,10 +32,10 @@ use core::{
         Ordering::{Acquire, Relaxed, SeqCst},
     },
 };
+pub use processor::{ProcessorTimes, processor_times, runnable};
 use runqueue::Node;
 pub use scheduler::{
-    ProcessorTimes, idle, idle_stack, init_cpu, preempt_from_interrupt, processor_times,
-    reschedule, reschedule_if_wanted, runnable, yield_now,
+    idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule, reschedule_if_wanted, yield_now,
 };
 pub use timers::timer_interrupt;
 pub use wait::{park, unpark, wait_on, wake};
@@ -450,7 +451,7 @@ pub fn set_policy(number: u64, policy: Policy) {
 
 /// Restricts `number` to `affinity`; `false` where none of it is there.
 pub fn set_affinity(number: u64, affinity: u64) -> bool {
-    if affinity & scheduler::online_mask() == 0 {
+    if affinity & processor::online_mask() == 0 {
         return false;
     }
     let Some(thread) = table::find(number) else { return true };

@@ -1,12 +1,16 @@
 //! Who runs where: a run queue a processor, switching, waking onto a processor, stealing when idle.
 //!
-//! A [`Processor`]'s lock guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on
+//! The lock of a [`Processor`] guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on
 //! it; it is held across the context switch and let go by the thread switched to, so whoever
 //! holds it and finds a thread not on the queue knows that its registers are saved. Real-time
 //! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS).
 //! Locks: never two processors' at once but by trying.
 use super::{
-    DEAD, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current, current_pointer, timers,
+    DEAD, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current, current_pointer,
+    processor::{
+        PROCESSORS, Place, Processor, Queue, may_run, processor, real_time_priority, this,
+    },
+    timers,
 };
 use crate::{
     arch::{apic, cpu, percpu, smp, switch},
@@ -14,193 +18,22 @@ use crate::{
     spin::NoInterrupts,
     time,
 };
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc};
 use core::{
     arch::asm,
     cell::UnsafeCell,
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release, SeqCst},
+        Ordering::{Relaxed, Release, SeqCst},
     },
 };
-use runqueue::{Heap, Priorities, Store, virtual_ns, weight};
+use runqueue::{Heap, Priorities, Store};
 
 /// A woken thread may be this far behind the others, not more: sleeping earns no more than that.
 const SLEEPER_CREDIT_NS: u64 = 3_000_000;
-/// How far ahead in virtual time the running thread must be to be preempted.
-const GRANULARITY_NS: u64 = 1_000_000;
 /// Ticks of a round-robin slice.
 const ROUND_ROBIN_TICKS: u32 = 25;
-
-struct Queue {
-    fair: Heap<Ref>,
-    real_time: Priorities<Ref>,
-    current: Ref,
-    smallest_virtual_ns: u64,
-    /// When `current` was last charged.
-    charged_at_ns: u64,
-}
-
-/// A processor's scheduler.
-struct Processor {
-    is_locked: AtomicBool,
-    queue: UnsafeCell<Queue>,
-    idle: Arc<Thread>,
-    /// Threads queued, the running one not counted: a hint without the lock.
-    queued: AtomicU32,
-    is_idle: AtomicBool,
-    idle_ns: AtomicU64,
-    user_ticks: AtomicU64,
-    system_ticks: AtomicU64,
-    busy_ns: AtomicU64,
-    switches: AtomicU64,
-}
-
-// SAFETY: `queue` is touched under `is_locked` only.
-unsafe impl Sync for Processor {}
-// SAFETY: as above.
-unsafe impl Send for Processor {}
-
-static PROCESSORS: [AtomicPtr<Processor>; percpu::MAX_CPUS] =
-    [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
-
-fn processor(cpu: usize) -> Option<&'static Processor> {
-    // SAFETY: made by `init_cpu`, never freed.
-    unsafe { PROCESSORS[cpu].load(Acquire).as_ref() }
-}
-
-fn this() -> &'static Processor {
-    processor(percpu::cpu()).expect("no scheduler on this processor")
-}
-
-impl Processor {
-    /// Interrupts are off.
-    #[inline]
-    fn lock(&self) {
-        while self.is_locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-            while self.is_locked.load(Relaxed) {
-                core::hint::spin_loop();
-            }
-        }
-    }
-    #[inline]
-    fn try_lock(&self) -> bool {
-        self.is_locked.compare_exchange(false, true, Acquire, Relaxed).is_ok()
-    }
-    #[inline]
-    fn unlock(&self) {
-        self.is_locked.store(false, Release);
-    }
-    /// The lock is held.
-    #[inline]
-    #[allow(
-        clippy::mut_from_ref,
-        reason = "the lock word makes it exclusive, also across a switch"
-    )]
-    fn queue(&self) -> &mut Queue {
-        // SAFETY: the caller holds the lock and no other reference from here.
-        unsafe { &mut *self.queue.get() }
-    }
-
-    /// Charges the running thread for its time until now. The lock is held.
-    fn charge(&self, now_ns: u64) {
-        let queue = self.queue();
-        let used_ns = now_ns.saturating_sub(queue.charged_at_ns);
-        queue.charged_at_ns = now_ns;
-        let thread = queue.current.get();
-        if ptr::eq(thread, &raw const *self.idle) {
-            self.idle_ns.store(self.idle_ns.load(Relaxed) + used_ns, Relaxed);
-            return;
-        }
-        self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
-        thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
-        if let Policy::Fair(nice) = thread.policy() {
-            let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
-            thread.virtual_ns.store(aged, Relaxed);
-        }
-    }
-
-    /// Queues `thread`. The lock is held.
-    fn enqueue(&self, thread: &Thread, place: Place) {
-        let queue = self.queue();
-        let item = Ref::of(thread);
-        match thread.policy() {
-            Policy::Fair(_) => {
-                QueueNodes.node(item).key = thread.virtual_ns.load(Relaxed);
-                queue.fair.insert(&mut QueueNodes, item);
-                thread.queued_priority.store(0, Relaxed);
-            }
-            Policy::Fifo(priority) | Policy::RoundRobin(priority) => {
-                match place {
-                    Place::Front => queue.real_time.push_front(&mut QueueNodes, priority, item),
-                    Place::Back => queue.real_time.push_back(&mut QueueNodes, priority, item),
-                }
-                thread.queued_priority.store(priority, Relaxed);
-            }
-        }
-        self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
-    }
-
-    /// Takes `thread`, which is queued here, out. The lock is held.
-    fn dequeue(&self, thread: &Thread) {
-        let queue = self.queue();
-        match thread.queued_priority.load(Relaxed) {
-            0 => queue.fair.remove(&mut QueueNodes, Ref::of(thread)),
-            priority => queue.real_time.remove(&mut QueueNodes, priority, Ref::of(thread)),
-        }
-        self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
-    }
-
-    /// The queued thread that should run next. The lock is held.
-    fn best(&self) -> Option<Ref> {
-        let queue = self.queue();
-        queue.real_time.first().or_else(|| queue.fair.peek())
-    }
-
-    /// Whether `thread` should run instead of the running one. The lock is held.
-    fn is_preempted_by(&self, thread: &Thread) -> bool {
-        let queue = self.queue();
-        let running = queue.current.get();
-        if self.is_idle.load(Relaxed) {
-            return true;
-        }
-        match (real_time_priority(thread), real_time_priority(running)) {
-            (0, 0) => {
-                let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
-                let now = running.virtual_ns.load(Relaxed) + since_ns;
-                thread.virtual_ns.load(Relaxed) + GRANULARITY_NS < now
-            }
-            (new, old) => new > old,
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    Front,
-    Back,
-}
-
-fn real_time_priority(thread: &Thread) -> u8 {
-    match thread.policy() {
-        Policy::Fair(_) => 0,
-        Policy::Fifo(priority) | Policy::RoundRobin(priority) => priority,
-    }
-}
-
-fn may_run(thread: &Thread, cpu: usize) -> bool {
-    let affinity = thread.affinity.load(Relaxed);
-    affinity & 1 << cpu != 0 || affinity & online_mask() == 0
-}
-
-/// A bit for each processor running.
-pub fn online_mask() -> u64 {
-    match smp::online() {
-        64.. => u64::MAX,
-        online => (1 << online) - 1,
-    }
-}
 
 /// Makes this processor's scheduler; the caller becomes its idle thread. Interrupts are off.
 pub fn init_cpu() {
@@ -687,45 +520,4 @@ pub fn run_ns(thread: &Thread) -> u64 {
     }
     home.unlock();
     thread.run_ns.load(Relaxed)
-}
-
-/// What a processor did with its time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProcessorTimes {
-    /// In user mode.
-    pub user_ns: u64,
-    /// In the kernel.
-    pub system_ns: u64,
-    /// Idle.
-    pub idle_ns: u64,
-    /// Context switches.
-    pub switches: u64,
-}
-
-/// The times of every processor.
-pub fn processor_times() -> Vec<ProcessorTimes> {
-    let times = |processor: &Processor| {
-        let busy = processor.busy_ns.load(Relaxed);
-        let (user, system) =
-            (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
-        let user_ns =
-            (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
-        ProcessorTimes {
-            user_ns,
-            system_ns: busy - user_ns,
-            idle_ns: processor.idle_ns.load(Relaxed),
-            switches: processor.switches.load(Relaxed),
-        }
-    };
-    (0..smp::online()).filter_map(processor).map(times).collect()
-}
-
-/// Threads that run or could.
-pub fn runnable() -> usize {
-    (0..smp::online())
-        .filter_map(processor)
-        .map(|processor| {
-            processor.queued.load(Relaxed) as usize + usize::from(!processor.is_idle.load(Relaxed))
-        })
-        .sum()
 }

@@ -1,0 +1,236 @@
+//! One processor's scheduler: its run queue, the lock that guards it, and what it did with its time.
+//!
+//! [`Processor`] is the object, one for each processor, made by `scheduler::init_cpu` and never freed.
+//! Its lock guards [`Queue`] and what `scheduler` says of the threads on it; interrupts are off
+//! while it is held. The counts beside it are written by their own processor and read by all.
+use super::{Policy, QueueNodes, Ref, Thread};
+use crate::{
+    arch::{percpu, smp},
+    time,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::{
+    cell::UnsafeCell,
+    ptr,
+    sync::atomic::{
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
+};
+use runqueue::{Heap, Priorities, Store, virtual_ns, weight};
+
+/// How far ahead in virtual time the running thread must be to be preempted.
+const GRANULARITY_NS: u64 = 1_000_000;
+
+pub(super) struct Queue {
+    pub(super) fair: Heap<Ref>,
+    pub(super) real_time: Priorities<Ref>,
+    pub(super) current: Ref,
+    pub(super) smallest_virtual_ns: u64,
+    /// When `current` was last charged.
+    pub(super) charged_at_ns: u64,
+}
+
+/// A processor's scheduler.
+pub(super) struct Processor {
+    pub(super) is_locked: AtomicBool,
+    pub(super) queue: UnsafeCell<Queue>,
+    pub(super) idle: Arc<Thread>,
+    /// Threads queued, the running one not counted: a hint without the lock.
+    pub(super) queued: AtomicU32,
+    pub(super) is_idle: AtomicBool,
+    pub(super) idle_ns: AtomicU64,
+    pub(super) user_ticks: AtomicU64,
+    pub(super) system_ticks: AtomicU64,
+    pub(super) busy_ns: AtomicU64,
+    pub(super) switches: AtomicU64,
+}
+
+// SAFETY: `queue` is touched under `is_locked` only.
+unsafe impl Sync for Processor {}
+// SAFETY: as above.
+unsafe impl Send for Processor {}
+
+pub(super) static PROCESSORS: [AtomicPtr<Processor>; percpu::MAX_CPUS] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; percpu::MAX_CPUS];
+
+pub(super) fn processor(cpu: usize) -> Option<&'static Processor> {
+    // SAFETY: made by `init_cpu`, never freed.
+    unsafe { PROCESSORS[cpu].load(Acquire).as_ref() }
+}
+
+pub(super) fn this() -> &'static Processor {
+    processor(percpu::cpu()).expect("no scheduler on this processor")
+}
+
+impl Processor {
+    /// Interrupts are off.
+    #[inline]
+    pub(super) fn lock(&self) {
+        while self.is_locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+            while self.is_locked.load(Relaxed) {
+                core::hint::spin_loop();
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn try_lock(&self) -> bool {
+        self.is_locked.compare_exchange(false, true, Acquire, Relaxed).is_ok()
+    }
+
+    #[inline]
+    pub(super) fn unlock(&self) {
+        self.is_locked.store(false, Release);
+    }
+
+    /// What the lock guards. The lock is held.
+    #[inline]
+    #[allow(
+        clippy::mut_from_ref,
+        reason = "the lock word makes it exclusive, also across a switch"
+    )]
+    pub(super) fn queue(&self) -> &mut Queue {
+        // SAFETY: the caller holds the lock and no other reference from here.
+        unsafe { &mut *self.queue.get() }
+    }
+
+    /// Charges the running thread for its time until now. The lock is held.
+    pub(super) fn charge(&self, now_ns: u64) {
+        let queue = self.queue();
+        let used_ns = now_ns.saturating_sub(queue.charged_at_ns);
+        queue.charged_at_ns = now_ns;
+        let thread = queue.current.get();
+        if ptr::eq(thread, &raw const *self.idle) {
+            self.idle_ns.store(self.idle_ns.load(Relaxed) + used_ns, Relaxed);
+            return;
+        }
+        self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
+        thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
+        if let Policy::Fair(nice) = thread.policy() {
+            let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
+            thread.virtual_ns.store(aged, Relaxed);
+        }
+    }
+
+    /// Queues `thread`. The lock is held.
+    pub(super) fn enqueue(&self, thread: &Thread, place: Place) {
+        let queue = self.queue();
+        let item = Ref::of(thread);
+        match thread.policy() {
+            Policy::Fair(_) => {
+                QueueNodes.node(item).key = thread.virtual_ns.load(Relaxed);
+                queue.fair.insert(&mut QueueNodes, item);
+                thread.queued_priority.store(0, Relaxed);
+            }
+            Policy::Fifo(priority) | Policy::RoundRobin(priority) => {
+                match place {
+                    Place::Front => queue.real_time.push_front(&mut QueueNodes, priority, item),
+                    Place::Back => queue.real_time.push_back(&mut QueueNodes, priority, item),
+                }
+                thread.queued_priority.store(priority, Relaxed);
+            }
+        }
+        self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Takes `thread`, which is queued here, out. The lock is held.
+    pub(super) fn dequeue(&self, thread: &Thread) {
+        let queue = self.queue();
+        match thread.queued_priority.load(Relaxed) {
+            0 => queue.fair.remove(&mut QueueNodes, Ref::of(thread)),
+            priority => queue.real_time.remove(&mut QueueNodes, priority, Ref::of(thread)),
+        }
+        self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
+    }
+
+    /// The queued thread that should run next. The lock is held.
+    pub(super) fn best(&self) -> Option<Ref> {
+        let queue = self.queue();
+        queue.real_time.first().or_else(|| queue.fair.peek())
+    }
+
+    /// Whether `thread` should run instead of the running one. The lock is held.
+    pub(super) fn is_preempted_by(&self, thread: &Thread) -> bool {
+        let queue = self.queue();
+        let running = queue.current.get();
+        if self.is_idle.load(Relaxed) {
+            return true;
+        }
+        match (real_time_priority(thread), real_time_priority(running)) {
+            (0, 0) => {
+                let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
+                let now = running.virtual_ns.load(Relaxed) + since_ns;
+                thread.virtual_ns.load(Relaxed) + GRANULARITY_NS < now
+            }
+            (new, old) => new > old,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Front,
+    Back,
+}
+
+pub(super) fn real_time_priority(thread: &Thread) -> u8 {
+    match thread.policy() {
+        Policy::Fair(_) => 0,
+        Policy::Fifo(priority) | Policy::RoundRobin(priority) => priority,
+    }
+}
+
+pub(super) fn may_run(thread: &Thread, cpu: usize) -> bool {
+    let affinity = thread.affinity.load(Relaxed);
+    affinity & 1 << cpu != 0 || affinity & online_mask() == 0
+}
+
+/// A bit for each processor running.
+pub fn online_mask() -> u64 {
+    match smp::online() {
+        64.. => u64::MAX,
+        online => (1 << online) - 1,
+    }
+}
+
+/// What a processor did with its time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProcessorTimes {
+    /// In user mode.
+    pub user_ns: u64,
+    /// In the kernel.
+    pub system_ns: u64,
+    /// Idle.
+    pub idle_ns: u64,
+    /// Context switches.
+    pub switches: u64,
+}
+
+/// The times of every processor.
+pub fn processor_times() -> Vec<ProcessorTimes> {
+    let times = |processor: &Processor| {
+        let busy = processor.busy_ns.load(Relaxed);
+        let (user, system) =
+            (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
+        let user_ns =
+            (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
+        ProcessorTimes {
+            user_ns,
+            system_ns: busy - user_ns,
+            idle_ns: processor.idle_ns.load(Relaxed),
+            switches: processor.switches.load(Relaxed),
+        }
+    };
+    (0..smp::online()).filter_map(processor).map(times).collect()
+}
+
+/// Threads that run or could.
+pub fn runnable() -> usize {
+    (0..smp::online())
+        .filter_map(processor)
+        .map(|processor| {
+            processor.queued.load(Relaxed) as usize + usize::from(!processor.is_idle.load(Relaxed))
+        })
+        .sum()
+}
