@@ -1,4 +1,6 @@
 //! `#[interface]`: derives a client handle from a trait between components.
+#![forbid(unsafe_code)]
+
 use proc_macro::TokenStream;
 use quote::{format_ident, quote};
 use syn::{ItemTrait, parse_macro_input};
