@@ -31,14 +31,10 @@ fn is_unlocked(state: u32) -> bool {
     state & COUNT == 0
 }
 
-/// A reader that never slept must not pass anybody who waits.
-fn is_open_to_new_reader(state: u32) -> bool {
+/// A reader must not pass anybody who waits, be it woken or new: while readers have the lock,
+/// readers wait only behind a writer, so the last reader out need not look for them.
+fn is_open_to_reader(state: u32) -> bool {
     state & COUNT < MOST_READERS && state & (READERS_WAIT | WRITERS_WAIT) == 0
-}
-
-/// A reader that was woken passes other waiting readers.
-fn is_open_to_woken_reader(state: u32) -> bool {
-    state & COUNT < MOST_READERS && state & WRITERS_WAIT == 0
 }
 
 /// Readers or one writer around a `T`.
@@ -175,7 +171,7 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
 
     #[inline]
     fn try_add_reader(&self) -> bool {
-        self.take_if(|state| is_open_to_new_reader(state).then(|| state + READER))
+        self.take_if(|state| is_open_to_reader(state).then(|| state + READER))
     }
 
     /// Changes the state as `next` says, if it says so.
@@ -194,10 +190,9 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
     #[cold]
     fn read_contended(&self) {
         let mut wait = Wait::<P>::begin(self.class);
-        let mut was_woken = false;
         let mut state = self.spin(|state| state & COUNT != WRITER);
         loop {
-            if is_open_to_new_reader(state) || (was_woken && is_open_to_woken_reader(state)) {
+            if is_open_to_reader(state) {
                 match self.state.compare_exchange(state, state + READER, Acquire, Relaxed) {
                     Ok(_) => return wait.end(),
                     Err(now) => state = now,
@@ -214,7 +209,6 @@ impl<T: ?Sized, P: Platform> RwLock<T, P> {
             }
             wait.reschedule();
             P::wait(&self.state, state | READERS_WAIT, None, false);
-            was_woken = true;
             state = self.spin(|state| state & COUNT != WRITER);
         }
     }
