@@ -150,7 +150,7 @@ pub struct Usage {
 
 /// Why an operation failed. The personality turns it into errno in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "each name says it")]
 pub enum FsError {
     NotFound,
     Exists,

@@ -9,7 +9,7 @@ const COUNT: usize = 16;
 /// A resource, by its Linux number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are Linux's")]
 pub enum Resource {
     CpuSeconds = raw::RLIMIT_CPU,
     FileSize = raw::RLIMIT_FSIZE,

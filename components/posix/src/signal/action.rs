@@ -11,7 +11,7 @@ pub const IGNORE: u64 = 1;
 
 /// Flags of an action, by their Linux names.
 pub mod flags {
-    #![allow(missing_docs)]
+    #![allow(missing_docs, reason = "the names are Linux's")]
     pub const NOCLDSTOP: u64 = 1;
     pub const NOCLDWAIT: u64 = 2;
     pub const SIGINFO: u64 = 4;
@@ -40,7 +40,7 @@ pub struct Action {
 
 /// What a signal that nobody handles does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "each name says it")]
 pub enum DefaultEffect {
     Ignore,
     Terminate,

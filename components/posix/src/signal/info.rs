@@ -22,7 +22,7 @@ pub const SI_TKILL: i32 = -6;
 /// What `si_code` says of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the names are Linux's")]
 pub enum ChildCode {
     Exited = 1,
     Killed = 2,

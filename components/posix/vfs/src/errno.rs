@@ -8,7 +8,7 @@ pub struct Errno(pub u16);
 
 macro_rules! errnos {
     ($($name:ident)+) => {
-        #[allow(missing_docs)]
+        #[allow(missing_docs, reason = "the names are Linux's")]
         impl Errno { $(pub const $name: Errno = Errno(raw::$name as u16);)+ }
     };
 }

@@ -97,7 +97,7 @@ pub struct IoFlags {
 
 /// The operations of something open. `offset` is `None` for a stream (pipe, terminal).
 /// A default answers as Linux does for a file that lacks the operation.
-#[allow(unused_variables)]
+#[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait File: Send + Sync {
     /// Can be positioned (lseek, pread); else `ESPIPE`.
     fn is_seekable(&self) -> bool {

@@ -25,7 +25,7 @@ const WRITE_BYTES_MAX: usize = 4096;
 pub type Child = Arc<dyn Node>;
 
 /// Something generated. A default answers as Linux does for a node that lacks the operation.
-#[allow(unused_variables)]
+#[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait Node: Send + Sync {
     /// What `stat` tells. Must not change type or inode number.
     fn attributes(&self) -> Attributes;
