@@ -37,25 +37,20 @@ fn pipe_of(vnode: &Vnode) -> Result<Arc<Pipe>, Errno> {
 }
 
 fn open_reader(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc<End>, Errno> {
-    let before = pipe.state.lock().writers_seen;
     let end = pipe.end(Direction::Read, flags);
-    let has_writer = |state: &State| state.writers > 0 || state.writers_seen != before;
     if !is_nonblocking {
+        let has_writer = |state: &State| state.writers_seen != end.others_at_open;
         wait_or_close(pipe, &end, &pipe.readable, has_writer)?;
     }
     Ok(end)
 }
 
 fn open_writer(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc<End>, Errno> {
-    let before = {
-        let state = pipe.state.lock();
-        if is_nonblocking && state.readers == 0 {
-            return Err(Errno::ENXIO);
-        }
-        state.readers_seen
-    };
+    if is_nonblocking && pipe.state.lock().readers == 0 {
+        return Err(Errno::ENXIO);
+    }
     let end = pipe.end(Direction::Write, flags);
-    let has_reader = |state: &State| state.readers > 0 || state.readers_seen != before;
+    let has_reader = |state: &State| state.readers_seen != end.others_at_open;
     wait_or_close(pipe, &end, &pipe.writable, has_reader)?;
     Ok(end)
 }

@@ -76,8 +76,9 @@ pub struct End {
     direction: Direction,
     /// Is [`Mode::Packet`] (`O_DIRECT`) if not 0.
     is_packet: AtomicU32,
-    /// Writers seen when it was opened: no hang-up is reported until there was another.
-    writers_at_open: u64,
+    /// Other ends (a reader's writers, a writer's readers) seen when it was opened, `u64::MAX` if one
+    /// was there: opening waits, and no hang-up is reported, until there was another.
+    others_at_open: u64,
 }
 
 impl Default for Pipe {
@@ -112,8 +113,9 @@ impl Pipe {
     /// Another end.
     fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Arc<End> {
         let mut state = self.state.lock();
-        let writers_at_open = match direction {
+        let others_at_open = match direction {
             Direction::Read if state.writers == 0 => state.writers_seen,
+            Direction::Write if state.readers == 0 => state.readers_seen,
             _ => u64::MAX,
         };
         if direction.reads() {
@@ -127,7 +129,7 @@ impl Pipe {
         drop(state);
         self.wake_all();
         let is_packet = AtomicU32::new(flags & raw::O_DIRECT);
-        Arc::new(End { pipe: self.clone(), direction, is_packet, writers_at_open })
+        Arc::new(End { pipe: self.clone(), direction, is_packet, others_at_open })
     }
     fn close(&self, direction: Direction) {
         let mut state = self.state.lock();
@@ -328,7 +330,7 @@ impl File for End {
         let mut ready = Ready::empty();
         if self.direction.reads() {
             ready.set(Ready::IN | Ready::READ_NORMAL, !state.buffer.is_empty());
-            let had_writer = state.writers_seen != self.writers_at_open;
+            let had_writer = state.writers_seen != self.others_at_open;
             ready.set(Ready::HANGUP, state.writers == 0 && had_writer);
         }
         if self.direction.writes() {
