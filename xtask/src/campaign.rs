@@ -97,7 +97,7 @@ fn on_skerry(options: &Options, command: &str) -> Result<u8> {
     let image = campaign_image()?;
     let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "campaign.log")? };
     let bar = shell::progress(command.split(';').next_back().unwrap_or(command).trim());
-    let (outcome, output, error) = compare::run_captured(&config, command, 3600)?;
+    let (outcome, output, error) = compare::run_captured(&config, command, "", 3600)?;
     bar.finish_and_clear();
     print!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
     println!("{outcome}; log in {}", config.log.display());

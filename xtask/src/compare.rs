@@ -109,22 +109,24 @@ fn parse(output: &[u8]) -> Result<Vec<Answer>> {
 /// Where the boot fails or the list does not end.
 pub fn on_skerry(kernel: &Path, image: &Path) -> Result<Vec<Answer>> {
     let config = test::machine(kernel, image, "compare-skerry.log")?;
-    let (outcome, output, _) = run_captured(&config, "/bin/sh /compare/runner", LIMIT.as_secs())?;
+    let (outcome, output, _) =
+        run_captured(&config, "/bin/sh /compare/runner", "", LIMIT.as_secs())?;
     parse(&output).with_context(|| format!("Skerry ({outcome}; log in {})", config.log.display()))
 }
 
-/// Runs a command on a machine with its output kept: (how it ended, stdout, stderr).
+/// Runs a command on a machine with `input` as its stdin and its output kept: (how it ended, stdout, stderr).
 ///
 /// # Errors
 /// What kept QEMU from starting.
 pub fn run_captured(
     config: &Config,
     command: &str,
+    input: &str,
     limit_seconds: u64,
 ) -> Result<(run::Outcome, Vec<u8>, Vec<u8>)> {
     let (output, error) = (Captured::default(), Captured::default());
     let streams = session::Streams {
-        input: Box::new(std::io::empty()),
+        input: Box::new(std::io::Cursor::new(input.as_bytes().to_vec())),
         output: Box::new(output.clone()),
         error: Box::new(error.clone()),
     };
@@ -134,11 +136,11 @@ pub fn run_captured(
 
 /// A sink that another thread writes.
 #[derive(Clone, Default)]
-pub struct Captured(Arc<Mutex<Vec<u8>>>);
+struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
     /// What was written.
-    pub fn take(&self) -> Vec<u8> {
+    fn take(&self) -> Vec<u8> {
         self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
     }
 }

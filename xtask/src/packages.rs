@@ -45,31 +45,30 @@ pub fn ensure(need: Need) -> Result<()> {
         return Ok(());
     }
     let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
-    let Some(mut prefix) = privilege() else {
+    let Some(prefix) = privilege() else {
         bail!("Debian packages are missing. As root, type:\n  {line}");
     };
-    let mut update = prefix.split_off(0);
-    update.extend(["apt-get".into(), "update".into(), "-qq".into()]);
-    shell::quietly("updating Debian's package lists", &mut command(&update))?;
-    let mut install = privilege().unwrap_or_default();
-    install.extend(["env".into(), "DEBIAN_FRONTEND=noninteractive".into()]);
-    install.extend(line.split(' ').map(str::to_owned));
-    shell::quietly(&format!("installing {}", missing.join(", ")), &mut command(&install))?;
+    let mut update = as_root(prefix, "apt-get update -qq");
+    shell::quietly("updating Debian's package lists", &mut update)?;
+    let mut install = as_root(prefix, &format!("env DEBIAN_FRONTEND=noninteractive {line}"));
+    shell::quietly(&format!("installing {}", missing.join(", ")), &mut install)?;
     Ok(())
 }
 
-/// Words before a command that make it run as root; `None` where we cannot.
-fn privilege() -> Option<Vec<String>> {
+/// The word before a command that makes it run as root, if one is needed; `None` where we cannot.
+fn privilege() -> Option<Option<&'static str>> {
     if nix::unistd::Uid::effective().is_root() {
-        return Some(Vec::new());
+        return Some(None);
     }
     let can_sudo =
         Command::new("sudo").args(["-n", "true"]).output().is_ok_and(|o| o.status.success());
-    can_sudo.then(|| vec!["sudo".to_owned()])
+    can_sudo.then_some(Some("sudo"))
 }
 
-fn command(words: &[String]) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
+/// A command of plain words, behind `prefix`.
+fn as_root(prefix: Option<&str>, line: &str) -> Command {
+    let mut words = prefix.into_iter().chain(line.split(' '));
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
     command
 }

@@ -61,7 +61,8 @@ pub struct Streams {
 /// The sockets, waiting for QEMU.
 pub struct Listening {
     folder: tempfile::TempDir,
-    sockets: Vec<(&'static str, UnixListener)>,
+    /// In the order of [`PORTS`].
+    sockets: [UnixListener; 4],
 }
 
 const PORTS: [&str; 4] = ["stdin", "stdout", "stderr", "control"];
@@ -76,10 +77,8 @@ impl Listening {
             .prefix("skerry")
             .tempdir()
             .context("making the session's sockets")?;
-        let mut sockets = Vec::new();
-        for name in PORTS {
-            sockets.push((name, UnixListener::bind(path(folder.path(), name))?));
-        }
+        let bind = |at: usize| UnixListener::bind(path(folder.path(), PORTS[at]));
+        let sockets = [bind(0)?, bind(1)?, bind(2)?, bind(3)?];
         Ok(Listening { folder, sockets })
     }
     /// Adds the ports to QEMU's command line.
@@ -96,27 +95,19 @@ impl Listening {
     /// Takes QEMU's connections and starts to move bytes. To be called once QEMU runs.
     pub fn start(self, command: &str, streams: Streams) -> Session {
         let (ended_sender, ended) = mpsc::channel();
-        let mut threads = Vec::new();
-        let mut streams = Some(streams);
-        let mut peers: Vec<UnixListener> =
-            self.sockets.into_iter().map(|(_, listener)| listener).collect();
-        let control = peers.pop();
-        if let (Some(streams), Some(control)) = (streams.take(), control) {
-            let mut peers = peers.into_iter();
-            if let Some(stdin) = peers.next() {
-                // Not joined: our own stdin may never end.
-                thread::spawn(move || feed(&stdin, streams.input));
-            }
-            for (listener, sink) in peers.zip([streams.output, streams.error]) {
-                threads.push(thread::spawn(move || drain(&listener, sink)));
-            }
-            let command = command.to_owned();
-            threads.push(thread::spawn(move || {
+        let [stdin, stdout, stderr, control] = self.sockets;
+        // Not joined: our own stdin may never end.
+        thread::spawn(move || feed(&stdin, streams.input));
+        let command = command.to_owned();
+        let threads = vec![
+            thread::spawn(move || drain(&stdout, streams.output)),
+            thread::spawn(move || drain(&stderr, streams.error)),
+            thread::spawn(move || {
                 if let Some(how) = steer(&control, &command) {
                     let _ = ended_sender.send(how);
                 }
-            }));
-        }
+            }),
+        ];
         Session { threads, ended, _folder: self.folder }
     }
 }

@@ -1,14 +1,14 @@
 //! Whole boots, described in `tests/system/*.toml`: a machine, a command, and what is expected.
 use crate::{
     build::{self, Features},
-    disk,
+    compare, disk,
     qemu::{Config, Machine},
-    run, session, shell,
+    shell,
     test::{self, Tally},
 };
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use std::{fs, io::Cursor};
+use std::fs;
 
 /// One file of tests.
 #[derive(Deserialize)]
@@ -116,15 +116,8 @@ fn cases() -> Result<Vec<Case>> {
 }
 
 fn boot(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
-    let (output, error) =
-        (crate::compare::Captured::default(), crate::compare::Captured::default());
-    let streams = session::Streams {
-        input: Box::new(Cursor::new(case.stdin.clone().into_bytes())),
-        output: Box::new(output.clone()),
-        error: Box::new(error.clone()),
-    };
-    let outcome = run::execute(config, &case.run, streams, Some(case.timeout), false)?;
-    let (output, error) = (output.take(), error.take());
+    let (outcome, output, error) =
+        compare::run_captured(config, &case.run, &case.stdin, case.timeout)?;
     let log = fs::read(&config.log).unwrap_or_default();
     Ok(judge(
         case,

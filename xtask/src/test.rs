@@ -225,7 +225,7 @@ fn abi_on_skerry(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
                 format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
             let what = format!("ABI tests ({name}) on Skerry with {cpus} processors");
             let bar = shell::progress(&what);
-            let (outcome, output, error) = compare::run_captured(&config, &command, 240)?;
+            let (outcome, output, error) = compare::run_captured(&config, &command, "", 240)?;
             bar.finish_and_clear();
             let text = format!(
                 "{}\n{}",
