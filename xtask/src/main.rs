@@ -1,5 +1,6 @@
 //! What `./x` calls: build, disk images, QEMU, tests, checks. Each command is a module.
 #![forbid(unsafe_code)]
+mod accel;
 mod build;
 mod campaign;
 mod check;

@@ -1,10 +1,8 @@
-//! The QEMU command line, the same for every command, and which accelerator to use.
-use crate::shell;
+//! The QEMU command line, the same for every command.
 use anyhow::{Result, bail};
 use std::{
     path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::{Duration, Instant},
+    process::Command,
 };
 
 /// The machine models Skerry boots on.
@@ -39,8 +37,8 @@ pub struct Config {
     pub memory: u32,
     /// One nanosecond an instruction.
     pub is_counting_instructions: bool,
-    /// Overrides the choice of accelerator.
-    pub accel: Option<Accel>,
+    /// How QEMU executes it.
+    pub accel: Accel,
     /// Kernel to boot.
     pub kernel: PathBuf,
     /// Its initial ramdisk, if any.
@@ -94,13 +92,8 @@ impl Config {
             Machine::Pc => "pc",
             Machine::Microvm => "microvm,rtc=on",
         };
-        let accel = if self.is_counting_instructions {
-            Accel::Tcg
-        } else {
-            self.accel.unwrap_or_else(|| if kvm_works() { Accel::Kvm } else { Accel::Tcg })
-        };
         // The model is pinned: with ERMS, copies are by string instructions, which TCG executes a byte at a time.
-        let (accel, cpu) = match accel {
+        let (accel, cpu) = match self.accel {
             Accel::Kvm => ("kvm", "host"),
             Accel::Tcg => ("tcg", "max,-erms,-fsrm"),
         };
@@ -115,56 +108,6 @@ impl Config {
 /// A file name as a QEMU option value: commas doubled.
 pub fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
-}
-
-/// A boot sector that writes 0x10 to the exit device: `mov al,0x10; out 0xf4,al; hlt`.
-const PROBE_CODE: [u8; 5] = [0xb0, 0x10, 0xe6, 0xf4, 0xf4];
-/// What QEMU exits with then: `value << 1 | 1`.
-const PROBE_EXIT: i32 = 0x21;
-const PROBE_LIMIT: Duration = Duration::from_secs(4);
-
-/// Whether KVM really runs a guest here: tried once a boot of the host, with a time limit.
-fn kvm_works() -> bool {
-    if std::fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_err() {
-        return false;
-    }
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let Ok(cache) = shell::build_path("kvm.probe") else { return false };
-    if let Ok(known) = std::fs::read_to_string(&cache)
-        && let Some(answer) = known.strip_prefix(boot.trim())
-    {
-        return answer.trim() == "works";
-    }
-    let works = probe_kvm().unwrap_or(false);
-    let answer = if works { "works" } else { "does not work" };
-    let _ = std::fs::write(&cache, format!("{} {answer}\n", boot.trim()));
-    works
-}
-
-fn probe_kvm() -> Result<bool> {
-    let sector = shell::build_path("kvm-probe.img")?;
-    let mut bytes = [0u8; 512];
-    bytes[..PROBE_CODE.len()].copy_from_slice(&PROBE_CODE);
-    bytes[510..].copy_from_slice(&[0x55, 0xaa]);
-    std::fs::write(&sector, bytes)?;
-    let mut child = Command::new("qemu-system-x86_64")
-        .args(["-accel", "kvm", "-machine", "pc", "-nodefaults", "-display", "none", "-m", "16"])
-        .args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"])
-        .args(["-drive", &format!("if=ide,format=raw,snapshot=on,file={}", escaped(&sector))])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let start = Instant::now();
-    while start.elapsed() < PROBE_LIMIT {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status.code() == Some(PROBE_EXIT));
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    child.kill()?;
-    child.wait()?;
-    Ok(false)
 }
 
 /// Refuses combinations that cannot be.

@@ -1,6 +1,6 @@
 //! `./x run`: boots the system, interactively or for one command.
 use crate::{
-    build, disk, packages,
+    accel, build, disk, packages,
     qemu::{self, Accel, Config, Machine},
     session::{Ended, Listening, Streams},
     shell,
@@ -83,6 +83,8 @@ pub enum Outcome {
     QemuFailed(String),
 }
 
+/// Kernel parameters of every run.
+pub const PARAMETERS: &str = "skerry.exit_port=0xf4";
 /// Exit status of a run whose kernel panicked.
 pub const PANICKED: u8 = 170;
 const TIMED_OUT: u8 = 124;
@@ -149,16 +151,16 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
     let kernel = build::image(&options.system, &features)?;
     let root = disk::root_image(options.root.as_deref())?;
     let log = shell::build_path("run.log")?;
-    let mut append = String::from("skerry.exit_port=0xf4");
+    let mut append = String::from(PARAMETERS);
     if !options.append.is_empty() {
         append = format!("{append} {}", options.append);
     }
-    Ok(Config {
+    let mut config = Config {
         machine: options.machine,
         cpus,
         memory: options.memory,
         is_counting_instructions: options.icount,
-        accel: options.accel,
+        accel: Accel::Tcg,
         kernel,
         initrd: None,
         append,
@@ -166,7 +168,9 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         is_snapshot: options.snapshot,
         log,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
-    })
+    };
+    config.accel = accel::choose(options.accel, &config)?;
+    Ok(config)
 }
 
 /// Boots `config` and runs `command` as its session.

@@ -2,8 +2,8 @@
 use crate::{
     build::{self, Features},
     compare, disk, packages,
-    qemu::{Config, Machine},
-    shell, system_tests,
+    qemu::{Accel, Config, Machine},
+    run, shell, system_tests,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -243,7 +243,7 @@ fn abi_on_skerry(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The machine of the tests, before a test changes it.
+/// The machine of the tests, before a test changes it; TCG, so that the same tests run everywhere.
 ///
 /// # Errors
 /// Where `build/` cannot be made.
@@ -253,10 +253,10 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         cpus: 2,
         memory: 512,
         is_counting_instructions: false,
-        accel: None,
+        accel: Accel::Tcg,
         kernel: kernel.to_owned(),
         initrd: None,
-        append: "skerry.exit_port=0xf4".to_owned(),
+        append: run::PARAMETERS.to_owned(),
         root: image.to_owned(),
         is_snapshot: true,
         log: shell::build_path(log)?,
