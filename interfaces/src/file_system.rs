@@ -183,6 +183,53 @@ pub enum Backing {
     Cache,
 }
 
+/// What a [`FileSystem::sync_inode`] makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncKind {
+    /// Contents, and what is needed to find them again: blocks, length, the name it was made under
+    /// (`fdatasync`).
+    Data,
+    /// Every attribute too (`fsync`).
+    All,
+}
+
+/// What a [`FileSystem::allocate`] does with a range of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocation {
+    /// Blocks for the range, which read as zeroes until written; the file grows to its end.
+    Extend,
+    /// As `Extend`, the length stays.
+    KeepSize,
+    /// The range reads as zeroes, its whole blocks are given back; the length stays.
+    PunchHole,
+    /// The range reads as zeroes and has blocks; the file grows to its end.
+    Zero,
+    /// As `Zero`, the length stays.
+    ZeroKeepSize,
+    /// The range goes and what follows moves down; whole blocks, ending before the file's end.
+    Collapse,
+    /// A hole is made at the offset and what follows moves up; whole blocks, inside the file.
+    Insert,
+}
+
+/// What a [`FileSystem::seek`] looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seek {
+    /// Bytes that storage holds (`SEEK_DATA`).
+    Data,
+    /// Bytes that read as zeroes because nothing is there (`SEEK_HOLE`); the end of the file is one.
+    Hole,
+}
+
+/// Whether a mount may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Nothing changes.
+    ReadOnly,
+    /// Everything may.
+    Writable,
+}
+
 /// What is there already when an extended attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
@@ -201,7 +248,7 @@ pub struct MountInfo {
     pub type_name: &'static str,
     /// Root inode.
     pub root: InodeNumber,
-    /// Nothing may be written.
+    /// Nothing may be written, as it was mounted or remounted; errors can forbid it later.
     pub is_read_only: bool,
     /// Where pages live.
     pub backing: Backing,
@@ -252,17 +299,67 @@ pub trait FileSystem: Send + Sync {
         tag: u64,
         sink: &Arc<dyn PageSink>,
     );
-    /// Starts writing pages; as `read_pages`.
+    /// Starts writing pages `first ..` from `frames`, whole pages that go to the device uncopied;
+    /// `sink` is told as by `read_pages`, of each page when it is on the device (in its cache: only
+    /// [`FileSystem::sync_inode`] makes it durable). Holes get blocks now, one allocation a run
+    /// (delayed allocation), and their reservations end.
+    ///
+    /// `size_bytes` is the file's length as the page cache has it; a page beyond it is not written.
+    /// The length on storage never shrinks by this and grows to at most `size_bytes` and the end of
+    /// what was written, after the data is there: a crash shows no stale block. The caller has
+    /// cleared the last page behind `size_bytes`, and calls neither [`FileSystem::set_attributes`]
+    /// with a length nor [`FileSystem::allocate`] on this inode before the sink was told of all.
     fn write_pages(
         &self,
         inode: InodeNumber,
         first: u64,
         frames: Vec<Frame>,
+        size_bytes: u64,
         tag: u64,
         sink: &Arc<dyn PageSink>,
     ) {
-        let _ = inode;
+        let _ = (inode, size_bytes);
         sink.pages_done(tag, first, frames.len(), Err(FsError::ReadOnly));
+    }
+    /// What completed `write_pages` wrote of the inode, and its attributes, are on stable storage
+    /// and can be reached by name when this returns (unless it has no name).
+    ///
+    /// # Errors
+    /// What writing met, also earlier where nobody was told.
+    fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
+        let _ = (inode, kind);
+        self.sync()
+    }
+    /// Changes the blocks of bytes `offset .. offset + length` of a regular file. The caller has
+    /// written every dirty page that a `Collapse` or `Insert` moves and drops those pages after;
+    /// partial blocks of a hole are cleared on storage here, in cached pages by the caller.
+    ///
+    /// # Errors
+    /// [`FsError::Invalid`] where a range of `Collapse` or `Insert` is not made of whole blocks or
+    /// passes the end, `NoSpace`, `FileTooBig`, `Unsupported`.
+    fn allocate(
+        &self,
+        inode: InodeNumber,
+        how: Allocation,
+        offset: u64,
+        length: u64,
+        now: FileTime,
+    ) -> Result<Attributes, FsError> {
+        let _ = (inode, how, offset, length, now);
+        Err(FsError::Unsupported)
+    }
+    /// The first byte at or after `position` that is what is looked for, as storage has it: the
+    /// caller has written the file's dirty pages.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] at or beyond the end of the file, and where no data follows (`ENXIO`).
+    fn seek(&self, inode: InodeNumber, position: u64, what: Seek) -> Result<u64, FsError> {
+        let size = self.attributes(inode)?.size;
+        match what {
+            _ if position >= size => Err(FsError::NotFound),
+            Seek::Data => Ok(position),
+            Seek::Hole => Ok(size),
+        }
     }
     /// Makes an inode with a first name.
     fn create(
@@ -336,17 +433,55 @@ pub trait FileSystem: Send + Sync {
         Err(FsError::Unsupported)
     }
     /// Space for `pages` more pages of a file is set aside, before the page cache makes absent
-    /// pages dirty: the size limit of a tmpfs, delayed allocation of a file system on storage.
+    /// pages: the size limit of a tmpfs ([`Backing::Cache`] only).
     fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {
         let _ = (inode, pages);
         Ok(())
     }
-    /// The page cache dropped `pages` pages it had reserved (truncated, or never written).
+    /// The page cache dropped `pages` pages it had reserved.
     fn release(&self, inode: InodeNumber, pages: u64) {
         let _ = (inode, pages);
+    }
+    /// Before the page cache makes pages `first ..` dirty: blocks for those that have none yet are
+    /// set aside until `write_pages`, `release_range`, a truncation or a hole (delayed allocation,
+    /// [`Backing::Storage`] only). Asking again for the same page costs nothing.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], [`FsError::ReadOnly`]; nothing was set aside then.
+    fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {
+        let _ = (inode, first, pages);
+        Ok(())
+    }
+    /// The page cache dropped these dirty pages unwritten.
+    fn release_range(&self, inode: InodeNumber, first: u64, pages: u64) {
+        let _ = (inode, first, pages);
     }
     /// The personality gives up `count` of its counts on the inode; without names and counts it is freed.
     fn forget(&self, inode: InodeNumber, count: u64);
     /// Everything written so far is on stable storage when this returns.
     fn sync(&self) -> Result<(), FsError>;
+    /// The last mount goes: everything is written and the medium marked as unmounted. After this
+    /// nothing is written any more, and every change is refused with [`FsError::ReadOnly`].
+    fn unmount(&self) -> Result<(), FsError> {
+        self.sync()
+    }
+    /// Changes what the mount may do (`MS_REMOUNT`). To read-only: as `unmount`, but reads go on.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] where the medium, its features or its errors forbid writing.
+    fn remount(&self, access: Access) -> Result<(), FsError> {
+        match (access, self.mount_info().is_read_only) {
+            (Access::Writable, true) => Err(FsError::ReadOnly),
+            _ => Ok(()),
+        }
+    }
+    /// Tells the device of free space in bytes `start .. start + length` of the volume, in pieces of
+    /// at least `minimum` bytes (`FITRIM`); returns the bytes told.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] where the device takes no discards.
+    fn trim(&self, start: u64, length: u64, minimum: u64) -> Result<u64, FsError> {
+        let _ = (start, length, minimum);
+        Err(FsError::Unsupported)
+    }
 }

@@ -172,10 +172,6 @@ impl FileSystem for Ext4 {
         Err(FsError::ReadOnly)
     }
 
-    fn reserve(&self, _inode: InodeNumber, _pages: u64) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
-    }
-
     fn forget(&self, inode: InodeNumber, count: u64) {
         // The root's count is the mount's own.
         if inode != u64::from(ROOT_INODE) {

@@ -84,6 +84,7 @@ impl FileSystem for Tmpfs {
         _inode: InodeNumber,
         first: u64,
         frames: Vec<Frame>,
+        _size_bytes: u64,
         tag: u64,
         sink: &Arc<dyn PageSink>,
     ) {
