@@ -9,6 +9,7 @@
 //! names, each ended by a NUL
 //! ```
 use crate::arch::boot::{DIRECT_MAP, KERNEL_BASE};
+use core::ops::Range;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SKSY");
 const HEADER_BYTES: usize = 16;
@@ -76,18 +77,28 @@ fn is_code(address: u64) -> bool {
 /// Prints the call chain that starts at instruction `rip` with frame pointer `rbp`.
 pub fn print(rip: u64, rbp: u64) {
     print_frame(0, rip);
+    let mut depth = 0;
+    // A corrupt frame pointer ends in a second fault, which the panic survives.
+    walk(rbp, &(DIRECT_MAP..u64::MAX), |address| {
+        depth += 1;
+        print_frame(depth, address);
+    });
+}
+
+/// Visits the calls that lead to the frame at `rbp`, innermost first, while frames lie within `stack`.
+pub fn walk(rbp: u64, stack: &Range<u64>, mut visit: impl FnMut(u64)) {
     let mut frame = rbp;
-    for depth in 1..MAX_FRAMES {
-        if frame < DIRECT_MAP || !frame.is_multiple_of(8) {
+    for _ in 1..MAX_FRAMES {
+        if !stack.contains(&frame) || stack.end - frame < 16 || !frame.is_multiple_of(8) {
             return;
         }
         // SAFETY: a frame pointer of this kernel's own code leads to a saved frame pointer and return
-        // address on a mapped stack; a corrupt one ends in a second fault, which the panic survives.
+        // address on a mapped stack.
         let [next, return_address] = unsafe { (frame as *const [u64; 2]).read_volatile() };
         if !is_code(return_address) {
             return;
         }
-        print_frame(depth, return_address - 1);
+        visit(return_address - 1);
         if next <= frame || next - frame > MAX_FRAME_BYTES {
             return;
         }
@@ -95,7 +106,8 @@ pub fn print(rip: u64, rbp: u64) {
     }
 }
 
-fn print_frame(depth: usize, address: u64) {
+/// Prints the call at `address`, `depth` calls from the innermost.
+pub fn print_frame(depth: usize, address: u64) {
     match symbol(address) {
         Some((name, offset)) => {
             let name = rustc_demangle::demangle(name);

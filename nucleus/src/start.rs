@@ -117,5 +117,6 @@ fn first_thread() {
     if crate::params::get("skerry.selftest").is_some() {
         crate::selftest::run();
     }
+    thread::start_watchdog();
     skerry_start();
 }

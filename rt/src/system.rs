@@ -41,6 +41,11 @@ pub fn log() -> String {
     crate::world::system::log()
 }
 
+/// Logs every thread: what it does or waits for, since when, and the calls that led there.
+pub fn log_threads(why: &str) {
+    crate::world::system::log_threads(why);
+}
+
 /// Interrupts taken, by name, one number a processor (`/proc/interrupts`).
 pub fn interrupts() -> Vec<(String, Vec<u64>)> {
     crate::world::system::interrupts()

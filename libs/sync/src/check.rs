@@ -43,17 +43,18 @@ pub struct Entry {
 const DEPTH: usize = 24;
 
 /// The locks a thread holds, in the order it took them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Held {
     entries: [Option<Entry>; DEPTH],
     count: usize,
     unlisted: usize,
+    wanted: Option<(&'static LockClass, &'static Location<'static>)>,
 }
 
 impl Held {
     /// Nothing held.
     pub const fn new() -> Held {
-        Held { entries: [None; DEPTH], count: 0, unlisted: 0 }
+        Held { entries: [None; DEPTH], count: 0, unlisted: 0, wanted: None }
     }
 
     /// What is held, first taken first.
@@ -61,7 +62,13 @@ impl Held {
         self.entries.iter().take(self.count).flatten()
     }
 
+    /// The class of the lock asked for and not yet taken, and where it was asked for.
+    pub fn wanted(&self) -> Option<(&'static LockClass, &'static Location<'static>)> {
+        self.wanted
+    }
+
     fn push(&mut self, entry: Entry) {
+        self.wanted = None;
         match self.entries.get_mut(self.count) {
             Some(slot) => {
                 *slot = Some(entry);
@@ -197,6 +204,7 @@ pub(crate) fn before<P: Platform>(address: usize, class: &'static LockClass) {
     let mut violation = None;
     P::held(&mut |held| {
         violation = held.entries().find_map(|entry| judge(entry, address, class, place));
+        held.wanted = Some((class, place));
     });
     if let Some(violation) = violation {
         report(violation);

@@ -158,8 +158,12 @@ fn release(slots: &[u16]) {
     objects::count(Kind::Stack, -(slots.len() as i64));
 }
 
+/// Whether `address` lies in the stack area, mapped or not.
+pub fn is_in_area(address: u64) -> bool {
+    (STACK_AREA..STACK_AREA + SLOT_BYTES * SLOTS as u64).contains(&address)
+}
+
 /// Whether `address` lies in a stack's guard.
 pub fn is_guard(address: u64) -> bool {
-    let end = STACK_AREA + SLOT_BYTES * SLOTS as u64;
-    (STACK_AREA..end).contains(&address) && (address - STACK_AREA) % SLOT_BYTES < BYTES as u64
+    is_in_area(address) && (address - STACK_AREA) % SLOT_BYTES < BYTES as u64
 }

@@ -7,11 +7,13 @@
 //!
 //! Locks, outermost first: a wait bucket, a processor's timers, a processor's run queue. Each is
 //! held alone, but for the table's.
+mod dump;
 mod processor;
 mod scheduler;
 mod table;
 mod timers;
 mod wait;
+mod watchdog;
 
 use crate::{
     arch::{cpu, fpu, percpu, switch},
@@ -32,6 +34,7 @@ use core::{
         Ordering::{Acquire, Relaxed, SeqCst},
     },
 };
+pub use dump::{log_all, sample};
 pub use processor::{ProcessorTimes, processor_times, runnable};
 use runqueue::Node;
 pub use scheduler::{
@@ -39,6 +42,7 @@ pub use scheduler::{
 };
 pub use timers::timer_interrupt;
 pub use wait::{park, unpark, wait_on, wake};
+pub use watchdog::start as start_watchdog;
 
 /// What a thread runs.
 pub type Body = Box<Box<dyn FnOnce() + Send>>;
@@ -105,11 +109,13 @@ struct Waiter {
 #[derive(Debug)]
 pub struct Thread {
     number: u64,
-    #[expect(dead_code, reason = "goes back to the cache with the thread")]
+    /// `None` for idle threads; goes back to the cache with the thread.
     stack: Option<Stack>,
     stack_pointer: UnsafeCell<u64>,
     body: UnsafeCell<Option<Body>>,
     state: AtomicU8,
+    /// When it last gave its processor up to wait.
+    blocked_at_ns: AtomicU64,
     policy: AtomicU32,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
@@ -206,6 +212,7 @@ impl Thread {
             stack_pointer: UnsafeCell::new(0),
             body: UnsafeCell::new(body),
             state: AtomicU8::new(BLOCKED),
+            blocked_at_ns: AtomicU64::new(0),
             policy: AtomicU32::new(policy.pack()),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
@@ -243,6 +250,16 @@ impl Thread {
     /// Its number.
     pub fn number(&self) -> u64 {
         self.number
+    }
+
+    fn name(&self) -> &str {
+        let end = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
+        core::str::from_utf8(&self.name[..end]).unwrap_or("?")
+    }
+
+    /// Whether it is a program's: it has an address space.
+    fn is_program(&self) -> bool {
+        !self.space_pointer.load(Relaxed).is_null()
     }
 
     fn policy(&self) -> Policy {
@@ -307,10 +324,7 @@ pub fn current_space() -> *const Inner {
 /// The name of the calling thread.
 pub fn current_name<'a>() -> &'a str {
     // SAFETY: as in `current`.
-    let thread = unsafe { current_pointer().as_ref() };
-    let name = thread.map_or(&[][..], |thread| &thread.name);
-    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-    core::str::from_utf8(&name[..end]).unwrap_or("?")
+    unsafe { current_pointer().as_ref() }.map_or("", Thread::name)
 }
 
 /// Shows the calling thread's held locks, interrupts off.

@@ -124,7 +124,10 @@ fn switch_away(reason: Reason) {
             }
             here.enqueue(me, place);
         }
-        _ => me.is_on_queue.store(false, Relaxed),
+        _ => {
+            me.blocked_at_ns.store(now_ns, Relaxed);
+            me.is_on_queue.store(false, Relaxed);
+        }
     }
     let next = pick(here);
     switch_to(here, me, next, now_ns, reason);
@@ -469,19 +472,34 @@ pub fn interrupt_if_running(thread: &Thread) {
     }
 }
 
+/// Locks the run queue of the processor that `thread` is on or was on last. Interrupts are off.
+fn lock_home(thread: &Thread) -> Option<&'static Processor> {
+    loop {
+        let cpu = thread.cpu.load(Relaxed);
+        let home = processor(cpu as usize)?;
+        home.lock();
+        if thread.cpu.load(Relaxed) == cpu {
+            return Some(home);
+        }
+        home.unlock();
+    }
+}
+
+/// Calls `look` with whether `thread` runs at this moment; it does not start or stop meanwhile
+/// but by being woken onto another processor.
+pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
+    let _off = NoInterrupts::new();
+    let home = lock_home(thread)?;
+    let seen = look(ptr::eq(home.queue().current.get(), thread));
+    home.unlock();
+    Some(seen)
+}
+
 /// Changes what `thread` is queued by.
 pub fn change(thread: &Thread, act: impl FnOnce(&Thread)) {
     {
         let _off = NoInterrupts::new();
-        let home = loop {
-            let cpu = thread.cpu.load(Relaxed);
-            let Some(home) = processor(cpu as usize) else { return };
-            home.lock();
-            if thread.cpu.load(Relaxed) == cpu {
-                break home;
-            }
-            home.unlock();
-        };
+        let Some(home) = lock_home(thread) else { return };
         let is_running = ptr::eq(home.queue().current.get(), thread);
         let is_queued = thread.is_on_queue.load(Relaxed) && !is_running;
         if is_queued {

@@ -53,6 +53,13 @@ pub fn find(number: u64) -> Option<Arc<Thread>> {
     (slot.uses == number >> 16).then(|| slot.thread.clone())?
 }
 
+/// The first thread in a slot from `slot` on, and the slot after it.
+pub fn next(slot: usize) -> Option<(Arc<Thread>, usize)> {
+    let table = TABLE.lock();
+    let rest = table.slots.iter().enumerate().skip(slot);
+    rest.filter_map(|(at, slot)| Some((slot.thread.clone()?, at + 1))).next()
+}
+
 /// Takes the thread `number` out.
 pub fn remove(number: u64) {
     let index = number as u16;

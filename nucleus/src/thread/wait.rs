@@ -8,6 +8,8 @@ use super::{
     timers,
 };
 use crate::{
+    arch::boot,
+    memory::stacks,
     spin::{NoInterrupts, NoPreempt, SpinLock},
     time,
 };
@@ -177,6 +179,28 @@ pub fn interrupt(thread: &Thread) {
         thread.outcome.store(KICKED, Relaxed);
         scheduler::unblock(thread);
     }
+}
+
+/// The word that a blocked thread waits on, and what it holds now.
+pub(super) fn awaited(thread: &Thread) -> (usize, u32) {
+    // SAFETY: only the address of the field is made.
+    let address = unsafe { &raw const (*thread.waiter.get()).address };
+    // SAFETY: plain data, written by the thread itself before it blocked.
+    let address = unsafe { address.read_volatile() };
+    if address < boot::DIRECT_MAP as usize || stacks::is_in_area(address as u64) {
+        return (address, 0);
+    }
+    // SAFETY: the waiter keeps the word; the direct map and the image stay mapped even after.
+    (address, unsafe { (*(address as *const AtomicU32)).load(Relaxed) })
+}
+
+/// When the wait of a blocked thread ends at the latest.
+pub(super) fn deadline_ns(thread: &Thread) -> Option<u64> {
+    // SAFETY: only the address of the field is made.
+    let key = unsafe { &raw const (*thread.timer.get()).key };
+    // SAFETY: plain data, written before the timer is armed.
+    let at_ns = unsafe { key.read_volatile() };
+    thread.is_timer_armed.load(Relaxed).then_some(at_ns)
 }
 
 /// Blocks until [`unpark`], before or after, the deadline or (where interruptible) a kick.

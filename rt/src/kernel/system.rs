@@ -23,6 +23,10 @@ pub(crate) fn log() -> String {
     nucleus::log::contents()
 }
 
+pub(crate) fn log_threads(why: &str) {
+    nucleus::thread::log_all(format_args!("{why}"));
+}
+
 pub(crate) fn interrupts() -> Vec<(String, Vec<u64>)> {
     nucleus::irq::statistics()
 }

@@ -11,7 +11,7 @@ use crate::{
     memory::AddressSpace,
     signal::{Dispositions, TaskSignals},
 };
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
 use rt::{sync::Mutex, thread::Affinity, user::Context};
@@ -308,7 +308,7 @@ fn start(creator: &Task, child: &Arc<Task>, context: Context) -> Result<(), Errn
     let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
     let _ = rt::user::save_extended(&mut extended);
     let task = child.clone();
-    start_thread(creator, move || {
+    start_thread(creator, child.id(), move || {
         task.set_thread(rt::thread::current());
         // The image is our own thread's state; a back end that refuses it leaves the initial state.
         let _ = rt::user::load_extended(&extended);
@@ -317,8 +317,14 @@ fn start(creator: &Task, child: &Arc<Task>, context: Context) -> Result<(), Errn
     })
 }
 
-fn start_thread(creator: &Task, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let thread = rt::thread::spawn("task", creator.rt_policy(), body).map_err(|_| Errno::EAGAIN)?;
+/// Starts the thread of task `id`, scheduled as `creator` is.
+fn start_thread(
+    creator: &Task,
+    id: u32,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<(), Errno> {
+    let name = format!("task {id}");
+    let thread = rt::thread::spawn(&name, creator.rt_policy(), body).map_err(|_| Errno::EAGAIN)?;
     let affinity = creator.affinity.load(Ordering::Relaxed);
     if affinity != u64::MAX {
         rt::thread::set_affinity(thread, Affinity(affinity));
@@ -341,7 +347,7 @@ pub fn spawn(
     let child = make_process(task, parts, request, None)?;
     let id = child.id();
     let own = child.clone();
-    let started = start_thread(task, move || {
+    let started = start_thread(task, id, move || {
         own.set_thread(rt::thread::current());
         super::task::enter(&own);
         let mut context = Context::default();

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `tree` | the fixed part: directories, files and links from tables |
 //! | `system` | contents of the fixed files |
+//! | `sysrq` | `/proc/sysrq-trigger` |
 //! | `cpuinfo` | the processors, as CPUID tells of them |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
 //! | `report` | contents of a process's files |
@@ -16,6 +17,7 @@ mod cpuinfo;
 mod descriptors;
 mod process;
 mod report;
+mod sysrq;
 mod system;
 mod tree;
 

@@ -1,5 +1,5 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
-use super::{cpuinfo, process::ProcessDirectory, system};
+use super::{cpuinfo, process::ProcessDirectory, sysrq, system};
 use crate::process::tree;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
@@ -20,6 +20,8 @@ pub enum Item {
     File(fn() -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// A file that only root may open, to write.
+    Trigger(fn(&[u8]) -> Result<(), Errno>),
     /// A directory.
     Directory(Table),
     /// A symbolic link whose text depends on who asks.
@@ -47,6 +49,7 @@ const ROOT: Table = &[
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
     ("sys", Item::Directory(&[("kernel", Item::Directory(KERNEL)), ("vm", Item::Directory(VM))])),
+    ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
 
@@ -92,6 +95,7 @@ fn file_type(item: &Item) -> (FileType, u16) {
     match item {
         Item::File(_) => (FileType::Regular, 0o444),
         Item::Writable(..) => (FileType::Regular, 0o644),
+        Item::Trigger(_) => (FileType::Regular, 0o200),
         Item::Directory(_) => (FileType::Directory, 0o555),
         Item::Link(_) => (FileType::Symlink, 0o777),
     }
@@ -145,12 +149,13 @@ impl Node for Fixed {
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         match self.item {
             Item::File(content) | Item::Writable(content, _) => Ok(content()),
+            Item::Trigger(_) => Err(Errno::EIO),
             _ => Err(Errno::EINVAL),
         }
     }
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         match self.item {
-            Item::Writable(_, write) => write(data),
+            Item::Writable(_, write) | Item::Trigger(write) => write(data),
             _ => Err(Errno::EIO),
         }
     }

@@ -29,6 +29,16 @@ pub unsafe extern "sysv64" fn switch(save: *mut u64, to: u64, previous: *mut u8)
     )
 }
 
+/// Where a thread that was switched from goes on, and its frame pointer.
+///
+/// # Safety
+/// `saved` was saved by [`switch`] or made by [`prepare`], and its stack is still mapped.
+pub unsafe fn saved_place(saved: u64) -> (u64, u64) {
+    // SAFETY: r15, r14, r13, r12, rbx, rbp and the return address stand there.
+    let [.., rbp, rip] = unsafe { (saved as *const [u64; 7]).read_volatile() };
+    (rip, rbp)
+}
+
 /// What a new thread does first: `previous` of the switch becomes the argument.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn start() {

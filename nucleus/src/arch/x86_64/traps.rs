@@ -241,6 +241,7 @@ extern "sysv64" fn trap_special(frame: &mut Frame) {
         if panic::is_panicking() {
             cpu::halt_forever();
         }
+        thread::sample(frame.rip, frame.rbp);
         return;
     }
     die(frame, paging::fault_address())
