@@ -2,8 +2,20 @@
 //! then, the same binaries, on Skerry. A test that Linux fails is wrong.
 //!
 //! Each test runs in a process of its own ([`isolated`]), so that signals, limits, sessions and
-//! working directories of one do not reach another.
-use std::{ffi::CString, io::Write, path::PathBuf};
+//! working directories of one do not reach another. Where the harness runs several tests at once that
+//! process is the same binary run anew for the one test: a fork would leave it the locks that the
+//! harness's other threads held, and the standard library has some that cannot be avoided (stdout's,
+//! and the table of stacks that each starting thread enters; fork(2): the child has the calling
+//! thread only).
+use std::{
+    ffi::CString,
+    panic::PanicHookInfo,
+    path::PathBuf,
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
 
 /// How a child process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,18 +62,38 @@ pub fn c(path: impl AsRef<std::path::Path>) -> CString {
     CString::new(path.as_ref().as_os_str().as_encoded_bytes()).expect("no NUL in a test's path")
 }
 
+/// Whether this process is a test's own rather than the harness.
+static IS_CHILD: AtomicBool = AtomicBool::new(false);
+
+/// Has a child's panics written past the standard library: its streams are locked, and what the
+/// harness captures of them ends with the child.
+fn install_panic_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let harness = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
+            if IS_CHILD.load(Relaxed) {
+                let _ = write(libc::STDERR_FILENO, format!("{info}\n").as_bytes());
+            } else {
+                harness(info);
+            }
+        }));
+    });
+}
+
 /// Forks; `body` runs in the child, which exits 0 after it or 101 if it panicked. Returns the child.
 pub fn fork(body: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the tests run with one test thread, so the child may do what the parent may.
+    install_panic_hook();
+    // SAFETY: the harness's only other thread waits for this one and holds nothing.
     match unsafe { libc::fork() } {
         0 => {
+            IS_CHILD.store(true, Relaxed);
             // The standard library's own handlers for stack overflow are no part of what is tested.
             for signal in [libc::SIGSEGV, libc::SIGBUS] {
                 // SAFETY: the default action.
                 unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
-            let _ = std::io::stdout().flush();
             // SAFETY: ends the child without running the harness's exit handlers.
             unsafe { libc::_exit(if result.is_ok() { 0 } else { 101 }) }
         }
@@ -94,17 +126,38 @@ pub fn wait(child: libc::pid_t) -> Ended {
     }
 }
 
+/// What the harness is told to run one test after the other; anything else counts as several at once.
+const ONE_AT_A_TIME: &str = "--test-threads=1";
+
 /// Runs a test's body in a process of its own.
 ///
 /// # Panics
 /// Where the body panicked or died.
 #[track_caller]
 pub fn isolated(body: impl FnOnce()) {
+    if !std::env::args().any(|argument| argument == ONE_AT_A_TIME) {
+        return run_anew();
+    }
     assert_eq!(
         wait(fork(body)),
         Ended::Exited(0),
         "the test's process failed; its message is above"
     );
+}
+
+/// Runs the calling test alone in a new process of this binary.
+#[track_caller]
+fn run_anew() {
+    let thread = std::thread::current();
+    let name = thread.name().expect("the harness names a test's thread by the test");
+    let binary = std::env::current_exe().expect("/proc/self/exe");
+    let output = std::process::Command::new(binary)
+        .args([name, "--exact", ONE_AT_A_TIME])
+        .output()
+        .expect("running the test binary");
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{complaint}");
 }
 
 /// A fresh folder for one test, removed when dropped.

@@ -442,3 +442,18 @@ fn proc_lists_open_descriptors() {
         assert!(fs::read_dir("/proc/self/fd").unwrap().count() >= 4);
     });
 }
+
+#[test]
+fn a_child_that_panics_says_why() {
+    isolated(|| {
+        let (from, to) = pipe();
+        let child = fork(|| {
+            // SAFETY: plain numbers.
+            must(unsafe { libc::dup2(to, libc::STDERR_FILENO) });
+            panic!("this is why");
+        });
+        assert_eq!(wait(child), Ended::Exited(101));
+        let said = read(from, 4096).unwrap();
+        assert!(String::from_utf8_lossy(&said).contains("this is why"));
+    });
+}
