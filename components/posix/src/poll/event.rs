@@ -1,4 +1,6 @@
 //! [`EventCounter`]: the file of eventfd2(2).
+use alloc::{format, string::String};
+use core::sync::atomic::{AtomicU64, Ordering};
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
     Errno,
@@ -29,13 +31,17 @@ pub enum ReadMode {
 pub struct EventCounter {
     count: Mutex<u64>,
     mode: ReadMode,
+    id: u64,
     changed: WaitQueue,
 }
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
 
 impl EventCounter {
     /// A counter that begins at `count`.
     pub fn new(count: u64, mode: ReadMode) -> EventCounter {
-        EventCounter { count: Mutex::new(&COUNT, count), mode, changed: WaitQueue::new() }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        EventCounter { count: Mutex::new(&COUNT, count), mode, id, changed: WaitQueue::new() }
     }
     fn take(&self) -> Option<u64> {
         let mut count = self.count.lock();
@@ -109,6 +115,14 @@ impl File for EventCounter {
         ready.set(Ready::IN | Ready::READ_NORMAL, count > 0);
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, count < COUNT_MAX);
         ready
+    }
+    fn details(&self) -> String {
+        let is_semaphore = u8::from(self.mode == ReadMode::One);
+        let count = *self.count.lock();
+        format!(
+            "eventfd-count: {count:16x}\neventfd-id: {}\neventfd-semaphore: {is_semaphore}\n",
+            self.id
+        )
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self

@@ -4,13 +4,17 @@
 //! and wait is lost; a call that finds something at once, or must not wait, makes no table.
 mod epoll;
 mod event;
+mod signals;
 #[cfg(test)]
 mod tests;
 mod timeout;
+mod timer;
 
 pub use epoll::{Change, Epoll, Interest};
 pub use event::{EventCounter, ReadMode};
+pub use signals::SignalFile;
 pub use timeout::Timeout;
+pub use timer::{Setting, TimerFile};
 
 use alloc::sync::Arc;
 use rt::thread::Woken;

@@ -13,6 +13,7 @@ use rt::{
     thread::CpuTime,
     time::Instant,
 };
+use vfs::poll::WaitQueue;
 
 lock_class! {
     static MEMORY = "process.memory";
@@ -55,6 +56,8 @@ pub struct Process {
     pub(crate) child_event: Event,
     /// A stopped process goes on, or is to end.
     pub(crate) stop_event: Event,
+    /// A signal became pending for the process or a task of it (signalfd waits here).
+    pub(crate) signal_arrived: WaitQueue,
     /// A task of the group ended.
     pub(crate) task_event: Event,
     /// The address space was given back by exec or exit: a vfork parent may go on.
@@ -109,6 +112,7 @@ impl Process {
             started: rt::time::now(),
             child_event: Event::new(),
             stop_event: Event::new(),
+            signal_arrived: WaitQueue::new(),
             task_event: Event::new(),
             released: Event::new(),
             is_released: AtomicBool::new(false),

@@ -1,22 +1,34 @@
-//! `/proc/PID/fd`: a magic link for each descriptor.
+//! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
 use super::{process::Subject, report};
+use crate::files::OnExec;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use linux_raw_sys::general::O_CLOEXEC;
 use vfs::{
     Caller, Errno, OpenFile, Path,
     generated::{Child, Node, attributes},
 };
 
+/// Which of the two directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// `fd`.
+    Links,
+    /// `fdinfo`.
+    Reports,
+}
+
 /// The directory.
 pub struct Descriptors {
     subject: Subject,
     inode: u64,
+    view: View,
 }
 
 impl Descriptors {
     /// Of `subject`.
-    pub fn new(subject: Subject, inode: u64) -> Descriptors {
-        Descriptors { subject, inode }
+    pub fn new(subject: Subject, inode: u64, view: View) -> Descriptors {
+        Descriptors { subject, inode, view }
     }
     fn link_inode(&self, descriptor: u64) -> u64 {
         const SHIFT: u32 = 40;
@@ -26,9 +38,11 @@ impl Descriptors {
 
 impl Node for Descriptors {
     fn attributes(&self) -> Attributes {
-        attributes(self.inode, FileType::Directory, 0o500, self.subject.owner())
+        let permissions = if self.view == View::Links { 0o500 } else { 0o555 };
+        attributes(self.inode, FileType::Directory, permissions, self.subject.owner())
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Child, Errno> {
+        self.subject.check_access(caller)?;
         let number: i32 = core::str::from_utf8(name)
             .ok()
             .and_then(|text| text.parse().ok())
@@ -36,14 +50,21 @@ impl Node for Descriptors {
         let task = self.subject.task().ok_or(Errno::ENOENT)?;
         let file = task.files().get(number).map_err(|_| Errno::ENOENT)?;
         let inode = self.link_inode(number as u64);
-        Ok(Arc::new(Link { subject: self.subject.clone(), inode, file }))
+        let subject = self.subject.clone();
+        Ok(match self.view {
+            View::Links => Arc::new(Link { subject, inode, file }),
+            View::Reports => Arc::new(Report { subject, inode, number, file }),
+        })
     }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         let task = self.subject.task().ok_or(Errno::ENOENT)?;
         let from = usize::try_from(position).unwrap_or(usize::MAX);
         let entry = |number: usize| DirectoryEntry {
             inode: self.link_inode(number as u64),
-            file_type: Some(FileType::Symlink),
+            file_type: Some(match self.view {
+                View::Links => FileType::Symlink,
+                View::Reports => FileType::Regular,
+            }),
             name: format!("{number}").into_bytes(),
             next: number as u64 + 1,
         };
@@ -74,5 +95,32 @@ impl Node for Link {
     fn follow(&self, caller: &Caller<'_>) -> Result<Option<Path>, Errno> {
         self.subject.check_access(caller)?;
         Ok(Some(self.file.path().clone()))
+    }
+}
+
+struct Report {
+    subject: Subject,
+    inode: u64,
+    number: i32,
+    file: Arc<OpenFile>,
+}
+
+impl Node for Report {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        let file = &self.file;
+        let task = self.subject.task().ok_or(Errno::ENOENT)?;
+        let is_closing = task.files().on_exec(self.number).unwrap_or(OnExec::Keep) == OnExec::Close;
+        let flags = file.flags() | if is_closing { O_CLOEXEC } else { 0 };
+        let position = if file.file().is_seekable() { file.offset() } else { 0 };
+        let mut text = format!(
+            "pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{}\nino:\t{}\n",
+            file.path().mount.id(),
+            file.vnode().inode()
+        );
+        text.push_str(&file.file().details());
+        Ok(text.into_bytes())
     }
 }

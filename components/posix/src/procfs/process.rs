@@ -1,5 +1,9 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
-use super::{descriptors::Descriptors, report, tree::parse_id};
+use super::{
+    descriptors::{Descriptors, View},
+    report,
+    tree::parse_id,
+};
 use crate::process::{Process, Task};
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -59,7 +63,7 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
     Link(fn(&Subject) -> Option<Path>),
-    Descriptors,
+    Descriptors(View),
     Threads,
 }
 
@@ -80,7 +84,8 @@ const ITEMS: &[(&str, Item)] = &[
     ("exe", Item::Link(report::executable)),
     ("cwd", Item::Link(|subject| Some(subject.task()?.fs().working()))),
     ("root", Item::Link(|subject| Some(subject.task()?.fs().root()))),
-    ("fd", Item::Descriptors),
+    ("fd", Item::Descriptors(View::Links)),
+    ("fdinfo", Item::Descriptors(View::Reports)),
     ("task", Item::Threads),
 ];
 
@@ -106,7 +111,7 @@ fn type_of(item: &Item) -> FileType {
     match item {
         Item::File(..) => FileType::Regular,
         Item::Link(_) => FileType::Symlink,
-        Item::Descriptors | Item::Threads => FileType::Directory,
+        Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
 }
 
@@ -127,7 +132,7 @@ impl Node for ProcessDirectory {
                 Arc::new(ProcessFile { subject, inode, permissions, content })
             }
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
-            Item::Descriptors => Arc::new(Descriptors::new(subject, inode)),
+            Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
             Item::Threads => Arc::new(Threads { subject, inode }),
         })
     }

@@ -162,6 +162,12 @@ pub fn take_wanted(task: &Arc<Task>, wanted: super::SignalSet) -> Option<Info> {
     taken
 }
 
+/// The signals pending for `task`, blocked or not.
+pub fn pending(task: &Task) -> super::SignalSet {
+    let shared = task.process.signals.lock().queue.pending();
+    shared | task.signals.lock().queue.pending()
+}
+
 /// Unblocks `wanted` while the task waits for it (`Some`), or ends that.
 pub fn set_waited(task: &Arc<Task>, wanted: Option<super::SignalSet>) {
     let state = task.process.signals.lock();

@@ -5,7 +5,7 @@
 //!   kill, rt:  16 pid  20 uid  24 value           SIGCHLD: 16 pid 20 uid 24 status 32 utime 40 stime
 //!   timer:     16 id   20 overrun  24 value       fault:   16 address
 //! ```
-use super::SIGCHLD;
+use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sent by kill(2).
@@ -18,6 +18,28 @@ pub const SI_QUEUE: i32 = -1;
 pub const SI_TIMER: i32 = -2;
 /// Sent by tkill(2).
 pub const SI_TKILL: i32 = -6;
+
+/// Signal-driven I/O, with a signal that was asked for.
+pub const POLL_IN: i32 = 1;
+/// As [`POLL_IN`], there is room.
+pub const POLL_OUT: i32 = 2;
+
+const POLL_CODE_MAX: i32 = 6;
+
+/// Which members of the union a `siginfo_t` has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Process, user, and a value where the code is negative.
+    Sender,
+    /// Timer, overrun, value.
+    Timer,
+    /// A child's process, user, status and times.
+    Child,
+    /// An address.
+    Fault,
+    /// Band and descriptor.
+    Poll,
+}
 
 /// What `si_code` says of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +109,28 @@ impl Info {
         info.set(0, pair(id, overrun));
         info.set(1, value);
         info
+    }
+    /// Signal-driven I/O on descriptor `fd`; `code` is [`POLL_IN`] or [`POLL_OUT`].
+    pub fn poll(signal: u8, code: i32, band: u32, fd: i32) -> Info {
+        let mut info = Info::new(signal, code);
+        info.set(0, u64::from(band));
+        info.set(1, u64::from(fd as u32));
+        info
+    }
+    /// What it holds beside signal, error and code.
+    pub fn shape(&self) -> Shape {
+        let is_positive = self.code > 0 && self.code != SI_KERNEL;
+        match self.number() {
+            _ if self.code == SI_TIMER => Shape::Timer,
+            SIGCHLD if is_positive => Shape::Child,
+            SIGILL | SIGFPE | SIGSEGV | SIGBUS | SIGTRAP if is_positive => Shape::Fault,
+            _ if is_positive && self.code <= POLL_CODE_MAX => Shape::Poll,
+            _ => Shape::Sender,
+        }
+    }
+    /// Word `index` of the union.
+    pub fn word(&self, index: usize) -> u64 {
+        self.fields.get(index).copied().unwrap_or(0)
     }
     /// `si_pid` and `si_uid` of the forms that have them.
     pub fn sender(&self) -> (u32, u32) {

@@ -17,7 +17,8 @@ pub mod state;
 pub mod stop;
 
 pub use action::Dispositions;
-pub use info::Info;
+pub use deliver::{pending, take_wanted};
+pub use info::{Info, Shape};
 pub use mask::{is_ignored_or_blocked, set_temporary_mask};
 pub use send::{force, send_to_group, send_to_process, send_to_task};
 pub use state::{ProcessSignals, TaskSignals};

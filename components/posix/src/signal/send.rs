@@ -41,6 +41,7 @@ fn post(process: &Process, target: Option<&Arc<Task>>, info: Info) -> Result<(),
     let change = stop::anticipate(process, &mut state, info.number());
     let result = post_locked(process, &mut state, target, info);
     drop(state);
+    process.signal_arrived.wake();
     if let Some(change) = change {
         stop::tell_parent(process, change);
     }

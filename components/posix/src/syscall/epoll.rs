@@ -1,13 +1,9 @@
 //! epoll and eventfd.
-use super::{Call, Entry, place::install, poll::set_mask};
-use crate::{
-    devices::anonymous,
-    files::OnExec,
-    poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout},
-};
+use super::{Call, Entry, place::install_anonymous, poll::set_mask};
+use crate::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, file::File};
+use vfs::{Errno, OpenFile};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -31,7 +27,7 @@ fn create(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.int(0) <= 0 {
         return Err(Errno::EINVAL);
     }
-    open(call, Epoll::new(), "[eventpoll]", raw::O_RDWR, OnExec::Keep)
+    install_anonymous(call.task, Epoll::new(), "[eventpoll]", raw::O_RDWR)
 }
 
 fn create1(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -39,19 +35,7 @@ fn create1(call: &mut Call<'_>) -> Result<u64, Errno> {
     if flags & !raw::EPOLL_CLOEXEC != 0 {
         return Err(Errno::EINVAL);
     }
-    let on_exec = OnExec::from_flag(flags, raw::EPOLL_CLOEXEC);
-    open(call, Epoll::new(), "[eventpoll]", raw::O_RDWR, on_exec)
-}
-
-fn open(
-    call: &Call<'_>,
-    file: Arc<dyn File>,
-    kind: &str,
-    flags: u32,
-    on_exec: OnExec,
-) -> Result<u64, Errno> {
-    let place = anonymous::event_place(kind)?;
-    install(call.task, OpenFile::new(file, place, flags), on_exec)
+    install_anonymous(call.task, Epoll::new(), "[eventpoll]", raw::O_RDWR | flags)
 }
 
 fn control(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -135,6 +119,6 @@ fn open_event(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     let is_semaphore = flags & raw::EFD_SEMAPHORE != 0;
     let mode = if is_semaphore { ReadMode::One } else { ReadMode::Whole };
     let counter = Arc::new(EventCounter::new(u64::from(call.uint(0)), mode));
-    let open_flags = raw::O_RDWR | flags & raw::O_NONBLOCK;
-    open(call, counter, "[eventfd]", open_flags, OnExec::from_flag(flags, raw::EFD_CLOEXEC))
+    let open_flags = raw::O_RDWR | flags & (raw::O_NONBLOCK | raw::O_CLOEXEC);
+    install_anonymous(call.task, counter, "[eventfd]", open_flags)
 }

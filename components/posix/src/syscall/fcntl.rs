@@ -56,7 +56,7 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
             files.set_on_exec(fd, OnExec::from_flag(call.uint(2), raw::FD_CLOEXEC))?;
             Ok(0)
         }
-        raw::F_GETFL => Ok(u64::from(file.flags() | raw::O_LARGEFILE & large_file(&file))),
+        raw::F_GETFL => Ok(u64::from(file.flags())),
         _ if file.is_path_only() => Err(Errno::EBADF),
         raw::F_SETFL => set_flags(call, &file),
         raw::F_GETPIPE_SZ => Ok(pipe_end(&file)?.size() as u64),
@@ -70,12 +70,6 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         raw::F_GETOWN => Ok(0),
         _ => Err(Errno::EINVAL),
     }
-}
-
-/// Linux shows O_LARGEFILE on what was opened by name by a 64-bit program.
-fn large_file(file: &OpenFile) -> u32 {
-    let is_pipe = file.file().as_any().is::<End>();
-    if is_pipe || file.is_path_only() { 0 } else { raw::O_LARGEFILE }
 }
 
 fn duplicate(call: &Call<'_>, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {

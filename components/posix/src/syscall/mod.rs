@@ -29,10 +29,12 @@ mod read_write;
 mod scheduler;
 mod select;
 mod signal;
+mod signalfd;
 mod space;
 mod stat;
 mod system;
 mod time;
+mod timerfd;
 mod xattr;
 
 /// One system call under way.
@@ -100,8 +102,10 @@ pub const FAMILIES: &[&[Entry]] = &[
     process::CALLS,
     scheduler::CALLS,
     signal::CALLS,
+    signalfd::CALLS,
     system::CALLS,
     time::CALLS,
+    timerfd::CALLS,
     mount::CALLS,
     names::CALLS,
     open::CALLS,

@@ -1,12 +1,13 @@
 //! What system calls name files by: descriptors, and paths from a directory descriptor.
 use super::Call;
 use crate::{
+    devices::anonymous,
     files::{OnExec, Scope},
     process::{Task, limits::Resource},
 };
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
-use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk};
+use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk, file::File};
 
 /// A path argument and what it starts from.
 pub struct Named {
@@ -109,4 +110,19 @@ pub fn descriptor_limit(task: &Task) -> usize {
 /// `EMFILE`, `ENOMEM`.
 pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {
     task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
+}
+
+/// Opens something no name leads to, shown as `anon_inode:KIND`; `flags` are open(2)'s.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+pub fn install_anonymous(
+    task: &Task,
+    file: Arc<dyn File>,
+    kind: &str,
+    flags: u32,
+) -> Result<u64, Errno> {
+    let place = anonymous::event_place(kind)?;
+    let on_exec = OnExec::from_flag(flags, raw::O_CLOEXEC);
+    install(task, OpenFile::new(file, place, flags), on_exec)
 }

@@ -115,11 +115,7 @@ fn rt_sigpending(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.word(1) > SET_BYTES {
         return Err(Errno::EINVAL);
     }
-    let shared = call.task.process.signals.lock().queue.pending();
-    let pending = {
-        let signals = call.task.signals.lock();
-        (signals.queue.pending() | shared) & signals.mask
-    };
+    let pending = deliver::pending(call.task) & call.task.signals.lock().mask;
     let bytes = pending.to_le_bytes();
     let wanted = bytes.get(..call.word(1) as usize).unwrap_or(&bytes);
     call.task.memory().write_bytes(call.word(0), wanted)?;

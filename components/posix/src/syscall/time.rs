@@ -1,13 +1,13 @@
 //! Clocks, sleeping, interval and POSIX timers.
 use super::{Call, Entry};
 use crate::{
-    exec::vdso,
     process::{Process, Task},
     signal::SIGALRM,
     time::{
         SECOND_NS,
         clock::{Clock, Timespec, Timeval},
         timers::{self, Notify, PosixTimer, Schedule},
+        wall,
     },
 };
 use alloc::sync::Arc;
@@ -20,12 +20,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_clock_gettime, "clock_gettime", clock_gettime),
     Entry::whole(raw::__NR_clock_getres, "clock_getres", clock_getres),
-    Entry::partial(
-        raw::__NR_clock_settime,
-        "clock_settime",
-        "absolute sleeps under way keep their first deadline",
-        clock_settime,
-    ),
+    Entry::whole(raw::__NR_clock_settime, "clock_settime", clock_settime),
     Entry::whole(raw::__NR_clock_nanosleep, "clock_nanosleep", clock_nanosleep),
     Entry::whole(raw::__NR_nanosleep, "nanosleep", nanosleep),
     Entry::whole(raw::__NR_gettimeofday, "gettimeofday", gettimeofday),
@@ -66,8 +61,7 @@ fn set_wall(task: &Task, ns: u64) -> Result<u64, Errno> {
     if !task.credentials().has(Capabilities::SYS_TIME) {
         return Err(Errno::EPERM);
     }
-    rt::time::set_wall_ns(ns);
-    vdso::update();
+    wall::set(ns);
     Ok(0)
 }
 
@@ -122,19 +116,26 @@ fn clock_nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
         return sleep(clock, ns).map_err(|_| Errno::RESTART_NO_HANDLER);
     }
     // A relative sleep is not moved by setting the clock.
-    let clock = if clock == Clock::Realtime { Clock::Monotonic } else { clock };
+    let clock = clock.for_relative();
     sleep_relative(call, clock, clock.now_ns().saturating_add(ns), call.word(3))
 }
 
 /// Sleeps until `clock` shows `deadline_ns`.
 fn sleep(clock: Clock, deadline_ns: u64) -> Result<u64, Errno> {
-    while clock.now_ns() < deadline_ns {
+    loop {
+        let ticket = wall::SET.ticket();
+        if clock.now_ns() >= deadline_ns {
+            return Ok(0);
+        }
         let deadline = clock.earliest(deadline_ns);
-        if rt::thread::park(Some(deadline), true) == Woken::Kicked {
+        let woken = match clock {
+            Clock::Realtime => wall::SET.wait(ticket, Some(deadline), true),
+            _ => rt::thread::park(Some(deadline), true),
+        };
+        if woken == Woken::Kicked {
             return Err(Errno::EINTR);
         }
     }
-    Ok(0)
 }
 
 fn sleep_relative(
@@ -240,7 +241,8 @@ fn timer_create(call: &mut Call<'_>) -> Result<u64, Errno> {
             (decode_notify(&call.task.process, &event)?, Some(event.value))
         }
     };
-    let timer = PosixTimer { clock, notify, value: 0, overrun: 0, schedule: Schedule::default() };
+    let schedule = Schedule::default();
+    let timer = PosixTimer { clock, base: clock, notify, value: 0, overrun: 0, schedule };
     let id = timers::create(&call.task.process, timer, value)?;
     if let Err(errno) = memory.write(call.word(2), &id) {
         timers::delete(&call.task.process, id)?;
@@ -269,16 +271,21 @@ fn decode_notify(process: &Process, event: &SignalEvent) -> Result<Notify, Errno
 /// `struct itimerspec`.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct TimerValue {
-    interval: Timespec,
-    value: Timespec,
+pub(super) struct TimerValue {
+    pub(super) interval: Timespec,
+    pub(super) value: Timespec,
 }
 
 impl TimerValue {
     fn new(timer: &PosixTimer) -> TimerValue {
-        let (left_ns, interval_ns) = timer.schedule.left(timer.clock.now_ns());
+        let (left_ns, interval_ns) = timer.schedule.left(timer.base.now_ns());
         TimerValue { interval: Timespec::from_ns(interval_ns), value: Timespec::from_ns(left_ns) }
     }
+}
+
+/// `value_ns` from now on `clock`; 0 is never.
+fn deadline(clock: Clock, value_ns: u64) -> (Clock, Option<u64>) {
+    (clock, (value_ns != 0).then(|| clock.now_ns().saturating_add(value_ns)))
 }
 
 fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -287,12 +294,11 @@ fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
     let new = memory.read::<TimerValue>(call.word(2))?;
     let (value_ns, interval_ns) = (new.value.to_ns()?, new.interval.to_ns()?);
     let clock = timers::get(process, call.int(0))?.clock;
-    let deadline = match value_ns {
-        0 => None,
-        ns if call.uint(1) & raw::TIMER_ABSTIME != 0 => Some(ns),
-        ns => Some(clock.now_ns().saturating_add(ns)),
+    let start = match call.uint(1) & raw::TIMER_ABSTIME {
+        0 => deadline(clock.for_relative(), value_ns),
+        _ => (clock, (value_ns != 0).then_some(value_ns)),
     };
-    let before = timers::set(process, call.int(0), deadline, interval_ns)?;
+    let before = timers::set(process, call.int(0), start, interval_ns)?;
     if call.word(3) != 0 {
         memory.write(call.word(3), &TimerValue::new(&before))?;
     }

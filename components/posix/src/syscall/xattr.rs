@@ -1,7 +1,8 @@
 //! Extended attributes.
 use super::{Call, Entry, place::Named};
 use crate::files::Scope;
-use alloc::vec::Vec;
+use alloc::{vec, vec::Vec};
+use interfaces::file_system::XattrMode;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, Path, Walk};
 
@@ -13,10 +14,18 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_listxattr, "listxattr", listxattr),
     Entry::whole(raw::__NR_llistxattr, "llistxattr", llistxattr),
     Entry::whole(raw::__NR_flistxattr, "flistxattr", flistxattr),
+    Entry::whole(raw::__NR_setxattr, "setxattr", setxattr),
+    Entry::whole(raw::__NR_lsetxattr, "lsetxattr", lsetxattr),
+    Entry::whole(raw::__NR_fsetxattr, "fsetxattr", fsetxattr),
+    Entry::whole(raw::__NR_removexattr, "removexattr", removexattr),
+    Entry::whole(raw::__NR_lremovexattr, "lremovexattr", lremovexattr),
+    Entry::whole(raw::__NR_fremovexattr, "fremovexattr", fremovexattr),
 ];
 
 /// Bytes of the longest name and its NUL.
 const NAME_BYTES: usize = 256;
+/// Both flags of setxattr.
+const BOTH: u32 = raw::XATTR_CREATE | raw::XATTR_REPLACE;
 
 /// Walks to argument 0.
 fn named(call: &Call<'_>, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
@@ -41,12 +50,18 @@ fn fgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn get(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
-    let name = match call.task.memory().read_string(call.word(1), NAME_BYTES) {
-        Err(Errno::ENAMETOOLONG) => return Err(Errno::ERANGE),
-        other => other?,
-    };
+    let name = attribute_name(call)?;
     let value = scope.caller().get_attribute(place, &name)?;
     answer(call, &value, call.word(2), call.word(3))
+}
+
+/// The name at argument 1.
+fn attribute_name(call: &Call<'_>) -> Result<Vec<u8>, Errno> {
+    match call.task.memory().read_string(call.word(1), NAME_BYTES) {
+        Err(Errno::ENAMETOOLONG) => Err(Errno::ERANGE),
+        Ok(name) if name.is_empty() => Err(Errno::ERANGE),
+        other => other,
+    }
 }
 
 fn listxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -81,4 +96,81 @@ fn answer(call: &Call<'_>, value: &[u8], address: u64, room: u64) -> Result<u64,
     }
     call.task.memory().write_bytes(address, value)?;
     Ok(value.len() as u64)
+}
+
+fn setxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let new = New::read(call)?;
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::FOLLOW)?;
+    new.set(&scope, &place)
+}
+
+fn lsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let new = New::read(call)?;
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::empty())?;
+    new.set(&scope, &place)
+}
+
+fn fsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    New::read(call)?.set(&Scope::of(call.task), file.path())
+}
+
+/// An attribute to be set, as the arguments say.
+struct New {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    /// `None`: it must be there, and must not be.
+    mode: Option<XattrMode>,
+}
+
+impl New {
+    /// `EINVAL` for unknown flags, `E2BIG` for a value beyond 64 KiB.
+    fn read(call: &Call<'_>) -> Result<New, Errno> {
+        let mode = match call.uint(4) {
+            0 => Some(XattrMode::Set),
+            raw::XATTR_CREATE => Some(XattrMode::Create),
+            raw::XATTR_REPLACE => Some(XattrMode::Replace),
+            BOTH => None,
+            _ => return Err(Errno::EINVAL),
+        };
+        let name = attribute_name(call)?;
+        if call.word(3) > raw::XATTR_SIZE_MAX.into() {
+            return Err(Errno::E2BIG);
+        }
+        let mut value = vec![0; call.word(3) as usize];
+        call.task.memory().read_bytes(call.word(2), &mut value)?;
+        Ok(New { name, value, mode })
+    }
+    fn set(&self, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+        let Some(mode) = self.mode else {
+            scope.caller().get_attribute(place, &self.name)?;
+            return Err(Errno::EEXIST);
+        };
+        scope.caller().set_attribute(place, (&self.name, &self.value), mode)?;
+        Ok(0)
+    }
+}
+
+fn removexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::FOLLOW)?;
+    remove(call, &scope, &place)
+}
+
+fn lremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::empty())?;
+    remove(call, &scope, &place)
+}
+
+fn fremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    remove(call, &Scope::of(call.task), file.path())
+}
+
+fn remove(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+    scope.caller().remove_attribute(place, &attribute_name(call)?)?;
+    Ok(0)
 }

@@ -60,6 +60,10 @@ impl Clock {
         let id = if id == 0 { task.process.id() } else { id };
         tree::process(id).map(|_| Clock::Process(id)).ok_or(Errno::EINVAL)
     }
+    /// The clock on which time from now on is counted: setting the wall clock does not move it.
+    pub fn for_relative(self) -> Clock {
+        if self == Clock::Realtime { Clock::Monotonic } else { self }
+    }
     /// Nanoseconds on this clock now.
     pub fn now_ns(self) -> u64 {
         let sum = |time: CpuTime| time.user_ns + time.system_ns;

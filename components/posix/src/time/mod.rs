@@ -5,10 +5,14 @@
 //! next expiry into that heap. Timers of processor-time clocks are looked at when they could at
 //! the earliest have expired and put back if they have not.
 //!
-//! Lock order: `process.timers`, then `time.queue`; signals are sent with neither held.
+//! [`wall`] sets the wall clock and tells who waits for a moment of it.
+//!
+//! Lock order: `process.timers` or `timerfd.state`, then `time.queue`; signals are sent with none
+//! held.
 pub mod clock;
 pub mod queue;
 pub mod timers;
+pub mod wall;
 
 pub use timers::{ProcessTimers, process_ended};
 

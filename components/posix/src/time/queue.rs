@@ -23,6 +23,37 @@ pub enum Which {
     CpuLimit,
 }
 
+/// A thing outside processes that waits for a moment (a timerfd).
+pub trait Alarm: Send + Sync {
+    /// The moment has come. Called by the timer thread, with no lock held.
+    fn due(&self);
+}
+
+/// Who is told when a deadline has come.
+pub enum Target {
+    /// A timer of a process.
+    Process(Weak<Process>, Which),
+    /// Something else.
+    Alarm(Weak<dyn Alarm>),
+}
+
+impl Target {
+    fn tell(self) {
+        match self {
+            Target::Process(process, which) => {
+                if let Some(process) = process.upgrade() {
+                    super::timers::due(&process, which);
+                }
+            }
+            Target::Alarm(alarm) => {
+                if let Some(alarm) = alarm.upgrade() {
+                    alarm.due();
+                }
+            }
+        }
+    }
+}
+
 /// Names an entry of the heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Token {
@@ -32,7 +63,7 @@ pub struct Token {
 
 #[derive(Default)]
 struct Heap {
-    entries: BTreeMap<Token, (Weak<Process>, Which)>,
+    entries: BTreeMap<Token, Target>,
     serial: u64,
 }
 
@@ -48,12 +79,12 @@ fn heap() -> &'static Mutex<Heap> {
     })
 }
 
-/// Has the timer looked at when `deadline` has come.
-pub fn arm(deadline: Instant, process: Weak<Process>, which: Which) -> Token {
+/// Has `target` told when `deadline` has come.
+pub fn arm(deadline: Instant, target: Target) -> Token {
     let mut heap = heap().lock();
     heap.serial += 1;
     let token = Token { deadline, serial: heap.serial };
-    heap.entries.insert(token, (process, which));
+    heap.entries.insert(token, target);
     let is_first = heap.entries.first_key_value().is_some_and(|(first, _)| *first == token);
     drop(heap);
     if is_first {
@@ -81,11 +112,7 @@ fn run() {
             }
         };
         match next {
-            Err(Some((process, which))) => {
-                if let Some(process) = process.upgrade() {
-                    super::timers::due(&process, which);
-                }
-            }
+            Err(Some(target)) => target.tell(),
             Err(None) => {}
             Ok(deadline) => {
                 CHANGED.wait(ticket, deadline, false);

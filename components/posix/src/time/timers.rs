@@ -2,7 +2,7 @@
 use super::{
     SECOND_NS,
     clock::Clock,
-    queue::{self, Token, Which},
+    queue::{self, Target, Token, Which},
 };
 use crate::{
     process::{
@@ -12,7 +12,7 @@ use crate::{
     },
     signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU},
 };
-use alloc::{collections::BTreeMap, sync::Arc};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use vfs::Errno;
 
 const TIMERS_MAX: usize = 1024;
@@ -33,19 +33,25 @@ impl Schedule {
         let left = self.deadline_ns.map_or(0, |deadline| deadline.saturating_sub(now_ns).max(1));
         (left, self.interval_ns)
     }
-    fn disarm(&mut self) {
+    /// Armed for `deadline_ns`, or not; nobody is told before [`Schedule::arm`].
+    pub fn new(deadline_ns: Option<u64>, interval_ns: u64) -> Schedule {
+        Schedule { deadline_ns, interval_ns, token: None }
+    }
+    /// Takes back what [`Schedule::arm`] asked for.
+    pub fn disarm(&mut self) {
         if let Some(token) = self.token.take() {
             queue::disarm(token);
         }
     }
-    fn arm(&mut self, process: &Arc<Process>, which: Which, clock: Clock) {
+    /// Has `target` told when `clock` may have come to the deadline.
+    pub fn arm(&mut self, clock: Clock, target: Target) {
         self.disarm();
         if let Some(deadline) = self.deadline_ns {
-            self.token = Some(queue::arm(clock.earliest(deadline), Arc::downgrade(process), which));
+            self.token = Some(queue::arm(clock.earliest(deadline), target));
         }
     }
     /// Expiries up to `now_ns`; moves the deadline past it.
-    fn expire(&mut self, now_ns: u64) -> u64 {
+    pub fn expire(&mut self, now_ns: u64) -> u64 {
         let Some(deadline) = self.deadline_ns.filter(|deadline| *deadline <= now_ns) else {
             return 0;
         };
@@ -57,6 +63,10 @@ impl Schedule {
             Some(deadline.saturating_add((missed + 1).saturating_mul(self.interval_ns)));
         missed + 1
     }
+}
+
+fn target(process: &Arc<Process>, which: Which) -> Target {
+    Target::Process(Arc::downgrade(process), which)
 }
 
 /// Whom a POSIX timer tells.
@@ -75,6 +85,8 @@ pub enum Notify {
 pub struct PosixTimer {
     /// Its clock.
     pub clock: Clock,
+    /// The clock its deadline counts on: a relative one is not moved by setting the wall clock.
+    pub base: Clock,
     /// Whom it tells.
     pub notify: Notify,
     /// `si_value`.
@@ -134,7 +146,7 @@ pub fn set_interval(
     timer.disarm();
     timer.deadline_ns = (value_ns != 0).then(|| now.saturating_add(value_ns));
     timer.interval_ns = interval_ns;
-    timer.arm(process, Which::Interval(number), clock);
+    timer.arm(clock, target(process, Which::Interval(number)));
     before
 }
 
@@ -161,14 +173,14 @@ pub fn get(process: &Process, id: i32) -> Result<PosixTimer, Errno> {
     process.timers.lock().posix.get(&id).copied().ok_or(Errno::EINVAL)
 }
 
-/// Arms POSIX timer `id` for `deadline_ns` on its clock (`None` disarms it); returns it as it was.
+/// Arms POSIX timer `id` for `deadline_ns` of `base` (`None` disarms it); returns it as it was.
 ///
 /// # Errors
 /// `EINVAL` if there is none.
 pub fn set(
     process: &Arc<Process>,
     id: i32,
-    deadline_ns: Option<u64>,
+    (base, deadline_ns): (Clock, Option<u64>),
     interval_ns: u64,
 ) -> Result<PosixTimer, Errno> {
     let mut timers = process.timers.lock();
@@ -178,7 +190,8 @@ pub fn set(
     timer.schedule.deadline_ns = deadline_ns;
     timer.schedule.interval_ns = interval_ns;
     timer.overrun = 0;
-    timer.schedule.arm(process, Which::Posix(id), timer.clock);
+    timer.base = base;
+    timer.schedule.arm(base, target(process, Which::Posix(id)));
     Ok(before)
 }
 
@@ -215,7 +228,19 @@ pub fn watch_cpu_limit(process: &Arc<Process>) {
     let soft = process.limits.soft(Resource::CpuSeconds);
     let mut timers = process.timers.lock();
     timers.limit.deadline_ns = (soft != INFINITY).then(|| soft.saturating_mul(SECOND_NS));
-    timers.limit.arm(process, Which::CpuLimit, Clock::Process(process.id()));
+    timers.limit.arm(Clock::Process(process.id()), target(process, Which::CpuLimit));
+}
+
+/// The wall clock was set: timers on it are to come when it shows their deadline.
+pub(super) fn wall_was_set() {
+    let processes: Vec<_> = tree::read().processes().cloned().collect();
+    for process in &processes {
+        let mut timers = process.timers.lock();
+        let on_wall = timers.posix.iter_mut().filter(|(_, timer)| timer.base == Clock::Realtime);
+        for (id, timer) in on_wall {
+            timer.schedule.arm(Clock::Realtime, target(process, Which::Posix(*id)));
+        }
+    }
 }
 
 /// The timer thread says that `which` could have expired.
@@ -234,7 +259,7 @@ fn interval_due(process: &Arc<Process>, number: u32) {
         let mut timers = process.timers.lock();
         let Some(timer) = timers.interval.get_mut(number as usize) else { return };
         let expired = timer.expire(now);
-        timer.arm(process, Which::Interval(number), clock);
+        timer.arm(clock, target(process, Which::Interval(number)));
         expired
     };
     if expired > 0 {
@@ -248,11 +273,11 @@ fn interval_due(process: &Arc<Process>, number: u32) {
 }
 
 fn posix_due(process: &Arc<Process>, id: i32) {
-    let Ok(now) = get(process, id).map(|timer| timer.clock.now_ns()) else { return };
+    let Ok(now) = get(process, id).map(|timer| timer.base.now_ns()) else { return };
     let mut timers = process.timers.lock();
     let Some(timer) = timers.posix.get_mut(&id) else { return };
     let expired = timer.schedule.expire(now);
-    timer.schedule.arm(process, Which::Posix(id), timer.clock);
+    timer.schedule.arm(timer.base, target(process, Which::Posix(id)));
     let copy = *timer;
     drop(timers);
     if expired > 0 {
@@ -299,7 +324,7 @@ fn limit_due(process: &Arc<Process>) {
         let mut timers = process.timers.lock();
         timers.limit.interval_ns = SECOND_NS;
         let expired = timers.limit.expire(now);
-        timers.limit.arm(process, Which::CpuLimit, Clock::Process(process.id()));
+        timers.limit.arm(Clock::Process(process.id()), target(process, Which::CpuLimit));
         expired
     };
     if expired > 0 {
@@ -317,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_late_look_counts_every_expiry() {
-        let mut timer = Schedule { deadline_ns: Some(100), interval_ns: 50, token: None };
+        let mut timer = Schedule::new(Some(100), 50);
         assert_eq!(timer.expire(99), 0);
         assert_eq!(timer.expire(210), 3);
         assert_eq!(timer.deadline_ns, Some(250));
@@ -325,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_single_shot_expires_once() {
-        let mut timer = Schedule { deadline_ns: Some(100), interval_ns: 0, token: None };
+        let mut timer = Schedule::new(Some(100), 0);
         assert_eq!(timer.expire(500), 1);
         assert_eq!(timer.expire(900), 0);
         assert_eq!(timer.left(900), (0, 0));

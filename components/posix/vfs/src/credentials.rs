@@ -68,6 +68,10 @@ bitflags! {
         const SYS_TTY_CONFIG = 1 << 26;
         /// Make device nodes.
         const MKNOD = 1 << 27;
+        /// Leases on files of others.
+        const LEASE = 1 << 28;
+        /// Timers that wake the machine.
+        const WAKE_ALARM = 1 << 35;
         /// Every capability Linux names (bits 0 to 40).
         const ALL = (1 << 41) - 1;
     }

@@ -7,6 +7,7 @@ use crate::{
     vnode::Vnode,
 };
 use alloc::{
+    string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -177,6 +178,10 @@ pub trait File: Send + Sync {
     /// `EINVAL` where it makes no sense.
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         Err(Errno::EINVAL)
+    }
+    /// What `/proc/PID/fdinfo` tells of it beyond position and flags, in whole lines.
+    fn details(&self) -> String {
+        String::new()
     }
     /// For downcasts by the personality (terminals, pipes, sockets).
     fn as_any(&self) -> &dyn core::any::Any;

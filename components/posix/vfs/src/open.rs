@@ -214,7 +214,9 @@ impl Caller<'_> {
             Ok(file)
         });
         match opened {
-            Ok(file) => Ok(OpenFile::counted(file, place.clone(), how.flags, writes)),
+            Ok(file) => {
+                Ok(OpenFile::counted(file, place.clone(), how.flags | raw::O_LARGEFILE, writes))
+            }
             Err(error) => {
                 if writes == WriteCount::Held {
                     vnode.end_write();
