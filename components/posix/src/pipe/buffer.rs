@@ -22,11 +22,27 @@ pub enum Mode {
     Packet,
 }
 
-struct Segment {
-    frame: Frame,
-    start: usize,
-    length: usize,
-    mode: Mode,
+/// A part of a frame. The frame may be in other pipes or in a file's cache as well: only one
+/// that nobody else holds is written again.
+pub(super) struct Segment {
+    pub(super) frame: Frame,
+    pub(super) start: usize,
+    pub(super) length: usize,
+    pub(super) mode: Mode,
+}
+
+impl Segment {
+    /// The first `length` bytes again; the frame is shared.
+    pub(super) fn head(&self, length: usize) -> Segment {
+        let length = length.min(self.length);
+        Segment { frame: self.frame.clone(), start: self.start, length, mode: self.mode }
+    }
+    /// Forgets the first `length` bytes.
+    pub(super) fn skip(&mut self, length: usize) {
+        let length = length.min(self.length);
+        self.start += length;
+        self.length -= length;
+    }
 }
 
 /// The bytes of a pipe.
@@ -34,13 +50,15 @@ pub struct Buffer {
     segments: VecDeque<Segment>,
     spare: Vec<Frame>,
     slots: usize,
+    /// Slots promised to somebody who is filling frames elsewhere, or used by what is taken out.
+    reserved: usize,
     bytes: usize,
 }
 
 impl Buffer {
     /// Empty, for `slots` frames.
     pub const fn new(slots: usize) -> Buffer {
-        Buffer { segments: VecDeque::new(), spare: Vec::new(), slots, bytes: 0 }
+        Buffer { segments: VecDeque::new(), spare: Vec::new(), slots, reserved: 0, bytes: 0 }
     }
     /// Bytes in it.
     pub fn bytes(&self) -> usize {
@@ -52,7 +70,11 @@ impl Buffer {
     }
     /// No frame is free.
     pub fn is_full(&self) -> bool {
-        self.segments.len() >= self.slots
+        self.free() == 0
+    }
+    /// Frames that may be added.
+    pub fn free(&self) -> usize {
+        self.slots.saturating_sub(self.segments.len() + self.reserved)
     }
     /// Frames it may hold.
     pub fn slots(&self) -> usize {
@@ -63,7 +85,7 @@ impl Buffer {
     /// # Errors
     /// `EBUSY` where it holds more now.
     pub fn resize(&mut self, slots: usize) -> Result<(), Errno> {
-        if slots < self.segments.len() {
+        if slots < self.segments.len() + self.reserved {
             return Err(Errno::EBUSY);
         }
         self.slots = slots;
@@ -82,9 +104,10 @@ impl Buffer {
     /// `EFAULT`.
     pub fn merge(&mut self, source: &mut dyn Source) -> Result<usize, Errno> {
         let odd = source.remaining() % PAGE_BYTES;
-        let Some(last) = self.segments.back_mut().filter(|last| last.mode == Mode::Stream) else {
+        let Some(last) = self.segments.back_mut() else { return Ok(0) };
+        if last.mode != Mode::Stream || last.frame.references() > 1 {
             return Ok(0);
-        };
+        }
         let end = last.start + last.length;
         if odd == 0 || end + odd > PAGE_BYTES {
             return Ok(0);
@@ -142,8 +165,45 @@ impl Buffer {
         Ok((count, is_packet))
     }
     fn keep(&mut self, frame: Frame) {
-        if self.spare.len() < SPARE_FRAMES {
+        if self.spare.len() < SPARE_FRAMES && frame.references() == 1 {
             self.spare.push(frame);
         }
+    }
+    /// Sets up to `most` free slots aside; returns how many.
+    pub(super) fn reserve(&mut self, most: usize) -> usize {
+        let count = most.min(self.free());
+        self.reserved += count;
+        count
+    }
+    /// Gives slots back.
+    pub(super) fn unreserve(&mut self, count: usize) {
+        self.reserved = self.reserved.saturating_sub(count);
+    }
+    /// Adds a segment behind the others. The caller has seen to the room.
+    pub(super) fn push(&mut self, segment: Segment) {
+        self.bytes += segment.length;
+        self.segments.push_back(segment);
+    }
+    /// Puts a segment that was taken out back before the others.
+    pub(super) fn put_back(&mut self, segment: Segment) {
+        self.bytes += segment.length;
+        self.segments.push_front(segment);
+    }
+    /// Takes the first segment, cut to `length` bytes; the rest stays.
+    pub(super) fn take(&mut self, length: usize) -> Option<Segment> {
+        let first = self.segments.front_mut()?;
+        let taken = if first.length <= length {
+            self.segments.pop_front()?
+        } else {
+            let head = first.head(length);
+            first.skip(length);
+            head
+        };
+        self.bytes -= taken.length;
+        Some(taken)
+    }
+    /// The segments, first to last.
+    pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.segments.iter()
     }
 }

@@ -7,17 +7,25 @@
 //! Semantics as pipe(7), fifo(7) and Linux `fs/pipe.c`: 64 KiB, writes of at most `PIPE_BUF` atomic.
 pub mod buffer;
 mod fifo;
+mod parcel;
+mod splice;
 #[cfg(test)]
 mod tests;
 
 pub use fifo::FifoOpener;
+pub use parcel::Parcel;
+pub use splice::Transfer;
 
 use crate::{process, signal};
 use alloc::sync::Arc;
 use buffer::{Buffer, Mode};
 use core::sync::atomic::{AtomicU32, Ordering};
 use linux_raw_sys::general as raw;
-use rt::{PAGE_BYTES, lock_class, sync::Mutex, thread::Woken};
+use rt::{
+    PAGE_BYTES,
+    sync::{LockClass, Mutex},
+    thread::Woken,
+};
 use vfs::{
     Errno,
     file::{File, IoFlags, Ready},
@@ -25,9 +33,8 @@ use vfs::{
     poll::{PollTable, WaitQueue},
 };
 
-lock_class! {
-    static STATE = "pipe.state";
-}
+/// splice and tee hold two, in the order of their addresses.
+static STATE: LockClass = LockClass::nestable("pipe.state");
 
 /// Frames of a new pipe (64 KiB).
 const SLOTS: usize = 16;
@@ -41,6 +48,8 @@ struct State {
     /// Ends opened so far, so that a FIFO's opener sees one that came and went.
     readers_seen: u64,
     writers_seen: u64,
+    /// Somebody has taken bytes out and may put some back: other readers wait.
+    is_borrowed: bool,
 }
 
 /// A pipe: what both ends share.
@@ -96,6 +105,7 @@ impl Pipe {
             writers: 0,
             readers_seen: 0,
             writers_seen: 0,
+            is_borrowed: false,
         };
         Pipe {
             state: Mutex::new(&STATE, state),
@@ -157,7 +167,7 @@ impl Pipe {
         loop {
             let ticket = self.readable.ticket();
             let mut state = self.state.lock();
-            if !state.buffer.is_empty() {
+            if !state.is_borrowed && !state.buffer.is_empty() {
                 let was_full = state.buffer.is_full();
                 let result = drain(&mut state.buffer, sink);
                 let has_room = !state.buffer.is_full();
@@ -167,7 +177,7 @@ impl Pipe {
                 }
                 return result;
             }
-            if state.writers == 0 {
+            if !state.is_borrowed && state.writers == 0 {
                 return Ok(0);
             }
             drop(state);
@@ -268,6 +278,14 @@ fn broken_pipe() {
 }
 
 impl End {
+    /// It is an end to be read.
+    pub fn reads(&self) -> bool {
+        self.direction.reads()
+    }
+    /// It is an end to be written.
+    pub fn writes(&self) -> bool {
+        self.direction.writes()
+    }
     /// The pipe.
     pub fn pipe(&self) -> &Arc<Pipe> {
         &self.pipe

@@ -154,3 +154,27 @@ fn a_write_ends_when_the_last_reader_goes() {
     reader.closed();
     assert_eq!(sender.join().unwrap(), Ok(65536));
 }
+
+#[test]
+fn bytes_taken_out_and_not_used_come_back_first() {
+    let (reader, writer) = Pipe::pair(0);
+    put(&writer, b"hello", BLOCKING).unwrap();
+    let mut borrowed = reader.borrow(4, BLOCKING).unwrap().unwrap();
+    borrowed.parcel.skip(2);
+    put(&writer, b" world", BLOCKING).unwrap();
+    assert_eq!(get(&reader, 1, NONBLOCKING), Err(Errno::EAGAIN));
+    drop(borrowed);
+    assert_eq!(get(&reader, 100, NONBLOCKING).unwrap(), b"llo world");
+}
+
+#[test]
+fn slots_set_aside_count_as_used() {
+    let (reader, writer) = Pipe::pair(0);
+    let reservation = writer.reserve(usize::MAX, NONBLOCKING).unwrap();
+    assert_eq!(reservation.slots(), SLOTS);
+    assert_eq!(put(&writer, b"x", NONBLOCKING), Err(Errno::EAGAIN));
+    assert_eq!(writer.set_size(PAGE_BYTES), Err(Errno::EBUSY));
+    reservation.deliver(Parcel::new());
+    assert_eq!(put(&writer, b"x", NONBLOCKING), Ok(1));
+    assert_eq!(reader.readable_bytes(), 1);
+}

@@ -11,6 +11,7 @@ use vfs::Errno;
 
 mod absent;
 mod attributes;
+mod bounded;
 mod credentials;
 mod descriptors;
 mod directory;
@@ -31,6 +32,7 @@ mod select;
 mod signal;
 mod signalfd;
 mod space;
+mod splice;
 mod stat;
 mod system;
 mod time;
@@ -113,6 +115,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     read_write::CALLS,
     select::CALLS,
     space::CALLS,
+    splice::CALLS,
     stat::CALLS,
     xattr::CALLS,
 ];

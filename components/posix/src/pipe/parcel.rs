@@ -1,0 +1,194 @@
+//! [`Parcel`]: bytes on their way between files, as parts of frames.
+//!
+//! A file that is read puts its cached frames into a parcel as they are, shared and not copied; a
+//! file that is written copies from them once; a pipe keeps them.
+use super::buffer::{Mode, Segment};
+use alloc::{collections::VecDeque, vec};
+use rt::{PAGE_BYTES, memory::Frame};
+use vfs::{
+    Errno,
+    io::{Sink, Source},
+};
+
+/// Bytes in order.
+#[derive(Default)]
+pub struct Parcel {
+    pub(super) segments: VecDeque<Segment>,
+    bytes: usize,
+}
+
+impl Parcel {
+    /// Nothing.
+    pub fn new() -> Parcel {
+        Parcel::default()
+    }
+    /// Takes up to `bytes` bytes, in at most `slots` frames.
+    pub fn filling(&mut self, slots: usize, bytes: usize) -> Filling<'_> {
+        Filling { parcel: self, slots, bytes }
+    }
+    pub(super) fn push(&mut self, segment: Segment) {
+        self.bytes += segment.length;
+        self.segments.push_back(segment);
+    }
+    /// Forgets the first `length` bytes, which somebody took elsewhere.
+    pub fn skip(&mut self, mut length: usize) {
+        while let Some(first) = self.segments.front_mut().filter(|_| length > 0) {
+            let step = length.min(first.length);
+            first.skip(step);
+            self.bytes -= step;
+            length -= step;
+            if first.length == 0 {
+                self.segments.pop_front();
+            }
+        }
+    }
+}
+
+impl Source for Parcel {
+    fn remaining(&self) -> usize {
+        self.bytes
+    }
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let mut done = 0;
+        while let (Some(first), Some(rest)) = (self.segments.front(), out.get_mut(done..)) {
+            let wanted = rest.len().min(first.length);
+            if wanted == 0 {
+                break;
+            }
+            let (piece, _) = rest.split_at_mut(wanted);
+            let count = first.frame.read(first.start, piece);
+            self.skip(count);
+            done += count;
+        }
+        Ok(done)
+    }
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        let wanted = length.min(PAGE_BYTES.saturating_sub(offset));
+        let is_whole = |first: &Segment| first.start == 0 && first.length == PAGE_BYTES;
+        if wanted == PAGE_BYTES
+            && let Some(first) = self.segments.front().filter(|first| is_whole(first))
+        {
+            frame.copy_from(&first.frame);
+            self.skip(PAGE_BYTES);
+            return Ok(PAGE_BYTES);
+        }
+        let mut bytes = vec![0; wanted];
+        let count = self.take(&mut bytes)?;
+        Ok(frame.write(offset, bytes.get(..count).unwrap_or_default()))
+    }
+}
+
+/// The sink of a file that is read into a parcel.
+pub struct Filling<'a> {
+    parcel: &'a mut Parcel,
+    slots: usize,
+    bytes: usize,
+}
+
+impl Filling<'_> {
+    fn push(&mut self, frame: Frame, start: usize, length: usize) {
+        self.parcel.push(Segment { frame, start, length, mode: Mode::Stream });
+        self.slots -= 1;
+        self.bytes -= length;
+    }
+}
+
+impl Filling<'_> {
+    /// Takes at most a frame of bytes from `source`.
+    ///
+    /// # Errors
+    /// `EFAULT`, `ENOMEM`.
+    pub fn fill_from(&mut self, source: &mut dyn Source) -> Result<usize, Errno> {
+        let wanted = self.remaining().min(PAGE_BYTES);
+        let frame = Frame::allocate(false)?;
+        let count = source.take_into_frame(&frame, 0, wanted)?;
+        if count > 0 {
+            self.push(frame, 0, count);
+        }
+        Ok(count)
+    }
+}
+
+impl Sink for Filling<'_> {
+    fn remaining(&self) -> usize {
+        self.bytes.min(self.slots.saturating_mul(PAGE_BYTES))
+    }
+    fn put(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let mut done = 0;
+        while let Some(rest) = data.get(done..).filter(|rest| !rest.is_empty()) {
+            let length = rest.len().min(self.remaining()).min(PAGE_BYTES);
+            if length == 0 {
+                break;
+            }
+            let frame = Frame::allocate(false)?;
+            frame.write(0, rest.split_at(length).0);
+            self.push(frame, 0, length);
+            done += length;
+        }
+        Ok(done)
+    }
+    fn put_frame(&mut self, frame: &Frame, offset: usize, length: usize) -> Result<usize, Errno> {
+        let length = length.min(self.remaining()).min(PAGE_BYTES.saturating_sub(offset));
+        if length > 0 {
+            self.push(frame.clone(), offset, length);
+        }
+        Ok(length)
+    }
+    fn put_zeroes(&mut self, length: usize) -> Result<usize, Errno> {
+        let length = length.min(self.remaining()).min(PAGE_BYTES);
+        if length > 0 {
+            self.push(Frame::allocate(true)?, 0, length);
+        }
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn bytes_of(parcel: &mut Parcel) -> Vec<u8> {
+        let mut out = vec![0; parcel.remaining()];
+        assert_eq!(parcel.take(&mut out), Ok(out.len()));
+        out
+    }
+
+    #[test]
+    fn frames_are_shared_and_slots_limit() {
+        let frame = Frame::allocate(true).unwrap();
+        frame.write(10, b"hello");
+        let mut parcel = Parcel::new();
+        let mut filling = parcel.filling(2, 100);
+        assert_eq!(filling.put_frame(&frame, 10, 5), Ok(5));
+        assert_eq!(filling.put(b"!"), Ok(1));
+        assert_eq!(filling.remaining(), 0);
+        assert_eq!(filling.put(b"?"), Ok(0));
+        assert_eq!(frame.references(), 2);
+        assert_eq!(bytes_of(&mut parcel), b"hello!");
+        assert_eq!(frame.references(), 1);
+    }
+
+    #[test]
+    fn whole_pages_and_parts_are_copied_into_frames() {
+        let page = Frame::allocate(true).unwrap();
+        page.write(0, &[7; PAGE_BYTES]);
+        let mut parcel = Parcel::new();
+        let mut filling = parcel.filling(4, 3 * PAGE_BYTES);
+        filling.put_frame(&page, 0, PAGE_BYTES).unwrap();
+        filling.put_frame(&page, 4000, 96).unwrap();
+        filling.put_zeroes(50).unwrap();
+        let to = Frame::allocate(true).unwrap();
+        assert_eq!(parcel.take_into_frame(&to, 0, PAGE_BYTES), Ok(PAGE_BYTES));
+        assert_eq!(parcel.take_into_frame(&to, 100, 200), Ok(146));
+        let mut out = [1; 3];
+        to.read(195, &mut out);
+        assert_eq!(out, [7, 0, 0]);
+        assert_eq!(parcel.remaining(), 0);
+    }
+}

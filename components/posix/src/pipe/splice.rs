@@ -1,0 +1,278 @@
+//! Moving frames into, out of and between pipes: splice(2), tee(2).
+//!
+//! While a file is read or written the pipe's lock is not held. Frames coming in have their slots
+//! set aside ([`Reservation`]); bytes going out are taken out, and what the file did not take is
+//! put back at the front, readers waiting meanwhile ([`Borrowed`]). Two pipes are locked in the
+//! order of their addresses. Source: splice(2), Linux `fs/splice.c`.
+use super::{End, Pipe, State, broken_pipe, parcel::Parcel};
+use alloc::sync::Arc;
+use rt::{PAGE_BYTES, sync::MutexGuard, thread::Woken};
+use vfs::{
+    Errno,
+    file::IoFlags,
+    io::{Sink, Source},
+};
+
+/// Slots of a pipe set aside to be filled.
+pub struct Reservation<'a> {
+    pipe: &'a Pipe,
+    slots: usize,
+}
+
+impl Reservation<'_> {
+    /// How many.
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+    /// Puts `parcel`, which is in at most [`Reservation::slots`] frames, into the pipe.
+    pub fn deliver(self, parcel: Parcel) {
+        let is_empty = parcel.segments.is_empty();
+        {
+            let mut state = self.pipe.state.lock();
+            for segment in parcel.segments {
+                state.buffer.push(segment);
+            }
+        }
+        if !is_empty {
+            self.pipe.readable.wake();
+        }
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        self.pipe.state.lock().buffer.unreserve(self.slots);
+        self.pipe.writable.wake();
+    }
+}
+
+/// Bytes taken out of a pipe; those that are left are put back when it is dropped.
+pub struct Borrowed<'a> {
+    pipe: &'a Pipe,
+    slots: usize,
+    /// The bytes.
+    pub parcel: Parcel,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        {
+            let mut state = self.pipe.state.lock();
+            while let Some(segment) = self.parcel.segments.pop_back() {
+                state.buffer.put_back(segment);
+            }
+            state.buffer.unreserve(self.slots);
+            state.is_borrowed = false;
+        }
+        self.pipe.wake_all();
+    }
+}
+
+/// What becomes of the bytes in the first of two pipes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// They leave it (splice).
+    Move,
+    /// They stay (tee).
+    Copy,
+}
+
+/// Why nothing could be transferred now.
+enum Obstacle {
+    NoData,
+    NoRoom,
+}
+
+impl End {
+    /// Sets slots aside for up to `bytes` bytes, waiting until one is free.
+    ///
+    /// # Errors
+    /// `EPIPE` (with SIGPIPE) without readers, `EAGAIN`, `RESTART`.
+    pub fn reserve(&self, bytes: usize, flags: IoFlags) -> Result<Reservation<'_>, Errno> {
+        let pipe = &*self.pipe;
+        loop {
+            let ticket = pipe.writable.ticket();
+            let mut state = pipe.state.lock();
+            if state.readers == 0 {
+                drop(state);
+                broken_pipe();
+                return Err(Errno::EPIPE);
+            }
+            // A range that begins within a page needs one more.
+            let slots = state.buffer.reserve(bytes.div_ceil(PAGE_BYTES).saturating_add(1));
+            drop(state);
+            if slots > 0 {
+                return Ok(Reservation { pipe, slots });
+            }
+            if flags.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            if pipe.writable.wait(ticket, None) == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+    /// Takes up to `bytes` bytes out, waiting for the first; `None` at the end.
+    ///
+    /// # Errors
+    /// `EAGAIN`, `RESTART`.
+    pub fn borrow(&self, bytes: usize, flags: IoFlags) -> Result<Option<Borrowed<'_>>, Errno> {
+        let pipe = &*self.pipe;
+        loop {
+            let ticket = pipe.readable.ticket();
+            let mut state = pipe.state.lock();
+            if !state.is_borrowed && !state.buffer.is_empty() {
+                return Ok(Some(take_out(pipe, &mut state, bytes)));
+            }
+            if !state.is_borrowed && state.writers == 0 {
+                return Ok(None);
+            }
+            drop(state);
+            if flags.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            if pipe.readable.wait(ticket, None) == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+    /// Moves or copies up to `bytes` bytes to another pipe without touching them, waiting until
+    /// there are bytes and room; 0 at the end.
+    ///
+    /// # Errors
+    /// `EINVAL` for one and the same pipe, `EPIPE`, `EAGAIN`, `RESTART`.
+    pub fn transfer(
+        &self,
+        output: &End,
+        bytes: usize,
+        how: Transfer,
+        flags: IoFlags,
+    ) -> Result<usize, Errno> {
+        if self.is_same_pipe(output) {
+            return Err(Errno::EINVAL);
+        }
+        loop {
+            let ticket_in = self.pipe.readable.ticket();
+            let ticket_out = output.pipe.writable.ticket();
+            let obstacle = match transfer_now(&self.pipe, &output.pipe, bytes, how)? {
+                Ok(count) => return Ok(count),
+                Err(obstacle) => obstacle,
+            };
+            if flags.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            let woken = match obstacle {
+                Obstacle::NoData => self.pipe.readable.wait(ticket_in, None),
+                Obstacle::NoRoom => output.pipe.writable.wait(ticket_out, None),
+            };
+            if woken == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+    /// Writes what fits once there is room for anything (vmsplice).
+    ///
+    /// # Errors
+    /// As [`End::reserve`], and those of `source`.
+    pub fn write_part(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
+        let reservation = self.reserve(source.remaining(), flags)?;
+        let mut parcel = Parcel::new();
+        let room = source.remaining().min(reservation.slots * PAGE_BYTES);
+        let mut filling = parcel.filling(reservation.slots, room);
+        let mut done = 0;
+        while filling.remaining() > 0 {
+            match filling.fill_from(source) {
+                Ok(0) => break,
+                Ok(count) => done += count,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        reservation.deliver(parcel);
+        Ok(done)
+    }
+}
+
+fn take_out<'a>(pipe: &'a Pipe, state: &mut State, bytes: usize) -> Borrowed<'a> {
+    let mut parcel = Parcel::new();
+    let mut left = bytes;
+    while let Some(segment) = state.buffer.take(left) {
+        left -= segment.length;
+        parcel.push(segment);
+        if left == 0 {
+            break;
+        }
+    }
+    // They keep their slots, so that what is left fits when it comes back.
+    let slots = state.buffer.reserve(parcel.segments.len());
+    state.is_borrowed = true;
+    Borrowed { pipe, slots, parcel }
+}
+
+/// Both states, locked in the order of their addresses.
+fn lock_both<'a>(
+    first: &'a Arc<Pipe>,
+    second: &'a Arc<Pipe>,
+) -> (MutexGuard<'a, State>, MutexGuard<'a, State>) {
+    if Arc::as_ptr(first) < Arc::as_ptr(second) {
+        let one = first.state.lock();
+        (one, second.state.lock())
+    } else {
+        let two = second.state.lock();
+        (first.state.lock(), two)
+    }
+}
+
+fn transfer_now(
+    input: &Arc<Pipe>,
+    output: &Arc<Pipe>,
+    bytes: usize,
+    how: Transfer,
+) -> Result<Result<usize, Obstacle>, Errno> {
+    let (mut from, mut to) = lock_both(input, output);
+    if to.readers == 0 {
+        drop((from, to));
+        broken_pipe();
+        return Err(Errno::EPIPE);
+    }
+    if from.is_borrowed || from.buffer.is_empty() {
+        let is_end = !from.is_borrowed && from.writers == 0;
+        return Ok(if is_end { Ok(0) } else { Err(Obstacle::NoData) });
+    }
+    if to.buffer.is_full() {
+        return Ok(Err(Obstacle::NoRoom));
+    }
+    let done = match how {
+        Transfer::Move => move_segments(&mut from, &mut to, bytes),
+        Transfer::Copy => copy_segments(&from, &mut to, bytes),
+    };
+    drop((from, to));
+    output.readable.wake();
+    if how == Transfer::Move {
+        input.writable.wake();
+    }
+    Ok(Ok(done))
+}
+
+fn move_segments(from: &mut State, to: &mut State, bytes: usize) -> usize {
+    let mut done = 0;
+    while done < bytes && !to.buffer.is_full() {
+        let Some(segment) = from.buffer.take(bytes - done) else { break };
+        done += segment.length;
+        to.buffer.push(segment);
+    }
+    done
+}
+
+fn copy_segments(from: &State, to: &mut State, bytes: usize) -> usize {
+    let mut done = 0;
+    for segment in from.buffer.segments() {
+        if done == bytes || to.buffer.is_full() {
+            break;
+        }
+        let head = segment.head(bytes - done);
+        done += head.length;
+        to.buffer.push(head);
+    }
+    done
+}

@@ -1,0 +1,313 @@
+//! Data between two files without a program's memory: sendfile, copy_file_range, splice, tee, vmsplice.
+//!
+//! Everything moves as a [`Parcel`] of frames. What goes into a pipe is the file's cached frames
+//! themselves; what goes into a file is copied once, from frame to frame. vmsplice copies, too.
+use super::{
+    Call, Entry, bounded,
+    read_write::{check_readable, check_writable, offset, sync_written},
+};
+use crate::{
+    memory::{UserSink, UserSource, transfer::BYTES_MAX},
+    pipe::{End, Parcel, Transfer},
+    process::Task,
+};
+use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
+use rt::PAGE_BYTES;
+use vfs::{Errno, OpenFile, file::IoFlags, io::Source};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_sendfile, "sendfile", sendfile),
+    Entry::whole(raw::__NR_copy_file_range, "copy_file_range", copy_file_range),
+    Entry::whole(raw::__NR_splice, "splice", splice),
+    Entry::whole(raw::__NR_tee, "tee", tee),
+    Entry::whole(raw::__NR_vmsplice, "vmsplice", vmsplice),
+];
+
+/// Frames of one step between two files.
+const STEP_FRAMES: usize = 16;
+const KNOWN_FLAGS: u32 =
+    raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
+
+/// Where in a file: a position of the call's own, or the description's offset.
+type Place = Option<u64>;
+
+fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (output, input) = (call.file(0)?, call.file(1)?);
+    check_readable(&input)?;
+    check_writable(&output)?;
+    if output.io_flags().is_append {
+        return Err(Errno::EINVAL);
+    }
+    let mut from = read_place(call, 2)?;
+    if input.vnode().is_directory() || !input.file().is_seekable() {
+        return Err(Errno::EINVAL);
+    }
+    let length = call.word(3).min(BYTES_MAX);
+    let count = match end_of(&output) {
+        Some(pipe) if length > 0 => {
+            file_to_pipe(&input, &mut from, pipe, length, output.io_flags())?
+        }
+        _ => copy(call.task, (&input, &mut from), (&output, &mut None), length)?,
+    };
+    write_place(call, 2, from)?;
+    Ok(count)
+}
+
+fn copy_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (input, output) = (call.file(0)?, call.file(2)?);
+    check_readable(&input)?;
+    check_writable(&output)?;
+    if call.uint(5) != 0 || !input.vnode().is_regular() || !output.vnode().is_regular() {
+        let is_directory = input.vnode().is_directory() || output.vnode().is_directory();
+        return Err(if is_directory { Errno::EISDIR } else { Errno::EINVAL });
+    }
+    if output.io_flags().is_append {
+        return Err(Errno::EBADF);
+    }
+    let (mut from, mut to) = (read_place(call, 1)?, read_place(call, 3)?);
+    check_overlap(&input, from, &output, to, call.word(4))?;
+    let length = call.word(4).min(BYTES_MAX);
+    let count = copy(call.task, (&input, &mut from), (&output, &mut to), length)?;
+    write_place(call, 1, from)?;
+    write_place(call, 3, to)?;
+    Ok(count)
+}
+
+fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (length, flags) = (call.word(4).min(BYTES_MAX), call.uint(5));
+    if length == 0 {
+        return Ok(0);
+    }
+    check_flags(flags)?;
+    let (input, output) = (call.file(0)?, call.file(2)?);
+    check_readable(&input)?;
+    check_writable(&output)?;
+    let (source, target) = (end_of(&input), end_of(&output));
+    let has_place = |end: Option<&End>, index: usize| end.is_some() && call.word(index) != 0;
+    if has_place(source, 1) || has_place(target, 3) {
+        return Err(Errno::ESPIPE);
+    }
+    let (mut from, mut to) = (read_place(call, 1)?, read_place(call, 3)?);
+    let flags = splice_flags(flags, [&input, &output]);
+    let count = match (source, target) {
+        (Some(source), Some(target)) => {
+            source.transfer(target, length as usize, Transfer::Move, flags)? as u64
+        }
+        (Some(source), None) => {
+            check_place(&output, to)?;
+            pipe_to_file(call.task, source, &output, &mut to, length, flags)?
+        }
+        (None, Some(target)) => {
+            check_place(&input, from)?;
+            if input.vnode().is_directory() {
+                return Err(Errno::EISDIR);
+            }
+            file_to_pipe(&input, &mut from, target, length, flags)?
+        }
+        (None, None) => return Err(Errno::EINVAL),
+    };
+    write_place(call, 1, from)?;
+    write_place(call, 3, to)?;
+    Ok(count)
+}
+
+fn tee(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (length, flags) = (call.word(2).min(BYTES_MAX), call.uint(3));
+    check_flags(flags)?;
+    if length == 0 {
+        return Ok(0);
+    }
+    let (input, output) = (call.file(0)?, call.file(1)?);
+    check_readable(&input)?;
+    check_writable(&output)?;
+    let (Some(source), Some(target)) = (end_of(&input), end_of(&output)) else {
+        return Err(Errno::EINVAL);
+    };
+    let flags = splice_flags(flags, [&input, &output]);
+    Ok(source.transfer(target, length as usize, Transfer::Copy, flags)? as u64)
+}
+
+fn vmsplice(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = call.uint(3);
+    check_flags(flags)?;
+    let file = call.file(0)?;
+    let end = end_of(&file).ok_or(Errno::EBADF)?;
+    let count = usize::try_from(call.word(2)).map_err(|_| Errno::EINVAL)?;
+    let memory = call.task.memory();
+    let buffers = memory.read_iovecs(call.word(1), count)?;
+    let flags = IoFlags { is_nonblocking: flags & raw::SPLICE_F_NONBLOCK != 0, is_append: false };
+    if end.writes() {
+        let mut source = UserSource::vectored(&memory, buffers);
+        if source.remaining() == 0 {
+            return Ok(0);
+        }
+        return Ok(end.write_part(&mut source, flags)? as u64);
+    }
+    Ok(file.read_with(&mut UserSink::vectored(&memory, buffers), flags)? as u64)
+}
+
+fn end_of(file: &OpenFile) -> Option<&End> {
+    file.file().as_any().downcast_ref::<End>()
+}
+
+fn check_flags(flags: u32) -> Result<(), Errno> {
+    if flags & !KNOWN_FLAGS == 0 { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+/// The pipe is not waited for if the flags say so, or either description.
+fn splice_flags(flags: u32, files: [&OpenFile; 2]) -> IoFlags {
+    let is_asked = flags & raw::SPLICE_F_NONBLOCK != 0;
+    let is_set = |file: &&OpenFile| end_of(file).is_some() && file.io_flags().is_nonblocking;
+    IoFlags { is_nonblocking: is_asked || files.iter().any(is_set), is_append: false }
+}
+
+/// A position of the call's own needs a file that has positions.
+fn check_place(file: &OpenFile, place: Place) -> Result<(), Errno> {
+    match place {
+        Some(_) if !file.file().is_seekable() => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
+}
+
+fn read_place(call: &Call<'_>, index: usize) -> Result<Place, Errno> {
+    match call.word(index) {
+        0 => Ok(None),
+        address => call.task.memory().read::<u64>(address).and_then(offset).map(Some),
+    }
+}
+
+fn write_place(call: &Call<'_>, index: usize, place: Place) -> Result<(), Errno> {
+    match place {
+        Some(position) => call.task.memory().write(call.word(index), &position),
+        None => Ok(()),
+    }
+}
+
+/// Ranges of one file must not overlap.
+fn check_overlap(
+    input: &OpenFile,
+    from: Place,
+    output: &OpenFile,
+    to: Place,
+    length: u64,
+) -> Result<(), Errno> {
+    if !Arc::ptr_eq(input.vnode(), output.vnode()) {
+        return Ok(());
+    }
+    let (from, to) =
+        (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
+    match from.abs_diff(to) < length {
+        true => Err(Errno::EINVAL),
+        false => Ok(()),
+    }
+}
+
+/// Reads into at most `slots` frames; a place given moves on.
+fn read_parcel(
+    input: &OpenFile,
+    from: &mut Place,
+    slots: usize,
+    bytes: usize,
+) -> Result<Parcel, Errno> {
+    let mut parcel = Parcel::new();
+    let mut sink = parcel.filling(slots, bytes);
+    let flags = input.io_flags();
+    match from {
+        Some(at) => *at += input.read_at(*at, &mut sink, flags)? as u64,
+        None => {
+            input.read_with(&mut sink, flags)?;
+        }
+    }
+    Ok(parcel)
+}
+
+fn file_to_pipe(
+    input: &OpenFile,
+    from: &mut Place,
+    target: &End,
+    length: u64,
+    flags: IoFlags,
+) -> Result<u64, Errno> {
+    let reservation = target.reserve(length as usize, flags)?;
+    let parcel = read_parcel(input, from, reservation.slots(), length as usize)?;
+    let count = parcel.remaining() as u64;
+    reservation.deliver(parcel);
+    Ok(count)
+}
+
+fn pipe_to_file(
+    task: &Arc<Task>,
+    source: &End,
+    output: &OpenFile,
+    to: &mut Place,
+    length: u64,
+    flags: IoFlags,
+) -> Result<u64, Errno> {
+    if output.io_flags().is_append {
+        return Err(Errno::EINVAL);
+    }
+    let Some(mut borrowed) = source.borrow(length as usize, flags)? else { return Ok(0) };
+    write_parcel(task, output, to, &mut borrowed.parcel)
+}
+
+/// Writes all of `parcel` if the file takes it; what it does not take is left.
+fn write_parcel(
+    task: &Arc<Task>,
+    output: &OpenFile,
+    to: &mut Place,
+    parcel: &mut Parcel,
+) -> Result<u64, Errno> {
+    let mut done = 0;
+    while parcel.remaining() > 0 {
+        let before = parcel.remaining();
+        let count = match bounded::write(task, output, *to, parcel, output.io_flags()) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        };
+        // A file may take bytes without looking at them (`/dev/null`).
+        parcel.skip(count.saturating_sub(before - parcel.remaining()));
+        *to = to.map(|at| at + count as u64);
+        done += count as u64;
+    }
+    sync_written(output, 0)?;
+    Ok(done)
+}
+
+/// Copies up to `length` bytes; places that are given move on, else the offsets of the files do.
+fn copy(
+    task: &Arc<Task>,
+    (input, from): (&OpenFile, &mut Place),
+    (output, to): (&OpenFile, &mut Place),
+    length: u64,
+) -> Result<u64, Errno> {
+    let mut done = 0;
+    while done < length {
+        let position = from.unwrap_or_else(|| input.offset());
+        let bytes = (STEP_FRAMES * PAGE_BYTES).min((length - done) as usize);
+        let step =
+            read_parcel(input, &mut Some(position), STEP_FRAMES, bytes).and_then(|mut parcel| {
+                let count = parcel.remaining() as u64;
+                Ok((count, write_parcel(task, output, to, &mut parcel)?))
+            });
+        let (count, written) = match step {
+            Ok(step) => step,
+            Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
+        };
+        // Only what was written counts as read, so that nothing is lost.
+        match from {
+            Some(from) => *from = position + written,
+            None => {
+                input.seek((position + written) as i64, vfs::Whence::Start)?;
+            }
+        }
+        done += written;
+        if written < count || count == 0 {
+            break;
+        }
+    }
+    Ok(done)
+}
