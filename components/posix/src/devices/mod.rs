@@ -9,7 +9,10 @@ mod terminals;
 
 pub use disk::BlockFile;
 
-use crate::{pipe::FifoOpener, tty::Terminal};
+use crate::{
+    pipe::FifoOpener,
+    tty::{Terminal, pty::devpts},
+};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{block::Block, file_system::FileType};
 use vfs::devices::Registry;
@@ -32,6 +35,7 @@ pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
     ("urandom", FileType::Character, 0o666, (MEMORY_MAJOR, memory::URANDOM)),
     ("tty", FileType::Character, 0o666, (ALTERNATE_MAJOR, terminals::CONTROLLING)),
     ("console", FileType::Character, 0o600, (ALTERNATE_MAJOR, terminals::CONSOLE)),
+    ("ptmx", FileType::Character, 0o666, devpts::MULTIPLEXER),
     ("ttyS0", FileType::Character, 0o660, (4, 64)),
     ("hvc0", FileType::Character, 0o660, (229, 0)),
 ];

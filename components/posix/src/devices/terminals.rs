@@ -1,8 +1,10 @@
 //! Opening terminals: by their own number, as `/dev/tty` and as `/dev/console`.
 use super::ALTERNATE_MAJOR;
-use crate::{process, tty::Terminal};
+use crate::{
+    process,
+    tty::{Claim, Terminal, pty::devpts},
+};
 use alloc::{sync::Arc, vec::Vec};
-use linux_raw_sys::general as raw;
 use vfs::{
     Errno, Vnode,
     devices::Registry,
@@ -18,6 +20,9 @@ pub const CONSOLE: u32 = 1;
 pub fn register(registry: &Registry, terminals: &[Arc<Terminal>]) {
     let opener = Arc::new(Terminals(terminals.to_vec()));
     registry.register_character(ALTERNATE_MAJOR, CONTROLLING..=CONSOLE, opener.clone());
+    let (major, minor) = devpts::MULTIPLEXER;
+    registry.register_character(major, minor..=minor, Arc::new(devpts::Multiplexer));
+    registry.register_character(devpts::SLAVE_MAJOR, 0..=u32::MAX, Arc::new(devpts::Strayed));
     for terminal in terminals {
         let (major, minor) = terminal.number();
         registry.register_character(major, minor..=minor, opener.clone());
@@ -28,27 +33,24 @@ struct Terminals(Vec<Arc<Terminal>>);
 
 impl Opener for Terminals {
     fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
-        match vnode.device() {
-            (ALTERNATE_MAJOR, CONTROLLING) => controlling(),
+        let (terminal, claim) = match vnode.device() {
+            (ALTERNATE_MAJOR, CONTROLLING) => (controlling()?, Claim::Never),
             // As on Linux, the console never becomes a controlling terminal by being opened.
             (ALTERNATE_MAJOR, CONSOLE) => {
-                let console = self.0.first().ok_or(Errno::ENODEV)?;
-                console.opened(flags | raw::O_NOCTTY)?;
-                Ok(console.clone())
+                (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Never)
             }
             number => {
                 let found = self.0.iter().find(|terminal| terminal.number() == number);
-                let terminal = found.ok_or(Errno::ENXIO)?;
-                terminal.opened(flags)?;
-                Ok(terminal.clone())
+                (found.cloned().ok_or(Errno::ENXIO)?, Claim::IfFree)
             }
-        }
+        };
+        Ok(Arc::new(terminal.open(flags, claim)?))
     }
 }
 
-fn controlling() -> Result<Arc<dyn File>, Errno> {
+fn controlling() -> Result<Arc<Terminal>, Errno> {
     let task = process::current().ok_or(Errno::ENXIO)?;
-    let terminal = task.process.session().terminal().ok_or(Errno::ENXIO)?;
+    let terminal = task.process.terminal().ok_or(Errno::ENXIO)?;
     let terminal = terminal.as_any().downcast_ref::<Terminal>().and_then(Terminal::shared);
     Ok(terminal.ok_or(Errno::ENXIO)?)
 }

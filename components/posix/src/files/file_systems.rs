@@ -1,5 +1,5 @@
 //! What can be mounted: file systems by name, and the disks they can be on; told once at start.
-use crate::{devices, procfs, start::MakeFileSystem};
+use crate::{devices, procfs, start::MakeFileSystem, tty::pty::devpts};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::block::Block;
 use rt::sync::Once;
@@ -22,7 +22,7 @@ pub fn announce(disks: &[Arc<dyn Block>], makers: &[(&'static str, MakeFileSyste
 pub fn types() -> Vec<(&'static str, bool)> {
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
     let made = makers.iter().map(|(name, _)| (*name, *name == "tmpfs"));
-    core::iter::once(("proc", true)).chain(made).collect()
+    [("proc", true), (devpts::TYPE_NAME, true)].into_iter().chain(made).collect()
 }
 
 /// Mounts a file system of type `type_name`: on the disk with number `disk`, or on none. A disk
@@ -39,6 +39,9 @@ pub fn activate(
 ) -> Result<Arc<Active>, Errno> {
     if type_name == "proc" {
         return Active::generated("proc", procfs::root());
+    }
+    if type_name == devpts::TYPE_NAME {
+        return Active::generated(devpts::TYPE_NAME, devpts::Instance::new(options)?);
     }
     let known = KNOWN.get().ok_or(Errno::ENODEV)?;
     let maker = known.makers.iter().find(|(name, _)| *name == type_name);

@@ -13,6 +13,7 @@ use crate::{
         state::StopState,
         stop,
     },
+    tty::job,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -86,7 +87,7 @@ fn end_process(process: &Arc<Process>, status: ExitStatus) {
     crate::time::process_ended(process);
     release_memory(process);
     if process.session().id() == process.id() {
-        end_session(process);
+        job::leader_ended(process);
     }
     let aftermath = bury(process, status);
     tell(process, status, aftermath);
@@ -102,19 +103,6 @@ fn release_memory(process: &Process) {
     drop(memory);
     process.is_released.store(true, Ordering::Release);
     process.released.signal();
-}
-
-/// The session leader ends: the terminal is let go and its foreground group hung up.
-fn end_session(process: &Process) {
-    let session = process.session();
-    let Some(terminal) = session.terminal() else { return };
-    session.set_terminal(None);
-    let foreground = terminal.foreground();
-    terminal.released();
-    if foreground != 0 {
-        signal::send_to_group(foreground, Info::kernel(SIGHUP));
-        signal::send_to_group(foreground, Info::kernel(SIGCONT));
-    }
 }
 
 /// Who is to be told what after a process became a zombie.

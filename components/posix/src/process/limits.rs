@@ -43,6 +43,10 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// Descriptors it may have open.
+    pub fn open_files(&self) -> usize {
+        usize::try_from(self.soft(Resource::OpenFiles)).unwrap_or(usize::MAX)
+    }
     /// What the first process starts with: Linux's values.
     pub fn initial() -> Limits {
         let limits = Limits {

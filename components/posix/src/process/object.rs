@@ -1,5 +1,9 @@
 //! [`Process`]: a thread group.
-use super::{ExitStatus, Task, limits::Limits, session::Session};
+use super::{
+    ExitStatus, Task,
+    limits::Limits,
+    session::{ControllingTerminal, Session},
+};
 use crate::{
     memory::AddressSpace,
     signal::{Dispositions, ProcessSignals, action::Action},
@@ -20,6 +24,7 @@ lock_class! {
     static SIGNALS = "process.signals";
     static TIMERS = "process.timers";
     static SESSION = "process.session";
+    static TERMINAL = "process.terminal";
     static USAGE = "process.usage";
     static ACTIONS = "process.actions";
 }
@@ -43,6 +48,9 @@ pub struct Process {
     pub(super) parent: AtomicU32,
     pub(super) group: AtomicU32,
     session: Mutex<Arc<Session>>,
+    terminal: Mutex<Option<Arc<dyn ControllingTerminal>>>,
+    /// Of a leader whose terminal was hung up: the group that was in its foreground, 0 none.
+    pub(crate) lost_foreground: AtomicU32,
     memory: Mutex<Option<Arc<AddressSpace>>>,
     pub(crate) signals: Mutex<ProcessSignals>,
     pub(crate) actions: Mutex<Arc<Mutex<Dispositions>>>,
@@ -103,6 +111,8 @@ impl Process {
             parent: AtomicU32::new(parts.parent),
             group: AtomicU32::new(parts.group),
             session: Mutex::new(&SESSION, parts.session),
+            terminal: Mutex::new(&TERMINAL, None),
+            lost_foreground: AtomicU32::new(0),
             memory: Mutex::new(&MEMORY, parts.memory),
             signals: Mutex::new(&SIGNALS, ProcessSignals::new()),
             actions: Mutex::new(&ACTIONS, parts.actions),
@@ -146,6 +156,15 @@ impl Process {
     pub(super) fn set_session(&self, session: Arc<Session>) {
         *self.session.lock() = session;
     }
+    /// The controlling terminal.
+    pub fn terminal(&self) -> Option<Arc<dyn ControllingTerminal>> {
+        self.terminal.lock().clone()
+    }
+    /// Sets or takes away the controlling terminal.
+    pub(crate) fn set_terminal(&self, terminal: Option<Arc<dyn ControllingTerminal>>) {
+        let before = core::mem::replace(&mut *self.terminal.lock(), terminal);
+        drop(before);
+    }
     /// The address space, `None` after its end and for kernel-side processes.
     pub fn try_memory(&self) -> Option<Arc<AddressSpace>> {
         self.memory.lock().clone()
@@ -171,6 +190,7 @@ impl Process {
         };
         copy(&self.is_dumpable, &from.is_dumpable);
         copy(&self.no_new_privileges, &from.no_new_privileges);
+        self.set_terminal(from.terminal());
         self.personality.store(from.personality.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     /// Sending it `signal` would do nothing.

@@ -122,6 +122,10 @@ impl Tree {
     pub fn group(&self, group: u32) -> impl Iterator<Item = &Arc<Process>> {
         self.processes().filter(move |process| process.group() == group)
     }
+    /// The processes of session `session`.
+    pub fn session(&self, session: u32) -> impl Iterator<Item = &Arc<Process>> {
+        self.processes().filter(move |process| process.session().id() == session)
+    }
     /// The group has a member.
     pub fn has_group(&self, group: u32) -> bool {
         self.groups.contains_key(&group)
@@ -180,6 +184,7 @@ impl Tree {
         release(&mut self.sessions, process.session().id());
         *self.sessions.entry(process.id()).or_default() += 1;
         process.set_session(Arc::new(super::session::Session::new(process.id())));
+        process.set_terminal(None);
         self.set_group(process, process.id());
     }
     /// No member of `group` has a parent in another group of the same session: nobody could

@@ -64,7 +64,7 @@ pub fn comm(subject: &Subject) -> Result<Vec<u8>, Errno> {
 
 /// Terminal number as stat shows it, and the foreground group.
 fn terminal(process: &Process) -> (u32, i64) {
-    match process.session().terminal() {
+    match process.terminal() {
         Some(terminal) => {
             let (major, minor) = terminal.device();
             let number = (minor & 0xff) | (major & 0xfff) << 8 | (minor >> 8) << 20;

@@ -175,6 +175,8 @@ pub fn objects() -> Vec<u8> {
     for count in rt::system::objects() {
         let _ = writeln!(text, "{:<24}{:>12}{:>14}", count.name, count.live, count.made);
     }
+    let (live, made) = crate::tty::pty::counts();
+    let _ = writeln!(text, "{:<24}{live:>12}{made:>14}", "pty");
     let tree = tree::read();
     let _ = writeln!(text, "{:<24}{:>12}{:>14}", "process", tree.processes().count(), tree.forks());
     let _ = writeln!(text, "{:<24}{:>12}{:>14}", "task", tree.task_count(), tree.forks());

@@ -1,6 +1,11 @@
 //! The first mounts: the root from a disk, tmpfs over what programs write to, `/dev`, `/proc`.
 use super::Boot;
-use crate::{devices, files::file_systems, procfs, tty::Terminal};
+use crate::{
+    devices,
+    files::file_systems,
+    procfs,
+    tty::{Terminal, pty::devpts},
+};
 use alloc::{format, string::String, sync::Arc};
 use interfaces::{
     block::Block,
@@ -46,6 +51,7 @@ pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Nam
     }
     report("/proc", mount(&caller, "proc", Active::generated("proc", procfs::root()), "/proc"));
     report("/dev", mount_devices(boot, &caller));
+    report("/dev/pts", mount_pseudo_terminals(&caller));
     Ok(namespace.clone())
 }
 
@@ -102,6 +108,17 @@ fn mount(
 ) -> Result<(), Errno> {
     let at = caller.walk(Base::Cwd, place.as_bytes(), Walk::FOLLOW | Walk::DIRECTORY)?;
     caller.namespace.mount(caller.credentials, source, active?, &at, MountFlags::empty())?;
+    Ok(())
+}
+
+/// A devpts as Debian mounts it.
+fn mount_pseudo_terminals(caller: &Caller<'_>) -> Result<(), Errno> {
+    caller.make_directory(Base::Cwd, b"/dev/pts", 0o755)?;
+    let root = devpts::Instance::new(b"gid=5,mode=620,ptmxmode=000")?;
+    let active = Active::generated(devpts::TYPE_NAME, root)?;
+    let at = caller.walk(Base::Cwd, b"/dev/pts", Walk::FOLLOW | Walk::DIRECTORY)?;
+    let flags = MountFlags::NO_SETUID | MountFlags::NO_EXECUTE;
+    caller.namespace.mount(caller.credentials, devpts::TYPE_NAME, active, &at, flags)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use crate::{
     devices::BlockFile,
     files::OnExec,
     pipe::End,
-    tty::{Stream, Terminal},
+    tty::{Stream, TerminalFile, pty::Master},
 };
 use linux_raw_sys::{general as raw, ioctl as request};
 use vfs::{Errno, OpenFile};
@@ -37,8 +37,11 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> Result<u64, Errno> {
     let kind = file.file().as_any();
     let memory = call.task.memory();
-    if let Some(terminal) = kind.downcast_ref::<Terminal>() {
+    if let Some(terminal) = kind.downcast_ref::<TerminalFile>() {
         return terminal.ioctl(call.task, command, argument);
+    }
+    if let Some(master) = kind.downcast_ref::<Master>() {
+        return master.ioctl(call.task, command, argument);
     }
     if let Some(disk) = kind.downcast_ref::<BlockFile>() {
         return disk.ioctl(&memory, command, argument);

@@ -3,7 +3,7 @@ use super::Call;
 use crate::{
     devices::anonymous,
     files::{OnExec, Scope},
-    process::{Task, limits::Resource},
+    process::Task,
 };
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -101,7 +101,7 @@ impl Call<'_> {
 
 /// Descriptors the task may have (`RLIMIT_NOFILE`).
 pub fn descriptor_limit(task: &Task) -> usize {
-    usize::try_from(task.process.limits.soft(Resource::OpenFiles)).unwrap_or(usize::MAX)
+    task.process.limits.open_files()
 }
 
 /// Puts `file` at the lowest free descriptor.

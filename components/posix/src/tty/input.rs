@@ -51,6 +51,8 @@ pub struct Effects {
     pub signals: Vec<KeySignal>,
     /// The last word on flow control, if any was said.
     pub flow: Option<Flow>,
+    /// A signal flushed the terminal: output under way is to be thrown away, too.
+    pub is_flushed: bool,
 }
 
 /// The input half of the line discipline.
@@ -204,6 +206,7 @@ impl Input {
         if termios.has_input(raw::IXANY) && termios.has_input(raw::IXON) {
             effects.flow = Some(Flow::Start);
         }
+        let typed = byte;
         match byte {
             b'\r' if termios.has_input(raw::IGNCR) => return,
             b'\r' if termios.has_input(raw::ICRNL) => byte = b'\n',
@@ -213,7 +216,18 @@ impl Input {
         if termios.is_canonical() && self.edit(termios, byte, effects) {
             return;
         }
+        if byte == b'\n' && typed == b'\r' {
+            return self.accept_mapped_newline(termios, effects);
+        }
         self.accept(termios, byte, effects);
+    }
+    /// A return that became a newline is shown as one, while a newline typed is shown as `^J`.
+    fn accept_mapped_newline(&mut self, termios: &Termios, effects: &mut Effects) {
+        if termios.has_local(raw::ECHO) {
+            self.finish_erasing(effects);
+            effects.echoes.push(Echo::Byte(b'\n'));
+        }
+        self.push(b'\n');
     }
     fn receive_signal(&mut self, termios: &Termios, byte: u8, effects: &mut Effects) -> bool {
         if !termios.has_local(raw::ISIG) {
@@ -232,6 +246,7 @@ impl Input {
         if !termios.has_local(raw::NOFLSH) {
             self.flush();
             effects.echoes.clear();
+            effects.is_flushed = true;
         }
         if termios.has_input(raw::IXON) {
             effects.flow = Some(Flow::Start);
@@ -287,11 +302,7 @@ impl Input {
     fn accept(&mut self, termios: &Termios, byte: u8, effects: &mut Effects) {
         if termios.has_local(raw::ECHO) {
             self.finish_erasing(effects);
-            if byte == b'\n' {
-                effects.echoes.push(Echo::Byte(byte));
-            } else {
-                self.echo_typed(termios, byte, effects);
-            }
+            self.echo_typed(termios, byte, effects);
         }
         self.double_mark(termios, byte);
         self.push(byte);

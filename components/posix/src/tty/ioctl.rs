@@ -1,116 +1,123 @@
-//! ioctl(2) of terminals (ioctl_tty(2)).
+//! ioctl(2) of terminals (ioctl_tty(2)), but for the settings ([`super::settings`]).
 use super::{
     input::Flow,
-    job::{Background, Take},
+    job::{Background, Side, Take},
+    open::TerminalFile,
     terminal::{Terminal, Window},
-    termios::{TERMIOS_BYTES, TERMIOS2_BYTES, Termios},
 };
-use crate::{memory::AddressSpace, process::Task};
+use crate::process::Task;
 use linux_raw_sys::{general as raw, ioctl as request};
 use vfs::{Errno, credentials::Capabilities};
 
-/// The three moments at which settings take effect.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum When {
-    Now,
-    Drained,
-    DrainedAndFlushed,
-}
-
-impl Terminal {
+impl TerminalFile {
     /// Answers an ioctl.
     ///
     /// # Errors
-    /// `ENOTTY` of an unknown request; `EFAULT`, and as ioctl_tty(2).
+    /// `ENOTTY` of an unknown request, `EIO` after a hang-up; `EFAULT`, and as ioctl_tty(2).
     pub fn ioctl(&self, task: &Task, command: u32, argument: u64) -> Result<u64, Errno> {
+        let terminal = &self.terminal;
         let memory = task.memory();
+        if self.is_hung_up() {
+            let is_group = command == request::TIOCSPGRP;
+            return Err(if is_group { Errno::ENOTTY } else { Errno::EIO });
+        }
         match command {
-            request::TCGETS => memory.write_bytes(argument, &self.settings().encode())?,
-            request::TCGETS2 => memory.write_bytes(argument, &self.settings().encode2())?,
-            request::TCSETS => self.set_from(&memory, argument, When::Now)?,
-            request::TCSETSW => self.set_from(&memory, argument, When::Drained)?,
-            request::TCSETSF => self.set_from(&memory, argument, When::DrainedAndFlushed)?,
-            request::TCSETS2 => self.set_from2(&memory, argument, When::Now)?,
-            request::TCSETSW2 => self.set_from2(&memory, argument, When::Drained)?,
-            request::TCSETSF2 => self.set_from2(&memory, argument, When::DrainedAndFlushed)?,
-            request::TIOCGWINSZ => memory.write(argument, &self.window())?,
-            request::TIOCSWINSZ => self.set_window(memory.read::<Window>(argument)?),
-            request::TIOCGPGRP => memory.write(argument, &self.foreground_for(task)?)?,
-            request::TIOCSPGRP => self.set_foreground(task, memory.read::<i32>(argument)?)?,
-            request::TIOCGSID => {
-                self.foreground_for(task)?;
-                memory.write(argument, &task.process.session().id())?;
-            }
-            request::TIOCSCTTY => {
-                self.acquire(task, if argument == 1 { Take::ByForce } else { Take::IfFree })?
-            }
-            request::TIOCNOTTY => self.give_up(task)?,
-            request::TCFLSH => self.flush(argument)?,
-            request::TCXONC => self.control_flow(argument)?,
-            request::TCSBRK | request::TCSBRKP => {
-                self.check_foreground(Background::Write)?;
-                self.port.drain();
-            }
+            request::TIOCNOTTY => terminal.give_up(task)?,
+            request::TCFLSH => terminal.flush(argument)?,
+            request::TCXONC => terminal.control_flow(argument)?,
             request::FIONREAD => {
-                let count = self.input.lock().readable_bytes(&self.settings());
+                let count = terminal.input.lock().readable_bytes(&terminal.settings());
                 memory.write(argument, &(count as u32))?;
             }
-            request::TIOCOUTQ => memory.write(argument, &0u32)?,
-            request::TIOCGETD => memory.write(argument, &0u32)?,
-            request::TIOCSETD => set_discipline(memory.read::<u32>(argument)?)?,
-            request::TIOCSTI => self.type_for(task, memory.read::<u8>(argument)?)?,
-            request::TIOCGDEV => {
-                let (major, minor) = self.device;
-                memory.write(argument, &(major << 8 | minor))?;
-            }
-            _ => return Err(Errno::ENOTTY),
+            request::TIOCSTI => terminal.type_for(task, memory.read::<u8>(argument)?)?,
+            _ => terminal.ioctl(task, command, argument, Side::Terminal)?,
         }
         Ok(0)
     }
-    fn set_from(&self, memory: &AddressSpace, argument: u64, when: When) -> Result<(), Errno> {
-        self.check_foreground(Background::Write)?;
-        let mut bytes = [0; TERMIOS_BYTES];
-        memory.read_bytes(argument, &mut bytes)?;
-        self.set_when(Termios::decode(&bytes), when);
+}
+
+impl Terminal {
+    /// The requests that mean the terminal whichever end of a pty they come from.
+    pub(super) fn ioctl(
+        &self,
+        task: &Task,
+        command: u32,
+        argument: u64,
+        side: Side,
+    ) -> Result<(), Errno> {
+        let memory = task.memory();
+        match command {
+            request::TIOCGWINSZ => memory.write(argument, &self.window())?,
+            request::TIOCSWINSZ => self.set_window(memory.read::<Window>(argument)?),
+            request::TIOCGPGRP => memory.write(argument, &self.foreground_for(task, side)?)?,
+            request::TIOCSPGRP => self.set_foreground(task, || Ok(memory.read(argument)?))?,
+            request::TIOCGSID => memory.write(argument, &self.session_for(task, side)?)?,
+            request::TIOCSCTTY => {
+                self.acquire(task, if argument == 1 { Take::ByForce } else { Take::IfFree })?;
+            }
+            request::TCSBRK | request::TCSBRKP | request::TIOCSBRK => {
+                self.check_foreground(Background::Write)?;
+                self.line.drain();
+            }
+            request::TIOCCBRK => self.check_foreground(Background::Write)?,
+            // What was sent has been taken by the other side.
+            request::TIOCOUTQ | request::TIOCGETD => memory.write(argument, &0u32)?,
+            request::TIOCSETD => {
+                self.check_foreground(Background::Write)?;
+                set_discipline(memory.read::<u32>(argument)?)?;
+            }
+            request::TIOCGDEV => memory.write(argument, &encode(self.device))?,
+            request::TIOCEXCL => self.life.lock().is_exclusive = true,
+            request::TIOCNXCL => self.life.lock().is_exclusive = false,
+            request::TIOCGEXCL => {
+                let is_exclusive = self.life.lock().is_exclusive;
+                memory.write(argument, &u32::from(is_exclusive))?;
+            }
+            request::TIOCVHANGUP => {
+                if !task.credentials().has(Capabilities::SYS_ADMIN) {
+                    return Err(Errno::EPERM);
+                }
+                self.hang_up();
+            }
+            _ => self.ioctl_settings(task, command, argument)?,
+        }
         Ok(())
     }
-    fn set_from2(&self, memory: &AddressSpace, argument: u64, when: When) -> Result<(), Errno> {
-        self.check_foreground(Background::Write)?;
-        let mut bytes = [0; TERMIOS2_BYTES];
-        memory.read_bytes(argument, &mut bytes)?;
-        self.set_when(Termios::decode2(&bytes), when);
-        Ok(())
-    }
-    fn set_when(&self, settings: Termios, when: When) {
-        if when != When::Now {
-            self.port.drain();
-        }
-        if when == When::DrainedAndFlushed {
-            self.flush_input();
-        }
-        self.set_settings(Termios { line: self.settings().line, ..settings });
-    }
-    /// `TCFLSH`. Output is never kept here, so only input can be thrown away.
+    /// `TCFLSH`.
     fn flush(&self, argument: u64) -> Result<(), Errno> {
         self.check_foreground(Background::Write)?;
         match u32::try_from(argument).map_err(|_| Errno::EINVAL)? {
-            raw::TCIFLUSH | raw::TCIOFLUSH => self.flush_input(),
-            raw::TCOFLUSH => {}
+            raw::TCIFLUSH => self.flush_input(),
+            raw::TCOFLUSH => self.flush_output(),
+            raw::TCIOFLUSH => {
+                self.flush_input();
+                self.flush_output();
+            }
             _ => return Err(Errno::EINVAL),
         }
         Ok(())
     }
     fn control_flow(&self, argument: u64) -> Result<(), Errno> {
         self.check_foreground(Background::Write)?;
-        let character = |index| [self.settings().character(index)];
         match u32::try_from(argument).map_err(|_| Errno::EINVAL)? {
-            raw::TCOOFF => self.set_flow(Flow::Stop),
-            raw::TCOON => self.set_flow(Flow::Start),
-            raw::TCIOFF => drop(self.port.send(&character(raw::VSTOP))),
-            raw::TCION => drop(self.port.send(&character(raw::VSTART))),
+            raw::TCOOFF => self.set_flow_by_call(Flow::Stop),
+            raw::TCOON => {
+                self.set_flow_by_call(Flow::Start);
+                self.attend();
+            }
+            raw::TCIOFF => self.send_character(raw::VSTOP),
+            raw::TCION => self.send_character(raw::VSTART),
             _ => return Err(Errno::EINVAL),
         }
         Ok(())
+    }
+    /// Sends a flow character to the other side, unless it is disabled.
+    fn send_character(&self, index: u32) {
+        let byte = self.settings().character(index);
+        if byte != 0 {
+            let _order = self.output.lock();
+            self.line.send(&[byte]);
+        }
     }
     fn type_for(&self, task: &Task, byte: u8) -> Result<(), Errno> {
         if !self.is_controlling(task) && !task.credentials().has(Capabilities::SYS_ADMIN) {
@@ -119,6 +126,11 @@ impl Terminal {
         self.simulate(byte);
         Ok(())
     }
+}
+
+/// A device number as the kernel hands it out in 32 bits.
+fn encode((major, minor): (u32, u32)) -> u32 {
+    (minor & 0xff) | major << 8 | (minor & !0xff) << 12
 }
 
 /// Only `N_TTY` is there.

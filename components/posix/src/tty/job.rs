@@ -1,26 +1,20 @@
 //! Job control: whose terminal it is, who is in the foreground, and what others may not do.
 //!
-//! A session's controlling terminal is kept in both: the session names the terminal, the
-//! terminal's [`Control`] the session and its foreground group. Source: POSIX.1-2017 11.1.
+//! A process knows its controlling terminal (children inherit it), the terminal's [`Control`] the
+//! session and its foreground group. Source: POSIX.1-2017 11.1, Linux `tty_jobctrl.c`.
 use super::terminal::Terminal;
 use crate::{
-    process::{
-        self, Task,
-        session::{ControllingTerminal, Session},
-        tree,
-    },
+    process::{self, Process, Task, session::ControllingTerminal, tree},
     signal::{self, Info},
 };
-use alloc::sync::{Arc, Weak};
-use linux_raw_sys::general as raw;
+use core::sync::atomic::Ordering;
 use vfs::{Errno, credentials::Capabilities};
 
 /// Session and foreground group of a terminal; 0 is none.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Control {
     pub session: u32,
     pub foreground: u32,
-    owner: Weak<Session>,
 }
 
 /// What a background process wants of its terminal.
@@ -41,11 +35,20 @@ pub(super) enum Take {
     ByForce,
 }
 
+/// From where a terminal is asked about its foreground group: the master's side may always ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Terminal,
+    Master,
+}
+
 impl Terminal {
     /// It is the controlling terminal of `task`.
     pub(super) fn is_controlling(&self, task: &Task) -> bool {
-        let control = self.control.lock();
-        control.session != 0 && control.session == task.process.session().id()
+        task.process.terminal().is_some_and(|terminal| self.is(terminal.as_ref()))
+    }
+    fn is(&self, other: &dyn ControllingTerminal) -> bool {
+        other.as_any().downcast_ref::<Terminal>().is_some_and(|other| core::ptr::eq(self, other))
     }
     /// The calling task may read (or change) the terminal; if it is in the background its group is signalled.
     ///
@@ -55,7 +58,7 @@ impl Terminal {
         let Some(task) = process::current() else { return Ok(()) };
         let foreground = self.control.lock().foreground;
         let group = task.process.group();
-        if !self.is_controlling(&task) || foreground == 0 || foreground == group {
+        if foreground == 0 || foreground == group || !self.is_controlling(&task) {
             return Ok(());
         }
         let number = if wanted == Background::Read { signal::SIGTTIN } else { signal::SIGTTOU };
@@ -68,55 +71,57 @@ impl Terminal {
         signal::send_to_group(group, Info::kernel(number));
         Err(Errno::RESTART)
     }
-    /// It was opened: a session leader without a terminal gets it if it is free (unless `O_NOCTTY`).
-    ///
-    /// # Errors
-    /// `EIO` where the other end is gone.
-    pub fn opened(&self, flags: u32) -> Result<(), Errno> {
-        if self.is_hung_up() {
-            return Err(Errno::EIO);
+    /// Makes it the controlling terminal of the task's session if both are free (open(2)).
+    pub(super) fn acquire_if_free(&self, task: &Task) {
+        let is_leader = task.process.session().id() == task.process.id();
+        let mut control = self.control.lock();
+        if is_leader && control.session == 0 && task.process.terminal().is_none() {
+            self.give_to(task, &mut control);
         }
-        let is_readable = flags & raw::O_ACCMODE != raw::O_WRONLY;
-        if let Some(task) = process::current()
-            && flags & raw::O_NOCTTY == 0
-            && is_readable
-        {
-            let _ = self.acquire(&task, Take::IfFree);
+    }
+    fn give_to(&self, task: &Task, control: &mut Control) {
+        *control =
+            Control { session: task.process.session().id(), foreground: task.process.group() };
+        if let Some(terminal) = self.this.upgrade() {
+            task.process.set_terminal(Some(terminal));
         }
-        Ok(())
     }
     /// Makes it the controlling terminal of the task's session (`TIOCSCTTY`).
     ///
     /// # Errors
     /// `EPERM` of who is no session leader, has a terminal, or where the terminal has a session.
     pub(super) fn acquire(&self, task: &Task, take: Take) -> Result<(), Errno> {
-        let session = task.process.session();
-        let is_leader = session.id() == task.process.id();
-        let mut control = self.control.lock();
-        if is_leader && control.session == session.id() {
-            return Ok(());
-        }
-        if !is_leader || session.terminal().is_some() {
-            return Err(Errno::EPERM);
-        }
-        if control.session != 0 {
-            let can_steal = task.credentials().has(Capabilities::SYS_ADMIN);
-            if take == Take::IfFree || !can_steal {
+        let session = task.process.session().id();
+        let is_leader = session == task.process.id();
+        let can_steal = take == Take::ByForce && task.credentials().has(Capabilities::SYS_ADMIN);
+        let before = {
+            let mut control = self.control.lock();
+            if is_leader && control.session == session {
+                return Ok(());
+            }
+            let has_other = control.session != 0;
+            if !is_leader || task.process.terminal().is_some() || has_other && !can_steal {
                 return Err(Errno::EPERM);
             }
-            if let Some(owner) = control.owner.upgrade() {
-                owner.set_terminal(None);
-            }
-        }
-        let owner = Arc::downgrade(&session);
-        *control = Control { session: session.id(), foreground: task.process.group(), owner };
-        drop(control);
-        if let Some(terminal) = self.this.upgrade() {
-            session.set_terminal(Some(terminal));
-        }
+            let before = control.session;
+            self.give_to(task, &mut control);
+            before
+        };
+        self.forget_in(before);
         Ok(())
     }
-    /// The task's session gives the terminal up (`TIOCNOTTY`); only its leader can.
+    /// The processes of `session` have no terminal from now on, if they had this.
+    fn forget_in(&self, session: u32) {
+        if session == 0 {
+            return;
+        }
+        for process in tree::read().session(session) {
+            if process.terminal().is_some_and(|terminal| self.is(terminal.as_ref())) {
+                process.set_terminal(None);
+            }
+        }
+    }
+    /// The task gives the terminal up (`TIOCNOTTY`); with a session's leader all its members do.
     ///
     /// # Errors
     /// `ENOTTY` where it is not its terminal.
@@ -124,54 +129,79 @@ impl Terminal {
         if !self.is_controlling(task) {
             return Err(Errno::ENOTTY);
         }
-        let session = task.process.session();
-        if session.id() != task.process.id() {
+        let session = task.process.session().id();
+        if session != task.process.id() {
+            task.process.set_terminal(None);
             return Ok(());
         }
-        self.signal_foreground(signal::SIGHUP);
-        self.signal_foreground(signal::SIGCONT);
-        session.set_terminal(None);
-        self.released();
+        let control = core::mem::take(&mut *self.control.lock());
+        signal_group(control.foreground, signal::SIGHUP);
+        signal_group(control.foreground, signal::SIGCONT);
+        self.forget_in(session);
         Ok(())
     }
-    /// The other end is gone: the leader is told, and the foreground group.
-    pub(super) fn hang_up_session(&self) {
-        let leader = self.control.lock().session;
-        let process = tree::read().process(leader);
-        if let Some(process) = process {
+    /// A hang-up: the session loses the terminal; its leader is told, and remembers who was in the
+    /// foreground, to tell them at its end.
+    pub(super) fn leave_session(&self) {
+        let control = core::mem::take(&mut *self.control.lock());
+        let leader = tree::process(control.session).filter(|_| control.session != 0);
+        self.forget_in(control.session);
+        if let Some(leader) = leader {
+            leader.lost_foreground.store(control.foreground, Ordering::Relaxed);
             for number in [signal::SIGHUP, signal::SIGCONT] {
-                let _ = signal::send_to_process(&process, Info::kernel(number));
+                let _ = signal::send_to_process(&leader, Info::kernel(number));
             }
         }
-        self.signal_foreground(signal::SIGHUP);
-        self.signal_foreground(signal::SIGCONT);
     }
-    /// The foreground group, as a member of its session sees it (`TIOCGPGRP`).
+    pub(super) fn signal_foreground(&self, number: u8) {
+        let foreground = self.control.lock().foreground;
+        signal_group(foreground, number);
+    }
+    /// The foreground group (`TIOCGPGRP`), 0 where there is none.
     ///
     /// # Errors
     /// `ENOTTY` where it is not the task's terminal.
-    pub(super) fn foreground_for(&self, task: &Task) -> Result<u32, Errno> {
-        if self.is_controlling(task) { Ok(self.foreground()) } else { Err(Errno::ENOTTY) }
+    pub(super) fn foreground_for(&self, task: &Task, side: Side) -> Result<u32, Errno> {
+        match side == Side::Master || self.is_controlling(task) {
+            true => Ok(self.foreground()),
+            false => Err(Errno::ENOTTY),
+        }
     }
-    /// Puts `group` in the foreground (`TIOCSPGRP`).
+    /// The session (`TIOCGSID`).
+    ///
+    /// # Errors
+    /// `ENOTTY` where it is not the task's terminal, or has no session.
+    pub(super) fn session_for(&self, task: &Task, side: Side) -> Result<u32, Errno> {
+        self.foreground_for(task, side)?;
+        match self.control.lock().session {
+            0 => Err(Errno::ENOTTY),
+            session => Ok(session),
+        }
+    }
+    /// Puts `group()` in the foreground (`TIOCSPGRP`).
     ///
     /// # Errors
     /// `ENOTTY`, `EINVAL`, `ESRCH` where there is no such group, `EPERM` where it is in another session.
-    pub(super) fn set_foreground(&self, task: &Task, group: i32) -> Result<(), Errno> {
+    pub(super) fn set_foreground(
+        &self,
+        task: &Task,
+        group: impl FnOnce() -> Result<i32, Errno>,
+    ) -> Result<(), Errno> {
         match self.check_foreground(Background::Write) {
             Err(Errno::EIO) => return Err(Errno::ENOTTY),
             other => other?,
         }
-        if !self.is_controlling(task) {
+        let session = task.process.session().id();
+        if !self.is_controlling(task) || self.control.lock().session != session {
             return Err(Errno::ENOTTY);
         }
-        let group = u32::try_from(group).map_err(|_| Errno::EINVAL)?;
-        let session = task.process.session().id();
-        let member_session = {
+        let group = u32::try_from(group()?).map_err(|_| Errno::EINVAL)?;
+        let found = {
             let tree = tree::read();
-            tree.group(group).next().map(|member| member.session().id())
+            let member = tree.group(group).next().cloned();
+            member.or_else(|| tree.process(group)).map(|member| member.session().id())
         };
-        match member_session {
+        match found {
             None => Err(Errno::ESRCH),
             Some(found) if found != session => Err(Errno::EPERM),
             Some(_) => {
@@ -182,6 +212,12 @@ impl Terminal {
     }
 }
 
+fn signal_group(group: u32, number: u8) {
+    if group != 0 {
+        signal::send_to_group(group, Info::kernel(number));
+    }
+}
+
 impl ControllingTerminal for Terminal {
     fn device(&self) -> (u32, u32) {
         self.device
@@ -189,10 +225,36 @@ impl ControllingTerminal for Terminal {
     fn foreground(&self) -> u32 {
         self.control.lock().foreground
     }
-    fn released(&self) {
-        *self.control.lock() = Control::default();
+    fn leader_ended(&self, leader: &Process) {
+        let foreground = self.control.lock().foreground;
+        if self.line.is_pseudo() {
+            *self.control.lock() = Control::default();
+            self.forget_in(leader.id());
+        } else {
+            self.hang_up();
+        }
+        signal_group(foreground, signal::SIGHUP);
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self
+    }
+}
+
+/// The leader of a session ends: its terminal is let go and the foreground group hung up.
+pub fn leader_ended(leader: &Process) {
+    if let Some(terminal) = leader.terminal() {
+        return terminal.leader_ended(leader);
+    }
+    let lost = leader.lost_foreground.swap(0, Ordering::Relaxed);
+    signal_group(lost, signal::SIGHUP);
+    signal_group(lost, signal::SIGCONT);
+}
+
+/// The calling task's terminal is hung up (vhangup(2)).
+pub fn hang_up_own(task: &Task) {
+    let terminal = task.process.terminal();
+    let terminal = terminal.as_ref().and_then(|terminal| terminal.as_any().downcast_ref());
+    if let Some(terminal) = terminal.and_then(Terminal::shared) {
+        terminal.hang_up();
     }
 }

@@ -1,11 +1,14 @@
-//! [`Terminal`]: settings, queues and window of one terminal, and the thread that takes its input.
+//! [`Terminal`]: settings, queues and window of one terminal, and how its input is taken.
 use super::{
+    flow::OutputFlow,
     input::{Effects, Flow, Input, KeySignal},
     job::Control,
+    line::{Line, Notice, PortLine},
+    open::Life,
     output::{Echo, OutputState},
     termios::Termios,
 };
-use crate::signal::{self, Info};
+use crate::signal;
 use alloc::{
     collections::VecDeque,
     format,
@@ -13,7 +16,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use interfaces::terminal::{Port, PortSink};
 use linux_raw_sys::general as raw;
 use rt::{
@@ -26,18 +29,23 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 lock_class! {
     static SETTINGS = "tty.settings";
+    static LOCKED = "tty.locked";
+    static INTAKE = "tty.intake";
     static INPUT = "tty.input";
     static OUTPUT = "tty.output";
     static ARRIVALS = "tty.arrivals";
     static ECHO = "tty.echo";
     static CONTROL = "tty.control";
     static WINDOW = "tty.window";
+    static LIFE = "tty.life";
 }
 
 /// Bytes kept between the driver and the line discipline.
 const ARRIVALS_MAX: usize = 4096;
 /// Echo held back while output is stopped; what is beyond is not shown, as on Linux.
 const ECHO_MAX: usize = 4096;
+/// Most bytes that one [`Echo`] becomes (a tab).
+const ECHO_BYTES_MAX: usize = 8;
 
 /// `struct winsize`.
 #[derive(
@@ -65,12 +73,25 @@ struct Arrivals {
     has_refused: bool,
 }
 
+/// Who runs what comes in through the line discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worker {
+    /// A thread of the terminal's own.
+    Thread,
+    /// Whoever brings input or makes room.
+    Caller,
+}
+
 /// A terminal.
 pub struct Terminal {
     pub(super) this: Weak<Terminal>,
-    pub(super) port: Arc<dyn Port>,
+    pub(super) line: Arc<dyn Line>,
     pub(super) device: (u32, u32),
+    worker: Worker,
     settings: Mutex<Termios>,
+    pub(super) locked: Mutex<Termios>,
+    /// Held while input is taken, so that it is taken in order.
+    intake: Mutex<()>,
     pub(super) input: Mutex<Input>,
     pub(super) output: Mutex<OutputState>,
     arrivals: Mutex<Arrivals>,
@@ -79,12 +100,14 @@ pub struct Terminal {
     pub(super) control: Mutex<Control>,
     /// Input came, or the other end went away.
     pub(super) readable: WaitQueue,
-    /// Output was started again.
+    /// Output was started again, or has room again.
     pub(super) started: WaitQueue,
     /// There is work for the terminal's thread.
-    pub(super) work: Event,
-    is_stopped: AtomicBool,
-    is_hung_up: AtomicBool,
+    work: Event,
+    pub(super) flow: AtomicU32,
+    pub(super) life: Mutex<Life>,
+    /// Counts hang-ups: a description of before one is dead.
+    pub(super) hang_ups: AtomicU64,
 }
 
 impl Terminal {
@@ -97,28 +120,42 @@ impl Terminal {
         device: (u32, u32),
         window: Window,
     ) -> Result<Arc<Terminal>, NoMemory> {
-        let terminal = Arc::new_cyclic(|this| Terminal {
-            this: this.clone(),
-            port: port.clone(),
-            device,
-            settings: Mutex::new(&SETTINGS, Termios::default()),
-            input: Mutex::new(&INPUT, Input::new()),
-            output: Mutex::new(&OUTPUT, OutputState::default()),
-            arrivals: Mutex::new(&ARRIVALS, Arrivals::default()),
-            echo: Mutex::new(&ECHO, Vec::new()),
-            window: Mutex::new(&WINDOW, window),
-            control: Mutex::new(&CONTROL, Control::default()),
-            readable: WaitQueue::new(),
-            started: WaitQueue::new(),
-            work: Event::new(),
-            is_stopped: AtomicBool::new(false),
-            is_hung_up: AtomicBool::new(false),
-        });
+        let line = Arc::new(PortLine(port.clone()));
+        let terminal = Terminal::make(line, device, Worker::Thread);
+        *terminal.window.lock() = window;
         let worker = terminal.clone();
         let name = format!("tty {}", port.name());
         rt::thread::spawn(&name, Policy::default(), move || worker.take_arrivals())?;
         port.set_sink(terminal.clone());
         Ok(terminal)
+    }
+    /// The terminal of a pty's slave.
+    pub(super) fn over(line: Arc<dyn Line>, device: (u32, u32)) -> Arc<Terminal> {
+        Terminal::make(line, device, Worker::Caller)
+    }
+    fn make(line: Arc<dyn Line>, device: (u32, u32), worker: Worker) -> Arc<Terminal> {
+        let settings = line.initial();
+        Arc::new_cyclic(|this| Terminal {
+            this: this.clone(),
+            line,
+            device,
+            worker,
+            settings: Mutex::new(&SETTINGS, settings),
+            locked: Mutex::new(&LOCKED, Termios::unlocked()),
+            intake: Mutex::new(&INTAKE, ()),
+            input: Mutex::new(&INPUT, Input::new()),
+            output: Mutex::new(&OUTPUT, OutputState::default()),
+            arrivals: Mutex::new(&ARRIVALS, Arrivals::default()),
+            echo: Mutex::new(&ECHO, Vec::new()),
+            window: Mutex::new(&WINDOW, Window::default()),
+            control: Mutex::new(&CONTROL, Control::default()),
+            readable: WaitQueue::new(),
+            started: WaitQueue::new(),
+            work: Event::new(),
+            flow: AtomicU32::new(OutputFlow::empty().bits()),
+            life: Mutex::new(&LIFE, Life::default()),
+            hang_ups: AtomicU64::new(0),
+        })
     }
     /// The terminal as what is counted.
     pub fn shared(&self) -> Option<Arc<Terminal>> {
@@ -130,23 +167,30 @@ impl Terminal {
     }
     /// Its name in `/dev`.
     pub fn name(&self) -> String {
-        self.port.name()
+        self.line.name()
     }
     /// The settings now.
     pub fn settings(&self) -> Termios {
         *self.settings.lock()
     }
-    /// Changes the settings.
+    /// Changes the settings, as far as the line has them and they are not locked.
     pub fn set_settings(&self, new: Termios) {
         let mut input = self.input.lock();
-        let old = core::mem::replace(&mut *self.settings.lock(), new);
+        let locked = *self.locked.lock();
+        let mut settings = self.settings.lock();
+        let old = *settings;
+        let new = self.line.adapt(new.with_locked(&locked, &old));
+        *settings = new;
+        drop(settings);
         input.settings_changed(&old, &new);
         drop(input);
+        self.line.notice(Notice::Settings(old, new));
         if !new.has_input(raw::IXON) && old.has_input(raw::IXON) {
             self.set_flow(Flow::Start);
         }
         self.readable.wake();
-        self.work.signal();
+        self.started.wake();
+        self.attend();
     }
     /// The window's size.
     pub fn window(&self) -> Window {
@@ -159,50 +203,77 @@ impl Terminal {
             self.signal_foreground(signal::SIGWINCH);
         }
     }
-    /// Output is held back.
-    pub fn is_stopped(&self) -> bool {
-        self.is_stopped.load(Ordering::Acquire)
-    }
-    /// The other end is gone: reads give nothing, writes are `EIO`.
-    pub fn is_hung_up(&self) -> bool {
-        self.is_hung_up.load(Ordering::Acquire)
-    }
-    /// Holds output back or lets it go on.
-    pub(super) fn set_flow(&self, flow: Flow) {
-        self.is_stopped.store(flow == Flow::Stop, Ordering::Release);
-        if flow == Flow::Start {
-            self.started.wake();
-            self.work.signal();
-        }
-    }
     /// Throws away input that was not read (`TCIFLUSH`).
     pub(super) fn flush_input(&self) {
+        self.flush_arrivals();
+        self.input.lock().flush();
+        self.line.notice(Notice::FlushedInput);
+    }
+    /// Throws away echo that was not shown and output the line has not passed on (`TCOFLUSH`).
+    pub(super) fn flush_output(&self) {
+        self.line.discard();
+        self.started.wake();
+    }
+    /// As if `byte` had been typed (`TIOCSTI`).
+    pub(super) fn simulate(&self, byte: u8) {
+        self.arrivals.lock().bytes.push_back(byte);
+        self.attend();
+    }
+    /// Throws away what came in and was not looked at yet.
+    pub(super) fn flush_arrivals(&self) {
         let has_refused = {
             let mut arrivals = self.arrivals.lock();
             arrivals.bytes.clear();
             arrivals.flushes += 1;
             core::mem::take(&mut arrivals.has_refused)
         };
-        self.input.lock().flush();
         if has_refused {
-            self.port.resume();
+            self.line.resume();
         }
     }
-    /// As if `byte` had been typed (`TIOCSTI`).
-    pub(super) fn simulate(&self, byte: u8) {
-        self.arrivals.lock().bytes.push_back(byte);
+    /// Room for [`Terminal::bring`]; where there is none, the line is resumed once there is.
+    pub(super) fn claim_room(&self) -> usize {
+        let mut arrivals = self.arrivals.lock();
+        let room = ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
+        arrivals.has_refused |= room == 0;
+        room
+    }
+    /// Takes input, more than [`Terminal::claim_room`] said if several bring some at once.
+    pub(super) fn bring(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.arrivals.lock().bytes.extend(bytes);
+            self.attend();
+        }
+    }
+    /// There may be input to take or echo to show: sees to it, or has the terminal's thread do so.
+    ///
+    /// Locks: none of the terminal's may be held.
+    pub(super) fn attend(&self) {
+        match self.worker {
+            Worker::Thread => self.work.signal(),
+            Worker::Caller => {
+                self.show_echo();
+                while self.take_some() {}
+            }
+        }
+    }
+    /// Settings and flow of a fresh terminal again.
+    pub(super) fn reset(&self) {
+        self.flow.store(OutputFlow::empty().bits(), Ordering::Release);
+        let mut input = self.input.lock();
+        let fresh = self.line.initial();
+        let old = core::mem::replace(&mut *self.settings.lock(), fresh);
+        input.settings_changed(&old, &fresh);
+        drop(input);
+        self.echo.lock().clear();
+    }
+    /// Makes the terminal's thread look, where it has one.
+    pub(super) fn wake_worker(&self) {
         self.work.signal();
     }
-    pub(super) fn signal_foreground(&self, number: u8) {
-        let foreground = self.control.lock().foreground;
-        if foreground != 0 {
-            signal::send_to_group(foreground, Info::kernel(number));
-        }
-    }
-
     /// The terminal's thread.
     fn take_arrivals(&self) {
-        while !self.is_hung_up() {
+        while !self.is_gone() {
             let ticket = self.work.ticket();
             self.show_echo();
             if !self.take_some() {
@@ -212,6 +283,7 @@ impl Terminal {
     }
     /// Runs what came in through the line discipline; `false` if there was nothing it could take.
     fn take_some(&self) -> bool {
+        let _order = self.intake.lock();
         let (bytes, flushes, has_refused) = {
             let mut arrivals = self.arrivals.lock();
             let bytes: Vec<u8> = arrivals.bytes.drain(..).collect();
@@ -224,8 +296,10 @@ impl Terminal {
             input.receive(&settings, &bytes, &mut effects)
         };
         self.put_back(bytes.get(taken..).unwrap_or_default(), flushes);
-        if has_refused {
-            self.port.resume();
+        if has_refused && taken > 0 {
+            self.line.resume();
+        } else if has_refused {
+            self.arrivals.lock().has_refused = true;
         }
         self.apply(effects);
         if taken > 0 {
@@ -245,6 +319,11 @@ impl Terminal {
         }
     }
     fn apply(&self, effects: Effects) {
+        if effects.is_flushed {
+            self.echo.lock().clear();
+            self.line.discard();
+            self.line.notice(Notice::FlushedInput);
+        }
         for signal in &effects.signals {
             self.signal_foreground(match signal {
                 KeySignal::Interrupt => signal::SIGINT,
@@ -261,19 +340,24 @@ impl Terminal {
         drop(echo);
         self.show_echo();
     }
-    /// Sends the echo that waits, unless output is stopped.
+    /// Sends the echo that waits, unless output is stopped, as far as the line has room.
     fn show_echo(&self) {
         if self.is_stopped() {
             return;
         }
         let mut output = self.output.lock();
-        let echoes = core::mem::take(&mut *self.echo.lock());
+        let count = self.line.room() / ECHO_BYTES_MAX;
+        let echoes: Vec<Echo> = {
+            let mut waiting = self.echo.lock();
+            let count = count.min(waiting.len());
+            waiting.drain(..count).collect()
+        };
         if echoes.is_empty() {
             return;
         }
         let mut bytes = Vec::with_capacity(echoes.len() * 2);
         output.echo(&self.settings(), &echoes, &mut bytes);
-        self.port.send(&bytes);
+        self.line.send(&bytes);
     }
 }
 
@@ -285,17 +369,13 @@ impl PortSink for Terminal {
         arrivals.bytes.extend(bytes.iter().take(taken));
         arrivals.has_refused |= taken < bytes.len();
         drop(arrivals);
-        self.work.signal();
+        self.attend();
         taken
     }
     fn connected(&self, is_open: bool) {
-        if is_open || self.is_hung_up.swap(true, Ordering::AcqRel) {
-            return;
+        if !is_open {
+            self.line_gone();
         }
-        self.hang_up_session();
-        self.work.signal();
-        self.readable.wake();
-        self.started.wake();
     }
     fn resized(&self, rows: u16, columns: u16) {
         self.set_window(Window { rows, columns, ..self.window() });

@@ -13,8 +13,15 @@ use linux_raw_sys::general as raw;
 pub const TERMIOS_BYTES: usize = 36;
 /// Bytes of `struct termios2` as `TCGETS2` gives it.
 pub const TERMIOS2_BYTES: usize = 44;
+/// Bytes of `struct termio` as `TCGETA` gives it.
+pub const TERMIO_BYTES: usize = 18;
+/// Control characters in `struct termio`.
+const TERMIO_CHARACTERS: usize = raw::NCC as usize;
 /// Number of control characters.
 pub const CONTROL_CHARACTERS: usize = raw::NCCS as usize;
+
+/// Speed of a fresh terminal, baud.
+const SPEED: u32 = 38400;
 
 /// The settings of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +67,44 @@ impl Default for Termios {
                 | raw::IEXTEN,
             line: 0,
             characters,
-            input_speed: 38400,
-            output_speed: 38400,
+            input_speed: SPEED,
+            output_speed: SPEED,
         }
     }
 }
 
 impl Termios {
+    /// The lock that keeps nothing (`TIOCGLCKTRMIOS`).
+    pub fn unlocked() -> Termios {
+        Termios {
+            input: 0,
+            output: 0,
+            control: 0,
+            local: 0,
+            line: 0,
+            characters: [0; CONTROL_CHARACTERS],
+            input_speed: 0,
+            output_speed: 0,
+        }
+    }
+    /// These settings, but those of `old` where `locked` has a bit, or a character that is not 0.
+    pub fn with_locked(self, locked: &Termios, old: &Termios) -> Termios {
+        let keep = |new: u32, old: u32, locked: u32| new & !locked | old & locked;
+        let mut characters = self.characters;
+        for ((new, old), locked) in characters.iter_mut().zip(old.characters).zip(locked.characters)
+        {
+            *new = if locked == 0 { *new } else { old };
+        }
+        Termios {
+            input: keep(self.input, old.input, locked.input),
+            output: keep(self.output, old.output, locked.output),
+            control: keep(self.control, old.control, locked.control),
+            local: keep(self.local, old.local, locked.local),
+            line: if locked.line == 0 { self.line } else { old.line },
+            characters,
+            ..self
+        }
+    }
     /// An input mode is on.
     pub fn has_input(&self, flag: u32) -> bool {
         self.input & flag != 0
@@ -112,6 +150,46 @@ impl Termios {
         }
         out
     }
+    /// As `TCGETA` lays it out: the low halves of the flags, the first characters.
+    pub fn encode_termio(&self) -> [u8; TERMIO_BYTES] {
+        let mut out = [0; TERMIO_BYTES];
+        let flags = [self.input, self.output, self.control, self.local];
+        let bytes = flags.iter().flat_map(|flag| (*flag as u16).to_le_bytes());
+        let characters = self.characters.iter().copied().take(TERMIO_CHARACTERS);
+        let rest = core::iter::once(self.line).chain(characters);
+        for (slot, byte) in out.iter_mut().zip(bytes.chain(rest)) {
+            *slot = byte;
+        }
+        out
+    }
+    /// These settings with what a program handed to `TCSETA`.
+    pub fn overlay_termio(&self, bytes: &[u8; TERMIO_BYTES]) -> Termios {
+        const HIGH_HALF: u32 = 0xffff_0000;
+        let (flags, rest) = bytes.split_at(8);
+        let mut halves = flags.chunks_exact(2).map(le32);
+        let mut merge = |old: u32| old & HIGH_HALF | halves.next().unwrap_or(0);
+        let (input, output) = (merge(self.input), merge(self.output));
+        let (control, local) = (merge(self.control), merge(self.local));
+        let mut characters = self.characters;
+        for (slot, byte) in characters.iter_mut().take(TERMIO_CHARACTERS).zip(rest.iter().skip(1)) {
+            *slot = *byte;
+        }
+        Termios { input, output, control, local, characters, ..*self }.with_speeds()
+    }
+    /// Speeds as the `CBAUD` and `CIBAUD` bits say; `BOTHER` keeps the number.
+    fn with_speeds(mut self) -> Termios {
+        let output = self.control & raw::CBAUD;
+        let input = self.control >> raw::IBSHIFT & raw::CBAUD;
+        if output != raw::BOTHER {
+            self.output_speed = speed_of(output).unwrap_or(self.output_speed);
+        }
+        self.input_speed = match input {
+            0 => self.output_speed,
+            raw::BOTHER => self.input_speed,
+            code => speed_of(code).unwrap_or(self.output_speed),
+        };
+        self
+    }
     /// The settings a program handed to `TCSETS`; speeds follow the `CBAUD` bits.
     pub fn decode(bytes: &[u8; TERMIOS_BYTES]) -> Termios {
         let (flags, rest) = bytes.split_at(16);
@@ -122,29 +200,19 @@ impl Termios {
         for (slot, byte) in characters.iter_mut().zip(rest.iter().skip(1)) {
             *slot = *byte;
         }
-        let speed = speed_of(control & raw::CBAUD);
-        Termios {
-            input,
-            output,
-            control,
-            local,
-            line: rest.first().copied().unwrap_or(0),
-            characters,
-            input_speed: speed.unwrap_or(38400),
-            output_speed: speed.unwrap_or(38400),
-        }
+        let line = rest.first().copied().unwrap_or(0);
+        let (input_speed, output_speed) = (SPEED, SPEED);
+        Termios { input, output, control, local, line, characters, input_speed, output_speed }
+            .with_speeds()
     }
     /// The settings a program handed to `TCSETS2`; with `BOTHER` the speeds are taken as numbers.
     pub fn decode2(bytes: &[u8; TERMIOS2_BYTES]) -> Termios {
         let mut head = [0; TERMIOS_BYTES];
         head.copy_from_slice(bytes.split_at(TERMIOS_BYTES).0);
-        let mut termios = Termios::decode(&head);
-        if termios.control & raw::CBAUD == raw::BOTHER {
-            let mut speeds = bytes.split_at(TERMIOS_BYTES).1.chunks_exact(4).map(le32);
-            termios.input_speed = speeds.next().unwrap_or(0);
-            termios.output_speed = speeds.next().unwrap_or(0);
-        }
-        termios
+        let mut speeds = bytes.split_at(TERMIOS_BYTES).1.chunks_exact(4).map(le32);
+        let input_speed = speeds.next().unwrap_or(0);
+        let output_speed = speeds.next().unwrap_or(0);
+        Termios { input_speed, output_speed, ..Termios::decode(&head) }.with_speeds()
     }
 }
 

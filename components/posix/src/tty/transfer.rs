@@ -1,5 +1,5 @@
 //! Reading, writing and polling a terminal.
-use super::{job::Background, terminal::Terminal};
+use super::{job::Background, open::TerminalFile, terminal::Terminal};
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use rt::{thread::Woken, time::Instant};
@@ -53,13 +53,14 @@ impl Patience {
     }
 }
 
-impl Terminal {
+impl TerminalFile {
     /// Moves at most a piece of what can be read; `None` where nothing can. The flag: the read is over.
     fn read_piece(&self, sink: &mut dyn Sink) -> Option<Result<(usize, bool), Errno>> {
         let mut piece = [0; PIECE_BYTES];
         let wanted = sink.remaining().min(PIECE_BYTES);
-        let mut input = self.input.lock();
-        let settings = self.settings();
+        let terminal = &self.terminal;
+        let mut input = terminal.input.lock();
+        let settings = terminal.settings();
         if input.readable(&settings) == 0 {
             return None;
         }
@@ -67,7 +68,7 @@ impl Terminal {
         let is_canonical = settings.is_canonical();
         let is_over = taken.is_line_end || (is_canonical && input.readable(&settings) == 0);
         drop(input);
-        self.work.signal();
+        terminal.attend();
         let mut put = 0;
         while put < taken.count {
             match sink.put(piece.get(put..taken.count).unwrap_or_default()) {
@@ -89,50 +90,64 @@ impl Terminal {
         if flags.is_nonblocking {
             return Err(Errno::EAGAIN);
         }
-        match self.readable.wait(ticket, patience.deadline) {
+        match self.terminal.readable.wait(ticket, patience.deadline) {
             Woken::Kicked => Err(Errno::RESTART),
             Woken::Signalled | Woken::TimedOut => Ok(()),
         }
     }
-    fn wait_started(&self, flags: IoFlags) -> Result<(), Errno> {
+    /// Waits until output may go on and the line has room.
+    fn wait_room(&self, flags: IoFlags) -> Result<(), Errno> {
+        let terminal = &self.terminal;
         loop {
-            let ticket = self.started.ticket();
+            let ticket = terminal.started.ticket();
             if self.is_hung_up() {
                 return Err(Errno::EIO);
             }
-            if !self.is_stopped() {
+            if terminal.takes_output() {
                 return Ok(());
             }
             if flags.is_nonblocking {
                 return Err(Errno::EAGAIN);
             }
-            if self.started.wait(ticket, None) == Woken::Kicked {
+            if terminal.started.wait(ticket, None) == Woken::Kicked {
                 return Err(Errno::RESTART);
             }
         }
     }
-    /// Sends one piece; returns the bytes of `source` sent.
+    /// Sends one piece; returns the bytes of `source` sent. A line may be sent more than it has
+    /// room for, by one piece a writer.
     fn write_piece(&self, source: &mut dyn Source, bytes: &mut Vec<u8>) -> Result<usize, Errno> {
+        let terminal = &self.terminal;
         let mut piece = [0; PIECE_BYTES];
-        let wanted = source.remaining().min(PIECE_BYTES);
+        let wanted = source.remaining().min(PIECE_BYTES).min(terminal.line.room());
         let count = source.take(piece.split_at_mut(wanted).0)?;
         bytes.clear();
-        let mut output = self.output.lock();
-        output.write(&self.settings(), piece.split_at(count).0, bytes);
-        match self.port.send(bytes) == bytes.len() {
+        let mut output = terminal.output.lock();
+        output.write(&terminal.settings(), piece.split_at(count).0, bytes);
+        match terminal.line.send(bytes) == bytes.len() {
             true => Ok(count),
             false => Err(Errno::EIO),
         }
     }
 }
 
-impl File for Terminal {
+impl Terminal {
+    /// A write would not wait.
+    fn takes_output(&self) -> bool {
+        !self.is_stopped() && self.line.room() > 0
+    }
+}
+
+impl File for TerminalFile {
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
-        self.check_foreground(Background::Read)?;
-        let mut patience = Patience::of(self);
+        if self.is_hung_up() {
+            return Ok(0);
+        }
+        self.terminal.check_foreground(Background::Read)?;
+        let mut patience = Patience::of(&self.terminal);
         let mut done = 0;
         while sink.remaining() > 0 {
-            let ticket = self.readable.ticket();
+            let ticket = self.terminal.readable.ticket();
             match self.read_piece(sink) {
                 Some(Ok((count, is_over))) => {
                     done += count;
@@ -158,13 +173,16 @@ impl File for Terminal {
         source: &mut dyn Source,
         flags: IoFlags,
     ) -> Result<(usize, u64), Errno> {
-        if self.settings().has_local(raw::TOSTOP) {
-            self.check_foreground(Background::Write)?;
+        if self.is_hung_up() {
+            return Err(Errno::EIO);
+        }
+        if self.terminal.settings().has_local(raw::TOSTOP) {
+            self.terminal.check_foreground(Background::Write)?;
         }
         let mut bytes = Vec::with_capacity(source.remaining().min(PIECE_BYTES) * 2);
         let mut done = 0;
         while source.remaining() > 0 {
-            let step = self.wait_started(flags).and_then(|()| self.write_piece(source, &mut bytes));
+            let step = self.wait_room(flags).and_then(|()| self.write_piece(source, &mut bytes));
             match step {
                 Ok(count) => done += count,
                 Err(_) if done > 0 => break,
@@ -174,20 +192,22 @@ impl File for Terminal {
         Ok((done, 0))
     }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
+        let terminal = &self.terminal;
         if let Some(table) = table {
-            table.add(&self.readable);
-            table.add(&self.started);
+            table.add(&terminal.readable);
+            table.add(&terminal.started);
         }
-        let settings = self.settings();
+        if self.is_hung_up() {
+            let ready = Ready::IN | Ready::READ_NORMAL | Ready::OUT | Ready::WRITE_NORMAL;
+            return ready | Ready::ERROR | Ready::HANGUP;
+        }
+        let settings = terminal.settings();
         let needs_minimum = !settings.is_canonical() && settings.character(raw::VTIME) == 0;
         let minimum = if needs_minimum { settings.character(raw::VMIN).max(1) } else { 1 };
-        let readable = self.input.lock().readable(&settings);
+        let readable = terminal.input.lock().readable(&settings);
         let mut ready = Ready::empty();
         ready.set(Ready::IN | Ready::READ_NORMAL, readable >= usize::from(minimum));
-        ready.set(Ready::OUT | Ready::WRITE_NORMAL, !self.is_stopped());
-        if self.is_hung_up() {
-            ready |= Ready::HANGUP | Ready::IN | Ready::READ_NORMAL;
-        }
+        ready.set(Ready::OUT | Ready::WRITE_NORMAL, terminal.takes_output());
         ready
     }
     fn as_any(&self) -> &dyn core::any::Any {

@@ -1,5 +1,5 @@
 //! Behaviour of terminals and streams over a port that tests hold the other end of.
-use super::{Stream, Terminal, Window};
+use super::{Claim, Stream, Terminal, TerminalFile, Window};
 use alloc::{string::String, sync::Arc, vec, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
 use linux_raw_sys::general as raw;
@@ -63,20 +63,20 @@ impl Port for Far {
     fn resume(&self) {}
 }
 
-fn terminal() -> (Arc<Far>, Arc<Terminal>) {
+fn terminal() -> (Arc<Far>, Arc<TerminalFile>) {
     let far = Arc::new(Far::default());
     let terminal = Terminal::start(far.clone(), (4, 64), Window::default()).unwrap();
-    (far, terminal)
+    (far, Arc::new(terminal.open(raw::O_RDWR, Claim::Never).unwrap()))
 }
 
 /// A terminal in raw mode with these VMIN and VTIME.
-fn raw_terminal(minimum: u8, tenths: u8) -> (Arc<Far>, Arc<Terminal>) {
+fn raw_terminal(minimum: u8, tenths: u8) -> (Arc<Far>, Arc<TerminalFile>) {
     let (far, terminal) = terminal();
-    let mut settings = terminal.settings();
+    let mut settings = terminal.terminal().settings();
     settings.local = 0;
     settings.characters[raw::VMIN as usize] = minimum;
     settings.characters[raw::VTIME as usize] = tenths;
-    terminal.set_settings(settings);
+    terminal.terminal().set_settings(settings);
     (far, terminal)
 }
 
@@ -158,7 +158,7 @@ fn time_with_minimum_ends_a_read_after_a_pause_between_bytes() {
 fn stopped_output_waits_for_the_start_character() {
     let (far, terminal) = terminal();
     far.type_bytes(b"\x13");
-    while !terminal.is_stopped() {
+    while !terminal.terminal().is_stopped() {
         thread::yield_now();
     }
     assert_eq!(write(terminal.as_ref(), "x", NONBLOCKING), Err(Errno::EAGAIN));

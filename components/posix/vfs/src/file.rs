@@ -2,6 +2,7 @@
 use crate::{
     errno::Errno,
     io::{Sink, Source},
+    mount::Path,
     open_file::Whence,
     poll::PollTable,
     vnode::Vnode,
@@ -196,4 +197,11 @@ pub trait Opener: Send + Sync {
     /// # Errors
     /// `ENXIO` for no such device, and as open(2).
     fn open(&self, vnode: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno>;
+    /// As [`Opener::open`], for who must know where the node was found (`/dev/ptmx`).
+    ///
+    /// # Errors
+    /// As [`Opener::open`].
+    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
+        self.open(place.vnode(), flags)
+    }
 }

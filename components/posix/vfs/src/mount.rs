@@ -184,6 +184,16 @@ impl Path {
     pub fn vnode(&self) -> &Arc<Vnode> {
         self.dentry.vnode()
     }
+    /// The directory it is a name of; `None` for the top of its mount.
+    pub fn parent(&self) -> Option<Path> {
+        if self.is_mount_root() {
+            return None;
+        }
+        let guard = self.mount.instance().rename_lock().lock();
+        let (parent, _) = self.dentry.place();
+        drop(guard);
+        Some(Path { mount: self.mount.clone(), dentry: parent? })
+    }
     /// Both are the same place through the same mount.
     pub fn is_same(&self, other: &Path) -> bool {
         self.mount.id == other.mount.id && self.dentry.id() == other.dentry.id()

@@ -274,7 +274,9 @@ impl Caller<'_> {
             }
             FileType::Directory => Ok(Arc::new(DirectoryFile::new(place))),
             FileType::Symlink => Err(Errno::ELOOP),
-            kind => self.namespace.devices().opener(kind, vnode.device())?.open(vnode, how.flags),
+            kind => {
+                self.namespace.devices().opener(kind, vnode.device())?.open_at(place, how.flags)
+            }
         }
     }
     fn truncate_opened(&self, place: &Path, file: &dyn File) -> Result<(), Errno> {
