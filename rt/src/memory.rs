@@ -150,6 +150,12 @@ impl Drop for Frame {
     }
 }
 
+/// From now on the calling thread may use the frames and charges kept in reserve: for a thread
+/// whose work is to free memory, and which must not wait for it. Cost as a system call: one, once.
+pub fn use_reserve() {
+    world::memory::use_reserve();
+}
+
 /// What memory there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {

@@ -5,11 +5,12 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 static CHARGED: AtomicUsize = AtomicUsize::new(0);
 
 /// Charges `bytes`; `false` where all charges would pass what there is less the reserve, or
-/// so much is not free now.
+/// so much is not free now. A thread that frees memory may charge the reserve too.
 pub fn charge(bytes: usize) -> bool {
     let (total, free) = frames::totals();
-    let limit = total.saturating_sub(frames::reserve()) * 4096;
-    let available = free.saturating_sub(frames::reserve()) * 4096;
+    let reserve = if crate::thread::uses_reserve() { 0 } else { frames::reserve() };
+    let limit = total.saturating_sub(reserve) * 4096;
+    let available = free.saturating_sub(reserve) * 4096;
     if bytes > available {
         return false;
     }

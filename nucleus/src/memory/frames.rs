@@ -133,8 +133,8 @@ fn put(frames: &mut [u32; CACHE_FRAMES], count: &mut usize, frame: u32) {
 #[cold]
 fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
     let spare = match who {
-        For::Program => RESERVE.load(Relaxed),
-        For::Kernel => 0,
+        For::Program if !crate::thread::uses_reserve() => RESERVE.load(Relaxed),
+        _ => 0,
     };
     with_buddy(|buddy| {
         let mut filled = 0;

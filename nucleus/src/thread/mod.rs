@@ -135,6 +135,8 @@ pub struct Thread {
     timer_cpu: AtomicU32,
     is_timer_armed: AtomicBool,
     is_kicked: AtomicBool,
+    /// It frees memory: what it needs for that is not refused while anything is left.
+    uses_reserve: AtomicBool,
     token: AtomicU32,
     /// The space it runs in: kept alive by `space`, which only the thread itself touches.
     space_pointer: AtomicPtr<Inner>,
@@ -232,6 +234,7 @@ impl Thread {
             timer_cpu: AtomicU32::new(0),
             is_timer_armed: AtomicBool::new(false),
             is_kicked: AtomicBool::new(false),
+            uses_reserve: AtomicBool::new(false),
             token: AtomicU32::new(0),
             space_pointer: AtomicPtr::new(ptr::null_mut()),
             space: UnsafeCell::new(None),
@@ -311,6 +314,17 @@ fn current_pointer() -> *const Thread {
 pub fn current_number() -> u64 {
     // SAFETY: as in `current`.
     unsafe { current_pointer().as_ref() }.map_or(0, Thread::number)
+}
+
+/// From now on the calling thread's allocations may use the reserve of memory.
+pub fn use_reserve() {
+    current().uses_reserve.store(true, Relaxed);
+}
+
+/// The calling thread may use the reserve of memory.
+pub fn uses_reserve() -> bool {
+    // SAFETY: as in `current`.
+    unsafe { current_pointer().as_ref() }.is_some_and(|thread| thread.uses_reserve.load(Relaxed))
 }
 
 /// The space the calling thread runs in, null for none.

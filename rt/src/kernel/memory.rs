@@ -20,6 +20,10 @@ pub(crate) fn uncharge(bytes: usize) {
     charge::uncharge(bytes);
 }
 
+pub(crate) fn use_reserve() {
+    nucleus::thread::use_reserve();
+}
+
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
     Ok(FrameId(frame::allocate(zeroed)?))
 }
