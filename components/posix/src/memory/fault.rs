@@ -75,8 +75,9 @@ struct Fetched {
     index: u64,
     is_for_write: bool,
     frame: Frame,
-    /// [`AddressSpace::truncations`] before it was fetched: if that moved, the page may be gone.
-    truncations: u64,
+    /// [`AddressSpace::changes`] before it was fetched: if that moved, the page may be gone, or on
+    /// its way to storage.
+    changes: u64,
 }
 
 /// What one look at the map came to.
@@ -101,8 +102,8 @@ impl AddressSpace {
         let mut reclaims = 0;
         loop {
             let map = self.map.read();
-            let truncations = self.truncations.load(Ordering::Relaxed);
-            fetched = fetched.filter(|fetched| fetched.truncations == truncations);
+            let changes = self.changes.load(Ordering::Relaxed);
+            fetched = fetched.filter(|fetched| fetched.changes == changes);
             let Some(region) = map.find(address) else {
                 drop(map);
                 self.grow_stack(page)?;
@@ -114,13 +115,13 @@ impl AddressSpace {
                 Err(BadAccess::NO_MEMORY) if reclaims < RECLAIMS => {
                     drop(map);
                     reclaims += 1;
-                    vfs::shrink(RECLAIM_PAGES);
+                    vfs::reclaim(RECLAIM_PAGES);
                 }
                 Err(bad) => return Err(bad),
                 Ok(Step::Fetch { object, index, is_for_write }) => {
                     drop(map);
                     let frame = object.page(index, is_for_write).map_err(bad_page)?;
-                    fetched = Some(Fetched { object, index, is_for_write, frame, truncations });
+                    fetched = Some(Fetched { object, index, is_for_write, frame, changes });
                 }
             }
         }
@@ -329,19 +330,40 @@ fn is_too_near(below: &Region, page: u64) -> bool {
 impl Watcher for AddressSpace {
     fn truncated(&self, identity: u64, first: u64) {
         let map = self.map.write();
-        self.truncations.fetch_add(1, Ordering::Relaxed);
-        for region in map.iter() {
-            if let Backing::Object { object, first: offset, .. } = &region.backing
-                && object.identity() == identity
-                && first < offset.saturating_add(region.pages())
-            {
-                let start = region.start + first.saturating_sub(*offset) * PAGE;
-                if let Some(gone) = range(start, region.end) {
-                    self.space.unmap(gone);
-                }
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        for (_, gone) in mapped_parts(&map, identity, first, u64::MAX) {
+            self.space.unmap(gone);
+        }
+    }
+    fn cleaned(&self, identity: u64, first: u64, count: u64) {
+        let map = self.map.write();
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        for (region, pages) in mapped_parts(&map, identity, first, first.saturating_add(count)) {
+            if !region.is_private() && region.protection.contains(Protection::WRITE) {
+                self.space.protect(pages, region.read_protection());
             }
         }
     }
+}
+
+/// The parts of regions that map pages `first .. end` of an object.
+fn mapped_parts(
+    map: &Map,
+    identity: u64,
+    first: u64,
+    end: u64,
+) -> impl Iterator<Item = (&Region, PageRange)> {
+    map.iter().filter_map(move |region| {
+        let Backing::Object { object, first: offset, .. } = &region.backing else { return None };
+        if object.identity() != identity {
+            return None;
+        }
+        let last = end.min(offset.saturating_add(region.pages()));
+        let skipped = first.saturating_sub(*offset);
+        let length = last.checked_sub(offset.saturating_add(skipped)).filter(|pages| *pages > 0)?;
+        let start = region.start + skipped * PAGE;
+        Some((region, range(start, start + length * PAGE)?))
+    })
 }
 
 fn check_access(region: &Region, access: Access) -> Result<(), BadAccess> {

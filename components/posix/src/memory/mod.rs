@@ -18,7 +18,8 @@
 //! and never while an object reads from storage; what changes regions holds it to write *and
 //! takes the pages out of the space before it lets go*. So a fault that races an munmap either
 //! comes first and its page is taken out, or looks the region up afresh and does not find it.
-//! A page fetched without the lock is thrown away where a truncation came between.
+//! A page fetched without the lock is thrown away where a truncation came between, or the writing
+//! of pages to storage: that takes write access from the mapping, so that the next store is seen.
 //! Under `memory.map` only objects' `resident` (page cache locks) and rt are called; user memory is never
 //! accessed with it held. Regions taken out are dropped after it (they may close files).
 //! Source: POSIX.1-2017, Linux's manual pages; Mach's vm_map/vm_object split.
@@ -144,8 +145,9 @@ pub struct AddressSpace {
     peak_pages: AtomicU64,
     peak_total_pages: AtomicU64,
     locks_future: AtomicBool,
-    /// Moves at each truncation of something mapped here, with the map's lock held to write.
-    truncations: AtomicU64,
+    /// Moves when pages of something mapped here go or are written to storage, with the map's lock
+    /// held to write.
+    changes: AtomicU64,
 }
 
 impl AddressSpace {
@@ -163,7 +165,7 @@ impl AddressSpace {
             peak_pages: AtomicU64::new(0),
             peak_total_pages: AtomicU64::new(0),
             locks_future: AtomicBool::new(false),
-            truncations: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
         }))
     }
     /// An empty address space.

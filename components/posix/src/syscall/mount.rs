@@ -4,7 +4,10 @@ use crate::files::{Scope, file_systems};
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, MountFlags, PATH_MAX, Path, Walk, namespace::UnmountFlags};
+use vfs::{
+    Errno, MountFlags, PATH_MAX, Path, Walk,
+    namespace::{Reach, UnmountFlags},
+};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -41,7 +44,8 @@ fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
     let namespace = scope.fs().namespace();
     let who = scope.credentials();
     if flags & raw::MS_REMOUNT != 0 {
-        namespace.remount(who, &at, kept)?;
+        let reach = if flags & raw::MS_BIND != 0 { Reach::Mount } else { Reach::FileSystem };
+        namespace.remount(who, &at, kept, reach)?;
     } else if flags & raw::MS_BIND != 0 {
         let from = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW)?;
         match flags & raw::MS_REC {

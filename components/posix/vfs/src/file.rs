@@ -73,6 +73,10 @@ pub trait Watcher: Send + Sync {
     /// now gets `ENXIO`; a fault that got its frame before must have mapped it before this
     /// unmaps (hold the region's lock over [`Mappable::page`] and the mapping, and take it here).
     fn truncated(&self, identity: u64, first: u64);
+    /// Pages `first .. first + count` are about to be written to storage: write access to them is
+    /// to be taken before this returns, so that the next store asks [`Mappable::page`] again. As
+    /// with truncation, a fault that got its frame for writing before must not map it after.
+    fn cleaned(&self, identity: u64, first: u64, count: u64);
 }
 
 /// What fallocate does with a range.

@@ -7,17 +7,17 @@
 //! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
 //! pinned as long as they have a name. Locks: `vnodes` and `pins` are leaves.
 use crate::{
-    dentry::Dentry, errno::Errno, generated::Node, hash::spread, name_cache::NameCache,
-    vnode::Vnode,
+    dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, hash::spread,
+    name_cache::NameCache, pages::WHOLE, tally::Tally, vnode::Vnode,
 };
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use hashbrown::HashTable;
 use interfaces::file_system::{
-    Attributes, Backing, FileSystem, FileType, InodeNumber, MountInfo, Usage,
+    Access, Attributes, Backing, FileSystem, FileType, InodeNumber, MountInfo, Usage,
 };
 use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 
@@ -47,6 +47,8 @@ pub struct Instance {
     pins: Mutex<HashTable<Arc<Vnode>>>,
     names: NameCache,
     rename: Mutex<()>,
+    flusher: Arc<Flusher>,
+    is_read_only: AtomicBool,
 }
 
 /// What mounts hold of an instance: when it goes, the instance's caches are emptied.
@@ -115,15 +117,21 @@ impl Instance {
         info: MountInfo,
         device: Option<(u32, u32)>,
     ) -> Arc<Instance> {
+        let tally = match (info.backing, fs.is_some()) {
+            (Backing::Storage, true) => Tally::of_storage(),
+            _ => Tally::of_cache(),
+        };
         let device = device.unwrap_or_else(|| (0, NEXT_DEVICE.fetch_add(1, Ordering::Relaxed)));
         let instance = Arc::new(Instance {
             fs,
             device,
+            is_read_only: AtomicBool::new(info.is_read_only),
             info,
             vnodes: [const { Mutex::new(&VNODES, HashTable::new()) }; SHARDS],
             pins: Mutex::new(&PINS, HashTable::new()),
             names: NameCache::new(),
             rename: Mutex::new(&RENAME, ()),
+            flusher: Flusher::new(tally),
         });
         let mut all = INSTANCES_ALL.lock();
         all.retain(|known| known.strong_count() > 0);
@@ -147,7 +155,11 @@ impl Instance {
     }
     /// Nothing in it may change.
     pub fn is_read_only(&self) -> bool {
-        self.info.is_read_only
+        self.is_read_only.load(Ordering::Relaxed)
+    }
+    /// What writes its dirty pages.
+    pub(crate) fn flusher(&self) -> &Arc<Flusher> {
+        &self.flusher
     }
     pub(crate) fn names(&self) -> &NameCache {
         &self.names
@@ -184,11 +196,19 @@ impl Instance {
         self.pin(&found, attributes.links);
         found
     }
+    /// The vnode of an inode, if it is in use.
+    pub(crate) fn find(&self, inode: InodeNumber) -> Option<Arc<Vnode>> {
+        let vnodes = self.shard(inode).lock();
+        vnodes.find(spread(inode), |known| known.inode == inode)?.vnode.upgrade()
+    }
     fn shard(&self, inode: InodeNumber) -> &Mutex<HashTable<Known>> {
         &self.vnodes[inode as usize % SHARDS]
     }
     /// Keeps the only copy of a file's pages while it has a name; lets it go when it has none.
     pub(crate) fn pin(&self, vnode: &Arc<Vnode>, links: u32) {
+        if links == 0 {
+            self.flusher.loosen(vnode);
+        }
         if self.info.backing != Backing::Cache || vnode.file_type() != FileType::Regular {
             return;
         }
@@ -227,16 +247,51 @@ impl Instance {
         }
         all
     }
-    /// Pushes every attribute pending and has the file system write everything.
+    /// Writes everything: dirty pages, attributes, and what the file system has.
     ///
     /// # Errors
-    /// The first failure.
+    /// The first failure of the file system; those of pages are kept for fsync and syncfs.
     pub fn sync(&self) -> Result<(), Errno> {
-        let Some(fs) = &self.fs else { return Ok(()) };
-        for vnode in self.vnodes() {
-            vnode.flush()?;
+        let Some(fs) = self.fs.as_ref().filter(|_| !self.is_read_only()) else { return Ok(()) };
+        let vnodes = self.vnodes();
+        let pages = || vnodes.iter().filter_map(|vnode| vnode.pages());
+        if self.info.backing == Backing::Storage {
+            let passed: Vec<_> = pages().filter(|pages| pages.start_writes(WHOLE)).collect();
+            pages().for_each(|pages| pages.wait_written(WHOLE));
+            passed.into_iter().for_each(|pages| pages.write_and_wait(WHOLE));
         }
-        Ok(fs.sync()?)
+        let mut result = Ok(());
+        for vnode in &vnodes {
+            result = result.and(vnode.flush());
+        }
+        result.and(fs.sync().map_err(Errno::from))
+    }
+    /// Makes it read-only or writable (`MS_REMOUNT`).
+    ///
+    /// # Errors
+    /// `EBUSY` while a file is open for writing; `EROFS` where the medium forbids writing; `EIO`.
+    pub(crate) fn remount(&self, access: Access) -> Result<(), Errno> {
+        let Some(fs) = &self.fs else { return Ok(()) };
+        if access == Access::Writable {
+            fs.remount(access)?;
+            self.is_read_only.store(false, Ordering::Relaxed);
+            return Ok(());
+        }
+        if self.is_read_only() {
+            return Ok(());
+        }
+        let told = self.sync();
+        // Nobody opens a file for writing from here on; who did before is seen.
+        self.is_read_only.store(true, Ordering::Relaxed);
+        let is_written = self.vnodes().iter().any(|vnode| vnode.is_open_for_writing());
+        let result = match is_written {
+            true => Err(Errno::EBUSY),
+            false => told.and(fs.remount(access).map_err(Errno::from)),
+        };
+        if result.is_err() {
+            self.is_read_only.store(false, Ordering::Relaxed);
+        }
+        result
     }
     /// Space and inodes.
     ///
@@ -260,6 +315,10 @@ impl Instance {
         self.names.clear();
         let pins = core::mem::take(&mut *self.pins.lock());
         drop(pins);
+        self.flusher.end();
+        if let Some(Err(error)) = self.fs.as_ref().map(|fs| fs.unmount()) {
+            log::error!("vfs: {}: unmounted with errors: {error:?}", self.info.type_name);
+        }
     }
 }
 

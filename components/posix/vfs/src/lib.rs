@@ -4,10 +4,24 @@
 //! [`Vnode`] is the inode; opening gives an [`OpenFile`] over a [`file::File`]. See `docs/files.md`
 //! for the life of a walk and of a read.
 //!
-//! Lock order, outermost first: `open_file.offset` > `mount_table` > `rename` > `directory` (parent
-//! before child, else by inode number) or `file` > `names` (a shard) > `pages.index` > leaves
-//! (`vnode.state`, `dentry.link`, `mount.at`, `instance.*`, `pages.readahead`, `pages.watchers`).
-//! A call to a file system is made with at most `rename`, `directory`, `file` or `vnode.state` held.
+//! Lock order, outermost first (a lock is taken only below those held):
+//!
+//! ```text
+//! open_file.offset
+//!   mount_table
+//!     rename
+//!       directory (parent before child, else by inode)     file (a vnode's `contents`)
+//!         names (a shard)                                     pages.tail
+//!                                                                (a copy to or from a program: faults)
+//!                                                                   pages.shape
+//!                                                                     [a call to a file system]
+//!                                                                     pages.index
+//! leaves: vnode.state (held over a file system's set_attributes), dentry.link, mount.at, instance.*,
+//!         flush.list, pages.readahead, pages.watchers, errors
+//! ```
+//!
+//! The flusher's threads start below everything: they take `pages.shape` shared, by trying, and
+//! `pages.tail` by trying, so a writer may wait for them with `file` and `pages.tail` held.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
@@ -17,7 +31,9 @@ pub mod credentials;
 mod dentry;
 pub mod devices;
 pub mod errno;
+mod errors;
 pub mod file;
+mod flush;
 pub mod generated;
 mod hash;
 mod instance;
@@ -33,6 +49,7 @@ pub mod permission;
 pub mod poll;
 mod regular;
 mod shrink;
+mod tally;
 #[cfg(test)]
 mod tests;
 mod vnode;
@@ -47,6 +64,7 @@ pub use namespace::Namespace;
 pub use open::OpenHow;
 pub use open_file::{OpenFile, SETTABLE_FLAGS, Whence};
 pub use pages::PageCache;
-pub use shrink::{cached_pages, make_room, shrink, sync_all};
+pub use shrink::{make_room, reclaim, shrink, sync_all};
+pub use tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages};
 pub use vnode::{DenyWrite, FLAG_APPEND, FLAG_IMMUTABLE, Slot, Vnode, now};
 pub use walk::{Base, Caller, NAME_MAX, PATH_MAX, Walk};

@@ -13,6 +13,7 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
+use interfaces::file_system::Access;
 use rt::{lock_class, sync::RwLock};
 
 lock_class! {
@@ -32,6 +33,15 @@ bitflags! {
         /// UMOUNT_NOFOLLOW
         const NO_FOLLOW = 8;
     }
+}
+
+/// What a remount changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The mount (MS_BIND).
+    Mount,
+    /// The file system too: it is written no more, or may be again.
+    FileSystem,
 }
 
 /// References to a mount nobody uses: one of the table.
@@ -177,15 +187,25 @@ impl Namespace {
     /// Changes the flags of the mount whose root `path` is (MS_REMOUNT).
     ///
     /// # Errors
-    /// `EPERM`; `EINVAL` where `path` is no mount; `EROFS` where it cannot be written.
-    pub fn remount(&self, who: &Credentials, path: &Path, flags: MountFlags) -> Result<(), Errno> {
+    /// `EPERM`; `EINVAL` where `path` is no mount; `EROFS` where it cannot be written; `EBUSY` where
+    /// it would become read-only while files are open for writing.
+    pub fn remount(
+        &self,
+        who: &Credentials,
+        path: &Path,
+        flags: MountFlags,
+        reach: Reach,
+    ) -> Result<(), Errno> {
         check_administrator(who)?;
         if !path.is_mount_root() {
             return Err(Errno::EINVAL);
         }
-        let is_storage_read_only = path.mount.instance().info().is_read_only;
-        if !flags.contains(MountFlags::READ_ONLY) && is_storage_read_only {
-            return Err(Errno::EROFS);
+        let access = match flags.contains(MountFlags::READ_ONLY) {
+            true => Access::ReadOnly,
+            false => Access::Writable,
+        };
+        if reach == Reach::FileSystem {
+            path.mount.instance().remount(access)?;
         }
         path.mount.set_flags(flags);
         Ok(())

@@ -1,6 +1,7 @@
 //! Open regular files of a file system, and open directories.
 use crate::{
     errno::Errno,
+    errors::Told,
     file::{Allocation, File, IoFlags, Mappable},
     io::{Sink, Source},
     mount::{Mount, Path},
@@ -10,7 +11,7 @@ use crate::{
     vnode::{FLAG_APPEND, Vnode},
 };
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::file_system::{AttributeChange, DirectoryEntry, FileType};
+use interfaces::file_system::{AttributeChange, Backing, DirectoryEntry, FileType, SyncKind};
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -37,6 +38,7 @@ pub(crate) struct RegularFile {
     pages: Arc<PageCache>,
     mount: Arc<Mount>,
     readahead: Mutex<Readahead>,
+    told: Told,
     privilege: Privilege,
     access_time: AccessTime,
 }
@@ -51,7 +53,8 @@ impl RegularFile {
         let pages = vnode.pages().ok_or(Errno::EIO)?.clone();
         let readahead = Mutex::new(&READAHEAD, Readahead::default());
         let mount = path.mount.clone();
-        Ok(RegularFile { vnode, pages, mount, readahead, privilege, access_time })
+        let told = pages.told();
+        Ok(RegularFile { vnode, pages, mount, readahead, told, privilege, access_time })
     }
     fn strip_privilege(&self) -> Result<(), Errno> {
         let mode = self.vnode.permissions();
@@ -140,9 +143,11 @@ impl File for RegularFile {
         self.vnode.touch_modified();
         Ok(())
     }
-    fn sync(&self, _: bool) -> Result<(), Errno> {
-        self.vnode.flush()?;
-        Ok(self.vnode.instance().file_system()?.sync()?)
+    fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        let kind = if data_only { SyncKind::Data } else { SyncKind::All };
+        let synced = self.vnode.sync(kind);
+        // What was told by the sync itself is told: the check is made all the same.
+        self.pages.check(&self.told).and(synced)
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self
@@ -156,14 +161,20 @@ pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
         return Err(Errno::EFBIG);
     }
     let now = crate::vnode::now();
-    vnode.change(&AttributeChange {
+    let change = AttributeChange {
         size: Some(size),
         modified: Some(now),
         changed: Some(now),
         ..Default::default()
-    })?;
-    pages.truncate(size);
-    Ok(())
+    };
+    match pages.backing() {
+        Backing::Storage => pages.truncate_stored(size, || vnode.change(&change)),
+        Backing::Cache => {
+            vnode.change(&change)?;
+            pages.truncate(size);
+            Ok(())
+        }
+    }
 }
 
 /// An open directory.
@@ -242,10 +253,11 @@ impl File for DirectoryFile {
     fn size(&self) -> u64 {
         self.path.vnode().size()
     }
-    fn sync(&self, _: bool) -> Result<(), Errno> {
-        match self.path.vnode().instance().file_system() {
-            Ok(fs) => Ok(fs.sync()?),
-            Err(_) => Err(Errno::EINVAL),
+    fn sync(&self, data_only: bool) -> Result<(), Errno> {
+        let vnode = self.path.vnode();
+        match vnode.node() {
+            None => vnode.sync(if data_only { SyncKind::Data } else { SyncKind::All }),
+            Some(_) => Err(Errno::EINVAL),
         }
     }
     fn as_any(&self) -> &dyn core::any::Any {

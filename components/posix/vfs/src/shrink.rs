@@ -1,5 +1,5 @@
 //! Giving memory back: clean pages of storage and names nobody holds (architecture.md, "Memory of programs").
-use crate::{errno::Errno, instance};
+use crate::{errno::Errno, flush, instance};
 use rt::NoMemory;
 
 /// Pages asked back when an allocation was refused.
@@ -56,6 +56,17 @@ pub fn shrink(pages: usize) -> usize {
     freed
 }
 
+/// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
+/// first. Returns the pages dropped.
+pub fn reclaim(pages: usize) -> usize {
+    loop {
+        let freed = (0..ROUNDS).map(|_| shrink(pages)).find(|freed| *freed > 0).unwrap_or(0);
+        if freed > 0 || !flush::write_for_room() {
+            return freed;
+        }
+    }
+}
+
 /// Runs an allocation, and again after giving memory back where it was refused.
 pub(crate) fn with_reclaim<T>(
     mut allocate: impl FnMut() -> Result<T, NoMemory>,
@@ -64,17 +75,7 @@ pub(crate) fn with_reclaim<T>(
         if let Ok(value) = allocate() {
             return Ok(value);
         }
-        if shrink(RECLAIM_PAGES) == 0 {
-            shrink(RECLAIM_PAGES);
-        }
+        reclaim(RECLAIM_PAGES);
     }
     Ok(allocate()?)
-}
-
-/// Pages of files in memory, of all file systems (`Cached` in `/proc/meminfo`).
-///
-/// Locks: as [`shrink`].
-pub fn cached_pages() -> u64 {
-    let vnodes = instance::instances().into_iter().flat_map(|instance| instance.vnodes());
-    vnodes.filter_map(|vnode| vnode.pages().map(|cache| cache.resident_pages())).sum()
 }

@@ -2,7 +2,7 @@
 //!
 //! A [`Vnode`] holds what is true of the inode whatever its name: attributes, the page cache of a
 //! regular file, the target of a symbolic link, the pipe of a FIFO. Size and times are
-//! authoritative here and pushed to the file system when it is asked to sync and at the end.
+//! authoritative here; the [`crate::flush`]er pushes them to the file system with the pages.
 //!
 //! Locks: `contents` orders changes (the names of a directory; size and writes of a regular
 //! file), `state` guards the attributes and is innermost. Owner, permissions and the next due
@@ -13,7 +13,7 @@ use crate::{
     generated::Node,
     instance::Instance,
     mount::MountFlags,
-    pages::PageCache,
+    pages::{PageCache, WHOLE},
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -23,7 +23,9 @@ use core::{
     any::Any,
     sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
-use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType, InodeNumber};
+use interfaces::file_system::{
+    AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, SyncKind,
+};
 use rt::{
     lock_class,
     memory::Frame,
@@ -81,6 +83,8 @@ pub struct Vnode {
     is_dead: AtomicBool,
     counts: AtomicU64,
     writers: AtomicI32,
+    /// When it came on the list of what is to be written; 0 while it is not there.
+    listed_ns: AtomicU64,
     pipe: Slot,
     locks: Slot,
 }
@@ -122,6 +126,7 @@ impl Vnode {
             is_dead: AtomicBool::new(false),
             counts: AtomicU64::new(1),
             writers: AtomicI32::new(0),
+            listed_ns: AtomicU64::new(0),
             pipe: Mutex::new(&SLOT, None),
             locks: Mutex::new(&SLOT, None),
         }
@@ -221,7 +226,7 @@ impl Vnode {
         let mut known = self.state.lock().known;
         if let Some(pages) = &self.pages {
             known.size = pages.size();
-            known.blocks = pages.blocks().unwrap_or(known.blocks);
+            known.blocks = pages.blocks().unwrap_or_else(|| self.stored_blocks(known.blocks));
         }
         known
     }
@@ -240,12 +245,25 @@ impl Vnode {
         let mut state = self.state.lock();
         let mut whole = state.pending;
         merge(&mut whole, change);
-        let size = self.pages.as_ref().map(|pages| pages.size());
-        whole.size = whole.size.or(size);
+        whole.size = whole.size.or(self.kept_size());
         state.known = fs.set_attributes(self.inode, &whole)?;
         state.pending = AttributeChange::default();
         self.mirror(&state.known);
         Ok(())
+    }
+    /// The size, where only the cache knows it; storage learns it from the pages written.
+    fn kept_size(&self) -> Option<u64> {
+        let pages = self.pages.as_ref().filter(|pages| pages.backing() == Backing::Cache);
+        pages.map(|pages| pages.size())
+    }
+    /// Units of 512 bytes that storage uses for it, those set aside included.
+    fn stored_blocks(&self, known: u64) -> u64 {
+        if self.instance.is_read_only() {
+            return known;
+        }
+        let fs = self.instance.file_system();
+        let fresh = fs.ok().and_then(|fs| fs.attributes(self.inode).ok());
+        fresh.map_or(known, |fresh| fresh.blocks)
     }
     /// Notes that its contents changed now; the file system is told later.
     pub(crate) fn touch_modified(&self) {
@@ -283,12 +301,15 @@ impl Vnode {
             || age_seconds >= (RELATIME_NS / NS_A_SECOND) as i64
     }
     fn note(&self, change: &AttributeChange) {
-        let mut state = self.state.lock();
-        overlay(&mut state.known, change);
-        merge(&mut state.pending, change);
+        {
+            let mut state = self.state.lock();
+            overlay(&mut state.known, change);
+            merge(&mut state.pending, change);
+        }
         if change.modified.is_some() || change.changed.is_some() {
             self.access_due_ns.store(0, Ordering::Relaxed);
         }
+        self.enlist();
     }
     /// Asks the file system for the attributes after it changed them by itself (links, times).
     pub(crate) fn refresh(&self) {
@@ -316,8 +337,7 @@ impl Vnode {
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         let Ok(fs) = self.instance.file_system() else { return Ok(()) };
         let mut state = self.state.lock();
-        let size = self.pages.as_ref().map(|pages| pages.size());
-        if let Some(size) = size.filter(|size| *size != state.known.size) {
+        if let Some(size) = self.kept_size().filter(|size| *size != state.known.size) {
             state.pending.size = Some(size);
         }
         if self.instance.is_read_only() || state.pending == AttributeChange::default() {
@@ -326,6 +346,56 @@ impl Vnode {
         let pending = core::mem::take(&mut state.pending);
         state.known = fs.set_attributes(self.inode, &pending)?;
         Ok(())
+    }
+
+    /// When it came on the list of what is to be written; changed under the list's lock.
+    pub(crate) fn listed_ns(&self) -> &AtomicU64 {
+        &self.listed_ns
+    }
+    /// Something of it is to be written: the flusher's list holds it until it was.
+    pub(crate) fn enlist(&self) {
+        if self.instance.info().backing == Backing::Storage
+            && self.node.is_none()
+            && self.listed_ns.load(Ordering::Relaxed) == 0
+            && let Some(myself) = self.instance.find(self.inode)
+        {
+            let links = self.state.lock().known.links;
+            self.instance.flusher().enlist(&myself, links);
+        }
+    }
+    /// Starts writing its dirty pages, and tells the file system its attributes.
+    pub(crate) fn start_write_back(&self) {
+        let is_started = self.pages.as_ref().is_none_or(|pages| pages.try_start_writes());
+        if !is_started || self.flush().is_err() {
+            self.enlist();
+        }
+    }
+    /// Waits for what was started; says whether all was written. What is dirty (again) is listed.
+    pub(crate) fn end_write_back(&self) -> bool {
+        let Some(pages) = &self.pages else { return true };
+        pages.wait_written(WHOLE);
+        let is_dirty = pages.is_dirty();
+        if is_dirty {
+            self.enlist();
+        }
+        !is_dirty
+    }
+    /// Makes its contents durable, and its attributes as `kind` says.
+    ///
+    /// # Errors
+    /// What the file system says; errors of writing pages are asked of [`PageCache::check`].
+    pub(crate) fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
+        let fs = self.instance.file_system()?;
+        if self.instance.is_read_only() {
+            return Ok(());
+        }
+        if let Some(pages) = &self.pages {
+            pages.write_and_wait(WHOLE);
+        }
+        if kind == SyncKind::All {
+            self.flush()?;
+        }
+        Ok(fs.sync_inode(self.inode, kind)?)
     }
 
     /// The target of a symbolic link that is stored (kept after the first time).
@@ -355,6 +425,10 @@ impl Vnode {
             Ok(_) => Ok(()),
             Err(_) => Err(Errno::ETXTBSY),
         }
+    }
+    /// Some description is open for writing.
+    pub(crate) fn is_open_for_writing(&self) -> bool {
+        self.writers.load(Ordering::Acquire) > 0
     }
     pub(crate) fn end_write(&self) {
         self.writers.fetch_sub(1, Ordering::AcqRel);
@@ -389,6 +463,7 @@ impl Mappable for Vnode {
         let frame = pages.page(index, for_write)?;
         if for_write {
             self.touch_modified();
+            pages.balance();
         }
         Ok(frame)
     }
@@ -418,11 +493,16 @@ impl Drop for Vnode {
         if self.node.is_some() {
             return;
         }
+        self.instance.flusher().forget(self);
+        let has_name = self.state.lock().known.links > 0;
         if let Some(pages) = &self.pages {
+            if has_name && pages.backing() == Backing::Storage {
+                pages.write_and_wait(WHOLE);
+            }
             pages.wait_idle();
             pages.release();
         }
-        if self.state.lock().known.links > 0 && self.flush().is_err() {
+        if has_name && self.flush().is_err() {
             log::warn!("vfs: attributes of inode {} were lost", self.inode);
         }
         self.instance.release(self.inode, self.counts.load(Ordering::Acquire));

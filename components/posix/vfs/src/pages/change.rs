@@ -3,18 +3,16 @@ use super::{
     PAGE, PageCache,
     index::{Page, Touch},
 };
-use crate::{errno::Errno, file::Watcher};
-use alloc::{
-    sync::{Arc, Weak},
-    vec::Vec,
-};
+use crate::errno::Errno;
+use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
-use interfaces::file_system::Backing;
-use rt::PAGE_BYTES;
+use interfaces::file_system::{Backing, FsError, Seek};
+use rt::{PAGE_BYTES, memory::Frame};
 
 impl PageCache {
-    /// Sets the size: pages beyond go (from mappings too), the rest of the last one is zeroed. The
-    /// caller holds the vnode's `contents` lock to write, and has told the file system.
+    /// Sets the size of a file whose pages live here only: pages beyond go (from mappings too),
+    /// the rest of the last one is zeroed. The caller holds the vnode's `contents` lock to write,
+    /// and has told the file system.
     pub(crate) fn truncate(&self, size: u64) {
         let before = self.size();
         if size >= before {
@@ -23,21 +21,76 @@ impl PageCache {
             return;
         }
         self.size.store(size, Ordering::Release);
-        let first = size.div_ceil(PAGE);
+        let gone = self.drop_from(size.div_ceil(PAGE));
+        self.fs.release(self.inode, gone.len() as u64);
+        self.zero_tail(size);
+    }
+    /// Sets the size of a file on storage, and has `tell` tell the file system while nothing is on
+    /// its way. The caller holds the vnode's `contents` lock to write.
+    ///
+    /// # Errors
+    /// What reading or writing the last page says, and `tell`.
+    pub(crate) fn truncate_stored(
+        &self,
+        size: u64,
+        tell: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let before = self.size();
+        if size < before {
+            self.clear_stored_tail(size)?;
+        }
+        let _shape = self.shape.write();
+        self.zero_tail(before);
+        self.size.store(size, Ordering::Release);
+        if size < before {
+            drop(self.drop_from(size.div_ceil(PAGE)));
+        }
+        self.wait_written(super::WHOLE);
+        let told = tell();
+        if told.is_err() {
+            self.size.store(before, Ordering::Release);
+        }
+        told
+    }
+    /// Takes every page from `first` on, from mappings too, when none is on its way any more.
+    fn drop_from(&self, first: u64) -> Vec<Frame> {
         self.tell_watchers(first);
-        let gone = loop {
+        loop {
             let ticket = self.arrived.ticket();
             let mut index = self.index.write();
-            if !index.is_reading_from(first) {
-                break index.truncate(first);
+            if !index.is_reading(first..u64::MAX) && !index.is_writing(first..u64::MAX) {
+                return index.truncate(first);
             }
             drop(index);
             let _ = self.arrived.wait(ticket, None, false);
-        };
-        if self.backing == Backing::Cache {
-            self.fs.release(self.inode, gone.len() as u64);
         }
-        self.zero_tail(size);
+    }
+    /// Zeroes what is behind byte `size` of its page before the file is cut there, on storage too:
+    /// the page is brought in and made dirty, unless nothing is there.
+    fn clear_stored_tail(&self, size: u64) -> Result<(), Errno> {
+        let (page, within) = (size / PAGE, (size % PAGE) as usize);
+        if within == 0 || !self.has_data(page)? {
+            return Ok(());
+        }
+        let frame = self.page(page, true)?;
+        frame.zero(within, PAGE_BYTES - within);
+        self.index.read().soil(page);
+        Ok(())
+    }
+    /// The page is dirty, or storage has blocks for it.
+    fn has_data(&self, page: u64) -> Result<bool, Errno> {
+        let range = page..page + 1;
+        {
+            let index = self.index.read();
+            if index.is_dirty(range.clone()) || index.is_writing(range) {
+                return Ok(true);
+            }
+        }
+        match self.fs.seek(self.inode, page * PAGE, Seek::Data) {
+            Ok(at) => Ok(at < (page + 1) * PAGE),
+            Err(FsError::NotFound) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
     /// Makes a hole of a byte range within the file. Pages that are mapped stay, zeroed: a private
     /// mapping's own copies must not be touched.
@@ -85,9 +138,7 @@ impl PageCache {
         Ok(())
     }
     fn tell_watchers(&self, first: u64) {
-        let watchers: Vec<Arc<dyn Watcher>> =
-            self.watchers.lock().iter().filter_map(Weak::upgrade).collect();
-        for watcher in watchers {
+        for watcher in self.live_watchers() {
             watcher.truncated(self.identity, first);
         }
     }
@@ -110,7 +161,7 @@ impl PageCache {
             return Err(Errno::ENXIO);
         }
         if self.backing == Backing::Storage {
-            return Ok(offset);
+            return self.seek_stored(offset, Seek::Data);
         }
         let page = self.index.read().next_present(offset / PAGE).ok_or(Errno::ENXIO)?;
         Some((page * PAGE).max(offset)).filter(|at| *at < size).ok_or(Errno::ENXIO)
@@ -125,9 +176,22 @@ impl PageCache {
             return Err(Errno::ENXIO);
         }
         if self.backing == Backing::Storage {
-            return Ok(size);
+            return self.seek_stored(offset, Seek::Hole);
         }
         let page = self.index.read().next_absent(offset / PAGE);
         Ok((page * PAGE).max(offset).min(size))
+    }
+    /// What storage says once it has everything.
+    fn seek_stored(&self, offset: u64, what: Seek) -> Result<u64, Errno> {
+        if self.is_dirty() {
+            self.write_and_wait(super::WHOLE);
+        }
+        match self.fs.seek(self.inode, offset, what) {
+            Ok(at) => Ok(at.min(self.size())),
+            // The last hole reaches to the end, which storage may not know yet.
+            Err(FsError::NotFound) if what == Seek::Hole => Ok(offset),
+            Err(FsError::NotFound) => Err(Errno::ENXIO),
+            Err(error) => Err(error.into()),
+        }
     }
 }

@@ -12,6 +12,9 @@ use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::Backing;
 use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
+/// A long write looks at the limits of dirty pages once in so many pages.
+const BALANCE_PAGES: u64 = 32;
+
 impl PageCache {
     /// Copies from the file at `offset` to `sink` until either ends; returns the bytes copied.
     ///
@@ -98,11 +101,9 @@ impl PageCache {
     /// holds the vnode's `contents` lock to write.
     ///
     /// # Errors
-    /// `EROFS` for storage; `EFAULT`, `ENOSPC`, `ENOMEM` where nothing was copied before.
+    /// `EFAULT`, `EIO`, `ENOSPC`, `ENOMEM` where nothing was copied before.
     pub(crate) fn write(&self, offset: u64, source: &mut dyn Source) -> Result<usize, Errno> {
-        if self.backing == Backing::Storage {
-            return Err(Errno::EROFS);
-        }
+        let _tail = self.tail.lock();
         if offset > self.size() {
             self.zero_tail(self.size());
         }
@@ -111,51 +112,100 @@ impl PageCache {
             let at = offset + done as u64;
             match self.write_page(at, source) {
                 Ok(0) => break,
-                Ok(count) => {
-                    done += count;
-                    self.size.fetch_max(at + count as u64, Ordering::AcqRel);
-                }
+                Ok(count) => done += count,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
+            }
+            if self.backing == Backing::Storage && (at / PAGE).is_multiple_of(BALANCE_PAGES) {
+                self.flusher.balance();
             }
         }
         Ok(done)
     }
-    /// Copies into one page.
+    /// Copies into one page. The size is moved before the page is made dirty: who writes the page
+    /// then knows of the bytes.
     fn write_page(&self, at: u64, source: &mut dyn Source) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let length = source.remaining().min(PAGE_BYTES - within);
-        let found = self.index.read().get(index, Touch::Write);
-        if let Page::Ready(frame) = found {
-            return source.take_into_frame(&frame, within, length);
+        let mut found = self.ready_page(index);
+        let is_new = length == PAGE_BYTES || index >= self.size().div_ceil(PAGE);
+        if found.is_none() && self.backing == Backing::Storage && !is_new {
+            found = Some(self.wait_for(index..index + 1, &self.faults)?);
         }
-        let is_whole = length == PAGE_BYTES;
-        let frame = shrink::with_reclaim(|| Frame::allocate(!is_whole))?;
+        let Some(frame) = found else { return self.write_new_page(at, length, source) };
+        self.reserve_stored(index)?;
         let count = source.take_into_frame(&frame, within, length)?;
-        if is_whole && count < PAGE_BYTES {
-            frame.zero(count, PAGE_BYTES - count);
-        }
-        self.put_written(index, &frame, within, count)?;
+        self.size.fetch_max(at + count as u64, Ordering::AcqRel);
+        self.index.read().soil(index);
         Ok(count)
     }
-    /// Puts a written page in place, or its bytes into the page a fault has put there meanwhile.
-    fn put_written(
-        &self,
-        index: u64,
-        frame: &Frame,
-        within: usize,
-        count: usize,
-    ) -> Result<(), Errno> {
-        self.put_new(index, frame.clone(), Touch::Write)?;
-        let found = self.index.read().get(index, Touch::Write);
-        if let Page::Ready(present) = found
-            && present.id() != frame.id()
-        {
-            let mut bytes = alloc::vec![0; count];
-            frame.read(within, &mut bytes);
-            present.write(within, &bytes);
+    fn ready_page(&self, index: u64) -> Option<Frame> {
+        match self.index.read().get(index, Touch::Read) {
+            Page::Ready(frame) => Some(frame),
+            _ => None,
         }
-        Ok(())
+    }
+    /// Storage has room for a page about to become dirty.
+    fn reserve_stored(&self, index: u64) -> Result<(), Errno> {
+        match self.backing {
+            Backing::Storage => Ok(self.fs.reserve_range(self.inode, index, 1)?),
+            Backing::Cache => Ok(()),
+        }
+    }
+    /// Copies into a page of which nothing needs to be read.
+    fn write_new_page(
+        &self,
+        at: u64,
+        length: usize,
+        source: &mut dyn Source,
+    ) -> Result<usize, Errno> {
+        let (index, within) = (at / PAGE, (at % PAGE) as usize);
+        let is_whole = length == PAGE_BYTES;
+        shrink::make_room(1);
+        let frame = shrink::with_reclaim(|| Frame::allocate(!is_whole))?;
+        self.reserve_stored(index)?;
+        let count = source.take_into_frame(&frame, within, length)?;
+        let must_merge = is_whole && count < PAGE_BYTES;
+        if must_merge && self.backing == Backing::Storage && index * PAGE < self.size() {
+            // A whole page was promised and did not come: the rest is what storage has.
+            let present = self.wait_for(index..index + 1, &self.faults)?;
+            return self.merge(at, count, &frame, &present);
+        }
+        if must_merge {
+            frame.zero(count, PAGE_BYTES - count);
+        }
+        self.put_written(at, count, &frame)
+    }
+    /// Puts a written page in place, or its bytes into the page somebody has put there meanwhile.
+    fn put_written(&self, at: u64, count: usize, frame: &Frame) -> Result<usize, Errno> {
+        let index = at / PAGE;
+        loop {
+            let ticket = self.arrived.ticket();
+            self.put_new(index, frame.clone(), Touch::Read)?;
+            let found = self.index.read().get(index, Touch::Read);
+            match found {
+                Page::Ready(present) if present.id() == frame.id() => {
+                    self.size.fetch_max(at + count as u64, Ordering::AcqRel);
+                    self.index.read().soil(index);
+                    return Ok(count);
+                }
+                Page::Ready(present) => return self.merge(at, count, frame, &present),
+                Page::Reading => {
+                    let _ = self.arrived.wait(ticket, None, false);
+                }
+                Page::Failed | Page::Absent => {}
+            }
+        }
+    }
+    /// Copies `count` bytes at `at` of the file from `frame` to the page that is in place.
+    fn merge(&self, at: u64, count: usize, frame: &Frame, present: &Frame) -> Result<usize, Errno> {
+        let within = (at % PAGE) as usize;
+        let mut bytes = alloc::vec![0; count];
+        frame.read(within, &mut bytes);
+        present.write(within, &bytes);
+        self.size.fetch_max(at + count as u64, Ordering::AcqRel);
+        self.index.read().soil(at / PAGE);
+        Ok(count)
     }
 }
 

@@ -1,10 +1,13 @@
 //! The index of a file's pages: chunks of 64, sorted by position, with a bit a page for each state.
 //!
 //! A page is absent, being read, up to date, or failed (its last read; no frame then). Up-to-date
-//! pages may be dirty. Bits that readers set (`dirty`, `used`) are atomic; all else changes under
-//! the index's write lock.
-use crate::errno::Errno;
-use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+//! pages may be dirty, and may be being written; a page stored to while it is written is both.
+//! Bits that readers set (`dirty`, `used`) are atomic; all else changes under the index's write lock.
+mod writing;
+pub(super) use writing::Written;
+
+use crate::{errno::Errno, tally::Tally};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
@@ -18,6 +21,7 @@ struct Chunk {
     frames: [Option<Frame>; CHUNK_PAGES as usize],
     up_to_date: u64,
     reading: u64,
+    writing: u64,
     failed: u64,
     dirty: AtomicU64,
     used: AtomicU64,
@@ -31,6 +35,7 @@ impl Chunk {
             frames: [const { None }; CHUNK_PAGES as usize],
             up_to_date: 0,
             reading: 0,
+            writing: 0,
             failed: 0,
             dirty: AtomicU64::new(0),
             used: AtomicU64::new(0),
@@ -41,8 +46,11 @@ impl Chunk {
         self.frames.get(slot as usize)?.as_ref()
     }
     /// Takes the frame out and clears every state.
-    fn take(&mut self, slot: u64) -> Option<Frame> {
+    fn take(&mut self, slot: u64, tally: &Tally) -> Option<Frame> {
         let mask = !(1 << slot);
+        if *self.dirty.get_mut() & !mask != 0 {
+            tally.clean(1);
+        }
         self.up_to_date &= mask;
         self.reading &= mask;
         self.failed &= mask;
@@ -76,11 +84,12 @@ pub(super) enum Touch {
 }
 
 /// The pages of one file that are in memory.
-#[derive(Default)]
 pub(super) struct Index {
     chunks: BTreeMap<u64, Box<Chunk>>,
     pages: u64,
     reading: u64,
+    writing: u64,
+    tally: Arc<Tally>,
 }
 
 fn split(index: u64) -> (u64, u64) {
@@ -88,9 +97,21 @@ fn split(index: u64) -> (u64, u64) {
 }
 
 impl Index {
+    /// No pages; dirty ones are counted in `tally`.
+    pub(super) fn new(tally: Arc<Tally>) -> Index {
+        Index { chunks: BTreeMap::new(), pages: 0, reading: 0, writing: 0, tally }
+    }
     /// Pages with a frame.
     pub(super) fn pages(&self) -> u64 {
         self.pages
+    }
+    fn add_pages(&mut self, pages: u64) {
+        self.pages += pages;
+        self.tally.grow(pages);
+    }
+    fn remove_pages(&mut self, pages: u64) {
+        self.pages -= pages;
+        self.tally.shrink(pages);
     }
     /// Pages on their way.
     pub(super) fn reading(&self) -> u64 {
@@ -105,8 +126,8 @@ impl Index {
             && let Some(frame) = chunk.frame(slot)
         {
             set_bit(&chunk.used, bit);
-            if touch == Touch::Write {
-                set_bit(&chunk.dirty, bit);
+            if touch == Touch::Write && set_bit(&chunk.dirty, bit) {
+                self.tally.soil(1);
             }
             return Page::Ready(frame.clone());
         }
@@ -154,8 +175,9 @@ impl Index {
         *chunk.used.get_mut() |= bit;
         if touch == Touch::Write {
             *chunk.dirty.get_mut() |= bit;
+            self.tally.soil(1);
         }
-        self.pages += 1;
+        self.add_pages(1);
         Ok(None)
     }
     /// Puts a frame in place of an absent page as being read; `false` if the page is not absent.
@@ -171,7 +193,7 @@ impl Index {
         }
         chunk.failed &= !bit;
         chunk.reading |= bit;
-        self.pages += 1;
+        self.add_pages(1);
         self.reading += 1;
         Ok(true)
     }
@@ -187,36 +209,29 @@ impl Index {
             *chunk.used.get_mut() |= bit;
             return None;
         }
-        let frame = chunk.take(slot);
+        let frame = chunk.take(slot, &self.tally);
         chunk.failed |= bit;
-        self.pages -= 1;
+        self.remove_pages(1);
         frame
     }
-    /// Some page from `first` on is on its way.
-    pub(super) fn is_reading_from(&self, first: u64) -> bool {
-        let (key, slot) = split(first);
-        self.chunks.range(key..).any(|(at, chunk)| {
-            let mask = if *at == key { u64::MAX << slot } else { u64::MAX };
-            chunk.reading & mask != 0
-        })
-    }
-    /// Takes every page from `first` on; none is being read.
+    /// Takes every page from `first` on; none is on its way.
     pub(super) fn truncate(&mut self, first: u64) -> Vec<Frame> {
         let mut gone = Vec::new();
         let (key, slot) = split(first);
         let beyond = self.chunks.split_off(&(key + u64::from(slot > 0)));
         for mut chunk in beyond.into_values() {
-            gone.extend((0..CHUNK_PAGES).filter_map(|slot| chunk.take(slot)));
+            gone.extend((0..CHUNK_PAGES).filter_map(|slot| chunk.take(slot, &self.tally)));
         }
         if slot > 0
             && let Some(chunk) = self.chunks.get_mut(&key)
         {
-            gone.extend((slot..CHUNK_PAGES).filter_map(|slot| chunk.take(slot)));
+            gone.extend((slot..CHUNK_PAGES).filter_map(|slot| chunk.take(slot, &self.tally)));
         }
-        self.pages -= gone.len() as u64;
+        self.remove_pages(gone.len() as u64);
         gone
     }
-    /// Takes the pages of a range that nobody else holds; the others are handed out to be zeroed.
+    /// Takes the pages of a range that nobody else holds; the others are handed out to be zeroed,
+    /// and are clean.
     pub(super) fn punch(&mut self, range: Range<u64>) -> (Vec<Frame>, Vec<Frame>) {
         let (mut gone, mut shared) = (Vec::new(), Vec::new());
         let (first_key, _) = split(range.start);
@@ -227,12 +242,18 @@ impl Index {
             }
             for slot in bits(chunk.up_to_date).filter(|slot| range.contains(&(base + slot))) {
                 match chunk.frame(slot) {
-                    Some(frame) if frame.references() > 1 => shared.push(frame.clone()),
-                    _ => gone.extend(chunk.take(slot)),
+                    Some(frame) if frame.references() > 1 => {
+                        shared.push(frame.clone());
+                        if *chunk.dirty.get_mut() & (1 << slot) != 0 {
+                            *chunk.dirty.get_mut() &= !(1 << slot);
+                            self.tally.clean(1);
+                        }
+                    }
+                    _ => gone.extend(chunk.take(slot, &self.tally)),
                 }
             }
         }
-        self.pages -= gone.len() as u64;
+        self.remove_pages(gone.len() as u64);
         (gone, shared)
     }
     /// Takes clean pages that nobody else holds and that were not used since the last time.
@@ -242,17 +263,18 @@ impl Index {
             if gone.len() >= most {
                 break;
             }
-            let idle = chunk.up_to_date & !*chunk.dirty.get_mut() & !*chunk.used.get_mut();
+            let busy = chunk.writing | *chunk.dirty.get_mut() | *chunk.used.get_mut();
+            let idle = chunk.up_to_date & !busy;
             *chunk.used.get_mut() = 0;
             for slot in bits(idle) {
                 let is_ours = chunk.frame(slot).is_some_and(|frame| frame.references() == 1);
                 if is_ours && gone.len() < most {
-                    gone.extend(chunk.take(slot));
+                    gone.extend(chunk.take(slot, &self.tally));
                 }
             }
         }
         self.chunks.retain(|_, chunk| !chunk.is_empty());
-        self.pages -= gone.len() as u64;
+        self.remove_pages(gone.len() as u64);
         gone
     }
     /// Visits the ready pages of a range.
@@ -302,11 +324,17 @@ impl Index {
     }
 }
 
-/// Sets a bit unless it is set: a line that many read stays shared.
-fn set_bit(word: &AtomicU64, bit: u64) {
-    if word.load(Ordering::Relaxed) & bit == 0 {
-        word.fetch_or(bit, Ordering::Relaxed);
+impl Drop for Index {
+    fn drop(&mut self) {
+        let dirty = self.chunks.values_mut().map(|chunk| chunk.dirty.get_mut().count_ones());
+        self.tally.clean(dirty.map(u64::from).sum());
+        self.tally.shrink(self.pages);
     }
+}
+
+/// Sets a bit unless it is set: a line that many read stays shared. Says whether it was clear.
+fn set_bit(word: &AtomicU64, bit: u64) -> bool {
+    word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
 }
 
 /// Numbers of the bits set.

@@ -5,15 +5,22 @@
 //! place as "being read", the file system is asked for each run of them with one call, and the
 //! [`PageSink`] side marks them when they arrive, on the driver's thread, and wakes who waits.
 //!
-//! Who changes the size or writes holds the vnode's `contents` lock. The index's lock is never
-//! held over a call to a file system, a copy to or from a program, or a wait.
+//! Who changes the size or writes holds the vnode's `contents` lock. `shape` is held shared while
+//! a transfer is started and alone while the file is cut or its blocks are moved, with no transfer
+//! under way: so no transfer ever meets blocks that were given away. `tail` is held by who writes,
+//! and tried by who clears what lies behind the end. The index's lock is never held over a call to
+//! a file system, a copy to or from a program, or a wait.
 mod change;
 mod copy;
 mod index;
 mod readahead;
+mod write_back;
 pub(crate) use readahead::{Hit, Readahead};
+pub(crate) use write_back::WHOLE;
 
-use crate::{errno::Errno, file::Watcher, instance::Instance, shrink};
+use crate::{
+    errno::Errno, errors::ErrorSequence, file::Watcher, flush::Flusher, instance::Instance, shrink,
+};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -34,6 +41,8 @@ lock_class! {
     static INDEX = "vfs.pages.index";
     static WATCHERS = "vfs.pages.watchers";
     static READAHEAD = "vfs.pages.readahead";
+    static SHAPE = "vfs.pages.shape";
+    static TAIL = "vfs.pages.tail";
 }
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -51,8 +60,13 @@ pub struct PageCache {
     inode: InodeNumber,
     backing: Backing,
     size: AtomicU64,
+    shape: RwLock<()>,
+    tail: Mutex<()>,
     index: RwLock<Index>,
+    /// A read or write of pages has ended.
     arrived: Event,
+    flusher: Arc<Flusher>,
+    errors: ErrorSequence,
     faults: Mutex<Readahead>,
     watchers: Mutex<Vec<Weak<dyn Watcher>>>,
 }
@@ -70,8 +84,12 @@ impl PageCache {
             inode: known.inode,
             backing: instance.info().backing,
             size: AtomicU64::new(known.size),
-            index: RwLock::new(&INDEX, Index::default()),
+            shape: RwLock::new(&SHAPE, ()),
+            tail: Mutex::new(&TAIL, ()),
+            index: RwLock::new(&INDEX, Index::new(instance.flusher().tally().clone())),
             arrived: Event::new(),
+            flusher: instance.flusher().clone(),
+            errors: ErrorSequence::new(),
             faults: Mutex::new(&READAHEAD, Readahead::default()),
             watchers: Mutex::new(&WATCHERS, Vec::new()),
         })
@@ -91,29 +109,32 @@ impl PageCache {
     pub(crate) fn identity(&self) -> u64 {
         self.identity
     }
+    pub(crate) fn backing(&self) -> Backing {
+        self.backing
+    }
     pub(crate) fn watch(&self, watcher: Weak<dyn Watcher>) {
         let mut watchers = self.watchers.lock();
         watchers.retain(|known| known.strong_count() > 0 && !known.ptr_eq(&watcher));
         watchers.push(watcher);
     }
+    fn live_watchers(&self) -> Vec<Arc<dyn Watcher>> {
+        self.watchers.lock().iter().filter_map(Weak::upgrade).collect()
+    }
 
-    /// The frame of page `index` for a mapping, brought in if need be.
+    /// The frame of page `index` for a mapping, brought in if need be; dirty where it is to be
+    /// written to.
     ///
     /// # Errors
-    /// `ENXIO` beyond the end, `EIO`, `ENOMEM`, `ENOSPC`; `EROFS` for a write to storage.
+    /// `ENXIO` beyond the end, `EIO`, `ENOMEM`, `ENOSPC`.
     pub(crate) fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno> {
-        let touch = match (for_write, self.backing) {
-            (false, _) => Touch::Read,
-            (true, Backing::Cache) => Touch::Write,
-            (true, Backing::Storage) => return Err(Errno::EROFS),
-        };
+        let touch = if for_write { Touch::Write } else { Touch::Read };
         let mut was_asked = false;
         loop {
             if index >= self.size().div_ceil(PAGE) {
                 return Err(Errno::ENXIO);
             }
             let ticket = self.arrived.ticket();
-            let found = self.index.read().get(index, touch);
+            let found = self.find(index, touch)?;
             match (found, self.backing) {
                 (Page::Ready(frame), _) => {
                     if self.backing == Backing::Storage && !was_asked {
@@ -136,6 +157,19 @@ impl PageCache {
                 }
             }
         }
+    }
+    /// What is known of a page; where it is to be written to, storage has room for it then.
+    fn find(&self, index: u64, touch: Touch) -> Result<Page, Errno> {
+        if touch == Touch::Read || self.backing == Backing::Cache {
+            return Ok(self.index.read().get(index, touch));
+        }
+        // Nothing may become dirty while the file is cut or moved.
+        let _shape = self.shape.read();
+        if index >= self.size().div_ceil(PAGE) {
+            return Err(Errno::ENXIO);
+        }
+        self.fs.reserve_range(self.inode, index, 1)?;
+        Ok(self.index.read().get(index, touch))
     }
     /// Visits the pages of a range that are in memory and lie within the file.
     pub(crate) fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
@@ -196,6 +230,9 @@ impl PageCache {
         shrink::make_room(missing);
         shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?;
         frames.reverse();
+        let _shape = self.shape.read();
+        // Cut since it was planned: a page behind the end would be read from blocks given away.
+        let range = range.start..range.end.min(self.size().div_ceil(PAGE));
         let runs = self.place_frames(range, frames)?;
         for (first, frames) in runs {
             self.fs.read_pages(self.inode, first, frames, first, &sink);
@@ -249,11 +286,15 @@ impl PageCache {
         };
         gone.len()
     }
-    /// Waits until no page is on its way.
+    /// Waits until no page is on its way, from storage or to it.
     pub(crate) fn wait_idle(&self) {
         loop {
             let ticket = self.arrived.ticket();
-            if self.index.read().reading() == 0 {
+            let is_idle = {
+                let index = self.index.read();
+                index.reading() + index.writing() == 0
+            };
+            if is_idle {
                 return;
             }
             let _ = self.arrived.wait(ticket, None, false);

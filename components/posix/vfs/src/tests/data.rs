@@ -80,6 +80,7 @@ fn truncating_at_open_empties_the_file() {
 struct Told(Mutex<Vec<(u64, u64)>>);
 
 impl Watcher for Told {
+    fn cleaned(&self, _: u64, _: u64, _: u64) {}
     fn truncated(&self, identity: u64, first: u64) {
         self.0.lock().unwrap().push((identity, first));
     }

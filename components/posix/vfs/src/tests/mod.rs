@@ -1,6 +1,7 @@
 //! Behaviours of the component over tmpfs and over a storage of its own ([`storage`]).
 mod data;
 mod generated;
+mod model;
 mod mounts;
 mod names;
 mod oracle;
@@ -8,6 +9,7 @@ mod rights;
 mod space;
 mod storage;
 mod walks;
+mod writing;
 
 use crate::{
     Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, OpenFile, OpenHow, Path,

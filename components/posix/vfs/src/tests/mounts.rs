@@ -1,6 +1,9 @@
 //! Mounting, crossing, binding, flags, and taking mounts away.
 use super::{World, tmpfs};
-use crate::{Credentials, Errno, MountFlags, namespace::UnmountFlags};
+use crate::{
+    Credentials, Errno, MountFlags,
+    namespace::{Reach, UnmountFlags},
+};
 use linux_raw_sys::general as raw;
 
 fn mount(world: &World, at: &str, flags: MountFlags) {
@@ -73,7 +76,7 @@ fn a_read_only_mount_refuses_every_change_and_keeps_times() {
     world.write("/m/f", b"data").unwrap();
     let place = world.walk("/m").unwrap();
     let read_only = MountFlags::READ_ONLY;
-    world.namespace.remount(&world.who, &place, read_only).unwrap();
+    world.namespace.remount(&world.who, &place, read_only, Reach::FileSystem).unwrap();
     let file = world.walk("/m/f").unwrap();
     let before = file.status().attributes;
     assert_eq!(world.read("/m/f").unwrap(), b"data");
@@ -85,7 +88,7 @@ fn a_read_only_mount_refuses_every_change_and_keeps_times() {
     assert_eq!(world.unlink("/m/f"), Err(Errno::EROFS));
     assert_eq!(world.caller().change_mode(&file, 0), Err(Errno::EROFS));
     assert_eq!(world.rename("/m/f", "/m/g"), Err(Errno::EROFS));
-    world.namespace.remount(&world.who, &place, MountFlags::empty()).unwrap();
+    world.namespace.remount(&world.who, &place, MountFlags::empty(), Reach::FileSystem).unwrap();
     assert_eq!(world.unlink("/m/f"), Ok(()));
 }
 

@@ -147,6 +147,9 @@ impl FileSystem for Disk {
     fn list_xattr(&self, _: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
         Ok(Vec::new())
     }
+    fn reserve_range(&self, _: InodeNumber, _: u64, _: u64) -> Result<(), FsError> {
+        Err(FsError::ReadOnly)
+    }
     fn forget(&self, _: InodeNumber, _: u64) {}
     fn sync(&self) -> Result<(), FsError> {
         Ok(())

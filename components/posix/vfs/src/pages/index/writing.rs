@@ -1,0 +1,107 @@
+//! The states of pages on their way to storage: dirty, being written, clean.
+use super::{CHUNK_PAGES, Index, Page, Touch, bits, split};
+use alloc::vec::Vec;
+use core::ops::Range;
+use rt::memory::Frame;
+
+/// How the write of a page ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Storage has it, or never will: it counts as clean.
+    Settled,
+    /// It is still dirty and will be written again.
+    Again,
+}
+
+/// Dirty pages side by side, now being written.
+pub(crate) struct Picked {
+    pub first: u64,
+    pub frames: Vec<Frame>,
+}
+
+impl Index {
+    /// Pages being written.
+    pub(crate) fn writing(&self) -> u64 {
+        self.writing
+    }
+    /// Notes that the ready page `index` was written to; `false` if there is none.
+    pub(crate) fn soil(&self, index: u64) -> bool {
+        matches!(self.get(index, Touch::Write), Page::Ready(_))
+    }
+    /// Takes the first run of dirty pages of a range, at most `most`, for writing; they are clean
+    /// from now on. Pages that are being written already are passed over, and `passed` set.
+    pub(crate) fn begin_write(
+        &mut self,
+        range: Range<u64>,
+        most: usize,
+        passed: &mut bool,
+    ) -> Option<Picked> {
+        let mut picked: Option<Picked> = None;
+        let (first_key, _) = split(range.start);
+        for (key, chunk) in self.chunks.range_mut(first_key..) {
+            let base = key * CHUNK_PAGES;
+            let next = picked.as_ref().map(|run| run.first + run.frames.len() as u64);
+            if base >= range.end || next.is_some_and(|next| next < base) {
+                break;
+            }
+            for slot in bits(*chunk.dirty.get_mut() & chunk.up_to_date) {
+                let index = base + slot;
+                if !range.contains(&index) {
+                    continue;
+                }
+                if chunk.writing & (1 << slot) != 0 {
+                    *passed = true;
+                    continue;
+                }
+                let run = picked.get_or_insert_with(|| Picked { first: index, frames: Vec::new() });
+                let is_next = run.first + run.frames.len() as u64 == index;
+                let Some(frame) = chunk.frame(slot).filter(|_| is_next && run.frames.len() < most)
+                else {
+                    return picked;
+                };
+                run.frames.push(frame.clone());
+                chunk.writing |= 1 << slot;
+                *chunk.dirty.get_mut() &= !(1 << slot);
+                self.writing += 1;
+                self.tally.clean(1);
+                self.tally.begin_write(1);
+            }
+        }
+        picked
+    }
+    /// The write of a page has ended.
+    pub(crate) fn end_write(&mut self, index: u64, outcome: Written) {
+        let (key, slot) = split(index);
+        let bit = 1 << slot;
+        let Some(chunk) = self.chunks.get_mut(&key).filter(|chunk| chunk.writing & bit != 0) else {
+            return;
+        };
+        chunk.writing &= !bit;
+        self.writing -= 1;
+        self.tally.end_write(1);
+        if outcome == Written::Again {
+            self.soil(index);
+        }
+    }
+    /// Some page of a range is being written.
+    pub(crate) fn is_writing(&self, range: Range<u64>) -> bool {
+        self.any(range, |chunk| chunk.writing)
+    }
+    /// Some page of a range is dirty.
+    pub(crate) fn is_dirty(&self, range: Range<u64>) -> bool {
+        self.any(range, |chunk| chunk.dirty.load(core::sync::atomic::Ordering::Relaxed))
+    }
+    /// Some page of a range is being read.
+    pub(crate) fn is_reading(&self, range: Range<u64>) -> bool {
+        self.any(range, |chunk| chunk.reading)
+    }
+    fn any(&self, range: Range<u64>, state: impl Fn(&super::Chunk) -> u64) -> bool {
+        let (first_key, _) = split(range.start);
+        let chunks = self.chunks.range(first_key..);
+        let mut within = chunks.take_while(|(key, _)| **key * CHUNK_PAGES < range.end);
+        within.any(|(key, chunk)| {
+            let base = key * CHUNK_PAGES;
+            bits(state(chunk)).any(|slot| range.contains(&(base + slot)))
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! Dirty pages on their way to storage.
+//!
+//! Whole runs of dirty pages go to the file system, several at once; it hands the frames on to the
+//! device. A page is marked clean, then write-protected wherever it is mapped, then sent: a store
+//! before the protection is in what is sent, one after it faults and makes the page dirty again.
+//! Pages may be stored to while they are sent (they are then sent again), but are never sent twice
+//! at once. [`WriteSink`] hears of the end, on the driver's thread.
+use super::{PAGE, PageCache, index::Written};
+use crate::{errno::Errno, errors::Told};
+use alloc::sync::Arc;
+use core::ops::Range;
+use interfaces::file_system::{Backing, FsError, PageSink};
+use rt::PAGE_BYTES;
+
+/// Pages of one call to a file system at most.
+const RUN_PAGES: usize = 256;
+
+/// Told how writes ended.
+struct WriteSink(Arc<PageCache>);
+
+/// Every page.
+pub(crate) const WHOLE: Range<u64> = 0..u64::MAX;
+
+impl PageCache {
+    /// Starts writing the dirty pages of a range. Says whether some were passed over, because they
+    /// are being written already.
+    pub(crate) fn start_writes(&self, range: Range<u64>) -> bool {
+        let _shape = self.shape.read();
+        self.submit_writes(range)
+    }
+    /// As [`PageCache::start_writes`], unless the file is being cut or moved; `false` then.
+    pub(crate) fn try_start_writes(&self) -> bool {
+        let Some(_shape) = self.shape.try_read() else { return false };
+        self.submit_writes(WHOLE);
+        true
+    }
+    /// The caller holds `shape`.
+    pub(super) fn submit_writes(&self, range: Range<u64>) -> bool {
+        let mut has_passed = false;
+        let Some(myself) = self.myself.upgrade() else { return false };
+        let sink: Arc<dyn PageSink> = Arc::new(WriteSink(myself));
+        let mut rest = range;
+        loop {
+            let picked = self.index.write().begin_write(rest.clone(), RUN_PAGES, &mut has_passed);
+            let Some(picked) = picked else { return has_passed };
+            let (first, count) = (picked.first, picked.frames.len() as u64);
+            rest.start = first + count;
+            self.protect_mapped(first, count);
+            let size = self.clear_behind_end(first, &picked.frames);
+            self.fs.write_pages(self.inode, first, picked.frames, size, first, &sink);
+        }
+    }
+    /// Zeroes what a mapping may have stored behind the file's end; the size, sampled after the
+    /// pages were picked. A writer that extends the file holds `tail`: then its bytes stay, and as
+    /// it makes the page dirty again afterwards the next write clears what is behind them.
+    fn clear_behind_end(&self, first: u64, frames: &[rt::memory::Frame]) -> u64 {
+        let _tail = self.tail.try_lock();
+        let size = self.size();
+        let within = (size % PAGE) as usize;
+        if _tail.is_some()
+            && within > 0
+            && let Some(at) = (size / PAGE).checked_sub(first)
+            && let Some(frame) = frames.get(at as usize)
+        {
+            frame.zero(within, PAGE_BYTES - within);
+        }
+        size
+    }
+    /// Takes write access to pages from whoever maps them, so that the next store is noticed.
+    pub(super) fn protect_mapped(&self, first: u64, count: u64) {
+        for watcher in self.live_watchers() {
+            watcher.cleaned(self.identity, first, count);
+        }
+    }
+    /// Waits until no page of a range is being written.
+    pub(crate) fn wait_written(&self, range: Range<u64>) {
+        loop {
+            let ticket = self.arrived.ticket();
+            if !self.index.read().is_writing(range.clone()) {
+                return;
+            }
+            let _ = self.arrived.wait(ticket, None, false);
+        }
+    }
+    /// Writes what is dirty of a range now, and waits. How it went is asked of [`PageCache::check`].
+    pub(crate) fn write_and_wait(&self, range: Range<u64>) {
+        let has_passed = self.start_writes(range.clone());
+        self.wait_written(range.clone());
+        // What was passed over was sent before it was dirty again. What is passed over now was
+        // taken after we began, so it holds what we are to write.
+        if has_passed {
+            self.start_writes(range.clone());
+            self.wait_written(range);
+        }
+    }
+    /// Slows who makes pages dirty where too many are.
+    pub(crate) fn balance(&self) {
+        if self.backing == Backing::Storage {
+            self.flusher.balance();
+        }
+    }
+    /// Something of it is not on storage.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.index.read().is_dirty(WHOLE)
+    }
+    /// Where a new description begins to be told of errors.
+    pub(crate) fn told(&self) -> Told {
+        self.errors.sample()
+    }
+    /// Errors of writing that `told` was not told of.
+    ///
+    /// # Errors
+    /// `EIO`, `ENOSPC` and what else the file system met.
+    pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
+        self.errors.check(told)
+    }
+}
+
+impl PageSink for WriteSink {
+    fn pages_done(&self, _: u64, first: u64, count: usize, result: Result<(), FsError>) {
+        let cache = &self.0;
+        let outcome = match result {
+            Err(FsError::NoMemory | FsError::Restarted) => Written::Again,
+            _ => Written::Settled,
+        };
+        if let Err(error) = result {
+            log::error!("vfs: inode {}: writing from page {first}: {error:?}", cache.inode);
+            cache.errors.record(error.into());
+            cache.flusher.errors().record(error.into());
+        }
+        let mut index = cache.index.write();
+        for page in first..first.saturating_add(count as u64) {
+            index.end_write(page, outcome);
+        }
+        drop(index);
+        cache.arrived.signal();
+        cache.flusher.note_progress();
+    }
+}

@@ -1,0 +1,130 @@
+//! How many pages are dirty or being written, by file system and in all; and how many may be.
+//!
+//! The limits are Linux's defaults: of the memory that files could have (free, or clean file pages),
+//! writing begins in the background at a tenth, and writers are slowed towards a fifth.
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// `vm.dirty_background_ratio`, as a share.
+const BACKGROUND_SHARE: u64 = 10;
+/// `vm.dirty_ratio`, as a share.
+const HARD_SHARE: u64 = 5;
+
+static CACHED: AtomicU64 = AtomicU64::new(0);
+static STORED: AtomicU64 = AtomicU64::new(0);
+static DIRTY: AtomicU64 = AtomicU64::new(0);
+static WRITING: AtomicU64 = AtomicU64::new(0);
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static SOILED: AtomicU64 = AtomicU64::new(0);
+
+/// Dirty pages of one file system.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    dirty: AtomicU64,
+    is_counted: bool,
+}
+
+/// Pages of all file systems on storage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirtyPages {
+    /// Dirty now.
+    pub dirty: u64,
+    /// Being written now.
+    pub writing: u64,
+    /// Became dirty, ever.
+    pub soiled: u64,
+    /// Were written, ever.
+    pub written: u64,
+}
+
+/// Pages dirty and written now and ever.
+pub fn dirty_pages() -> DirtyPages {
+    DirtyPages {
+        dirty: DIRTY.load(Ordering::Relaxed),
+        writing: WRITING.load(Ordering::Relaxed),
+        soiled: SOILED.load(Ordering::Relaxed),
+        written: WRITTEN.load(Ordering::Relaxed),
+    }
+}
+
+/// Pages of files in memory, of all file systems (`Cached` in `/proc/meminfo`).
+pub fn cached_pages() -> u64 {
+    CACHED.load(Ordering::Relaxed)
+}
+
+/// Pages in memory that storage has too or will have, which can be dropped sooner or later.
+pub fn stored_pages() -> u64 {
+    STORED.load(Ordering::Relaxed)
+}
+
+/// How many pages may be dirty before they are written, and before writers wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Writing begins.
+    pub background: u64,
+    /// Writers wait.
+    pub hard: u64,
+}
+
+/// The limits now. Memory that programs have filled is not the files' to soil.
+pub fn limits() -> Limits {
+    let memory = rt::memory::statistics();
+    let busy = DIRTY.load(Ordering::Relaxed) + WRITING.load(Ordering::Relaxed);
+    let clean = STORED.load(Ordering::Relaxed).saturating_sub(busy);
+    let available = (memory.free_frames + clean).min(memory.total_frames);
+    Limits { background: available / BACKGROUND_SHARE, hard: available / HARD_SHARE }
+}
+
+impl Tally {
+    /// For a file system on storage.
+    pub(crate) fn of_storage() -> Arc<Tally> {
+        Tally::make(true)
+    }
+    /// For one whose pages are never written.
+    pub(crate) fn of_cache() -> Arc<Tally> {
+        Tally::make(false)
+    }
+    fn make(is_counted: bool) -> Arc<Tally> {
+        Arc::new(Tally { dirty: AtomicU64::new(0), is_counted })
+    }
+    /// Pages dirty now.
+    pub(crate) fn dirty(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed)
+    }
+    pub(crate) fn grow(&self, pages: u64) {
+        CACHED.fetch_add(pages, Ordering::Relaxed);
+        if self.is_counted {
+            STORED.fetch_add(pages, Ordering::Relaxed);
+        }
+    }
+    pub(crate) fn shrink(&self, pages: u64) {
+        CACHED.fetch_sub(pages, Ordering::Relaxed);
+        if self.is_counted {
+            STORED.fetch_sub(pages, Ordering::Relaxed);
+        }
+    }
+    pub(crate) fn soil(&self, pages: u64) {
+        self.dirty.fetch_add(pages, Ordering::Relaxed);
+        if self.is_counted {
+            DIRTY.fetch_add(pages, Ordering::Relaxed);
+            SOILED.fetch_add(pages, Ordering::Relaxed);
+        }
+    }
+    pub(crate) fn clean(&self, pages: u64) {
+        self.dirty.fetch_sub(pages, Ordering::Relaxed);
+        if self.is_counted {
+            DIRTY.fetch_sub(pages, Ordering::Relaxed);
+        }
+    }
+    pub(crate) fn begin_write(&self, pages: u64) {
+        if self.is_counted {
+            WRITING.fetch_add(pages, Ordering::Relaxed);
+        }
+    }
+    pub(crate) fn end_write(&self, pages: u64) {
+        if self.is_counted {
+            WRITING.fetch_sub(pages, Ordering::Relaxed);
+            WRITTEN.fetch_add(pages, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Files on storage that can be written, over the model disk.
+use super::{
+    World, get,
+    model::{Model, model},
+    put,
+};
+use crate::{
+    Active, Errno, OpenFile,
+    file::{IoFlags, Watcher},
+    io::{SliceSink, SliceSource},
+};
+use interfaces::file_system::SyncKind;
+use linux_raw_sys::general as raw;
+use std::{
+    sync::{Arc, Mutex},
+    thread,
+};
+
+const PLAIN: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
+const CREATE: u32 = raw::O_CREAT | raw::O_RDWR;
+const PAGE: u64 = 4096;
+
+fn world(room: u64) -> (World, Arc<Model>) {
+    let model = model(room);
+    (World::over(Active::stored(model.clone(), Some((254, 7))).unwrap()), model)
+}
+
+fn put_at(file: &OpenFile, at: u64, data: &[u8]) -> Result<usize, Errno> {
+    file.write_at(at, &mut SliceSource::new(data), PLAIN)
+}
+
+fn get_at(file: &OpenFile, at: u64, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0xee; length];
+    let count = file.read_at(at, &mut SliceSink::new(&mut bytes), PLAIN).unwrap();
+    bytes.truncate(count);
+    bytes
+}
+
+fn pattern(length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at * 7 + at / 4096) as u8).collect()
+}
+
+/// Drops every clean page.
+fn forget_pages(file: &OpenFile) {
+    let pages = file.vnode().pages().unwrap();
+    while pages.resident_pages() > 0 {
+        pages.shrink(usize::MAX);
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn what_is_written_is_on_the_disk_after_fsync_in_whole_runs() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    let data = pattern(100 * 4096 + 123);
+    assert_eq!(put(&file, &data), Ok(data.len()));
+    assert!(model.stored("f").pages.is_empty(), "allocation is delayed");
+    assert_eq!(file.path().status().attributes.blocks, 101 * 8, "what is set aside counts");
+    assert_eq!(file.file().sync(false), Ok(()));
+    assert_eq!(model.stored("f").bytes(), data);
+    assert_eq!(model.disk().runs, [(2, 0, 101)]);
+    assert_eq!(model.disk().inode_syncs, [(2, SyncKind::All)]);
+    assert_eq!(file.file().sync(true), Ok(()));
+    assert_eq!(model.disk().runs.len(), 1, "clean pages are not written");
+    forget_pages(&file);
+    assert_eq!(get_at(&file, 0, data.len() + 1), data);
+}
+
+#[test]
+fn a_part_of_a_page_keeps_the_rest_that_storage_has() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    let mut data = pattern(3 * 4096);
+    put(&file, &data).unwrap();
+    file.file().sync(true).unwrap();
+    forget_pages(&file);
+    put_at(&file, 5000, b"changed").unwrap();
+    data[5000..5007].copy_from_slice(b"changed");
+    put_at(&file, 3 * PAGE + 10, b"end").unwrap();
+    data.extend([[0; 10].as_slice(), b"end"].concat());
+    file.file().sync(true).unwrap();
+    assert_eq!(model.stored("f").bytes(), data);
+}
+
+#[test]
+fn cutting_a_file_clears_the_rest_of_its_last_page_on_storage_too() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, &[7; 10_000]).unwrap();
+    file.file().sync(true).unwrap();
+    forget_pages(&file);
+    file.truncate(5000).unwrap();
+    file.truncate(9000).unwrap();
+    let expected = [vec![7; 5000], vec![0; 4000]].concat();
+    assert_eq!(get_at(&file, 0, 10_000), expected);
+    file.file().sync(true).unwrap();
+    assert_eq!(model.stored("f").bytes(), expected);
+    assert_eq!(model.stored("f").pages[&1][904..], [0; 4096 - 904]);
+    assert!(!model.stored("f").pages.contains_key(&2), "what was cut is a hole");
+}
+
+#[test]
+fn cutting_waits_for_pages_on_their_way_and_loses_no_other() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, &pattern(64 * 4096)).unwrap();
+    model.disk().is_stuck = true;
+    file.vnode().pages().unwrap().start_writes(0..u64::MAX);
+    let cutter = {
+        let file = file.clone();
+        thread::spawn(move || file.truncate(10 * PAGE + 1))
+    };
+    thread::sleep(std::time::Duration::from_millis(30));
+    assert!(!cutter.is_finished());
+    model.release();
+    assert_eq!(cutter.join().unwrap(), Ok(()));
+    file.file().sync(true).unwrap();
+    assert_eq!(model.stored("f").bytes(), pattern(10 * 4096 + 1));
+}
+
+#[test]
+fn a_store_while_a_page_is_written_is_written_later() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, &[1; 4096]).unwrap();
+    model.disk().is_stuck = true;
+    let pages = file.vnode().pages().unwrap().clone();
+    pages.start_writes(0..u64::MAX);
+    put_at(&file, 0, &[2; 4096]).unwrap();
+    assert!(pages.start_writes(0..u64::MAX), "passed over: it is being written");
+    let syncer = {
+        let file = file.clone();
+        thread::spawn(move || file.file().sync(true))
+    };
+    model.release();
+    assert_eq!(syncer.join().unwrap(), Ok(()));
+    assert_eq!(model.stored("f").bytes(), [2; 4096]);
+}
+
+#[test]
+fn a_failed_write_is_told_once_to_everybody_who_has_the_file_open() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    let other = world.open("/f", raw::O_RDONLY).unwrap();
+    put(&file, &pattern(8 * 4096)).unwrap();
+    model.disk().bad.insert(3);
+    assert_eq!(file.file().sync(true), Err(Errno::EIO));
+    assert_eq!(file.file().sync(true), Ok(()));
+    assert_eq!(other.file().sync(true), Err(Errno::EIO));
+    let late = world.open("/f", raw::O_RDONLY).unwrap();
+    assert_eq!(late.file().sync(true), Ok(()));
+    assert!(!file.vnode().pages().unwrap().is_dirty());
+    let stored = model.stored("f").bytes();
+    assert_eq!(stored[..3 * 4096], pattern(3 * 4096));
+    assert_eq!(stored[4 * 4096..], pattern(8 * 4096)[4 * 4096..]);
+}
+
+#[test]
+fn a_full_disk_refuses_the_write_that_does_not_fit_and_nothing_else() {
+    let (world, model) = world(10);
+    let file = world.open("/f", CREATE).unwrap();
+    assert_eq!(put(&file, &pattern(20 * 4096)), Ok(10 * 4096), "as much as fits");
+    assert_eq!(put(&file, b"more"), Err(Errno::ENOSPC));
+    assert_eq!(put_at(&file, 100, b"over"), Ok(4), "what is there can be written again");
+    assert_eq!(file.file().sync(false), Ok(()));
+    assert_eq!(model.stored("f").bytes().len(), 10 * 4096);
+    file.truncate(4096).unwrap();
+    assert_eq!(put_at(&file, 50 * PAGE, &[1; 4096]), Ok(4096));
+    let object = file.file().mappable().unwrap();
+    object.page(2, true).unwrap();
+    for page in 3..10 {
+        object.page(page, true).unwrap();
+    }
+    assert_eq!(object.page(11, true).err(), Some(Errno::ENOSPC), "a store to a hole");
+}
+
+/// Somebody who maps a file: which pages may be stored to.
+#[derive(Default)]
+struct Mapping(Mutex<std::collections::HashSet<u64>>);
+
+impl Watcher for Mapping {
+    fn truncated(&self, _: u64, first: u64) {
+        self.0.lock().unwrap().retain(|page| *page < first);
+    }
+    fn cleaned(&self, _: u64, first: u64, count: u64) {
+        self.0.lock().unwrap().retain(|page| !(first..first + count).contains(page));
+    }
+}
+
+#[test]
+fn stores_to_a_mapping_are_written_and_the_next_one_is_noticed_again() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    file.truncate(8 * PAGE).unwrap();
+    let mapping = Arc::new(Mapping::default());
+    let watcher: Arc<dyn Watcher> = mapping.clone();
+    let object = file.file().mappable().unwrap();
+    object.watch(Arc::downgrade(&watcher));
+    for round in 1..4 {
+        let frame = object.page(5, true).unwrap();
+        mapping.0.lock().unwrap().insert(5);
+        frame.write(9, &[round]);
+        drop(frame);
+        file.file().sync(true).unwrap();
+        assert!(mapping.0.lock().unwrap().is_empty(), "write access was taken");
+        assert_eq!(model.stored("f").bytes()[5 * 4096 + 9], round);
+        assert_eq!(model.disk().runs.len(), usize::from(round));
+    }
+    assert_eq!(get_at(&file, 5 * PAGE + 9, 1), [3], "read and mapping see one page");
+}
+
+#[test]
+fn what_a_mapping_stores_behind_the_end_is_not_on_storage() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, b"short").unwrap();
+    let object = file.file().mappable().unwrap();
+    object.page(0, true).unwrap().write(0, &[9; 4096]);
+    file.file().sync(true).unwrap();
+    assert_eq!(model.stored("f").pages[&0][..6], [9, 9, 9, 9, 9, 0]);
+    file.truncate(20).unwrap();
+    assert_eq!(get(&file).unwrap()[..], [0; 15], "the file's offset is 5");
+}
+
+#[test]
+fn a_file_removed_while_open_is_written_no_more_once_it_is_closed() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, &pattern(4096)).unwrap();
+    world.unlink("/f").unwrap();
+    assert_eq!(get_at(&file, 0, 4096), pattern(4096));
+    put_at(&file, 4096, &pattern(4096)).unwrap();
+    drop(file);
+    assert!(model.disk().files.is_empty(), "freed at the last close");
+    assert!(model.disk().runs.is_empty());
+}
+
+#[test]
+fn unmounting_writes_everything_that_was_closed_long_ago() {
+    let (world, model) = world(10_000);
+    for name in 0..20 {
+        world.write(&format!("/{name}"), &pattern(1000 * name)).unwrap();
+    }
+    world.walk("/3").unwrap();
+    drop(world);
+    assert!(model.disk().is_unmounted);
+    for name in 0..20 {
+        assert_eq!(model.stored(&name.to_string()).bytes(), pattern(1000 * name), "{name}");
+    }
+}
+
+#[test]
+fn holes_are_found_where_storage_has_none() {
+    use crate::Whence::{Data, Hole};
+    let (world, _model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put_at(&file, 10 * PAGE, &[1; 4096]).unwrap();
+    file.truncate(20 * PAGE).unwrap();
+    let seek = |at: u64, whence| file.seek(at as i64, whence);
+    assert_eq!(seek(0, Data), Ok(10 * PAGE));
+    assert_eq!(seek(0, Hole), Ok(0));
+    assert_eq!(seek(10 * PAGE + 5, Data), Ok(10 * PAGE + 5));
+    assert_eq!(seek(10 * PAGE, Hole), Ok(11 * PAGE));
+    assert_eq!(seek(11 * PAGE, Data), Err(Errno::ENXIO));
+    assert_eq!(seek(20 * PAGE, Hole), Err(Errno::ENXIO));
+}
+
+#[test]
+fn several_writers_and_a_syncer_lose_nothing() {
+    let (world, model) = world(10_000);
+    let file = world.open("/f", CREATE).unwrap();
+    file.truncate(200 * PAGE).unwrap();
+    let writers: Vec<_> = (0..4u64)
+        .map(|me| {
+            let file = file.clone();
+            thread::spawn(move || {
+                for round in 0..300u64 {
+                    let at = (round * 37 % 200) * PAGE + me * 1024;
+                    put_at(&file, at, &[(round + me) as u8; 1024]).unwrap();
+                    if round % 40 == me * 10 {
+                        file.file().sync(true).unwrap();
+                    }
+                    if round % 60 == 0 {
+                        file.vnode().pages().unwrap().shrink(100);
+                    }
+                }
+            })
+        })
+        .collect();
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    let seen = get_at(&file, 0, 200 * 4096);
+    file.file().sync(true).unwrap();
+    assert!(model.stored("f").bytes() == seen);
+    for me in 0..4 {
+        for round in 200..300u64 {
+            let at = (round * 37 % 200) * PAGE + me * 1024;
+            let last = (round + 200).min(299);
+            let last = if last % 200 * 37 % 200 == round * 37 % 200 { last } else { round };
+            assert_eq!(seen[at as usize], (last + me) as u8);
+        }
+    }
+}
