@@ -76,6 +76,7 @@ pub struct Interrupt {
 
 /// Handles interrupt `vector` (32 and above) on this processor, with interrupts off.
 pub fn dispatch(vector: u8) {
+    percpu::forget_ready_space();
     match vector {
         apic::TIMER_VECTOR => {
             count(&TIMERS);

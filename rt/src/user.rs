@@ -10,6 +10,7 @@ use crate::{
     world,
 };
 use bitflags::bitflags;
+pub use program::{Access, Bases, CloneMode, Fault, Registers, Trap, Unshared};
 
 /// First address that is never a program's (the lower half's end less a guard page, as on Linux).
 pub const USER_END: u64 = 0x7fff_ffff_f000;
@@ -25,28 +26,6 @@ bitflags! {
         /// Fetch instructions from it.
         const EXECUTE = 4;
     }
-}
-
-/// What an access that faulted wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A load.
-    Read,
-    /// A store.
-    Write,
-    /// An instruction fetch.
-    Execute,
-}
-
-/// A user address could not be accessed. `done` bytes before it were copied.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// First address that could not be accessed.
-    pub address: u64,
-    /// What was wanted there.
-    pub access: Access,
-    /// Bytes copied before it.
-    pub done: usize,
 }
 
 /// A run of pages: `start` is page-aligned, the end does not pass [`USER_END`].
@@ -78,15 +57,6 @@ impl PageRange {
     }
 }
 
-/// How [`Space::clone_range`] treats writable pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloneMode {
-    /// Write access is taken from both sides; the first store faults and copies (K5).
-    CopyOnWrite,
-    /// Both sides keep what they have.
-    Share,
-}
-
 /// One present page.
 #[derive(Debug)]
 pub struct Mapping {
@@ -98,17 +68,6 @@ pub struct Mapping {
     pub is_accessed: bool,
     /// Written since it was last harvested.
     pub is_dirty: bool,
-}
-
-/// What [`Space::make_writable`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unshared {
-    /// The page was ours alone and is writable now.
-    Reused,
-    /// The page was shared; a writable copy stands in its place.
-    Copied,
-    /// No page is present there.
-    Absent,
 }
 
 /// An address space for a program; destroyed (every page unmapped) when dropped.
@@ -270,72 +229,22 @@ impl Space {
     }
 }
 
-/// General registers of a program, in the order of Linux's `user_regs_struct` where it matters to nobody else.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-#[allow(missing_docs, reason = "the processor's names")]
-pub struct Registers {
-    pub r15: u64,
-    pub r14: u64,
-    pub r13: u64,
-    pub r12: u64,
-    pub rbp: u64,
-    pub rbx: u64,
-    pub r11: u64,
-    pub r10: u64,
-    pub r9: u64,
-    pub r8: u64,
-    pub rax: u64,
-    pub rcx: u64,
-    pub rdx: u64,
-    pub rsi: u64,
-    pub rdi: u64,
-    pub rip: u64,
-    pub rflags: u64,
-    pub rsp: u64,
-    pub fs_base: u64,
-    pub gs_base: u64,
-}
-
-/// Why user mode was left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trap {
-    /// The `syscall` instruction; the number is in rax, rip is past the instruction.
-    Syscall,
-    /// A page fault.
-    PageFault {
-        /// The address wanted.
-        address: u64,
-        /// What was wanted.
-        access: Access,
-        /// A page was present (a protection fault).
-        is_present: bool,
-    },
-    /// Another processor exception, by vector (0 divide error, 6 invalid opcode, 13 general protection ...).
-    Exception {
-        /// Vector number.
-        vector: u8,
-        /// Error code, zero where the vector has none.
-        error_code: u64,
-    },
-    /// [`crate::thread::kick`].
-    Kicked,
-}
-
-/// A program's processor state while it is not running. Extended state (XSAVE) of the calling
-/// thread stays in the processor between runs; [`save_extended`] fetches it.
+/// A program's processor state while it is not running. Extended state (XSAVE) and the segment
+/// bases of the calling thread stay in the processor between runs; [`save_extended`] and [`bases`]
+/// fetch them.
 #[derive(Clone, Debug, Default)]
 #[repr(C)]
 pub struct Context {
-    /// General registers, true whenever `run` is not under way. FS and GS bases included.
+    /// General registers, true whenever `run` is not under way.
     pub registers: Registers,
 }
 
 impl Context {
     /// Enters user mode in `space` and returns at the next trap. Interrupts and preemption are
     /// handled inside. In the kernel world this is `sysret` or `iret` and back on the same stack;
-    /// non-canonical or kernel addresses in rip, rsp or bases are made to fault, never obeyed.
+    /// non-canonical or kernel addresses in rip or rsp are made to fault, never obeyed.
     /// The nucleus forces reserved and privileged bits of rflags.
+    #[inline(always)]
     pub fn run(&mut self, space: &Space) -> Trap {
         world::user::run(self, &space.0)
     }
@@ -366,4 +275,15 @@ pub fn load_extended(image: &[u8]) -> bool {
 /// Sets the calling thread's extended state to the one a new program starts with.
 pub fn reset_extended() {
     world::user::reset_extended();
+}
+
+/// The segment bases of the calling thread's program.
+pub fn bases() -> Bases {
+    world::user::bases()
+}
+
+/// Sets the segment bases of the calling thread's program; one that the processor would refuse
+/// becomes an address that faults when used.
+pub fn set_bases(bases: Bases) {
+    world::user::set_bases(bases);
 }

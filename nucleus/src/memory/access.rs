@@ -12,28 +12,7 @@ use crate::{
     thread,
 };
 use core::sync::atomic::{AtomicU32, Ordering};
-
-/// What was wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// A load.
-    Read,
-    /// A store.
-    Write,
-    /// An instruction fetch.
-    Execute,
-}
-
-/// A user address could not be accessed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// First address that could not.
-    pub address: u64,
-    /// What was wanted.
-    pub access: Access,
-    /// Bytes done before it.
-    pub done: usize,
-}
+use program::{Access, Fault};
 
 /// What to do with each piece: the direct way on user addresses, the walked on the direct map.
 trait Job {

@@ -10,6 +10,7 @@ use crate::arch::{
     pages,
     paging::{self, Entry, Table},
 };
+use program::{CloneMode, Unshared};
 
 const BATCH: usize = 128;
 const ZERO_BATCH: usize = 16;
@@ -39,26 +40,6 @@ impl Gathered {
         self.frames[..self.count].iter().for_each(|&frame| frames::release(frame));
         self.tables[..self.table_count].iter().for_each(|&table| free_table(table));
     }
-}
-
-/// What [`Inner::make_writable`] did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unshared {
-    /// Ours alone, writable now.
-    Reused,
-    /// A copy stands there.
-    Copied,
-    /// Nothing there.
-    Absent,
-}
-
-/// How [`Inner::clone_to`] treats writable pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloneMode {
-    /// Both sides lose write access.
-    CopyOnWrite,
-    /// Both keep what they have.
-    Share,
 }
 
 /// One present page.

@@ -2,16 +2,16 @@
 //! (one nanosecond each), so `ns` is the number to read there.
 use super::program::{start, with_code};
 use crate::{
-    arch::user::{Registers, run},
+    arch::user::run,
     memory::{
         PAGE, frame, frames,
-        range::CloneMode,
         space::{Protection, Space, USER_END},
     },
     thread, time,
 };
 use alloc::{boxed::Box, sync::Arc, vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use program::{CloneMode, Registers};
 
 const READ_WRITE: Protection = Protection(3);
 const DATA: u64 = 0x2000_0000;

@@ -2,9 +2,9 @@
 use super::in_threads;
 use crate::memory::{
     PAGE, charge, frame, frames,
-    range::{CloneMode, Unshared},
     space::{Protection, Space, USER_END},
 };
+use ::program::{CloneMode, Unshared};
 use alloc::{vec, vec::Vec};
 
 const READ: Protection = Protection(1);

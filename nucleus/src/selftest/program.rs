@@ -1,16 +1,14 @@
 //! Tiny programs in machine code.
 use super::in_threads;
 use crate::{
-    arch::user::{Registers, Trap, run},
+    arch::user::run,
     memory::{
-        PAGE,
-        access::Access,
-        frame,
-        range::Unshared,
+        PAGE, frame,
         space::{Protection, Space},
     },
     thread, time,
 };
+use ::program::{Access, Bases, Registers, Trap, Unshared};
 use alloc::{boxed::Box, sync::Arc, vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -94,8 +92,6 @@ pub fn registers_survive() {
         rip: CODE,
         rflags: 0x4_0cd7,
         rsp: 0x1234,
-        fs_base: 0x5678,
-        gs_base: 0x7fff_0000_1234,
     };
     let before = registers;
     assert_eq!(run(&mut registers, &space), Trap::Syscall);
@@ -177,8 +173,8 @@ pub fn bad_registers_are_refused() {
         assert!(is_fault && registers.rip == rip);
     }
     for bad in [0x8000_0000_0000, 0xffff_ffff_8000_0000, u64::MAX, 1 << 63] {
-        let mut registers =
-            Registers { rsp: bad, fs_base: bad, gs_base: bad, rflags: !0x1_0100, ..start() };
+        let mut registers = Registers { rsp: bad, rflags: !0x1_0100, ..start() };
+        thread::current().extended.set_bases(Bases { fs: bad, gs: bad });
         assert_eq!(run(&mut registers, &space), Trap::Syscall);
         assert_eq!(registers.rflags & 0x7_7302, 0x4_0202);
     }

@@ -429,6 +429,7 @@ fn set_space(me: &Thread, new: Option<Arc<Inner>>) {
         // SAFETY: only the thread itself touches it.
         let old = core::mem::replace(unsafe { &mut *me.space.get() }, new);
         me.space_pointer.store(pointer, Relaxed);
+        percpu::forget_ready_space();
         // SAFETY: just stored, kept by `space`.
         if let Some(space) = unsafe { pointer.as_ref() } {
             shootdown::activate(space);
@@ -459,6 +460,8 @@ pub fn take_kick() -> bool {
 pub fn kick(number: u64) {
     if let Some(thread) = table::find(number) {
         thread.is_kicked.store(true, SeqCst);
+        // It may be the caller; another one is interrupted, or looks when it is switched to.
+        percpu::forget_ready_space();
         wait::interrupt(&thread);
         scheduler::interrupt_if_running(&thread);
     }

@@ -217,6 +217,7 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
         }
     }
     me.extended.save_if_live();
+    percpu::forget_ready_space();
     percpu::this().current.store(ptr::from_ref(next).cast_mut().cast(), Relaxed);
     // SAFETY: a thread keeps the space it runs in.
     if let Some(space) = unsafe { next.space_pointer.load(Relaxed).as_ref() } {
@@ -345,7 +346,7 @@ fn place(thread: &Thread) {
     target.enqueue(thread, Place::Back);
     let preempts = target.is_preempted_by(thread);
     if preempts {
-        percpu::of(cpu).need_resched.store(1, SeqCst);
+        percpu::of(cpu).want_reschedule();
     }
     target.unlock();
     if preempts && cpu != percpu::cpu() {
@@ -441,7 +442,7 @@ pub fn tick(now_ns: u64) -> bool {
     });
     here.unlock();
     if is_over {
-        percpu::this().need_resched.store(1, Relaxed);
+        percpu::this().want_reschedule();
     }
     if best.is_some() {
         call_idle();
@@ -454,7 +455,7 @@ fn call_idle() {
     let idle = (0..smp::online())
         .find(|&cpu| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed)));
     if let Some(cpu) = idle {
-        percpu::of(cpu).need_resched.store(1, SeqCst);
+        percpu::of(cpu).want_reschedule();
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
 }
@@ -518,7 +519,7 @@ pub fn change(thread: &Thread, act: impl FnOnce(&Thread)) {
         if is_queued && must_move {
             place(thread);
         } else {
-            percpu::of(cpu).need_resched.store(1, SeqCst);
+            percpu::of(cpu).want_reschedule();
             if cpu != percpu::cpu() {
                 apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
             }

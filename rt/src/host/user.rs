@@ -12,12 +12,12 @@ use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, FrameId},
     user::{
-        Access, CloneMode, Context, Fault, Mapping, PageRange, Protection, Space, Trap, USER_END,
-        Unshared,
+        Access, Bases, CloneMode, Context, Fault, Mapping, PageRange, Protection, Space, Trap,
+        USER_END, Unshared,
     },
 };
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
 };
@@ -407,4 +407,16 @@ pub(crate) fn load_extended(image: &[u8]) -> bool {
 
 pub(crate) fn reset_extended() {
     EXTENDED.set(INITIAL);
+}
+
+thread_local! {
+    static BASES: Cell<Bases> = const { Cell::new(Bases { fs: 0, gs: 0 }) };
+}
+
+pub(crate) fn bases() -> Bases {
+    BASES.get()
+}
+
+pub(crate) fn set_bases(bases: Bases) {
+    BASES.set(bases);
 }

@@ -2,43 +2,16 @@
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, FrameId},
-    user::{
-        Access, CloneMode, Context, Fault, Mapping, PageRange, Protection, Registers, Trap,
-        Unshared,
-    },
+    user::{Bases, CloneMode, Context, Fault, Mapping, PageRange, Protection, Trap, Unshared},
 };
 use nucleus::{
-    arch::user::{self, Registers as NucleusRegisters},
-    memory::{access, frames, range, space},
+    arch::user,
+    memory::{frames, space},
     thread,
 };
 
 /// Page tables of a program.
 pub(crate) type SpaceHandle = space::Space;
-
-const _: () = {
-    assert!(size_of::<Registers>() == size_of::<NucleusRegisters>());
-    assert!(core::mem::offset_of!(Registers, rdi) == core::mem::offset_of!(NucleusRegisters, rdi));
-    assert!(core::mem::offset_of!(Registers, rip) == core::mem::offset_of!(NucleusRegisters, rip));
-    assert!(
-        core::mem::offset_of!(Registers, gs_base)
-            == core::mem::offset_of!(NucleusRegisters, gs_base)
-    );
-};
-
-fn access_of(wanted: access::Access) -> Access {
-    match wanted {
-        access::Access::Read => Access::Read,
-        access::Access::Write => Access::Write,
-        access::Access::Execute => Access::Execute,
-    }
-}
-
-impl From<access::Fault> for Fault {
-    fn from(fault: access::Fault) -> Fault {
-        Fault { address: fault.address, access: access_of(fault.access), done: fault.done }
-    }
-}
 
 fn bits(protection: Protection) -> space::Protection {
     space::Protection(protection.bits())
@@ -83,10 +56,6 @@ pub(crate) fn space_clone(
     range: PageRange,
     mode: CloneMode,
 ) -> Result<usize, NoMemory> {
-    let mode = match mode {
-        CloneMode::CopyOnWrite => range::CloneMode::CopyOnWrite,
-        CloneMode::Share => range::CloneMode::Share,
-    };
     Ok(space.clone_to(to, range.start(), range.end(), mode)?)
 }
 
@@ -99,11 +68,7 @@ pub(crate) fn space_make_writable(
     address: u64,
     protection: Protection,
 ) -> Result<Unshared, NoMemory> {
-    Ok(match space.make_writable(address, bits(protection | Protection::WRITE))? {
-        range::Unshared::Reused => Unshared::Reused,
-        range::Unshared::Copied => Unshared::Copied,
-        range::Unshared::Absent => Unshared::Absent,
-    })
+    Ok(space.make_writable(address, bits(protection | Protection::WRITE))?)
 }
 
 pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<Mapping> {
@@ -132,12 +97,12 @@ pub(crate) fn space_resident(space: &SpaceHandle) -> usize {
 
 pub(crate) fn copy_in(space: &SpaceHandle, address: u64, out: &mut [u8]) -> Result<(), Fault> {
     // SAFETY: `out` is writable for its length.
-    Ok(unsafe { space.copy_in(address, out.as_mut_ptr(), out.len()) }?)
+    unsafe { space.copy_in(address, out.as_mut_ptr(), out.len()) }
 }
 
 pub(crate) fn copy_out(space: &SpaceHandle, address: u64, data: &[u8]) -> Result<(), Fault> {
     // SAFETY: `data` is readable for its length.
-    Ok(unsafe { space.copy_out(address, data.as_ptr(), data.len()) }?)
+    unsafe { space.copy_out(address, data.as_ptr(), data.len()) }
 }
 
 fn in_frame(frame: FrameId, offset: usize, length: usize) -> Option<*mut u8> {
@@ -154,7 +119,7 @@ pub(crate) fn copy_out_frame(
 ) -> Result<(), Fault> {
     let Some(from) = in_frame(frame, offset, length) else { return Ok(()) };
     // SAFETY: within a frame that the caller holds.
-    Ok(unsafe { space.copy_out(address, from, length) }?)
+    unsafe { space.copy_out(address, from, length) }
 }
 
 pub(crate) fn copy_in_frame(
@@ -166,11 +131,11 @@ pub(crate) fn copy_in_frame(
 ) -> Result<(), Fault> {
     let Some(to) = in_frame(frame, offset, length) else { return Ok(()) };
     // SAFETY: within a frame that the caller holds; whoever else has it uses copies and atomics only.
-    Ok(unsafe { space.copy_in(address, to, length) }?)
+    unsafe { space.copy_in(address, to, length) }
 }
 
 pub(crate) fn zero(space: &SpaceHandle, address: u64, length: usize) -> Result<(), Fault> {
-    Ok(space.zero(address, length)?)
+    space.zero(address, length)
 }
 
 pub(crate) fn copy_in_string(
@@ -178,11 +143,11 @@ pub(crate) fn copy_in_string(
     address: u64,
     out: &mut [u8],
 ) -> Result<usize, Fault> {
-    Ok(space.copy_in_string(address, out)?)
+    space.copy_in_string(address, out)
 }
 
 pub(crate) fn atomic_load(space: &SpaceHandle, address: u64) -> Result<u32, Fault> {
-    Ok(space.atomic_load(address)?)
+    space.atomic_load(address)
 }
 
 pub(crate) fn compare_exchange(
@@ -191,21 +156,12 @@ pub(crate) fn compare_exchange(
     old: u32,
     new: u32,
 ) -> Result<u32, Fault> {
-    Ok(space.compare_exchange(address, old, new)?)
+    space.compare_exchange(address, old, new)
 }
 
+#[inline(always)]
 pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
-    let registers = (&raw mut context.registers).cast::<NucleusRegisters>();
-    // SAFETY: both are the same `repr(C)` list of words (asserted above), borrowed for the call.
-    let registers = unsafe { &mut *registers };
-    match user::run(registers, space) {
-        user::Trap::Syscall => Trap::Syscall,
-        user::Trap::PageFault { address, access, is_present } => {
-            Trap::PageFault { address, access: access_of(access), is_present }
-        }
-        user::Trap::Exception { vector, error_code } => Trap::Exception { vector, error_code },
-        user::Trap::Kicked => Trap::Kicked,
-    }
+    user::run(&mut context.registers, space)
 }
 
 pub(crate) fn extended_bytes() -> usize {
@@ -226,4 +182,12 @@ pub(crate) fn load_extended(image: &[u8]) -> bool {
 
 pub(crate) fn reset_extended() {
     thread::current().extended.reset();
+}
+
+pub(crate) fn bases() -> Bases {
+    thread::current().extended.bases()
+}
+
+pub(crate) fn set_bases(bases: Bases) {
+    thread::current().extended.set_bases(bases);
 }

@@ -457,3 +457,42 @@ fn a_child_that_panics_says_why() {
         assert!(String::from_utf8_lossy(&said).contains("this is why"));
     });
 }
+
+#[test]
+fn segment_bases_are_kept_over_calls_switches_and_fork() {
+    const SET_GS: i32 = 0x1001;
+    const GET_GS: i32 = 0x1004;
+    const HWCAP2_FSGSBASE: u64 = 2;
+    fn gs_base() -> u64 {
+        let mut base = 0u64;
+        // SAFETY: writes the base to `base`.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, GET_GS, &raw mut base) }, 0);
+        base
+    }
+    isolated(|| {
+        // SAFETY: no program here uses GS.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, SET_GS, 0x1234_5000u64) }, 0);
+        assert_eq!(gs_base(), 0x1234_5000);
+        // SAFETY: takes no memory.
+        if unsafe { libc::getauxval(libc::AT_HWCAP2) } & HWCAP2_FSGSBASE != 0 {
+            // SAFETY: the kernel says that the instruction may be used.
+            unsafe { std::arch::asm!("wrgsbase {}", in(reg) 0x4321_0000u64) };
+            assert_eq!(gs_base(), 0x4321_0000);
+        }
+        let mine = gs_base();
+        let child = fork(|| {
+            assert_eq!(gs_base(), mine);
+            // SAFETY: no program here uses GS.
+            assert_eq!(unsafe { libc::syscall(libc::SYS_arch_prctl, SET_GS, 0u64) }, 0);
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert_eq!(gs_base(), 0);
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(gs_base(), mine);
+        // SAFETY: takes no memory.
+        assert_eq!(
+            check(unsafe { libc::syscall(libc::SYS_arch_prctl, SET_GS, u64::MAX) as i32 }),
+            Err(libc::EPERM)
+        );
+    });
+}

@@ -164,7 +164,7 @@ fn auxiliary(contents: &Contents<'_>, path: u64, platform: u64, random: u64) -> 
         (raw::AT_EGID, u64::from(who.group.effective)),
         (raw::AT_SECURE, u64::from(contents.is_secure)),
         (raw::AT_RANDOM, random),
-        (raw::AT_HWCAP2, 0),
+        (raw::AT_HWCAP2, further_features()),
         (raw::AT_EXECFN, path),
         (raw::AT_PLATFORM, platform),
         (raw::AT_NULL, 0),
@@ -203,4 +203,13 @@ fn push_pointers(words: &mut Vec<u64>, strings: &Strings, start: u64) {
 /// `AT_HWCAP`: the feature bits of CPUID leaf 1, EDX.
 fn processor_features() -> u64 {
     raw_cpuid::CpuId::new().get_feature_info().map_or(0, |_| u64::from(raw_cpuid::cpuid!(1).edx))
+}
+
+/// `AT_HWCAP2`: programs may set their segment bases themselves; the nucleus lets them where they can.
+fn further_features() -> u64 {
+    const FSGSBASE: u64 = 2;
+    let has_fsgsbase = raw_cpuid::CpuId::new()
+        .get_extended_feature_info()
+        .is_some_and(|features| features.has_fsgsbase());
+    if has_fsgsbase { FSGSBASE } else { 0 }
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
-use rt::user::{Context, Registers};
+use rt::user::{Bases, Context, Registers};
 use vfs::Errno;
 
 /// Loads `program` and makes `task` run it: `context` enters it.
@@ -120,6 +120,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     process.released.signal();
     context.registers = Registers { rip: image.entry, rsp: image.stack, ..Registers::default() };
     rt::user::reset_extended();
+    rt::user::set_bases(Bases::default());
     task.raise_attention(attention::RELOAD);
     Ok(())
 }

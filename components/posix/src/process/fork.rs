@@ -14,7 +14,11 @@ use crate::{
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;
-use rt::{sync::Mutex, thread::Affinity, user::Context};
+use rt::{
+    sync::Mutex,
+    thread::Affinity,
+    user::{Bases, Context},
+};
 use vfs::{Errno, credentials::Capabilities};
 
 bitflags! {
@@ -145,7 +149,7 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
     let child = make(task, request)?;
     let id = child.id();
     write_ids(task, &child, request);
-    if let Err(errno) = start(task, &child, child_context(context, request)) {
+    if let Err(errno) = start(task, &child, child_context(context, request), child_bases(request)) {
         unmake(&child);
         return Err(errno);
     }
@@ -297,14 +301,19 @@ fn child_context(parent: &Context, request: &CloneRequest) -> Context {
     if request.stack != 0 {
         context.registers.rsp = request.stack;
     }
-    if request.flags.contains(CloneFlags::SETTLS) {
-        context.registers.fs_base = request.tls;
-    }
     context
 }
 
+fn child_bases(request: &CloneRequest) -> Bases {
+    let bases = rt::user::bases();
+    if request.flags.contains(CloneFlags::SETTLS) {
+        return Bases { fs: request.tls, ..bases };
+    }
+    bases
+}
+
 /// Starts the child's thread with a copy of the caller's extended state.
-fn start(creator: &Task, child: &Arc<Task>, context: Context) -> Result<(), Errno> {
+fn start(creator: &Task, child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno> {
     let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
     let _ = rt::user::save_extended(&mut extended);
     let task = child.clone();
@@ -313,6 +322,7 @@ fn start(creator: &Task, child: &Arc<Task>, context: Context) -> Result<(), Errn
         // The image is our own thread's state; a back end that refuses it leaves the initial state.
         let _ = rt::user::load_extended(&extended);
         drop(extended);
+        rt::user::set_bases(bases);
         run::run(&task, context);
     })
 }

@@ -342,8 +342,6 @@ fn restore_registers(to: &mut Registers, from: &MachineContext) {
         rsp: from.rsp,
         rip: from.rip,
         rflags: to.rflags & !RESTORED_FLAGS | from.rflags & RESTORED_FLAGS,
-        fs_base: to.fs_base,
-        gs_base: to.gs_base,
     };
 }
 

@@ -13,6 +13,7 @@ use crate::{
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::{general as raw, prctl, system as raw_system};
+use rt::user::Bases;
 use vfs::{Errno, credentials::Capabilities};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -299,13 +300,13 @@ fn arch_prctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     const GET_FS: u32 = 0x1003;
     const GET_GS: u32 = 0x1004;
     let address = call.word(1);
-    let registers = &mut call.context.registers;
-    match call.args[0] as u32 {
+    let bases = rt::user::bases();
+    match call.uint(0) {
         SET_FS | SET_GS if address >= rt::user::USER_END => return Err(Errno::EPERM),
-        SET_FS => registers.fs_base = address,
-        SET_GS => registers.gs_base = address,
-        GET_FS => call.task.memory().write(address, &registers.fs_base)?,
-        GET_GS => call.task.memory().write(address, &registers.gs_base)?,
+        SET_FS => rt::user::set_bases(Bases { fs: address, ..bases }),
+        SET_GS => rt::user::set_bases(Bases { gs: address, ..bases }),
+        GET_FS => call.task.memory().write(address, &bases.fs)?,
+        GET_GS => call.task.memory().write(address, &bases.gs)?,
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

@@ -1,14 +1,15 @@
-//! Extended processor state (x87, SSE, AVX ...) of programs, by XSAVE or, without it, FXSAVE.
+//! Extended processor state of programs: x87, SSE, AVX ..., by XSAVE or, without it, FXSAVE, and
+//! the segment bases.
 //!
 //! The kernel uses none of it, so a program's state stays in the registers over system calls and
 //! interrupts. [`State::is_live`]: the registers of this processor hold it, newer than the area;
 //! leaving the processor saves it ([`save_if_live`]). [`OWNERS`] says whose state the registers
 //! still hold then, so coming back to the same processor loads nothing.
 //! Source: Intel SDM volume 1, chapter 13.
-use super::{cpu, percpu};
+use super::{bases, cpu, percpu};
 use crate::{
     objects::{self, Kind},
-    spin::NoPreempt,
+    spin::{NoInterrupts, NoPreempt},
 };
 use alloc::alloc::{alloc_zeroed, dealloc};
 use core::{
@@ -16,6 +17,7 @@ use core::{
     arch::asm,
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
+use program::Bases;
 
 const LEGACY_BYTES: usize = 512;
 const HEADER_BYTES: usize = 64;
@@ -42,6 +44,7 @@ pub struct State {
     is_live: AtomicBool,
     /// The processor whose registers held it last.
     cpu: AtomicU32,
+    bases: bases::Kept,
 }
 
 /// Switches the state on for this processor, and finds out what there is.
@@ -138,6 +141,7 @@ impl State {
             area: AtomicPtr::new(core::ptr::null_mut()),
             is_live: AtomicBool::new(false),
             cpu: AtomicU32::new(0),
+            bases: bases::Kept::new(),
         }
     }
 
@@ -158,6 +162,7 @@ impl State {
             OWNERS[cpu].store(this, Relaxed);
             self.cpu.store(cpu as u32, Relaxed);
         }
+        self.bases.load();
         self.is_live.store(true, Relaxed);
     }
 
@@ -167,7 +172,26 @@ impl State {
         if self.is_live.load(Relaxed) {
             // SAFETY: live, so there is an area.
             unsafe { save(self.area.load(Relaxed)) };
+            self.bases.save();
             self.is_live.store(false, Relaxed);
+        }
+    }
+
+    /// The segment bases. Only its thread calls this.
+    pub fn bases(&self) -> Bases {
+        let _off = NoInterrupts::new();
+        if self.is_live() {
+            self.bases.save();
+        }
+        self.bases.get()
+    }
+
+    /// Changes the segment bases. Only its thread calls this.
+    pub fn set_bases(&self, bases: Bases) {
+        let _off = NoInterrupts::new();
+        self.bases.set(bases);
+        if self.is_live() {
+            self.bases.load();
         }
     }
 
@@ -192,9 +216,11 @@ impl State {
         self.reset();
     }
 
-    /// What was in the registers is old: the area counts.
+    /// What was in the registers, but for the bases, is old: the area counts.
     fn disown(&self) {
+        self.set_bases(self.bases());
         self.is_live.store(false, Relaxed);
+        percpu::forget_ready_space();
         OWNERS[percpu::cpu()].store(core::ptr::null_mut(), Relaxed);
         self.cpu.store(u32::MAX, Relaxed);
     }

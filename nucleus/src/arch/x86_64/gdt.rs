@@ -43,7 +43,7 @@ struct Segments {
     tss: UnsafeCell<TaskState>,
 }
 
-// SAFETY: element N is touched by processor N only (`init_cpu`, `set_kernel_stack`).
+// SAFETY: element N is touched by processor N only (`init_cpu`, `set_entry_stack`).
 unsafe impl Sync for Segments {}
 
 impl Segments {
@@ -130,9 +130,11 @@ pub fn guard_interrupt_stacks() {
     }
 }
 
-/// Where the stack pointer stands that an interrupt from user mode on this processor starts with.
-pub fn kernel_stack_slot() -> u64 {
+/// Sets where an interrupt from user mode on this processor starts its stack.
+pub fn set_entry_stack(top: u64) {
     let tss = SEGMENTS[super::percpu::cpu()].tss.get();
     // SAFETY: in bounds; no reference is made.
-    unsafe { (&raw mut (*tss).rsp) as u64 }
+    let slot = unsafe { &raw mut (*tss).rsp }.cast::<u64>();
+    // SAFETY: this processor's own table; the structure is packed, so unaligned.
+    unsafe { slot.write_unaligned(top) };
 }

@@ -1,6 +1,7 @@
 //! x86-64: boot, traps, paging, per-CPU data, interrupt controllers.
 pub mod acpi;
 pub mod apic;
+pub mod bases;
 pub mod boot;
 pub mod bootinfo;
 pub mod cpu;
@@ -19,3 +20,9 @@ pub mod traps;
 pub mod tsc;
 pub mod user;
 pub mod usercopy;
+
+/// Whether the processor takes `address` as one.
+#[inline]
+pub fn is_canonical(address: u64) -> bool {
+    ((address as i64) << 16 >> 16) as u64 == address
+}

@@ -7,7 +7,10 @@
 use core::{
     arch::asm,
     mem::offset_of,
-    sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 /// Most processors the nucleus runs.
@@ -21,8 +24,8 @@ pub struct PerCpu {
     pub this: AtomicPtr<PerCpu>,
     /// Scratch for the system call entry: the program's stack pointer.
     pub user_rsp: AtomicU64,
-    /// The stack pointer that entry from user mode by `syscall` switches to.
-    pub kernel_rsp: AtomicU64,
+    /// Where entry from user mode stores the program's registers: the end of a `Registers`.
+    pub registers_end: AtomicU64,
     /// Number of the processor, from 0.
     pub cpu: AtomicU32,
     /// Preemption is off while this is not 0.
@@ -33,8 +36,13 @@ pub struct PerCpu {
     pub need_resched: AtomicU32,
     /// Depth of interrupt handlers under way.
     pub interrupt_nesting: AtomicU32,
-    /// Address of the kernel stack pointer in this processor's task state segment (`user.rs`).
-    pub task_state_rsp: AtomicU64,
+    /// The stack pointer that entry from user mode goes on with.
+    pub kernel_rsp: AtomicU64,
+    /// The space (its `space::Inner`) that user mode may be entered in at once: the running thread
+    /// is in it, its extended state is loaded, and nobody wants its attention. Else null.
+    pub ready_space: AtomicPtr<u8>,
+    /// What the processor pushes at an interrupt from user mode, below it vector and error code.
+    pub entry_stack: [AtomicU64; 8],
     // END OF FIXED PART
     /// 1 while an interrupt that came from user mode is handled: whose time a tick is.
     pub user_interrupted: AtomicU32,
@@ -48,8 +56,8 @@ pub struct PerCpu {
 pub const THIS_OFFSET: usize = 0;
 /// Offset of [`PerCpu::user_rsp`].
 pub const USER_RSP_OFFSET: usize = 8;
-/// Offset of [`PerCpu::kernel_rsp`].
-pub const KERNEL_RSP_OFFSET: usize = 16;
+/// Offset of [`PerCpu::registers_end`].
+pub const REGISTERS_END_OFFSET: usize = 16;
 /// Offset of [`PerCpu::cpu`].
 pub const CPU_OFFSET: usize = 24;
 /// Offset of [`PerCpu::preempt_count`].
@@ -60,8 +68,17 @@ pub const CURRENT_OFFSET: usize = 32;
 pub const NEED_RESCHED_OFFSET: usize = 40;
 /// Offset of [`PerCpu::interrupt_nesting`].
 pub const INTERRUPT_NESTING_OFFSET: usize = 44;
+/// Offset of [`PerCpu::kernel_rsp`].
+pub const KERNEL_RSP_OFFSET: usize = 48;
+/// Offset of [`PerCpu::ready_space`].
+pub const READY_SPACE_OFFSET: usize = 56;
+/// Offset of the end of [`PerCpu::entry_stack`].
+pub const ENTRY_STACK_END_OFFSET: usize = 128;
 
 const _: () = {
+    assert!(offset_of!(PerCpu, registers_end) == REGISTERS_END_OFFSET);
+    assert!(offset_of!(PerCpu, ready_space) == READY_SPACE_OFFSET);
+    assert!(offset_of!(PerCpu, entry_stack) + 64 == ENTRY_STACK_END_OFFSET);
     assert!(offset_of!(PerCpu, this) == THIS_OFFSET);
     assert!(offset_of!(PerCpu, user_rsp) == USER_RSP_OFFSET);
     assert!(offset_of!(PerCpu, kernel_rsp) == KERNEL_RSP_OFFSET);
@@ -77,17 +94,27 @@ impl PerCpu {
         PerCpu {
             this: AtomicPtr::new(core::ptr::null_mut()),
             user_rsp: AtomicU64::new(0),
-            kernel_rsp: AtomicU64::new(0),
+            registers_end: AtomicU64::new(0),
             cpu: AtomicU32::new(0),
             preempt_count: AtomicU32::new(0),
             current: AtomicPtr::new(core::ptr::null_mut()),
             need_resched: AtomicU32::new(0),
             interrupt_nesting: AtomicU32::new(0),
-            task_state_rsp: AtomicU64::new(0),
+            kernel_rsp: AtomicU64::new(0),
+            ready_space: AtomicPtr::new(core::ptr::null_mut()),
+            entry_stack: [const { AtomicU64::new(0) }; 8],
             user_interrupted: AtomicU32::new(0),
             apic_id: AtomicU32::new(0),
             is_online: AtomicU32::new(0),
         }
+    }
+}
+
+impl PerCpu {
+    /// Makes the processor look at the scheduler at the next chance. Another one must be interrupted, too.
+    pub fn want_reschedule(&self) {
+        self.need_resched.store(1, SeqCst);
+        self.ready_space.store(core::ptr::null_mut(), Relaxed);
     }
 }
 
@@ -122,6 +149,25 @@ pub fn cpu() -> usize {
         asm!("mov {:e}, gs:[24]", out(reg) cpu, options(nostack, preserves_flags, readonly));
     }
     cpu as usize
+}
+
+/// Whether [`PerCpu::ready_space`] is `space`. Interrupts are off.
+#[inline(always)]
+pub fn is_ready_for(space: *const u8) -> bool {
+    let is_so: u8;
+    // SAFETY: GS is this processor's `PerCpu`; `ready_space` stands at offset 56 (asserted above).
+    unsafe {
+        asm!("cmp {}, gs:[56]", "sete {}", in(reg) space, out(reg_byte) is_so, options(nostack, readonly));
+    }
+    is_so != 0
+}
+
+/// Something changed that entering user mode must look at: clears [`PerCpu::ready_space`] in one
+/// instruction, so that a switch, which does the same, cannot fall between.
+#[inline]
+pub fn forget_ready_space() {
+    // SAFETY: as in `is_ready_for`.
+    unsafe { asm!("mov qword ptr gs:[56], 0", options(nostack, preserves_flags)) };
 }
 
 /// Switches preemption off (counted), in one instruction so that a switch cannot fall between.

@@ -1,0 +1,108 @@
+//! What the nucleus and the runtime say to each other about programs: registers, traps, faults.
+//!
+//! Plain data, so that it crosses the seam between the two (and, in the process world, the system
+//! call) as it is. [`Registers`] is written by the trap entry of the nucleus, which asserts its
+//! layout. `rt::user` shows these types to components.
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// General registers of a program. Its segment bases are kept with its extended state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the processor's names")]
+pub struct Registers {
+    pub r15: u64,
+    pub r14: u64,
+    pub r13: u64,
+    pub r12: u64,
+    pub rbp: u64,
+    pub rbx: u64,
+    pub r11: u64,
+    pub r10: u64,
+    pub r9: u64,
+    pub r8: u64,
+    pub rax: u64,
+    pub rcx: u64,
+    pub rdx: u64,
+    pub rsi: u64,
+    pub rdi: u64,
+    pub rip: u64,
+    pub rflags: u64,
+    pub rsp: u64,
+}
+
+/// Segment bases of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bases {
+    /// Of FS: where its thread-local storage lies.
+    pub fs: u64,
+    /// Of GS.
+    pub gs: u64,
+}
+
+/// What an access that faulted wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch.
+    Execute,
+}
+
+/// A user address could not be accessed. `done` bytes before it were copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// First address that could not be accessed.
+    pub address: u64,
+    /// What was wanted there.
+    pub access: Access,
+    /// Bytes copied before it.
+    pub done: usize,
+}
+
+/// Why user mode was left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trap {
+    /// The `syscall` instruction; the number is in rax, rip is past the instruction.
+    Syscall,
+    /// A page fault.
+    PageFault {
+        /// The address wanted.
+        address: u64,
+        /// What was wanted.
+        access: Access,
+        /// A page was present (a protection fault).
+        is_present: bool,
+    },
+    /// Another processor exception, by vector (0 divide error, 6 invalid opcode, 13 general protection ...).
+    Exception {
+        /// Vector number.
+        vector: u8,
+        /// Error code, zero where the vector has none.
+        error_code: u64,
+    },
+    /// A kick.
+    Kicked,
+}
+
+/// How a clone of a range treats writable pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneMode {
+    /// Write access is taken from both sides; the first store faults and copies (K5).
+    CopyOnWrite,
+    /// Both sides keep what they have.
+    Share,
+}
+
+/// What making a page writable came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unshared {
+    /// The page was ours alone and is writable now.
+    Reused,
+    /// The page was shared; a writable copy stands in its place.
+    Copied,
+    /// No page is present there.
+    Absent,
+}
