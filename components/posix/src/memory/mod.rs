@@ -279,5 +279,14 @@ impl Drop for AddressSpace {
     fn drop(&mut self) {
         let committed = self.map.read().committed_pages;
         COMMITTED_PAGES.fetch_sub(committed, Ordering::Relaxed);
+        let mut last = 0;
+        for region in self.map.get_mut().iter() {
+            if let region::Backing::Object { object, .. } = &region.backing
+                && object.identity() != last
+            {
+                last = object.identity();
+                object.forget_ended_watchers();
+            }
+        }
     }
 }

@@ -59,6 +59,9 @@ impl Mappable for TestFile {
     fn watch(&self, watcher: alloc::sync::Weak<dyn Watcher>) {
         self.watchers.lock().unwrap().push(watcher);
     }
+    fn forget_ended_watchers(&self) {
+        self.watchers.lock().unwrap().retain(|known| known.strong_count() > 0);
+    }
     fn identity(&self) -> u64 {
         7
     }
@@ -233,6 +236,16 @@ fn pages_beyond_a_files_end_are_bus_errors_also_after_truncation() {
     assert_eq!(memory.fault(at + PAGE, Access::Read), Err(BadAccess::NO_PAGE));
     assert_eq!(memory.read::<u8>(at + PAGE), Err(Errno::EFAULT));
     assert_eq!(memory.read::<u8>(at).unwrap(), 7);
+}
+
+#[test]
+fn a_space_that_ends_leaves_no_watcher_behind() {
+    let file = TestFile::new(&vec![7; PAGE as usize]);
+    let memory = space();
+    memory.map(&map_file(&file, Place::Anywhere, 1, READ, true)).unwrap();
+    assert_eq!(file.watchers.lock().unwrap().len(), 1);
+    drop(memory);
+    assert_eq!(file.watchers.lock().unwrap().len(), 0);
 }
 
 #[test]

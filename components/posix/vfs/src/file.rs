@@ -54,6 +54,8 @@ pub trait Mappable: Send + Sync {
     fn watch(&self, watcher: Weak<dyn Watcher>) {
         let _ = watcher;
     }
+    /// Forgets the watchers that have ended: a weak reference keeps the memory of what it named.
+    fn forget_ended_watchers(&self) {}
     /// Forgets the contents of pages `first .. first + count` (`MADV_REMOVE`, a hole); `false`
     /// where it does not do that.
     fn discard(&self, first: u64, count: u64) -> bool {

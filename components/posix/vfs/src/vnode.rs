@@ -477,6 +477,11 @@ impl Mappable for Vnode {
             pages.watch(watcher);
         }
     }
+    fn forget_ended_watchers(&self) {
+        if let Some(pages) = &self.pages {
+            pages.forget_ended_watchers();
+        }
+    }
     fn discard(&self, first: u64, count: u64) -> bool {
         // Without the `contents` lock: the caller holds its address space's, which comes below it.
         let Some(pages) = &self.pages else { return false };

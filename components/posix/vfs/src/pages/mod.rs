@@ -120,6 +120,9 @@ impl PageCache {
     fn live_watchers(&self) -> Vec<Arc<dyn Watcher>> {
         self.watchers.lock().iter().filter_map(Weak::upgrade).collect()
     }
+    pub(crate) fn forget_ended_watchers(&self) {
+        self.watchers.lock().retain(|known| known.strong_count() > 0);
+    }
 
     /// The frame of page `index` for a mapping, brought in if need be; dirty where it is to be
     /// written to.
