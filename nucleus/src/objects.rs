@@ -23,9 +23,11 @@ pub enum Kind {
     ExtendedState,
     /// Interrupts held by drivers.
     Interrupt,
+    /// Objects of the kernel heap in use (those in slabs; how many were ever made is not counted).
+    HeapObject,
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "thread",
     "space",
     "stack",
@@ -35,6 +37,7 @@ const NAMES: [&str; 9] = [
     "large frame",
     "extended state",
     "interrupt",
+    "heap object",
 ];
 static LIVE: [AtomicI64; NAMES.len()] = [const { AtomicI64::new(0) }; NAMES.len()];
 static MADE: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
@@ -52,6 +55,7 @@ pub fn count(kind: Kind, by: i64) {
 pub fn of(kind: Kind) -> i64 {
     match kind {
         Kind::Frame => crate::memory::frames::counted().0 as i64,
+        Kind::HeapObject => crate::memory::heap::live_objects() as i64,
         _ => LIVE[kind as usize].load(Relaxed),
     }
 }
@@ -66,8 +70,20 @@ fn made(kind: Kind) -> u64 {
 /// Every type's name, how many there are, and how many were ever made.
 pub fn all() -> [(&'static str, i64, u64); NAMES.len()] {
     use Kind::{
-        ExtendedState, Frame, Interrupt, LargeFrame, Slab, Space, Stack, TableFrame, Thread,
+        ExtendedState, Frame, HeapObject, Interrupt, LargeFrame, Slab, Space, Stack, TableFrame,
+        Thread,
     };
-    [Thread, Space, Stack, Frame, TableFrame, Slab, LargeFrame, ExtendedState, Interrupt]
-        .map(|kind| (NAMES[kind as usize], of(kind), made(kind)))
+    let kinds = [
+        Thread,
+        Space,
+        Stack,
+        Frame,
+        TableFrame,
+        Slab,
+        LargeFrame,
+        ExtendedState,
+        Interrupt,
+        HeapObject,
+    ];
+    kinds.map(|kind| (NAMES[kind as usize], of(kind), made(kind)))
 }

@@ -2,7 +2,8 @@
 //!
 //! A slab is a naturally aligned block of 1, 2 or 4 frames: a [`Slab`] header and objects of one
 //! size, the free ones chained. A magazine is a processor's stock of free objects of one size,
-//! guarded by preemption being off; interrupt handlers neither allocate nor free.
+//! guarded by preemption being off; interrupt handlers neither allocate nor free. What has left the
+//! slabs and is in no magazine is in use: [`live_objects`] counts without a step more a use.
 //! Source: Bonwick and Adams, "Magazines and vmem" (USENIX 2001).
 use super::frames::{self, For};
 use crate::{
@@ -63,6 +64,8 @@ const _: () = assert!(size_of::<Slab>() <= HEADER_BYTES);
 /// The slabs of one class that have both used and free objects, or one that is all free.
 struct Partial {
     first: *mut Slab,
+    /// Objects out of their slabs, in magazines or in use, over all slabs of the class.
+    out: usize,
 }
 
 // SAFETY: the slabs are reached under the lock around this only.
@@ -70,21 +73,25 @@ unsafe impl Send for Partial {}
 
 static LOCK_CLASS: LockClass = LockClass::new("nucleus.slab");
 static PARTIAL: [SpinLock<Partial>; CLASSES] =
-    [const { SpinLock::new(&LOCK_CLASS, Partial { first: null_mut() }) }; CLASSES];
+    [const { SpinLock::new(&LOCK_CLASS, Partial { first: null_mut(), out: 0 }) }; CLASSES];
+
+type Rounds = [*mut u8; ROUNDS];
 
 struct Magazine {
-    count: usize,
-    rounds: [*mut u8; ROUNDS],
+    /// Read by others for statistics.
+    count: AtomicUsize,
+    rounds: UnsafeCell<Rounds>,
 }
 
-struct Magazines(UnsafeCell<[Magazine; CLASSES]>);
+struct Magazines([Magazine; CLASSES]);
 
-// SAFETY: touched by its own processor only, with preemption off.
+// SAFETY: `rounds` is touched by its own processor only, with preemption off.
 unsafe impl Sync for Magazines {}
 
-static FIRST: Magazines = Magazines(UnsafeCell::new(
-    [const { Magazine { count: 0, rounds: [null_mut(); ROUNDS] } }; CLASSES],
-));
+static FIRST: Magazines = Magazines(
+    [const { Magazine { count: AtomicUsize::new(0), rounds: UnsafeCell::new([null_mut(); ROUNDS]) } };
+        CLASSES],
+);
 static MAGAZINES: [AtomicPtr<Magazines>; percpu::MAX_CPUS] = {
     let mut all = [const { AtomicPtr::new(null_mut()) }; percpu::MAX_CPUS];
     all[0] = AtomicPtr::new((&raw const FIRST).cast_mut());
@@ -112,16 +119,33 @@ pub fn heap_frames() -> usize {
     LARGE_FRAMES.load(Relaxed) + SLAB_FRAMES.load(Relaxed)
 }
 
-/// Runs `act` on this processor's magazine of `class`.
+/// Objects in use now. The processors' stocks are read one after the other: exact when all is still.
+pub fn live_objects() -> usize {
+    let out: usize = PARTIAL.iter().map(|partial| partial.lock().out).sum();
+    let stocked: usize = MAGAZINES
+        .iter()
+        .map(|magazines| magazines.load(Acquire))
+        .filter(|magazines| !magazines.is_null())
+        // SAFETY: set once, lives for ever; only the counts are read, which are atomic.
+        .flat_map(|magazines| unsafe { &(*magazines).0 })
+        .map(|magazine| magazine.count.load(Relaxed))
+        .sum();
+    out.saturating_sub(stocked)
+}
+
+/// Runs `act` on this processor's magazine of `class`: its rounds and how many there are.
 #[inline]
-fn with_magazine<R>(class: usize, act: impl FnOnce(&mut Magazine) -> R) -> R {
+fn with_magazine<R>(class: usize, act: impl FnOnce(&mut Rounds, &mut usize) -> R) -> R {
     let _hold = NoPreempt::new();
     let all = MAGAZINES[percpu::cpu()].load(Acquire);
     // SAFETY: set before the processor ran, lives for ever.
-    let magazines = unsafe { &*all }.0.get();
+    let magazine = unsafe { &(*all).0[class] };
     // SAFETY: our own processor's, preemption is off and interrupt handlers do not come here.
-    let magazines = unsafe { &mut *magazines };
-    act(&mut magazines[class])
+    let rounds = unsafe { &mut *magazine.rounds.get() };
+    let mut count = magazine.count.load(Relaxed);
+    let answer = act(rounds, &mut count);
+    magazine.count.store(count, Relaxed);
+    answer
 }
 
 #[inline]
@@ -137,34 +161,34 @@ fn class_of(layout: Layout) -> Option<usize> {
 }
 
 fn allocate_object(class: usize) -> *mut u8 {
-    with_magazine(class, |magazine| {
-        if magazine.count == 0 {
-            refill(class, magazine);
+    with_magazine(class, |rounds, count| {
+        if *count == 0 {
+            refill(class, rounds, count);
         }
-        match magazine.count.checked_sub(1) {
+        match count.checked_sub(1) {
             None => null_mut(),
             Some(rest) => {
-                magazine.count = rest;
-                magazine.rounds[rest]
+                *count = rest;
+                rounds[rest]
             }
         }
     })
 }
 
 fn free_object(class: usize, object: *mut u8) {
-    with_magazine(class, |magazine| {
-        if magazine.count == ROUNDS {
-            drain(class, magazine);
+    with_magazine(class, |rounds, count| {
+        if *count == ROUNDS {
+            drain(class, rounds, count);
         }
-        magazine.rounds[magazine.count] = object;
-        magazine.count += 1;
+        rounds[*count] = object;
+        *count += 1;
     });
 }
 
 #[cold]
-fn refill(class: usize, magazine: &mut Magazine) {
+fn refill(class: usize, rounds: &mut Rounds, count: &mut usize) {
     let mut partial = PARTIAL[class].lock();
-    while magazine.count < BATCH {
+    while *count < BATCH {
         if partial.first.is_null() {
             let slab = new_slab(class);
             if slab.is_null() {
@@ -174,18 +198,20 @@ fn refill(class: usize, magazine: &mut Magazine) {
             unsafe { partial.link(slab) };
         }
         // SAFETY: a slab in the list has a free object, and we hold its lock.
-        magazine.rounds[magazine.count] = unsafe { partial.take() };
-        magazine.count += 1;
+        rounds[*count] = unsafe { partial.take() };
+        *count += 1;
+        partial.out += 1;
     }
 }
 
 #[cold]
-fn drain(class: usize, magazine: &mut Magazine) {
+fn drain(class: usize, rounds: &mut Rounds, count: &mut usize) {
     let mut partial = PARTIAL[class].lock();
     let bytes = slab_frames(class) * 4096;
-    while magazine.count > BATCH {
-        magazine.count -= 1;
-        let object = magazine.rounds[magazine.count];
+    while *count > BATCH {
+        *count -= 1;
+        partial.out -= 1;
+        let object = rounds[*count];
         let slab = object.map_addr(|at| at & !(bytes - 1)).cast::<Slab>();
         // SAFETY: the object came from this slab, which is aligned to its size; its lock is held.
         if unsafe { partial.put(slab, object) } {

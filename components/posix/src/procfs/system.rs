@@ -175,18 +175,25 @@ pub fn objects() -> Vec<u8> {
     for count in rt::system::objects() {
         let _ = writeln!(text, "{:<24}{:>12}{:>14}", count.name, count.live, count.made);
     }
-    let (live, made) = crate::tty::pty::counts();
-    let _ = writeln!(text, "{:<24}{live:>12}{made:>14}", "pty");
-    let tree = tree::read();
-    let _ = writeln!(text, "{:<24}{:>12}{:>14}", "process", tree.processes().count(), tree.forks());
-    let _ = writeln!(text, "{:<24}{:>12}{:>14}", "task", tree.task_count(), tree.forks());
-    let _ = writeln!(
-        text,
-        "{:<24}{:>12}{:>14}",
-        "free_frames",
-        rt::memory::statistics().free_frames,
-        0
-    );
+    let (processes, tasks, forks) = {
+        let tree = tree::read();
+        (tree.processes().count() as u64, tree.task_count() as u64, tree.forks())
+    };
+    let memory = rt::memory::statistics();
+    let (ptys, ptys_made) = crate::tty::pty::counts();
+    let rest = [
+        ("pty", ptys, ptys_made),
+        ("process", processes, forks),
+        ("task", tasks, forks),
+        ("vnode", vfs::vnode_count(), 0),
+        ("name", vfs::name_count(), 0),
+        ("cached_pages", vfs::cached_pages(), 0),
+        ("heap_frames", memory.heap_frames, 0),
+        ("free_frames", memory.free_frames, 0),
+    ];
+    for (name, live, made) in rest {
+        let _ = writeln!(text, "{name:<24}{live:>12}{made:>14}");
+    }
     text.into_bytes()
 }
 

@@ -164,7 +164,6 @@ impl NameCache {
         }
     }
     /// Entries now.
-    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| shard.read().entries.len()).sum()
     }

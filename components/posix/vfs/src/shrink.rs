@@ -79,3 +79,13 @@ pub(crate) fn with_reclaim<T>(
     }
     Ok(allocate()?)
 }
+
+/// Files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
+pub fn vnode_count() -> u64 {
+    instance::instances().iter().map(|instance| instance.vnodes().len() as u64).sum()
+}
+
+/// Names in the name caches of all file systems (`/proc/skerry/objects`).
+pub fn name_count() -> u64 {
+    instance::instances().iter().map(|instance| instance.names().len() as u64).sum()
+}
