@@ -1,14 +1,14 @@
 //! Whole boots, described in `tests/system/*.toml`: a machine, a command, and what is expected.
 use crate::{
     build::{self, Features},
-    compare, disk,
+    campaign, compare, disk,
     qemu::{Config, Machine},
     shell,
     test::{self, Tally},
 };
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use std::fs;
+use std::{fs, path::PathBuf};
 
 /// One file of tests.
 #[derive(Deserialize)]
@@ -24,6 +24,9 @@ struct Case {
     name: String,
     /// What the session runs.
     run: String,
+    /// What is on the disk.
+    #[serde(default)]
+    root: Root,
     #[serde(default)]
     stdin: String,
     #[serde(default)]
@@ -53,6 +56,26 @@ struct Case {
     outcome: String,
 }
 
+/// Disks to boot from.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Root {
+    /// Debian's busybox.
+    #[default]
+    Busybox,
+    /// And the programs of the campaigns in /abi.
+    Programs,
+}
+
+impl Root {
+    fn image(self) -> Result<PathBuf> {
+        match self {
+            Root::Busybox => disk::default_root(),
+            Root::Programs => campaign::campaign_image(),
+        }
+    }
+}
+
 fn default_cpus() -> Vec<u32> {
     vec![2]
 }
@@ -74,12 +97,12 @@ fn default_outcome() -> String {
 /// # Errors
 /// Where a description is wrong or the system does not build.
 pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
-    let root = disk::default_root()?;
     for case in
         cases()?.into_iter().filter(|case| filter.is_none_or(|filter| case.name.contains(filter)))
     {
         let features = Features { check: case.lock_checks, ..Features::default() };
         let kernel = build::image("default", &features)?;
+        let root = case.root.image()?;
         for &cpus in &case.cpus {
             for &memory in &case.memory {
                 let name = format!("{} ({cpus} processors, {memory} MiB)", case.name);

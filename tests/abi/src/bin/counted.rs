@@ -1,0 +1,134 @@
+//! `counted COMMAND`: whether a shell command gives back all it takes. Runs it once so that what is
+//! kept for the next use (pages of files, names, stacks, slabs) is there, then again between two
+//! readings of `/proc/skerry/objects`. Prints what differs and fails if anything does.
+//!
+//! Free stacks and slabs may differ, for the processors keep them: `free or kept` is the frames free
+//! and those together. Everything else has to be as it was. This program takes no memory of its own
+//! between the readings; a shell would.
+use abi::{Ended, fork, wait};
+use std::{ffi::CString, process::ExitCode, thread, time::Duration};
+
+/// Frames of a kernel stack.
+const STACK_FRAMES: i64 = 8;
+const COUNTS_MAX: usize = 32;
+const NAME_BYTES: usize = 24;
+const FILE_BYTES: usize = 4096;
+/// What a processor may keep, judged by `free or kept` alone.
+const CACHES: [&str; 4] = ["stack", "slab", "heap_frames", "free_frames"];
+/// Readings in a row that must agree: an ended process is on its way out for a moment.
+const AGREEING: usize = 10;
+const READINGS_MAX: usize = 500;
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// The live counts, in the order of the file, and `free or kept` last.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Reading {
+    names: [[u8; NAME_BYTES]; COUNTS_MAX],
+    live: [i64; COUNTS_MAX],
+    count: usize,
+}
+
+impl Reading {
+    /// Reads with buffers on the stack only.
+    fn take() -> Reading {
+        let mut text = [0; FILE_BYTES];
+        let length = read_objects(&mut text);
+        let text = std::str::from_utf8(&text[..length]).expect("counts in ASCII");
+        let mut reading =
+            Reading { names: [[0; NAME_BYTES]; COUNTS_MAX], live: [0; COUNTS_MAX], count: 0 };
+        let mut free_or_kept = 0;
+        for line in text.lines().skip(1) {
+            let (rest, _made) = line.rsplit_once(' ').expect("a count of objects made");
+            let (name, live) = rest.trim_end().rsplit_once(' ').expect("a count of live objects");
+            let (name, live) = (name.trim_end(), live.parse().expect("a number"));
+            match name {
+                "stack" => free_or_kept += STACK_FRAMES * live,
+                "heap_frames" | "free_frames" => free_or_kept += live,
+                _ => {}
+            }
+            reading.add(name, live);
+        }
+        reading.add("free or kept", free_or_kept);
+        reading
+    }
+
+    fn add(&mut self, name: &str, live: i64) {
+        self.names[self.count][..name.len()].copy_from_slice(name.as_bytes());
+        self.live[self.count] = live;
+        self.count += 1;
+    }
+
+    /// Once [`AGREEING`] readings in a row agree on what must come back.
+    fn settled() -> Reading {
+        let (mut last, mut agreeing) = (Reading::take(), 0);
+        for _ in 0..READINGS_MAX {
+            if agreeing == AGREEING {
+                break;
+            }
+            thread::sleep(PAUSE);
+            let now = Reading::take();
+            agreeing = if now.is_as(&last) { agreeing + 1 } else { 0 };
+            last = now;
+        }
+        last
+    }
+
+    fn each(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.names.iter().zip(self.live).take(self.count).map(|(name, live)| {
+            let length = name.iter().position(|byte| *byte == 0).unwrap_or(NAME_BYTES);
+            (std::str::from_utf8(&name[..length]).expect("counts in ASCII"), live)
+        })
+    }
+
+    /// Whether all that must come back is equal.
+    fn is_as(&self, other: &Reading) -> bool {
+        self.each()
+            .zip(other.each())
+            .all(|((name, live), (_, other))| live == other || CACHES.contains(&name))
+    }
+}
+
+fn read_objects(text: &mut [u8]) -> usize {
+    let fd = abi::open("/proc/skerry/objects", libc::O_RDONLY, 0).expect("opening the counts");
+    let mut length = 0;
+    loop {
+        let rest = &mut text[length..];
+        // SAFETY: the slice is writable for its length.
+        let count =
+            abi::must(unsafe { libc::read(fd, rest.as_mut_ptr().cast(), rest.len()) } as i64);
+        if count == 0 {
+            break;
+        }
+        length += count as usize;
+    }
+    abi::close(fd);
+    length
+}
+
+/// Runs `sh -c COMMAND`.
+fn run(words: &[CString; 3]) -> Ended {
+    wait(fork(|| {
+        let pointers = [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), std::ptr::null()];
+        // SAFETY: NUL-terminated words and a list that ends with none.
+        unsafe { libc::execv(words[0].as_ptr(), pointers.as_ptr()) };
+    }))
+}
+
+fn main() -> ExitCode {
+    let command = std::env::args().nth(1).expect("counted COMMAND");
+    let words = [abi::c("/bin/sh"), abi::c("-c"), abi::c(&command)];
+    assert_eq!(run(&words), Ended::Exited(0));
+    let before = Reading::settled();
+    assert_eq!(run(&words), Ended::Exited(0));
+    let after = Reading::settled();
+    println!("{:<24}{:>10}{:>10}", "", "before", "after");
+    for ((name, was), (_, is)) in before.each().zip(after.each()) {
+        println!("{name:<24}{was:>10}{is:>10}{}", if was == is { "" } else { "  differs" });
+    }
+    if !after.is_as(&before) {
+        println!("not all came back");
+        return ExitCode::FAILURE;
+    }
+    println!("all came back");
+    ExitCode::SUCCESS
+}
