@@ -36,8 +36,12 @@ const TESTS: &[(&str, fn())] = &[
     ("extended state is checked and kept", program::extended_state),
 ];
 
-/// Runs every test and switches off.
+/// Runs every test and switches off. With the value `overflow` it uses up its stack instead, and
+/// the panic that must come of that is the test.
 pub fn run() -> ! {
+    if crate::params::get("skerry.selftest") == Some("overflow") {
+        panic!("the stack held {} calls", threads::use_up_stack(0));
+    }
     warm_up();
     let rounds = crate::params::number("skerry.selftest").unwrap_or(1).max(1);
     let mut passed = 0;

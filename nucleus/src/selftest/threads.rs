@@ -153,3 +153,14 @@ pub fn real_time_goes_first() {
         assert_eq!(order.load(SeqCst), 321);
     }
 }
+
+/// Calls itself until the stack ends; the answer is more than it can hold.
+#[inline(never)]
+pub fn use_up_stack(depth: u64) -> u64 {
+    let frame = core::hint::black_box([depth; 16]);
+    if frame[0] == u64::MAX {
+        depth
+    } else {
+        use_up_stack(depth + 1) + core::hint::black_box(frame)[1]
+    }
+}
