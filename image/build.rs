@@ -145,8 +145,10 @@ fn table(name: &str, system: &System) -> String {
         let priority = parse_priority(&component.priority).unwrap_or(0);
         let _ = writeln!(
             text,
-            "    Component {{ name: {:?}, devices: &{:?}, ports: &{ports:?}, interrupts: &{:?}, can_use_dma: {}, fixed_priority: {priority} }},",
+            "    Component {{ name: {:?}, world: {:?}, implements: &{:?}, devices: &{:?}, ports: &{ports:?}, interrupts: &{:?}, can_use_dma: {}, fixed_priority: {priority} }},",
             component.name,
+            component.world,
+            component.implements,
             component.devices,
             component.interrupts,
             component.memory.iter().any(|kind| kind == "dma"),

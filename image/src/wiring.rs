@@ -11,12 +11,14 @@ use interfaces::{
     file_system::{FileSystem, FsError},
     terminal::Port,
 };
-use posix::start::{Boot, MakeFileSystem};
+use posix::start::{Boot, MakeFileSystem, State};
 
 /// One line of the system description.
 #[derive(Debug)]
 struct Component {
     name: &'static str,
+    world: &'static str,
+    implements: &'static [&'static str],
     devices: &'static [&'static str],
     ports: &'static [(u16, u16)],
     interrupts: &'static [u32],
@@ -62,6 +64,25 @@ fn tmpfs(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSy
     Ok(::tmpfs::new(options)?)
 }
 
+/// What became of the components, for the personality to show.
+#[derive(Default)]
+struct Report(Vec<posix::start::Component>);
+
+impl Report {
+    /// Component `name` was just started as `state` says.
+    fn add(&mut self, name: &str, state: State) {
+        if let Some(&Component { name, world, implements, .. }) = listed(name) {
+            let started = rt::time::now();
+            self.0.push(posix::start::Component { name, world, implements, state, started });
+        }
+    }
+
+    /// The driver `name` was just started and found `devices`.
+    fn add_driver(&mut self, name: &str, devices: usize) {
+        self.add(name, if devices == 0 { State::NoDevice } else { State::Running });
+    }
+}
+
 /// What the nucleus calls on the first thread.
 #[unsafe(no_mangle)]
 fn skerry_start() {
@@ -73,26 +94,35 @@ fn skerry_start() {
             .for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
         component.interrupts.iter().for_each(|&line| nucleus::device::grant_line(line));
     }
+    let mut report = Report::default();
     let mut disks: Vec<Arc<dyn Block>> = Vec::new();
     let mut ports: Vec<Arc<dyn Port>> = Vec::new();
     if drives("virtio-blk", "virtio:block") {
         disks.extend(virtio_blk::probe().into_iter().map(|disk| disk as Arc<dyn Block>));
     }
+    report.add_driver("virtio-blk", disks.len());
     if drives("virtio-console", "virtio:console") {
         for console in virtio_console::probe() {
             ports.extend(console.ports().into_iter().map(|port| port as Arc<dyn Port>));
         }
     }
+    let console_ports = ports.len();
+    report.add_driver("virtio-console", console_ports);
     if listed("uart").is_some() {
         ports.extend(uart::probe().into_iter().map(|port| port as Arc<dyn Port>));
     }
+    report.add_driver("uart", ports.len() - console_ports);
     let clock = listed("rtc").and_then(|_| rtc::probe()).map(|clock| clock as Arc<dyn Clock>);
+    report.add_driver("rtc", usize::from(clock.is_some()));
     let mut file_systems: Vec<(&'static str, MakeFileSystem)> = Vec::new();
     for (name, make) in [("ext4", ext4 as MakeFileSystem), ("tmpfs", tmpfs)] {
         if listed(name).is_some() {
             file_systems.push((name, make));
+            report.add(name, State::Running);
         }
     }
-    let Err(what) = posix::start::start(Boot { disks, ports, clock, file_systems });
+    report.add("posix", State::Running);
+    let boot = Boot { disks, ports, clock, file_systems, components: report.0 };
+    let Err(what) = posix::start::start(boot);
     panic!("cannot start: {what}");
 }

@@ -1,7 +1,7 @@
 //! Contents of `/proc`'s files about the whole system.
 use crate::{
     process::{object::ticks, tree},
-    system,
+    start, system,
 };
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
@@ -219,8 +219,27 @@ pub fn locks() -> Vec<u8> {
 }
 
 pub fn components() -> Vec<u8> {
-    b"component         world   interfaces\nposix             kernel  linux system calls\next4              kernel  file_system\n\
-tmpfs             kernel  file_system\nvirtio-blk        kernel  block\nvirtio-console    kernel  terminal\n\
-uart              kernel  terminal\nrtc               kernel  clock\n"
-        .to_vec()
+    let mut text = format!(
+        "{:<18}{:<8}{:<11}{:>12}  {}\n",
+        "component", "world", "state", "started_ms", "interfaces"
+    );
+    for component in start::components() {
+        let state = match component.state {
+            start::State::Running => "running",
+            start::State::NoDevice => "no device",
+        };
+        let _ = writeln!(
+            text,
+            "{:<18}{:<8}{state:<11}{:>12}  {}",
+            component.name,
+            component.world,
+            component.started.0 / 1_000_000,
+            if component.implements.is_empty() {
+                "-".into()
+            } else {
+                component.implements.join(" ")
+            }
+        );
+    }
+    text.into_bytes()
 }

@@ -16,10 +16,45 @@ use interfaces::{
     file_system::{FileSystem, FsError},
     terminal::Port,
 };
-use rt::power::{self, Action};
+use rt::{
+    power::{self, Action},
+    sync::Once,
+    time::Instant,
+};
 
 /// Makes a mounted file system of one type from a disk (if the type has one) and mount options.
 pub type MakeFileSystem = fn(Option<Arc<dyn Block>>, &[u8]) -> Result<Arc<dyn FileSystem>, FsError>;
+
+/// How a component is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Started, and there for whoever uses it.
+    Running,
+    /// A driver that found nothing to drive.
+    NoDevice,
+}
+
+/// A component of the system description, as it was started.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// Its name.
+    pub name: &'static str,
+    /// The world it lives in.
+    pub world: &'static str,
+    /// Interfaces it offers.
+    pub implements: &'static [&'static str],
+    /// How it is.
+    pub state: State,
+    /// When it was started.
+    pub started: Instant,
+}
+
+static COMPONENTS: Once<Vec<Component>> = Once::new();
+
+/// Every component that was started, in that order (`/proc/skerry/components`).
+pub fn components() -> &'static [Component] {
+    COMPONENTS.get_or_init(Vec::new)
+}
 
 /// What the personality is started with.
 pub struct Boot {
@@ -31,13 +66,17 @@ pub struct Boot {
     pub clock: Option<Arc<dyn Clock>>,
     /// File systems by type name.
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
+    /// Every component, in the order of starting.
+    pub components: Vec<Component>,
 }
 
 /// Runs the system until its session ends or a program asks for the end, then takes the machine down.
 ///
 /// # Errors
 /// Why it could not start; the caller stops the machine with these words.
-pub fn start(boot: Boot) -> Result<Infallible, String> {
+pub fn start(mut boot: Boot) -> Result<Infallible, String> {
+    let started = core::mem::take(&mut boot.components);
+    COMPONENTS.get_or_init(|| started);
     if let Some(ns) = boot.clock.as_ref().and_then(|clock| clock.read_ns()) {
         rt::time::set_wall_ns(ns);
         crate::exec::vdso::update();
