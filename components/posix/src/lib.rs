@@ -13,6 +13,7 @@ pub mod devices;
 pub mod exec;
 pub mod files;
 pub mod futex;
+pub mod inotify;
 pub mod locks;
 pub mod memory;
 pub mod pipe;

@@ -3,6 +3,7 @@ use super::{Call, Entry};
 use crate::{
     devices::BlockFile,
     files::OnExec,
+    inotify::Inotify,
     pipe::End,
     tty::{Stream, TerminalFile, pty::Master},
 };
@@ -48,6 +49,8 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
     }
     let readable = if let Some(end) = kind.downcast_ref::<End>() {
         end.readable_bytes() as u64
+    } else if let Some(inotify) = kind.downcast_ref::<Inotify>() {
+        inotify.readable_bytes() as u64
     } else if let Some(stream) = kind.downcast_ref::<Stream>() {
         stream.readable_bytes() as u64
     } else if file.vnode().is_regular() && file.file().is_seekable() {

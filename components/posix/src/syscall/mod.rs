@@ -18,6 +18,7 @@ mod directory;
 mod epoll;
 mod fcntl;
 mod futex;
+mod inotify;
 mod ioctl;
 mod memory;
 mod mount;
@@ -100,6 +101,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     ioctl::CALLS,
     credentials::CALLS,
     futex::CALLS,
+    inotify::CALLS,
     memory::CALLS,
     process::CALLS,
     scheduler::CALLS,

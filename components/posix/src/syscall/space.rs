@@ -85,9 +85,9 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
         raw::FALLOC_FL_ZERO_RANGE => Allocation::Zero,
         _ => return Err(Errno::EOPNOTSUPP),
     };
-    file.file().allocate(offset as u64, length as u64, how)?;
+    file.allocate(offset as u64, length as u64, how)?;
     if how == Allocation::Zero && !keeps_size {
-        file.file().allocate(offset as u64, length as u64, Allocation::Extend)?;
+        file.allocate(offset as u64, length as u64, Allocation::Extend)?;
     }
     Ok(0)
 }

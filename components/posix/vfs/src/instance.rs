@@ -8,7 +8,7 @@
 //! pinned as long as they have a name. Locks: `vnodes` and `pins` are leaves.
 use crate::{
     dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, hash::spread,
-    name_cache::NameCache, pages::WHOLE, tally::Tally, vnode::Vnode,
+    name_cache::NameCache, notify, pages::WHOLE, tally::Tally, vnode::Vnode,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -309,6 +309,7 @@ impl Instance {
         Ok(fs.usage()?)
     }
     fn retire(&self) {
+        notify::about_unmount(self);
         if self.sync().is_err() {
             log::error!("vfs: {}: unmounted with errors", self.info.type_name);
         }

@@ -41,6 +41,7 @@ pub mod io;
 mod mount;
 mod name_cache;
 pub mod namespace;
+pub mod notify;
 mod open;
 mod open_file;
 pub mod operations;

@@ -5,6 +5,7 @@ use crate::{
     file::File,
     generated::GeneratedFile,
     mount::{MountFlags, Path},
+    notify::{self, Events},
     open_file::{OpenFile, PlaceOnly, WriteCount},
     operations::create::{NewFile, create_named, create_unnamed},
     permission::{self, Want},
@@ -215,7 +216,10 @@ impl Caller<'_> {
         });
         match opened {
             Ok(file) => {
-                Ok(OpenFile::counted(file, place.clone(), how.flags | raw::O_LARGEFILE, writes))
+                let flags = how.flags | raw::O_LARGEFILE;
+                let opened = OpenFile::counted(file, place.clone(), flags, writes);
+                opened.tell(Events::OPEN);
+                Ok(opened)
             }
             Err(error) => {
                 if writes == WriteCount::Held {
@@ -285,6 +289,8 @@ impl Caller<'_> {
         }
         place.mount.check_writable()?;
         let _contents = place.vnode().contents().write();
-        resize(place.vnode(), 0)
+        resize(place.vnode(), 0)?;
+        notify::about_dentry(&place.dentry, Events::MODIFY);
+        Ok(())
     }
 }

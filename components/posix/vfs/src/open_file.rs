@@ -4,9 +4,10 @@
 //! one description are atomic to each other), above every lock of a vnode.
 use crate::{
     errno::Errno,
-    file::{File, IoFlags},
+    file::{Allocation, File, IoFlags},
     io::{Sink, Source},
     mount::Path,
+    notify::{self, Events},
     vnode::Vnode,
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -130,12 +131,15 @@ impl OpenFile {
     /// As [`OpenFile::read`].
     pub fn read_with(&self, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         self.check_readable()?;
-        if !self.file.is_seekable() {
-            return self.file.read(0, sink, flags);
-        }
-        let mut offset = self.offset.lock();
-        let count = self.file.read(*offset, sink, flags)?;
-        *offset = offset.saturating_add(count as u64);
+        let count = if self.file.is_seekable() {
+            let mut offset = self.offset.lock();
+            let count = self.file.read(*offset, sink, flags)?;
+            *offset = offset.saturating_add(count as u64);
+            count
+        } else {
+            self.file.read(0, sink, flags)?
+        };
+        self.moved(count, Events::ACCESS);
         Ok(count)
     }
     /// write(2): at the offset, or at the end with O_APPEND; the offset moves on.
@@ -151,12 +155,15 @@ impl OpenFile {
     /// As [`OpenFile::write`].
     pub fn write_with(&self, source: &mut dyn Source, flags: IoFlags) -> Result<usize, Errno> {
         self.check_writable()?;
-        if !self.file.is_seekable() {
-            return self.file.write(0, source, flags).map(|(count, _)| count);
-        }
-        let mut offset = self.offset.lock();
-        let (count, after) = self.file.write(*offset, source, flags)?;
-        *offset = after;
+        let count = if self.file.is_seekable() {
+            let mut offset = self.offset.lock();
+            let (count, after) = self.file.write(*offset, source, flags)?;
+            *offset = after;
+            count
+        } else {
+            self.file.write(0, source, flags)?.0
+        };
+        self.moved(count, Events::MODIFY);
         Ok(count)
     }
     /// pread(2).
@@ -171,7 +178,9 @@ impl OpenFile {
     ) -> Result<usize, Errno> {
         self.check_seekable()?;
         self.check_readable()?;
-        self.file.read(offset, sink, flags)
+        let count = self.file.read(offset, sink, flags)?;
+        self.moved(count, Events::ACCESS);
+        Ok(count)
     }
     /// pwrite(2); with O_APPEND at the end, as Linux does.
     ///
@@ -185,7 +194,9 @@ impl OpenFile {
     ) -> Result<usize, Errno> {
         self.check_seekable()?;
         self.check_writable()?;
-        self.file.write(offset, source, flags).map(|(count, _)| count)
+        let (count, _) = self.file.write(offset, source, flags)?;
+        self.moved(count, Events::MODIFY);
+        Ok(count)
     }
     /// lseek(2).
     ///
@@ -227,10 +238,12 @@ impl OpenFile {
             let entries: Vec<DirectoryEntry> =
                 self.file.read_directory(*offset, DIRECTORY_BATCH)?;
             if entries.is_empty() {
+                self.tell(Events::ACCESS);
                 return Ok(count);
             }
             for entry in &entries {
                 if !take(entry) {
+                    self.tell(Events::ACCESS);
                     return Ok(count);
                 }
                 *offset = entry.next;
@@ -249,7 +262,29 @@ impl OpenFile {
         if !self.is_writable() {
             return Err(Errno::EINVAL);
         }
-        self.file.truncate(size)
+        self.file.truncate(size)?;
+        self.tell(Events::MODIFY);
+        Ok(())
+    }
+    /// fallocate(2).
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+        self.file.allocate(offset, length, how)?;
+        self.tell(Events::MODIFY);
+        Ok(())
+    }
+    /// Tells observers that bytes were read or written, if any were.
+    #[inline]
+    fn moved(&self, count: usize, events: Events) {
+        if count > 0 {
+            self.tell(events);
+        }
+    }
+    #[inline]
+    pub(crate) fn tell(&self, events: Events) {
+        notify::about_dentry(&self.path.dentry, events);
     }
     fn check_readable(&self) -> Result<(), Errno> {
         if self.is_readable() { Ok(()) } else { Err(Errno::EBADF) }
@@ -271,6 +306,10 @@ const DIRECTORY_BATCH: usize = 64;
 impl Drop for OpenFile {
     fn drop(&mut self) {
         self.file.closed();
+        if !self.is_path_only() {
+            let events = if self.is_writable() { Events::CLOSE_WRITE } else { Events::CLOSE_READ };
+            self.tell(events);
+        }
         if self.writes == WriteCount::Held {
             self.path.vnode().end_write();
         }

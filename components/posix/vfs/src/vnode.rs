@@ -13,6 +13,7 @@ use crate::{
     generated::Node,
     instance::Instance,
     mount::MountFlags,
+    notify::Observers,
     pages::{PageCache, WHOLE},
 };
 use alloc::{
@@ -87,6 +88,7 @@ pub struct Vnode {
     listed_ns: AtomicU64,
     pipe: Slot,
     locks: Slot,
+    observers: Observers,
 }
 
 impl Vnode {
@@ -129,6 +131,7 @@ impl Vnode {
             listed_ns: AtomicU64::new(0),
             pipe: Mutex::new(&SLOT, None),
             locks: Mutex::new(&SLOT, None),
+            observers: Observers::new(),
         }
     }
 
@@ -171,6 +174,10 @@ impl Vnode {
     /// Where the personality keeps its file locks.
     pub fn locks(&self) -> &Slot {
         &self.locks
+    }
+    /// Who is told of what happens to it.
+    pub(crate) fn observers(&self) -> &Observers {
+        &self.observers
     }
     /// Orders changes: names of a directory, size and writes of a regular file.
     pub(crate) fn contents(&self) -> &RwLock<()> {

@@ -3,6 +3,7 @@ use crate::{
     credentials::Capabilities,
     errno::Errno,
     mount::{MountFlags, Path},
+    notify::{self, Events},
     permission::{self, SET_GROUP, Want},
     regular::resize,
     vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
@@ -119,7 +120,9 @@ impl Caller<'_> {
             mode &= !SET_GROUP;
         }
         let _contents = vnode.contents().write();
-        vnode.change(&AttributeChange { permissions: Some(mode), ..changed_now() })
+        vnode.change(&AttributeChange { permissions: Some(mode), ..changed_now() })?;
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
+        Ok(())
     }
     /// chown(2); `None` leaves an id. Takes setuid and setgid of programs away.
     ///
@@ -148,7 +151,9 @@ impl Caller<'_> {
         let mode = vnode.permissions();
         let plain = permission::without_privilege(mode, vnode.owner().1, who);
         let permissions = (!vnode.is_directory() && plain != mode).then_some(plain);
-        vnode.change(&AttributeChange { user, group, permissions, ..changed_now() })
+        vnode.change(&AttributeChange { user, group, permissions, ..changed_now() })?;
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
+        Ok(())
     }
     /// utimensat(2).
     ///
@@ -177,7 +182,14 @@ impl Caller<'_> {
         }
         let accessed = time(accessed);
         let modified = time(modified);
-        vnode.change(&AttributeChange { accessed, modified, ..changed_now() })
+        vnode.change(&AttributeChange { accessed, modified, ..changed_now() })?;
+        let events = match (accessed, modified) {
+            (Some(_), None) => Events::ACCESS,
+            (None, Some(_)) => Events::MODIFY,
+            _ => Events::ATTRIBUTES,
+        };
+        notify::about_dentry(&place.dentry, events);
+        Ok(())
     }
     /// truncate(2) of a place.
     ///
@@ -197,6 +209,9 @@ impl Caller<'_> {
         vnode.begin_write()?;
         let result = self.truncate_privileged(vnode, size);
         vnode.end_write();
+        if result.is_ok() {
+            notify::about_dentry(&place.dentry, Events::MODIFY);
+        }
         result
     }
     fn truncate_privileged(&self, vnode: &Arc<Vnode>, size: u64) -> Result<(), Errno> {

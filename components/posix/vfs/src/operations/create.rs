@@ -4,6 +4,7 @@ use crate::{
     dentry::Dentry,
     errno::Errno,
     mount::Path,
+    notify::{self, Events},
     permission::{self, GROUP_EXECUTE, SET_GROUP},
     vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
@@ -89,6 +90,7 @@ pub(crate) fn create_named(
     let vnode = instance.vnode(made?);
     directory.refresh();
     let dentry = add_name(parent, name, vnode)?;
+    notify::about_name(directory, name, dentry.vnode(), Events::CREATE);
     Ok(Path { mount: parent.mount.clone(), dentry })
 }
 
@@ -216,6 +218,9 @@ impl Caller<'_> {
         vnode.refresh();
         instance.pin(vnode, vnode.attributes().links);
         directory.refresh();
-        add_name(&parent.path, name, vnode.clone()).map(|_| ())
+        add_name(&parent.path, name, vnode.clone())?;
+        notify::about_vnode(vnode, Events::ATTRIBUTES);
+        notify::about_name(directory, name, vnode, Events::CREATE);
+        Ok(())
     }
 }

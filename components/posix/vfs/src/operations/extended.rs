@@ -3,6 +3,7 @@ use crate::{
     credentials::Capabilities,
     errno::Errno,
     mount::Path,
+    notify::{self, Events},
     permission::{self, STICKY, Want},
     vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::Caller,
@@ -58,6 +59,7 @@ impl Caller<'_> {
         let _contents = vnode.contents().write();
         fs.set_xattr(vnode.inode(), name, value, mode, crate::vnode::now())?;
         vnode.refresh();
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
     /// removexattr(2).
@@ -69,6 +71,7 @@ impl Caller<'_> {
         let _contents = vnode.contents().write();
         fs.remove_xattr(vnode.inode(), name, crate::vnode::now())?;
         vnode.refresh();
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
     fn check_change<'p>(

@@ -3,7 +3,9 @@ use crate::{
     dentry::Dentry,
     errno::Errno,
     mount::Path,
+    notify::{self, Events},
     permission,
+    vnode::Vnode,
     walk::{Base, Caller, Last, lookup_locked},
 };
 use alloc::sync::Arc;
@@ -35,6 +37,8 @@ impl Caller<'_> {
         fs.unlink(directory.inode(), name, crate::vnode::now())?;
         forget_name(&parent.path, name.clone(), &victim);
         drop(names);
+        notify::about_vnode(victim.vnode(), Events::ATTRIBUTES);
+        tell_removed(directory, name, victim);
         Ok(())
     }
     /// rmdir(2).
@@ -67,6 +71,7 @@ impl Caller<'_> {
         drop(inside);
         forget_name(&parent.path, name.clone(), &victim);
         drop(names);
+        tell_removed(directory, name, victim);
         Ok(())
     }
     /// The directory can be written; nothing generated can be removed.
@@ -78,6 +83,13 @@ impl Caller<'_> {
         }
         Ok(())
     }
+}
+
+/// Tells observers of a name that was taken away; its file's, if it ends with it, first.
+fn tell_removed(directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
+    let vnode = victim.vnode().clone();
+    drop(victim);
+    notify::about_name(directory, name, &vnode, Events::DELETE);
 }
 
 /// Mends caches after `name` of `victim` was taken away; the directory is locked to write.

@@ -6,6 +6,7 @@ use crate::{
     dentry::Dentry,
     errno::Errno,
     mount::Path,
+    notify,
     permission::{self, Want},
     vnode::Vnode,
     walk::{Base, Caller, Last, Parent, lookup_locked},
@@ -205,6 +206,7 @@ fn replace(
         super::remove::drop_victim(target);
     }
     refresh(&[from.vnode(), to.vnode(), source.vnode()]);
+    tell(from, to, source, target);
     Ok(())
 }
 
@@ -224,7 +226,15 @@ fn exchange(
     names.insert(to.directory.dentry.id(), to.name.clone(), Some(source.clone()));
     names.insert(from.directory.dentry.id(), from.name.clone(), Some(target.clone()));
     refresh(&[from.vnode(), to.vnode(), source.vnode(), target.vnode()]);
+    tell(from, to, source, None);
+    tell(to, from, target, None);
     Ok(())
+}
+
+fn tell(from: &Side<'_>, to: &Side<'_>, what: &Dentry, replaced: Option<&Arc<Dentry>>) {
+    let (old, new) = ((&**from.vnode(), &**from.name), (&**to.vnode(), &**to.name));
+    let replaced = replaced.map(|dentry| &**dentry.vnode());
+    notify::about_move(old, new, what.vnode(), replaced);
 }
 
 fn refresh(vnodes: &[&Arc<Vnode>]) {
