@@ -2,6 +2,7 @@
 //!
 //! A position is given once and never again, so a reader that continues after position `p` sees
 //! every name that was there all the time exactly once, whatever is added or removed meanwhile.
+//! Positions count down, so that the newest name comes first, as on Linux.
 use crate::node::Node;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use interfaces::file_system::{DirectoryEntry, FileType, FsError};
@@ -18,12 +19,20 @@ struct Entry {
     _charge: Charge,
 }
 
+/// Above every position; what a program gets still fits a signed number.
+const TOP: u64 = 1 << 62;
+
 /// The names of one directory.
-#[derive(Default)]
 pub(crate) struct Directory {
     by_name: BTreeMap<Arc<[u8]>, u64>,
     entries: BTreeMap<u64, Entry>,
-    last_position: u64,
+    lowest: u64,
+}
+
+impl Default for Directory {
+    fn default() -> Directory {
+        Directory { by_name: BTreeMap::new(), entries: BTreeMap::new(), lowest: TOP }
+    }
 }
 
 impl Directory {
@@ -50,10 +59,10 @@ impl Directory {
     /// Adds a name that is not there, paid for by `charge`.
     pub(crate) fn insert(&mut self, name: &[u8], node: &Arc<Node>, charge: Charge) {
         let name: Arc<[u8]> = name.into();
-        self.last_position += 1;
-        self.by_name.insert(Arc::clone(&name), self.last_position);
+        self.lowest -= 1;
+        self.by_name.insert(Arc::clone(&name), self.lowest);
         let entry = Entry { name, node: Arc::clone(node), _charge: charge };
-        self.entries.insert(self.last_position, entry);
+        self.entries.insert(self.lowest, entry);
     }
 
     /// Takes a name away.

@@ -158,7 +158,7 @@ fn renaming_a_link_onto_its_other_name_changes_nothing() {
     let file = make(&fs, ROOT, "f", FileType::Regular);
     fs.link(file.inode, ROOT, b"g", NOW).unwrap();
     fs.rename((ROOT, b"f"), (ROOT, b"g"), LATER).unwrap();
-    assert_eq!(names(&fs, ROOT), ["f", "g"]);
+    assert_eq!(names(&fs, ROOT), ["g", "f"]);
 }
 
 #[test]
@@ -173,6 +173,15 @@ fn exchange_swaps_a_file_and_a_directory_across_directories() {
     assert_eq!(fs.lookup(b.inode, b"y").unwrap().inode, directory.inode);
     assert_eq!((links(&fs, a.inode), links(&fs, b.inode)), (2, 3));
     assert_eq!(fs.rename((ROOT, b"b"), (directory.inode, b"z"), NOW), Err(FsError::Invalid));
+}
+
+#[test]
+fn the_newest_name_is_listed_first() {
+    let fs = mount();
+    for name in ["a", "c", "b"] {
+        make(&fs, ROOT, name, FileType::Regular);
+    }
+    assert_eq!(names(&fs, ROOT), ["b", "c", "a"]);
 }
 
 #[test]
