@@ -34,6 +34,7 @@ pub fn end_group(task: &Task, status: ExitStatus) {
 pub fn task_ended(task: &Arc<Task>) {
     release_memory_words(task);
     task.set_files(None);
+    leave_directories(task);
     tree::write().remove_task(task.id());
     let (last_status, change) = leave_group(task);
     if let Some(change) = change {
@@ -42,6 +43,14 @@ pub fn task_ended(task: &Arc<Task>) {
     task.process.task_event.signal();
     if let Some(status) = last_status {
         end_process(&task.process, status);
+    }
+}
+
+/// Lets root and working directory go (whoever hears of the end may unmount them): the task stands
+/// where process 1 does.
+fn leave_directories(task: &Task) {
+    if let Some(init) = tree::task(INIT) {
+        task.set_fs(init.fs());
     }
 }
 
