@@ -1,7 +1,7 @@
 //! The same commands on Skerry and under Debian's cloud kernel, in the same QEMU on the same image
 //! (Z4): both run one script that prints each command's output and status between marks.
 use crate::{
-    disk,
+    build, disk,
     qemu::{self, Config},
     run, session, shell, test,
 };
@@ -40,7 +40,7 @@ pub fn commands() -> Result<Vec<String>> {
 
 const MARK: &str = "@@skerry@@";
 /// Longest time the whole list may take on one system.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(900);
 
 /// The image both systems run on: the busybox root with the commands and their runner.
 ///
@@ -60,6 +60,11 @@ pub fn image(commands: &[String]) -> Result<PathBuf> {
         (0..70_000u64).map(|n| (n * n % 251) as u8).collect::<Vec<_>>(),
     )?;
     symlink("data/text", tree.join("compare/link"))?;
+    let player = build::abi_programs()?
+        .into_iter()
+        .find(|program| program.ends_with("on_pty"))
+        .context("tests/abi has no on_pty")?;
+    fs::copy(player, tree.join("compare/on_pty"))?;
     fs::write(tree.join("compare/runner"), RUNNER.replace("MARK", MARK))?;
     let image = shell::build_path("compare.ext4")?;
     disk::pack(&tree, &image, &[])?;
@@ -82,7 +87,7 @@ umask 022
 for case in /compare/cases/*; do
     rm -rf /tmp/work; mkdir /tmp/work; cd /tmp/work
     printf '\nMARK begin\n'
-    /bin/sh "$case" </dev/null 2>&1
+    timeout -s KILL 30 /bin/sh "$case" </dev/null 2>&1
     printf '\nMARK status %s\n' $?
 done
 printf '\nMARK done\n'
@@ -269,9 +274,22 @@ $b mount -t ext4 -o ro /dev/vda /root
 for d in tmp run var; do $b mount -t tmpfs -o mode=1777 tmpfs /root/$d; done
 $b mount -t proc proc /root/proc
 $b mount -t devtmpfs devtmpfs /root/dev
+$b ln -s /proc/self/fd /root/dev/fd
+for n in 0:stdin 1:stdout 2:stderr; do $b ln -s /proc/self/fd/${n%:*} /root/dev/${n#*:}; done
+$b mkdir /root/dev/pts
+$b mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /root/dev/pts
+$b mount -t sysfs sysfs /root/sys
 $b stty -F /dev/ttyS1 raw -echo
 $b hostname skerry
-$b chroot /root /bin/sh /compare/runner < /dev/null 2>&1 | $b cat > /dev/ttyS1
+$b mkfifo /out
+$b cat /out > /dev/ttyS1 & copier=$!
+$b chroot /root /bin/sh /compare/runner < /dev/null > /out 2>&1
+# What the commands left running holds the pipe open.
+for p in /proc/[0-9]*; do
+    p=${p#/proc/}
+    [ $p = 1 ] || [ $p = $copier ] || kill -9 $p
+done
+wait $copier
 $b stty -F /dev/ttyS1 sane
 $b poweroff -f
 "#;
