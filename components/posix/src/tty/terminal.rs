@@ -324,13 +324,6 @@ impl Terminal {
             self.line.discard();
             self.line.notice(Notice::FlushedInput);
         }
-        for signal in &effects.signals {
-            self.signal_foreground(match signal {
-                KeySignal::Interrupt => signal::SIGINT,
-                KeySignal::Quit => signal::SIGQUIT,
-                KeySignal::Suspend => signal::SIGTSTP,
-            });
-        }
         if let Some(flow) = effects.flow {
             self.set_flow(flow);
         }
@@ -339,6 +332,14 @@ impl Terminal {
         echo.extend(effects.echoes.into_iter().take(room));
         drop(echo);
         self.show_echo();
+        // After the echo, so that `^C` stands before what the program says to it.
+        for signal in &effects.signals {
+            self.signal_foreground(match signal {
+                KeySignal::Interrupt => signal::SIGINT,
+                KeySignal::Quit => signal::SIGQUIT,
+                KeySignal::Suspend => signal::SIGTSTP,
+            });
+        }
     }
     /// Sends the echo that waits, unless output is stopped, as far as the line has room.
     fn show_echo(&self) {
