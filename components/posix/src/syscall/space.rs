@@ -11,7 +11,10 @@ use crate::{
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, Walk, file::Allocation};
+use vfs::{
+    Errno, OpenFile, Walk,
+    file::{Allocation, RangeSteps},
+};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -20,7 +23,7 @@ pub const CALLS: &[Entry] = &[
     Entry::partial(
         raw::__NR_fallocate,
         "fallocate",
-        "ranges are not collapsed, inserted or unshared",
+        "ranges are not unshared; tmpfs does not collapse or insert (Linux neither)",
         fallocate,
     ),
     Entry::whole(raw::__NR_fadvise64, "fadvise64", fadvise),
@@ -82,13 +85,13 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
         0 if keeps_size => Allocation::KeepSize,
         0 => Allocation::Extend,
         raw::FALLOC_FL_PUNCH_HOLE if keeps_size => Allocation::PunchHole,
+        raw::FALLOC_FL_ZERO_RANGE if keeps_size => Allocation::ZeroKeepSize,
         raw::FALLOC_FL_ZERO_RANGE => Allocation::Zero,
+        raw::FALLOC_FL_COLLAPSE_RANGE if !keeps_size => Allocation::Collapse,
+        raw::FALLOC_FL_INSERT_RANGE if !keeps_size => Allocation::Insert,
         _ => return Err(Errno::EOPNOTSUPP),
     };
     file.allocate(offset as u64, length as u64, how)?;
-    if how == Allocation::Zero && !keeps_size {
-        file.allocate(offset as u64, length as u64, Allocation::Extend)?;
-    }
     Ok(0)
 }
 
@@ -124,17 +127,15 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-fn sync(call: &mut Call<'_>) -> Result<u64, Errno> {
-    for mount in call.task.fs().namespace().mounts() {
-        if mount.instance().sync().is_err() {
-            log::error!("sync: {} was not written whole", mount.source());
-        }
+fn sync(_: &mut Call<'_>) -> Result<u64, Errno> {
+    if let Err(errno) = vfs::sync_all() {
+        log::error!("sync: something was not written: {errno:?}");
     }
     Ok(0)
 }
 
 fn syncfs(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.working_file(0)?.path().mount.instance().sync()?;
+    call.working_file(0)?.sync_file_system()?;
     Ok(0)
 }
 
@@ -150,22 +151,16 @@ fn fdatasync(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn sync_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
-    let known = raw::SYNC_FILE_RANGE_WAIT_BEFORE
-        | raw::SYNC_FILE_RANGE_WRITE
-        | raw::SYNC_FILE_RANGE_WAIT_AFTER;
+    let steps = RangeSteps::from_bits(call.uint(3)).ok_or(Errno::EINVAL)?;
     let (offset, length) = (call.word(1) as i64, call.word(2) as i64);
-    if call.uint(3) & !known != 0
-        || offset < 0
-        || length < 0
-        || offset.checked_add(length).is_none()
-    {
+    let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
+    if offset < 0 || length < 0 {
         return Err(Errno::EINVAL);
     }
     if !file.file().is_seekable() {
         return Err(Errno::ESPIPE);
     }
-    if call.uint(3) != 0 {
-        file.file().sync(true)?;
-    }
+    let end = if length == 0 { i64::MAX } else { end };
+    file.file().write_range(offset as u64, end as u64, steps)?;
     Ok(0)
 }

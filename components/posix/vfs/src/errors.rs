@@ -4,20 +4,14 @@
 //! description hears of an error once, by fsync; one opened later hears of it only if nobody did.
 use crate::errno::Errno;
 use core::sync::atomic::{AtomicU64, Ordering};
-use rt::{lock_class, sync::Mutex};
 
-lock_class! {
-    static ERRORS = "vfs.errors";
-}
+/// The word: errors so far, whether the last was told, which it was.
+const COUNT_SHIFT: u32 = 17;
+const WAS_TOLD: u64 = 1 << 16;
 
-struct State {
-    count: u64,
-    last: Errno,
-    was_told: bool,
-}
-
-/// Errors of a file or of a file system. Its lock is a leaf.
-pub(crate) struct ErrorSequence(Mutex<State>);
+/// Errors of a file or of a file system.
+#[derive(Debug)]
+pub(crate) struct ErrorSequence(AtomicU64);
 
 /// Which errors a description was told of.
 #[derive(Debug)]
@@ -25,32 +19,34 @@ pub(crate) struct Told(AtomicU64);
 
 impl ErrorSequence {
     pub(crate) fn new() -> ErrorSequence {
-        let state = State { count: 0, last: Errno::EIO, was_told: true };
-        ErrorSequence(Mutex::new(&ERRORS, state))
+        ErrorSequence(AtomicU64::new(WAS_TOLD))
     }
     /// An error, to be told.
     pub(crate) fn record(&self, error: Errno) {
-        let mut state = self.0.lock();
-        state.count += 1;
-        state.last = error;
-        state.was_told = false;
+        let next =
+            |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | u64::from(error.0));
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
     /// Where a new description begins.
     pub(crate) fn sample(&self) -> Told {
-        let state = self.0.lock();
-        Told(AtomicU64::new(if state.was_told { state.count } else { 0 }))
+        let word = self.0.load(Ordering::Relaxed);
+        Told(AtomicU64::new(if word & WAS_TOLD != 0 { word >> COUNT_SHIFT } else { 0 }))
     }
     /// The last error since `told`, which moves on.
     ///
     /// # Errors
     /// The one recorded.
     pub(crate) fn check(&self, told: &Told) -> Result<(), Errno> {
-        let mut state = self.0.lock();
-        if told.0.swap(state.count, Ordering::Relaxed) == state.count {
+        let word = self.0.load(Ordering::Relaxed);
+        let count = word >> COUNT_SHIFT;
+        if told.0.load(Ordering::Relaxed) == count || told.0.swap(count, Ordering::Relaxed) == count
+        {
             return Ok(());
         }
-        state.was_told = true;
-        Err(state.last)
+        // An error recorded meanwhile is another one, and not told.
+        let seen = word | WAS_TOLD;
+        let _ = self.0.compare_exchange(word, seen, Ordering::Relaxed, Ordering::Relaxed);
+        Err(Errno(word as u16))
     }
 }
 

@@ -13,6 +13,7 @@ use alloc::{
     vec::Vec,
 };
 use bitflags::bitflags;
+pub use interfaces::file_system::Allocation;
 use interfaces::file_system::DirectoryEntry;
 use rt::memory::Frame;
 
@@ -36,6 +37,19 @@ bitflags! {
         const WRITE_NORMAL = 0x100;
         /// POLLRDHUP
         const READ_HANGUP = 0x2000;
+    }
+}
+
+bitflags! {
+    /// The steps of sync_file_range(2), with its values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct RangeSteps: u32 {
+        /// Wait for what is being written.
+        const WAIT_BEFORE = 1;
+        /// Start writing what is dirty.
+        const WRITE = 2;
+        /// Wait for that.
+        const WAIT_AFTER = 4;
     }
 }
 
@@ -79,19 +93,6 @@ pub trait Watcher: Send + Sync {
     /// to be taken before this returns, so that the next store asks [`Mappable::page`] again. As
     /// with truncation, a fault that got its frame for writing before must not map it after.
     fn cleaned(&self, identity: u64, first: u64, count: u64);
-}
-
-/// What fallocate does with a range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allocation {
-    /// Sets space aside; the size grows to the range's end.
-    Extend,
-    /// Sets space aside; the size stays.
-    KeepSize,
-    /// Makes a hole; the size stays.
-    PunchHole,
-    /// Makes zeroes of what lies within the file; the size stays.
-    Zero,
 }
 
 /// How read and write are asked for beyond the file's own flags.
@@ -189,6 +190,13 @@ pub trait File: Send + Sync {
     /// What `/proc/PID/fdinfo` tells of it beyond position and flags, in whole lines.
     fn details(&self) -> String {
         String::new()
+    }
+    /// sync_file_range: writes bytes `start .. end`, as `steps` say; nothing is made durable.
+    ///
+    /// # Errors
+    /// `EIO` and what else writing met, where it waits.
+    fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {
+        Ok(())
     }
     /// For downcasts by the personality (terminals, pipes, sockets).
     fn as_any(&self) -> &dyn core::any::Any;

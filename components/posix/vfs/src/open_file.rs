@@ -4,6 +4,7 @@
 //! one description are atomic to each other), above every lock of a vnode.
 use crate::{
     errno::Errno,
+    errors::Told,
     file::{Allocation, File, IoFlags},
     io::{Sink, Source},
     mount::Path,
@@ -52,6 +53,8 @@ pub struct OpenFile {
     path: Path,
     flags: AtomicU32,
     offset: Mutex<u64>,
+    /// What syncfs has told of errors.
+    told: Told,
     writes: WriteCount,
 }
 
@@ -69,7 +72,8 @@ impl OpenFile {
     ) -> Arc<OpenFile> {
         let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
         let flags = AtomicU32::new(flags & kept);
-        Arc::new(OpenFile { file, path, flags, offset: Mutex::new(&OFFSET, 0), writes })
+        let told = path.vnode().instance().flusher().errors().sample();
+        Arc::new(OpenFile { file, path, flags, offset: Mutex::new(&OFFSET, 0), told, writes })
     }
     /// What is open.
     pub fn file(&self) -> &Arc<dyn File> {
@@ -250,6 +254,15 @@ impl OpenFile {
                 count += 1;
             }
         }
+    }
+    /// syncfs(2): writes everything of its file system.
+    ///
+    /// # Errors
+    /// What the file system says, and errors of writing that this description was not told of.
+    pub fn sync_file_system(&self) -> Result<(), Errno> {
+        let instance = self.vnode().instance();
+        let synced = instance.sync();
+        instance.flusher().errors().check(&self.told).and(synced)
     }
     /// ftruncate(2).
     ///

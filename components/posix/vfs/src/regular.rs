@@ -2,7 +2,7 @@
 use crate::{
     errno::Errno,
     errors::Told,
-    file::{Allocation, File, IoFlags, Mappable},
+    file::{Allocation, File, IoFlags, Mappable, RangeSteps},
     io::{Sink, Source},
     mount::{Mount, Path},
     open_file::Whence,
@@ -11,8 +11,9 @@ use crate::{
     vnode::{FLAG_APPEND, Vnode},
 };
 use alloc::{sync::Arc, vec::Vec};
+use core::ops::Range;
 use interfaces::file_system::{AttributeChange, Backing, DirectoryEntry, FileType, SyncKind};
-use rt::{lock_class, sync::Mutex};
+use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 
 lock_class! {
     static READAHEAD = "vfs.file.readahead";
@@ -129,17 +130,11 @@ impl File for RegularFile {
         let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
         let end = end.ok_or(Errno::EFBIG)?;
         let _contents = self.vnode.contents().write();
-        let size = self.pages.size();
-        match how {
-            Allocation::Extend | Allocation::KeepSize => self.pages.allocate(offset..end)?,
-            Allocation::PunchHole | Allocation::Zero => {
-                self.pages.punch(offset.min(size)..end.min(size))?;
-            }
+        match self.pages.backing() {
+            Backing::Storage => allocate_stored(&self.vnode, offset..end, how)?,
+            Backing::Cache => allocate_kept(&self.vnode, offset..end, how)?,
         }
         self.strip_privilege()?;
-        if how == Allocation::Extend && end > size {
-            return resize(&self.vnode, end);
-        }
         self.vnode.touch_modified();
         Ok(())
     }
@@ -148,6 +143,22 @@ impl File for RegularFile {
         let synced = self.vnode.sync(kind);
         // What was told by the sync itself is told: the check is made all the same.
         self.pages.check(&self.told).and(synced)
+    }
+    fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {
+        let pages = start / PAGE_BYTES as u64..end.div_ceil(PAGE_BYTES as u64);
+        if steps.contains(RangeSteps::WAIT_BEFORE) {
+            self.pages.wait_written(pages.clone());
+        }
+        if steps.contains(RangeSteps::WRITE) {
+            self.pages.start_writes(pages.clone());
+        }
+        if steps.contains(RangeSteps::WAIT_AFTER) {
+            self.pages.wait_written(pages);
+        }
+        if steps.intersects(RangeSteps::WAIT_BEFORE | RangeSteps::WAIT_AFTER) {
+            self.pages.check(&self.told)?;
+        }
+        Ok(())
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self
@@ -175,6 +186,46 @@ pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
             Ok(())
         }
     }
+}
+
+/// fallocate of a file on storage, whose `contents` lock the caller holds to write.
+fn allocate_stored(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<(), Errno> {
+    let pages = vnode.pages().ok_or(Errno::ENODEV)?;
+    let (fs, size) = (vnode.instance().file_system()?, pages.size());
+    let is_refused = match how {
+        Allocation::Collapse => range.end >= size,
+        Allocation::Insert => range.start >= size,
+        _ => false,
+    };
+    if is_refused {
+        return Err(Errno::EINVAL);
+    }
+    let length = range.end - range.start;
+    let inode = vnode.inode();
+    pages.reshape(range.clone(), how, || {
+        fs.allocate(inode, how, range.start, length, crate::vnode::now())?;
+        Ok(())
+    })
+}
+
+/// fallocate of a file that lives in the page cache only.
+fn allocate_kept(vnode: &Vnode, range: Range<u64>, how: Allocation) -> Result<(), Errno> {
+    let pages = vnode.pages().ok_or(Errno::ENODEV)?;
+    let (end, size) = (range.end, pages.size());
+    let within = range.start.min(size)..end.min(size);
+    match how {
+        Allocation::Extend | Allocation::KeepSize => pages.allocate(range)?,
+        Allocation::PunchHole | Allocation::ZeroKeepSize => pages.punch(within)?,
+        Allocation::Zero => {
+            pages.punch(within)?;
+            pages.allocate(range)?;
+        }
+        Allocation::Collapse | Allocation::Insert => return Err(Errno::EOPNOTSUPP),
+    }
+    if matches!(how, Allocation::Extend | Allocation::Zero) && end > size {
+        return resize(vnode, end);
+    }
+    Ok(())
 }
 
 /// An open directory.

@@ -6,7 +6,7 @@ use super::{
 use crate::errno::Errno;
 use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
-use interfaces::file_system::{Backing, FsError, Seek};
+use interfaces::file_system::{Allocation, Backing, FsError, Seek};
 use rt::{PAGE_BYTES, memory::Frame};
 
 impl PageCache {
@@ -96,21 +96,73 @@ impl PageCache {
     /// mapping's own copies must not be touched.
     ///
     /// # Errors
-    /// `EROFS` for storage.
+    /// `EOPNOTSUPP` for storage, which has [`PageCache::reshape`].
     pub(crate) fn punch(&self, range: Range<u64>) -> Result<(), Errno> {
         if self.backing == Backing::Storage {
-            return Err(Errno::EROFS);
+            return Err(Errno::EOPNOTSUPP);
         }
+        self.clear(range);
+        Ok(())
+    }
+    /// Pages of a byte range go or become zeroes, and are clean.
+    fn clear(&self, range: Range<u64>) {
         let whole = range.start.div_ceil(PAGE)..range.end / PAGE;
         if whole.start > whole.end {
-            self.zero_within(range.start, range.end);
-            return Ok(());
+            return self.zero_within(range.start, range.end);
         }
         self.zero_within(range.start, whole.start * PAGE);
         self.zero_within(whole.end * PAGE, range.end);
+        if self.backing == Backing::Storage {
+            self.protect_mapped(whole.start, whole.end - whole.start);
+        }
         let (gone, shared) = self.index.write().punch(whole);
         shared.iter().for_each(|frame| frame.zero(0, PAGE_BYTES));
-        self.fs.release(self.inode, gone.len() as u64);
+        if self.backing == Backing::Cache {
+            self.fs.release(self.inode, gone.len() as u64);
+        }
+    }
+    /// Changes the blocks of a byte range of a file on storage: `tell` has the file system do it,
+    /// with nothing on its way and what it moves written. The caller holds the vnode's `contents`
+    /// lock to write.
+    ///
+    /// # Errors
+    /// What `tell` says; nothing is changed then.
+    pub(crate) fn reshape(
+        &self,
+        range: Range<u64>,
+        how: Allocation,
+        tell: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let (before, length) = (self.size(), range.end - range.start);
+        let moves = matches!(how, Allocation::Collapse | Allocation::Insert);
+        let _shape = self.shape.write();
+        if moves {
+            self.tell_watchers(range.start / PAGE);
+        }
+        // What fails later leaves what was there: it is written first.
+        let last = if moves { u64::MAX } else { range.end.div_ceil(PAGE) };
+        self.submit_writes(range.start / PAGE..last);
+        self.wait_idle();
+        tell()?;
+        match how {
+            Allocation::Extend | Allocation::KeepSize => {}
+            Allocation::PunchHole | Allocation::Zero | Allocation::ZeroKeepSize => {
+                self.clear(range.start.min(before)..range.end.min(before.next_multiple_of(PAGE)));
+            }
+            Allocation::Collapse | Allocation::Insert => {
+                drop(self.drop_from(range.start / PAGE));
+            }
+        }
+        let after = match how {
+            Allocation::Extend | Allocation::Zero => before.max(range.end),
+            Allocation::Collapse => before - length,
+            Allocation::Insert => before + length,
+            _ => before,
+        };
+        if after > before && !moves {
+            self.zero_tail(before);
+        }
+        self.size.store(after, Ordering::Release);
         Ok(())
     }
     /// Zeroes bytes `start .. end` of one page, if it is in memory.
@@ -125,11 +177,8 @@ impl PageCache {
     /// Makes a page of every hole in a byte range, beyond the end too; the size stays.
     ///
     /// # Errors
-    /// `EROFS` for storage; `ENOSPC`, `ENOMEM`, with the pages before made.
+    /// `ENOSPC`, `ENOMEM`, with the pages before made.
     pub(crate) fn allocate(&self, range: Range<u64>) -> Result<(), Errno> {
-        if self.backing == Backing::Storage {
-            return Err(Errno::EROFS);
-        }
         for page in range.start / PAGE..range.end.div_ceil(PAGE) {
             if self.index.read().missing(page..page + 1) > 0 {
                 self.fill_zeroes(page, Touch::Read)?;

@@ -301,3 +301,37 @@ fn several_writers_and_a_syncer_lose_nothing() {
         }
     }
 }
+
+#[test]
+fn ranges_are_punched_zeroed_collapsed_and_inserted() {
+    use interfaces::file_system::Allocation::{Collapse, Insert, PunchHole, Zero};
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    let mut expected = pattern(10 * 4096);
+    put(&file, &expected).unwrap();
+    let mut apply = |offset: usize, length: usize, how| {
+        let end = offset + length;
+        file.file().allocate(offset as u64, length as u64, how)?;
+        match how {
+            Collapse => drop(expected.drain(offset..end)),
+            Insert => drop(expected.splice(offset..offset, vec![0; length])),
+            _ => {
+                expected.resize(expected.len().max(end), 0);
+                expected[offset..end].fill(0);
+            }
+        }
+        assert!(get_at(&file, 0, 100_000) == expected, "{how:?}");
+        put_at(&file, 3 * PAGE + 7, b"dirty again").unwrap();
+        expected[3 * 4096 + 7..][..11].copy_from_slice(b"dirty again");
+        Ok::<(), Errno>(())
+    };
+    assert_eq!(apply(1000, 10_000, PunchHole), Ok(()));
+    assert_eq!(apply(5000, 100, PunchHole), Ok(()));
+    assert_eq!(apply(4096, 8192, Collapse), Ok(()));
+    assert_eq!(apply(8192, 4096, Insert), Ok(()));
+    assert_eq!(apply(36_000, 9000, Zero), Ok(()));
+    assert_eq!(apply(40_960, 8192, Collapse), Err(Errno::EINVAL));
+    assert_eq!(apply(1 << 20, 4096, Insert), Err(Errno::EINVAL));
+    file.file().sync(false).unwrap();
+    assert!(model.stored("f").bytes() == expected);
+}
