@@ -21,6 +21,8 @@ pub struct BlockInfo {
     pub has_flush: bool,
     /// Discards are taken.
     pub has_discard: bool,
+    /// Zeroes can be written without sending them.
+    pub has_write_zeroes: bool,
     /// Most segments in a request.
     pub max_segments: usize,
     /// Requests the device holds at once, over all queues.
@@ -38,6 +40,11 @@ pub enum Operation {
     Flush,
     /// The sectors' contents are no longer needed; `sectors` long, no segments.
     Discard {
+        /// How many sectors.
+        sectors: u64,
+    },
+    /// The sectors read as zeroes from now on; `sectors` long, no segments.
+    WriteZeroes {
         /// How many sectors.
         sectors: u64,
     },

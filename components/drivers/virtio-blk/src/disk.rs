@@ -1,7 +1,7 @@
 //! A disk: its configuration, its queues, its threads.
 use crate::{
     merge::{self, Work},
-    queue::{Done, Ring},
+    queue::{Done, RangeMax, Ring},
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
@@ -23,7 +23,14 @@ const F_BLOCK_SIZE: u64 = 1 << 6;
 const F_FLUSH: u64 = 1 << 9;
 const F_QUEUES: u64 = 1 << 12;
 const F_DISCARD: u64 = 1 << 13;
-const WANTED: u64 = F_SEG_MAX | F_READ_ONLY | F_BLOCK_SIZE | F_FLUSH | F_QUEUES | F_DISCARD;
+const F_WRITE_ZEROES: u64 = 1 << 14;
+const WANTED: u64 = F_SEG_MAX
+    | F_READ_ONLY
+    | F_BLOCK_SIZE
+    | F_FLUSH
+    | F_QUEUES
+    | F_DISCARD
+    | F_WRITE_ZEROES;
 
 /// Offsets in the configuration.
 mod config {
@@ -32,6 +39,7 @@ mod config {
     pub(super) const BLOCK_SIZE: usize = 20;
     pub(super) const QUEUES: usize = 34;
     pub(super) const DISCARD_SECTORS_MAX: usize = 36;
+    pub(super) const ZEROES_SECTORS_MAX: usize = 48;
 }
 
 /// Entries of a queue, and so most buffers of a request.
@@ -94,12 +102,15 @@ impl Disk {
         };
         let wanted = offered.min(thread::processors().0 as u16).max(1);
         let vectors = device.vectors(wanted)?;
-        let discard_max = u32::from_le_bytes(device.config(config::DISCARD_SECTORS_MAX));
+        let range_max = RangeMax {
+            discard: u32::from_le_bytes(device.config(config::DISCARD_SECTORS_MAX)),
+            zeroes: u32::from_le_bytes(device.config(config::ZEROES_SECTORS_MAX)),
+        };
         let queues = (0..wanted)
             .map(|index| {
                 let vector = index % vectors.len() as u16;
                 let plan = QueuePlan { index, size: QUEUE_SIZE, indirect: QUEUE_SIZE, vector };
-                let ring = Ring::new(device.queue(plan)?, u64::from(discard_max))?;
+                let ring = Ring::new(device.queue(plan)?, range_max)?;
                 Ok(DiskQueue { ring: Mutex::new(&RING, ring), room: Event::new() })
             })
             .collect::<Result<Vec<DiskQueue>, Error>>()?;
@@ -241,6 +252,7 @@ fn read_info(
         is_read_only: device.has(F_READ_ONLY),
         has_flush: device.has(F_FLUSH),
         has_discard: device.has(F_DISCARD),
+        has_write_zeroes: device.has(F_WRITE_ZEROES),
         max_segments: max_segments as usize,
         depth,
     })

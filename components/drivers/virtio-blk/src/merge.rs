@@ -49,6 +49,12 @@ fn check(request: &Request, info: &BlockInfo) -> Result<u64, BlockError> {
             }
             sectors
         }
+        Operation::WriteZeroes { sectors } => {
+            if !info.has_write_zeroes {
+                return Err(BlockError::Unsupported);
+            }
+            sectors
+        }
         Operation::Read | Operation::Write => transfer_sectors(&request.segments, info)?,
     };
     if info.is_read_only && request.operation != Operation::Read {

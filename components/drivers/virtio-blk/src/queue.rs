@@ -1,7 +1,7 @@
 //! One virtqueue of a disk: slots with header and status, device requests in flight.
 //!
 //! ```text
-//! slot    0 type 4 | 4 reserved 4 | 8 sector 8 | 16 discard range 16 | 32 status 1
+//! slot    0 type 4 | 4 reserved 4 | 8 sector 8 | 16 range 16 | 32 status 1
 //! range   0 sector 8 | 8 sectors 4 | 12 flags 4
 //! ```
 use crate::merge::Work;
@@ -19,6 +19,7 @@ const TYPE_IN: u32 = 0;
 const TYPE_OUT: u32 = 1;
 const TYPE_FLUSH: u32 = 4;
 const TYPE_DISCARD: u32 = 11;
+const TYPE_WRITE_ZEROES: u32 = 13;
 
 const STATUS_OK: u8 = 0;
 const STATUS_UNSUPPORTED: u8 = 2;
@@ -31,8 +32,15 @@ pub(crate) struct InFlight {
     work: Work,
     /// Keeps the frames lent until the device is done.
     lent: Vec<Lent>,
-    /// First sector and sectors of a discard that the device takes in parts.
+    /// First sector and sectors of a range that the device takes in parts.
     rest: Option<(u64, u64)>,
+}
+
+/// Most sectors of one request without data.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RangeMax {
+    pub(crate) discard: u32,
+    pub(crate) zeroes: u32,
 }
 
 /// A virtqueue and its slots.
@@ -40,7 +48,7 @@ pub(crate) struct Ring {
     queue: Queue<Box<InFlight>>,
     slots: DmaBuffer,
     free_slots: Vec<u16>,
-    discard_max: u64,
+    range_max: RangeMax,
     /// Reused from request to request.
     buffers: Vec<Buffer>,
 }
@@ -52,12 +60,12 @@ pub(crate) struct Done {
 }
 
 impl Ring {
-    /// Slots for every entry of `queue`; discards are cut into parts of at most `discard_max` sectors.
-    pub(crate) fn new(queue: Queue<Box<InFlight>>, discard_max: u64) -> Result<Ring, Error> {
+    /// Slots for every entry of `queue`; what has no data is cut into parts of at most `range_max`.
+    pub(crate) fn new(queue: Queue<Box<InFlight>>, range_max: RangeMax) -> Result<Ring, Error> {
         let count = queue.size();
         let slots = DmaBuffer::allocate(usize::from(count) * SLOT_BYTES)?;
         let free_slots = (0..count).rev().collect();
-        Ok(Ring { queue, slots, free_slots, discard_max: discard_max.max(1), buffers: Vec::new() })
+        Ok(Ring { queue, slots, free_slots, range_max, buffers: Vec::new() })
     }
 
     /// Requests it holds at once.
@@ -81,7 +89,9 @@ impl Ring {
         };
         let lent = work.segments.iter().map(|segment| Lent::new(segment.frame.clone())).collect();
         let rest = match work.operation {
-            Operation::Discard { sectors } => Some((work.sector, sectors)),
+            Operation::Discard { sectors } | Operation::WriteZeroes { sectors } => {
+                Some((work.sector, sectors))
+            }
             _ => None,
         };
         match self.issue(Box::new(InFlight { slot, work, lent, rest })) {
@@ -101,6 +111,11 @@ impl Ring {
             Operation::Write => (TYPE_OUT, flight.work.sector),
             Operation::Flush => (TYPE_FLUSH, 0),
             Operation::Discard { .. } => (TYPE_DISCARD, 0),
+            Operation::WriteZeroes { .. } => (TYPE_WRITE_ZEROES, 0),
+        };
+        let part_max = match flight.work.operation {
+            Operation::WriteZeroes { .. } => self.range_max.zeroes,
+            _ => self.range_max.discard,
         };
         let header = u128::from(kind) | u128::from(sector) << 64;
         self.slots.write(at, &header.to_le_bytes());
@@ -109,7 +124,7 @@ impl Ring {
         buffers.clear();
         buffers.push(Buffer { address: base, bytes: HEADER_BYTES, access: Access::Read });
         if let Some((first, sectors)) = flight.rest {
-            let part = sectors.min(self.discard_max).min(u64::from(u32::MAX));
+            let part = sectors.min(u64::from(part_max.max(1)));
             let range = u128::from(first) | u128::from(part) << 64;
             self.slots.write(at + RANGE, &range.to_le_bytes());
             flight.rest = (part < sectors).then(|| (first + part, sectors - part));
@@ -147,7 +162,7 @@ impl Ring {
         }
     }
 
-    /// The outcome of a chain that came back; `None` where the rest of a discard went out again.
+    /// The outcome of a chain that came back; `None` where the rest of a range went out again.
     fn finish(&mut self, flight: Box<InFlight>) -> Option<Done> {
         let mut status = [STATUS_NONE];
         self.slots.read(usize::from(flight.slot) * SLOT_BYTES + STATUS, &mut status);

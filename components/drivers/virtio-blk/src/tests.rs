@@ -14,6 +14,7 @@ use virtio::{
 const SECTORS: usize = 1024;
 const F_FLUSH: u64 = 1 << 9;
 const F_DISCARD: u64 = 1 << 13;
+const F_WRITE_ZEROES: u64 = 1 << 14;
 const F_QUEUES: u64 = 1 << 12;
 const F_SEG_MAX: u64 = 1 << 2;
 const USUAL: u64 =
@@ -65,7 +66,7 @@ impl ModelDisk {
                 0
             }
             4 => 0,
-            11 => {
+            11 | 13 => {
                 let first = u64::from_le_bytes(data[..8].try_into().unwrap()) as usize;
                 let count = u32::from_le_bytes(data[8..12].try_into().unwrap()) as usize;
                 medium.bytes[first * 512..(first + count) * 512].fill(0);
@@ -146,6 +147,7 @@ fn configuration(discard_max: u32) -> Vec<u8> {
     config[12..16].copy_from_slice(&100_u32.to_le_bytes());
     config[34..36].copy_from_slice(&2_u16.to_le_bytes());
     config[36..40].copy_from_slice(&discard_max.to_le_bytes());
+    config[48..52].copy_from_slice(&7_u32.to_le_bytes());
     config
 }
 
@@ -284,6 +286,22 @@ fn a_discard_goes_out_in_parts_the_device_takes() {
     let medium = rig.medium.0.lock().unwrap();
     assert!(medium.bytes[100 * 512..125 * 512].iter().all(|byte| *byte == 0));
     assert_eq!((medium.bytes[99 * 512], medium.bytes[125 * 512]), (99, 125));
+}
+
+#[test]
+fn zeroes_are_written_without_sending_them() {
+    let rig = rig(USUAL | F_WRITE_ZEROES, Mood::Prompt);
+    let zeroes = Operation::WriteZeroes { sectors: 20 };
+    assert_eq!(rig.run(vec![request(1, zeroes, 100, &[])]), [(1, Ok(()))]);
+    let kinds: Vec<u32> = rig.seen().iter().map(|(kind, ..)| *kind).collect();
+    assert_eq!(kinds, [13, 13, 13]);
+    let medium = rig.medium.0.lock().unwrap();
+    assert!(medium.bytes[100 * 512..120 * 512].iter().all(|byte| *byte == 0));
+    assert_eq!((medium.bytes[99 * 512], medium.bytes[120 * 512]), (99, 120));
+    drop(medium);
+    let plain = self::rig(USUAL, Mood::Prompt);
+    let refused = plain.run(vec![request(1, zeroes, 100, &[])]);
+    assert_eq!(refused, [(1, Err(BlockError::Unsupported))]);
 }
 
 #[test]

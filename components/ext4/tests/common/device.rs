@@ -72,6 +72,7 @@ impl Block for MemoryBlock {
             is_read_only: true,
             has_flush: false,
             has_discard: false,
+            has_write_zeroes: false,
             max_segments: self.max_segments,
             depth: 64,
         }

@@ -7,7 +7,11 @@ use crate::{
     signal::{self, Info},
 };
 use alloc::sync::Arc;
-use vfs::{Errno, OpenFile, file::IoFlags, io::Source};
+use vfs::{
+    Errno, OpenFile,
+    file::IoFlags,
+    io::{Limited, Source},
+};
 
 /// Writes to `file` at `offset`, or at the description's, as far as the limit allows.
 ///
@@ -29,7 +33,7 @@ pub fn write(
             } else {
                 offset.unwrap_or_else(|| file.offset())
             };
-            bounded = Bounded::new(task, source, at, limit)?;
+            bounded = bound(task, source, at, limit)?;
             &mut bounded
         }
     };
@@ -45,47 +49,16 @@ fn size_limit(task: &Task, file: &OpenFile) -> Option<u64> {
     (limit != INFINITY && file.vnode().is_regular()).then_some(limit)
 }
 
-/// A source cut where the file may not grow further.
-struct Bounded<'a> {
+/// `EFBIG` and SIGXFSZ where nothing may be written at `at`; else what is within the limit.
+fn bound<'a>(
+    task: &Arc<Task>,
     source: &'a mut dyn Source,
-    room: usize,
-}
-
-impl<'a> Bounded<'a> {
-    /// `EFBIG` and SIGXFSZ where nothing may be written at `at`.
-    fn new(
-        task: &Arc<Task>,
-        source: &'a mut dyn Source,
-        at: u64,
-        limit: u64,
-    ) -> Result<Bounded<'a>, Errno> {
-        if at >= limit && source.remaining() > 0 {
-            let _ = signal::send_to_task(task, Info::kernel(signal::SIGXFSZ));
-            return Err(Errno::EFBIG);
-        }
-        let room = usize::try_from(limit.saturating_sub(at)).unwrap_or(usize::MAX);
-        Ok(Bounded { source, room })
+    at: u64,
+    limit: u64,
+) -> Result<Limited<'a>, Errno> {
+    if at >= limit && source.remaining() > 0 {
+        let _ = signal::send_to_task(task, Info::kernel(signal::SIGXFSZ));
+        return Err(Errno::EFBIG);
     }
-}
-
-impl Source for Bounded<'_> {
-    fn remaining(&self) -> usize {
-        self.source.remaining().min(self.room)
-    }
-    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
-        let wanted = out.len().min(self.room);
-        let count = self.source.take(out.split_at_mut(wanted).0)?;
-        self.room -= count;
-        Ok(count)
-    }
-    fn take_into_frame(
-        &mut self,
-        frame: &rt::memory::Frame,
-        offset: usize,
-        length: usize,
-    ) -> Result<usize, Errno> {
-        let count = self.source.take_into_frame(frame, offset, length.min(self.room))?;
-        self.room -= count;
-        Ok(count)
-    }
+    Ok(Limited::new(source, limit.saturating_sub(at)))
 }

@@ -118,3 +118,38 @@ impl Source for SliceSource<'_> {
         Ok(frame.write(offset, self.advance(length)))
     }
 }
+
+/// The first bytes of another source, as many as there is room for.
+pub struct Limited<'a> {
+    source: &'a mut dyn Source,
+    room: usize,
+}
+
+impl<'a> Limited<'a> {
+    /// At most `room` bytes of `source`.
+    pub fn new(source: &'a mut dyn Source, room: u64) -> Limited<'a> {
+        Limited { source, room: usize::try_from(room).unwrap_or(usize::MAX) }
+    }
+}
+
+impl Source for Limited<'_> {
+    fn remaining(&self) -> usize {
+        self.source.remaining().min(self.room)
+    }
+    fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let wanted = out.len().min(self.room);
+        let count = self.source.take(out.split_at_mut(wanted).0)?;
+        self.room -= count;
+        Ok(count)
+    }
+    fn take_into_frame(
+        &mut self,
+        frame: &Frame,
+        offset: usize,
+        length: usize,
+    ) -> Result<usize, Errno> {
+        let count = self.source.take_into_frame(frame, offset, length.min(self.room))?;
+        self.room -= count;
+        Ok(count)
+    }
+}
