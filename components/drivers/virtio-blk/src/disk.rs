@@ -24,13 +24,8 @@ const F_FLUSH: u64 = 1 << 9;
 const F_QUEUES: u64 = 1 << 12;
 const F_DISCARD: u64 = 1 << 13;
 const F_WRITE_ZEROES: u64 = 1 << 14;
-const WANTED: u64 = F_SEG_MAX
-    | F_READ_ONLY
-    | F_BLOCK_SIZE
-    | F_FLUSH
-    | F_QUEUES
-    | F_DISCARD
-    | F_WRITE_ZEROES;
+const WANTED: u64 =
+    F_SEG_MAX | F_READ_ONLY | F_BLOCK_SIZE | F_FLUSH | F_QUEUES | F_DISCARD | F_WRITE_ZEROES;
 
 /// Offsets in the configuration.
 mod config {

@@ -7,14 +7,14 @@ mod disk;
 mod memory;
 mod terminals;
 
-pub use disk::BlockFile;
+pub use disk::{BlockFile, Device, find_all};
 
 use crate::{
     pipe::FifoOpener,
     tty::{Terminal, pty::devpts},
 };
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::{block::Block, file_system::FileType};
+use interfaces::file_system::FileType;
 use vfs::devices::Registry;
 
 /// Major number of the memory devices.
@@ -41,12 +41,12 @@ pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
 ];
 
 /// The device number of disk `index`.
-pub fn disk_number(index: usize) -> (u32, u32) {
+fn disk_number(index: usize) -> (u32, u32) {
     (DISK_MAJOR, index as u32 * DISK_MINORS)
 }
 
 /// Registers who opens devices and FIFOs.
-pub fn register(registry: &Registry, console: Option<&Arc<Terminal>>, disks: &[Arc<dyn Block>]) {
+pub fn register(registry: &Registry, console: Option<&Arc<Terminal>>, disks: &[Arc<Device>]) {
     registry.register_fifo(Arc::new(FifoOpener));
     registry.register_character(MEMORY_MAJOR, 0..=u32::from(u8::MAX), Arc::new(memory::Memory));
     let terminals: Vec<Arc<Terminal>> = console.into_iter().cloned().collect();

@@ -1,21 +1,53 @@
 //! What can be mounted: file systems by name, and the disks they can be on; told once at start.
-use crate::{devices, procfs, start::MakeFileSystem, tty::pty::devpts};
-use alloc::{sync::Arc, vec::Vec};
-use interfaces::block::Block;
-use rt::sync::Once;
-use vfs::{Active, Errno, Namespace};
+//!
+//! A disk is in use once at a time: mounting it again shows the same file system in another place,
+//! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
+//! system is made from a disk, so that two mounts do not make two.
+use crate::{devices::Device, procfs, start::MakeFileSystem, tty::pty::devpts};
+use alloc::{
+    format,
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
+use vfs::{Active, Errno};
+
+lock_class! {
+    static DISKS = "mounted.disks";
+}
+
+/// A device number.
+type Number = (u32, u32);
 
 /// What there is.
 struct Known {
-    disks: Vec<Arc<dyn Block>>,
+    devices: Vec<Arc<Device>>,
     makers: Vec<(&'static str, MakeFileSystem)>,
+    mounted: Mutex<Vec<(Number, Weak<Active>)>>,
 }
 
 static KNOWN: Once<Known> = Once::new();
 
 /// Says what there is; only the first word counts.
-pub fn announce(disks: &[Arc<dyn Block>], makers: &[(&'static str, MakeFileSystem)]) {
-    KNOWN.get_or_init(|| Known { disks: disks.to_vec(), makers: makers.to_vec() });
+pub fn announce(devices: &[Arc<Device>], makers: &[(&'static str, MakeFileSystem)]) {
+    KNOWN.get_or_init(|| Known {
+        devices: devices.to_vec(),
+        makers: makers.to_vec(),
+        mounted: Mutex::new(&DISKS, Vec::new()),
+    });
+}
+
+/// Whether a mount is to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writes {
+    /// Nothing is.
+    Never,
+    /// Where the medium allows it.
+    Possible,
 }
 
 /// Names of the types, those that need no disk marked (`/proc/filesystems`).
@@ -25,16 +57,16 @@ pub fn types() -> Vec<(&'static str, bool)> {
     [("proc", true), (devpts::TYPE_NAME, true)].into_iter().chain(made).collect()
 }
 
-/// Mounts a file system of type `type_name`: on the disk with number `disk`, or on none. A disk
-/// mounted already in `namespace` is shared.
+/// Mounts a file system of type `type_name`: on the disk with number `disk`, or on none. A disk in
+/// use already is shared.
 ///
 /// # Errors
-/// `ENODEV` for an unknown type, `ENOTBLK` where it needs a disk, `ENXIO`, and what the file
-/// system says of the disk.
+/// `ENODEV` for an unknown type, `ENOTBLK` where it needs a disk, `ENXIO`, `EBUSY` while the disk's
+/// last file system is being written, and what the file system says of the disk.
 pub fn activate(
-    namespace: &Namespace,
     type_name: &str,
-    disk: Option<(u32, u32)>,
+    disk: Option<Number>,
+    writes: Writes,
     options: &[u8],
 ) -> Result<Arc<Active>, Errno> {
     if type_name == "proc" {
@@ -50,13 +82,60 @@ pub fn activate(
         return Active::stored(make(None, options)?, None);
     }
     let number = disk.ok_or(Errno::ENOTBLK)?;
-    let shared = namespace.mounts().into_iter().find(|mount| mount.instance().device() == number);
-    if let Some(mount) = shared {
-        let is_same = mount.instance().info().type_name == type_name;
-        return if is_same { Ok(mount.active().clone()) } else { Err(Errno::EBUSY) };
+    let device = known.devices.iter().find(|device| device.number == number);
+    known.mount_disk(device.ok_or(Errno::ENXIO)?, type_name, *make, writes, options)
+}
+
+/// Mounts the root: the first type that takes the disk called `wanted`, or the first disk.
+///
+/// # Errors
+/// In words.
+pub fn activate_root(
+    wanted: Option<&str>,
+    writes: Writes,
+) -> Result<(String, Arc<Active>), String> {
+    let nothing = || format!("there is no disk {}", wanted.unwrap_or("at all"));
+    let known = KNOWN.get().ok_or_else(nothing)?;
+    let mut devices = known.devices.iter();
+    let device = devices.find(|device| wanted.is_none_or(|name| device.name == name));
+    let device = device.ok_or_else(nothing)?;
+    let mut refusals = String::new();
+    for (type_name, make) in known.makers.iter().filter(|(type_name, _)| *type_name != "tmpfs") {
+        match known.mount_disk(device, type_name, *make, writes, b"") {
+            Ok(active) => return Ok((format!("/dev/{}", device.name), active)),
+            Err(error) => refusals.push_str(&format!(" {type_name}: {error:?}")),
+        }
     }
-    let disks = known.disks.iter().enumerate();
-    let mut found = disks.filter(|(index, _)| devices::disk_number(*index) == number);
-    let (_, disk) = found.next().ok_or(Errno::ENXIO)?;
-    Active::stored(make(Some(disk.clone()), options)?, Some(number))
+    Err(format!("no file system for the root on {}:{refusals}", device.name))
+}
+
+impl Known {
+    fn mount_disk(
+        &self,
+        device: &Arc<Device>,
+        type_name: &str,
+        make: MakeFileSystem,
+        writes: Writes,
+        options: &[u8],
+    ) -> Result<Arc<Active>, Errno> {
+        let mut mounted = self.mounted.lock();
+        let known = mounted.iter().find(|(number, _)| *number == device.number);
+        if let Some(active) = known.and_then(|(_, active)| active.upgrade()) {
+            let is_same = active.instance().info().type_name == type_name;
+            return if is_same { Ok(active) } else { Err(Errno::EBUSY) };
+        }
+        if vfs::is_being_written(device.number) {
+            return Err(Errno::EBUSY);
+        }
+        device.write_cache()?;
+        let whole: Vec<u8> = match writes {
+            Writes::Never => [b"ro,".as_slice(), options].concat(),
+            Writes::Possible => options.to_vec(),
+        };
+        let fs = make(Some(device.block.clone()), &whole)?;
+        let active = Active::stored(fs, Some(device.number))?;
+        mounted.retain(|(number, _)| *number != device.number);
+        mounted.push((device.number, Arc::downgrade(&active)));
+        Ok(active)
+    }
 }

@@ -1,8 +1,8 @@
 //! The first mounts: the root from a disk, tmpfs over what programs write to, `/dev`, `/proc`.
 use super::Boot;
 use crate::{
-    devices,
-    files::file_systems,
+    devices::{self, Device},
+    files::file_systems::{self, Writes},
     procfs,
     tty::{Terminal, pty::devpts},
 };
@@ -16,9 +16,10 @@ use vfs::{
 };
 
 /// Where a tmpfs goes if the root has the directory: place, mode.
-const SCRATCH: [(&str, &str); 3] =
-    [("/tmp", "mode=1777"), ("/run", "mode=755"), ("/var", "mode=755")];
-/// Directories made in the new `/var`.
+const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
+/// More of them where the root is read-only.
+const SCRATCH_READ_ONLY: [(&str, &str); 1] = [("/var", "mode=755")];
+/// Directories made in that `/var`.
 const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 
 /// Mounts everything; returns the namespace of the first process.
@@ -27,10 +28,17 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 /// What kept the root from being mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
-    devices::register(&registry, console, &boot.disks);
-    file_systems::announce(&boot.disks, &boot.file_systems);
-    let (source, active) = root(boot)?;
-    let namespace = Namespace::new(&source, active, MountFlags::READ_ONLY, registry);
+    let disks = devices::find_all(&boot.disks);
+    devices::register(&registry, console, &disks);
+    file_systems::announce(&disks, &boot.file_systems);
+    let (writes, flags) = match rt::system::parameter("ro") {
+        Some(_) => (Writes::Never, MountFlags::READ_ONLY),
+        None => (Writes::Possible, MountFlags::empty()),
+    };
+    let wanted = rt::system::parameter("root").map(|name| name.trim_start_matches("/dev/"));
+    let (source, active) = file_systems::activate_root(wanted, writes)?;
+    let is_read_only = active.instance().is_read_only();
+    let namespace = Namespace::new(&source, active, flags, registry);
     let who = Credentials::root();
     let root = namespace.root();
     let caller = Caller {
@@ -42,15 +50,17 @@ pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Nam
         process: 1,
         thread: 1,
     };
-    for (place, options) in SCRATCH {
+    // Where the root cannot be written, programs still need a place for their files.
+    let scratch = SCRATCH.iter().chain(SCRATCH_READ_ONLY.iter().filter(|_| is_read_only));
+    for &(place, options) in scratch {
         let made = make(boot, "tmpfs", None, options.as_bytes());
         report(place, made.and_then(|fs| mount(&caller, "tmpfs", Active::stored(fs, None), place)));
     }
-    for directory in VAR {
+    for directory in VAR.iter().filter(|_| is_read_only) {
         report(directory, caller.make_directory(Base::Cwd, directory.as_bytes(), 0o755));
     }
     report("/proc", mount(&caller, "proc", Active::generated("proc", procfs::root()), "/proc"));
-    report("/dev", mount_devices(boot, &caller));
+    report("/dev", mount_devices(boot, &caller, &disks));
     report("/dev/pts", mount_pseudo_terminals(&caller));
     Ok(namespace.clone())
 }
@@ -70,34 +80,6 @@ fn make(
     let found = boot.file_systems.iter().find(|(known, _)| *known == name);
     let (_, make) = found.ok_or(Errno::ENODEV)?;
     make(disk, options).map_err(Errno::from)
-}
-
-/// The root disk and its file system: the first type that takes it.
-fn root(boot: &Boot) -> Result<(String, Arc<Active>), String> {
-    let wanted = rt::system::parameter("root").map(|name| name.trim_start_matches("/dev/"));
-    let disk = boot
-        .disks
-        .iter()
-        .enumerate()
-        .find(|(_, disk)| wanted.is_none_or(|name| disk.info().name == name));
-    let Some((index, disk)) = disk else {
-        return Err(format!("there is no disk {}", wanted.unwrap_or("at all")));
-    };
-    let name = disk.info().name;
-    let mut refusals = String::new();
-    for (type_name, make) in boot.file_systems.iter().filter(|(type_name, _)| *type_name != "tmpfs")
-    {
-        match make(Some(disk.clone()), b"") {
-            Ok(fs) => {
-                let number = devices::disk_number(index);
-                let active = Active::stored(fs, Some(number))
-                    .map_err(|errno| format!("root of {name}: {errno:?}"))?;
-                return Ok((format!("/dev/{name}"), active));
-            }
-            Err(error) => refusals.push_str(&format!(" {type_name}: {error:?}")),
-        }
-    }
-    Err(format!("no file system for the root on {name}:{refusals}"))
 }
 
 fn mount(
@@ -123,7 +105,7 @@ fn mount_pseudo_terminals(caller: &Caller<'_>) -> Result<(), Errno> {
 }
 
 /// A tmpfs with the nodes of every device.
-fn mount_devices(boot: &Boot, caller: &Caller<'_>) -> Result<(), Errno> {
+fn mount_devices(boot: &Boot, caller: &Caller<'_>, disks: &[Arc<Device>]) -> Result<(), Errno> {
     let fs = make(boot, "tmpfs", None, b"mode=755")?;
     mount(caller, "devtmpfs", Active::stored(fs, None), "/dev")?;
     for &(name, file_type, mode, number) in devices::NODES {
@@ -134,10 +116,9 @@ fn mount_devices(boot: &Boot, caller: &Caller<'_>) -> Result<(), Errno> {
             number,
         )?;
     }
-    for (index, disk) in boot.disks.iter().enumerate() {
-        let number = devices::disk_number(index);
-        let path = format!("/dev/{}", disk.info().name);
-        caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o660), number)?;
+    for disk in disks {
+        let path = format!("/dev/{}", disk.name);
+        caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o660), disk.number)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

@@ -105,11 +105,7 @@ impl Session {
         let outcome = init::reap_until(&init, leader);
         init::kill_all(&init, rt::time::now().after_ns(KILL_NS));
         self.ports.iter().for_each(|port| port.drain());
-        for mount in namespace.mounts() {
-            if let Err(errno) = mount.instance().sync() {
-                log::error!("{}: {errno:?}", mount.source());
-            }
-        }
+        vfs::shut_down();
         Ok(self.finish(outcome))
     }
 

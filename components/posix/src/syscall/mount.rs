@@ -1,6 +1,9 @@
 //! mount and umount.
 use super::{Call, Entry, place::Named};
-use crate::files::{Scope, file_systems};
+use crate::files::{
+    Scope,
+    file_systems::{self, Writes},
+};
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
@@ -90,7 +93,11 @@ fn mount_new(call: &Call<'_>, scope: &Scope, at: &Path, flags: MountFlags) -> Re
     let namespace = scope.fs().namespace();
     let shown = String::from_utf8_lossy(&source).into_owned();
     let shown = if shown.is_empty() { "none".to_owned() } else { shown };
-    let active = file_systems::activate(namespace, &type_name, disk?, &options)?;
+    let writes = match flags.contains(MountFlags::READ_ONLY) {
+        true => Writes::Never,
+        false => Writes::Possible,
+    };
+    let active = file_systems::activate(&type_name, disk?, writes, &options)?;
     namespace.mount(scope.credentials(), &shown, active, at, flags)?;
     Ok(())
 }

@@ -49,6 +49,8 @@ pub struct Instance {
     rename: Mutex<()>,
     flusher: Arc<Flusher>,
     is_read_only: AtomicBool,
+    is_ended: AtomicBool,
+    is_unmounted: AtomicBool,
 }
 
 /// What mounts hold of an instance: when it goes, the instance's caches are emptied.
@@ -132,6 +134,8 @@ impl Instance {
             names: NameCache::new(),
             rename: Mutex::new(&RENAME, ()),
             flusher: Flusher::new(tally),
+            is_ended: AtomicBool::new(false),
+            is_unmounted: AtomicBool::new(false),
         });
         let mut all = INSTANCES_ALL.lock();
         all.retain(|known| known.strong_count() > 0);
@@ -308,6 +312,7 @@ impl Instance {
         };
         Ok(fs.usage()?)
     }
+    /// The last mount has gone.
     fn retire(&self) {
         notify::about_unmount(self);
         if self.sync().is_err() {
@@ -316,11 +321,37 @@ impl Instance {
         self.names.clear();
         let pins = core::mem::take(&mut *self.pins.lock());
         drop(pins);
+        self.end();
+    }
+    /// Nothing is written from here on; the medium is marked as unmounted. Only the first time counts.
+    fn end(&self) {
         self.flusher.end();
+        if self.is_ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
         if let Some(Err(error)) = self.fs.as_ref().map(|fs| fs.unmount()) {
             log::error!("vfs: {}: unmounted with errors: {error:?}", self.info.type_name);
         }
+        self.is_read_only.store(true, Ordering::Relaxed);
+        self.is_unmounted.store(true, Ordering::Release);
     }
+}
+
+/// The machine goes down: writes everything and unmounts every file system, used or not.
+pub fn shut_down() {
+    for instance in instances() {
+        if let Err(errno) = instance.sync() {
+            log::error!("vfs: {}: {errno:?}", instance.info.type_name);
+        }
+    }
+    instances().iter().for_each(|instance| instance.end());
+}
+
+/// A file system on this device has lost its last mount and is still being written.
+pub fn is_being_written(device: (u32, u32)) -> bool {
+    instances()
+        .iter()
+        .any(|instance| instance.device == device && !instance.is_unmounted.load(Ordering::Acquire))
 }
 
 /// Every instance in use.

@@ -59,7 +59,7 @@ mod walk;
 pub use credentials::{Capabilities, Credentials};
 pub use dentry::Dentry;
 pub use errno::Errno;
-pub use instance::{Active, Instance};
+pub use instance::{Active, Instance, is_being_written, shut_down};
 pub use mount::{Mount, MountFlags, Path, PathName};
 pub use namespace::Namespace;
 pub use open::OpenHow;

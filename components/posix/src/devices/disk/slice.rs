@@ -1,0 +1,51 @@
+//! [`Slice`]: a partition as a block device of its own.
+use super::table::Partition;
+use alloc::{format, sync::Arc, vec::Vec};
+use interfaces::block::{
+    Block, BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES,
+};
+
+/// A run of sectors of another device.
+pub struct Slice {
+    disk: Arc<dyn Block>,
+    part: Partition,
+}
+
+impl Slice {
+    /// The partition `part` of `disk`, which lies within it.
+    pub fn new(disk: &Arc<dyn Block>, part: Partition) -> Slice {
+        Slice { disk: disk.clone(), part }
+    }
+    /// Sectors a request covers.
+    fn sectors(request: &Request) -> u64 {
+        match request.operation {
+            Operation::Flush => 0,
+            Operation::Discard { sectors } | Operation::WriteZeroes { sectors } => sectors,
+            Operation::Read | Operation::Write => {
+                let bytes = request.segments.iter().map(|segment| u64::from(segment.length));
+                bytes.sum::<u64>() / SECTOR_BYTES as u64
+            }
+        }
+    }
+}
+
+impl Block for Slice {
+    fn info(&self) -> BlockInfo {
+        let whole = self.disk.info();
+        let name = format!("{}{}", whole.name, self.part.number);
+        BlockInfo { name, sectors: self.part.sectors, ..whole }
+    }
+    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        let mut inside = Vec::with_capacity(batch.len());
+        for mut request in batch {
+            let end = request.sector.checked_add(Slice::sectors(&request));
+            if end.is_none_or(|end| end > self.part.sectors) {
+                sink.completed(request.tag, Err(BlockError::Invalid));
+                continue;
+            }
+            request.sector += self.part.start;
+            inside.push(request);
+        }
+        self.disk.submit(inside, sink);
+    }
+}

@@ -1,0 +1,247 @@
+//! [`Volume`]: a disk as a file system with one file, for the page cache to stand on.
+use super::wait::run;
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::{
+    block::{Block, BlockError, BlockSink, Operation, Request, SECTOR_BYTES, Segment},
+    file_system::{
+        Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
+        FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Usage,
+    },
+};
+use rt::{PAGE_BYTES, memory::Frame};
+
+const SECTORS_A_PAGE: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
+/// The one file's number.
+const INODE: InodeNumber = 1;
+/// Segments of zeroes sent at once where the device makes none itself.
+const ZERO_SEGMENTS: u64 = 64;
+
+/// A file system with one file: the disk.
+pub struct Volume {
+    disk: Arc<dyn Block>,
+}
+
+impl Volume {
+    /// The disk as a file.
+    pub fn new(disk: Arc<dyn Block>) -> Volume {
+        Volume { disk }
+    }
+    fn bytes(&self) -> u64 {
+        self.disk.info().sectors * SECTOR_BYTES as u64
+    }
+    /// The request for page `index`; what is cut off it lies beyond the end.
+    fn request(&self, operation: Operation, index: u64, frame: Frame, sectors: u64) -> Request {
+        let first = index.saturating_mul(SECTORS_A_PAGE);
+        let length = sectors.saturating_sub(first).min(SECTORS_A_PAGE) as usize * SECTOR_BYTES;
+        if length < PAGE_BYTES && operation == Operation::Read {
+            frame.zero(length, PAGE_BYTES - length);
+        }
+        let segment = Segment { frame, offset: 0, length: length as u32 };
+        Request { tag: index, operation, sector: first, segments: alloc::vec![segment] }
+    }
+    /// Moves pages; `sink` hears of each.
+    fn transfer(
+        &self,
+        operation: Operation,
+        first: u64,
+        frames: Vec<Frame>,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
+        let sectors = self.disk.info().sectors;
+        let is_inside = |index: u64| index.saturating_mul(SECTORS_A_PAGE) < sectors;
+        let mut batch = Vec::with_capacity(frames.len());
+        let mut beyond = 0;
+        for (index, frame) in (first..).zip(frames) {
+            if is_inside(index) {
+                batch.push(self.request(operation, index, frame, sectors));
+            } else {
+                beyond += 1;
+                frame.zero(0, PAGE_BYTES);
+            }
+        }
+        if beyond > 0 {
+            sink.pages_done(tag, first + batch.len() as u64, beyond, Ok(()));
+        }
+        let transfer: Arc<dyn BlockSink> = Arc::new(Transfer { sink: sink.clone(), tag });
+        self.disk.submit(batch, &transfer);
+    }
+    /// Makes zeroes of sectors, by sending them where the device does not.
+    fn write_zeroes(&self, first: u64, sectors: u64) -> Result<(), BlockError> {
+        if self.disk.info().has_write_zeroes {
+            return run(&self.disk, Operation::WriteZeroes { sectors }, first, Vec::new());
+        }
+        let zero = Frame::allocate(true).map_err(|_| BlockError::NoMemory)?;
+        let (mut at, end) = (first, first + sectors);
+        let most = (self.disk.info().max_segments as u64).min(ZERO_SEGMENTS) * SECTORS_A_PAGE;
+        while at < end {
+            let part = (end - at).min(most);
+            let segments = (0..part).step_by(SECTORS_A_PAGE as usize).map(|done| {
+                let length = (part - done).min(SECTORS_A_PAGE) as u32 * SECTOR_BYTES as u32;
+                Segment { frame: zero.clone(), offset: 0, length }
+            });
+            run(&self.disk, Operation::Write, at, segments.collect())?;
+            at += part;
+        }
+        Ok(())
+    }
+}
+
+/// Tells the sink of one transfer of each page.
+struct Transfer {
+    sink: Arc<dyn PageSink>,
+    tag: u64,
+}
+
+impl BlockSink for Transfer {
+    fn completed(&self, page: u64, result: Result<(), BlockError>) {
+        self.sink.pages_done(self.tag, page, 1, result.map_err(fs_error));
+    }
+}
+
+fn fs_error(error: BlockError) -> FsError {
+    match error {
+        BlockError::ReadOnly => FsError::ReadOnly,
+        BlockError::NoMemory => FsError::NoMemory,
+        BlockError::Unsupported => FsError::Unsupported,
+        BlockError::Invalid => FsError::Invalid,
+        BlockError::Restarted => FsError::Restarted,
+        BlockError::Device => FsError::Io,
+    }
+}
+
+impl FileSystem for Volume {
+    fn mount_info(&self) -> MountInfo {
+        MountInfo {
+            type_name: "bdev",
+            root: INODE,
+            is_read_only: self.disk.info().is_read_only,
+            backing: Backing::Storage,
+            has_stable_names: true,
+        }
+    }
+    fn usage(&self) -> Result<Usage, FsError> {
+        Ok(Usage { magic: 0x6264_6576, block_bytes: PAGE_BYTES as u32, ..Usage::default() })
+    }
+    fn lookup(&self, _: InodeNumber, _: &[u8]) -> Result<Attributes, FsError> {
+        Err(FsError::NotFound)
+    }
+    fn attributes(&self, _: InodeNumber) -> Result<Attributes, FsError> {
+        let epoch = FileTime::default();
+        Ok(Attributes {
+            inode: INODE,
+            file_type: FileType::Regular,
+            permissions: 0o600,
+            links: 1,
+            user: 0,
+            group: 0,
+            device: (0, 0),
+            size: self.bytes(),
+            blocks: self.disk.info().sectors,
+            accessed: epoch,
+            modified: epoch,
+            changed: epoch,
+            created: epoch,
+            flags: 0,
+            generation: 0,
+        })
+    }
+    /// Times of the inside are nobody's; the length is the disk's.
+    fn set_attributes(
+        &self,
+        inode: InodeNumber,
+        change: &AttributeChange,
+    ) -> Result<Attributes, FsError> {
+        if change.size.is_some() { Err(FsError::Invalid) } else { self.attributes(inode) }
+    }
+    fn read_directory(
+        &self,
+        _: InodeNumber,
+        _: u64,
+        _: usize,
+    ) -> Result<Vec<DirectoryEntry>, FsError> {
+        Err(FsError::NotDirectory)
+    }
+    fn read_link(&self, _: InodeNumber) -> Result<Vec<u8>, FsError> {
+        Err(FsError::Invalid)
+    }
+    fn read_pages(
+        &self,
+        _: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
+        self.transfer(Operation::Read, first, frames, tag, sink);
+    }
+    fn write_pages(
+        &self,
+        _: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        _: u64,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
+        self.transfer(Operation::Write, first, frames, tag, sink);
+    }
+    fn allocate(
+        &self,
+        inode: InodeNumber,
+        how: Allocation,
+        offset: u64,
+        length: u64,
+        _: FileTime,
+    ) -> Result<Attributes, FsError> {
+        let (first, sectors) = (offset / SECTOR_BYTES as u64, length / SECTOR_BYTES as u64);
+        let done = match how {
+            Allocation::PunchHole => {
+                run(&self.disk, Operation::Discard { sectors }, first, Vec::new())
+            }
+            Allocation::Zero | Allocation::ZeroKeepSize => self.write_zeroes(first, sectors),
+            _ => Err(BlockError::Unsupported),
+        };
+        done.map_err(fs_error)?;
+        self.attributes(inode)
+    }
+    fn create(&self, _: InodeNumber, _: &[u8], _: &NewInode<'_>) -> Result<Attributes, FsError> {
+        Err(FsError::ReadOnly)
+    }
+    fn link(
+        &self,
+        _: InodeNumber,
+        _: InodeNumber,
+        _: &[u8],
+        _: FileTime,
+    ) -> Result<Attributes, FsError> {
+        Err(FsError::ReadOnly)
+    }
+    fn unlink(&self, _: InodeNumber, _: &[u8], _: FileTime) -> Result<(), FsError> {
+        Err(FsError::ReadOnly)
+    }
+    fn remove_directory(&self, _: InodeNumber, _: &[u8], _: FileTime) -> Result<(), FsError> {
+        Err(FsError::ReadOnly)
+    }
+    fn rename(
+        &self,
+        _: (InodeNumber, &[u8]),
+        _: (InodeNumber, &[u8]),
+        _: FileTime,
+    ) -> Result<(), FsError> {
+        Err(FsError::ReadOnly)
+    }
+    fn get_xattr(&self, _: InodeNumber, _: &[u8]) -> Result<Vec<u8>, FsError> {
+        Err(FsError::NoAttribute)
+    }
+    fn list_xattr(&self, _: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
+        Ok(Vec::new())
+    }
+    fn forget(&self, _: InodeNumber, _: u64) {}
+    fn sync(&self) -> Result<(), FsError> {
+        if self.disk.info().is_read_only {
+            return Ok(());
+        }
+        run(&self.disk, Operation::Flush, 0, Vec::new()).map_err(fs_error)
+    }
+}
