@@ -45,9 +45,10 @@ pub fn root_image(given: Option<&Path>) -> Result<PathBuf> {
 /// Where the files cannot be written.
 pub fn busybox_tree(tree: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(tree);
-    for folder in
-        ["bin", "dev", "etc", "home", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var"]
-    {
+    for folder in [
+        "bin", "dev", "etc", "home", "mnt", "proc", "root", "run", "sbin", "sys", "tmp", "usr",
+        "var",
+    ] {
         fs::create_dir_all(tree.join(folder))?;
     }
     fs::set_permissions(tree.join("tmp"), fs::Permissions::from_mode(0o1777))?;

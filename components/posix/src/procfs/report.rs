@@ -399,8 +399,11 @@ pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
         text.extend_from_slice(mount.source().as_bytes());
         text.push(b' ');
         text.extend(escaped(&place));
-        let rest =
-            format!(" {} {} 0 0\n", mount.instance().info().type_name, mount.flags().describe());
+        let rest = format!(
+            " {} {} 0 0\n",
+            mount.instance().info().type_name,
+            mount.seen_flags().describe()
+        );
         text.extend_from_slice(rest.as_bytes());
     }
     Ok(text)
@@ -416,7 +419,7 @@ pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
         let (major, minor) = mount.instance().device();
         text.extend_from_slice(format!("{} {parent} {major}:{minor} / ", mount.id()).as_bytes());
         text.extend(escaped(&place));
-        let flags = mount.flags().describe();
+        let flags = mount.seen_flags().describe();
         let rest = format!(
             " {flags} - {} {} {flags}\n",
             mount.instance().info().type_name,

@@ -113,6 +113,12 @@ impl Mount {
     pub fn flags(&self) -> MountFlags {
         MountFlags::from_bits_truncate(self.flags.load(Ordering::Relaxed))
     }
+    /// Flags with what the file system itself forbids.
+    pub fn seen_flags(&self) -> MountFlags {
+        let mut flags = self.flags();
+        flags.set(MountFlags::READ_ONLY, self.is_read_only());
+        flags
+    }
     pub(crate) fn set_flags(&self, flags: MountFlags) {
         self.flags.store(flags.bits(), Ordering::Relaxed);
     }
@@ -144,9 +150,7 @@ impl Mount {
     /// # Errors
     /// What the file system says.
     pub fn usage(&self) -> Result<(Usage, MountFlags), Errno> {
-        let mut flags = self.flags();
-        flags.set(MountFlags::READ_ONLY, self.is_read_only());
-        Ok((self.instance().usage()?, flags))
+        Ok((self.instance().usage()?, self.seen_flags()))
     }
 }
 
