@@ -93,7 +93,7 @@ fn loops(seconds: u64) -> String {
 
 fn on_skerry(options: &Options, command: &str) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
-    let image = campaign_image()?;
+    let image = image()?;
     let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "campaign.log")? };
     let bar = shell::progress("the campaign on Skerry");
     let (outcome, output, error) = compare::run_captured(&config, command, "", 3600)?;
@@ -107,7 +107,7 @@ fn on_skerry(options: &Options, command: &str) -> Result<u8> {
 ///
 /// # Errors
 /// Where they do not build, and as [`disk::pack`].
-pub fn campaign_image() -> Result<PathBuf> {
+pub fn image() -> Result<PathBuf> {
     let tree = shell::build_path("campaign-root")?;
     disk::busybox_tree(&tree)?;
     fs::create_dir(tree.join("abi"))?;

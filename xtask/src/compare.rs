@@ -141,12 +141,17 @@ pub fn run_captured(
 
 /// A sink that another thread writes.
 #[derive(Clone, Default)]
-struct Captured(Arc<Mutex<Vec<u8>>>);
+pub struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
     /// What was written.
-    fn take(&self) -> Vec<u8> {
+    pub fn take(&self) -> Vec<u8> {
         self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
+    }
+
+    /// Nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_ok_and(|bytes| bytes.is_empty())
     }
 }
 

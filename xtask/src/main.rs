@@ -5,6 +5,7 @@ mod build;
 mod campaign;
 mod check;
 mod compare;
+mod crash;
 mod debug;
 mod disk;
 mod packages;
@@ -35,6 +36,8 @@ enum Command {
     Test(test::Options),
     /// The long runs: forks, loops, random calls, mutated programs and disks, boot time
     Campaign(campaign::Options),
+    /// Kill QEMU at random moments of a file workload and judge the disk
+    Crash(crash::Options),
     /// Formatting, lints, import directions; lines of code and of unsafe per crate
     Check,
     /// Boot stopped at the first instruction, with gdb attached
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Run(options) => run::run(&options),
         Command::Test(options) => test::run(&options),
         Command::Campaign(options) => campaign::run(&options),
+        Command::Crash(options) => crash::run(&options),
         Command::Check => check::run(),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),

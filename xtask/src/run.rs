@@ -2,7 +2,7 @@
 use crate::{
     accel, build, disk, packages,
     qemu::{self, Accel, Config, Machine},
-    session::{Ended, Listening, Streams},
+    session::{Ended, Listening, Session, Streams},
     shell,
 };
 use anyhow::{Context, Result};
@@ -184,6 +184,31 @@ pub fn execute(
     limit_seconds: Option<u64>,
     is_verbose: bool,
 ) -> Result<Outcome> {
+    let Running { mut child, session, complaints } = start_session(config, command, streams)?;
+    let follower = is_verbose.then(|| Follower::start(&config.log));
+    let code = wait(&mut child, limit_seconds)?;
+    drop(follower);
+    let Some(code) = code else { return Ok(Outcome::TimedOut) };
+    // Where QEMU never came up nobody connected, and the session's threads wait for ever.
+    let ended = if matches!(code, QEMU_OFF | QEMU_PANIC | 0) { session.finish() } else { None };
+    Ok(judge(code, ended, &complaints))
+}
+
+/// A session under way in a QEMU of its own.
+pub struct Running {
+    /// QEMU.
+    pub child: Child,
+    /// What it talks to.
+    pub session: Session,
+    /// What QEMU says on stderr.
+    pub complaints: PathBuf,
+}
+
+/// Starts QEMU with `command` as its session.
+///
+/// # Errors
+/// What kept QEMU from starting.
+pub fn start_session(config: &Config, command: &str, streams: Streams) -> Result<Running> {
     let listening = Listening::new()?;
     let mut config = config.clone();
     config.append.push_str(" skerry.exec");
@@ -192,15 +217,8 @@ pub fn execute(
     listening.add_to(&mut qemu);
     let complaints = config.log.with_extension("qemu");
     qemu.stdin(Stdio::null()).stdout(Stdio::null()).stderr(std::fs::File::create(&complaints)?);
-    let mut child = start(&mut qemu, &config.log)?;
-    let session = listening.start(command, streams);
-    let follower = is_verbose.then(|| Follower::start(&config.log));
-    let code = wait(&mut child, limit_seconds)?;
-    drop(follower);
-    let Some(code) = code else { return Ok(Outcome::TimedOut) };
-    // Where QEMU never came up nobody connected, and the session's threads wait for ever.
-    let ended = if matches!(code, QEMU_OFF | QEMU_PANIC | 0) { session.finish() } else { None };
-    Ok(judge(code, ended, &complaints))
+    let child = start(&mut qemu, &config.log)?;
+    Ok(Running { child, session: listening.start(command, streams), complaints })
 }
 
 fn interactive(config: &Config, options: &Options) -> Result<Outcome> {

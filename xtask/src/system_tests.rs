@@ -71,7 +71,7 @@ impl Root {
     fn image(self) -> Result<PathBuf> {
         match self {
             Root::Busybox => disk::default_root(),
-            Root::Programs => campaign::campaign_image(),
+            Root::Programs => campaign::image(),
         }
     }
 }

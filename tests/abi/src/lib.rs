@@ -9,6 +9,8 @@
 //! thread only).
 pub mod pty;
 
+pub mod crash;
+
 use std::{
     ffi::CString,
     panic::PanicHookInfo,

@@ -1,0 +1,232 @@
+//! `./x crash`: QEMU is killed at a random moment of a file workload; `e2fsck -p` must mend the disk
+//! without a question and everything that fsync promised must be there (issue "A disk you can trust").
+//!
+//! A round follows from the seed and its number alone. `build/crash.state` says which comes next, so an
+//! interrupted campaign goes on where it was; the disk of a round that failed is kept.
+use crate::{
+    build::{self, Features},
+    campaign, compare, packages,
+    qemu::Config,
+    run, session, shell, test,
+};
+use abi::crash::{Files, Model};
+use anyhow::{Context, Result, bail};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Options of `crash`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// How many kills in all
+    #[arg(long, default_value_t = 200)]
+    pub count: u64,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Only this round
+    #[arg(long)]
+    pub round: Option<u64>,
+    /// Processors
+    #[arg(long, default_value_t = 2)]
+    pub cpus: u32,
+    /// Memory in MiB
+    #[arg(long, default_value_t = 128)]
+    pub memory: u32,
+    /// Forget what an interrupted campaign did
+    #[arg(long)]
+    pub restart: bool,
+}
+
+/// Where the workload writes.
+const FOLDER: &str = "crash";
+const WORKERS: u64 = 4;
+/// Longest life of the workload before the kill.
+const LONGEST_LIFE_MS: u64 = 4_000;
+const BOOT_LIMIT: Duration = Duration::from_secs(60);
+
+/// How far a campaign is.
+#[derive(Clone, Copy, Default)]
+struct State {
+    next: u64,
+    failed: u64,
+}
+
+/// Runs the campaign.
+///
+/// # Errors
+/// Where something does not build or start; failed rounds are printed and the status is 1.
+pub fn run(options: &Options) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    let kernel = build::image("default", &Features::default())?;
+    let image = campaign::image()?;
+    if let Some(round) = options.round {
+        let result = one(options, &kernel, &image, round)?;
+        println!("round {round}: {}", result.as_ref().err().map_or("held", String::as_str));
+        return Ok(u8::from(result.is_err()));
+    }
+    let path = shell::build_path("crash.state")?;
+    let mut state = if options.restart { State::default() } else { load(&path, options.seed) };
+    let bar = indicatif::ProgressBar::new(options.count).with_position(state.next);
+    while state.next < options.count {
+        if let Err(why) = one(options, &kernel, &image, state.next)? {
+            state.failed += 1;
+            bar.suspend(|| println!("FAILED round {}: {why}", state.next));
+        }
+        state.next += 1;
+        bar.set_position(state.next);
+        fs::write(&path, format!("{} {} {}\n", options.seed, state.next, state.failed))?;
+    }
+    bar.finish_and_clear();
+    println!("{} kills: {} held, {} failed", state.next, state.next - state.failed, state.failed);
+    Ok(u8::from(state.failed > 0))
+}
+
+fn load(path: &Path, seed: u64) -> State {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [known, next, failed] if known == seed => State { next, failed },
+        _ => State::default(),
+    }
+}
+
+/// Boots, kills, mends and compares once.
+fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Result<(), String>> {
+    let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
+    let disk = shell::build_path(&format!("crash-{round}.ext4"))?;
+    shell::quietly(
+        "copying the disk",
+        Command::new("cp").arg("--sparse=always").arg(image).arg(&disk),
+    )?;
+    let config = Config {
+        cpus: options.cpus,
+        memory: options.memory,
+        is_snapshot: false,
+        ..test::machine(kernel, &disk, "crash.log")?
+    };
+    // The same for every kill of a seed: where in the workload it falls is the machine's doing.
+    let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
+    let told = kill_after(&config, seed, life)?;
+    let verdict = mend(&disk)?.and_then(|()| judge(&disk, seed, &told));
+    if verdict.is_ok() {
+        fs::remove_file(&disk)?;
+    }
+    Ok(verdict.map_err(|why| format!("{why}; the disk is {}", disk.display())))
+}
+
+/// Runs the workload for `life` after its first durable step; how many steps each worker told of.
+fn kill_after(config: &Config, seed: u64, life: Duration) -> Result<BTreeMap<u64, u64>> {
+    let command = format!("mkdir -p /{FOLDER}; exec /abi/crash_load /{FOLDER} {seed} {WORKERS}");
+    let output = compare::Captured::default();
+    let error = compare::Captured::default();
+    let streams = session::Streams {
+        input: Box::new(std::io::empty()),
+        output: Box::new(output.clone()),
+        error: Box::new(error.clone()),
+    };
+    let mut running = run::start_session(config, &command, streams)?;
+    let start = Instant::now();
+    while output.is_empty() {
+        if start.elapsed() > BOOT_LIMIT || running.child.try_wait()?.is_some() {
+            running.child.kill()?;
+            running.child.wait()?;
+            bail!(
+                "the workload did not start: {}; log in {}",
+                String::from_utf8_lossy(&error.take()),
+                config.log.display()
+            );
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    std::thread::sleep(life);
+    running.child.kill()?;
+    running.child.wait()?;
+    running.session.finish();
+    Ok(steps_told(&String::from_utf8_lossy(&output.take())))
+}
+
+/// Steps told of by each worker; a last line cut short does not count.
+fn steps_told(text: &str) -> BTreeMap<u64, u64> {
+    let mut told = BTreeMap::new();
+    for line in text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')) {
+        if let Some((worker, step)) = line.split_once(' ')
+            && let (Ok(worker), Ok(step)) = (worker.parse(), step.trim().parse::<u64>())
+        {
+            told.insert(worker, step + 1);
+        }
+    }
+    told
+}
+
+/// `e2fsck -p` may correct (status 1) but not ask (4); after it `-fn` finds nothing.
+fn mend(disk: &Path) -> Result<Result<(), String>> {
+    for (argument, highest) in [("-p", 1), ("-fn", 0)] {
+        let output = Command::new("/sbin/e2fsck")
+            .arg(argument)
+            .arg(disk)
+            .stdin(Stdio::null())
+            .output()
+            .context("starting e2fsck")?;
+        if output.status.code().is_none_or(|code| code > highest) {
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            return Ok(Err(format!("e2fsck {argument}: {}\n{said}", output.status)));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn judge(disk: &Path, seed: u64, told: &BTreeMap<u64, u64>) -> Result<(), String> {
+    let system = ext4_view::Ext4::load_from_path(disk).map_err(|error| format!("{error}"))?;
+    for worker in 0..WORKERS {
+        let folder = PathBuf::from(format!("/{FOLDER}/w{worker}"));
+        let mut found = Files::new();
+        collect(&system, &folder, "", &mut found).map_err(|error| format!("{error}"))?;
+        let steps = told.get(&worker).copied().unwrap_or(0);
+        Model::new(seed, worker)
+            .judge(steps, &found)
+            .map_err(|why| format!("worker {worker} after {steps} steps: {why}"))?;
+    }
+    Ok(())
+}
+
+fn collect(
+    system: &ext4_view::Ext4,
+    folder: &Path,
+    prefix: &str,
+    found: &mut Files,
+) -> Result<(), ext4_view::Ext4Error> {
+    let folder = folder.to_string_lossy().into_owned();
+    if !system.exists(folder.as_str())? {
+        return Ok(());
+    }
+    for entry in system.read_dir(folder.as_str())? {
+        let entry = entry?;
+        let name = entry.file_name().as_str().unwrap_or("?").to_owned();
+        if name == "." || name == ".." {
+            continue;
+        }
+        let path = format!("{folder}/{name}");
+        if entry.file_type()?.is_dir() {
+            collect(system, Path::new(&path), &format!("{prefix}{name}/"), found)?;
+        } else {
+            found.insert(format!("{prefix}{name}"), system.read(path.as_str())?);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_cut_short_was_not_told() {
+        let told = steps_told("0 0\n1 0\n0 1\n1 1");
+        assert_eq!(told, BTreeMap::from([(0, 2), (1, 1)]));
+    }
+}
