@@ -8,7 +8,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::Block,
     clock::Clock,
-    file_system::{FileSystem, FsError},
+    file_system::{Access, FileSystem, FsError},
     terminal::Port,
 };
 use posix::start::{Boot, MakeFileSystem, State};
@@ -45,7 +45,9 @@ fn drives(name: &str, device: &str) -> bool {
 fn ext4(disk: Option<Arc<dyn Block>>, _options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
     let disk = disk.ok_or(FsError::Invalid)?;
     let name = disk.info().name;
-    let mounted = ::ext4::mount(disk, ::ext4::Options::default()).map_err(|error| {
+    // The page cache does not write to storage yet.
+    let options = ::ext4::Options { access: Access::ReadOnly, ..::ext4::Options::default() };
+    let mounted = ::ext4::mount(disk, options).map_err(|error| {
         log::error!("ext4: {name}: {error}");
         match error {
             MountError::NotExt4 | MountError::TooShort => FsError::Invalid,

@@ -34,6 +34,23 @@ pub(crate) fn to_portable(value: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// Converts a list from the form programs see; `None` where it makes no sense.
+pub(crate) fn to_disk(value: &[u8]) -> Option<Vec<u8>> {
+    let (entries, rest) = value.get(4..)?.as_chunks::<8>();
+    if word32(value, 0)? != VERSION_PORTABLE || !rest.is_empty() {
+        return None;
+    }
+    let mut out = VERSION_ON_DISK.to_le_bytes().to_vec();
+    for entry in entries {
+        let (head, id) = entry.split_at(4);
+        out.extend_from_slice(head);
+        if matches!(word16(head, 0)?, TAG_USER | TAG_GROUP) {
+            out.extend_from_slice(id);
+        }
+    }
+    Some(out)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +62,7 @@ mod tests {
         assert_eq!(portable[..12], [2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255]);
         assert_eq!(portable[12..], [2, 0, 4, 0, 0xe8, 3, 0, 0]);
         assert_eq!(to_portable(&disk[..15]), None);
+        assert_eq!(to_disk(&portable).unwrap(), disk);
+        assert_eq!(to_disk(&portable[..19]), None);
     }
 }

@@ -1,5 +1,8 @@
-//! The device below: waiting reads of metadata, and batches on their way for data.
-use alloc::{boxed::Box, sync::Arc, vec::Vec};
+//! The device below: waiting reads and writes of metadata, and batches on their way for data.
+//!
+//! Metadata is copied between its frames and the cache; frames for writing are set aside when the
+//! volume becomes writable, so that a commit needs no memory that only a commit could free.
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 use interfaces::{
     block::{
@@ -7,7 +10,18 @@ use interfaces::{
     },
     file_system::FsError,
 };
-use rt::{PAGE_BYTES, memory::Frame, sync::Event};
+use rt::{
+    PAGE_BYTES, lock_class,
+    memory::Frame,
+    sync::{Event, Mutex},
+};
+
+lock_class! {
+    static FRAMES = "ext4.frames";
+}
+
+/// Frames set aside for metadata on its way to the device.
+const FRAMES_RESERVED: usize = 32;
 
 /// Sectors of a chunk: the unit of metadata reads, one frame.
 pub(crate) const CHUNK_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
@@ -19,13 +33,18 @@ pub(crate) type ChunkBytes = Box<[u8; PAGE_BYTES]>;
 pub(crate) struct Device {
     block: BlockHandle,
     info: BlockInfo,
+    /// Frames for metadata on its way; who writes takes them all.
+    frames: Mutex<Vec<Frame>>,
 }
+
+/// A piece of metadata for the device: its sector, and its bytes, whole sectors and within a page.
+pub(crate) type Piece<'a> = (u64, &'a [u8]);
 
 impl Device {
     /// Takes a device.
     pub(crate) fn new(block: BlockHandle) -> Device {
         let info = block.info();
-        Device { block, info }
+        Device { block, info, frames: Mutex::new(&FRAMES, Vec::new()) }
     }
 
     /// Its name.
@@ -53,6 +72,91 @@ impl Device {
         self.block.submit(batch, sink);
     }
 
+    /// Writes are refused.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.info.is_read_only
+    }
+
+    /// Discards are taken.
+    pub(crate) fn has_discard(&self) -> bool {
+        self.info.has_discard
+    }
+
+    /// Sets the frames for writing aside.
+    ///
+    /// # Errors
+    /// [`FsError::NoMemory`].
+    pub(crate) fn reserve_frames(&self) -> Result<(), FsError> {
+        let mut frames = self.frames.lock();
+        let missing = FRAMES_RESERVED.saturating_sub(frames.len());
+        Frame::allocate_many(missing, true, &mut frames).map_err(|_| FsError::NoMemory)
+    }
+
+    /// Writes `pieces` and waits; those that follow each other on the device share a request.
+    ///
+    /// Locks: `ext4.frames`, during the I/O.
+    ///
+    /// # Errors
+    /// `Io`, `ReadOnly`, `NoMemory` (without frames set aside), `Restarted`.
+    pub(crate) fn write(&self, pieces: &[Piece<'_>]) -> Result<(), FsError> {
+        let frames = self.frames.lock();
+        if frames.is_empty() {
+            return if pieces.is_empty() { Ok(()) } else { Err(FsError::NoMemory) };
+        }
+        for part in pieces.chunks(frames.len()) {
+            let mut batch: Vec<Request> = Vec::new();
+            for ((sector, bytes), frame) in part.iter().zip(frames.iter()) {
+                frame.write(0, bytes);
+                let length = bytes.len() as u32;
+                let segment = Segment { frame: frame.clone(), offset: 0, length };
+                match batch.last_mut() {
+                    Some(last)
+                        if end_of(last) == *sector && last.segments.len() < self.max_segments() =>
+                    {
+                        last.segments.push(segment);
+                    }
+                    _ => batch.push(Request {
+                        tag: batch.len() as u64,
+                        operation: Operation::Write,
+                        sector: *sector,
+                        segments: vec![segment],
+                    }),
+                }
+            }
+            self.run(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that completed is on stable storage when this returns.
+    ///
+    /// # Errors
+    /// `Io`, `Restarted`.
+    pub(crate) fn flush(&self) -> Result<(), FsError> {
+        if !self.info.has_flush {
+            return Ok(());
+        }
+        let operation = Operation::Flush;
+        self.run(vec![Request { tag: 0, operation, sector: 0, segments: Vec::new() }])
+    }
+
+    /// Tells the device that the contents of `sectors` sectors are not needed any more.
+    ///
+    /// # Errors
+    /// `Io`, `Restarted`.
+    pub(crate) fn discard(&self, sector: u64, sectors: u64) -> Result<(), FsError> {
+        let operation = Operation::Discard { sectors };
+        self.run(vec![Request { tag: 0, operation, sector, segments: Vec::new() }])
+    }
+
+    /// Submits a batch and waits for all of it.
+    pub(crate) fn run(&self, batch: Vec<Request>) -> Result<(), FsError> {
+        let waiter = Arc::new(Waiter::new(batch.len()));
+        let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
+        self.block.submit(batch, &sink);
+        waiter.wait()
+    }
+
     /// Reads `count` chunks and waits. What lies beyond the device's end is zero.
     ///
     /// # Errors
@@ -66,10 +170,7 @@ impl Device {
         Frame::allocate_many((limit - first) as usize, true, &mut frames)
             .map_err(|_| FsError::NoMemory)?;
         let batch = self.requests(first, &frames);
-        let waiter = Arc::new(Waiter::new(batch.len()));
-        let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
-        self.block.submit(batch, &sink);
-        waiter.wait()?;
+        self.run(batch)?;
         Ok(frames.iter().map(copy_out).collect())
     }
 
@@ -90,6 +191,12 @@ impl Device {
         }
         batch
     }
+}
+
+/// First sector after a request.
+pub(crate) fn end_of(request: &Request) -> u64 {
+    let bytes: u64 = request.segments.iter().map(|part| u64::from(part.length)).sum();
+    request.sector + bytes / SECTOR_BYTES as u64
 }
 
 /// Metadata is parsed in place, which a frame a driver may still hold does not allow.

@@ -90,6 +90,11 @@ impl<'a> Entries<'a> {
 }
 
 impl Entry<'_> {
+    /// Its bytes, with those behind its name.
+    pub(crate) fn length(&self) -> usize {
+        self.next - self.offset
+    }
+
     /// As the interface has it, `next` being the position after it.
     pub(crate) fn shown(&self, next: u64) -> DirectoryEntry {
         DirectoryEntry {
@@ -231,7 +236,7 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u3
     }
     if has_tree(volume, directory) {
         match htree::find(volume, directory, name)? {
-            htree::Search::Found(inode) => return Ok(inode),
+            htree::Search::Found(place) => return Ok(place.inode),
             htree::Search::Absent => return Err(FsError::NotFound),
             htree::Search::NoTree => {}
         }

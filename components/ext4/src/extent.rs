@@ -14,14 +14,16 @@ use zerocopy::FromBytes;
 const LOGICAL_END: u64 = 1 << 32;
 
 /// A node, its header checked.
-struct Node<'a> {
-    depth: u16,
-    entries: &'a [[u8; ENTRY_BYTES]],
+pub(crate) struct Node<'a> {
+    /// Levels below.
+    pub(crate) depth: u16,
+    /// Its entries.
+    pub(crate) entries: &'a [[u8; ENTRY_BYTES]],
 }
 
 impl<'a> Node<'a> {
     /// Checks the header; `depth` is what the parent demands.
-    fn decode(bytes: &'a [u8], depth: Option<u16>) -> Result<Node<'a>, FsError> {
+    pub(crate) fn decode(bytes: &'a [u8], depth: Option<u16>) -> Result<Node<'a>, FsError> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).map_err(|_| FsError::Corrupt)?;
         let (slots, _) = rest.as_chunks::<ENTRY_BYTES>();
         let entries = slots.get(..usize::from(raw.entries.get())).ok_or(FsError::Corrupt)?;
@@ -44,6 +46,57 @@ impl<'a> Node<'a> {
 
 /// The extent or hole that holds block `logical`, from there on.
 pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u32) -> Result<Run, FsError> {
+    let (found, end) = find(volume, inode, logical)?;
+    let Some(extent) = found.filter(|extent| extent.end() > u64::from(logical)) else {
+        return Ok(Run::hole(end.saturating_sub(u64::from(logical))));
+    };
+    let passed = u64::from(logical - extent.first);
+    let blocks = u64::from(extent.count) - passed;
+    Ok(Run { start: extent.is_written.then_some(extent.start + passed), blocks })
+}
+
+/// An extent, decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// First block of the file.
+    pub(crate) first: u32,
+    /// At least one.
+    pub(crate) count: u32,
+    /// First block on the volume.
+    pub(crate) start: u64,
+    /// Holds data; else it reads as zeroes.
+    pub(crate) is_written: bool,
+}
+
+impl Extent {
+    /// Decodes a leaf entry.
+    pub(crate) fn decode(entry: &[u8; ENTRY_BYTES]) -> Result<Extent, FsError> {
+        let raw = RawExtent::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
+        let (count, is_written) = match raw.length.get() {
+            0 => return Err(FsError::Corrupt),
+            length if length > WRITTEN_MAX => (length - WRITTEN_MAX, false),
+            length => (length, true),
+        };
+        let start = u64::from(raw.start_low.get()) | u64::from(raw.start_high.get()) << 32;
+        let (first, count) = (raw.first.get(), u32::from(count));
+        Ok(Extent { first, count, start, is_written })
+    }
+
+    /// One past its last block of the file.
+    pub(crate) fn end(&self) -> u64 {
+        u64::from(self.first) + u64::from(self.count)
+    }
+}
+
+/// The last extent that begins at or before block `logical`, and where the next begins.
+///
+/// # Errors
+/// As [`map`].
+pub(crate) fn find(
+    volume: &Volume,
+    inode: &Inode,
+    logical: u32,
+) -> Result<(Option<Extent>, u64), FsError> {
     let mut end = LOGICAL_END;
     let mut block: Option<BlockRef> = None;
     let mut depth = None;
@@ -53,37 +106,23 @@ pub(crate) fn map(volume: &Volume, inode: &Inode, logical: u32) -> Result<Run, F
         let node = Node::decode(bytes, depth)?;
         let (found, next) = node.find(logical);
         end = next.map_or(end, |next| end.min(u64::from(next)));
-        let hole = Run::hole(end.saturating_sub(u64::from(logical)));
-        let Some(entry) = found else { return Ok(hole) };
+        let Some(entry) = found else { return Ok((None, end)) };
         if node.depth == 0 {
-            return Ok(run_in(entry, logical)?.unwrap_or(hole));
+            return Ok((Some(Extent::decode(entry)?), end));
         }
         depth = Some(node.depth - 1);
-        let index = RawIndex::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
-        let child = u64::from(index.child_low.get()) | u64::from(index.child_high.get()) << 32;
-        block = Some(load(volume, inode, child)?);
+        block = Some(load(volume, inode, child_of(entry)?)?);
     }
 }
 
-/// The part of a leaf entry from `logical` on, if it reaches that far.
-fn run_in(entry: &[u8; ENTRY_BYTES], logical: u32) -> Result<Option<Run>, FsError> {
-    let raw = RawExtent::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
-    let (length, is_written) = match raw.length.get() {
-        0 => return Err(FsError::Corrupt),
-        length if length > WRITTEN_MAX => (length - WRITTEN_MAX, false),
-        length => (length, true),
-    };
-    let passed = u64::from(logical.saturating_sub(raw.first.get()));
-    if passed >= u64::from(length) {
-        return Ok(None);
-    }
-    let start = u64::from(raw.start_low.get()) | u64::from(raw.start_high.get()) << 32;
-    let blocks = u64::from(length) - passed;
-    Ok(Some(Run { start: is_written.then_some(start + passed), blocks }))
+/// The block an index entry names.
+pub(crate) fn child_of(entry: &[u8; ENTRY_BYTES]) -> Result<u64, FsError> {
+    let index = RawIndex::read_from_bytes(entry).map_err(|_| FsError::Corrupt)?;
+    Ok(u64::from(index.child_low.get()) | u64::from(index.child_high.get()) << 32)
 }
 
 /// A block of the tree, its checksum verified.
-fn load(volume: &Volume, inode: &Inode, number: u64) -> Result<BlockRef, FsError> {
+pub(crate) fn load(volume: &Volume, inode: &Inode, number: u64) -> Result<BlockRef, FsError> {
     let block = volume.block(number)?;
     if volume.geometry.has_checksums() {
         block.verify(|bytes| is_sum_right(inode.seed, bytes))?;

@@ -30,14 +30,18 @@ bitflags! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct ReadOnlyCompat: u32 {
         const SPARSE_SUPER = 0x1;
+        const LARGE_FILE = 0x2;
         const HUGE_FILE = 0x8;
         const GDT_CSUM = 0x10;
+        const DIR_NLINK = 0x20;
+        const EXTRA_ISIZE = 0x40;
         const METADATA_CSUM = 0x400;
     }
 
     /// Features a reader may ignore.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(crate) struct Compat: u32 {
+        const HAS_JOURNAL = 0x4;
         const DIR_INDEX = 0x20;
         const SPARSE_SUPER2 = 0x200;
     }
@@ -54,6 +58,17 @@ const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::CSUM_SEED)
     .union(Incompat::LARGEDIR)
     .union(Incompat::INLINE_DATA);
+
+/// What does not keep a volume from being written, beside what can be read.
+const WRITABLE: ReadOnlyCompat = ReadOnlyCompat::all();
+
+/// What keeps a volume from being written: features not known, a guard against two writers, no
+/// extents.
+pub(crate) fn forbids_writing(incompat: Incompat, read_only_compat: u32) -> bool {
+    read_only_compat & !WRITABLE.bits() != 0
+        || incompat.contains(Incompat::MMP)
+        || !incompat.contains(Incompat::EXTENTS)
+}
 
 /// Names as `mke2fs -O` and `dumpe2fs` know them.
 const NAMES: [(Incompat, &str); 6] = [

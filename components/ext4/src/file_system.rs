@@ -1,24 +1,46 @@
 //! The interface: each call finds its inode and hands over to the family's file.
 use crate::{
-    directory, inode::Inode, mount::Ext4, read, superblock::ROOT_INODE, symlink, transfer::Client,
-    xattr,
+    directory, file_range, file_size, inode_store::Before, inode_table::Node, mount::Ext4, names,
+    read, superblock::ROOT_INODE, symlink, transfer::Client, write, xattr, xattr_edit,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime, FsError,
-    InodeNumber, MountInfo, NewInode, PageSink, Usage, XattrMode,
+    Access, Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
+    FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, Usage, XattrMode,
 };
-use rt::memory::Frame;
+use rt::{PAGE_BYTES, memory::Frame};
 
 impl Ext4 {
-    fn inode(&self, inode: InodeNumber) -> Result<Arc<Inode>, FsError> {
-        self.inodes.get(&self.volume, inode)
+    fn node(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
+        self.volume.inodes.get(&self.volume, inode)
     }
 
     /// Inodes held now, the root among them.
     pub fn held_inodes(&self) -> usize {
-        self.inodes.count()
+        self.volume.inodes.count()
     }
+
+    /// Changes the attributes of an inode in memory and brings it into the running transaction.
+    fn change(&self, node: &Node, of: impl FnOnce(&mut Attributes)) -> Result<Attributes, FsError> {
+        self.volume.operate(|operation| {
+            let mut inode = node.write();
+            of(&mut inode.attributes);
+            node.note(operation);
+            inode.store(&self.volume, operation, Before::Itself)?;
+            Ok(inode.attributes)
+        })
+    }
+}
+
+/// Applies everything but a length.
+fn apply(change: &AttributeChange, attributes: &mut Attributes) {
+    let set = |to: &mut FileTime, from: Option<FileTime>| *to = from.unwrap_or(*to);
+    attributes.permissions = change.permissions.unwrap_or(attributes.permissions) & 0o7777;
+    attributes.user = change.user.unwrap_or(attributes.user);
+    attributes.group = change.group.unwrap_or(attributes.group);
+    set(&mut attributes.accessed, change.accessed);
+    set(&mut attributes.modified, change.modified);
+    set(&mut attributes.changed, change.changed);
 }
 
 impl FileSystem for Ext4 {
@@ -26,36 +48,54 @@ impl FileSystem for Ext4 {
         MountInfo {
             type_name: "ext4",
             root: u64::from(ROOT_INODE),
-            is_read_only: true,
+            is_read_only: self.volume.health.check_writable().is_err(),
             backing: Backing::Storage,
             has_stable_names: true,
         }
     }
 
     fn usage(&self) -> Result<Usage, FsError> {
-        Ok(self.volume.geometry.usage())
+        let mut usage = self.volume.geometry.usage();
+        if let Ok(groups) = self.volume.groups() {
+            usage.free = groups.free_blocks().saturating_sub(groups.delayed());
+            usage.available = groups.available();
+            usage.files_free = groups.free_inodes();
+        }
+        Ok(usage)
     }
 
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
-        let parent = self.inode(directory)?;
+        let parent = self.node(directory)?;
+        // Held while its directory cannot change, so that it is not freed in between.
+        let parent = parent.read();
         let found = directory::find(&self.volume, &parent, name)?;
         // No directory names the root or itself but by `.` and `..`.
         if found == parent.number || found == ROOT_INODE {
             return Err(FsError::Corrupt);
         }
-        Ok(self.inodes.hold(&self.volume, found)?.attributes)
+        let node = self.volume.inodes.hold(&self.volume, found)?;
+        drop(parent);
+        let attributes = node.read().attributes;
+        Ok(attributes)
     }
 
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError> {
-        Ok(self.inode(inode)?.attributes)
+        Ok(self.node(inode)?.read().attributes)
     }
 
     fn set_attributes(
         &self,
-        _inode: InodeNumber,
-        _change: &AttributeChange,
+        inode: InodeNumber,
+        change: &AttributeChange,
     ) -> Result<Attributes, FsError> {
-        Err(FsError::ReadOnly)
+        let node = self.node(inode)?;
+        if let Some(size) = change.size {
+            file_size::resize(&self.volume, &node, size, |inode| {
+                apply(change, &mut inode.attributes);
+            })?;
+            return Ok(node.read().attributes);
+        }
+        self.change(&node, |attributes| apply(change, attributes))
     }
 
     fn read_directory(
@@ -64,11 +104,11 @@ impl FileSystem for Ext4 {
         position: u64,
         max: usize,
     ) -> Result<Vec<DirectoryEntry>, FsError> {
-        directory::list(&self.volume, &*self.inode(directory)?, position, max)
+        directory::list(&self.volume, &self.node(directory)?.read(), position, max)
     }
 
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
-        symlink::target(&self.volume, &*self.inode(inode)?)
+        symlink::target(&self.volume, &self.node(inode)?.read())
     }
 
     fn read_pages(
@@ -80,106 +120,174 @@ impl FileSystem for Ext4 {
         sink: &Arc<dyn PageSink>,
     ) {
         let client = Client { sink: Arc::clone(sink), tag, first };
-        match self.inode(inode) {
-            Ok(inode) => read::read_pages(&self.volume, &inode, frames, client),
+        match self.node(inode) {
+            Ok(node) => read::read_pages(&self.volume, &node, frames, client),
             Err(error) => client.tell(0..frames.len(), Err(error)),
         }
     }
 
+    fn write_pages(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        size_bytes: u64,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) {
+        let client = Client { sink: Arc::clone(sink), tag, first };
+        match self.node(inode) {
+            Ok(node) => write::write_pages(&self.volume, &node, frames, size_bytes, client),
+            Err(error) => client.tell(0..frames.len(), Err(error)),
+        }
+    }
+
+    fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
+        self.sync_node(&*self.node(inode)?, kind)
+    }
+
+    fn allocate(
+        &self,
+        inode: InodeNumber,
+        how: Allocation,
+        offset: u64,
+        length: u64,
+        now: FileTime,
+    ) -> Result<Attributes, FsError> {
+        file_range::allocate(&self.volume, &*self.node(inode)?, how, (offset, length), now)
+    }
+
+    fn seek(&self, inode: InodeNumber, position: u64, what: Seek) -> Result<u64, FsError> {
+        file_range::seek(&self.volume, &self.node(inode)?.read(), position, what)
+    }
+
     fn create(
         &self,
-        _directory: InodeNumber,
-        _name: &[u8],
-        _new: &NewInode<'_>,
+        directory: InodeNumber,
+        name: &[u8],
+        new: &NewInode<'_>,
     ) -> Result<Attributes, FsError> {
-        Err(FsError::ReadOnly)
+        names::create(&self.volume, &*self.node(directory)?, name, new)
     }
 
     fn create_unnamed(
         &self,
-        _directory: InodeNumber,
-        _new: &NewInode<'_>,
+        directory: InodeNumber,
+        new: &NewInode<'_>,
     ) -> Result<Attributes, FsError> {
-        Err(FsError::ReadOnly)
+        names::create_unnamed(&self.volume, &*self.node(directory)?, new)
     }
 
     fn link(
         &self,
-        _inode: InodeNumber,
-        _directory: InodeNumber,
-        _name: &[u8],
-        _now: FileTime,
+        inode: InodeNumber,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
     ) -> Result<Attributes, FsError> {
-        Err(FsError::ReadOnly)
+        let directory = self.node(directory)?;
+        names::link(&self.volume, &*self.node(inode)?, (&directory, name), now)
     }
 
-    fn unlink(&self, _directory: InodeNumber, _name: &[u8], _now: FileTime) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
+    fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
+        names::remove(&self.volume, &*self.node(directory)?, name, names::Kind::File, now)
     }
 
     fn remove_directory(
         &self,
-        _directory: InodeNumber,
-        _name: &[u8],
-        _now: FileTime,
+        directory: InodeNumber,
+        name: &[u8],
+        now: FileTime,
     ) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
+        names::remove(&self.volume, &*self.node(directory)?, name, names::Kind::Directory, now)
     }
 
     fn rename(
         &self,
-        _from: (InodeNumber, &[u8]),
-        _to: (InodeNumber, &[u8]),
-        _now: FileTime,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        now: FileTime,
     ) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
+        let nodes = [self.node(from.0)?, self.node(to.0)?];
+        names::rename(&self.volume, (&nodes[0], from.1), (&nodes[1], to.1), now)
     }
 
     fn exchange(
         &self,
-        _from: (InodeNumber, &[u8]),
-        _to: (InodeNumber, &[u8]),
-        _now: FileTime,
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
+        now: FileTime,
     ) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
+        let nodes = [self.node(from.0)?, self.node(to.0)?];
+        names::exchange(&self.volume, (&nodes[0], from.1), (&nodes[1], to.1), now)
     }
 
     fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
-        xattr::get(&self.volume, &*self.inode(inode)?, name)
+        xattr::get(&self.volume, &self.node(inode)?.read(), name)
     }
 
     fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
-        xattr::list(&self.volume, &*self.inode(inode)?)
+        xattr::list(&self.volume, &self.node(inode)?.read())
     }
 
     fn set_xattr(
         &self,
-        _inode: InodeNumber,
-        _name: &[u8],
-        _value: &[u8],
-        _mode: XattrMode,
-        _now: FileTime,
+        inode: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        now: FileTime,
     ) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
+        let node = self.node(inode)?;
+        self.volume.operate(|operation| {
+            let mut inode = node.write();
+            inode.attributes.changed = now;
+            node.note(operation);
+            xattr_edit::set(&self.volume, operation, &mut inode, (name, value), mode)
+        })
     }
 
-    fn remove_xattr(
-        &self,
-        _inode: InodeNumber,
-        _name: &[u8],
-        _now: FileTime,
-    ) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
+    fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
+        let node = self.node(inode)?;
+        self.volume.operate(|operation| {
+            let mut inode = node.write();
+            inode.attributes.changed = now;
+            node.note(operation);
+            xattr_edit::remove(&self.volume, operation, &mut inode, name)
+        })
+    }
+
+    fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {
+        write::reserve(&self.volume, &*self.node(inode)?, first, pages)
+    }
+
+    fn release_range(&self, inode: InodeNumber, first: u64, pages: u64) {
+        if let (Ok(node), Ok(groups)) = (self.node(inode), self.volume.groups()) {
+            let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
+            node.undelay(groups, first, pages, blocks);
+        }
     }
 
     fn forget(&self, inode: InodeNumber, count: u64) {
         // The root's count is the mount's own.
         if inode != u64::from(ROOT_INODE) {
-            self.inodes.forget(inode, count);
+            names::let_go(&self.volume, inode, count);
         }
     }
 
     fn sync(&self) -> Result<(), FsError> {
-        Ok(())
+        self.sync_all()
+    }
+
+    fn unmount(&self) -> Result<(), FsError> {
+        self.leave()
+    }
+
+    fn remount(&self, access: Access) -> Result<(), FsError> {
+        self.change_access(access)
+    }
+
+    fn trim(&self, start: u64, length: u64, minimum: u64) -> Result<u64, FsError> {
+        self.discard_free(start, length, minimum)
     }
 }

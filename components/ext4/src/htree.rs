@@ -8,6 +8,7 @@ use crate::{
     cache::BlockRef,
     checksum::crc32c,
     directory::{Entries, load},
+    directory_edit::Place,
     features::Incompat,
     hash::{END, Hash},
     inode::{Inode, is_nameable},
@@ -18,8 +19,9 @@ use alloc::vec::Vec;
 use interfaces::file_system::FsError;
 use zerocopy::FromBytes;
 
-/// Levels of nodes below the root, without and with `large_dir`.
+/// Levels of nodes below the root.
 const LEVELS_MAX: u8 = 1;
+/// The same with `large_dir`.
 const LEVELS_MAX_LARGE: u8 = 2;
 /// Block numbers in pairs have 28 bits.
 const BLOCK_MASK: u32 = 0x0fff_ffff;
@@ -27,8 +29,8 @@ const BLOCK_MASK: u32 = 0x0fff_ffff;
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// The inode of the name.
-    Found(u32),
+    /// Where the name is.
+    Found(Place),
     /// No such name.
     Absent,
     /// No tree this component can use: all is to be read.
@@ -66,21 +68,22 @@ fn budget(volume: &Volume, directory: &Inode) -> u64 {
 }
 
 /// The root of a tree this component can use.
-struct Root {
+pub(crate) struct Root {
     block: BlockRef,
-    hash: Hash,
+    /// The hash of the tree.
+    pub(crate) hash: Hash,
     /// Levels of nodes below.
-    levels: u8,
+    pub(crate) levels: u8,
 }
 
 impl Root {
-    fn load(volume: &Volume, directory: &Inode) -> Result<Option<Root>, FsError> {
+    /// The root of a directory's tree; `None` for one this component cannot use.
+    pub(crate) fn load(volume: &Volume, directory: &Inode) -> Result<Option<Root>, FsError> {
         let geometry = &volume.geometry;
         let block = load(volume, directory, 0)?;
         let info = block.bytes().get(ROOT_INFO_OFFSET..).unwrap_or(&[]);
         let Ok((info, _)) = RawRootInfo::read_from_prefix(info) else { return Ok(None) };
-        let is_large = geometry.incompat.contains(Incompat::LARGEDIR);
-        let levels_max = if is_large { LEVELS_MAX_LARGE } else { LEVELS_MAX };
+        let levels_max = levels_max(volume);
         let hash = Hash::decode(info.hash_version, geometry.has_unsigned_hash, geometry.hash_seed);
         let is_sound = info.reserved.get() == 0
             && usize::from(info.length) == size_of::<RawRootInfo>()
@@ -89,6 +92,12 @@ impl Root {
         let levels = info.levels;
         Ok(hash.filter(|_| is_sound).map(|hash| Root { block, hash, levels }))
     }
+}
+
+/// Most levels of nodes below the root.
+pub(crate) fn levels_max(volume: &Volume) -> u8 {
+    let is_large = volume.geometry.incompat.contains(Incompat::LARGEDIR);
+    if is_large { LEVELS_MAX_LARGE } else { LEVELS_MAX }
 }
 
 /// A leaf, and the hashes its names have.
@@ -201,18 +210,18 @@ impl<'a> Leaves<'a> {
 }
 
 /// The pairs of a root or node: as many as its count says, within its limit, within the block.
-fn pairs(bytes: &[u8], count_offset: usize) -> Option<&[[u8; PAIR_BYTES]]> {
+pub(crate) fn pairs(bytes: &[u8], count_offset: usize) -> Option<&[[u8; PAIR_BYTES]]> {
     let (slots, _) = bytes.get(count_offset..)?.as_chunks::<PAIR_BYTES>();
     let limit = usize::from(word16(bytes, count_offset)?);
     let count = usize::from(word16(bytes, count_offset + 2)?);
     if count == 0 || count > limit { None } else { slots.get(..count) }
 }
 
-fn hash_of(pair: &[u8; PAIR_BYTES]) -> u32 {
+pub(crate) fn hash_of(pair: &[u8; PAIR_BYTES]) -> u32 {
     word32(pair, 0).unwrap_or(0)
 }
 
-fn block_of(pair: &[u8; PAIR_BYTES]) -> u64 {
+pub(crate) fn block_of(pair: &[u8; PAIR_BYTES]) -> u64 {
     u64::from(word32(pair, 4).unwrap_or(0) & BLOCK_MASK)
 }
 
@@ -247,7 +256,10 @@ impl Descent<'_> {
             let entry = entry?;
             if entry.inode != 0 && entry.name == self.name {
                 return match is_nameable(&self.volume.geometry, entry.inode) {
-                    true => Ok(Search::Found(entry.inode)),
+                    true => {
+                        let (offset, inode) = (entry.offset, entry.inode);
+                        Ok(Search::Found(Place { logical, offset, inode }))
+                    }
                     false => Err(FsError::Corrupt),
                 };
             }

@@ -3,7 +3,7 @@ use crate::{
     cache::BlockRef,
     checksum::crc32c,
     features::{Incompat, ReadOnlyCompat},
-    group::Group,
+    groups::descriptor,
     layout::inode::*,
     superblock::{Geometry, ROOT_INODE},
     volume::Volume,
@@ -31,6 +31,8 @@ pub(crate) struct Inode {
     pub(crate) extra_bytes: usize,
     /// Block of its attributes, zero if there is none.
     pub(crate) attribute_block: u64,
+    /// When it was deleted, or the next of the orphans.
+    pub(crate) deleted: u32,
     _charge: Charge,
 }
 
@@ -38,9 +40,18 @@ impl Inode {
     /// Reads inode `number`.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where a number, the checksum or a field makes no sense,
-    /// [`FsError::Unsupported`] for encrypted files; `NoMemory`, `Io`, `Restarted`.
+    /// [`FsError::Corrupt`] where a number, the checksum or a field makes no sense, or the inode
+    /// has no name; [`FsError::Unsupported`] for encrypted files; `NoMemory`, `Io`, `Restarted`.
     pub(crate) fn load(volume: &Volume, number: u32) -> Result<Inode, FsError> {
+        let inode = Inode::load_orphan(volume, number)?;
+        if inode.attributes.links > 0 { Ok(inode) } else { Err(FsError::Corrupt) }
+    }
+
+    /// As [`Inode::load`], of one that may have no name.
+    ///
+    /// # Errors
+    /// As [`Inode::load`].
+    pub(crate) fn load_orphan(volume: &Volume, number: u32) -> Result<Inode, FsError> {
         let part = raw_inode(volume, number)?;
         let geometry = &volume.geometry;
         let bytes = part.bytes();
@@ -60,6 +71,7 @@ impl Inode {
             | u64::from(raw.attribute_block_high.get()) << 32;
         let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
         Ok(Inode {
+            deleted: raw.deleted.get(),
             number,
             attributes,
             body: raw.body,
@@ -73,6 +85,51 @@ impl Inode {
     /// Has this flag.
     pub(crate) fn has_flag(&self, flag: u32) -> bool {
         self.attributes.flags & flag != 0
+    }
+
+    /// An inode just allocated, without a name.
+    ///
+    /// # Errors
+    /// [`FsError::NoMemory`].
+    pub(crate) fn fresh(
+        geometry: &Geometry,
+        attributes: Attributes,
+        extra_bytes: usize,
+    ) -> Result<Inode, FsError> {
+        let number = u32::try_from(attributes.inode).map_err(|_| FsError::Corrupt)?;
+        let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
+        Ok(Inode {
+            number,
+            seed: geometry.inode_seed(number, attributes.generation),
+            attributes,
+            body: [0; BODY_BYTES],
+            extra_bytes,
+            attribute_block: 0,
+            deleted: 0,
+            _charge: charge,
+        })
+    }
+
+    /// Sets or clears a flag.
+    pub(crate) fn set_flag(&mut self, flag: u32) {
+        self.attributes.flags |= flag;
+    }
+
+    /// Clears a flag.
+    pub(crate) fn clear_flag(&mut self, flag: u32) {
+        self.attributes.flags &= !flag;
+    }
+
+    /// Counts blocks more, or fewer.
+    pub(crate) fn add_blocks(&mut self, geometry: &Geometry, blocks: i64) {
+        let units = blocks * (geometry.block_bytes / 512) as i64;
+        self.attributes.blocks = self.attributes.blocks.saturating_add_signed(units);
+    }
+
+    /// Where its first block should be: in its own group.
+    pub(crate) fn home_block(&self, geometry: &Geometry) -> u64 {
+        let group = geometry.inode_group(self.number).map_or(0, |(group, _)| group);
+        geometry.group_start(group)
     }
 
     /// Is a directory, or `NotDirectory`.
@@ -89,17 +146,27 @@ pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsErro
     let geometry = &volume.geometry;
     let index = number.checked_sub(1).filter(|_| number <= geometry.inodes);
     let index = index.ok_or(FsError::Corrupt)?;
-    let group = Group::load(volume, index / geometry.inodes_per_group)?;
     let place = (index % geometry.inodes_per_group) as usize * geometry.inode_bytes;
-    let block = group.inode_table + (place / geometry.block_bytes) as u64;
-    let offset = place % geometry.block_bytes;
+    let (block, offset) = inode_place(volume, number)?;
     let left = geometry.inodes_per_group as usize * geometry.inode_bytes - place;
     let ahead = TABLE_CHUNKS_AHEAD.min(left.div_ceil(PAGE_BYTES) as u64);
     volume.part(block, offset, geometry.inode_bytes, ahead)
 }
 
+/// The block of an inode, and where in it.
+///
+/// # Errors
+/// As [`raw_inode`].
+pub(crate) fn inode_place(volume: &Volume, number: u32) -> Result<(u64, usize), FsError> {
+    let geometry = &volume.geometry;
+    let (group, index) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
+    let table = descriptor::inode_table(volume, group)?;
+    let place = index as usize * geometry.inode_bytes;
+    Ok((table + (place / geometry.block_bytes) as u64, place % geometry.block_bytes))
+}
+
 /// The number of extra bytes: inside the inode, a multiple of four.
-fn decode_extra_bytes(rest: &[u8]) -> Result<usize, FsError> {
+pub(crate) fn decode_extra_bytes(rest: &[u8]) -> Result<usize, FsError> {
     let Some(bytes) = rest.first_chunk() else { return Ok(0) };
     let extra_bytes = usize::from(u16::from_le_bytes(*bytes));
     if extra_bytes > rest.len() || !extra_bytes.is_multiple_of(4) {
@@ -148,9 +215,6 @@ fn decode_attributes(
 ) -> Result<Attributes, FsError> {
     let mode = raw.mode.get();
     let file_type = decode_type(mode).ok_or(FsError::Corrupt)?;
-    if raw.links.get() == 0 {
-        return Err(FsError::Corrupt);
-    }
     let has_high_size = file_type == FileType::Regular
         || (file_type == FileType::Directory && geometry.incompat.contains(Incompat::LARGEDIR));
     let high = if has_high_size { u64::from(raw.size_high.get()) } else { 0 };

@@ -1,17 +1,20 @@
-//! Mounting: the superblock read and checked, the root held.
+//! Mounting: the superblock read and checked, the journal replayed, the root held.
 use crate::{
     cache::Cache,
+    control,
     device::{ChunkBytes, Device},
-    inode_table::InodeTable,
-    layout::superblock::SUPERBLOCK_OFFSET,
+    health::{ErrorPolicy, Health},
+    journal::Journal,
+    layout::superblock::{ERRORS_CONTINUE, SUPERBLOCK_OFFSET},
     superblock::{Geometry, ROOT_INODE},
+    superblock_edit::{self, Mark},
     volume::Volume,
 };
 use alloc::sync::Arc;
 use core::fmt;
 use interfaces::{
     block::BlockHandle,
-    file_system::{FileType, FsError},
+    file_system::{Access, FileType, FsError},
 };
 use rt::PAGE_BYTES;
 
@@ -21,13 +24,58 @@ const SUPERBLOCK_END_BYTES: u64 = 2048;
 /// What a mount is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes of metadata kept in memory.
+    /// Most bytes of metadata kept in memory, but for what changed and is not in place yet.
     pub cache_bytes: usize,
+    /// Whether it may be written; where the medium forbids that it is read-only all the same.
+    pub access: Access,
+    /// What an error on the medium does; `None` as the superblock says.
+    pub errors: Option<ErrorPolicy>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { cache_bytes: 2 << 20 }
+        Options { cache_bytes: 4 << 20, access: Access::Writable, errors: None }
+    }
+}
+
+/// Options that change nothing here: what they ask for is so, or is the personality's.
+const IGNORED: [&[u8]; 14] = [
+    b"defaults",
+    b"acl",
+    b"user_xattr",
+    b"barrier",
+    b"barrier=1",
+    b"data=ordered",
+    b"delalloc",
+    b"nodiscard",
+    b"relatime",
+    b"strictatime",
+    b"noatime",
+    b"nodiratime",
+    b"auto_da_alloc",
+    b"",
+];
+
+impl Options {
+    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`.
+    ///
+    /// # Errors
+    /// [`FsError::Invalid`] for an option unknown.
+    pub fn parse(text: &[u8]) -> Result<Options, FsError> {
+        let mut options = Options::default();
+        for word in text.split(|byte| *byte == b',') {
+            match word {
+                b"ro" => options.access = Access::ReadOnly,
+                b"rw" => options.access = Access::Writable,
+                b"errors=continue" => options.errors = Some(ErrorPolicy::Continue),
+                b"errors=remount-ro" | b"errors=panic" => {
+                    options.errors = Some(ErrorPolicy::RemountReadOnly);
+                }
+                word if IGNORED.contains(&word) || word.starts_with(b"commit=") => {}
+                _ => return Err(FsError::Invalid),
+            }
+        }
+        Ok(options)
     }
 }
 
@@ -74,20 +122,41 @@ impl fmt::Display for MountError {
 /// A mounted volume.
 pub struct Ext4 {
     /// Geometry and metadata.
-    pub(crate) volume: Volume,
-    /// Inodes the personality holds.
-    pub(crate) inodes: InodeTable,
+    pub(crate) volume: Arc<Volume>,
 }
 
-/// Mounts the volume on `block`, read-only.
+/// Mounts the volume on `block`.
 ///
-/// A journal with changes not yet in place is not replayed: the log says so, and the volume is
-/// read as it is.
+/// A journal with changes not yet in place is replayed, be it to read only; where the device cannot
+/// be written the log says that it was not, and the volume is read as it is. A volume that cannot be
+/// written for its features or its device is mounted read-only.
 ///
 /// # Errors
 /// [`MountError`].
 pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountError> {
-    let device = Device::new(block);
+    let mut volume = open(Device::new(Arc::clone(&block)), &options)?;
+    if volume.geometry.needs_recovery && !volume.device.is_read_only() {
+        recover(&volume)?;
+        volume = open(Device::new(block), &options)?;
+    }
+    warn(volume.device.name(), &volume.geometry);
+    let root = volume.inodes.hold(&volume, ROOT_INODE).map_err(|error| match error {
+        FsError::Corrupt => MountError::Corrupt("root inode"),
+        error => MountError::Failed(error),
+    })?;
+    if root.read().attributes.file_type != FileType::Directory {
+        return Err(MountError::Corrupt("root directory"));
+    }
+    if options.access == Access::Writable
+        && let Err(error) = control::make_writable(&volume)
+    {
+        log::warn!("ext4: {}: mounted read-only: {error:?}", volume.device.name());
+    }
+    Ok(Arc::new(Ext4 { volume: Arc::new(volume) }))
+}
+
+/// Reads the superblock.
+fn open(device: Device, options: &Options) -> Result<Volume, MountError> {
     if device.bytes() < SUPERBLOCK_END_BYTES {
         return Err(MountError::TooShort);
     }
@@ -95,18 +164,30 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     let bytes: &[u8] = chunk.first().map_or(&[], |chunk: &ChunkBytes| chunk.as_slice());
     let bytes = bytes.get(SUPERBLOCK_OFFSET..).ok_or(MountError::TooShort)?;
     let geometry = Geometry::decode(bytes, device.bytes())?;
-    warn(device.name(), &geometry);
+    let policy = match geometry.errors {
+        ERRORS_CONTINUE => ErrorPolicy::Continue,
+        _ => ErrorPolicy::RemountReadOnly,
+    };
+    let health = Health::new(options.errors.unwrap_or(policy), geometry.state);
     let cache = Cache::new(options.cache_bytes / PAGE_BYTES);
-    let volume = Volume::new(geometry, device, cache);
-    let inodes = InodeTable::new();
-    let root = inodes.hold(&volume, ROOT_INODE).map_err(|error| match error {
-        FsError::Corrupt => MountError::Corrupt("root inode"),
+    Ok(Volume::new(geometry, device, cache, health))
+}
+
+/// Replays the journal.
+fn recover(volume: &Volume) -> Result<(), MountError> {
+    let replay = || {
+        volume.device.reserve_frames()?;
+        let mut journal = Journal::open(volume)?;
+        let blocks = journal.replay(volume)?;
+        superblock_edit::mark(volume, Mark::Settled)?;
+        log::info!("ext4: {}: {blocks} blocks replayed", volume.device.name());
+        Ok(())
+    };
+    replay().map_err(|error| match error {
+        FsError::Corrupt => MountError::Corrupt("journal"),
+        FsError::Unsupported => MountError::Unsupported("journal format"),
         error => MountError::Failed(error),
-    })?;
-    if root.attributes.file_type != FileType::Directory {
-        return Err(MountError::Corrupt("root directory"));
-    }
-    Ok(Arc::new(Ext4 { volume, inodes }))
+    })
 }
 
 fn warn(name: &str, geometry: &Geometry) {

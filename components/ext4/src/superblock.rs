@@ -1,7 +1,7 @@
 //! From the superblock to a geometry that can only be valid.
 use crate::{
     checksum::crc32c,
-    features::{Compat, Incompat, ReadOnlyCompat, Refused},
+    features::{Compat, Incompat, ReadOnlyCompat, Refused, forbids_writing},
     layout::superblock::*,
     mount::MountError,
 };
@@ -38,6 +38,10 @@ pub(crate) struct Geometry {
     pub(crate) first_inode: u32,
     /// Bytes of a group descriptor.
     pub(crate) descriptor_bytes: usize,
+    /// Blocks behind the descriptors kept for growing.
+    pub(crate) reserved_descriptors: u16,
+    /// Bytes of the extra part of new inodes.
+    pub(crate) extra_bytes: u16,
     /// First group of descriptor blocks laid out by `meta_bg`.
     pub(crate) first_meta_group: u32,
     /// Groups with copies of the superblock (`sparse_super2`).
@@ -62,6 +66,16 @@ pub(crate) struct Geometry {
     pub(crate) needs_recovery: bool,
     /// Marked as having errors, or not unmounted.
     pub(crate) is_unclean: bool,
+    /// Features, or the lack of them, forbid writing.
+    pub(crate) forbids_writing: bool,
+    /// Blocks for privileged users.
+    pub(crate) reserved_blocks: u64,
+    /// First of the inodes without names.
+    pub(crate) last_orphan: u32,
+    /// `s_state`.
+    pub(crate) state: u16,
+    /// `s_errors`.
+    pub(crate) errors: u16,
     usage: Usage,
 }
 
@@ -97,6 +111,8 @@ impl Geometry {
             inode_bytes: if is_old(&raw) { 128 } else { usize::from(raw.inode_size.get()) },
             first_inode: if is_old(&raw) { OLD_FIRST_INODE } else { raw.first_inode.get() },
             descriptor_bytes: if is_wide { usize::from(raw.descriptor_size.get()) } else { 32 },
+            reserved_descriptors: raw.reserved_descriptors.get(),
+            extra_bytes: raw.extra_sizes.map(|bytes| bytes.get()).into_iter().max().unwrap_or(0),
             first_meta_group: raw.first_meta_group.get(),
             backup_groups: raw.backup_groups.map(|group| group.get()),
             incompat,
@@ -112,6 +128,15 @@ impl Geometry {
             has_unsigned_hash: raw.flags.get() & FLAG_UNSIGNED_HASH != 0,
             needs_recovery: incompat.contains(Incompat::RECOVER),
             is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,
+            forbids_writing: forbids_writing(incompat, raw.read_only_compat.get()),
+            reserved_blocks: wide(
+                raw.reserved_blocks_low.get(),
+                raw.reserved_blocks_high.get(),
+                is_wide,
+            ),
+            last_orphan: raw.last_orphan.get(),
+            state: raw.state.get(),
+            errors: raw.errors.get(),
             usage: usage_of(&raw, block_bytes, blocks, is_wide),
         };
         geometry.check(device_bytes)?;
@@ -153,6 +178,65 @@ impl Geometry {
     /// What `statfs` tells.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
+    }
+
+    /// First block of a group.
+    pub(crate) fn group_start(&self, group: u32) -> u64 {
+        self.first_data_block + u64::from(group) * self.blocks_per_group
+    }
+
+    /// Blocks of a group; the last may have fewer than the others.
+    pub(crate) fn blocks_in(&self, group: u32) -> u64 {
+        self.blocks.saturating_sub(self.group_start(group)).min(self.blocks_per_group)
+    }
+
+    /// Blocks of an inode table.
+    pub(crate) fn table_blocks(&self) -> u64 {
+        let bytes = self.inodes_per_group as usize * self.inode_bytes;
+        bytes.div_ceil(self.block_bytes) as u64
+    }
+
+    /// The group of a block, and its bit there.
+    pub(crate) fn group_of(&self, block: u64) -> Option<(u32, usize)> {
+        let at = block.checked_sub(self.first_data_block).filter(|_| block < self.blocks)?;
+        Some(((at / self.blocks_per_group) as u32, (at % self.blocks_per_group) as usize))
+    }
+
+    /// A run of blocks by group: group, first bit, how many.
+    pub(crate) fn split(&self, start: u64, count: u64) -> impl Iterator<Item = (u32, u32, u32)> {
+        let (mut at, end) = (start, start.saturating_add(count));
+        core::iter::from_fn(move || {
+            let (group, bit) = self.group_of(at).filter(|_| at < end)?;
+            let length = (end - at).min(self.blocks_per_group - bit as u64);
+            at += length;
+            Some((group, bit as u32, length as u32))
+        })
+    }
+
+    /// The group of an inode, and its place there.
+    pub(crate) fn inode_group(&self, number: u32) -> Option<(u32, u32)> {
+        let index = number.checked_sub(1).filter(|_| number <= self.inodes)?;
+        Some((index / self.inodes_per_group, index % self.inodes_per_group))
+    }
+
+    /// The block exists on the volume, be it the superblock's.
+    pub(crate) fn holds_any(&self, block: u64) -> bool {
+        block < self.blocks
+    }
+
+    /// Directories may have more links than they count.
+    pub(crate) fn has_uncounted_links(&self) -> bool {
+        self.read_only_compat.contains(ReadOnlyCompat::DIR_NLINK)
+    }
+
+    /// There is a journal.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.compat.contains(Compat::HAS_JOURNAL)
+    }
+
+    /// Group descriptors have checksums, so groups can be uninitialised.
+    pub(crate) fn has_group_checksums(&self) -> bool {
+        self.has_checksums() || self.read_only_compat.contains(ReadOnlyCompat::GDT_CSUM)
     }
 
     /// Metadata carries CRC-32C checksums.

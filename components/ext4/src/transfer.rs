@@ -1,5 +1,5 @@
 //! Pages on their way: each page's count of requests, and its sink told when the last is done.
-use crate::device::error_of;
+use crate::{device::error_of, log::FailedRun, volume::Volume};
 use alloc::{sync::Arc, vec::Vec};
 use core::ops::Range;
 use interfaces::{
@@ -52,13 +52,45 @@ impl Client {
     }
 }
 
-/// A batch of requests that fill pages. Request `n` of the batch has tag `n`.
+/// What is known of a transfer that writes.
+pub(crate) struct Writing {
+    /// The volume.
+    pub(crate) volume: Arc<Volume>,
+    /// The transaction its blocks were mapped by.
+    pub(crate) transaction: u64,
+    /// The file.
+    pub(crate) inode: u32,
+    /// Its blocks that held no data before.
+    pub(crate) mapped: Vec<Range<u64>>,
+}
+
+impl Writing {
+    /// A request ended. Blocks the device refused are not to be read as data.
+    fn end(&self, pages: Range<u64>, result: Result<(), BlockError>) {
+        let log = &self.volume.log;
+        if result.is_err() {
+            let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
+            let (first, last) = (pages.start * blocks, pages.end * blocks);
+            for run in &self.mapped {
+                let (from, to) = (run.start.max(first), run.end.min(last));
+                if from < to {
+                    let failed = FailedRun { inode: self.inode, logical: from, blocks: to - from };
+                    log.running().failed.push(failed);
+                }
+            }
+        }
+        log.end_data(self.transaction);
+    }
+}
+
+/// A batch of requests that fill pages, or are filled from them. Request `n` of the batch has tag `n`.
 pub(crate) struct Transfer {
     client: Client,
     tail: Option<Tail>,
     /// Pages each request touches, ascending: holes between contiguous blocks are not among them.
     touched: Vec<Vec<usize>>,
     pages: Mutex<Vec<Page>>,
+    writing: Option<Writing>,
 }
 
 impl Transfer {
@@ -69,7 +101,13 @@ impl Transfer {
         touched: Vec<Vec<usize>>,
         pages: Vec<Page>,
     ) -> Transfer {
-        Transfer { client, tail, touched, pages: Mutex::new(&TRANSFER, pages) }
+        let pages = Mutex::new(&TRANSFER, pages);
+        Transfer { client, tail, touched, pages, writing: None }
+    }
+
+    /// The same, writing.
+    pub(crate) fn writing(self, writing: Writing) -> Transfer {
+        Transfer { writing: Some(writing), ..self }
     }
 
     /// Tells of the pages that wait for no request.
@@ -115,6 +153,12 @@ impl BlockSink for Transfer {
                     done.push((*index, page.result));
                 }
             }
+        }
+        if let (Some(writing), Some(first), Some(last)) =
+            (&self.writing, touched.first(), touched.last())
+        {
+            let first_page = self.client.first;
+            writing.end(first_page + *first as u64..first_page + *last as u64 + 1, result);
         }
         self.finish(&done);
     }

@@ -1,25 +1,72 @@
-//! A volume: its geometry, and its metadata blocks through the cache.
+//! A volume: its geometry, its metadata blocks through the cache, and what is kept of its state.
+//!
+//! Whoever changes a block does so within an [`Operation`](crate::log::Operation), which proves that
+//! the log takes note of it.
 use crate::{
-    cache::{BlockRef, Cache},
+    cache::{BlockRef, Cache, Chunk},
     device::Device,
+    groups::Groups,
+    health::Health,
+    inode_table::InodeTable,
+    log::{Class, Log, Operation},
     superblock::Geometry,
 };
+use alloc::sync::Arc;
 use interfaces::file_system::FsError;
-use rt::PAGE_BYTES;
+use rt::{
+    PAGE_BYTES, lock_class,
+    sync::{Mutex, Once},
+};
 
-/// What every part of the file system reads through.
+lock_class! {
+    static ORPHANS_FOUND = "ext4.orphans_found";
+}
+
+/// What every part of the file system reads and writes through.
 pub(crate) struct Volume {
     /// The superblock, checked.
     pub(crate) geometry: Geometry,
     /// The device below.
     pub(crate) device: Device,
+    /// Whether it may be written, and how errors are answered.
+    pub(crate) health: Health,
+    /// Inodes the personality holds.
+    pub(crate) inodes: InodeTable,
+    /// First inode of the list of orphans found when it was mounted.
+    pub(crate) orphans_found: Mutex<u32>,
+    /// Changes on their way to the device.
+    pub(crate) log: Log,
+    /// Block groups; there once the volume was writable.
+    groups: Once<Groups>,
     cache: Cache,
 }
 
 impl Volume {
     /// A volume on `device`.
-    pub(crate) fn new(geometry: Geometry, device: Device, cache: Cache) -> Volume {
-        Volume { geometry, device, cache }
+    pub(crate) fn new(geometry: Geometry, device: Device, cache: Cache, health: Health) -> Volume {
+        Volume {
+            log: Log::new(cache.capacity()),
+            inodes: InodeTable::new(),
+            orphans_found: Mutex::new(&ORPHANS_FOUND, geometry.last_orphan),
+            groups: Once::new(),
+            geometry,
+            device,
+            health,
+            cache,
+        }
+    }
+
+    /// The block groups, for who changes the volume.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] where it never was writable.
+    pub(crate) fn groups(&self) -> Result<&Groups, FsError> {
+        self.groups.get().ok_or(FsError::ReadOnly)
+    }
+
+    /// Takes the block groups in, once.
+    pub(crate) fn set_groups(&self, groups: Groups) {
+        self.groups.get_or_init(|| groups);
     }
 
     /// A metadata block.
@@ -42,12 +89,85 @@ impl Volume {
         length: usize,
         ahead: u64,
     ) -> Result<BlockRef, FsError> {
-        let start = block
-            .checked_mul(self.geometry.block_bytes as u64)
-            .and_then(|start| start.checked_add(offset as u64))
-            .ok_or(FsError::Corrupt)?;
+        let (chunk, start) = self.place(block)?;
+        let chunk = self.cache.get(&self.device, chunk, ahead)?;
+        Ok(BlockRef::new(chunk, start + offset, length))
+    }
+
+    /// Chunk of a block, and where in it.
+    fn place(&self, block: u64) -> Result<(u64, usize), FsError> {
+        let start = block.checked_mul(self.geometry.block_bytes as u64).ok_or(FsError::Corrupt)?;
         let page = PAGE_BYTES as u64;
-        let chunk = self.cache.get(&self.device, start / page, ahead)?;
-        Ok(BlockRef::new(chunk, (start % page) as usize, length))
+        Ok((start / page, (start % page) as usize))
+    }
+
+    /// Changes a block that has contents already.
+    ///
+    /// # Errors
+    /// As [`Volume::block`]; nothing was changed then.
+    pub(crate) fn modify<T>(
+        &self,
+        operation: &Operation<'_>,
+        block: u64,
+        class: Class,
+        change: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, FsError> {
+        let (chunk, start) = self.place(block)?;
+        let end = start + self.geometry.block_bytes;
+        let whole = |bytes: &mut [u8]| change(bytes.get_mut(start..end).unwrap_or(&mut []));
+        let result = self.cache.modify(&self.device, chunk, whole)?;
+        operation.note(block, class);
+        Ok(result)
+    }
+
+    /// Fills a block just allocated; it begins as zeroes.
+    ///
+    /// # Errors
+    /// As [`Volume::block`].
+    pub(crate) fn fill<T>(
+        &self,
+        operation: &Operation<'_>,
+        block: u64,
+        change: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, FsError> {
+        let (chunk, start) = self.place(block)?;
+        let end = start + self.geometry.block_bytes;
+        let whole = |bytes: &mut [u8]| {
+            let bytes = bytes.get_mut(start..end).unwrap_or(&mut []);
+            bytes.fill(0);
+            change(bytes)
+        };
+        let result = match self.geometry.block_bytes {
+            PAGE_BYTES => self.cache.modify_fresh(chunk, whole)?,
+            _ => self.cache.modify(&self.device, chunk, whole)?,
+        };
+        operation.note(block, Class::Fresh);
+        Ok(result)
+    }
+
+    /// As [`Volume::modify`], while no operation is on its way; the caller notes it himself.
+    pub(crate) fn modify_unlogged(
+        &self,
+        block: u64,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<(), FsError> {
+        let (chunk, start) = self.place(block)?;
+        let end = start + self.geometry.block_bytes;
+        self.cache.modify(&self.device, chunk, |bytes| {
+            change(bytes.get_mut(start..end).unwrap_or(&mut []));
+        })
+    }
+
+    /// The chunk of a changed block as it is now, and where the block is in it; see [`Cache::seal`].
+    pub(crate) fn seal(&self, block: u64) -> Option<(Arc<Chunk>, usize)> {
+        let (chunk, start) = self.place(block).ok()?;
+        Some((self.cache.seal(chunk)?, start))
+    }
+
+    /// What was logged of the block's chunk is in place.
+    pub(crate) fn settle(&self, block: u64) {
+        if let Ok((chunk, _)) = self.place(block) {
+            self.cache.settle(chunk);
+        }
     }
 }

@@ -22,11 +22,24 @@ const CLASSES: [(u8, &[u8]); 7] = [
     (SYSTEM, b"system."),
     (8, b"system.richacl"),
 ];
-const ACL_ACCESS: u8 = 2;
-const ACL_DEFAULT: u8 = 3;
-const SYSTEM: u8 = 7;
+/// Class of access control lists.
+pub(crate) const ACL_ACCESS: u8 = 2;
+/// Class of the lists a directory hands on.
+pub(crate) const ACL_DEFAULT: u8 = 3;
+/// Class of inline data.
+pub(crate) const SYSTEM: u8 = 7;
 /// Attribute of inline data, not shown.
-const INLINE_NAME: &[u8] = b"data";
+pub(crate) const INLINE_NAME: &[u8] = b"data";
+
+/// An attribute, by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attribute {
+    pub(crate) class: u8,
+    /// Without the prefix its class stands for.
+    pub(crate) name: Vec<u8>,
+    /// As it is on disk.
+    pub(crate) value: Vec<u8>,
+}
 
 /// One attribute: its class and where name and value are in the area.
 struct Found {
@@ -71,6 +84,16 @@ impl Area {
 
     fn bytes(&self, range: &Range<usize>) -> &[u8] {
         self.part.bytes().get(range.clone()).unwrap_or(&[])
+    }
+
+    /// The attributes, copied.
+    fn to_attributes(&self) -> Result<Vec<Attribute>, FsError> {
+        let copy = |one: &Found| Attribute {
+            class: one.class,
+            name: self.bytes(&one.name).to_vec(),
+            value: self.bytes(&one.value).to_vec(),
+        };
+        Ok(self.decode()?.iter().map(copy).collect())
     }
 
     /// The value of an attribute.
@@ -123,6 +146,16 @@ pub(crate) fn inline_value(volume: &Volume, inode: &Inode) -> Result<Option<Vec<
     }
 }
 
+/// The attributes in the inode, and in its block.
+///
+/// # Errors
+/// [`FsError::Corrupt`] and as [`Volume::block`].
+pub(crate) fn load(volume: &Volume, inode: &Inode) -> Result<[Vec<Attribute>; 2], FsError> {
+    let [inner, outer] = areas(volume, inode)?;
+    let attributes = |area: Option<Area>| area.map_or(Ok(Vec::new()), |area| area.to_attributes());
+    Ok([attributes(inner)?, attributes(outer)?])
+}
+
 fn areas(volume: &Volume, inode: &Inode) -> Result<[Option<Area>; 2], FsError> {
     Ok([in_inode(volume, inode)?, in_block(volume, inode)?])
 }
@@ -168,7 +201,7 @@ pub(crate) fn list(volume: &Volume, inode: &Inode) -> Result<Vec<Vec<u8>>, FsErr
 }
 
 /// Class and rest of a full name; a class that is a whole name goes before its prefix.
-fn split(name: &[u8]) -> Option<(u8, &[u8])> {
+pub(crate) fn split(name: &[u8]) -> Option<(u8, &[u8])> {
     let whole = CLASSES.iter().find(|(_, prefix)| *prefix == name && !prefix.ends_with(b"."));
     if let Some((class, _)) = whole {
         return Some((*class, &[]));

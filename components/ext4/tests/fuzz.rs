@@ -102,7 +102,7 @@ fn mutated_images_neither_panic_nor_hang_nor_eat_memory() {
         let image = subjects[seed as usize % subjects.len()].mutate(seed);
         let device = MemoryBlock::new(image, Completion::AtOnce, 16);
         let outcome = std::panic::catch_unwind(|| {
-            let fs = mount(device, Options { cache_bytes: 64 << 10 }).ok()?;
+            let fs = mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).ok()?;
             let tree = walk(&*fs, BUDGET);
             fs.usage().unwrap();
             assert_eq!(fs.held_inodes(), 1);

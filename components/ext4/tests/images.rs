@@ -36,7 +36,7 @@ fn check(recipe: &Recipe, names: usize) -> (Vec<u8>, Tree) {
     assert!(is_read || recipe.options.iter().any(is_beyond), "the oracle reads it too");
     assert_eq!(fs.held_inodes(), 1, "everything but the root is forgotten");
     let device = MemoryBlock::new(image.clone(), Completion::Reversed, 3);
-    let small = Options { cache_bytes: 4 * 4096 };
+    let small = Options { cache_bytes: 4 * 4096, ..Options::default() };
     let again = walk(&*mount(device, small).unwrap(), Budget::WHOLE);
     assert!(again.seen == tree.seen, "order of completion and size of the cache do not matter");
     (image, tree)
@@ -99,7 +99,11 @@ fn every_hash_finds_every_name_of_a_tree_with_two_levels() {
             recipe = recipe.with(&format!("ssv def_hash_version {hash}\nssv flags {flags}"));
             let image = recipe.make(folder.path());
             let device = MemoryBlock::new(image.clone(), Completion::AtOnce, 128);
-            let fs = mount(Arc::clone(&device) as _, Options { cache_bytes: 4096 }).unwrap();
+            let fs = mount(
+                Arc::clone(&device) as _,
+                Options { cache_bytes: 4096, ..Options::default() },
+            )
+            .unwrap();
             let many = fs.lookup(2, b"many").unwrap();
             assert_ne!(many.flags & 0x1000, 0, "the directory has a tree");
             let before = device.requests.load(SeqCst);
@@ -228,7 +232,7 @@ fn four_threads_with_a_tiny_cache_see_the_same_tree() {
     let folder = source(50);
     let image = Recipe::new(&["-b", "1024"], 16 << 10).indexed().make(folder.path());
     let device = MemoryBlock::new(image, Completion::Reversed, 8);
-    let fs = mount(device, Options { cache_bytes: 2 * 4096 }).unwrap();
+    let fs = mount(device, Options { cache_bytes: 2 * 4096, ..Options::default() }).unwrap();
     let alone = walk(&*fs, Budget::WHOLE);
     assert_eq!(alone.errors, []);
     std::thread::scope(|scope| {

@@ -21,7 +21,7 @@ const COLLIDING: [&str; 5] = ["brFXA", "dB9KR", "jsjt2", "lL2xU", "mL99J"];
 
 fn open(image: &[u8]) -> Arc<Ext4> {
     let device = MemoryBlock::new(image.to_vec(), Completion::AtOnce, 128);
-    mount(device, Options { cache_bytes: 64 << 10 }).unwrap()
+    mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).unwrap()
 }
 
 /// The images Linux was asked about.
@@ -210,7 +210,8 @@ fn a_listing_reads_a_leaf_of_a_tree_once_and_a_step_not_the_whole_directory() {
     let folder = source(3000);
     let recipe = Recipe::new(&["-b", "4096", "-N", "4096"], 32 << 10).indexed();
     let device = MemoryBlock::new(recipe.make(folder.path()), Completion::AtOnce, 128);
-    let fs = mount(Arc::clone(&device) as _, Options { cache_bytes: 4096 }).unwrap();
+    let fs = mount(Arc::clone(&device) as _, Options { cache_bytes: 4096, ..Options::default() })
+        .unwrap();
     let many = fs.lookup(2, b"many").unwrap();
     let blocks = many.size as usize / 4096;
     let requests = || device.batches.lock().unwrap().len();

@@ -20,6 +20,8 @@ pub(crate) const TAIL_BYTES: usize = 12;
 pub(crate) const TAIL_TYPE: u8 = 0xde;
 /// Where the root's tree information is.
 pub(crate) const ROOT_INFO_OFFSET: usize = 24;
+/// Bytes of it.
+pub(crate) const ROOT_INFO_BYTES: u8 = 8;
 /// Where the root's limit and count are.
 pub(crate) const ROOT_COUNT_OFFSET: usize = 32;
 /// Where a node's limit and count are.

@@ -19,6 +19,36 @@ pub(crate) const CHECKSUM_LOW_OFFSET: usize = 124;
 /// Where the checksum's high half is, where the extra part reaches it.
 pub(crate) const CHECKSUM_HIGH_OFFSET: usize = 130;
 
+/// Where fields are that are written one by one.
+pub(crate) mod at {
+    /// Mode, and below it the low half of the owner.
+    pub(crate) const MODE: usize = 0;
+    pub(crate) const USER_LOW: usize = 2;
+    pub(crate) const SIZE_LOW: usize = 4;
+    pub(crate) const ACCESSED: usize = 8;
+    pub(crate) const CHANGED: usize = 12;
+    pub(crate) const MODIFIED: usize = 16;
+    pub(crate) const DELETED: usize = 20;
+    pub(crate) const GROUP_LOW: usize = 24;
+    pub(crate) const LINKS: usize = 26;
+    pub(crate) const BLOCKS_LOW: usize = 28;
+    pub(crate) const FLAGS: usize = 32;
+    pub(crate) const BODY: usize = 40;
+    pub(crate) const GENERATION: usize = 100;
+    pub(crate) const ATTRIBUTE_BLOCK_LOW: usize = 104;
+    pub(crate) const SIZE_HIGH: usize = 108;
+    pub(crate) const BLOCKS_HIGH: usize = 116;
+    pub(crate) const ATTRIBUTE_BLOCK_HIGH: usize = 118;
+    pub(crate) const USER_HIGH: usize = 120;
+    pub(crate) const GROUP_HIGH: usize = 122;
+    pub(crate) const EXTRA_BYTES: usize = 128;
+    pub(crate) const CHANGED_EXTRA: usize = 132;
+    pub(crate) const MODIFIED_EXTRA: usize = 136;
+    pub(crate) const ACCESSED_EXTRA: usize = 140;
+    pub(crate) const CREATED: usize = 144;
+    pub(crate) const CREATED_EXTRA: usize = 148;
+}
+
 /// `i_flags`: directory has a hash tree.
 pub(crate) const FLAG_INDEX: u32 = 0x1000;
 /// `i_flags`: `blocks` counts file system blocks.
@@ -27,6 +57,9 @@ pub(crate) const FLAG_HUGE_FILE: u32 = 0x4_0000;
 pub(crate) const FLAG_EXTENTS: u32 = 0x8_0000;
 /// `i_flags`: the body, and an attribute, are the data.
 pub(crate) const FLAG_INLINE_DATA: u32 = 0x1000_0000;
+/// `i_flags` that a new inode takes over from its directory: compression, sync, no dump, no atime,
+/// append-only and immutable not among them.
+pub(crate) const FLAGS_INHERITED: u32 = 0x0001_00c8;
 /// `i_flags` that cannot be read: encrypted, value inode of an attribute.
 pub(crate) const FLAGS_UNREADABLE: u32 = 0x800 | 0x20_0000;
 
@@ -40,7 +73,7 @@ pub(crate) struct RawInode {
     pub(crate) accessed: U32,
     pub(crate) changed: U32,
     pub(crate) modified: U32,
-    deleted: U32,
+    pub(crate) deleted: U32,
     pub(crate) group_low: U16,
     pub(crate) links: U16,
     pub(crate) blocks_low: U32,

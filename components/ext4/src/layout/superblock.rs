@@ -25,6 +25,33 @@ pub(crate) const STATE_ERRORS: u16 = 2;
 /// `s_checksum_type`: CRC-32C.
 pub(crate) const CHECKSUM_CRC32C: u8 = 1;
 
+/// `s_errors`: what an error does by default: continue.
+pub(crate) const ERRORS_CONTINUE: u16 = 1;
+/// Bytes of the superblock.
+pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
+/// Free blocks, and their high half.
+pub(crate) const FREE_BLOCKS_OFFSET: usize = 12;
+/// Free inodes.
+pub(crate) const FREE_INODES_OFFSET: usize = 16;
+/// When it was mounted, and written.
+pub(crate) const MOUNT_TIME_OFFSET: usize = 44;
+/// When it was written.
+pub(crate) const WRITE_TIME_OFFSET: usize = 48;
+/// Mounts since the last check.
+pub(crate) const MOUNT_COUNT_OFFSET: usize = 52;
+/// `s_state`.
+pub(crate) const STATE_OFFSET: usize = 58;
+/// Incompatible features.
+pub(crate) const INCOMPAT_OFFSET: usize = 96;
+/// Features that forbid writing where unknown.
+pub(crate) const READ_ONLY_COMPAT_OFFSET: usize = 100;
+/// First inode of the list of orphans.
+pub(crate) const LAST_ORPHAN_OFFSET: usize = 232;
+/// High half of the free blocks.
+pub(crate) const FREE_BLOCKS_HIGH_OFFSET: usize = 344;
+/// Bits 32 to 39 of the time of writing.
+pub(crate) const WRITE_TIME_HIGH_OFFSET: usize = 628;
+
 /// The superblock as it is on disk.
 #[derive(Clone, FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -44,7 +71,7 @@ pub(crate) struct RawSuperblock {
     mount_counts: [U16; 2],
     pub(crate) magic: U16,
     pub(crate) state: U16,
-    errors: U16,
+    pub(crate) errors: U16,
     minor_revision: U16,
     checks: [U32; 2],
     creator: U32,
@@ -61,26 +88,26 @@ pub(crate) struct RawSuperblock {
     last_mounted: [u8; 64],
     algorithms: U32,
     preallocation: [u8; 2],
-    reserved_descriptors: U16,
+    pub(crate) reserved_descriptors: U16,
     journal_uuid: [u8; 16],
-    journal_inode: U32,
+    pub(crate) journal_inode: U32,
     journal_device: U32,
-    last_orphan: U32,
+    pub(crate) last_orphan: U32,
     pub(crate) hash_seed: [U32; 4],
     pub(crate) hash_version: u8,
     journal_backup: u8,
     pub(crate) descriptor_size: U16,
-    default_options: U32,
+    pub(crate) default_options: U32,
     pub(crate) first_meta_group: U32,
     made: U32,
     journal_blocks: [U32; 17],
     pub(crate) blocks_high: U32,
     pub(crate) reserved_blocks_high: U32,
     pub(crate) free_blocks_high: U32,
-    extra_sizes: [U16; 2],
+    pub(crate) extra_sizes: [U16; 2],
     pub(crate) flags: U32,
     unused_raid: [u8; 16],
-    log_flex_groups: u8,
+    pub(crate) log_flex_groups: u8,
     pub(crate) checksum_type: u8,
     unused_middle: [u8; 210],
     pub(crate) overhead: U32,
@@ -94,6 +121,15 @@ pub(crate) struct RawSuperblock {
 const _: () = assert!(size_of::<RawSuperblock>() == 1024);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, magic) == 56);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, hash_seed) == 236);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, free_blocks_low) == FREE_BLOCKS_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, free_inodes) == FREE_INODES_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_times) == MOUNT_TIME_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_counts) == MOUNT_COUNT_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, state) == STATE_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, incompat) == INCOMPAT_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, last_orphan) == LAST_ORPHAN_OFFSET);
+const _: () =
+    assert!(core::mem::offset_of!(RawSuperblock, free_blocks_high) == FREE_BLOCKS_HIGH_OFFSET);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, flags) == 352);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, overhead) == 584);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, checksum_seed) == 624);

@@ -14,6 +14,12 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const MAGIC: u32 = 0xea02_0000;
 /// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 32;
+/// Where a block's number of references is.
+pub(crate) const REFERENCES_OFFSET: usize = 4;
+/// Where a block's number of blocks is, always one.
+pub(crate) const BLOCKS_OFFSET: usize = 8;
+/// Where a block's hash is.
+pub(crate) const HASH_OFFSET: usize = 12;
 /// Where a block's checksum is.
 pub(crate) const CHECKSUM_OFFSET: usize = 16;
 /// Bytes of an entry before its name.

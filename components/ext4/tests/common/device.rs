@@ -14,9 +14,25 @@ pub enum Completion {
     Reversed,
 }
 
+/// What reached the device, in order.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Bytes written at a sector.
+    Write(u64, Vec<u8>),
+    /// Everything before is on stable storage.
+    Flush,
+}
+
 /// The device.
 pub struct MemoryBlock {
-    data: Arc<Vec<u8>>,
+    data: Arc<Mutex<Vec<u8>>>,
+    is_read_only: bool,
+    /// What was written, if it is recorded.
+    pub events: Arc<Mutex<Option<Vec<Event>>>>,
+    /// Sectors discarded.
+    pub discarded: Arc<AtomicUsize>,
+    /// Requests that may still be written before every further one fails.
+    pub writes_left: Arc<AtomicUsize>,
     completion: Completion,
     max_segments: usize,
     /// Requests seen.
@@ -32,8 +48,35 @@ pub struct MemoryBlock {
 impl MemoryBlock {
     /// A device that holds `data`.
     pub fn new(data: Vec<u8>, completion: Completion, max_segments: usize) -> Arc<MemoryBlock> {
+        MemoryBlock::make(data, completion, max_segments, true)
+    }
+
+    /// The same, to be written too.
+    pub fn writable(
+        data: Vec<u8>,
+        completion: Completion,
+        max_segments: usize,
+    ) -> Arc<MemoryBlock> {
+        MemoryBlock::make(data, completion, max_segments, false)
+    }
+
+    /// What it holds now.
+    pub fn image(&self) -> Vec<u8> {
+        self.data.lock().unwrap().clone()
+    }
+
+    fn make(
+        data: Vec<u8>,
+        completion: Completion,
+        max_segments: usize,
+        is_read_only: bool,
+    ) -> Arc<MemoryBlock> {
         Arc::new(MemoryBlock {
-            data: Arc::new(data),
+            data: Arc::new(Mutex::new(data)),
+            is_read_only,
+            events: Arc::new(Mutex::new(None)),
+            discarded: Arc::new(AtomicUsize::new(0)),
+            writes_left: Arc::new(AtomicUsize::new(usize::MAX)),
             completion,
             max_segments,
             requests: AtomicUsize::new(0),
@@ -43,35 +86,80 @@ impl MemoryBlock {
         })
     }
 
-    fn serve(data: &[u8], request: &Request, max_segments: usize) -> Result<(), BlockError> {
-        assert_eq!(request.operation, Operation::Read, "only reads are asked for");
+    fn serve(shared: &Shared, request: &Request) -> Result<(), BlockError> {
+        let mut data = shared.data.lock().unwrap();
+        match request.operation {
+            Operation::Flush => {
+                assert!(request.segments.is_empty() && !shared.is_read_only);
+                if let Some(events) = &mut *shared.events.lock().unwrap() {
+                    events.push(Event::Flush);
+                }
+                return Ok(());
+            }
+            Operation::Discard { sectors } => {
+                let start = request.sector as usize * SECTOR_BYTES;
+                let end = start + sectors as usize * SECTOR_BYTES;
+                data.get_mut(start..end).ok_or(BlockError::Invalid)?.fill(0xdd);
+                shared.discarded.fetch_add(sectors as usize, SeqCst);
+                return Ok(());
+            }
+            Operation::WriteZeroes { .. } => return Err(BlockError::Unsupported),
+            Operation::Read | Operation::Write => {}
+        }
         assert!(!request.segments.is_empty(), "a request has segments");
-        if request.segments.len() > max_segments {
+        if request.segments.len() > shared.max_segments {
             return Err(BlockError::Invalid);
         }
-        let mut at = request.sector as usize * SECTOR_BYTES;
+        if request.operation == Operation::Write {
+            assert!(!shared.is_read_only, "a read-only device is not written");
+            let left = shared.writes_left.load(SeqCst);
+            if left == 0 {
+                return Err(BlockError::Device);
+            }
+            shared.writes_left.store(left - usize::from(left != usize::MAX), SeqCst);
+        }
+        let first = request.sector as usize * SECTOR_BYTES;
+        let mut at = first;
         for segment in &request.segments {
             let (offset, length) = (segment.offset as usize, segment.length as usize);
             assert!(
                 length > 0 && offset % 512 == 0 && length % 512 == 0 && offset + length <= 4096
             );
-            let part = data.get(at..at + length).ok_or(BlockError::Invalid)?;
-            segment.frame.write(offset, part);
+            let part = data.get_mut(at..at + length).ok_or(BlockError::Invalid)?;
+            match request.operation {
+                Operation::Read => drop(segment.frame.write(offset, part)),
+                _ => drop(segment.frame.read(offset, part)),
+            }
             at += length;
+        }
+        if request.operation == Operation::Write
+            && let Some(events) = &mut *shared.events.lock().unwrap()
+        {
+            events.push(Event::Write(request.sector, data[first..at].to_vec()));
         }
         Ok(())
     }
+}
+
+/// What serving a request needs.
+struct Shared {
+    data: Arc<Mutex<Vec<u8>>>,
+    events: Arc<Mutex<Option<Vec<Event>>>>,
+    discarded: Arc<AtomicUsize>,
+    writes_left: Arc<AtomicUsize>,
+    max_segments: usize,
+    is_read_only: bool,
 }
 
 impl Block for MemoryBlock {
     fn info(&self) -> BlockInfo {
         BlockInfo {
             name: "mem".into(),
-            sectors: (self.data.len() / SECTOR_BYTES) as u64,
+            sectors: (self.data.lock().unwrap().len() / SECTOR_BYTES) as u64,
             block_bytes: 512,
-            is_read_only: true,
-            has_flush: false,
-            has_discard: false,
+            is_read_only: self.is_read_only,
+            has_flush: !self.is_read_only,
+            has_discard: !self.is_read_only,
             has_write_zeroes: false,
             max_segments: self.max_segments,
             depth: 64,
@@ -85,12 +173,19 @@ impl Block for MemoryBlock {
             request.segments.iter().map(|part| u64::from(part.length) / 512).sum()
         };
         self.batches.lock().unwrap().push(batch.iter().map(sectors).collect());
-        let (data, max_segments) = (Arc::clone(&self.data), self.max_segments);
+        let shared = Shared {
+            data: Arc::clone(&self.data),
+            events: Arc::clone(&self.events),
+            discarded: Arc::clone(&self.discarded),
+            writes_left: Arc::clone(&self.writes_left),
+            max_segments: self.max_segments,
+            is_read_only: self.is_read_only,
+        };
         let (sink, is_broken) = (Arc::clone(sink), self.is_broken.load(SeqCst));
         let serve = move |request: Request| {
             let result = match is_broken {
                 true => Err(BlockError::Device),
-                false => MemoryBlock::serve(&data, &request, max_segments),
+                false => MemoryBlock::serve(&shared, &request),
             };
             sink.completed(request.tag, result);
         };

@@ -5,3 +5,4 @@ pub mod image;
 pub mod mutate;
 pub mod oracle;
 pub mod walk;
+pub mod write;

@@ -124,7 +124,7 @@ fn read(fs: &dyn FileSystem, attributes: &Attributes, pages: u64) -> Result<Vec<
 
 /// Collects what a transfer tells.
 #[derive(Default)]
-struct Sink {
+pub struct Sink {
     told: Mutex<BTreeMap<u64, Result<(), FsError>>>,
     changed: Condvar,
 }
@@ -137,6 +137,15 @@ impl PageSink for Sink {
             assert!(told.insert(page, result).is_none(), "page {page} is told once");
         }
         self.changed.notify_all();
+    }
+}
+
+impl Sink {
+    /// Waits until `count` pages were told; the first error.
+    pub fn wait(&self, count: u64) -> Result<(), FsError> {
+        let told = self.told.lock().unwrap();
+        let told = self.changed.wait_while(told, |told| (told.len() as u64) < count).unwrap();
+        told.values().copied().find(Result::is_err).unwrap_or(Ok(()))
     }
 }
 

@@ -1,0 +1,235 @@
+//! Commits: the running transaction goes to the device as a whole.
+//!
+//! With a journal: the blocks are appended to it, and put in place later ([`Volume::checkpoint`]).
+//! Without: they are written in place in an order ([`Class`]) such that whatever part of them is
+//! there after a crash, `e2fsck -p` mends without asking:
+//!
+//! ```text
+//! data, fresh blocks | flush | other metadata, new inodes left free | flush
+//!      | entries of directories | flush | hash trees | flush | new inodes | flush
+//! ```
+//! so that a name never stands for an inode that was in use before, and nothing durable is reached
+//! only by what is not.
+//!
+//! Locks: `ext4.commit` during all of it.
+use crate::{
+    cache::Chunk,
+    device::Piece,
+    inode::inode_place,
+    journal::Journal,
+    log::{Class, Running},
+    superblock_edit::{self, Mark},
+    volume::Volume,
+    write,
+};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use interfaces::{block::SECTOR_BYTES, file_system::FsError};
+
+/// A block as a transaction left it.
+#[derive(Clone)]
+struct Version {
+    class: Class,
+    chunk: Arc<Chunk>,
+    offset: usize,
+}
+
+/// Who commits: the journal, and what it holds that is not in place.
+#[derive(Default)]
+pub(crate) struct Committer {
+    /// There where transactions are logged.
+    pub(crate) journal: Option<Journal>,
+    /// Newest logged version of each block; `None` where it was freed since.
+    waiting: BTreeMap<u64, Option<(Arc<Chunk>, usize)>>,
+}
+
+/// A transaction that ended.
+struct Ended {
+    id: u64,
+    running: Running,
+    blocks: BTreeMap<u64, Version>,
+}
+
+impl Volume {
+    /// Makes every transaction up to `id` durable.
+    ///
+    /// # Errors
+    /// What writing met: the volume is read-only then.
+    pub(crate) fn commit(&self, id: u64) -> Result<(), FsError> {
+        let mut committer = self.log.committer.lock();
+        if self.log.committed() >= id {
+            return Ok(());
+        }
+        self.commit_with(&mut committer)
+    }
+
+    /// Makes everything durable; with a journal everything is put in place too, and the journal and
+    /// the superblock are left as those of a volume that needs no recovery.
+    ///
+    /// # Errors
+    /// As [`Volume::commit`].
+    pub(crate) fn settle_all(&self) -> Result<(), FsError> {
+        let mut committer = self.log.committer.lock();
+        self.commit_with(&mut committer)?;
+        let result = self.checkpoint(&mut committer);
+        result.inspect_err(|error| self.health.abort(self.device.name(), *error))
+    }
+
+    fn commit_with(&self, committer: &mut Committer) -> Result<(), FsError> {
+        if self.health.has_failed() {
+            return Err(FsError::Io);
+        }
+        let mut ended = loop {
+            let Some(ended) = self.end_running() else {
+                return if self.log.take_unflushed_data() { self.device.flush() } else { Ok(()) };
+            };
+            self.log.wait_data(ended.id);
+            let failed = core::mem::take(&mut self.log.running().failed);
+            if failed.is_empty() {
+                break ended;
+            }
+            // What the device refused must not be reached as data: the next round says so too.
+            self.log.put_back(ended.running);
+            write::withdraw(self, &failed)?;
+        };
+        let result = self.write_ended(committer, &mut ended);
+        if let Err(error) = result {
+            self.health.abort(self.device.name(), error);
+            return Err(error);
+        }
+        if let Ok(groups) = self.groups() {
+            groups.release(&self.geometry, &ended.running.freed);
+        }
+        self.log.set_committed(ended.id);
+        Ok(())
+    }
+
+    /// Ends the running transaction and takes its blocks as they are; `None` where nothing changed.
+    fn end_running(&self) -> Option<Ended> {
+        let stopped = self.log.stop();
+        if !self.log.running().blocks.is_empty() {
+            superblock_edit::note(self);
+        }
+        let (id, running) = self.log.take(&stopped)?;
+        let mut blocks = BTreeMap::new();
+        for (block, class) in &running.blocks {
+            if let Some((chunk, offset)) = self.seal(*block) {
+                blocks.insert(*block, Version { class: *class, chunk, offset });
+            }
+        }
+        Some(Ended { id, running, blocks })
+    }
+
+    fn write_ended(&self, committer: &mut Committer, ended: &mut Ended) -> Result<(), FsError> {
+        let Ended { running, blocks, .. } = ended;
+        let revoked: Vec<u64> = running.revoked.iter().copied().collect();
+        for block in &revoked {
+            if let Some(waiting) = committer.waiting.get_mut(block) {
+                *waiting = None;
+            }
+        }
+        let fits = |journal: &Journal| journal.has_room(blocks.len(), revoked.len());
+        if committer.journal.as_ref().is_some_and(|journal| !fits(journal)) {
+            self.checkpoint(committer)?;
+        }
+        if !committer.journal.as_ref().is_some_and(fits) {
+            self.write_in_order(running, blocks)?;
+            blocks.keys().for_each(|block| self.settle(*block));
+            return Ok(());
+        }
+        let Some(journal) = committer.journal.as_mut() else { return Ok(()) };
+        if journal.is_empty() {
+            superblock_edit::mark(self, Mark::Recovery)?;
+        }
+        let bytes = self.geometry.block_bytes;
+        let logged: Vec<(u64, &[u8])> = blocks
+            .iter()
+            .map(|(block, version)| (*block, version.chunk.part(version.offset, bytes)))
+            .collect();
+        self.log.take_unflushed_data();
+        journal.append(&self.device, &logged, &revoked)?;
+        let must_checkpoint = journal.is_half_full();
+        for (block, version) in blocks.iter() {
+            let version = (Arc::clone(&version.chunk), version.offset);
+            committer.waiting.insert(*block, Some(version));
+        }
+        if must_checkpoint || committer.waiting.len() > self.log.limit() {
+            self.checkpoint(committer)?;
+        }
+        Ok(())
+    }
+
+    fn sector(&self, block: u64) -> u64 {
+        block * (self.geometry.block_bytes / SECTOR_BYTES) as u64
+    }
+
+    /// Puts in place what the journal holds, and empties it.
+    fn checkpoint(&self, committer: &mut Committer) -> Result<(), FsError> {
+        let Committer { journal: Some(journal), waiting } = committer else { return Ok(()) };
+        if journal.is_empty() && waiting.is_empty() {
+            return Ok(());
+        }
+        let bytes = self.geometry.block_bytes;
+        let pieces: Vec<Piece<'_>> = waiting
+            .iter()
+            .filter_map(|(block, version)| {
+                let (chunk, offset) = version.as_ref()?;
+                Some((self.sector(*block), chunk.part(*offset, bytes)))
+            })
+            .collect();
+        self.device.write(&pieces)?;
+        drop(pieces);
+        self.device.flush()?;
+        journal.reset(&self.device)?;
+        self.device.flush()?;
+        superblock_edit::mark(self, Mark::Settled)?;
+        let settled = core::mem::take(waiting);
+        settled.keys().for_each(|block| self.settle(*block));
+        Ok(())
+    }
+
+    /// Writes a transaction in place, in the order of its blocks' classes.
+    fn write_in_order(
+        &self,
+        running: &Running,
+        blocks: &BTreeMap<u64, Version>,
+    ) -> Result<(), FsError> {
+        if self.log.take_unflushed_data()
+            && !blocks.values().any(|version| version.class == Class::Fresh)
+        {
+            self.device.flush()?;
+        }
+        let bytes = self.geometry.block_bytes;
+        let mut tables: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        for number in &running.new_inodes {
+            let (block, offset) = inode_place(self, *number)?;
+            let Some(version) = blocks.get(&block) else { continue };
+            let whole = || version.chunk.part(version.offset, bytes).to_vec();
+            let copy = tables.entry(block).or_insert_with(whole);
+            crate::layout::clear(copy, offset, self.geometry.inode_bytes);
+        }
+        for class in [Class::Fresh, Class::Other, Class::Directory, Class::Index] {
+            let of_class = blocks.iter().filter(|(_, version)| version.class == class);
+            let pieces: Vec<Piece<'_>> = of_class
+                .map(|(block, version)| {
+                    let without_new = tables.get(block).map(Vec::as_slice);
+                    let whole = version.chunk.part(version.offset, bytes);
+                    (self.sector(*block), without_new.unwrap_or(whole))
+                })
+                .collect();
+            self.write_phase(&pieces)?;
+        }
+        let with_new = tables.keys().filter_map(|block| {
+            let version = blocks.get(block)?;
+            Some((self.sector(*block), version.chunk.part(version.offset, bytes)))
+        });
+        self.write_phase(&with_new.collect::<Vec<_>>())
+    }
+
+    fn write_phase(&self, pieces: &[Piece<'_>]) -> Result<(), FsError> {
+        if pieces.is_empty() {
+            return Ok(());
+        }
+        self.device.write(pieces)?;
+        self.device.flush()
+    }
+}

@@ -1,0 +1,133 @@
+//! The mount as a whole: made durable, read-only, writable again, left; free space told to the device.
+use crate::inode_table::Node;
+use crate::{
+    groups::{Groups, blocks},
+    journal::Journal,
+    mount::Ext4,
+    orphans,
+    superblock_edit::{self, Mark},
+    volume::Volume,
+};
+use interfaces::{
+    block::SECTOR_BYTES,
+    file_system::{Access, FsError, SyncKind},
+};
+
+/// Makes the volume writable: journal, groups, orphans.
+///
+/// # Errors
+/// [`FsError::ReadOnly`] where the device, the volume's features or its errors forbid it; what
+/// reading and writing met.
+pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
+    if volume.device.is_read_only() || volume.geometry.forbids_writing {
+        return Err(FsError::ReadOnly);
+    }
+    volume.device.reserve_frames()?;
+    if volume.groups().is_err() {
+        let groups = Groups::load(volume, volume.geometry.reserved_blocks)?;
+        volume.set_groups(groups);
+        if volume.geometry.has_journal() {
+            volume.log.set_journal(open_journal(volume)?);
+        }
+    }
+    volume.health.allow()?;
+    superblock_edit::mark(volume, Mark::Mounted)?;
+    let first = core::mem::take(&mut *volume.orphans_found.lock());
+    match orphans::clean(volume, first) {
+        Ok(0) => {}
+        Ok(count) => log::info!("ext4: {}: {count} orphans freed", volume.device.name()),
+        Err(error) => log::warn!("ext4: {}: orphans: {error:?}", volume.device.name()),
+    }
+    Ok(())
+}
+
+/// The journal, to be written; `None` where it is too short.
+fn open_journal(volume: &Volume) -> Result<Option<Journal>, FsError> {
+    let mut journal = Journal::open(volume)?;
+    if !journal.is_usable() {
+        return Ok(None);
+    }
+    volume.log.set_limit(journal.capacity() as usize / 4);
+    journal.prepare(volume)?;
+    Ok(Some(journal))
+}
+
+impl Ext4 {
+    /// Everything is durable; the volume is as if unmounted, but for its mark.
+    pub(crate) fn sync_all(&self) -> Result<(), FsError> {
+        if self.volume.groups().is_err() {
+            return Ok(());
+        }
+        let result = self.volume.settle_all();
+        if self.volume.health.has_errors() {
+            // The transaction that would have said so may never end.
+            superblock_edit::mark(&self.volume, Mark::Errors)?;
+        }
+        result
+    }
+
+    /// What was written of one inode is durable.
+    pub(crate) fn sync_node(&self, node: &Node, _kind: SyncKind) -> Result<(), FsError> {
+        if self.volume.groups().is_err() {
+            return Ok(());
+        }
+        let id = node.last_change();
+        if id > self.volume.log.committed() {
+            return self.volume.commit(id);
+        }
+        if self.volume.health.has_failed() {
+            return Err(FsError::Io);
+        }
+        if self.volume.log.take_unflushed_data() { self.volume.device.flush() } else { Ok(()) }
+    }
+
+    /// Writes everything and leaves the volume; nothing may be written after.
+    pub(crate) fn leave(&self) -> Result<(), FsError> {
+        let volume = &self.volume;
+        if volume.groups().is_err() || volume.health.check_writable().is_err() {
+            return if volume.health.has_failed() { self.sync_all() } else { Ok(()) };
+        }
+        volume.health.forbid();
+        self.sync_all()?;
+        superblock_edit::mark(volume, Mark::Left)
+    }
+
+    /// Changes what the mount may do.
+    pub(crate) fn change_access(&self, access: Access) -> Result<(), FsError> {
+        match access {
+            Access::ReadOnly => self.leave(),
+            Access::Writable if self.volume.health.check_writable().is_ok() => Ok(()),
+            Access::Writable => make_writable(&self.volume),
+        }
+    }
+
+    /// Tells the device of free blocks.
+    pub(crate) fn discard_free(
+        &self,
+        start: u64,
+        length: u64,
+        minimum: u64,
+    ) -> Result<u64, FsError> {
+        let (volume, geometry) = (&self.volume, &self.volume.geometry);
+        if !volume.device.has_discard() {
+            return Err(FsError::Unsupported);
+        }
+        volume.health.check_writable()?;
+        // What is free only since the last commit must stay readable until that is durable.
+        volume.settle_all()?;
+        let block_bytes = geometry.block_bytes as u64;
+        let first = start.div_ceil(block_bytes);
+        let end = start.saturating_add(length) / block_bytes;
+        let minimum = minimum.div_ceil(block_bytes).max(1);
+        let sectors = block_bytes / SECTOR_BYTES as u64;
+        let mut told = 0;
+        for number in 0..volume.groups()?.count() {
+            blocks::with_free_runs(volume, number, first..end, minimum, |run, count| {
+                volume.device.discard(run * sectors, count * sectors)?;
+                told += count * block_bytes;
+                Ok(())
+            })?;
+        }
+        Ok(told)
+    }
+}

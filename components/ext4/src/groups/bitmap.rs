@@ -1,0 +1,103 @@
+//! Bitmaps: a bit a block or inode of a group, set where it is in use.
+
+/// Whether a bit is set; bits beyond the end are.
+pub(crate) fn is_set(bitmap: &[u8], bit: usize) -> bool {
+    bitmap.get(bit / 8).is_none_or(|byte| byte & (1 << (bit % 8)) != 0)
+}
+
+/// Sets `count` bits.
+pub(crate) fn set(bitmap: &mut [u8], first: usize, count: usize) {
+    change(bitmap, first, count, |byte, mask| byte | mask);
+}
+
+/// Clears `count` bits.
+pub(crate) fn clear(bitmap: &mut [u8], first: usize, count: usize) {
+    change(bitmap, first, count, |byte, mask| byte & !mask);
+}
+
+fn change(bitmap: &mut [u8], first: usize, count: usize, of: impl Fn(u8, u8) -> u8) {
+    let end = first.saturating_add(count).min(bitmap.len() * 8);
+    let mut bit = first;
+    while bit < end {
+        let length = (8 - bit % 8).min(end - bit);
+        let mask = (0xff_u8 >> (8 - length)) << (bit % 8);
+        if let Some(byte) = bitmap.get_mut(bit / 8) {
+            *byte = of(*byte, mask);
+        }
+        bit += length;
+    }
+}
+
+/// The first clear bit from `from` on and below `end`.
+pub(crate) fn find_clear(bitmap: &[u8], from: usize, end: usize) -> Option<usize> {
+    let mut bit = from;
+    while bit < end {
+        match bitmap.get(bit / 8) {
+            Some(0xff) | None => bit = (bit / 8 + 1) * 8,
+            Some(byte) => {
+                let free = (!byte >> (bit % 8)).trailing_zeros() as usize;
+                if bit % 8 + free < 8 {
+                    bit += free;
+                    return (bit < end).then_some(bit);
+                }
+                bit = (bit / 8 + 1) * 8;
+            }
+        }
+    }
+    None
+}
+
+/// Clear bits from `from` on, at most `max`.
+pub(crate) fn run_at(bitmap: &[u8], from: usize, max: usize) -> usize {
+    let mut bit = from;
+    while bit - from < max {
+        match bitmap.get(bit / 8) {
+            Some(0) if bit.is_multiple_of(8) => bit += 8,
+            Some(byte) if byte & (1 << (bit % 8)) == 0 => bit += 1,
+            _ => break,
+        }
+    }
+    (bit - from).min(max)
+}
+
+/// The first run of `want` clear bits in `from .. end`, else the longest.
+pub(crate) fn find_run(
+    bitmap: &[u8],
+    from: usize,
+    end: usize,
+    want: usize,
+) -> Option<(usize, usize)> {
+    let mut best: Option<(usize, usize)> = None;
+    let mut at = from;
+    while let Some(start) = find_clear(bitmap, at, end) {
+        let length = run_at(bitmap, start, want.min(end - start));
+        if length >= want {
+            return Some((start, length));
+        }
+        if best.is_none_or(|(_, longest)| length > longest) {
+            best = Some((start, length));
+        }
+        at = start + length + 1;
+    }
+    best
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_set_cleared_and_found_across_bytes() {
+        let mut bitmap = [0_u8; 8];
+        set(&mut bitmap, 3, 20);
+        assert_eq!(bitmap, [0xf8, 0xff, 0x7f, 0, 0, 0, 0, 0]);
+        assert_eq!(find_run(&bitmap, 0, 64, 4), Some((23, 4)));
+        assert_eq!(find_run(&bitmap, 0, 20, 4), Some((0, 3)), "else the longest");
+        assert_eq!(find_run(&bitmap, 0, 64, 100), Some((23, 41)));
+        assert_eq!(find_clear(&bitmap, 3, 23), None);
+        assert_eq!(run_at(&bitmap, 30, 100), 34);
+        clear(&mut bitmap, 10, 1);
+        assert_eq!(find_clear(&bitmap, 3, 64), Some(10));
+        assert!(is_set(&bitmap, 64), "beyond the end all is in use");
+    }
+}

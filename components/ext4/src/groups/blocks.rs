@@ -1,0 +1,246 @@
+//! Runs of blocks: found near a goal, in the goal's group first, freed.
+//!
+//! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group;
+//! a run is taken whole where one is long enough, so that a dirty run is one allocation.
+use super::{Group, Groups, bitmap, layout::first_bitmap, store};
+use crate::{
+    checksum::crc32c,
+    layout::group::BLOCKS_UNUSED,
+    log::{Class, Content, Operation},
+    volume::Volume,
+};
+use alloc::vec::Vec;
+use core::{ops::Range, sync::atomic::Ordering::*};
+use interfaces::file_system::FsError;
+
+/// Groups searched for a run of the whole length before a shorter one is taken.
+const SEARCH_GROUPS: u32 = 16;
+
+/// How long a run must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Whole,
+    Any,
+}
+
+/// Allocates up to `want` consecutive blocks near `goal`; returns the first and how many.
+///
+/// # Errors
+/// [`FsError::NoSpace`]; [`FsError::Corrupt`] for a bitmap that makes no sense; what I/O met.
+pub(crate) fn allocate(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    goal: u64,
+    want: u64,
+) -> Result<(u64, u64), FsError> {
+    let groups = volume.groups()?;
+    let geometry = &volume.geometry;
+    let want = want.clamp(1, geometry.blocks_per_group) as usize;
+    let (first, offset) = geometry.group_of(goal).unwrap_or((0, 0));
+    let count = groups.count();
+    let at = |step: u32| ((u64::from(first) + u64::from(step)) % u64::from(count)) as u32;
+    let mut searched = 0;
+    for step in 0..count {
+        if searched >= SEARCH_GROUPS {
+            break;
+        }
+        if (groups.lock(at(step))?.free_blocks as usize) < want {
+            continue;
+        }
+        searched += 1;
+        let from = if step == 0 { offset } else { 0 };
+        if let Some(run) = take(volume, operation, at(step), from, (want, Wanted::Whole))? {
+            return Ok(run);
+        }
+    }
+    for step in 0..count {
+        let from = if step == 0 { offset } else { 0 };
+        if let Some(run) = take(volume, operation, at(step), from, (want, Wanted::Any))? {
+            return Ok(run);
+        }
+    }
+    Err(FsError::NoSpace)
+}
+
+/// Takes a run of one group, from bit `from` on if there is one, else from its beginning.
+fn take(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    from: usize,
+    (want, wanted): (usize, Wanted),
+) -> Result<Option<(u64, u64)>, FsError> {
+    let groups = volume.groups()?;
+    let mut group = groups.lock(number)?;
+    if group.free_blocks == 0 {
+        return Ok(None);
+    }
+    let mut free = load(volume, groups, number, &group)?;
+    for (start, count) in &group.pending {
+        bitmap::set(&mut free, *start as usize, *count as usize);
+    }
+    let end = volume.geometry.blocks_in(number) as usize;
+    // Right behind the goal even a short run is good: the file goes on there.
+    let behind = bitmap::run_at(&free, from, want.min(end.saturating_sub(from)));
+    let run = if from > 0 && (behind == want || (behind > 0 && want - behind < want / 2)) {
+        Some((from, behind))
+    } else {
+        let after = bitmap::find_run(&free, from, end, want);
+        match after {
+            Some((_, length)) if length >= want => after,
+            _ => bitmap::find_run(&free, 0, end, want).max_by_length(after),
+        }
+    };
+    let Some((start, length)) = run else { return Ok(None) };
+    if wanted == Wanted::Whole && length < want && start != from {
+        return Ok(None);
+    }
+    let length = length.min(group.free_blocks as usize);
+    change(volume, operation, number, &mut group, |bits| bitmap::set(bits, start, length))?;
+    group.free_blocks -= length as u32;
+    groups.free_blocks.fetch_sub(length as u64, Relaxed);
+    store(volume, operation, number, &group)?;
+    Ok(Some((volume.geometry.group_start(number) + start as u64, length as u64)))
+}
+
+/// The longer of two runs.
+trait Longer {
+    fn max_by_length(self, other: Self) -> Self;
+}
+
+impl Longer for Option<(usize, usize)> {
+    fn max_by_length(self, other: Self) -> Self {
+        let length = |run: &Option<(usize, usize)>| run.map_or(0, |(_, length)| length);
+        if length(&other) > length(&self) { other } else { self }
+    }
+}
+
+/// The block bitmap of a group.
+fn load(volume: &Volume, groups: &Groups, number: u32, group: &Group) -> Result<Vec<u8>, FsError> {
+    if group.has_unused_blocks() {
+        return Ok(first_bitmap(&volume.geometry, groups, number));
+    }
+    let block = volume.block(group.block_bitmap)?;
+    if volume.geometry.has_checksums() {
+        block.verify(|bytes| {
+            checksum(volume, bytes) & group.checksum_mask(volume) == group.block_bitmap_checksum
+        })?;
+    }
+    Ok(block.bytes().to_vec())
+}
+
+fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
+    let covered = (volume.geometry.blocks_per_group / 8) as usize;
+    crc32c(volume.geometry.checksum_seed, bits.get(..covered).unwrap_or(bits))
+}
+
+/// Changes the bitmap of a group, which is made first where it was not.
+fn change(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    group: &mut Group,
+    of: impl FnOnce(&mut [u8]),
+) -> Result<(), FsError> {
+    let sum = if group.has_unused_blocks() {
+        let bits = first_bitmap(&volume.geometry, volume.groups()?, number);
+        group.flags &= !BLOCKS_UNUSED;
+        volume.modify(operation, group.block_bitmap, Class::Other, |bytes| {
+            bytes.copy_from_slice(&bits);
+            of(bytes);
+            checksum(volume, bytes)
+        })?
+    } else {
+        volume.modify(operation, group.block_bitmap, Class::Other, |bytes| {
+            of(bytes);
+            checksum(volume, bytes)
+        })?
+    };
+    group.block_bitmap_checksum = sum & group.checksum_mask(volume);
+    Ok(())
+}
+
+/// Makes the block bitmap of a group unless it was.
+pub(super) fn initialise(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    group: &mut Group,
+) -> Result<(), FsError> {
+    if group.has_unused_blocks() {
+        change(volume, operation, number, group, |_| ())?;
+    }
+    Ok(())
+}
+
+/// Frees `count` blocks from `start` on; they are not used again before this is durable.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where one of them is free or no block a file can have; what I/O met.
+pub(crate) fn free(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    (start, count): (u64, u64),
+    content: Content,
+) -> Result<(), FsError> {
+    let groups = volume.groups()?;
+    if !volume.geometry.holds(start, count) {
+        return Err(FsError::Corrupt);
+    }
+    for (number, first, count) in volume.geometry.split(start, count) {
+        let mut group = groups.lock(number)?;
+        let bits = load(volume, groups, number, &group)?;
+        let (first_bit, bits_count) = (first as usize, count as usize);
+        let is_used = (first_bit..first_bit + bits_count).all(|bit| bitmap::is_set(&bits, bit));
+        let is_pending = group
+            .pending
+            .iter()
+            .any(|(other, others)| first < other + others && *other < first + count);
+        if !is_used || is_pending {
+            return Err(FsError::Corrupt);
+        }
+        change(volume, operation, number, &mut group, |bits| {
+            bitmap::clear(bits, first_bit, bits_count);
+        })?;
+        group.free_blocks = group.free_blocks.saturating_add(count);
+        group.pending.push((first, count));
+        groups.free_blocks.fetch_add(u64::from(count), Relaxed);
+        store(volume, operation, number, &group)?;
+        let block = volume.geometry.group_start(number) + u64::from(first);
+        operation.note_freed(block, u64::from(count), content);
+    }
+    Ok(())
+}
+
+/// Calls `visit` with each run of at least `minimum` free blocks of a group within `range`; none of
+/// them is allocated meanwhile.
+///
+/// # Errors
+/// What reading the bitmap met, what `visit` says.
+pub(crate) fn with_free_runs(
+    volume: &Volume,
+    number: u32,
+    range: Range<u64>,
+    minimum: u64,
+    mut visit: impl FnMut(u64, u64) -> Result<(), FsError>,
+) -> Result<(), FsError> {
+    let groups = volume.groups()?;
+    let group = groups.lock(number)?;
+    let base = volume.geometry.group_start(number);
+    let blocks = volume.geometry.blocks_in(number);
+    let from = range.start.clamp(base, base + blocks) - base;
+    let end = range.end.clamp(base, base + blocks) - base;
+    let mut bits = load(volume, groups, number, &group)?;
+    for (start, count) in &group.pending {
+        bitmap::set(&mut bits, *start as usize, *count as usize);
+    }
+    let (mut at, end) = (from as usize, end as usize);
+    while let Some(start) = bitmap::find_clear(&bits, at, end) {
+        let length = bitmap::run_at(&bits, start, end - start);
+        if length as u64 >= minimum {
+            visit(base + start as u64, length as u64)?;
+        }
+        at = start + length + 1;
+    }
+    Ok(())
+}

@@ -1,0 +1,224 @@
+//! Block groups: their descriptors and counts in memory, their bitmaps through the cache.
+//!
+//! [`blocks`] finds and frees runs of blocks, [`inodes`] inodes. Each group has its lock
+//! (`ext4.group`, a leaf but for the cache and the log's notes), so that writers in different groups
+//! do not meet.
+//!
+//! A group can be "uninitialised": its bitmap on the device means nothing, and is made when it is
+//! first needed.
+pub(crate) mod bitmap;
+pub(crate) mod blocks;
+pub(crate) mod descriptor;
+pub(crate) mod inodes;
+mod layout;
+
+use crate::{
+    layout::group::{BLOCKS_UNUSED, INODES_UNUSED},
+    log::Operation,
+    orphans::Orphans,
+    superblock::Geometry,
+    volume::Volume,
+};
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use interfaces::file_system::FsError;
+use rt::{
+    lock_class,
+    memory::Charge,
+    sync::{Mutex, MutexGuard},
+};
+
+lock_class! {
+    static GROUP = "ext4.group";
+}
+
+/// Fewest blocks a group for a volume to be written.
+const BLOCKS_PER_GROUP_MIN: u64 = 256;
+
+/// One group, as its descriptor has it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Group {
+    pub(crate) block_bitmap: u64,
+    pub(crate) inode_bitmap: u64,
+    pub(crate) inode_table: u64,
+    pub(crate) free_blocks: u32,
+    pub(crate) free_inodes: u32,
+    pub(crate) directories: u32,
+    /// Inodes at the table's end never used.
+    pub(crate) unused_inodes: u32,
+    pub(crate) flags: u16,
+    pub(crate) block_bitmap_checksum: u32,
+    pub(crate) inode_bitmap_checksum: u32,
+    /// Runs freed by transactions not yet durable.
+    pending: Vec<(u32, u32)>,
+}
+
+/// Blocks of bitmaps and tables, and how many.
+type Fixed = [(u64, u64); 3];
+
+/// All groups, and what the superblock counts.
+pub(crate) struct Groups {
+    groups: Vec<Mutex<Group>>,
+    /// Where the bitmaps and tables of all groups lie.
+    fixed: Vec<Fixed>,
+    free_blocks: AtomicU64,
+    free_inodes: AtomicU64,
+    /// Blocks set aside for data not yet written.
+    delayed: AtomicU64,
+    /// Blocks for privileged users.
+    reserved: u64,
+    /// Inodes without names.
+    pub(crate) orphans: Orphans,
+    /// A file of 2 GiB or more was made.
+    pub(crate) has_large_file: AtomicBool,
+    /// Generation of the next inode.
+    generation: AtomicU32,
+    _charge: Charge,
+}
+
+impl Groups {
+    /// Reads every descriptor.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where one makes no sense, [`FsError::Unsupported`] for groups too small
+    /// or not of whole bytes of a bitmap; `NoMemory`, `Io`.
+    pub(crate) fn load(volume: &Volume, reserved: u64) -> Result<Groups, FsError> {
+        let geometry = &volume.geometry;
+        let bits = geometry.block_bytes as u64 * 8;
+        let is_usual = (BLOCKS_PER_GROUP_MIN..=bits).contains(&geometry.blocks_per_group)
+            && geometry.blocks_per_group.is_multiple_of(8)
+            && geometry.inodes_per_group.is_multiple_of(8)
+            && geometry.inodes == geometry.groups * geometry.inodes_per_group;
+        if !is_usual {
+            return Err(FsError::Unsupported);
+        }
+        let bytes = geometry.groups as usize * (size_of::<Mutex<Group>>() + size_of::<Fixed>());
+        let charge = Charge::take(bytes).map_err(|_| FsError::NoMemory)?;
+        let mut groups = Vec::with_capacity(geometry.groups as usize);
+        let mut fixed = Vec::with_capacity(geometry.groups as usize);
+        let (mut free_blocks, mut free_inodes) = (0, 0);
+        for number in 0..geometry.groups {
+            let group = descriptor::load_whole(volume, number)?;
+            free_blocks += u64::from(group.free_blocks);
+            free_inodes += u64::from(group.free_inodes);
+            let table = (group.inode_table, geometry.table_blocks());
+            fixed.push([(group.block_bitmap, 1), (group.inode_bitmap, 1), table]);
+            groups.push(Mutex::new(&GROUP, group));
+        }
+        let mut seed = [0; 4];
+        rt::entropy::fill(&mut seed);
+        Ok(Groups {
+            groups,
+            fixed,
+            free_blocks: AtomicU64::new(free_blocks),
+            free_inodes: AtomicU64::new(free_inodes),
+            delayed: AtomicU64::new(0),
+            reserved,
+            orphans: Orphans::new(),
+            has_large_file: AtomicBool::new(false),
+            generation: AtomicU32::new(u32::from_le_bytes(seed)),
+            _charge: charge,
+        })
+    }
+
+    /// A group, locked.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where the volume has no such group.
+    pub(crate) fn lock(&self, number: u32) -> Result<MutexGuard<'_, Group>, FsError> {
+        self.groups.get(number as usize).map(|group| group.lock()).ok_or(FsError::Corrupt)
+    }
+
+    /// How many.
+    pub(crate) fn count(&self) -> u32 {
+        self.groups.len() as u32
+    }
+
+    /// The groups' bitmaps and tables.
+    fn fixed(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.fixed.iter().flatten().copied()
+    }
+
+    /// Blocks free.
+    pub(crate) fn free_blocks(&self) -> u64 {
+        self.free_blocks.load(Relaxed)
+    }
+
+    /// Inodes free.
+    pub(crate) fn free_inodes(&self) -> u64 {
+        self.free_inodes.load(Relaxed)
+    }
+
+    /// Blocks that data may still take: those for privileged users and those set aside left out.
+    pub(crate) fn available(&self) -> u64 {
+        let taken = self.reserved.saturating_add(self.delayed.load(Relaxed));
+        self.free_blocks().saturating_sub(taken)
+    }
+
+    /// Blocks set aside for data.
+    pub(crate) fn delayed(&self) -> u64 {
+        self.delayed.load(Relaxed)
+    }
+
+    /// Sets blocks aside for data to be written.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`].
+    pub(crate) fn reserve(&self, blocks: u64) -> Result<(), FsError> {
+        let limit = self.free_blocks().saturating_sub(self.reserved);
+        let more = |delayed: u64| delayed.checked_add(blocks).filter(|sum| *sum <= limit);
+        match self.delayed.fetch_update(AcqRel, Acquire, more) {
+            Ok(_) => Ok(()),
+            Err(_) if blocks == 0 => Ok(()),
+            Err(_) => Err(FsError::NoSpace),
+        }
+    }
+
+    /// Gives back what was set aside.
+    pub(crate) fn unreserve(&self, blocks: u64) {
+        let less = |delayed: u64| Some(delayed.saturating_sub(blocks));
+        let _ = self.delayed.fetch_update(AcqRel, Acquire, less);
+    }
+
+    /// Blocks freed by a transaction that is durable now may be used again.
+    pub(crate) fn release(&self, geometry: &Geometry, freed: &[(u64, u64)]) {
+        for (start, count) in freed {
+            for (group, first, count) in geometry.split(*start, *count) {
+                let Ok(mut group) = self.lock(group) else { continue };
+                group.pending.retain(|run| *run != (first, count));
+            }
+        }
+    }
+
+    /// A generation for a new inode.
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(0x9e37_79b9, Relaxed)
+    }
+}
+
+impl Group {
+    /// The block bitmap was never made.
+    fn has_unused_blocks(&self) -> bool {
+        self.flags & BLOCKS_UNUSED != 0
+    }
+
+    /// The bits that a checksum of a bitmap has in the descriptor.
+    fn checksum_mask(&self, volume: &Volume) -> u32 {
+        if volume.geometry.descriptor_bytes >= 64 { u32::MAX } else { 0xffff }
+    }
+
+    /// The inode bitmap and table were never used.
+    fn has_unused_inodes(&self) -> bool {
+        self.flags & INODES_UNUSED != 0
+    }
+}
+
+/// Brings a changed group into the running transaction.
+fn store(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+    group: &Group,
+) -> Result<(), FsError> {
+    descriptor::store(volume, operation, number, group)
+}

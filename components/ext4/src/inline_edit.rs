@@ -1,0 +1,102 @@
+//! Inline data on its way out: a file or directory that changes gets a block of its own.
+//!
+//! New files are never made inline.
+use crate::{
+    directory::{Entries, inline_areas},
+    directory_edit::{self, encode_type, entries_end, needed, write_entry},
+    extent_edit::{self, Contents},
+    file_size, inline,
+    inode::Inode,
+    inode_store::Before,
+    layout::{
+        inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
+        word32,
+    },
+    log::Operation,
+    volume::Volume,
+    write, xattr_edit,
+};
+use alloc::vec::Vec;
+use interfaces::file_system::{FileType, FsError};
+
+/// Blocks that must be free, so that nothing is half done when there is none.
+const BLOCKS_MIN: u64 = 8;
+
+/// Gives the data a block and stores the inode.
+///
+/// # Errors
+/// [`FsError::NoSpace`], [`FsError::Corrupt`]; what I/O met.
+pub(crate) fn move_out(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    if volume.groups()?.free_blocks() < BLOCKS_MIN {
+        return Err(FsError::NoSpace);
+    }
+    match inode.attributes.file_type {
+        FileType::Directory => move_directory(volume, operation, inode)?,
+        _ => move_file(volume, operation, inode)?,
+    }
+    inode.store(volume, operation, Before::Itself)
+}
+
+/// The inode without its data: an empty extent tree.
+fn strip(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Result<(), FsError> {
+    xattr_edit::drop_inline(volume, operation, inode)?;
+    inode.clear_flag(FLAG_INLINE_DATA);
+    inode.set_flag(FLAG_EXTENTS);
+    inode.body = extent_edit::empty_root();
+    Ok(())
+}
+
+fn move_file(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Result<(), FsError> {
+    let mut data = inline::load_sized(volume, inode)?;
+    let old = (inode.body, inode.attributes.flags);
+    strip(volume, operation, inode)?;
+    if data.is_empty() {
+        return Ok(());
+    }
+    data.resize(volume.geometry.block_bytes, 0);
+    let placed = write::fill_hole(volume, operation, inode, (0, 1), Contents::Written);
+    let (block, _) = placed.inspect_err(|_| (inode.body, inode.attributes.flags) = old)?;
+    file_size::write_direct(volume, block, &data)
+}
+
+fn move_directory(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    let bytes = inline::load(volume, inode)?;
+    let parent = word32(&bytes, 0).ok_or(FsError::Corrupt)?;
+    let mut entries: Vec<(u32, u8, Vec<u8>)> = Vec::new();
+    for area in inline_areas(inode, &bytes) {
+        for entry in Entries::new(volume, &bytes, area.start, area.end).names(volume) {
+            let entry = entry?;
+            let file_type = bytes.get(entry.offset + 7).copied().unwrap_or(0);
+            entries.push((entry.inode, file_type, entry.name.to_vec()));
+        }
+    }
+    let names: usize = entries.iter().map(|(_, _, name)| needed(name)).sum();
+    if names > entries_end(volume) - 2 * needed(b"..") {
+        return Err(FsError::NoSpace);
+    }
+    strip(volume, operation, inode)?;
+    inode.attributes.size = 0;
+    let (number, seed) = (inode.number, inode.seed);
+    let file_type = encode_type(volume, FileType::Directory);
+    let dots = [(number, file_type, b".".to_vec()), (parent, file_type, b"..".to_vec())];
+    let all: Vec<_> = dots.into_iter().chain(entries).collect();
+    directory_edit::append(volume, operation, inode, |bytes| {
+        let mut at = 0;
+        for (index, (inode, file_type, name)) in all.iter().enumerate() {
+            let is_last = index + 1 == all.len();
+            let length = if is_last { entries_end(volume) - at } else { needed(name) };
+            write_entry(bytes, at, length, (*inode, *file_type, name));
+            at += length;
+        }
+        directory_edit::seal(volume, seed, bytes);
+    })?;
+    Ok(())
+}

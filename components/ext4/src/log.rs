@@ -1,0 +1,323 @@
+//! Changes on their way to the device: operations gather in the running transaction, which a commit
+//! writes as a whole.
+//!
+//! An [`Operation`] is one atomic change of the volume (a name made, a run of blocks allocated). All
+//! that runs at the same time joins the running transaction; a commit waits until none is on its way,
+//! takes what was changed, and lets the next transaction begin while it writes ([`crate::commit`]).
+//! Blocks freed by a transaction are not used again before it is durable.
+//!
+//! Locks, in this order: `ext4.commit` (one commit at a time, held during its I/O), `ext4.operations`
+//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` (a leaf).
+use crate::{commit::Committer, journal::Journal, volume::Volume};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
+use core::{
+    cell::Cell,
+    sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
+};
+use interfaces::file_system::FsError;
+use rt::{
+    lock_class,
+    sync::{Event, Mutex, ReadGuard, RwLock, WriteGuard},
+};
+
+lock_class! {
+    static OPERATIONS = "ext4.operations";
+    static RUNNING = "ext4.running";
+    static COMMIT = "ext4.commit";
+}
+
+/// When a changed block may go in place, on a volume without a journal: in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    /// Nothing on the device points to it yet.
+    Fresh,
+    /// Inodes, nodes of extent trees, bitmaps, descriptors, attributes.
+    Other,
+    /// Entries of a directory.
+    Directory,
+    /// A root or node of a hash tree.
+    Index,
+}
+
+/// What the running transaction has changed.
+#[derive(Default)]
+pub(crate) struct Running {
+    /// Blocks changed.
+    pub(crate) blocks: BTreeMap<u64, Class>,
+    /// Blocks of metadata freed: what older transactions say of them must not be replayed.
+    pub(crate) revoked: BTreeSet<u64>,
+    /// Blocks freed, to be used again once it is durable.
+    pub(crate) freed: Vec<(u64, u64)>,
+    /// Inodes allocated.
+    pub(crate) new_inodes: BTreeSet<u32>,
+    /// Runs of files whose data could not be written.
+    pub(crate) failed: Vec<FailedRun>,
+}
+
+/// Blocks of a file that were mapped for data the device then refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FailedRun {
+    /// The file.
+    pub(crate) inode: u32,
+    /// First block and number of blocks.
+    pub(crate) logical: u64,
+    /// How many.
+    pub(crate) blocks: u64,
+}
+
+impl Running {
+    fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.freed.is_empty()
+    }
+}
+
+/// The running transaction, and how far its predecessors came.
+pub(crate) struct Log {
+    /// Who commits, and what is committed but not in place.
+    pub(crate) committer: Mutex<Committer>,
+    operations: RwLock<()>,
+    running: Mutex<Running>,
+    /// Number of the running transaction.
+    id: AtomicU64,
+    /// The last transaction that is durable.
+    committed: AtomicU64,
+    /// Requests for data on their way, of transactions with even and odd numbers.
+    data: [AtomicUsize; 2],
+    data_ended: Event,
+    /// Data was written that no flush followed.
+    has_unflushed_data: AtomicBool,
+    has_journal: AtomicBool,
+    /// Blocks a transaction may change before the next operation makes it end.
+    limit: AtomicUsize,
+}
+
+impl Log {
+    /// Nothing changed; for a cache of `capacity` chunks.
+    pub(crate) fn new(capacity: usize) -> Log {
+        Log {
+            committer: Mutex::new(&COMMIT, Committer::default()),
+            operations: RwLock::new(&OPERATIONS, ()),
+            running: Mutex::new(&RUNNING, Running::default()),
+            id: AtomicU64::new(1),
+            committed: AtomicU64::new(0),
+            data: [AtomicUsize::new(0), AtomicUsize::new(0)],
+            data_ended: Event::new(),
+            has_unflushed_data: AtomicBool::new(false),
+            has_journal: AtomicBool::new(false),
+            limit: AtomicUsize::new(capacity / 2),
+        }
+    }
+
+    /// Bounds transactions to `limit` blocks.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.fetch_min(limit.max(16), Relaxed);
+    }
+
+    /// Blocks a transaction should not exceed.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit.load(Relaxed)
+    }
+
+    /// Number of the running transaction.
+    pub(crate) fn running_id(&self) -> u64 {
+        self.id.load(Acquire)
+    }
+
+    /// The last transaction that is durable.
+    pub(crate) fn committed(&self) -> u64 {
+        self.committed.load(Acquire)
+    }
+
+    pub(crate) fn set_committed(&self, id: u64) {
+        self.committed.store(id, Release);
+    }
+
+    /// Transactions are logged.
+    pub(crate) fn has_journal(&self) -> bool {
+        self.has_journal.load(Acquire)
+    }
+
+    /// Transactions are logged, or not.
+    pub(crate) fn set_journal(&self, journal: Option<Journal>) {
+        self.has_journal.store(journal.is_some(), Release);
+        self.committer.lock().journal = journal;
+    }
+
+    /// The running transaction's changes.
+    pub(crate) fn running(&self) -> rt::sync::MutexGuard<'_, Running> {
+        self.running.lock()
+    }
+
+    /// Whether data was written since this was asked last: a flush is due.
+    pub(crate) fn take_unflushed_data(&self) -> bool {
+        self.has_unflushed_data.swap(false, AcqRel)
+    }
+
+    /// Data was written past the log, that a flush must follow.
+    pub(crate) fn note_unflushed_data(&self) {
+        self.has_unflushed_data.store(true, Release);
+    }
+
+    /// Waits until no operation is on its way, and holds the next ones off.
+    pub(crate) fn stop(&self) -> WriteGuard<'_, ()> {
+        self.operations.write()
+    }
+
+    /// Ends the running transaction, which nobody is at work on; `None` where it changed nothing.
+    pub(crate) fn take(&self, _stopped: &WriteGuard<'_, ()>) -> Option<(u64, Running)> {
+        let mut running = self.running.lock();
+        if running.is_empty() {
+            return None;
+        }
+        let ended = core::mem::take(&mut *running);
+        Some((self.id.fetch_add(1, AcqRel), ended))
+    }
+
+    /// A transaction that ended becomes part of the running one again.
+    pub(crate) fn put_back(&self, ended: Running) {
+        let mut running = self.running.lock();
+        for (block, class) in ended.blocks {
+            if !running.revoked.contains(&block) {
+                running.blocks.entry(block).or_insert(class);
+            }
+        }
+        running.revoked.extend(ended.revoked);
+        running.freed.extend(ended.freed);
+        running.new_inodes.extend(ended.new_inodes);
+    }
+
+    fn data_of(&self, id: u64) -> Option<&AtomicUsize> {
+        self.data.get((id & 1) as usize)
+    }
+
+    /// A request for data ended that joined transaction `id`.
+    pub(crate) fn end_data(&self, id: u64) {
+        self.has_unflushed_data.store(true, Release);
+        if let Some(count) = self.data_of(id)
+            && count.fetch_sub(1, AcqRel) == 1
+        {
+            self.data_ended.signal();
+        }
+    }
+
+    /// Waits for the data of transaction `id`, which has ended.
+    pub(crate) fn wait_data(&self, id: u64) {
+        let Some(count) = self.data_of(id) else { return };
+        loop {
+            let ticket = self.data_ended.ticket();
+            if count.load(Acquire) == 0 {
+                return;
+            }
+            self.data_ended.wait(ticket, None, false);
+        }
+    }
+}
+
+/// One atomic change on its way. Taken before any lock of an inode or a group.
+pub(crate) struct Operation<'a> {
+    log: &'a Log,
+    has_changed: Cell<bool>,
+    _shared: ReadGuard<'a, ()>,
+}
+
+impl Operation<'_> {
+    /// The transaction it belongs to.
+    pub(crate) fn id(&self) -> u64 {
+        self.log.running_id()
+    }
+
+    /// A block was changed. A block fresh or of an index stays what it is.
+    pub(crate) fn note(&self, block: u64, class: Class) {
+        self.has_changed.set(true);
+        let mut running = self.log.running();
+        let noted = running.blocks.entry(block).or_insert(class);
+        match (*noted, class) {
+            (_, Class::Fresh) => *noted = Class::Fresh,
+            (Class::Fresh | Class::Index, _) => {}
+            (_, class) => *noted = class,
+        }
+    }
+
+    /// An inode was allocated.
+    pub(crate) fn note_inode(&self, number: u32) {
+        self.log.running().new_inodes.insert(number);
+    }
+
+    /// An inode was freed.
+    pub(crate) fn drop_inode(&self, number: u32) {
+        self.log.running().new_inodes.remove(&number);
+    }
+
+    /// Blocks were freed. Of metadata, nothing that was logged is to be written in place any more.
+    pub(crate) fn note_freed(&self, start: u64, count: u64, content: Content) {
+        let mut running = self.log.running();
+        running.freed.push((start, count));
+        if content == Content::Metadata {
+            for block in start..start + count {
+                running.blocks.remove(&block);
+                running.revoked.insert(block);
+            }
+        }
+    }
+
+    /// `count` requests for data join this transaction.
+    pub(crate) fn begin_data(&self, count: usize) {
+        if let Some(data) = self.log.data_of(self.id()) {
+            data.fetch_add(count, AcqRel);
+        }
+    }
+}
+
+/// What blocks held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// A file's.
+    Data,
+    /// Trees, directories, attributes, targets of links.
+    Metadata,
+}
+
+impl Volume {
+    /// Runs one atomic change.
+    ///
+    /// # Errors
+    /// [`FsError::ReadOnly`] where the volume may not be written, else the change's own. Where it
+    /// fails for what it found on the medium, or half done, the volume is marked as having errors.
+    pub(crate) fn operate<T>(
+        &self,
+        change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        self.health.check_writable()?;
+        if self.log.running().blocks.len() >= self.log.limit() {
+            self.commit(self.log.running_id())?;
+        }
+        self.operate_now(change)
+    }
+
+    /// As [`Volume::operate`], for who commits: does not itself end the running transaction.
+    ///
+    /// # Errors
+    /// As [`Volume::operate`].
+    pub(crate) fn operate_now<T>(
+        &self,
+        change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        let operation = Operation {
+            log: &self.log,
+            has_changed: Cell::new(false),
+            _shared: self.log.operations.read(),
+        };
+        let result = change(&operation);
+        if let Err(error) = &result {
+            let is_expected = !matches!(error, FsError::Corrupt | FsError::Io | FsError::NoMemory);
+            let is_whole = !operation.has_changed.get();
+            if *error == FsError::Corrupt || !(is_expected || is_whole) {
+                self.health.report(self.device.name(), *error);
+            }
+        }
+        result
+    }
+}

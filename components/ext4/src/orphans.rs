@@ -1,0 +1,152 @@
+//! Inodes without names that somebody still holds, and files being cut: the list on the volume.
+//!
+//! ```text
+//! superblock: last orphan -> inode: delete time -> inode: delete time -> 0
+//! ```
+//! Who mounts the volume after a crash frees them, or cuts them to their size. The list in memory is
+//! the one that counts: an inode on it gets its link to the next whenever it is stored.
+//!
+//! Without a journal there is no list on the volume: an inode without links is one that `e2fsck`
+//! frees, and the order of writes could not keep a list whole.
+use crate::{
+    file_size,
+    inode::{Inode, inode_place},
+    inode_store::Before,
+    log::Operation,
+    volume::Volume,
+};
+use alloc::collections::BTreeMap;
+use interfaces::file_system::FsError;
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static ORPHANS = "ext4.orphans";
+}
+
+/// Neighbours in the list; zero where there is none.
+#[derive(Clone, Copy, Default)]
+struct Neighbours {
+    previous: u32,
+    next: u32,
+}
+
+#[derive(Default)]
+struct List {
+    head: u32,
+    links: BTreeMap<u32, Neighbours>,
+}
+
+/// The list. Its lock (`ext4.orphans`) is a leaf.
+pub(crate) struct Orphans {
+    list: Mutex<List>,
+}
+
+impl Orphans {
+    /// Nothing on it.
+    pub(crate) fn new() -> Orphans {
+        Orphans { list: Mutex::new(&ORPHANS, List::default()) }
+    }
+
+    /// What the superblock names.
+    pub(crate) fn head(&self) -> u32 {
+        self.list.lock().head
+    }
+
+    /// What an inode on the list names; `None` for one that is not.
+    pub(crate) fn next_of(&self, inode: u32) -> Option<u32> {
+        self.list.lock().links.get(&inode).map(|link| link.next)
+    }
+
+    /// Adds one in front.
+    fn push(&self, inode: u32) {
+        let mut list = self.list.lock();
+        let next = list.head;
+        if list.links.contains_key(&inode) {
+            return;
+        }
+        if let Some(link) = list.links.get_mut(&next) {
+            link.previous = inode;
+        }
+        list.links.insert(inode, Neighbours { previous: 0, next });
+        list.head = inode;
+    }
+
+    /// Takes one out; returns the one before it, whose link changed.
+    fn take(&self, inode: u32) -> Option<u32> {
+        let mut list = self.list.lock();
+        let Neighbours { previous, next } = list.links.remove(&inode)?;
+        if let Some(link) = list.links.get_mut(&next) {
+            link.previous = previous;
+        }
+        match list.links.get_mut(&previous) {
+            Some(link) => link.next = next,
+            None => list.head = next,
+        }
+        (previous != 0).then_some(previous)
+    }
+}
+
+/// Puts an inode on the list; the caller stores it.
+///
+/// # Errors
+/// [`FsError::ReadOnly`].
+pub(crate) fn add(volume: &Volume, inode: &mut Inode) -> Result<(), FsError> {
+    if volume.log.has_journal() {
+        volume.groups()?.orphans.push(inode.number);
+    } else {
+        inode.deleted = (rt::time::wall_ns() / 1_000_000_000) as u32;
+    }
+    Ok(())
+}
+
+/// Takes an inode off the list; the caller stores it.
+///
+/// # Errors
+/// What storing its neighbour met.
+pub(crate) fn remove(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    inode.deleted = 0;
+    let Some(previous) = volume.groups()?.orphans.take(inode.number) else { return Ok(()) };
+    relink(volume, operation, previous)
+}
+
+/// Stores the link of an inode on the list, whatever else of it others change meanwhile.
+fn relink(volume: &Volume, operation: &Operation<'_>, number: u32) -> Result<(), FsError> {
+    inode_place(volume, number)?;
+    let copy = Inode::load_orphan(volume, number)?;
+    copy.store_link(volume, operation)
+}
+
+/// Frees what the volume's list names, or cuts it to its size. Returns how many there were.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where the list makes no sense, what freeing met; the rest is left.
+pub(crate) fn clean(volume: &Volume, first: u32) -> Result<u32, FsError> {
+    let (mut number, mut count) = (first, 0);
+    while number != 0 {
+        if number < volume.geometry.first_inode || count > volume.geometry.inodes {
+            return Err(FsError::Corrupt);
+        }
+        let inode = Inode::load_orphan(volume, number)?;
+        let next = inode.deleted;
+        let is_unnamed = inode.attributes.links == 0;
+        let node = volume.inodes.insert(inode)?;
+        let result = match is_unnamed {
+            true => file_size::delete(volume, &node),
+            false => file_size::cut(volume, &node).and_then(|()| {
+                volume.operate(|operation| {
+                    let mut inode = node.write();
+                    inode.deleted = 0;
+                    inode.store(volume, operation, Before::Itself)
+                })
+            }),
+        };
+        volume.inodes.forget(u64::from(number), u64::MAX);
+        result?;
+        (number, count) = (next, count + 1);
+    }
+    Ok(count)
+}

@@ -1,0 +1,119 @@
+//! Changes of the superblock: with each transaction its counts, and straight on the device the
+//! marks that say in what state the volume is.
+//!
+//! | | with a journal | without |
+//! | --- | --- | --- |
+//! | writable | valid; "needs recovery" while the journal holds something | not valid |
+//! | unmounted | valid | as it was found |
+//!
+//! "Has errors" is set as soon as errors are found.
+use crate::{
+    checksum::crc32c,
+    features::{Incompat, ReadOnlyCompat},
+    journal::read_block,
+    layout::{put, put16, put32, superblock::*, word16, word32},
+    log::Class,
+    volume::Volume,
+};
+use core::sync::atomic::Ordering::Relaxed;
+use interfaces::{block::SECTOR_BYTES, file_system::FsError};
+use rt::PAGE_BYTES;
+
+/// What the superblock is to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// Mounted to be written.
+    Mounted,
+    /// The journal is about to hold something.
+    Recovery,
+    /// The journal holds nothing.
+    Settled,
+    /// Errors were found.
+    Errors,
+    /// Unmounted, or read-only from now on.
+    Left,
+}
+
+/// The superblock's block, and where in it.
+fn place(volume: &Volume) -> (u64, usize) {
+    let block_bytes = volume.geometry.block_bytes;
+    ((SUPERBLOCK_OFFSET / block_bytes) as u64, SUPERBLOCK_OFFSET % block_bytes)
+}
+
+fn seconds() -> u64 {
+    rt::time::wall_ns() / 1_000_000_000
+}
+
+fn seal(volume: &Volume, raw: &mut [u8]) {
+    let now = seconds();
+    put32(raw, WRITE_TIME_OFFSET, now as u32);
+    put(raw, WRITE_TIME_HIGH_OFFSET, &[(now >> 32) as u8]);
+    if volume.geometry.has_checksums() {
+        let sum = crc32c(!0, raw.get(..CHECKSUM_OFFSET).unwrap_or(&[]));
+        put32(raw, CHECKSUM_OFFSET, sum);
+    }
+}
+
+/// Brings the superblock's counts into the running transaction, which nobody is at work on.
+pub(crate) fn note(volume: &Volume) {
+    let Ok(groups) = volume.groups() else { return };
+    let (block, offset) = place(volume);
+    let has_journal = volume.log.has_journal();
+    let changed = volume.modify_unlogged(block, |bytes| {
+        let raw = bytes.get_mut(offset..offset + SUPERBLOCK_BYTES).unwrap_or(&mut []);
+        let free = groups.free_blocks();
+        put32(raw, FREE_BLOCKS_OFFSET, free as u32);
+        if volume.geometry.incompat.contains(Incompat::WIDE) {
+            put32(raw, FREE_BLOCKS_HIGH_OFFSET, (free >> 32) as u32);
+        }
+        put32(raw, FREE_INODES_OFFSET, groups.free_inodes() as u32);
+        put32(raw, LAST_ORPHAN_OFFSET, groups.orphans.head());
+        let mut features = word32(raw, READ_ONLY_COMPAT_OFFSET).unwrap_or(0);
+        if groups.has_large_file.load(Relaxed) {
+            features |= ReadOnlyCompat::LARGE_FILE.bits();
+        }
+        put32(raw, READ_ONLY_COMPAT_OFFSET, features);
+        set_state(volume, raw, if has_journal { Mark::Recovery } else { Mark::Mounted });
+        seal(volume, raw);
+    });
+    if changed.is_ok() {
+        volume.log.running().blocks.insert(block, Class::Other);
+    }
+}
+
+/// Sets the mark in the superblock on the device, past the cache and the log.
+///
+/// # Errors
+/// What reading or writing it met.
+pub(crate) fn mark(volume: &Volume, mark: Mark) -> Result<(), FsError> {
+    let (block, offset) = place(volume);
+    let block_bytes = volume.geometry.block_bytes;
+    let mut bytes = read_block(&volume.device, block_bytes, block)?;
+    let raw = bytes.get_mut(offset..offset + SUPERBLOCK_BYTES).ok_or(FsError::Io)?;
+    set_state(volume, raw, mark);
+    if mark == Mark::Mounted {
+        put32(raw, MOUNT_TIME_OFFSET, seconds() as u32);
+        let mounts = word16(raw, MOUNT_COUNT_OFFSET).unwrap_or(0);
+        put16(raw, MOUNT_COUNT_OFFSET, mounts.saturating_add(1));
+    }
+    seal(volume, raw);
+    let sector = SUPERBLOCK_OFFSET / SECTOR_BYTES;
+    volume.device.write(&[(sector as u64, raw)])?;
+    if mark == Mark::Recovery { Ok(()) } else { volume.device.flush() }
+}
+
+fn set_state(volume: &Volume, raw: &mut [u8], mark: Mark) {
+    let has_journal = volume.log.has_journal();
+    let mut incompat = word32(raw, INCOMPAT_OFFSET).unwrap_or(0);
+    match mark {
+        Mark::Recovery => incompat |= Incompat::RECOVER.bits(),
+        Mark::Settled | Mark::Left => incompat &= !Incompat::RECOVER.bits(),
+        Mark::Mounted | Mark::Errors => {}
+    }
+    put32(raw, INCOMPAT_OFFSET, incompat);
+    let left = volume.health.state_left();
+    let is_left = has_journal || matches!(mark, Mark::Left | Mark::Settled);
+    put16(raw, STATE_OFFSET, if is_left { left } else { left & !STATE_VALID });
+}
+
+const _: () = assert!(SUPERBLOCK_BYTES <= PAGE_BYTES);

@@ -1,0 +1,259 @@
+//! Pages of files on their way to the device.
+//!
+//! Blocks are found when the pages come (delayed allocation): one allocation for each run of pages
+//! without blocks, behind the file's last ones. The blocks are mapped in the running transaction,
+//! which becomes durable only after the data is on the device; what the device refuses is marked as
+//! never written first. So no crash shows what a block held before.
+//!
+//! ```text
+//! pages --> runs: mapped | never written: converted | hole: allocated, mapped
+//!       --> one request a run over the caller's frames, one batch
+//! ```
+use crate::{
+    batch::Batch,
+    extent::{self, Extent},
+    extent_edit::{self, Contents},
+    file_size,
+    groups::blocks,
+    inline_edit,
+    inode::Inode,
+    inode_store::Before,
+    inode_table::Node,
+    layout::inode::FLAG_INLINE_DATA,
+    log::{Content, FailedRun, Operation},
+    transfer::{Client, Transfer, Writing},
+    volume::Volume,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::ops::Range;
+use interfaces::{
+    block::{BlockSink, Operation as BlockOperation},
+    file_system::FsError,
+};
+use rt::{PAGE_BYTES, memory::Frame};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// What a file has at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mapping {
+    /// Nothing.
+    Hole,
+    /// Blocks never written, from this one on.
+    Unwritten(u64),
+    /// Data, from this block on.
+    Written(u64),
+}
+
+/// What a file has at block `logical`, and for how many blocks.
+///
+/// # Errors
+/// As [`extent::find`].
+pub(crate) fn mapping(
+    volume: &Volume,
+    inode: &Inode,
+    logical: u64,
+    max: u64,
+) -> Result<(Mapping, u64), FsError> {
+    let at = u32::try_from(logical).map_err(|_| FsError::FileTooBig)?;
+    let (found, next) = extent::find(volume, inode, at)?;
+    let Some(found) = found.filter(|found| found.end() > logical) else {
+        return Ok((Mapping::Hole, next.saturating_sub(logical).clamp(1, max)));
+    };
+    let start = found.start + (logical - u64::from(found.first));
+    let blocks = (found.end() - logical).min(max);
+    if !volume.geometry.holds(start, blocks) {
+        return Err(FsError::Corrupt);
+    }
+    let mapping =
+        if found.is_written { Mapping::Written(start) } else { Mapping::Unwritten(start) };
+    Ok((mapping, blocks))
+}
+
+/// Starts writing pages `client.first ..`.
+pub(crate) fn write_pages(
+    volume: &Arc<Volume>,
+    node: &Node,
+    frames: Vec<Frame>,
+    size_bytes: u64,
+    client: Client,
+) {
+    let mut batch = Batch::new(BlockOperation::Write, &frames, volume.device.max_segments());
+    let planned = volume.operate(|operation| {
+        let mut inode = node.write();
+        file_size::check_regular(&inode)?;
+        if inode.has_flag(FLAG_INLINE_DATA) {
+            inline_edit::move_out(volume, operation, &mut inode)?;
+        }
+        let place = (client.first, size_bytes);
+        let (has_changed, mapped) = plan(volume, operation, &mut inode, place, &mut batch);
+        operation.begin_data(batch.requests.len());
+        if has_changed {
+            node.note(operation);
+            if let Err(error) = inode.store(volume, operation, Before::Itself) {
+                (0..batch.requests.len()).for_each(|_| volume.log.end_data(operation.id()));
+                return Err(error);
+            }
+        }
+        Ok((operation.id(), mapped))
+    });
+    let (transaction, mapped) = match planned {
+        Ok(planned) => planned,
+        Err(error) => return client.tell(0..frames.len(), Err(error)),
+    };
+    if let Ok(groups) = volume.groups() {
+        let blocks = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
+        node.undelay(groups, client.first, frames.len() as u64, blocks);
+    }
+    let Batch { pages, requests, touched, .. } = batch;
+    let writing = Writing { volume: Arc::clone(volume), transaction, inode: node.number, mapped };
+    let transfer = Arc::new(Transfer::new(client, None, touched, pages).writing(writing));
+    transfer.tell_idle();
+    if !requests.is_empty() {
+        let sink: Arc<dyn BlockSink> = transfer;
+        volume.device.submit(requests, &sink);
+    }
+}
+
+/// Finds or makes a place for each block of the pages from the first, up to the file's length;
+/// whether the inode changed, and which blocks held no data before.
+fn plan(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    (first, size_bytes): (u64, u64),
+    batch: &mut Batch<'_>,
+) -> (bool, Vec<Range<u64>>) {
+    let mut mapped = Vec::new();
+    let block_bytes = volume.geometry.block_bytes as u64;
+    let pages_end = first.saturating_add(batch.frames.len() as u64).saturating_mul(PAGE);
+    let end_bytes = size_bytes.min(pages_end).min(file_size::size_max(volume));
+    let start = first.saturating_mul(PAGE / block_bytes);
+    let end = end_bytes.div_ceil(block_bytes);
+    let (mut logical, mut has_changed, mut written_bytes) = (start, false, 0);
+    while logical < end {
+        let at = (logical - start) * block_bytes;
+        let left = end - logical;
+        let placed = mapping(volume, inode, logical, left).and_then(|(mapping, blocks)| {
+            let (start, blocks) = place(volume, operation, inode, logical, (mapping, blocks))?;
+            if !matches!(mapping, Mapping::Written(_)) {
+                has_changed = true;
+                mapped.push(logical..logical + blocks);
+            }
+            Ok((start, blocks))
+        });
+        match placed {
+            Ok((block, blocks)) => {
+                batch.add(at, blocks * block_bytes, block * (block_bytes / 512));
+                logical += blocks;
+                written_bytes = (logical * block_bytes).min(end_bytes);
+            }
+            Err(error) => {
+                batch.fail(at, 1, error);
+                logical = (logical / (PAGE / block_bytes) + 1) * (PAGE / block_bytes);
+            }
+        }
+    }
+    if written_bytes > inode.attributes.size {
+        has_changed |= file_size::set(volume, inode, written_bytes).is_ok();
+    }
+    (has_changed, mapped)
+}
+
+/// A place for the data of blocks that have that mapping: the first block, and how many.
+fn place(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    logical: u64,
+    (mapping, blocks): (Mapping, u64),
+) -> Result<(u64, u64), FsError> {
+    match mapping {
+        Mapping::Written(start) => Ok((start, blocks)),
+        Mapping::Unwritten(start) => {
+            let range = logical..logical + blocks;
+            extent_edit::convert(volume, operation, inode, range, Contents::Written)?;
+            Ok((start, blocks))
+        }
+        Mapping::Hole => fill_hole(volume, operation, inode, (logical, blocks), Contents::Written),
+    }
+}
+
+/// Where the block `logical` of a file should be: behind those before it.
+fn goal(volume: &Volume, inode: &Inode, logical: u32) -> Result<u64, FsError> {
+    let (before, _) = extent::find(volume, inode, logical)?;
+    Ok(before.map_or_else(
+        || inode.home_block(&volume.geometry),
+        |before| before.start + u64::from(logical - before.first),
+    ))
+}
+
+/// Allocates blocks for a hole, as many as lie together; returns the first, and how many.
+///
+/// # Errors
+/// [`FsError::NoSpace`], [`FsError::FileTooBig`]; as [`extent_edit::edit`].
+pub(crate) fn fill_hole(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    (logical, blocks): (u64, u64),
+    contents: Contents,
+) -> Result<(u64, u64), FsError> {
+    let first = u32::try_from(logical).map_err(|_| FsError::FileTooBig)?;
+    let goal = goal(volume, inode, first)?;
+    let (start, count) = blocks::allocate(volume, operation, goal, blocks)?;
+    let is_written = contents == Contents::Written;
+    let extent = Extent { first, count: count as u32, start, is_written };
+    if let Err(error) = extent_edit::insert(volume, operation, inode, extent) {
+        blocks::free(volume, operation, (start, count), Content::Data)?;
+        return Err(error);
+    }
+    inode.add_blocks(&volume.geometry, count as i64);
+    Ok((start, count))
+}
+
+/// Marks blocks as never written whose data the device refused.
+///
+/// # Errors
+/// As [`extent_edit::edit`].
+pub(crate) fn withdraw(volume: &Volume, failed: &[FailedRun]) -> Result<(), FsError> {
+    for run in failed {
+        let node = volume.inodes.get(volume, u64::from(run.inode))?;
+        volume.operate_now(|operation| {
+            let mut inode = node.write();
+            let range = run.logical..run.logical + run.blocks;
+            extent_edit::convert(volume, operation, &mut inode, range, Contents::Unwritten)?;
+            inode.store(volume, operation, Before::Itself)
+        })?;
+    }
+    Ok(())
+}
+
+/// Sets blocks aside for pages that have none.
+///
+/// # Errors
+/// [`FsError::NoSpace`]; as [`extent::find`].
+pub(crate) fn reserve(volume: &Volume, node: &Node, first: u64, pages: u64) -> Result<(), FsError> {
+    volume.health.check_writable()?;
+    let groups = volume.groups()?;
+    let blocks_a_page = PAGE / volume.geometry.block_bytes as u64;
+    let inode = node.read();
+    let mut missing = Vec::new();
+    let end = first.saturating_add(pages);
+    let mut page = first;
+    while page < end {
+        let logical = page.saturating_mul(blocks_a_page);
+        let max = (end - page).saturating_mul(blocks_a_page);
+        let (found, blocks) = match inode.has_flag(FLAG_INLINE_DATA) {
+            true => (Mapping::Hole, max),
+            false => mapping(volume, &inode, logical, max)?,
+        };
+        // A page with a hole in it counts as one without blocks.
+        let whole = (blocks / blocks_a_page).max(1);
+        if found == Mapping::Hole || blocks < blocks_a_page {
+            missing.push((page, whole));
+        }
+        page += whole;
+    }
+    node.delay(groups, &missing, blocks_a_page)
+}

@@ -1,0 +1,127 @@
+//! Writing through the interface, and what the stock tools say of the result.
+use super::{
+    device::{Completion, MemoryBlock},
+    image::{Recipe, run},
+    walk::Sink,
+};
+use ext4::{Ext4, Options, mount};
+use interfaces::file_system::*;
+use rt::{PAGE_BYTES, memory::Frame};
+use std::{path::Path, sync::Arc};
+use tempfile::TempDir;
+
+pub const NOW: FileTime = FileTime { seconds: 1_800_000_000, nanoseconds: 123_456_789 };
+
+/// A mounted volume and its device.
+pub struct World {
+    pub fs: Arc<Ext4>,
+    pub device: Arc<MemoryBlock>,
+}
+
+impl World {
+    /// An empty volume.
+    pub fn empty(options: &'static [&'static str], kib: usize) -> World {
+        let folder = TempDir::new().unwrap();
+        World::of(Recipe::new(options, kib).make(folder.path()))
+    }
+
+    /// The volume of an image.
+    pub fn of(image: Vec<u8>) -> World {
+        World::with(MemoryBlock::writable(image, Completion::AtOnce, 128))
+    }
+
+    /// The volume on a device.
+    pub fn with(device: Arc<MemoryBlock>) -> World {
+        let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+        assert!(!fs.mount_info().is_read_only, "it can be written");
+        World { fs, device }
+    }
+
+    /// Unmounts, has e2fsck find nothing, and returns the image.
+    pub fn finish(self) -> Vec<u8> {
+        assert_eq!(self.fs.held_inodes(), 1, "everything but the root is forgotten");
+        self.fs.unmount().unwrap();
+        let image = self.device.image();
+        check(&image);
+        image
+    }
+}
+
+/// e2fsck finds nothing.
+pub fn check(image: &[u8]) {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("image");
+    std::fs::write(&path, image).unwrap();
+    fsck(&path, &["-f", "-n"], &[0]);
+}
+
+/// Runs e2fsck on a file.
+pub fn fsck(path: &Path, arguments: &[&str], good: &[i32]) -> String {
+    run("e2fsck", &[arguments, &[path.to_str().unwrap()]].concat(), good)
+}
+
+/// What a new inode of a type is.
+pub fn new(file_type: FileType) -> NewInode<'static> {
+    NewInode {
+        file_type,
+        permissions: if file_type == FileType::Directory { 0o755 } else { 0o644 },
+        user: 1000,
+        group: 100_000,
+        device: (0, 0),
+        target: b"",
+        now: NOW,
+    }
+}
+
+/// Makes a file or directory and gives up its count.
+pub fn make(
+    fs: &dyn FileSystem,
+    directory: InodeNumber,
+    name: &str,
+    kind: FileType,
+) -> InodeNumber {
+    let made = fs.create(directory, name.as_bytes(), &new(kind)).unwrap();
+    fs.forget(made.inode, 1);
+    made.inode
+}
+
+/// Writes bytes as a page cache does: whole pages, the rest of each as it is.
+pub fn write(
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), FsError> {
+    let page = PAGE_BYTES as u64;
+    let end = offset + data.len() as u64;
+    let (first, last) = (offset / page, end.div_ceil(page));
+    let size = fs.attributes(inode)?.size.max(end);
+    fs.reserve_range(inode, first, last - first)?;
+    let old = super::walk::read_pages(fs, inode, first, last - first)?;
+    let mut bytes = old;
+    let at = (offset - first * page) as usize;
+    bytes[at..at + data.len()].copy_from_slice(data);
+    let result = write_pages(fs, inode, first, &bytes, size);
+    fs.release_range(inode, first, last - first);
+    result
+}
+
+/// Writes whole pages and waits for every one.
+pub fn write_pages(
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    first: u64,
+    bytes: &[u8],
+    size: u64,
+) -> Result<(), FsError> {
+    let count = bytes.len().div_ceil(PAGE_BYTES);
+    let mut frames = Vec::new();
+    Frame::allocate_many(count, true, &mut frames).unwrap();
+    for (frame, part) in frames.iter().zip(bytes.chunks(PAGE_BYTES)) {
+        frame.write(0, part);
+    }
+    let sink = Arc::new(Sink::default());
+    let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
+    fs.write_pages(inode, first, frames, size, 77, &handle);
+    sink.wait(count as u64)
+}
