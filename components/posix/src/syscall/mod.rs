@@ -36,6 +36,7 @@ mod space;
 mod splice;
 mod stat;
 mod system;
+mod terminal;
 mod time;
 mod timerfd;
 mod xattr;
@@ -108,6 +109,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     signal::CALLS,
     signalfd::CALLS,
     system::CALLS,
+    terminal::CALLS,
     time::CALLS,
     timerfd::CALLS,
     mount::CALLS,

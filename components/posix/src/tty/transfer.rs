@@ -132,6 +132,9 @@ impl TerminalFile {
 }
 
 impl Terminal {
+    fn lost_master(&self) -> bool {
+        self.line.is_pseudo() && self.is_gone()
+    }
     /// A write would not wait.
     fn takes_output(&self) -> bool {
         !self.is_stopped() && self.line.room() > 0
@@ -157,6 +160,10 @@ impl File for TerminalFile {
                     patience.byte_came();
                 }
                 Some(Err(error)) => return if done > 0 { Ok(done) } else { Err(error) },
+                // A master that goes while we wait is an error, any other hang-up the end.
+                None if done == 0 && self.is_hung_up() && self.terminal.lost_master() => {
+                    return Err(Errno::EIO);
+                }
                 None if self.is_hung_up() || patience.is_over() => break,
                 None => match self.wait_readable(ticket, &patience, flags) {
                     Ok(()) => {}
