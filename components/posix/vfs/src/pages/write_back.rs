@@ -37,7 +37,8 @@ impl PageCache {
     /// The caller holds `shape`.
     pub(super) fn submit_writes(&self, range: Range<u64>) -> bool {
         let mut has_passed = false;
-        let Some(myself) = self.myself.upgrade() else { return false };
+        let is_stored = self.backing == Backing::Storage;
+        let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };
         let sink: Arc<dyn PageSink> = Arc::new(WriteSink(myself));
         let mut rest = range;
         loop {
@@ -99,9 +100,9 @@ impl PageCache {
             self.flusher.balance();
         }
     }
-    /// Something of it is not on storage.
+    /// Something of it is to be written.
     pub(crate) fn is_dirty(&self) -> bool {
-        self.index.read().is_dirty(WHOLE)
+        self.backing == Backing::Storage && self.index.read().is_dirty(WHOLE)
     }
     /// Where a new description begins to be told of errors.
     pub(crate) fn told(&self) -> Told {

@@ -12,6 +12,16 @@ const PLAIN: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
 const RDWR: u32 = raw::O_CREAT | raw::O_RDWR;
 
 #[test]
+fn syncing_a_file_that_lives_in_memory_only_is_fine() {
+    let world = World::new();
+    world.write("/f", b"data").unwrap();
+    let file = world.open("/f", raw::O_RDWR).unwrap();
+    assert_eq!((file.file().sync(true), file.file().sync(false)), (Ok(()), Ok(())));
+    assert_eq!(file.sync_file_system(), Ok(()));
+    assert_eq!(world.read("/f").unwrap(), b"data");
+}
+
+#[test]
 fn what_is_written_is_read_back_across_pages() {
     let world = World::new();
     let data: Vec<u8> = (0..50_000u32).map(|at| ((at * 31) >> 3) as u8).collect();
