@@ -32,12 +32,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A node of an inode.
-    pub(crate) fn new(inode: Inode) -> Node {
+    /// A node of an inode, which the running transaction may have changed before it was forgotten.
+    pub(crate) fn new(volume: &Volume, inode: Inode) -> Node {
         Node {
             number: inode.number,
             inode: RwLock::new(&INODE, inode),
-            changed: AtomicU64::new(0),
+            changed: AtomicU64::new(volume.log.running_id()),
             delayed: Mutex::new(&DELAYED, Ranges::default()),
         }
     }
@@ -119,13 +119,13 @@ impl InodeTable {
             return Ok(Arc::clone(&held.node));
         }
         let loaded = Inode::load(volume, number)?;
-        self.insert(loaded)
+        self.insert(volume, loaded)
     }
 
     /// An inode just made or loaded, counted up.
-    pub(crate) fn insert(&self, inode: Inode) -> Result<Arc<Node>, FsError> {
+    pub(crate) fn insert(&self, volume: &Volume, inode: Inode) -> Result<Arc<Node>, FsError> {
         let number = inode.number;
-        let node = Arc::new(Node::new(inode));
+        let node = Arc::new(Node::new(volume, inode));
         let mut shard = self.shard(number)?.lock();
         let held = shard.entry(number).or_insert_with(|| Held { node, count: 0 });
         held.count = held.count.saturating_add(1);
@@ -138,7 +138,7 @@ impl InodeTable {
         if let Some(held) = self.shard(number)?.lock().get(&number) {
             return Ok(Arc::clone(&held.node));
         }
-        Ok(Arc::new(Node::new(Inode::load(volume, number)?)))
+        Ok(Arc::new(Node::new(volume, Inode::load(volume, number)?)))
     }
 
     /// Gives up `count` counts; returns the node where they were the last.

@@ -117,7 +117,7 @@ pub(crate) fn create(
         directory.note(operation);
         parent.store(volume, operation, Before::Itself)?;
         let attributes = inode.attributes;
-        volume.inodes.insert(inode)?.note(operation);
+        volume.inodes.insert(volume, inode)?.note(operation);
         Ok(attributes)
     })
 }
@@ -139,7 +139,7 @@ pub(crate) fn create_unnamed(
         orphans::add(volume, &mut inode)?;
         inode.store(volume, operation, Before::Itself)?;
         let attributes = inode.attributes;
-        volume.inodes.insert(inode)?.note(operation);
+        volume.inodes.insert(volume, inode)?.note(operation);
         Ok(attributes)
     })
 }
@@ -370,6 +370,8 @@ pub(crate) fn remove(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
+    /// There was nothing to do.
+    Nothing,
     /// A name stands for another inode than before.
     Changed,
 }

@@ -133,7 +133,7 @@ pub(crate) fn clean(volume: &Volume, first: u32) -> Result<u32, FsError> {
         let inode = Inode::load_orphan(volume, number)?;
         let next = inode.deleted;
         let is_unnamed = inode.attributes.links == 0;
-        let node = volume.inodes.insert(inode)?;
+        let node = volume.inodes.insert(volume, inode)?;
         let result = match is_unnamed {
             true => file_size::delete(volume, &node),
             false => file_size::cut(volume, &node).and_then(|()| {

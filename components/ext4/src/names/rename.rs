@@ -10,13 +10,16 @@ use crate::{
     log::Operation,
     volume::Volume,
 };
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileTime, FileType, FsError};
 
 /// A name in a directory.
 type Name<'a> = (&'a Node, &'a [u8]);
 
 /// Moves a name; one that is there already is replaced.
+///
+/// Without a journal the new name is durable before the old one goes, so that a crash never leaves
+/// the inode without a name.
 ///
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::rename`].
@@ -27,9 +30,35 @@ pub(crate) fn rename(
     now: FileTime,
 ) -> Result<(), FsError> {
     check_name(to.1)?;
+    if volume.log.has_journal() {
+        return with_held(volume, from, to, |operation, moved, target| {
+            let mut step = Step::new((from, moved), (to, target), now);
+            if let Some(outcome) = step.check(volume, operation)? {
+                return Ok(outcome);
+            }
+            step.place(volume, operation)?;
+            step.take(volume, operation)
+        })
+        .map(|_| ());
+    }
+    let placed = with_held(volume, from, to, |operation, moved, target| {
+        let mut step = Step::new((from, moved), (to, target), now);
+        match step.check(volume, operation)? {
+            Some(outcome) => Ok(outcome),
+            None => step.place(volume, operation),
+        }
+    })?;
+    if placed == Outcome::Nothing {
+        return Ok(());
+    }
+    volume.commit(volume.log.running_id())?;
     with_held(volume, from, to, |operation, moved, target| {
-        move_name(volume, operation, (from, moved), (to, target), now)
+        if target.is_none_or(|target| target.number != moved.number) {
+            return Ok(Outcome::Nothing);
+        }
+        Step::new((from, moved), (to, target), now).take(volume, operation)
     })
+    .map(|_| ())
 }
 
 /// Exchanges two names.
@@ -46,6 +75,7 @@ pub(crate) fn exchange(
         let second = second.ok_or(FsError::NotFound)?;
         swap_names(volume, operation, (from, first), (to, second), now)
     })
+    .map(|_| ())
 }
 
 /// Runs a change of two names with what they stand for held, again where that changed meanwhile.
@@ -54,7 +84,7 @@ fn with_held(
     from: Name<'_>,
     to: Name<'_>,
     change: impl Fn(&Operation<'_>, &Node, Option<&Node>) -> Result<Outcome, FsError>,
-) -> Result<(), FsError> {
+) -> Result<Outcome, FsError> {
     volume.health.check_writable()?;
     for _ in 0..RETRIES_MAX {
         let first = hold(volume, from.0, from.1)?;
@@ -72,7 +102,7 @@ fn with_held(
             let_go(volume, u64::from(second.number), 1);
         }
         if result != Ok(Outcome::Changed) {
-            return result.map(|_| ());
+            return result;
         }
     }
     Err(FsError::NotFound)
@@ -94,74 +124,127 @@ fn number_of(
     }
 }
 
-fn move_name(
-    volume: &Volume,
-    operation: &Operation<'_>,
-    (from, moved): (Name<'_>, &Node),
-    (to, target): (Name<'_>, Option<&Node>),
+/// A name on its way from one place to another, everything it touches locked.
+struct Step<'n> {
+    from: Name<'n>,
+    to: Name<'n>,
+    moved: &'n Node,
+    target: Option<&'n Node>,
     now: FileTime,
-) -> Result<Outcome, FsError> {
-    let mut nodes = alloc::vec![from.0, to.0, moved];
-    nodes.extend(target);
-    let mut locked = lock_all(&nodes);
-    let target_number = target.map_or(0, |target| target.number);
-    let is_same = number_of(volume, operation, &mut locked, from)? == moved.number
-        && number_of(volume, operation, &mut locked, to)? == target_number;
-    if !is_same {
-        return Ok(Outcome::Changed);
+    nodes: Vec<&'n Node>,
+    locked: Locked<'n>,
+}
+
+impl<'n> Step<'n> {
+    fn new(
+        (from, moved): (Name<'n>, &'n Node),
+        (to, target): (Name<'n>, Option<&'n Node>),
+        now: FileTime,
+    ) -> Step<'n> {
+        let mut nodes = alloc::vec![from.0, to.0, moved];
+        nodes.extend(target);
+        let locked = lock_all(&nodes);
+        Step { from, to, moved, target, now, nodes, locked }
     }
-    if target_number == moved.number {
-        return Ok(Outcome::Done);
+
+    fn file_type(&mut self) -> Result<FileType, FsError> {
+        Ok(of(&mut self.locked, self.moved.number)?.attributes.file_type)
     }
-    let file_type = of(&mut locked, moved.number)?.attributes.file_type;
-    let is_directory = file_type == FileType::Directory;
-    let kind = if is_directory { Kind::Directory } else { Kind::File };
-    let changes_parent = is_directory && from.0.number != to.0.number;
-    if let Some(target) = target {
-        if target.number == from.0.number {
-            return Err(FsError::NotEmpty);
+
+    /// The inode is a directory, and gets another parent.
+    fn changes_parent(&mut self) -> Result<bool, FsError> {
+        let is_directory = self.file_type()? == FileType::Directory;
+        Ok(is_directory && self.from.0.number != self.to.0.number)
+    }
+
+    /// Both names are what they were, and one may replace the other; else how it ends already.
+    fn check(
+        &mut self,
+        volume: &Volume,
+        operation: &Operation<'_>,
+    ) -> Result<Option<Outcome>, FsError> {
+        let target_number = self.target.map_or(0, |target| target.number);
+        let locked = &mut self.locked;
+        let is_same = number_of(volume, operation, locked, self.from)? == self.moved.number
+            && number_of(volume, operation, locked, self.to)? == target_number;
+        if !is_same {
+            return Ok(Some(Outcome::Changed));
         }
-        check_removable(volume, of(&mut locked, target.number)?, kind)?;
-    }
-    let parent = of(&mut locked, to.0.number)?;
-    if target.is_some() {
-        let place = directory_edit::locate(volume, parent, to.1)?;
-        directory_edit::point(volume, operation, parent, place, (moved.number, file_type))?;
-    } else {
-        if changes_parent {
-            add_link(volume, parent)?;
+        if target_number == self.moved.number {
+            return Ok(Some(Outcome::Nothing));
         }
-        let entry = NewEntry { name: to.1, inode: moved.number, file_type };
-        if let Err(error) = directory_edit::add(volume, operation, parent, &entry) {
-            if changes_parent {
-                drop_link(parent);
+        let kind = match self.file_type()? {
+            FileType::Directory => Kind::Directory,
+            _ => Kind::File,
+        };
+        if let Some(target) = self.target {
+            if target.number == self.from.0.number {
+                return Err(FsError::NotEmpty);
             }
-            return Err(error);
+            check_removable(volume, of(&mut self.locked, target.number)?, kind)?;
         }
+        Ok(None)
     }
-    touch(parent, now);
-    parent.store(volume, operation, Before::Itself)?;
-    // Putting the new name in may have moved the old one.
-    let parent = of(&mut locked, from.0.number)?;
-    let place = directory_edit::locate(volume, parent, from.1)?;
-    directory_edit::remove(volume, operation, parent, place)?;
-    let loses_link = is_directory && (changes_parent || target.is_some());
-    if loses_link {
-        drop_link(parent);
+
+    /// Puts the new name in place; what it stood for loses a name.
+    fn place(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
+        let (file_type, changes_parent) = (self.file_type()?, self.changes_parent()?);
+        let moved = self.moved.number;
+        let parent = of(&mut self.locked, self.to.0.number)?;
+        if self.target.is_some() {
+            let place = directory_edit::locate(volume, parent, self.to.1)?;
+            directory_edit::point(volume, operation, parent, place, (moved, file_type))?;
+        } else {
+            if changes_parent {
+                add_link(volume, parent)?;
+            }
+            let entry = NewEntry { name: self.to.1, inode: moved, file_type };
+            if let Err(error) = directory_edit::add(volume, operation, parent, &entry) {
+                if changes_parent {
+                    drop_link(parent);
+                }
+                return Err(error);
+            }
+        }
+        touch(parent, self.now);
+        parent.store(volume, operation, Before::Itself)?;
+        let inode = of(&mut self.locked, moved)?;
+        inode.attributes.changed = self.now;
+        if changes_parent {
+            directory_edit::set_parent(volume, operation, inode, self.to.0.number)?;
+        }
+        inode.store(volume, operation, Before::Itself)?;
+        if let Some(target) = self.target {
+            if file_type == FileType::Directory && !changes_parent {
+                // The directory replaced counted too.
+                let parent = of(&mut self.locked, self.to.0.number)?;
+                drop_link(parent);
+                parent.store(volume, operation, Before::Itself)?;
+            }
+            unname(volume, operation, of(&mut self.locked, target.number)?, self.now)?;
+        }
+        self.nodes.iter().for_each(|node| node.note(operation));
+        Ok(Outcome::Done)
     }
-    touch(parent, now);
-    parent.store(volume, operation, Before::Itself)?;
-    let inode = of(&mut locked, moved.number)?;
-    inode.attributes.changed = now;
-    if changes_parent {
-        directory_edit::set_parent(volume, operation, inode, to.0.number)?;
+
+    /// Takes the old name away.
+    fn take(&mut self, volume: &Volume, operation: &Operation<'_>) -> Result<Outcome, FsError> {
+        let changes_parent = self.changes_parent()?;
+        // Putting the new name in may have moved the old one.
+        let parent = of(&mut self.locked, self.from.0.number)?;
+        let place = directory_edit::locate(volume, parent, self.from.1)?;
+        if place.inode != self.moved.number {
+            return Ok(Outcome::Changed);
+        }
+        directory_edit::remove(volume, operation, parent, place)?;
+        if changes_parent {
+            drop_link(parent);
+        }
+        touch(parent, self.now);
+        parent.store(volume, operation, Before::Itself)?;
+        self.nodes.iter().for_each(|node| node.note(operation));
+        Ok(Outcome::Done)
     }
-    inode.store(volume, operation, Before::Itself)?;
-    if let Some(target) = target {
-        unname(volume, operation, of(&mut locked, target.number)?, now)?;
-    }
-    nodes.iter().for_each(|node| node.note(operation));
-    Ok(Outcome::Done)
 }
 
 fn swap_names(

@@ -1,0 +1,297 @@
+//! Crashes at any instant: a workload's writes are recorded, and images are made of what a device
+//! that loses power may hold: everything up to a flush, and any part of what was written after it, in
+//! any order, blocks torn from their requests. `e2fsck -p` must mend each without asking, nothing
+//! may be left for `e2fsck -fn`, and what fsync had promised must be there. Each image is also
+//! mounted here, which replays its journal.
+//!
+//! `SKERRY_CRASH_COUNT` says how many images a shape (default 60), `SKERRY_CRASH_SEED` the first.
+mod common;
+
+use common::{
+    device::{Completion, Event, MemoryBlock},
+    image::{Recipe, pattern},
+    mutate::Random,
+    walk::{Budget, Tree, walk},
+    write::*,
+};
+use ext4::{Options, mount};
+use interfaces::file_system::*;
+use std::{collections::BTreeMap, fs, sync::Arc};
+use tempfile::TempDir;
+
+const ROOT: InodeNumber = 2;
+const OPERATIONS: usize = 220;
+
+/// Contents of a file that are on stable storage from one event on until another.
+struct Promise {
+    path: String,
+    contents: Vec<u8>,
+    from: usize,
+    until: usize,
+}
+
+/// A workload on its way.
+struct Work {
+    world: World,
+    random: Random,
+    /// What is there: contents of files.
+    files: BTreeMap<String, (InodeNumber, Vec<u8>)>,
+    directories: Vec<(String, InodeNumber)>,
+    promises: Vec<Promise>,
+}
+
+impl Work {
+    fn events(&self) -> usize {
+        self.world.device.events.lock().unwrap().as_ref().unwrap().len()
+    }
+
+    /// What was promised of a path holds no longer.
+    fn touch(&mut self, path: &str) {
+        let now = self.events();
+        let mine = self.promises.iter_mut().filter(|one| one.path == path);
+        mine.for_each(|one| one.until = one.until.min(now));
+    }
+
+    fn promise(&mut self, path: &str) {
+        let (inode, contents) = self.files[path].clone();
+        self.world.fs.sync_inode(inode, SyncKind::Data).unwrap();
+        let from = self.events();
+        self.promises.push(Promise { path: path.into(), contents, from, until: usize::MAX });
+    }
+
+    fn parent(&mut self) -> (String, InodeNumber) {
+        let place = self.random.below(self.directories.len());
+        self.directories[place].clone()
+    }
+
+    fn any_file(&mut self) -> Option<String> {
+        let place = self.random.below(self.files.len());
+        self.files.keys().nth(place).cloned()
+    }
+
+    fn parent_of(&self, path: &str) -> (InodeNumber, String) {
+        let (directory, name) = path.rsplit_once('/').unwrap();
+        let found = self.directories.iter().find(|(path, _)| path == directory).unwrap();
+        (found.1, name.to_string())
+    }
+
+    fn create(&mut self, number: usize) {
+        let (path, directory) = self.parent();
+        let name = format!("file-{number}-{}", "n".repeat(self.random.below(60)));
+        let inode = make(&*self.world.fs, directory, &name, FileType::Regular);
+        let contents = pattern(self.random.below(40_000), number);
+        write(&*self.world.fs, inode, 0, &contents).unwrap();
+        let path = format!("{path}/{name}");
+        self.files.insert(path.clone(), (inode, contents));
+        if self.random.below(2) == 0 {
+            self.promise(&path);
+        }
+    }
+
+    fn change(&mut self, number: usize) {
+        let Some(path) = self.any_file() else { return };
+        self.touch(&path);
+        let fs = Arc::clone(&self.world.fs);
+        let (inode, mut contents) = self.files[&path].clone();
+        match self.random.below(4) {
+            0 => {
+                let size = self.random.below(contents.len() + 1);
+                let change = AttributeChange { size: Some(size as u64), ..Default::default() };
+                fs.set_attributes(inode, &change).unwrap();
+                contents.truncate(size);
+            }
+            1 if contents.len() > 10_000 => {
+                fs.allocate(inode, Allocation::PunchHole, 4096, 4096, NOW).unwrap();
+                contents[4096..8192].fill(0);
+            }
+            2 => {
+                let value = vec![b'x'; self.random.below(700)];
+                fs.set_xattr(inode, b"user.x", &value, XattrMode::Set, NOW).unwrap();
+            }
+            _ => {
+                let at = self.random.below(60_000);
+                let more = pattern(1 + self.random.below(20_000), number);
+                contents.resize(contents.len().max(at + more.len()), 0);
+                contents[at..at + more.len()].copy_from_slice(&more);
+                write(&*fs, inode, at as u64, &more).unwrap();
+            }
+        }
+        self.files.insert(path.clone(), (inode, contents));
+        if self.random.below(3) == 0 {
+            self.promise(&path);
+        }
+    }
+
+    fn rename(&mut self, number: usize) {
+        let Some(path) = self.any_file() else { return };
+        let (to, to_directory) = self.parent();
+        let name = format!("moved-{number}");
+        self.touch(&path);
+        let (directory, old) = self.parent_of(&path);
+        let from = (directory, old.as_bytes());
+        self.world.fs.rename(from, (to_directory, name.as_bytes()), NOW).unwrap();
+        let file = self.files.remove(&path).unwrap();
+        self.files.insert(format!("{to}/{name}"), file);
+    }
+
+    fn unlink(&mut self) {
+        let Some(path) = self.any_file() else { return };
+        self.touch(&path);
+        let (directory, name) = self.parent_of(&path);
+        self.world.fs.unlink(directory, name.as_bytes(), NOW).unwrap();
+        self.files.remove(&path);
+    }
+
+    fn step(&mut self, number: usize) {
+        match self.random.below(20) {
+            0 => {
+                let (path, directory) = self.parent();
+                let name = format!("dir-{number}");
+                let inode = make(&*self.world.fs, directory, &name, FileType::Directory);
+                self.directories.push((format!("{path}/{name}"), inode));
+            }
+            1 => {
+                let (_, directory) = self.parent();
+                let name = format!("link-{number}");
+                let target = "t".repeat(1 + self.random.below(200));
+                let new = NewInode { target: target.as_bytes(), ..new(FileType::Symlink) };
+                let made = self.world.fs.create(directory, name.as_bytes(), &new).unwrap();
+                self.world.fs.forget(made.inode, 1);
+            }
+            2 => self.world.fs.sync().unwrap(),
+            3..=8 => self.create(number),
+            9..=13 => self.change(number),
+            14 | 15 => self.rename(number),
+            _ => self.unlink(),
+        }
+    }
+}
+
+/// Runs a workload; returns the image before it, what was written, and what was promised.
+fn record(recipe: &Recipe, seed: u64) -> (Vec<u8>, Vec<Event>, Vec<Promise>) {
+    let folder = TempDir::new().unwrap();
+    let image = recipe.make(folder.path());
+    let device = MemoryBlock::writable(image.clone(), Completion::AtOnce, 128);
+    *device.events.lock().unwrap() = Some(Vec::new());
+    let mut work = Work {
+        world: World::with(device),
+        random: Random::new(seed),
+        files: BTreeMap::new(),
+        directories: vec![(String::new(), ROOT)],
+        promises: Vec::new(),
+    };
+    (0..OPERATIONS).for_each(|number| work.step(number));
+    let events = work.world.device.events.lock().unwrap().take().unwrap();
+    (image, events, work.promises)
+}
+
+/// What the device may hold after the first `cut` events.
+fn crashed(
+    image: &[u8],
+    events: &[Event],
+    cut: usize,
+    block: usize,
+    random: &mut Random,
+) -> Vec<u8> {
+    let mut image = image.to_vec();
+    let flushed = events[..cut].iter().rposition(|event| matches!(event, Event::Flush));
+    let flushed = flushed.map_or(0, |place| place + 1);
+    let mut apply = |sector: u64, bytes: &[u8]| {
+        let at = sector as usize * 512;
+        image[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    let mut late = Vec::new();
+    for (index, event) in events[..cut].iter().enumerate() {
+        let Event::Write(sector, bytes) = event else { continue };
+        if index < flushed {
+            apply(*sector, bytes);
+            continue;
+        }
+        for (part, bytes) in bytes.chunks(block).enumerate() {
+            late.push((*sector + (part * block / 512) as u64, bytes));
+        }
+    }
+    // Sometimes nearly everything got through, sometimes nearly nothing.
+    let share = random.below(11);
+    for place in (1..late.len()).rev() {
+        late.swap(place, random.below(place + 1));
+    }
+    for (sector, bytes) in late {
+        if random.below(10) < share {
+            apply(sector, bytes);
+        }
+    }
+    image
+}
+
+fn holds(tree: &Tree, promises: &[Promise], cut: usize) -> usize {
+    let valid = promises.iter().filter(|one| one.from <= cut && cut <= one.until);
+    valid
+        .map(|one| {
+            let seen = tree.seen.get(one.path.as_bytes());
+            let seen = seen.unwrap_or_else(|| panic!("{} was promised", one.path));
+            assert!(seen.contents.as_ref() == Ok(&one.contents), "{} is whole", one.path);
+        })
+        .count()
+}
+
+fn look(image: Vec<u8>, promises: &[Promise], cut: usize) -> usize {
+    let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
+    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let tree = walk(&*fs, Budget::WHOLE);
+    assert_eq!(tree.errors, []);
+    let kept = holds(&tree, promises, cut);
+    fs.unmount().unwrap();
+    check(&device.image());
+    kept
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+fn crash(options: &'static [&'static str], block: usize) {
+    let (count, first) = (number("SKERRY_CRASH_COUNT", 60), number("SKERRY_CRASH_SEED", 0));
+    let has_journal = !options.iter().any(|option| option.contains("^has_journal"));
+    let recipe = Recipe::new(options, 12 << 10);
+    let (image, events, promises) = record(&recipe, first);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("image");
+    let mut kept = 0;
+    for seed in first..first + count {
+        let mut random = Random::new(seed);
+        let cut = random.below(events.len() + 1);
+        let cut_image = crashed(&image, &events, cut, block, &mut random);
+        println!("seed {seed}, cut {cut} of {}", events.len());
+        fs::write(&path, &cut_image).unwrap();
+        let said = fsck(&path, &["-p"], &[0, 1]);
+        let said = said + &fsck(&path, &["-f", "-n"], &[0]);
+        assert!(!said.contains("UNEXPECTED"), "{said}");
+        kept += look(fs::read(&path).unwrap(), &promises, cut);
+        if has_journal {
+            look(cut_image, &promises, cut);
+        }
+    }
+    println!("{options:?}: {count} crashes in {} writes, {kept} promises held", events.len());
+    assert!(kept > 0);
+}
+
+#[test]
+fn a_volume_with_a_journal_is_whole_after_every_crash() {
+    crash(&["-b", "4096", "-J", "size=4"], 4096);
+}
+
+#[test]
+fn a_volume_of_small_blocks_with_a_journal_is_whole_after_every_crash() {
+    crash(&["-b", "1024", "-O", "inline_data,^metadata_csum", "-I", "256"], 1024);
+}
+
+#[test]
+fn a_volume_without_a_journal_is_mended_after_every_crash() {
+    crash(&["-b", "4096", "-O", "^has_journal"], 4096);
+}
+
+#[test]
+fn a_volume_of_small_blocks_without_a_journal_is_mended_after_every_crash() {
+    crash(&["-b", "1024", "-O", "^has_journal"], 1024);
+}
