@@ -9,6 +9,8 @@ static SEEN: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS /
 ///
 /// # Errors
 /// Always `ENOSYS`.
+#[cold]
+#[inline(never)]
 pub fn not_implemented(call: &mut Call<'_>) -> Result<u64, Errno> {
     let number = call.context.registers.rax;
     if let Some(word) = SEEN.get((number / 64) as usize) {

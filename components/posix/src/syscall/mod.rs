@@ -157,6 +157,7 @@ impl Table {
 ///
 /// # Errors
 /// Whatever the call answers; `ENOSYS` where there is none.
+#[inline]
 pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
     match usize::try_from(number).ok().and_then(|number| TABLE.0.get(number)) {
         Some(handler) => handler(call),

@@ -1,7 +1,7 @@
 //! Interrupts and exceptions: the table, the stubs, and what the kernel's own faults mean.
 //!
 //! A trap from user mode is not handled on top of an interrupted kernel: its stub stores the
-//! program's registers in the `Registers` that `user::enter` was given and returns from there (`user.rs`).
+//! program's registers in the `Registers` that `user::run` was given and returns from there (`user.rs`).
 //! A trap from the kernel keeps the registers on the stack ([`Frame`]). Double faults, NMIs and machine
 //! checks have stacks of their own and may come with either GS base loaded.
 //! Source: Intel SDM volume 3, chapter 6.
