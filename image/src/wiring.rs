@@ -8,7 +8,7 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::Block,
     clock::Clock,
-    file_system::{Access, FileSystem, FsError},
+    file_system::{FileSystem, FsError},
     terminal::Port,
 };
 use posix::start::{Boot, MakeFileSystem, State};
@@ -42,11 +42,10 @@ fn drives(name: &str, device: &str) -> bool {
     listed(name).is_some_and(|component| component.devices.contains(&device))
 }
 
-fn ext4(disk: Option<Arc<dyn Block>>, _options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
+fn ext4(disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
     let disk = disk.ok_or(FsError::Invalid)?;
     let name = disk.info().name;
-    // The page cache does not write to storage yet.
-    let options = ::ext4::Options { access: Access::ReadOnly, ..::ext4::Options::default() };
+    let options = ::ext4::Options::parse(options)?;
     let mounted = ::ext4::mount(disk, options).map_err(|error| {
         log::error!("ext4: {name}: {error}");
         match error {
