@@ -79,11 +79,12 @@ impl Volume {
             return Err(FsError::Io);
         }
         let mut ended = loop {
-            let Some(ended) = self.end_running() else {
+            let Some(mut ended) = self.end_running() else {
                 return if self.log.take_unflushed_data() { self.device.flush() } else { Ok(()) };
             };
             self.log.wait_data(ended.id);
-            let failed = core::mem::take(&mut self.log.running().failed);
+            let mut failed = core::mem::take(&mut ended.running.failed);
+            failed.append(&mut self.log.running().failed);
             if failed.is_empty() {
                 break ended;
             }

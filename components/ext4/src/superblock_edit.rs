@@ -81,7 +81,8 @@ pub(crate) fn note(volume: &Volume) {
     }
 }
 
-/// Sets the mark in the superblock on the device, past the cache and the log.
+/// Sets the mark in the superblock on the device, past the cache and the log, durably: "needs
+/// recovery" must be there before the journal says where it begins, and until it says no more.
 ///
 /// # Errors
 /// What reading or writing it met.
@@ -99,7 +100,7 @@ pub(crate) fn mark(volume: &Volume, mark: Mark) -> Result<(), FsError> {
     seal(volume, raw);
     let sector = SUPERBLOCK_OFFSET / SECTOR_BYTES;
     volume.device.write(&[(sector as u64, raw)])?;
-    if mark == Mark::Recovery { Ok(()) } else { volume.device.flush() }
+    volume.device.flush()
 }
 
 fn set_state(volume: &Volume, raw: &mut [u8], mark: Mark) {

@@ -1,17 +1,18 @@
-//! Mutated images through the whole component: mount, walk, read, attributes. It may refuse
-//! anything; it must not panic, hang or take memory without bound.
+//! Mutated images through the whole component: mount, walk, read, attributes, then every kind of
+//! change. It may refuse anything; it must not panic, hang or take memory without bound.
 //!
 //! `SKERRY_FUZZ_COUNT` says how many images (default 300), `SKERRY_FUZZ_SEED` the first seed, so
 //! that one image can be had again: `SKERRY_FUZZ_COUNT=1 SKERRY_FUZZ_SEED=N`.
 mod common;
 
 use common::{
+    abuse::abuse,
     device::{Completion, MemoryBlock},
     image::Recipe,
     mutate::Subject,
     walk::{Budget, walk},
 };
-use ext4::{Options, mount};
+use ext4::{ErrorPolicy, Options, mount};
 use interfaces::file_system::FileSystem;
 use std::{
     fs,
@@ -25,6 +26,8 @@ const DEFAULT_COUNT: u64 = 300;
 const LIMIT: Duration = Duration::from_secs(20);
 /// Most memory of the whole test process.
 const MEMORY_LIMIT_KIB: u64 = 1 << 20;
+/// Changes of each image.
+const OPERATIONS: usize = 120;
 const BUDGET: Budget = Budget { names: 3_000, depth: 12, pages: 96 };
 
 fn number(name: &str, default: u64) -> u64 {
@@ -53,6 +56,7 @@ fn subjects() -> Vec<Subject> {
     let recipes = [
         Recipe::new(&["-b", "1024", "-O", "^has_journal"], 3 << 10).indexed(),
         Recipe::new(&["-b", "1024", "-O", "^has_journal,^metadata_csum"], 3 << 10).indexed(),
+        Recipe::new(&["-b", "1024", "-J", "size=1"], 5 << 10).indexed(),
         Recipe::new(&["-b", "4096", "-O", "^has_journal,inline_data", "-I", "256"], 5 << 10)
             .indexed(),
         Recipe::new(&["-b", "2048", "-O", "^has_journal,^extent,^64bit,^metadata_csum"], 4 << 10),
@@ -82,6 +86,15 @@ fn watch(current: &'static AtomicU64) {
     });
 }
 
+/// Mounts the image to be written, changes what is there, and leaves it.
+fn write(image: Vec<u8>, seed: u64) {
+    let device = MemoryBlock::writable(image, Completion::AtOnce, 16);
+    let options = Options { errors: Some(ErrorPolicy::Continue), ..Options::default() };
+    let Ok(fs) = mount(device, options) else { return };
+    abuse(&*fs, seed, OPERATIONS);
+    let _ = fs.unmount();
+}
+
 fn peak_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -100,12 +113,13 @@ fn mutated_images_neither_panic_nor_hang_nor_eat_memory() {
     for seed in first..first + count {
         CURRENT.store(seed, SeqCst);
         let image = subjects[seed as usize % subjects.len()].mutate(seed);
-        let device = MemoryBlock::new(image, Completion::AtOnce, 16);
+        let device = MemoryBlock::new(image.clone(), Completion::AtOnce, 16);
         let outcome = std::panic::catch_unwind(|| {
             let fs = mount(device, Options { cache_bytes: 64 << 10, ..Options::default() }).ok()?;
             let tree = walk(&*fs, BUDGET);
             fs.usage().unwrap();
             assert_eq!(fs.held_inodes(), 1);
+            write(image, seed);
             Some(tree)
         });
         match outcome {
