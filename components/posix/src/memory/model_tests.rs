@@ -74,6 +74,9 @@ struct Page {
     cell: Cell,
     origin: Cell,
     protection: Protection,
+    /// It may hold what was written, so it does not join pages that never could (`WAS_WRITABLE`;
+    /// Linux does the same by `VM_ACCOUNT` once a page was touched).
+    was_writable: bool,
     /// Number of the mapping and page in it: what mremap sees as one region.
     part: (u64, u64),
 }
@@ -162,7 +165,9 @@ fn run(steps: &[Step]) {
                         Kind::SharedAnonymous => Cell::Shared(number, index),
                         _ => Cell::File(index),
                     };
-                    let page_model = Page { cell, origin: cell, protection, part: (number, index) };
+                    let was_writable = protection.contains(Protection::WRITE);
+                    let part = (number, index);
+                    let page_model = Page { cell, origin: cell, protection, was_writable, part };
                     model.pages.insert(page + index, page_model);
                 }
             }
@@ -175,7 +180,10 @@ fn run(steps: &[Step]) {
                 let mut expected = Ok(());
                 for page in page..page + pages {
                     match model.pages.get_mut(&page) {
-                        Some(found) => found.protection = protection(bits),
+                        Some(found) => {
+                            found.protection = protection(bits);
+                            found.was_writable |= found.protection.contains(Protection::WRITE);
+                        }
                         None => {
                             expected = Err(Errno::ENOMEM);
                             break;
@@ -202,6 +210,7 @@ fn run(steps: &[Step]) {
                                 let first = &model.pages[&page];
                                 other.part == (first.part.0, first.part.1 + (at - page))
                                     && other.protection == first.protection
+                                    && other.was_writable == first.was_writable
                             })
                         });
                     assert!(!is_one, "{step:?} {result:?}");
