@@ -56,18 +56,21 @@ struct Reading {
     wall_ns: u64,
 }
 
+/// `struct timespec`.
 #[repr(C)]
 pub struct Timespec {
     seconds: i64,
     nanoseconds: i64,
 }
 
+/// `struct timeval`.
 #[repr(C)]
 pub struct Timeval {
     seconds: i64,
     microseconds: i64,
 }
 
+/// `struct timezone`.
 #[repr(C)]
 pub struct Timezone {
     minutes_west: i32,

@@ -6,7 +6,10 @@ mod rules;
 use crate::shell;
 use anyhow::Result;
 use count::Counts;
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// A crate of the workspace.
 pub struct Crate {
@@ -34,6 +37,8 @@ pub fn run() -> Result<u8> {
         command.env("CARGO_TARGET_DIR", shell::root().join("target/check"));
         tool(&mut faults, what, &mut command);
     }
+    tool(&mut faults, "rustfmt on the vDSO", &mut vdso_tool("rustfmt", &["--check"]));
+    tool(&mut faults, "clippy on the vDSO", &mut vdso_tool("clippy-driver", VDSO_CLIPPY));
     layers::check(&crates, &mut faults);
     let mut rows = Vec::new();
     for one in &crates {
@@ -56,7 +61,32 @@ const CLIPPY: &[(&str, &[&str])] = &[
     ),
 ];
 
-fn tool(faults: &mut Vec<String>, what: &str, command: &mut std::process::Command) {
+/// The workspace's lints, for the one file that is no member of it.
+const VDSO_CLIPPY: &[&str] = &[
+    "--crate-name=vdso",
+    "--crate-type=lib",
+    "--emit=metadata",
+    "--out-dir=target/check",
+    "--target=x86_64-unknown-none",
+    "-Cpanic=abort",
+    "-Dwarnings",
+    "-Wmissing_docs",
+    "-Dunsafe_op_in_unsafe_fn",
+    "-Dclippy::all",
+    "-Dclippy::undocumented_unsafe_blocks",
+    "-Dclippy::missing_safety_doc",
+    "-Dclippy::multiple_unsafe_ops_per_block",
+];
+const VDSO: &str = "vdso/vdso.rs";
+
+/// A tool on the vDSO, which `components/posix/build.rs` builds by itself.
+fn vdso_tool(program: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.current_dir(shell::root()).args(["--edition", "2024"]).args(arguments).arg(VDSO);
+    command
+}
+
+fn tool(faults: &mut Vec<String>, what: &str, command: &mut Command) {
     if let Err(error) = shell::quietly(what, command) {
         faults.push(format!("{error:#}"));
     }
@@ -90,6 +120,12 @@ fn crates() -> Result<Vec<Crate>> {
             found.push(read_crate(&root, &folder)?);
         }
     }
+    found.push(Crate {
+        name: "vdso".to_owned(),
+        folder: "vdso".into(),
+        files: vec![root.join(VDSO)],
+        dependencies: Vec::new(),
+    });
     Ok(found)
 }
 

@@ -39,6 +39,8 @@ struct Case {
     append: String,
     #[serde(default)]
     lock_checks: bool,
+    #[serde(default)]
+    lock_statistics: bool,
     #[serde(default = "default_timeout")]
     timeout: u64,
     /// Exact stdout.
@@ -100,7 +102,7 @@ pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     for case in
         cases()?.into_iter().filter(|case| filter.is_none_or(|filter| case.name.contains(filter)))
     {
-        let features = Features { check: case.lock_checks, ..Features::default() };
+        let features = Features { check: case.lock_checks, statistics: case.lock_statistics };
         let kernel = build::image("default", &features)?;
         let root = case.root.image()?;
         for &cpus in &case.cpus {

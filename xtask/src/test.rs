@@ -155,20 +155,36 @@ fn output_of(what: &str, command: &mut Command) -> Result<String> {
 
 fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();
-    cargo.args([
-        "test",
-        "--workspace",
-        "--exclude",
-        "abi",
-        "--exclude",
-        "image",
-        "--locked",
-        "--no-fail-fast",
-    ]);
+    cargo.args(["test", "--workspace", "--exclude", "abi", "--locked", "--no-fail-fast"]);
     cargo.args(filter);
     tally.count_libtest("host", &output_of("host tests", &mut cargo)?);
+    let mut cargo = shell::cargo();
+    cargo.args(["test", "--locked", "--no-fail-fast"]).args(CHECKED).args(filter);
+    cargo.env("CARGO_TARGET_DIR", shell::root().join("target/checked"));
+    tally.count_libtest(
+        "host with lock checks",
+        &output_of("host tests with lock checks and statistics", &mut cargo)?,
+    );
     Ok(())
 }
+
+/// The crates that lock, with the checks and statistics of the lock kit built in.
+const CHECKED: [&str; 14] = [
+    "-p",
+    "sync",
+    "-p",
+    "rt",
+    "-p",
+    "vfs",
+    "-p",
+    "posix",
+    "-p",
+    "ext4",
+    "-p",
+    "tmpfs",
+    "--features",
+    "sync/check,sync/statistics,rt/check,rt/statistics",
+];
 
 fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();
