@@ -31,8 +31,30 @@ struct Waiter {
     is_woken: Arc<AtomicBool>,
 }
 
+#[derive(Default)]
+struct Waiters {
+    list: Vec<Waiter>,
+    /// How many ever slept, and who wants to know.
+    sleeps: u32,
+    watcher: Option<Thread>,
+}
+
 loom::lazy_static! {
-    static ref WAITERS: loom::sync::Mutex<Vec<Waiter>> = loom::sync::Mutex::new(Vec::new());
+    static ref WAITERS: loom::sync::Mutex<Waiters> = loom::sync::Mutex::new(Waiters::default());
+}
+
+/// Blocks the only caller of this until threads slept `count` times in all.
+fn wait_for_sleeps(count: u32) {
+    loop {
+        {
+            let mut waiters = WAITERS.lock().unwrap();
+            if waiters.sleeps >= count {
+                return;
+            }
+            waiters.watcher = Some(thread::current());
+        }
+        thread::park();
+    }
 }
 
 impl Platform for Futex {
@@ -47,7 +69,11 @@ impl Platform for Futex {
             }
             let address = std::ptr::from_ref(word).addr();
             let thread = thread::current();
-            waiters.push(Waiter { address, thread, is_woken: is_woken.clone() });
+            waiters.list.push(Waiter { address, thread, is_woken: is_woken.clone() });
+            waiters.sleeps += 1;
+            if let Some(watcher) = waiters.watcher.take() {
+                watcher.unpark();
+            }
         }
         while !is_woken.load(Acquire) {
             thread::park();
@@ -58,7 +84,7 @@ impl Platform for Futex {
     fn wake(word: &AtomicU32, count: u32) -> u32 {
         let address = std::ptr::from_ref(word).addr();
         let mut woken = 0;
-        WAITERS.lock().unwrap().retain(|waiter| {
+        WAITERS.lock().unwrap().list.retain(|waiter| {
             if waiter.address != address || woken == count {
                 return true;
             }
@@ -109,8 +135,13 @@ impl Number {
 }
 
 fn model(body: impl Fn() + Sync + Send + 'static) {
+    model_preempted(3, body);
+}
+
+/// As [`model`] with at most `preemptions` in a run.
+fn model_preempted(preemptions: usize, body: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(3);
+    builder.preemption_bound = Some(preemptions);
     builder.check(body);
 }
 
@@ -218,6 +249,36 @@ fn writers_exclude_each_other_with_a_reader_between() {
         assert!(lock.read().get() <= 2);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
         assert_eq!(lock.read().get(), 2);
+    });
+}
+
+#[test]
+fn readers_that_wait_behind_two_writes_all_get_the_lock() {
+    // Both readers sleep behind the first write. One of them sleeps again behind the second while
+    // the other, woken, comes back only between that write's unlock and its call of the readers,
+    // and has the lock during that call: the preemption, and the yield. Waiting for sleeps saves
+    // the model the others.
+    model_preempted(1, || {
+        let lock = Arc::new(RwLock::new(&CLASS, ()));
+        let done = Arc::new(AtomicU32::new(0));
+        let first = lock.write();
+        let read = || {
+            let (lock, done) = (lock.clone(), done.clone());
+            thread::spawn(move || {
+                let _guard = lock.read();
+                done.fetch_add(1, Relaxed);
+                thread::yield_now();
+            })
+        };
+        let readers = [read(), read()];
+        wait_for_sleeps(2);
+        drop(first);
+        let second = lock.write();
+        if done.load(Relaxed) < 2 {
+            wait_for_sleeps(3);
+        }
+        drop(second);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
     });
 }
 
