@@ -24,11 +24,19 @@ pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> (Credentia
         new.user.effective = user.unwrap_or(new.user.effective);
         new.group.effective = group.unwrap_or(new.group.effective);
     }
-    settle(&mut new.user);
-    settle(&mut new.group);
     let has_changed_ids = new.user.effective != request.credentials.user.real
         || new.group.effective != request.credentials.group.real;
     set_capabilities(&mut new, request.credentials, has_changed_ids);
+    let had = request.credentials.capabilities.permitted;
+    let has_more = has_changed_ids || !had.contains(new.capabilities.permitted);
+    if has_more && request.has_no_new_privileges {
+        new.user.effective = new.user.real;
+        new.group.effective = new.group.real;
+        new.capabilities.permitted &= had;
+        new.capabilities.effective &= had;
+    }
+    settle(&mut new.user);
+    settle(&mut new.group);
     new.secure_bits &= !SECBIT_KEEP_CAPS;
     let has_gained =
         new.user.real != 0 && !new.capabilities.ambient.contains(new.capabilities.permitted);

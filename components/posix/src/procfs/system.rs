@@ -6,7 +6,7 @@ use crate::{
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 use rt::sync::Once;
-use vfs::Errno;
+use vfs::{Errno, protection::Protection};
 
 const PAGE_KIB: u64 = 4;
 const CENTISECOND_NS: u64 = 10_000_000;
@@ -152,6 +152,17 @@ pub fn set_host_name(data: &[u8]) -> Result<(), Errno> {
 pub fn set_domain_name(data: &[u8]) -> Result<(), Errno> {
     system::set_domain_name(first_line(data));
     Ok(())
+}
+
+/// How strict a rule for sticky directories is.
+pub fn protection(which: Protection) -> Vec<u8> {
+    format!("{}\n", which.level()).into_bytes()
+}
+
+/// Sets how strict a rule for sticky directories is.
+pub fn set_protection(which: Protection, data: &[u8]) -> Result<(), Errno> {
+    let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
+    which.set_level(text.trim().parse().map_err(|_| Errno::EINVAL)?)
 }
 
 /// A random UUID of version 4.

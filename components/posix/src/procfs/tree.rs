@@ -6,6 +6,7 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno,
     generated::{Child, Node, attributes},
+    protection::Protection,
 };
 
 const ROOT_INODE: u64 = 1;
@@ -48,9 +49,46 @@ const ROOT: Table = &[
     ("cmdline", Item::File(system::cmdline)),
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
-    ("sys", Item::Directory(&[("kernel", Item::Directory(KERNEL)), ("vm", Item::Directory(VM))])),
+    ("sys", Item::Directory(SYS)),
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
+];
+
+const SYS: Table = &[
+    ("fs", Item::Directory(FS)),
+    ("kernel", Item::Directory(KERNEL)),
+    ("vm", Item::Directory(VM)),
+];
+
+const FS: Table = &[
+    (
+        "protected_symlinks",
+        Item::Writable(
+            || system::protection(Protection::Symlinks),
+            |data| system::set_protection(Protection::Symlinks, data),
+        ),
+    ),
+    (
+        "protected_hardlinks",
+        Item::Writable(
+            || system::protection(Protection::Hardlinks),
+            |data| system::set_protection(Protection::Hardlinks, data),
+        ),
+    ),
+    (
+        "protected_fifos",
+        Item::Writable(
+            || system::protection(Protection::Fifos),
+            |data| system::set_protection(Protection::Fifos, data),
+        ),
+    ),
+    (
+        "protected_regular",
+        Item::Writable(
+            || system::protection(Protection::Regular),
+            |data| system::set_protection(Protection::Regular, data),
+        ),
+    ),
 ];
 
 const KERNEL: Table = &[
@@ -219,7 +257,7 @@ mod tests {
 
     #[test]
     fn tables_fit_their_inode_numbers() {
-        for table in [ROOT, KERNEL, RANDOM, VM, SKERRY] {
+        for table in [ROOT, SYS, FS, KERNEL, RANDOM, VM, SKERRY] {
             assert!((table.len() as u64) < TABLE_MAX);
         }
     }

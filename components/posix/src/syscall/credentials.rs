@@ -1,7 +1,8 @@
-//! User and group ids, supplementary groups, capabilities.
-use super::{Call, Entry};
-use crate::process::{Task, tree};
+//! User and group ids and supplementary groups (credentials(7)).
+use super::{Call, Entry, capabilities};
+use crate::process::Task;
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use vfs::{
     Credentials, Errno,
@@ -38,8 +39,6 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_setfsgid, "setfsgid", |call| set_fs(call, Kind::Group)),
     Entry::whole(raw::__NR_getgroups, "getgroups", getgroups),
     Entry::whole(raw::__NR_setgroups, "setgroups", setgroups),
-    Entry::whole(raw::__NR_capget, "capget", capget),
-    Entry::whole(raw::__NR_capset, "capset", capset),
 ];
 
 const UNCHANGED: u32 = u32::MAX;
@@ -81,34 +80,24 @@ fn apply(task: &Task, kind: Kind, ids: Ids) {
         Kind::Group => new.group = ids,
         Kind::User => {
             new.user = ids;
-            fix_capabilities(&mut new, old);
-            task.process.set_real_user(ids.real);
+            capabilities::follow_user(&mut new, old);
         }
     }
-    task.set_credentials(Arc::new(new));
+    install(task, new);
 }
 
-fn fix_capabilities(new: &mut Credentials, old: Ids) {
-    const NO_SETUID_FIXUP: u32 = 1 << 2;
-    const KEEP_CAPS: u32 = 1 << 4;
-    if new.secure_bits & NO_SETUID_FIXUP != 0 {
-        return;
+/// Puts new credentials in place. A process whose rights have changed is nobody's to look into.
+pub(super) fn install(task: &Task, new: Credentials) {
+    let old = task.credentials();
+    let rights =
+        |who: &Credentials| (who.user.effective, who.user.fs, who.group.effective, who.group.fs);
+    let has_gained = !old.capabilities.permitted.contains(new.capabilities.permitted);
+    if rights(&old) != rights(&new) || has_gained {
+        task.process.is_dumpable.store(false, Ordering::Relaxed);
+        task.process.parent_death_signal.store(0, Ordering::Relaxed);
     }
-    let had_root = old.real == 0 || old.effective == 0 || old.saved == 0;
-    let has_root = new.user.real == 0 || new.user.effective == 0 || new.user.saved == 0;
-    let sets = &mut new.capabilities;
-    if had_root && !has_root {
-        if new.secure_bits & KEEP_CAPS == 0 {
-            sets.permitted = Capabilities::empty();
-        }
-        sets.effective = Capabilities::empty();
-        sets.ambient = Capabilities::empty();
-    }
-    if old.effective == 0 && new.user.effective != 0 {
-        sets.effective = Capabilities::empty();
-    } else if old.effective != 0 && new.user.effective == 0 {
-        sets.effective = sets.permitted;
-    }
+    task.process.set_real_user(new.user.real);
+    task.set_credentials(Arc::new(new));
 }
 
 fn set_one(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
@@ -214,82 +203,5 @@ fn setgroups(call: &mut Call<'_>) -> Result<u64, Errno> {
         groups: Arc::from(groups),
         ..(*credentials).clone()
     }));
-    Ok(0)
-}
-
-const VERSION_1: u32 = 0x1998_0330;
-const VERSION_2: u32 = 0x2007_1026;
-const VERSION_3: u32 = 0x2008_0522;
-
-/// Reads the header: number of 32-bit halves and the process; answers a wrong version with ours.
-fn read_header(call: &Call<'_>) -> Result<(usize, u32), Errno> {
-    let memory = call.task.memory();
-    let [version, id] = memory.read::<[u32; 2]>(call.word(0))?;
-    match version {
-        VERSION_1 => Ok((1, id)),
-        VERSION_2 | VERSION_3 => Ok((2, id)),
-        _ => {
-            memory.write(call.word(0), &VERSION_3)?;
-            Err(Errno::EINVAL)
-        }
-    }
-}
-
-fn capget(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (halves, id) = match read_header(call) {
-        Err(Errno::EINVAL) if call.word(1) == 0 => return Ok(0),
-        other => other?,
-    };
-    if call.word(1) == 0 {
-        return Ok(0);
-    }
-    let target = match id {
-        0 => call.task.clone(),
-        id if id > i32::MAX as u32 => return Err(Errno::EINVAL),
-        id => tree::task(id).ok_or(Errno::ESRCH)?,
-    };
-    let sets = target.credentials().capabilities;
-    let half = |set: Capabilities, index: usize| (set.bits() >> (32 * index)) as u32;
-    let bytes: Vec<u8> = (0..halves)
-        .flat_map(|index| {
-            [
-                half(sets.effective, index),
-                half(sets.permitted, index),
-                half(sets.inheritable, index),
-            ]
-        })
-        .flat_map(u32::to_le_bytes)
-        .collect();
-    call.task.memory().write_bytes(call.word(1), &bytes)?;
-    Ok(0)
-}
-
-fn capset(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (halves, id) = read_header(call)?;
-    if id != 0 && id != call.task.id() {
-        return Err(Errno::EPERM);
-    }
-    let words: Vec<u32> = call.task.memory().read_array(call.word(1), halves * 3)?;
-    let set = |kind: usize| {
-        let word = |half: usize| u64::from(words.get(half * 3 + kind).copied().unwrap_or(0));
-        Capabilities::from_bits_truncate(word(0) | word(1) << 32)
-    };
-    let (effective, permitted, inheritable) = (set(0), set(1), set(2));
-    let old = call.task.credentials();
-    let sets = old.capabilities;
-    let may_inherit = sets.inheritable
-        | if old.has(Capabilities::SETPCAP) { sets.bounding } else { sets.permitted };
-    if !sets.permitted.contains(permitted)
-        || !permitted.contains(effective)
-        || !may_inherit.contains(inheritable)
-    {
-        return Err(Errno::EPERM);
-    }
-    let mut new = (*old).clone();
-    new.capabilities.effective = effective;
-    new.capabilities.permitted = permitted;
-    new.capabilities.inheritable = inheritable;
-    new.capabilities.ambient &= permitted & inheritable;
-    call.task.set_credentials(Arc::new(new));
     Ok(0)
 }

@@ -12,6 +12,7 @@ use vfs::Errno;
 mod absent;
 mod attributes;
 mod bounded;
+mod capabilities;
 mod credentials;
 mod descriptors;
 mod directory;
@@ -100,6 +101,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     epoll::CALLS,
     fcntl::CALLS,
     ioctl::CALLS,
+    capabilities::CALLS,
     credentials::CALLS,
     futex::CALLS,
     inotify::CALLS,

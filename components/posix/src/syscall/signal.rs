@@ -234,16 +234,23 @@ fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
         Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real);
     let targets: Vec<Arc<Process>> = match call.int(0) {
         0 => tree::read().group(own.group()).cloned().collect(),
-        -1 => {
-            let is_other =
-                |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own.id();
-            tree::read().processes().filter(is_other).cloned().collect()
-        }
+        -1 => return kill_all(call.task, info),
         i32::MIN => Vec::new(),
         id if id < 0 => tree::read().group(id.unsigned_abs()).cloned().collect(),
         id => return kill_one(call.task, id as u32, info),
     };
     kill_many(call.task, &targets, info)
+}
+
+/// Everybody but the caller and process 1. That some may not be signalled is no error.
+fn kill_all(task: &Task, info: Info) -> Result<u64, Errno> {
+    let own = task.process.id();
+    let is_other = |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own;
+    let targets: Vec<Arc<Process>> = tree::read().processes().filter(is_other).cloned().collect();
+    match kill_many(task, &targets, info) {
+        Err(Errno::EPERM) => Ok(0),
+        other => other,
+    }
 }
 
 fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {

@@ -1,5 +1,5 @@
 //! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
-use super::{Call, Entry, process::ResourceUsage};
+use super::{Call, Entry, capabilities, process::ResourceUsage};
 use crate::{
     process::{
         Process, Task,
@@ -224,6 +224,10 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
     let process = &call.task.process;
     let memory = call.task.memory();
     let flag = |flag: &AtomicBool| Ok(u64::from(flag.load(Ordering::Relaxed)));
+    let rest = [second, third, fourth, fifth];
+    if let Some(answer) = capabilities::prctl(call.task, call.uint(0), rest) {
+        return answer;
+    }
     match call.uint(0) {
         prctl::PR_SET_NAME => {
             let name = memory.read_string(second, 16).or_else(|errno| match errno {
@@ -253,44 +257,11 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         prctl::PR_SET_NO_NEW_PRIVS => process.no_new_privileges.store(true, Ordering::Relaxed),
         prctl::PR_GET_NO_NEW_PRIVS => return flag(&process.no_new_privileges),
-        prctl::PR_GET_KEEPCAPS
-        | prctl::PR_SET_KEEPCAPS
-        | prctl::PR_GET_SECUREBITS
-        | prctl::PR_SET_SECUREBITS => {
-            return secure_bits(call.task, call.uint(0), second);
-        }
-        prctl::PR_CAPBSET_READ => {
-            let set = call.task.credentials().capabilities.bounding;
-            let bit = u32::try_from(second).ok().filter(|bit| *bit <= 40).ok_or(Errno::EINVAL)?;
-            return Ok(set.bits() >> bit & 1);
-        }
         prctl::PR_SET_TIMERSLACK | prctl::PR_SET_THP_DISABLE => {}
         prctl::PR_GET_TIMERSLACK => return Ok(50_000),
         prctl::PR_GET_THP_DISABLE | prctl::PR_GET_SECCOMP => return Ok(0),
         _ => return Err(Errno::EINVAL),
     }
-    Ok(0)
-}
-
-/// The securebits options; keeping capabilities over setuid is one of the bits.
-fn secure_bits(task: &Task, option: u32, value: u64) -> Result<u64, Errno> {
-    const KEEP_CAPS: u32 = 1 << 4;
-    const ALL: u64 = 0xff;
-    let old = task.credentials();
-    let bits = match (option, value) {
-        (prctl::PR_GET_KEEPCAPS, _) => return Ok(u64::from(old.secure_bits & KEEP_CAPS != 0)),
-        (prctl::PR_GET_SECUREBITS, _) => return Ok(u64::from(old.secure_bits)),
-        (prctl::PR_SET_KEEPCAPS, 0) => old.secure_bits & !KEEP_CAPS,
-        (prctl::PR_SET_KEEPCAPS, 1) => old.secure_bits | KEEP_CAPS,
-        (prctl::PR_SET_SECUREBITS, bits) if bits <= ALL => {
-            if !old.has(Capabilities::SETPCAP) {
-                return Err(Errno::EPERM);
-            }
-            bits as u32
-        }
-        _ => return Err(Errno::EINVAL),
-    };
-    task.set_credentials(Arc::new(vfs::Credentials { secure_bits: bits, ..(*old).clone() }));
     Ok(0)
 }
 

@@ -72,6 +72,11 @@ bitflags! {
         const LEASE = 1 << 28;
         /// Timers that wake the machine.
         const WAKE_ALARM = 1 << 35;
+        /// What a change of the file-system user takes and gives (`CAP_FS_SET`): these, and
+        /// CAP_MAC_OVERRIDE.
+        const FILES = Self::CHOWN.bits() | Self::DAC_OVERRIDE.bits()
+            | Self::DAC_READ_SEARCH.bits() | Self::FOWNER.bits() | Self::FSETID.bits()
+            | Self::LINUX_IMMUTABLE.bits() | Self::MKNOD.bits() | 1 << 32;
         /// Every capability Linux names (bits 0 to 40).
         const ALL = (1 << 41) - 1;
     }

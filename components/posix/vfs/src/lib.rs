@@ -48,6 +48,7 @@ pub mod operations;
 mod pages;
 pub mod permission;
 pub mod poll;
+pub mod protection;
 mod regular;
 mod shrink;
 mod tally;

@@ -9,6 +9,7 @@ use crate::{
     open_file::{OpenFile, PlaceOnly, WriteCount},
     operations::create::{NewFile, create_named, create_unnamed},
     permission::{self, Want},
+    protection,
     regular::{AccessTime, DirectoryFile, Privilege, RegularFile, resize},
     vnode::FLAG_APPEND,
     walk::{Base, Caller, Walk, Walker},
@@ -170,6 +171,7 @@ impl Caller<'_> {
             if walker.at.vnode().is_directory() {
                 return Err(Errno::EISDIR);
             }
+            protection::check_open_existing(parent.vnode(), walker.at.vnode(), self.credentials)?;
             return self.open_place(&walker.at, how, Origin::Found);
         }
     }

@@ -12,6 +12,7 @@ use crate::{
     name_cache::Cached,
     namespace::Namespace,
     permission::{self, Want},
+    protection,
     vnode::Vnode,
 };
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
@@ -352,6 +353,9 @@ impl<'a> Walker<'a> {
             return Err(Errno::ELOOP);
         }
         let vnode = found.vnode();
+        if self.is_at_end() {
+            protection::check_follow(self.at.vnode(), vnode, self.caller.credentials)?;
+        }
         let target: Arc<[u8]> = match vnode.node() {
             Some(node) => match node.follow(self.caller)? {
                 Some(jump) => return self.jump(jump).map(|()| true),
@@ -374,6 +378,10 @@ impl<'a> Walker<'a> {
             self.at = self.root.clone();
         }
         Ok(false)
+    }
+    /// Nothing but slashes is left.
+    fn is_at_end(&self) -> bool {
+        self.text.get(self.position..).unwrap_or_default().iter().all(|byte| *byte == b'/')
     }
     /// Follows a magic link.
     fn jump(&mut self, to: Path) -> Result<(), Errno> {

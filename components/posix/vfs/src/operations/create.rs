@@ -6,6 +6,7 @@ use crate::{
     mount::Path,
     notify::{self, Events},
     permission::{self, GROUP_EXECUTE, SET_GROUP},
+    protection,
     vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
 };
@@ -208,6 +209,7 @@ impl Caller<'_> {
         if parent.has_slash {
             return Err(Errno::ENOENT);
         }
+        protection::check_hard_link(vnode, self.credentials)?;
         parent.path.mount.check_writable()?;
         permission::check_create(directory, self.credentials)?;
         if vnode.is_directory() || vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {

@@ -1,0 +1,583 @@
+//! Users, groups and capabilities of processes: changing them, executing with them, signalling
+//! (credentials(7), capabilities(7), execve(2), kill(2)). Run as root.
+use abi::{Ended, Scratch, c, check, fork, isolated, must, pipe, read, wait, write};
+use libc::*;
+use std::{
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const USER: u32 = 1000;
+const OTHER: u32 = 2000;
+
+/// Real, effective and saved user.
+fn users() -> (u32, u32, u32) {
+    let (mut real, mut effective, mut saved) = (0, 0, 0);
+    // SAFETY: room for the answers.
+    must(unsafe { getresuid(&mut real, &mut effective, &mut saved) });
+    (real, effective, saved)
+}
+
+/// Real, effective and saved group.
+fn groups_of_three() -> (u32, u32, u32) {
+    let (mut real, mut effective, mut saved) = (0, 0, 0);
+    // SAFETY: room for the answers.
+    must(unsafe { getresgid(&mut real, &mut effective, &mut saved) });
+    (real, effective, saved)
+}
+
+/// Gives every right up but those of `user`.
+#[track_caller]
+fn become_user(user: u32) {
+    // SAFETY: plain numbers.
+    unsafe {
+        must(setgroups(0, std::ptr::null()));
+        must(setresgid(user, user, user));
+        must(setresuid(user, user, user));
+    }
+}
+
+/// The sets of the calling thread: effective, permitted, inheritable.
+fn capabilities() -> [u64; 3] {
+    let header = [0x2008_0522u32, 0];
+    let mut data = [0u32; 6];
+    // SAFETY: a header and two structures of three words.
+    must(unsafe { syscall(SYS_capget, header.as_ptr(), data.as_mut_ptr()) });
+    [0, 1, 2].map(|set| u64::from(data[set]) | u64::from(data[set + 3]) << 32)
+}
+
+fn set_capabilities([effective, permitted, inheritable]: [u64; 3]) -> Result<i64, i32> {
+    let header = [0x2008_0522u32, 0];
+    let low = [effective, permitted, inheritable].map(|set| set as u32);
+    let high = [effective, permitted, inheritable].map(|set| (set >> 32) as u32);
+    let data = [low, high];
+    // SAFETY: as above.
+    check(unsafe { syscall(SYS_capset, header.as_ptr(), data.as_ptr()) })
+}
+
+fn control(option: i32, second: u64, third: u64) -> Result<i64, i32> {
+    // SAFETY: the options used here take numbers.
+    check(unsafe { prctl(option, second, third, 0, 0) })
+}
+
+const CHOWN: u64 = 1 << 0;
+const DAC_OVERRIDE: u64 = 1 << 1;
+const NET_RAW: u64 = 1 << 13;
+
+/// What an executed copy of this binary says of itself.
+#[derive(Debug, PartialEq, Eq)]
+struct Report {
+    users: (u32, u32, u32),
+    groups: (u32, u32, u32),
+    is_secure: bool,
+    is_dumpable: bool,
+    effective: u64,
+}
+
+const ASKED: &str = "ABI_WHO";
+
+#[test]
+fn an_executed_copy_reports_who_it_is() {
+    if std::env::var_os(ASKED).is_none() {
+        return;
+    }
+    let (users, groups) = (users(), groups_of_three());
+    // SAFETY: no conditions.
+    let is_secure = unsafe { getauxval(AT_SECURE) };
+    let is_dumpable = control(PR_GET_DUMPABLE, 0, 0).expect("PR_GET_DUMPABLE");
+    println!(
+        "\nwho {} {} {} {} {} {} {is_secure} {is_dumpable} {}",
+        users.0,
+        users.1,
+        users.2,
+        groups.0,
+        groups.1,
+        groups.2,
+        capabilities()[0]
+    );
+}
+
+/// A copy of this binary with owner and mode.
+fn copy(at: PathBuf, owner: (u32, u32), mode: u32) -> PathBuf {
+    std::fs::copy("/proc/self/exe", &at).expect("copying the binary");
+    // SAFETY: NUL-terminated paths.
+    unsafe {
+        must(chown(c(&at).as_ptr(), owner.0, owner.1));
+        must(chmod(c(&at).as_ptr(), mode));
+    }
+    at
+}
+
+/// Executes the copy in a child that `prepare` has made ready.
+#[track_caller]
+fn report_of(program: &Path, prepare: impl FnOnce()) -> Report {
+    let (from, to) = pipe();
+    let child = fork(|| {
+        // SAFETY: a descriptor of ours.
+        must(unsafe { dup2(to, 1) });
+        prepare();
+        let mut command = Command::new(program);
+        command.args(["an_executed_copy_reports_who_it_is", "--nocapture", "--test-threads=1"]);
+        panic!("exec: {}", command.env(ASKED, "1").exec());
+    });
+    abi::close(to);
+    let mut said = Vec::new();
+    loop {
+        match read(from, 4096).expect("the report") {
+            piece if piece.is_empty() => break,
+            piece => said.extend(piece),
+        }
+    }
+    wait(child);
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let line = said.lines().find_map(|line| line.strip_prefix("who ")).expect(&said);
+    let words: Vec<u64> = line.split(' ').map(|word| word.parse().expect("a number")).collect();
+    let three = |at: usize| (words[at] as u32, words[at + 1] as u32, words[at + 2] as u32);
+    Report {
+        users: three(0),
+        groups: three(3),
+        is_secure: words[6] != 0,
+        is_dumpable: words[7] != 0,
+        effective: words[8],
+    }
+}
+
+/// A scratch folder everybody may enter.
+fn open_scratch() -> Scratch {
+    let scratch = Scratch::new();
+    // SAFETY: a NUL-terminated path.
+    must(unsafe { chmod(c(scratch.path("")).as_ptr(), 0o755) });
+    scratch
+}
+
+#[test]
+fn the_superuser_s_setuid_sets_all_three_and_is_final() {
+    isolated(|| {
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(setuid(USER));
+            assert_eq!(users(), (USER, USER, USER));
+            assert_eq!(check(setuid(0)), Err(EPERM));
+            assert_eq!(check(setuid(u32::MAX)), Err(EINVAL));
+        }
+        assert_eq!(capabilities()[..2], [0, 0]);
+    });
+}
+
+#[test]
+fn an_ordinary_setuid_chooses_between_real_and_saved() {
+    isolated(|| {
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(setresuid(USER, OTHER, OTHER));
+            must(setuid(USER));
+            assert_eq!(users(), (USER, USER, OTHER));
+            must(setuid(OTHER));
+            assert_eq!(users(), (USER, OTHER, OTHER));
+            assert_eq!(check(setuid(3000)), Err(EPERM));
+        }
+    });
+}
+
+#[test]
+fn setreuid_moves_the_saved_id_along() {
+    isolated(|| {
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(setresuid(USER, OTHER, OTHER));
+            must(setreuid(OTHER, USER));
+            assert_eq!(users(), (OTHER, USER, USER));
+            must(setreuid(u32::MAX, OTHER));
+            assert_eq!(users(), (OTHER, OTHER, USER), "the effective became the real: it stays");
+            assert_eq!(check(setreuid(u32::MAX, 3000)), Err(EPERM));
+            assert_eq!(check(setreuid(USER, u32::MAX)), Err(EPERM), "the saved is no real");
+        }
+    });
+}
+
+#[test]
+fn setresuid_takes_any_of_the_three() {
+    isolated(|| {
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(setresuid(1, 2, 3));
+            must(setresuid(3, 1, 2));
+            assert_eq!(users(), (3, 1, 2));
+            assert_eq!(check(setresuid(u32::MAX, u32::MAX, 4)), Err(EPERM));
+            must(setresuid(u32::MAX, 2, u32::MAX));
+            assert_eq!(users(), (3, 2, 2));
+        }
+    });
+}
+
+#[test]
+fn groups_follow_the_same_rules() {
+    isolated(|| {
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(setresgid(1, 2, 3));
+            must(setresuid(USER, USER, USER));
+            must(setgid(3));
+            assert_eq!(groups_of_three(), (1, 3, 3));
+            must(setregid(3, 1));
+            assert_eq!(groups_of_three(), (3, 1, 1));
+            assert_eq!(check(setgid(4)), Err(EPERM));
+            assert_eq!(check(setresgid(4, 4, 4)), Err(EPERM));
+        }
+    });
+}
+
+#[test]
+fn an_effective_user_gives_capabilities_up_for_a_while() {
+    isolated(|| {
+        let [_, permitted, _] = capabilities();
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(seteuid(USER));
+            assert_eq!(capabilities()[..2], [0, permitted]);
+            assert_eq!(check(chown(c"/tmp".as_ptr(), 1, 1)), Err(EPERM));
+            must(seteuid(0));
+        }
+        assert_eq!(capabilities()[..2], [permitted, permitted]);
+    });
+}
+
+#[test]
+fn kept_capabilities_survive_the_change_of_user_but_not_in_effect() {
+    isolated(|| {
+        let [_, permitted, _] = capabilities();
+        assert_eq!(control(PR_SET_KEEPCAPS, 1, 0), Ok(0));
+        assert_eq!(control(PR_GET_KEEPCAPS, 0, 0), Ok(1));
+        // SAFETY: plain numbers.
+        must(unsafe { setresuid(USER, USER, USER) });
+        assert_eq!(capabilities()[..2], [0, permitted]);
+        assert_eq!(set_capabilities([CHOWN, CHOWN, 0]), Ok(0));
+        assert_eq!(capabilities()[..2], [CHOWN, CHOWN]);
+        assert_eq!(set_capabilities([CHOWN, CHOWN | NET_RAW, 0]), Err(EPERM));
+    });
+}
+
+#[test]
+fn the_file_system_user_tells_the_former_and_takes_file_capabilities() {
+    isolated(|| {
+        let [effective, ..] = capabilities();
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            assert_eq!(setfsuid(USER), 0);
+            assert_eq!(setfsuid(u32::MAX), USER as i32);
+            assert_eq!(users(), (0, 0, 0));
+        }
+        let files = 0x1f | 1 << 9 | 1 << 27 | 1 << 32;
+        assert_eq!(capabilities()[0], effective & !files);
+        // SAFETY: as above.
+        assert_eq!(unsafe { setfsuid(0) }, USER as i32);
+        assert_eq!(capabilities()[0], effective);
+        // SAFETY: as above.
+        must(unsafe { setresuid(USER, USER, USER) });
+        // SAFETY: as above.
+        assert_eq!(unsafe { (setfsuid(OTHER), setfsuid(u32::MAX)) }, (USER as i32, USER as i32));
+    });
+}
+
+#[test]
+fn supplementary_groups_are_set_told_and_count() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let path = c(scratch.file("f", b"x"));
+        // SAFETY: plain numbers and whole arrays, here and below.
+        unsafe {
+            must(chown(path.as_ptr(), 0, 77));
+            must(chmod(path.as_ptr(), 0o640));
+            must(setgroups(3, [88, 77, 99].as_ptr()));
+            let mut found = [0; 8];
+            assert_eq!(getgroups(0, std::ptr::null_mut()), 3);
+            assert_eq!(must(getgroups(8, found.as_mut_ptr())), 3);
+            assert_eq!(found[..3], [77, 88, 99]);
+            assert_eq!(check(getgroups(2, found.as_mut_ptr())), Err(EINVAL));
+            assert_eq!(check(getgroups(-1, found.as_mut_ptr())), Err(EINVAL));
+            assert_eq!(check(setgroups(65537, found.as_ptr())), Err(EINVAL));
+            must(setresuid(USER, USER, USER));
+            assert!(open(path.as_ptr(), O_RDONLY) >= 0);
+            assert_eq!(check(open(path.as_ptr(), O_WRONLY)), Err(EACCES));
+            assert_eq!(check(setgroups(0, std::ptr::null())), Err(EPERM));
+        }
+    });
+}
+
+#[test]
+fn as_many_groups_as_allowed_can_be_had() {
+    isolated(|| {
+        let many: Vec<u32> = (0..65536).map(|group| group * 3).collect();
+        // SAFETY: whole arrays.
+        unsafe {
+            must(setgroups(many.len(), many.as_ptr()));
+            let mut found = vec![0; many.len()];
+            assert_eq!(must(getgroups(65536, found.as_mut_ptr())), 65536);
+            assert!(found == many);
+        }
+    });
+}
+
+#[test]
+fn a_setuid_program_runs_as_its_owner_and_says_so() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (OTHER, OTHER), 0o4755);
+        let report = report_of(&program, || become_user(USER));
+        assert_eq!(report.users, (USER, OTHER, OTHER));
+        assert_eq!(report.groups, (USER, USER, USER));
+        assert!(report.is_secure && !report.is_dumpable);
+        assert_eq!(report.effective, 0);
+    });
+}
+
+#[test]
+fn a_setuid_program_of_root_s_has_root_s_rights() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, 0), 0o4755);
+        let report = report_of(&program, || become_user(USER));
+        assert_eq!(report.users, (USER, 0, 0));
+        assert_eq!(report.effective, capabilities()[1]);
+        assert!(report.is_secure);
+    });
+}
+
+#[test]
+fn a_setgid_program_runs_in_its_group_if_the_group_may_execute_it() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, OTHER), 0o2755);
+        let report = report_of(&program, || become_user(USER));
+        assert_eq!((report.users, report.groups), ((USER, USER, USER), (USER, OTHER, OTHER)));
+        assert!(report.is_secure);
+        let program = copy(scratch.path("q"), (0, OTHER), 0o2705);
+        let report = report_of(&program, || become_user(USER));
+        assert_eq!(report.groups, (USER, USER, USER));
+        assert!(!report.is_secure && report.is_dumpable);
+    });
+}
+
+#[test]
+fn an_ordinary_program_saves_the_effective_ids() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, 0), 0o755);
+        // SAFETY: plain numbers.
+        let report = report_of(&program, || must_all(unsafe { setresuid(USER, OTHER, USER) }));
+        assert_eq!(report.users, (USER, OTHER, OTHER));
+        assert!(report.is_secure && !report.is_dumpable);
+    });
+}
+
+fn must_all(result: i32) {
+    must(result);
+}
+
+#[test]
+fn without_new_privileges_the_bits_do_nothing() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, 0), 0o6755);
+        let report = report_of(&program, || {
+            become_user(USER);
+            assert_eq!(control(PR_SET_NO_NEW_PRIVS, 1, 0), Ok(0));
+        });
+        assert_eq!((report.users, report.groups), ((USER, USER, USER), (USER, USER, USER)));
+        assert!(!report.is_secure);
+    });
+}
+
+#[test]
+fn on_a_nosuid_mount_the_bits_do_nothing() {
+    isolated(|| {
+        // SAFETY: plain numbers; keeps the mount to ourselves where namespaces are.
+        if check(unsafe { unshare(CLONE_NEWNS) }).is_ok() {
+            let (none, root) = (c"".as_ptr(), c"/".as_ptr());
+            // SAFETY: NUL-terminated strings.
+            must(unsafe { mount(none, root, none, MS_REC | MS_PRIVATE, std::ptr::null()) });
+        }
+        let scratch = open_scratch();
+        let at = c(scratch.path(""));
+        let (source, kind) = (c"tmpfs".as_ptr(), c"tmpfs".as_ptr());
+        // SAFETY: NUL-terminated strings.
+        must(unsafe { mount(source, at.as_ptr(), kind, MS_NOSUID, c"mode=755".as_ptr().cast()) });
+        let program = copy(scratch.path("p"), (0, 0), 0o6755);
+        let report = report_of(&program, || become_user(USER));
+        assert_eq!((report.users, report.groups), ((USER, USER, USER), (USER, USER, USER)));
+        // SAFETY: a NUL-terminated path.
+        must(unsafe { umount2(at.as_ptr(), MNT_DETACH) });
+    });
+}
+
+#[test]
+fn a_setuid_script_runs_as_its_caller() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, 0), 0o755);
+        // The script's own path is an argument between: a second filter that names no other test.
+        let text = format!("#!{}\n", program.display());
+        let script = scratch.file("s", text.as_bytes());
+        // SAFETY: a NUL-terminated path.
+        must(unsafe { chmod(c(&script).as_ptr(), 0o4755) });
+        let report = report_of(&script, || become_user(USER));
+        assert_eq!(report.users, (USER, USER, USER));
+    });
+}
+
+#[test]
+fn the_bounding_set_limits_what_a_program_gets() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, 0), 0o755);
+        assert_eq!(control(PR_CAPBSET_READ, 13, 0), Ok(1));
+        assert_eq!(control(PR_CAPBSET_DROP, 13, 0), Ok(0));
+        assert_eq!(control(PR_CAPBSET_READ, 13, 0), Ok(0));
+        assert_eq!(control(PR_CAPBSET_DROP, 64, 0), Err(EINVAL));
+        assert_eq!(capabilities()[0] & NET_RAW, NET_RAW, "what is held stays until exec");
+        let report = report_of(&program, || {});
+        assert_eq!(report.effective & NET_RAW, 0);
+        assert_eq!(report.effective & CHOWN, CHOWN);
+        become_user(USER);
+        assert_eq!(control(PR_CAPBSET_DROP, 0, 0), Err(EPERM));
+    });
+}
+
+#[test]
+fn ambient_capabilities_pass_an_ordinary_exec() {
+    isolated(|| {
+        let scratch = open_scratch();
+        let program = copy(scratch.path("p"), (0, 0), 0o755);
+        let raise = PR_CAP_AMBIENT_RAISE as u64;
+        assert_eq!(control(PR_CAP_AMBIENT, raise, 0), Err(EPERM), "it is not inheritable");
+        let [effective, permitted, _] = capabilities();
+        assert_eq!(set_capabilities([effective, permitted, CHOWN]), Ok(0));
+        let report = report_of(&program, || {
+            assert_eq!(control(PR_SET_KEEPCAPS, 1, 0), Ok(0));
+            become_user(USER);
+            assert_eq!(set_capabilities([CHOWN, CHOWN, CHOWN]), Ok(0));
+            assert_eq!(control(PR_CAP_AMBIENT, raise, 0), Ok(0));
+            assert_eq!(control(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET as u64, 0), Ok(1));
+            assert_eq!(control(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET as u64, 1), Ok(0));
+        });
+        assert_eq!(report.effective, CHOWN);
+        assert!(!report.is_secure);
+        let clear = PR_CAP_AMBIENT_CLEAR_ALL as u64;
+        assert_eq!(control(PR_CAP_AMBIENT, clear, 0), Ok(0));
+        assert_eq!(control(PR_CAP_AMBIENT, clear, 1), Err(EINVAL));
+    });
+}
+
+#[test]
+fn capset_gives_nothing_that_was_not_permitted() {
+    isolated(|| {
+        assert_eq!(set_capabilities([CHOWN, CHOWN | DAC_OVERRIDE, 0]), Ok(0));
+        assert_eq!(set_capabilities([CHOWN | DAC_OVERRIDE, CHOWN | DAC_OVERRIDE, 0]), Ok(0));
+        assert_eq!(set_capabilities([0, CHOWN, 0]), Ok(0));
+        assert_eq!(set_capabilities([DAC_OVERRIDE, CHOWN, 0]), Err(EPERM), "not permitted");
+        assert_eq!(set_capabilities([0, CHOWN, DAC_OVERRIDE]), Err(EPERM), "nor inheritable");
+        assert_eq!(capabilities(), [0, CHOWN, 0]);
+    });
+}
+
+#[test]
+fn locked_securebits_stay() {
+    isolated(|| {
+        const KEEP_CAPS_LOCKED: u64 = 1 << 5;
+        assert_eq!(control(PR_SET_SECUREBITS, 1 << 12, 0), Err(EPERM), "unknown");
+        assert_eq!(control(PR_SET_SECUREBITS, KEEP_CAPS_LOCKED, 0), Ok(0));
+        assert_eq!(control(PR_SET_KEEPCAPS, 1, 0), Err(EPERM));
+        assert_eq!(control(PR_SET_SECUREBITS, 0, 0), Err(EPERM));
+        assert_eq!(control(PR_GET_SECUREBITS, 0, 0), Ok(KEEP_CAPS_LOCKED as i64));
+        become_user(USER);
+        assert_eq!(control(PR_SET_SECUREBITS, KEEP_CAPS_LOCKED, 0), Err(EPERM));
+    });
+}
+
+#[test]
+fn a_change_of_user_makes_a_process_undumpable() {
+    isolated(|| {
+        assert_eq!(control(PR_GET_DUMPABLE, 0, 0), Ok(1));
+        become_user(USER);
+        assert_eq!(control(PR_GET_DUMPABLE, 0, 0), Ok(0));
+        assert_eq!(control(PR_SET_DUMPABLE, 1, 0), Ok(0));
+        assert_eq!(control(PR_GET_DUMPABLE, 0, 0), Ok(1));
+    });
+}
+
+/// Forks a process with these users that waits, and runs `body` with its id.
+fn beside(real: u32, saved: u32, body: impl FnOnce(i32)) {
+    let (from, to) = pipe();
+    let child = fork(|| {
+        // SAFETY: plain numbers, here and below.
+        unsafe {
+            must(setsid());
+            must(setresuid(real, real, saved));
+        }
+        write(to, b"x").expect("telling");
+        std::thread::sleep(std::time::Duration::from_secs(10));
+    });
+    read(from, 1).expect("being told");
+    let judge = fork(|| body(child));
+    assert_eq!(wait(judge), Ended::Exited(0));
+    // SAFETY: as above.
+    must(unsafe { kill(child, SIGKILL) });
+    wait(child);
+}
+
+#[test]
+fn signals_reach_processes_of_the_same_user_only() {
+    isolated(|| {
+        let may = |target: i32, signal: i32| {
+            // SAFETY: plain numbers.
+            check(unsafe { kill(target, signal) })
+        };
+        beside(USER, USER, |child| {
+            become_user(OTHER);
+            assert_eq!(may(child, 0), Err(EPERM));
+            assert_eq!(may(child, SIGTERM), Err(EPERM));
+            assert_eq!(may(child, SIGCONT), Err(EPERM), "another session");
+            assert_eq!(may(1, 0), Err(EPERM));
+            assert_eq!(may(4_000_000, 0), Err(ESRCH));
+        });
+        beside(USER, OTHER, |child| {
+            become_user(OTHER);
+            assert_eq!(may(child, 0), Ok(0), "our real is its saved");
+        });
+        beside(USER, USER, |child| {
+            // SAFETY: plain numbers.
+            must(unsafe { setresuid(OTHER, USER, OTHER) });
+            assert_eq!(may(child, 0), Ok(0), "our effective is its real");
+        });
+        beside(USER, USER, |child| {
+            // SAFETY: plain numbers.
+            must(unsafe { setresuid(OTHER, OTHER, USER) });
+            assert_eq!(may(child, 0), Err(EPERM), "our saved does not count");
+        });
+    });
+}
+
+#[test]
+fn sigcont_passes_within_a_session() {
+    isolated(|| {
+        let child = fork(|| {
+            become_user(USER);
+            // SAFETY: plain numbers, here and below.
+            must(unsafe { raise(SIGSTOP) });
+        });
+        let mut status = 0;
+        // SAFETY: room for the status.
+        must(unsafe { waitpid(child, &mut status, WUNTRACED) });
+        let judge = fork(|| {
+            become_user(OTHER);
+            // SAFETY: as above.
+            unsafe {
+                assert_eq!(check(kill(child, SIGHUP)), Err(EPERM));
+                assert_eq!(check(kill(child, SIGCONT)), Ok(0));
+            }
+        });
+        assert_eq!(wait(judge), Ended::Exited(0));
+        assert_eq!(wait(child), Ended::Exited(0));
+    });
+}
