@@ -65,6 +65,16 @@ impl FsContext {
         let before = core::mem::replace(&mut self.places.write().root, directory);
         drop(before);
     }
+    /// Moves root and working directory from `old` to `new` where they are there (pivot_root).
+    pub fn follow_root(&self, old: &Path, new: &Path) {
+        let mut places = self.places.write();
+        let before = places.clone();
+        let follow = |at: &Path| if at.is_same(old) { new.clone() } else { at.clone() };
+        let after = Places { root: follow(&before.root), working: follow(&before.working) };
+        let replaced = core::mem::replace(&mut *places, after);
+        drop(places);
+        drop((before, replaced));
+    }
     /// Permissions new files do not get.
     pub fn umask(&self) -> u16 {
         self.umask.load(Ordering::Relaxed)

@@ -11,6 +11,8 @@ mod tests;
 pub use range::{Kind, Range};
 
 use alloc::{
+    format,
+    string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -21,6 +23,7 @@ use vfs::{Errno, OpenFile, Vnode, poll::WaitQueue};
 lock_class! {
     static LIST = "locks.list";
     static WAITING = "locks.waiting";
+    static LOCKED_FILES = "locks.files";
 }
 
 /// Whose a lock is.
@@ -34,25 +37,32 @@ pub enum Owner {
         process: u32,
     },
     /// A description's.
-    Description(Weak<OpenFile>),
+    Description {
+        /// The description.
+        file: Weak<OpenFile>,
+        /// The process that asked, which `/proc/locks` shows of flock(2) locks.
+        process: u32,
+    },
 }
 
 impl Owner {
     fn is_same(&self, other: &Owner) -> bool {
         match (self, other) {
             (Owner::Table { table, .. }, Owner::Table { table: other, .. }) => table == other,
-            (Owner::Description(one), Owner::Description(other)) => Weak::ptr_eq(one, other),
+            (Owner::Description { file: one, .. }, Owner::Description { file: other, .. }) => {
+                Weak::ptr_eq(one, other)
+            }
             _ => false,
         }
     }
     fn is_gone(&self) -> bool {
-        matches!(self, Owner::Description(file) if file.strong_count() == 0)
+        matches!(self, Owner::Description { file, .. } if file.strong_count() == 0)
     }
     /// The process F_GETLK shows; -1 for a description.
     pub fn process(&self) -> i32 {
         match self {
             Owner::Table { process, .. } => *process as i32,
-            Owner::Description(_) => -1,
+            Owner::Description { .. } => -1,
         }
     }
 }
@@ -92,16 +102,26 @@ impl Lists {
 
 /// The locks on one file.
 pub struct FileLocks {
+    /// Device and inode.
+    file: ((u32, u32), u64),
     lists: Mutex<Lists>,
     changed: WaitQueue,
 }
+
+/// Every file somebody locked, for `/proc/locks`.
+static LOCKED: Mutex<Vec<Weak<FileLocks>>> = Mutex::new(&LOCKED_FILES, Vec::new());
 
 /// Tables that wait for a lock of another: (waiter, holder), to find deadlocks.
 static WAITERS: Mutex<Vec<(u64, u64)>> = Mutex::new(&WAITING, Vec::new());
 
 impl FileLocks {
-    fn new() -> FileLocks {
-        FileLocks { lists: Mutex::new(&LIST, Lists::default()), changed: WaitQueue::new() }
+    fn new(file: ((u32, u32), u64)) -> Arc<FileLocks> {
+        let lists = Mutex::new(&LIST, Lists::default());
+        let locks = Arc::new(FileLocks { file, lists, changed: WaitQueue::new() });
+        let mut known = LOCKED.lock();
+        known.retain(|known| known.strong_count() > 0);
+        known.push(Arc::downgrade(&locks));
+        locks
     }
     /// The locks on `vnode`.
     ///
@@ -109,11 +129,41 @@ impl FileLocks {
     /// `ENOLCK` where its slot is used for something else.
     pub fn of(vnode: &Vnode) -> Result<Arc<FileLocks>, Errno> {
         let mut slot = vnode.locks().lock();
-        let kept = slot.get_or_insert_with(|| Arc::new(FileLocks::new())).clone();
+        let kept = slot
+            .get_or_insert_with(|| FileLocks::new((vnode.instance().device(), vnode.inode())))
+            .clone();
         kept.downcast::<FileLocks>().map_err(|_| Errno::ENOLCK)
     }
     fn existing(vnode: &Vnode) -> Option<Arc<FileLocks>> {
         vnode.locks().lock().clone()?.downcast::<FileLocks>().ok()
+    }
+    /// The locks as `/proc/locks` shows them, without their numbers.
+    fn lines(&self) -> Vec<String> {
+        let mut lists = self.lists.lock();
+        let mut lines = Vec::new();
+        for world in [World::Records, World::Whole] {
+            let list = lists.of(world);
+            list.retain(|held| !held.owner.is_gone());
+            lines.extend(list.iter().map(|held| self.line(world, held)));
+        }
+        lines
+    }
+    fn line(&self, world: World, held: &Held) -> String {
+        let (kind, process) = match (world, &held.owner) {
+            (World::Whole, Owner::Description { process, .. }) => ("FLOCK ", *process as i32),
+            (_, Owner::Description { .. }) => ("OFDLCK", -1),
+            (_, owner) => ("POSIX ", owner.process()),
+        };
+        let access = if held.kind == Kind::Shared { "READ" } else { "WRITE" };
+        let ((major, minor), inode) = self.file;
+        let last = match held.range.last {
+            last if last == Range::ALL.last => String::from("EOF"),
+            last => format!("{last}"),
+        };
+        let first = held.range.first;
+        format!(
+            "{kind} ADVISORY  {access} {process} {major:02x}:{minor:02x}:{inode} {first} {last}"
+        )
     }
     /// A lock of somebody else that keeps `owner` from `kind` on `range`.
     pub fn conflict(&self, world: World, owner: &Owner, kind: Kind, range: Range) -> Option<Held> {
@@ -167,6 +217,17 @@ impl FileLocks {
             }
         }
     }
+}
+
+/// Every lock, a line each (`/proc/locks`).
+pub fn report() -> Vec<String> {
+    let files: Vec<_> = LOCKED.lock().iter().filter_map(Weak::upgrade).collect();
+    files.iter().flat_map(|locks| locks.lines()).collect()
+}
+
+/// The locks on `vnode`, a line each (`/proc/PID/fdinfo`).
+pub fn report_of(vnode: &Vnode) -> Vec<String> {
+    FileLocks::existing(vnode).map(|locks| locks.lines()).unwrap_or_default()
 }
 
 /// A table that waits for another, while it does.

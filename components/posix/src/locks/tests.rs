@@ -15,7 +15,7 @@ fn lock(locks: &FileLocks, owner: u64, kind: Kind, bytes: Range) -> Result<(), E
 
 #[test]
 fn shared_locks_go_together_and_exclusive_ones_do_not() {
-    let locks = FileLocks::new();
+    let locks = FileLocks::new(((0, 0), 1));
     assert_eq!(lock(&locks, 1, Kind::Shared, range(0, 9)), Ok(()));
     assert_eq!(lock(&locks, 2, Kind::Shared, range(5, 15)), Ok(()));
     assert_eq!(lock(&locks, 2, Kind::Exclusive, range(9, 9)), Err(Errno::EAGAIN));
@@ -24,7 +24,7 @@ fn shared_locks_go_together_and_exclusive_ones_do_not() {
 
 #[test]
 fn an_owner_changes_its_own_locks_freely() {
-    let locks = FileLocks::new();
+    let locks = FileLocks::new(((0, 0), 1));
     lock(&locks, 1, Kind::Exclusive, range(0, 99)).unwrap();
     lock(&locks, 1, Kind::Shared, range(40, 59)).unwrap();
     assert_eq!(lock(&locks, 2, Kind::Shared, range(40, 59)), Ok(()));
@@ -34,7 +34,7 @@ fn an_owner_changes_its_own_locks_freely() {
 
 #[test]
 fn unlocking_the_middle_leaves_both_ends() {
-    let locks = FileLocks::new();
+    let locks = FileLocks::new(((0, 0), 1));
     lock(&locks, 1, Kind::Exclusive, range(0, 99)).unwrap();
     locks.unlock(World::Records, &table(1), range(10, 19));
     assert_eq!(lock(&locks, 2, Kind::Exclusive, range(10, 19)), Ok(()));
@@ -53,7 +53,7 @@ fn neighbours_are_joined() {
 
 #[test]
 fn a_conflict_names_the_lowest_lock_and_its_holder() {
-    let locks = FileLocks::new();
+    let locks = FileLocks::new(((0, 0), 1));
     lock(&locks, 1, Kind::Exclusive, range(50, 59)).unwrap();
     lock(&locks, 3, Kind::Exclusive, range(10, 19)).unwrap();
     let found = locks.conflict(World::Records, &table(2), Kind::Shared, Range::ALL).unwrap();
@@ -62,7 +62,7 @@ fn a_conflict_names_the_lowest_lock_and_its_holder() {
 
 #[test]
 fn whole_file_locks_do_not_see_record_locks() {
-    let locks = FileLocks::new();
+    let locks = FileLocks::new(((0, 0), 1));
     lock(&locks, 1, Kind::Exclusive, Range::ALL).unwrap();
     let taken = locks.lock(World::Whole, &table(2), Kind::Exclusive, Range::ALL, OnConflict::Fail);
     assert_eq!(taken, Ok(()));
@@ -77,7 +77,7 @@ fn a_circle_of_waiters_is_refused() {
 
 #[test]
 fn a_waiter_goes_on_when_the_lock_is_let_go() {
-    let locks = Arc::new(FileLocks::new());
+    let locks = Arc::new(FileLocks::new(((0, 0), 1)));
     lock(&locks, 1, Kind::Exclusive, Range::ALL).unwrap();
     let other = locks.clone();
     let waiter = std::thread::spawn(move || {

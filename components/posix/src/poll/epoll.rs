@@ -7,6 +7,8 @@
 //! Lock order: `epoll.entries` > `epoll.ready`; `epoll.entry` is a leaf.
 use alloc::{
     collections::VecDeque,
+    format,
+    string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -122,6 +124,7 @@ impl Epoll {
             (Change::Add(_), Some(_)) => return Err(Errno::EEXIST),
             (Change::Modify(_) | Change::Delete, None) => return Err(Errno::ENOENT),
             (Change::Add(interest), None) => {
+                check_exclusive(interest, file)?;
                 self.check_loop(file)?;
                 let entry = self.entry(fd, file, interest);
                 entries.push(entry.clone());
@@ -132,6 +135,10 @@ impl Epoll {
             (Change::Modify(interest), Some(at)) => {
                 let Some(entry) = entries.get(at).cloned() else { return Err(Errno::ENOENT) };
                 drop(entries);
+                let both = interest.events | entry.interest.lock().events;
+                if both & raw::EPOLLEXCLUSIVE != 0 {
+                    return Err(Errno::EINVAL);
+                }
                 *entry.interest.lock() = interest;
                 self.look_at(entry, None);
             }
@@ -225,6 +232,20 @@ impl Epoll {
     }
 }
 
+/// EPOLLEXCLUSIVE is for plain files and plain events only.
+fn check_exclusive(interest: Interest, file: &OpenFile) -> Result<(), Errno> {
+    const ALLOWED: u32 = raw::EPOLLIN
+        | raw::EPOLLOUT
+        | raw::EPOLLERR
+        | raw::EPOLLHUP
+        | raw::EPOLLWAKEUP
+        | raw::EPOLLET
+        | raw::EPOLLEXCLUSIVE;
+    let is_exclusive = interest.events & raw::EPOLLEXCLUSIVE != 0;
+    let is_odd = interest.events & !ALLOWED != 0 || file.file().as_any().is::<Epoll>();
+    if is_exclusive && is_odd { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
 impl File for Epoll {
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         if let Some(table) = table {
@@ -233,6 +254,21 @@ impl File for Epoll {
         let queued: Vec<_> = self.ready.lock().iter().cloned().collect();
         let is_ready = queued.iter().any(|entry| entry.look(None).is_some_and(|found| found != 0));
         if is_ready { Ready::IN | Ready::READ_NORMAL } else { Ready::empty() }
+    }
+    fn details(&self) -> String {
+        let line = |entry: &Arc<Entry>| {
+            let file = entry.file.upgrade()?;
+            let Interest { events, data } = *entry.interest.lock();
+            let (major, minor) = file.path().mount.instance().device();
+            Some(format!(
+                "tfd: {:8} events: {events:8x} data: {data:16x}  pos:{} ino:{:x} sdev:{:x}\n",
+                entry.fd,
+                if file.file().is_seekable() { file.offset() } else { 0 },
+                file.vnode().inode(),
+                major << 20 | minor,
+            ))
+        };
+        self.entries.lock().iter().filter_map(line).collect()
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self

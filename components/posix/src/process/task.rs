@@ -66,6 +66,8 @@ pub struct Task {
     pub(crate) policy: AtomicU32,
     pub(crate) real_time_priority: AtomicU32,
     pub(crate) affinity: AtomicU64,
+    /// As ioprio_set(2) gave it.
+    pub(crate) io_priority: AtomicU32,
 }
 
 /// What a new task gets from its creator.
@@ -104,6 +106,7 @@ impl Task {
             policy: AtomicU32::new(0),
             real_time_priority: AtomicU32::new(0),
             affinity: AtomicU64::new(u64::MAX),
+            io_priority: AtomicU32::new(0),
         }
     }
     /// Thread id as gettid(2) tells it.
@@ -183,6 +186,7 @@ impl Task {
         self.policy.store(from.policy.load(Ordering::Relaxed), Ordering::Relaxed);
         self.real_time_priority
             .store(from.real_time_priority.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.io_priority.store(from.io_priority.load(Ordering::Relaxed), Ordering::Relaxed);
         self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     /// How rt schedules it.

@@ -1,6 +1,6 @@
 //! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
 use super::{process::Subject, report};
-use crate::files::OnExec;
+use crate::{files::OnExec, locks};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use linux_raw_sys::general::O_CLOEXEC;
@@ -120,6 +120,9 @@ impl Node for Report {
             file.path().mount.id(),
             file.vnode().inode()
         );
+        for (number, lock) in (1..).zip(locks::report_of(file.vnode())) {
+            text.push_str(&format!("lock:\t{number}: {lock}\n"));
+        }
         text.push_str(&file.file().details());
         Ok(text.into_bytes())
     }

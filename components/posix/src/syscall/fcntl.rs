@@ -1,10 +1,10 @@
 //! fcntl and flock.
 use super::{
-    Call, Entry,
+    Call, Entry, async_owner,
     place::{descriptor_limit, install},
 };
 use crate::{
-    files::OnExec,
+    files::{OnExec, owner::Owner as FileOwner},
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
     pipe::{End, SIZE_MAX},
     process::Task,
@@ -16,12 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(
-        raw::__NR_fcntl,
-        "fcntl",
-        "signal-driven I/O, leases, directory notes, seals and write hints",
-        fcntl,
-    ),
+    Entry::partial(raw::__NR_fcntl, "fcntl", "leases, directory notes and write hints", fcntl),
     Entry::whole(raw::__NR_flock, "flock", flock),
 ];
 
@@ -67,8 +62,11 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         F_OFD_GETLK => report_lock(call, &file, description_owner(call, &file)?),
         F_OFD_SETLK => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Fail),
         F_OFD_SETLKW => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Wait),
-        raw::F_GETOWN => Ok(0),
-        _ => Err(Errno::EINVAL),
+        // Nobody holds a lease, and none is given; directories send no notes.
+        raw::F_GETLEASE => Ok(u64::from(raw::F_UNLCK)),
+        raw::F_SETLEASE if call.uint(2) == raw::F_UNLCK => Err(Errno::EAGAIN),
+        raw::F_NOTIFY if !file.vnode().is_directory() => Err(Errno::ENOTDIR),
+        command => async_owner::control(call, &file, command),
     }
 }
 
@@ -90,7 +88,13 @@ fn set_flags(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     if gains_silence && !vfs::permission::is_owner(file.vnode(), &call.task.credentials()) {
         return Err(Errno::EPERM);
     }
+    let before = file.flags();
     file.set_flags(flags);
+    if flags & raw::FASYNC != 0 && before & raw::FASYNC == 0 {
+        FileOwner::of(file)?.turn_on(file, call.int(0));
+    } else if flags & raw::FASYNC == 0 && before & raw::FASYNC != 0 {
+        FileOwner::of(file)?.turn_off();
+    }
     if let Some(end) = file.file().as_any().downcast_ref::<End>() {
         end.flags_changed(file.flags());
     }
@@ -121,7 +125,11 @@ fn description_owner(call: &Call<'_>, file: &Arc<OpenFile>) -> Result<Owner, Err
     if lock.process != 0 {
         return Err(Errno::EINVAL);
     }
-    Ok(Owner::Description(Arc::downgrade(file)))
+    Ok(of_description(call.task, file))
+}
+
+fn of_description(task: &Task, file: &Arc<OpenFile>) -> Owner {
+    Owner::Description { file: Arc::downgrade(file), process: task.process.id() }
 }
 
 fn kind_of(number: u16) -> Result<Kind, Errno> {
@@ -201,7 +209,7 @@ fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {
     let command = call.uint(1);
     let is_waiting = command & raw::LOCK_NB == 0;
     let on_conflict = if is_waiting { OnConflict::Wait } else { OnConflict::Fail };
-    let owner = Owner::Description(Arc::downgrade(&file));
+    let owner = of_description(call.task, &file);
     let locks = FileLocks::of(file.vnode())?;
     let kind = match command & !raw::LOCK_NB {
         raw::LOCK_SH => Kind::Shared,

@@ -10,6 +10,7 @@ use rt::user::Context;
 use vfs::Errno;
 
 mod absent;
+mod async_owner;
 mod attributes;
 mod bounded;
 mod capabilities;
@@ -20,6 +21,7 @@ mod epoll;
 mod fcntl;
 mod futex;
 mod inotify;
+mod io_priority;
 mod ioctl;
 mod memory;
 mod mount;
@@ -105,6 +107,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     credentials::CALLS,
     futex::CALLS,
     inotify::CALLS,
+    io_priority::CALLS,
     memory::CALLS,
     process::CALLS,
     scheduler::CALLS,

@@ -1,8 +1,11 @@
 //! mount and umount.
 use super::{Call, Entry, place::Named};
-use crate::files::{
-    Scope,
-    file_systems::{self, Writes},
+use crate::{
+    files::{
+        Scope,
+        file_systems::{self, Writes},
+    },
+    process::tree,
 };
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use interfaces::file_system::FileType;
@@ -20,6 +23,7 @@ pub const CALLS: &[Entry] = &[
         "propagation (every mount is private), idmapping, mand and sync options",
         mount,
     ),
+    Entry::whole(raw::__NR_pivot_root, "pivot_root", pivot_root),
     Entry::partial(raw::__NR_umount2, "umount2", "MNT_EXPIRE never unmounts", unmount),
 ];
 
@@ -120,5 +124,22 @@ fn unmount(call: &mut Call<'_>) -> Result<u64, Errno> {
     let path = Named::cwd(call, 0)?.walk(&scope, walk)?;
     let who = scope.credentials();
     scope.fs().namespace().unmount(who, path, flags)?;
+    Ok(0)
+}
+
+fn pivot_root(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    if !scope.credentials().has(vfs::Capabilities::SYS_ADMIN) {
+        return Err(Errno::EPERM);
+    }
+    let walk = Walk::FOLLOW | Walk::DIRECTORY;
+    let new = Named::cwd(call, 0)?.walk(&scope, walk)?;
+    let put = Named::cwd(call, 1)?.walk(&scope, walk)?;
+    let old = scope.fs().root();
+    scope.fs().namespace().pivot(scope.credentials(), (&old, &new), &put)?;
+    let processes: Vec<_> = tree::read().processes().cloned().collect();
+    for task in processes.iter().flat_map(|process| process.tasks()) {
+        task.fs().follow_root(&old, &new);
+    }
     Ok(0)
 }

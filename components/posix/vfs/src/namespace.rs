@@ -171,6 +171,42 @@ impl Namespace {
         table.push(mount);
         Ok(())
     }
+    /// Makes the mount whose root `new` is the root in place of that whose root `old` is, which goes
+    /// to `put` (pivot_root(2)). Who has `old` as root or working directory is for the caller to move.
+    ///
+    /// # Errors
+    /// `EPERM`; `ENOTDIR`; `EBUSY` where `new` or `put` is on the present root; `EINVAL` where `new`
+    /// or `old` is no mount, or `put` not below `new`.
+    pub fn pivot(
+        &self,
+        who: &Credentials,
+        (old, new): (&Path, &Path),
+        put: &Path,
+    ) -> Result<(), Errno> {
+        check_administrator(who)?;
+        let mut table = self.table.write();
+        check_kinds(&old.mount, new)?;
+        check_kinds(&old.mount, put)?;
+        if new.mount.id() == old.mount.id() || put.mount.id() == old.mount.id() {
+            return Err(Errno::EBUSY);
+        }
+        let is_detached = new.mount.at().is_none();
+        if !new.is_mount_root() || !old.is_mount_root() || is_detached || !is_below(put, new) {
+            return Err(Errno::EINVAL);
+        }
+        let place = table.iter().position(|mount| mount.id() == new.mount.id());
+        let mount = table.remove(place.ok_or(Errno::EINVAL)?);
+        let above = old.mount.at();
+        hang(&mount, None);
+        hang(&old.mount, Some(put.clone()));
+        if above.is_none() {
+            table.insert(0, mount);
+        } else {
+            hang(&mount, above);
+            table.push(mount);
+        }
+        Ok(())
+    }
     fn attach(&self, mount: Arc<Mount>, at: &Path) -> Result<Arc<Mount>, Errno> {
         let mut table = self.table.write();
         check_kinds(&mount, at)?;
@@ -240,6 +276,18 @@ impl Namespace {
         drop(gone);
         Ok(())
     }
+}
+
+/// `path` is `top`, the root of a mount, or below it.
+fn is_below(path: &Path, top: &Path) -> bool {
+    let mut at = Some(path.clone());
+    while let Some(place) = at {
+        if place.mount.id() == top.mount.id() {
+            return true;
+        }
+        at = place.mount.at();
+    }
+    false
 }
 
 /// Hangs a mount over a place, or takes it from where it hangs. The table is locked to write.

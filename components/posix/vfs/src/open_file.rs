@@ -9,7 +9,7 @@ use crate::{
     io::{Sink, Source},
     mount::Path,
     notify::{self, Events},
-    vnode::Vnode,
+    vnode::{Slot, Vnode},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,7 @@ use rt::{lock_class, sync::Mutex};
 
 lock_class! {
     static OFFSET = "vfs.open_file.offset";
+    static OWNER = "vfs.open_file.owner";
 }
 
 /// Flags fcntl(F_SETFL) may change.
@@ -56,6 +57,7 @@ pub struct OpenFile {
     /// What syncfs has told of errors.
     told: Told,
     writes: WriteCount,
+    owner: Slot,
 }
 
 impl OpenFile {
@@ -73,7 +75,8 @@ impl OpenFile {
         let kept = !(raw::O_CREAT | raw::O_EXCL | raw::O_NOCTTY | raw::O_TRUNC | raw::O_CLOEXEC);
         let flags = AtomicU32::new(flags & kept);
         let told = path.vnode().instance().flusher().errors().sample();
-        Arc::new(OpenFile { file, path, flags, offset: Mutex::new(&OFFSET, 0), told, writes })
+        let (offset, owner) = (Mutex::new(&OFFSET, 0), Mutex::new(&OWNER, None));
+        Arc::new(OpenFile { file, path, flags, offset, told, writes, owner })
     }
     /// What is open.
     pub fn file(&self) -> &Arc<dyn File> {
@@ -82,6 +85,10 @@ impl OpenFile {
     /// Where it was found.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+    /// Where the personality keeps whom it tells by signals (F_SETOWN).
+    pub fn owner(&self) -> &Slot {
+        &self.owner
     }
     /// The vnode of the place it was found at.
     pub fn vnode(&self) -> &Arc<Vnode> {

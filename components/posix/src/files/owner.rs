@@ -1,0 +1,171 @@
+//! Signal-driven input and output: whom a description tells when it becomes ready (F_SETOWN, O_ASYNC).
+//!
+//! An [`Owner`] hangs in the description's slot once it was named, and watches the file's queues
+//! while O_ASYNC is set. It is told under a queue's lock, so it does not look at the file: it says
+//! `POLL_IN` for what can be read and `POLL_OUT` for what can only be written.
+//! Source: fcntl(2), Linux `fs/fcntl.c`.
+use crate::{
+    inotify::Inotify,
+    pipe::End,
+    process::{Process, tree},
+    signal::{self, Info, SIGIO, info},
+    tty::TerminalFile,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rt::{lock_class, sync::Mutex};
+use vfs::{
+    Credentials, Errno, OpenFile,
+    file::Ready,
+    poll::{PollTable, Watcher},
+};
+
+lock_class! {
+    static SETTING = "files.owner";
+}
+
+/// Whom to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// Nobody.
+    Nobody,
+    /// A thread.
+    Thread(u32),
+    /// A process.
+    Process(u32),
+    /// A process group.
+    Group(u32),
+}
+
+#[derive(Clone)]
+struct Setting {
+    whom: Whom,
+    /// 0: SIGIO, without details.
+    signal: u8,
+    fd: i32,
+    /// Who named the owner: he must be allowed to signal it.
+    by: Option<Arc<Credentials>>,
+}
+
+/// Who is told of a description.
+pub struct Owner {
+    this: Weak<Owner>,
+    code: i32,
+    setting: Mutex<Setting>,
+    is_on: AtomicBool,
+    is_watching: AtomicBool,
+}
+
+impl Owner {
+    /// The owner of `file`, nobody at first.
+    ///
+    /// # Errors
+    /// `EINVAL` where its slot is used for something else.
+    pub fn of(file: &OpenFile) -> Result<Arc<Owner>, Errno> {
+        let mut slot = file.owner().lock();
+        let code = if file.is_readable() { info::POLL_IN } else { info::POLL_OUT };
+        let setting = Setting { whom: Whom::Nobody, signal: 0, fd: -1, by: None };
+        let make = || {
+            Arc::new_cyclic(|this| Owner {
+                this: this.clone(),
+                code,
+                setting: Mutex::new(&SETTING, setting),
+                is_on: AtomicBool::new(false),
+                is_watching: AtomicBool::new(false),
+            })
+        };
+        let kept = slot.get_or_insert_with(|| make()).clone();
+        kept.downcast::<Owner>().map_err(|_| Errno::EINVAL)
+    }
+    /// Names whom to tell; `by` must be allowed to signal it when the time comes.
+    pub fn set_whom(&self, whom: Whom, by: Arc<Credentials>) {
+        let mut setting = self.setting.lock();
+        (setting.whom, setting.by) = (whom, Some(by));
+    }
+    /// Whom it tells.
+    pub fn whom(&self) -> Whom {
+        self.setting.lock().whom
+    }
+    /// The signal to tell by, 0 for SIGIO without details.
+    pub fn set_signal(&self, signal: u8) {
+        self.setting.lock().signal = signal;
+    }
+    /// The signal it tells by.
+    pub fn signal(&self) -> u8 {
+        self.setting.lock().signal
+    }
+    /// O_ASYNC was set through descriptor `fd`.
+    pub fn turn_on(&self, file: &OpenFile, fd: i32) {
+        if !is_signal_driven(file) {
+            return;
+        }
+        self.setting.lock().fd = fd;
+        self.is_on.store(true, Ordering::Release);
+        if !self.is_watching.swap(true, Ordering::AcqRel) {
+            let watcher: Weak<dyn Watcher> = self.this.clone();
+            file.file().poll(Some(&PollTable::telling(watcher)));
+        }
+    }
+    /// O_ASYNC was taken away.
+    pub fn turn_off(&self) {
+        self.is_on.store(false, Ordering::Release);
+    }
+}
+
+/// Linux sends signals for pipes, terminals and inotify, and for sockets.
+fn is_signal_driven(file: &OpenFile) -> bool {
+    let kind = file.file().as_any();
+    kind.is::<End>() || kind.is::<Inotify>() || kind.is::<TerminalFile>()
+}
+
+impl Watcher for Owner {
+    fn changed(&self) {
+        if !self.is_on.load(Ordering::Acquire) {
+            return;
+        }
+        let setting = self.setting.lock().clone();
+        let band = match self.code {
+            info::POLL_IN => Ready::IN | Ready::READ_NORMAL,
+            _ => Ready::OUT | Ready::WRITE_NORMAL,
+        };
+        let message = match setting.signal {
+            0 => Info::kernel(SIGIO),
+            signal => Info::poll(signal, self.code, u32::from(band.bits()), setting.fd),
+        };
+        let may = |process: &Process| setting.by.as_ref().is_some_and(|by| by.may_signal(process));
+        let targets: Vec<Arc<Process>> = match setting.whom {
+            Whom::Nobody => Vec::new(),
+            Whom::Thread(id) => {
+                if let Some(task) = tree::task(id).filter(|task| may(&task.process)) {
+                    let _ = signal::send_to_task(&task, message);
+                }
+                return;
+            }
+            Whom::Process(id) => tree::process(id).into_iter().collect(),
+            Whom::Group(id) => tree::read().group(id).cloned().collect(),
+        };
+        for process in targets.iter().filter(|process| may(process)) {
+            let _ = signal::send_to_process(process, message);
+        }
+    }
+}
+
+/// Who may signal whom.
+trait MaySignal {
+    /// Root, or the same user.
+    fn may_signal(&self, process: &Process) -> bool;
+}
+
+impl MaySignal for Credentials {
+    fn may_signal(&self, process: &Process) -> bool {
+        let their = match process.tasks().first() {
+            Some(task) => task.credentials().user,
+            None => vfs::credentials::Ids::all(process.real_user()),
+        };
+        let is_same = |id: u32| id == their.real || id == their.saved;
+        self.user.effective == 0 || is_same(self.user.real) || is_same(self.user.effective)
+    }
+}
