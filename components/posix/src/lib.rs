@@ -23,6 +23,7 @@ pub mod procfs;
 pub mod signal;
 pub mod start;
 pub mod syscall;
+pub mod sysfs;
 pub mod system;
 pub mod time;
 pub mod tty;

@@ -3,7 +3,7 @@
 //! A disk is in use once at a time: mounting it again shows the same file system in another place,
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
 //! system is made from a disk, so that two mounts do not make two.
-use crate::{devices::Device, procfs, start::MakeFileSystem, tty::pty::devpts};
+use crate::{devices::Device, procfs, start::MakeFileSystem, sysfs, tty::pty::devpts};
 use alloc::{
     format,
     string::String,
@@ -41,6 +41,11 @@ pub fn announce(devices: &[Arc<Device>], makers: &[(&'static str, MakeFileSystem
     });
 }
 
+/// Every disk and partition.
+pub fn devices() -> &'static [Arc<Device>] {
+    KNOWN.get().map(|known| known.devices.as_slice()).unwrap_or_default()
+}
+
 /// Whether a mount is to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Writes {
@@ -54,7 +59,10 @@ pub enum Writes {
 pub fn types() -> Vec<(&'static str, bool)> {
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
     let made = makers.iter().map(|(name, _)| (*name, *name == "tmpfs"));
-    [("proc", true), (devpts::TYPE_NAME, true)].into_iter().chain(made).collect()
+    [("sysfs", true), ("proc", true), ("devtmpfs", true), (devpts::TYPE_NAME, true)]
+        .into_iter()
+        .chain(made)
+        .collect()
 }
 
 /// Mounts a file system of type `type_name`: on the disk with number `disk`, or on none. A disk in
@@ -69,6 +77,9 @@ pub fn activate(
     writes: Writes,
     options: &[u8],
 ) -> Result<Arc<Active>, Errno> {
+    if type_name == "sysfs" {
+        return Active::generated("sysfs", sysfs::root());
+    }
     if type_name == "proc" {
         return Active::generated("proc", procfs::root());
     }

@@ -83,7 +83,9 @@ fn release(memory: &Arc<AddressSpace>, address: u64, owner: u32) -> Option<()> {
                 return Some(());
             }
             Ok(_) => {}
-            Err(_) => memory.fault(address, Access::Write).ok()?,
+            Err(_) => {
+                memory.fault(address, Access::Write).ok()?;
+            }
         }
     }
 }

@@ -34,7 +34,8 @@ impl Tries {
         memory.fault(fault.address, fault.access).map_err(|bad| match bad {
             BadAccess::NO_MEMORY => Errno::ENOMEM,
             _ => Errno::EFAULT,
-        })
+        })?;
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 //! and looks everything up afresh with the frame in hand. Several faults on one page are settled
 //! by `Space`: a page already present stays, and making a page writable is one operation.
 use super::{
-    AddressSpace,
+    AddressSpace, FaultKind,
     map::{GUARD_GAP, LOWEST, Map},
     region::{Backing, Flags, PAGE, Region, is_same_object, page_of, range},
 };
@@ -88,6 +88,12 @@ enum Step {
     Fetch { object: Arc<dyn Mappable>, index: u64, is_for_write: bool },
 }
 
+fn is_resident(object: &Arc<dyn Mappable>, index: u64) -> bool {
+    let mut is_there = false;
+    object.resident(index, 1, &mut |_, _| is_there = true);
+    is_there
+}
+
 impl AddressSpace {
     /// Answers a fault: `access` at `address` could not be done.
     ///
@@ -96,7 +102,8 @@ impl AddressSpace {
     ///
     /// # Locks
     /// `memory.map`, to read (to write where the stack grows).
-    pub fn fault(&self, address: u64, access: Access) -> Result<(), BadAccess> {
+    pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, BadAccess> {
+        let mut kind = FaultKind::Minor;
         let page = page_of(address);
         let mut fetched: Option<Fetched> = None;
         let mut reclaims = 0;
@@ -111,7 +118,10 @@ impl AddressSpace {
             };
             check_access(region, access)?;
             match self.enter(region, page, access, fetched.take()) {
-                Ok(Step::Done) => return Ok(()),
+                Ok(Step::Done) => {
+                    self.faults.add(kind);
+                    return Ok(kind);
+                }
                 Err(BadAccess::NO_MEMORY) if reclaims < RECLAIMS => {
                     drop(map);
                     reclaims += 1;
@@ -120,6 +130,9 @@ impl AddressSpace {
                 Err(bad) => return Err(bad),
                 Ok(Step::Fetch { object, index, is_for_write }) => {
                     drop(map);
+                    if object.identity() != 0 && !is_resident(&object, index) {
+                        kind = FaultKind::Major;
+                    }
                     let frame = object.page(index, is_for_write).map_err(bad_page)?;
                     fetched = Some(Fetched { object, index, is_for_write, frame, changes });
                 }

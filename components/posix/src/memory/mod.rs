@@ -27,6 +27,7 @@ pub mod access;
 pub mod advice;
 pub mod anonymous;
 mod fault;
+mod fault_counts;
 mod fork;
 mod heap;
 pub mod lock;
@@ -46,6 +47,7 @@ mod tests;
 pub use advice::Advice;
 pub use anonymous::Anonymous;
 pub use fault::BadAccess;
+pub use fault_counts::{FaultCounts, FaultKind, Faults};
 pub use mapping::{MapFlags, MapRequest, Place, Source};
 pub use region::{Flags, Label, Origin, PAGE, Region};
 pub use remap::RemapFlags;
@@ -143,6 +145,7 @@ pub struct AddressSpace {
     executable: Mutex<Option<Executable>>,
     limits: Limits,
     peak_pages: AtomicU64,
+    faults: FaultCounts,
     peak_total_pages: AtomicU64,
     locks_future: AtomicBool,
     /// Moves when pages of something mapped here go or are written to storage, with the map's lock
@@ -163,6 +166,7 @@ impl AddressSpace {
             executable: Mutex::new(&LAYOUT, None),
             limits: Limits::new(LimitValues::default()),
             peak_pages: AtomicU64::new(0),
+            faults: FaultCounts::new(),
             peak_total_pages: AtomicU64::new(0),
             locks_future: AtomicBool::new(false),
             changes: AtomicU64::new(0),

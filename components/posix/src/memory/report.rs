@@ -1,6 +1,6 @@
 //! What /proc shows of an address space.
 use super::{
-    AddressSpace,
+    AddressSpace, Faults,
     region::{Backing, Flags, Label, Origin, PAGE, Region},
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -68,6 +68,10 @@ pub struct RegionReport {
 }
 
 impl AddressSpace {
+    /// Faults resolved so far.
+    pub fn faults(&self) -> Faults {
+        self.faults.get()
+    }
     /// Sizes of it now.
     pub fn sizes(&self) -> Sizes {
         self.note_resident();

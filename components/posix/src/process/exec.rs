@@ -113,6 +113,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     if let Some(old) = &old {
         let mut usage = process.usage.lock();
         usage.peak_pages = usage.peak_pages.max(old.sizes().peak_resident);
+        usage.faults += old.faults();
     }
     drop(old);
     apply_limits(process);

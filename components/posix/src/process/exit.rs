@@ -108,6 +108,7 @@ fn release_memory(process: &Process) {
     if let Some(memory) = &memory {
         let mut usage = process.usage.lock();
         usage.peak_pages = usage.peak_pages.max(memory.sizes().peak_resident);
+        usage.faults += memory.faults();
     }
     drop(memory);
     process.is_released.store(true, Ordering::Release);

@@ -5,7 +5,7 @@ use super::{
     session::{ControllingTerminal, Session},
 };
 use crate::{
-    memory::AddressSpace,
+    memory::{AddressSpace, Faults},
     signal::{Dispositions, ProcessSignals, action::Action},
     time::ProcessTimers,
 };
@@ -40,6 +40,10 @@ pub struct Usage {
     pub peak_pages: u64,
     /// The same of the children.
     pub children_peak_pages: u64,
+    /// Faults in address spaces it no longer has.
+    pub faults: Faults,
+    /// Faults of the children waited for.
+    pub children_faults: Faults,
 }
 
 /// A thread group.
@@ -222,6 +226,14 @@ impl Process {
     /// How it ended, once it has.
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended
+    }
+    /// Faults of all its threads, ended ones included.
+    pub fn faults(&self) -> Faults {
+        let mut sum = self.usage.lock().faults;
+        if let Some(memory) = self.try_memory() {
+            sum += memory.faults();
+        }
+        sum
     }
     /// Processor time of all its threads, ended ones included.
     pub fn cpu_time(&self) -> CpuTime {

@@ -76,7 +76,10 @@ fn page_fault(
     context: &Context,
     (address, access, is_present): (u64, Access, bool),
 ) {
-    let Err(bad) = memory.fault(address, access) else { return };
+    let bad = match memory.fault(address, access) {
+        Ok(kind) => return task.faults.add(kind),
+        Err(bad) => bad,
+    };
     let error_code = u64::from(is_present)
         | match access {
             Access::Read => 0x4,

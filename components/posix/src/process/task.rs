@@ -1,6 +1,11 @@
 //! [`Task`]: one Linux thread.
 use super::Process;
-use crate::{files, memory::AddressSpace, signal::TaskSignals, syscall::Handler};
+use crate::{
+    files,
+    memory::{AddressSpace, FaultCounts},
+    signal::TaskSignals,
+    syscall::Handler,
+};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use hashbrown::HashMap;
@@ -66,6 +71,8 @@ pub struct Task {
     pub(crate) policy: AtomicU32,
     pub(crate) real_time_priority: AtomicU32,
     pub(crate) affinity: AtomicU64,
+    /// Faults of its program.
+    pub(crate) faults: FaultCounts,
     /// As ioprio_set(2) gave it.
     pub(crate) io_priority: AtomicU32,
 }
@@ -106,6 +113,7 @@ impl Task {
             policy: AtomicU32::new(0),
             real_time_priority: AtomicU32::new(0),
             affinity: AtomicU64::new(u64::MAX),
+            faults: FaultCounts::new(),
             io_priority: AtomicU32::new(0),
         }
     }

@@ -154,6 +154,8 @@ fn inherit_usage(process: &Process, child: &Usage) {
     let mut usage = process.usage.lock();
     add_time(&mut usage.children, &child.own);
     add_time(&mut usage.children, &child.children);
+    usage.children_faults += child.faults;
+    usage.children_faults += child.children_faults;
     let peak = child.peak_pages.max(child.children_peak_pages);
     usage.children_peak_pages = usage.children_peak_pages.max(peak);
 }

@@ -8,15 +8,20 @@
 //! | `cpuinfo` | the processors, as CPUID tells of them |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
 //! | `report` | contents of a process's files |
-//! | `descriptors` | `/proc/PID/fd` |
+//! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
+//! | `memory_text` | files that show memory as it was at open |
+//! | `disks`, `settings` | disks; `/proc/sys` |
 //!
 //! Inode numbers: the fixed part counts from 1; a process's are its id shifted left by 32, plus
 //! the task's id shifted by 8 within `task`, plus the place in the table.
 //! Source: proc(5), Linux `Documentation/filesystems/proc.rst`.
 mod cpuinfo;
 mod descriptors;
+mod disks;
+mod memory_text;
 mod process;
 mod report;
+mod settings;
 mod sysrq;
 mod system;
 mod tree;

@@ -1,16 +1,22 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
+    memory_text::{MemoryText, Part},
     report,
     tree::parse_id,
 };
 use crate::process::{Process, Task};
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{
+    format,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno, Path,
     credentials::Capabilities,
+    file::File,
     generated::{Child, Node, attributes},
 };
 
@@ -62,6 +68,7 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 #[derive(Clone, Copy)]
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    Memory(Part),
     Link(fn(&Subject) -> Option<Path>),
     Descriptors(View),
     Threads,
@@ -72,9 +79,10 @@ const ITEMS: &[(&str, Item)] = &[
     ("status", Item::File(0o444, report::status)),
     ("statm", Item::File(0o444, report::statm)),
     ("cmdline", Item::File(0o444, report::cmdline)),
-    ("comm", Item::File(0o444, report::comm)),
-    ("environ", Item::File(0o400, report::environ)),
-    ("auxv", Item::File(0o400, report::auxv)),
+    ("comm", Item::File(0o644, report::comm)),
+    ("environ", Item::Memory(|layout| layout.environment)),
+    ("auxv", Item::Memory(|layout| layout.auxiliary)),
+    ("personality", Item::File(0o400, report::personality)),
     ("maps", Item::File(0o444, report::maps)),
     ("limits", Item::File(0o444, report::limits)),
     ("mounts", Item::File(0o444, report::mounts)),
@@ -109,7 +117,7 @@ impl ProcessDirectory {
 
 fn type_of(item: &Item) -> FileType {
     match item {
-        Item::File(..) => FileType::Regular,
+        Item::File(..) | Item::Memory(_) => FileType::Regular,
         Item::Link(_) => FileType::Symlink,
         Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
@@ -123,14 +131,15 @@ impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
         attributes(self.0.inode(0), FileType::Directory, 0o555, self.0.owner())
     }
-    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
-        let (index, (_, item)) =
-            self.items().find(|(_, (known, _))| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
+    fn lookup(&self, wanted: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let (index, &(name, ref item)) =
+            self.items().find(|(_, (known, _))| known.as_bytes() == wanted).ok_or(Errno::ENOENT)?;
         let (subject, inode) = (self.0.clone(), self.0.inode(place(index)));
         Ok(match *item {
             Item::File(permissions, content) => {
-                Arc::new(ProcessFile { subject, inode, permissions, content })
+                Arc::new(ProcessFile { subject, inode, name, permissions, content })
             }
+            Item::Memory(part) => Arc::new(MemoryFile { subject, inode, part }),
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
             Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
             Item::Threads => Arc::new(Threads { subject, inode }),
@@ -155,6 +164,7 @@ impl Node for ProcessDirectory {
 struct ProcessFile {
     subject: Subject,
     inode: u64,
+    name: &'static str,
     permissions: u16,
     content: fn(&Subject) -> Result<Vec<u8>, Errno>,
 }
@@ -165,6 +175,30 @@ impl Node for ProcessFile {
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         (self.content)(&self.subject)
+    }
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        match self.name {
+            "comm" => report::set_comm(&self.subject, data),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}
+
+/// A file of [`MemoryText`].
+struct MemoryFile {
+    subject: Subject,
+    inode: u64,
+    part: Part,
+}
+
+impl Node for MemoryFile {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, 0o400, self.subject.owner())
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        let memory = self.subject.process.try_memory();
+        let memory = memory.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        Ok(Some(Arc::new(MemoryText::new(memory, self.part))))
     }
 }
 

@@ -85,7 +85,12 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
         Some(task) => rt::thread::cpu_time(task.thread()).unwrap_or_default(),
         None => process.cpu_time(),
     };
-    let children = process.usage.lock().children;
+    let usage = *process.usage.lock();
+    let children = usage.children;
+    let faults = match &subject.thread {
+        Some(task) => task.faults.get(),
+        None => process.faults(),
+    };
     let task = subject.task();
     let nice = task.as_ref().map_or(0, |task| task.nice.load(Ordering::Relaxed));
     let real_time = task.as_ref().map_or(0, |task| task.real_time_priority.load(Ordering::Relaxed));
@@ -97,13 +102,17 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let threads = process.tasks().len();
     let (code, data) = (layout.code, layout.data);
     let text = format!(
-        "{id} ({}) {} {} {} {} {terminal} {foreground} 0 0 0 0 0 {} {} {} {} {priority} {nice} {threads} 0 {} {} {} \
+        "{id} ({}) {} {} {} {} {terminal} {foreground} 0 {} {} {} {} {} {} {} {} {priority} {nice} {threads} 0 {} {} {} \
          {} {} {} {} 0 0 {} {} {} {} 0 0 0 {exit_signal} 0 {real_time} {policy} 0 0 0 {} {} {} {} {} {} {} {exit_code}\n",
         command(subject),
         state(subject).0,
         process.parent_id(),
         process.group(),
         process.session().id(),
+        faults.minor,
+        usage.children_faults.minor,
+        faults.major,
+        usage.children_faults.major,
         ticks(time.user_ns),
         ticks(time.system_ns),
         ticks(children.user_ns),
@@ -208,6 +217,16 @@ fn write_identity(text: &mut String, task: &Task) {
         let _ = write!(text, "{group} ");
     }
     text.push('\n');
+    let process = &task.process;
+    let lines = [
+        ("NStgid", process.id()),
+        ("NSpid", task.id()),
+        ("NSpgid", process.group()),
+        ("NSsid", process.session().id()),
+    ];
+    for (name, id) in lines {
+        let _ = writeln!(text, "{name}:\t{id}");
+    }
 }
 
 fn write_memory(text: &mut String, memory: &AddressSpace) {
@@ -267,7 +286,32 @@ fn write_rights(text: &mut String, task: &Task) {
     let no_new = u8::from(task.process.no_new_privileges.load(Ordering::Relaxed));
     let count = rt::thread::processors().0.min(64) as u32;
     let allowed = task.affinity.load(Ordering::Relaxed) & (u64::MAX >> (64 - count.max(1)));
-    let _ = writeln!(text, "NoNewPrivs:\t{no_new}\nSeccomp:\t0\nCpus_allowed:\t{allowed:x}");
+    let _ = writeln!(text, "NoNewPrivs:\t{no_new}\nSeccomp:\t0\nSeccomp_filters:\t0");
+    let list = processor_list(allowed);
+    let _ = writeln!(text, "Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}");
+    let _ = writeln!(text, "Mems_allowed:\t1\nMems_allowed_list:\t0");
+}
+
+/// The processors of a mask as ranges: `0-2,5`.
+fn processor_list(mask: u64) -> String {
+    let has = |at: u32| mask.checked_shr(at).is_some_and(|rest| rest & 1 != 0);
+    let mut text = String::new();
+    let mut at = 0;
+    while at < u64::BITS {
+        let first = at;
+        while has(at) {
+            at += 1;
+        }
+        if at > first {
+            let comma = if text.is_empty() { "" } else { "," };
+            let _ = match at - first {
+                1 => write!(text, "{comma}{first}"),
+                _ => write!(text, "{comma}{first}-{}", at - 1),
+            };
+        }
+        at += 1;
+    }
+    text
 }
 
 pub fn statm(subject: &Subject) -> Result<Vec<u8>, Errno> {
@@ -293,12 +337,21 @@ pub fn cmdline(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(memory_text(subject, |layout| layout.arguments))
 }
 
-pub fn environ(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    Ok(memory_text(subject, |layout| layout.environment))
+pub fn personality(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    let personality = subject.process.personality.load(Ordering::Relaxed);
+    Ok(format!("{personality:08x}\n").into_bytes())
 }
 
-pub fn auxv(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    Ok(memory_text(subject, |layout| layout.auxiliary))
+/// A thread of the same process may rename it.
+pub fn set_comm(subject: &Subject, data: &[u8]) -> Result<(), Errno> {
+    let own = crate::process::current().ok_or(Errno::EINVAL)?;
+    if own.process.id() != subject.process.id() {
+        return Err(Errno::EINVAL);
+    }
+    let task = subject.task().ok_or(Errno::ESRCH)?;
+    let end = data.iter().position(|byte| matches!(byte, 0 | b'\n')).unwrap_or(data.len());
+    task.set_command(data.get(..end).unwrap_or_default());
+    Ok(())
 }
 
 pub fn maps(subject: &Subject) -> Result<Vec<u8>, Errno> {
@@ -447,6 +500,13 @@ fn escaped(name: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processors_are_listed_as_ranges() {
+        assert_eq!(processor_list(0b10_0111), "0-2,5");
+        assert_eq!(processor_list(1), "0");
+        assert_eq!(processor_list(u64::MAX), "0-63");
+    }
 
     #[test]
     fn mount_points_are_escaped() {

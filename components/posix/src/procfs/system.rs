@@ -1,10 +1,12 @@
 //! Contents of `/proc`'s files about the whole system.
 use crate::{
+    devices,
     process::{object::ticks, tree},
     start, system,
 };
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
+use interfaces::file_system::FileType;
 use rt::sync::Once;
 use vfs::{Errno, protection::Protection};
 
@@ -97,8 +99,29 @@ pub fn version() -> Vec<u8> {
     format!("Linux version {} (skerry@skerry) {}\n", system::RELEASE, system::VERSION).into_bytes()
 }
 
-pub fn filesystems() -> Vec<u8> {
-    b"nodev\tproc\nnodev\tdevtmpfs\nnodev\ttmpfs\n\text4\n".to_vec()
+pub fn file_locks() -> Vec<u8> {
+    let mut text = String::new();
+    for (number, lock) in (1..).zip(crate::locks::report()) {
+        let _ = writeln!(text, "{number}: {lock}");
+    }
+    text.into_bytes()
+}
+
+/// What of Linux's list there is.
+pub fn memory_events() -> Vec<u8> {
+    let memory = rt::memory::statistics();
+    let lines = [
+        ("nr_free_pages", memory.free_frames),
+        ("nr_file_pages", vfs::cached_pages()),
+        ("nr_page_table_pages", memory.table_frames),
+        ("nr_kernel_stack", memory.stack_frames * PAGE_KIB),
+        ("nr_slab_unreclaimable", memory.heap_frames),
+    ];
+    let mut text = String::new();
+    for (name, count) in lines {
+        let _ = writeln!(text, "{name} {count}");
+    }
+    text.into_bytes()
 }
 
 pub fn cmdline() -> Vec<u8> {
@@ -123,7 +146,28 @@ pub fn interrupts() -> Vec<u8> {
 }
 
 pub fn devices() -> Vec<u8> {
-    b"Character devices:\n  1 mem\n  4 ttyS\n  5 /dev/tty\n  5 /dev/console\n229 hvc\n\nBlock devices:\n254 virtblk\n".to_vec()
+    let mut text = String::from("Character devices:\n");
+    let mut majors: Vec<(u32, &str)> = devices::NODES
+        .iter()
+        .filter(|(_, file_type, ..)| *file_type == FileType::Character)
+        .map(|(name, _, _, (major, _))| (*major, *name))
+        .collect();
+    majors.sort_unstable_by_key(|(major, _)| *major);
+    for (major, name) in majors {
+        let shown = match major {
+            1 => "mem",
+            4 => "ttyS",
+            5 => &format!("/dev/{name}"),
+            _ => name.trim_end_matches(|letter: char| letter.is_ascii_digit()),
+        };
+        let line = format!("{major:3} {shown}\n");
+        if !text.ends_with(&line) {
+            text.push_str(&line);
+        }
+    }
+    text.push_str("128 ptm\n136 pts\n\nBlock devices:\n");
+    let _ = writeln!(text, "{:3} virtblk", devices::DISK_MAJOR);
+    text.into_bytes()
 }
 
 fn line(mut name: Vec<u8>) -> Vec<u8> {

@@ -1,5 +1,5 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
-use super::{cpuinfo, process::ProcessDirectory, sysrq, system};
+use super::{cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
 use crate::process::tree;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
@@ -45,22 +45,33 @@ const ROOT: Table = &[
     ("stat", Item::File(system::stat)),
     ("cpuinfo", Item::File(cpuinfo::cpuinfo)),
     ("version", Item::File(system::version)),
-    ("filesystems", Item::File(system::filesystems)),
+    ("filesystems", Item::File(disks::types)),
+    ("diskstats", Item::File(disks::statistics)),
+    ("partitions", Item::File(disks::partitions)),
+    ("swaps", Item::File(disks::swaps)),
+    ("locks", Item::File(system::file_locks)),
+    ("vmstat", Item::File(system::memory_events)),
     ("cmdline", Item::File(system::cmdline)),
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
-    ("sys", Item::Directory(SYS)),
+    ("sys", Item::Directory(SETTINGS)),
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
 
-const SYS: Table = &[
-    ("fs", Item::Directory(FS)),
+const SETTINGS: Table = &[
+    ("fs", Item::Directory(FILES)),
     ("kernel", Item::Directory(KERNEL)),
     ("vm", Item::Directory(VM)),
 ];
 
-const FS: Table = &[
+const FILES: Table = &[
+    ("file-max", Item::File(settings::file_max)),
+    ("file-nr", Item::File(settings::file_count)),
+    ("nr_open", Item::File(settings::descriptors_max)),
+    ("pipe-max-size", Item::File(settings::pipe_size_max)),
+    ("overflowuid", Item::File(settings::overflow_id)),
+    ("overflowgid", Item::File(settings::overflow_id)),
     (
         "protected_symlinks",
         Item::Writable(
@@ -89,6 +100,13 @@ const FS: Table = &[
             |data| system::set_protection(Protection::Regular, data),
         ),
     ),
+    ("inotify", Item::Directory(INOTIFY)),
+];
+
+const INOTIFY: Table = &[
+    ("max_queued_events", Item::File(settings::queued_events_max)),
+    ("max_user_instances", Item::File(settings::inotify_instances_max)),
+    ("max_user_watches", Item::File(settings::inotify_watches_max)),
 ];
 
 const KERNEL: Table = &[
@@ -101,6 +119,10 @@ const KERNEL: Table = &[
     ("threads-max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
     ("ngroups_max", Item::File(|| b"65536\n".to_vec())),
     ("cap_last_cap", Item::File(|| b"40\n".to_vec())),
+    ("overflowuid", Item::File(settings::overflow_id)),
+    ("overflowgid", Item::File(settings::overflow_id)),
+    ("randomize_va_space", Item::File(|| b"2\n".to_vec())),
+    ("sched_rr_timeslice_ms", Item::File(|| b"100\n".to_vec())),
     ("random", Item::Directory(RANDOM)),
 ];
 
@@ -257,7 +279,7 @@ mod tests {
 
     #[test]
     fn tables_fit_their_inode_numbers() {
-        for table in [ROOT, SYS, FS, KERNEL, RANDOM, VM, SKERRY] {
+        for table in [ROOT, SETTINGS, FILES, INOTIFY, KERNEL, RANDOM, VM, SKERRY] {
             assert!((table.len() as u64) < TABLE_MAX);
         }
     }

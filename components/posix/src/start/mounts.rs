@@ -3,7 +3,7 @@ use super::Boot;
 use crate::{
     devices::{self, Device},
     files::file_systems::{self, Writes},
-    procfs,
+    procfs, sysfs,
     tty::{Terminal, pty::devpts},
 };
 use alloc::{format, string::String, sync::Arc};
@@ -60,6 +60,8 @@ pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Nam
         report(directory, caller.make_directory(Base::Cwd, directory.as_bytes(), 0o755));
     }
     report("/proc", mount(&caller, "proc", Active::generated("proc", procfs::root()), "/proc"));
+    // Not every root has the directory.
+    let _ = mount(&caller, "sysfs", Active::generated("sysfs", sysfs::root()), "/sys");
     report("/dev", mount_devices(boot, &caller, &disks));
     report("/dev/pts", mount_pseudo_terminals(&caller));
     Ok(namespace.clone())

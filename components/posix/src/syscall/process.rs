@@ -2,7 +2,7 @@
 use super::{Call, Entry};
 use crate::{
     exec::{self, Program},
-    memory::AddressSpace,
+    memory::{AddressSpace, Faults},
     process::{
         ExitStatus, Process, exit,
         fork::{self, CloneFlags, CloneRequest},
@@ -306,14 +306,15 @@ pub struct ResourceUsage {
 }
 
 impl ResourceUsage {
-    /// From times and the largest resident size.
-    pub fn new(time: &CpuTime, peak_pages: u64) -> ResourceUsage {
+    /// From times, faults and the largest resident size.
+    pub fn new(time: &CpuTime, faults: Faults, peak_pages: u64) -> ResourceUsage {
         const PAGE_KIB: u64 = 4;
         let split = |ns: u64| [ns / 1_000_000_000, ns % 1_000_000_000 / 1000];
         ResourceUsage {
             user: split(time.user_ns),
             system: split(time.system_ns),
             peak_kib: peak_pages * PAGE_KIB,
+            faults: [faults.minor, faults.major],
             voluntary_switches: time.voluntary_switches,
             forced_switches: time.forced_switches,
             ..ResourceUsage::default()
@@ -324,7 +325,9 @@ impl ResourceUsage {
 fn usage_of_child(usage: &Usage) -> ResourceUsage {
     let mut time = usage.own;
     crate::process::object::add_time(&mut time, &usage.children);
-    ResourceUsage::new(&time, usage.peak_pages.max(usage.children_peak_pages))
+    let mut faults = usage.faults;
+    faults += usage.children_faults;
+    ResourceUsage::new(&time, faults, usage.peak_pages.max(usage.children_peak_pages))
 }
 
 /// The process `id` of a call, 0 being the caller's.

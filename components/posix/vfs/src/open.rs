@@ -136,6 +136,9 @@ impl Caller<'_> {
         let walk = how.resolve | Walk::FOLLOW | Walk::DIRECTORY;
         let directory = self.walk(base, path, walk)?;
         let place = create_unnamed(self, &directory, how.mode)?;
+        if !how.has(raw::O_EXCL) {
+            place.vnode().set_linkable();
+        }
         self.open_place(&place, how, Origin::Created)
     }
     fn open_or_create(

@@ -12,7 +12,7 @@ use crate::{
     vnode::{Slot, Vnode},
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use interfaces::file_system::DirectoryEntry;
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex};
@@ -21,6 +21,8 @@ lock_class! {
     static OFFSET = "vfs.open_file.offset";
     static OWNER = "vfs.open_file.owner";
 }
+
+static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Flags fcntl(F_SETFL) may change.
 pub const SETTABLE_FLAGS: u32 =
@@ -76,7 +78,12 @@ impl OpenFile {
         let flags = AtomicU32::new(flags & kept);
         let told = path.vnode().instance().flusher().errors().sample();
         let (offset, owner) = (Mutex::new(&OFFSET, 0), Mutex::new(&OWNER, None));
+        LIVE.fetch_add(1, Ordering::Relaxed);
         Arc::new(OpenFile { file, path, flags, offset, told, writes, owner })
+    }
+    /// Descriptions there are now, in the whole system.
+    pub fn count() -> usize {
+        LIVE.load(Ordering::Relaxed)
     }
     /// What is open.
     pub fn file(&self) -> &Arc<dyn File> {
@@ -325,6 +332,7 @@ const DIRECTORY_BATCH: usize = 64;
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
+        LIVE.fetch_sub(1, Ordering::Relaxed);
         self.file.closed();
         if !self.is_path_only() {
             let events = if self.is_writable() { Events::CLOSE_WRITE } else { Events::CLOSE_READ };

@@ -82,6 +82,8 @@ pub struct Vnode {
     contents: RwLock<()>,
     target: Mutex<Option<Arc<[u8]>>>,
     is_dead: AtomicBool,
+    /// It has no name yet and may be given one.
+    is_linkable: AtomicBool,
     counts: AtomicU64,
     writers: AtomicI32,
     /// When it came on the list of what is to be written; 0 while it is not there.
@@ -126,6 +128,7 @@ impl Vnode {
             contents: RwLock::new(class, ()),
             target: Mutex::new(&TARGET, None),
             is_dead: AtomicBool::new(false),
+            is_linkable: AtomicBool::new(false),
             counts: AtomicU64::new(1),
             writers: AtomicI32::new(0),
             listed_ns: AtomicU64::new(0),
@@ -186,6 +189,13 @@ impl Vnode {
     /// A directory that was removed; nothing can be made in it.
     pub fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::Acquire)
+    }
+    /// It has a name, or was made without one to be given one (O_TMPFILE without O_EXCL).
+    pub(crate) fn can_be_linked(&self) -> bool {
+        self.is_linkable.load(Ordering::Acquire) || self.attributes().links > 0
+    }
+    pub(crate) fn set_linkable(&self) {
+        self.is_linkable.store(true, Ordering::Release);
     }
     pub(crate) fn set_dead(&self) {
         self.is_dead.store(true, Ordering::Release);

@@ -4,18 +4,23 @@
 //! | --- | --- |
 //! | `table`, `slice` | partition tables; a partition as a block device |
 //! | `volume`, `file` | a disk as a file system of one file; that file open |
+//! | `counted` | what passes through a device, counted |
 //! | `wait` | one request, waited for |
 //!
 //! The cache of a disk lives from the first open to the last close, which writes what is dirty. A
 //! file system mounted from the disk does not share it: it is written when the disk is mounted,
 //! and not kept true while it is. Lock: `disk.cache` is a leaf but for making the cache.
+mod counted;
 mod file;
 mod slice;
 mod table;
 mod volume;
 mod wait;
 
+pub use counted::Statistics;
 pub use file::BlockFile;
+
+use counted::Counted;
 
 use crate::{files::Scope, process};
 use alloc::{
@@ -47,13 +52,18 @@ pub struct Device {
     pub number: (u32, u32),
     /// The device.
     pub block: Arc<dyn Block>,
+    /// What passed through it.
+    pub statistics: Arc<Statistics>,
     cache: Mutex<Weak<Active>>,
 }
 
 impl Device {
     fn new(block: Arc<dyn Block>, number: (u32, u32)) -> Arc<Device> {
         let cache = Mutex::new(&CACHE, Weak::new());
-        Arc::new(Device { name: block.info().name, number, block, cache })
+        let counted = Counted::new(block);
+        let statistics = counted.statistics().clone();
+        let block: Arc<dyn Block> = Arc::new(counted);
+        Arc::new(Device { name: block.info().name, number, block, statistics, cache })
     }
     fn cache(&self) -> Result<Arc<Active>, Errno> {
         let mut kept = self.cache.lock();
@@ -80,7 +90,9 @@ pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
     let mut all = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
         let (major, minor) = super::disk_number(index);
-        all.push(Device::new(disk.clone(), (major, minor)));
+        let whole = Device::new(disk.clone(), (major, minor));
+        all.push(whole.clone());
+        let disk = &whole.block;
         let sectors = disk.info().sectors;
         let parts = table::partitions(sectors, &mut |sector, out| read_sectors(disk, sector, out));
         for part in parts {

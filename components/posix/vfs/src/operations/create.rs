@@ -215,6 +215,9 @@ impl Caller<'_> {
         if vnode.is_directory() || vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {
             return Err(Errno::EPERM);
         }
+        if !vnode.can_be_linked() {
+            return Err(Errno::ENOENT);
+        }
         fs.link(vnode.inode(), directory.inode(), name, crate::vnode::now())?;
         vnode.count_up();
         vnode.refresh();

@@ -1,0 +1,143 @@
+//! A block device that counts what passes through it, for `/proc/diskstats` and `/sys/block`.
+use alloc::{format, string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering};
+use interfaces::block::{
+    Block, BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES,
+};
+use rt::time::Instant;
+
+const MILLISECOND_NS: u64 = 1_000_000;
+
+/// What of one kind was done.
+#[derive(Debug, Default)]
+struct Row {
+    requests: AtomicU64,
+    sectors: AtomicU64,
+    time_ns: AtomicU64,
+}
+
+/// Counts of one device.
+#[derive(Debug, Default)]
+pub struct Statistics {
+    reads: Row,
+    writes: Row,
+    discards: Row,
+    flushes: Row,
+    in_flight: AtomicU64,
+    /// Since when something is in flight.
+    busy_since_ns: AtomicU64,
+    busy_ns: AtomicU64,
+}
+
+impl Statistics {
+    fn row(&self, operation: Operation) -> &Row {
+        match operation {
+            Operation::Read => &self.reads,
+            Operation::Flush => &self.flushes,
+            Operation::Discard { .. } => &self.discards,
+            _ => &self.writes,
+        }
+    }
+    fn begin(&self, count: u64, now: Instant) {
+        if self.in_flight.fetch_add(count, Ordering::Relaxed) == 0 {
+            self.busy_since_ns.store(now.0, Ordering::Relaxed);
+        }
+    }
+    fn end(&self, now: Instant) {
+        if self.in_flight.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let busy = now.0.saturating_sub(self.busy_since_ns.load(Ordering::Relaxed));
+            self.busy_ns.fetch_add(busy, Ordering::Relaxed);
+        }
+    }
+    /// The columns of `/proc/diskstats` after the name: reads, writes, in flight, discards, flushes.
+    pub fn columns(&self) -> String {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let ms = |count: &AtomicU64| load(count) / MILLISECOND_NS;
+        let row = |row: &Row| {
+            format!("{} 0 {} {}", load(&row.requests), load(&row.sectors), ms(&row.time_ns))
+        };
+        let rows = [&self.reads, &self.writes, &self.discards, &self.flushes];
+        let waited: u64 = rows.iter().map(|row| ms(&row.time_ns)).sum();
+        format!(
+            "{} {} {} {} {waited} {} {} {}",
+            row(&self.reads),
+            row(&self.writes),
+            load(&self.in_flight),
+            ms(&self.busy_ns),
+            row(&self.discards),
+            load(&self.flushes.requests),
+            ms(&self.flushes.time_ns),
+        )
+    }
+}
+
+/// The device.
+pub struct Counted {
+    inner: Arc<dyn Block>,
+    statistics: Arc<Statistics>,
+}
+
+impl Counted {
+    /// Counts what `inner` does.
+    pub fn new(inner: Arc<dyn Block>) -> Counted {
+        Counted { inner, statistics: Arc::default() }
+    }
+    /// What was counted.
+    pub fn statistics(&self) -> &Arc<Statistics> {
+        &self.statistics
+    }
+}
+
+impl Block for Counted {
+    fn info(&self) -> BlockInfo {
+        self.inner.info()
+    }
+    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        let started = rt::time::now();
+        self.statistics.begin(batch.len() as u64, started);
+        let requests =
+            batch.iter().map(|request| (request.tag, request.operation, sectors(request)));
+        let counting: Arc<dyn BlockSink> = Arc::new(CountingSink {
+            sink: sink.clone(),
+            statistics: self.statistics.clone(),
+            started,
+            requests: requests.collect(),
+        });
+        self.inner.submit(batch, &counting);
+    }
+}
+
+fn sectors(request: &Request) -> u64 {
+    match request.operation {
+        Operation::Discard { sectors } => sectors,
+        _ => {
+            let bytes =
+                request.segments.iter().map(|segment| u64::from(segment.length)).sum::<u64>();
+            bytes / SECTOR_BYTES as u64
+        }
+    }
+}
+
+/// Counts the requests of one batch as they are done.
+struct CountingSink {
+    sink: Arc<dyn BlockSink>,
+    statistics: Arc<Statistics>,
+    started: Instant,
+    requests: Vec<(u64, Operation, u64)>,
+}
+
+impl BlockSink for CountingSink {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        let now = rt::time::now();
+        if let Some((_, operation, sectors)) =
+            self.requests.iter().find(|(known, ..)| *known == tag)
+        {
+            let row = self.statistics.row(*operation);
+            row.requests.fetch_add(1, Ordering::Relaxed);
+            row.sectors.fetch_add(*sectors, Ordering::Relaxed);
+            row.time_ns.fetch_add(now.since(self.started), Ordering::Relaxed);
+        }
+        self.statistics.end(now);
+        self.sink.completed(tag, result);
+    }
+}

@@ -1,0 +1,51 @@
+//! Numbers of page faults, as getrusage(2) tells them.
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Whether a fault had to wait for storage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The page was made, or found in memory.
+    Minor,
+    /// It had to be read.
+    Major,
+}
+
+/// Faults resolved so far.
+#[derive(Debug, Default)]
+pub struct FaultCounts {
+    minor: AtomicU64,
+    major: AtomicU64,
+}
+
+impl FaultCounts {
+    /// None.
+    pub const fn new() -> FaultCounts {
+        FaultCounts { minor: AtomicU64::new(0), major: AtomicU64::new(0) }
+    }
+    /// One more.
+    pub fn add(&self, kind: FaultKind) {
+        let count = if kind == FaultKind::Minor { &self.minor } else { &self.major };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+    /// How many.
+    pub fn get(&self) -> Faults {
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Faults { minor: load(&self.minor), major: load(&self.major) }
+    }
+}
+
+/// Numbers of faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// Without I/O.
+    pub minor: u64,
+    /// With I/O.
+    pub major: u64,
+}
+
+impl core::ops::AddAssign for Faults {
+    fn add_assign(&mut self, more: Faults) {
+        self.minor += more.minor;
+        self.major += more.major;
+    }
+}

@@ -1,0 +1,92 @@
+//! `/sys`: the devices there are, as Linux's sysfs shows them.
+//!
+//! The tree is built at each mount, since no device comes or goes later; what changes (counts) is
+//! made at each read. `tree` says what is where, this file makes nodes of it.
+//! Source: sysfs(5), Linux `Documentation/ABI`.
+mod tree;
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use vfs::{
+    Caller, Errno,
+    generated::{Child, Node, attributes},
+};
+
+/// A file's content, made when it is read.
+type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
+
+/// What a name stands for.
+enum Kind {
+    Directory(Vec<(String, Arc<Entry>)>),
+    File(Content),
+    Link(String),
+}
+
+/// A node of the tree.
+struct Entry {
+    inode: u64,
+    kind: Kind,
+}
+
+/// The root of a new mount of sysfs.
+pub fn root() -> Arc<dyn Node> {
+    tree::build()
+}
+
+impl Entry {
+    fn file_type(&self) -> FileType {
+        match self.kind {
+            Kind::Directory(_) => FileType::Directory,
+            Kind::File(_) => FileType::Regular,
+            Kind::Link(_) => FileType::Symlink,
+        }
+    }
+    fn names(&self) -> Result<&[(String, Arc<Entry>)], Errno> {
+        match &self.kind {
+            Kind::Directory(names) => Ok(names),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+}
+
+impl Node for Entry {
+    fn attributes(&self) -> Attributes {
+        const FILE_BYTES: u64 = 4096;
+        let permissions = match self.kind {
+            Kind::Directory(_) => 0o755,
+            Kind::File(_) => 0o444,
+            Kind::Link(_) => 0o777,
+        };
+        let mut attributes = attributes(self.inode, self.file_type(), permissions, (0, 0));
+        if let Kind::File(_) = self.kind {
+            attributes.size = FILE_BYTES;
+        }
+        attributes
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let found = self.names()?.iter().find(|(known, _)| known.as_bytes() == name);
+        found.map(|(_, entry)| entry.clone() as Child).ok_or(Errno::ENOENT)
+    }
+    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        let from = usize::try_from(position).unwrap_or(usize::MAX);
+        let entry = |(index, (name, entry)): (usize, &(String, Arc<Entry>))| DirectoryEntry {
+            inode: entry.inode,
+            file_type: Some(entry.file_type()),
+            name: name.as_bytes().to_vec(),
+            next: index as u64 + 1,
+        };
+        Ok(self.names()?.iter().enumerate().skip(from).take(max).map(entry).collect())
+    }
+    fn read_link(&self, _: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        match &self.kind {
+            Kind::Link(text) => Ok(text.as_bytes().to_vec()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        match &self.kind {
+            Kind::File(content) => Ok(content().into_bytes()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+}

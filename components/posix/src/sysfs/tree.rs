@@ -1,0 +1,214 @@
+//! What is where in `/sys`: a [`Builder`] puts files at paths, then makes the tree of them.
+use super::{Content, Entry, Kind};
+use crate::{
+    devices::{Device, NODES},
+    files::file_systems,
+};
+use alloc::{
+    borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
+};
+use core::fmt::Display;
+use interfaces::file_system::FileType;
+
+/// A directory or what is in it, while the tree grows.
+enum Draft {
+    Directory(BTreeMap<String, Draft>),
+    File(Content),
+    Link(String),
+}
+
+struct Builder {
+    root: BTreeMap<String, Draft>,
+    last_inode: u64,
+}
+
+impl Builder {
+    /// The directory at `path`, made if need be.
+    fn directory(&mut self, path: &str) -> Option<&mut BTreeMap<String, Draft>> {
+        let mut at = &mut self.root;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            let made = || Draft::Directory(BTreeMap::new());
+            match at.entry(name.to_owned()).or_insert_with(made) {
+                Draft::Directory(below) => at = below,
+                _ => return None,
+            }
+        }
+        Some(at)
+    }
+    fn put(&mut self, path: &str, draft: Draft) {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if let Some(names) = self.directory(directory) {
+            names.insert(name.to_owned(), draft);
+        }
+    }
+    /// A file whose content is made at each read.
+    fn live(&mut self, path: &str, content: impl Fn() -> String + Send + Sync + 'static) {
+        self.put(path, Draft::File(Box::new(content)));
+    }
+    /// A file with one line that never changes.
+    fn line(&mut self, path: &str, value: impl Display) {
+        let text = format!("{value}\n");
+        self.live(path, move || text.clone());
+    }
+    fn link(&mut self, path: &str, target: String) {
+        self.put(path, Draft::Link(target));
+    }
+    fn finish(&mut self, draft: Draft) -> Arc<Entry> {
+        self.last_inode += 1;
+        let inode = self.last_inode;
+        let kind = match draft {
+            Draft::Directory(names) => Kind::Directory(
+                names.into_iter().map(|(name, draft)| (name, self.finish(draft))).collect(),
+            ),
+            Draft::File(content) => Kind::File(content),
+            Draft::Link(target) => Kind::Link(target),
+        };
+        Arc::new(Entry { inode, kind })
+    }
+}
+
+/// Directories that are there though nothing is in them.
+const EMPTY: [&str; 8] =
+    ["block", "bus", "class/net", "firmware", "fs/cgroup", "kernel/debug", "module", "power"];
+
+/// The whole tree.
+pub(super) fn build() -> Arc<Entry> {
+    let mut builder = Builder { root: BTreeMap::new(), last_inode: 0 };
+    for path in EMPTY {
+        builder.directory(path);
+    }
+    processors(&mut builder);
+    kernel(&mut builder);
+    let devices = file_systems::devices();
+    for device in devices {
+        disk(&mut builder, device, devices);
+    }
+    for (name, file_type, _, number) in NODES {
+        if *file_type == FileType::Character {
+            let class = if number.0 == 1 { "mem" } else { "tty" };
+            character(&mut builder, class, name, *number);
+        }
+    }
+    for file_system in file_systems::types() {
+        if !file_system.1 {
+            builder.directory(&format!("fs/{}", file_system.0));
+        }
+    }
+    let root = core::mem::take(&mut builder.root);
+    builder.finish(Draft::Directory(root))
+}
+
+fn processors(builder: &mut Builder) {
+    const SYSTEM: &str = "devices/system/cpu";
+    let count = rt::thread::processors().0.max(1);
+    let list = if count == 1 { "0".to_owned() } else { format!("0-{}", count - 1) };
+    for name in ["online", "possible", "present"] {
+        builder.line(&format!("{SYSTEM}/{name}"), &list);
+    }
+    builder.line(&format!("{SYSTEM}/offline"), "");
+    builder.line(&format!("{SYSTEM}/isolated"), "");
+    builder.line(&format!("{SYSTEM}/kernel_max"), 63);
+    for processor in 0..count {
+        let at = format!("{SYSTEM}/cpu{processor}");
+        builder.line(&format!("{at}/topology/core_id"), processor);
+        builder.line(&format!("{at}/topology/physical_package_id"), 0);
+        builder.line(&format!("{at}/topology/thread_siblings_list"), processor);
+        if processor > 0 {
+            builder.line(&format!("{at}/online"), 1);
+        }
+    }
+    builder.line("devices/system/node/online", 0);
+}
+
+fn kernel(builder: &mut Builder) {
+    builder.line("kernel/address_bits", 64);
+    builder.line("kernel/cpu_byteorder", "little");
+    builder.line("kernel/fscaps", 0);
+    builder.line("kernel/uevent_seqnum", 0);
+    builder.line("kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
+}
+
+/// A disk, or a partition within its disk.
+fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
+    let is_whole = |other: &&Arc<Device>| {
+        other.number.0 == device.number.0
+            && other.number.1 < device.number.1
+            && device.name.starts_with(&other.name)
+    };
+    let whole = all.iter().find(is_whole);
+    let place = match whole {
+        Some(whole) => format!("devices/virtual/block/{}/{}", whole.name, device.name),
+        None => format!("devices/virtual/block/{}", device.name),
+    };
+    let (major, minor) = device.number;
+    let info = device.block.info();
+    let kind = if whole.is_some() { "partition" } else { "disk" };
+    builder.line(&format!("{place}/dev"), format!("{major}:{minor}"));
+    builder.line(&format!("{place}/size"), info.sectors);
+    builder.line(&format!("{place}/ro"), u8::from(info.is_read_only));
+    builder.live(&format!("{place}/uevent"), {
+        let name = device.name.clone();
+        move || format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={kind}\n")
+    });
+    let statistics = device.statistics.clone();
+    builder.live(&format!("{place}/stat"), move || format!("{}\n", statistics.columns()));
+    match whole {
+        Some(whole) => builder.line(&format!("{place}/partition"), minor - whole.number.1),
+        None => {
+            builder.line(&format!("{place}/removable"), 0);
+            for name in ["logical_block_size", "hw_sector_size", "physical_block_size"] {
+                builder.line(&format!("{place}/queue/{name}"), info.block_bytes);
+            }
+            builder.line(&format!("{place}/queue/rotational"), 0);
+            builder.link(&format!("block/{}", device.name), format!("../{place}"));
+        }
+    }
+    builder.link(&format!("{place}/subsystem"), up(&place, "class/block"));
+    builder.link(&format!("class/block/{}", device.name), format!("../../{place}"));
+    builder.link(&format!("dev/block/{major}:{minor}"), format!("../../{place}"));
+}
+
+fn character(builder: &mut Builder, class: &str, name: &str, (major, minor): (u32, u32)) {
+    let place = format!("devices/virtual/{class}/{name}");
+    builder.line(&format!("{place}/dev"), format!("{major}:{minor}"));
+    let text = format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n");
+    builder.live(&format!("{place}/uevent"), move || text.clone());
+    builder.link(&format!("{place}/subsystem"), up(&place, &format!("class/{class}")));
+    builder.link(&format!("class/{class}/{name}"), format!("../../{place}"));
+    builder.link(&format!("dev/char/{major}:{minor}"), format!("../../{place}"));
+}
+
+/// The way from the directory `place` to `target`, both from the root.
+fn up(place: &str, target: &str) -> String {
+    format!("{}{target}", "../".repeat(place.split('/').count()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Kind, *};
+
+    fn find<'a>(entry: &'a Entry, path: &str) -> Option<&'a Entry> {
+        path.split('/').try_fold(entry, |at, name| match &at.kind {
+            Kind::Directory(names) => {
+                names.iter().find(|(known, _)| known == name).map(|(_, entry)| &**entry)
+            }
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn files_and_links_are_where_they_were_put() {
+        let root = build();
+        let Some(Kind::File(content)) =
+            find(&root, "devices/virtual/mem/null/dev").map(|it| &it.kind)
+        else {
+            panic!("no dev file");
+        };
+        assert_eq!(content(), "1:3\n");
+        let Some(Kind::Link(target)) = find(&root, "class/mem/null").map(|it| &it.kind) else {
+            panic!("no link");
+        };
+        assert_eq!(target, "../../devices/virtual/mem/null");
+        assert_eq!(up("devices/virtual/mem/null", "class/mem"), "../../../../class/mem");
+    }
+}
