@@ -204,8 +204,9 @@ fn run(steps: &[Step]) {
                 // sees several mappings, both answers are right.
                 if result.is_err() {
                     let first = model.pages.get(&page).map(|found| found.part.0);
+                    let kept = pages.min(new_pages);
                     let is_one = first.is_some()
-                        && (page..page + pages).all(|at| {
+                        && (page..page + kept).all(|at| {
                             model.pages.get(&at).is_some_and(|other| {
                                 let first = &model.pages[&page];
                                 other.part == (first.part.0, first.part.1 + (at - page))
@@ -216,7 +217,8 @@ fn run(steps: &[Step]) {
                     assert!(!is_one, "{step:?} {result:?}");
                     continue;
                 }
-                let old: Vec<Page> = (page..page + pages).map(|page| model.pages[&page]).collect();
+                let kept = pages.min(new_pages);
+                let old: Vec<Page> = (page..page + kept).map(|page| model.pages[&page]).collect();
                 model.pages.retain(|at, _| !(page..page + pages).contains(at));
                 for index in 0..new_pages {
                     let moved = old.get(index as usize).copied().unwrap_or_else(|| {

@@ -32,6 +32,13 @@ struct Remap {
     target: Option<u64>,
 }
 
+impl Remap {
+    /// What is of the old region and of the new.
+    fn kept_bytes(&self) -> u64 {
+        self.old_bytes.min(self.new_bytes)
+    }
+}
+
 impl AddressSpace {
     /// Makes the `old_bytes` at `old` `new_bytes` long, where `flags` say; returns where they are.
     ///
@@ -68,12 +75,13 @@ impl AddressSpace {
         let may_stay = remap.target.is_none() && !remap.flags.contains(RemapFlags::DONT_UNMAP);
         let old_end = remap.old + remap.old_bytes;
         let new_end = remap.old + remap.new_bytes;
-        if may_stay && remap.new_bytes <= remap.old_bytes && remap.old_bytes > 0 {
-            if new_end < old_end {
-                removed.extend(self.take_out(map, new_end, old_end, 0, |_, _| {})?);
-            }
+        if new_end < old_end {
+            removed.extend(self.take_out(map, new_end, old_end, 0, |_, _| {})?);
+        }
+        if may_stay && new_end <= old_end && remap.old_bytes > 0 {
             return Ok((remap.old, None));
         }
+        let remap = &Remap { old_bytes: remap.kept_bytes(), ..*remap };
         if remap.new_bytes > remap.old_bytes {
             self.check_growth(map, &region, remap)?;
         }
@@ -122,8 +130,7 @@ impl AddressSpace {
         if let Some(pages) = range(target, target_end) {
             self.space.unmap(pages);
         }
-        let moved_bytes = remap.old_bytes.min(remap.new_bytes);
-        if let Some(pages) = range(remap.old, remap.old + moved_bytes) {
+        if let Some(pages) = range(remap.old, remap.old + remap.kept_bytes()) {
             self.move_pages(pages, target)?;
         }
         let from = region.part(remap.old, (remap.old + remap.old_bytes).max(remap.old + PAGE));
@@ -213,7 +220,8 @@ fn check_region(region: &Region, remap: &Remap) -> Result<(), Errno> {
     if remap.flags.contains(RemapFlags::DONT_UNMAP) && region.flags.contains(Flags::SPECIAL) {
         return Err(Errno::EINVAL);
     }
-    if remap.old + remap.old_bytes > region.end {
+    // What is cut off may be of other regions.
+    if remap.old + remap.kept_bytes() > region.end {
         return Err(Errno::EFAULT);
     }
     if remap.new_bytes > remap.old_bytes && region.flags.contains(Flags::SPECIAL) {
