@@ -10,7 +10,7 @@ use crate::{
     inode::Inode,
     inode_store::{Before, LINKS_MAX, encode_device},
     inode_table::{Node, lock_all},
-    layout::inode::{BASE_BYTES, BODY_BYTES, FLAG_EXTENTS, FLAGS_INHERITED},
+    layout::inode::{BASE_BYTES, BODY_BYTES, FLAG_EXTENTS, FLAG_INLINE_DATA, FLAGS_INHERITED},
     log::Operation,
     orphans,
     volume::Volume,
@@ -404,10 +404,14 @@ fn remove_held(
     Ok(Outcome::Done)
 }
 
-/// Is what the caller takes it for; a directory is empty.
+/// Is what the caller takes it for; a directory is empty; its blocks can be freed.
 pub(crate) fn check_removable(volume: &Volume, inode: &Inode, kind: Kind) -> Result<(), FsError> {
     let is_directory = inode.attributes.file_type == FileType::Directory;
+    let has_block_map = !inode.has_flag(FLAG_EXTENTS)
+        && !inode.has_flag(FLAG_INLINE_DATA)
+        && (is_directory || inode.attributes.file_type == FileType::Regular);
     match kind {
+        _ if has_block_map && inode.attributes.blocks > 0 => Err(FsError::Unsupported),
         Kind::File if is_directory => Err(FsError::IsDirectory),
         Kind::Directory if !is_directory => Err(FsError::NotDirectory),
         Kind::Directory if !directory_edit::is_empty(volume, inode)? => Err(FsError::NotEmpty),
