@@ -174,13 +174,23 @@ impl Scratch {
     /// Where it cannot be made.
     #[allow(clippy::new_without_default, reason = "makes a folder; a default should do nothing")]
     pub fn new() -> Scratch {
-        let mut name = *b"/tmp/abi-XXXXXX\0";
+        Scratch::under("/tmp")
+    }
+    /// Makes it on the disk the system runs from, where /tmp may be in memory.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    pub fn on_disk() -> Scratch {
+        std::fs::create_dir_all("/var/tmp").expect("making /var/tmp");
+        Scratch::under("/var/tmp")
+    }
+    fn under(folder: &str) -> Scratch {
+        let mut name = format!("{folder}/abi-XXXXXX\0").into_bytes();
         // SAFETY: a writable NUL-terminated template.
         let made = unsafe { libc::mkdtemp(name.as_mut_ptr().cast()) };
         assert!(!made.is_null(), "mkdtemp: {}", errno());
-        Scratch(PathBuf::from(
-            std::str::from_utf8(&name[..name.len() - 1]).expect("mkdtemp keeps it ASCII"),
-        ))
+        name.pop();
+        Scratch(PathBuf::from(String::from_utf8(name).expect("mkdtemp keeps it ASCII")))
     }
     /// A path in it.
     pub fn path(&self, name: &str) -> PathBuf {
