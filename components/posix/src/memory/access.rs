@@ -2,6 +2,7 @@
 //!
 //! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
 use super::{AddressSpace, BadAccess};
+use crate::process::oom;
 use alloc::vec::Vec;
 use rt::user::{Access, Fault};
 use vfs::Errno;
@@ -31,11 +32,12 @@ impl Tries {
         if self.count > TRIES {
             return Err(Errno::EFAULT);
         }
-        memory.fault(fault.address, fault.access).map_err(|bad| match bad {
-            BadAccess::NO_MEMORY => Errno::ENOMEM,
-            _ => Errno::EFAULT,
-        })?;
-        Ok(())
+        match memory.fault(fault.address, fault.access) {
+            Ok(_) => Ok(()),
+            Err(BadAccess::NO_MEMORY) if oom::relieve() => Ok(()),
+            Err(BadAccess::NO_MEMORY) => Err(Errno::ENOMEM),
+            Err(_) => Err(Errno::EFAULT),
+        }
     }
 }
 

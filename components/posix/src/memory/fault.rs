@@ -66,6 +66,9 @@ impl From<NoMemory> for BadAccess {
 /// How often a fault that finds no memory has the page cache give some back before it gives up:
 /// a round may only unmark what was used lately.
 const RECLAIMS: u32 = 4;
+/// Faults of a space from one look at free memory to the next: programs that grow take the room of
+/// the page cache before they meet the reserve.
+const FAULTS_A_LOOK: u64 = 32;
 /// Pages asked back at once.
 const RECLAIM_PAGES: usize = 256;
 
@@ -105,6 +108,9 @@ impl AddressSpace {
     pub fn fault(&self, address: u64, access: Access) -> Result<FaultKind, BadAccess> {
         let mut kind = FaultKind::Minor;
         let page = page_of(address);
+        if self.faults.get().minor.is_multiple_of(FAULTS_A_LOOK) {
+            vfs::make_room(FAULTS_A_LOOK as usize);
+        }
         let mut fetched: Option<Fetched> = None;
         let mut reclaims = 0;
         loop {

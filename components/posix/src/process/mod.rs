@@ -14,6 +14,7 @@ pub mod fork;
 pub mod init;
 pub mod limits;
 pub mod object;
+pub mod oom;
 pub mod run;
 pub mod session;
 pub mod status;

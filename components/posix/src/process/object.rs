@@ -10,7 +10,7 @@ use crate::{
     time::ProcessTimers,
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};
 use rt::{
     lock_class,
     sync::{Event, Mutex},
@@ -83,6 +83,8 @@ pub struct Process {
     /// The signal its parent gets at its end (0 none).
     pub(crate) exit_signal: AtomicU8,
     pub(crate) personality: AtomicU32,
+    /// `oom_score_adj`, from -1000 to 1000.
+    pub(crate) oom_adjustment: AtomicI32,
     owner: AtomicU32,
     last_command: Mutex<[u8; 16]>,
 }
@@ -137,6 +139,7 @@ impl Process {
             parent_death_signal: AtomicU8::new(0),
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
+            oom_adjustment: AtomicI32::new(0),
             owner: AtomicU32::new(parts.owner),
             last_command: Mutex::new(&USAGE, [0; 16]),
         }
@@ -195,6 +198,8 @@ impl Process {
         copy(&self.is_dumpable, &from.is_dumpable);
         copy(&self.no_new_privileges, &from.no_new_privileges);
         self.set_terminal(from.terminal());
+        let adjustment = from.oom_adjustment.load(Ordering::Relaxed);
+        self.oom_adjustment.store(adjustment, Ordering::Relaxed);
         self.personality.store(from.personality.load(Ordering::Relaxed), Ordering::Relaxed);
     }
     /// Sending it `signal` would do nothing.

@@ -3,11 +3,11 @@
 //! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
 //! load of the task's attention, `Context::run` again: no lock, no allocation.
 use super::{
-    Task, exit,
+    Task, exit, oom,
     task::{self, attention},
 };
 use crate::{
-    memory::AddressSpace,
+    memory::{AddressSpace, BadAccess},
     signal::{
         self, Info,
         deliver::{self, Interrupted, Next},
@@ -76,9 +76,17 @@ fn page_fault(
     context: &Context,
     (address, access, is_present): (u64, Access, bool),
 ) {
-    let bad = match memory.fault(address, access) {
-        Ok(kind) => return task.faults.add(kind),
-        Err(bad) => bad,
+    let bad = loop {
+        match memory.fault(address, access) {
+            Ok(kind) => return task.faults.add(kind),
+            Err(BadAccess::NO_MEMORY) if oom::relieve() => {
+                // The victim may be this very process.
+                if task.has_signal() {
+                    return;
+                }
+            }
+            Err(bad) => break bad,
+        }
     };
     let error_code = u64::from(is_present)
         | match access {

@@ -88,7 +88,8 @@ const ITEMS: &[(&str, Item)] = &[
     ("mounts", Item::File(0o444, report::mounts)),
     ("mountinfo", Item::File(0o444, report::mountinfo)),
     ("wchan", Item::File(0o444, |_| Ok(b"0".to_vec()))),
-    ("oom_score", Item::File(0o444, |_| Ok(b"0\n".to_vec()))),
+    ("oom_score", Item::File(0o444, report::oom_score)),
+    ("oom_score_adj", Item::File(0o644, report::oom_adjustment)),
     ("exe", Item::Link(report::executable)),
     ("cwd", Item::Link(|subject| Some(subject.task()?.fs().working()))),
     ("root", Item::Link(|subject| Some(subject.task()?.fs().root()))),
@@ -179,6 +180,7 @@ impl Node for ProcessFile {
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         match self.name {
             "comm" => report::set_comm(&self.subject, data),
+            "oom_score_adj" => report::set_oom_adjustment(&self.subject, data),
             _ => Err(Errno::EINVAL),
         }
     }

@@ -2,13 +2,13 @@
 use super::process::Subject;
 use crate::{
     memory::{AddressSpace, Label, report::Name},
-    process::{Process, Task, limits::INFINITY, object::ticks},
+    process::{Process, Task, limits::INFINITY, object::ticks, oom},
     signal::{LAST, action, state::StopState},
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use rt::user::Protection;
-use vfs::{Errno, Path, namespace::Namespace};
+use vfs::{Capabilities, Errno, Path, namespace::Namespace};
 
 const PAGE_KIB: u64 = 4;
 
@@ -60,6 +60,31 @@ fn state(subject: &Subject) -> (char, &'static str) {
 
 pub fn comm(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{}\n", command(subject)).into_bytes())
+}
+
+pub fn oom_score(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    Ok(format!("{}\n", oom::score(&subject.process)).into_bytes())
+}
+
+pub fn oom_adjustment(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    Ok(format!("{}\n", subject.process.oom_adjustment.load(Ordering::Relaxed)).into_bytes())
+}
+
+/// Anybody may make himself worse; better than before needs CAP_SYS_RESOURCE.
+pub fn set_oom_adjustment(subject: &Subject, text: &[u8]) -> Result<(), Errno> {
+    let text = core::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim();
+    let wanted: i32 = text.parse().map_err(|_| Errno::EINVAL)?;
+    if !(oom::NEVER..=oom::ALWAYS).contains(&wanted) {
+        return Err(Errno::EINVAL);
+    }
+    let adjustment = &subject.process.oom_adjustment;
+    let task = crate::process::current().ok_or(Errno::EINVAL)?;
+    let is_privileged = task.credentials().has(Capabilities::SYS_RESOURCE);
+    if wanted < adjustment.load(Ordering::Relaxed) && !is_privileged {
+        return Err(Errno::EACCES);
+    }
+    adjustment.store(wanted, Ordering::Relaxed);
+    Ok(())
 }
 
 /// Terminal number as stat shows it, and the foreground group.

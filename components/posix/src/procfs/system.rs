@@ -16,6 +16,7 @@ const CENTISECOND_NS: u64 = 10_000_000;
 pub fn meminfo() -> Vec<u8> {
     let memory = rt::memory::statistics();
     let cached = vfs::cached_pages() * PAGE_KIB;
+    let pages = vfs::dirty_pages();
     let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
     let lines = [
         ("MemTotal", total),
@@ -28,8 +29,8 @@ pub fn meminfo() -> Vec<u8> {
         ("Inactive", cached),
         ("SwapTotal", 0),
         ("SwapFree", 0),
-        ("Dirty", 0),
-        ("Writeback", 0),
+        ("Dirty", pages.dirty * PAGE_KIB),
+        ("Writeback", pages.writing * PAGE_KIB),
         ("Shmem", 0),
         ("Slab", memory.heap_frames * PAGE_KIB),
         ("SReclaimable", 0),

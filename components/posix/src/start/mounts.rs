@@ -28,6 +28,7 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 /// What kept the root from being mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
+    vfs::set_last_resort(crate::process::oom::relieve);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, console, &disks);
     file_systems::announce(&disks, &boot.file_systems);

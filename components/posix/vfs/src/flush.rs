@@ -249,8 +249,15 @@ pub(crate) fn write_for_room() -> bool {
     if pages.dirty + pages.writing == 0 {
         return false;
     }
-    crate::instance::instances().iter().for_each(|instance| instance.flusher().hurry());
+    hurry_all();
     pause(ticket) != Woken::TimedOut
+}
+
+/// Has every file system write its dirty pages now.
+pub(crate) fn hurry_all() {
+    if tally::dirty_pages().dirty > 0 {
+        crate::instance::instances().iter().for_each(|instance| instance.flusher().hurry());
+    }
 }
 
 fn pause(ticket: rt::sync::Ticket) -> Woken {

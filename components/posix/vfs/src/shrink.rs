@@ -1,6 +1,7 @@
 //! Giving memory back: clean pages of storage and names nobody holds (architecture.md, "Memory of programs").
 use crate::{errno::Errno, flush, instance};
-use rt::NoMemory;
+use core::sync::atomic::{AtomicUsize, Ordering};
+use rt::{NoMemory, memory::Frame, sync::Once};
 
 /// Pages asked back when an allocation was refused.
 const RECLAIM_PAGES: usize = 64;
@@ -19,7 +20,10 @@ pub fn make_room(pages: usize) {
     let wanted = memory.total_frames / FREE_SHARE + pages as u64;
     if memory.free_frames < wanted {
         let missing = wanted - memory.free_frames + memory.total_frames / SLACK_SHARE;
-        shrink(usize::try_from(missing).unwrap_or(usize::MAX));
+        let missing = usize::try_from(missing).unwrap_or(usize::MAX);
+        if shrink(missing) < missing {
+            flush::hurry_all();
+        }
     }
 }
 
@@ -35,6 +39,9 @@ pub fn sync_all() -> Result<(), Errno> {
     result
 }
 
+/// Where the next look for pages to drop begins: each file is looked at in turn.
+static HAND: AtomicUsize = AtomicUsize::new(0);
+
 /// Drops up to `pages` clean pages and the names not used lately; returns the pages dropped.
 ///
 /// Locks: takes vnode tables and page indexes one at a time; to be called with none held.
@@ -45,12 +52,14 @@ pub fn shrink(pages: usize) -> usize {
             break;
         }
         instance.names().shrink();
-        for vnode in instance.vnodes() {
-            if freed < pages
-                && let Some(cache) = vnode.pages()
-            {
-                freed += cache.shrink(pages - freed);
+        let vnodes = instance.vnodes();
+        let first = HAND.load(Ordering::Relaxed) % vnodes.len().max(1);
+        for vnode in vnodes.iter().cycle().skip(first).take(vnodes.len()) {
+            if freed >= pages {
+                break;
             }
+            HAND.fetch_add(1, Ordering::Relaxed);
+            freed += vnode.pages().map_or(0, |cache| cache.shrink(pages - freed));
         }
     }
     freed
@@ -65,6 +74,27 @@ pub fn reclaim(pages: usize) -> usize {
             return freed;
         }
     }
+}
+
+/// Called where nothing can be given back: makes somebody end, and says whether to try again.
+static LAST_RESORT: Once<fn() -> bool> = Once::new();
+/// Tries after the last resort was called; the victim may need what the caller holds.
+const LAST_TRIES: usize = 100;
+
+/// Says what to do where memory ran out (the out-of-memory killer); only the first word counts.
+pub fn set_last_resort(relieve: fn() -> bool) {
+    LAST_RESORT.get_or_init(|| relieve);
+}
+
+/// A frame that the caller cannot do without.
+pub(crate) fn allocate_frame(is_zeroed: bool) -> Result<Frame, Errno> {
+    for _ in 0..LAST_TRIES {
+        match with_reclaim(|| Frame::allocate(is_zeroed)) {
+            Err(Errno::ENOMEM) if LAST_RESORT.get().is_some_and(|relieve| relieve()) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::ENOMEM)
 }
 
 /// Runs an allocation, and again after giving memory back where it was refused.

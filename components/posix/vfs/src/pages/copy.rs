@@ -162,7 +162,7 @@ impl PageCache {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let is_whole = length == PAGE_BYTES;
         shrink::make_room(1);
-        let frame = shrink::with_reclaim(|| Frame::allocate(!is_whole))?;
+        let frame = shrink::allocate_frame(!is_whole)?;
         self.reserve_stored(index)?;
         let count = source.take_into_frame(&frame, within, length)?;
         let must_merge = is_whole && count < PAGE_BYTES;

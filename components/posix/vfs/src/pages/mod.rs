@@ -231,7 +231,10 @@ impl PageCache {
         let sink: Arc<dyn PageSink> = myself;
         let mut frames = Vec::new();
         shrink::make_room(missing);
-        shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?;
+        match missing {
+            1 => frames.push(shrink::allocate_frame(false)?),
+            _ => shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?,
+        }
         frames.reverse();
         let _shape = self.shape.read();
         // Cut since it was planned: a page behind the end would be read from blocks given away.
@@ -266,7 +269,7 @@ impl PageCache {
     }
     /// Makes a page of zeroes where there is none.
     fn fill_zeroes(&self, index: u64, touch: Touch) -> Result<(), Errno> {
-        let frame = shrink::with_reclaim(|| Frame::allocate(true))?;
+        let frame = shrink::allocate_frame(true)?;
         self.put_new(index, frame, touch)
     }
     /// Puts a new page in place; one that is there already stays.

@@ -1,0 +1,98 @@
+//! The out-of-memory killer: when nothing can be given back any more, the process that frees most
+//! at the least loss is killed, and the log says so.
+//!
+//! The choice is Linux's `oom_badness`: resident pages and page tables, shifted by the process's
+//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. One
+//! victim at a time: who finds memory refused meanwhile waits for it to end. Lock: `oom.victim`
+//! is held while one is chosen, above `process.tree`.
+use super::{Process, tree};
+use crate::signal::{self, Info};
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::Ordering;
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+    time::Instant,
+};
+
+lock_class! {
+    static VICTIM = "oom.victim";
+}
+
+/// `oom_score_adj` from which a process is never chosen.
+pub const NEVER: i32 = -1000;
+/// Largest `oom_score_adj`, and what the whole of memory counts.
+pub const ALWAYS: i32 = 1000;
+/// A page table maps so many pages.
+const PAGES_A_TABLE: u64 = 512;
+/// How long one who needs memory waits for the victim before it tries again.
+const WAIT_NS: u64 = 20_000_000;
+
+static LAST: Once<Mutex<Weak<Process>>> = Once::new();
+
+fn last() -> &'static Mutex<Weak<Process>> {
+    LAST.get_or_init(|| Mutex::new(&VICTIM, Weak::new()))
+}
+
+/// How bad `process` is, in pages; `None` where it is never chosen.
+fn badness(process: &Process) -> Option<u64> {
+    let adjustment = process.oom_adjustment.load(Ordering::Relaxed);
+    if process.id() == tree::INIT || adjustment == NEVER {
+        return None;
+    }
+    let resident = process.try_memory()?.user().resident_pages() as u64;
+    let pages = resident + resident / PAGES_A_TABLE;
+    let total = rt::memory::statistics().total_frames;
+    let shift = i64::from(adjustment) * (total / ALWAYS as u64) as i64;
+    Some(pages.saturating_add_signed(shift).max(1))
+}
+
+/// What `/proc/PID/oom_score` shows: from 0, never chosen, to about 1333.
+pub fn score(process: &Process) -> u64 {
+    let total = rt::memory::statistics().total_frames.max(1);
+    badness(process).map_or(0, |pages| (1000 + pages * 1000 / total) * 2 / 3)
+}
+
+/// Memory was refused and nothing could be given back: has a process end, and waits a little for
+/// the memory. `false`: there is none to be killed.
+pub fn relieve() -> bool {
+    let Some(victim) = choose() else { return false };
+    let ticket = victim.released.ticket();
+    if victim.try_memory().is_some() {
+        let until = Instant(rt::time::now().0.saturating_add(WAIT_NS));
+        victim.released.wait(ticket, Some(until), false);
+    }
+    true
+}
+
+/// The victim that is dying already, or a new one, killed now.
+fn choose() -> Option<Arc<Process>> {
+    let mut last = last().lock();
+    if let Some(dying) = last.upgrade().filter(|process| process.try_memory().is_some()) {
+        return Some(dying);
+    }
+    let victim = {
+        let tree = tree::read();
+        let candidates = tree.processes().filter_map(|process| Some((badness(process)?, process)));
+        candidates.max_by_key(|(pages, _)| *pages).map(|(_, process)| process.clone())?
+    };
+    report(&victim);
+    *last = Arc::downgrade(&victim);
+    let _ = signal::send_to_process(&victim, Info::kernel(signal::SIGKILL));
+    Some(victim)
+}
+
+fn report(victim: &Process) {
+    let command = victim.tasks().first().map(|task| task.command()).unwrap_or_default();
+    let length = command.iter().position(|byte| *byte == 0).unwrap_or(command.len());
+    let name = core::str::from_utf8(command.get(..length).unwrap_or_default()).unwrap_or("?");
+    let sizes = victim.try_memory().map(|memory| memory.sizes()).unwrap_or_default();
+    log::warn!(
+        "Out of memory: killed process {} ({name}) total-vm:{}kB, rss:{}kB, score:{}, oom_score_adj:{}",
+        victim.id(),
+        sizes.total * 4,
+        sizes.resident * 4,
+        score(victim),
+        victim.oom_adjustment.load(Ordering::Relaxed)
+    );
+}
