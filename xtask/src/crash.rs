@@ -54,6 +54,14 @@ const BOOT_LIMIT: Duration = Duration::from_secs(60);
 struct State {
     next: u64,
     failed: u64,
+    /// Durable steps told of, of all rounds.
+    steps: u64,
+}
+
+/// What a round came to.
+struct Round {
+    steps: u64,
+    verdict: Result<(), String>,
 }
 
 /// Runs the campaign.
@@ -65,44 +73,54 @@ pub fn run(options: &Options) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
     let image = campaign::image()?;
     if let Some(round) = options.round {
-        let result = one(options, &kernel, &image, round)?;
-        println!("round {round}: {}", result.as_ref().err().map_or("held", String::as_str));
-        return Ok(u8::from(result.is_err()));
+        let Round { steps, verdict } = one(options, &kernel, &image, round)?;
+        let said = verdict.as_ref().err().map_or("held", String::as_str);
+        println!("round {round} after {steps} durable steps: {said}");
+        return Ok(u8::from(verdict.is_err()));
     }
     let path = shell::build_path("crash.state")?;
-    let mut state = if options.restart { State::default() } else { load(&path, options.seed) };
+    let known = fs::read_to_string(&path).unwrap_or_default();
+    let known = State::parse(&known, options.seed).filter(|_| !options.restart);
+    let mut state = known.unwrap_or_default();
     let bar = indicatif::ProgressBar::new(options.count).with_position(state.next);
     while state.next < options.count {
-        if let Err(why) = one(options, &kernel, &image, state.next)? {
+        let round = one(options, &kernel, &image, state.next)?;
+        state.steps += round.steps;
+        if let Err(why) = round.verdict {
             state.failed += 1;
             bar.suspend(|| println!("FAILED round {}: {why}", state.next));
         }
         state.next += 1;
         bar.set_position(state.next);
-        fs::write(&path, format!("{} {} {}\n", options.seed, state.next, state.failed))?;
+        fs::write(&path, state.line(options.seed))?;
     }
     bar.finish_and_clear();
-    println!("{} kills: {} held, {} failed", state.next, state.next - state.failed, state.failed);
+    let State { next, failed, steps } = state;
+    println!("{next} kills, {steps} durable steps: {} held, {failed} failed", next - failed);
     Ok(u8::from(state.failed > 0))
 }
 
-fn load(path: &Path, seed: u64) -> State {
-    let text = fs::read_to_string(path).unwrap_or_default();
-    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match numbers[..] {
-        [known, next, failed] if known == seed => State { next, failed },
-        _ => State::default(),
+impl State {
+    fn line(self, seed: u64) -> String {
+        format!("{seed} {} {} {}\n", self.next, self.failed, self.steps)
+    }
+
+    /// What was written down, if it is of the same seed.
+    fn parse(text: &str, seed: u64) -> Option<State> {
+        let numbers: Vec<u64> =
+            text.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        match numbers[..] {
+            [known, next, failed, steps] if known == seed => Some(State { next, failed, steps }),
+            _ => None,
+        }
     }
 }
 
 /// Boots, kills, mends and compares once.
-fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Result<(), String>> {
+fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Round> {
     let seed = options.seed.wrapping_mul(1_000_003).wrapping_add(round);
     let disk = shell::build_path(&format!("crash-{round}.ext4"))?;
-    shell::quietly(
-        "copying the disk",
-        Command::new("cp").arg("--sparse=always").arg(image).arg(&disk),
-    )?;
+    fs::copy(image, &disk)?;
     let config = Config {
         cpus: options.cpus,
         memory: options.memory,
@@ -116,7 +134,8 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Res
     if verdict.is_ok() {
         fs::remove_file(&disk)?;
     }
-    Ok(verdict.map_err(|why| format!("{why}; the disk is {}", disk.display())))
+    let verdict = verdict.map_err(|why| format!("{why}; the disk is {}", disk.display()));
+    Ok(Round { steps: told.values().sum(), verdict })
 }
 
 /// Runs the workload for `life` after its first durable step; how many steps each worker told of.
@@ -223,6 +242,14 @@ fn collect(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interrupted_campaign_goes_on_only_with_its_seed() {
+        let state = State { next: 7, failed: 1, steps: 90 };
+        let known = State::parse(&state.line(3), 3).expect("the same seed");
+        assert_eq!((known.next, known.failed, known.steps), (7, 1, 90));
+        assert!(State::parse(&state.line(3), 4).is_none());
+    }
 
     #[test]
     fn a_line_cut_short_was_not_told() {

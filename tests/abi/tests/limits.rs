@@ -181,11 +181,7 @@ fn faults_memory_and_switches_are_counted() {
         }
         thread::sleep(Duration::from_millis(5));
         let after = usage(libc::RUSAGE_SELF);
-        assert!(
-            after.ru_minflt - before.ru_minflt >= 60,
-            "{}",
-            after.ru_minflt - before.ru_minflt
-        );
+        assert!(after.ru_minflt - before.ru_minflt >= 60, "{}", after.ru_minflt - before.ru_minflt);
         assert!(after.ru_maxrss >= before.ru_maxrss + 3900);
         assert!(after.ru_nvcsw > before.ru_nvcsw);
         assert!(usage(libc::RUSAGE_THREAD).ru_minflt >= 60);
