@@ -3,7 +3,7 @@ use crate::shell;
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::{PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -46,7 +46,7 @@ pub fn root_image(given: Option<&Path>) -> Result<PathBuf> {
 pub fn busybox_tree(tree: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(tree);
     for folder in [
-        "bin", "dev", "etc", "home", "mnt", "proc", "root", "run", "sbin", "sys", "tmp", "usr",
+        "bin", "dev", "etc", "home/user", "mnt", "proc", "root", "run", "sbin", "sys", "tmp", "usr",
         "var",
     ] {
         fs::create_dir_all(tree.join(folder))?;
@@ -66,22 +66,63 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
     {
         symlink("busybox", tree.join("bin").join(applet))?;
     }
+    // For su, passwd and login; busybox gives root's rights up in every other applet. It must be
+    // busybox itself: its shell runs applets from its own file, not from the links.
+    own(&tree.join("bin/busybox"), 0o4755, (0, 0))?;
     for (name, text) in ETC {
         fs::write(tree.join("etc").join(name), text)?;
     }
+    own(&tree.join("etc/shadow"), 0o640, (0, SHADOW_GROUP))?;
+    own(&tree.join("home/user"), 0o755, (USER, USER))
+}
+
+/// Gives a file its mode, and its owner where we may: an image packed by an ordinary user is that
+/// user's throughout.
+fn own(path: &Path, mode: u32, (user, group): (u32, u32)) -> Result<()> {
+    let _ = chown(path, Some(user), Some(group));
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     Ok(())
 }
 
-const ETC: [(&str, &str); 7] = [
+/// Group of the password file, as on Debian.
+const SHADOW_GROUP: u32 = 42;
+/// The ordinary user.
+const USER: u32 = 1000;
+
+/// Users and groups are Debian's; root and `user` have no password.
+const ETC: [(&str, &str); 8] = [
     (
         "passwd",
-        "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser:x:1000:1000:user:/home:/bin/sh\n",
+        "root:x:0:0:root:/root:/bin/sh\n\
+         daemon:x:1:1:daemon:/usr/sbin:/bin/false\n\
+         bin:x:2:2:bin:/bin:/bin/false\n\
+         sys:x:3:3:sys:/dev:/bin/false\n\
+         mail:x:8:8:mail:/var/mail:/bin/false\n\
+         www-data:x:33:33:www-data:/var/www:/bin/false\n\
+         nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n\
+         user:x:1000:1000:user:/home/user:/bin/sh\n",
     ),
-    ("group", "root:x:0:\ntty:x:5:\nuser:x:1000:\nnogroup:x:65534:\n"),
+    (
+        "group",
+        "root:x:0:\ndaemon:x:1:\nbin:x:2:\nsys:x:3:\nadm:x:4:\ntty:x:5:\ndisk:x:6:\nmail:x:8:\n\
+         dialout:x:20:user\nwww-data:x:33:\nshadow:x:42:\nutmp:x:43:\nstaff:x:50:\nusers:x:100:user\n\
+         user:x:1000:\nnogroup:x:65534:\n",
+    ),
+    (
+        "shadow",
+        "root::20000:0:99999:7:::\ndaemon:*:20000:0:99999:7:::\nbin:*:20000:0:99999:7:::\n\
+         sys:*:20000:0:99999:7:::\nmail:*:20000:0:99999:7:::\nwww-data:*:20000:0:99999:7:::\n\
+         nobody:*:20000:0:99999:7:::\nuser::20000:0:99999:7:::\n",
+    ),
     ("hostname", "skerry\n"),
     ("hosts", "127.0.0.1 localhost\n"),
     ("shells", "/bin/sh\n"),
-    ("profile", "export PATH=/bin:/sbin HOME=/root PS1='skerry:\\w\\$ '\ncd \"$HOME\"\n"),
+    (
+        "profile",
+        "export PATH=/bin:/sbin\n\
+         if [ \"$(id -u)\" = 0 ]; then PS1='skerry:\\w# '; else PS1='skerry:\\w$ '; fi\n\
+         export PS1\ncd \"$HOME\"\n",
+    ),
     ("motd", "Skerry. `poweroff` or Ctrl-A X leaves.\n"),
 ];
 
