@@ -46,7 +46,18 @@ pub fn root_image(given: Option<&Path>) -> Result<PathBuf> {
 pub fn busybox_tree(tree: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(tree);
     for folder in [
-        "bin", "dev", "etc", "home/user", "mnt", "proc", "root", "run", "sbin", "sys", "tmp", "usr",
+        "bin",
+        "dev",
+        "etc",
+        "home/user",
+        "mnt",
+        "proc",
+        "root",
+        "run",
+        "sbin",
+        "sys",
+        "tmp",
+        "usr",
         "var",
     ] {
         fs::create_dir_all(tree.join(folder))?;
@@ -117,12 +128,7 @@ const ETC: [(&str, &str); 8] = [
     ("hostname", "skerry\n"),
     ("hosts", "127.0.0.1 localhost\n"),
     ("shells", "/bin/sh\n"),
-    (
-        "profile",
-        "export PATH=/bin:/sbin\n\
-         if [ \"$(id -u)\" = 0 ]; then PS1='skerry:\\w# '; else PS1='skerry:\\w$ '; fi\n\
-         export PS1\ncd \"$HOME\"\n",
-    ),
+    ("profile", "export PATH=/bin:/sbin PS1='skerry:\\w\\$ '\ncd \"$HOME\"\n"),
     ("motd", "Skerry. `poweroff` or Ctrl-A X leaves.\n"),
 ];
 

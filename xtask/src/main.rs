@@ -16,6 +16,7 @@ mod shell;
 mod symbols;
 mod system_tests;
 mod test;
+mod window;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -227,12 +227,15 @@ fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
         config.append.push_str(&format!(" skerry.rows={rows} skerry.columns={columns}"));
     }
     let mut qemu = config.command();
+    let window = crate::window::Window::new()?;
+    window.add_to(&mut qemu);
     qemu.args(["-display", "none", "-chardev", "stdio,id=terminal,mux=on,signal=off"]);
     qemu.args(["-device", "virtconsole,chardev=terminal", "-mon", "chardev=terminal"]);
     let complaints = config.log.with_extension("qemu");
     qemu.stderr(std::fs::File::create(&complaints)?);
     let before = termios::tcgetattr(io::stdin()).ok();
     let mut child = start(&mut qemu, &config.log)?;
+    window.start()?;
     let follower = options.verbose.then(|| Follower::start(&config.log));
     let code = wait(&mut child, options.timeout)?;
     drop(follower);
@@ -303,7 +306,7 @@ fn explain(outcome: &Outcome, log: &Path) {
 }
 
 /// Rows and columns of our terminal.
-fn window_size() -> Option<(u16, u16)> {
+pub fn window_size() -> Option<(u16, u16)> {
     if !io::stdin().is_terminal() {
         return None;
     }

@@ -7,6 +7,7 @@
 mod control;
 mod mounts;
 mod session;
+mod window;
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;

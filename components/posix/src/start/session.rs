@@ -5,7 +5,7 @@
 //! `skerry.control` carries the command and the end. Else a login shell (or `init=PATH`) leads a
 //! session on the terminal. Either way the machine goes down when the leader has ended, after what
 //! was written has left.
-use super::control::Control;
+use super::{control::Control, window};
 use crate::{
     devices,
     exec::{Program, Strings},
@@ -87,6 +87,10 @@ impl Session {
         } else {
             Files::Console
         };
+        let follows = ports.iter().find(|port| port.name() == window::PORT_NAME);
+        if let (Some(port), Some(console)) = (follows, &console) {
+            window::follow(port, console);
+        }
         Ok(Session { ports: ports.to_vec(), console, files })
     }
 

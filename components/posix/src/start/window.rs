@@ -1,0 +1,71 @@
+//! The host's port `skerry.window`: a line `ROWS COLUMNS` when the terminal `./x run` is in changes.
+use crate::tty::Terminal;
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::terminal::{Port, PortSink};
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static LINE = "window.line";
+}
+
+/// Name of the port.
+pub const PORT_NAME: &str = "skerry.window";
+/// Longest line that could be one.
+const LINE_MAX: usize = 16;
+
+/// The line that is coming in.
+struct Window {
+    console: Arc<Terminal>,
+    line: Mutex<Vec<u8>>,
+}
+
+/// Listens on `port` on behalf of `console`.
+pub fn follow(port: &Arc<dyn Port>, console: &Arc<Terminal>) {
+    port.set_sink(Arc::new(Window {
+        console: console.clone(),
+        line: Mutex::new(&LINE, Vec::new()),
+    }));
+}
+
+/// Rows and columns of a line, if it is one.
+fn decode(line: &[u8]) -> Option<(u16, u16)> {
+    let (rows, columns) = core::str::from_utf8(line).ok()?.trim().split_once(' ')?;
+    Some((rows.parse().ok()?, columns.parse().ok()?))
+}
+
+impl PortSink for Window {
+    fn received(&self, bytes: &[u8]) -> usize {
+        let mut last = None;
+        let mut line = self.line.lock();
+        for byte in bytes {
+            match byte {
+                b'\n' => {
+                    last = decode(&line).or(last);
+                    line.clear();
+                }
+                _ if line.len() < LINE_MAX => line.push(*byte),
+                _ => {}
+            }
+        }
+        drop(line);
+        if let Some((rows, columns)) = last {
+            self.console.resized(rows, columns);
+        }
+        bytes.len()
+    }
+    fn connected(&self, _: bool) {}
+    fn resized(&self, _: u16, _: u16) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_two_numbers_are_a_size() {
+        assert_eq!(decode(b"30 100"), Some((30, 100)));
+        for wrong in [&b"30"[..], b"", b"30 x", b"-1 5", b"70000 1", b"\xff 1"] {
+            assert_eq!(decode(wrong), None);
+        }
+    }
+}
