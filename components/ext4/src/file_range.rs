@@ -73,7 +73,17 @@ fn change<T>(
     node: &Node,
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
-    volume.operate(|operation| {
+    change_with(volume, node, 0, of)
+}
+
+/// The same, allocating up to `blocks` blocks.
+fn change_with<T>(
+    volume: &Volume,
+    node: &Node,
+    blocks: u64,
+    of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
+) -> Result<T, FsError> {
+    volume.operate_with(blocks, |operation| {
         let mut inode = node.write();
         let result = of(operation, &mut inode)?;
         node.note(operation);
@@ -92,7 +102,7 @@ fn fill(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError>
     let mut logical = bytes.start / block_bytes(volume);
     while logical < end {
         let max = (end - logical).min(STEP_BLOCKS);
-        logical += change(volume, node, |operation, inode| {
+        logical += change_with(volume, node, max, |operation, inode| {
             let (found, blocks) = write::mapping(volume, inode, logical, max)?;
             if found != Mapping::Hole {
                 return Ok(blocks);

@@ -29,6 +29,9 @@ lock_class! {
     static COMMIT = "ext4.commit";
 }
 
+/// Blocks an operation may allocate for metadata.
+const METADATA_BLOCKS: u64 = 64;
+
 /// When a changed block may go in place, on a volume without a journal: in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
@@ -290,8 +293,23 @@ impl Volume {
         &self,
         change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
+        self.operate_with(0, change)
+    }
+
+    /// As [`Volume::operate`], of a change that allocates up to `blocks` blocks beside its metadata:
+    /// blocks just freed are made durable first where it needs them.
+    ///
+    /// # Errors
+    /// As [`Volume::operate`].
+    pub(crate) fn operate_with<T>(
+        &self,
+        blocks: u64,
+        change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
         self.health.check_writable()?;
-        if self.log.running().blocks.len() >= self.log.limit() {
+        let is_large = self.log.running().blocks.len() >= self.log.limit();
+        let needed = blocks.saturating_add(METADATA_BLOCKS);
+        if is_large || self.groups()?.must_wait_for(needed) {
             self.commit(self.log.running_id())?;
         }
         self.operate_now(change)

@@ -12,6 +12,8 @@ use zerocopy::FromBytes;
 pub(crate) const ROOT_INODE: u32 = 2;
 /// `log_block_size` of 4 KiB, the page: larger blocks would need reads across frames.
 const LOG_BLOCK_MAX: u32 = 2;
+/// Most blocks kept for metadata.
+const METADATA_BLOCKS_MAX: u64 = 4096;
 /// First inode that is not reserved, in revision 0.
 const OLD_FIRST_INODE: u32 = 11;
 
@@ -68,7 +70,8 @@ pub(crate) struct Geometry {
     pub(crate) is_unclean: bool,
     /// Features, or the lack of them, forbid writing.
     pub(crate) forbids_writing: bool,
-    /// Blocks for privileged users.
+    /// Blocks that data may not take: those for privileged users, and some for the metadata of what
+    /// is written later.
     pub(crate) reserved_blocks: u64,
     /// First of the inodes without names.
     pub(crate) last_orphan: u32,
@@ -129,11 +132,7 @@ impl Geometry {
             needs_recovery: incompat.contains(Incompat::RECOVER),
             is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,
             forbids_writing: forbids_writing(incompat, raw.read_only_compat.get()),
-            reserved_blocks: wide(
-                raw.reserved_blocks_low.get(),
-                raw.reserved_blocks_high.get(),
-                is_wide,
-            ),
+            reserved_blocks: reserved(&raw, blocks, is_wide),
             last_orphan: raw.last_orphan.get(),
             state: raw.state.get(),
             errors: raw.errors.get(),
@@ -291,9 +290,17 @@ fn count_groups(raw: &RawSuperblock, blocks: u64) -> Result<u32, MountError> {
     }
 }
 
+/// As Linux has it: with extents, a fiftieth of the volume but no more than 4,096 blocks for metadata.
+fn reserved(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> u64 {
+    let for_users = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
+    let has_extents = raw.incompat.get() & Incompat::EXTENTS.bits() != 0;
+    let for_metadata = if has_extents { (blocks / 50).min(METADATA_BLOCKS_MAX) } else { 0 };
+    for_users.saturating_add(for_metadata)
+}
+
 fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64, is_wide: bool) -> Usage {
     let free = wide(raw.free_blocks_low.get(), raw.free_blocks_high.get(), is_wide).min(blocks);
-    let reserved = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
+    let reserved = reserved(raw, blocks, is_wide);
     let (low, high) = raw.uuid.split_at(8);
     let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     Usage {

@@ -79,7 +79,9 @@ pub(crate) fn write_pages(
     client: Client,
 ) {
     let mut batch = Batch::new(BlockOperation::Write, &frames, volume.device.max_segments());
-    let planned = volume.operate(|operation| {
+    let blocks_a_page = PAGE / volume.geometry.block_bytes as u64;
+    let most = frames.len() as u64 * blocks_a_page;
+    let planned = volume.operate_with(most, |operation| {
         let mut inode = node.write();
         file_size::check_regular(&inode)?;
         if inode.has_flag(FLAG_INLINE_DATA) {
@@ -102,8 +104,7 @@ pub(crate) fn write_pages(
         Err(error) => return client.tell(0..frames.len(), Err(error)),
     };
     if let Ok(groups) = volume.groups() {
-        let blocks = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
-        node.undelay(groups, client.first, frames.len() as u64, blocks);
+        node.undelay(groups, client.first, frames.len() as u64, blocks_a_page);
     }
     let Batch { pages, requests, touched, .. } = batch;
     let writing = Writing { volume: Arc::clone(volume), transaction, inode: node.number, mapped };

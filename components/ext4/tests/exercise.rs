@@ -329,3 +329,35 @@ fn a_mount_turns_read_only_and_back_and_tells_the_device_of_free_space() {
     make(fs, ROOT, "other", FileType::Regular);
     world.finish();
 }
+
+#[test]
+fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go() {
+    let world = World::empty(&["-b", "1024"], 96 << 10);
+    let fs = &*world.fs;
+    fs.sync().unwrap();
+    let before = fs.usage().unwrap();
+    let file = fs.create(ROOT, b"sparse", &new(FileType::Regular)).unwrap().inode;
+    // 84 entries a node: four in the root, so beyond 4 * 84 * 84 pieces a third level is needed.
+    let pieces = 4 * 84 * 84 + 500;
+    for piece in 0..pieces {
+        let size = piece * 40 * 4096 + 1024;
+        write_pages(fs, file, piece * 40, &[piece as u8 | 1; 1024], size).unwrap();
+    }
+    assert!(fs.attributes(file).unwrap().size > 4 << 30);
+    fs.sync().unwrap();
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("image");
+    std::fs::write(&path, world.device.image()).unwrap();
+    fsck(&path, &["-f", "-n"], &[0]);
+    let shown = common::image::run("debugfs", &["-R", "ex /sparse", path.to_str().unwrap()], &[0]);
+    assert!(shown.contains("3/ 3"), "the tree has three levels");
+    for piece in (0..pieces).step_by(997) {
+        assert_eq!(read_pages(fs, file, piece * 40, 1).unwrap()[..2], [piece as u8 | 1; 2]);
+        assert_eq!(fs.seek(file, piece * 40 * 4096, Seek::Data), Ok(piece * 40 * 4096));
+    }
+    fs.unlink(ROOT, b"sparse", NOW).unwrap();
+    fs.forget(file, 1);
+    fs.sync().unwrap();
+    assert_eq!(fs.usage().unwrap(), before);
+    world.finish();
+}

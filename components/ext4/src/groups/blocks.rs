@@ -204,6 +204,7 @@ pub(crate) fn free(
         })?;
         group.free_blocks = group.free_blocks.saturating_add(count);
         group.pending.push((first, count));
+        groups.pending.fetch_add(u64::from(count), Relaxed);
         groups.free_blocks.fetch_add(u64::from(count), Relaxed);
         store(volume, operation, number, &group)?;
         let block = volume.geometry.group_start(number) + u64::from(first);

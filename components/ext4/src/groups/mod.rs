@@ -63,9 +63,11 @@ pub(crate) struct Groups {
     fixed: Vec<Fixed>,
     free_blocks: AtomicU64,
     free_inodes: AtomicU64,
+    /// Blocks free once the transactions that freed them are durable.
+    pending: AtomicU64,
     /// Blocks set aside for data not yet written.
     delayed: AtomicU64,
-    /// Blocks for privileged users.
+    /// Blocks that data may not take.
     reserved: u64,
     /// Inodes without names.
     pub(crate) orphans: Orphans,
@@ -112,6 +114,7 @@ impl Groups {
             fixed,
             free_blocks: AtomicU64::new(free_blocks),
             free_inodes: AtomicU64::new(free_inodes),
+            pending: AtomicU64::new(0),
             delayed: AtomicU64::new(0),
             reserved,
             orphans: Orphans::new(),
@@ -144,12 +147,18 @@ impl Groups {
         self.free_blocks.load(Relaxed)
     }
 
+    /// Fewer than `blocks` can be allocated now, but more once the running transaction is durable.
+    pub(crate) fn must_wait_for(&self, blocks: u64) -> bool {
+        let pending = self.pending.load(Relaxed);
+        pending > 0 && self.free_blocks().saturating_sub(pending) < blocks
+    }
+
     /// Inodes free.
     pub(crate) fn free_inodes(&self) -> u64 {
         self.free_inodes.load(Relaxed)
     }
 
-    /// Blocks that data may still take: those for privileged users and those set aside left out.
+    /// Blocks that data may still take.
     pub(crate) fn available(&self) -> u64 {
         let taken = self.reserved.saturating_add(self.delayed.load(Relaxed));
         self.free_blocks().saturating_sub(taken)
@@ -186,6 +195,7 @@ impl Groups {
             for (group, first, count) in geometry.split(*start, *count) {
                 let Ok(mut group) = self.lock(group) else { continue };
                 group.pending.retain(|run| *run != (first, count));
+                self.pending.fetch_sub(u64::from(count), Relaxed);
             }
         }
     }
