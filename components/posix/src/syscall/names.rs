@@ -20,6 +20,12 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_readlinkat, "readlinkat", readlinkat),
     Entry::whole(raw::__NR_mknod, "mknod", mknod),
     Entry::whole(raw::__NR_mknodat, "mknodat", mknodat),
+    Entry::partial(
+        raw::__NR_name_to_handle_at,
+        "name_to_handle_at",
+        "handles: no file system gives any (EOPNOTSUPP)",
+        name_to_handle,
+    ),
 ];
 
 fn unlink(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -180,4 +186,16 @@ fn make_node(call: &Call<'_>, named: &Named, mode: u32, device: u64) -> Result<u
     let new = (file_type, super::open::mode(mode));
     scope.caller().make_node(named.base(), &named.path, new, device)?;
     Ok(0)
+}
+
+fn name_to_handle(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = call.uint(4);
+    if flags & !(raw::AT_SYMLINK_FOLLOW | raw::AT_EMPTY_PATH) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, flags & raw::AT_SYMLINK_FOLLOW != 0);
+    walk.set(Walk::EMPTY, flags & raw::AT_EMPTY_PATH != 0);
+    Named::at(call, 0, 1)?.walk(&Scope::of(call.task), walk)?;
+    Err(Errno::EOPNOTSUPP)
 }

@@ -7,6 +7,8 @@ use linux_raw_sys::general as raw;
 use rt::thread::Affinity;
 use vfs::{Errno, credentials::Capabilities};
 
+mod attributes;
+
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_sched_yield, "sched_yield", sched_yield),
@@ -20,6 +22,13 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_sched_get_priority_min, "sched_get_priority_min", |call| {
         priority_range(call).map(|r| r.0)
     }),
+    Entry::partial(
+        raw::__NR_sched_setattr,
+        "sched_setattr",
+        "SCHED_DEADLINE and utilization clamps",
+        attributes::set,
+    ),
+    Entry::whole(raw::__NR_sched_getattr, "sched_getattr", attributes::get),
     Entry::whole(raw::__NR_sched_rr_get_interval, "sched_rr_get_interval", sched_rr_get_interval),
     Entry::whole(raw::__NR_sched_setaffinity, "sched_setaffinity", sched_setaffinity),
     Entry::whole(raw::__NR_sched_getaffinity, "sched_getaffinity", sched_getaffinity),

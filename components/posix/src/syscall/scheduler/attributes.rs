@@ -1,0 +1,105 @@
+//! sched_setattr and sched_getattr: policy, nice value and priority in one structure.
+//!
+//! ```text
+//!  0 size  4 policy  8 flags  16 nice  20 priority  24 runtime  32 deadline  40 period
+//! ```
+use super::{Call, is_real_time, named, owns, set_policy};
+use crate::process::limits::Resource;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as raw;
+use vfs::{Capabilities, Errno};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// `struct sched_attr` in its first version.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct RawAttributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    deadline: [u64; 3],
+}
+
+const BYTES: u32 = size_of::<RawAttributes>() as u32;
+/// Most bytes of any version.
+const BYTES_MAX: u32 = rt::PAGE_BYTES as u32;
+/// What children inherit is not kept from them.
+const KEEP_POLICY: u64 = 8;
+const KEEP_PARAMETERS: u64 = 16;
+const RESET_ON_FORK: u64 = 1;
+const KNOWN_FLAGS: u64 = RESET_ON_FORK | KEEP_POLICY | KEEP_PARAMETERS;
+
+/// sched_setattr(2).
+///
+/// # Errors
+/// `EINVAL`, `ESRCH`, `EPERM`, `E2BIG` for a version with fields that are not known.
+pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if call.word(1) == 0 || call.int(0) < 0 || call.uint(2) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let new = read(call)?;
+    let target = named(call, call.int(0))?;
+    if new.flags & !KNOWN_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let present = target.policy.load(Ordering::Relaxed);
+    let policy = if new.flags & KEEP_POLICY != 0 { present } else { new.policy };
+    if new.flags & KEEP_PARAMETERS != 0 {
+        let priority = target.real_time_priority.load(Ordering::Relaxed);
+        return set_policy(call, &target, policy, priority);
+    }
+    let before = target.nice.load(Ordering::Relaxed);
+    let has_nice = matches!(policy, raw::SCHED_NORMAL | raw::SCHED_BATCH);
+    let nice = if has_nice { new.nice.clamp(-20, 19) } else { before };
+    let limit = target.process.limits.soft(Resource::Nice);
+    let is_allowed = nice >= before
+        || (20 - i64::from(nice)) as u64 <= limit
+        || call.task.credentials().has(Capabilities::SYS_NICE);
+    if !is_allowed || !owns(call, &target) {
+        return Err(Errno::EPERM);
+    }
+    target.nice.store(nice, Ordering::Relaxed);
+    let set = set_policy(call, &target, policy, new.priority);
+    if set.is_err() {
+        target.nice.store(before, Ordering::Relaxed);
+    }
+    set
+}
+
+fn read(call: &Call<'_>) -> Result<RawAttributes, Errno> {
+    let memory = call.task.memory();
+    let size: u32 = memory.read(call.word(1))?;
+    let size = if size == 0 { BYTES } else { size };
+    if !(BYTES..=BYTES_MAX).contains(&size) {
+        let _ = memory.write(call.word(1), &BYTES);
+        return Err(Errno::E2BIG);
+    }
+    let mut rest = alloc::vec![0u8; (size - BYTES) as usize];
+    memory.read_bytes(call.word(1).wrapping_add(u64::from(BYTES)), &mut rest)?;
+    if rest.iter().any(|byte| *byte != 0) {
+        let _ = memory.write(call.word(1), &BYTES);
+        return Err(Errno::E2BIG);
+    }
+    memory.read(call.word(1))
+}
+
+/// sched_getattr(2).
+///
+/// # Errors
+/// `EINVAL`, `ESRCH`, `EFAULT`.
+pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let size = call.uint(2);
+    let is_odd = call.word(1) == 0 || call.int(0) < 0 || call.uint(3) != 0;
+    if is_odd || !(BYTES..=BYTES_MAX).contains(&size) {
+        return Err(Errno::EINVAL);
+    }
+    let target = named(call, call.int(0))?;
+    let policy = target.policy.load(Ordering::Relaxed);
+    let priority = target.real_time_priority.load(Ordering::Relaxed);
+    let nice = if is_real_time(policy) { 0 } else { target.nice.load(Ordering::Relaxed) };
+    let attributes = RawAttributes { size: BYTES, policy, nice, priority, ..Default::default() };
+    call.task.memory().write(call.word(1), &attributes)?;
+    Ok(0)
+}
