@@ -63,9 +63,8 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
 /// A process, or a group as a negative number.
 fn plain(id: i32) -> Result<(i32, i32), Errno> {
     match id {
-        i32::MIN => Err(Errno::EINVAL),
-        ..0 => Ok((GROUP, -id)),
-        _ => Ok((PROCESS, id)),
+        0.. => Ok((PROCESS, id)),
+        _ => id.checked_neg().map(|id| (GROUP, id)).ok_or(Errno::EINVAL),
     }
 }
 
