@@ -161,3 +161,27 @@ fn flags_forbid_devices_and_programs() {
     assert_eq!(run.err(), Some(Errno::EACCES));
     assert_eq!(program.mount.flags().describe(), "rw,nodev,noexec,relatime");
 }
+
+#[test]
+fn the_root_can_change_places_with_another_mount() {
+    let world = world();
+    mount(&world, "/m", MountFlags::empty());
+    world.mkdir("/m/old").unwrap();
+    world.mkdir("/m/plain").unwrap();
+    world.mkdir("/elsewhere").unwrap();
+    let pivot = |new: &str, put: &str| {
+        let (new, put) = (world.walk(new).unwrap(), world.walk(put).unwrap());
+        world.namespace.pivot(&world.who, (&world.root, &new), &put)
+    };
+    assert_eq!(pivot("/m", "/elsewhere"), Err(Errno::EBUSY));
+    assert_eq!(pivot("/elsewhere", "/m/old"), Err(Errno::EBUSY));
+    assert_eq!(pivot("/m/plain", "/m/old"), Err(Errno::EINVAL));
+    assert_eq!(pivot("/m", "/m/old"), Ok(()));
+    let root = world.namespace.root();
+    let moved = crate::Caller { root: &root, cwd: &root, ..world.caller() };
+    let walk = |path: &str| moved.walk(crate::Base::Cwd, path.as_bytes(), crate::Walk::FOLLOW);
+    assert!(walk("/plain").is_ok());
+    assert!(walk("/old/elsewhere").is_ok());
+    assert_eq!(walk("/old/m").unwrap().describe(&root).text, b"/old/m");
+    assert_eq!(walk("/old/..").unwrap().describe(&root).text, b"/");
+}
