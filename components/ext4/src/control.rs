@@ -1,7 +1,7 @@
 //! The mount as a whole: made durable, read-only, writable again, left; free space told to the device.
-use crate::inode_table::Node;
 use crate::{
     groups::{Groups, blocks},
+    inode_table::Node,
     journal::Journal,
     mount::Ext4,
     orphans,
@@ -24,11 +24,12 @@ pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
     }
     volume.device.reserve_frames()?;
     if volume.groups().is_err() {
+        // Both or neither: what has a journal is not written past it.
         let groups = Groups::load(volume, volume.geometry.reserved_blocks)?;
-        volume.set_groups(groups);
         if volume.geometry.has_journal() {
             volume.log.set_journal(open_journal(volume)?);
         }
+        volume.set_groups(groups);
     }
     volume.health.allow()?;
     superblock_edit::mark(volume, Mark::Mounted)?;
