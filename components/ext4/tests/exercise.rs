@@ -361,3 +361,23 @@ fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go(
     assert_eq!(fs.usage().unwrap(), before);
     world.finish();
 }
+
+#[test]
+#[ignore = "takes half a minute"]
+fn a_directory_of_more_subdirectories_than_it_counts_says_one() {
+    let world = World::empty(&["-b", "1024", "-N", "66000", "-J", "size=16"], 160 << 10);
+    let fs = &*world.fs;
+    let top = make(fs, ROOT, "top", FileType::Directory);
+    let count = 65_005;
+    for number in 0..count {
+        make(fs, top, &format!("{number}"), FileType::Directory);
+    }
+    assert_eq!(fs.attributes(top).unwrap().links, 1);
+    fs.sync().unwrap();
+    check(&world.device.image());
+    for number in 0..count {
+        fs.remove_directory(top, format!("{number}").as_bytes(), NOW).unwrap();
+    }
+    fs.remove_directory(ROOT, b"top", NOW).unwrap();
+    world.finish();
+}

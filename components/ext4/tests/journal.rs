@@ -5,8 +5,9 @@ mod common;
 use common::{
     device::{Completion, MemoryBlock},
     image::{Recipe, pattern, run},
-    walk::read_pages,
-    write::{World, check, fsck},
+    mutate::Random,
+    walk::{Budget, read_pages, walk},
+    write::{NOW, World, check, fsck, make, write},
 };
 use ext4::{Options, mount};
 use interfaces::file_system::*;
@@ -168,4 +169,46 @@ fn a_transaction_with_a_wrong_checksum_ends_the_log() {
     let mut wanted = dirty.block(1, BLOCKS);
     wanted[4096..8192].copy_from_slice(&dirty.block(5, 1));
     assert!(contents(&*fs) == wanted);
+}
+
+/// An image with a dirty journal of our own, without checksums.
+fn dirty() -> Vec<u8> {
+    let world = World::empty(&["-b", "1024", "-O", "^metadata_csum", "-J", "size=1"], 6 << 10);
+    let dir = make(&*world.fs, ROOT, "dir", FileType::Directory);
+    for file in 0..60 {
+        let inode = make(&*world.fs, dir, &format!("file-{file}"), FileType::Regular);
+        write(&*world.fs, inode, 0, &pattern(3000, file)).unwrap();
+        if file % 3 == 0 {
+            world.fs.unlink(dir, format!("file-{file}").as_bytes(), NOW).unwrap();
+        }
+        if file % 10 == 0 {
+            world.fs.sync_inode(dir, SyncKind::All).unwrap();
+        }
+    }
+    world.device.image()
+}
+
+#[test]
+fn mutated_journals_neither_panic_nor_hang() {
+    let sound = dirty();
+    let blocks = sound.as_chunks::<1024>().0.iter().enumerate();
+    let own: Vec<usize> =
+        blocks.filter(|(_, block)| block[..4] == MAGIC).map(|(place, _)| place * 1024).collect();
+    assert!(own.len() > 10, "the journal holds transactions");
+    let mut mounted = 0;
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let mut image = sound.clone();
+        for _ in 0..1 + random.below(4) {
+            let at = own[random.below(own.len())] + random.below(96);
+            image[at] = [0, 1, 0x7f, 0xff, random.below(256) as u8][random.below(5)];
+        }
+        let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
+        if let Ok(fs) = mount(device, Options::default()) {
+            mounted += 1;
+            walk(&*fs, Budget { names: 300, depth: 4, pages: 8 });
+            let _ = fs.unmount();
+        }
+    }
+    assert!(mounted > 100, "{mounted} get past the superblocks");
 }

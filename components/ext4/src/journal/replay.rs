@@ -13,6 +13,7 @@ use crate::{
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 use interfaces::file_system::FsError;
+use rt::memory::Charge;
 
 /// One logged block of a transaction.
 struct Tag {
@@ -29,12 +30,22 @@ struct Version {
     is_escaped: bool,
 }
 
+/// What one block remembered costs.
+const REMEMBERED_BYTES: usize = 64;
+
 /// What the transactions found so far say.
 #[derive(Default)]
 struct Found {
     versions: BTreeMap<u64, Version>,
     /// Last transaction that revoked a block.
     revoked: BTreeMap<u64, u32>,
+}
+
+impl Found {
+    /// Blocks remembered.
+    fn count(&self) -> usize {
+        self.versions.len() + self.revoked.len()
+    }
 }
 
 impl Journal {
@@ -87,6 +98,7 @@ impl Journal {
         let (mut at, mut sequence) = (start, self.sequence);
         let mut left = self.capacity();
         let mut pending = Found::default();
+        let mut charge = Charge::none();
         loop {
             let Some(rest) = left.checked_sub(1) else { return Ok(sequence) };
             left = rest;
@@ -95,6 +107,10 @@ impl Journal {
             if !is_own {
                 return Ok(sequence);
             }
+            // The log chooses how much there is to remember.
+            let remembered = (found.count() + pending.count()) * REMEMBERED_BYTES;
+            let missing = remembered.saturating_sub(charge.bytes());
+            charge.grow(missing).map_err(|_| FsError::NoMemory)?;
             at = self.after(at, 1);
             match big32(&bytes, 4) {
                 Some(DESCRIPTOR) if self.is_sum_right(&bytes) => {
