@@ -5,6 +5,9 @@
 //! frame whose only reference is the caller's `&mut Frame` can be had as a slice
 //! ([`Frame::exclusive`]); every other frame offers copy, zero and atomic access only.
 use crate::{NoMemory, PAGE_BYTES, world};
+use core::sync::atomic::{AtomicU64, Ordering};
+
+static COPIED: AtomicU64 = AtomicU64::new(0);
 
 /// A charge against the system's memory, given back when dropped.
 ///
@@ -111,6 +114,7 @@ impl Frame {
     /// returns the number copied.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
         let length = out.len().min(PAGE_BYTES.saturating_sub(offset));
+        COPIED.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(out) = out.get_mut(..length) {
             world::memory::frame_read(self.0, offset, out);
         }
@@ -119,6 +123,7 @@ impl Frame {
     /// Copies `data` into the frame at `offset`; returns the number of bytes that fitted.
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
         let length = data.len().min(PAGE_BYTES.saturating_sub(offset));
+        COPIED.fetch_add(length as u64, Ordering::Relaxed);
         if let Some(data) = data.get(..length) {
             world::memory::frame_write(self.0, offset, data);
         }
@@ -148,6 +153,12 @@ impl Drop for Frame {
     fn drop(&mut self) {
         world::memory::frame_release(self.0);
     }
+}
+
+/// Bytes that components copied between frames and memory of their own, ever: what would grow if
+/// contents of files were copied on their way. Copies to and from programs do not count.
+pub fn copied_bytes() -> u64 {
+    COPIED.load(Ordering::Relaxed)
 }
 
 /// From now on the calling thread may use the frames and charges kept in reserve: for a thread

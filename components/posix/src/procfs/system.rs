@@ -226,6 +226,25 @@ pub fn boot_id() -> Vec<u8> {
     BOOT_ID.get_or_init(uuid).clone()
 }
 
+/// Pages of files on their way, and the bytes that components copied (contents of files are not).
+pub fn pages() -> Vec<u8> {
+    let (pages, limits) = (vfs::dirty_pages(), vfs::limits());
+    let rows = [
+        ("cached", vfs::cached_pages()),
+        ("stored", vfs::stored_pages()),
+        ("dirty", pages.dirty),
+        ("writing", pages.writing),
+        ("dirty_background", limits.background),
+        ("dirty_hard", limits.hard),
+        ("soiled_total", pages.soiled),
+        ("written_total", pages.written),
+        ("read_total", pages.read),
+        ("copied_bytes_total", rt::memory::copied_bytes()),
+    ];
+    let lines: String = rows.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    lines.into_bytes()
+}
+
 pub fn objects() -> Vec<u8> {
     let mut text = format!("{:<24}{:>12}{:>14}\n", "object", "live", "made");
     for count in rt::system::objects() {

@@ -141,6 +141,7 @@ const VM: Table = &[
 
 const SKERRY: Table = &[
     ("objects", Item::File(system::objects)),
+    ("pages", Item::File(system::pages)),
     ("locks", Item::File(system::locks)),
     ("components", Item::File(system::components)),
 ];

@@ -15,6 +15,7 @@ static STORED: AtomicU64 = AtomicU64::new(0);
 static DIRTY: AtomicU64 = AtomicU64::new(0);
 static WRITING: AtomicU64 = AtomicU64::new(0);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static READ: AtomicU64 = AtomicU64::new(0);
 static SOILED: AtomicU64 = AtomicU64::new(0);
 
 /// Dirty pages of one file system.
@@ -35,6 +36,8 @@ pub struct DirtyPages {
     pub soiled: u64,
     /// Were written, ever.
     pub written: u64,
+    /// Were read from storage, ever.
+    pub read: u64,
 }
 
 /// Pages dirty and written now and ever.
@@ -44,6 +47,7 @@ pub fn dirty_pages() -> DirtyPages {
         writing: WRITING.load(Ordering::Relaxed),
         soiled: SOILED.load(Ordering::Relaxed),
         written: WRITTEN.load(Ordering::Relaxed),
+        read: READ.load(Ordering::Relaxed),
     }
 }
 
@@ -55,6 +59,11 @@ pub fn cached_pages() -> u64 {
 /// Pages in memory that storage has too or will have, which can be dropped sooner or later.
 pub fn stored_pages() -> u64 {
     STORED.load(Ordering::Relaxed)
+}
+
+/// Pages came from storage.
+pub(crate) fn note_read(pages: u64) {
+    READ.fetch_add(pages, Ordering::Relaxed);
 }
 
 /// How many pages may be dirty before they are written, and before writers wait.

@@ -20,6 +20,7 @@ pub(crate) use write_back::WHOLE;
 
 use crate::{
     errno::Errno, errors::ErrorSequence, file::Watcher, flush::Flusher, instance::Instance, shrink,
+    tally,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -325,6 +326,7 @@ impl PageSink for PageCache {
         if let Err(error) = result {
             log::error!("vfs: inode {}: pages from {first}: {error:?}", self.inode);
         }
+        tally::note_read(count as u64);
         let mut failed = Vec::new();
         let mut index = self.index.write();
         for page in first..first.saturating_add(count as u64) {
