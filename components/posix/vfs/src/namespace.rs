@@ -254,7 +254,8 @@ impl Namespace {
     pub fn unmount(&self, who: &Credentials, path: Path, flags: UnmountFlags) -> Result<(), Errno> {
         check_administrator(who)?;
         if flags.contains(UnmountFlags::EXPIRE) {
-            return Err(Errno::EAGAIN);
+            let has_others = flags.intersects(UnmountFlags::FORCE | UnmountFlags::DETACH);
+            return Err(if has_others { Errno::EINVAL } else { Errno::EAGAIN });
         }
         if !path.is_mount_root() {
             return Err(Errno::EINVAL);

@@ -1,0 +1,151 @@
+//! mount and umount2: busy mounts, lazy ones, binds, moves, read-only remounts.
+//!
+//! Needs the right to mount; where Linux does not give it (an unprivileged container) the tests
+//! say so and pass.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
+use abi::*;
+use std::{env, fs, path::Path, ptr::null};
+
+fn mount(source: &str, at: &Path, kind: &str, flags: u64) -> Result<i64, i32> {
+    let (source, at, kind) = (c(source), c(at), c(kind));
+    check(unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, null()) })
+}
+
+fn umount(at: &Path, flags: i32) -> Result<i64, i32> {
+    check(unsafe { libc::umount2(c(at).as_ptr(), flags) })
+}
+
+/// Runs `body` with a scratch folder where a tmpfs can be mounted, seen by nobody else.
+fn mounting(body: impl FnOnce(&Scratch)) {
+    isolated(|| {
+        // Where mounts are seen by others (Linux), we go where they are not.
+        if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
+            let _ = mount("none", Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE);
+        }
+        let scratch = Scratch::new();
+        fs::create_dir(scratch.path("m")).unwrap();
+        if mount("none", &scratch.path("m"), "tmpfs", 0) == Err(libc::EPERM) {
+            return eprintln!("mounting is not allowed: nothing was tested");
+        }
+        body(&scratch);
+        while umount(&scratch.path("m"), libc::MNT_DETACH).is_ok() {}
+    });
+}
+
+#[test]
+fn a_mount_in_use_is_busy_and_one_that_is_not_goes() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        let file = fs::File::create(at.join("f")).unwrap();
+        assert_eq!(umount(&at, 0), Err(libc::EBUSY));
+        drop(file);
+        env::set_current_dir(&at).unwrap();
+        assert_eq!(umount(&at, 0), Err(libc::EBUSY));
+        env::set_current_dir("/").unwrap();
+        fs::create_dir(at.join("inner")).unwrap();
+        assert_eq!(mount("none", &at.join("inner"), "tmpfs", 0), Ok(0));
+        assert_eq!(umount(&at, 0), Err(libc::EBUSY), "something is mounted in it");
+        assert_eq!(umount(&at.join("inner"), 0), Ok(0));
+        assert_eq!(umount(&at, 0), Ok(0));
+        assert!(!at.join("f").exists());
+        assert_eq!(umount(&at, 0), Err(libc::EINVAL), "it is no mount any more");
+    });
+}
+
+#[test]
+fn a_detached_mount_is_out_of_sight_and_lives_while_used() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        fs::write(at.join("f"), "kept").unwrap();
+        let fd = open(at.join("f"), libc::O_RDWR, 0).unwrap();
+        assert_eq!(umount(&at, libc::MNT_DETACH), Ok(0));
+        assert!(!at.join("f").exists());
+        assert_eq!(read(fd, 10), Ok(b"kept".to_vec()));
+        assert_eq!(write(fd, b" on"), Ok(3));
+    });
+}
+
+#[test]
+fn umount2_refuses_unknown_flags_and_expire_with_force() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        assert_eq!(umount(&at, 0x100), Err(libc::EINVAL));
+        assert_eq!(umount(&at, libc::MNT_EXPIRE | libc::MNT_FORCE), Err(libc::EINVAL));
+        assert_eq!(umount(&at, libc::MNT_EXPIRE | libc::MNT_DETACH), Err(libc::EINVAL));
+        assert_eq!(umount(&scratch.path("none"), 0), Err(libc::ENOENT));
+    });
+}
+
+#[test]
+fn a_bind_can_be_read_only_while_the_original_is_not() {
+    mounting(|scratch| {
+        let (at, other) = (scratch.path("m"), scratch.path("other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(at.join("f"), "one").unwrap();
+        let source = at.to_str().unwrap().to_owned();
+        assert_eq!(mount(&source, &other, "", libc::MS_BIND), Ok(0));
+        assert_eq!(fs::read(other.join("f")).unwrap(), b"one");
+        let flags = libc::MS_REMOUNT | libc::MS_BIND | libc::MS_RDONLY;
+        assert_eq!(mount("none", &other, "", flags), Ok(0));
+        let refused = open(other.join("f"), libc::O_WRONLY, 0);
+        assert_eq!(refused, Err(libc::EROFS));
+        fs::write(at.join("f"), "two").unwrap();
+        assert_eq!(fs::read(other.join("f")).unwrap(), b"two");
+        assert_eq!(umount(&other, 0), Ok(0));
+    });
+}
+
+#[test]
+fn a_file_system_is_not_made_read_only_while_a_file_is_open_for_writing() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        let file = fs::File::create(at.join("f")).unwrap();
+        let flags = libc::MS_REMOUNT | libc::MS_RDONLY;
+        assert_eq!(mount("none", &at, "", flags), Err(libc::EBUSY));
+        drop(file);
+        assert_eq!(mount("none", &at, "", flags), Ok(0));
+        assert_eq!(open(at.join("f"), libc::O_WRONLY, 0), Err(libc::EROFS));
+        assert_eq!(fs::create_dir(at.join("d")).unwrap_err().raw_os_error(), Some(libc::EROFS));
+        assert_eq!(mount("none", &at, "", libc::MS_REMOUNT), Ok(0));
+        fs::create_dir(at.join("d")).unwrap();
+    });
+}
+
+#[test]
+fn a_mount_moves_with_what_is_open_in_it() {
+    mounting(|scratch| {
+        let (at, other) = (scratch.path("m"), scratch.path("other"));
+        fs::create_dir(&other).unwrap();
+        fs::write(at.join("f"), "here").unwrap();
+        let fd = open(at.join("f"), libc::O_RDONLY, 0).unwrap();
+        let source = at.to_str().unwrap().to_owned();
+        assert_eq!(mount(&source, &other, "", libc::MS_MOVE), Ok(0));
+        assert!(!at.join("f").exists());
+        assert_eq!(fs::read(other.join("f")).unwrap(), b"here");
+        assert_eq!(read(fd, 9), Ok(b"here".to_vec()));
+        close(fd);
+        assert_eq!(umount(&other, 0), Ok(0));
+    });
+}
+
+#[test]
+fn the_mount_table_tells_what_is_mounted() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        let line = |wanted: &str| {
+            let table = fs::read_to_string("/proc/mounts").unwrap();
+            let line = table.lines().find(|line| line.split(' ').nth(1) == at.to_str());
+            line.is_some_and(|line| line.split(' ').nth(3).unwrap().starts_with(wanted))
+        };
+        assert!(line("rw"));
+        assert_eq!(mount("none", &at, "", libc::MS_REMOUNT | libc::MS_RDONLY), Ok(0));
+        assert!(line("ro"));
+        assert_eq!(umount(&at, 0), Ok(0));
+        assert!(!line("r"));
+    });
+}
