@@ -112,6 +112,7 @@ fn names_move_replace_and_exchange() {
         assert_eq!(fs.attributes(other), Err(FsError::Corrupt), "freed");
         assert_eq!(fs.rename((b, b"other"), (a, b"sub"), NOW), Err(FsError::IsDirectory));
         assert_eq!(fs.rename((a, b"sub"), (b, b"other"), NOW), Err(FsError::NotDirectory));
+        assert_eq!(fs.rename((a, b"sub"), (sub, b"x"), NOW), Err(FsError::Invalid));
         fs.rename((a, b"sub"), (b, b"sub"), NOW).unwrap();
         let links = |inode| fs.attributes(inode).unwrap().links;
         assert_eq!((links(a), links(b)), (2, 3));
@@ -122,7 +123,6 @@ fn names_move_replace_and_exchange() {
         assert_eq!(found, file);
         fs.rename((b, b"other"), (b, b"sub"), NOW).unwrap();
         assert_eq!(fs.lookup(b, b"other"), Err(FsError::NotFound));
-        let _ = sub;
         world.finish();
     }
 }

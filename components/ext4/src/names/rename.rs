@@ -173,6 +173,9 @@ impl<'n> Step<'n> {
         if target_number == self.moved.number {
             return Ok(Some(Outcome::Nothing));
         }
+        if self.to.0.number == self.moved.number {
+            return Err(FsError::Invalid);
+        }
         let kind = match self.file_type()? {
             FileType::Directory => Kind::Directory,
             _ => Kind::File,
