@@ -273,6 +273,17 @@ fn signalfd_refuses_what_makes_no_sense() {
 }
 
 #[test]
+fn event_files_have_no_type() {
+    isolated(|| {
+        let fd = must(unsafe { libc::eventfd(0, 0) }) as i32;
+        let mut stat: libc::stat = unsafe { zeroed() };
+        must(unsafe { libc::fstat(fd, &mut stat) });
+        assert_eq!(stat.st_mode, 0o600);
+        assert_eq!(must(unsafe { libc::fcntl(fd, libc::F_GETFL) }), i64::from(libc::O_RDWR));
+    });
+}
+
+#[test]
 fn event_counters_show_themselves_in_fdinfo() {
     isolated(|| {
         let fd = must(unsafe { libc::eventfd(17, libc::EFD_SEMAPHORE) }) as i32;

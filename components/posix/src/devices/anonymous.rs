@@ -10,6 +10,9 @@ use vfs::{
     generated::{self, Node},
 };
 
+/// Name of the file system event files belong to.
+const EVENT_TYPE: &str = "anon_inodefs";
+
 static PIPES: Once<Arc<Active>> = Once::new();
 static OTHERS: Once<Arc<Active>> = Once::new();
 static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
@@ -66,12 +69,17 @@ pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     place(pipes()?, &format!("pipe:[{}]", node.attributes.inode), node)
 }
 
+/// `place` is one of [`event_place`].
+pub fn is_event_file(place: &Path) -> bool {
+    place.mount.instance().info().type_name == EVENT_TYPE
+}
+
 /// The place of a new event file or the like, shown as `anon_inode:KIND`.
 ///
 /// # Errors
 /// `ENOMEM`.
 pub fn event_place(kind: &str) -> Result<Path, Errno> {
-    let root = || Active::generated("anon_inodefs", node(FileType::Directory, (0, 0), None));
+    let root = || Active::generated(EVENT_TYPE, node(FileType::Directory, (0, 0), None));
     let active = OTHERS.get_or_try_init(root)?;
     place(active, &format!("anon_inode:{kind}"), node(FileType::Character, (0, 0), None))
 }

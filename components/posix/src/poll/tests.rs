@@ -151,3 +151,24 @@ fn waiting_for_several_files_ends_when_one_is_ready() {
     wait_ready(&mut wanted, Timeout::after_ns(1_000_000)).unwrap();
     assert_eq!(wanted[0].found, Ready::empty());
 }
+
+#[test]
+fn setting_the_wall_clock_cancels_timers_that_ask_for_it() {
+    use crate::time::{clock::Clock, wall};
+    let timer = TimerFile::new(raw::CLOCK_REALTIME, Clock::Realtime);
+    let later = rt::time::wall_ns() + 1_000_000_000_000;
+    let flags = raw::TFD_TIMER_ABSTIME | raw::TFD_TIMER_CANCEL_ON_SET;
+    timer.set(Setting { value_ns: later, interval_ns: 0, flags }).unwrap();
+    let mut out = [0; 8];
+    let mut read = || {
+        let sink = &mut SliceSink::new(&mut out);
+        vfs::file::File::read(&*timer, 0, sink, NONBLOCKING)
+    };
+    assert_eq!(read(), Err(Errno::EAGAIN));
+    wall::set(rt::time::wall_ns() + 3_000_000_000);
+    assert_eq!(read(), Err(Errno::ECANCELED));
+    assert_eq!(read(), Err(Errno::EAGAIN));
+    wall::set(later + 1);
+    assert_eq!(read(), Err(Errno::ECANCELED));
+    assert_eq!(read(), Ok(8));
+}

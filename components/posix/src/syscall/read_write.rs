@@ -18,7 +18,12 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_writev, "writev", writev),
     Entry::whole(raw::__NR_preadv, "preadv", preadv),
     Entry::whole(raw::__NR_pwritev, "pwritev", pwritev),
-    Entry::whole(raw::__NR_preadv2, "preadv2", preadv2),
+    Entry::partial(
+        raw::__NR_preadv2,
+        "preadv2",
+        "RWF_NOWAIT of regular files, which are waited for",
+        preadv2,
+    ),
     Entry::whole(raw::__NR_pwritev2, "pwritev2", pwritev2),
 ];
 

@@ -3,7 +3,7 @@ use super::{
     Call, Entry,
     place::{Named, walk_flags},
 };
-use crate::files::Scope;
+use crate::{devices::anonymous::is_event_file, files::Scope};
 use interfaces::file_system::FileTime;
 use linux_raw_sys::general as raw;
 use vfs::{
@@ -163,7 +163,7 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
         device: encode_device(device),
         inode: attributes.inode,
         links: u64::from(attributes.links),
-        mode: mode_of(&attributes),
+        mode: mode_of(place),
         user: attributes.user,
         group: attributes.group,
         padding: 0,
@@ -178,8 +178,11 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
     Ok(0)
 }
 
-fn mode_of(attributes: &interfaces::file_system::Attributes) -> u32 {
-    u32::from(attributes.file_type as u16 | attributes.permissions)
+/// Type and permissions; Linux shows no type for what no name leads to (event files).
+fn mode_of(place: &Path) -> u32 {
+    let attributes = place.vnode().attributes();
+    let file_type = if is_event_file(place) { 0 } else { attributes.file_type as u16 };
+    u32::from(file_type | attributes.permissions)
 }
 
 fn statx(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -195,11 +198,12 @@ fn statx(call: &mut Call<'_>) -> Result<u64, Errno> {
         false => Named::at(call, 0, 1)?,
     };
     let place = named.walk(&Scope::of(call.task), walk)?;
-    call.task.memory().write(call.word(4), &statx_of(&place.status()))?;
+    call.task.memory().write(call.word(4), &statx_of(&place))?;
     Ok(0)
 }
 
-fn statx_of(status: &Status) -> RawStatx {
+fn statx_of(place: &Path) -> RawStatx {
+    let status = place.status();
     let attributes = &status.attributes;
     let flags = [
         (vfs::FLAG_IMMUTABLE, raw::STATX_ATTR_IMMUTABLE),
@@ -218,7 +222,7 @@ fn statx_of(status: &Status) -> RawStatx {
         links: attributes.links,
         user: attributes.user,
         group: attributes.group,
-        mode: attributes.file_type as u16 | attributes.permissions,
+        mode: mode_of(place) as u16,
         spare: 0,
         inode: attributes.inode,
         size: attributes.size,
