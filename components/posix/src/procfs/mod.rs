@@ -7,7 +7,7 @@
 //! | `sysrq` | `/proc/sysrq-trigger` |
 //! | `cpuinfo` | the processors, as CPUID tells of them |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
-//! | `report` | contents of a process's files |
+//! | `report`, `status` | contents of a process's files |
 //! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
 //! | `memory_text` | files that show memory as it was at open |
 //! | `disks`, `settings` | disks; `/proc/sys` |
@@ -22,6 +22,7 @@ mod memory_text;
 mod process;
 mod report;
 mod settings;
+mod status;
 mod sysrq;
 mod system;
 mod tree;

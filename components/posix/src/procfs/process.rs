@@ -2,7 +2,7 @@
 use super::{
     descriptors::{Descriptors, View},
     memory_text::{MemoryText, Part},
-    report,
+    report, status,
     tree::parse_id,
 };
 use crate::process::{Process, Task};
@@ -76,7 +76,7 @@ enum Item {
 
 const ITEMS: &[(&str, Item)] = &[
     ("stat", Item::File(0o444, report::stat)),
-    ("status", Item::File(0o444, report::status)),
+    ("status", Item::File(0o444, status::status)),
     ("statm", Item::File(0o444, report::statm)),
     ("cmdline", Item::File(0o444, report::cmdline)),
     ("comm", Item::File(0o644, report::comm)),
