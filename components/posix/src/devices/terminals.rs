@@ -52,5 +52,5 @@ fn controlling() -> Result<Arc<Terminal>, Errno> {
     let task = process::current().ok_or(Errno::ENXIO)?;
     let terminal = task.process.terminal().ok_or(Errno::ENXIO)?;
     let terminal = terminal.as_any().downcast_ref::<Terminal>().and_then(Terminal::shared);
-    Ok(terminal.ok_or(Errno::ENXIO)?)
+    terminal.ok_or(Errno::ENXIO)
 }

@@ -50,7 +50,7 @@ impl Terminal {
             request::TIOCGWINSZ => memory.write(argument, &self.window())?,
             request::TIOCSWINSZ => self.set_window(memory.read::<Window>(argument)?),
             request::TIOCGPGRP => memory.write(argument, &self.foreground_for(task, side)?)?,
-            request::TIOCSPGRP => self.set_foreground(task, || Ok(memory.read(argument)?))?,
+            request::TIOCSPGRP => self.set_foreground(task, || memory.read(argument))?,
             request::TIOCGSID => memory.write(argument, &self.session_for(task, side)?)?,
             request::TIOCSCTTY => {
                 self.acquire(task, if argument == 1 { Take::ByForce } else { Take::IfFree })?;
