@@ -88,7 +88,13 @@ pub(crate) fn write_pages(
             inline_edit::move_out(volume, operation, &mut inode)?;
         }
         let place = (client.first, size_bytes);
-        let (has_changed, mapped) = plan(volume, operation, &mut inode, place, &mut batch);
+        let ready = |first, pages| {
+            // What has blocks is not set aside any more, lest it count twice.
+            if let Ok(groups) = volume.groups() {
+                node.undelay(groups, first, pages, blocks_a_page);
+            }
+        };
+        let (has_changed, mapped) = plan(volume, operation, &mut inode, place, &mut batch, &ready);
         operation.begin_data(batch.requests.len());
         if has_changed {
             node.note(operation);
@@ -117,13 +123,15 @@ pub(crate) fn write_pages(
 }
 
 /// Finds or makes a place for each block of the pages from the first, up to the file's length;
-/// whether the inode changed, and which blocks held no data before.
+/// whether the inode changed, and which blocks held no data before. `ready` is told of pages (first,
+/// how many) that have their place.
 fn plan(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
     (first, size_bytes): (u64, u64),
     batch: &mut Batch<'_>,
+    ready: &dyn Fn(u64, u64),
 ) -> (bool, Vec<Range<u64>>) {
     let mut mapped = Vec::new();
     let block_bytes = volume.geometry.block_bytes as u64;
@@ -146,7 +154,9 @@ fn plan(
         match placed {
             Ok((block, blocks)) => {
                 batch.add(at, blocks * block_bytes, block * (block_bytes / 512));
+                let page = logical * block_bytes / PAGE;
                 logical += blocks;
+                ready(page, (logical * block_bytes).div_ceil(PAGE) - page);
                 written_bytes = (logical * block_bytes).min(end_bytes);
             }
             Err(error) => {
