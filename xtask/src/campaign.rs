@@ -1,8 +1,10 @@
-//! `./x campaign`: the long runs that are too long for `./x test`: many forks, parallel loops, random
+//! `./x campaign`: the runs that are too long for `./x test`: many forks, parallel loops, random
 //! system calls, mutated programs, mutated disks, and the time from QEMU's start to the prompt.
 use crate::{
     build::{self, Features},
-    compare, disk, packages,
+    compare, disk,
+    disk_campaign::{self, Pressure},
+    packages,
     qemu::Config,
     run::Outcome,
     session::Ended,
@@ -46,6 +48,10 @@ pub enum What {
     Programs,
     /// Mutated ext4 images through the ext4 component on the host (5,000)
     Images,
+    /// A tree, many files, holes and random operations on a disk that the other system then reads
+    Disk,
+    /// The same with 64 MiB and a program that takes all memory beside it
+    Memory,
     /// QEMU's start to the prompt, beside Linux (7 boots of each)
     Boot,
 }
@@ -68,6 +74,8 @@ pub fn run(options: &Options) -> Result<u8> {
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
         ),
         What::Images => images(options),
+        What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
+        What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
         What::Boot => boot(options),
     }
 }
@@ -109,7 +117,18 @@ fn on_skerry(options: &Options, command: &str) -> Result<u8> {
 /// Where they do not build, and as [`disk::pack`].
 pub fn image() -> Result<PathBuf> {
     let tree = shell::build_path("campaign-root")?;
-    disk::busybox_tree(&tree)?;
+    self::tree(&tree)?;
+    let image = shell::build_path("campaign.ext4")?;
+    disk::pack(&tree, &image, &[])?;
+    Ok(image)
+}
+
+/// The tree of [`image`].
+///
+/// # Errors
+/// Where the programs do not build.
+pub fn tree(tree: &Path) -> Result<()> {
+    disk::busybox_tree(tree)?;
     fs::create_dir(tree.join("abi"))?;
     for binary in build::abi_programs()? {
         fs::copy(
@@ -117,9 +136,7 @@ pub fn image() -> Result<PathBuf> {
             tree.join("abi").join(binary.file_name().context("a program has a name")?),
         )?;
     }
-    let image = shell::build_path("campaign.ext4")?;
-    disk::pack(&tree, &image, &[])?;
-    Ok(image)
+    Ok(())
 }
 
 fn images(options: &Options) -> Result<u8> {
@@ -211,9 +228,7 @@ fn linux_prompt(linux: &compare::Linux, root: &Path) -> Result<u128> {
     let console = shell::build_path("boot.console")?;
     let mut config = Config { cpus: 1, ..test::machine(&linux.kernel, root, "boot-linux.log")? };
     config.initrd = Some(linux.initrd.clone());
-    config.append =
-        "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1 skerry.prompt"
-            .to_owned();
+    config.append = format!("{} skerry.prompt", compare::LINUX_PARAMETERS);
     let console_arguments =
         ["-serial".to_owned(), format!("file:{}", crate::qemu::escaped(&console))];
     if !linux.initrd.exists() {

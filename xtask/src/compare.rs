@@ -288,7 +288,8 @@ $b stty -F /dev/ttyS1 raw -echo
 $b hostname skerry
 $b mkfifo /out
 $b cat /out > /dev/ttyS1 & copier=$!
-$b chroot /root /bin/sh /compare/runner < /dev/null > /out 2>&1
+runner=$($b sed -n 's/.*skerry.runner=\([^ ]*\).*/\1/p' /proc/cmdline)
+$b chroot /root /bin/sh $runner < /dev/null > /out 2>&1
 # What the commands left running holds the pipe open.
 for p in /proc/[0-9]*; do
     p=${p#/proc/}
@@ -304,29 +305,47 @@ $b poweroff -f
 /// # Errors
 /// As [`on_skerry`].
 pub fn on_linux(linux: &Linux, image: &Path) -> Result<Vec<Answer>> {
-    let mut config = test::machine(&linux.kernel, image, "compare-linux.log")?;
+    let config = test::machine(&linux.kernel, image, "compare-linux.log")?;
+    let output = boot_linux(linux, config, "skerry.runner=/compare/runner", LIMIT.as_secs())?;
+    parse(&output).context("Linux")
+}
+
+/// Boots Linux, which runs the script that `parameters` name (`skerry.runner=PATH`) in the root disk;
+/// what the script said.
+///
+/// # Errors
+/// Where QEMU cannot be started.
+pub fn boot_linux(
+    linux: &Linux,
+    mut config: Config,
+    parameters: &str,
+    limit_seconds: u64,
+) -> Result<Vec<u8>> {
     config.initrd = Some(linux.initrd.clone());
-    config.append =
-        "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1".to_owned();
-    let output = shell::build_path("compare-linux.out")?;
+    config.append = format!("{LINUX_PARAMETERS} {parameters}");
+    let output = config.log.with_extension("out");
     config.extra.extend(["-serial".to_owned(), format!("file:{}", qemu::escaped(&output))]);
-    let mut command = config.command();
-    let mut child = command
+    let mut child = config
+        .command()
         .args(["-display", "none", "-monitor", "none"])
         .stdin(Stdio::null())
         .spawn()
         .context("starting qemu-system-x86_64")?;
     let start = Instant::now();
     while child.try_wait()?.is_none() {
-        if start.elapsed() > LIMIT {
+        if start.elapsed() > Duration::from_secs(limit_seconds) {
             child.kill()?;
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
     }
     child.wait()?;
-    parse(&fs::read(output)?).context("Linux")
+    Ok(fs::read(output)?)
 }
+
+/// Linux at its best.
+pub const LINUX_PARAMETERS: &str =
+    "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1";
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ mod compare;
 mod crash;
 mod debug;
 mod disk;
+mod disk_campaign;
 mod packages;
 mod qemu;
 mod run;

@@ -26,6 +26,15 @@ pub enum Accel {
     Tcg,
 }
 
+/// A raw image as a further disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    /// The image.
+    pub image: PathBuf,
+    /// Writes are dropped at the end.
+    pub is_snapshot: bool,
+}
+
 /// A machine to start.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -47,8 +56,10 @@ pub struct Config {
     pub append: String,
     /// Root disk.
     pub root: PathBuf,
-    /// Writes to the disk are dropped at the end.
+    /// Writes to the root disk are dropped at the end.
     pub is_snapshot: bool,
+    /// Further disks, in order.
+    pub disks: Vec<Disk>,
     /// Where the first serial port (the kernel's log) goes.
     pub log: PathBuf,
     /// Further arguments.
@@ -73,15 +84,16 @@ impl Config {
         }
         command.args(["-serial", &format!("file:{}", escaped(&self.log))]);
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
-        let snapshot = if self.is_snapshot { "on" } else { "off" };
-        command.args([
-            "-drive",
-            &format!("if=none,id=root,format=raw,snapshot={snapshot},file={}", escaped(&self.root)),
-            "-device",
-            &format!("virtio-blk-{bus},drive=root"),
-            "-device",
-            &format!("virtio-serial-{bus},max_ports=8"),
-        ]);
+        let root = Disk { image: self.root.clone(), is_snapshot: self.is_snapshot };
+        for (number, disk) in std::iter::once(&root).chain(&self.disks).enumerate() {
+            let snapshot = if disk.is_snapshot { "on" } else { "off" };
+            let image = escaped(&disk.image);
+            let drive =
+                format!("if=none,id=disk{number},format=raw,snapshot={snapshot},file={image}");
+            command.args(["-drive", &drive]);
+            command.args(["-device", &format!("virtio-blk-{bus},drive=disk{number}")]);
+        }
+        command.args(["-device", &format!("virtio-serial-{bus},max_ports=8")]);
         command.args(&self.extra);
         command
     }

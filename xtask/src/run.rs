@@ -1,11 +1,11 @@
 //! `./x run`: boots the system, interactively or for one command.
 use crate::{
     accel, build, disk, packages,
-    qemu::{self, Accel, Config, Machine},
+    qemu::{self, Accel, Config, Disk, Machine},
     session::{Ended, Listening, Session, Streams},
     shell,
 };
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::sys::termios;
 use std::{
     io::{self, IsTerminal, Write},
@@ -30,7 +30,10 @@ pub struct Options {
     /// Root disk: an ext4 image, used as it is, or a folder, packed into one
     #[arg(long, value_name = "IMAGE|DIR")]
     pub root: Option<PathBuf>,
-    /// Keep nothing that the run writes to the disk
+    /// A further disk: a raw image (/dev/vdb, /dev/vdc ... in the order given)
+    #[arg(long, value_name = "IMAGE")]
+    pub disk: Vec<PathBuf>,
+    /// Keep nothing that the run writes to the disks
     #[arg(long)]
     pub snapshot: bool,
     /// Processors [default: 2]
@@ -166,11 +169,20 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         append,
         root,
         is_snapshot: options.snapshot,
+        disks: disks(options)?,
         log,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
     };
     config.accel = accel::choose(options.accel, &config)?;
     Ok(config)
+}
+
+fn disks(options: &Options) -> Result<Vec<Disk>> {
+    let disk = |image: &PathBuf| match image.is_file() {
+        true => Ok(Disk { image: image.clone(), is_snapshot: options.snapshot }),
+        false => bail!("--disk {}: no such image", image.display()),
+    };
+    options.disk.iter().map(disk).collect()
 }
 
 /// Boots `config` and runs `command` as its session.

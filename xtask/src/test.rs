@@ -275,6 +275,7 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         append: run::PARAMETERS.to_owned(),
         root: image.to_owned(),
         is_snapshot: true,
+        disks: Vec::new(),
         log: shell::build_path(log)?,
         extra: Vec::new(),
     })
