@@ -42,11 +42,11 @@ pub enum What {
     Forks,
     /// Four parallel shell loops (60 seconds)
     Loops,
-    /// Random system calls from an unprivileged process (1,000,000)
+    /// Random system calls from unprivileged processes (10,000,000)
     Calls,
     /// Mutated ELF files through exec (1,000)
     Programs,
-    /// Mutated ext4 images through the ext4 component on the host (5,000)
+    /// Mutated ext4 images through the ext4 component on the host (10,000)
     Images,
     /// A tree, many files, holes and random operations on a disk that the other system then reads
     Disk,
@@ -65,10 +65,7 @@ pub fn run(options: &Options) -> Result<u8> {
     match options.what {
         What::Forks => on_skerry(options, &forks(options.count.unwrap_or(10_000))),
         What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
-        What::Calls => on_skerry(
-            options,
-            &format!("/abi/random_calls {} {}", options.count.unwrap_or(1_000_000), options.seed),
-        ),
+        What::Calls => on_skerry(options, &calls(options)),
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
@@ -78,6 +75,15 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
         What::Boot => boot(options),
     }
+}
+
+/// One process of random calls a processor.
+fn calls(options: &Options) -> String {
+    let each = options.count.unwrap_or(10_000_000) / u64::from(options.cpus);
+    let seeds = (0..options.cpus).map(|number| options.seed + u64::from(number));
+    let start = |seed| format!("/abi/random_calls {each} {seed} || touch /tmp/failed; ");
+    let all: String = seeds.map(|seed| format!("({}) & ", start(seed))).collect();
+    format!("{all} wait; [ ! -e /tmp/failed ]")
 }
 
 /// A command as an argument of `counted` (tests/abi), which fails where it does not give all back.
@@ -140,7 +146,7 @@ pub fn tree(tree: &Path) -> Result<()> {
 }
 
 fn images(options: &Options) -> Result<u8> {
-    let count = options.count.unwrap_or(5_000).to_string();
+    let count = options.count.unwrap_or(10_000).to_string();
     let status = shell::cargo()
         .args(["test", "--locked", "--release", "-p", "ext4", "mutated", "--", "--nocapture"])
         .env("SKERRY_FUZZ_COUNT", &count)

@@ -7,6 +7,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// After so many calls little is left that still works: no descriptor, no limit, no memory is what it was.
+const CALLS_A_CHILD: u64 = 5_000;
+
+const PAGE_BYTES: usize = 4096;
+
 /// xorshift64*, so that a seed repeats a run.
 struct Random(u64);
 
@@ -114,7 +119,10 @@ fn child(seed: u64, made: &AtomicU64, count: u64) {
         "",
     ]
     .map(c);
-    while made.fetch_add(1, SeqCst) < count {
+    for _ in 0..CALLS_A_CHILD {
+        if made.fetch_add(1, SeqCst) >= count {
+            break;
+        }
         let number = random.below(460) as i64;
         if LEFT_OUT.contains(&number) {
             continue;
@@ -134,17 +142,17 @@ fn main() {
         std::env::args().nth(at).and_then(|word| word.parse().ok()).unwrap_or(default)
     };
     let (count, mut seed) = (number(1, 1_000_000), number(2, 1));
-    // SAFETY: a fresh mapping, at an address of the system's choice.
-    let page = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            4096,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        )
+    // Closed pages on both sides: a call that fills memory from the buffer on must not reach it.
+    let map = |address, pages, protection, flags| {
+        // SAFETY: a place of the system's choice, or one of ours.
+        unsafe { libc::mmap(address, pages * PAGE_BYTES, protection, flags, -1, 0) }
     };
+    let apart = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let closed = map(std::ptr::null_mut(), 3, libc::PROT_NONE, apart);
+    assert_ne!(closed, libc::MAP_FAILED, "no room for the counter");
+    let shared = libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let middle = closed.wrapping_byte_add(PAGE_BYTES);
+    let page = map(middle, 1, libc::PROT_READ | libc::PROT_WRITE, shared);
     assert_ne!(page, libc::MAP_FAILED, "no page for the counter");
     // SAFETY: the page is zeroed, is never unmapped, and holds this one counter.
     let made = unsafe { &*page.cast::<AtomicU64>() };
