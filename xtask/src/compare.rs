@@ -275,8 +275,8 @@ case "$($b cat /proc/cmdline)" in
 *skerry.prompt*) echo prompt > /dev/ttyS1; $b poweroff -f;;
 esac
 $b mount -t sysfs sysfs /sys
-$b mount -t ext4 -o ro /dev/vda /root
-for d in tmp run var; do $b mount -t tmpfs -o mode=1777 tmpfs /root/$d; done
+$b mount -t ext4 /dev/vda /root
+for d in tmp run; do $b mount -t tmpfs -o mode=1777 tmpfs /root/$d; done
 $b mount -t proc proc /root/proc
 $b mount -t devtmpfs devtmpfs /root/dev
 $b ln -s /proc/self/fd /root/dev/fd

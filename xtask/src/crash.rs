@@ -9,7 +9,6 @@ use crate::{
     qemu::Config,
     run, session, shell, test,
 };
-use abi::crash::{Files, Model};
 use anyhow::{Context, Result, bail};
 use std::{
     collections::BTreeMap,
@@ -18,6 +17,7 @@ use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
+use workload::{Files, Model};
 
 /// Options of `crash`.
 #[derive(clap::Args, Clone, Debug)]

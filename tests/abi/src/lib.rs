@@ -9,8 +9,6 @@
 //! thread only).
 pub mod pty;
 
-pub mod crash;
-
 use std::{
     ffi::CString,
     panic::PanicHookInfo,

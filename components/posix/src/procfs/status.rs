@@ -88,10 +88,11 @@ fn write_identity(text: &mut String, task: &Task) {
     }
     let size = task.files().descriptors(0, usize::MAX).last().map_or(0, |last| last + 1);
     let _ = write!(text, "FDSize:\t{}\nGroups:\t", size.next_multiple_of(64).max(64));
+    // Linux ends the list with a blank, even an empty one.
     for group in credentials.groups.iter() {
         let _ = write!(text, "{group} ");
     }
-    text.push('\n');
+    text.push_str(if credentials.groups.is_empty() { " \n" } else { "\n" });
     let process = &task.process;
     let lines = [
         ("NStgid", process.id()),

@@ -1,11 +1,11 @@
-//! `crash_load FOLDER SEED WORKERS`: takes the steps of [`abi::crash`] for ever, each worker in a process
+//! `crash_load FOLDER SEED WORKERS`: takes the steps of [`workload`] for ever, each worker in a process
 //! and folder of its own, and says `WORKER STEP` once a step is durable.
-use abi::crash::{Change, Model, Step, replacement_name};
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
+use workload::{Change, Model, Step, replacement_name};
 
 fn main() {
     let word = |at: usize| std::env::args().nth(at).expect("crash_load FOLDER SEED WORKERS");

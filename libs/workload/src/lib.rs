@@ -5,7 +5,11 @@
 //! and of the folder where names changed); only then is its number told. So once step `n` was told,
 //! the disk must hold all of steps `0..=n`, while step `n + 1` may have happened in part: [`Model`]
 //! knows both, and [`Model::judge`] compares them with what was found.
-use std::collections::BTreeMap;
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+extern crate alloc;
+
+use alloc::{borrow::ToOwned, collections::BTreeMap, format, string::String, vec::Vec};
 
 /// Names a worker uses.
 const NAMES: u64 = 24;
@@ -82,7 +86,7 @@ impl Model {
             // Never zero, so that a hole is told from data.
             (state as u8) | 1
         };
-        std::iter::repeat_with(word).take(length as usize).collect()
+        core::iter::repeat_with(word).take(length as usize).collect()
     }
 
     /// Takes the next step.
