@@ -221,9 +221,12 @@ fn a_read_of_part_of_a_line_leaves_the_rest() {
     });
 }
 
+/// Settings, what is written under them, and what then is on the screen.
+type OutputCase = (fn(&mut termios), &'static [u8], &'static str);
+
 #[test]
 fn output_is_processed_as_asked() {
-    let cases: [(fn(&mut termios), &[u8], &str); 8] = [
+    let cases: [OutputCase; 8] = [
         (plain, b"a\nb\tc", r"a\r\nb\tc"),
         (|s| s.c_oflag = 0, b"a\nb", r"a\nb"),
         (|s| s.c_oflag = OPOST | OCRNL, b"a\rb", r"a\nb"),

@@ -10,7 +10,13 @@ use std::{collections::HashMap, fs, io::Read, ptr::null_mut, thread, time::Durat
 
 const PAGE: usize = 4096;
 
-fn set_limit(resource: i32, soft: u64) {
+/// The number of a limited resource, as the C library types it.
+#[cfg(target_env = "gnu")]
+type Resource = libc::__rlimit_resource_t;
+#[cfg(not(target_env = "gnu"))]
+type Resource = i32;
+
+fn set_limit(resource: Resource, soft: u64) {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     must(unsafe { libc::getrlimit(resource, &mut limit) });
     limit.rlim_cur = soft;
