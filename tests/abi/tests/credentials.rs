@@ -1,6 +1,13 @@
 //! Users, groups and capabilities of processes: changing them, executing with them, signalling
 //! (credentials(7), capabilities(7), execve(2), kill(2)). Run as root.
-use abi::{Ended, Scratch, c, check, fork, isolated, must, pipe, read, wait, write};
+use abi::{
+    Ended, Scratch, c, check, fork,
+    identity::{
+        become_user, getgroups, seteuid, setfsuid, setgid, setgroups, setregid, setresgid,
+        setresuid, setreuid, setuid,
+    },
+    isolated, must, open, pipe, read, wait, write,
+};
 use libc::*;
 use std::{
     os::unix::process::CommandExt,
@@ -25,17 +32,6 @@ fn groups_of_three() -> (u32, u32, u32) {
     // SAFETY: room for the answers.
     must(unsafe { getresgid(&mut real, &mut effective, &mut saved) });
     (real, effective, saved)
-}
-
-/// Gives every right up but those of `user`.
-#[track_caller]
-fn become_user(user: u32) {
-    // SAFETY: plain numbers.
-    unsafe {
-        must(setgroups(0, std::ptr::null()));
-        must(setresgid(user, user, user));
-        must(setresuid(user, user, user));
-    }
 }
 
 /// The sets of the calling thread: effective, permitted, inheritable.
@@ -101,11 +97,10 @@ fn an_executed_copy_reports_who_it_is() {
 /// A copy of this binary with owner and mode.
 fn copy(at: PathBuf, owner: (u32, u32), mode: u32) -> PathBuf {
     std::fs::copy("/proc/self/exe", &at).expect("copying the binary");
-    // SAFETY: NUL-terminated paths.
-    unsafe {
-        must(chown(c(&at).as_ptr(), owner.0, owner.1));
-        must(chmod(c(&at).as_ptr(), mode));
-    }
+    // SAFETY: a NUL-terminated path.
+    must(unsafe { chown(c(&at).as_ptr(), owner.0, owner.1) });
+    // SAFETY: a NUL-terminated path.
+    must(unsafe { chmod(c(&at).as_ptr(), mode) });
     at
 }
 
@@ -154,13 +149,10 @@ fn open_scratch() -> Scratch {
 #[test]
 fn the_superuser_s_setuid_sets_all_three_and_is_final() {
     isolated(|| {
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(setuid(USER));
-            assert_eq!(users(), (USER, USER, USER));
-            assert_eq!(check(setuid(0)), Err(EPERM));
-            assert_eq!(check(setuid(u32::MAX)), Err(EINVAL));
-        }
+        assert_eq!(setuid(USER), Ok(0));
+        assert_eq!(users(), (USER, USER, USER));
+        assert_eq!(setuid(0), Err(EPERM));
+        assert_eq!(setuid(u32::MAX), Err(EINVAL));
         assert_eq!(capabilities()[..2], [0, 0]);
     });
 }
@@ -168,63 +160,51 @@ fn the_superuser_s_setuid_sets_all_three_and_is_final() {
 #[test]
 fn an_ordinary_setuid_chooses_between_real_and_saved() {
     isolated(|| {
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(setresuid(USER, OTHER, OTHER));
-            must(setuid(USER));
-            assert_eq!(users(), (USER, USER, OTHER));
-            must(setuid(OTHER));
-            assert_eq!(users(), (USER, OTHER, OTHER));
-            assert_eq!(check(setuid(3000)), Err(EPERM));
-        }
+        assert_eq!(setresuid(USER, OTHER, OTHER), Ok(0));
+        assert_eq!(setuid(USER), Ok(0));
+        assert_eq!(users(), (USER, USER, OTHER));
+        assert_eq!(setuid(OTHER), Ok(0));
+        assert_eq!(users(), (USER, OTHER, OTHER));
+        assert_eq!(setuid(3000), Err(EPERM));
     });
 }
 
 #[test]
 fn setreuid_moves_the_saved_id_along() {
     isolated(|| {
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(setresuid(USER, OTHER, OTHER));
-            must(setreuid(OTHER, USER));
-            assert_eq!(users(), (OTHER, USER, USER));
-            must(setreuid(u32::MAX, OTHER));
-            assert_eq!(users(), (OTHER, OTHER, USER), "the effective became the real: it stays");
-            assert_eq!(check(setreuid(u32::MAX, 3000)), Err(EPERM));
-            assert_eq!(check(setreuid(USER, u32::MAX)), Err(EPERM), "the saved is no real");
-        }
+        assert_eq!(setresuid(USER, OTHER, OTHER), Ok(0));
+        assert_eq!(setreuid(OTHER, USER), Ok(0));
+        assert_eq!(users(), (OTHER, USER, USER));
+        assert_eq!(setreuid(u32::MAX, OTHER), Ok(0));
+        assert_eq!(users(), (OTHER, OTHER, USER), "the effective became the real: it stays");
+        assert_eq!(setreuid(u32::MAX, 3000), Err(EPERM));
+        assert_eq!(setreuid(USER, u32::MAX), Err(EPERM), "the saved is no real");
     });
 }
 
 #[test]
 fn setresuid_takes_any_of_the_three() {
     isolated(|| {
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(setresuid(1, 2, 3));
-            must(setresuid(3, 1, 2));
-            assert_eq!(users(), (3, 1, 2));
-            assert_eq!(check(setresuid(u32::MAX, u32::MAX, 4)), Err(EPERM));
-            must(setresuid(u32::MAX, 2, u32::MAX));
-            assert_eq!(users(), (3, 2, 2));
-        }
+        assert_eq!(setresuid(1, 2, 3), Ok(0));
+        assert_eq!(setresuid(3, 1, 2), Ok(0));
+        assert_eq!(users(), (3, 1, 2));
+        assert_eq!(setresuid(u32::MAX, u32::MAX, 4), Err(EPERM));
+        assert_eq!(setresuid(u32::MAX, 2, u32::MAX), Ok(0));
+        assert_eq!(users(), (3, 2, 2));
     });
 }
 
 #[test]
 fn groups_follow_the_same_rules() {
     isolated(|| {
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(setresgid(1, 2, 3));
-            must(setresuid(USER, USER, USER));
-            must(setgid(3));
-            assert_eq!(groups_of_three(), (1, 3, 3));
-            must(setregid(3, 1));
-            assert_eq!(groups_of_three(), (3, 1, 1));
-            assert_eq!(check(setgid(4)), Err(EPERM));
-            assert_eq!(check(setresgid(4, 4, 4)), Err(EPERM));
-        }
+        assert_eq!(setresgid(1, 2, 3), Ok(0));
+        assert_eq!(setresuid(USER, USER, USER), Ok(0));
+        assert_eq!(setgid(3), Ok(0));
+        assert_eq!(groups_of_three(), (1, 3, 3));
+        assert_eq!(setregid(3, 1), Ok(0));
+        assert_eq!(groups_of_three(), (3, 1, 1));
+        assert_eq!(setgid(4), Err(EPERM));
+        assert_eq!(setresgid(4, 4, 4), Err(EPERM));
     });
 }
 
@@ -232,13 +212,11 @@ fn groups_follow_the_same_rules() {
 fn an_effective_user_gives_capabilities_up_for_a_while() {
     isolated(|| {
         let [_, permitted, _] = capabilities();
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(seteuid(USER));
-            assert_eq!(capabilities()[..2], [0, permitted]);
-            assert_eq!(check(chown(c"/tmp".as_ptr(), 1, 1)), Err(EPERM));
-            must(seteuid(0));
-        }
+        assert_eq!(seteuid(USER), Ok(0));
+        assert_eq!(capabilities()[..2], [0, permitted]);
+        // SAFETY: a NUL-terminated path.
+        assert_eq!(check(unsafe { chown(c"/tmp".as_ptr(), 1, 1) }), Err(EPERM));
+        assert_eq!(seteuid(0), Ok(0));
         assert_eq!(capabilities()[..2], [permitted, permitted]);
     });
 }
@@ -249,8 +227,7 @@ fn kept_capabilities_survive_the_change_of_user_but_not_in_effect() {
         let [_, permitted, _] = capabilities();
         assert_eq!(control(PR_SET_KEEPCAPS, 1, 0), Ok(0));
         assert_eq!(control(PR_GET_KEEPCAPS, 0, 0), Ok(1));
-        // SAFETY: plain numbers.
-        must(unsafe { setresuid(USER, USER, USER) });
+        assert_eq!(setresuid(USER, USER, USER), Ok(0));
         assert_eq!(capabilities()[..2], [0, permitted]);
         assert_eq!(set_capabilities([CHOWN, CHOWN, 0]), Ok(0));
         assert_eq!(capabilities()[..2], [CHOWN, CHOWN]);
@@ -262,21 +239,15 @@ fn kept_capabilities_survive_the_change_of_user_but_not_in_effect() {
 fn the_file_system_user_tells_the_former_and_takes_file_capabilities() {
     isolated(|| {
         let [effective, ..] = capabilities();
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            assert_eq!(setfsuid(USER), 0);
-            assert_eq!(setfsuid(u32::MAX), USER as i32);
-            assert_eq!(users(), (0, 0, 0));
-        }
+        assert_eq!(setfsuid(USER), 0);
+        assert_eq!(setfsuid(u32::MAX), USER as i32);
+        assert_eq!(users(), (0, 0, 0));
         let files = 0x1f | 1 << 9 | 1 << 27 | 1 << 32;
         assert_eq!(capabilities()[0], effective & !files);
-        // SAFETY: as above.
-        assert_eq!(unsafe { setfsuid(0) }, USER as i32);
+        assert_eq!(setfsuid(0), USER as i32);
         assert_eq!(capabilities()[0], effective);
-        // SAFETY: as above.
-        must(unsafe { setresuid(USER, USER, USER) });
-        // SAFETY: as above.
-        assert_eq!(unsafe { (setfsuid(OTHER), setfsuid(u32::MAX)) }, (USER as i32, USER as i32));
+        assert_eq!(setresuid(USER, USER, USER), Ok(0));
+        assert_eq!((setfsuid(OTHER), setfsuid(u32::MAX)), (USER as i32, USER as i32));
     });
 }
 
@@ -284,24 +255,24 @@ fn the_file_system_user_tells_the_former_and_takes_file_capabilities() {
 fn supplementary_groups_are_set_told_and_count() {
     isolated(|| {
         let scratch = open_scratch();
-        let path = c(scratch.file("f", b"x"));
-        // SAFETY: plain numbers and whole arrays, here and below.
-        unsafe {
-            must(chown(path.as_ptr(), 0, 77));
-            must(chmod(path.as_ptr(), 0o640));
-            must(setgroups(3, [88, 77, 99].as_ptr()));
-            let mut found = [0; 8];
-            assert_eq!(getgroups(0, std::ptr::null_mut()), 3);
-            assert_eq!(must(getgroups(8, found.as_mut_ptr())), 3);
-            assert_eq!(found[..3], [77, 88, 99]);
-            assert_eq!(check(getgroups(2, found.as_mut_ptr())), Err(EINVAL));
-            assert_eq!(check(getgroups(-1, found.as_mut_ptr())), Err(EINVAL));
-            assert_eq!(check(setgroups(65537, found.as_ptr())), Err(EINVAL));
-            must(setresuid(USER, USER, USER));
-            assert!(open(path.as_ptr(), O_RDONLY) >= 0);
-            assert_eq!(check(open(path.as_ptr(), O_WRONLY)), Err(EACCES));
-            assert_eq!(check(setgroups(0, std::ptr::null())), Err(EPERM));
-        }
+        let path = scratch.file("f", b"x");
+        // SAFETY: a NUL-terminated path.
+        must(unsafe { chown(c(&path).as_ptr(), 0, 77) });
+        // SAFETY: a NUL-terminated path.
+        must(unsafe { chmod(c(&path).as_ptr(), 0o640) });
+        assert_eq!(setgroups(&[88, 77, 99]), Ok(0));
+        let mut found = [0; 8];
+        // SAFETY: without room nothing is stored.
+        assert_eq!(check(unsafe { libc::getgroups(0, std::ptr::null_mut()) }), Ok(3));
+        assert_eq!(getgroups(8, &mut found), Ok(3));
+        assert_eq!(found[..3], [77, 88, 99]);
+        assert_eq!(getgroups(2, &mut found), Err(EINVAL));
+        assert_eq!(getgroups(-1, &mut found), Err(EINVAL));
+        assert_eq!(setgroups(&vec![0; 65537]), Err(EINVAL));
+        assert_eq!(setresuid(USER, USER, USER), Ok(0));
+        assert!(open(&path, O_RDONLY, 0).is_ok());
+        assert_eq!(open(&path, O_WRONLY, 0), Err(EACCES));
+        assert_eq!(setgroups(&[]), Err(EPERM));
     });
 }
 
@@ -309,13 +280,10 @@ fn supplementary_groups_are_set_told_and_count() {
 fn as_many_groups_as_allowed_can_be_had() {
     isolated(|| {
         let many: Vec<u32> = (0..65536).map(|group| group * 3).collect();
-        // SAFETY: whole arrays.
-        unsafe {
-            must(setgroups(many.len(), many.as_ptr()));
-            let mut found = vec![0; many.len()];
-            assert_eq!(must(getgroups(65536, found.as_mut_ptr())), 65536);
-            assert!(found == many);
-        }
+        assert_eq!(setgroups(&many), Ok(0));
+        let mut found = vec![0; many.len()];
+        assert_eq!(getgroups(65536, &mut found), Ok(65536));
+        assert!(found == many);
     });
 }
 
@@ -364,15 +332,10 @@ fn an_ordinary_program_saves_the_effective_ids() {
     isolated(|| {
         let scratch = open_scratch();
         let program = copy(scratch.path("p"), (0, 0), 0o755);
-        // SAFETY: plain numbers.
-        let report = report_of(&program, || must_all(unsafe { setresuid(USER, OTHER, USER) }));
+        let report = report_of(&program, || assert_eq!(setresuid(USER, OTHER, USER), Ok(0)));
         assert_eq!(report.users, (USER, OTHER, OTHER));
         assert!(report.is_secure && !report.is_dumpable);
     });
-}
-
-fn must_all(result: i32) {
-    must(result);
 }
 
 #[test]
@@ -510,18 +473,16 @@ fn a_change_of_user_makes_a_process_undumpable() {
 fn beside(real: u32, saved: u32, body: impl FnOnce(i32)) {
     let (from, to) = pipe();
     let child = fork(|| {
-        // SAFETY: plain numbers, here and below.
-        unsafe {
-            must(setsid());
-            must(setresuid(real, real, saved));
-        }
+        // SAFETY: no conditions.
+        must(unsafe { setsid() });
+        assert_eq!(setresuid(real, real, saved), Ok(0));
         write(to, b"x").expect("telling");
         std::thread::sleep(std::time::Duration::from_secs(10));
     });
     read(from, 1).expect("being told");
     let judge = fork(|| body(child));
     assert_eq!(wait(judge), Ended::Exited(0));
-    // SAFETY: as above.
+    // SAFETY: plain numbers.
     must(unsafe { kill(child, SIGKILL) });
     wait(child);
 }
@@ -546,13 +507,11 @@ fn signals_reach_processes_of_the_same_user_only() {
             assert_eq!(may(child, 0), Ok(0), "our real is its saved");
         });
         beside(USER, USER, |child| {
-            // SAFETY: plain numbers.
-            must(unsafe { setresuid(OTHER, USER, OTHER) });
+            assert_eq!(setresuid(OTHER, USER, OTHER), Ok(0));
             assert_eq!(may(child, 0), Ok(0), "our effective is its real");
         });
         beside(USER, USER, |child| {
-            // SAFETY: plain numbers.
-            must(unsafe { setresuid(OTHER, OTHER, USER) });
+            assert_eq!(setresuid(OTHER, OTHER, USER), Ok(0));
             assert_eq!(may(child, 0), Err(EPERM), "our saved does not count");
         });
     });
@@ -563,7 +522,7 @@ fn sigcont_passes_within_a_session() {
     isolated(|| {
         let child = fork(|| {
             become_user(USER);
-            // SAFETY: plain numbers, here and below.
+            // SAFETY: plain numbers.
             must(unsafe { raise(SIGSTOP) });
         });
         let mut status = 0;
@@ -571,11 +530,10 @@ fn sigcont_passes_within_a_session() {
         must(unsafe { waitpid(child, &mut status, WUNTRACED) });
         let judge = fork(|| {
             become_user(OTHER);
-            // SAFETY: as above.
-            unsafe {
-                assert_eq!(check(kill(child, SIGHUP)), Err(EPERM));
-                assert_eq!(check(kill(child, SIGCONT)), Ok(0));
-            }
+            // SAFETY: plain numbers.
+            assert_eq!(check(unsafe { kill(child, SIGHUP) }), Err(EPERM));
+            // SAFETY: plain numbers.
+            assert_eq!(check(unsafe { kill(child, SIGCONT) }), Ok(0));
         });
         assert_eq!(wait(judge), Ended::Exited(0));
         assert_eq!(wait(child), Ended::Exited(0));

@@ -1,7 +1,10 @@
 //! Users and permissions on files: classes, sticky and setgid directories, umask, chmod and chown,
 //! privileges lost by writing, protected links (path_resolution(7), chmod(2), chown(2), proc_sys_fs(5)).
 //! Run as root.
-use abi::{Ended, Scratch, c, check, close, fork, isolated, must, open, stat, wait, write};
+use abi::{
+    Ended, Scratch, c, check, close, fork, identity::become_user_with, isolated, must, open, stat,
+    wait, write,
+};
 use libc::*;
 use std::path::Path;
 
@@ -12,12 +15,7 @@ const OTHER: u32 = 2000;
 #[track_caller]
 fn as_user(user: u32, groups: &[u32], body: impl FnOnce()) {
     let child = fork(|| {
-        // SAFETY: plain numbers and a whole array.
-        unsafe {
-            must(setgroups(groups.len(), groups.as_ptr()));
-            must(setresgid(user, user, user));
-            must(setresuid(user, user, user));
-        }
+        become_user_with(user, groups);
         body();
     });
     assert_eq!(wait(child), Ended::Exited(0));
