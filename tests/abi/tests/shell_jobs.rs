@@ -1,0 +1,113 @@
+//! Busybox's interactive shell on a terminal: its jobs, their terminal, and editing of lines.
+use abi::{
+    Ended, close, fork,
+    jobs::{lead, limited, pause_ms},
+    must,
+    pty::{self, Pty},
+    read, wait,
+};
+use libc::*;
+use std::{os::unix::process::CommandExt, process::Command};
+
+/// A shell of busybox's on a pty; its prompt is `$ `.
+struct Shell {
+    pty: Pty,
+    child: i32,
+}
+
+impl Shell {
+    fn start() -> Shell {
+        let pty = Pty::new();
+        let child = fork(|| {
+            close(pty.master);
+            lead(&pty);
+            for fd in 0..3 {
+                // SAFETY: descriptors.
+                must(unsafe { dup2(pty.slave, fd) });
+            }
+            let mut command = Command::new("/bin/busybox");
+            command.args(["sh", "-i"]).env_clear().env("PS1", "$ ").env("PATH", "/bin:/usr/bin");
+            panic!("exec: {}", command.exec());
+        });
+        close(pty.slave);
+        let shell = Shell { pty, child };
+        shell.until("$ ");
+        shell
+    }
+    /// Waits until the screen shows `end`; what was shown up to there.
+    #[track_caller]
+    fn until(&self, end: &str) -> String {
+        let mut shown = String::new();
+        while !shown.contains(end) {
+            assert!(pty::poll(self.pty.master, POLLIN, 10_000) != 0, "{end:?} not in {shown:?}");
+            let bytes = read(self.pty.master, 4096).expect("the screen");
+            shown += &String::from_utf8_lossy(&bytes);
+        }
+        shown
+    }
+    #[track_caller]
+    fn run(&self, line: &str) -> String {
+        self.pty.type_bytes(line.as_bytes());
+        self.pty.type_bytes(b"\r");
+        self.until("\n$ ")
+    }
+}
+
+#[test]
+fn a_shell_stops_continues_and_ends_its_jobs() {
+    limited(|| {
+        let shell = Shell::start();
+        shell.pty.type_bytes(b"sleep 100\r");
+        pause_ms(300);
+        shell.pty.type_bytes(b"\x1a");
+        let shown = shell.until("\n$ ");
+        assert!(shown.contains("Stopped"), "{shown}");
+        assert!(shell.run("jobs").contains("Stopped"));
+        assert!(shell.run("bg").contains("sleep 100"));
+        assert!(shell.run("jobs").contains("Running"));
+        shell.pty.type_bytes(b"fg\r");
+        shell.until("sleep 100\r\n");
+        pause_ms(200);
+        shell.pty.type_bytes(b"\x03");
+        shell.until("$ ");
+        assert!(!shell.run("jobs").contains("sleep"));
+        assert!(shell.run("echo status $?").contains("status 0"));
+        shell.pty.type_bytes(b"exit 7\r");
+        assert_eq!(wait(shell.child), Ended::Exited(7));
+    });
+}
+
+#[test]
+fn a_shell_s_background_reader_stops_and_reads_once_in_the_foreground() {
+    limited(|| {
+        let shell = Shell::start();
+        shell.run("cat &");
+        pause_ms(200);
+        let shown = shell.run("");
+        assert!(shown.contains("Stopped (tty input)"), "{shown}");
+        shell.pty.type_bytes(b"fg\r");
+        shell.until("cat\r\n");
+        shell.pty.type_bytes(b"hello\r");
+        shell.until("hello\r\nhello\r\n");
+        shell.pty.type_bytes(b"\x04");
+        shell.until("$ ");
+        shell.pty.type_bytes(b"exit\r");
+        assert_eq!(wait(shell.child), Ended::Exited(0));
+    });
+}
+
+#[test]
+fn a_shell_edits_lines_with_the_keys() {
+    limited(|| {
+        let shell = Shell::start();
+        // "echo ac", left, "b", up after it repeats the line.
+        shell.pty.type_bytes(b"echo ac\x1b[Db\r");
+        let shown = shell.until("\n$ ");
+        assert!(shown.contains("\nabc\r\n"), "{shown:?}");
+        shell.pty.type_bytes(b"\x1b[A\r");
+        let shown = shell.until("\n$ ");
+        assert!(shown.contains("\nabc\r\n"), "{shown:?}");
+        shell.pty.type_bytes(b"\x04");
+        assert!(matches!(wait(shell.child), Ended::Exited(_)));
+    });
+}
