@@ -10,6 +10,9 @@ use interfaces::file_system::{
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
+/// `Attributes::blocks` counts units of 512 bytes.
+const SECTORS_A_PAGE: u64 = PAGE_BYTES as u64 / 512;
+
 impl Ext4 {
     fn node(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
         self.volume.inodes.get(&self.volume, inode)
@@ -80,7 +83,10 @@ impl FileSystem for Ext4 {
     }
 
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError> {
-        Ok(self.node(inode)?.read().attributes)
+        let node = self.node(inode)?;
+        let known = node.read().attributes;
+        // As on Linux, blocks set aside count: a file of none would be taken for a hole.
+        Ok(Attributes { blocks: known.blocks + node.delayed_pages() * SECTORS_A_PAGE, ..known })
     }
 
     fn set_attributes(

@@ -78,6 +78,11 @@ impl Node {
         Ok(())
     }
 
+    /// Pages for which blocks are set aside.
+    pub(crate) fn delayed_pages(&self) -> u64 {
+        self.delayed.lock().count()
+    }
+
     /// Pages have their blocks, or need none any more.
     pub(crate) fn undelay(&self, groups: &Groups, first: u64, count: u64, blocks: u64) {
         let removed = self.delayed.lock().remove(first, count);

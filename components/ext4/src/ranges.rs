@@ -13,6 +13,11 @@ impl Ranges {
         touching.map(|(start, last)| (*start, *last)).collect()
     }
 
+    /// How many numbers are in the set.
+    pub(crate) fn count(&self) -> u64 {
+        self.0.iter().map(|(start, end)| end - start).sum()
+    }
+
     /// How many of `count` numbers from `first` on are not in the set.
     pub(crate) fn missing(&self, first: u64, count: u64) -> u64 {
         let end = first.saturating_add(count);

@@ -28,7 +28,8 @@ lock_class! {
     static INSTANCES = "vfs.instances";
 }
 
-const SHARDS: usize = 16;
+/// Parts of the vnode table.
+pub(crate) const SHARDS: usize = 16;
 
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
 static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
@@ -242,6 +243,22 @@ impl Instance {
         if let Some(fs) = self.fs.as_ref().filter(|_| counts > 0) {
             fs.forget(inode, counts);
         }
+    }
+    /// Vnodes of one of [`SHARDS`] parts, from the `skip`th on, as many as `into` holds; returns how
+    /// many there were. For reclaim: allocates nothing, and may miss one when others end meanwhile.
+    pub(crate) fn some_vnodes(
+        &self,
+        part: usize,
+        skip: usize,
+        into: &mut [Option<Arc<Vnode>>],
+    ) -> usize {
+        let vnodes = self.vnodes[part % SHARDS].lock();
+        let mut count = 0;
+        for (known, place) in vnodes.iter().skip(skip).zip(into) {
+            *place = known.vnode.upgrade();
+            count += 1;
+        }
+        count
     }
     /// Every vnode in use.
     pub(crate) fn vnodes(&self) -> Vec<Arc<Vnode>> {

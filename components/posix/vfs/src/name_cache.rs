@@ -170,18 +170,22 @@ impl NameCache {
 }
 
 impl Shard {
-    /// Takes out entries nobody holds that were not used since the last sweep.
+    /// Takes out entries nobody holds that were not used since the last sweep, as many as are
+    /// cheap to hold at once: memory may be short.
     fn sweep(&mut self) -> Vec<Entry> {
         let is_idle = |entry: &mut Entry| {
             let was_used = core::mem::replace(entry.was_used.get_mut(), false);
             let is_held = entry.dentry.as_ref().is_some_and(|dentry| Arc::strong_count(dentry) > 1);
             !was_used && !is_held
         };
-        let swept: Vec<Entry> = self.entries.extract_if(is_idle).collect();
+        let swept: Vec<Entry> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
         self.sweep_at = sweep_threshold(self.entries.len());
         swept
     }
 }
+
+/// Entries taken out by one sweep.
+const SWEEP_MOST: usize = 64;
 
 /// How many entries a shard may have before the next sweep, when `left` remained after the last.
 fn sweep_threshold(left: usize) -> usize {

@@ -11,6 +11,7 @@ use crate::{
     permission::{self, Want},
     protection,
     regular::{AccessTime, DirectoryFile, Privilege, RegularFile, resize},
+    shrink,
     vnode::FLAG_APPEND,
     walk::{Base, Caller, Walk, Walker},
 };
@@ -94,14 +95,16 @@ impl Caller<'_> {
     /// As open(2).
     pub fn open(&self, base: Base<'_>, path: &[u8], how: OpenHow) -> Result<Arc<OpenFile>, Errno> {
         let how = how.checked()?;
-        if how.has(raw::O_TMPFILE) {
-            return self.open_unnamed(base, path, how);
-        }
-        if how.has(raw::O_CREAT) {
-            return self.open_or_create(base, path, how);
-        }
-        let place = self.walk(base, path, how.walk())?;
-        self.open_place(&place, how, Origin::Found)
+        shrink::retried(|| {
+            if how.has(raw::O_TMPFILE) {
+                return self.open_unnamed(base, path, how);
+            }
+            if how.has(raw::O_CREAT) {
+                return self.open_or_create(base, path, how);
+            }
+            let place = self.walk(base, path, how.walk())?;
+            self.open_place(&place, how, Origin::Found)
+        })
     }
     /// Opens a place already walked to (a magic link, `execveat` of a descriptor).
     ///

@@ -1,5 +1,9 @@
 //! Giving memory back: clean pages of storage and names nobody holds (architecture.md, "Memory of programs").
-use crate::{errno::Errno, flush, instance};
+use crate::{
+    errno::Errno,
+    flush,
+    instance::{self, Instance},
+};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rt::{NoMemory, memory::Frame, sync::Once};
 
@@ -39,30 +43,44 @@ pub fn sync_all() -> Result<(), Errno> {
     result
 }
 
-/// Where the next look for pages to drop begins: each file is looked at in turn.
+/// Which part of the vnode table the next look for pages begins with.
 static HAND: AtomicUsize = AtomicUsize::new(0);
+/// Vnodes looked at with one visit of the table.
+const BATCH: usize = 32;
 
-/// Drops up to `pages` clean pages and the names not used lately; returns the pages dropped.
+/// Drops up to `pages` clean pages and names not used lately; returns the pages dropped.
 ///
-/// Locks: takes vnode tables and page indexes one at a time; to be called with none held.
+/// Allocates nothing that grows with the number of files. Locks: takes vnode tables and page indexes
+/// one at a time; to be called with none held.
 pub fn shrink(pages: usize) -> usize {
     let mut freed = 0;
     for instance in instance::instances() {
-        if freed >= pages {
-            break;
-        }
         instance.names().shrink();
-        let vnodes = instance.vnodes();
-        let first = HAND.load(Ordering::Relaxed) % vnodes.len().max(1);
-        for vnode in vnodes.iter().cycle().skip(first).take(vnodes.len()) {
+        for _ in 0..instance::SHARDS {
             if freed >= pages {
-                break;
+                return freed;
             }
-            HAND.fetch_add(1, Ordering::Relaxed);
-            freed += vnode.pages().map_or(0, |cache| cache.shrink(pages - freed));
+            let part = HAND.fetch_add(1, Ordering::Relaxed);
+            freed += shrink_part(&instance, part, pages - freed);
         }
     }
     freed
+}
+
+fn shrink_part(instance: &Instance, part: usize, pages: usize) -> usize {
+    let (mut freed, mut skip) = (0, 0);
+    loop {
+        let mut batch = [const { None }; BATCH];
+        let looked = instance.some_vnodes(part, skip, &mut batch);
+        if looked == 0 || freed >= pages {
+            return freed;
+        }
+        skip += looked;
+        for vnode in batch.into_iter().flatten() {
+            let wanted = pages.saturating_sub(freed);
+            freed += vnode.pages().map_or(0, |cache| cache.shrink(wanted));
+        }
+    }
 }
 
 /// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
@@ -95,6 +113,23 @@ pub(crate) fn allocate_frame(is_zeroed: bool) -> Result<Frame, Errno> {
         }
     }
     Err(Errno::ENOMEM)
+}
+
+/// Runs an operation that has no effect where it fails, and again after memory was made where that
+/// was what it lacked. To be called with no lock of a file held.
+pub(crate) fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    for _ in 0..LAST_TRIES {
+        match operate() {
+            Err(Errno::ENOMEM) if make_memory() => {}
+            result => return result,
+        }
+    }
+    operate()
+}
+
+/// Whether there is memory again, or soon.
+fn make_memory() -> bool {
+    reclaim(RECLAIM_PAGES) > 0 || LAST_RESORT.get().is_some_and(|relieve| relieve())
 }
 
 /// Runs an allocation, and again after giving memory back where it was refused.

@@ -12,7 +12,7 @@ use crate::{
     name_cache::Cached,
     namespace::Namespace,
     permission::{self, Want},
-    protection,
+    protection, shrink,
     vnode::Vnode,
 };
 use alloc::{borrow::Cow, sync::Arc, vec::Vec};
@@ -107,6 +107,9 @@ impl<'a> Caller<'a> {
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `EACCES`, `ELOOP`, `ENAMETOOLONG`, `EXDEV` (the `BENEATH` family), `EIO`...
     pub fn walk(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
+        shrink::retried(|| self.walk_once(base, path, flags))
+    }
+    fn walk_once(&self, base: Base<'_>, path: &[u8], flags: Walk) -> Result<Path, Errno> {
         if path.is_empty() && flags.contains(Walk::EMPTY) {
             return Ok(self.base(base).clone());
         }

@@ -6,7 +6,7 @@ use crate::{
     mount::Path,
     notify::{self, Events},
     permission::{self, GROUP_EXECUTE, SET_GROUP},
-    protection,
+    protection, shrink,
     vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
 };
@@ -175,6 +175,9 @@ impl Caller<'_> {
         self.make(base, path, &new)
     }
     fn make(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<(), Errno> {
+        shrink::retried(|| self.make_once(base, path, new))
+    }
+    fn make_once(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<(), Errno> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };
         if parent.has_slash && new.file_type != FileType::Directory {
