@@ -87,6 +87,7 @@ fn a_shell_s_background_reader_stops_and_reads_once_in_the_foreground() {
         assert!(shown.contains("Stopped (tty input)"), "{shown}");
         shell.pty.type_bytes(b"fg\r");
         shell.until("cat\r\n");
+        pause_ms(200);
         shell.pty.type_bytes(b"hello\r");
         shell.until("hello\r\nhello\r\n");
         shell.pty.type_bytes(b"\x04");

@@ -22,10 +22,14 @@ use vfs::{
 };
 
 lock_class! {
+    static NESTING = "epoll.nesting";
     static ENTRIES = "epoll.entries";
     static READY = "epoll.ready";
     static ENTRY = "epoll.entry";
 }
+
+/// Held while an epoll is added to another; above `epoll.entries`.
+static NESTING_LOCK: Mutex<()> = Mutex::new(&NESTING, ());
 
 /// Epolls may watch epolls this deep.
 const DEPTH_MAX: u32 = 5;
@@ -117,6 +121,15 @@ impl Epoll {
         if file.vnode().is_directory() || file.file().is_seekable() {
             return Err(Errno::EPERM);
         }
+        // Two epolls added to each other at once must not both find the way free.
+        let mut nesting = None;
+        if let Change::Add(interest) = change {
+            check_exclusive(interest, file)?;
+            if let Some(inner) = file.file().as_any().downcast_ref::<Epoll>() {
+                nesting = Some(NESTING_LOCK.lock());
+                self.check_loop(inner)?;
+            }
+        }
         let mut entries = self.entries.lock();
         entries.retain(|entry| entry.file.strong_count() > 0);
         let known = entries.iter().position(|entry| entry.is(fd, file));
@@ -124,11 +137,10 @@ impl Epoll {
             (Change::Add(_), Some(_)) => return Err(Errno::EEXIST),
             (Change::Modify(_) | Change::Delete, None) => return Err(Errno::ENOENT),
             (Change::Add(interest), None) => {
-                check_exclusive(interest, file)?;
-                self.check_loop(file)?;
                 let entry = self.entry(fd, file, interest);
                 entries.push(entry.clone());
                 drop(entries);
+                drop(nesting);
                 let watcher: Arc<dyn Watcher> = entry.clone();
                 self.look_at(entry, Some(&PollTable::telling(Arc::downgrade(&watcher))));
             }
@@ -170,12 +182,11 @@ impl Epoll {
             self.ready.lock().push_back(entry);
         }
     }
-    /// `file` must not watch us, nor epolls nest too deep.
-    fn check_loop(&self, file: &OpenFile) -> Result<(), Errno> {
-        match file.file().as_any().downcast_ref::<Epoll>() {
-            None => Ok(()),
-            Some(other) if core::ptr::eq(other, self) => Err(Errno::EINVAL),
-            Some(other) => other.check_reaches(self, DEPTH_MAX),
+    /// `inner` must not watch us, nor epolls nest too deep. Called under [`NESTING_LOCK`].
+    fn check_loop(&self, inner: &Epoll) -> Result<(), Errno> {
+        match core::ptr::eq(inner, self) {
+            true => Err(Errno::EINVAL),
+            false => inner.check_reaches(self, DEPTH_MAX),
         }
     }
     fn check_reaches(&self, target: &Epoll, depth: u32) -> Result<(), Errno> {
