@@ -164,7 +164,19 @@ pub fn copied_bytes() -> u64 {
 /// From now on the calling thread may use the frames and charges kept in reserve: for a thread
 /// whose work is to free memory, and which must not wait for it. Cost as a system call: one, once.
 pub fn use_reserve() {
-    world::memory::use_reserve();
+    let _ = world::memory::use_reserve();
+}
+
+/// Runs `work`, during which the calling thread may use the frames and charges kept in reserve: for
+/// work that must not be given up half done for want of memory. Who starts it sees to it first
+/// that there is some. Cost as a system call: two.
+pub fn with_reserve<T>(work: impl FnOnce() -> T) -> T {
+    let could_already = world::memory::use_reserve();
+    let result = work();
+    if !could_already {
+        world::memory::leave_reserve();
+    }
+    result
 }
 
 /// What memory there is.

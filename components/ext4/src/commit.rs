@@ -59,7 +59,7 @@ impl Volume {
         if self.log.committed() >= id {
             return Ok(());
         }
-        self.commit_with(&mut committer)
+        rt::memory::with_reserve(|| self.commit_with(&mut committer))
     }
 
     /// Makes everything durable; with a journal everything is put in place too, and the journal and
@@ -69,9 +69,11 @@ impl Volume {
     /// As [`Volume::commit`].
     pub(crate) fn settle_all(&self) -> Result<(), FsError> {
         let mut committer = self.log.committer.lock();
-        self.commit_with(&mut committer)?;
-        let result = self.checkpoint(&mut committer);
-        result.inspect_err(|error| self.health.abort(self.device.name(), *error))
+        rt::memory::with_reserve(|| {
+            self.commit_with(&mut committer)?;
+            let result = self.checkpoint(&mut committer);
+            result.inspect_err(|error| self.health.abort(self.device.name(), *error))
+        })
     }
 
     fn commit_with(&self, committer: &mut Committer) -> Result<(), FsError> {

@@ -20,6 +20,7 @@ use core::{
 use interfaces::file_system::FsError;
 use rt::{
     lock_class,
+    memory::Charge,
     sync::{Event, Mutex, ReadGuard, RwLock, WriteGuard},
 };
 
@@ -31,6 +32,9 @@ lock_class! {
 
 /// Blocks an operation may allocate for metadata.
 const METADATA_BLOCKS: u64 = 64;
+
+/// Memory that must be free before an operation begins: more than one usually takes.
+const OPERATION_BYTES: usize = 128 * 1024;
 
 /// When a changed block may go in place, on a volume without a journal: in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -307,6 +311,8 @@ impl Volume {
         change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
         self.health.check_writable()?;
+        // Refused here, before anything is changed; once begun, it may use the reserve.
+        Charge::take(OPERATION_BYTES).map_err(|_| FsError::NoMemory)?;
         let is_large = self.log.running().blocks.len() >= self.log.limit();
         let needed = blocks.saturating_add(METADATA_BLOCKS);
         if is_large || self.groups()?.must_wait_for(needed) {
@@ -328,7 +334,7 @@ impl Volume {
             has_changed: Cell::new(false),
             _shared: self.log.operations.read(),
         };
-        let result = change(&operation);
+        let result = rt::memory::with_reserve(|| change(&operation));
         if let Err(error) = &result {
             let is_expected = !matches!(error, FsError::Corrupt | FsError::Io | FsError::NoMemory);
             let is_whole = !operation.has_changed.get();

@@ -316,9 +316,14 @@ pub fn current_number() -> u64 {
     unsafe { current_pointer().as_ref() }.map_or(0, Thread::number)
 }
 
-/// From now on the calling thread's allocations may use the reserve of memory.
-pub fn use_reserve() {
-    current().uses_reserve.store(true, Relaxed);
+/// From now on the calling thread's allocations may use the reserve of memory; whether they could already.
+pub fn use_reserve() -> bool {
+    current().uses_reserve.swap(true, Relaxed)
+}
+
+/// From now on the calling thread's allocations leave the reserve of memory alone.
+pub fn leave_reserve() {
+    current().uses_reserve.store(false, Relaxed);
 }
 
 /// The calling thread may use the reserve of memory.

@@ -73,7 +73,11 @@ pub(crate) fn uncharge(bytes: usize) {
 }
 
 /// The host has memory enough.
-pub(crate) fn use_reserve() {}
+pub(crate) fn use_reserve() -> bool {
+    true
+}
+
+pub(crate) fn leave_reserve() {}
 
 /// Fresh frames are dirty unless `zeroed`, so that tests see who relies on luck.
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {

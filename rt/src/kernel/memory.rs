@@ -20,8 +20,12 @@ pub(crate) fn uncharge(bytes: usize) {
     charge::uncharge(bytes);
 }
 
-pub(crate) fn use_reserve() {
-    nucleus::thread::use_reserve();
+pub(crate) fn use_reserve() -> bool {
+    nucleus::thread::use_reserve()
+}
+
+pub(crate) fn leave_reserve() {
+    nucleus::thread::leave_reserve();
 }
 
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
