@@ -3,8 +3,8 @@
 use abi::{
     Ended, fork, handle,
     jobs::{
-        change, count, counted, getpgid, getsid, id, limited, own_group, pause_ms, send, setpgid,
-        setsid, stopped_by,
+        await_count, change, count, counted, getpgid, getsid, id, limited, own_group, pause_ms,
+        send, setpgid, setsid, stopped_by,
     },
     must, pipe, read, wait, write, zeroed,
 };
@@ -61,14 +61,14 @@ fn a_parent_that_wants_no_stops_is_signalled_at_the_end_only() {
         let child = fork(|| pause_ms(5000));
         send(child, SIGSTOP);
         assert_eq!(stopped_by(child), SIGSTOP);
-        assert_eq!(counted(SIGCHLD), 1);
+        await_count(SIGCHLD, 1);
         handle(SIGCHLD, count, SA_RESTART | SA_NOCLDSTOP);
         send(child, SIGCONT);
         assert!(WIFCONTINUED(change(child, WCONTINUED)));
-        assert_eq!(counted(SIGCHLD), 1);
+        await_count(SIGCHLD, 1);
         send(child, SIGKILL);
         wait(child);
-        assert_eq!(counted(SIGCHLD), 2);
+        await_count(SIGCHLD, 2);
     });
 }
 
