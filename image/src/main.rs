@@ -7,6 +7,8 @@
 #[cfg(target_os = "none")]
 extern crate alloc;
 #[cfg(target_os = "none")]
+mod isolated;
+#[cfg(target_os = "none")]
 mod wiring;
 
 #[cfg(not(target_os = "none"))]

@@ -2,8 +2,11 @@
 //! them to the personality.
 //!
 //! In the kernel world the components' ports and lines are granted to all of them together; devices
-//! are granted by starting their drivers.
+//! are granted by starting their drivers. Isolated components are started by the supervisor, before what depends
+//! on them; what uses them is handed their clients in place of the components.
+use crate::isolated;
 use ::ext4::MountError;
+use ::supervisor::Supervisor;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::Block,
@@ -22,19 +25,25 @@ struct Component {
     devices: &'static [&'static str],
     ports: &'static [(u16, u16)],
     interrupts: &'static [u32],
-    #[expect(
-        dead_code,
-        reason = "enforced from the process world on; every kernel-world driver may use DMA"
-    )]
-    can_use_dma: bool,
-    #[expect(dead_code, reason = "the drivers of this system choose their threads' classes")]
-    fixed_priority: u8,
+}
+
+impl Component {
+    fn is_isolated(&self) -> bool {
+        self.world == "process"
+    }
 }
 
 include!(concat!(env!("OUT_DIR"), "/system.rs"));
 
+/// The executables of the isolated components.
+static ARCHIVE: &[u8] = include_bytes!(env!("SKERRY_ARCHIVE"));
+
 fn listed(name: &str) -> Option<&'static Component> {
     COMPONENTS.iter().find(|component| component.name == name)
+}
+
+fn is_isolated(name: &str) -> bool {
+    listed(name).is_some_and(Component::is_isolated)
 }
 
 /// A listed component that was granted the kind of device it drives.
@@ -54,6 +63,7 @@ fn ext4(disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSyst
             | MountError::UnknownFeature(_)
             | MountError::BlockSize(_) => FsError::Unsupported,
             MountError::Checksum | MountError::Corrupt(_) => FsError::Corrupt,
+            MountError::NeedsRecovery => FsError::ReadOnly,
             MountError::Failed(error) => error,
         }
     })?;
@@ -84,22 +94,43 @@ impl Report {
     }
 }
 
-/// What the nucleus calls on the first thread.
-#[unsafe(no_mangle)]
-fn skerry_start() {
-    log::info!("system {SYSTEM}");
-    for component in COMPONENTS {
+/// Lets the components of the kernel world together reach their ports and lines.
+fn grant() {
+    for component in COMPONENTS.iter().filter(|component| !component.is_isolated()) {
         component
             .ports
             .iter()
             .for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
         component.interrupts.iter().for_each(|&line| nucleus::device::grant_line(line));
     }
+}
+
+/// Starts the isolated components, if there are any.
+fn start_isolated() -> Option<Arc<Supervisor>> {
+    if PLANS.is_empty() {
+        return None;
+    }
+    let started = ::supervisor::start(PLANS, ARCHIVE);
+    started.inspect_err(|_| log::error!("no memory for the supervisor")).ok()
+}
+
+/// What the nucleus calls on the first thread.
+#[unsafe(no_mangle)]
+fn skerry_start() {
+    log::info!("system {SYSTEM}");
+    grant();
+    let supervisor = start_isolated();
     let mut report = Report::default();
     let mut disks: Vec<Arc<dyn Block>> = Vec::new();
     let mut ports: Vec<Arc<dyn Port>> = Vec::new();
-    if drives("virtio-blk", "virtio:block") {
-        disks.extend(virtio_blk::probe().into_iter().map(|disk| disk as Arc<dyn Block>));
+    match &supervisor {
+        Some(supervisor) if is_isolated("virtio-blk") => {
+            disks.extend(isolated::disks(supervisor, "virtio-blk"));
+        }
+        _ if drives("virtio-blk", "virtio:block") => {
+            disks.extend(virtio_blk::probe().into_iter().map(|disk| disk as Arc<dyn Block>));
+        }
+        _ => {}
     }
     report.add_driver("virtio-blk", disks.len());
     if drives("virtio-console", "virtio:console") {
@@ -113,7 +144,10 @@ fn skerry_start() {
         ports.extend(uart::probe().into_iter().map(|port| port as Arc<dyn Port>));
     }
     report.add_driver("uart", ports.len() - console_ports);
-    let clock = listed("rtc").and_then(|_| rtc::probe()).map(|clock| clock as Arc<dyn Clock>);
+    let clock = match &supervisor {
+        Some(supervisor) if is_isolated("rtc") => isolated::clock(supervisor, "rtc"),
+        _ => listed("rtc").and_then(|_| rtc::probe()).map(|clock| clock as Arc<dyn Clock>),
+    };
     report.add_driver("rtc", usize::from(clock.is_some()));
     let mut file_systems: Vec<(&'static str, MakeFileSystem)> = Vec::new();
     for (name, make) in [("ext4", ext4 as MakeFileSystem), ("tmpfs", tmpfs)] {
@@ -123,7 +157,9 @@ fn skerry_start() {
         }
     }
     report.add("posix", State::Running);
-    let boot = Boot { disks, ports, clock, file_systems, components: report.0 };
+    let supervisor =
+        supervisor.map(|supervisor| supervisor as Arc<dyn interfaces::supervisor::Supervisor>);
+    let boot = Boot { disks, ports, clock, file_systems, components: report.0, supervisor };
     let Err(what) = posix::start::start(boot);
     panic!("cannot start: {what}");
 }

@@ -1,22 +1,21 @@
 //! Wrong system descriptions are refused: one denial a field.
-#[path = "../system.rs"]
+#[path = "../system/mod.rs"]
 mod system;
 
 /// The smallest system there is.
 const SMALL: &str = r#"
+memory_mib = 64
 [[component]]
 name = "posix"
 world = "kernel"
 uses = ["block", "file_system", "terminal", "clock"]
 priority = "fair"
-restart = "never"
 
 [[component]]
 name = "tmpfs"
 world = "kernel"
 implements = ["file_system"]
 priority = "fair"
-restart = "never"
 
 [[component]]
 name = "virtio-blk"
@@ -25,7 +24,6 @@ implements = ["block"]
 devices = ["virtio:block"]
 memory = ["dma"]
 priority = "fair"
-restart = "never"
 
 [[component]]
 name = "uart"
@@ -34,7 +32,6 @@ implements = ["terminal"]
 ports = ["0x3f8+8"]
 interrupts = [4]
 priority = "fair"
-restart = "never"
 
 [[component]]
 name = "rtc"
@@ -42,8 +39,21 @@ world = "kernel"
 implements = ["clock"]
 ports = ["0x70+2"]
 priority = "fair"
-restart = "never"
+[component.process]
+calls = ["threads", "memory", "time", "log", "serve", "ports", "Entropy"]
+memory_kib = 512
+threads = 2
+ping_ms = 1000
+ping_deadline_ms = 2000
+restart = "on-failure"
+restarts = 10
+window_ms = 10000
+pause_ms = 10
+pause_max_ms = 1000
 "#;
+
+/// Where the `name` of component `rtc` is.
+const RTC: &str = "name = \"rtc\"\nworld = \"kernel\"";
 
 /// Refused, for a reason that holds `why`, once `good` reads `wrong`.
 #[track_caller]
@@ -59,7 +69,32 @@ fn refused(good: &str, wrong: &str, why: &str) {
 fn the_small_system_is_taken_and_tabled() {
     let table = system::table("small", &system::parse(SMALL).expect("a right description"));
     assert!(table.contains(r#"devices: &[], ports: &[(1016, 8)], interrupts: &[4]"#));
-    assert!(table.contains("can_use_dma: true"));
+    assert!(table.contains("const PLANS: &[::supervisor::Plan] = &[\n]"), "nobody is isolated");
+}
+
+#[test]
+fn another_world_is_one_line() {
+    let isolated = SMALL.replacen(RTC, "name = \"rtc\"\nworld = \"process\"", 1);
+    let table = system::table("small", &system::parse(&isolated).expect("a right description"));
+    let (_, plan) = table.split_once("const PLANS").expect("plans");
+    for part in [
+        "name: \"rtc\"",
+        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, threads: 2",
+        "policy: ::rt::thread::Policy::Fair { nice: 0 }",
+        "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
+        "restarts_max: 10, window_ns: 10000000000, pause_ns: 10000000, pause_ns_max: 1000000000",
+    ] {
+        assert!(plan.contains(part), "{plan}");
+    }
+}
+
+#[test]
+fn components_come_in_the_order_of_starting() {
+    let table = system::table("small", &system::parse(SMALL).expect("a right description"));
+    let place = |name: &str| table.find(&format!("name: {name:?}")).expect("a component");
+    for driver in ["virtio-blk", "uart", "rtc", "tmpfs"] {
+        assert!(place(driver) < place("posix"));
+    }
 }
 
 #[test]
@@ -68,13 +103,15 @@ fn every_description_of_the_repository_is_taken() {
     for entry in std::fs::read_dir(folder).expect("the systems") {
         let path = entry.expect("a name").path();
         let text = std::fs::read_to_string(&path).expect("a text");
-        assert!(system::parse(&text).is_ok(), "{}", path.display());
+        let said = system::parse(&text).err();
+        assert_eq!(said, None, "{}", path.display());
     }
 }
 
 #[test]
 fn a_field_nobody_knows_is_refused() {
-    refused("restart = ", "colour = \"red\"\nrestart = ", "unknown field `colour`");
+    refused("priority = ", "colour = \"red\"\npriority = ", "unknown field `colour`");
+    refused("threads = 2", "threads = 2\ncolour = \"red\"", "unknown field `colour`");
 }
 
 #[test]
@@ -105,8 +142,70 @@ fn a_system_without_a_personality_is_refused() {
 }
 
 #[test]
-fn a_world_without_a_back_end_is_refused() {
-    refused("world = \"kernel\"", "world = \"process\"", "world `process` does not exist yet");
+fn what_is_wrong_is_said_with_its_line() {
+    let line = SMALL.lines().position(|line| line.contains("0x70+2")).expect("a line") + 1;
+    refused("0x70+2", "0x70", &format!("line {line}: component `rtc`: ports `0x70`"));
+}
+
+#[test]
+fn a_world_that_is_none_is_refused() {
+    refused("world = \"kernel\"", "world = \"user\"", "world `user` does not exist");
+}
+
+#[test]
+fn a_component_that_cannot_be_isolated_stays_in_the_kernel() {
+    refused("world = \"kernel\"", "world = \"process\"", "cannot be isolated");
+}
+
+#[test]
+fn an_isolated_component_must_say_what_it_may_do() {
+    let isolated = SMALL.replacen(RTC, "name = \"rtc\"\nworld = \"process\"", 1);
+    let (bare, _) = isolated.split_once("[component.process]").expect("a table");
+    let said = system::parse(bare).expect_err("nothing said");
+    assert!(said.contains("needs a table `[component.process]`"), "{said}");
+    for field in ["calls", "memory_kib", "threads", "ping_ms", "ping_deadline_ms", "restart"] {
+        refused(&format!("\n{field} = "), &format!("\n# {field} = "), "missing field");
+    }
+}
+
+#[test]
+fn a_kernel_call_that_is_none_is_refused() {
+    refused("\"Entropy\"", "\"Reboot\"", "kernel call `Reboot` is not known");
+}
+
+#[test]
+fn a_grant_that_the_calls_do_not_reach_is_refused() {
+    refused("\"serve\", \"ports\"", "\"serve\"", "add \"ports\" to `calls`");
+    refused("\"serve\", ", "", "cannot run without the kernel call ReplyAndReceive");
+    refused("ports = [\"0x70+2\"]", "interrupts = [8]", "add \"interrupts\" to `calls`");
+    refused("ports = [\"0x70+2\"]", "memory = [\"dma\"]", "add \"dma\" to `calls`");
+    refused("ports = [\"0x70+2\"]", "devices = [\"virtio:console\"]", "add \"devices\"");
+}
+
+#[test]
+fn more_memory_than_the_machine_can_promise_is_refused() {
+    let isolated = SMALL.replacen(RTC, "name = \"rtc\"\nworld = \"process\"", 1);
+    let greedy = isolated.replacen("memory_kib = 512", "memory_kib = 16385", 1);
+    let said = system::parse(&greedy).expect_err("too much memory");
+    assert!(said.contains("line 2: isolated components may have 16385 KiB"), "{said}");
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    refused("threads = 2", "threads = 0", "`threads` must not be 0");
+    refused("threads = 2", "threads = -1", "invalid value");
+    refused("window_ms = 10000", "window_ms = 86400001", "`window_ms` is more than a day");
+}
+
+#[test]
+fn what_two_would_own_is_refused() {
+    refused("0x70+2", "0x3ff+1", "ports `0x3ff+1` overlap: some are uart's already");
+    refused("[\"0x70+2\"]", "[\"0x70+2\", \"0x71+1\"]", "overlap: some are rtc's already");
+    refused(
+        "implements = [\"file_system\"]",
+        "implements = [\"file_system\"]\ninterrupts = [4]",
+        "component `uart`: interrupt 4 is tmpfs's already",
+    );
 }
 
 #[test]
@@ -158,12 +257,12 @@ fn memory_of_another_kind_is_refused() {
 
 #[test]
 fn a_priority_that_is_none_is_refused() {
-    for wrong in ["fifo:0", "fifo:100", "fifo", "high"] {
+    for wrong in ["fifo:0", "fifo:100", "fifo", "high", "fair:20", "fair:", "rr:3"] {
         refused("priority = \"fair\"", &format!("priority = \"{wrong}\""), "is not known");
     }
 }
 
 #[test]
-fn a_restart_that_this_world_cannot_do_is_refused() {
-    refused("restart = \"never\"", "restart = \"always\"", "needs a world of its own");
+fn a_restart_of_another_kind_is_refused() {
+    refused("\"on-failure\"", "\"always\"", "restart `always` is not known");
 }

@@ -1,8 +1,10 @@
 //! Real-time clocks.
 use interfaces_macro::interface;
+
 /// A clock that runs while the machine is off.
-#[interface]
+#[interface(number = 1)]
 pub trait Clock: Send + Sync {
     /// Nanoseconds since 1970-01-01 UTC, or `None` where the clock's registers make no sense.
+    #[idempotent]
     fn read_ns(&self) -> Option<u64>;
 }

@@ -257,14 +257,15 @@ pub struct MountInfo {
 }
 
 /// Told when an asynchronous transfer of pages has ended.
-#[interface]
+#[interface(direct)]
 pub trait PageSink: Send + Sync {
     /// Pages `first` to `first + count - 1` of the transfer `tag` have arrived or failed.
     fn pages_done(&self, tag: u64, first: u64, count: usize, result: Result<(), FsError>);
 }
 
-/// A mounted file system. All names are bytes without NUL or slash, never `.` or `..`, 1 to 255 long.
-#[interface]
+/// A mounted file system; what it does not say otherwise is that of one without names to change and
+/// without extended attributes. All names are bytes without NUL or slash, never `.` or `..`, 1 to 255 long.
+#[interface(direct)]
 pub trait FileSystem: Send + Sync {
     /// How it behaves.
     fn mount_info(&self) -> MountInfo;
@@ -367,7 +368,10 @@ pub trait FileSystem: Send + Sync {
         directory: InodeNumber,
         name: &[u8],
         new: &NewInode<'_>,
-    ) -> Result<Attributes, FsError>;
+    ) -> Result<Attributes, FsError> {
+        let _ = (directory, name, new);
+        Err(FsError::ReadOnly)
+    }
     /// Makes an inode without a name (`O_TMPFILE`).
     fn create_unnamed(
         &self,
@@ -384,23 +388,35 @@ pub trait FileSystem: Send + Sync {
         directory: InodeNumber,
         name: &[u8],
         now: FileTime,
-    ) -> Result<Attributes, FsError>;
+    ) -> Result<Attributes, FsError> {
+        let _ = (inode, directory, name, now);
+        Err(FsError::ReadOnly)
+    }
     /// Takes a name away (not of a directory). The inode lives until it is forgotten.
-    fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError>;
+    fn unlink(&self, directory: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
+        let _ = (directory, name, now);
+        Err(FsError::ReadOnly)
+    }
     /// Takes an empty directory away.
     fn remove_directory(
         &self,
         directory: InodeNumber,
         name: &[u8],
         now: FileTime,
-    ) -> Result<(), FsError>;
+    ) -> Result<(), FsError> {
+        let _ = (directory, name, now);
+        Err(FsError::ReadOnly)
+    }
     /// Moves a name; an existing target is replaced atomically (kinds checked by the file system too).
     fn rename(
         &self,
         from: (InodeNumber, &[u8]),
         to: (InodeNumber, &[u8]),
         now: FileTime,
-    ) -> Result<(), FsError>;
+    ) -> Result<(), FsError> {
+        let _ = (from, to, now);
+        Err(FsError::ReadOnly)
+    }
     /// Exchanges two names (`RENAME_EXCHANGE`).
     fn exchange(
         &self,
@@ -412,9 +428,15 @@ pub trait FileSystem: Send + Sync {
         Err(FsError::Unsupported)
     }
     /// Value of an extended attribute (full name, `user.x`).
-    fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError>;
+    fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        let _ = (inode, name);
+        Err(FsError::NoAttribute)
+    }
     /// Names of the extended attributes.
-    fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError>;
+    fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
+        let _ = inode;
+        Ok(Vec::new())
+    }
     /// Sets an extended attribute.
     fn set_xattr(
         &self,
@@ -458,6 +480,11 @@ pub trait FileSystem: Send + Sync {
     }
     /// The personality gives up `count` of its counts on the inode; without names and counts it is freed.
     fn forget(&self, inode: InodeNumber, count: u64);
+    /// Memory is short: drops up to `pages` pages of what it keeps only for speed; returns how many.
+    fn shrink(&self, pages: usize) -> usize {
+        let _ = pages;
+        0
+    }
     /// Everything written so far is on stable storage when this returns.
     fn sync(&self) -> Result<(), FsError>;
     /// The last mount goes: everything is written and the medium marked as unmounted. After this

@@ -1,15 +1,23 @@
 //! The interfaces between components, one file each. Control goes through these traits; data goes
 //! in whole frames and is never copied between components.
 //!
-//! `#[interface]` derives the client handle. While both ends share a world (this issue) a handle
-//! is a counted trait object and a call is direct; a component in the process world will be called
-//! by message with the same handle, so every argument and result is plain data, frames, or another
-//! interface's handle, and every error type can say `Restarted`.
+//! `#[interface]` derives the client handle, a counted trait object: a call is direct where both ends
+//! share a world. Between worlds the same trait is implemented by something that sends messages ([`call`]) to a
+//! server loop ([`service`]), both derived where arguments and results can travel ([`wire`]), and by hand
+//! over rings where they cannot ([`block`], [`terminal`]). The source is the same in every world.
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
+extern crate self as interfaces;
+#[cfg(test)]
+extern crate std;
 
 pub mod block;
+pub mod call;
 pub mod clock;
 pub mod file_system;
+pub mod service;
+pub mod supervisor;
 pub mod terminal;
+pub mod wire;

@@ -1,19 +1,10 @@
 //! Backtraces by frame pointers, with names from the symbol table behind the image.
 //!
-//! The table is put there after linking (`xtask`, from the ELF's own symbols); an image without it
-//! still boots and prints bare addresses. Layout, little-endian, at `__symbols_start`:
-//!
-//! ```text
-//! u32 magic "SKSY"   u32 count   u32 bytes of all   u32 offset of the names
-//! count * { u32 address - KERNEL_BASE, u32 name's offset within the names }   ascending
-//! names, each ended by a NUL
-//! ```
+//! An image without the table still boots and prints bare addresses.
 use crate::arch::boot::{DIRECT_MAP, KERNEL_BASE};
 use core::ops::Range;
+use firmware::symbols::{self, HEADER_BYTES};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"SKSY");
-const HEADER_BYTES: usize = 16;
-const ENTRY_BYTES: usize = 8;
 /// Frames printed at most.
 const MAX_FRAMES: usize = 48;
 /// A caller's frame lies at most this far above its callee's.
@@ -21,7 +12,7 @@ const MAX_FRAME_BYTES: u64 = 32 * 1024;
 
 #[used]
 #[unsafe(link_section = ".symbols")]
-static PLACEHOLDER: [u32; 4] = [MAGIC, 0, HEADER_BYTES as u32, HEADER_BYTES as u32];
+static PLACEHOLDER: [u32; 4] = [symbols::MAGIC, 0, HEADER_BYTES as u32, HEADER_BYTES as u32];
 
 unsafe extern "C" {
     static __symbols_start: u8;
@@ -29,45 +20,19 @@ unsafe extern "C" {
     static __text_end: u8;
 }
 
-fn word(offset: usize) -> u32 {
-    let at = (&raw const __symbols_start).wrapping_add(offset).cast::<u32>();
-    // SAFETY: the header is always there, and callers stay within the bytes it tells; volatile, as
-    // the linked contents are not the final ones.
-    unsafe { at.read_volatile() }
-}
-
 /// Bytes of the symbol table with its header.
 pub fn table_bytes() -> usize {
-    (word(8) as usize).max(HEADER_BYTES)
-}
-
-fn count() -> usize {
-    if word(0) == MAGIC { word(4) as usize } else { 0 }
+    let header = (&raw const __symbols_start).cast::<[u8; HEADER_BYTES]>();
+    // SAFETY: the header is always there; volatile, as the linked contents are not the final ones.
+    symbols::table_bytes(&unsafe { header.read_volatile() })
 }
 
 /// The function that `address` lies in, and how far into it.
-pub fn symbol(address: u64) -> Option<(&'static str, u64)> {
+pub fn symbol(address: u64) -> Option<(&'static str, u32)> {
     let offset = u32::try_from(address.checked_sub(KERNEL_BASE)?).ok()?;
-    let (mut low, mut high) = (0, count());
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if word(HEADER_BYTES + middle * ENTRY_BYTES) <= offset {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    let entry = HEADER_BYTES + low.checked_sub(1)? * ENTRY_BYTES;
-    Some((name(word(12) as usize + word(entry + 4) as usize)?, u64::from(offset - word(entry))))
-}
-
-fn name(offset: usize) -> Option<&'static str> {
-    let room = table_bytes().checked_sub(offset)?;
-    let start = (&raw const __symbols_start).wrapping_add(offset);
-    // SAFETY: `room` bytes from `start` are within the table, which is never written.
-    let bytes = unsafe { core::slice::from_raw_parts(start, room) };
-    let length = bytes.iter().position(|&byte| byte == 0)?;
-    core::str::from_utf8(&bytes[..length]).ok()
+    // SAFETY: the table has these bytes (its header says so) and is never written.
+    let table = unsafe { core::slice::from_raw_parts(&raw const __symbols_start, table_bytes()) };
+    symbols::find(table, offset)
 }
 
 fn is_code(address: u64) -> bool {

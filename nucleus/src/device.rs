@@ -10,6 +10,9 @@ use crate::{
     spin::SpinLock,
 };
 use alloc::vec::Vec;
+pub use firmware::acpi::Transport;
+use firmware::parameters;
+pub use program::DeviceError;
 use sync::class::LockClass;
 
 static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
@@ -36,26 +39,6 @@ struct Mapped {
     physical: u64,
     bytes: u64,
     at: u64,
-}
-
-/// Why a device was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceError {
-    /// Not there.
-    NotFound,
-    /// Somebody has it.
-    Refused,
-}
-
-/// A virtio-mmio transport.
-#[derive(Clone, Copy, Debug)]
-pub struct Transport {
-    /// Physical address of its registers.
-    pub base: u64,
-    /// Bytes of registers.
-    pub bytes: u64,
-    /// Line.
-    pub line: u32,
 }
 
 /// Mapped registers: address and length are true as long as the system runs.
@@ -124,28 +107,8 @@ fn map(physical: u64, bytes: u64) -> Registers {
 
 /// Every virtio-mmio transport: the DSDT's, and the parameters `virtio_mmio.device=SIZE@BASE:LINE`.
 pub fn transports() -> Vec<Transport> {
-    let told = acpi::tables().transports.as_slice().iter();
-    let mut all: Vec<_> = told
-        .map(|found| Transport { base: found.base, bytes: found.bytes, line: found.line })
-        .collect();
-    let words = params::command_line().split_ascii_whitespace();
-    all.extend(words.filter_map(|word| parse_transport(word.strip_prefix("virtio_mmio.device=")?)));
-    all
-}
-
-fn parse_transport(text: &str) -> Option<Transport> {
-    let (size, rest) = text.split_once('@')?;
-    let mut rest = rest.split(':');
-    let (digits, unit) = match size.as_bytes().last()? {
-        b'K' | b'k' => (&size[..size.len() - 1], 1 << 10),
-        b'M' | b'm' => (&size[..size.len() - 1], 1 << 20),
-        _ => (size, 1),
-    };
-    Some(Transport {
-        base: params::parse_number(rest.next()?)?,
-        bytes: params::parse_number(digits)?.checked_mul(unit)?,
-        line: params::parse_number(rest.next()?)? as u32,
-    })
+    let told = acpi::tables().transports.as_slice().iter().copied();
+    told.chain(parameters::transports(params::command_line())).collect()
 }
 
 /// Maps the registers of a transport.
@@ -157,24 +120,12 @@ pub fn open_transport(base: u64, bytes: u64) -> Result<Registers, DeviceError> {
     if known { Ok(map(base, bytes)) } else { Err(DeviceError::NotFound) }
 }
 
-/// Opens a PCI function.
-///
-/// # Errors
-/// [`DeviceError`].
-pub fn open_pci(address: u16) -> Result<(), DeviceError> {
-    match pci::open(address) {
-        None => Err(DeviceError::NotFound),
-        Some(false) => Err(DeviceError::Refused),
-        Some(true) => Ok(()),
-    }
-}
-
 /// Maps a memory BAR.
 ///
 /// # Errors
 /// [`DeviceError::NotFound`] where it is empty or of ports.
 pub fn map_bar(address: u16, index: u8) -> Result<Registers, DeviceError> {
-    let (base, bytes) = pci::bar(address, index).ok_or(DeviceError::NotFound)?;
+    let (base, bytes) = pci::bar(address, index)?;
     Ok(map(base, bytes))
 }
 
@@ -215,6 +166,14 @@ pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
     if !is_transport && !GRANTED.lock().lines.contains(&line) {
         return Err(DeviceError::Refused);
     }
+    take_line(line, is_transport)
+}
+
+/// Takes an interrupt line for somebody who was granted it.
+///
+/// # Errors
+/// [`DeviceError::NotFound`] where no controller has it or vectors ran out.
+pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError> {
     let trigger = is_transport.then_some(crate::arch::ioapic::Trigger::Level);
     Interrupt::line(line, trigger).ok_or(DeviceError::NotFound)
 }
@@ -229,14 +188,23 @@ fn overlaps(one: (u16, u16), other: (u16, u16)) -> bool {
 /// # Errors
 /// [`DeviceError::Refused`] where one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
-    let wanted = (first, count);
     let holds = |&(start, length): &(u16, u16)| {
         start <= first
             && u32::from(first) + u32::from(count) <= u32::from(start) + u32::from(length)
     };
-    if !GRANTED.lock().ports.iter().any(holds) {
-        return Err(DeviceError::Refused);
+    if GRANTED.lock().ports.iter().any(holds) {
+        take_ports(first, count)
+    } else {
+        Err(DeviceError::Refused)
     }
+}
+
+/// Takes `count` ports from `first` for somebody who was granted them.
+///
+/// # Errors
+/// [`DeviceError::Refused`] where the nucleus or another has one.
+pub fn take_ports(first: u16, count: u16) -> Result<(), DeviceError> {
+    let wanted = (first, count);
     let mut taken = PORTS.lock();
     let is_free = !NUCLEUS_PORTS.iter().chain(taken.iter()).any(|&other| overlaps(wanted, other));
     if !is_free {
@@ -251,14 +219,26 @@ pub fn close_ports(first: u16, count: u16) {
     PORTS.lock().retain(|&taken| taken != (first, count));
 }
 
-/// Reads a byte from a port that the caller opened.
-pub fn read_port(port: u16) -> u8 {
-    // SAFETY: a port of a device that a component was given; the nucleus's own were refused.
-    unsafe { cpu::in8(port) }
+/// Reads `width` (1, 2, else 4) bytes from a port that the caller opened.
+pub fn read_port(port: u16, width: u8) -> u32 {
+    match width {
+        // SAFETY: a port of a device that a component was given; the nucleus's own were refused.
+        1 => u32::from(unsafe { cpu::in8(port) }),
+        // SAFETY: as above.
+        2 => u32::from(unsafe { cpu::in16(port) }),
+        // SAFETY: as above.
+        _ => unsafe { cpu::in32(port) },
+    }
 }
 
-/// Writes a byte to a port that the caller opened.
-pub fn write_port(port: u16, value: u8) {
-    // SAFETY: as `read_port`; components with ports are trusted with their devices.
-    unsafe { cpu::out8(port, value) };
+/// Writes `width` (1, 2, else 4) bytes to a port that the caller opened.
+pub fn write_port(port: u16, width: u8, value: u32) {
+    match width {
+        // SAFETY: as `read_port`; components with ports are trusted with their devices.
+        1 => unsafe { cpu::out8(port, value as u8) },
+        // SAFETY: as above.
+        2 => unsafe { cpu::out16(port, value as u16) },
+        // SAFETY: as above.
+        _ => unsafe { cpu::out32(port, value) },
+    }
 }

@@ -1,12 +1,9 @@
-//! DMA buffers: physically contiguous frames that a device and a driver share.
+//! Shared memory: physically contiguous frames that a device and a driver, or two components, share.
 //!
-//! Nothing here makes a reference into a buffer: the device may write at any time. Copies go by
-//! volatile words, indices by atomics.
-use crate::{
-    arch::boot::phys_to_virt,
-    memory::frames::{self, For},
-};
-use core::sync::atomic::{AtomicU16, Ordering};
+//! Nothing here makes a reference into a buffer but to atomics: the other side may write at any time.
+//! Copies go by volatile words, indices by atomics.
+use crate::{arch::boot::phys_to_virt, memory::frames};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
 
@@ -21,11 +18,24 @@ impl DmaBuffer {
     /// At least `bytes`, zeroed; `None` where memory has no such run.
     pub fn allocate(bytes: usize) -> Option<DmaBuffer> {
         let pages = bytes.max(1).div_ceil(PAGE);
-        let physical = u64::from(frames::allocate_contiguous(pages, For::Program)?) * PAGE as u64;
+        let physical = u64::from(frames::allocate_counted_run(pages)?) * PAGE as u64;
         let at = phys_to_virt(physical) as *mut u8;
         // SAFETY: `pages` frames from `physical` are ours and in the direct map.
         unsafe { at.write_bytes(0, pages * PAGE) };
         Some(DmaBuffer { physical, pages })
+    }
+
+    /// All of it as words.
+    pub fn words(&self) -> &[AtomicU64] {
+        let at = phys_to_virt(self.physical) as *const AtomicU64;
+        // SAFETY: frames of ours in the direct map, aligned; atomics may be shared with anyone.
+        unsafe { core::slice::from_raw_parts(at, self.pages * PAGE / 8) }
+    }
+
+    /// The numbers of its frames.
+    pub fn frames(&self) -> impl Iterator<Item = u32> {
+        let first = (self.physical / PAGE as u64) as u32;
+        (first..).take(self.pages)
     }
 
     /// Physical address, which is the device's where there is no IOMMU.
@@ -105,6 +115,7 @@ impl DmaBuffer {
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
-        frames::free_contiguous((self.physical / PAGE as u64) as u32, self.pages);
+        // Where a component still has them mapped they live on for it.
+        self.frames().for_each(frames::release);
     }
 }

@@ -1,14 +1,9 @@
-//! Unpredictable bytes: a ChaCha20 generator with fast key erasure, seeded by the processor.
+//! Unpredictable bytes: a generator with fast key erasure, seeded by the processor.
 //!
-//! Each request takes a block under the lock: half becomes the next key, half the request's own key,
-//! whose stream is made without the lock. What was given out cannot be computed from the state
-//! after. The seed is RDSEED, else RDRAND, else only time-stamp jitter (and the log says so).
-//! Source: D. J. Bernstein, "Fast-key-erasure random-number generators", 2017.
-use crate::{
-    arch::cpu,
-    chacha::{self, BLOCK_BYTES, Key},
-    spin::SpinLock,
-};
+//! A request's stream is made without the lock. The seed is RDSEED, else RDRAND, else only time-stamp
+//! jitter (and the log says so).
+use crate::{arch::cpu, spin::SpinLock};
+use chacha::{Generator, Stream};
 use core::arch::asm;
 use sync::class::LockClass;
 
@@ -20,12 +15,13 @@ const JITTER_ROUNDS: usize = 64;
 
 #[derive(Debug)]
 struct State {
-    key: Key,
+    generator: Generator,
     until_reseed: u32,
 }
 
 static CLASS: LockClass = LockClass::new("nucleus.entropy");
-static STATE: SpinLock<State> = SpinLock::new(&CLASS, State { key: [0; 8], until_reseed: 0 });
+static STATE: SpinLock<State> =
+    SpinLock::new(&CLASS, State { generator: Generator::new(), until_reseed: 0 });
 
 fn try_hardware(use_seed: bool) -> Option<u64> {
     (0..TRIES).find_map(|_| {
@@ -57,41 +53,30 @@ fn jitter_word() -> u64 {
 /// Stirs fresh words into the key.
 fn reseed(state: &mut State) {
     let mut is_hardware = true;
-    for pair in state.key.chunks_exact_mut(2) {
+    state.generator.stir(|| {
         let word = hardware_word().unwrap_or_else(|| {
             is_hardware = false;
             jitter_word()
-        }) ^ cpu::tsc();
-        pair[0] ^= word as u32;
-        pair[1] ^= (word >> 32) as u32;
-    }
+        });
+        word ^ cpu::tsc()
+    });
     if !is_hardware && state.until_reseed == 0 {
         log::warn!("no hardware random numbers: seeded by time-stamp jitter only");
     }
     state.until_reseed = RESEED_AFTER;
 }
 
-/// A key of its own for one request.
-fn request_key() -> Key {
+/// The stream of one request.
+fn request() -> Stream {
     let mut state = STATE.lock();
     if state.until_reseed == 0 {
         reseed(&mut state);
     }
     state.until_reseed -= 1;
-    let block = chacha::block(&state.key, 0, [0; 3]);
-    let mut own = [0; 8];
-    own.copy_from_slice(&block[8..]);
-    state.key.copy_from_slice(&block[..8]);
-    own
+    state.generator.request()
 }
 
 /// Fills `out` with unpredictable bytes.
 pub fn fill(out: &mut [u8]) {
-    let key = request_key();
-    for (counter, chunk) in out.chunks_mut(BLOCK_BYTES).enumerate() {
-        let stream = chacha::block(&key, counter as u32, [(counter >> 32) as u32, 0, 0]);
-        for (bytes, word) in chunk.chunks_mut(4).zip(stream) {
-            bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
-        }
-    }
+    request().fill(out);
 }

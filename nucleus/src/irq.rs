@@ -14,6 +14,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use sync::Outcome;
 
 const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
@@ -158,18 +159,18 @@ impl Interrupt {
         &SLOTS[usize::from(self.vector - FIRST_DEVICE)]
     }
 
-    /// Blocks until the interrupt (or [`Interrupt::wake`]) has come since the last wait; `false` at the deadline.
-    pub fn wait(&self, deadline_ns: Option<u64>) -> bool {
+    /// Blocks until the interrupt (or [`Interrupt::wake`]) has come since the last wait, the deadline or,
+    /// where interruptible, a kick.
+    pub fn wait(&self, deadline_ns: Option<u64>, is_interruptible: bool) -> Outcome {
         let slot = self.slot();
         loop {
             let pending = slot.pending.load(Acquire);
             if slot.seen.swap(pending, Relaxed) != pending {
-                return true;
+                return Outcome::Signalled;
             }
-            if thread::wait_on(&slot.pending, pending, deadline_ns, false)
-                == sync::Outcome::TimedOut
-            {
-                return false;
+            match thread::wait_on(&slot.pending, pending, deadline_ns, is_interruptible) {
+                Outcome::Signalled => {}
+                other => return other,
             }
         }
     }

@@ -13,11 +13,14 @@ extern crate std;
 pub mod arch;
 #[cfg(target_os = "none")]
 pub mod backtrace;
-pub mod chacha;
+#[cfg(target_os = "none")]
+pub mod capability;
 #[cfg(target_os = "none")]
 pub mod device;
 #[cfg(target_os = "none")]
 pub mod dma;
+#[cfg(target_os = "none")]
+pub mod domain;
 #[cfg(target_os = "none")]
 pub mod entropy;
 #[cfg(target_os = "none")]
@@ -30,9 +33,8 @@ pub mod memory;
 pub mod objects;
 #[cfg(target_os = "none")]
 mod panic;
-pub mod params;
 #[cfg(target_os = "none")]
-mod selftest;
+pub mod params;
 #[cfg(target_os = "none")]
 pub mod spin;
 #[cfg(target_os = "none")]

@@ -1,5 +1,6 @@
 //! How many kernel objects of each type there are: nothing is leaked, and a test can see it.
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+use program::ObjectCount;
 
 /// Types counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,22 +26,25 @@ pub enum Kind {
     Interrupt,
     /// Objects of the kernel heap in use (those in slabs; how many were ever made is not counted).
     HeapObject,
+    /// Isolated components.
+    Domain,
 }
 
-const NAMES: [&str; 10] = [
-    "thread",
-    "space",
-    "stack",
-    "frame",
-    "table frame",
-    "slab",
-    "large frame",
-    "extended state",
-    "interrupt",
-    "heap object",
+const KINDS: [(Kind, &str); 11] = [
+    (Kind::Thread, "thread"),
+    (Kind::Space, "space"),
+    (Kind::Stack, "stack"),
+    (Kind::Frame, "frame"),
+    (Kind::TableFrame, "table frame"),
+    (Kind::Slab, "slab"),
+    (Kind::LargeFrame, "large frame"),
+    (Kind::ExtendedState, "extended state"),
+    (Kind::Interrupt, "interrupt"),
+    (Kind::HeapObject, "heap object"),
+    (Kind::Domain, "domain"),
 ];
-static LIVE: [AtomicI64; NAMES.len()] = [const { AtomicI64::new(0) }; NAMES.len()];
-static MADE: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+static LIVE: [AtomicI64; KINDS.len()] = [const { AtomicI64::new(0) }; KINDS.len()];
+static MADE: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
 
 /// Counts `by` objects of `kind` more (or fewer).
 #[inline]
@@ -67,23 +71,10 @@ fn made(kind: Kind) -> u64 {
     }
 }
 
-/// Every type's name, how many there are, and how many were ever made.
-pub fn all() -> [(&'static str, i64, u64); NAMES.len()] {
-    use Kind::{
-        ExtendedState, Frame, HeapObject, Interrupt, LargeFrame, Slab, Space, Stack, TableFrame,
-        Thread,
-    };
-    let kinds = [
-        Thread,
-        Space,
-        Stack,
-        Frame,
-        TableFrame,
-        Slab,
-        LargeFrame,
-        ExtendedState,
-        Interrupt,
-        HeapObject,
-    ];
-    kinds.map(|kind| (NAMES[kind as usize], of(kind), made(kind)))
+/// How many of every type there are, and were ever made.
+pub fn all() -> [ObjectCount; KINDS.len()] {
+    KINDS.map(|(kind, name)| {
+        let live = u64::try_from(of(kind)).unwrap_or(0);
+        ObjectCount { name, live, made: made(kind) }
+    })
 }

@@ -171,6 +171,43 @@ impl<T, H: Holdoff> Lock<T, H> {
     }
 }
 
+impl<T> SpinLock<T> {
+    /// [`Lock::lock`] where interrupts are off already and stay so.
+    #[inline(always)]
+    pub fn lock_with_interrupts_off(&self) -> BareGuard<'_, T> {
+        debug_assert!(!cpu::interrupts_enabled());
+        self.raw.lock();
+        BareGuard(self)
+    }
+}
+
+/// The right to the value of a lock that was taken with interrupts off.
+pub struct BareGuard<'a, T>(&'a SpinLock<T>);
+
+impl<T> Deref for BareGuard<'_, T> {
+    type Target = T;
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: we hold the lock.
+        unsafe { &*self.0.value.get() }
+    }
+}
+
+impl<T> DerefMut for BareGuard<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: we hold the lock, and the guard is borrowed mutably.
+        unsafe { &mut *self.0.value.get() }
+    }
+}
+
+impl<T> Drop for BareGuard<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.0.raw.unlock();
+    }
+}
+
 impl<T, H> fmt::Debug for Lock<T, H> {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_struct("Lock").field("is_locked", &self.raw.is_locked()).finish_non_exhaustive()

@@ -114,9 +114,6 @@ fn log_machine(info: &BootInfo) {
 }
 
 fn first_thread() {
-    if crate::params::get("skerry.selftest").is_some() {
-        crate::selftest::run();
-    }
     thread::start_watchdog();
     skerry_start();
 }

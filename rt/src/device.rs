@@ -3,8 +3,9 @@
 //! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them;
 //! opening may be refused. Registers are reached through [`Mmio`] and [`Ports`], which check every
 //! offset; interrupts are waited for in threads (M2).
-use crate::{NoMemory, memory::Frame, thread::Woken, time::Instant, world};
+use crate::{memory::Frame, thread::Woken, time::Instant, world};
 use alloc::vec::Vec;
+pub use program::DeviceError;
 
 /// Address of a PCI function: segment 0, `bus << 8 | device << 3 | function`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -34,23 +35,6 @@ pub struct MmioDevice {
     pub bytes: u64,
     /// Global interrupt number.
     pub interrupt: u32,
-}
-
-/// The access was refused: not granted, not there, or taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeviceError {
-    /// No such device, region or interrupt.
-    NotFound,
-    /// Somebody has it, or it was not granted.
-    Refused,
-    /// Memory was refused.
-    NoMemory,
-}
-
-impl From<NoMemory> for DeviceError {
-    fn from(_: NoMemory) -> Self {
-        DeviceError::NoMemory
-    }
 }
 
 /// Every PCI function this component may see.

@@ -1,8 +1,8 @@
 //! `rt`: what a component may ask of the world, the one narrow waist.
 //!
 //! A component sees this crate, the interfaces and the pure libraries, nothing else. Three back
-//! ends implement it: `kernel` (ring 0, calls into the nucleus), `host` (std, under tests) and,
-//! from a later issue, `process` (ring 3). The contract that keeps all three possible:
+//! ends implement it: `kernel` (ring 0, calls into the nucleus), `process` (ring 3, kernel calls;
+//! chosen by `--cfg skerry_process`) and `host` (std, under tests). The contract that keeps all three possible:
 //! **every operation is plain data in and plain data out; a buffer or a [`user::Context`] is lent
 //! for the length of the call and no longer.** No guard, closure or lock crosses into the
 //! nucleus, and a component never holds a nucleus lock. Each operation's docs say what it costs
@@ -13,31 +13,61 @@
 #![cfg_attr(target_os = "none", no_std)]
 extern crate alloc;
 
-#[cfg(target_os = "none")]
+#[cfg(all(target_os = "none", not(skerry_process)))]
 #[path = "kernel/mod.rs"]
+mod world;
+#[cfg(all(target_os = "none", skerry_process))]
+#[path = "process/mod.rs"]
 mod world;
 #[cfg(not(target_os = "none"))]
 #[path = "host/mod.rs"]
 mod world;
+
+/// Copies to and from memory that others write at the same time.
+#[cfg(any(not(target_os = "none"), skerry_process))]
+#[cfg_attr(skerry_process, expect(dead_code, reason = "the rest is for the host's models"))]
+mod words;
+
+/// What of the process back end is pure, for its tests.
+#[cfg(test)]
+#[path = "process/line.rs"]
+mod line;
 
 /// Controls of the host world for tests (mock devices, memory limits).
 #[cfg(not(target_os = "none"))]
 pub use world::control as host;
 
 pub mod device;
+#[cfg(all(target_os = "none", not(skerry_process)))]
+pub mod domain;
 pub mod entropy;
 pub mod memory;
+pub mod message;
 pub mod power;
+pub mod ring;
 pub mod sync;
 pub mod system;
 pub mod thread;
 pub mod time;
 pub mod trace;
+#[cfg(not(all(target_os = "none", skerry_process)))]
 pub mod user;
 
-/// Memory was refused: the charge did not fit. `ENOMEM` or `EAGAIN` to a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMemory;
+/// Makes the function named (`fn()`) the main function of an isolated component: it runs on the
+/// component's first thread, and with its return that thread ends. Only in the process world.
+#[cfg(all(target_os = "none", skerry_process))]
+#[macro_export]
+macro_rules! component_main {
+    ($main:path) => {
+        #[unsafe(export_name = "skerry_component_main")]
+        fn component_main() {
+            let main: fn() = $main;
+            main();
+        }
+    };
+}
+
+pub use program::NoMemory;
 
 /// Size of a page and of a frame, in bytes.
 pub const PAGE_BYTES: usize = 4096;

@@ -4,8 +4,9 @@
 //! [`crate::user::Space`] that maps it and each lending to a device holds a reference too, so a
 //! frame whose only reference is the caller's `&mut Frame` can be had as a slice
 //! ([`Frame::exclusive`]); every other frame offers copy, zero and atomic access only.
-use crate::{NoMemory, PAGE_BYTES, world};
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::{NoMemory, PAGE_BYTES, thread::Woken, time::Instant, world};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+pub use program::Statistics;
 
 static COPIED: AtomicU64 = AtomicU64::new(0);
 
@@ -98,9 +99,14 @@ impl Frame {
         self.0
     }
     /// Takes over a reference that a back end counted up already.
-    #[cfg(target_os = "none")]
+    #[cfg(all(target_os = "none", not(skerry_process)))]
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
+    }
+    /// The frame of that number, lent to this component by the one that names it: where a component cannot
+    /// name memory (process world) it stands for a device's address only; `None` where it may not be had.
+    pub fn lent(id: FrameId) -> Option<Frame> {
+        world::memory::frame_lent(id).then(|| Frame(id))
     }
     /// References now held by anyone (a hint unless it is 1 and we hold it).
     pub fn references(&self) -> u32 {
@@ -155,6 +161,45 @@ impl Drop for Frame {
     }
 }
 
+/// Memory shared between components: contiguous, zeroed when new, words that both may write at any time.
+/// Clones are the same memory.
+#[derive(Clone, Debug)]
+pub struct Region(pub(crate) world::memory::RegionHandle);
+
+impl Region {
+    /// At least `bytes`, in whole pages.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new(bytes: usize) -> Result<Region, NoMemory> {
+        world::memory::region_new(bytes).map(Region)
+    }
+    /// All of it.
+    pub fn words(&self) -> &[AtomicU64] {
+        world::memory::region_words(&self.0)
+    }
+    /// Blocks while the low half of word `index` is `expected`, until [`Region::wake`] there by whomever shares
+    /// it, or the deadline. Cost as a system call: one.
+    pub fn wait(&self, index: usize, expected: u32, deadline: Option<Instant>) -> Woken {
+        match self.low_half(index) {
+            Some(word) => world::thread::wait_on(word, expected, deadline, false),
+            None => Woken::Signalled,
+        }
+    }
+    /// Wakes whoever waits at word `index`. Cost as a system call: one.
+    pub fn wake(&self, index: usize) {
+        if let Some(word) = self.low_half(index) {
+            world::thread::wake(word, u32::MAX);
+        }
+    }
+    fn low_half(&self, index: usize) -> Option<&AtomicU32> {
+        let word = self.words().get(index)?;
+        // SAFETY: four aligned bytes that live as long as the region. Of different size from other accesses is
+        // only the back ends' load before they block, which x86 orders as it does the whole word's.
+        Some(unsafe { AtomicU32::from_ptr(word.as_ptr().cast()) })
+    }
+}
+
 /// Bytes that components copied between frames and memory of their own, ever: what would grow if
 /// contents of files were copied on their way. Copies to and from programs do not count.
 pub fn copied_bytes() -> u64 {
@@ -179,21 +224,22 @@ pub fn with_reserve<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What memory there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    /// Frames of RAM under management.
-    pub total_frames: u64,
-    /// Frames free now, per-CPU caches included.
-    pub free_frames: u64,
-    /// Frames held by the kernel heap (slabs and large allocations).
-    pub heap_frames: u64,
-    /// Frames of page tables.
-    pub table_frames: u64,
-    /// Frames of kernel stacks.
-    pub stack_frames: u64,
-    /// Bytes charged now.
-    pub charged_bytes: u64,
+/// Whether so little memory is left that work begun now might not get what it cannot do without.
+/// Cost as a system call: none (a word that is shared).
+#[inline]
+pub fn is_short() -> bool {
+    world::memory::is_short()
+}
+
+/// Whether programs are refused memory now. Cost as a system call: none (a word that is shared).
+pub fn is_full() -> bool {
+    world::memory::is_full()
+}
+
+/// Has the world give back what it keeps only for speed: free objects, frames in stock.
+/// Cost as a system call: one.
+pub fn shrink() {
+    world::memory::shrink();
 }
 
 /// What memory there is now.

@@ -20,11 +20,7 @@ impl sync::Platform for World {
         deadline_ns: Option<u64>,
         interruptible: bool,
     ) -> sync::Outcome {
-        match world::thread::wait_on(word, expected, deadline_ns.map(Instant), interruptible) {
-            Woken::Signalled => sync::Outcome::Signalled,
-            Woken::TimedOut => sync::Outcome::TimedOut,
-            Woken::Kicked => sync::Outcome::Kicked,
-        }
+        world::thread::wait_on(word, expected, deadline_ns.map(Instant), interruptible)
     }
     fn wake(word: &AtomicU32, count: u32) -> u32 {
         world::thread::wake(word, count)
@@ -70,11 +66,7 @@ impl Event {
     }
     /// Blocks until signalled since `ticket`, the deadline, or (where interruptible) a kick.
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>, interruptible: bool) -> Woken {
-        match self.0.wait(ticket, deadline.map(|at| at.0), interruptible) {
-            sync::Outcome::Signalled => Woken::Signalled,
-            sync::Outcome::TimedOut => Woken::TimedOut,
-            sync::Outcome::Kicked => Woken::Kicked,
-        }
+        self.0.wait(ticket, deadline.map(|at| at.0), interruptible)
     }
     /// Wakes every waiter. Costs one atomic step where nobody waits.
     pub fn signal(&self) {

@@ -1,5 +1,6 @@
 //! What the system was started with, and what the nucleus counts.
 use alloc::{string::String, vec::Vec};
+pub use program::{ObjectCount, ProcessorTime};
 
 /// The kernel command line.
 pub fn command_line() -> &'static str {
@@ -13,17 +14,6 @@ pub fn parameter(name: &str) -> Option<&'static str> {
         None if word == name => Some(""),
         _ => None,
     })
-}
-
-/// One type of nucleus or rt object and how many there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ObjectCount {
-    /// Name of the type.
-    pub name: &'static str,
-    /// Objects alive now.
-    pub live: u64,
-    /// Objects made since boot.
-    pub made: u64,
 }
 
 /// Counts of every kernel object type, for `/proc/skerry/objects`.
@@ -49,19 +39,6 @@ pub fn log_threads(why: &str) {
 /// Interrupts taken, by name, one number a processor (`/proc/interrupts`).
 pub fn interrupts() -> Vec<(String, Vec<u64>)> {
     crate::world::system::interrupts()
-}
-
-/// What the processors did since boot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ProcessorTime {
-    /// Nanoseconds in user mode.
-    pub user_ns: u64,
-    /// Nanoseconds in the kernel.
-    pub system_ns: u64,
-    /// Nanoseconds idle.
-    pub idle_ns: u64,
-    /// Context switches.
-    pub switches: u64,
 }
 
 /// One entry a processor (`/proc/stat`).

@@ -1,30 +1,12 @@
 //! Threads of the runtime: spawn, park, kick, priority (K6, M1).
 use crate::{NoMemory, time::Instant, world};
 use alloc::boxed::Box;
+pub use program::{CpuTime, Policy};
+pub use sync::Outcome as Woken;
 
 /// Names a thread; plain data, never reused (slot and generation).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ThreadId(pub u64);
-
-/// How the scheduler treats a thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Shares the processor by weight; `nice` from -20 to 19 as in POSIX.
-    Fair {
-        /// The nice value.
-        nice: i8,
-    },
-    /// Runs until it blocks; priority 1 to 99, higher first.
-    Fifo(u8),
-    /// As `Fifo`, with a time slice among equals.
-    RoundRobin(u8),
-}
-
-impl Default for Policy {
-    fn default() -> Self {
-        Policy::Fair { nice: 0 }
-    }
-}
 
 /// A set of processors, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,30 +15,6 @@ pub struct Affinity(pub u64);
 impl Affinity {
     /// Any processor.
     pub const ANY: Affinity = Affinity(u64::MAX);
-}
-
-/// Processor time a thread has used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuTime {
-    /// Nanoseconds in user mode.
-    pub user_ns: u64,
-    /// Nanoseconds in the kernel.
-    pub system_ns: u64,
-    /// Switches away because the thread blocked.
-    pub voluntary_switches: u64,
-    /// Switches away because the scheduler took the processor.
-    pub forced_switches: u64,
-}
-
-/// Why a wait ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Woken {
-    /// Somebody woke us, or the awaited value had changed already.
-    Signalled,
-    /// The deadline passed.
-    TimedOut,
-    /// [`kick`] interrupted the wait; only where the wait asked to be interruptible.
-    Kicked,
 }
 
 /// Starts a thread that runs `body`. The thread ends when `body` returns.

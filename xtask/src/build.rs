@@ -1,5 +1,5 @@
 //! Building the kernel image.
-use crate::{disk, packages, shell, symbols};
+use crate::{disk, isolated, packages, shell, symbols};
 use anyhow::{Result, bail};
 use std::{path::PathBuf, process::Command};
 
@@ -12,6 +12,19 @@ pub struct Features {
     pub check: bool,
 }
 
+impl Features {
+    /// As cargo calls them.
+    pub fn names(&self) -> Vec<&'static str> {
+        let all = [(self.statistics, "statistics"), (self.check, "check")];
+        all.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name).collect()
+    }
+
+    /// What tells files built with them apart.
+    pub fn suffix(&self) -> String {
+        self.names().iter().map(|name| format!("-{name}")).collect()
+    }
+}
+
 /// Builds the image of `systems/NAME.toml` and returns its path.
 ///
 /// # Errors
@@ -21,18 +34,14 @@ pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
     if !description.exists() {
         bail!("there is no systems/{system}.toml; there are: {}", systems()?.join(", "));
     }
-    let mut chosen = Vec::new();
-    if features.statistics {
-        chosen.push("statistics");
-    }
-    if features.check {
-        chosen.push("check");
-    }
+    let chosen = features.names();
+    let suffix = features.suffix();
+    let archive = isolated::archive(&description, system, features)?;
     let mut cargo = shell::cargo();
     cargo
         .args(["build", "--release", "--locked", "-p", "image", "--target", "x86_64-unknown-none"])
-        .env("SKERRY_SYSTEM", system);
-    let suffix = if chosen.is_empty() { String::new() } else { format!("-{}", chosen.join("-")) };
+        .env("SKERRY_SYSTEM", system)
+        .env("SKERRY_ARCHIVE", archive);
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
     cargo.env("CARGO_TARGET_DIR", &target);
     if !chosen.is_empty() {
@@ -42,6 +51,21 @@ pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
     let built = target.join("x86_64-unknown-none/release/image");
     let path = shell::build_path(&format!("skerry-{system}{suffix}.elf"))?;
     symbols::embed(&built, &path)?;
+    Ok(path)
+}
+
+/// Builds the kernel that is the nucleus and its tests; its path.
+///
+/// # Errors
+/// The compiler's messages.
+pub fn nucleus_tests() -> Result<PathBuf> {
+    let target = shell::root().join("target/kernel");
+    let mut cargo = shell::cargo();
+    cargo.args(["build", "--release", "--locked", "-p", "nucleus-tests"]);
+    cargo.args(["--target", "x86_64-unknown-none"]).env("CARGO_TARGET_DIR", &target);
+    shell::quietly("building the nucleus and its tests", &mut cargo)?;
+    let path = shell::build_path("nucleus-tests.elf")?;
+    symbols::embed(&target.join("x86_64-unknown-none/release/nucleus-tests"), &path)?;
     Ok(path)
 }
 
@@ -72,7 +96,7 @@ pub fn report() -> Result<u8> {
 /// The compiler's messages.
 pub fn abi_tests() -> Result<Vec<PathBuf>> {
     let is_test = |line: &str| line.contains("\"test\":true") && line.contains("tests/abi/tests/");
-    abi("building the ABI tests", &["test", "--no-run"], is_test)
+    musl("building the ABI tests", &["test", "--no-run", "-p", "abi"], is_test)
 }
 
 /// Builds the programs of the campaigns for musl.
@@ -80,14 +104,25 @@ pub fn abi_tests() -> Result<Vec<PathBuf>> {
 /// # Errors
 /// The compiler's messages.
 pub fn abi_programs() -> Result<Vec<PathBuf>> {
-    abi("building the campaigns' programs", &["build", "--release"], |line| {
+    musl("building the campaigns' programs", &["build", "--release", "-p", "abi"], |line| {
         line.contains("tests/abi/src/bin/")
     })
 }
 
-fn abi(what: &str, arguments: &[&str], is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+/// Builds the system's own programs (`programs/`) for musl.
+///
+/// # Errors
+/// The compiler's messages.
+pub fn programs() -> Result<Vec<PathBuf>> {
+    musl("building the programs", &["build", "--release", "-p", "skerryctl"], |line| {
+        line.contains("/programs/")
+    })
+}
+
+/// Builds static programs for Linux; the paths of the executables of which the compiler's line is wanted.
+fn musl(what: &str, arguments: &[&str], is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut cargo: Command = shell::cargo();
-    cargo.args(arguments).args(["--locked", "-p", "abi", "--target", "x86_64-unknown-linux-musl"]);
+    cargo.args(arguments).args(["--locked", "--target", "x86_64-unknown-linux-musl"]);
     cargo.args(["--message-format", "json"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
     cargo.env("CARGO_TARGET_DIR", shell::root().join("target/abi"));
     let output = shell::quietly(what, &mut cargo)?;

@@ -4,7 +4,7 @@ use crate::{
     build::{self, Features},
     compare, disk,
     disk_campaign::{self, Pressure},
-    packages,
+    miri, packages,
     qemu::Config,
     run::Outcome,
     session::Ended,
@@ -48,6 +48,8 @@ pub enum What {
     Programs,
     /// Mutated ext4 images through the ext4 component on the host (10,000)
     Images,
+    /// A few of them under Miri, about a minute each (12)
+    Miri,
     /// A tree, many files, holes and random operations on a disk that the other system then reads
     Disk,
     /// The same with 64 MiB and a program that takes all memory beside it
@@ -71,6 +73,7 @@ pub fn run(options: &Options) -> Result<u8> {
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
         ),
         What::Images => images(options),
+        What::Miri => miri::run(options),
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
         What::Boot => boot(options),

@@ -3,7 +3,7 @@ mod count;
 mod layers;
 mod rules;
 
-use crate::shell;
+use crate::{isolated, shell};
 use anyhow::Result;
 use count::Counts;
 use std::{
@@ -37,6 +37,7 @@ pub fn run() -> Result<u8> {
         command.env("CARGO_TARGET_DIR", shell::root().join("target/check"));
         tool(&mut faults, what, &mut command);
     }
+    tool(&mut faults, "clippy on isolated components", &mut process_clippy());
     tool(&mut faults, "rustfmt on the vDSO", &mut vdso_tool("rustfmt", &["--check"]));
     tool(&mut faults, "clippy on the vDSO", &mut vdso_tool("clippy-driver", VDSO_CLIPPY));
     layers::check(&crates, &mut faults);
@@ -60,6 +61,15 @@ const CLIPPY: &[(&str, &[&str])] = &[
         &["-p", "image", "--target", "x86_64-unknown-none", "--features", "statistics,check"],
     ),
 ];
+
+/// Clippy on what is built for the process world, which has flags of its own.
+fn process_clippy() -> Command {
+    let mut command = shell::cargo();
+    command.args(["clippy", "--locked", "-p", "isolated", "-p", "rt"]);
+    isolated::for_process_world(&mut command).args(["--", "-D", "warnings"]);
+    command.env("CARGO_TARGET_DIR", shell::root().join("target/check-isolated"));
+    command
+}
 
 /// The workspace's lints, for the one file that is no member of it.
 const VDSO_CLIPPY: &[&str] = &[

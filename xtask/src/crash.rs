@@ -5,16 +5,17 @@
 //! interrupted campaign goes on where it was; the disk of a round that failed is kept.
 use crate::{
     build::{self, Features},
-    campaign, compare, packages,
+    campaign, compare,
+    disk::{self, Fsck},
+    packages,
     qemu::Config,
     run, session, shell, test,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use std::{
     collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 use workload::{Files, Model};
@@ -130,7 +131,8 @@ fn one(options: &Options, kernel: &Path, image: &Path, round: u64) -> Result<Rou
     // The same for every kill of a seed: where in the workload it falls is the machine's doing.
     let life = Duration::from_millis(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) % LONGEST_LIFE_MS);
     let told = kill_after(&config, seed, life)?;
-    let verdict = mend(&disk)?.and_then(|()| judge(&disk, seed, &told));
+    let mended = disk::fsck(&disk, Fsck::Mend)?.and(disk::fsck(&disk, Fsck::Look)?);
+    let verdict = mended.and_then(|()| judge(&disk, seed, &told));
     if verdict.is_ok() {
         fs::remove_file(&disk)?;
     }
@@ -180,23 +182,6 @@ fn steps_told(text: &str) -> BTreeMap<u64, u64> {
         }
     }
     told
-}
-
-/// `e2fsck -p` may correct (status 1) but not ask (4); after it `-fn` finds nothing.
-fn mend(disk: &Path) -> Result<Result<(), String>> {
-    for (argument, highest) in [("-p", 1), ("-fn", 0)] {
-        let output = Command::new("/sbin/e2fsck")
-            .arg(argument)
-            .arg(disk)
-            .stdin(Stdio::null())
-            .output()
-            .context("starting e2fsck")?;
-        if output.status.code().is_none_or(|code| code > highest) {
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            return Ok(Err(format!("e2fsck {argument}: {}\n{said}", output.status)));
-        }
-    }
-    Ok(Ok(()))
 }
 
 fn judge(disk: &Path, seed: u64, told: &BTreeMap<u64, u64>) -> Result<(), String> {

@@ -1,11 +1,12 @@
 //! Disk images: a Debian busybox root packed by the stock `mke2fs`.
-use crate::shell;
+use crate::{build, shell};
 use anyhow::{Context, Result, bail};
+use nix::unistd::{Gid, Uid};
 use std::{
     fs,
-    os::unix::fs::{PermissionsExt, chown, symlink},
+    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
 };
 
 /// The root image of `./x run`, made on first use.
@@ -14,7 +15,12 @@ use std::{
 /// Where busybox or mke2fs fails.
 pub fn default_root() -> Result<PathBuf> {
     let image = shell::build_path("root.ext4")?;
-    if !image.exists() {
+    let made = fs::metadata(&image).and_then(|found| found.modified()).ok();
+    let is_newer = |path: &PathBuf| {
+        let built = fs::metadata(path).and_then(|found| found.modified()).ok();
+        made < built
+    };
+    if made.is_none() || build::programs()?.iter().any(is_newer) {
         let tree = shell::build_path("root")?;
         busybox_tree(&tree)?;
         pack(&tree, &image, &[])?;
@@ -39,7 +45,7 @@ pub fn root_image(given: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// Lays a root with Debian's unmodified busybox at `tree`.
+/// Lays a root with Debian's unmodified busybox and our own programs at `tree`.
 ///
 /// # Errors
 /// Where the files cannot be written.
@@ -77,18 +83,22 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
     {
         symlink("busybox", tree.join("bin").join(applet))?;
     }
+    for program in build::programs()? {
+        let name = program.file_name().context("a program has a name")?;
+        fs::copy(&program, tree.join("bin").join(name))?;
+    }
     // For su, passwd and login; busybox gives root's rights up in every other applet. It must be
     // busybox itself: its shell runs applets from its own file, not from the links.
     own(&tree.join("bin/busybox"), 0o4755, (0, 0))?;
     for (name, text) in ETC {
         fs::write(tree.join("etc").join(name), text)?;
     }
-    own(&tree.join("etc/shadow"), 0o640, (0, SHADOW_GROUP))?;
-    own(&tree.join("home/user"), 0o755, (USER, USER))
+    let [(shadow, shadow_owner), (home, user)] = OWNED;
+    own(&tree.join(shadow), 0o640, shadow_owner)?;
+    own(&tree.join(home), 0o755, user)
 }
 
-/// Gives a file its mode, and its owner where we may: an image packed by an ordinary user is that
-/// user's throughout.
+/// Gives a file its mode, and its owner where we may; else [`give_away`] does in the image.
 fn own(path: &Path, mode: u32, (user, group): (u32, u32)) -> Result<()> {
     let _ = chown(path, Some(user), Some(group));
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
@@ -99,6 +109,9 @@ fn own(path: &Path, mode: u32, (user, group): (u32, u32)) -> Result<()> {
 const SHADOW_GROUP: u32 = 42;
 /// The ordinary user.
 const USER: u32 = 1000;
+/// What is not root's: user and group.
+const OWNED: [(&str, (u32, u32)); 2] =
+    [("etc/shadow", (0, SHADOW_GROUP)), ("home/user", (USER, USER))];
 
 /// Users and groups are Debian's; root and `user` have no password.
 const ETC: [(&str, &str); 8] = [
@@ -135,7 +148,7 @@ const ETC: [(&str, &str); 8] = [
 /// Packs `tree` into a fresh ext4 image by the stock `mke2fs -t ext4`, owned by root.
 ///
 /// # Errors
-/// Where mke2fs fails.
+/// Where mke2fs fails, or debugfs.
 pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
     let bytes = tree_bytes(tree)?;
     // Room to write in, and for the journal and tables that mke2fs makes by default.
@@ -146,21 +159,96 @@ pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
     command.args(["-q", "-F", "-t", "ext4", "-E", "root_owner=0:0"]).args(options);
     command.arg("-d").arg(tree).arg(&temporary).arg(format!("{mebibytes}M"));
     shell::quietly("packing the disk image", &mut command)?;
+    if !Uid::effective().is_root() {
+        give_away(tree, &temporary)?;
+    }
     fs::rename(&temporary, image)?;
+    Ok(())
+}
+
+/// How `e2fsck` looks at an image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Fsck {
+    /// `-fn`: it must find nothing.
+    Look,
+    /// `-p`: it may correct, but must not want to ask.
+    Mend,
+}
+
+/// Runs the stock `e2fsck`; what it found, where that is more than `how` allows.
+///
+/// # Errors
+/// Where it cannot be started.
+pub fn fsck(image: &Path, how: Fsck) -> Result<Result<(), String>> {
+    /// Something was corrected.
+    const CORRECTED: i32 = 1;
+    let (argument, highest) = match how {
+        Fsck::Look => ("-fn", 0),
+        Fsck::Mend => ("-p", CORRECTED),
+    };
+    let mut command = Command::new("/sbin/e2fsck");
+    command.arg(argument).arg(image).stdin(Stdio::null());
+    let output = command.output().context("starting e2fsck")?;
+    if output.status.code().is_some_and(|code| code <= highest) {
+        return Ok(Ok(()));
+    }
+    let said = String::from_utf8_lossy(&output.stdout);
+    Ok(Err(format!("e2fsck {argument}: {}\n{said}", output.status)))
+}
+
+/// Calls `visit` for everything below `tree`, by its path there.
+fn walk(
+    tree: &Path,
+    folder: &Path,
+    visit: &mut dyn FnMut(&Path, &fs::Metadata) -> Result<()>,
+) -> Result<()> {
+    let here = tree.join(folder);
+    for entry in fs::read_dir(&here).with_context(|| format!("reading {}", here.display()))? {
+        let entry = entry?;
+        let (path, metadata) = (folder.join(entry.file_name()), entry.metadata()?);
+        visit(&path, &metadata)?;
+        if metadata.is_dir() {
+            walk(tree, &path, visit)?;
+        }
+    }
     Ok(())
 }
 
 fn tree_bytes(tree: &Path) -> Result<u64> {
     let mut bytes = 0;
-    for entry in fs::read_dir(tree).with_context(|| format!("reading {}", tree.display()))? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        bytes += 4096;
-        if kind.is_dir() {
-            bytes += tree_bytes(&entry.path())?;
-        } else if kind.is_file() {
-            bytes += entry.metadata()?.len();
-        }
-    }
+    walk(tree, Path::new(""), &mut |_, metadata| {
+        bytes += 4096 + if metadata.is_file() { metadata.len() } else { 0 };
+        Ok(())
+    })?;
     Ok(bytes)
+}
+
+/// An ordinary user cannot give files away: in the image that mke2fs made of `tree`, what is ours
+/// becomes root's, and [`OWNED`] what it should be, by the stock `debugfs`.
+fn give_away(tree: &Path, image: &Path) -> Result<()> {
+    let own = (Uid::effective().as_raw(), Gid::effective().as_raw());
+    let mut commands = String::new();
+    walk(tree, Path::new(""), &mut |path, metadata| {
+        let to_root = |id: u32, own: u32| if id == own { 0 } else { id };
+        let others = OWNED.iter().find(|(name, _)| path == Path::new(name));
+        let (user, group) = others.map_or(
+            (to_root(metadata.uid(), own.0), to_root(metadata.gid(), own.1)),
+            |(_, owner)| *owner,
+        );
+        let path = path.display();
+        commands += &format!("sif \"/{path}\" uid {user}\nsif \"/{path}\" gid {group}\n");
+        Ok(())
+    })?;
+    let script = image.with_extension("debugfs");
+    fs::write(&script, commands)?;
+    let mut command = Command::new("/sbin/debugfs");
+    command.arg("-w").arg("-f").arg(&script).arg(image);
+    let output = command.output().context("starting debugfs")?;
+    fs::remove_file(&script)?;
+    // Its status tells nothing; its version is the first line.
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() || said.lines().count() > 1 {
+        bail!("debugfs: {}\n{said}", output.status);
+    }
+    Ok(())
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# `disk.sh fill|hog|sums`: works on /dev/vdb and prints what is there. /dev/vdc is a tar archive.
+# `disk.sh fill|hog|sums|look`: works on /dev/vdb and prints what is there. /dev/vdc is a tar archive.
 # Under Linux the mode comes on the kernel's command line.
 mode=${1:-$(sed -n 's/.*skerry.mode=\([a-z]*\).*/\1/p' /proc/cmdline)}
 mount=/tmp/disk
@@ -31,10 +31,13 @@ fill() {
     done
     echo "a file of $(stat -c %s holes) bytes with holes"
 
+    writers=
     for writer in 1 2 3 4 5 6 7 8; do
         dd if=/dev/vdc of=writer$writer bs=64k skip=$((writer * 100)) count=100 2>/dev/null &
+        writers="$writers $!"
     done
-    wait
+    # Not for the hog, which never ends.
+    for writer in $writers; do wait $writer || fail writers; done
     echo "8 writers"
 
     /abi/fsx fsx 100000 1 || fail fsx on ext4
@@ -48,6 +51,7 @@ sums() {
     find tree holes writer* fsx | sort | xargs stat -c '%n %a %u %g %s %h %F' | md5sum
     find tree -type f | sort | xargs stat -c '%n %Y' | md5sum
     ls names | sort -n | md5sum
+    echo "== end"
 }
 
 mkdir -p $mount && mount -t ext4 /dev/vdb $mount && cd $mount || fail mount
@@ -57,10 +61,19 @@ hog)
     hog=$!
     fill
     kill -9 $hog
+    wait $hog
     killall tail 2>/dev/null
     ;;
 fill) fill ;;
+look)
+    # Once what `hog` does many times, so that what is made at a first use is there.
+    seq 20 | xargs touch /tmp/fsx && dd if=/dev/vdc of=look bs=64k count=1 2>/dev/null || fail look
+    tail /dev/zero >/dev/null 2>&1
+    find . -type f | sort | xargs stat | md5sum >/dev/null
+    rm look /tmp/fsx $(seq 20)
+    ;;
 esac
-sums
+[ $mode = look ] || sums
 cd /
 umount $mount || fail umount
+rm -f /tmp/fsx && rmdir $mount

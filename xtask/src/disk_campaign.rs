@@ -2,13 +2,14 @@
 //! other system: what Skerry wrote must read alike under Linux, and what Linux wrote under Skerry.
 use crate::{
     build::{self, Features},
-    campaign, compare, disk,
-    qemu::{Config, Disk},
+    campaign, compare,
+    disk::{self, Fsck},
+    qemu::{Config, Disk, Medium},
     run::Outcome,
     session::Ended,
     shell, test,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use std::{
     fs,
     io::Write,
@@ -47,7 +48,7 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
     let archive = archive()?;
     let machine = |kernel: &Path, disk: &Path, log: &str| -> Result<Config> {
         let disks = [disk, &archive]
-            .map(|image| Disk { image: image.to_owned(), is_snapshot: false })
+            .map(|image| Disk { image: image.to_owned(), medium: Medium::Kept })
             .to_vec();
         Ok(Config { cpus, memory, disks, ..test::machine(kernel, &root, log)? })
     };
@@ -83,7 +84,11 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
 
 fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     let bar = shell::progress(&format!("{mode} on Skerry"));
-    let command = format!("sh {SCRIPT_PATH} {mode}");
+    // Where memory is short, all of it must come back, too.
+    let command = match mode {
+        "hog" => format!("/abi/counted --after 'sh {SCRIPT_PATH} look' 'sh {SCRIPT_PATH} {mode}'"),
+        _ => format!("sh {SCRIPT_PATH} {mode}"),
+    };
     let (outcome, output, error) = compare::run_captured(config, &command, "", LIMIT_SECONDS)?;
     bar.finish_and_clear();
     let output = String::from_utf8_lossy(&output).into_owned();
@@ -93,9 +98,12 @@ fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     Ok(output)
 }
 
-/// What was found after the writer's `sums` line must be the same for the reader.
+/// What was found between the writer's `sums` and `end` lines must be the same for the reader.
 fn report(what: &str, written: &str, reread: Result<String>) -> u32 {
-    let part = |text: &str| text.split_once("== sums\n").map(|(_, sums)| sums.to_owned());
+    let part = |text: &str| {
+        let (_, rest) = text.split_once("== sums\n")?;
+        rest.split_once("== end\n").map(|(sums, _)| sums.to_owned())
+    };
     print!("{written}");
     let reread = match reread {
         Ok(reread) => reread,
@@ -113,10 +121,7 @@ fn report(what: &str, written: &str, reread: Result<String>) -> u32 {
 }
 
 fn check_disk(image: &Path) -> Result<()> {
-    let output = Command::new("/sbin/e2fsck").arg("-fn").arg(image).output()?;
-    if !output.status.success() {
-        bail!("e2fsck -fn: {}\n{}", output.status, String::from_utf8_lossy(&output.stdout));
-    }
+    disk::fsck(image, Fsck::Look)?.map_err(Error::msg)?;
     println!("e2fsck -fn finds nothing");
     Ok(())
 }

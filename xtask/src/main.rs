@@ -9,6 +9,10 @@ mod crash;
 mod debug;
 mod disk;
 mod disk_campaign;
+mod isolated;
+mod kill;
+mod miri;
+mod nucleus_tests;
 mod packages;
 mod qemu;
 mod run;
@@ -16,7 +20,9 @@ mod session;
 mod shell;
 mod symbols;
 mod system_tests;
+mod terminal_test;
 mod test;
+mod test_disk;
 mod window;
 
 use clap::{Parser, Subcommand};
@@ -40,6 +46,8 @@ enum Command {
     Campaign(campaign::Options),
     /// Kill QEMU at random moments of a file workload and judge the disk
     Crash(crash::Options),
+    /// Kill an isolated component again and again under a file workload: how long until it serves again
+    Kill(kill::Options),
     /// Formatting, lints, import directions; lines of code and of unsafe per crate
     Check,
     /// Boot stopped at the first instruction, with gdb attached
@@ -54,6 +62,7 @@ fn main() -> ExitCode {
         Command::Test(options) => test::run(&options),
         Command::Campaign(options) => campaign::run(&options),
         Command::Crash(options) => crash::run(&options),
+        Command::Kill(options) => kill::run(&options),
         Command::Check => check::run(),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),

@@ -26,13 +26,40 @@ pub enum Accel {
     Tcg,
 }
 
-/// A raw image as a further disk.
+/// A raw image as a disk.
 #[derive(Clone, Debug)]
 pub struct Disk {
     /// The image.
     pub image: PathBuf,
+    /// What may be done with it.
+    pub medium: Medium,
+}
+
+/// How an image is given to the guest.
+#[derive(Clone, Debug)]
+pub enum Medium {
+    /// Writes stay.
+    Kept,
     /// Writes are dropped at the end.
-    pub is_snapshot: bool,
+    Snapshot,
+    /// The device refuses writes.
+    ReadOnly,
+    /// Writes stay; requests fail by the rules in this file (QEMU's blkdebug).
+    Faulty(PathBuf),
+}
+
+impl Disk {
+    /// The value of `-drive`, by the name `disk{number}`.
+    fn drive(&self, number: usize) -> String {
+        let image = escaped(&self.image);
+        let backing = match &self.medium {
+            Medium::Kept => format!("file={image}"),
+            Medium::Snapshot => format!("snapshot=on,file={image}"),
+            Medium::ReadOnly => format!("readonly=on,file={image}"),
+            Medium::Faulty(rules) => format!("file=blkdebug:{}:{image}", escaped(rules)),
+        };
+        format!("if=none,id=disk{number},format=raw,{backing}")
+    }
 }
 
 /// A machine to start.
@@ -84,13 +111,10 @@ impl Config {
         }
         command.args(["-serial", &format!("file:{}", escaped(&self.log))]);
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
-        let root = Disk { image: self.root.clone(), is_snapshot: self.is_snapshot };
+        let medium = if self.is_snapshot { Medium::Snapshot } else { Medium::Kept };
+        let root = Disk { image: self.root.clone(), medium };
         for (number, disk) in std::iter::once(&root).chain(&self.disks).enumerate() {
-            let snapshot = if disk.is_snapshot { "on" } else { "off" };
-            let image = escaped(&disk.image);
-            let drive =
-                format!("if=none,id=disk{number},format=raw,snapshot={snapshot},file={image}");
-            command.args(["-drive", &drive]);
+            command.args(["-drive", &disk.drive(number)]);
             command.args(["-device", &format!("virtio-blk-{bus},drive=disk{number}")]);
         }
         command.args(["-device", &format!("virtio-serial-{bus},max_ports=8")]);

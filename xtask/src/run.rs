@@ -1,7 +1,7 @@
 //! `./x run`: boots the system, interactively or for one command.
 use crate::{
     accel, build, disk, packages,
-    qemu::{self, Accel, Config, Disk, Machine},
+    qemu::{self, Accel, Config, Disk, Machine, Medium},
     session::{Ended, Listening, Session, Streams},
     shell,
 };
@@ -178,8 +178,9 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
 }
 
 fn disks(options: &Options) -> Result<Vec<Disk>> {
+    let medium = if options.snapshot { Medium::Snapshot } else { Medium::Kept };
     let disk = |image: &PathBuf| match image.is_file() {
-        true => Ok(Disk { image: image.clone(), is_snapshot: options.snapshot }),
+        true => Ok(Disk { image: image.clone(), medium: medium.clone() }),
         false => bail!("--disk {}: no such image", image.display()),
     };
     options.disk.iter().map(disk).collect()

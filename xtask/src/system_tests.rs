@@ -3,12 +3,16 @@ use crate::{
     build::{self, Features},
     campaign, compare, disk,
     qemu::{Config, Machine},
-    shell,
+    shell, terminal_test,
     test::{self, Tally},
+    test_disk,
 };
 use anyhow::{Context, Result};
 use serde::Deserialize;
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// One file of tests.
 #[derive(Deserialize)]
@@ -27,6 +31,12 @@ struct Case {
     /// What is on the disk.
     #[serde(default)]
     root: Root,
+    /// Further disks.
+    #[serde(default)]
+    disk: Vec<test_disk::Description>,
+    /// Whether Debian's Linux, in the same machine with the same disks, must print the same first.
+    #[serde(default)]
+    on_linux: bool,
     #[serde(default)]
     stdin: String,
     #[serde(default)]
@@ -76,6 +86,13 @@ impl Root {
             Root::Programs => campaign::image(),
         }
     }
+
+    fn tree(self, tree: &Path) -> Result<()> {
+        match self {
+            Root::Busybox => disk::busybox_tree(tree),
+            Root::Programs => campaign::tree(tree),
+        }
+    }
 }
 
 fn default_cpus() -> Vec<u32> {
@@ -115,14 +132,22 @@ pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
                 };
                 let mut config = test::machine(&kernel, &root, "system-test.log")?;
                 config.append = format!("{} {}", config.append, case.append);
+                let config = Config { machine, cpus, memory, ..config };
+                if case.on_linux {
+                    let name = format!("{name} on Linux");
+                    let bar = shell::progress(&name);
+                    let result = boot_linux(&config, &case)?;
+                    bar.finish_and_clear();
+                    tally.count(&name, result);
+                }
                 let bar = shell::progress(&name);
-                let result = boot(&Config { machine, cpus, memory, ..config }, &case)?;
+                let result = boot(&config, &case)?;
                 bar.finish_and_clear();
                 tally.count(&name, result);
             }
         }
     }
-    Ok(())
+    terminal_test::run(tally, filter)
 }
 
 fn cases() -> Result<Vec<Case>> {
@@ -135,19 +160,59 @@ fn cases() -> Result<Vec<Case>> {
     for path in files {
         let file: File = toml::from_str(&fs::read_to_string(&path)?)
             .with_context(|| format!("in {}", path.display()))?;
-        cases.extend(file.test);
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let named = |case: Case| Case { name: format!("{stem}: {}", case.name), ..case };
+        cases.extend(file.test.into_iter().map(named));
     }
     Ok(cases)
 }
 
 fn boot(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
+    let config = with_disks(config, case)?;
     let (outcome, output, error) =
-        compare::run_captured(config, &case.run, &case.stdin, case.timeout)?;
+        compare::run_captured(&config, &case.run, &case.stdin, case.timeout)?;
     let log = fs::read(&config.log).unwrap_or_default();
+    let texts = [&output, &error, &log].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    if let Err(why) = judge(case, &outcome.to_string(), texts) {
+        return Ok(Err(why));
+    }
+    for (disk, description) in config.disks.iter().zip(&case.disk) {
+        if let Err(why) = description.judge(&disk.image)? {
+            let log = String::from_utf8_lossy(&log);
+            return Ok(Err(format!("{}: {why}\nlog:\n{log}", disk.image.display())));
+        }
+    }
+    Ok(Ok(()))
+}
+
+/// The machine with the case's disks, fresh.
+fn with_disks(config: &Config, case: &Case) -> Result<Config> {
+    let disks = case.disk.iter().enumerate();
+    let disks = disks.map(|(number, disk)| disk.make(&format!("test-disk-{number}")));
+    Ok(Config { disks: disks.collect::<Result<_>>()?, ..config.clone() })
+}
+
+/// Where the script lies on the disk that Linux boots from.
+const SCRIPT_PATH: &str = "/script";
+
+/// What Linux prints: its disks are not judged, and stderr cannot be told from stdout there.
+fn boot_linux(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
+    let linux = compare::linux()?;
+    let tree = shell::build_path("linux-test-root")?;
+    case.root.tree(&tree)?;
+    let script = format!("export PATH=/bin:/sbin\nexec 2>/dev/null\n{}", case.run);
+    fs::write(tree.join(SCRIPT_PATH.trim_start_matches('/')), script)?;
+    let root = shell::build_path("linux-test.ext4")?;
+    disk::pack(&tree, &root, &[])?;
+    let kernel = linux.kernel.clone();
+    let config = with_disks(&Config { kernel, root, ..config.clone() }, case)?;
+    let parameters = format!("skerry.runner={SCRIPT_PATH}");
+    let output = compare::boot_linux(&linux, config, &parameters, case.timeout)?;
+    let output = String::from_utf8_lossy(&output).replace('\r', "");
     Ok(judge(
-        case,
-        &outcome.to_string(),
-        [&output, &error, &log].map(|bytes| String::from_utf8_lossy(bytes).into_owned()),
+        &Case { log: Vec::new(), stderr: None, ..case.clone() },
+        &case.outcome,
+        [output, String::new(), String::new()],
     ))
 }
 

@@ -1,7 +1,7 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 use crate::{
     build::{self, Features},
-    compare, disk, packages,
+    compare, disk, nucleus_tests, packages,
     qemu::{Accel, Config, Machine},
     run, shell, system_tests,
 };
@@ -27,8 +27,10 @@ pub struct Options {
 pub enum Suite {
     /// `cargo test` of every crate
     Host,
-    /// The lock kit's algorithms under loom
+    /// Locks and messages under loom
     Models,
+    /// The nucleus alone, booted with 1, 2 and 4 processors
+    Nucleus,
     /// The ABI tests on the host's Linux
     Linux,
     /// The same binaries on Skerry with 1, 2 and 4 processors
@@ -39,8 +41,15 @@ pub enum Suite {
     Compare,
 }
 
-const SUITES: [Suite; 6] =
-    [Suite::Host, Suite::Models, Suite::Linux, Suite::Abi, Suite::System, Suite::Compare];
+const SUITES: [Suite; 7] = [
+    Suite::Host,
+    Suite::Models,
+    Suite::Nucleus,
+    Suite::Linux,
+    Suite::Abi,
+    Suite::System,
+    Suite::Compare,
+];
 
 /// What came out so far.
 #[derive(Default)]
@@ -122,6 +131,7 @@ pub fn run(options: &Options) -> Result<u8> {
         match suite {
             Suite::Host => host(&mut tally, filter)?,
             Suite::Models => models(&mut tally, filter)?,
+            Suite::Nucleus => nucleus_tests::run_all(&mut tally, filter)?,
             Suite::Linux => abi_on_linux(&mut tally, filter)?,
             Suite::Abi => abi_on_skerry(&mut tally, filter)?,
             Suite::System => system_tests::run(&mut tally, filter)?,
@@ -189,10 +199,21 @@ const CHECKED: [&str; 14] = [
 fn models(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();
     cargo
-        .args(["test", "-p", "sync", "--release", "--locked", "--no-fail-fast", "--lib", "--tests"])
+        .args([
+            "test",
+            "-p",
+            "sync",
+            "-p",
+            "ipc",
+            "--release",
+            "--locked",
+            "--no-fail-fast",
+            "--lib",
+            "--tests",
+        ])
         .args(filter);
     cargo.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", shell::root().join("target/loom"));
-    tally.count_libtest("models", &output_of("models of the lock kit", &mut cargo)?);
+    tally.count_libtest("models", &output_of("models of locks and messages", &mut cargo)?);
     Ok(())
 }
 

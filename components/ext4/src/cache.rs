@@ -76,6 +76,22 @@ impl Cache {
         self.limit * SHARDS as usize
     }
 
+    /// Drops up to `most` chunks that may go; returns how many did.
+    pub(crate) fn shrink(&self, most: usize) -> usize {
+        let mut count = 0;
+        for shard in &self.shards {
+            while count < most && shard.lock().evict().is_some() {
+                count += 1;
+            }
+            let mut slots = shard.lock();
+            if slots.by_number.is_empty() {
+                // An emptied map keeps a node.
+                slots.by_number = BTreeMap::new();
+            }
+        }
+        count
+    }
+
     fn shard(&self, number: u64) -> Result<&Mutex<Slots>, FsError> {
         self.shards.get((number % SHARDS) as usize).ok_or(FsError::Io)
     }
@@ -92,7 +108,12 @@ impl Cache {
             return Ok(Arc::clone(&slot.chunk));
         }
         let mut found = None;
-        for (at, bytes) in (number..).zip(device.read(number, ahead.max(1))?) {
+        // What is read ahead must not keep the chunk from being read.
+        let read = match device.read(number, ahead.max(1)) {
+            Err(FsError::Io) if ahead > 1 => device.read(number, 1),
+            read => read,
+        };
+        for (at, bytes) in (number..).zip(read?) {
             match self.charge(at) {
                 Ok(charge) => {
                     let chunk = self.insert(at, bytes, charge)?;

@@ -11,6 +11,9 @@
 //! so that a name never stands for an inode that was in use before, and nothing durable is reached
 //! only by what is not.
 //!
+//! What the device refuses ends writing; only without a journal and with `errors=continue` the rest
+//! is written, and who waits for that transaction is told.
+//!
 //! Locks: `ext4.commit` during all of it.
 use crate::{
     cache::Chunk,
@@ -57,7 +60,7 @@ impl Volume {
     pub(crate) fn commit(&self, id: u64) -> Result<(), FsError> {
         let mut committer = self.log.committer.lock();
         if self.log.committed() >= id {
-            return Ok(());
+            return if self.log.is_lossy(id) { Err(FsError::Io) } else { Ok(()) };
         }
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
     }
@@ -82,7 +85,7 @@ impl Volume {
         }
         let mut ended = loop {
             let Some(mut ended) = self.end_running() else {
-                return if self.log.take_unflushed_data() { self.device.flush() } else { Ok(()) };
+                return self.flush_data();
             };
             self.log.wait_data(ended.id);
             let mut failed = core::mem::take(&mut ended.running.failed);
@@ -96,14 +99,26 @@ impl Volume {
         };
         let result = self.write_ended(committer, &mut ended);
         if let Err(error) = result {
-            self.health.abort(self.device.name(), error);
-            return Err(error);
+            if committer.journal.is_some() || !self.health.goes_on() {
+                self.health.abort(self.device.name(), error);
+                return Err(error);
+            }
+            self.health.report(self.device.name(), error);
+            self.log.set_lossy(ended.id);
         }
         if let Ok(groups) = self.groups() {
             groups.release(&self.geometry, &ended.running.freed);
         }
         self.log.set_committed(ended.id);
-        Ok(())
+        result
+    }
+
+    /// A flush, where data was written that none followed.
+    pub(crate) fn flush_data(&self) -> Result<(), FsError> {
+        if !self.log.take_unflushed_data() {
+            return Ok(());
+        }
+        self.device.flush().inspect_err(|_| self.log.note_unflushed_data())
     }
 
     /// Ends the running transaction and takes its blocks as they are; `None` where nothing changed.
@@ -135,9 +150,11 @@ impl Volume {
             self.checkpoint(committer)?;
         }
         if !committer.journal.as_ref().is_some_and(fits) {
-            self.write_in_order(running, blocks)?;
-            blocks.keys().for_each(|block| self.settle(*block));
-            return Ok(());
+            let result = self.write_in_order(running, blocks);
+            if result.is_ok() || self.health.goes_on() {
+                blocks.keys().for_each(|block| self.settle(*block));
+            }
+            return result;
         }
         let Some(journal) = committer.journal.as_mut() else { return Ok(()) };
         if journal.is_empty() {
@@ -190,17 +207,21 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes a transaction in place, in the order of its blocks' classes.
+    /// Writes a transaction in place, in the order of its blocks' classes; with `errors=continue`
+    /// all that can be written.
     fn write_in_order(
         &self,
         running: &Running,
         blocks: &BTreeMap<u64, Version>,
     ) -> Result<(), FsError> {
-        if self.log.take_unflushed_data()
-            && !blocks.values().any(|version| version.class == Class::Fresh)
-        {
-            self.device.flush()?;
-        }
+        let mut result = match blocks.values().any(|version| version.class == Class::Fresh) {
+            // Their flush is the data's too.
+            true => {
+                self.log.take_unflushed_data();
+                Ok(())
+            }
+            false => self.flush_data(),
+        };
         let bytes = self.geometry.block_bytes;
         let mut tables: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
         for number in &running.new_inodes {
@@ -219,20 +240,30 @@ impl Volume {
                     (self.sector(*block), without_new.unwrap_or(whole))
                 })
                 .collect();
-            self.write_phase(&pieces)?;
+            if result.is_ok() || self.health.goes_on() {
+                result = result.and(self.write_phase(&pieces));
+            }
         }
         let with_new = tables.keys().filter_map(|block| {
             let version = blocks.get(block)?;
             Some((self.sector(*block), version.chunk.part(version.offset, bytes)))
         });
-        self.write_phase(&with_new.collect::<Vec<_>>())
+        if result.is_ok() || self.health.goes_on() {
+            result = result.and(self.write_phase(&with_new.collect::<Vec<_>>()));
+        }
+        result
     }
 
     fn write_phase(&self, pieces: &[Piece<'_>]) -> Result<(), FsError> {
         if pieces.is_empty() {
             return Ok(());
         }
-        self.device.write(pieces)?;
-        self.device.flush()
+        let mut result = self.device.write(pieces);
+        if result.is_err() && self.health.goes_on() {
+            // One by one: only those are lost that the device refuses.
+            let each = pieces.iter().map(|piece| self.device.write(&[*piece]));
+            result = each.fold(Ok(()), Result::and);
+        }
+        result.and(self.device.flush())
     }
 }

@@ -19,7 +19,9 @@ use interfaces::{
 /// [`FsError::ReadOnly`] where the device, the volume's features or its errors forbid it; what
 /// reading and writing met.
 pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
-    if volume.device.is_read_only() || volume.geometry.forbids_writing {
+    let geometry = &volume.geometry;
+    // Who replays the journal later would undo what is written past it.
+    if volume.device.is_read_only() || geometry.forbids_writing || geometry.needs_recovery {
         return Err(FsError::ReadOnly);
     }
     volume.device.reserve_frames()?;
@@ -32,7 +34,7 @@ pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
         volume.set_groups(groups);
     }
     volume.health.allow()?;
-    superblock_edit::mark(volume, Mark::Mounted)?;
+    superblock_edit::mark(volume, Mark::Mounted).inspect_err(|_| volume.health.forbid())?;
     let first = core::mem::take(&mut *volume.orphans_found.lock());
     match orphans::clean(volume, first) {
         Ok(0) => {}
@@ -79,7 +81,10 @@ impl Ext4 {
         if self.volume.health.has_failed() {
             return Err(FsError::Io);
         }
-        if self.volume.log.take_unflushed_data() { self.volume.device.flush() } else { Ok(()) }
+        if self.volume.log.is_lossy(id) {
+            return Err(FsError::Io);
+        }
+        self.volume.flush_data()
     }
 
     /// Writes everything and leaves the volume; nothing may be written after.

@@ -157,7 +157,7 @@ impl Device {
         waiter.wait()
     }
 
-    /// Reads `count` chunks and waits. What lies beyond the device's end is zero.
+    /// Reads `count` chunks, or only the first where memory is short, and waits. What lies beyond the device's end is zero.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the first is beyond the end, `Io`, `NoMemory`, `Restarted`.
@@ -167,8 +167,11 @@ impl Device {
             return Err(FsError::Corrupt);
         }
         let mut frames = Vec::new();
-        Frame::allocate_many((limit - first) as usize, true, &mut frames)
-            .map_err(|_| FsError::NoMemory)?;
+        if Frame::allocate_many((limit - first) as usize, true, &mut frames).is_err() {
+            // One, which goes back at once: who waits for it may be who frees memory.
+            rt::memory::with_reserve(|| Frame::allocate_many(1, true, &mut frames))
+                .map_err(|_| FsError::NoMemory)?;
+        }
         let batch = self.requests(first, &frames);
         self.run(batch)?;
         Ok(frames.iter().map(copy_out).collect())

@@ -1,11 +1,13 @@
 //! Ranges of files: allocated, cleared, cut out, moved (`fallocate`); data and holes (`SEEK_DATA`).
 //!
 //! Each is a row of operations over bounded parts, so a crash may leave it half done; each part is
-//! whole.
+//! whole. Memory is refused before the first only: who is refused it may ask for the same again, and
+//! what has moved would move twice. Later parts use the reserve.
 use crate::{
     extent::{self, Extent},
     extent_edit::{self, Contents},
-    file_size, inline_edit,
+    file_size::{self, half_done},
+    inline_edit,
     inode::Inode,
     inode_store::Before,
     inode_table::Node,
@@ -47,21 +49,31 @@ pub(crate) fn allocate(
         (inode.attributes.modified, inode.attributes.changed) = (now, now);
         Ok(())
     })?;
+    rt::memory::with_reserve(|| apply(volume, node, how, &bytes)).map_err(half_done)
+}
+
+/// The same, once begun.
+fn apply(
+    volume: &Volume,
+    node: &Node,
+    how: Allocation,
+    bytes: &Range<u64>,
+) -> Result<Attributes, FsError> {
     match how {
-        Allocation::Extend | Allocation::KeepSize => fill(volume, node, &bytes)?,
-        Allocation::PunchHole => punch(volume, node, &bytes)?,
+        Allocation::Extend | Allocation::KeepSize => fill(volume, node, bytes)?,
+        Allocation::PunchHole => punch(volume, node, bytes)?,
         Allocation::Zero | Allocation::ZeroKeepSize => {
-            clear_ends(volume, node, &bytes)?;
-            punch(volume, node, &bytes)?;
-            fill(volume, node, &bytes)?;
+            clear_ends(volume, node, bytes)?;
+            punch(volume, node, bytes)?;
+            fill(volume, node, bytes)?;
         }
-        Allocation::Collapse => collapse(volume, node, &bytes)?,
-        Allocation::Insert => insert(volume, node, &bytes)?,
+        Allocation::Collapse => collapse(volume, node, bytes)?,
+        Allocation::Insert => insert(volume, node, bytes)?,
     }
     let must_grow = matches!(how, Allocation::Extend | Allocation::Zero);
     change(volume, node, |_, inode| {
-        if must_grow && end > inode.attributes.size {
-            file_size::set(volume, inode, end)?;
+        if must_grow && bytes.end > inode.attributes.size {
+            file_size::set(volume, inode, bytes.end)?;
         }
         Ok(inode.attributes)
     })

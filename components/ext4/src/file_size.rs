@@ -97,9 +97,15 @@ pub(crate) fn resize(
         let pages = size.div_ceil(PAGE_BYTES as u64);
         let blocks = (PAGE_BYTES / volume.geometry.block_bytes) as u64;
         node.undelay(volume.groups()?, pages, u64::MAX - pages, blocks);
-        cut(volume, node)?;
+        // Refused now, nobody would cut it: asked again, it has that length.
+        rt::memory::with_reserve(|| cut(volume, node)).map_err(half_done)?;
     }
     Ok(())
+}
+
+/// What a change says that lacked memory after a part of it was made: not that it may be made again.
+pub(crate) fn half_done(error: FsError) -> FsError {
+    if error == FsError::NoMemory { FsError::Io } else { error }
 }
 
 /// Is a regular file whose blocks can be changed.

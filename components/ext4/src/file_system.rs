@@ -18,6 +18,28 @@ impl Ext4 {
         self.volume.inodes.get(&self.volume, inode)
     }
 
+    /// What makes no sense on the medium is an error of the volume, be it only read.
+    fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
+        read.inspect_err(|error| {
+            if *error == FsError::Corrupt {
+                self.volume.health.report(self.volume.device.name(), *error);
+            }
+        })
+    }
+
+    /// The inode a name stands for, held.
+    fn find(&self, directory: InodeNumber, name: &[u8]) -> Result<Arc<Node>, FsError> {
+        let parent = self.node(directory)?;
+        // Held while its directory cannot change, so that it is not freed in between.
+        let parent = parent.read();
+        let found = directory::find(&self.volume, &parent, name)?;
+        // No directory names the root or itself but by `.` and `..`.
+        if found == parent.number || found == ROOT_INODE {
+            return Err(FsError::Corrupt);
+        }
+        self.volume.inodes.hold(&self.volume, found)
+    }
+
     /// Inodes held now, the root among them.
     pub fn held_inodes(&self) -> usize {
         self.volume.inodes.count()
@@ -68,16 +90,7 @@ impl FileSystem for Ext4 {
     }
 
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
-        let parent = self.node(directory)?;
-        // Held while its directory cannot change, so that it is not freed in between.
-        let parent = parent.read();
-        let found = directory::find(&self.volume, &parent, name)?;
-        // No directory names the root or itself but by `.` and `..`.
-        if found == parent.number || found == ROOT_INODE {
-            return Err(FsError::Corrupt);
-        }
-        let node = self.volume.inodes.hold(&self.volume, found)?;
-        drop(parent);
+        let node = self.noticed(self.find(directory, name))?;
         let attributes = node.read().attributes;
         Ok(attributes)
     }
@@ -110,11 +123,12 @@ impl FileSystem for Ext4 {
         position: u64,
         max: usize,
     ) -> Result<Vec<DirectoryEntry>, FsError> {
-        directory::list(&self.volume, &self.node(directory)?.read(), position, max)
+        let node = self.node(directory)?;
+        self.noticed(directory::list(&self.volume, &node.read(), position, max))
     }
 
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
-        symlink::target(&self.volume, &self.node(inode)?.read())
+        self.noticed(symlink::target(&self.volume, &self.node(inode)?.read()))
     }
 
     fn read_pages(
@@ -229,11 +243,11 @@ impl FileSystem for Ext4 {
     }
 
     fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
-        xattr::get(&self.volume, &self.node(inode)?.read(), name)
+        self.noticed(xattr::get(&self.volume, &self.node(inode)?.read(), name))
     }
 
     fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
-        xattr::list(&self.volume, &self.node(inode)?.read())
+        self.noticed(xattr::list(&self.volume, &self.node(inode)?.read()))
     }
 
     fn set_xattr(
@@ -272,6 +286,10 @@ impl FileSystem for Ext4 {
             let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
             node.undelay(groups, first, pages, blocks);
         }
+    }
+
+    fn shrink(&self, pages: usize) -> usize {
+        self.volume.shrink(pages)
     }
 
     fn forget(&self, inode: InodeNumber, count: u64) {

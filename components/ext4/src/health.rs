@@ -86,6 +86,11 @@ impl Health {
         }
     }
 
+    /// Errors are only noted (`errors=continue`).
+    pub(crate) fn goes_on(&self) -> bool {
+        self.policy == ErrorPolicy::Continue
+    }
+
     /// A commit failed: what is on the medium is only what was durable before.
     pub(crate) fn abort(&self, name: &str, error: FsError) {
         log::error!("ext4: {name}: writing metadata failed: {error:?}");

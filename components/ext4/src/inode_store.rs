@@ -3,7 +3,7 @@ use crate::{
     checksum::crc32c,
     features::{Incompat, ReadOnlyCompat},
     inode::{Inode, inode_place},
-    layout::{inode::*, put, put16, put32},
+    layout::{inode::*, put, put16, put32, word16, word32},
     log::{Class, Operation},
     superblock::Geometry,
     volume::Volume,
@@ -61,28 +61,7 @@ impl Inode {
                 change(area);
             }
             if geometry.has_checksums() {
-                self.seal(raw);
-            }
-        })
-    }
-
-    /// Stores what the list of orphans says of the inode, and nothing else.
-    ///
-    /// # Errors
-    /// As [`Volume::modify`].
-    pub(crate) fn store_link(
-        &self,
-        volume: &Volume,
-        operation: &Operation<'_>,
-    ) -> Result<(), FsError> {
-        let geometry = &volume.geometry;
-        let (block, offset) = inode_place(volume, self.number)?;
-        volume.modify(operation, block, Class::Other, |bytes| {
-            let end = offset + geometry.inode_bytes;
-            let raw = bytes.get_mut(offset..end).unwrap_or(&mut []);
-            put32(raw, at::DELETED, self.link(volume));
-            if geometry.has_checksums() {
-                self.seal(raw);
+                seal(raw, self.seed, self.extra_bytes);
             }
         })
     }
@@ -156,19 +135,47 @@ impl Inode {
             put32(raw, at::CREATED_EXTRA, encode_extra(attributes.created));
         }
     }
+}
 
-    fn seal(&self, raw: &mut [u8]) {
-        let has_high = self.extra_bytes + BASE_BYTES >= CHECKSUM_HIGH_OFFSET + 2;
-        put16(raw, CHECKSUM_LOW_OFFSET, 0);
-        if has_high {
-            put16(raw, CHECKSUM_HIGH_OFFSET, 0);
-        }
-        let sum = crc32c(self.seed, raw);
-        put16(raw, CHECKSUM_LOW_OFFSET, sum as u16);
-        if has_high {
-            put16(raw, CHECKSUM_HIGH_OFFSET, (sum >> 16) as u16);
-        }
+/// Makes the checksum of an encoded inode.
+fn seal(raw: &mut [u8], seed: u32, extra_bytes: usize) {
+    let has_high = extra_bytes + BASE_BYTES >= CHECKSUM_HIGH_OFFSET + 2;
+    put16(raw, CHECKSUM_LOW_OFFSET, 0);
+    if has_high {
+        put16(raw, CHECKSUM_HIGH_OFFSET, 0);
     }
+    let sum = crc32c(seed, raw);
+    put16(raw, CHECKSUM_LOW_OFFSET, sum as u16);
+    if has_high {
+        put16(raw, CHECKSUM_HIGH_OFFSET, (sum >> 16) as u16);
+    }
+}
+
+/// Stores what the list of orphans says of an inode, and nothing else of it: the inode is not
+/// locked. One that others took off the list meanwhile is left as it is, for they store it.
+///
+/// # Errors
+/// As [`Volume::modify`].
+pub(crate) fn store_link(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    number: u32,
+) -> Result<(), FsError> {
+    let geometry = &volume.geometry;
+    let orphans = &volume.groups()?.orphans;
+    let (block, offset) = inode_place(volume, number)?;
+    volume.modify(operation, block, Class::Other, |bytes| {
+        let raw = bytes.get_mut(offset..offset + geometry.inode_bytes).unwrap_or(&mut []);
+        // Looked up with the block held: who takes it off stores it after that, so the last word is
+        // always the list's.
+        let Some(next) = orphans.next_of(number) else { return };
+        put32(raw, at::DELETED, next);
+        if geometry.has_checksums() {
+            let seed = geometry.inode_seed(number, word32(raw, at::GENERATION).unwrap_or(0));
+            let extra_bytes = word16(raw, at::EXTRA_BYTES).map_or(0, usize::from);
+            seal(raw, seed, extra_bytes);
+        }
+    })
 }
 
 /// The latest second with the extra part's two bits.

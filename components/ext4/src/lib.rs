@@ -78,4 +78,4 @@ mod xattr;
 mod xattr_edit;
 
 pub use health::ErrorPolicy;
-pub use mount::{Ext4, MountError, Options, mount};
+pub use mount::{Ext4, MountError, Options, Recovery, mount};

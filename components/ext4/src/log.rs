@@ -91,6 +91,8 @@ pub(crate) struct Log {
     id: AtomicU64,
     /// The last transaction that is durable.
     committed: AtomicU64,
+    /// The last transaction of which something is lost; zero before there is one.
+    lossy: AtomicU64,
     /// Requests for data on their way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
     data_ended: Event,
@@ -110,6 +112,7 @@ impl Log {
             running: Mutex::new(&RUNNING, Running::default()),
             id: AtomicU64::new(1),
             committed: AtomicU64::new(0),
+            lossy: AtomicU64::new(0),
             data: [AtomicUsize::new(0), AtomicUsize::new(0)],
             data_ended: Event::new(),
             has_unflushed_data: AtomicBool::new(false),
@@ -140,6 +143,15 @@ impl Log {
 
     pub(crate) fn set_committed(&self, id: u64) {
         self.committed.store(id, Release);
+    }
+
+    /// Blocks of transaction `id` could not be written, and the volume goes on all the same.
+    pub(crate) fn is_lossy(&self, id: u64) -> bool {
+        self.lossy.load(Acquire) == id
+    }
+
+    pub(crate) fn set_lossy(&self, id: u64) {
+        self.lossy.store(id, Release);
     }
 
     /// Transactions are logged.

@@ -30,11 +30,27 @@ pub struct Options {
     pub access: Access,
     /// What an error on the medium does; `None` as the superblock says.
     pub errors: Option<ErrorPolicy>,
+    /// What becomes of a journal with changes not yet in place.
+    pub recovery: Recovery,
+}
+
+/// What becomes of a journal with changes not yet in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recovery {
+    /// It is replayed, be it to read only.
+    Replay,
+    /// The volume is read as it is, and not written.
+    Skip,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { cache_bytes: 4 << 20, access: Access::Writable, errors: None }
+        Options {
+            cache_bytes: 4 << 20,
+            access: Access::Writable,
+            errors: None,
+            recovery: Recovery::Replay,
+        }
     }
 }
 
@@ -57,7 +73,7 @@ const IGNORED: [&[u8]; 14] = [
 ];
 
 impl Options {
-    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`.
+    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`.
     ///
     /// # Errors
     /// [`FsError::Invalid`] for an option unknown.
@@ -71,6 +87,7 @@ impl Options {
                 b"errors=remount-ro" | b"errors=panic" => {
                     options.errors = Some(ErrorPolicy::RemountReadOnly);
                 }
+                b"noload" | b"norecovery" => options.recovery = Recovery::Skip,
                 word if IGNORED.contains(&word) || word.starts_with(b"commit=") => {}
                 _ => return Err(FsError::Invalid),
             }
@@ -96,7 +113,9 @@ pub enum MountError {
     Checksum,
     /// A field of the superblock, or the root directory, makes no sense.
     Corrupt(&'static str),
-    /// Reading failed.
+    /// The journal must be replayed, and the device cannot be written.
+    NeedsRecovery,
+    /// The device failed.
     Failed(FsError),
 }
 
@@ -114,7 +133,10 @@ impl fmt::Display for MountError {
             }
             MountError::Checksum => f.write_str("superblock checksum is wrong"),
             MountError::Corrupt(what) => write!(f, "superblock makes no sense: {what}"),
-            MountError::Failed(error) => write!(f, "reading failed: {error:?}"),
+            MountError::NeedsRecovery => {
+                f.write_str("the journal cannot be replayed on a read-only device (see noload)")
+            }
+            MountError::Failed(error) => write!(f, "the device failed: {error:?}"),
         }
     }
 }
@@ -127,15 +149,18 @@ pub struct Ext4 {
 
 /// Mounts the volume on `block`.
 ///
-/// A journal with changes not yet in place is replayed, be it to read only; where the device cannot
-/// be written the log says that it was not, and the volume is read as it is. A volume that cannot be
-/// written for its features or its device is mounted read-only.
+/// A journal with changes not yet in place is replayed, be it to read only. A volume that cannot be
+/// written for its features, its device or what is wrong on it is mounted read-only.
 ///
 /// # Errors
 /// [`MountError`].
 pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountError> {
     let mut volume = open(Device::new(Arc::clone(&block)), &options)?;
-    if volume.geometry.needs_recovery && !volume.device.is_read_only() {
+    let must_skip = options.recovery == Recovery::Skip;
+    if volume.geometry.needs_recovery && !must_skip {
+        if volume.device.is_read_only() {
+            return Err(MountError::NeedsRecovery);
+        }
         recover(&volume)?;
         volume = open(Device::new(block), &options)?;
     }
@@ -150,7 +175,12 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     if options.access == Access::Writable
         && let Err(error) = control::make_writable(&volume)
     {
-        log::warn!("ext4: {}: mounted read-only: {error:?}", volume.device.name());
+        match error {
+            FsError::ReadOnly | FsError::Corrupt | FsError::Unsupported => {
+                log::warn!("ext4: {}: mounted read-only: {error:?}", volume.device.name());
+            }
+            error => return Err(MountError::Failed(error)),
+        }
     }
     Ok(Arc::new(Ext4 { volume: Arc::new(volume) }))
 }

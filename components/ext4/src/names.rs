@@ -324,10 +324,11 @@ pub(crate) fn let_go(volume: &Volume, inode: InodeNumber, count: u64) {
         node.undelay(groups, 0, u64::MAX, blocks);
     }
     let is_unnamed = node.read().attributes.links == 0;
-    if is_unnamed
-        && volume.health.check_writable().is_ok()
-        && let Err(error) = file_size::delete(volume, &node)
-    {
+    if !is_unnamed || volume.health.check_writable().is_err() {
+        return;
+    }
+    // Nobody could be told that it lacked memory, and would do it again.
+    if let Err(error) = rt::memory::with_reserve(|| file_size::delete(volume, &node)) {
         log::error!("ext4: {}: freeing inode {inode}: {error:?}", volume.device.name());
     }
 }

@@ -10,8 +10,8 @@
 //! frees, and the order of writes could not keep a list whole.
 use crate::{
     file_size,
-    inode::{Inode, inode_place},
-    inode_store::Before,
+    inode::Inode,
+    inode_store::{Before, store_link},
     log::Operation,
     volume::Volume,
 };
@@ -109,15 +109,10 @@ pub(crate) fn remove(
     inode: &mut Inode,
 ) -> Result<(), FsError> {
     inode.deleted = 0;
-    let Some(previous) = volume.groups()?.orphans.take(inode.number) else { return Ok(()) };
-    relink(volume, operation, previous)
-}
-
-/// Stores the link of an inode on the list, whatever else of it others change meanwhile.
-fn relink(volume: &Volume, operation: &Operation<'_>, number: u32) -> Result<(), FsError> {
-    inode_place(volume, number)?;
-    let copy = Inode::load_orphan(volume, number)?;
-    copy.store_link(volume, operation)
+    match volume.groups()?.orphans.take(inode.number) {
+        Some(previous) => store_link(volume, operation, previous),
+        None => Ok(()),
+    }
 }
 
 /// Frees what the volume's list names, or cuts it to its size. Returns how many there were.

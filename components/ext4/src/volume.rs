@@ -90,8 +90,17 @@ impl Volume {
         ahead: u64,
     ) -> Result<BlockRef, FsError> {
         let (chunk, start) = self.place(block)?;
-        let chunk = self.cache.get(&self.device, chunk, ahead)?;
+        let chunk = self.noticed(self.cache.get(&self.device, chunk, ahead))?;
         Ok(BlockRef::new(chunk, start + offset, length))
+    }
+
+    /// Metadata the device does not give is an error of the volume.
+    fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
+        read.inspect_err(|error| {
+            if *error == FsError::Io {
+                self.health.report(self.device.name(), *error);
+            }
+        })
     }
 
     /// Chunk of a block, and where in it.
@@ -115,7 +124,7 @@ impl Volume {
         let (chunk, start) = self.place(block)?;
         let end = start + self.geometry.block_bytes;
         let whole = |bytes: &mut [u8]| change(bytes.get_mut(start..end).unwrap_or(&mut []));
-        let result = self.cache.modify(&self.device, chunk, whole)?;
+        let result = self.noticed(self.cache.modify(&self.device, chunk, whole))?;
         operation.note(block, class);
         Ok(result)
     }
@@ -139,7 +148,7 @@ impl Volume {
         };
         let result = match self.geometry.block_bytes {
             PAGE_BYTES => self.cache.modify_fresh(chunk, whole)?,
-            _ => self.cache.modify(&self.device, chunk, whole)?,
+            _ => self.noticed(self.cache.modify(&self.device, chunk, whole))?,
         };
         operation.note(block, Class::Fresh);
         Ok(result)
@@ -156,6 +165,11 @@ impl Volume {
         self.cache.modify(&self.device, chunk, |bytes| {
             change(bytes.get_mut(start..end).unwrap_or(&mut []));
         })
+    }
+
+    /// Drops up to `chunks` cached chunks that may go; returns how many.
+    pub(crate) fn shrink(&self, chunks: usize) -> usize {
+        self.cache.shrink(chunks)
     }
 
     /// The chunk of a changed block as it is now, and where the block is in it; see [`Cache::seal`].

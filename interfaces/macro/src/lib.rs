@@ -1,22 +1,55 @@
-//! `#[interface]`: derives a client handle from a trait between components.
+//! What turns a trait between components into messages: `#[interface]` and `#[derive(Wire)]`.
+//!
+//! `#[interface(number = N)]` keeps the trait and adds `NAMEHandle` (the counted handle a client holds),
+//! `NAMEClient` (calls by message) and `NAMEServer` (answers messages by calls). A method is marked
+//! `#[idempotent]` where it may be done twice, `#[deadline_ns(N)]` where it has a deadline of its own, and
+//! `#[direct]` where it cannot be a message; every other method's arguments and result must be `Wire`
+//! and together fit in a message, or it does not compile. `#[interface(direct)]` marks a whole trait
+//! as `#[direct]`: it has a handle only, and what carries it between worlds is written by hand.
 #![forbid(unsafe_code)]
 
+mod client;
+mod method;
+mod server;
+mod wire;
+
+use method::{Interface, Kind};
 use proc_macro::TokenStream;
 use quote::{format_ident, quote};
-use syn::{ItemTrait, parse_macro_input};
+use syn::{DeriveInput, ItemTrait, parse_macro_input};
 
-/// Keeps the trait and adds `NAMEHandle`, the counted handle a client holds.
+/// See the crate's page.
 #[proc_macro_attribute]
-pub fn interface(_attributes: TokenStream, item: TokenStream) -> TokenStream {
-    let item = parse_macro_input!(item as ItemTrait);
-    let name = &item.ident;
-    let visibility = &item.vis;
+pub fn interface(attributes: TokenStream, item: TokenStream) -> TokenStream {
+    let kind = parse_macro_input!(attributes as Kind);
+    let mut item = parse_macro_input!(item as ItemTrait);
+    let name = item.ident.clone();
+    let visibility = item.vis.clone();
     let handle = format_ident!("{name}Handle");
     let summary = format!("A client's handle on a [`{name}`].");
+    let messages = match kind {
+        Kind::Direct => quote!(),
+        Kind::Numbered(number) => match Interface::decode(&mut item, number) {
+            Ok(interface) => {
+                let (client, server) = (client::generate(&interface), server::generate(&interface));
+                quote!(#client #server)
+            }
+            Err(error) => error.to_compile_error(),
+        },
+    };
     quote! {
         #item
         #[doc = #summary]
         #visibility type #handle = alloc::sync::Arc<dyn #name>;
+        #messages
     }
     .into()
+}
+
+/// Lays a structure out as its fields one after the other, and an enumeration as the number of its variant
+/// and that variant's fields, with zeroes up to the length of the longest.
+#[proc_macro_derive(Wire)]
+pub fn derive_wire(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    wire::derive(&item).unwrap_or_else(|error| error.to_compile_error()).into()
 }

@@ -1,10 +1,15 @@
-//! What the nucleus and the runtime say to each other about programs: registers, traps, faults.
+//! What the nucleus and the runtime say to each other: registers, traps and faults of programs, policies
+//! and times of threads, memory, refusals.
 //!
 //! Plain data, so that it crosses the seam between the two (and, in the process world, the system
 //! call) as it is. [`Registers`] is written by the trap entry of the nucleus, which asserts its
-//! layout. `rt::user` shows these types to components.
+//! layout. `rt` shows these types to components.
 #![no_std]
 #![forbid(unsafe_code)]
+
+mod world;
+
+pub use world::{CpuTime, DeviceError, NoMemory, ObjectCount, Policy, ProcessorTime, Statistics};
 
 /// General registers of a program. Its segment bases are kept with its extended state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

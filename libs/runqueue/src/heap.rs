@@ -19,6 +19,13 @@ impl<K> Node<K> {
     }
 }
 
+impl<K: Copy> Node<K> {
+    /// The next in its [`super::Fifo`].
+    pub fn next(&self) -> Option<K> {
+        self.next
+    }
+}
+
 impl<K> Default for Node<K> {
     fn default() -> Self {
         Node::new()

@@ -16,9 +16,11 @@ use core::marker::PhantomData;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 const WRITTEN: usize = 0;
-const PRODUCER_WAITS: usize = 1;
+/// The word that is 1 while the producer waits.
+pub const PRODUCER_WAITS: usize = 1;
 const TAKEN: usize = 8;
-const CONSUMER_WAITS: usize = 9;
+/// The word that is 1 while the consumer waits.
+pub const CONSUMER_WAITS: usize = 9;
 const ENTRIES: usize = 16;
 const WORD_BYTES: usize = 8;
 /// Longest entry, in words: that of a message.
@@ -47,29 +49,41 @@ pub enum PushError {
     Corrupt,
 }
 
+/// Memory that two parties share, or a part of it; the same words for as long as it lives.
+pub trait Memory {
+    /// All of it.
+    fn words(&self) -> &[AtomicU64];
+}
+
+impl Memory for &[AtomicU64] {
+    fn words(&self) -> &[AtomicU64] {
+        self
+    }
+}
+
 /// What may travel: plain data of at most 64 words.
 pub trait Entry: FromBytes + IntoBytes + Immutable + Copy {}
 impl<T: FromBytes + IntoBytes + Immutable + Copy> Entry for T {}
 
 /// What both halves know: the memory, and how many entries there are.
 #[derive(Debug)]
-struct Shared<'m, T> {
-    words: &'m [AtomicU64],
+struct Shared<M, T> {
+    memory: M,
     capacity: u64,
     entries: PhantomData<fn(T) -> T>,
 }
 
 /// The sending half. There is one, on one thread at a time.
 #[derive(Debug)]
-pub struct Producer<'m, T> {
-    shared: Shared<'m, T>,
+pub struct Producer<M, T> {
+    shared: Shared<M, T>,
     written: u64,
 }
 
 /// The receiving half. There is one, on one thread at a time.
 #[derive(Debug)]
-pub struct Consumer<'m, T> {
-    shared: Shared<'m, T>,
+pub struct Consumer<M, T> {
+    shared: Shared<M, T>,
     taken: u64,
 }
 
@@ -78,22 +92,27 @@ pub const fn words_for<T>(capacity: usize) -> usize {
     ENTRIES + capacity * size_of::<T>().div_ceil(WORD_BYTES)
 }
 
-impl<'m, T: Entry> Shared<'m, T> {
+impl<M: Memory, T: Entry> Shared<M, T> {
     const ENTRY_WORDS: usize = {
         let words = size_of::<T>().div_ceil(WORD_BYTES);
         assert!(words > 0 && words <= ENTRY_WORDS_MAX, "an entry has 1 to 64 words");
         words
     };
 
-    fn new(words: &'m [AtomicU64]) -> Option<Shared<'m, T>> {
-        let capacity = words.len().checked_sub(ENTRIES)? / Self::ENTRY_WORDS;
-        (capacity > 0).then_some(Shared { words, capacity: capacity as u64, entries: PhantomData })
+    fn new(memory: M) -> Option<Shared<M, T>> {
+        let capacity = memory.words().len().checked_sub(ENTRIES)? / Self::ENTRY_WORDS;
+        let capacity = capacity as u64;
+        (capacity > 0).then_some(Shared { memory, capacity, entries: PhantomData })
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        &self.memory.words()[index]
     }
 
     /// The words of entry number `count`.
-    fn entry(&self, count: u64) -> &'m [AtomicU64] {
+    fn entry(&self, count: u64) -> &[AtomicU64] {
         let start = ENTRIES + (count % self.capacity) as usize * Self::ENTRY_WORDS;
-        &self.words[start..start + Self::ENTRY_WORDS]
+        &self.memory.words()[start..start + Self::ENTRY_WORDS]
     }
 
     /// Entries between the two counts, checked.
@@ -105,23 +124,42 @@ impl<'m, T: Entry> Shared<'m, T> {
     fn doorbell(&self, waits: usize) -> Doorbell {
         // With the fence in `announce`: of the two, one sees what the other wrote before it.
         fence(SeqCst);
-        if self.words[waits].load(Relaxed) == 0 {
+        if self.word(waits).load(Relaxed) == 0 {
             return Doorbell::Silent;
         }
-        self.words[waits].store(0, Relaxed);
+        self.word(waits).store(0, Relaxed);
         Doorbell::Ring
     }
 
     fn announce(&self, waits: usize) {
-        self.words[waits].store(1, Relaxed);
+        self.word(waits).store(1, Relaxed);
         fence(SeqCst);
     }
 }
 
-impl<'m, T: Entry> Producer<'m, T> {
-    /// The sending half of a ring in zeroed `words`; `None` where not one entry fits.
-    pub fn new(words: &'m [AtomicU64]) -> Option<Producer<'m, T>> {
-        Some(Producer { shared: Shared::new(words)?, written: 0 })
+impl<M: Memory, T: Entry> Producer<M, T> {
+    /// The sending half of a ring in zeroed `memory`; `None` where not one entry fits.
+    pub fn new(memory: M) -> Option<Producer<M, T>> {
+        Some(Producer { shared: Shared::new(memory)?, written: 0 })
+    }
+
+    /// Entries it has room for.
+    pub fn capacity(&self) -> u64 {
+        self.shared.capacity
+    }
+
+    /// Entries sent, ever.
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// Entries that the consumer took, ever.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn taken(&self) -> Result<u64, Corrupt> {
+        let taken = self.shared.word(TAKEN).load(Acquire);
+        self.shared.between(taken, self.written).map(|_| taken)
     }
 
     /// Sends one entry.
@@ -130,7 +168,7 @@ impl<'m, T: Entry> Producer<'m, T> {
     /// [`PushError`].
     pub fn push(&mut self, entry: &T) -> Result<Doorbell, PushError> {
         let shared = &self.shared;
-        let taken = shared.words[TAKEN].load(Acquire);
+        let taken = shared.word(TAKEN).load(Acquire);
         let count = shared.between(taken, self.written).map_err(|_| PushError::Corrupt)?;
         if count == shared.capacity {
             return Err(PushError::Full);
@@ -143,7 +181,7 @@ impl<'m, T: Entry> Producer<'m, T> {
             word.store(u64::from_le_bytes(value), Relaxed);
         }
         self.written += 1;
-        shared.words[WRITTEN].store(self.written, Release);
+        shared.word(WRITTEN).store(self.written, Release);
         Ok(shared.doorbell(CONSUMER_WAITS))
     }
 
@@ -153,15 +191,15 @@ impl<'m, T: Entry> Producer<'m, T> {
     /// [`Corrupt`].
     pub fn wait_begins(&mut self) -> Result<bool, Corrupt> {
         self.shared.announce(PRODUCER_WAITS);
-        let taken = self.shared.words[TAKEN].load(Acquire);
+        let taken = self.shared.word(TAKEN).load(Acquire);
         Ok(self.shared.between(taken, self.written)? == self.shared.capacity)
     }
 }
 
-impl<'m, T: Entry> Consumer<'m, T> {
-    /// The receiving half of a ring in zeroed `words`; `None` where not one entry fits.
-    pub fn new(words: &'m [AtomicU64]) -> Option<Consumer<'m, T>> {
-        Some(Consumer { shared: Shared::new(words)?, taken: 0 })
+impl<M: Memory, T: Entry> Consumer<M, T> {
+    /// The receiving half of a ring in zeroed `memory`; `None` where not one entry fits.
+    pub fn new(memory: M) -> Option<Consumer<M, T>> {
+        Some(Consumer { shared: Shared::new(memory)?, taken: 0 })
     }
 
     /// The next entry, copied out, and whether the producer must be woken.
@@ -169,8 +207,16 @@ impl<'m, T: Entry> Consumer<'m, T> {
     /// # Errors
     /// [`Corrupt`].
     pub fn pop(&mut self) -> Result<Option<(T, Doorbell)>, Corrupt> {
+        Ok(self.peek()?.map(|entry| (entry, self.advance())))
+    }
+
+    /// The next entry, copied out; it stays until [`Consumer::advance`].
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn peek(&self) -> Result<Option<T>, Corrupt> {
         let shared = &self.shared;
-        let written = shared.words[WRITTEN].load(Acquire);
+        let written = shared.word(WRITTEN).load(Acquire);
         if shared.between(self.taken, written)? == 0 {
             return Ok(None);
         }
@@ -181,9 +227,14 @@ impl<'m, T: Entry> Consumer<'m, T> {
             let value = word.load(Relaxed).to_le_bytes();
             bytes.copy_from_slice(&value[..bytes.len()]);
         }
+        Ok(Some(entry))
+    }
+
+    /// Takes the entry that [`Consumer::peek`] found; says whether the producer must be woken.
+    pub fn advance(&mut self) -> Doorbell {
         self.taken += 1;
-        shared.words[TAKEN].store(self.taken, Release);
-        Ok(Some((entry, shared.doorbell(PRODUCER_WAITS))))
+        self.shared.word(TAKEN).store(self.taken, Release);
+        self.shared.doorbell(PRODUCER_WAITS)
     }
 
     /// Announces that we wait for entries; `true` if there is still none, so that we may block.
@@ -192,7 +243,7 @@ impl<'m, T: Entry> Consumer<'m, T> {
     /// [`Corrupt`].
     pub fn wait_begins(&mut self) -> Result<bool, Corrupt> {
         self.shared.announce(CONSUMER_WAITS);
-        let written = self.shared.words[WRITTEN].load(Acquire);
+        let written = self.shared.word(WRITTEN).load(Acquire);
         Ok(self.shared.between(self.taken, written)? == 0)
     }
 }

@@ -184,8 +184,8 @@ fn words(count: usize) -> Vec<AtomicU64> {
 #[test]
 fn a_ring_refuses_when_full_and_yields_in_order() {
     let memory = words(words_for::<[u8; 20]>(3));
-    let mut producer = Producer::<[u8; 20]>::new(&memory).unwrap();
-    let mut consumer = Consumer::<[u8; 20]>::new(&memory).unwrap();
+    let mut producer = Producer::<_, [u8; 20]>::new(&memory[..]).unwrap();
+    let mut consumer = Consumer::<_, [u8; 20]>::new(&memory[..]).unwrap();
     assert_eq!(consumer.pop(), Ok(None));
     for round in 0..10_u8 {
         for number in 0..3 {
@@ -202,8 +202,8 @@ fn a_ring_refuses_when_full_and_yields_in_order() {
 #[test]
 fn a_party_that_waits_is_rung_once() {
     let memory = words(words_for::<u64>(1));
-    let mut producer = Producer::<u64>::new(&memory).unwrap();
-    let mut consumer = Consumer::<u64>::new(&memory).unwrap();
+    let mut producer = Producer::<_, u64>::new(&memory[..]).unwrap();
+    let mut consumer = Consumer::<_, u64>::new(&memory[..]).unwrap();
     assert_eq!(consumer.wait_begins(), Ok(true));
     assert_eq!(producer.push(&1), Ok(Doorbell::Ring));
     assert_eq!(consumer.wait_begins(), Ok(false));
@@ -216,14 +216,14 @@ fn a_party_that_waits_is_rung_once() {
 fn counts_that_cannot_be_are_corrupt_whatever_they_are() {
     for lie in [2, 3, 1 << 32, u64::MAX, u64::MAX / 2] {
         let memory = words(words_for::<u64>(1));
-        let mut producer = Producer::<u64>::new(&memory).unwrap();
-        let mut consumer = Consumer::<u64>::new(&memory).unwrap();
+        let mut producer = Producer::<_, u64>::new(&memory[..]).unwrap();
+        let mut consumer = Consumer::<_, u64>::new(&memory[..]).unwrap();
         memory[0].store(lie, SeqCst);
         assert_eq!(consumer.pop(), Err(Corrupt));
         assert_eq!(consumer.wait_begins(), Err(Corrupt));
         memory[8].store(lie, SeqCst);
         assert_eq!(producer.push(&1), Err(PushError::Corrupt));
     }
-    assert!(Producer::<u64>::new(&words(16)).is_none());
-    assert!(Consumer::<u64>::new(&words(3)).is_none());
+    assert!(Producer::<_, u64>::new(&words(16)[..]).is_none());
+    assert!(Consumer::<_, u64>::new(&words(3)[..]).is_none());
 }

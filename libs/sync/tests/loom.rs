@@ -413,7 +413,7 @@ struct RingRig {
 }
 
 fn send(rig: &RingRig, count: u32) {
-    let mut producer = Producer::<[u32; 3]>::new(&rig.words).unwrap();
+    let mut producer = Producer::<_, [u32; 3]>::new(&rig.words[..]).unwrap();
     for number in 0..count {
         loop {
             let ticket = rig.room.ticket();
@@ -434,7 +434,7 @@ fn send(rig: &RingRig, count: u32) {
 }
 
 fn receive(rig: &RingRig, count: u32) {
-    let mut consumer = Consumer::<[u32; 3]>::new(&rig.words).unwrap();
+    let mut consumer = Consumer::<_, [u32; 3]>::new(&rig.words[..]).unwrap();
     for number in 0..count {
         loop {
             let ticket = rig.entries.ticket();

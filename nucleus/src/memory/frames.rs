@@ -69,7 +69,7 @@ pub unsafe fn init(links: &'static mut [buddy::Link], references: *mut AtomicU32
     TABLE_LENGTH.store(links.len(), Relaxed);
     REFERENCES.store(references, Relaxed);
     TOTAL.store(total, Relaxed);
-    RESERVE.store((total / 64).clamp(256, 4096), Relaxed);
+    RESERVE.store((total / 64).clamp(512, 4096), Relaxed);
     *BUDDY.lock() = Some(Buddy::new(links));
 }
 
@@ -138,7 +138,9 @@ fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
     };
     with_buddy(|buddy| {
         let mut filled = 0;
-        while filled < BATCH_FRAMES && buddy.free_frames() > spare {
+        // What comes out of the reserve goes to who may have it, not into the cache for everybody.
+        let batch = if buddy.free_frames() > reserve() + BATCH_FRAMES { BATCH_FRAMES } else { 1 };
+        while filled < batch && buddy.free_frames() > spare {
             let Some(frame) = buddy.allocate(0) else { break };
             frames[filled] = frame;
             filled += 1;
@@ -157,6 +159,11 @@ pub fn free(frame: u32) {
 #[cold]
 fn drain(frames: &[u32]) {
     with_buddy(|buddy| frames.iter().for_each(|&frame| buddy.free(frame, 0)));
+}
+
+/// Gives what this processor's cache has to the buddy allocator.
+pub fn empty_cache() {
+    with_cache(|_, frames, count| drain(&frames[..core::mem::take(count)]));
 }
 
 /// Takes `count` contiguous frames, past the caches.
@@ -200,6 +207,14 @@ pub fn allocate_counted() -> Option<u32> {
     Some(frame)
 }
 
+/// Takes `count` contiguous frames, each with one reference.
+pub fn allocate_counted_run(count: usize) -> Option<u32> {
+    let first = allocate_contiguous(count, For::Program)?;
+    (first..).take(count).for_each(|frame| references(frame).store(1, Relaxed));
+    with_cache(|cache, _, _| cache.made.store(cache.made.load(Relaxed) + count as u64, Relaxed));
+    Some(first)
+}
+
 /// One reference more.
 #[inline]
 pub fn retain(frame: u32) {
@@ -233,6 +248,17 @@ pub fn counted() -> (u64, u64) {
 pub fn totals() -> (usize, usize) {
     let cached: usize = CACHES.iter().map(|cache| cache.count.load(Relaxed)).sum();
     (TOTAL.load(Relaxed), FREE.load(Relaxed) + cached)
+}
+
+/// The kernel had to use much of what is kept for it.
+#[inline]
+pub fn is_short() -> bool {
+    FREE.load(Relaxed) < RESERVE.load(Relaxed) / 2
+}
+
+/// What is free is kept for the kernel: programs are refused frames.
+pub fn is_full() -> bool {
+    FREE.load(Relaxed) <= RESERVE.load(Relaxed)
 }
 
 /// Frames kept for the kernel.

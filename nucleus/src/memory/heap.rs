@@ -1,11 +1,11 @@
-//! The kernel heap: slabs by size behind per-processor magazines, whole frames above 2 KiB.
+//! The kernel heap: slabs by size behind per-processor magazines, whole pages above 2 KiB.
 //!
-//! A slab is a naturally aligned block of 1, 2 or 4 frames: a [`Slab`] header and objects of one
+//! A slab is a naturally aligned run of 1, 2 or 4 pages ([`runs`]): a [`Slab`] header and objects of one
 //! size, the free ones chained. A magazine is a processor's stock of free objects of one size,
 //! guarded by preemption being off; interrupt handlers neither allocate nor free. What has left the
 //! slabs and is in no magazine is in use: [`live_objects`] counts without a step more a use.
 //! Source: Bonwick and Adams, "Magazines and vmem" (USENIX 2001).
-use super::frames::{self, For};
+use super::{frames, runs};
 use crate::{
     arch::percpu,
     objects::{self, Kind},
@@ -14,6 +14,7 @@ use crate::{
 use core::{
     alloc::{GlobalAlloc, Layout},
     cell::UnsafeCell,
+    mem,
     ptr::{self, null_mut},
     sync::atomic::{
         AtomicPtr, AtomicUsize,
@@ -61,9 +62,11 @@ struct Slab {
 
 const _: () = assert!(size_of::<Slab>() <= HEADER_BYTES);
 
-/// The slabs of one class that have both used and free objects, or one that is all free.
+/// The slabs of one class that have both used and free objects.
 struct Partial {
     first: *mut Slab,
+    /// One that is all free, in no list; null for none.
+    spare: *mut Slab,
     /// Objects out of their slabs, in magazines or in use, over all slabs of the class.
     out: usize,
 }
@@ -72,8 +75,9 @@ struct Partial {
 unsafe impl Send for Partial {}
 
 static LOCK_CLASS: LockClass = LockClass::new("nucleus.slab");
-static PARTIAL: [SpinLock<Partial>; CLASSES] =
-    [const { SpinLock::new(&LOCK_CLASS, Partial { first: null_mut(), out: 0 }) }; CLASSES];
+static PARTIAL: [SpinLock<Partial>; CLASSES] = [const {
+    SpinLock::new(&LOCK_CLASS, Partial { first: null_mut(), spare: null_mut(), out: 0 })
+}; CLASSES];
 
 type Rounds = [*mut u8; ROUNDS];
 
@@ -106,17 +110,16 @@ static SLAB_FRAMES: AtomicUsize = AtomicUsize::new(0);
 /// Where there is no memory for them: there is none to run on.
 pub fn prepare_cpu(cpu: usize) {
     const FRAMES: usize = size_of::<Magazines>().div_ceil(4096);
-    let start = frames::allocate_contiguous(FRAMES, For::Kernel)
-        .expect("no memory for a processor's magazines");
-    let at = frames::address(start);
-    // SAFETY: frames of our own, that long.
+    let at = runs::allocate(FRAMES);
+    assert!(!at.is_null(), "no memory for a processor's magazines");
+    // SAFETY: a run of our own, that long.
     unsafe { ptr::write_bytes(at, 0, FRAMES * 4096) };
     MAGAZINES[cpu].store(at.cast(), Release);
 }
 
 /// Frames the heap has.
 pub fn heap_frames() -> usize {
-    LARGE_FRAMES.load(Relaxed) + SLAB_FRAMES.load(Relaxed)
+    LARGE_FRAMES.load(Relaxed) + SLAB_FRAMES.load(Relaxed) + runs::kept()
 }
 
 /// Objects in use now. The processors' stocks are read one after the other: exact when all is still.
@@ -178,7 +181,7 @@ fn allocate_object(class: usize) -> *mut u8 {
 fn free_object(class: usize, object: *mut u8) {
     with_magazine(class, |rounds, count| {
         if *count == ROUNDS {
-            drain(class, rounds, count);
+            drain(class, rounds, count, BATCH);
         }
         rounds[*count] = object;
         *count += 1;
@@ -190,11 +193,12 @@ fn refill(class: usize, rounds: &mut Rounds, count: &mut usize) {
     let mut partial = PARTIAL[class].lock();
     while *count < BATCH {
         if partial.first.is_null() {
-            let slab = new_slab(class);
+            let spare = mem::replace(&mut partial.spare, null_mut());
+            let slab = if spare.is_null() { new_slab(class) } else { spare };
             if slab.is_null() {
                 return;
             }
-            // SAFETY: a new slab, in no list.
+            // SAFETY: a new or spare slab, in no list.
             unsafe { partial.link(slab) };
         }
         // SAFETY: a slab in the list has a free object, and we hold its lock.
@@ -204,34 +208,68 @@ fn refill(class: usize, rounds: &mut Rounds, count: &mut usize) {
     }
 }
 
+/// Puts objects of a magazine back into their slabs until `keep` are left.
 #[cold]
-fn drain(class: usize, rounds: &mut Rounds, count: &mut usize) {
+fn drain(class: usize, rounds: &Rounds, count: &mut usize, keep: usize) {
     let mut partial = PARTIAL[class].lock();
     let bytes = slab_frames(class) * 4096;
-    while *count > BATCH {
+    while *count > keep {
         *count -= 1;
         partial.out -= 1;
         let object = rounds[*count];
         let slab = object.map_addr(|at| at & !(bytes - 1)).cast::<Slab>();
         // SAFETY: the object came from this slab, which is aligned to its size; its lock is held.
-        if unsafe { partial.put(slab, object) } {
-            SLAB_FRAMES.fetch_sub(slab_frames(class), Relaxed);
-            objects::count(Kind::Slab, -1);
-            frames::free_contiguous(frame_of(slab.cast()), slab_frames(class));
-        }
+        free_slab(class, unsafe { partial.put(slab, object) });
     }
 }
 
-fn frame_of(at: *mut u8) -> u32 {
-    ((at.addr() as u64 - crate::arch::boot::DIRECT_MAP) >> 12) as u32
+/// Frees a slab in no list, or null.
+fn free_slab(class: usize, slab: *mut Slab) {
+    if !slab.is_null() {
+        SLAB_FRAMES.fetch_sub(slab_frames(class), Relaxed);
+        objects::count(Kind::Slab, -1);
+        runs::free(slab.cast(), slab_frames(class));
+    }
+}
+
+/// Times that everybody was asked to give back what is kept for speed, and how many of those each
+/// processor has answered.
+static ASKED: AtomicUsize = AtomicUsize::new(0);
+static ANSWERED: [AtomicUsize; percpu::MAX_CPUS] =
+    [const { AtomicUsize::new(0) }; percpu::MAX_CPUS];
+
+/// Gives back what the heap keeps for speed: spare slabs, this processor's stocks of objects and
+/// frames, and those of the other processors once they are idle. In a thread.
+pub fn shrink() {
+    ASKED.fetch_add(1, Relaxed);
+    shrink_here();
+    for (class, partial) in PARTIAL.iter().enumerate() {
+        let spare = mem::replace(&mut partial.lock().spare, null_mut());
+        free_slab(class, spare);
+    }
+    runs::reap();
+}
+
+/// Gives back this processor's stocks of objects and frames where that was asked since the last time.
+pub fn shrink_here() {
+    let _hold = NoPreempt::new();
+    let asked = ASKED.load(Relaxed);
+    if ANSWERED[percpu::cpu()].swap(asked, Relaxed) != asked {
+        for class in 0..CLASSES {
+            with_magazine(class, |rounds, count| drain(class, rounds, count, 0));
+        }
+        frames::empty_cache();
+    }
 }
 
 fn new_slab(class: usize) -> *mut Slab {
     let count = slab_frames(class);
-    let Some(start) = frames::allocate_contiguous(count, For::Kernel) else { return null_mut() };
+    let base = runs::allocate(count);
+    if base.is_null() {
+        return base.cast();
+    }
     SLAB_FRAMES.fetch_add(count, Relaxed);
     objects::count(Kind::Slab, 1);
-    let base = frames::address(start);
     let size = usize::from(SIZES[class]);
     let mut free: *mut *mut u8 = null_mut();
     let objects = (count * 4096 - HEADER_BYTES) / size;
@@ -299,11 +337,11 @@ impl Partial {
         object.cast()
     }
 
-    /// Puts `object` back; `true` where its slab is all free, out of the list, and not the only one.
+    /// Puts `object` back; returns a slab that is all free and in no list, to be freed, or null.
     ///
     /// # Safety
     /// `object` is a used one of `slab`.
-    unsafe fn put(&mut self, slab: *mut Slab, object: *mut u8) -> bool {
+    unsafe fn put(&mut self, slab: *mut Slab, object: *mut u8) -> *mut Slab {
         // SAFETY: a slab of ours under the lock.
         let header = unsafe { &mut *slab };
         let was_full = header.free.is_null();
@@ -311,35 +349,33 @@ impl Partial {
         unsafe { object.cast::<*mut u8>().write(header.free.cast()) };
         header.free = object.cast();
         header.used -= 1;
-        let is_spare = header.used == 0;
-        if was_full {
+        let is_all_free = header.used == 0;
+        match (was_full, is_all_free) {
             // SAFETY: full slabs are in no list.
-            unsafe { self.link(slab) };
+            (true, false) => unsafe { self.link(slab) },
+            // SAFETY: it was neither full nor free, so it is in the list.
+            (false, true) => unsafe { self.unlink(slab) },
+            _ => {}
         }
-        // SAFETY: as above; the list has at least this slab.
-        let header = unsafe { &*slab };
-        let is_only = header.next.is_null() && header.previous.is_null();
-        if is_spare && !is_only {
-            // SAFETY: it is in the list.
-            unsafe { self.unlink(slab) };
-        }
-        is_spare && !is_only
+        if is_all_free { mem::replace(&mut self.spare, slab) } else { null_mut() }
     }
 }
 
 fn allocate_large(layout: Layout) -> *mut u8 {
     let count = layout.size().max(layout.align()).div_ceil(4096);
-    let Some(start) = frames::allocate_contiguous(count, For::Kernel) else { return null_mut() };
-    LARGE_FRAMES.fetch_add(count, Relaxed);
-    objects::count(Kind::LargeFrame, count as i64);
-    frames::address(start)
+    let run = runs::allocate(count);
+    if !run.is_null() {
+        LARGE_FRAMES.fetch_add(count, Relaxed);
+        objects::count(Kind::LargeFrame, count as i64);
+    }
+    run
 }
 
 fn free_large(at: *mut u8, layout: Layout) {
     let count = layout.size().max(layout.align()).div_ceil(4096);
     LARGE_FRAMES.fetch_sub(count, Relaxed);
     objects::count(Kind::LargeFrame, -(count as i64));
-    frames::free_contiguous(frame_of(at), count);
+    runs::free(at, count);
 }
 
 /// The kernel's global allocator.
@@ -347,7 +383,7 @@ fn free_large(at: *mut u8, layout: Layout) {
 pub struct Heap;
 
 // SAFETY: objects of a class are at least as large and as aligned as the layout (`class_of`), large
-// ones are whole frames aligned to their power of two; none is handed out twice.
+// ones are whole pages aligned to their power of two; none is handed out twice.
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -1,13 +1,14 @@
 //! Memory: frames, the kernel heap, kernel stacks, charges and address spaces.
 //!
-//! Locks, outermost first: a space's lock, `nucleus.map` (kernel mappings), `nucleus.slab`,
-//! `nucleus.frames`. A space's lock keeps preemption off only, so that shootdowns are answered
+//! Locks, outermost first: a space's lock, `nucleus.slab`, `nucleus.runs`, `nucleus.map` (kernel
+//! mappings), `nucleus.frames`. A space's lock keeps preemption off only, so that shootdowns are answered
 //! meanwhile; nothing waits for another processor with interrupts off unless it answers them itself.
 pub mod access;
 pub mod charge;
 pub mod frames;
 pub mod heap;
 pub mod range;
+pub mod runs;
 pub mod shootdown;
 pub mod space;
 pub mod stacks;
@@ -25,12 +26,9 @@ use core::sync::atomic::{
     AtomicU32, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed},
 };
+pub use program::{NoMemory, Statistics};
 pub use shootdown::interrupt as shootdown_interrupt;
 use sync::class::LockClass;
-
-/// Memory was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoMemory;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
@@ -53,12 +51,12 @@ impl Early {
 }
 
 impl TableSource for Early {
-    fn table(&mut self) -> u32 {
+    fn table(&mut self) -> Option<u32> {
         let frame = (self.take(PAGE as u64) >> 12) as u32;
         // SAFETY: a page of free memory that the first map covers.
         unsafe { frames::address(frame).write_bytes(0, PAGE) };
         KERNEL_TABLES.fetch_add(1, Relaxed);
-        frame
+        Some(frame)
     }
 }
 
@@ -66,13 +64,12 @@ impl TableSource for Early {
 struct FromFrames;
 
 impl TableSource for FromFrames {
-    fn table(&mut self) -> u32 {
-        let frame =
-            frames::allocate(frames::For::Kernel).expect("no memory for a kernel page table");
+    fn table(&mut self) -> Option<u32> {
+        let frame = frames::allocate(frames::For::Kernel)?;
         // SAFETY: a frame just allocated.
         unsafe { pages::zero(frames::address(frame)) };
         KERNEL_TABLES.fetch_add(1, Relaxed);
-        frame
+        Some(frame)
     }
 }
 
@@ -124,6 +121,9 @@ pub fn init_cpu() {
 
 /// Maps `bytes` of device registers at `physical`, uncached, for ever; returns the address.
 /// `physical` need not be aligned.
+///
+/// # Panics
+/// Where there is no memory for a table: devices are mapped once, at boot.
 pub fn map_device(physical: u64, bytes: u64) -> u64 {
     let offset = physical & (PAGE as u64 - 1);
     let count = (offset + bytes).div_ceil(PAGE as u64);
@@ -134,47 +134,29 @@ pub fn map_device(physical: u64, bytes: u64) -> u64 {
     let root = (paging::kernel_root() >> 12) as u32;
     for page in 0..count {
         let frame = ((physical >> 12) + page) as u32;
-        paging::map_kernel_page(&mut FromFrames, root, start + page * PAGE as u64, frame, flags);
+        paging::map_kernel_page(&mut FromFrames, root, start + page * PAGE as u64, frame, flags)
+            .expect("no memory to map a device");
     }
     start + offset
 }
 
-/// Maps a frame of the kernel's at `address`, to read and write.
-fn map_kernel(address: u64, frame: u32) {
-    let _guard = MAP.lock();
-    let root = (paging::kernel_root() >> 12) as u32;
-    paging::map_kernel_page(
-        &mut FromFrames,
-        root,
-        address,
-        frame,
-        Entry::WRITE | Entry::NO_EXECUTE,
-    );
+/// Maps a frame of the kernel's at `address`, to read and write; `None` without memory for a table.
+fn map_kernel(address: u64, frame: u32) -> Option<()> {
+    let entry = Entry::WRITE | Entry::NO_EXECUTE | Entry::PRESENT | Entry::GLOBAL;
+    swap_kernel(address, Entry::new(frame, entry)).map(|_| ())
 }
 
-/// Takes the page at `address` out of the kernel's map; the frame that was there. The caller tells
-/// the processors before it reuses either.
+/// Takes the page at `address`, which is mapped, out of the kernel's map; the frame that was there.
+/// The caller tells the processors before it reuses either.
 fn unmap_kernel(address: u64) -> u32 {
-    let _guard = MAP.lock();
-    let root = (paging::kernel_root() >> 12) as u32;
-    paging::unmap_kernel_page(&mut FromFrames, root, address).frame()
+    swap_kernel(address, Entry::empty()).map_or(0, Entry::frame)
 }
 
-/// What memory there is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Statistics {
-    /// Frames managed.
-    pub total_frames: u64,
-    /// Free, caches included.
-    pub free_frames: u64,
-    /// Of the kernel heap.
-    pub heap_frames: u64,
-    /// Of page tables.
-    pub table_frames: u64,
-    /// Of kernel stacks.
-    pub stack_frames: u64,
-    /// Bytes charged.
-    pub charged_bytes: u64,
+/// Sets the kernel's entry for `address` and returns what was there.
+fn swap_kernel(address: u64, entry: Entry) -> Option<Entry> {
+    let _guard = MAP.lock();
+    let root = (paging::kernel_root() >> 12) as u32;
+    paging::swap_kernel_entry(&mut FromFrames, root, address, entry)
 }
 
 /// What memory there is now.

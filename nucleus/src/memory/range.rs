@@ -101,6 +101,22 @@ impl Inner {
         Ok(mapped)
     }
 
+    /// Maps `pages` pages of device registers from `physical` at `start`, where nothing is and nothing else will
+    /// be: they stay until the space goes.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn map_device(&self, start: u64, physical: u64, pages: usize) -> Result<(), NoMemory> {
+        let flags = Protection(3).entry() | Entry::NO_CACHE | Entry::WRITE_THROUGH | Entry::DEVICE;
+        let _guard = self.lock.lock();
+        for page in 0..pages {
+            let at = address_of(start, page);
+            let frame = (physical >> 12) as u32 + page as u32;
+            self.leaf_or_new(at)?.set(paging::index(at, 0), Entry::new(frame, flags));
+        }
+        Ok(())
+    }
+
     /// Maps new zeroed frames where nothing is; how many.
     ///
     /// # Errors

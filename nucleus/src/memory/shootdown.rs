@@ -54,6 +54,19 @@ pub fn activate(space: &Inner) {
     }
 }
 
+/// Loads `space`'s root on this processor. The space before is told only when it next asks ([`forget`]): a
+/// processor that goes to and fro between two enters and leaves no set. Interrupts are off.
+#[inline(always)]
+pub fn change_to(space: &Inner) {
+    let cpu = percpu::cpu() % percpu::MAX_CPUS;
+    if space.active.load(Relaxed) & 1 << cpu == 0 {
+        space.active.fetch_or(1 << cpu, SeqCst);
+    }
+    LOADED[cpu].store(core::ptr::from_ref(space).cast_mut(), Relaxed);
+    // SAFETY: as in `switch_root`.
+    unsafe { paging::load_root(space.root()) };
+}
+
 #[cold]
 fn switch_root(cpu: usize, new: *mut Inner) {
     let root = if new.is_null() {
@@ -98,6 +111,8 @@ fn forget(cpu: usize, space: *mut Inner, start: u64, pages: u64) {
         paging::flush_all();
     } else if LOADED[cpu].load(Relaxed) != space {
         // Left it meanwhile.
+        // SAFETY: whoever asks keeps the space until it is answered.
+        unsafe { &*space }.active.fetch_and(!(1 << cpu), SeqCst);
     } else if pages == EVICT || thread::current_space() != space {
         switch_root(cpu, core::ptr::null_mut());
     } else if pages > PAGES_ONE_BY_ONE {

@@ -60,19 +60,11 @@ impl Stack {
             return Ok(Stack(slot));
         }
         let slot = FREE.lock().take_bare().ok_or(NoMemory)?;
-        let mut taken = [0; FRAMES];
         for index in 0..FRAMES {
-            match frames::allocate(For::Program) {
-                Some(frame) => taken[index] = frame,
-                None => {
-                    taken[..index].iter().for_each(|&frame| frames::free(frame));
-                    FREE.lock().put_bare(slot);
-                    return Err(NoMemory);
-                }
+            if !map_page(bottom(slot) + (index * PAGE) as u64) {
+                release(&[slot], index);
+                return Err(NoMemory);
             }
-        }
-        for (index, &frame) in taken.iter().enumerate() {
-            map_kernel(bottom(slot) + (index * PAGE) as u64, frame);
         }
         objects::count(Kind::Stack, 1);
         Ok(Stack(slot))
@@ -140,22 +132,34 @@ pub fn trim() {
                 }
             }
         }
-        release(&slots[..count]);
+        release(&slots[..count], FRAMES);
+        objects::count(Kind::Stack, -(count as i64));
     }
 }
 
-fn release(slots: &[u16]) {
+fn map_page(address: u64) -> bool {
+    let Some(frame) = frames::allocate(For::Program) else { return false };
+    let is_mapped = map_kernel(address, frame).is_some();
+    if !is_mapped {
+        frames::free(frame);
+    }
+    is_mapped
+}
+
+/// Unmaps `pages` pages of each of `slots` and frees them.
+fn release(slots: &[u16], pages: usize) {
     let mut taken = [0; BATCH * FRAMES];
-    for (slot, taken) in slots.iter().zip(taken.chunks_mut(FRAMES)) {
-        for (index, frame) in taken.iter_mut().enumerate() {
-            *frame = unmap_kernel(bottom(*slot) + (index * PAGE) as u64);
+    let mut count = 0;
+    for slot in slots {
+        for index in 0..pages {
+            taken[count] = unmap_kernel(bottom(*slot) + (index * PAGE) as u64);
+            count += 1;
         }
     }
     shootdown::kernel();
-    taken[..slots.len() * FRAMES].iter().for_each(|&frame| frames::free(frame));
+    taken[..count].iter().for_each(|&frame| frames::free(frame));
     let mut free = FREE.lock();
     slots.iter().for_each(|&slot| free.put_bare(slot));
-    objects::count(Kind::Stack, -(slots.len() as i64));
 }
 
 /// Whether `address` lies in the stack area, mapped or not.

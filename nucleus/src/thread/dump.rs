@@ -167,7 +167,8 @@ fn look(thread: &Thread, is_running: bool) -> (Doing, Option<Calls>) {
     // SAFETY: it does not run, so the switch away from it wrote it.
     let saved = unsafe { thread.stack_pointer.get().read_volatile() };
     let stack = stack_of(thread);
-    if !stack.contains(&saved) {
+    // A parked thread has no calls to show.
+    if thread.parked_on().is_some() || !stack.contains(&saved) {
         return (doing, None);
     }
     // SAFETY: saved by the switch, within its stack.

@@ -8,6 +8,8 @@
 //! Locks, outermost first: a wait bucket, a processor's timers, a processor's run queue. Each is
 //! held alone, but for the table's.
 mod dump;
+mod endpoint;
+mod parked;
 mod processor;
 mod scheduler;
 mod table;
@@ -17,6 +19,7 @@ mod watchdog;
 
 use crate::{
     arch::{cpu, fpu, percpu, switch},
+    capability::Capability,
     memory::{
         NoMemory, charge, shootdown,
         space::{Inner, Space},
@@ -35,58 +38,24 @@ use core::{
     },
 };
 pub use dump::{log_all, sample};
-pub use processor::{ProcessorTimes, processor_times, runnable};
+pub use endpoint::{Along, Endpoint, Wait, lay_along, set_message_area, take_along, with_along};
+use ipc::{Party, Serving};
+use parked::Parking;
+pub use parked::{Fast, finish_parked, message_in, message_out, serve_at};
+pub use processor::{processor_times, runnable};
 use runqueue::Node;
 pub use scheduler::{
-    idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule, reschedule_if_wanted, yield_now,
+    finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
+    reschedule_if_wanted, yield_now,
 };
 pub use timers::timer_interrupt;
 pub use wait::{park, unpark, wait_on, wake};
 pub use watchdog::start as start_watchdog;
 
+pub use program::{CpuTime, Policy};
+
 /// What a thread runs.
 pub type Body = Box<Box<dyn FnOnce() + Send>>;
-
-/// How a thread is scheduled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// By virtual time, with `nice` from -20 to 19.
-    Fair(i8),
-    /// Until it blocks; priority 1 to 99.
-    Fifo(u8),
-    /// As `Fifo`, in turns.
-    RoundRobin(u8),
-}
-
-impl Policy {
-    fn pack(self) -> u32 {
-        match self {
-            Policy::Fair(nice) => nice.clamp(-20, 19) as u8 as u32,
-            Policy::Fifo(priority) => 0x100 | u32::from(priority.clamp(1, 99)),
-            Policy::RoundRobin(priority) => 0x200 | u32::from(priority.clamp(1, 99)),
-        }
-    }
-    fn unpack(word: u32) -> Policy {
-        match word >> 8 {
-            0 => Policy::Fair(word as u8 as i8),
-            1 => Policy::Fifo(word as u8),
-            _ => Policy::RoundRobin(word as u8),
-        }
-    }
-}
-
-/// Processor time used.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct CpuTime {
-    /// In user mode.
-    pub user_ns: u64,
-    /// In the kernel.
-    pub system_ns: u64,
-    /// Switches because it blocked.
-    pub voluntary_switches: u64,
-    /// Switches because it was preempted.
-    pub forced_switches: u64,
-}
 
 const RUNNABLE: u8 = 0;
 const BLOCKED: u8 = 1;
@@ -117,6 +86,8 @@ pub struct Thread {
     /// When it last gave its processor up to wait.
     blocked_at_ns: AtomicU64,
     policy: AtomicU32,
+    /// What `policy` is again when no caller lends a better one.
+    own_policy: AtomicU32,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
     cpu: AtomicU32,
@@ -130,6 +101,15 @@ pub struct Thread {
     /// Guarded by the wait bucket's lock.
     waiter: UnsafeCell<Waiter>,
     outcome: AtomicU8,
+    /// Guarded by the lock of the endpoint where it takes part.
+    party: UnsafeCell<Party<Ref>>,
+    /// Guarded by the lock of the endpoint whose call it has received.
+    serving: UnsafeCell<Serving<Ref>>,
+    /// The 64 words of the messages that it sends and gets, while it takes part; or null.
+    message_area: AtomicPtr<u64>,
+    parking: Parking,
+    /// What goes along with its message; guarded as `party`.
+    capability: UnsafeCell<Option<Capability>>,
     /// Guarded by the lock of the timers of `timer_cpu`.
     timer: UnsafeCell<Node<Ref>>,
     timer_cpu: AtomicU32,
@@ -216,6 +196,7 @@ impl Thread {
             state: AtomicU8::new(BLOCKED),
             blocked_at_ns: AtomicU64::new(0),
             policy: AtomicU32::new(policy.pack()),
+            own_policy: AtomicU32::new(policy.pack()),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
             is_on_queue: AtomicBool::new(false),
@@ -230,6 +211,11 @@ impl Thread {
                 previous: None,
             }),
             outcome: AtomicU8::new(0),
+            party: UnsafeCell::new(Party::new()),
+            serving: UnsafeCell::new(None),
+            message_area: AtomicPtr::new(ptr::null_mut()),
+            parking: Parking::new(),
+            capability: UnsafeCell::new(None),
             timer: UnsafeCell::new(Node::new()),
             timer_cpu: AtomicU32::new(0),
             is_timer_armed: AtomicBool::new(false),
@@ -260,13 +246,13 @@ impl Thread {
         core::str::from_utf8(&self.name[..end]).unwrap_or("?")
     }
 
-    /// Whether it is a program's: it has an address space.
+    /// Whether it is a program's: it has an address space and is no component's.
     fn is_program(&self) -> bool {
-        !self.space_pointer.load(Relaxed).is_null()
+        !self.space_pointer.load(Relaxed).is_null() && !self.is_component()
     }
 
     fn policy(&self) -> Policy {
-        Policy::unpack(self.policy.load(Relaxed))
+        Policy::unpack(self.policy.load(Relaxed)).unwrap_or_default()
     }
 
     /// Takes the right to wake it, if it is blocked; `outcome` is what its wait returns.
@@ -362,6 +348,19 @@ pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
 /// # Errors
 /// [`NoMemory`] where its stack or itself was refused.
 pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
+    spawn_known(name, policy, body, |_| {})
+}
+
+/// [`spawn`]; `know` is told the number before the thread runs.
+///
+/// # Errors
+/// As [`spawn`].
+pub fn spawn_known(
+    name: &str,
+    policy: Policy,
+    body: Body,
+    know: impl FnOnce(u64),
+) -> Result<u64, NoMemory> {
     if !charge::charge(stacks::BYTES) {
         return Err(NoMemory);
     }
@@ -375,6 +374,7 @@ pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
     // SAFETY: the thread does not run yet.
     unsafe { *thread.stack_pointer.get() = stack_pointer };
     let number = thread.number;
+    know(number);
     scheduler::start(thread);
     Ok(number)
 }
@@ -385,12 +385,13 @@ pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
 /// Where there is no memory for it.
 pub fn start_first(body: fn()) {
     let body: Body = Box::new(Box::new(body));
-    spawn("main", Policy::Fair(0), body).expect("no memory for the first thread");
+    spawn("main", Policy::Fair { nice: 0 }, body).expect("no memory for the first thread");
 }
 
 /// Where a new thread starts, interrupts off.
 extern "sysv64" fn begin(previous: *mut u8) -> ! {
-    scheduler::finish_switch(previous.cast());
+    // SAFETY: the first thing after the switch.
+    unsafe { scheduler::finish_switch(previous.cast()) };
     // SAFETY: a thread runs with interrupts on; nothing is held.
     unsafe { cpu::enable_interrupts() };
     // SAFETY: only the thread itself takes its body.
@@ -481,7 +482,10 @@ pub fn note_user_interrupted(is_so: bool) {
 /// Changes how `number` is scheduled.
 pub fn set_policy(number: u64, policy: Policy) {
     if let Some(thread) = table::find(number) {
-        scheduler::change(&thread, |thread| thread.policy.store(policy.pack(), Relaxed));
+        scheduler::change(&thread, |thread| {
+            thread.policy.store(policy.pack(), Relaxed);
+            thread.own_policy.store(policy.pack(), Relaxed);
+        });
     }
 }
 

@@ -17,6 +17,7 @@ use core::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
+use program::ProcessorTime;
 use runqueue::{Heap, Priorities, Store, virtual_ns, weight};
 
 /// How far ahead in virtual time the running thread must be to be preempted.
@@ -59,8 +60,11 @@ pub(super) fn processor(cpu: usize) -> Option<&'static Processor> {
     unsafe { PROCESSORS[cpu].load(Acquire).as_ref() }
 }
 
+#[inline]
 pub(super) fn this() -> &'static Processor {
-    processor(percpu::cpu()).expect("no scheduler on this processor")
+    let processor = percpu::this().processor.load(Relaxed).cast::<Processor>();
+    // SAFETY: made by `init_cpu`, never freed.
+    unsafe { processor.as_ref() }.expect("no scheduler on this processor")
 }
 
 impl Processor {
@@ -107,7 +111,7 @@ impl Processor {
         }
         self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
         thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
-        if let Policy::Fair(nice) = thread.policy() {
+        if let Policy::Fair { nice } = thread.policy() {
             let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
             thread.virtual_ns.store(aged, Relaxed);
         }
@@ -118,7 +122,7 @@ impl Processor {
         let queue = self.queue();
         let item = Ref::of(thread);
         match thread.policy() {
-            Policy::Fair(_) => {
+            Policy::Fair { .. } => {
                 QueueNodes.node(item).key = thread.virtual_ns.load(Relaxed);
                 queue.fair.insert(&mut QueueNodes, item);
                 thread.queued_priority.store(0, Relaxed);
@@ -176,7 +180,7 @@ pub(super) enum Place {
 
 pub(super) fn real_time_priority(thread: &Thread) -> u8 {
     match thread.policy() {
-        Policy::Fair(_) => 0,
+        Policy::Fair { .. } => 0,
         Policy::Fifo(priority) | Policy::RoundRobin(priority) => priority,
     }
 }
@@ -194,28 +198,15 @@ pub fn online_mask() -> u64 {
     }
 }
 
-/// What a processor did with its time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProcessorTimes {
-    /// In user mode.
-    pub user_ns: u64,
-    /// In the kernel.
-    pub system_ns: u64,
-    /// Idle.
-    pub idle_ns: u64,
-    /// Context switches.
-    pub switches: u64,
-}
-
 /// The times of every processor.
-pub fn processor_times() -> Vec<ProcessorTimes> {
+pub fn processor_times() -> Vec<ProcessorTime> {
     let times = |processor: &Processor| {
         let busy = processor.busy_ns.load(Relaxed);
         let (user, system) =
             (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
         let user_ns =
             (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
-        ProcessorTimes {
+        ProcessorTime {
             user_ns,
             system_ns: busy - user_ns,
             idle_ns: processor.idle_ns.load(Relaxed),

@@ -6,15 +6,16 @@
 //! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS).
 //! Locks: never two processors' at once but by trying.
 use super::{
-    DEAD, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current, current_pointer,
+    BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
+    current_pointer,
     processor::{
         PROCESSORS, Place, Processor, Queue, may_run, processor, real_time_priority, this,
     },
     timers,
 };
 use crate::{
-    arch::{apic, cpu, percpu, smp, switch},
-    memory::{shootdown, stacks::Stack},
+    arch::{apic, component, cpu, percpu, smp, switch},
+    memory::{heap, shootdown, stacks::Stack},
     spin::NoInterrupts,
     time,
 };
@@ -38,7 +39,7 @@ const ROUND_ROBIN_TICKS: u32 = 25;
 /// Makes this processor's scheduler; the caller becomes its idle thread. Interrupts are off.
 pub fn init_cpu() {
     let cpu = percpu::cpu();
-    let idle = Arc::new(Thread::new(0, "idle", Policy::Fair(19), None, None));
+    let idle = Arc::new(Thread::new(0, "idle", Policy::Fair { nice: 19 }, None, None));
     idle.state.store(RUNNABLE, Relaxed);
     idle.is_on_queue.store(true, Relaxed);
     let current = Ref::of(&idle);
@@ -61,7 +62,9 @@ pub fn init_cpu() {
         busy_ns: AtomicU64::new(0),
         switches: AtomicU64::new(0),
     });
-    PROCESSORS[cpu].store(Box::into_raw(made), Release);
+    let made = Box::into_raw(made);
+    percpu::this().processor.store(made.cast(), Relaxed);
+    PROCESSORS[cpu].store(made, Release);
 }
 
 /// Top of the stack that processor `cpu` (not 0) starts on.
@@ -80,6 +83,7 @@ pub fn idle() -> ! {
     loop {
         cpu::disable_interrupts();
         switch_away(Reason::Preempted);
+        heap::shrink_here();
         if percpu::this().need_resched.load(SeqCst) == 0 {
             // SAFETY: interrupts come on with the halt, so one that is pending ends it.
             unsafe { asm!("sti", "hlt", options(nostack)) };
@@ -223,17 +227,29 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     if let Some(space) = unsafe { next.space_pointer.load(Relaxed).as_ref() } {
         shootdown::activate(space);
     }
-    // SAFETY: written by the switch away from `next`, or by `spawn`; the lock makes it ours.
-    let to = unsafe { *next.stack_pointer.get() };
+    let to = match next.parked_on() {
+        // SAFETY: the lock makes it ours.
+        Some(kernel_stack) => unsafe { component::prepare(kernel_stack) },
+        // SAFETY: written by the switch away from `next`, or by `spawn`; the lock makes it ours.
+        None => unsafe { *next.stack_pointer.get() },
+    };
+    if let Some(from) = me.parked_on() {
+        // SAFETY: as below; what a parked thread keeps is not on its stack.
+        unsafe { component::switch_parked(to, ptr::from_ref(me).cast_mut().cast(), from) };
+    }
     // SAFETY: interrupts are off, `next` was not running, and both threads stay while the lock is held.
     let previous =
         unsafe { switch::switch(me.stack_pointer.get(), to, ptr::from_ref(me).cast_mut().cast()) };
-    finish_switch(previous.cast());
+    // SAFETY: the first thing after the switch.
+    unsafe { finish_switch(previous.cast()) };
 }
 
 /// The first thing after a switch, in the thread switched to: lets the lock go, and lets
 /// `previous` go if it ended.
-pub fn finish_switch(previous: *const Thread) {
+///
+/// # Safety
+/// `previous` was switched from just now, and this is the first thing after that.
+pub unsafe fn finish_switch(previous: *const Thread) {
     let moving = MOVING[percpu::cpu()].swap(ptr::null_mut(), Relaxed);
     // SAFETY: it is there: nobody else runs or ends it before the lock is let go.
     let is_dead = unsafe { &*previous }.state.load(Relaxed) == DEAD;
@@ -276,6 +292,44 @@ pub fn start(thread: Arc<Thread>) {
 pub fn block() {
     debug_assert_eq!(percpu::this().preempt_count.load(Relaxed), 0, "blocking with preemption off");
     switch_away(Reason::Blocked);
+}
+
+/// Blocks the caller and runs `next`, which it claimed, at once in its place and on its time (L1): no
+/// queue is touched. Where that may not be, `next` is queued as any woken thread. Interrupts are off.
+pub fn hand_over(next: &Thread) {
+    debug_assert_eq!(percpu::this().preempt_count.load(Relaxed), 0, "blocking with preemption off");
+    let me = current();
+    let here = this();
+    let cpu = percpu::cpu();
+    let has_left = next.cpu.load(Relaxed) == cpu as u32 || has_left(next);
+    here.lock();
+    let is_blocked = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE);
+    let first = here.queue().real_time.first();
+    let is_best =
+        first.is_none_or(|first| real_time_priority(first.get()) <= real_time_priority(next));
+    if !(has_left && is_blocked && is_best && may_run(next, cpu)) {
+        here.unlock();
+        unblock(next);
+        return block();
+    }
+    let now_ns = time::now_ns();
+    here.charge(now_ns);
+    me.blocked_at_ns.store(now_ns, Relaxed);
+    me.is_on_queue.store(false, Relaxed);
+    next.cpu.store(cpu as u32, Relaxed);
+    next.virtual_ns.store(me.virtual_ns.load(Relaxed), Relaxed);
+    next.is_on_queue.store(true, Relaxed);
+    next.state.store(RUNNABLE, Relaxed);
+    switch_to(here, me, Ref::of(next), now_ns, Reason::Blocked);
+}
+
+/// Whether `thread`, which we claimed, is off the processor where it blocked.
+#[cold]
+fn has_left(thread: &Thread) -> bool {
+    let Some(home) = lock_home(thread) else { return false };
+    let has_left = !thread.is_on_queue.load(Relaxed);
+    home.unlock();
+    has_left
 }
 
 /// Makes a thread that we claimed run again.
@@ -430,7 +484,7 @@ pub fn tick(now_ns: u64) -> bool {
     me.slice_ticks.store(slice, Relaxed);
     let best = here.best();
     let is_over = best.is_some_and(|best| match me.policy() {
-        Policy::Fair(_) => {
+        Policy::Fair { .. } => {
             real_time_priority(best.get()) > 0
                 || best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed)
         }

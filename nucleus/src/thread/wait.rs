@@ -8,8 +8,10 @@ use super::{
     timers,
 };
 use crate::{
-    arch::boot,
-    memory::stacks,
+    arch::{
+        boot::{DIRECT_MAP, KERNEL_BASE},
+        paging::STACK_AREA,
+    },
     spin::{NoInterrupts, NoPreempt, SpinLock},
     time,
 };
@@ -19,7 +21,8 @@ use core::sync::atomic::{
 };
 use sync::{Outcome, class::LockClass};
 
-const SIGNALLED: u8 = 0;
+/// The outcome of a wait that was woken.
+pub(super) const SIGNALLED: u8 = 0;
 /// The outcome of a wait whose deadline passed.
 pub const TIMED_OUT: u8 = 1;
 const KICKED: u8 = 2;
@@ -110,6 +113,19 @@ pub fn wait_on(
         bucket.append(Ref::of(me), address);
         me.state.store(if is_interruptible { INTERRUPTIBLE } else { BLOCKED }, SeqCst);
     }
+    let outcome = suspend(me, deadline_ns, is_interruptible, None);
+    finish(me, address, outcome)
+}
+
+/// Blocks the caller, whose state says so already, until it is claimed; `next`, which it claimed, goes on in
+/// its place. Returns the outcome. Interrupts are off.
+#[inline]
+pub(super) fn suspend(
+    me: &Thread,
+    deadline_ns: Option<u64>,
+    is_interruptible: bool,
+    next: Option<Ref>,
+) -> u8 {
     if let Some(deadline_ns) = deadline_ns {
         timers::arm(me, deadline_ns);
     }
@@ -117,18 +133,31 @@ pub fn wait_on(
     let kicked_before = is_interruptible && me.is_kicked.load(SeqCst) && me.claim(KICKED);
     if kicked_before {
         me.state.store(RUNNABLE, SeqCst);
-    } else {
-        scheduler::block();
+    }
+    match next {
+        Some(next) if kicked_before => scheduler::unblock(next.get()),
+        Some(next) => scheduler::hand_over(next.get()),
+        None if kicked_before => {}
+        None => scheduler::block(),
     }
     if deadline_ns.is_some() {
         timers::disarm(me);
     }
-    finish(me, address)
+    outcome(me)
+}
+
+/// Why the wait of `me`, the caller, ended; a kick that ended it is consumed.
+#[inline]
+pub(super) fn outcome(me: &Thread) -> u8 {
+    let outcome = me.outcome.load(Relaxed);
+    if outcome == KICKED {
+        me.is_kicked.store(false, SeqCst);
+    }
+    outcome
 }
 
 /// After the wait: out of the bucket, and why it ended.
-fn finish(me: &Thread, address: usize) -> Outcome {
-    let outcome = me.outcome.load(Relaxed);
+fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
     if outcome == SIGNALLED {
         return Outcome::Signalled;
     }
@@ -138,11 +167,7 @@ fn finish(me: &Thread, address: usize) -> Outcome {
             bucket.unlink(Ref::of(me));
         }
     }
-    if outcome == KICKED {
-        me.is_kicked.store(false, SeqCst);
-        return Outcome::Kicked;
-    }
-    Outcome::TimedOut
+    if outcome == KICKED { Outcome::Kicked } else { Outcome::TimedOut }
 }
 
 /// Wakes up to `count` threads that wait on `word`; how many. Only the address of `word` counts.
@@ -187,7 +212,8 @@ pub(super) fn awaited(thread: &Thread) -> (usize, u32) {
     let address = unsafe { &raw const (*thread.waiter.get()).address };
     // SAFETY: plain data, written by the thread itself before it blocked.
     let address = unsafe { address.read_volatile() };
-    if address < boot::DIRECT_MAP as usize || stacks::is_in_area(address as u64) {
+    let stays = DIRECT_MAP..STACK_AREA;
+    if !stays.contains(&(address as u64)) && address < KERNEL_BASE as usize {
         return (address, 0);
     }
     // SAFETY: the waiter keeps the word; the direct map and the image stay mapped even after.

@@ -29,7 +29,15 @@ thread_local! {
     static PROGRAM: RefCell<Option<Program>> = const { RefCell::new(None) };
     /// Allocations that still succeed; none set: all.
     static GRANTS: Cell<Option<usize>> = const { Cell::new(None) };
+    /// The same for who may not use the reserve.
+    static PLAIN_GRANTS: Cell<Option<usize>> = const { Cell::new(None) };
+    static USES_RESERVE: Cell<bool> = const { Cell::new(false) };
     static TRACE: RefCell<VecDeque<TraceRecord>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Ends the calls that servers received at `endpoint` and did not answer, as their death would.
+pub fn end_server(endpoint: &crate::message::Endpoint) {
+    super::message::end_server(&endpoint.0);
 }
 
 /// Sets what [`Context::run`] does on this thread and the threads it spawns from now on.
@@ -51,15 +59,31 @@ pub fn refuse_after(count: Option<usize>) {
     GRANTS.set(count);
 }
 
+/// As [`refuse_after`], of what is asked for without [`crate::memory::with_reserve`] only: the reserve
+/// has no end.
+pub fn refuse_plain_after(count: Option<usize>) {
+    PLAIN_GRANTS.set(count);
+}
+
 pub(super) fn is_refused() -> bool {
-    match GRANTS.get() {
+    let is_refused = |grants: &Cell<Option<usize>>| match grants.get() {
         None => false,
         Some(0) => true,
         Some(left) => {
-            GRANTS.set(Some(left - 1));
+            grants.set(Some(left - 1));
             false
         }
-    }
+    };
+    GRANTS.with(is_refused) || !USES_RESERVE.get() && PLAIN_GRANTS.with(is_refused)
+}
+
+/// Says whether the thread could use the reserve before.
+pub(super) fn use_reserve() -> bool {
+    USES_RESERVE.replace(true)
+}
+
+pub(super) fn leave_reserve() {
+    USES_RESERVE.set(false);
 }
 
 /// Limits the frames of the whole process's pool (tests beside this one use it too).

@@ -6,7 +6,6 @@ use super::{
     control::Registers,
     memory::{frame_words, is_live, may_allocate},
     thread::{lock, wait},
-    words,
 };
 use crate::{
     PAGE_BYTES,
@@ -14,6 +13,7 @@ use crate::{
     memory::FrameId,
     thread::Woken,
     time::Instant,
+    words,
 };
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,9 +1,9 @@
 //! Registering device models, raising their interrupts, and their view of memory.
-use super::{
-    device::{Line, MmioModel, Pci, PortModel, device_access, with_tables},
+use super::device::{Line, MmioModel, Pci, PortModel, device_access, with_tables};
+use crate::{
+    device::{MmioDevice, PciAddress, PciFunction},
     words,
 };
-use crate::device::{MmioDevice, PciAddress, PciFunction};
 use std::sync::Arc;
 
 /// Registers (or configuration space) of a model. Called with aligned offsets inside the region,

@@ -2,13 +2,14 @@
 //!
 //! A frame's reference count is in its slot; free numbers stand in a stack. Limits and refusals
 //! come from [`super::control`].
-use super::{control, thread::lock, words};
+use super::{control, thread::lock};
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, FrameId, Statistics},
+    words,
 };
 use std::sync::{
-    Mutex, OnceLock,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::*},
 };
 
@@ -23,6 +24,19 @@ struct Slot {
 }
 
 static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+
+/// Memory shared between components.
+pub(crate) type RegionHandle = Arc<[AtomicU64]>;
+
+pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
+    may_allocate()?;
+    let words = bytes.max(1).next_multiple_of(PAGE_BYTES) / 8;
+    Ok((0..words).map(|_| AtomicU64::new(0)).collect())
+}
+
+pub(crate) fn region_words(region: &RegionHandle) -> &[AtomicU64] {
+    region
+}
 
 struct Pool {
     free: Vec<u32>,
@@ -72,12 +86,26 @@ pub(crate) fn uncharge(bytes: usize) {
     CHARGED_BYTES.fetch_sub(bytes, Relaxed);
 }
 
-/// The host has memory enough.
 pub(crate) fn use_reserve() -> bool {
+    control::use_reserve()
+}
+
+pub(crate) fn leave_reserve() {
+    control::leave_reserve();
+}
+
+/// The host has memory enough.
+pub(crate) fn is_short() -> bool {
+    false
+}
+
+/// Asked only after a refusal, and that is a test's: it stays.
+pub(crate) fn is_full() -> bool {
     true
 }
 
-pub(crate) fn leave_reserve() {}
+/// The host's allocator is its own.
+pub(crate) fn shrink() {}
 
 /// Fresh frames are dirty unless `zeroed`, so that tests see who relies on luck.
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
@@ -114,6 +142,12 @@ pub(crate) fn frame_release(id: FrameId) {
     if before == 1 {
         lock(&POOL).free.push(id.0);
     }
+}
+
+/// Counts up a frame that somebody holds.
+pub(crate) fn frame_lent(id: FrameId) -> bool {
+    let count_up = |now: u32| (now > 0).then_some(now + 1);
+    id.0 < lock(&POOL).next && slot(id).references.try_update(AcqRel, Relaxed, count_up).is_ok()
 }
 
 pub(crate) fn frame_references(id: FrameId) -> u32 {

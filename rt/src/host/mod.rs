@@ -8,11 +8,11 @@ pub mod control;
 pub(crate) mod device;
 mod device_control;
 pub(crate) mod memory;
+pub(crate) mod message;
 pub(crate) mod system;
 pub(crate) mod thread;
 pub(crate) mod time;
 pub(crate) mod user;
-mod words;
 
 use crate::power::Action;
 use std::hash::{BuildHasher, RandomState};

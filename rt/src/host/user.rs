@@ -6,7 +6,6 @@ use super::{
     control,
     memory::{self, frame_words},
     thread::{lock, take_kick},
-    words,
 };
 use crate::{
     NoMemory, PAGE_BYTES,
@@ -15,6 +14,7 @@ use crate::{
         Access, Bases, CloneMode, Context, Fault, Mapping, PageRange, Protection, Space, Trap,
         USER_END, Unshared,
     },
+    words,
 };
 use std::{
     cell::{Cell, RefCell},

@@ -15,15 +15,6 @@ pub(crate) type InterruptHandle = Interrupt;
 /// A DMA buffer.
 pub(crate) type DmaHandle = DmaBuffer;
 
-impl From<device::DeviceError> for DeviceError {
-    fn from(error: device::DeviceError) -> DeviceError {
-        match error {
-            device::DeviceError::NotFound => DeviceError::NotFound,
-            device::DeviceError::Refused => DeviceError::Refused,
-        }
-    }
-}
-
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
     let describe = |found: pci::Function| PciFunction {
         address: PciAddress(found.address),
@@ -45,7 +36,7 @@ pub(crate) fn virtio_mmio_devices() -> Vec<MmioDevice> {
 }
 
 pub(crate) fn pci_open(address: PciAddress) -> Result<(), DeviceError> {
-    Ok(device::open_pci(address.0)?)
+    pci::open(address.0)
 }
 
 pub(crate) fn pci_close(address: PciAddress) {
@@ -53,25 +44,15 @@ pub(crate) fn pci_close(address: PciAddress) {
 }
 
 pub(crate) fn pci_read(address: PciAddress, offset: u16, bytes: u8) -> u32 {
-    const CONFIG_BYTES: u16 = 256;
-    if offset >= CONFIG_BYTES || !offset.is_multiple_of(u16::from(bytes).max(1)) {
-        return u32::MAX;
-    }
-    let word = pci::read(address.0, offset & !3) >> (8 * (offset & 3));
-    match bytes {
-        1 => word & 0xff,
-        2 => word & 0xffff,
-        4 => word,
-        _ => u32::MAX,
-    }
+    pci::read_part(address.0, offset, bytes)
 }
 
 pub(crate) fn pci_bar(address: PciAddress, index: u8) -> Result<MmioHandle, DeviceError> {
-    Ok(device::map_bar(address.0, index)?)
+    device::map_bar(address.0, index)
 }
 
 pub(crate) fn pci_msix(address: PciAddress, entry: u16) -> Result<InterruptHandle, DeviceError> {
-    Ok(device::bind_msix(address.0, entry)?)
+    device::bind_msix(address.0, entry)
 }
 
 pub(crate) fn pci_msix_entries(address: PciAddress) -> u16 {
@@ -79,7 +60,7 @@ pub(crate) fn pci_msix_entries(address: PciAddress) -> u16 {
 }
 
 pub(crate) fn mmio_open(base: u64, bytes: u64) -> Result<MmioHandle, DeviceError> {
-    Ok(device::open_transport(base, bytes)?)
+    device::open_transport(base, bytes)
 }
 
 pub(crate) fn mmio_bytes(mmio: &MmioHandle) -> usize {
@@ -95,7 +76,7 @@ pub(crate) fn mmio_write(mmio: &MmioHandle, offset: usize, width: usize, value: 
 }
 
 pub(crate) fn ports_open(first: u16, count: u16) -> Result<(), DeviceError> {
-    Ok(device::open_ports(first, count)?)
+    device::open_ports(first, count)
 }
 
 pub(crate) fn ports_close(first: u16, count: u16) {
@@ -103,19 +84,19 @@ pub(crate) fn ports_close(first: u16, count: u16) {
 }
 
 pub(crate) fn port_read8(number: u16) -> u8 {
-    device::read_port(number)
+    device::read_port(number, 1) as u8
 }
 
 pub(crate) fn port_write8(number: u16, value: u8) {
-    device::write_port(number, value);
+    device::write_port(number, 1, u32::from(value));
 }
 
 pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> {
-    Ok(device::open_line(line)?)
+    device::open_line(line)
 }
 
 pub(crate) fn interrupt_wait(interrupt: &InterruptHandle, deadline: Option<Instant>) -> Woken {
-    if interrupt.wait(deadline.map(|at| at.0)) { Woken::Signalled } else { Woken::TimedOut }
+    interrupt.wait(deadline.map(|at| at.0), false)
 }
 
 pub(crate) fn interrupt_acknowledge(interrupt: &InterruptHandle) {

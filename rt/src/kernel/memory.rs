@@ -3,13 +3,22 @@ use crate::{
     NoMemory, PAGE_BYTES,
     memory::{Frame, FrameId, Statistics},
 };
-use core::sync::atomic::Ordering::Acquire;
-use nucleus::memory::{self, charge, frame, frames};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering::Acquire};
+use nucleus::{
+    dma::DmaBuffer,
+    memory::{self, charge, frame, frames},
+};
 
-impl From<memory::NoMemory> for NoMemory {
-    fn from(_: memory::NoMemory) -> NoMemory {
-        NoMemory
-    }
+/// Memory shared between components.
+pub(crate) type RegionHandle = Arc<DmaBuffer>;
+
+pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
+    DmaBuffer::allocate(bytes).map(Arc::new).ok_or(NoMemory)
+}
+
+pub(crate) fn region_words(region: &RegionHandle) -> &[AtomicU64] {
+    region.words()
 }
 
 pub(crate) fn charge(bytes: usize) -> Result<(), NoMemory> {
@@ -28,8 +37,21 @@ pub(crate) fn leave_reserve() {
     nucleus::thread::leave_reserve();
 }
 
+#[inline]
+pub(crate) fn is_short() -> bool {
+    frames::is_short()
+}
+
+pub(crate) fn is_full() -> bool {
+    frames::is_full()
+}
+
+pub(crate) fn shrink() {
+    memory::heap::shrink();
+}
+
 pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
-    Ok(FrameId(frame::allocate(zeroed)?))
+    frame::allocate(zeroed).map(FrameId)
 }
 
 pub(crate) fn frame_retain(id: FrameId) {
@@ -38,6 +60,11 @@ pub(crate) fn frame_retain(id: FrameId) {
 
 pub(crate) fn frame_release(id: FrameId) {
     frames::release(id.0);
+}
+
+/// Components of the kernel world hand each other frames, not numbers.
+pub(crate) fn frame_lent(_id: FrameId) -> bool {
+    false
 }
 
 pub(crate) fn frame_references(id: FrameId) -> u32 {
@@ -72,13 +99,5 @@ pub(crate) fn frame_copy(from: FrameId, to: FrameId) {
 }
 
 pub(crate) fn statistics() -> Statistics {
-    let now = memory::statistics();
-    Statistics {
-        total_frames: now.total_frames,
-        free_frames: now.free_frames,
-        heap_frames: now.heap_frames,
-        table_frames: now.table_frames,
-        stack_frames: now.stack_frames,
-        charged_bytes: now.charged_bytes,
-    }
+    memory::statistics()
 }

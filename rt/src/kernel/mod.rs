@@ -3,7 +3,9 @@
 //! One file a family; what is plain data stays so, and nothing of the nucleus's own (guards, locks)
 //! comes out. The signatures are those of every world.
 pub(crate) mod device;
+pub(crate) mod domain;
 pub(crate) mod memory;
+pub(crate) mod message;
 pub(crate) mod system;
 pub(crate) mod thread;
 pub(crate) mod time;

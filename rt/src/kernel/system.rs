@@ -7,12 +7,7 @@ pub(crate) fn command_line() -> &'static str {
 }
 
 pub(crate) fn objects() -> Vec<ObjectCount> {
-    let describe = |(name, live, made): (&'static str, i64, u64)| ObjectCount {
-        name,
-        live: live.max(0) as u64,
-        made,
-    };
-    nucleus::objects::all().into_iter().map(describe).collect()
+    nucleus::objects::all().into()
 }
 
 pub(crate) fn locks() -> Vec<sync::class::Report> {
@@ -32,13 +27,7 @@ pub(crate) fn interrupts() -> Vec<(String, Vec<u64>)> {
 }
 
 pub(crate) fn processor_times() -> Vec<ProcessorTime> {
-    let describe = |times: nucleus::thread::ProcessorTimes| ProcessorTime {
-        user_ns: times.user_ns,
-        system_ns: times.system_ns,
-        idle_ns: times.idle_ns,
-        switches: times.switches,
-    };
-    nucleus::thread::processor_times().into_iter().map(describe).collect()
+    nucleus::thread::processor_times()
 }
 
 pub(crate) fn runnable_threads() -> usize {

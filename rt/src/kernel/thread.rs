@@ -11,28 +11,12 @@ use nucleus::{
     thread,
 };
 
-fn policy_of(policy: Policy) -> thread::Policy {
-    match policy {
-        Policy::Fair { nice } => thread::Policy::Fair(nice),
-        Policy::Fifo(priority) => thread::Policy::Fifo(priority),
-        Policy::RoundRobin(priority) => thread::Policy::RoundRobin(priority),
-    }
-}
-
-fn woken(outcome: sync::Outcome) -> Woken {
-    match outcome {
-        sync::Outcome::Signalled => Woken::Signalled,
-        sync::Outcome::TimedOut => Woken::TimedOut,
-        sync::Outcome::Kicked => Woken::Kicked,
-    }
-}
-
 pub(crate) fn spawn(
     name: &str,
     policy: Policy,
     body: Box<Box<dyn FnOnce() + Send>>,
 ) -> Result<ThreadId, NoMemory> {
-    Ok(ThreadId(nucleus::thread::spawn(name, policy_of(policy), body)?))
+    thread::spawn(name, policy, body).map(ThreadId)
 }
 
 pub(crate) fn current() -> ThreadId {
@@ -44,7 +28,7 @@ pub(crate) fn yield_now() {
 }
 
 pub(crate) fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
-    woken(thread::park(deadline.map(|at| at.0), interruptible))
+    thread::park(deadline.map(|at| at.0), interruptible)
 }
 
 pub(crate) fn unpark(thread: ThreadId) {
@@ -65,7 +49,7 @@ pub(crate) fn wait_on(
     deadline: Option<Instant>,
     interruptible: bool,
 ) -> Woken {
-    woken(thread::wait_on(word, expected, deadline.map(|at| at.0), interruptible))
+    thread::wait_on(word, expected, deadline.map(|at| at.0), interruptible)
 }
 
 pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
@@ -73,7 +57,7 @@ pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
 }
 
 pub(crate) fn set_policy(thread: ThreadId, policy: Policy) {
-    thread::set_policy(thread.0, policy_of(policy));
+    thread::set_policy(thread.0, policy);
 }
 
 pub(crate) fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
@@ -81,13 +65,7 @@ pub(crate) fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
 }
 
 pub(crate) fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
-    let used = thread::cpu_time(thread.0)?;
-    Some(CpuTime {
-        user_ns: used.user_ns,
-        system_ns: used.system_ns,
-        voluntary_switches: used.voluntary_switches,
-        forced_switches: used.forced_switches,
-    })
+    thread::cpu_time(thread.0)
 }
 
 pub(crate) fn processors() -> (usize, usize) {

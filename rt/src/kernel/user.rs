@@ -18,7 +18,7 @@ fn bits(protection: Protection) -> space::Protection {
 }
 
 pub(crate) fn space_new() -> Result<SpaceHandle, NoMemory> {
-    Ok(SpaceHandle::new()?)
+    SpaceHandle::new()
 }
 
 pub(crate) fn space_map(
@@ -31,7 +31,7 @@ pub(crate) fn space_map(
     let first = frames.as_ptr().cast::<u32>();
     // SAFETY: `Frame` is a transparent `FrameId`, which is a transparent `u32`.
     let numbers = unsafe { core::slice::from_raw_parts(first, frames.len()) };
-    Ok(space.map(range.start(), numbers, bits(protection))?)
+    space.map(range.start(), numbers, bits(protection))
 }
 
 pub(crate) fn space_map_zeroed(
@@ -39,7 +39,7 @@ pub(crate) fn space_map_zeroed(
     range: PageRange,
     protection: Protection,
 ) -> Result<usize, NoMemory> {
-    Ok(space.map_zeroed(range.start(), range.pages(), bits(protection))?)
+    space.map_zeroed(range.start(), range.pages(), bits(protection))
 }
 
 pub(crate) fn space_unmap(space: &SpaceHandle, range: PageRange) -> usize {
@@ -56,11 +56,11 @@ pub(crate) fn space_clone(
     range: PageRange,
     mode: CloneMode,
 ) -> Result<usize, NoMemory> {
-    Ok(space.clone_to(to, range.start(), range.end(), mode)?)
+    space.clone_to(to, range.start(), range.end(), mode)
 }
 
 pub(crate) fn space_move(space: &SpaceHandle, from: PageRange, to: u64) -> Result<usize, NoMemory> {
-    Ok(space.move_to(from.start(), from.end(), to)?)
+    space.move_to(from.start(), from.end(), to)
 }
 
 pub(crate) fn space_make_writable(
@@ -68,7 +68,7 @@ pub(crate) fn space_make_writable(
     address: u64,
     protection: Protection,
 ) -> Result<Unshared, NoMemory> {
-    Ok(space.make_writable(address, bits(protection | Protection::WRITE))?)
+    space.make_writable(address, bits(protection | Protection::WRITE))
 }
 
 pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<Mapping> {

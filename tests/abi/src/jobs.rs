@@ -16,21 +16,6 @@ pub extern "C" fn count(signal: i32) {
 /// A handler that does nothing.
 pub extern "C" fn nothing(_: i32) {}
 
-/// Waits until `signal` came `times` times; what came more by then shows.
-///
-/// # Panics
-/// Where it did not within a second.
-#[track_caller]
-pub fn await_count(signal: i32, times: i32) {
-    for _ in 0..100 {
-        if counted(signal) >= times {
-            break;
-        }
-        pause_ms(10);
-    }
-    assert_eq!(counted(signal), times);
-}
-
 /// How often `signal` was counted.
 pub fn counted(signal: i32) -> i32 {
     SIGNALS[signal as usize].load(Ordering::SeqCst)

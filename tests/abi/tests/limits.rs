@@ -6,7 +6,15 @@
 )]
 
 use abi::*;
-use std::{collections::HashMap, fs, io::Read, ptr::null_mut, thread, time::Duration};
+use std::{
+    collections::HashMap,
+    fs,
+    io::{Read, Write},
+    process::Command,
+    ptr::null_mut,
+    thread,
+    time::Duration,
+};
 
 const PAGE: usize = 4096;
 
@@ -200,6 +208,51 @@ fn faults_memory_and_switches_are_counted() {
         assert_eq!(wait(child), Ended::Exited(0));
         let children = usage(libc::RUSAGE_CHILDREN);
         assert!(children.ru_minflt >= 100 && children.ru_maxrss >= 8000);
+    });
+}
+
+#[test]
+fn a_child_that_borrowed_memory_until_its_exec_does_not_inherit_the_faults() {
+    isolated(|| {
+        const FAULTS: usize = 6000;
+        for _ in 0..FAULTS {
+            let at = map(PAGE).unwrap().cast::<u8>();
+            unsafe { at.write_volatile(1) };
+            must(unsafe { libc::munmap(at.cast(), PAGE) });
+        }
+        assert!(usage(libc::RUSAGE_SELF).ru_minflt >= FAULTS as i64);
+        // musl makes the child by CLONE_VM and CLONE_VFORK.
+        assert!(Command::new("/bin/true").status().unwrap().success());
+        assert!(usage(libc::RUSAGE_CHILDREN).ru_minflt < FAULTS as i64 / 2);
+    });
+}
+
+/// The count `name` in `/proc/vmstat`.
+fn event(name: &str) -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.unwrap_or_else(|| panic!("{name} is missing")).parse().unwrap()
+}
+
+#[test]
+fn the_system_counts_faults_and_what_goes_to_disks() {
+    isolated(|| {
+        const PAGES: usize = 1500;
+        let before = ["pgfault", "pgmajfault", "pgpgin", "pgpgout"].map(event);
+        for _ in 0..PAGES {
+            let at = map(PAGE).unwrap().cast::<u8>();
+            unsafe { at.write_volatile(1) };
+            must(unsafe { libc::munmap(at.cast(), PAGE) });
+        }
+        assert!(event("pgfault") >= before[0] + PAGES as u64);
+        let scratch = Scratch::on_disk();
+        let file = fs::File::create(scratch.path("file")).unwrap();
+        (&file).write_all(&vec![7; 3 << 20]).unwrap();
+        file.sync_all().unwrap();
+        // In KiB. Others may write meanwhile.
+        assert!(event("pgpgout") - before[3] >= 3 << 10);
+        assert!(event("pgmajfault") >= before[1] && event("pgpgin") >= before[2]);
+        assert_eq!((event("pswpin"), event("pswpout")), (0, 0));
     });
 }
 

@@ -1,10 +1,10 @@
 //! Stops and continuations, what they tell a parent, orphaned groups, and the rules of groups and
 //! sessions (POSIX.1-2017 chapter 11, wait(2), setpgid(2), setsid(2), signal(7)).
 use abi::{
-    Ended, fork, handle,
+    Ended, check, close, fork, handle,
     jobs::{
-        await_count, change, count, counted, getpgid, getsid, id, limited, own_group, pause_ms,
-        send, setpgid, setsid, stopped_by,
+        change, count, counted, getpgid, getsid, id, limited, own_group, pause_ms, send, setpgid,
+        setsid, stopped_by,
     },
     must, pipe, read, wait, write, zeroed,
 };
@@ -61,14 +61,77 @@ fn a_parent_that_wants_no_stops_is_signalled_at_the_end_only() {
         let child = fork(|| pause_ms(5000));
         send(child, SIGSTOP);
         assert_eq!(stopped_by(child), SIGSTOP);
-        await_count(SIGCHLD, 1);
+        assert_eq!(counted(SIGCHLD), 1);
         handle(SIGCHLD, count, SA_RESTART | SA_NOCLDSTOP);
         send(child, SIGCONT);
         assert!(WIFCONTINUED(change(child, WCONTINUED)));
-        await_count(SIGCHLD, 1);
+        assert_eq!(counted(SIGCHLD), 1);
         send(child, SIGKILL);
         wait(child);
-        await_count(SIGCHLD, 2);
+        assert_eq!(counted(SIGCHLD), 2);
+    });
+}
+
+#[test]
+fn an_end_is_signalled_before_a_wait_tells_of_it_and_interrupts_no_wait() {
+    limited(|| {
+        handle(SIGCHLD, count, 0);
+        for round in 1..=300 {
+            let child = fork(|| {});
+            let mut status = 0;
+            // SAFETY: room for the status.
+            let waited = check(unsafe { waitpid(child, &mut status, 0) });
+            assert_eq!(waited, Ok(i64::from(child)), "round {round}");
+            assert_eq!(counted(SIGCHLD), round);
+        }
+    });
+}
+
+#[test]
+fn a_process_of_several_threads_stops_anew_however_soon_it_went_on() {
+    limited(|| {
+        let (told, tell) = pipe();
+        let child = fork(|| {
+            for _ in 0..3 {
+                std::thread::spawn(|| pause_ms(20_000));
+            }
+            write(tell, b"x").expect("telling");
+            pause_ms(20_000);
+        });
+        read(told, 1).expect("being told");
+        for _ in 0..300 {
+            send(child, SIGSTOP);
+            assert_eq!(stopped_by(child), SIGSTOP);
+            send(child, SIGCONT);
+        }
+        send(child, SIGKILL);
+        assert_eq!(wait(child), Ended::Signalled(SIGKILL));
+    });
+}
+
+#[test]
+fn an_orphan_ends_by_sigchld_whatever_it_was_made_with() {
+    limited(|| {
+        // SAFETY: plain numbers.
+        must(unsafe { prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) });
+        handle(SIGCHLD, count, SA_RESTART);
+        handle(SIGUSR1, count, SA_RESTART);
+        let (told, tell) = pipe();
+        let middle = fork(|| {
+            // SAFETY: as fork(2), but for the signal.
+            let orphan = must(unsafe { syscall(SYS_clone, SIGUSR1, 0, 0, 0, 0) });
+            if orphan == 0 {
+                // Goes on when the pipe's last writer has closed it.
+                close(tell);
+                let _ = read(told, 1);
+                // SAFETY: ends the copy at once.
+                unsafe { _exit(0) };
+            }
+        });
+        assert_eq!(wait(middle), Ended::Exited(0));
+        close(tell);
+        assert!(WIFEXITED(change(-1, 0)));
+        assert_eq!((counted(SIGCHLD), counted(SIGUSR1)), (2, 0));
     });
 }
 

@@ -15,13 +15,17 @@ enum Floor {
 }
 
 fn floor(folder: &Path) -> Floor {
+    // A kernel image of its own.
+    if folder.starts_with("tests/nucleus") {
+        return Floor::Image;
+    }
     match folder.components().next().and_then(|part| part.as_os_str().to_str()) {
         Some("libs") => Floor::Libs,
         Some("nucleus") => Floor::Nucleus,
         Some("rt") => Floor::Rt,
         Some("interfaces") => Floor::Interfaces,
         Some("components") => Floor::Component,
-        Some("image") => Floor::Image,
+        Some("image" | "isolated") => Floor::Image,
         _ => Floor::Tool,
     }
 }

@@ -43,6 +43,17 @@ pub struct MemoryBlock {
     pub batches: Mutex<Vec<Vec<u64>>>,
     /// Every request fails.
     pub is_broken: AtomicBool,
+    /// Sectors that err: on which operation, and for how many requests more.
+    pub faults: Arc<Mutex<Vec<Fault>>>,
+}
+
+/// A sector that errs.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    pub operation: Operation,
+    pub sector: u64,
+    /// How many requests with it fail.
+    pub left: usize,
 }
 
 impl MemoryBlock {
@@ -83,6 +94,7 @@ impl MemoryBlock {
             most_segments: AtomicUsize::new(0),
             batches: Mutex::new(Vec::new()),
             is_broken: AtomicBool::new(false),
+            faults: Arc::default(),
         })
     }
 
@@ -107,6 +119,15 @@ impl MemoryBlock {
             Operation::Read | Operation::Write => {}
         }
         assert!(!request.segments.is_empty(), "a request has segments");
+        let bytes: u64 = request.segments.iter().map(|part| u64::from(part.length)).sum();
+        let sectors = request.sector..request.sector + bytes / SECTOR_BYTES as u64;
+        for fault in shared.faults.lock().unwrap().iter_mut() {
+            let is_met = fault.operation == request.operation && sectors.contains(&fault.sector);
+            if is_met && fault.left > 0 {
+                fault.left -= 1;
+                return Err(BlockError::Device);
+            }
+        }
         if request.segments.len() > shared.max_segments {
             return Err(BlockError::Invalid);
         }
@@ -147,6 +168,7 @@ struct Shared {
     events: Arc<Mutex<Option<Vec<Event>>>>,
     discarded: Arc<AtomicUsize>,
     writes_left: Arc<AtomicUsize>,
+    faults: Arc<Mutex<Vec<Fault>>>,
     max_segments: usize,
     is_read_only: bool,
 }
@@ -178,6 +200,7 @@ impl Block for MemoryBlock {
             events: Arc::clone(&self.events),
             discarded: Arc::clone(&self.discarded),
             writes_left: Arc::clone(&self.writes_left),
+            faults: Arc::clone(&self.faults),
             max_segments: self.max_segments,
             is_read_only: self.is_read_only,
         };

@@ -22,10 +22,21 @@ impl Random {
     }
 }
 
+/// What each value of the low byte comes to.
+const CRC_TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 * 8 {
+        let crc = if at % 8 == 0 { at as u32 / 8 } else { table[at / 8] };
+        table[at / 8] = (crc >> 1) ^ (0x82f6_3b78 * (crc & 1));
+        at += 1;
+    }
+    table
+};
+
 fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
-    bytes.iter().fold(seed, |crc, byte| {
-        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 * (crc & 1)))
-    })
+    let step = |crc: u32, byte: &u8| (crc >> 8) ^ CRC_TABLE[usize::from(crc as u8 ^ byte)];
+    bytes.iter().fold(seed, step)
 }
 
 fn get16(bytes: &[u8], at: usize) -> usize {

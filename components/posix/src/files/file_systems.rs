@@ -69,8 +69,9 @@ pub fn types() -> Vec<(&'static str, bool)> {
 /// use already is shared.
 ///
 /// # Errors
-/// `ENODEV` for an unknown type, `ENOTBLK` where it needs a disk, `ENXIO`, `EBUSY` while the disk's
-/// last file system is being written, and what the file system says of the disk.
+/// `ENODEV` for an unknown type, `ENOTBLK` where it needs a disk, `ENXIO`, `EACCES` where it is to be
+/// written and the disk refuses that, `EBUSY` while the disk's last file system is being written, and
+/// what the file system says of the disk.
 pub fn activate(
     type_name: &str,
     disk: Option<Number>,
@@ -94,7 +95,20 @@ pub fn activate(
     }
     let number = disk.ok_or(Errno::ENOTBLK)?;
     let device = known.devices.iter().find(|device| device.number == number);
+    check_medium(number, writes)?;
     known.mount_disk(device.ok_or(Errno::ENXIO)?, type_name, *make, writes, options)
+}
+
+/// Whether the disk with this number, if it is one, takes what a mount does with it.
+///
+/// # Errors
+/// `EACCES` where it is to be written and refuses that.
+pub fn check_medium(number: Number, writes: Writes) -> Result<(), Errno> {
+    let device = devices().iter().find(|device| device.number == number);
+    match device.is_some_and(|device| device.block.info().is_read_only) && writes != Writes::Never {
+        true => Err(Errno::EACCES),
+        false => Ok(()),
+    }
 }
 
 /// Mounts the root: the first type that takes the disk called `wanted`, or the first disk.

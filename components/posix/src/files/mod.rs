@@ -77,15 +77,21 @@ impl Table {
         let fd = self.slots.write().insert(file, lowest, limit, on_exec)?;
         Ok(fd as u64)
     }
-    /// A descriptor below `limit` is free, so that an open may go on.
+    /// A descriptor below `limit` is free and has room, so that an open, which may create, may go on.
     ///
     /// # Errors
-    /// `EMFILE`.
+    /// `EMFILE`, `ENOMEM`.
     pub fn check_room(&self, limit: usize) -> Result<(), Errno> {
-        match self.slots.read().free_from(0) < limit {
-            true => Ok(()),
-            false => Err(Errno::EMFILE),
+        let slots = self.slots.read();
+        let fd = slots.free_from(0);
+        if fd >= limit {
+            return Err(Errno::EMFILE);
         }
+        if slots.has_room(fd) {
+            return Ok(());
+        }
+        drop(slots);
+        self.slots.write().grow(fd)
     }
     /// Makes `to` stand for what `from` does, in one step (`dup2`); what was at `to` is closed.
     ///

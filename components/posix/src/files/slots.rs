@@ -144,8 +144,15 @@ impl<F: Clone> Slots<F> {
         copy.first_free_word = self.first_free_word;
         Ok(copy)
     }
+    /// `fd` can be put in place without more memory.
+    pub fn has_room(&self, fd: usize) -> bool {
+        fd < self.files.len()
+    }
     /// Makes room for `fd`, in whole words, at least doubling.
-    fn grow(&mut self, fd: usize) -> Result<(), Errno> {
+    ///
+    /// # Errors
+    /// `EBADF` beyond [`DESCRIPTORS_MAX`], `ENOMEM`.
+    pub fn grow(&mut self, fd: usize) -> Result<(), Errno> {
         if fd < self.files.len() {
             return Ok(());
         }

@@ -32,11 +32,13 @@ impl Tries {
         if self.count > TRIES {
             return Err(Errno::EFAULT);
         }
-        match memory.fault(fault.address, fault.access) {
-            Ok(_) => Ok(()),
-            Err(BadAccess::NO_MEMORY) if oom::relieve() => Ok(()),
-            Err(BadAccess::NO_MEMORY) => Err(Errno::ENOMEM),
-            Err(_) => Err(Errno::EFAULT),
+        loop {
+            match memory.fault(fault.address, fault.access) {
+                Ok(_) => return Ok(()),
+                Err(BadAccess::NO_MEMORY) if oom::relieve() => {}
+                Err(BadAccess::NO_MEMORY) => return Err(Errno::ENOMEM),
+                Err(_) => return Err(Errno::EFAULT),
+            }
         }
     }
 }

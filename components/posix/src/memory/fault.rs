@@ -4,7 +4,7 @@
 //! and looks everything up afresh with the frame in hand. Several faults on one page are settled
 //! by `Space`: a page already present stays, and making a page writable is one operation.
 use super::{
-    AddressSpace, FaultKind,
+    AddressSpace, FaultKind, fault_counts,
     map::{GUARD_GAP, LOWEST, Map},
     region::{Backing, Flags, PAGE, Region, is_same_object, page_of, range},
 };
@@ -126,6 +126,7 @@ impl AddressSpace {
             match self.enter(region, page, access, fetched.take()) {
                 Ok(Step::Done) => {
                     self.faults.add(kind);
+                    fault_counts::add_to_system(kind);
                     return Ok(kind);
                 }
                 Err(BadAccess::NO_MEMORY) if reclaims < RECLAIMS => {

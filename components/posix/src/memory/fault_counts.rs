@@ -1,4 +1,4 @@
-//! Numbers of page faults, as getrusage(2) tells them.
+//! Numbers of page faults, as getrusage(2) tells them, and those of the whole system.
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// Whether a fault had to wait for storage.
@@ -32,6 +32,30 @@ impl FaultCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Faults { minor: load(&self.minor), major: load(&self.major) }
     }
+}
+
+/// A part of the system's counts, on a cache line of its own.
+#[repr(align(64))]
+struct Shard(FaultCounts);
+
+const SHARDS: usize = 16;
+
+/// Faults since boot; a thread counts in the shard of its number, so that processors rarely meet.
+static SYSTEM: [Shard; SHARDS] = [const { Shard(FaultCounts::new()) }; SHARDS];
+
+/// One more in the whole system.
+pub(super) fn add_to_system(kind: FaultKind) {
+    let number = rt::thread::current().0 as usize % SHARDS;
+    if let Some(shard) = SYSTEM.get(number) {
+        shard.0.add(kind);
+    }
+}
+
+/// Faults of all programs since boot.
+pub fn of_system() -> Faults {
+    let mut sum = Faults::default();
+    SYSTEM.iter().for_each(|shard| sum += shard.0.get());
+    sum
 }
 
 /// Numbers of faults.

@@ -27,7 +27,7 @@ pub mod access;
 pub mod advice;
 pub mod anonymous;
 mod fault;
-mod fault_counts;
+pub mod fault_counts;
 mod fork;
 mod heap;
 pub mod lock;

@@ -196,7 +196,7 @@ impl Pipe {
         let mut done = 0;
         loop {
             let ticket = self.writable.ticket();
-            let step = self.write_some(source, mode, done == 0);
+            let step = vfs::retried(|| self.write_some(source, mode, done == 0));
             match step {
                 Ok(count) => done += count,
                 Err(error) => return if done > 0 { Ok(done) } else { Err(error) },

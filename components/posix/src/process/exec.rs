@@ -111,9 +111,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     task.robust_list.store(0, Ordering::Relaxed);
     let old = process.set_memory(Some(image.memory));
     if let Some(old) = &old {
-        let mut usage = process.usage.lock();
-        usage.peak_pages = usage.peak_pages.max(old.sizes().peak_resident);
-        usage.faults += old.faults();
+        process.note_usage(old);
     }
     drop(old);
     apply_limits(process);

@@ -2,6 +2,7 @@
 use super::{
     ExitStatus, Process, Task,
     object::{add_time, ticks},
+    oom,
     tree::{self, INIT, Tree},
 };
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
         self, Info, SIGCHLD, SIGCONT, SIGHUP,
         action::{self, flags},
         info::ChildCode,
+        send::{Wakes, post_in},
         state::StopState,
         stop,
     },
@@ -36,13 +38,11 @@ pub fn task_ended(task: &Arc<Task>) {
     task.set_files(None);
     leave_directories(task);
     tree::write().remove_task(task.id());
-    let (last_status, change) = leave_group(task);
-    if let Some(change) = change {
-        stop::tell_parent(&task.process, change);
-    }
+    let last_status = leave_group(task);
     task.process.task_event.signal();
-    if let Some(status) = last_status {
-        end_process(&task.process, status);
+    match last_status {
+        Some(status) => end_process(&task.process, status),
+        None => stop::complete(&task.process),
     }
 }
 
@@ -68,7 +68,7 @@ pub fn release_memory_words(task: &Arc<Task>) {
 }
 
 /// Takes the task out of its group; the status if it was the last.
-fn leave_group(task: &Arc<Task>) -> (Option<ExitStatus>, Option<stop::Change>) {
+fn leave_group(task: &Arc<Task>) -> Option<ExitStatus> {
     let process = &task.process;
     let time = rt::thread::cpu_time(rt::thread::current()).unwrap_or_default();
     let code = task.exit_code.load(Ordering::Relaxed) as u8;
@@ -80,7 +80,7 @@ fn leave_group(task: &Arc<Task>) -> (Option<ExitStatus>, Option<stop::Change>) {
         state.leader_code = code;
     }
     if state.tasks.is_empty() {
-        return (Some(state.exit.unwrap_or(ExitStatus::Exited(state.leader_code))), None);
+        return Some(state.exit.unwrap_or(ExitStatus::Exited(state.leader_code)));
     }
     if state.queue.pending() != 0 {
         for other in &state.tasks {
@@ -88,8 +88,7 @@ fn leave_group(task: &Arc<Task>) -> (Option<ExitStatus>, Option<stop::Change>) {
             other.summon(0);
         }
     }
-    let change = stop::check_complete(&mut state);
-    (None, change)
+    None
 }
 
 fn end_process(process: &Arc<Process>, status: ExitStatus) {
@@ -98,51 +97,74 @@ fn end_process(process: &Arc<Process>, status: ExitStatus) {
     if process.session().id() == process.id() {
         job::leader_ended(process);
     }
-    let aftermath = bury(process, status);
-    tell(process, status, aftermath);
+    let mut wakes = Wakes::default();
+    bury(process, status, &mut wakes);
+    wakes.deliver();
 }
 
 /// Gives the address space back and lets a vfork parent go on.
 fn release_memory(process: &Process) {
     let memory = process.set_memory(None);
     if let Some(memory) = &memory {
-        let mut usage = process.usage.lock();
-        usage.peak_pages = usage.peak_pages.max(memory.sizes().peak_resident);
-        usage.faults += memory.faults();
+        process.note_usage(memory);
     }
     drop(memory);
+    oom::memory_released(process);
     process.is_released.store(true, Ordering::Release);
     process.released.signal();
 }
 
-/// Who is to be told what after a process became a zombie.
-struct Aftermath {
-    parent: Option<Arc<Process>>,
-    heir: Option<Arc<Process>>,
-    orphaned_groups: Vec<u32>,
-    bereaved: Vec<(Arc<Process>, u8)>,
-}
-
-/// Makes the process a zombie, or nothing at all if its parent does not care; gives its children away.
-fn bury(process: &Arc<Process>, status: ExitStatus) -> Aftermath {
+/// Makes the process a zombie, or nothing at all if its parent does not care; gives its children
+/// away. All who are to hear of it have their signals before anybody can see it.
+fn bury(process: &Arc<Process>, status: ExitStatus, wakes: &mut Wakes) {
     let mut tree = tree::write();
     let groups_before = stopped_groups_touched(&tree, process);
     let heir = heir(&tree, process);
     let children = tree.reparent(process.id(), heir);
+    wakes.waits.extend(tree.process(heir));
     process.signals.lock().ended = Some(status);
-    let orphaned_groups = groups_before
-        .into_iter()
-        .filter(|group| tree.is_orphaned(*group, Some(process.id())))
-        .collect();
+    for group in groups_before {
+        if tree.is_orphaned(group, Some(process.id())) {
+            continue_orphans(&tree, group, wakes);
+        }
+    }
+    for child in &children {
+        let death_signal = child.parent_death_signal.load(Ordering::Relaxed);
+        if death_signal != 0 {
+            let _ = post_in(&tree, child, None, Info::kernel(death_signal), wakes);
+        }
+    }
     let parent = tree.process(process.parent_id());
-    if !parent.as_ref().is_some_and(|parent| wants_zombie(parent, process)) {
+    if let Some(parent) = &parent {
+        tell_parent(&tree, parent, process, status, wakes);
+    }
+    if !parent.is_some_and(|parent| wants_zombie(&parent, process)) {
         tree.remove(process);
     }
-    let bereaved = children
-        .iter()
-        .map(|child| (child.clone(), child.parent_death_signal.load(Ordering::Relaxed)))
-        .collect();
-    Aftermath { parent, heir: tree.process(heir), orphaned_groups, bereaved }
+}
+
+/// Nobody is left who could continue the stopped members of `group`.
+fn continue_orphans(tree: &Tree, group: u32, wakes: &mut Wakes) {
+    for number in [SIGHUP, SIGCONT] {
+        for member in tree.group(group) {
+            let _ = post_in(tree, member, None, Info::kernel(number), wakes);
+        }
+    }
+}
+
+fn tell_parent(
+    tree: &Tree,
+    parent: &Arc<Process>,
+    process: &Process,
+    status: ExitStatus,
+    wakes: &mut Wakes,
+) {
+    let exit_signal = process.exit_signal.load(Ordering::Relaxed);
+    if exit_signal != 0 {
+        let notice = death_notice(process, status, exit_signal);
+        let _ = post_in(tree, parent, None, notice, wakes);
+    }
+    wakes.waits.push(parent.clone());
 }
 
 fn wants_zombie(parent: &Process, process: &Process) -> bool {
@@ -178,27 +200,6 @@ fn stopped_groups_touched(tree: &Tree, process: &Process) -> Vec<u32> {
             && !tree.is_orphaned(*group, None)
     });
     groups
-}
-
-fn tell(process: &Process, status: ExitStatus, aftermath: Aftermath) {
-    for group in aftermath.orphaned_groups {
-        signal::send_to_group(group, Info::kernel(SIGHUP));
-        signal::send_to_group(group, Info::kernel(SIGCONT));
-    }
-    for (child, death_signal) in aftermath.bereaved {
-        if death_signal != 0 {
-            let _ = signal::send_to_process(&child, Info::kernel(death_signal));
-        }
-    }
-    if let Some(heir) = aftermath.heir {
-        heir.child_event.signal();
-    }
-    let Some(parent) = aftermath.parent else { return };
-    let exit_signal = process.exit_signal.load(Ordering::Relaxed);
-    if exit_signal != 0 {
-        let _ = signal::send_to_process(&parent, death_notice(process, status, exit_signal));
-    }
-    parent.child_event.signal();
 }
 
 fn death_notice(process: &Process, status: ExitStatus, exit_signal: u8) -> Info {

@@ -266,6 +266,7 @@ fn make_process(
         },
     ));
     process.inherit_attributes(from);
+    process.is_borrowing.store(request.flags.contains(CloneFlags::VM), Ordering::Relaxed);
     let child = new_task(task, id, process.clone(), parts, request);
     process.signals.lock().tasks.push(child.clone());
     tree.insert(process);
@@ -334,7 +335,7 @@ fn start_thread(
     body: impl FnOnce() + Send + 'static,
 ) -> Result<(), Errno> {
     let name = format!("task {id}");
-    let thread = rt::thread::spawn(&name, creator.rt_policy(), body).map_err(|_| Errno::EAGAIN)?;
+    let thread = rt::thread::spawn(&name, creator.rt_policy(), body)?;
     let affinity = creator.affinity.load(Ordering::Relaxed);
     if affinity != u64::MAX {
         rt::thread::set_affinity(thread, Affinity(affinity));

@@ -75,6 +75,8 @@ pub struct Process {
     /// The address space was given back by exec or exit: a vfork parent may go on.
     pub(crate) released: Event,
     pub(crate) is_released: AtomicBool,
+    /// The address space is the parent's, with the faults it has counted (CLONE_VM).
+    pub(crate) is_borrowing: AtomicBool,
     pub(crate) has_executed: AtomicBool,
     pub(crate) is_subreaper: AtomicBool,
     pub(crate) is_dumpable: AtomicBool,
@@ -132,6 +134,7 @@ impl Process {
             task_event: Event::new(),
             released: Event::new(),
             is_released: AtomicBool::new(false),
+            is_borrowing: AtomicBool::new(false),
             has_executed: AtomicBool::new(false),
             is_subreaper: AtomicBool::new(false),
             is_dumpable: AtomicBool::new(true),
@@ -232,13 +235,24 @@ impl Process {
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended
     }
-    /// Faults of all its threads, ended ones included.
+    /// Faults of all its threads, ended ones included. Those in memory that it borrows are the
+    /// lender's.
     pub fn faults(&self) -> Faults {
         let mut sum = self.usage.lock().faults;
-        if let Some(memory) = self.try_memory() {
+        if let Some(memory) =
+            self.try_memory().filter(|_| !self.is_borrowing.load(Ordering::Relaxed))
+        {
             sum += memory.faults();
         }
         sum
+    }
+    /// Notes what `memory`, which it no longer has, tells of its use.
+    pub(super) fn note_usage(&self, memory: &AddressSpace) {
+        let mut usage = self.usage.lock();
+        usage.peak_pages = usage.peak_pages.max(memory.sizes().peak_resident);
+        if !self.is_borrowing.swap(false, Ordering::Relaxed) {
+            usage.faults += memory.faults();
+        }
     }
     /// Processor time of all its threads, ended ones included.
     pub fn cpu_time(&self) -> CpuTime {

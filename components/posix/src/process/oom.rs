@@ -5,7 +5,7 @@
 //! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. One
 //! victim at a time: who finds memory refused meanwhile waits for it to end. Lock: `oom.victim`
 //! is held while one is chosen, above `process.tree`.
-use super::{Process, tree};
+use super::{Process, Task, task, tree};
 use crate::signal::{self, Info};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
@@ -14,6 +14,7 @@ use rt::{
     sync::{Mutex, Once},
     time::Instant,
 };
+use vfs::Errno;
 
 lock_class! {
     static VICTIM = "oom.victim";
@@ -27,6 +28,11 @@ pub const ALWAYS: i32 = 1000;
 const PAGES_A_TABLE: u64 = 512;
 /// How long one who needs memory waits for the victim before it tries again.
 const WAIT_NS: u64 = 20_000_000;
+/// Pages asked back at a time to fill the kernel's reserve, and how often.
+const FILL_PAGES: usize = 64;
+const FILL_TRIES: usize = 100;
+/// How often a call is tried again.
+const CALL_TRIES: usize = 100;
 
 static LAST: Once<Mutex<Weak<Process>>> = Once::new();
 
@@ -54,35 +60,115 @@ pub fn score(process: &Process) -> u64 {
 }
 
 /// Memory was refused and nothing could be given back: has a process end, and waits a little for
-/// the memory. `false`: there is none to be killed.
+/// the memory, unless there is some again. `false`: there is none to be killed, or the caller is to
+/// end itself.
 pub fn relieve() -> bool {
-    let Some(victim) = choose() else { return false };
+    if task::current().is_some_and(|task| task.is_ending()) {
+        return false;
+    }
+    let victim = match choose() {
+        Choice::NotNeeded => return true,
+        Choice::Nobody => return false,
+        Choice::Victim(victim) => victim,
+    };
     let ticket = victim.released.ticket();
-    if victim.try_memory().is_some() {
+    if is_dying(&victim) {
         let until = Instant(rt::time::now().0.saturating_add(WAIT_NS));
         victim.released.wait(ticket, Some(until), false);
     }
     true
 }
 
-/// The victim that is dying already, or a new one, killed now.
-fn choose() -> Option<Arc<Process>> {
+/// Before a system call begins: where the kernel had to use what it keeps for itself, that is filled
+/// again, so that no call begins without memory to end with. A task that is to end goes on.
+#[inline]
+pub fn fill_reserve(task: &Task) {
+    if rt::memory::is_short() {
+        fill_reserve_slowly(task);
+    }
+}
+
+#[cold]
+fn fill_reserve_slowly(task: &Task) {
+    for _ in 0..FILL_TRIES {
+        vfs::reclaim(FILL_PAGES);
+        if !rt::memory::is_short() || task.is_ending() || !relieve() {
+            return;
+        }
+    }
+}
+
+/// Does again what ended in `ENOMEM`, after making memory, as long as there is too little for programs.
+/// A call that ends so has done nothing. Where there is enough, the call asked for too much.
+#[cold]
+pub fn retried(task: &Task, mut call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
+    for _ in 0..CALL_TRIES {
+        let is_hopeless = !rt::memory::is_full() || task.is_ending();
+        if is_hopeless || vfs::reclaim(FILL_PAGES) == 0 && !relieve() {
+            break;
+        }
+        match call() {
+            Err(Errno::ENOMEM) => {}
+            result => return result,
+        }
+    }
+    Err(Errno::ENOMEM)
+}
+
+/// The process has given its memory back: it is nobody's hope any more.
+pub fn memory_released(process: &Process) {
     let mut last = last().lock();
-    if let Some(dying) = last.upgrade().filter(|process| process.try_memory().is_some()) {
-        return Some(dying);
+    if core::ptr::eq(last.as_ptr(), process) {
+        *last = Weak::new();
+    }
+}
+
+fn is_dying(process: &Arc<Process>) -> bool {
+    core::ptr::eq(last().lock().as_ptr(), Arc::as_ptr(process))
+}
+
+enum Choice {
+    /// Memory came back before anybody was chosen.
+    NotNeeded,
+    Nobody,
+    Victim(Arc<Process>),
+}
+
+/// The victim that is dying already, or a new one, killed now.
+fn choose() -> Choice {
+    let mut last = last().lock();
+    if let Some(dying) = last.upgrade() {
+        return Choice::Victim(dying);
+    }
+    // The last victim may have ended since memory was refused.
+    if !rt::memory::is_full() {
+        return Choice::NotNeeded;
     }
     let victim = {
         let tree = tree::read();
         let candidates = tree.processes().filter_map(|process| Some((badness(process)?, process)));
-        candidates.max_by_key(|(pages, _)| *pages).map(|(_, process)| process.clone())?
+        candidates.max_by_key(|(pages, _)| *pages).map(|(_, process)| process.clone())
     };
+    let Some(victim) = victim else { return Choice::Nobody };
     report(&victim);
     *last = Arc::downgrade(&victim);
     let _ = signal::send_to_process(&victim, Info::kernel(signal::SIGKILL));
-    Some(victim)
+    Choice::Victim(victim)
 }
 
 fn report(victim: &Process) {
+    let (memory, files) = (rt::memory::statistics(), vfs::dirty_pages());
+    log::warn!(
+        "Out of memory: free:{} cached:{} dirty:{} writing:{} heap:{} tables:{} stacks:{} of {} pages",
+        memory.free_frames,
+        vfs::cached_pages(),
+        files.dirty,
+        files.writing,
+        memory.heap_frames,
+        memory.table_frames,
+        memory.stack_frames,
+        memory.total_frames
+    );
     let command = victim.tasks().first().map(|task| task.command()).unwrap_or_default();
     let length = command.iter().position(|byte| *byte == 0).unwrap_or(command.len());
     let name = core::str::from_utf8(command.get(..length).unwrap_or_default()).unwrap_or("?");

@@ -17,6 +17,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use rt::user::{Access, Context, Trap};
+use vfs::Errno;
 
 const PAGE_FAULT_VECTOR: u64 = 14;
 const FIRST_INTERNAL_CODE: u16 = 512;
@@ -57,8 +58,13 @@ fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
     let number = registers.rax;
     let args =
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+    oom::fill_reserve(task);
     task.set_in_call(true);
-    let result = syscall::dispatch(&mut Call { task, args, context }, number);
+    let mut result = syscall::dispatch(&mut Call { task, args, context }, number);
+    if result == Err(Errno::ENOMEM) {
+        result =
+            oom::retried(task, || syscall::dispatch(&mut Call { task, args, context }, number));
+    }
     task.set_in_call(false);
     match result {
         Ok(value) => context.registers.rax = value,

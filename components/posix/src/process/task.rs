@@ -58,6 +58,8 @@ pub struct Task {
     thread: AtomicU64,
     attention: AtomicU32,
     in_call: AtomicBool,
+    /// Stands still in a stop; under `process.signals`.
+    pub(crate) is_standing: AtomicBool,
     files: Mutex<Option<Arc<files::Table>>>,
     fs: Mutex<Arc<files::FsContext>>,
     credentials: Mutex<Arc<Credentials>>,
@@ -100,6 +102,7 @@ impl Task {
             thread: AtomicU64::new(0),
             attention: AtomicU32::new(0),
             in_call: AtomicBool::new(false),
+            is_standing: AtomicBool::new(false),
             files: Mutex::new(&FILES, Some(parts.files)),
             fs: Mutex::new(&FS, parts.fs),
             credentials: Mutex::new(&CREDENTIALS, parts.credentials),

@@ -1,8 +1,10 @@
 //! Every process, task, process group and session by number, and the family ties.
 //!
 //! One reader/writer lock guards all of it (`process.tree`); it is the outermost lock of the
-//! personality and held only for map operations and for sending signals to a group.
+//! personality and held only for map operations, for sending signals to a group, and while a child
+//! changes and its parent is told ([`crate::signal::stop`]).
 use super::{Process, Task};
+use crate::signal::SIGCHLD;
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;
@@ -157,7 +159,8 @@ impl Tree {
     pub fn remove_task(&mut self, id: u32) {
         self.tasks.remove(&id);
     }
-    /// Gives every child of `id` to `heir`; returns the children.
+    /// Gives every child of `id` to `heir`, who is told of their ends by SIGCHLD whatever they
+    /// were made with; returns the children.
     pub fn reparent(&mut self, id: u32, heir: u32) -> Vec<Arc<Process>> {
         let children = self
             .nodes
@@ -167,6 +170,7 @@ impl Tree {
         let moved: Vec<_> = children.iter().filter_map(|child| self.process(*child)).collect();
         for child in &moved {
             child.parent.store(heir, Ordering::Relaxed);
+            child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
         }
         if let Some(heir) = self.nodes.get_mut(&heir) {
             heir.children.extend(children);

@@ -84,7 +84,8 @@ pub fn wait(task: &Task, which: Which, options: Options) -> Result<Option<Report
             return Ok(None);
         }
         if process.child_event.wait(ticket, None, true) == Woken::Kicked {
-            return Err(Errno::RESTART);
+            // The signal may be that of the very child: then it is no interruption.
+            return look(process, which, options)?.map(Some).ok_or(Errno::RESTART);
         }
     }
 }

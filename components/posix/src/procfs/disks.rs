@@ -25,6 +25,14 @@ pub fn partitions() -> Vec<u8> {
     text.into_bytes()
 }
 
+/// KiB read from and written to all disks. What passes through a partition is its disk's too.
+pub fn paged_kib() -> (u64, u64) {
+    let disks = file_systems::devices().iter().filter(|device| !device.is_partition);
+    disks.map(|disk| disk.statistics.sectors()).fold((0, 0), |sum, (read, written)| {
+        (sum.0 + read / SECTORS_A_BLOCK, sum.1 + written / SECTORS_A_BLOCK)
+    })
+}
+
 /// There is no swap.
 pub fn swaps() -> Vec<u8> {
     b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n".to_vec()

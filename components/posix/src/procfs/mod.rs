@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `tree` | the fixed part: directories, files and links from tables |
 //! | `system` | contents of the fixed files |
+//! | `components` | `/proc/skerry`: components and their supervisor; `/proc/driver/rtc` |
 //! | `sysrq` | `/proc/sysrq-trigger` |
 //! | `cpuinfo` | the processors, as CPUID tells of them |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
@@ -15,6 +16,7 @@
 //! Inode numbers: the fixed part counts from 1; a process's are its id shifted left by 32, plus
 //! the task's id shifted by 8 within `task`, plus the place in the table.
 //! Source: proc(5), Linux `Documentation/filesystems/proc.rst`.
+mod components;
 mod cpuinfo;
 mod descriptors;
 mod disks;

@@ -1,10 +1,20 @@
 //! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
 use crate::{files::slots::DESCRIPTORS_MAX, inotify, pipe};
 use alloc::{format, vec::Vec};
+use vfs::Errno;
 
 /// A number and a newline.
 fn number(value: impl core::fmt::Display) -> Vec<u8> {
     format!("{value}\n").into_bytes()
+}
+
+/// `drop_caches`: clean pages of files (1), names and other objects (2), both (3); here any is both.
+pub fn drop_caches(data: &[u8]) -> Result<(), Errno> {
+    if !matches!(data.trim_ascii(), b"1" | b"2" | b"3") {
+        return Err(Errno::EINVAL);
+    }
+    vfs::drop_caches();
+    Ok(())
 }
 
 /// Descriptions there may be: as many as memory allows, by Linux's measure of a tenth of it.

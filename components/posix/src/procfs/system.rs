@@ -1,8 +1,10 @@
 //! Contents of `/proc`'s files about the whole system.
+use super::disks;
 use crate::{
     devices,
+    memory::fault_counts,
     process::{object::ticks, tree},
-    start, system,
+    system,
 };
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
@@ -108,15 +110,30 @@ pub fn file_locks() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What of Linux's list there is.
+/// What of Linux's list there is, in its order. Nothing is ever swapped.
 pub fn memory_events() -> Vec<u8> {
     let memory = rt::memory::statistics();
+    let (pages, limits) = (vfs::dirty_pages(), vfs::limits());
+    let (read_kib, written_kib) = disks::paged_kib();
+    let faults = fault_counts::of_system();
     let lines = [
         ("nr_free_pages", memory.free_frames),
-        ("nr_file_pages", vfs::cached_pages()),
-        ("nr_page_table_pages", memory.table_frames),
-        ("nr_kernel_stack", memory.stack_frames * PAGE_KIB),
         ("nr_slab_unreclaimable", memory.heap_frames),
+        ("nr_file_pages", vfs::cached_pages()),
+        ("nr_dirty", pages.dirty),
+        ("nr_writeback", pages.writing),
+        ("nr_dirtied", pages.soiled),
+        ("nr_written", pages.written),
+        ("nr_kernel_stack", memory.stack_frames * PAGE_KIB),
+        ("nr_page_table_pages", memory.table_frames),
+        ("nr_dirty_threshold", limits.hard),
+        ("nr_dirty_background_threshold", limits.background),
+        ("pgpgin", read_kib),
+        ("pgpgout", written_kib),
+        ("pswpin", 0),
+        ("pswpout", 0),
+        ("pgfault", faults.minor + faults.major),
+        ("pgmajfault", faults.major),
     ];
     let mut text = String::new();
     for (name, count) in lines {
@@ -288,32 +305,6 @@ pub fn locks() -> Vec<u8> {
             report.shortest_ns,
             report.longest_ns,
             report.total_ns
-        );
-    }
-    text.into_bytes()
-}
-
-pub fn components() -> Vec<u8> {
-    let mut text = format!(
-        "{:<18}{:<8}{:<11}{:>12}  {}\n",
-        "component", "world", "state", "started_ms", "interfaces"
-    );
-    for component in start::components() {
-        let state = match component.state {
-            start::State::Running => "running",
-            start::State::NoDevice => "no device",
-        };
-        let _ = writeln!(
-            text,
-            "{:<18}{:<8}{state:<11}{:>12}  {}",
-            component.name,
-            component.world,
-            component.started.0 / 1_000_000,
-            if component.implements.is_empty() {
-                "-".into()
-            } else {
-                component.implements.join(" ")
-            }
         );
     }
     text.into_bytes()

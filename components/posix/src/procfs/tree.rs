@@ -1,5 +1,5 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
-use super::{cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
+use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
 use crate::process::tree;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
@@ -54,10 +54,13 @@ const ROOT: Table = &[
     ("cmdline", Item::File(system::cmdline)),
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
+    ("driver", Item::Directory(DRIVER)),
     ("sys", Item::Directory(SETTINGS)),
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
+
+const DRIVER: Table = &[("rtc", Item::File(components::clock))];
 
 const SETTINGS: Table = &[
     ("fs", Item::Directory(FILES)),
@@ -134,6 +137,7 @@ const RANDOM: Table = &[
 ];
 
 const VM: Table = &[
+    ("drop_caches", Item::Trigger(settings::drop_caches)),
     ("overcommit_memory", Item::File(|| b"0\n".to_vec())),
     ("max_map_count", Item::File(|| b"65530\n".to_vec())),
     ("mmap_min_addr", Item::File(|| b"65536\n".to_vec())),
@@ -143,7 +147,9 @@ const SKERRY: Table = &[
     ("objects", Item::File(system::objects)),
     ("pages", Item::File(system::pages)),
     ("locks", Item::File(system::locks)),
-    ("components", Item::File(system::components)),
+    ("components", Item::File(components::components)),
+    ("isolated", Item::File(components::isolated)),
+    ("control", Item::Trigger(components::control)),
 ];
 
 /// A node of the fixed part.

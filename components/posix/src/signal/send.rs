@@ -1,14 +1,45 @@
 //! Making a signal pending, and waking a thread for it.
-use super::{Info, SIGKILL, bit, queue::Queued, state::ProcessSignals, stop};
-use crate::process::{ExitStatus, Process, Task, limits::Resource, task::attention, tree};
+//!
+//! SIGCONT is sent under `process.tree`, as its parent hears of the continued process ([`stop`]).
+//! Wait queues are woken ([`Wakes`]) when the tree is free: their watchers send signals themselves.
+use super::{Info, SIGCONT, SIGKILL, bit, queue::Queued, state::ProcessSignals, stop};
+use crate::process::{
+    ExitStatus, Process, Task,
+    limits::Resource,
+    task::attention,
+    tree::{self, Tree},
+};
 use alloc::{sync::Arc, vec::Vec};
 use vfs::Errno;
+
+/// Whom to wake once `process.tree` is free.
+#[derive(Default)]
+pub struct Wakes {
+    /// Those that were sent a signal.
+    pub arrivals: Vec<Arc<Process>>,
+    /// Those with a child that changed.
+    pub waits: Vec<Arc<Process>>,
+}
+
+impl Wakes {
+    /// Wakes them.
+    ///
+    /// Locks: `process.tree` must not be held.
+    pub fn deliver(self) {
+        for process in &self.arrivals {
+            process.signal_arrived.wake();
+        }
+        for process in &self.waits {
+            process.child_event.signal();
+        }
+    }
+}
 
 /// Sends to a process: any of its tasks takes the signal.
 ///
 /// # Errors
 /// `EAGAIN` if a real-time signal was beyond the limit of pending signals.
-pub fn send_to_process(process: &Process, info: Info) -> Result<(), Errno> {
+pub fn send_to_process(process: &Arc<Process>, info: Info) -> Result<(), Errno> {
     post(process, None, info)
 }
 
@@ -29,23 +60,56 @@ pub fn send_to_group(group: u32, info: Info) -> usize {
     members.len()
 }
 
-fn post(process: &Process, target: Option<&Arc<Task>>, info: Info) -> Result<(), Errno> {
+fn post(process: &Arc<Process>, target: Option<&Arc<Task>>, info: Info) -> Result<(), Errno> {
     if process.id() == tree::INIT {
         crate::process::init::signalled(info.number());
         return Ok(());
     }
-    let mut state = process.signals.lock();
-    if state.ended.is_some() || state.exit.is_some() || info.number() == 0 {
+    if info.number() == SIGCONT {
+        let mut wakes = Wakes::default();
+        let result = post_in(&tree::read(), process, target, info, &mut wakes);
+        wakes.deliver();
+        return result;
+    }
+    let (result, _) = post_one(process, target, info);
+    process.signal_arrived.wake();
+    result
+}
+
+/// Sends under `process.tree`. Process 1 is not told: it waits for its children and hears of nothing
+/// else that is sent so.
+///
+/// # Errors
+/// As [`send_to_process`].
+pub fn post_in(
+    tree: &Tree,
+    process: &Arc<Process>,
+    target: Option<&Arc<Task>>,
+    info: Info,
+    wakes: &mut Wakes,
+) -> Result<(), Errno> {
+    if process.id() == tree::INIT {
         return Ok(());
     }
-    let change = stop::anticipate(process, &mut state, info.number());
-    let result = post_locked(process, &mut state, target, info);
-    drop(state);
-    process.signal_arrived.wake();
+    let (result, change) = post_one(process, target, info);
+    wakes.arrivals.push(process.clone());
     if let Some(change) = change {
-        stop::tell_parent(process, change);
+        stop::tell_parent(tree, process, change, wakes);
     }
     result
+}
+
+fn post_one(
+    process: &Process,
+    target: Option<&Arc<Task>>,
+    info: Info,
+) -> (Result<(), Errno>, Option<stop::Change>) {
+    let mut state = process.signals.lock();
+    if state.ended.is_some() || state.exit.is_some() || info.number() == 0 {
+        return (Ok(()), None);
+    }
+    let change = stop::anticipate(process, &mut state, info.number());
+    (post_locked(process, &mut state, target, info), change)
 }
 
 fn post_locked(

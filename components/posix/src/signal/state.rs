@@ -23,8 +23,6 @@ pub struct ProcessSignals {
     pub tasks: Vec<Arc<Task>>,
     /// Job control.
     pub stop: StopState,
-    /// Tasks standing still in the present stop.
-    pub stopped_tasks: usize,
     /// A wait may still report the stop (the signal) or the continuation.
     pub stop_report: Option<u8>,
     /// See `stop_report`.
@@ -46,7 +44,6 @@ impl ProcessSignals {
             queue: Queue::new(),
             tasks: Vec::new(),
             stop: StopState::Running,
-            stopped_tasks: 0,
             stop_report: None,
             continue_report: false,
             exit: None,

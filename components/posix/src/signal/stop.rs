@@ -1,13 +1,23 @@
 //! Job control: a process stops as a whole and goes on as a whole, and its parent is told.
+//!
+//! What a wait can see changes under `process.tree`, and the parent's SIGCHLD becomes pending before
+//! that is released: wait(2) writes to the tree, so whoever was told of a change has its signal.
 use super::{
     Info, SIGCHLD, SIGCONT, STOPPING, SignalSet,
     action::{self, flags},
     bit,
     info::ChildCode,
+    send::{Wakes, post_in},
     state::{ProcessSignals, StopState},
 };
-use crate::process::{Process, Task, object::ticks, task::attention, tree};
+use crate::process::{
+    Process, Task,
+    object::ticks,
+    task::attention,
+    tree::{self, Tree},
+};
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 
 /// A change of a child its parent is to hear of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +30,8 @@ pub enum Change {
 
 /// What the mere sending of `signal` does, whether or not it is blocked or ignored: a stop takes
 /// back a pending SIGCONT, SIGCONT takes back pending stops and continues a stopped process.
-/// Under `process.signals`; the change returned is to be told once that is released.
+/// Under `process.signals`, and for SIGCONT under `process.tree`; the change returned is to be told
+/// once the former is released.
 pub fn anticipate(process: &Process, state: &mut ProcessSignals, signal: u8) -> Option<Change> {
     if bit(signal) & STOPPING != 0 {
         discard(state, bit(SIGCONT));
@@ -43,7 +54,6 @@ fn resume(process: &Process, state: &mut ProcessSignals) -> Option<Change> {
     if before == StopState::Running {
         return None;
     }
-    state.stopped_tasks = 0;
     for task in &state.tasks {
         task.lower_attention(attention::STOP);
     }
@@ -62,7 +72,6 @@ pub fn begin(state: &mut ProcessSignals, signal: u8) {
         return;
     }
     state.stop = StopState::Stopping(signal);
-    state.stopped_tasks = 0;
     state.continue_report = false;
     for task in &state.tasks {
         task.summon(attention::STOP);
@@ -72,45 +81,58 @@ pub fn begin(state: &mut ProcessSignals, signal: u8) {
 /// Stands still until the process goes on or ends; called on the task's own thread.
 pub fn stand_still(task: &Arc<Task>) {
     let process = &task.process;
-    let mut state = process.signals.lock();
-    if state.stop == StopState::Running {
-        task.lower_attention(attention::STOP);
-        return;
-    }
-    state.stopped_tasks += 1;
-    let change = check_complete(&mut state);
-    drop(state);
-    if let Some(change) = change {
-        tell_parent(process, change);
-    }
+    let mut is_new = true;
     loop {
         let ticket = process.stop_event.ticket();
-        if task.attention() & attention::STOP == 0 || task.is_ending() {
+        if !stands(task) {
             return;
+        }
+        if core::mem::take(&mut is_new) {
+            complete(process);
         }
         process.stop_event.wait(ticket, None, false);
     }
 }
 
-/// If the last running task has just stopped (or ended), the process is stopped. Under `process.signals`.
-pub fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
-    match state.stop {
-        StopState::Stopping(signal)
-            if state.stopped_tasks >= state.tasks.len() && !state.tasks.is_empty() =>
-        {
-            state.stop = StopState::Stopped(signal);
-            state.stop_report = Some(signal);
-            Some(Change::Stopped(signal))
-        }
-        _ => None,
+/// Whether `task` is to stand still; says so in it.
+fn stands(task: &Task) -> bool {
+    let state = task.process.signals.lock();
+    let stands = state.stop != StopState::Running && !task.is_ending();
+    task.is_standing.store(stands, Ordering::Relaxed);
+    if state.stop == StopState::Running {
+        task.lower_attention(attention::STOP);
     }
+    stands
+}
+
+/// If the last running task has just stopped (or ended), the process is stopped and its parent told.
+///
+/// Locks: takes `process.tree`.
+pub fn complete(process: &Process) {
+    let mut wakes = Wakes::default();
+    let tree = tree::read();
+    let change = check_complete(&mut process.signals.lock());
+    if let Some(change) = change {
+        tell_parent(&tree, process, change, &mut wakes);
+    }
+    drop(tree);
+    wakes.deliver();
+}
+
+fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
+    let StopState::Stopping(signal) = state.stop else { return None };
+    let has_stopped = |task: &Arc<Task>| task.is_standing.load(Ordering::Relaxed);
+    if state.tasks.is_empty() || !state.tasks.iter().all(has_stopped) {
+        return None;
+    }
+    state.stop = StopState::Stopped(signal);
+    state.stop_report = Some(signal);
+    Some(Change::Stopped(signal))
 }
 
 /// Sends the parent SIGCHLD (unless SA_NOCLDSTOP) and wakes its waits.
-///
-/// Locks: none may be held.
-pub fn tell_parent(process: &Process, change: Change) {
-    let Some(parent) = tree::process(process.parent_id()) else { return };
+pub fn tell_parent(tree: &Tree, process: &Process, change: Change, wakes: &mut Wakes) {
+    let Some(parent) = tree.process(process.parent_id()) else { return };
     let (code, status) = match change {
         Change::Stopped(signal) => (ChildCode::Stopped, i32::from(signal)),
         Change::Continued => (ChildCode::Continued, i32::from(SIGCONT)),
@@ -119,10 +141,8 @@ pub fn tell_parent(process: &Process, change: Change) {
     if action.handler != action::IGNORE && action.flags & flags::NOCLDSTOP == 0 {
         let time = process.cpu_time();
         let times = (ticks(time.user_ns), ticks(time.system_ns));
-        let _ = super::send_to_process(
-            &parent,
-            Info::child(code, process.id(), process.real_user(), status, times),
-        );
+        let info = Info::child(code, process.id(), process.real_user(), status, times);
+        let _ = post_in(tree, &parent, None, info, wakes);
     }
-    parent.child_event.signal();
+    wakes.waits.push(parent);
 }

@@ -15,6 +15,7 @@ use interfaces::{
     block::Block,
     clock::Clock,
     file_system::{FileSystem, FsError},
+    supervisor::Supervisor,
     terminal::Port,
 };
 use rt::{
@@ -51,10 +52,22 @@ pub struct Component {
 }
 
 static COMPONENTS: Once<Vec<Component>> = Once::new();
+static CLOCK: Once<Option<Arc<dyn Clock>>> = Once::new();
+static SUPERVISOR: Once<Option<Arc<dyn Supervisor>>> = Once::new();
 
-/// Every component that was started, in that order (`/proc/skerry/components`).
+/// The supervisor of the isolated components, if there are any.
+pub fn supervisor() -> Option<&'static Arc<dyn Supervisor>> {
+    SUPERVISOR.get_or_init(|| None).as_ref()
+}
+
+/// Every component that was started, in that order.
 pub fn components() -> &'static [Component] {
     COMPONENTS.get_or_init(Vec::new)
+}
+
+/// The clock that runs while the machine is off, if there is one.
+pub fn clock() -> Option<&'static Arc<dyn Clock>> {
+    CLOCK.get_or_init(|| None).as_ref()
 }
 
 /// What the personality is started with.
@@ -69,6 +82,8 @@ pub struct Boot {
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
     /// Every component, in the order of starting.
     pub components: Vec<Component>,
+    /// Who keeps those that are isolated.
+    pub supervisor: Option<Arc<dyn Supervisor>>,
 }
 
 /// Runs the system until its session ends or a program asks for the end, then takes the machine down.
@@ -78,6 +93,10 @@ pub struct Boot {
 pub fn start(mut boot: Boot) -> Result<Infallible, String> {
     let started = core::mem::take(&mut boot.components);
     COMPONENTS.get_or_init(|| started);
+    let supervisor = boot.supervisor.take();
+    SUPERVISOR.get_or_init(|| supervisor);
+    let clock = boot.clock.clone();
+    CLOCK.get_or_init(|| clock);
     if let Some(ns) = boot.clock.as_ref().and_then(|clock| clock.read_ns()) {
         rt::time::set_wall_ns(ns);
         crate::exec::vdso::update();

@@ -52,6 +52,9 @@ fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
     let who = scope.credentials();
     if flags & raw::MS_REMOUNT != 0 {
         let reach = if flags & raw::MS_BIND != 0 { Reach::Mount } else { Reach::FileSystem };
+        if reach == Reach::FileSystem && at.is_mount_root() {
+            file_systems::check_medium(at.mount.instance().device(), writes(kept))?;
+        }
         namespace.remount(who, &at, kept, reach)?;
     } else if flags & raw::MS_BIND != 0 {
         let from = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW)?;
@@ -97,13 +100,16 @@ fn mount_new(call: &Call<'_>, scope: &Scope, at: &Path, flags: MountFlags) -> Re
     let namespace = scope.fs().namespace();
     let shown = String::from_utf8_lossy(&source).into_owned();
     let shown = if shown.is_empty() { "none".to_owned() } else { shown };
-    let writes = match flags.contains(MountFlags::READ_ONLY) {
-        true => Writes::Never,
-        false => Writes::Possible,
-    };
-    let active = file_systems::activate(&type_name, disk?, writes, &options)?;
+    let active = file_systems::activate(&type_name, disk?, writes(flags), &options)?;
     namespace.mount(scope.credentials(), &shown, active, at, flags)?;
     Ok(())
+}
+
+fn writes(flags: MountFlags) -> Writes {
+    match flags.contains(MountFlags::READ_ONLY) {
+        true => Writes::Never,
+        false => Writes::Possible,
+    }
 }
 
 /// The number of the disk that `source` names; `None` where it names something else.

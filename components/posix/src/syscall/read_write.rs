@@ -153,11 +153,18 @@ fn write_positioned(
     Ok(count as u64)
 }
 
-/// Makes what was written durable where the flags ask for it.
+/// Makes what was written durable where the flags ask for it. `ENOMEM` would say that nothing was
+/// written, and the call would be made again.
 pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     let is_whole = file.flags() & raw::O_SYNC == raw::O_SYNC || flags & raw::RWF_SYNC != 0;
     let is_data = file.flags() & raw::O_DSYNC != 0 || flags & raw::RWF_DSYNC != 0;
-    if is_whole || is_data { file.file().sync(!is_whole) } else { Ok(()) }
+    if !is_whole && !is_data {
+        return Ok(());
+    }
+    match vfs::retried(|| file.file().sync(!is_whole)) {
+        Err(Errno::ENOMEM) => Err(Errno::EIO),
+        result => result,
+    }
 }
 
 fn user_sink(call: &Call<'_>) -> Result<UserSink, Errno> {

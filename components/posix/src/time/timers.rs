@@ -286,7 +286,7 @@ fn posix_due(process: &Arc<Process>, id: i32) {
 }
 
 /// Signals an expiry, or counts it where the signal of the last one is still pending.
-fn tell(process: &Process, id: i32, timer: &PosixTimer, expired: u32) {
+fn tell(process: &Arc<Process>, id: i32, timer: &PosixTimer, expired: u32) {
     let (signal, thread) = match timer.notify {
         Notify::None => return,
         Notify::Process(signal) => (signal, None),

@@ -17,6 +17,25 @@ const DENTRY_BYTES: usize = 192;
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
+/// A name with the memory for a dentry: taken before a file is made, so that naming it cannot fail.
+pub(crate) struct Promised {
+    name: Arc<[u8]>,
+    charge: Charge,
+}
+
+impl Promised {
+    /// # Errors
+    /// [`NoMemory`].
+    pub(crate) fn take(name: &[u8]) -> Result<Promised, NoMemory> {
+        let charge = Charge::take(DENTRY_BYTES + name.len())?;
+        Ok(Promised { name: Arc::from(name), charge })
+    }
+    /// The same memory for another name, which is no longer.
+    pub(crate) fn renamed(self, name: &[u8]) -> Promised {
+        Promised { name: Arc::from(name), ..self }
+    }
+}
+
 /// Where a dentry hangs.
 struct Link {
     parent: Option<Arc<Dentry>>,
@@ -39,7 +58,7 @@ impl Dentry {
     /// # Errors
     /// [`NoMemory`].
     pub fn root(name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, NoMemory> {
-        Dentry::make(None, Arc::from(name), vnode)
+        Ok(Dentry::make(None, Promised::take(name)?, vnode))
     }
     /// `name` in `parent`; not yet in the name cache.
     ///
@@ -47,25 +66,28 @@ impl Dentry {
     /// [`NoMemory`].
     pub(crate) fn child(
         parent: &Arc<Dentry>,
-        name: Arc<[u8]>,
+        name: &[u8],
         vnode: Arc<Vnode>,
     ) -> Result<Arc<Dentry>, NoMemory> {
-        Dentry::make(Some(parent.clone()), name, vnode)
+        Ok(Dentry::promised(parent, Promised::take(name)?, vnode))
     }
-    fn make(
-        parent: Option<Arc<Dentry>>,
-        name: Arc<[u8]>,
+    /// As [`Dentry::child`], of a name promised before.
+    pub(crate) fn promised(
+        parent: &Arc<Dentry>,
+        promised: Promised,
         vnode: Arc<Vnode>,
-    ) -> Result<Arc<Dentry>, NoMemory> {
-        let charge = Charge::take(DENTRY_BYTES + name.len())?;
-        Ok(Arc::new(Dentry {
+    ) -> Arc<Dentry> {
+        Dentry::make(Some(parent.clone()), promised, vnode)
+    }
+    fn make(parent: Option<Arc<Dentry>>, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
+        Arc::new(Dentry {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             vnode,
-            link: Mutex::new(&LINK, Link { parent, name }),
+            link: Mutex::new(&LINK, Link { parent, name: promised.name }),
             is_deleted: AtomicBool::new(false),
             mounts: AtomicU32::new(0),
-            _charge: charge,
-        }))
+            _charge: promised.charge,
+        })
     }
     /// Number never used again; the name cache hashes it as the parent of a name.
     pub fn id(&self) -> u64 {

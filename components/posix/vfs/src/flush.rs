@@ -148,6 +148,10 @@ impl Flusher {
                 taken.push(vnode);
             }
         }
+        if list.is_empty() {
+            // An emptied map keeps a node.
+            *list = BTreeMap::new();
+        }
         taken
     }
     fn is_empty(&self) -> bool {

@@ -33,8 +33,3 @@ fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     product as u64 ^ (product >> 64) as u64
 }
-
-/// Spreads a number over all bits, for tables keyed by inode.
-pub(crate) fn spread(number: u64) -> u64 {
-    fold(number ^ 0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93)
-}

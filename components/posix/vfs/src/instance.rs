@@ -7,15 +7,15 @@
 //! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
 //! pinned as long as they have a name. Locks: `vnodes` and `pins` are leaves.
 use crate::{
-    dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, hash::spread,
-    name_cache::NameCache, notify, pages::WHOLE, tally::Tally, vnode::Vnode,
+    dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, name_cache::NameCache, notify,
+    pages::WHOLE, tally::Tally, vnode::Vnode,
 };
 use alloc::{
+    collections::{BTreeMap, btree_map::Entry},
     sync::{Arc, Weak},
     vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use hashbrown::HashTable;
 use interfaces::file_system::{
     Access, Attributes, Backing, FileSystem, FileType, InodeNumber, MountInfo, Usage,
 };
@@ -30,22 +30,22 @@ lock_class! {
 
 /// Parts of the vnode table.
 pub(crate) const SHARDS: usize = 16;
+/// Vnodes taken from the table at a time.
+const BATCH: usize = 32;
+
+/// Ordered, so that a walk in steps misses none that stays; and it shrinks with the files.
+type Known = BTreeMap<InodeNumber, Weak<Vnode>>;
 
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
 static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
-
-struct Known {
-    inode: InodeNumber,
-    vnode: Weak<Vnode>,
-}
 
 /// A mounted file system.
 pub struct Instance {
     fs: Option<Arc<dyn FileSystem>>,
     info: MountInfo,
     device: (u32, u32),
-    vnodes: [Mutex<HashTable<Known>>; SHARDS],
-    pins: Mutex<HashTable<Arc<Vnode>>>,
+    vnodes: [Mutex<Known>; SHARDS],
+    pins: Mutex<BTreeMap<InodeNumber, Arc<Vnode>>>,
     names: NameCache,
     rename: Mutex<()>,
     flusher: Arc<Flusher>,
@@ -130,8 +130,8 @@ impl Instance {
             device,
             is_read_only: AtomicBool::new(info.is_read_only),
             info,
-            vnodes: [const { Mutex::new(&VNODES, HashTable::new()) }; SHARDS],
-            pins: Mutex::new(&PINS, HashTable::new()),
+            vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
+            pins: Mutex::new(&PINS, BTreeMap::new()),
             names: NameCache::new(),
             rename: Mutex::new(&RENAME, ()),
             flusher: Flusher::new(tally),
@@ -158,9 +158,14 @@ impl Instance {
     pub fn device(&self) -> (u32, u32) {
         self.device
     }
-    /// Nothing in it may change.
+    /// It is mounted so that nothing in it changes.
     pub fn is_read_only(&self) -> bool {
         self.is_read_only.load(Ordering::Relaxed)
+    }
+    /// Nothing in it may be changed: it is mounted so, or errors of the medium ended writing. What
+    /// was changed before is still handed to the file system, which refuses it.
+    pub fn refuses_changes(&self) -> bool {
+        self.is_read_only() || self.fs.as_ref().is_some_and(|fs| fs.mount_info().is_read_only)
     }
     /// What writes its dirty pages.
     pub(crate) fn flusher(&self) -> &Arc<Flusher> {
@@ -179,21 +184,14 @@ impl Instance {
         let inode = attributes.inode;
         let found = {
             let mut vnodes = self.shard(inode).lock();
-            let known = vnodes.find(spread(inode), |known| known.inode == inode);
-            match known.and_then(|known| known.vnode.upgrade()) {
+            match vnodes.get(&inode).and_then(Weak::upgrade) {
                 Some(vnode) => {
                     vnode.count_up();
                     return vnode;
                 }
                 None => {
                     let vnode = Arc::new(Vnode::stored(self, attributes));
-                    vnodes
-                        .entry(
-                            spread(inode),
-                            |known| known.inode == inode,
-                            |known| spread(known.inode),
-                        )
-                        .insert(Known { inode, vnode: Arc::downgrade(&vnode) });
+                    vnodes.insert(inode, Arc::downgrade(&vnode));
                     vnode
                 }
             }
@@ -203,10 +201,9 @@ impl Instance {
     }
     /// The vnode of an inode, if it is in use.
     pub(crate) fn find(&self, inode: InodeNumber) -> Option<Arc<Vnode>> {
-        let vnodes = self.shard(inode).lock();
-        vnodes.find(spread(inode), |known| known.inode == inode)?.vnode.upgrade()
+        self.shard(inode).lock().get(&inode)?.upgrade()
     }
-    fn shard(&self, inode: InodeNumber) -> &Mutex<HashTable<Known>> {
+    fn shard(&self, inode: InodeNumber) -> &Mutex<Known> {
         &self.vnodes[inode as usize % SHARDS]
     }
     /// Keeps the only copy of a file's pages while it has a name; lets it go when it has none.
@@ -219,11 +216,9 @@ impl Instance {
         }
         let inode = vnode.inode();
         let mut pins = self.pins.lock();
-        let entry =
-            pins.entry(spread(inode), |pin| pin.inode() == inode, |pin| spread(pin.inode()));
-        let unpinned = match (entry, links) {
-            (hashbrown::hash_table::Entry::Occupied(pin), 0) => Some(pin.remove().0),
-            (hashbrown::hash_table::Entry::Vacant(place), 1..) => {
+        let unpinned = match (pins.entry(inode), links) {
+            (Entry::Occupied(pin), 0) => Some(pin.remove()),
+            (Entry::Vacant(place), 1..) => {
                 place.insert(vnode.clone());
                 None
             }
@@ -235,38 +230,38 @@ impl Instance {
     /// A vnode ended: forgets it, and gives its counts back to the file system.
     pub(crate) fn release(&self, inode: InodeNumber, counts: u64) {
         let mut vnodes = self.shard(inode).lock();
-        let is_ended = |known: &Known| known.inode == inode && known.vnode.strong_count() == 0;
-        if let Ok(entry) = vnodes.find_entry(spread(inode), is_ended) {
-            entry.remove();
+        if vnodes.get(&inode).is_some_and(|vnode| vnode.strong_count() == 0) {
+            vnodes.remove(&inode);
+            if vnodes.is_empty() {
+                // An emptied map keeps a node.
+                *vnodes = Known::new();
+            }
         }
         drop(vnodes);
         if let Some(fs) = self.fs.as_ref().filter(|_| counts > 0) {
             fs.forget(inode, counts);
         }
     }
-    /// Vnodes of one of [`SHARDS`] parts, from the `skip`th on, as many as `into` holds; returns how
-    /// many there were. For reclaim: allocates nothing, and may miss one when others end meanwhile.
-    pub(crate) fn some_vnodes(
-        &self,
-        part: usize,
-        skip: usize,
-        into: &mut [Option<Arc<Vnode>>],
-    ) -> usize {
-        let vnodes = self.vnodes[part % SHARDS].lock();
-        let mut count = 0;
-        for (known, place) in vnodes.iter().skip(skip).zip(into) {
-            *place = known.vnode.upgrade();
-            count += 1;
-        }
-        count
+    /// The vnodes of one of [`SHARDS`] parts, a bounded number at a time. None that is there from the
+    /// first step to the last is missed.
+    pub(crate) fn batches_of(&self, part: usize) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
+        let mut next = Some(InodeNumber::MIN);
+        core::iter::from_fn(move || {
+            let mut batch = Vec::with_capacity(BATCH);
+            let vnodes = self.vnodes[part % SHARDS].lock();
+            let mut rest = vnodes.range(next?..);
+            batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, vnode)| vnode.upgrade()));
+            next = rest.next().map(|(inode, _)| *inode);
+            Some(batch)
+        })
     }
-    /// Every vnode in use.
-    pub(crate) fn vnodes(&self) -> Vec<Arc<Vnode>> {
-        let mut all = Vec::new();
-        for shard in &self.vnodes {
-            all.extend(shard.lock().iter().filter_map(|known| known.vnode.upgrade()));
-        }
-        all
+    /// Every vnode, as [`Instance::batches_of`] its parts.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
+        (0..SHARDS).flat_map(|part| self.batches_of(part))
+    }
+    /// Vnodes in use.
+    pub(crate) fn vnode_count(&self) -> usize {
+        self.vnodes.iter().map(|vnodes| vnodes.lock().len()).sum()
     }
     /// Writes everything: dirty pages, attributes, and what the file system has.
     ///
@@ -274,16 +269,20 @@ impl Instance {
     /// The first failure of the file system; those of pages are kept for fsync and syncfs.
     pub fn sync(&self) -> Result<(), Errno> {
         let Some(fs) = self.fs.as_ref().filter(|_| !self.is_read_only()) else { return Ok(()) };
-        let vnodes = self.vnodes();
-        let pages = || vnodes.iter().filter_map(|vnode| vnode.pages());
-        if self.info.backing == Backing::Storage {
-            let passed: Vec<_> = pages().filter(|pages| pages.start_writes(WHOLE)).collect();
-            pages().for_each(|pages| pages.wait_written(WHOLE));
-            passed.into_iter().for_each(|pages| pages.write_and_wait(WHOLE));
+        let is_stored = self.info.backing == Backing::Storage;
+        if is_stored {
+            for vnode in self.batches().flatten() {
+                vnode.pages().map(|pages| pages.start_writes(WHOLE));
+            }
         }
         let mut result = Ok(());
-        for vnode in &vnodes {
-            result = result.and(vnode.flush());
+        for batch in self.batches() {
+            if is_stored {
+                write_and_wait(&batch);
+            }
+            for vnode in &batch {
+                result = result.and(vnode.flush());
+            }
         }
         result.and(fs.sync().map_err(Errno::from))
     }
@@ -298,13 +297,14 @@ impl Instance {
             self.is_read_only.store(false, Ordering::Relaxed);
             return Ok(());
         }
-        if self.is_read_only() {
+        if self.refuses_changes() {
+            self.is_read_only.store(true, Ordering::Relaxed);
             return Ok(());
         }
         let told = self.sync();
         // Nobody opens a file for writing from here on; who did before is seen.
         self.is_read_only.store(true, Ordering::Relaxed);
-        let is_written = self.vnodes().iter().any(|vnode| vnode.is_open_for_writing());
+        let is_written = self.batches().flatten().any(|vnode| vnode.is_open_for_writing());
         let result = match is_written {
             true => Err(Errno::EBUSY),
             false => told.and(fs.remount(access).map_err(Errno::from)),
@@ -352,6 +352,14 @@ impl Instance {
         self.is_read_only.store(true, Ordering::Relaxed);
         self.is_unmounted.store(true, Ordering::Release);
     }
+}
+
+/// Writes what is dirty now of the pages of `vnodes`.
+fn write_and_wait(vnodes: &[Arc<Vnode>]) {
+    let pages = || vnodes.iter().filter_map(|vnode| vnode.pages());
+    let passed: Vec<_> = pages().filter(|pages| pages.start_writes(WHOLE)).collect();
+    pages().for_each(|pages| pages.wait_written(WHOLE));
+    passed.into_iter().for_each(|pages| pages.write_and_wait(WHOLE));
 }
 
 /// The machine goes down: writes everything and unmounts every file system, used or not.

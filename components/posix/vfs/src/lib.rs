@@ -66,7 +66,10 @@ pub use namespace::Namespace;
 pub use open::OpenHow;
 pub use open_file::{OpenFile, SETTABLE_FLAGS, Whence};
 pub use pages::PageCache;
-pub use shrink::{make_room, name_count, reclaim, set_last_resort, shrink, sync_all, vnode_count};
+pub use shrink::{
+    drop_caches, make_room, name_count, reclaim, retried, set_last_resort, shrink, sync_all,
+    vnode_count,
+};
 pub use tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages};
 pub use vnode::{DenyWrite, FLAG_APPEND, FLAG_IMMUTABLE, Slot, Vnode, now};
 pub use walk::{Base, Caller, NAME_MAX, PATH_MAX, Walk};

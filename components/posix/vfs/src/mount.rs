@@ -124,7 +124,7 @@ impl Mount {
     }
     /// Nothing may be changed through it.
     pub fn is_read_only(&self) -> bool {
-        self.flags().contains(MountFlags::READ_ONLY) || self.instance().is_read_only()
+        self.flags().contains(MountFlags::READ_ONLY) || self.instance().refuses_changes()
     }
     /// `EROFS` where nothing may be changed through it.
     ///

@@ -179,10 +179,17 @@ impl Shard {
             !was_used && !is_held
         };
         let swept: Vec<Entry> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
-        self.sweep_at = sweep_threshold(self.entries.len());
+        let left = self.entries.len();
+        self.sweep_at = sweep_threshold(left);
+        if left * SPARSE < self.entries.capacity() {
+            self.entries.shrink_to(2 * left, |entry| entry.hash);
+        }
         swept
     }
 }
+
+/// A table with room for more than this times its entries is made smaller.
+const SPARSE: usize = 8;
 
 /// Entries taken out by one sweep.
 const SWEEP_MOST: usize = 64;

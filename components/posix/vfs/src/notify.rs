@@ -207,7 +207,7 @@ pub(crate) fn about_end(dentry: &Dentry) {
 /// `instance` is no longer mounted.
 pub(crate) fn about_unmount(instance: &Instance) {
     if is_active() {
-        for vnode in instance.vnodes() {
+        for vnode in instance.batches().flatten() {
             about_vnode(&vnode, Events::UNMOUNT);
         }
     }

@@ -254,7 +254,12 @@ impl OpenFile {
         let mut count = 0;
         loop {
             let entries: Vec<DirectoryEntry> =
-                self.file.read_directory(*offset, DIRECTORY_BATCH)?;
+                match self.file.read_directory(*offset, DIRECTORY_BATCH) {
+                    Ok(entries) => entries,
+                    // Those taken are told of: the offset is behind them.
+                    Err(_) if count > 0 => Vec::new(),
+                    Err(error) => return Err(error),
+                };
             if entries.is_empty() {
                 self.tell(Events::ACCESS);
                 return Ok(count);

@@ -130,11 +130,12 @@ impl File for RegularFile {
         let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
         let end = end.ok_or(Errno::EFBIG)?;
         let _contents = self.vnode.contents().write();
+        // First, as it may fail: what is moved must not be moved again.
+        self.strip_privilege()?;
         match self.pages.backing() {
             Backing::Storage => allocate_stored(&self.vnode, offset..end, how)?,
             Backing::Cache => allocate_kept(&self.vnode, offset..end, how)?,
         }
-        self.strip_privilege()?;
         self.vnode.touch_modified();
         Ok(())
     }

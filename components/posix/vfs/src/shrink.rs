@@ -43,19 +43,20 @@ pub fn sync_all() -> Result<(), Errno> {
     result
 }
 
+/// Names, with what hangs on them, that fill about a page of the heap.
+const NAMES_A_PAGE: usize = 4;
 /// Which part of the vnode table the next look for pages begins with.
 static HAND: AtomicUsize = AtomicUsize::new(0);
-/// Vnodes looked at with one visit of the table.
-const BATCH: usize = 32;
 
-/// Drops up to `pages` clean pages and names not used lately; returns the pages dropped.
+/// Drops up to `pages` clean pages, and names and other objects not used lately; returns how many pages
+/// that may have freed, for objects of the heap an estimate.
 ///
 /// Allocates nothing that grows with the number of files. Locks: takes vnode tables and page indexes
 /// one at a time; to be called with none held.
 pub fn shrink(pages: usize) -> usize {
     let mut freed = 0;
     for instance in instance::instances() {
-        instance.names().shrink();
+        freed += instance.names().shrink().div_ceil(NAMES_A_PAGE);
         for _ in 0..instance::SHARDS {
             if freed >= pages {
                 return freed;
@@ -63,24 +64,22 @@ pub fn shrink(pages: usize) -> usize {
             let part = HAND.fetch_add(1, Ordering::Relaxed);
             freed += shrink_part(&instance, part, pages - freed);
         }
+        if let Ok(fs) = instance.file_system() {
+            freed += fs.shrink(pages.saturating_sub(freed));
+        }
     }
     freed
 }
 
 fn shrink_part(instance: &Instance, part: usize, pages: usize) -> usize {
-    let (mut freed, mut skip) = (0, 0);
-    loop {
-        let mut batch = [const { None }; BATCH];
-        let looked = instance.some_vnodes(part, skip, &mut batch);
-        if looked == 0 || freed >= pages {
-            return freed;
+    let mut freed = 0;
+    for vnode in instance.batches_of(part).flatten() {
+        if freed >= pages {
+            break;
         }
-        skip += looked;
-        for vnode in batch.into_iter().flatten() {
-            let wanted = pages.saturating_sub(freed);
-            freed += vnode.pages().map_or(0, |cache| cache.shrink(wanted));
-        }
+        freed += vnode.pages().map_or(0, |cache| cache.shrink(pages - freed));
     }
+    freed
 }
 
 /// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
@@ -88,8 +87,12 @@ fn shrink_part(instance: &Instance, part: usize, pages: usize) -> usize {
 pub fn reclaim(pages: usize) -> usize {
     loop {
         let freed = (0..ROUNDS).map(|_| shrink(pages)).find(|freed| *freed > 0).unwrap_or(0);
-        if freed > 0 || !flush::write_for_room() {
+        if freed > 0 {
             return freed;
+        }
+        rt::memory::shrink();
+        if !flush::write_for_room() {
+            return 0;
         }
     }
 }
@@ -106,18 +109,15 @@ pub fn set_last_resort(relieve: fn() -> bool) {
 
 /// A frame that the caller cannot do without.
 pub(crate) fn allocate_frame(is_zeroed: bool) -> Result<Frame, Errno> {
-    for _ in 0..LAST_TRIES {
-        match with_reclaim(|| Frame::allocate(is_zeroed)) {
-            Err(Errno::ENOMEM) if LAST_RESORT.get().is_some_and(|relieve| relieve()) => {}
-            result => return result,
-        }
-    }
-    Err(Errno::ENOMEM)
+    retried(|| with_reclaim(|| Frame::allocate(is_zeroed)))
 }
 
 /// Runs an operation that has no effect where it fails, and again after memory was made where that
 /// was what it lacked. To be called with no lock of a file held.
-pub(crate) fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+///
+/// # Errors
+/// What the operation says.
+pub fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..LAST_TRIES {
         match operate() {
             Err(Errno::ENOMEM) if make_memory() => {}
@@ -127,9 +127,28 @@ pub(crate) fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Resul
     operate()
 }
 
+/// Makes memory for one more try of what lacked it; `refusals` counts them.
+///
+/// # Errors
+/// `ENOMEM` where there is nothing left to try.
+pub(crate) fn after_refusal(refusals: &mut usize) -> Result<(), Errno> {
+    *refusals += 1;
+    if *refusals <= LAST_TRIES && make_memory() { Ok(()) } else { Err(Errno::ENOMEM) }
+}
+
 /// Whether there is memory again, or soon.
 fn make_memory() -> bool {
     reclaim(RECLAIM_PAGES) > 0 || LAST_RESORT.get().is_some_and(|relieve| relieve())
+}
+
+/// Gives back all that can be without writing.
+pub fn drop_caches() {
+    // The first round unmarks what was used, the next may free what hung on what it dropped.
+    let mut idle_rounds = 0;
+    while idle_rounds < ROUNDS {
+        idle_rounds = if shrink(usize::MAX) > 0 { 0 } else { idle_rounds + 1 };
+    }
+    rt::memory::shrink();
 }
 
 /// Runs an allocation, and again after giving memory back where it was refused.
@@ -147,7 +166,7 @@ pub(crate) fn with_reclaim<T>(
 
 /// Files and directories of storage in use, of all file systems (`/proc/skerry/objects`).
 pub fn vnode_count() -> u64 {
-    instance::instances().iter().map(|instance| instance.vnodes().len() as u64).sum()
+    instance::instances().iter().map(|instance| instance.vnode_count() as u64).sum()
 }
 
 /// Names in the name caches of all file systems (`/proc/skerry/objects`).

@@ -161,7 +161,7 @@ impl<'a> Caller<'a> {
         if let Some(node) = directory.node() {
             let child = node.lookup(name, self)?;
             let vnode = Vnode::generated(directory.instance(), child);
-            return Ok(Some(Dentry::child(parent, Arc::from(name), vnode)?));
+            return Ok(Some(Dentry::child(parent, name, vnode)?));
         }
         match directory.instance().names().get(parent.id(), name) {
             Cached::Positive(dentry) => return Ok(Some(dentry)),
@@ -192,18 +192,17 @@ pub(crate) fn lookup_locked(
         Cached::Negative => return Ok(None),
         Cached::Unknown => {}
     }
-    let name: Arc<[u8]> = Arc::from(name);
-    match instance.file_system()?.lookup(directory.inode(), &name) {
+    match instance.file_system()?.lookup(directory.inode(), name) {
         Ok(attributes) => {
-            let dentry = Dentry::child(parent, name.clone(), instance.vnode(attributes))?;
+            let dentry = Dentry::child(parent, name, instance.vnode(attributes))?;
             if instance.info().has_stable_names {
-                return Ok(Some(names.insert_if_absent(parent.id(), name, dentry)));
+                return Ok(Some(names.insert_if_absent(parent.id(), dentry.name(), dentry)));
             }
             Ok(Some(dentry))
         }
         Err(FsError::NotFound) => {
             if instance.info().has_stable_names {
-                names.insert(parent.id(), name, None);
+                names.insert(parent.id(), Arc::from(name), None);
             }
             Ok(None)
         }

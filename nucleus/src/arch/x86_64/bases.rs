@@ -75,6 +75,19 @@ impl Kept {
         }
     }
 
+    /// Loads FS only, where what GS holds is no secret. Interrupts are off.
+    #[inline(always)]
+    pub fn load_fs(&self) {
+        if HAS_FSGSBASE.load(Relaxed) {
+            // SAFETY: canonical; the kernel does not use FS.
+            unsafe {
+                asm!("wrfsbase {}", in(reg) self.fs.load(Relaxed), options(nostack, preserves_flags));
+            }
+        } else {
+            self.load();
+        }
+    }
+
     /// Keeps what the processor has; without FSGSBASE nobody changed that. Interrupts are off.
     pub fn save(&self) {
         if HAS_FSGSBASE.load(Relaxed) {

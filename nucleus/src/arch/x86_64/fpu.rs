@@ -45,6 +45,30 @@ pub struct State {
     /// The processor whose registers held it last.
     cpu: AtomicU32,
     bases: bases::Kept,
+    /// Its thread has nothing but the bases: what it leaves in the registers is lost.
+    has_none: AtomicBool,
+}
+
+/// An area of the state that a program starts with.
+#[repr(C, align(64))]
+struct Clean([u8; 4096]);
+
+static CLEAN: Clean = Clean({
+    let mut area = [0; 4096];
+    [area[0], area[1]] = DEFAULT_CONTROL.to_le_bytes();
+    [area[MXCSR_AT], area[MXCSR_AT + 1], ..] = DEFAULT_MXCSR.to_le_bytes();
+    area
+});
+
+/// Takes the last program's state out of this processor's registers. Interrupts are off.
+#[inline]
+fn clean() {
+    let owner = &OWNERS[percpu::cpu()];
+    if !owner.load(Relaxed).is_null() {
+        owner.store(core::ptr::null_mut(), Relaxed);
+        // SAFETY: a whole area in its first state; no processor has more than its 4096 bytes for the mask.
+        unsafe { load(CLEAN.0.as_ptr()) };
+    }
 }
 
 /// Switches the state on for this processor, and finds out what there is.
@@ -142,6 +166,7 @@ impl State {
             is_live: AtomicBool::new(false),
             cpu: AtomicU32::new(0),
             bases: bases::Kept::new(),
+            has_none: AtomicBool::new(false),
         }
     }
 
@@ -154,6 +179,10 @@ impl State {
     /// Makes the registers hold it. Interrupts are off; [`State::prepare`] came before.
     #[cold]
     pub fn make_live(&self) {
+        if self.has_none.load(Relaxed) {
+            clean();
+            return self.bases.load();
+        }
         let cpu = percpu::cpu();
         let this = core::ptr::from_ref(self).cast_mut();
         if OWNERS[cpu].load(Relaxed) != this || self.cpu.load(Relaxed) != cpu as u32 {
@@ -175,6 +204,17 @@ impl State {
             self.bases.save();
             self.is_live.store(false, Relaxed);
         }
+    }
+
+    /// From now on its thread has no extended state but the bases. Only its thread calls this, before it has any.
+    pub fn do_without(&self) {
+        self.has_none.store(true, Relaxed);
+    }
+
+    /// Makes the registers hold a state that is nothing but bases, after another such. Interrupts are off.
+    #[inline(always)]
+    pub fn follow(&self) {
+        self.bases.load_fs();
     }
 
     /// The segment bases. Only its thread calls this.
@@ -203,7 +243,7 @@ impl State {
 
     /// Allocates the area, in the state a program starts with. Only its thread calls this.
     pub fn prepare(&self) {
-        if self.is_prepared() {
+        if self.is_prepared() || self.has_none.load(Relaxed) {
             return;
         }
         // SAFETY: the size is not 0.

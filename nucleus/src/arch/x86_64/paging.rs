@@ -19,6 +19,8 @@ pub const ENTRIES: usize = 512;
 pub const KERNEL_ENTRY: usize = 256;
 /// Where kernel stacks are mapped.
 pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
+/// Where pieces of the kernel heap are mapped that have no contiguous frames.
+pub const HEAP_AREA: u64 = 0xffff_c800_0000_0000;
 /// Where device registers are mapped.
 pub const DEVICE_AREA: u64 = 0xffff_d000_0000_0000;
 const LARGE_PAGE: u64 = 2 << 20;
@@ -47,6 +49,8 @@ bitflags! {
         const GLOBAL = 1 << 8;
         /// Ours: holds a frame that the program may not access now.
         const NO_ACCESS = 1 << 9;
+        /// Ours: maps device registers, which are no frame.
+        const DEVICE = 1 << 10;
         /// Not to be executed.
         const NO_EXECUTE = 1 << 63;
         /// The physical address.
@@ -65,7 +69,10 @@ impl Entry {
     }
     /// Whether it holds a frame, accessible or not.
     pub const fn holds_frame(self) -> bool {
-        self.bits() & (Entry::PRESENT.bits() | Entry::NO_ACCESS.bits()) != 0
+        const DEVICE: u64 = Entry::DEVICE.bits();
+        // One of the two lower bits, and not the one above.
+        let seen = self.bits() & (Entry::PRESENT.bits() | Entry::NO_ACCESS.bits() | DEVICE);
+        seen.wrapping_sub(1) < DEVICE - 1
     }
 }
 
@@ -172,17 +179,18 @@ pub fn fault_address() -> u64 {
 
 /// Where tables for kernel mappings come from.
 pub trait TableSource {
-    /// A zeroed frame.
-    fn table(&mut self) -> u32;
+    /// A zeroed frame; `None` where memory is refused.
+    fn table(&mut self) -> Option<u32>;
 }
 
-/// Finds the slot of `address` at `level` in the kernel's map, making tables on the way.
+/// Finds the slot of `address` at `level` in the kernel's map, making tables on the way; `None` where
+/// there is no memory for one.
 fn slot(
     source: &mut impl TableSource,
     root: u32,
     address: u64,
     level: u32,
-) -> (&'static Table, usize) {
+) -> Option<(&'static Table, usize)> {
     let mut frame = root;
     for at in (level + 1..4).rev() {
         // SAFETY: the root or a table found below; kernel tables are never freed.
@@ -191,33 +199,41 @@ fn slot(
         frame = if entry.contains(Entry::PRESENT) {
             entry.frame()
         } else {
-            let new = source.table();
+            let new = source.table()?;
             table.set(index(address, at), Entry::new(new, Entry::PRESENT | Entry::WRITE));
             new
         };
     }
     // SAFETY: as above.
-    (unsafe { Table::at(frame) }, index(address, level))
+    Some((unsafe { Table::at(frame) }, index(address, level)))
 }
 
-/// Maps one kernel page; replaces nothing that is present.
+/// Maps one kernel page; replaces nothing that is present. `None` where there is no memory for a table.
 pub fn map_kernel_page(
     source: &mut impl TableSource,
     root: u32,
     address: u64,
     frame: u32,
     flags: Entry,
-) {
-    let (table, index) = slot(source, root, address, 0);
+) -> Option<()> {
+    let (table, index) = slot(source, root, address, 0)?;
     table.set(index, Entry::new(frame, flags | Entry::PRESENT | Entry::GLOBAL));
+    Some(())
 }
 
-/// Takes a kernel page out; the caller tells the processors.
-pub fn unmap_kernel_page(source: &mut impl TableSource, root: u32, address: u64) -> Entry {
-    let (table, index) = slot(source, root, address, 0);
-    table.swap(index, Entry::empty())
+/// Sets the entry of a kernel page to `entry`; returns what was there. The caller tells the
+/// processors where that was present. `None` where there is no memory for a table.
+pub fn swap_kernel_entry(
+    source: &mut impl TableSource,
+    root: u32,
+    address: u64,
+    entry: Entry,
+) -> Option<Entry> {
+    let (table, index) = slot(source, root, address, 0)?;
+    Some(table.swap(index, entry))
 }
 
+const TO_BOOT: &str = "not enough memory to boot";
 const DATA: Entry = Entry::WRITE.union(Entry::NO_EXECUTE);
 
 /// Makes the kernel's map and loads it on this processor: the image by its sections, all of RAM at
@@ -226,7 +242,7 @@ const DATA: Entry = Entry::WRITE.union(Entry::NO_EXECUTE);
 /// # Safety
 /// Once, on the boot processor; `source` gives frames the first map covers.
 pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
-    let root = source.table();
+    let root = source.table().expect(TO_BOOT);
     let sections = boot::sections();
     let parts = [
         (sections.text, Entry::empty()),
@@ -236,13 +252,8 @@ pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
     ];
     for ((start, end), flags) in parts {
         for address in (start..end).step_by(4096).filter(|&address| address != sections.guard) {
-            map_kernel_page(
-                source,
-                root,
-                address,
-                ((address - boot::KERNEL_BASE) >> 12) as u32,
-                flags,
-            );
+            let frame = ((address - boot::KERNEL_BASE) >> 12) as u32;
+            map_kernel_page(source, root, address, frame, flags).expect(TO_BOOT);
         }
     }
     for range in info.ram.as_slice().iter().chain(info.map_also.as_slice()) {
@@ -250,8 +261,9 @@ pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
     }
     // SAFETY: the root made above.
     let table = unsafe { Table::at(root) };
-    for area in [STACK_AREA, DEVICE_AREA] {
-        table.set(index(area, 3), Entry::new(source.table(), Entry::PRESENT | Entry::WRITE));
+    for area in [STACK_AREA, HEAP_AREA, DEVICE_AREA] {
+        let entry = Entry::new(source.table().expect(TO_BOOT), Entry::PRESENT | Entry::WRITE);
+        table.set(index(area, 3), entry);
     }
     KERNEL_ROOT.store(u64::from(root) << 12, Relaxed);
     // SAFETY: it maps all that boot's tables did and the kernel uses.
@@ -262,12 +274,12 @@ fn map_direct(source: &mut impl TableSource, root: u32, range: PhysRange) {
     let mut at = range.start;
     while at < range.end {
         if at.is_multiple_of(LARGE_PAGE) && at + LARGE_PAGE <= range.end {
-            let (table, index) = slot(source, root, DIRECT_MAP + at, 1);
+            let (table, index) = slot(source, root, DIRECT_MAP + at, 1).expect(TO_BOOT);
             let flags = DATA | Entry::PRESENT | Entry::GLOBAL | Entry::LARGE;
             table.set(index, Entry::new((at >> 12) as u32, flags));
             at += LARGE_PAGE;
         } else {
-            map_kernel_page(source, root, DIRECT_MAP + at, (at >> 12) as u32, DATA);
+            map_kernel_page(source, root, DIRECT_MAP + at, (at >> 12) as u32, DATA).expect(TO_BOOT);
             at += 4096;
         }
     }

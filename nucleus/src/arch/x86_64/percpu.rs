@@ -14,7 +14,7 @@ use core::{
 };
 
 /// Most processors the nucleus runs.
-pub const MAX_CPUS: usize = 64;
+pub const MAX_CPUS: usize = firmware::acpi::MAX_PROCESSORS;
 
 /// One processor's data.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub struct PerCpu {
     // END OF FIXED PART
     /// 1 while an interrupt that came from user mode is handled: whose time a tick is.
     pub user_interrupted: AtomicU32,
+    /// The scheduler's part (a `thread::processor::Processor`), null before there is one.
+    pub processor: AtomicPtr<u8>,
     /// Local APIC id.
     pub apic_id: AtomicU32,
     /// 1 from when the processor takes interrupts and runs threads.
@@ -104,6 +106,7 @@ impl PerCpu {
             ready_space: AtomicPtr::new(core::ptr::null_mut()),
             entry_stack: [const { AtomicU64::new(0) }; 8],
             user_interrupted: AtomicU32::new(0),
+            processor: AtomicPtr::new(core::ptr::null_mut()),
             apic_id: AtomicU32::new(0),
             is_online: AtomicU32::new(0),
         }
@@ -138,6 +141,17 @@ pub fn this() -> &'static PerCpu {
     }
     // SAFETY: `this` is the address of a static, never mutably borrowed.
     unsafe { &*this }
+}
+
+/// Whether [`PerCpu::need_resched`] is set here.
+#[inline(always)]
+pub fn needs_reschedule() -> bool {
+    let wanted: u32;
+    // SAFETY: GS is this processor's `PerCpu`; `need_resched` stands at offset 40 (asserted above).
+    unsafe {
+        asm!("mov {:e}, gs:[40]", out(reg) wanted, options(nostack, preserves_flags, readonly));
+    }
+    wanted != 0
 }
 
 /// Number of this processor (a hint with preemption on).

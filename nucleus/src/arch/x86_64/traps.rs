@@ -5,7 +5,11 @@
 //! A trap from the kernel keeps the registers on the stack ([`Frame`]). Double faults, NMIs and machine
 //! checks have stacks of their own and may come with either GS base loaded.
 //! Source: Intel SDM volume 3, chapter 6.
-use super::{apic, cpu, fpu, gdt, paging, percpu, user, usercopy};
+use super::{
+    apic, cpu, fpu, gdt, paging, percpu,
+    registers::{pop_registers, push_registers},
+    user, usercopy,
+};
 use crate::{
     irq,
     memory::{space::USER_END, stacks},
@@ -46,41 +50,13 @@ pub struct Frame {
 }
 
 global_asm!(
+    ".macro skerry_save_registers",
+    push_registers!(),
+    ".endm
+    .macro skerry_restore_registers",
+    pop_registers!(),
+    ".endm",
     r#"
-    .macro skerry_save_registers
-    push rdi
-    push rsi
-    push rdx
-    push rcx
-    push rax
-    push r8
-    push r9
-    push r10
-    push r11
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
-    .endm
-    .macro skerry_restore_registers
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rax
-    pop rcx
-    pop rdx
-    pop rsi
-    pop rdi
-    .endm
 
     .pushsection .text.traps, "ax", @progbits
     # One stub a vector, 16 bytes each.

@@ -10,7 +10,11 @@
 //! interrupt. It is looked at with interrupts off, so what comes later finds the processor in user
 //! mode and its interrupt brings it back here.
 //! Source: Intel SDM volume 2 (SYSCALL, SYSRET), volume 3, 6.14.
-use super::{bases, cpu, gdt, paging, percpu, traps};
+use super::{
+    bases, cpu, gdt, paging, percpu,
+    registers::{pop_registers, push_registers},
+    traps,
+};
 use crate::{
     memory::space::Space,
     thread::{self, Thread},
@@ -35,7 +39,8 @@ const _: () = {
     assert!(percpu::ENTRY_STACK_END_OFFSET == 128);
 };
 
-const SYSCALL: u64 = 0x100;
+/// User mode was left by `syscall`.
+pub const SYSCALL: u64 = 0x100;
 /// The instruction pointer is no program's.
 const REFUSED: u64 = 0x101;
 /// Flags a program may have: CF PF AF ZF SF TF DF OF RF AC ID.
@@ -49,24 +54,13 @@ const SYSCALL_CLEARS: u64 = 0x4_7700;
 const SLOW_FLAGS: u32 = !(USER_FLAGS as u32 & !0x1_0100);
 
 global_asm!(
+    ".macro skerry_push_registers",
+    push_registers!(),
+    ".endm
+    .macro skerry_pop_registers",
+    pop_registers!(),
+    ".endm",
     r#"
-    .macro skerry_push_registers
-    push rdi
-    push rsi
-    push rdx
-    push rcx
-    push rax
-    push r8
-    push r9
-    push r10
-    push r11
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
-    .endm
 
     .pushsection .text.user, "ax", @progbits
     # rdi: Registers -> rax: vector, SYSCALL or REFUSED, rdx: error code; changes all other
@@ -89,22 +83,10 @@ skerry_enter:
     jnz 2f
     shr rcx, 47
     jnz 3f
+    .global skerry_enter_checked
+skerry_enter_checked:
     mov rsp, rdi
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rax
-    pop rcx
-    pop rdx
-    pop rsi
-    pop rdi
+    skerry_pop_registers
     pop rcx
     pop r11
     pop rsp
@@ -183,10 +165,13 @@ skerry_trap_user:
     refused = const REFUSED,
 );
 
-#[derive(Clone, Copy)]
-struct Left {
-    kind: u64,
-    error_code: u64,
+/// How user mode was left: a vector, [`SYSCALL`], or that it could not be entered.
+#[derive(Clone, Copy, Debug)]
+pub struct Left {
+    /// Which of them.
+    pub kind: u64,
+    /// Of an exception.
+    pub error_code: u64,
 }
 
 unsafe extern "sysv64" {
@@ -250,10 +235,7 @@ unsafe fn enter(registers: &mut Registers) -> Left {
 #[inline(always)]
 pub fn run(registers: &mut Registers, space: &Space) -> Trap {
     loop {
-        cpu::disable_interrupts();
-        if !percpu::is_ready_for(Arc::as_ptr(space.inner()).cast())
-            && let Some(trap) = make_ready(space)
-        {
+        if let Some(trap) = get_ready(space) {
             return trap;
         }
         // SAFETY: this is what ready means.
@@ -267,6 +249,13 @@ pub fn run(registers: &mut Registers, space: &Space) -> Trap {
             return trap;
         }
     }
+}
+
+/// Makes user mode in `space` ready to be entered; interrupts are off then. Or why it is not to be entered.
+#[inline(always)]
+pub fn get_ready(space: &Space) -> Option<Trap> {
+    cpu::disable_interrupts();
+    if percpu::is_ready_for(Arc::as_ptr(space.inner()).cast()) { None } else { make_ready(space) }
 }
 
 /// Enters the space, gives the processor to others first, answers a kick, loads extended state, as
@@ -307,7 +296,7 @@ fn attend(me: &Thread) -> Option<Trap> {
 }
 
 /// An exception, an interrupt or a refusal; interrupts are off, on with an answer.
-fn trapped(left: Left, rip: u64) -> Option<Trap> {
+pub fn trapped(left: Left, rip: u64) -> Option<Trap> {
     const PRESENT: u64 = 1;
     const WRITE: u64 = 2;
     const FETCH: u64 = 16;

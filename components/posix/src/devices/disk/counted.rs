@@ -49,6 +49,11 @@ impl Statistics {
             self.busy_ns.fetch_add(busy, Ordering::Relaxed);
         }
     }
+    /// Sectors read and sectors written, ever.
+    pub fn sectors(&self) -> (u64, u64) {
+        let load = |row: &Row| row.sectors.load(Ordering::Relaxed);
+        (load(&self.reads), load(&self.writes))
+    }
     /// The columns of `/proc/diskstats` after the name: reads, writes, in flight, discards, flushes.
     pub fn columns(&self) -> String {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);

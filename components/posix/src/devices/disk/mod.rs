@@ -52,18 +52,27 @@ pub struct Device {
     pub number: (u32, u32),
     /// The device.
     pub block: Arc<dyn Block>,
+    /// It is a part of a disk.
+    pub is_partition: bool,
     /// What passed through it.
     pub statistics: Arc<Statistics>,
     cache: Mutex<Weak<Active>>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Partition,
+}
+
 impl Device {
-    fn new(block: Arc<dyn Block>, number: (u32, u32)) -> Arc<Device> {
+    fn new(block: Arc<dyn Block>, number: (u32, u32), kind: Kind) -> Arc<Device> {
         let cache = Mutex::new(&CACHE, Weak::new());
         let counted = Counted::new(block);
         let statistics = counted.statistics().clone();
         let block: Arc<dyn Block> = Arc::new(counted);
-        Arc::new(Device { name: block.info().name, number, block, statistics, cache })
+        let (name, is_partition) = (block.info().name, kind == Kind::Partition);
+        Arc::new(Device { name, number, block, is_partition, statistics, cache })
     }
     fn cache(&self) -> Result<Arc<Active>, Errno> {
         let mut kept = self.cache.lock();
@@ -90,14 +99,15 @@ pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
     let mut all = Vec::new();
     for (index, disk) in disks.iter().enumerate() {
         let (major, minor) = super::disk_number(index);
-        let whole = Device::new(disk.clone(), (major, minor));
+        let whole = Device::new(disk.clone(), (major, minor), Kind::Whole);
         all.push(whole.clone());
         let disk = &whole.block;
         let sectors = disk.info().sectors;
         let parts = table::partitions(sectors, &mut |sector, out| read_sectors(disk, sector, out));
         for part in parts {
             let number = (major, minor + part.number as u32);
-            all.push(Device::new(Arc::new(slice::Slice::new(disk, part)), number));
+            let slice = Arc::new(slice::Slice::new(disk, part));
+            all.push(Device::new(slice, number, Kind::Partition));
         }
     }
     all

@@ -5,7 +5,7 @@ use interfaces::{
     block::{Block, BlockError, BlockSink, Operation, Request, SECTOR_BYTES, Segment},
     file_system::{
         Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
-        FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Usage,
+        FileType, FsError, InodeNumber, MountInfo, PageSink, Usage,
     },
 };
 use rt::{PAGE_BYTES, memory::Frame};
@@ -204,38 +204,6 @@ impl FileSystem for Volume {
         };
         done.map_err(fs_error)?;
         self.attributes(inode)
-    }
-    fn create(&self, _: InodeNumber, _: &[u8], _: &NewInode<'_>) -> Result<Attributes, FsError> {
-        Err(FsError::ReadOnly)
-    }
-    fn link(
-        &self,
-        _: InodeNumber,
-        _: InodeNumber,
-        _: &[u8],
-        _: FileTime,
-    ) -> Result<Attributes, FsError> {
-        Err(FsError::ReadOnly)
-    }
-    fn unlink(&self, _: InodeNumber, _: &[u8], _: FileTime) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
-    }
-    fn remove_directory(&self, _: InodeNumber, _: &[u8], _: FileTime) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
-    }
-    fn rename(
-        &self,
-        _: (InodeNumber, &[u8]),
-        _: (InodeNumber, &[u8]),
-        _: FileTime,
-    ) -> Result<(), FsError> {
-        Err(FsError::ReadOnly)
-    }
-    fn get_xattr(&self, _: InodeNumber, _: &[u8]) -> Result<Vec<u8>, FsError> {
-        Err(FsError::NoAttribute)
-    }
-    fn list_xattr(&self, _: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
-        Ok(Vec::new())
     }
     fn forget(&self, _: InodeNumber, _: u64) {}
     fn sync(&self) -> Result<(), FsError> {

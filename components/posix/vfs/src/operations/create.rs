@@ -1,7 +1,7 @@
 //! Making names: mkdir, mknod, symlink, link, and the creating half of open.
 use crate::{
     credentials::{Capabilities, Credentials},
-    dentry::Dentry,
+    dentry::{Dentry, Promised},
     errno::Errno,
     mount::Path,
     notify::{self, Events},
@@ -17,6 +17,9 @@ use interfaces::file_system::{FileType, FsError, NewInode};
 const DIRECTORY_MODE: u16 = 0o1777;
 /// Permission bits a file may have.
 const FILE_MODE: u16 = 0o7777;
+
+/// The longest name of a file without one: `#` and its inode's number.
+const UNNAMED_BYTES: usize = 21;
 
 /// What is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -84,31 +87,24 @@ pub(crate) fn create_named(
     permission::check_create(directory, caller.credentials)?;
     let instance = directory.instance();
     let new = new.inode(caller, directory);
+    let promised = Promised::take(name)?;
     let made = instance.file_system()?.create(directory.inode(), name, &new);
     if made == Err(FsError::Exists) {
         instance.names().remove(parent.dentry.id(), name);
     }
     let vnode = instance.vnode(made?);
     directory.refresh();
-    let dentry = add_name(parent, name, vnode)?;
+    let dentry = add_name(parent, promised, vnode);
     notify::about_name(directory, name, dentry.vnode(), Events::CREATE);
     Ok(Path { mount: parent.mount.clone(), dentry })
 }
 
 /// Enters a name that was made in the name cache.
-fn add_name(parent: &Path, name: &[u8], vnode: Arc<Vnode>) -> Result<Arc<Dentry>, Errno> {
+fn add_name(parent: &Path, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
+    let dentry = Dentry::promised(&parent.dentry, promised, vnode);
     let names = parent.vnode().instance().names();
-    let name: Arc<[u8]> = Arc::from(name);
-    match Dentry::child(&parent.dentry, name.clone(), vnode) {
-        Ok(dentry) => {
-            names.insert(parent.dentry.id(), name, Some(dentry.clone()));
-            Ok(dentry)
-        }
-        Err(refused) => {
-            names.remove(parent.dentry.id(), &name);
-            Err(refused.into())
-        }
-    }
+    names.insert(parent.dentry.id(), dentry.name(), Some(dentry.clone()));
+    dentry
 }
 
 /// Makes a regular file without a name in the file system of `directory`.
@@ -123,10 +119,11 @@ pub(crate) fn create_unnamed(
     let instance = vnode.instance();
     let new = NewFile::plain(FileType::Regular, mode);
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
+    let longest = Promised::take(&[b'#'; UNNAMED_BYTES])?;
     let made = fs.create_unnamed(vnode.inode(), &new.inode(caller, vnode))?;
     let name = alloc::format!("#{}", made.inode);
-    let dentry =
-        Dentry::child(&directory.dentry, Arc::from(name.as_bytes()), instance.vnode(made))?;
+    let promised = longest.renamed(name.as_bytes());
+    let dentry = Dentry::promised(&directory.dentry, promised, instance.vnode(made));
     dentry.set_deleted(true);
     Ok(Path { mount: directory.mount.clone(), dentry })
 }
@@ -221,12 +218,13 @@ impl Caller<'_> {
         if !vnode.can_be_linked() {
             return Err(Errno::ENOENT);
         }
+        let promised = Promised::take(name)?;
         fs.link(vnode.inode(), directory.inode(), name, crate::vnode::now())?;
         vnode.count_up();
         vnode.refresh();
         instance.pin(vnode, vnode.attributes().links);
         directory.refresh();
-        add_name(&parent.path, name, vnode.clone())?;
+        add_name(&parent.path, promised, vnode.clone());
         notify::about_vnode(vnode, Events::ATTRIBUTES);
         notify::about_name(directory, name, vnode, Events::CREATE);
         Ok(())

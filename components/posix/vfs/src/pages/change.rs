@@ -9,6 +9,10 @@ use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Allocation, Backing, FsError, Seek};
 use rt::{PAGE_BYTES, memory::Frame};
 
+/// Rounds of writing before blocks are moved: the first passes over pages that were stored to while
+/// they were being written, one more is for a device that began anew.
+const SETTLE_TRIES: usize = 3;
+
 impl PageCache {
     /// Sets the size of a file whose pages live here only: pages beyond go (from mappings too),
     /// the rest of the last one is zeroed. The caller holds the vnode's `contents` lock to write,
@@ -46,7 +50,8 @@ impl PageCache {
             drop(self.drop_from(size.div_ceil(PAGE)));
         }
         self.wait_written(super::WHOLE);
-        let told = tell();
+        // What was cut off is gone: that is no time to be refused memory.
+        let told = rt::memory::with_reserve(tell);
         if told.is_err() {
             self.size.store(before, Ordering::Release);
         }
@@ -141,8 +146,7 @@ impl PageCache {
         }
         // What fails later leaves what was there: it is written first.
         let last = if moves { u64::MAX } else { range.end.div_ceil(PAGE) };
-        self.submit_writes(range.start / PAGE..last);
-        self.wait_idle();
+        self.settle(range.start / PAGE..last)?;
         tell()?;
         match how {
             Allocation::Extend | Allocation::KeepSize => {}
@@ -164,6 +168,21 @@ impl PageCache {
         }
         self.size.store(after, Ordering::Release);
         Ok(())
+    }
+    /// Writes the pages of a range until none is dirty and none of the file on its way. The caller
+    /// holds `shape` alone, so none becomes dirty anew.
+    ///
+    /// # Errors
+    /// `ENOMEM` where a page stays dirty, as it could not be sent.
+    fn settle(&self, pages: Range<u64>) -> Result<(), Errno> {
+        for _ in 0..SETTLE_TRIES {
+            self.submit_writes(pages.clone());
+            self.wait_idle();
+            if !self.index.read().is_dirty(pages.clone()) {
+                return Ok(());
+            }
+        }
+        Err(Errno::ENOMEM)
     }
     /// Zeroes bytes `start .. end` of one page, if it is in memory.
     fn zero_within(&self, start: u64, end: u64) {

@@ -193,7 +193,7 @@ impl PageCache {
                 Page::Reading => {
                     let _ = self.arrived.wait(ticket, None, false);
                 }
-                Page::Failed | Page::Absent => {}
+                Page::Failed | Page::Refused | Page::Absent => {}
             }
         }
     }

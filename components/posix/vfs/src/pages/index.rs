@@ -1,6 +1,6 @@
 //! The index of a file's pages: chunks of 64, sorted by position, with a bit a page for each state.
 //!
-//! A page is absent, being read, up to date, or failed (its last read; no frame then). Up-to-date
+//! A page is absent, being read, up to date, or failed or refused (its last read; no frame then). Up-to-date
 //! pages may be dirty, and may be being written; a page stored to while it is written is both.
 //! Bits that readers set (`dirty`, `used`) are atomic; all else changes under the index's write lock.
 mod writing;
@@ -12,6 +12,7 @@ use core::{
     ops::Range,
     sync::atomic::{AtomicU64, Ordering},
 };
+use interfaces::file_system::FsError;
 use rt::memory::{Charge, Frame};
 
 /// Pages of a chunk: as many as a word has bits.
@@ -23,6 +24,7 @@ struct Chunk {
     reading: u64,
     writing: u64,
     failed: u64,
+    refused: u64,
     dirty: AtomicU64,
     used: AtomicU64,
     _charge: Charge,
@@ -37,6 +39,7 @@ impl Chunk {
             reading: 0,
             writing: 0,
             failed: 0,
+            refused: 0,
             dirty: AtomicU64::new(0),
             used: AtomicU64::new(0),
             _charge: charge,
@@ -54,12 +57,13 @@ impl Chunk {
         self.up_to_date &= mask;
         self.reading &= mask;
         self.failed &= mask;
+        self.refused &= mask;
         *self.dirty.get_mut() &= mask;
         *self.used.get_mut() &= mask;
         self.frames.get_mut(slot as usize)?.take()
     }
     fn is_empty(&self) -> bool {
-        self.up_to_date | self.reading | self.failed == 0
+        self.up_to_date | self.reading | self.failed | self.refused == 0
     }
 }
 
@@ -72,6 +76,8 @@ pub(super) enum Page {
     Reading,
     /// The last attempt to read it failed.
     Failed,
+    /// The last attempt to read it lacked memory.
+    Refused,
     /// Not in memory.
     Absent,
 }
@@ -131,9 +137,10 @@ impl Index {
             }
             return Page::Ready(frame.clone());
         }
-        match (chunk.reading & bit != 0, chunk.failed & bit != 0) {
-            (true, _) => Page::Reading,
-            (_, true) => Page::Failed,
+        match bit {
+            _ if chunk.reading & bit != 0 => Page::Reading,
+            _ if chunk.failed & bit != 0 => Page::Failed,
+            _ if chunk.refused & bit != 0 => Page::Refused,
             _ => Page::Absent,
         }
     }
@@ -172,6 +179,7 @@ impl Index {
         }
         chunk.up_to_date |= bit;
         chunk.failed &= !bit;
+        chunk.refused &= !bit;
         *chunk.used.get_mut() |= bit;
         if touch == Touch::Write {
             *chunk.dirty.get_mut() |= bit;
@@ -192,25 +200,29 @@ impl Index {
             *place = Some(frame);
         }
         chunk.failed &= !bit;
+        chunk.refused &= !bit;
         chunk.reading |= bit;
         self.add_pages(1);
         self.reading += 1;
         Ok(true)
     }
     /// The read of a page ended well, or not: then its frame comes back.
-    pub(super) fn end_read(&mut self, index: u64, is_good: bool) -> Option<Frame> {
+    pub(super) fn end_read(&mut self, index: u64, result: Result<(), FsError>) -> Option<Frame> {
         let (key, slot) = split(index);
         let bit = 1 << slot;
         let chunk = self.chunks.get_mut(&key).filter(|chunk| chunk.reading & bit != 0)?;
         self.reading -= 1;
-        if is_good {
+        if result.is_ok() {
             chunk.reading &= !bit;
             chunk.up_to_date |= bit;
             *chunk.used.get_mut() |= bit;
             return None;
         }
         let frame = chunk.take(slot, &self.tally);
-        chunk.failed |= bit;
+        match result {
+            Err(FsError::NoMemory) => chunk.refused |= bit,
+            _ => chunk.failed |= bit,
+        }
         self.remove_pages(1);
         frame
     }

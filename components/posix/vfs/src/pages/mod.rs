@@ -48,6 +48,16 @@ lock_class! {
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const SECTORS_A_PAGE: u64 = PAGE / 512;
+/// How a page was asked for by who waits for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Not,
+    /// With others, by whomever.
+    Together,
+    /// For itself, after that failed.
+    Alone,
+}
+
 /// Frames copied from with one visit of the index.
 const BATCH: usize = 16;
 
@@ -132,7 +142,7 @@ impl PageCache {
     /// `ENXIO` beyond the end, `EIO`, `ENOMEM`, `ENOSPC`.
     pub(crate) fn page(&self, index: u64, for_write: bool) -> Result<Frame, Errno> {
         let touch = if for_write { Touch::Write } else { Touch::Read };
-        let mut was_asked = false;
+        let (mut asked, mut refusals) = (Asked::Not, 0);
         loop {
             if index >= self.size().div_ceil(PAGE) {
                 return Err(Errno::ENXIO);
@@ -141,23 +151,29 @@ impl PageCache {
             let found = self.find(index, touch)?;
             match (found, self.backing) {
                 (Page::Ready(frame), _) => {
-                    if self.backing == Backing::Storage && !was_asked {
+                    if self.backing == Backing::Storage && asked == Asked::Not {
                         self.read_ahead(index..index + 1, &self.faults, Hit::Yes);
                     }
                     return Ok(frame);
                 }
                 (Page::Reading, _) => {
-                    if !was_asked {
+                    if asked == Asked::Not {
                         self.read_ahead(index..index + 1, &self.faults, Hit::Yes);
+                        asked = Asked::Together;
                     }
-                    was_asked = true;
                     let _ = self.arrived.wait(ticket, None, false);
                 }
-                (Page::Failed, _) if was_asked => return Err(Errno::EIO),
+                (Page::Failed, _) if asked != Asked::Not => {
+                    asked = self.ask_alone(index, asked)?;
+                }
+                (Page::Refused, _) if asked != Asked::Not => {
+                    shrink::after_refusal(&mut refusals)?;
+                    self.bring_in(index..index + 1, &self.faults)?;
+                }
                 (_, Backing::Cache) => self.fill_zeroes(index, touch)?,
                 (_, Backing::Storage) => {
                     self.bring_in(index..index + 1, &self.faults)?;
-                    was_asked = true;
+                    asked = Asked::Together;
                 }
             }
         }
@@ -183,28 +199,43 @@ impl PageCache {
             self.index.read().visit(first..end, visit);
         }
     }
-    /// The first page of a range, asked for if need be together with what is planned ahead.
+    /// The first page of a range, asked for if need be together with what is planned ahead; where
+    /// that fails it is asked for alone, lest a bad sector near it keep it from being read.
     fn wait_for(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<Frame, Errno> {
-        let mut was_asked = false;
+        let (mut asked, mut refusals) = (Asked::Not, 0);
         loop {
             let ticket = self.arrived.ticket();
             let found = self.index.read().get(wanted.start, Touch::Read);
             match found {
                 Page::Ready(frame) => return Ok(frame),
                 Page::Reading => {
-                    if !was_asked {
+                    if asked == Asked::Not {
                         self.read_ahead(wanted.start..wanted.start + 1, readahead, Hit::Yes);
+                        asked = Asked::Together;
                     }
-                    was_asked = true;
                     let _ = self.arrived.wait(ticket, None, false);
                 }
-                Page::Failed if was_asked => return Err(Errno::EIO),
-                Page::Failed | Page::Absent => {
+                Page::Failed if asked != Asked::Not => {
+                    asked = self.ask_alone(wanted.start, asked)?;
+                }
+                Page::Refused if asked != Asked::Not => {
+                    shrink::after_refusal(&mut refusals)?;
+                    self.bring_in(wanted.start..wanted.start + 1, readahead)?;
+                }
+                Page::Failed | Page::Refused | Page::Absent => {
                     self.bring_in(wanted.clone(), readahead)?;
-                    was_asked = true;
+                    asked = Asked::Together;
                 }
             }
         }
+    }
+    /// Asks once more for a page that could not be read: alone.
+    fn ask_alone(&self, index: u64, asked: Asked) -> Result<Asked, Errno> {
+        if asked == Asked::Alone {
+            return Err(Errno::EIO);
+        }
+        self.start_reads(index..index + 1)?;
+        Ok(Asked::Alone)
     }
     /// Asks for a range that is not there, and ahead.
     fn bring_in(&self, wanted: Range<u64>, readahead: &Mutex<Readahead>) -> Result<(), Errno> {
@@ -323,14 +354,16 @@ impl PageCache {
 
 impl PageSink for PageCache {
     fn pages_done(&self, _: u64, first: u64, count: usize, result: Result<(), FsError>) {
-        if let Err(error) = result {
+        if let Err(error) = result
+            && error != FsError::NoMemory
+        {
             log::error!("vfs: inode {}: pages from {first}: {error:?}", self.inode);
         }
         tally::note_read(count as u64);
         let mut failed = Vec::new();
         let mut index = self.index.write();
         for page in first..first.saturating_add(count as u64) {
-            failed.extend(index.end_read(page, result.is_ok()));
+            failed.extend(index.end_read(page, result));
         }
         drop(index);
         drop(failed);

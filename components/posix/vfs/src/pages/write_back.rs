@@ -36,6 +36,10 @@ impl PageCache {
     }
     /// The caller holds `shape`.
     pub(super) fn submit_writes(&self, range: Range<u64>) -> bool {
+        // Pages that cannot be written for want of memory would keep theirs.
+        rt::memory::with_reserve(|| self.submit_from_reserve(range))
+    }
+    fn submit_from_reserve(&self, range: Range<u64>) -> bool {
         let mut has_passed = false;
         let is_stored = self.backing == Backing::Storage;
         let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };

@@ -47,6 +47,8 @@ struct Transfer {
     inode: InodeNumber,
     page: u64,
     frame: Frame,
+    /// What is written, where the device has taken it already.
+    taken: Option<Page>,
     size: u64,
     tag: u64,
     sink: Arc<dyn PageSink>,
@@ -61,13 +63,15 @@ pub struct Disk {
     random: u64,
     /// Pages the disk has room for.
     pub room: u64,
-    /// Writes wait while it is set.
+    /// Writes wait while it is set, their bytes taken before.
     pub is_stuck: bool,
     /// Pages of every file whose writes fail.
     pub bad: HashSet<u64>,
     /// Every run given to `write_pages`: inode, first, pages.
     pub runs: Vec<(InodeNumber, u64, usize)>,
     pub inode_syncs: Vec<(InodeNumber, SyncKind)>,
+    /// The next listing from there on or behind lacks memory.
+    pub refuses_listing_at: Option<u64>,
     pub is_unmounted: bool,
     is_ended: bool,
 }
@@ -112,6 +116,12 @@ fn attributes(inode: InodeNumber, file_type: FileType) -> Attributes {
     }
 }
 
+fn contents(frame: &Frame) -> Page {
+    let mut bytes = Box::new([0; PAGE_BYTES]);
+    frame.read(0, &mut bytes[..]);
+    bytes
+}
+
 impl Disk {
     fn below(&mut self, limit: usize) -> usize {
         self.random ^= self.random << 13;
@@ -154,8 +164,7 @@ impl Disk {
         if is_bad {
             return Err(FsError::Io);
         }
-        let mut bytes = Box::new([0; PAGE_BYTES]);
-        transfer.frame.read(0, &mut bytes[..]);
+        let bytes = transfer.taken.clone().unwrap_or_else(|| contents(&transfer.frame));
         file.pages.insert(transfer.page, bytes);
         let end = transfer.size.min((transfer.page + 1) * PAGE);
         file.attributes.size = file.attributes.size.max(end);
@@ -256,10 +265,20 @@ impl FileSystem for Model {
     fn read_directory(
         &self,
         _: InodeNumber,
-        _: u64,
-        _: usize,
+        from: u64,
+        most: usize,
     ) -> Result<Vec<DirectoryEntry>, FsError> {
-        Ok(Vec::new())
+        let mut disk = self.disk();
+        if disk.refuses_listing_at.take_if(|at| *at <= from).is_some() {
+            return Err(FsError::NoMemory);
+        }
+        let entry = |(next, (name, inode)): (u64, (&Vec<u8>, &InodeNumber))| DirectoryEntry {
+            inode: *inode,
+            file_type: None,
+            name: name.clone(),
+            next,
+        };
+        Ok((1..).zip(&disk.names).skip(from as usize).take(most).map(entry).collect())
     }
     fn read_link(&self, _: InodeNumber) -> Result<Vec<u8>, FsError> {
         Err(FsError::Invalid)
@@ -274,7 +293,7 @@ impl FileSystem for Model {
     ) {
         let each = |(page, frame)| {
             let sink = sink.clone();
-            Transfer { is_write: false, inode, page, frame, size: 0, tag, sink }
+            Transfer { is_write: false, inode, page, frame, taken: None, size: 0, tag, sink }
         };
         self.send((first..).zip(frames).map(each));
     }
@@ -287,7 +306,7 @@ impl FileSystem for Model {
         tag: u64,
         sink: &Arc<dyn PageSink>,
     ) {
-        {
+        let is_stuck = {
             let mut disk = self.disk();
             disk.runs.push((inode, first, frames.len()));
             let file = disk.file(inode).unwrap();
@@ -298,10 +317,12 @@ impl FileSystem for Model {
                 file.pages.entry(page).or_insert_with(|| Box::new([0xdb; PAGE_BYTES]));
                 assert!(file.in_flight.insert(page), "page {page} is written twice at once");
             }
-        }
+            disk.is_stuck
+        };
         let each = |(page, frame)| {
             let sink = sink.clone();
-            Transfer { is_write: true, inode, page, frame, size, tag, sink }
+            let taken = is_stuck.then(|| contents(&frame));
+            Transfer { is_write: true, inode, page, frame, taken, size, tag, sink }
         };
         self.send((first..).zip(frames).map(each));
     }
@@ -419,12 +440,6 @@ impl FileSystem for Model {
         _: FileTime,
     ) -> Result<(), FsError> {
         Err(FsError::Unsupported)
-    }
-    fn get_xattr(&self, _: InodeNumber, _: &[u8]) -> Result<Vec<u8>, FsError> {
-        Err(FsError::NoAttribute)
-    }
-    fn list_xattr(&self, _: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
-        Ok(Vec::new())
     }
     fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {
         let mut disk = self.disk();

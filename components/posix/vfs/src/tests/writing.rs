@@ -267,6 +267,57 @@ fn holes_are_found_where_storage_has_none() {
 }
 
 #[test]
+fn what_is_stored_while_a_page_is_written_moves_with_it() {
+    use interfaces::file_system::Allocation::{Collapse, Insert};
+    for how in [Collapse, Insert] {
+        let (world, model) = world(1000);
+        let file = world.open("/f", CREATE).unwrap();
+        put(&file, &[1; 4 * 4096]).unwrap();
+        model.disk().is_stuck = true;
+        let pages = file.vnode().pages().unwrap().clone();
+        pages.start_writes(0..u64::MAX);
+        put_at(&file, 2 * PAGE, &[2; 4096]).unwrap();
+        let mover = {
+            let file = file.clone();
+            thread::spawn(move || file.file().allocate(PAGE, PAGE, how))
+        };
+        thread::sleep(std::time::Duration::from_millis(30));
+        assert!(!mover.is_finished());
+        model.release();
+        assert_eq!(mover.join().unwrap(), Ok(()));
+        let part = |byte: u8, pages: usize| vec![byte; pages * 4096];
+        let expected = match how {
+            Collapse => [part(1, 1), part(2, 1), part(1, 1)].concat(),
+            _ => [part(1, 1), part(0, 1), part(1, 1), part(2, 1), part(1, 1)].concat(),
+        };
+        assert!(get_at(&file, 0, 10 * 4096) == expected, "{how:?}");
+    }
+}
+
+#[test]
+fn a_listing_refused_memory_in_its_midst_loses_no_name() {
+    let (world, model) = world(1000);
+    (0..200).for_each(|name| world.write(&format!("/{name}"), b"").unwrap());
+    let directory = world.open("/", raw::O_RDONLY | raw::O_DIRECTORY).unwrap();
+    let list = || {
+        let mut names = Vec::new();
+        let told = directory.read_directory(&mut |entry| {
+            names.push(entry.name.clone());
+            true
+        });
+        told.map(|_| names)
+    };
+    model.disk().refuses_listing_at = Some(100);
+    let mut names = list().unwrap();
+    assert!((100..202).contains(&names.len()));
+    names.extend(list().unwrap());
+    assert_eq!(names.len(), 202);
+    directory.seek(0, crate::Whence::Start).unwrap();
+    model.disk().refuses_listing_at = Some(0);
+    assert_eq!(list(), Err(Errno::ENOMEM), "nothing was taken");
+}
+
+#[test]
 fn several_writers_and_a_syncer_lose_nothing() {
     let (world, model) = world(10_000);
     let file = world.open("/f", CREATE).unwrap();

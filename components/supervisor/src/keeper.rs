@@ -1,0 +1,383 @@
+//! One component's keeper: a thread that starts it and waits for its end, and one that pings it.
+//!
+//! Locks: `now` (what is known; a leaf, never held over a call into the domain or to a listener) and
+//! `listeners`. `changed` is signalled after each change of `now`.
+use crate::{
+    life::{Life, Why},
+    load,
+    plan::Plan,
+    symbols::Symbols,
+};
+use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
+use interfaces::supervisor::{Ending, Listener, Order, OrderError, State, Status};
+use rt::{
+    NoMemory,
+    domain::{self, Domain, End, Usage},
+    lock_class,
+    message::{Endpoint, Error, Message},
+    sync::{Event, Mutex},
+    thread::{self, Policy},
+    time::{self, Instant},
+};
+
+lock_class! {
+    static NOW = "supervisor.now";
+    static LISTENERS = "supervisor.listeners";
+}
+
+/// Label of a ping; any reply is an answer.
+const PING: u64 = 0;
+/// Ends remembered.
+const ENDINGS: usize = 8;
+/// Of this many parts of its memory a component leaves one free, or it is started again.
+const MEMORY_PARTS: usize = 8;
+/// Who starts a successor goes before the fair class.
+const KEEPER: Policy = Policy::RoundRobin(90);
+/// Who pings does not, for a server works with its caller's priority: one that loops over a ping has a
+/// larger share than programs until the deadline, and no more.
+const PINGER: Policy = Policy::Fair { nice: -15 };
+
+/// What is known now.
+struct Now {
+    life: Life,
+    /// What runs.
+    domain: Option<Arc<Domain>>,
+    /// Counted up with each start.
+    generation: u64,
+    started: Instant,
+    /// When the last one ended, until its successor answers.
+    ended: Option<Instant>,
+    outage_ns: u64,
+    /// What was asked for and makes the next end no failure.
+    asked: Option<Why>,
+    endings: VecDeque<Ending>,
+    /// What former ones were refused.
+    refused: Vec<(&'static str, u64)>,
+    changes: u64,
+}
+
+pub(crate) struct Keeper {
+    plan: Plan,
+    file: &'static [u8],
+    endpoint: Endpoint,
+    now: Mutex<Now>,
+    changed: Event,
+    listeners: Mutex<Vec<Arc<dyn Listener>>>,
+}
+
+/// Adds the counts of `more` to `all`.
+fn add_refused(all: &mut Vec<(&'static str, u64)>, more: &[(&'static str, u32)]) {
+    for &(name, count) in more {
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum = sum.saturating_add(u64::from(count)),
+            None => all.push((name, u64::from(count))),
+        }
+    }
+}
+
+impl Keeper {
+    /// Starts `file` as `plan` says and keeps it.
+    pub(crate) fn start(plan: Plan, file: &'static [u8]) -> Result<Arc<Keeper>, NoMemory> {
+        let now = Now {
+            life: Life::new(plan.rules),
+            domain: None,
+            generation: 0,
+            started: time::now(),
+            ended: None,
+            outage_ns: 0,
+            asked: None,
+            endings: VecDeque::new(),
+            refused: Vec::new(),
+            changes: 0,
+        };
+        let keeper = Arc::new(Keeper {
+            plan,
+            file,
+            endpoint: Endpoint::new()?,
+            now: Mutex::new(&NOW, now),
+            changed: Event::new(),
+            listeners: Mutex::new(&LISTENERS, Vec::new()),
+        });
+        let (keeps, pings) = (keeper.clone(), keeper.clone());
+        thread::spawn(plan.name, KEEPER, move || keeps.keep())?;
+        thread::spawn(plan.name, PINGER, move || pings.ping())?;
+        Ok(keeper)
+    }
+    pub(crate) fn name(&self) -> &'static str {
+        self.plan.name
+    }
+    pub(crate) fn endpoint(&self) -> Endpoint {
+        self.endpoint.clone()
+    }
+    pub(crate) fn listen(&self, listener: Arc<dyn Listener>) {
+        self.listeners.lock().push(listener);
+    }
+    pub(crate) fn changes(&self) -> u64 {
+        self.now.lock().changes
+    }
+
+    /// Blocks until it answers, or will not by itself.
+    pub(crate) fn wait_for_service(&self) {
+        self.wait_until(None, |now| !matches!(now.life.state(), State::Starting | State::Waiting));
+    }
+
+    /// Changes what is known, and tells whoever waits for a change.
+    fn change<R>(&self, act: impl FnOnce(&mut Now) -> R) -> R {
+        let result = {
+            let mut now = self.now.lock();
+            now.changes = now.changes.wrapping_add(1);
+            act(&mut now)
+        };
+        self.changed.signal();
+        result
+    }
+
+    /// Blocks until `is_so` or the deadline.
+    fn wait_until(&self, deadline: Option<Instant>, is_so: impl Fn(&Now) -> bool) {
+        loop {
+            let ticket = self.changed.ticket();
+            let is_late = deadline.is_some_and(|at| time::now() >= at);
+            if is_late || is_so(&self.now.lock()) {
+                return;
+            }
+            self.changed.wait(ticket, deadline, false);
+        }
+    }
+
+    fn keep(&self) {
+        loop {
+            self.wait_for_start();
+            match load::start(&self.plan, self.file, &self.endpoint) {
+                Ok(domain) => self.keep_one(Arc::new(domain)),
+                Err(cause) => self.ended(Ending {
+                    at: time::now(),
+                    cause: format!("cannot start: {cause}"),
+                    registers: Vec::new(),
+                    backtrace: Vec::new(),
+                }),
+            }
+        }
+    }
+
+    fn wait_for_start(&self) {
+        loop {
+            let start_at = self.now.lock().life.start_at_ns().map(Instant);
+            if start_at.is_some_and(|at| at <= time::now()) {
+                return;
+            }
+            self.wait_until(start_at, |now| now.life.start_at_ns().map(Instant) != start_at);
+        }
+    }
+
+    fn keep_one(&self, domain: Arc<Domain>) {
+        self.change(|now| {
+            now.life.started();
+            now.started = time::now();
+            now.generation = now.generation.wrapping_add(1);
+            now.domain = Some(domain.clone());
+        });
+        let Some(end) = domain.wait_end(None) else { return };
+        let usage = domain.usage();
+        drop(domain);
+        let ending = self.describe(&end);
+        self.change(|now| {
+            now.domain = None;
+            add_refused(&mut now.refused, &usage.refused);
+        });
+        self.ended(ending);
+    }
+
+    /// What is kept of an end: names for addresses.
+    fn describe(&self, end: &End) -> Ending {
+        let r = &end.registers;
+        let is_own = r.rip != 0;
+        let symbols = Symbols::read(if is_own { self.file } else { &[] });
+        let here = is_own.then_some(r.rip);
+        // A return address is that of the next instruction.
+        let calls = end.calls.iter().map(|address| address.saturating_sub(1));
+        let registers = [
+            ("rip", r.rip),
+            ("rsp", r.rsp),
+            ("rbp", r.rbp),
+            ("rflags", r.rflags),
+            ("rax", r.rax),
+            ("rbx", r.rbx),
+            ("rcx", r.rcx),
+            ("rdx", r.rdx),
+            ("rsi", r.rsi),
+            ("rdi", r.rdi),
+            ("r8", r.r8),
+            ("r9", r.r9),
+            ("r10", r.r10),
+            ("r11", r.r11),
+            ("r12", r.r12),
+            ("r13", r.r13),
+            ("r14", r.r14),
+            ("r15", r.r15),
+        ];
+        Ending {
+            at: time::now(),
+            cause: end.cause.clone(),
+            registers: if is_own { registers.to_vec() } else { Vec::new() },
+            backtrace: here.into_iter().chain(calls).map(|at| symbols.describe(at)).collect(),
+        }
+    }
+
+    /// Decides what follows from an end.
+    fn ended(&self, ending: Ending) {
+        let name = self.plan.name;
+        let why = self.now.lock().asked.take().unwrap_or(Why::Failed);
+        if why == Why::Failed {
+            log::warn!("{name}: {}", ending.cause);
+            ending.backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
+        }
+        let state = self.change(|now| {
+            now.ended.get_or_insert(ending.at);
+            now.life.ended(ending.at.0, why);
+            now.endings.push_front(ending);
+            now.endings.truncate(ENDINGS);
+            now.life.state()
+        });
+        if state == State::Degraded {
+            log::error!("{name}: failed too often; its callers are refused until it is started");
+            domain::close(&self.endpoint);
+            let listeners = self.listeners.lock().clone();
+            listeners.iter().for_each(|listener| listener.given_up());
+        }
+    }
+
+    /// What runs, and which start it is of.
+    fn running(&self) -> Option<(Arc<Domain>, u64)> {
+        let now = self.now.lock();
+        Some((now.domain.clone()?, now.generation))
+    }
+
+    fn ping(&self) {
+        let mut last = None;
+        loop {
+            let Some((domain, generation)) = self.running() else {
+                self.wait_until(None, |now| now.domain.is_some());
+                continue;
+            };
+            if last == Some(generation) {
+                let next = time::now().after_ns(self.plan.ping_ns);
+                self.wait_until(Some(next), |now| now.generation != generation);
+            }
+            if let Some(cause) = self.find_fault(&domain, generation) {
+                domain.kill(&cause);
+            }
+            last = Some(generation);
+        }
+    }
+
+    /// Why the component that is `domain` must end.
+    fn find_fault(&self, domain: &Domain, generation: u64) -> Option<String> {
+        let deadline = time::now().after_ns(self.plan.ping_deadline_ns);
+        let mut ping = Message::new(PING);
+        // An empty message has room; the word says which instance, of which there is always one.
+        let _ = ping.push(0);
+        let answer = self.endpoint.call(&mut ping, Some(deadline));
+        let is_same = self.now.lock().generation == generation;
+        match answer {
+            Ok(()) if is_same => {
+                if let Err(cause) = self.answered() {
+                    return Some(cause);
+                }
+            }
+            Err(Error::TimedOut) if is_same => {
+                let ms = self.plan.ping_deadline_ns / 1_000_000;
+                return Some(format!("no answer to a ping within {ms} ms"));
+            }
+            _ => {}
+        }
+        let (used, most) = (domain.usage().memory_bytes, self.plan.memory_bytes);
+        let is_much = used > most.saturating_sub(most / MEMORY_PARTS);
+        is_much.then(|| format!("uses {used} bytes of memory of at most {most}"))
+    }
+
+    /// It answered; an error is what a listener has against it.
+    fn answered(&self) -> Result<(), String> {
+        if self.now.lock().life.state() != State::Starting {
+            return Ok(());
+        }
+        // Who comes to listen once it answers finds it so, and needs no telling.
+        let listeners = self.listeners.lock().clone();
+        self.change(|now| {
+            now.life.answered();
+            if let Some(ended) = now.ended.take() {
+                now.outage_ns = time::now().since(ended);
+            }
+        });
+        listeners.iter().try_for_each(|listener| listener.started())
+    }
+
+    pub(crate) fn order(&self, order: Order) -> Result<(), OrderError> {
+        match order {
+            Order::Start => self.start_again(),
+            Order::Stop => self.stop(),
+            Order::Restart => self.end(Why::AskedToRestart, "asked to restart"),
+            Order::Kill => self.end(Why::AskedToRestart, "killed on request"),
+        }
+    }
+
+    fn start_again(&self) -> Result<(), OrderError> {
+        let was_given_up = self.now.lock().life.state() == State::Degraded;
+        if was_given_up {
+            domain::reopen(&self.endpoint);
+        }
+        let is_new = self.change(|now| {
+            let start = time::now();
+            now.ended = Some(start);
+            now.life.asked_to_start(start.0)
+        });
+        if is_new { Ok(()) } else { Err(OrderError::State) }
+    }
+
+    fn stop(&self) -> Result<(), OrderError> {
+        let is_stopped = self.change(|now| now.life.asked_to_stop());
+        if is_stopped { Ok(()) } else { self.end(Why::AskedToStop, "asked to stop") }
+    }
+
+    /// Ends what runs, so that what `why` says follows.
+    fn end(&self, why: Why, cause: &str) -> Result<(), OrderError> {
+        let domain = {
+            let mut now = self.now.lock();
+            let domain = now.domain.clone().ok_or(OrderError::State)?;
+            now.asked = Some(why);
+            domain
+        };
+        self.change(|now| now.ended = Some(time::now()));
+        domain.kill(cause);
+        Ok(())
+    }
+
+    /// Ends what runs as a failure.
+    pub(crate) fn blame(&self, cause: &str) {
+        if let Some((domain, _)) = self.running() {
+            domain.kill(cause);
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let domain = self.now.lock().domain.clone();
+        let Usage { memory_bytes, threads, cpu_ns, calls, refused: refused_now } =
+            domain.map(|domain| domain.usage()).unwrap_or_default();
+        let now = self.now.lock();
+        let mut refused = now.refused.clone();
+        add_refused(&mut refused, &refused_now);
+        Status {
+            name: self.plan.name,
+            state: now.life.state(),
+            started: now.started,
+            restarts: now.life.restarts(),
+            outage_ns: now.outage_ns,
+            memory_bytes,
+            memory_bytes_max: self.plan.memory_bytes,
+            threads,
+            cpu_ns,
+            calls,
+            refused,
+            endings: now.endings.iter().cloned().collect(),
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! The supervisor: starts isolated components, watches them and brings them back (X3, Z2).
+//!
+//! Each component has a [`Keeper`](keeper) with two threads: one starts it, waits for its end and starts its
+//! successor, the other pings it. What follows from an end is decided by [`life::Life`], which is
+//! pure. A component's endpoint outlives it, so that whoever calls meanwhile waits for the successor.
+//! Key types: [`Plan`] (what the system description says), [`Executable`](archive::Executable) (what is
+//! started), `Keeper`.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+extern crate alloc;
+
+pub mod life;
+mod plan;
+pub mod symbols;
+
+#[cfg(target_os = "none")]
+mod keeper;
+#[cfg(target_os = "none")]
+mod load;
+#[cfg(target_os = "none")]
+mod set;
+
+pub use plan::{Device, Plan};
+#[cfg(target_os = "none")]
+pub use set::{Supervisor, start};

@@ -1,0 +1,48 @@
+//! Making a domain of a plan and an executable: grants, segments (W^X), endpoint, first thread.
+use crate::plan::{self, Plan};
+use alloc::string::{String, ToString};
+use archive::Executable;
+use rt::{
+    NoMemory,
+    domain::{Call, Domain, Grants},
+    message::{Capability, Endpoint},
+    user::Protection,
+};
+
+fn grants(plan: &Plan) -> Grants {
+    let (functions, transports) = plan::find(plan.devices);
+    Grants {
+        calls: plan.calls.iter().filter_map(|&number| Call::of(number)).collect(),
+        ports: plan.ports.to_vec(),
+        lines: plan.interrupts.to_vec(),
+        functions,
+        transports,
+        can_use_dma: plan.can_use_dma,
+        memory_bytes: plan.memory_bytes,
+        threads: plan.threads,
+        policy: plan.policy,
+    }
+}
+
+/// Starts `file` as `plan` says, serving at `service`.
+///
+/// # Errors
+/// In words, for the log.
+pub(crate) fn start(plan: &Plan, file: &[u8], service: &Endpoint) -> Result<Domain, String> {
+    let refused = |NoMemory| "memory was refused".to_string();
+    let executable = Executable::parse(file).map_err(|wrong| wrong.to_string())?;
+    let domain = Domain::new(plan.name, &grants(plan)).map_err(refused)?;
+    for segment in executable.segments() {
+        let bytes = usize::try_from(segment.bytes).map_err(|_| refused(NoMemory))?;
+        let mut protection = Protection::READ;
+        protection.set(Protection::WRITE, segment.is_writable);
+        protection.set(Protection::EXECUTE, segment.is_executable);
+        domain.load(segment.address, bytes, segment.data, protection).map_err(refused)?;
+    }
+    let handle = domain.grant(Capability::Endpoint(service.clone())).map_err(refused)?;
+    if handle != calls::SERVICE {
+        return Err("the endpoint has not the handle of the service".to_string());
+    }
+    domain.start(executable.entry()).map_err(refused)?;
+    Ok(domain)
+}

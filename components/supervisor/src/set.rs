@@ -1,0 +1,54 @@
+//! All isolated components of a system: [`start`] and what is shown and steered of them.
+use crate::{keeper::Keeper, plan::Plan};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use interfaces::supervisor::{self, Listener, Order, OrderError, Status};
+use rt::{NoMemory, message::Endpoint};
+
+/// The components, in the order of starting.
+pub struct Supervisor(Vec<Arc<Keeper>>);
+
+/// Starts the component of each of `plans` from its executable in `archive`, in that order: the next when the one
+/// before it answers or has failed to.
+///
+/// # Errors
+/// [`NoMemory`] for the supervisor itself; a component that cannot be started is only reported.
+pub fn start(plans: &[Plan], archive: &'static [u8]) -> Result<Arc<Supervisor>, NoMemory> {
+    let mut keepers = Vec::new();
+    for &plan in plans {
+        let file = archive::find(archive, plan.name).unwrap_or_default();
+        let keeper = Keeper::start(plan, file)?;
+        keeper.wait_for_service();
+        keepers.push(keeper);
+    }
+    Ok(Arc::new(Supervisor(keepers)))
+}
+
+impl Supervisor {
+    fn keeper(&self, name: &str) -> Option<&Arc<Keeper>> {
+        self.0.iter().find(|keeper| keeper.name() == name)
+    }
+    /// Where the component `name` is called.
+    pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
+        self.keeper(name).map(|keeper| keeper.endpoint())
+    }
+}
+
+impl supervisor::Supervisor for Supervisor {
+    fn status(&self) -> Vec<Status> {
+        self.0.iter().map(|keeper| keeper.status()).collect()
+    }
+    fn order(&self, name: &str, order: Order) -> Result<(), OrderError> {
+        self.keeper(name).ok_or(OrderError::Unknown)?.order(order)
+    }
+    fn blame(&self, name: &str, cause: String) {
+        if let Some(keeper) = self.keeper(name) {
+            keeper.blame(&cause);
+        }
+    }
+    fn listen(&self, name: &str, listener: Arc<dyn Listener>) -> bool {
+        self.keeper(name).map(|keeper| keeper.listen(listener)).is_some()
+    }
+    fn changes(&self) -> u64 {
+        self.0.iter().map(|keeper| keeper.changes()).sum()
+    }
+}

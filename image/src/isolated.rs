@@ -1,0 +1,77 @@
+//! Clients of isolated components, in place of the components themselves: what they serve is asked of them, and
+//! each client that has memory shared with its component is told of every successor.
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use interfaces::{
+    block::{Block, BlockControlClient, BlockProxy},
+    call::Caller,
+    clock::{Clock, ClockClient},
+    service::ServiceClient,
+    supervisor::{Listener, Supervisor as _},
+};
+use rt::message::Endpoint;
+use supervisor::Supervisor;
+
+/// How long a call may take, a restart of the component included.
+const DEADLINE_NS: u64 = 10_000_000_000;
+/// How long a successor may take to take memory that is shared with it.
+const ATTACH_NS: u64 = 1_000_000_000;
+/// Messages that may be lost on the way to that.
+const ATTACH_TRIES: usize = 3;
+/// Most instances that a component is believed to have.
+const INSTANCES_MAX: u64 = 64;
+
+/// Numbers of the instances of `interface` behind `endpoint`.
+fn instances(endpoint: &Endpoint, interface: u16) -> Vec<u64> {
+    let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
+    let described = (0..INSTANCES_MAX).map_while(|index| {
+        let description = service.call_describe(index).ok().flatten()?;
+        Some((index, description.interface))
+    });
+    described.filter(|&(_, offered)| offered == interface).map(|(index, _)| index).collect()
+}
+
+/// The clock of component `name`, if it is isolated and has one.
+pub(crate) fn clock(supervisor: &Supervisor, name: &str) -> Option<Arc<dyn Clock>> {
+    let endpoint = supervisor.endpoint(name)?;
+    let instance = *instances(&endpoint, ClockClient::INTERFACE).first()?;
+    Some(Arc::new(ClockClient::new(Caller::new(endpoint, instance, Some(DEADLINE_NS)))))
+}
+
+/// A disk, told of what becomes of its driver.
+struct Disk(Arc<BlockProxy>);
+
+impl Listener for Disk {
+    fn started(&self) -> Result<(), String> {
+        let mut attached = self.0.restarted();
+        for _ in 1..ATTACH_TRIES {
+            if attached.is_err() {
+                attached = self.0.restarted();
+            }
+        }
+        attached.map_err(|error| format!("{} is not attached: {error:?}", self.0.info().name))
+    }
+    fn given_up(&self) {
+        self.0.close();
+    }
+}
+
+/// The disks of component `name`, if it is isolated.
+pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
+    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
+    let mut disks: Vec<Arc<dyn Block>> = Vec::new();
+    for instance in instances(&endpoint, BlockControlClient::INTERFACE) {
+        let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
+        let blames = supervisor.clone();
+        let on_corrupt = Box::new(move || {
+            blames.blame(name, String::from("it breaks the protocol of its rings"))
+        });
+        match BlockProxy::new(caller, on_corrupt) {
+            Ok(proxy) => {
+                supervisor.listen(name, Arc::new(Disk(proxy.clone())));
+                disks.push(proxy);
+            }
+            Err(error) => log::error!("{name}: disk {instance} is not attached: {error:?}"),
+        }
+    }
+    disks
+}

@@ -1,0 +1,126 @@
+//! `NAMEServer`: a message is a call of the object; and the layout, for the book.
+use crate::method::{Interface, Method};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+pub(crate) fn generate(interface: &Interface) -> TokenStream {
+    let Interface { name, visibility, number, .. } = interface;
+    let server = format_ident!("{name}Server");
+    let summary = format!("Answers messages by calls of a [`{name}`].");
+    let arms = interface.methods.iter().map(arm);
+    let layout = layout(interface);
+    quote! {
+        #[doc = #summary]
+        #[derive(Debug)]
+        #visibility struct #server<T: #name + ?Sized> {
+            name: ::interfaces::wire::Name,
+            target: alloc::sync::Arc<T>,
+        }
+        impl<T: #name + ?Sized> #server<T> {
+            /// Serves `target` as an instance of that name.
+            #visibility fn new(name: &str, target: alloc::sync::Arc<T>) -> Self {
+                Self { name: ::interfaces::wire::Name::cut(name), target }
+            }
+            /// Does what `message` asks of `target`; the answer comes in its place.
+            ///
+            /// # Errors
+            /// [`Refusal`](::interfaces::call::Refusal): nothing was done.
+            #[inline]
+            #visibility fn dispatch(
+                target: &T,
+                method: u16,
+                message: &mut ::rt::message::Message,
+            ) -> ::core::result::Result<(), ::interfaces::call::Refusal> {
+                match method {
+                    #(#arms)*
+                    _ => Err(::interfaces::call::Refusal::NoMethod),
+                }
+            }
+        }
+        impl<T: #name + ?Sized> ::interfaces::service::Serve for #server<T> {
+            fn description(&self) -> ::interfaces::service::Description {
+                ::interfaces::service::Description { interface: #number, name: self.name }
+            }
+            #[inline]
+            fn serve(
+                &self,
+                interface: u16,
+                method: u16,
+                message: &mut ::rt::message::Message,
+            ) -> ::core::result::Result<(), ::interfaces::call::Refusal> {
+                if interface != #number {
+                    return Err(::interfaces::call::Refusal::NoInterface);
+                }
+                Self::dispatch(&self.target, method, message)
+            }
+        }
+        #layout
+    }
+}
+
+fn arm(method: &Method) -> TokenStream {
+    let (number, name) = (method.number, &method.name);
+    let names = method.arguments.iter().map(|argument| &argument.name).collect::<Vec<_>>();
+    let types = method.arguments.iter().map(|argument| &argument.wire);
+    let passed = method.arguments.iter().map(|argument| {
+        let name = &argument.name;
+        if argument.is_reference { quote!(&#name) } else { quote!(#name) }
+    });
+    quote! {
+        #number => {
+            let mut reader = ::interfaces::wire::Reader::of_call(message);
+            #(let #names = reader.take::<#types>()?;)*
+            reader.finish()?;
+            let result = target.#name(#(#passed),*);
+            message.reset(::interfaces::call::DONE);
+            ::interfaces::wire::Wire::put(&result, message);
+            Ok(())
+        }
+    }
+}
+
+fn layout(interface: &Interface) -> TokenStream {
+    let Interface { name, visibility, number, summary, .. } = interface;
+    let constant = format_ident!("{}_LAYOUT", shouted(&name.to_string()));
+    let title = format!("The messages of [`{name}`].");
+    let text = name.to_string();
+    let methods = interface.methods.iter().map(|method| {
+        let Method { number, is_idempotent, result, summary, .. } = method;
+        let name = method.name.to_string();
+        let arguments = method.arguments.iter().map(|argument| {
+            let (name, wire) = (argument.name.to_string(), &argument.wire);
+            quote!(::interfaces::wire::Field::of::<#wire>(#name, stringify!(#wire)))
+        });
+        quote! {
+            ::interfaces::wire::Method {
+                name: #name,
+                number: #number,
+                summary: #summary,
+                is_idempotent: #is_idempotent,
+                arguments: &[#(#arguments),*],
+                result: ::interfaces::wire::Field::of::<#result>("", stringify!(#result)),
+            }
+        }
+    });
+    quote! {
+        #[doc = #title]
+        #visibility const #constant: ::interfaces::wire::Layout = ::interfaces::wire::Layout {
+            name: #text,
+            number: #number,
+            summary: #summary,
+            methods: &[#(#methods),*],
+        };
+    }
+}
+
+/// `BlockControl` as `BLOCK_CONTROL`.
+fn shouted(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push('_');
+        }
+        text.extend(letter.to_uppercase());
+    }
+    text
+}

@@ -1,0 +1,83 @@
+//! What is said to a block driver by message: what its disk is, and where the rings are.
+use super::BlockInfo;
+use crate::{
+    call::Failure,
+    wire::{Name, Wire},
+};
+use alloc::string::ToString;
+use interfaces_macro::interface;
+use rt::memory::Region;
+
+/// [`BlockInfo`] as it travels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub struct BlockDescription {
+    name: Name,
+    sectors: u64,
+    block_bytes: u32,
+    is_read_only: bool,
+    has_flush: bool,
+    has_discard: bool,
+    has_write_zeroes: bool,
+    max_segments: usize,
+    depth: usize,
+}
+
+impl BlockDescription {
+    /// Of `info`; a long name is cut.
+    pub fn of(info: &BlockInfo) -> BlockDescription {
+        BlockDescription {
+            name: Name::cut(&info.name),
+            sectors: info.sectors,
+            block_bytes: info.block_bytes,
+            is_read_only: info.is_read_only,
+            has_flush: info.has_flush,
+            has_discard: info.has_discard,
+            has_write_zeroes: info.has_write_zeroes,
+            max_segments: info.max_segments,
+            depth: info.depth,
+        }
+    }
+    /// As clients have it.
+    pub fn info(&self) -> BlockInfo {
+        BlockInfo {
+            name: self.name.as_str().to_string(),
+            sectors: self.sectors,
+            block_bytes: self.block_bytes,
+            is_read_only: self.is_read_only,
+            has_flush: self.has_flush,
+            has_discard: self.has_discard,
+            has_write_zeroes: self.has_write_zeroes,
+            max_segments: self.max_segments,
+            depth: self.depth,
+        }
+    }
+}
+
+/// Why rings were not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub enum AttachError {
+    /// The region is too small for them.
+    TooSmall,
+    /// Memory was refused.
+    NoMemory,
+    /// The message, or its answer, was lost.
+    Lost,
+}
+
+impl From<Failure> for AttachError {
+    fn from(_: Failure) -> AttachError {
+        AttachError::Lost
+    }
+}
+
+/// A block device whose requests come through rings.
+#[interface(number = 2)]
+pub trait BlockControl: Send + Sync {
+    /// What it is.
+    #[idempotent]
+    fn describe(&self) -> Option<BlockDescription>;
+    /// Takes requests from the rings in `rings`, which are new, from now on, and from no others; what
+    /// came through others before is done when it answers.
+    #[idempotent]
+    fn attach(&self, rings: Region) -> Result<(), AttachError>;
+}

@@ -1,0 +1,207 @@
+//! The rings between a block device's client and its driver, in one region.
+//!
+//! ```text
+//! word     0  ring of requests:    512 entries of 8 words   (client to driver)
+//!       4112  ring of completions: 512 entries of 2 words   (driver to client)
+//!       5152  end
+//!
+//! request     0 tag | 1 first sector | 2 sectors of a range | 3 operation, segments here, more (a byte each)
+//!             4 to 7 segments: frame (32 bits), offset (16), length (16)
+//! completion  0 tag | 1 result
+//! ```
+//! A request of more than four segments is several entries in a row, all but the last with `more`. There are
+//! never more entries on their way than a ring holds, so that neither side waits for room.
+use super::{BlockError, Operation, Request, Segment};
+use alloc::vec::Vec;
+use rt::{
+    memory::{Frame, FrameId, Region},
+    ring::{Corrupt, Part, words_for},
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Entries of either ring.
+pub(crate) const ENTRIES: usize = 512;
+/// Segments of one entry.
+pub(crate) const ENTRY_SEGMENTS: usize = 4;
+/// Most segments of a request.
+pub(crate) const SEGMENTS_MAX: usize = 256;
+const REQUEST_WORDS: usize = words_for::<RequestEntry>(ENTRIES);
+const COMPLETION_WORDS: usize = words_for::<CompletionEntry>(ENTRIES);
+/// Length of the region.
+pub(crate) const REGION_BYTES: usize = (REQUEST_WORDS + COMPLETION_WORDS) * 8;
+const _: () = assert!(REQUEST_WORDS == 4112 && REGION_BYTES == 5152 * 8);
+
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct SegmentEntry {
+    frame: u32,
+    offset: u16,
+    length: u16,
+}
+
+/// A request, or a part of one.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct RequestEntry {
+    tag: u64,
+    sector: u64,
+    sectors: u64,
+    operation: u8,
+    segment_count: u8,
+    has_more: u8,
+    unused: [u8; 5],
+    segments: [SegmentEntry; ENTRY_SEGMENTS],
+}
+const _: () = assert!(size_of::<RequestEntry>() == 64);
+
+/// That a request ended.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct CompletionEntry {
+    /// The request's.
+    pub tag: u64,
+    result: u64,
+}
+
+/// The two rings.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) requests: Part,
+    pub(crate) completions: Part,
+}
+
+impl Parts {
+    /// Where they lie in `region`, if it is long enough.
+    pub(crate) fn of(region: &Region) -> Option<Parts> {
+        Some(Parts {
+            requests: Part::of(region, 0, REQUEST_WORDS)?,
+            completions: Part::of(region, REQUEST_WORDS, COMPLETION_WORDS)?,
+        })
+    }
+}
+
+/// Entries that `request` takes.
+pub(crate) fn entries_for(request: &Request) -> usize {
+    request.segments.len().div_ceil(ENTRY_SEGMENTS).max(1)
+}
+
+/// Whether `request` can be said in entries.
+pub(crate) fn is_sayable(request: &Request) -> bool {
+    let fits = |segment: &Segment| {
+        u16::try_from(segment.offset).is_ok() && u16::try_from(segment.length).is_ok()
+    };
+    request.segments.len() <= SEGMENTS_MAX && request.segments.iter().all(fits)
+}
+
+/// Part number `part` of `request`, under `tag`.
+pub(crate) fn encode(request: &Request, tag: u64, part: usize) -> RequestEntry {
+    let (operation, sectors) = match request.operation {
+        Operation::Read => (0, 0),
+        Operation::Write => (1, 0),
+        Operation::Flush => (2, 0),
+        Operation::Discard { sectors } => (3, sectors),
+        Operation::WriteZeroes { sectors } => (4, sectors),
+    };
+    let rest = request.segments.get(part * ENTRY_SEGMENTS..).unwrap_or_default();
+    let mut segments = [SegmentEntry::default(); ENTRY_SEGMENTS];
+    for (entry, segment) in segments.iter_mut().zip(rest) {
+        let (offset, length) = (segment.offset as u16, segment.length as u16);
+        *entry = SegmentEntry { frame: segment.frame.id().0, offset, length };
+    }
+    RequestEntry {
+        tag,
+        sector: request.sector,
+        sectors,
+        operation,
+        segment_count: rest.len().min(ENTRY_SEGMENTS) as u8,
+        has_more: u8::from(rest.len() > ENTRY_SEGMENTS),
+        unused: [0; 5],
+        segments,
+    }
+}
+
+/// Puts requests together from their parts, on the driver's side.
+#[derive(Debug, Default)]
+pub(crate) struct Assembler {
+    partial: Option<Request>,
+}
+
+impl Assembler {
+    /// Takes one entry; gives the request that it completes, with frames that are lent by their numbers.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: the entry is no part of a request.
+    pub(crate) fn add(&mut self, entry: &RequestEntry) -> Result<Option<Request>, Corrupt> {
+        let fresh = Request {
+            tag: entry.tag,
+            operation: decode_operation(entry).ok_or(Corrupt)?,
+            sector: entry.sector,
+            segments: Vec::new(),
+        };
+        let mut request = match self.partial.take() {
+            Some(partial) if partial.tag != fresh.tag || partial.operation != fresh.operation => {
+                return Err(Corrupt);
+            }
+            Some(partial) => partial,
+            None => fresh,
+        };
+        let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
+        for SegmentEntry { frame, offset, length } in said {
+            let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
+            let (offset, length) = (u32::from(*offset), u32::from(*length));
+            request.segments.push(Segment { frame, offset, length });
+        }
+        match entry.has_more {
+            0 => Ok(Some(request)),
+            1 if request.segments.len() < SEGMENTS_MAX => {
+                self.partial = Some(request);
+                Ok(None)
+            }
+            _ => Err(Corrupt),
+        }
+    }
+}
+
+fn decode_operation(entry: &RequestEntry) -> Option<Operation> {
+    let sectors = entry.sectors;
+    Some(match entry.operation {
+        0 => Operation::Read,
+        1 => Operation::Write,
+        2 => Operation::Flush,
+        3 => Operation::Discard { sectors },
+        4 => Operation::WriteZeroes { sectors },
+        _ => return None,
+    })
+}
+
+impl CompletionEntry {
+    /// That the request of that tag ended so.
+    pub fn new(tag: u64, result: Result<(), BlockError>) -> CompletionEntry {
+        let result = match result {
+            Ok(()) => 0,
+            Err(BlockError::Invalid) => 1,
+            Err(BlockError::ReadOnly) => 2,
+            Err(BlockError::Device) => 3,
+            Err(BlockError::Unsupported) => 4,
+            Err(BlockError::Restarted) => 5,
+            Err(BlockError::NoMemory) => 6,
+        };
+        CompletionEntry { tag, result }
+    }
+    /// How it ended.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn result(&self) -> Result<Result<(), BlockError>, Corrupt> {
+        Ok(Err(match self.result {
+            0 => return Ok(Ok(())),
+            1 => BlockError::Invalid,
+            2 => BlockError::ReadOnly,
+            3 => BlockError::Device,
+            4 => BlockError::Unsupported,
+            5 => BlockError::Restarted,
+            6 => BlockError::NoMemory,
+            _ => return Err(Corrupt),
+        }))
+    }
+}

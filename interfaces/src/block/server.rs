@@ -1,0 +1,213 @@
+//! The driver's side: [`BlockService`] gives any [`Block`] the requests that come through rings.
+//!
+//! A [`Session`] is one client's rings: a thread takes requests and submits them, batch by batch as they lie
+//! there, and the device's completions go into the other ring on whatever thread brings them. A request
+//! that makes no sense ends the session; the client sees to the rest.
+use super::{
+    Block, BlockError, BlockSink, Request,
+    control::{AttachError, BlockControl, BlockDescription},
+    entries::{Assembler, CompletionEntry, Parts, RequestEntry},
+};
+use alloc::{format, sync::Arc, vec::Vec};
+use rt::{
+    lock_class,
+    memory::Region,
+    ring::{Bell, Consumer, Corrupt, Part, Producer},
+    sync::{Event, Mutex},
+    thread::{self, Policy},
+};
+
+lock_class! {
+    static SESSION = "block.session";
+    static SENDING = "block.completions";
+}
+
+const SERVER_NICE: i8 = -10;
+/// Most requests submitted at once.
+const BATCH: usize = 64;
+
+/// See the module's page.
+pub struct BlockService {
+    block: Arc<dyn Block>,
+    session: Mutex<Option<Arc<Session>>>,
+}
+
+impl BlockService {
+    /// Serves `block`, once rings are attached.
+    pub fn new(block: Arc<dyn Block>) -> BlockService {
+        BlockService { block, session: Mutex::new(&SESSION, None) }
+    }
+}
+
+impl BlockControl for BlockService {
+    fn describe(&self) -> Option<BlockDescription> {
+        Some(BlockDescription::of(&self.block.info()))
+    }
+
+    fn attach(&self, rings: Region) -> Result<(), AttachError> {
+        let mut session = self.session.lock();
+        let parts = Parts::of(&rings).ok_or(AttachError::TooSmall)?;
+        if let Some(before) = session.take() {
+            before.close();
+            // What that left here; who waited in vain looks again.
+            parts.requests.clear();
+            parts.completions.clear();
+            parts.completions.consumer_bell().ring();
+        }
+        let fresh = Arc::new(Session::new(&parts).ok_or(AttachError::TooSmall)?);
+        let requests = Consumer::new(parts.requests.clone()).ok_or(AttachError::TooSmall)?;
+        let (ours, block) = (fresh.clone(), self.block.clone());
+        let policy = Policy::Fair { nice: SERVER_NICE };
+        let name = format!("{}/rings", block.info().name);
+        thread::spawn(&name, policy, move || ours.serve(&block, requests))
+            .map_err(|_| AttachError::NoMemory)?;
+        *session = Some(fresh);
+        Ok(())
+    }
+}
+
+impl core::fmt::Debug for BlockService {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("BlockService").finish_non_exhaustive()
+    }
+}
+
+struct Sending {
+    completions: Producer<Part, CompletionEntry>,
+    /// Requests at the device.
+    pending: usize,
+    is_closed: bool,
+    /// The thread has ended.
+    is_over: bool,
+}
+
+/// One client's rings.
+struct Session {
+    sending: Mutex<Sending>,
+    /// Signalled when a closed session may be over.
+    ended: Event,
+    request_bell: Bell,
+    completion_bell: Bell,
+}
+
+impl Session {
+    fn new(parts: &Parts) -> Option<Session> {
+        let completions = Producer::new(parts.completions.clone())?;
+        let sending = Sending { completions, pending: 0, is_closed: false, is_over: false };
+        Some(Session {
+            sending: Mutex::new(&SENDING, sending),
+            ended: Event::new(),
+            request_bell: parts.requests.consumer_bell(),
+            completion_bell: parts.completions.consumer_bell(),
+        })
+    }
+
+    /// Says nothing more to the client and blocks until the device has done with what it asked for.
+    fn close(&self) {
+        self.sending.lock().is_closed = true;
+        self.request_bell.ring();
+        loop {
+            let ticket = self.ended.ticket();
+            let is_over = {
+                let sending = self.sending.lock();
+                sending.is_over && sending.pending == 0
+            };
+            if is_over {
+                return;
+            }
+            self.ended.wait(ticket, None, false);
+        }
+    }
+
+    /// The session's thread.
+    fn serve(
+        self: Arc<Session>,
+        block: &Arc<dyn Block>,
+        mut requests: Consumer<Part, RequestEntry>,
+    ) {
+        let sink: Arc<dyn BlockSink> = self.clone();
+        let mut assembler = Assembler::default();
+        loop {
+            let mut batch = Vec::new();
+            let gathered = gather(&mut requests, &mut assembler, &mut batch);
+            let is_closed = {
+                let mut sending = self.sending.lock();
+                sending.pending += batch.len();
+                sending.is_closed
+            };
+            let is_idle = batch.is_empty();
+            if is_closed {
+                batch.iter().for_each(|request| self.completed(request.tag, Ok(())));
+                break;
+            }
+            block.submit(batch, &sink);
+            match gathered {
+                Ok(()) if !is_idle => {}
+                Ok(()) => match requests.wait_begins() {
+                    Ok(true) if !self.sending.lock().is_closed => {
+                        self.request_bell.wait(None);
+                    }
+                    Ok(_) => {}
+                    Err(Corrupt) => break,
+                },
+                Err(Corrupt) => break,
+            }
+        }
+        let mut sending = self.sending.lock();
+        if !sending.is_closed {
+            log::error!("{}: its client breaks the protocol of the rings", block.info().name);
+        }
+        sending.is_over = true;
+        drop(sending);
+        self.ended.signal();
+    }
+}
+
+/// Takes the requests that lie there, up to a batch.
+fn gather(
+    requests: &mut Consumer<Part, RequestEntry>,
+    assembler: &mut Assembler,
+    batch: &mut Vec<Request>,
+) -> Result<(), Corrupt> {
+    while batch.len() < BATCH
+        && let Some((entry, _)) = requests.pop()?
+    {
+        batch.extend(assembler.add(&entry)?);
+    }
+    Ok(())
+}
+
+impl BlockSink for Session {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        let doorbell = {
+            let mut sending = self.sending.lock();
+            sending.pending = sending.pending.saturating_sub(1);
+            if sending.is_closed {
+                drop(sending);
+                return self.ended.signal();
+            }
+            sending.completions.push(&CompletionEntry::new(tag, result))
+        };
+        match doorbell {
+            Ok(doorbell) => self.completion_bell.answer(doorbell),
+            Err(_) => log::error!("a client's ring of completions is full or corrupt"),
+        }
+    }
+}
+
+#[cfg(test)]
+impl BlockService {
+    /// What death does: from now on the session's thread does nothing, and nothing reaches the client.
+    pub(super) fn die(&self) {
+        let Some(session) = self.session.lock().take() else { return };
+        session.sending.lock().is_closed = true;
+        session.request_bell.ring();
+        loop {
+            let ticket = session.ended.ticket();
+            if session.sending.lock().is_over {
+                return;
+            }
+            session.ended.wait(ticket, None, false);
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! A block device over rings: against a model disk, with drivers that die and drivers that lie.
+use super::{
+    AttachError, Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy,
+    BlockService, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
+    entries::{self, CompletionEntry, ENTRIES, Parts, REGION_BYTES},
+    flights::Flights,
+};
+use crate::{call::Caller, service};
+use proptest::prelude::*;
+use rt::{
+    host,
+    memory::{Frame, Region},
+    message::Endpoint,
+    ring::{Consumer, Producer},
+};
+use std::{
+    boxed::Box,
+    collections::{HashMap, VecDeque},
+    string::ToString,
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    thread::{self, JoinHandle},
+    vec,
+    vec::Vec,
+};
+
+fn info() -> BlockInfo {
+    BlockInfo {
+        name: "vda".to_string(),
+        sectors: 1 << 20,
+        block_bytes: 4096,
+        is_read_only: false,
+        has_flush: true,
+        has_discard: true,
+        has_write_zeroes: false,
+        max_segments: 61,
+        depth: 64,
+    }
+}
+
+/// What outlives drivers: contents of sectors, and what is done in which order.
+#[derive(Default)]
+struct Platter {
+    sectors: Mutex<HashMap<u64, [u8; SECTOR_BYTES]>>,
+    log: Mutex<Vec<(Operation, u64)>>,
+}
+
+type Held = (Request, Arc<dyn BlockSink>);
+
+/// One driver's disk: a thread does what is queued, every other request out of its turn.
+struct Disk {
+    platter: Arc<Platter>,
+    queue: Mutex<VecDeque<Held>>,
+    changed: Condvar,
+    is_dead: AtomicBool,
+}
+
+impl Disk {
+    fn start(platter: &Arc<Platter>) -> (Arc<Disk>, JoinHandle<()>) {
+        let disk = Arc::new(Disk {
+            platter: platter.clone(),
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            is_dead: AtomicBool::new(false),
+        });
+        let ours = disk.clone();
+        (disk, thread::spawn(move || ours.work()))
+    }
+
+    fn work(&self) {
+        for turn in 0.. {
+            let (request, sink) = {
+                let mut queue = self.queue.lock().unwrap();
+                while queue.is_empty() && !self.is_dead.load(SeqCst) {
+                    queue = self.changed.wait(queue).unwrap();
+                }
+                if self.is_dead.load(SeqCst) {
+                    return;
+                }
+                // Flushes keep their place so that the log shows what they cover.
+                let has_flush =
+                    queue.iter().any(|(request, _)| request.operation == Operation::Flush);
+                let last = turn % 2 == 1 && !has_flush;
+                if last { queue.pop_back() } else { queue.pop_front() }.unwrap()
+            };
+            self.transfer(&request);
+            let tag = request.tag;
+            drop(request);
+            sink.completed(tag, Ok(()));
+        }
+    }
+
+    fn transfer(&self, request: &Request) {
+        self.platter.log.lock().unwrap().push((request.operation, request.sector));
+        let mut sectors = self.platter.sectors.lock().unwrap();
+        let mut sector = request.sector;
+        for Segment { frame, offset, length } in &request.segments {
+            for at in (*offset..offset + length).step_by(SECTOR_BYTES) {
+                let bytes = sectors.entry(sector).or_insert([0; SECTOR_BYTES]);
+                if request.operation == Operation::Write {
+                    frame.read(at as usize, bytes);
+                } else {
+                    frame.write(at as usize, bytes);
+                }
+                sector += 1;
+            }
+        }
+    }
+}
+
+impl Block for Disk {
+    fn info(&self) -> BlockInfo {
+        info()
+    }
+    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        let mut queue = self.queue.lock().unwrap();
+        queue.extend(batch.into_iter().map(|request| (request, sink.clone())));
+        self.changed.notify_all();
+    }
+}
+
+/// A driver that runs, until it is killed.
+struct Driver {
+    disk: Arc<Disk>,
+    service: Arc<BlockService>,
+    endpoint: Endpoint,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Driver {
+    fn start(platter: &Arc<Platter>, endpoint: &Endpoint) -> Driver {
+        let (disk, working) = Disk::start(platter);
+        let service = Arc::new(BlockService::new(disk.clone()));
+        let (served, at) = (BlockControlServer::new("vda", service.clone()), endpoint.clone());
+        let serving = thread::spawn(move || {
+            service::run(&at, &[served]).unwrap();
+        });
+        Driver { disk, service, endpoint: endpoint.clone(), threads: vec![working, serving] }
+    }
+
+    /// From some instant on none of its threads does anything, as the nucleus sees to.
+    fn kill(self) {
+        self.disk.is_dead.store(true, SeqCst);
+        self.service.die();
+        self.disk.changed.notify_all();
+        self.endpoint.signal(1);
+        self.threads.into_iter().for_each(|thread| thread.join().unwrap());
+        host::end_server(&self.endpoint);
+    }
+}
+
+#[derive(Default)]
+struct Sink {
+    ended: Mutex<Vec<(u64, Result<(), BlockError>)>>,
+    changed: Condvar,
+}
+
+impl BlockSink for Sink {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        self.ended.lock().unwrap().push((tag, result));
+        self.changed.notify_all();
+    }
+}
+
+impl Sink {
+    fn wait_for(&self, count: usize) -> Vec<(u64, Result<(), BlockError>)> {
+        let mut ended = self.ended.lock().unwrap();
+        while ended.len() < count {
+            ended = self.changed.wait(ended).unwrap();
+        }
+        let mut ended = ended.clone();
+        ended.sort_by_key(|(tag, _)| *tag);
+        ended
+    }
+}
+
+fn connect(endpoint: &Endpoint) -> Arc<BlockProxy> {
+    let caller = Caller::new(endpoint.clone(), 0, None);
+    BlockProxy::new(caller, Box::new(|| panic!("the driver lies"))).unwrap()
+}
+
+fn request(tag: u64, operation: Operation, sector: u64, frames: &[Frame]) -> Request {
+    let whole = |frame: &Frame| Segment { frame: frame.clone(), offset: 0, length: 4096 };
+    Request { tag, operation, sector, segments: frames.iter().map(whole).collect() }
+}
+
+fn filled(byte: u8) -> Frame {
+    let frame = Frame::allocate(true).unwrap();
+    frame.write(0, &[byte; 4096]);
+    frame
+}
+
+fn byte_of(frame: &Frame) -> u8 {
+    let mut bytes = [0; 4096];
+    frame.read(0, &mut bytes);
+    assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a torn frame");
+    bytes[0]
+}
+
+#[test]
+fn frames_of_any_number_of_segments_are_written_and_read_back() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint);
+    assert_eq!(proxy.info(), info());
+    for count in [1, 4, 5, 61, 256] {
+        let sink = Arc::new(Sink::default());
+        let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+        let frames: Vec<Frame> = (0..count).map(|index| filled(index as u8)).collect();
+        let empty: Vec<Frame> = (0..count).map(|_| filled(0xee)).collect();
+        proxy.submit(vec![request(1, Operation::Write, 8, &frames)], &dyn_sink);
+        sink.wait_for(1);
+        proxy.submit(vec![request(2, Operation::Read, 8, &empty)], &dyn_sink);
+        assert_eq!(sink.wait_for(2), [(1, Ok(())), (2, Ok(()))]);
+        assert!(empty.iter().enumerate().all(|(index, frame)| byte_of(frame) == index as u8));
+        assert!(frames.iter().chain(&empty).all(|frame| frame.references() == 1));
+    }
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn more_requests_than_the_rings_hold_wait_for_room() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint);
+    let sink = Arc::new(Sink::default());
+    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let frames: Vec<Frame> = (0..9).map(filled).collect();
+    let count = 3 * ENTRIES as u64;
+    let batch = |range: std::ops::Range<u64>| {
+        range.map(|tag| request(tag, Operation::Write, tag * 80, &frames)).collect()
+    };
+    proxy.submit(batch(0..count / 2), &dyn_sink);
+    proxy.submit(batch(count / 2..count), &dyn_sink);
+    let ended = sink.wait_for(count as usize);
+    assert!(ended.iter().zip(0..).all(|(ended, tag)| *ended == (tag, Ok(()))));
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint);
+    let sink = Arc::new(Sink::default());
+    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let frames: Vec<Frame> = (0..257).map(|_| filled(1)).collect();
+    proxy.submit(vec![request(1, Operation::Write, 0, &frames)], &dyn_sink);
+    assert_eq!(sink.wait_for(1), [(1, Err(BlockError::Invalid))]);
+    driver.kill();
+    proxy.submit(vec![request(2, Operation::Flush, 0, &[])], &dyn_sink);
+    proxy.close();
+    proxy.submit(vec![request(3, Operation::Flush, 0, &[])], &dyn_sink);
+    let lost = Err(BlockError::Restarted);
+    assert_eq!(sink.wait_for(3), [(1, Err(BlockError::Invalid)), (2, lost), (3, lost)]);
+    assert_eq!(proxy.restarted(), Err(AttachError::Lost));
+}
+
+/// Writes, flushes and reads back its own sectors until told to end; every request must end once and well.
+fn client(proxy: &dyn Block, number: u64, is_over: &AtomicBool) {
+    let sink = Arc::new(Sink::default());
+    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let mut tag = 0;
+    let mut round = 0;
+    while !is_over.load(SeqCst) {
+        let place = |index: u64| (number * 64 + index) * 8;
+        let byte = |index: u64| (round * 7 + index) as u8;
+        let mut batch: Vec<Request> = (0..16)
+            .map(|index| {
+                request(tag + index, Operation::Write, place(index), &[filled(byte(index))])
+            })
+            .collect();
+        batch.push(request(tag + 16, Operation::Flush, 0, &[]));
+        proxy.submit(batch, &dyn_sink);
+        sink.wait_for(tag as usize + 17);
+        let back: Vec<Frame> = (0..16).map(|_| filled(0xee)).collect();
+        let reads = (0..16).zip(&back).map(|(index, frame)| {
+            request(tag + 17 + index, Operation::Read, place(index), core::slice::from_ref(frame))
+        });
+        proxy.submit(reads.collect(), &dyn_sink);
+        sink.wait_for(tag as usize + 33);
+        assert!((0..16).zip(&back).all(|(index, frame)| byte_of(frame) == byte(index)));
+        tag += 33;
+        round += 1;
+    }
+    let ended = sink.wait_for(tag as usize);
+    assert!(ended.iter().zip(0..).all(|(ended, tag)| *ended == (tag, Ok(()))));
+}
+
+#[test]
+fn drivers_that_die_at_any_instant_are_a_pause() {
+    const KILLS: usize = 200;
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let mut driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..3)
+        .map(|number| {
+            let (proxy, is_over) = (proxy.clone(), is_over.clone());
+            thread::spawn(move || client(&*proxy, number, &is_over))
+        })
+        .collect();
+    for kill in 0..KILLS {
+        // Some die before anything has ended, some later.
+        let done = || platter.log.lock().unwrap().len();
+        let before = done();
+        while done() < before + kill % 41 {
+            thread::yield_now();
+        }
+        (0..kill % 7).for_each(|_| thread::yield_now());
+        driver.kill();
+        driver = Driver::start(&platter, &endpoint);
+        proxy.restarted().unwrap();
+    }
+    is_over.store(true, SeqCst);
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn a_flush_is_a_barrier_among_requests_issued_again() {
+    let region = Region::new(REGION_BYTES).unwrap();
+    let parts = Parts::of(&region).unwrap();
+    let sink: Arc<dyn BlockSink> = Arc::new(Sink::default());
+    let mut flights = Flights::new();
+    let order = [Operation::Write, Operation::Read, Operation::Flush, Operation::Write];
+    let mut ring = Producer::new(parts.requests.clone()).unwrap();
+    for (operation, tag) in order.into_iter().zip(0..) {
+        flights.admit(request(tag, operation, tag * 8, &[]), &sink).unwrap();
+    }
+    let _ = flights.send(&mut ring).unwrap();
+    flights.recall();
+    parts.requests.clear();
+    let mut ring = Producer::new(parts.requests.clone()).unwrap();
+    let mut driver =
+        Consumer::<_, super::entries::RequestEntry>::new(parts.requests.clone()).unwrap();
+    let mut assembler = super::entries::Assembler::default();
+    let mut received = |flights: &mut Flights| {
+        let _ = flights.send(&mut ring).unwrap();
+        let mut tags = Vec::new();
+        while let Some((entry, _)) = driver.pop().unwrap() {
+            let request = assembler.add(&entry).unwrap().unwrap();
+            tags.push((request.sector / 8, request.tag));
+        }
+        tags
+    };
+    let end = |flights: &mut Flights, tag| {
+        assert!(flights.complete(&CompletionEntry::new(tag, Ok(()))).unwrap().is_some());
+    };
+    let first = received(&mut flights);
+    assert_eq!(first.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1]);
+    end(&mut flights, first[1].1);
+    // What is new waits too, behind what is old.
+    flights.admit(request(4, Operation::Read, 32, &[]), &sink).unwrap();
+    assert_eq!(received(&mut flights), []);
+    end(&mut flights, first[0].1);
+    let flush = received(&mut flights);
+    assert_eq!((flush.len(), flush[0].0), (1, 2));
+    end(&mut flights, flush[0].1);
+    let rest = received(&mut flights);
+    assert_eq!(rest.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [3, 4]);
+}
+
+/// Answers `attach` with a driver that says `lies`.
+struct Liar {
+    lies: Vec<(CompletionEntry, bool)>,
+    attached: AtomicUsize,
+}
+
+impl BlockControl for Liar {
+    fn describe(&self) -> Option<super::BlockDescription> {
+        Some(super::BlockDescription::of(&info()))
+    }
+    fn attach(&self, rings: Region) -> Result<(), AttachError> {
+        if self.attached.fetch_add(1, SeqCst) > 0 {
+            return Err(AttachError::NoMemory);
+        }
+        let parts = Parts::of(&rings).unwrap();
+        let mut completions = Producer::new(parts.completions.clone()).unwrap();
+        for (lie, corrupts) in &self.lies {
+            let _ = completions.push(lie);
+            if *corrupts {
+                rings.words()[4112].store(lie.tag, SeqCst);
+            }
+        }
+        parts.completions.consumer_bell().ring();
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn a_driver_that_lies_is_ended_and_nothing_completes_twice(
+        lies in proptest::collection::vec(
+            ((prop_oneof![0_u64..4, any::<u64>()], 0_u64..9), prop::bool::weighted(0.1)), 1..40),
+    ) {
+        let endpoint = Endpoint::new().unwrap();
+        let at = endpoint.clone();
+        let lies = lies
+            .into_iter()
+            .map(|((tag, result), corrupts)| {
+                let result = if result == 0 { Err(BlockError::Device) } else { Ok(()) };
+                (CompletionEntry::new(tag, result), corrupts)
+            })
+            .collect();
+        let liar = Arc::new(Liar { lies, attached: AtomicUsize::new(0) });
+        let served = BlockControlServer::new("vda", liar);
+        let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
+        let ended = Arc::new(AtomicUsize::new(0));
+        let told = ended.clone();
+        let caller = Caller::new(endpoint.clone(), 0, None);
+        let proxy = BlockProxy::new(caller, Box::new(move || {
+            told.fetch_add(1, SeqCst);
+        }))
+        .unwrap();
+        let sink = Arc::new(Sink::default());
+        let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+        let batch = (0..8).map(|tag| request(tag, Operation::Read, 0, &[])).collect();
+        proxy.submit(batch, &dyn_sink);
+        // Most lies come before the requests, so that their first is the end of the driver.
+        proxy.close();
+        let all = sink.wait_for(8);
+        prop_assert!(all.iter().zip(0..).all(|((tag, _), expected)| *tag == expected));
+        prop_assert!(ended.load(SeqCst) <= 1);
+        endpoint.signal(1);
+        serving.join().unwrap();
+    }
+
+    #[test]
+    fn any_entries_are_requests_or_refused(
+        words in proptest::collection::vec(
+            (any::<[u64; 3]>(), 0_u64..6, 0_u64..6, 0_u64..3, any::<[u64; 4]>()), 0..50),
+    ) {
+        let region = Region::new(REGION_BYTES).unwrap();
+        let parts = Parts::of(&region).unwrap();
+        let mut raw = Producer::<_, [u64; 8]>::new(parts.requests.clone()).unwrap();
+        for (head, operation, count, more, rest) in words {
+            let packed = operation | count << 8 | more << 16;
+            let entry = [head[0] % 2, head[1], head[2], packed, rest[0] % 40, rest[1], rest[2], rest[3]];
+            let _ = raw.push(&entry).unwrap();
+        }
+        let mut driver =
+            Consumer::<_, super::entries::RequestEntry>::new(parts.requests.clone()).unwrap();
+        let mut assembler = super::entries::Assembler::default();
+        while let Some((entry, _)) = driver.pop().unwrap() {
+            if let Ok(Some(request)) = assembler.add(&entry) {
+                prop_assert!(request.segments.len() <= entries::SEGMENTS_MAX + 4);
+            }
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The client's side of messages: [`Caller`], what a call may come to ([`Failure`]), and what it is then
+//! ([`Lost`]).
+//!
+//! ```text
+//! call      label  interface << 16 | method       words  instance, arguments
+//! answer    label  0, or a Refusal                words  result
+//! ```
+//! A call that the server had received when it died comes back as [`Error::Restarted`]: the caller itself
+//! issues it again where it may be done twice. One that nobody has received yet waits for the successor.
+use crate::wire::{Reader, Wire};
+use rt::{
+    message::{Endpoint, Error, Message},
+    time,
+};
+
+/// The label of an answer that holds the result.
+pub const DONE: u64 = 0;
+/// Servers that may die over one call before it is given up.
+const RESTARTS_MAX: usize = 8;
+
+/// Why a server did nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Refusal {
+    /// The words are not those of the method's arguments.
+    Malformed = 1,
+    /// There is no such instance.
+    NoInstance = 2,
+    /// The instance has another interface.
+    NoInterface = 3,
+    /// The interface has no such message.
+    NoMethod = 4,
+}
+
+impl Refusal {
+    /// The refusal that is the label of an answer.
+    pub const fn of(label: u64) -> Option<Refusal> {
+        match label {
+            1 => Some(Refusal::Malformed),
+            2 => Some(Refusal::NoInstance),
+            3 => Some(Refusal::NoInterface),
+            4 => Some(Refusal::NoMethod),
+            _ => None,
+        }
+    }
+}
+
+/// Why a call has no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// No answer came.
+    Lost(Error),
+    /// The server would not do it.
+    Refused(Refusal),
+    /// The answer makes no sense.
+    Malformed,
+}
+
+/// A result that can say that the call was lost.
+pub trait Lost {
+    /// What it is then.
+    fn lost(failure: Failure) -> Self;
+}
+
+impl Lost for () {
+    fn lost(_: Failure) {}
+}
+
+impl<T> Lost for Option<T> {
+    fn lost(_: Failure) -> Option<T> {
+        None
+    }
+}
+
+impl<T, E: From<Failure>> Lost for Result<T, E> {
+    fn lost(failure: Failure) -> Result<T, E> {
+        Err(failure.into())
+    }
+}
+
+/// Whether a call may be done twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// It may not.
+    Never,
+    /// Where a server dies over it its successor is asked.
+    OnRestart,
+}
+
+/// An instance behind an endpoint.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    endpoint: Endpoint,
+    instance: u64,
+    timeout_ns: Option<u64>,
+}
+
+impl Caller {
+    /// Instance number `instance` of whoever serves at `endpoint`; a call ends after `timeout_ns`, unless
+    /// its method has a deadline of its own.
+    pub fn new(endpoint: Endpoint, instance: u64, timeout_ns: Option<u64>) -> Caller {
+        Caller { endpoint, instance, timeout_ns }
+    }
+    /// How long a call may take.
+    #[inline]
+    pub fn timeout_ns(&self) -> Option<u64> {
+        self.timeout_ns
+    }
+    /// Calls with the arguments that `put` appends.
+    ///
+    /// # Errors
+    /// [`Failure`].
+    #[inline]
+    pub fn call<T: Wire>(
+        &self,
+        label: u64,
+        again: Again,
+        timeout_ns: Option<u64>,
+        put: impl Fn(&mut Message),
+    ) -> Result<T, Failure> {
+        let deadline = timeout_ns.map(|ns| time::now().after_ns(ns));
+        let mut message = Message::new(label);
+        let mut restarts = 0;
+        loop {
+            self.instance.put(&mut message);
+            put(&mut message);
+            match self.endpoint.call(&mut message, deadline) {
+                Ok(()) => return answer(&mut message),
+                Err(Error::Restarted) if again == Again::OnRestart && restarts < RESTARTS_MAX => {
+                    restarts += 1;
+                    message.reset(label);
+                }
+                Err(error) => return Err(Failure::Lost(error)),
+            }
+        }
+    }
+}
+
+/// Reads an answer.
+#[inline]
+fn answer<T: Wire>(message: &mut Message) -> Result<T, Failure> {
+    if message.label() != DONE {
+        let refusal = Refusal::of(message.label());
+        return Err(refusal.map_or(Failure::Malformed, Failure::Refused));
+    }
+    let mut reader = Reader::of_answer(message);
+    let result = reader.take().map_err(|_| Failure::Malformed)?;
+    reader.finish().map_err(|_| Failure::Malformed)?;
+    Ok(result)
+}

@@ -1,0 +1,105 @@
+//! The server's side of messages: the loop of a component that serves instances ([`run`]), and what every
+//! component answers ([`Service`]).
+use crate::{
+    call::Refusal,
+    wire::{Name, Wire},
+};
+use interfaces_macro::interface;
+use rt::message::{Endpoint, Error, Message};
+
+/// An instance that a component serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub struct Description {
+    /// The number of its interface.
+    pub interface: u16,
+    /// What the component calls it.
+    pub name: Name,
+}
+
+/// What every component answers, whatever the instance.
+#[interface(number = 0)]
+pub trait Service {
+    /// It is there and takes messages.
+    #[idempotent]
+    fn ping(&self) -> Option<()>;
+    /// Instance number `index`; none behind the last.
+    #[idempotent]
+    fn describe(&self, index: u64) -> Option<Description>;
+}
+
+/// Something that answers messages.
+pub trait Serve {
+    /// What it is.
+    fn description(&self) -> Description;
+    /// Does what `message` asks; the answer comes in its place.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nothing was done.
+    fn serve(&self, interface: u16, method: u16, message: &mut Message) -> Result<(), Refusal>;
+}
+
+impl<S: Serve + ?Sized> Serve for alloc::boxed::Box<S> {
+    fn description(&self) -> Description {
+        (**self).description()
+    }
+    fn serve(&self, interface: u16, method: u16, message: &mut Message) -> Result<(), Refusal> {
+        (**self).serve(interface, method, message)
+    }
+}
+
+/// The instances of a component, as [`Service`].
+struct Directory<'i, S>(&'i [S]);
+
+impl<S: Serve> Service for Directory<'_, S> {
+    fn ping(&self) -> Option<()> {
+        Some(())
+    }
+    fn describe(&self, index: u64) -> Option<Description> {
+        self.0.get(usize::try_from(index).ok()?).map(Serve::description)
+    }
+}
+
+/// Serves `instances` at `endpoint`, one message after the other, until bits are signalled there,
+/// which it returns. A message that makes no sense is answered with its [`Refusal`].
+///
+/// # Errors
+/// [`Error`]: nothing more will come.
+pub fn run<S: Serve>(endpoint: &Endpoint, instances: &[S]) -> Result<u64, Error> {
+    let mut message = Message::new(0);
+    let mut received = endpoint.receive(&mut message, None);
+    loop {
+        match received {
+            Ok(()) => {}
+            Err(Error::Cancelled | Error::TimedOut) => {
+                received = endpoint.receive(&mut message, None);
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        if let Some(bits) = message.bits() {
+            return Ok(bits);
+        }
+        respond(instances, &mut message);
+        received = endpoint.reply_and_receive(&mut message, None);
+    }
+}
+
+/// Makes of a message its answer.
+#[inline]
+pub fn respond<S: Serve>(instances: &[S], message: &mut Message) {
+    if let Err(refusal) = dispatch(instances, message) {
+        message.reset(refusal as u64);
+    }
+}
+
+#[inline]
+fn dispatch<S: Serve>(instances: &[S], message: &mut Message) -> Result<(), Refusal> {
+    let (interface, method) = (message.label() >> 16, message.label() as u16);
+    let interface = u16::try_from(interface).map_err(|_| Refusal::NoInterface)?;
+    let instance = *message.words().first().ok_or(Refusal::Malformed)?;
+    if interface == ServiceClient::INTERFACE {
+        return ServiceServer::dispatch(&Directory(instances), method, message);
+    }
+    let instance = usize::try_from(instance).ok().and_then(|index| instances.get(index));
+    instance.ok_or(Refusal::NoInstance)?.serve(interface, method, message)
+}

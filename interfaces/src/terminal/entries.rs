@@ -1,0 +1,153 @@
+//! The rings between a port's client and its driver, in one region.
+//!
+//! ```text
+//! word    0  ring of output: 256 entries of 3 words   (client to driver)
+//!       784  ring of input:  256 entries of 3 words   (driver to client)
+//!      1568  end
+//!
+//! entry     0 kind, bytes here (a byte each) | 1 and 2 bytes, or what the kind says
+//! kinds     0 bytes | 1 drain (output), connected: 1 where open (input) | 2 window: rows, columns (16 bits each)
+//! ```
+//! An entry of output is taken when the device has taken its bytes, so that what a driver took stands in the
+//! region when it dies, and its successor sends what comes behind.
+use rt::{
+    memory::Region,
+    ring::{Corrupt, Part, words_for},
+};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// Entries of either ring.
+pub(crate) const ENTRIES: usize = 256;
+/// Bytes of one entry: what a 16550 takes at once.
+pub(crate) const ENTRY_BYTES: usize = 16;
+const RING_WORDS: usize = words_for::<Entry>(ENTRIES);
+/// Length of the region.
+pub(crate) const REGION_BYTES: usize = 2 * RING_WORDS * 8;
+const _: () = assert!(RING_WORDS == 784 && size_of::<Entry>() == 24);
+
+const BYTES: u8 = 0;
+const DRAIN: u8 = 1;
+const CONNECTED: u8 = 1;
+const WINDOW: u8 = 2;
+
+/// As it lies in a ring.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct Entry {
+    kind: u8,
+    length: u8,
+    unused: [u8; 6],
+    bytes: [u8; ENTRY_BYTES],
+}
+
+/// What the client says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Output {
+    Bytes(Chunk),
+    /// Taken when everything before has left the device.
+    Drain,
+}
+
+/// What the driver says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Input {
+    Bytes(Chunk),
+    Connected { is_open: bool },
+    Window { rows: u16, columns: u16 },
+}
+
+/// A few bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chunk {
+    length: u8,
+    bytes: [u8; ENTRY_BYTES],
+}
+
+impl Chunk {
+    /// The first of `bytes`, as many as fit.
+    pub(crate) fn first_of(bytes: &[u8]) -> Chunk {
+        let mut chunk =
+            Chunk { length: bytes.len().min(ENTRY_BYTES) as u8, bytes: [0; ENTRY_BYTES] };
+        chunk.bytes.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+        chunk
+    }
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
+}
+
+impl Entry {
+    fn new(kind: u8, chunk: Chunk) -> Entry {
+        Entry { kind, length: chunk.length, unused: [0; 6], bytes: chunk.bytes }
+    }
+
+    fn chunk(&self) -> Result<Chunk, Corrupt> {
+        let fits = usize::from(self.length) <= ENTRY_BYTES;
+        fits.then_some(Chunk { length: self.length, bytes: self.bytes }).ok_or(Corrupt)
+    }
+}
+
+impl Output {
+    pub(crate) fn encode(&self) -> Entry {
+        match self {
+            Output::Bytes(chunk) => Entry::new(BYTES, *chunk),
+            Output::Drain => Entry::new(DRAIN, Chunk::first_of(&[])),
+        }
+    }
+    /// # Errors
+    /// [`Corrupt`].
+    pub(crate) fn decode(entry: &Entry) -> Result<Output, Corrupt> {
+        match entry.kind {
+            BYTES => entry.chunk().map(Output::Bytes),
+            DRAIN => Ok(Output::Drain),
+            _ => Err(Corrupt),
+        }
+    }
+}
+
+impl Input {
+    pub(crate) fn encode(&self) -> Entry {
+        match self {
+            Input::Bytes(chunk) => Entry::new(BYTES, *chunk),
+            Input::Connected { is_open } => {
+                Entry::new(CONNECTED, Chunk::first_of(&[u8::from(*is_open)]))
+            }
+            Input::Window { rows, columns } => {
+                let [low, high] = rows.to_le_bytes();
+                let [columns_low, columns_high] = columns.to_le_bytes();
+                Entry::new(WINDOW, Chunk::first_of(&[low, high, columns_low, columns_high]))
+            }
+        }
+    }
+    /// # Errors
+    /// [`Corrupt`].
+    pub(crate) fn decode(entry: &Entry) -> Result<Input, Corrupt> {
+        let [first, second, third, fourth, ..] = entry.bytes;
+        match entry.kind {
+            BYTES => entry.chunk().map(Input::Bytes),
+            CONNECTED => Ok(Input::Connected { is_open: first != 0 }),
+            WINDOW => {
+                let rows = u16::from_le_bytes([first, second]);
+                Ok(Input::Window { rows, columns: u16::from_le_bytes([third, fourth]) })
+            }
+            _ => Err(Corrupt),
+        }
+    }
+}
+
+/// The two rings.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) output: Part,
+    pub(crate) input: Part,
+}
+
+impl Parts {
+    /// Where they lie in `region`, if it is long enough.
+    pub(crate) fn of(region: &Region) -> Option<Parts> {
+        Some(Parts {
+            output: Part::of(region, 0, RING_WORDS)?,
+            input: Part::of(region, RING_WORDS, RING_WORDS)?,
+        })
+    }
+}

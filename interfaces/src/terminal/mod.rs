@@ -1,0 +1,48 @@
+//! Character devices beneath terminals and sessions: console ports, UARTs.
+//!
+//! Where driver and client live in different worlds the client has a [`PortProxy`] and the driver a
+//! [`PortService`]; between them go messages ([`PortControl`]) and two rings of bytes.
+mod control;
+mod entries;
+mod remote;
+mod server;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use control::*;
+pub use remote::PortProxy;
+pub use server::PortService;
+
+use alloc::{string::String, sync::Arc};
+use interfaces_macro::interface;
+
+/// The client's side, called on the driver's thread.
+#[interface(direct)]
+pub trait PortSink: Send + Sync {
+    /// Bytes came in. Returns how many were taken; the driver keeps the rest and offers them again
+    /// after [`Port::resume`].
+    fn received(&self, bytes: &[u8]) -> usize;
+    /// The other end closed (end of file) or opened.
+    fn connected(&self, is_open: bool);
+    /// The other end's window changed.
+    fn resized(&self, rows: u16, columns: u16);
+}
+
+/// One byte stream in and out.
+#[interface(direct)]
+pub trait Port: Send + Sync {
+    /// Name given by the host (`skerry.stdin`) or the driver (`hvc0`, `ttyS0`).
+    fn name(&self) -> String;
+    /// Is a console (a terminal's line discipline belongs over it).
+    fn is_console(&self) -> bool;
+    /// Sends bytes, in order; blocks while the device is full. Returns the number sent, less than
+    /// all only if the other end is gone.
+    fn send(&self, bytes: &[u8]) -> usize;
+    /// Blocks until everything sent was taken by the device.
+    fn drain(&self);
+    /// Who is told of input. Input before that is kept.
+    fn set_sink(&self, sink: Arc<dyn PortSink>);
+    /// The sink has room again.
+    fn resume(&self);
+}

@@ -1,0 +1,234 @@
+//! Kernel calls: what an isolated component (process world) may ask of the nucleus, and how.
+//!
+//! `syscall` with the [`Call`] in rax and arguments in rdi, rsi, rdx, r10, r8, r9. The answer is in rax: a
+//! [`Status`], 0 where all went well; values come in rdi, rsi, rdx. All other registers but rcx and r11
+//! are kept. A deadline is monotonic nanoseconds, [`FOREVER`] for none.
+//!
+//! Messages travel in the same registers both ways: header in rsi, words 0 to 3 in rdx, r10, r8,
+//! r9; going in, the handle is in rdi and the deadline in rbx; coming out, the badge is in rdi. Words 4 to 63
+//! lie in the thread's message area from word 4 on, named when the thread was started. A capability
+//! that goes along is in r12: the handle to send going in ([`NO_HANDLE`] for none), the
+//! handle it got coming out.
+//!
+//! A handle names a capability of the component's own table: slot and, above bit 16, how often the
+//! slot was used, so that a stale one names nothing.
+#![no_std]
+#![forbid(unsafe_code)]
+
+use program::{DeviceError, NoMemory};
+
+/// No deadline.
+pub const FOREVER: u64 = u64::MAX;
+/// No capability goes along.
+pub const NO_HANDLE: u64 = u64::MAX;
+/// The handle of the endpoint where a component serves: it receives there.
+pub const SERVICE: u64 = 1 << 16;
+/// First address of a component's image; the heap and what is mapped lie above it.
+pub const IMAGE_BASE: u64 = 0x40_0000;
+/// Where what the nucleus maps for a component begins ([`Call::Map`], registers, regions).
+pub const MAPPINGS: u64 = 0x10_0000_0000;
+
+/// Declares the calls: name, number, documentation, and back from the number.
+macro_rules! calls {
+    ($($(#[$meta:meta])* $name:ident = $number:literal,)+) => {
+        /// A kernel call.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u64)]
+        pub enum Call {
+            $($(#[$meta])* $name = $number,)+
+        }
+        impl Call {
+            /// Every call.
+            pub const ALL: &[Call] = &[$(Call::$name,)+];
+            /// The call of that number.
+            pub const fn of(number: u64) -> Option<Call> {
+                match number {
+                    $($number => Some(Call::$name),)+
+                    _ => None,
+                }
+            }
+            /// Its name, as reports have it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Call::$name => stringify!($name),)+
+                }
+            }
+        }
+    };
+}
+
+calls! {
+    /// (handle, message): blocks until the reply.
+    Call = 0,
+    /// (handle, message): replies to the call received there, if there is one, and receives.
+    ReplyAndReceive = 1,
+    /// (handle): blocks until there is a message or bits.
+    Receive = 2,
+    /// (handle, message): replies to the call received there.
+    Reply = 3,
+    /// (handle, message): blocks until received.
+    Send = 4,
+    /// (handle, bits).
+    Signal = 5,
+    /// (handle): gives a capability back; what it mapped is unmapped.
+    Close = 6,
+    /// (handle) -> (address, bytes): maps a region that came in a message.
+    MapRegion = 7,
+    /// (word, expected, deadline, 1 where a kick ends it): blocks while the word holds that; [`Status::TimedOut`],
+    /// [`Status::Cancelled`].
+    Wait = 8,
+    /// (word, count) -> (woken).
+    Wake = 9,
+    /// (entry, stack pointer, argument in rdi, FS base, message area, policy) -> (thread).
+    Spawn = 10,
+    /// Ends the calling thread.
+    Exit = 11,
+    /// () -> (number of the calling thread).
+    Current = 12,
+    /// Gives the processor to others.
+    Yield = 13,
+    /// (thread): as rt's `kick`, for a thread of the component.
+    Kick = 14,
+    /// () -> (1 where a kick was pending): consumes it.
+    TakeKick = 15,
+    /// (thread, policy): no better than the component was granted.
+    SetPolicy = 16,
+    /// (thread, mask) -> (1 where one of the mask is there).
+    SetAffinity = 17,
+    /// (thread) -> (user ns, system ns, voluntary << 32 | forced switches).
+    CpuTime = 18,
+    /// () -> (processors, the current one).
+    Processors = 19,
+    /// (bytes) -> (address): zeroed memory, charged to the component.
+    Map = 20,
+    /// (address, bytes): gives pages back.
+    Unmap = 21,
+    /// () -> (counter at time 0, factor of 2^-32 ns, wall clock minus monotonic).
+    Clock = 22,
+    /// (address, bytes): fills memory with random bytes.
+    Entropy = 23,
+    /// (level 1 to 5, address, bytes): writes a line to the log.
+    Log = 24,
+    /// (address, bytes): the component is broken and says why; ends all of its threads.
+    Panic = 25,
+    /// (first, count): opens ports.
+    PortsOpen = 26,
+    /// (first, count): gives them back.
+    PortsClose = 27,
+    /// (port, width 1, 2, 4) -> (value): reads an opened port.
+    PortRead = 28,
+    /// (port, width, value).
+    PortWrite = 29,
+    /// (line) -> (handle): opens an interrupt line.
+    InterruptOpen = 30,
+    /// (handle, deadline).
+    InterruptWait = 31,
+    /// (handle).
+    InterruptAcknowledge = 32,
+    /// (handle): ends a wait under way, or the next.
+    InterruptWake = 33,
+    /// (index) -> (address | vendor << 16 | device << 32 | subsystem << 48, class).
+    PciFunction = 34,
+    /// (address): opens a function.
+    PciOpen = 35,
+    /// (address): closes it.
+    PciClose = 36,
+    /// (address, offset, width) -> (value).
+    PciRead = 37,
+    /// (address, index) -> (where its registers are mapped, bytes).
+    PciBar = 38,
+    /// (address, entry) -> (handle of the interrupt).
+    PciMsix = 39,
+    /// (address) -> (entries).
+    PciMsixEntries = 40,
+    /// (index) -> (base, bytes, line): a virtio-mmio transport.
+    Transport = 41,
+    /// (base, bytes) -> (where its registers are mapped).
+    TransportOpen = 42,
+    /// (bytes) -> (address, device's address, handle): memory shared with a device.
+    DmaAllocate = 43,
+    /// () -> (handle): a new endpoint, to be served by the component or lent to others.
+    EndpointNew = 44,
+    /// (handle, badge) -> (handle): the right to call and signal at an endpoint that the component may serve.
+    EndpointBadge = 45,
+    /// (bytes) -> (address, handle): a new region, zeroed, charged to the component.
+    RegionNew = 46,
+    /// (address, bytes) -> (length): the kernel command line, cut at so many bytes.
+    CommandLine = 47,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Status {
+    /// Well.
+    Ok = 0,
+    /// The deadline passed.
+    TimedOut = 1,
+    /// A kick ended a wait; or the server let a call go unanswered.
+    Cancelled = 2,
+    /// The other side is no more.
+    Gone = 3,
+    /// The other side died; its successor listens.
+    Restarted = 4,
+    /// There is no call to reply to.
+    NoCaller = 5,
+    /// Not granted, or nothing of the kind is named by the handle.
+    Refused = 6,
+    /// No such device, region or interrupt.
+    NotFound = 7,
+    /// Memory was refused.
+    NoMemory = 8,
+    /// An address that is not the component's.
+    Fault = 9,
+    /// An argument makes no sense.
+    Invalid = 10,
+    /// No such call.
+    Unknown = 11,
+}
+
+impl Status {
+    /// The status of that number; [`Status::Unknown`] for none.
+    pub const fn of(number: u64) -> Status {
+        match number {
+            0 => Status::Ok,
+            1 => Status::TimedOut,
+            2 => Status::Cancelled,
+            3 => Status::Gone,
+            4 => Status::Restarted,
+            5 => Status::NoCaller,
+            6 => Status::Refused,
+            7 => Status::NotFound,
+            8 => Status::NoMemory,
+            9 => Status::Fault,
+            10 => Status::Invalid,
+            _ => Status::Unknown,
+        }
+    }
+}
+
+impl From<NoMemory> for Status {
+    fn from(_: NoMemory) -> Status {
+        Status::NoMemory
+    }
+}
+
+impl From<DeviceError> for Status {
+    fn from(error: DeviceError) -> Status {
+        match error {
+            DeviceError::NotFound => Status::NotFound,
+            DeviceError::Refused => Status::Refused,
+            DeviceError::NoMemory => Status::NoMemory,
+        }
+    }
+}
+
+impl From<Status> for DeviceError {
+    fn from(status: Status) -> DeviceError {
+        match status {
+            Status::NotFound => DeviceError::NotFound,
+            Status::NoMemory => DeviceError::NoMemory,
+            _ => DeviceError::Refused,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Random bytes from the ChaCha20 block function (RFC 8439, 2.3): a generator with fast key erasure.
+//!
+//! Each request takes a block of the [`Generator`]: half becomes the next key, half the request's own
+//! key, whose [`Stream`] is made apart. What was given out cannot be computed from the state after.
+//! Source: D. J. Bernstein, "Fast-key-erasure random-number generators", 2017.
+#![no_std]
+#![forbid(unsafe_code)]
+
+/// Bytes of a block.
+const BLOCK_BYTES: usize = 64;
+/// A key.
+type Key = [u32; 8];
+
+const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
+const DOUBLE_ROUNDS: usize = 10;
+
+fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
+    for (to, from, mixed, bits) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
+        state[to] = state[to].wrapping_add(state[from]);
+        state[mixed] = (state[mixed] ^ state[to]).rotate_left(bits);
+    }
+}
+
+/// Block `counter` of the stream of `key` and `nonce`.
+fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
+    const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
+    const DIAGONALS: [[usize; 4]; 4] =
+        [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
+    let mut start = [0; 16];
+    start[..4].copy_from_slice(&CONSTANTS);
+    start[4..12].copy_from_slice(key);
+    start[12] = counter;
+    start[13..].copy_from_slice(&nonce);
+    let mut state = start;
+    for _ in 0..DOUBLE_ROUNDS {
+        for lanes in COLUMNS.into_iter().chain(DIAGONALS) {
+            quarter_round(&mut state, lanes);
+        }
+    }
+    for (word, first) in state.iter_mut().zip(start) {
+        *word = word.wrapping_add(first);
+    }
+    state
+}
+
+/// The state that requests' keys come from.
+#[derive(Debug)]
+pub struct Generator {
+    key: Key,
+}
+
+impl Generator {
+    /// One that is yet to be stirred.
+    pub const fn new() -> Generator {
+        Generator { key: [0; 8] }
+    }
+
+    /// Stirs 32 bytes from `next` into the key.
+    pub fn stir(&mut self, mut next: impl FnMut() -> u64) {
+        for pair in self.key.chunks_exact_mut(2) {
+            let word = next();
+            pair[0] ^= word as u32;
+            pair[1] ^= (word >> 32) as u32;
+        }
+    }
+
+    /// The stream of one request.
+    pub fn request(&mut self) -> Stream {
+        let block = block(&self.key, 0, [0; 3]);
+        let mut own = [0; 8];
+        own.copy_from_slice(&block[8..]);
+        self.key.copy_from_slice(&block[..8]);
+        Stream { key: own }
+    }
+}
+
+impl Default for Generator {
+    fn default() -> Generator {
+        Generator::new()
+    }
+}
+
+/// What one request may have.
+#[derive(Debug)]
+pub struct Stream {
+    key: Key,
+}
+
+impl Stream {
+    /// Fills `out` with unpredictable bytes; the stream ends there.
+    pub fn fill(self, out: &mut [u8]) {
+        for (counter, chunk) in out.chunks_mut(BLOCK_BYTES).enumerate() {
+            let stream = block(&self.key, counter as u32, [(counter >> 32) as u32, 0, 0]);
+            for (bytes, word) in chunk.chunks_mut(4).zip(stream) {
+                bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_block_of_rfc_8439_section_2_3_2_comes_out() {
+        let key = core::array::from_fn(|index| {
+            let first = 4 * index as u8;
+            u32::from_le_bytes([first, first + 1, first + 2, first + 3])
+        });
+        let out = block(&key, 1, [0x0900_0000, 0x4a00_0000, 0]);
+        assert_eq!(out[..4], [0xe4e7_f110, 0x1559_3bd1, 0x1fdd_0f50, 0xc471_20a3]);
+        assert_eq!(out[12..], [0xd19c_12b5, 0xb94e_16de, 0xe883_d0cb, 0x4e3c_50a2]);
+    }
+
+    #[test]
+    fn requests_get_streams_of_their_own_and_the_key_changes() {
+        let mut generator = Generator::new();
+        generator.stir(|| 0x0123_4567_89ab_cdef);
+        let before = generator.key;
+        let (mut first, mut second) = ([0; 100], [0; 100]);
+        generator.request().fill(&mut first);
+        assert_ne!(generator.key, before);
+        generator.request().fill(&mut second);
+        assert_ne!(first, second);
+        assert_ne!(first[..36], first[64..]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The ACPI tables the nucleus needs: MADT (processors, I/O APICs, line overrides), FADT (power, PM
+//! timer), HPET; and two facts dug out of the DSDT's bytes without an AML interpreter: the S5 sleep
+//! type and microvm's virtio-mmio transports.
+//!
+//! Read once at boot into one [`Tables`].
+//! Source: ACPI 6.5, chapters 5.2.5 to 5.2.12 and 6.4.3.
+use crate::{Bytes, List, Memory};
+
+/// Processors remembered at most.
+pub const MAX_PROCESSORS: usize = 64;
+const MAX_IO_APICS: usize = 4;
+const MAX_TRANSPORTS: usize = 32;
+
+/// One I/O APIC.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IoApic {
+    /// Physical address of its registers.
+    pub address: u64,
+    /// First global line.
+    pub first_line: u32,
+}
+
+/// Where and how an ISA interrupt arrives, where not identity, edge, high.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Override {
+    /// ISA interrupt.
+    pub source: u8,
+    /// Global line.
+    pub line: u32,
+    /// MPS INTI flags.
+    pub flags: u16,
+}
+
+/// A virtio-mmio transport named by the DSDT.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Transport {
+    /// Physical address of its registers.
+    pub base: u64,
+    /// Bytes of registers.
+    pub bytes: u64,
+    /// Global line.
+    pub line: u32,
+}
+
+/// A register of the FADT: in ports or memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Register {
+    /// Not there.
+    #[default]
+    None,
+    /// A port.
+    Port(u16),
+    /// A physical address.
+    Memory(u64),
+}
+
+/// What the tables said.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tables {
+    /// Local APIC ids of the usable processors.
+    pub processors: List<u32, MAX_PROCESSORS>,
+    /// I/O APICs.
+    pub io_apics: List<IoApic, MAX_IO_APICS>,
+    /// Interrupt source overrides.
+    pub overrides: List<Override, 16>,
+    /// Virtio-mmio transports.
+    pub transports: List<Transport, MAX_TRANSPORTS>,
+    /// Physical address of the local APIC, 0 if not told.
+    pub local_apic: u64,
+    /// The power management timer, 3.579545 MHz.
+    pub pm_timer: Register,
+    /// PM1a and PM1b control (fixed hardware).
+    pub pm1_control: [Register; 2],
+    /// Sleep control (hardware-reduced).
+    pub sleep_control: Register,
+    /// Reset register and the value to write.
+    pub reset: (Register, u8),
+    /// `\_S5`'s sleep types for PM1a and PM1b.
+    pub sleep_type_5: Option<[u8; 2]>,
+    /// Physical address of the HPET.
+    pub hpet: Option<u64>,
+}
+
+impl Bytes<'_> {
+    /// A generic address structure; `None` where its address is 0.
+    fn register(&self, offset: usize) -> Register {
+        match (self.u8(offset), self.u64(offset + 4)) {
+            (_, 0) => Register::None,
+            (0, address) => Register::Memory(address),
+            (1, port) => Register::Port(port as u16),
+            _ => Register::None,
+        }
+    }
+    fn port(&self, offset: usize) -> Register {
+        match self.u32(offset) {
+            0 => Register::None,
+            port => Register::Port(port as u16),
+        }
+    }
+}
+
+impl Tables {
+    /// Reads the tables. `rsdp` is the root's address, 0 where the loader did not say.
+    pub fn read(memory: Memory<'_>, rsdp: u64) -> Tables {
+        let mut tables = Tables::default();
+        if let Some(root) = find_root(memory, rsdp) {
+            read_root(memory, root, &mut tables);
+        }
+        tables
+    }
+}
+
+/// A whole table with a standard header.
+fn table_at(memory: Memory<'_>, physical: u64) -> Option<Bytes<'_>> {
+    const HEADER_BYTES: usize = 36;
+    const MOST_BYTES: usize = 1 << 20;
+    let length = Bytes(memory(physical, HEADER_BYTES)?).u32(4) as usize;
+    if !(HEADER_BYTES..=MOST_BYTES).contains(&length) {
+        return None;
+    }
+    memory(physical, length).map(Bytes)
+}
+
+fn find_root(memory: Memory<'_>, rsdp: u64) -> Option<Bytes<'_>> {
+    const BIOS: u64 = 0xe_0000;
+    const BIOS_BYTES: usize = 0x2_0000;
+    const ROOT_BYTES: usize = 36;
+    let is_root = |bytes: &&[u8]| bytes.starts_with(b"RSD PTR ");
+    let told = memory(rsdp, ROOT_BYTES).filter(is_root);
+    let find = || memory(BIOS, BIOS_BYTES)?.chunks(16).position(|chunk| is_root(&chunk));
+    told.or_else(|| memory(BIOS + 16 * find()? as u64, ROOT_BYTES)).map(Bytes)
+}
+
+fn read_root(memory: Memory<'_>, root: Bytes<'_>, tables: &mut Tables) {
+    let (list, entry_bytes) = match (root.u8(15), root.u64(24)) {
+        (2.., xsdt) if xsdt != 0 => (xsdt, 8),
+        _ => (u64::from(root.u32(16)), 4),
+    };
+    let Some(list) = table_at(memory, list) else { return };
+    for offset in (36..list.0.len()).step_by(entry_bytes) {
+        let at = if entry_bytes == 8 { list.u64(offset) } else { u64::from(list.u32(offset)) };
+        let Some(table) = table_at(memory, at) else { continue };
+        match &table.get::<4>(0) {
+            b"APIC" => read_madt(table, tables),
+            b"FACP" => {
+                read_fadt(table, tables);
+                let dsdt = match table.u64(140) {
+                    0 => u64::from(table.u32(40)),
+                    address => address,
+                };
+                if let Some(dsdt) = table_at(memory, dsdt) {
+                    read_dsdt(dsdt, tables);
+                }
+            }
+            b"HPET" => tables.hpet = Some(table.u64(44)).filter(|&address| address != 0),
+            _ => {}
+        }
+    }
+}
+
+fn read_madt(madt: Bytes<'_>, tables: &mut Tables) {
+    tables.local_apic = u64::from(madt.u32(36));
+    let mut offset = 44;
+    while offset + 2 <= madt.0.len() {
+        let length = usize::from(madt.u8(offset + 1));
+        match madt.u8(offset) {
+            // Enabled, or may be brought online: QEMU's unplugged processors are the latter, and are not there.
+            0 if madt.u32(offset + 4) & 1 != 0 => {
+                tables.processors.push(u32::from(madt.u8(offset + 3)))
+            }
+            1 => tables.io_apics.push(IoApic {
+                address: u64::from(madt.u32(offset + 4)),
+                first_line: madt.u32(offset + 8),
+            }),
+            2 => tables.overrides.push(Override {
+                source: madt.u8(offset + 3),
+                line: madt.u32(offset + 4),
+                flags: madt.u16(offset + 8),
+            }),
+            5 => tables.local_apic = madt.u64(offset + 4),
+            _ => {}
+        }
+        if length < 2 {
+            return;
+        }
+        offset += length;
+    }
+}
+
+fn read_fadt(fadt: Bytes<'_>, tables: &mut Tables) {
+    const HARDWARE_REDUCED: u32 = 1 << 20;
+    const RESET_SUPPORTED: u32 = 1 << 10;
+    let flags = fadt.u32(112);
+    if flags & HARDWARE_REDUCED != 0 {
+        tables.sleep_control = fadt.register(244);
+    } else {
+        tables.pm1_control = [fadt.port(64), fadt.port(68)];
+        tables.pm_timer = fadt.port(76);
+    }
+    if flags & RESET_SUPPORTED != 0 {
+        tables.reset = (fadt.register(116), fadt.u8(128));
+    }
+}
+
+fn read_dsdt(dsdt: Bytes<'_>, tables: &mut Tables) {
+    for at in 36..dsdt.0.len() {
+        match dsdt.u8(at) {
+            b'_' if dsdt.get::<4>(at) == *b"_S5_" => {
+                tables.sleep_type_5 = tables.sleep_type_5.or(read_sleep_package(dsdt, at + 4));
+            }
+            b'L' if dsdt.get::<8>(at) == *b"LNRO0005" => {
+                if let Some(transport) = read_transport(dsdt, at + 8) {
+                    tables.transports.push(transport);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The first two numbers of a package: PackageOp, its length (1 to 4 bytes), count, then integers.
+fn read_sleep_package(dsdt: Bytes<'_>, at: usize) -> Option<[u8; 2]> {
+    const PACKAGE: u8 = 0x12;
+    const BYTE_PREFIX: u8 = 0x0a;
+    if dsdt.u8(at) != PACKAGE {
+        return None;
+    }
+    let mut at = at + 1 + usize::from(dsdt.u8(at + 1) >> 6) + 2;
+    let mut next = || {
+        let is_prefixed = dsdt.u8(at) == BYTE_PREFIX;
+        let value = dsdt.u8(at + usize::from(is_prefixed));
+        at += 1 + usize::from(is_prefixed);
+        value
+    };
+    Some([next(), next()])
+}
+
+/// The memory range and the interrupt of the resource template that follows a device's name.
+fn read_transport(dsdt: Bytes<'_>, after: usize) -> Option<Transport> {
+    const REACH: usize = 128;
+    const MEMORY: [u8; 3] = [0x86, 9, 0];
+    const INTERRUPT: [u8; 3] = [0x89, 6, 0];
+    let memory = (after..after + REACH).find(|&at| dsdt.get::<3>(at) == MEMORY)?;
+    let interrupt = (memory + 12..memory + REACH).find(|&at| dsdt.get::<3>(at) == INTERRUPT)?;
+    Some(Transport {
+        base: u64::from(dsdt.u32(memory + 4)),
+        bytes: u64::from(dsdt.u32(memory + 8)),
+        line: dsdt.u32(interrupt + 5),
+    })
+}

@@ -1,0 +1,359 @@
+//! The endpoint: who waits there, and what each step does to them.
+use crate::{Error, Header, Message};
+use runqueue::{Fifo, Node, Store};
+
+/// The links of a thread that waits at an endpoint.
+pub type Links<T> = Node<T>;
+
+/// What a thread is doing at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase<T> {
+    /// Nothing.
+    Idle,
+    /// Waits to be received; `is_call` tells whether it also waits for a reply.
+    Queued {
+        /// It called.
+        is_call: bool,
+    },
+    /// Its call was received by this thread and waits for the reply.
+    Served(T),
+    /// Waits for a message or bits.
+    Receiving,
+}
+
+/// A thread's part in what goes on at the endpoint where it calls, sends or receives.
+#[derive(Clone, Debug)]
+pub struct Party<T> {
+    /// What it is doing.
+    pub phase: Phase<T>,
+    /// What it sends and then what it got.
+    pub message: Message,
+    /// How its last step ended; true once it goes on, unless a deadline or a kick woke it.
+    pub result: Result<(), Error>,
+    /// Its place in the endpoint's list.
+    pub links: Links<T>,
+}
+
+impl<T> Party<T> {
+    /// Of a thread that does nothing.
+    pub const fn new() -> Party<T> {
+        Party {
+            phase: Phase::Idle,
+            message: Message { header: Header(0), badge: 0, words: [0; crate::INLINE_WORDS] },
+            result: Ok(()),
+            links: Node::new(),
+        }
+    }
+}
+
+impl<T> Default for Party<T> {
+    fn default() -> Self {
+        Party::new()
+    }
+}
+
+/// Whose call a thread has received and not yet answered: its reply right.
+pub type Serving<T> = Option<T>;
+
+/// What the state machine asks of the threads that it names.
+pub trait Threads<T: Copy + Eq> {
+    /// The part of `thread`, which takes part at this endpoint.
+    fn party(&mut self, thread: T) -> &mut Party<T>;
+    /// The reply right of `thread`, which serves at this endpoint.
+    fn serving(&mut self, thread: T) -> &mut Serving<T>;
+    /// Takes the right to let `thread`, which is blocked, go on; fails where a deadline or a kick has it.
+    fn claim(&mut self, thread: T) -> bool;
+    /// From now on `thread`, the caller, is blocked and may be claimed.
+    fn block(&mut self, thread: T);
+    /// Copies the message of `from` (what does not travel in registers, too) to `to`.
+    fn copy(&mut self, from: T, to: T);
+    /// `server`, which runs or was claimed, works for `client` from now on: its priority goes along.
+    fn lend(&mut self, client: T, server: T);
+}
+
+struct PartyLinks<'a, P>(&'a mut P);
+
+impl<T: Copy + Eq, P: Threads<T>> Store<T> for PartyLinks<'_, P> {
+    fn node(&mut self, of: T) -> &mut Node<T> {
+        &mut self.0.party(of).links
+    }
+}
+
+/// What is to be done after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Next<T> {
+    /// The caller goes on.
+    GoOn,
+    /// The caller goes on, and this claimed thread too.
+    Wake(T),
+    /// The caller goes on, and these claimed threads too.
+    WakeBoth(T, T),
+    /// The caller blocks.
+    Block,
+    /// The caller blocks, and this claimed thread goes on, best at once in its place.
+    HandOver(T),
+}
+
+/// Where threads meet; see the crate.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoint<T> {
+    queued: Fifo<T>,
+    receiving: Fifo<T>,
+    /// Signalled and not yet received.
+    bits: u64,
+    closed: Option<Error>,
+}
+
+impl<T> Endpoint<T> {
+    /// Nobody waits.
+    pub const fn new() -> Endpoint<T> {
+        Endpoint { queued: Fifo::new(), receiving: Fifo::new(), bits: 0, closed: None }
+    }
+}
+
+impl<T> Default for Endpoint<T> {
+    fn default() -> Self {
+        Endpoint::new()
+    }
+}
+
+impl<T: Copy + Eq> Endpoint<T> {
+    /// `me` sends the message in its party; with `is_call` it waits for the reply.
+    #[inline(always)]
+    pub fn send<P: Threads<T>>(&mut self, threads: &mut P, me: T, is_call: bool) -> Next<T> {
+        if let Some(error) = self.closed {
+            return refuse(threads, me, error);
+        }
+        let Some(receiver) = self.take_receiver(threads) else {
+            threads.party(me).phase = Phase::Queued { is_call };
+            self.queued.push_back(&mut PartyLinks(threads), me);
+            threads.block(me);
+            return Next::Block;
+        };
+        threads.copy(me, receiver);
+        if is_call {
+            serve(threads, me, receiver);
+            threads.block(me);
+            Next::HandOver(receiver)
+        } else {
+            threads.party(me).result = Ok(());
+            Next::Wake(receiver)
+        }
+    }
+
+    /// `me` waits for a message or bits. A call that it received before and did not answer is cancelled.
+    #[inline]
+    pub fn receive<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
+        let cancelled = finish_call(threads, me, Err(Error::Cancelled));
+        self.take_next(threads, me, cancelled)
+    }
+
+    /// `me` replies to the call it received with the message in its party.
+    #[inline]
+    pub fn reply<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
+        match finish_call(threads, me, Ok(())) {
+            Some(client) => {
+                threads.party(me).result = Ok(());
+                Next::Wake(client)
+            }
+            None => refuse(threads, me, Error::NoCaller),
+        }
+    }
+
+    /// [`Endpoint::reply`], where there is somebody to reply to, and [`Endpoint::receive`].
+    #[inline(always)]
+    pub fn reply_and_receive<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
+        let answered = finish_call(threads, me, Ok(()));
+        self.take_next(threads, me, answered)
+    }
+
+    /// Whether a receiver would block.
+    #[inline(always)]
+    pub fn is_quiet(&self) -> bool {
+        self.bits == 0 && self.queued.first().is_none() && self.closed.is_none()
+    }
+
+    /// [`Endpoint::reply_and_receive`] where the endpoint [is quiet](Endpoint::is_quiet).
+    #[inline(always)]
+    pub fn reply_and_block<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Next<T> {
+        let answered = finish_call(threads, me, Ok(()));
+        self.block_receiver(threads, me);
+        answered.map_or(Next::Block, Next::HandOver)
+    }
+
+    #[inline(always)]
+    fn block_receiver<P: Threads<T>>(&mut self, threads: &mut P, me: T) {
+        threads.party(me).phase = Phase::Receiving;
+        self.receiving.push_back(&mut PartyLinks(threads), me);
+        threads.block(me);
+    }
+
+    /// Adds `bits` to those signalled; a receiver gets them at once.
+    #[inline]
+    pub fn signal<P: Threads<T>>(&mut self, threads: &mut P, bits: u64) -> Next<T> {
+        self.bits |= bits;
+        if self.bits == 0 {
+            return Next::GoOn;
+        }
+        match self.take_receiver(threads) {
+            Some(receiver) => {
+                self.give_bits(threads, receiver);
+                Next::Wake(receiver)
+            }
+            None => Next::GoOn,
+        }
+    }
+
+    /// The bits signalled and not received, which are then received.
+    pub fn take_bits(&mut self) -> u64 {
+        core::mem::take(&mut self.bits)
+    }
+
+    /// Undoes the part of `me`, which was woken by no partner.
+    pub fn cancel<P: Threads<T>>(&mut self, threads: &mut P, me: T) {
+        match threads.party(me).phase {
+            Phase::Idle => {}
+            Phase::Queued { .. } => self.queued.remove(&mut PartyLinks(threads), me),
+            Phase::Receiving => self.receiving.remove(&mut PartyLinks(threads), me),
+            Phase::Served(server) => *threads.serving(server) = None,
+        }
+        threads.party(me).phase = Phase::Idle;
+    }
+
+    /// `me`, which serves here, ends: the call it received ends with `error`.
+    pub fn abandon<P: Threads<T>>(&mut self, threads: &mut P, me: T, error: Error) -> Option<T> {
+        finish_call(threads, me, Err(error))
+    }
+
+    /// From now on every step here ends with `error`; a call that was received still gets its reply, or its
+    /// server's end. To be repeated while it returns a thread, which is to be woken.
+    pub fn close<P: Threads<T>>(&mut self, threads: &mut P, error: Error) -> Option<T> {
+        self.closed = Some(error);
+        while let Some(next) = self.queued.first().or_else(|| self.receiving.first()) {
+            self.cancel(threads, next);
+            threads.party(next).result = Err(error);
+            // Where the claim fails it is on its way out by itself, and finds nothing left to undo.
+            if threads.claim(next) {
+                return Some(next);
+            }
+        }
+        None
+    }
+
+    /// Takes back [`Endpoint::close`] for whoever comes from now on.
+    pub fn reopen(&mut self) {
+        self.closed = None;
+    }
+
+    /// Claims the first receiver that can be claimed and takes it out.
+    #[inline(always)]
+    fn take_receiver<P: Threads<T>>(&mut self, threads: &mut P) -> Option<T> {
+        let mut next = self.receiving.first();
+        while let Some(receiver) = next {
+            if threads.claim(receiver) {
+                self.receiving.remove(&mut PartyLinks(threads), receiver);
+                let party = threads.party(receiver);
+                party.phase = Phase::Idle;
+                party.result = Ok(());
+                return Some(receiver);
+            }
+            next = threads.party(receiver).links.next();
+        }
+        None
+    }
+
+    fn give_bits<P: Threads<T>>(&mut self, threads: &mut P, to: T) {
+        let badge = self.take_bits();
+        let message = Message { header: Header::notification(), badge, words: [0; 4] };
+        threads.party(to).message = message;
+    }
+
+    /// Bits, else the first message, else waiting; `woken` goes on in any case.
+    #[inline(always)]
+    fn take_next<P: Threads<T>>(&mut self, threads: &mut P, me: T, woken: Option<T>) -> Next<T> {
+        let goes_on = woken.map_or(Next::GoOn, Next::Wake);
+        if let Some(error) = self.closed {
+            let _ = refuse(threads, me, error);
+            return goes_on;
+        }
+        threads.party(me).result = Ok(());
+        if self.bits != 0 {
+            self.give_bits(threads, me);
+            return goes_on;
+        }
+        match self.take_message(threads, me) {
+            Taken::Call => goes_on,
+            Taken::Sent(sender) => match woken {
+                Some(client) => Next::WakeBoth(client, sender),
+                None => Next::Wake(sender),
+            },
+            Taken::None => {
+                self.block_receiver(threads, me);
+                woken.map_or(Next::Block, Next::HandOver)
+            }
+        }
+    }
+
+    /// Takes the first message that waits. A caller stays blocked, a sender goes on.
+    fn take_message<P: Threads<T>>(&mut self, threads: &mut P, me: T) -> Taken<T> {
+        while let Some(sender) = self.queued.first() {
+            self.queued.remove(&mut PartyLinks(threads), sender);
+            let is_call = threads.party(sender).phase == Phase::Queued { is_call: true };
+            threads.party(sender).phase = Phase::Idle;
+            if is_call {
+                threads.copy(sender, me);
+                serve(threads, sender, me);
+                return Taken::Call;
+            }
+            // One that a deadline or a kick has is told that it was not received.
+            if threads.claim(sender) {
+                threads.party(sender).result = Ok(());
+                threads.copy(sender, me);
+                return Taken::Sent(sender);
+            }
+        }
+        Taken::None
+    }
+}
+
+/// What a receiver found.
+enum Taken<T> {
+    None,
+    Call,
+    /// Of this sender, claimed.
+    Sent(T),
+}
+
+/// `me` goes on and is told `error`.
+fn refuse<T: Copy + Eq, P: Threads<T>>(threads: &mut P, me: T, error: Error) -> Next<T> {
+    threads.party(me).result = Err(error);
+    Next::GoOn
+}
+
+/// `server` has received the call of `client`.
+#[inline(always)]
+fn serve<T: Copy + Eq, P: Threads<T>>(threads: &mut P, client: T, server: T) {
+    threads.party(client).phase = Phase::Served(server);
+    *threads.serving(server) = Some(client);
+    threads.lend(client, server);
+}
+
+/// Ends the call that `me` received; the caller, claimed.
+#[inline(always)]
+fn finish_call<T: Copy + Eq, P: Threads<T>>(
+    threads: &mut P,
+    me: T,
+    result: Result<(), Error>,
+) -> Option<T> {
+    let client = threads.serving(me).take()?;
+    threads.party(client).phase = Phase::Idle;
+    if !threads.claim(client) {
+        return None;
+    }
+    threads.party(client).result = result;
+    if result.is_ok() {
+        threads.copy(me, client);
+    }
+    Some(client)
+}

@@ -1,0 +1,415 @@
+//! The endpoint under threads: every interleaving with loom
+//! (`RUSTFLAGS="--cfg loom" cargo test -p ipc --release`), one run of each without.
+//!
+//! The threads of a model stand in an array; a blocked one is claimed by whoever changes its state
+//! from `BLOCKED`, exactly once. A lost wake-up is a deadlock, which loom reports; a second
+//! reply, or a message read while it is written, fails an assertion or loom's cells.
+use ipc::{Endpoint, Error, Header, Message, Next, Party, Serving, Threads};
+#[cfg(loom)]
+use loom::{
+    sync::{Mutex, atomic::AtomicU32},
+    thread,
+};
+use std::sync::{Arc, atomic::Ordering::SeqCst};
+#[cfg(not(loom))]
+use std::{
+    sync::{Mutex, atomic::AtomicU32},
+    thread,
+};
+
+const RUNNING: u32 = 0;
+const BLOCKED: u32 = 1;
+const CLAIMED: u32 = 2;
+const PARTNER: u32 = 0;
+const DEADLINE: u32 = 1;
+
+/// Threads of a model at most.
+const MOST: usize = 3;
+
+struct Locked {
+    endpoint: Endpoint<usize>,
+    parties: [Party<usize>; MOST],
+    serving: [Serving<usize>; MOST],
+}
+
+struct World {
+    locked: Mutex<Locked>,
+    states: [AtomicU32; MOST],
+    outcomes: [AtomicU32; MOST],
+    /// Raised to let a blocked thread go on.
+    gates: [Gate; MOST],
+}
+
+#[derive(Default)]
+struct Gate {
+    is_open: Mutex<bool>,
+    changed: Condition,
+}
+
+#[cfg(loom)]
+type Condition = loom::sync::Condvar;
+#[cfg(not(loom))]
+type Condition = std::sync::Condvar;
+
+struct Access<'a> {
+    world: &'a World,
+    parties: &'a mut [Party<usize>; MOST],
+    serving: &'a mut [Serving<usize>; MOST],
+}
+
+impl Threads<usize> for Access<'_> {
+    fn party(&mut self, thread: usize) -> &mut Party<usize> {
+        &mut self.parties[thread]
+    }
+    fn serving(&mut self, thread: usize) -> &mut Serving<usize> {
+        &mut self.serving[thread]
+    }
+    fn claim(&mut self, thread: usize) -> bool {
+        self.world.claim(thread, PARTNER)
+    }
+    fn block(&mut self, thread: usize) {
+        self.world.states[thread].store(BLOCKED, SeqCst);
+    }
+    fn copy(&mut self, from: usize, to: usize) {
+        let message = self.parties[from].message;
+        self.parties[to].message = message;
+    }
+    fn lend(&mut self, _: usize, _: usize) {}
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        Arc::new(World {
+            locked: Mutex::new(Locked {
+                endpoint: Endpoint::new(),
+                parties: std::array::from_fn(|_| Party::new()),
+                serving: [None; MOST],
+            }),
+            states: std::array::from_fn(|_| AtomicU32::new(RUNNING)),
+            outcomes: std::array::from_fn(|_| AtomicU32::new(PARTNER)),
+            gates: std::array::from_fn(|_| Gate::default()),
+        })
+    }
+
+    fn claim(&self, thread: usize, outcome: u32) -> bool {
+        let is_ours =
+            self.states[thread].compare_exchange(BLOCKED, CLAIMED, SeqCst, SeqCst).is_ok();
+        if is_ours {
+            self.outcomes[thread].store(outcome, SeqCst);
+        }
+        is_ours
+    }
+
+    fn wake(&self, thread: usize) {
+        self.states[thread].store(RUNNING, SeqCst);
+        *self.gates[thread].is_open.lock().unwrap() = true;
+        self.gates[thread].changed.notify_one();
+    }
+
+    /// A deadline of `thread` that passes now.
+    fn expire(&self, thread: usize) {
+        if self.claim(thread, DEADLINE) {
+            self.wake(thread);
+        }
+    }
+
+    fn with<R>(&self, step: impl FnOnce(&mut Endpoint<usize>, &mut Access<'_>) -> R) -> R {
+        let mut locked = self.locked.lock().unwrap();
+        let Locked { endpoint, parties, serving } = &mut *locked;
+        step(endpoint, &mut Access { world: self, parties, serving })
+    }
+
+    /// Does a step of `me` and what comes after it.
+    fn step(
+        &self,
+        me: usize,
+        step: impl FnOnce(&mut Endpoint<usize>, &mut Access<'_>) -> Next<usize>,
+    ) -> Result<Message, Error> {
+        let blocks = match self.with(step) {
+            Next::GoOn => false,
+            Next::Wake(one) => {
+                self.wake(one);
+                false
+            }
+            Next::WakeBoth(one, other) => {
+                self.wake(one);
+                self.wake(other);
+                false
+            }
+            Next::Block => true,
+            Next::HandOver(to) => {
+                self.wake(to);
+                true
+            }
+        };
+        if blocks {
+            let gate = &self.gates[me];
+            let mut is_open = gate.is_open.lock().unwrap();
+            while !*is_open {
+                is_open = gate.changed.wait(is_open).unwrap();
+            }
+            *is_open = false;
+            drop(is_open);
+            if self.outcomes[me].swap(PARTNER, SeqCst) == DEADLINE {
+                self.with(|endpoint, access| endpoint.cancel(access, me));
+                return Err(Error::TimedOut);
+            }
+        }
+        self.with(|_, access| {
+            let party = access.party(me);
+            party.result.map(|()| party.message)
+        })
+    }
+
+    fn send(&self, me: usize, word: u64, is_call: bool) -> Result<u64, Error> {
+        let answer = self.step(me, |endpoint, access| {
+            access.party(me).message = message(word);
+            endpoint.send(access, me, is_call)
+        })?;
+        Ok(answer.words[0])
+    }
+
+    fn receive(&self, me: usize) -> Result<Message, Error> {
+        self.step(me, |endpoint, access| endpoint.receive(access, me))
+    }
+
+    fn reply(&self, me: usize, word: u64) -> Result<(), Error> {
+        let step = self.step(me, |endpoint, access| {
+            access.party(me).message = message(word);
+            endpoint.reply(access, me)
+        });
+        step.map(|_| ())
+    }
+
+    fn reply_and_receive(&self, me: usize, word: u64) -> Result<Message, Error> {
+        self.step(me, |endpoint, access| {
+            access.party(me).message = message(word);
+            endpoint.reply_and_receive(access, me)
+        })
+    }
+
+    fn signal(&self, bits: u64) {
+        if let Next::Wake(one) = self.with(|endpoint, access| endpoint.signal(access, bits)) {
+            self.wake(one);
+        }
+    }
+
+    fn close(&self, error: Error) {
+        while let Some(one) = self.with(|endpoint, access| endpoint.close(access, error)) {
+            self.wake(one);
+        }
+    }
+
+    fn abandon(&self, me: usize, error: Error) {
+        if let Some(one) = self.with(|endpoint, access| endpoint.abandon(access, me, error)) {
+            self.wake(one);
+        }
+    }
+}
+
+fn message(word: u64) -> Message {
+    Message { header: Header::new(word, 1), badge: 0, words: [word, 0, 0, 0] }
+}
+
+fn explore(body: impl Fn() + Send + Sync + 'static) {
+    #[cfg(loom)]
+    {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(body);
+    }
+    #[cfg(not(loom))]
+    body();
+}
+
+const CLIENT: usize = 0;
+const OTHER: usize = 1;
+const SERVER: usize = 2;
+
+#[test]
+fn a_call_gets_its_reply() {
+    explore(|| {
+        let world = World::new();
+        let client = thread::spawn({
+            let world = world.clone();
+            move || assert_eq!(world.send(CLIENT, 7, true), Ok(8))
+        });
+        let received = world.receive(SERVER).unwrap();
+        world.reply(SERVER, received.words[0] + 1).unwrap();
+        assert_eq!(world.reply(SERVER, 99), Err(Error::NoCaller), "the right is single use");
+        client.join().unwrap();
+    });
+}
+
+#[test]
+fn two_clients_get_their_own_replies() {
+    explore(|| {
+        let world = World::new();
+        let clients = [CLIENT, OTHER].map(|me| {
+            let world = world.clone();
+            thread::spawn(move || assert_eq!(world.send(me, me as u64, true), Ok(me as u64 + 10)))
+        });
+        let first = world.receive(SERVER).unwrap();
+        let second = world.reply_and_receive(SERVER, first.words[0] + 10).unwrap();
+        world.reply(SERVER, second.words[0] + 10).unwrap();
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    });
+}
+
+#[test]
+fn a_send_is_received_once_beside_a_call() {
+    explore(|| {
+        let world = World::new();
+        let sender = thread::spawn({
+            let world = world.clone();
+            move || world.send(CLIENT, 1, false).unwrap()
+        });
+        let caller = thread::spawn({
+            let world = world.clone();
+            move || assert_eq!(world.send(OTHER, 2, true), Ok(20))
+        });
+        let mut seen = 0;
+        for _ in 0..2 {
+            let word = world.receive(SERVER).unwrap().words[0];
+            seen += word;
+            if word == 2 {
+                world.reply(SERVER, 20).unwrap();
+            }
+        }
+        assert_eq!(seen, 3);
+        sender.join().unwrap();
+        caller.join().unwrap();
+    });
+}
+
+#[test]
+fn a_deadline_ends_a_call_at_any_moment() {
+    explore(|| {
+        let world = World::new();
+        let client = thread::spawn({
+            let world = world.clone();
+            move || world.send(CLIENT, 7, true)
+        });
+        let timer = thread::spawn({
+            let world = world.clone();
+            move || {
+                world.expire(CLIENT);
+                world.close(Error::Gone);
+            }
+        });
+        let replied = world.receive(SERVER).and_then(|_| world.reply(SERVER, 8));
+        let answer = client.join().unwrap();
+        timer.join().unwrap();
+        assert_eq!(answer == Ok(8), replied == Ok(()), "{answer:?} {replied:?}");
+        world.with(|_, access| assert!(access.serving(SERVER).is_none()));
+    });
+}
+
+#[test]
+fn closing_wakes_everybody() {
+    explore(|| {
+        let world = World::new();
+        let client = thread::spawn({
+            let world = world.clone();
+            move || world.send(CLIENT, 7, true)
+        });
+        let server = thread::spawn({
+            let world = world.clone();
+            move || {
+                let _ = world.receive(SERVER)?;
+                // Received before the end: answered all the same.
+                world.reply_and_receive(SERVER, 8).map(|_| ())
+            }
+        });
+        world.close(Error::Gone);
+        let answer = client.join().unwrap();
+        assert!(matches!(answer, Ok(8) | Err(Error::Gone)), "{answer:?}");
+        assert!(server.join().unwrap().is_err());
+    });
+}
+
+#[test]
+fn the_death_of_a_server_tells_its_caller_and_leaves_the_others() {
+    explore(|| {
+        let world = World::new();
+        let client = thread::spawn({
+            let world = world.clone();
+            move || match world.send(CLIENT, 7, true) {
+                // Its successor takes the call again.
+                Err(Error::Restarted) => world.send(CLIENT, 7, true),
+                other => other,
+            }
+        });
+        let _ = world.receive(SERVER).unwrap();
+        // It dies here, and OTHER comes in its place.
+        world.abandon(SERVER, Error::Restarted);
+        let received = world.receive(OTHER).unwrap();
+        world.reply(OTHER, received.words[0] + 1).unwrap();
+        assert_eq!(client.join().unwrap(), Ok(8));
+    });
+}
+
+#[test]
+fn no_bit_is_lost_and_none_comes_twice() {
+    explore(|| {
+        let world = World::new();
+        let signallers = [1, 2].map(|bit| {
+            let world = world.clone();
+            thread::spawn(move || world.signal(bit))
+        });
+        let mut seen = 0;
+        while seen != 3 {
+            let message = world.receive(SERVER).unwrap();
+            assert!(message.header.is_notification());
+            assert_eq!(seen & message.badge, 0);
+            seen |= message.badge;
+        }
+        signallers.into_iter().for_each(|one| one.join().unwrap());
+        assert_eq!(world.with(|endpoint, _| endpoint.take_bits()), 0);
+    });
+}
+
+#[test]
+fn a_thread_waits_for_bits_and_messages_at_once() {
+    explore(|| {
+        let world = World::new();
+        let client = thread::spawn({
+            let world = world.clone();
+            move || assert_eq!(world.send(CLIENT, 7, true), Ok(8))
+        });
+        let signaller = thread::spawn({
+            let world = world.clone();
+            move || world.signal(4)
+        });
+        let (mut bits, mut calls) = (0, 0);
+        while bits == 0 || calls == 0 {
+            let message = world.receive(SERVER).unwrap();
+            if message.header.is_notification() {
+                bits |= message.badge;
+            } else {
+                world.reply(SERVER, message.words[0] + 1).unwrap();
+                calls += 1;
+            }
+        }
+        client.join().unwrap();
+        signaller.join().unwrap();
+        assert_eq!((bits, calls), (4, 1));
+    });
+}
+
+#[test]
+fn what_was_closed_can_be_opened_again() {
+    explore(|| {
+        let world = World::new();
+        world.close(Error::Gone);
+        assert_eq!(world.send(CLIENT, 7, true), Err(Error::Gone));
+        world.with(|endpoint, _| endpoint.reopen());
+        let client = thread::spawn({
+            let world = world.clone();
+            move || world.send(CLIENT, 7, true)
+        });
+        assert!(world.receive(SERVER).is_ok());
+        assert_eq!(world.reply(SERVER, 8), Ok(()));
+        assert_eq!(client.join().unwrap(), Ok(8));
+    });
+}

@@ -1,0 +1,127 @@
+//! A configuration space in memory: functions, bridges, BARs and capabilities as they are, and hostile ones.
+use super::*;
+use core::cell::RefCell;
+
+const BRIDGE_ADDRESS: u16 = 2 << 3;
+const BEHIND: u16 = 1 << 8;
+const DISK: u16 = 1 << 3;
+
+/// A function: its registers, and which bits of them can be written.
+struct Model {
+    address: u16,
+    registers: [u32; 64],
+    writable: [u32; 64],
+}
+
+impl Model {
+    fn new(address: u16, values: &[(u16, u32)], writable: &[(u16, u32)]) -> Model {
+        let mut model = Model { address, registers: [0; 64], writable: [0; 64] };
+        model.writable[usize::from(COMMAND) / 4] = 0xffff;
+        values.iter().for_each(|&(at, value)| model.registers[usize::from(at) / 4] = value);
+        writable.iter().for_each(|&(at, bits)| model.writable[usize::from(at) / 4] = bits);
+        model
+    }
+}
+
+struct Machine(RefCell<Vec<Model>>);
+
+impl Config for Machine {
+    fn read(&self, address: u16, offset: u16) -> u32 {
+        let models = self.0.borrow();
+        let found = models.iter().find(|model| model.address == address);
+        found.map_or(u32::MAX, |model| model.registers[usize::from(offset) / 4])
+    }
+
+    fn write(&self, address: u16, offset: u16, value: u32) {
+        let mut models = self.0.borrow_mut();
+        if let Some(model) = models.iter_mut().find(|model| model.address == address) {
+            let at = usize::from(offset) / 4;
+            let bits = model.writable[at];
+            model.registers[at] = model.registers[at] & !bits | value & bits;
+        }
+    }
+}
+
+/// A disk with a 64-bit BAR of 16 KiB and MSI-X, and a bridge with one function behind it.
+fn machine() -> Machine {
+    let values = [
+        (ID, 0x1042_1af4),
+        (CLASS, 0x0100_0001),
+        (COMMAND, 1 << 20),
+        (FIRST_BAR, 0xfe00_000c),
+        (FIRST_BAR + 4, 0x1),
+        (FIRST_BAR + 8, 0x6001),
+        (SUBSYSTEM, 0x1100_1af4),
+        (CAPABILITIES, 0x40),
+        (0x40, 0x0000_4809),
+        (0x48, 0x0003_0011),
+        (0x4c, 0x2000),
+    ];
+    let writable = [(FIRST_BAR, 0xffff_c000), (FIRST_BAR + 4, u32::MAX), (0x48, 0xc000_0000)];
+    let disk = Model::new(DISK, &values, &writable);
+    let bridge = [(ID, 0x0001_1b36), (HEADER, 0x0001_0000), (BUSES, 0x0001_0100)];
+    let bridge = Model::new(BRIDGE_ADDRESS, &bridge, &[]);
+    let behind = Model::new(BEHIND, &[(ID, 0x1041_1af4)], &[]);
+    Machine(RefCell::new([disk, bridge, behind].into()))
+}
+
+#[test]
+fn functions_are_found_behind_bridges_too() {
+    let found: Vec<_> = scan(&machine()).iter().map(|one| (one.address, one.id)).collect();
+    assert_eq!(found, [(DISK, 0x1042_1af4), (BRIDGE_ADDRESS, 0x0001_1b36), (BEHIND, 0x1041_1af4)]);
+}
+
+#[test]
+fn a_bridge_that_names_its_own_bus_ends_the_search() {
+    let looped = [(ID, 0x0001_1b36), (HEADER, 0x0001_0000), (BUSES, 0)];
+    let machine = Machine(RefCell::new([Model::new(0, &looped, &[])].into()));
+    assert_eq!(scan(&machine).len(), 1);
+}
+
+#[test]
+fn a_bar_is_measured_and_left_as_it_was() {
+    let machine = machine();
+    assert_eq!(bar(&machine, DISK, 0), Some((0x1_fe00_0000, 0x4000)));
+    assert_eq!(machine.read(DISK, FIRST_BAR), 0xfe00_000c);
+    assert_eq!(bar(&machine, DISK, 2), None, "of ports");
+    assert_eq!(bar(&machine, DISK, 3), None, "empty");
+    assert_eq!(bar(&machine, DISK, 6), None);
+}
+
+#[test]
+fn message_entries_lie_where_the_capability_says() {
+    let machine = machine();
+    assert_eq!(msix_entries(&machine, DISK), 4);
+    assert_eq!(msix_entry(&machine, DISK, 1), Some(0x1_fe00_2010));
+    assert_eq!(msix_entry(&machine, DISK, 4), None);
+    assert_eq!(msix_entries(&machine, BEHIND), 0);
+}
+
+#[test]
+fn a_loop_of_capabilities_ends() {
+    let values = [(COMMAND, 1 << 20), (CAPABILITIES, 0x40), (0x40, 0x4009)];
+    let machine = Machine(RefCell::new([Model::new(0, &values, &[])].into()));
+    assert_eq!(msix_entries(&machine, 0), 0);
+}
+
+#[test]
+fn a_function_is_enabled_and_stopped() {
+    let machine = machine();
+    enable(&machine, DISK);
+    msix_enable(&machine, DISK);
+    let on = COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX;
+    assert_eq!(machine.read(DISK, COMMAND) & 0xffff, on);
+    assert_eq!(machine.read(DISK, 0x48), MSIX_ENABLE | 0x0003_0011);
+    disable(&machine, DISK);
+    assert_eq!(machine.read(DISK, COMMAND) & COMMAND_MASTER, 0);
+    assert_eq!(machine.read(DISK, 0x48), 0x0003_0011);
+}
+
+#[test]
+fn parts_are_read_where_they_lie() {
+    let machine = machine();
+    assert_eq!(read_part(&machine, DISK, 2, 2), 0x1042);
+    assert_eq!(read_part(&machine, DISK, 1, 1), 0x1a);
+    assert_eq!(read_part(&machine, DISK, 1, 2), u32::MAX);
+    assert_eq!(read_part(&machine, DISK, 256, 4), u32::MAX);
+}

@@ -1,0 +1,146 @@
+//! What the nucleus tells about threads, processors, memory and devices, and why it refuses.
+
+/// Memory was refused: the charge did not fit. `ENOMEM` or `EAGAIN` to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoMemory;
+
+/// How the scheduler treats a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Shares the processor by weight; `nice` from -20 to 19 as in POSIX.
+    Fair {
+        /// The nice value.
+        nice: i8,
+    },
+    /// Runs until it blocks; priority 1 to 99, higher first.
+    Fifo(u8),
+    /// As `Fifo`, with a time slice among equals.
+    RoundRobin(u8),
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Policy::Fair { nice: 0 }
+    }
+}
+
+impl Policy {
+    /// As a word, with what is out of range brought into it.
+    pub fn pack(self) -> u32 {
+        match self {
+            Policy::Fair { nice } => u32::from(nice.clamp(-20, 19) as u8),
+            Policy::Fifo(priority) => 0x100 | u32::from(priority.clamp(1, 99)),
+            Policy::RoundRobin(priority) => 0x200 | u32::from(priority.clamp(1, 99)),
+        }
+    }
+
+    /// What `word` stands for.
+    pub fn unpack(word: u32) -> Option<Policy> {
+        match word >> 8 {
+            0 => Some(Policy::Fair { nice: word as u8 as i8 }),
+            1 => Some(Policy::Fifo(word as u8)),
+            2 => Some(Policy::RoundRobin(word as u8)),
+            _ => None,
+        }
+    }
+
+    /// Which of two goes first: the higher.
+    pub fn rank(self) -> i32 {
+        match self {
+            Policy::Fair { nice } => -i32::from(nice),
+            Policy::Fifo(priority) | Policy::RoundRobin(priority) => 100 + i32::from(priority),
+        }
+    }
+}
+
+/// Processor time a thread has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Nanoseconds in user mode.
+    pub user_ns: u64,
+    /// Nanoseconds in the kernel.
+    pub system_ns: u64,
+    /// Switches away because the thread blocked.
+    pub voluntary_switches: u64,
+    /// Switches away because the scheduler took the processor.
+    pub forced_switches: u64,
+}
+
+/// One type of nucleus or rt object and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectCount {
+    /// Name of the type.
+    pub name: &'static str,
+    /// Objects alive now.
+    pub live: u64,
+    /// Objects made since boot.
+    pub made: u64,
+}
+
+/// What the processors did since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTime {
+    /// Nanoseconds in user mode.
+    pub user_ns: u64,
+    /// Nanoseconds in the kernel.
+    pub system_ns: u64,
+    /// Nanoseconds idle.
+    pub idle_ns: u64,
+    /// Context switches.
+    pub switches: u64,
+}
+
+/// What memory there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Frames of RAM under management.
+    pub total_frames: u64,
+    /// Frames free now, per-CPU caches included.
+    pub free_frames: u64,
+    /// Frames held by the kernel heap (slabs and large allocations).
+    pub heap_frames: u64,
+    /// Frames of page tables.
+    pub table_frames: u64,
+    /// Frames of kernel stacks.
+    pub stack_frames: u64,
+    /// Bytes charged now.
+    pub charged_bytes: u64,
+}
+
+/// The access was refused: not granted, not there, or taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeviceError {
+    /// No such device, region or interrupt.
+    NotFound,
+    /// Somebody has it, or it was not granted.
+    Refused,
+    /// Memory was refused.
+    NoMemory,
+}
+
+impl From<NoMemory> for DeviceError {
+    fn from(_: NoMemory) -> Self {
+        DeviceError::NoMemory
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_comes_back_from_its_word() {
+        let all = [Policy::Fair { nice: -20 }, Policy::Fifo(1), Policy::RoundRobin(99)];
+        for policy in all {
+            assert_eq!(Policy::unpack(policy.pack()), Some(policy));
+        }
+        assert_eq!(Policy::unpack(0x300), None);
+        assert_eq!(Policy::Fair { nice: 100 }.pack(), 19);
+    }
+
+    #[test]
+    fn real_time_goes_before_fair() {
+        assert!(Policy::Fifo(1).rank() > Policy::Fair { nice: -20 }.rank());
+        assert!(Policy::Fair { nice: 0 }.rank() > Policy::Fair { nice: 1 }.rank());
+    }
+}

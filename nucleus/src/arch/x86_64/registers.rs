@@ -1,0 +1,17 @@
+//! The order in which the general registers lie on a stack, as assembler text: that of
+//! [`program::Registers`] and of the frames of [`super::traps`], lowest address last pushed.
+//!
+//! Text, because each `global_asm!` may be a unit of its own and assembler macros end with the unit.
+macro_rules! push_registers {
+    () => {
+        "push rdi; push rsi; push rdx; push rcx; push rax; push r8; push r9; push r10; push r11
+        push rbx; push rbp; push r12; push r13; push r14; push r15"
+    };
+}
+macro_rules! pop_registers {
+    () => {
+        "pop r15; pop r14; pop r13; pop r12; pop rbp; pop rbx
+        pop r11; pop r10; pop r9; pop r8; pop rax; pop rcx; pop rdx; pop rsi; pop rdi"
+    };
+}
+pub(super) use {pop_registers, push_registers};

@@ -1,0 +1,541 @@
+//! Kernel calls: what each does, and that its caller may.
+//!
+//! Numbers, registers and meanings are those of `libs/calls`. Every argument is taken to be hostile.
+use super::{
+    Domain,
+    run::{self, Pinned, READ_WRITE, Start},
+};
+use crate::{
+    arch::{cpu, percpu, smp},
+    capability::{Capability, Right},
+    dma::DmaBuffer,
+    entropy,
+    memory::{NoMemory, PAGE},
+    params,
+    thread::{self, Endpoint, Fast, Policy, Wait, message_in, message_out},
+    time,
+};
+use ::calls::{Call, FOREVER, NO_HANDLE, Status};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use ipc::{Header, Message};
+use program::Registers;
+
+/// Longest text taken from a component.
+const TEXT_MAX: usize = 512;
+/// Most random bytes a call gives.
+const ENTROPY_MAX: usize = 256;
+
+/// An endpoint looked up before by a call that was granted; good while the table's version is the same.
+#[derive(Debug)]
+struct Known {
+    handle: u64,
+    version: u32,
+    endpoint: Arc<Endpoint>,
+    badge: u64,
+    right: Right,
+}
+
+/// The calling thread.
+#[derive(Debug)]
+pub(super) struct Caller<'a> {
+    domain: &'a Arc<Domain>,
+    /// Where it called last, and where it served last.
+    called: Option<Known>,
+    served: Option<Known>,
+    /// A kick came while it ran.
+    pub(super) is_kicked: bool,
+    /// It wants to end.
+    pub(super) is_leaving: bool,
+}
+
+pub(super) type Done = Result<(), Status>;
+
+fn status(result: Result<(), ipc::Error>) -> Done {
+    result.map_err(|error| Status::of(error as u64))
+}
+
+pub(super) fn until(deadline_ns: u64) -> Wait {
+    let deadline_ns = (deadline_ns != FOREVER).then_some(deadline_ns);
+    Wait { deadline_ns, is_interruptible: true }
+}
+
+/// Does the call that `registers` ask for and leaves the answer there. Interrupts are off, and on after it.
+#[inline]
+pub(super) fn dispatch(caller: &mut Caller<'_>, registers: &mut Registers) {
+    let domain = caller.domain;
+    domain.calls.store(domain.calls.load(Relaxed) + 1, Relaxed);
+    let fast = match registers.rax {
+        CALL => caller.fast(registers, caller.called.as_ref(), Endpoint::fast_call),
+        REPLY => caller.fast(registers, caller.served.as_ref(), Endpoint::fast_reply_and_receive),
+        _ => Fast::NotDone,
+    };
+    // SAFETY: user mode was entered with interrupts on, and nothing is held.
+    unsafe { cpu::enable_interrupts() };
+    match fast {
+        Fast::Done(result) => registers.rax = number(domain, registers, result),
+        Fast::NotDone => dispatch_any(caller, registers),
+    }
+}
+
+const CALL: u64 = Call::Call as u64;
+const REPLY: u64 = Call::ReplyAndReceive as u64;
+
+fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
+    let domain = caller.domain;
+    let Some(call) = Call::of(registers.rax) else {
+        registers.rax = Status::Unknown as u64;
+        return;
+    };
+    let done = if domain.grants.calls & 1 << call as u64 == 0 {
+        Err(Status::Refused)
+    } else {
+        match call {
+            Call::ReplyAndReceive => caller.serve(registers, Endpoint::reply_and_receive),
+            Call::Call => caller.send(registers, Endpoint::call),
+            other => caller.rest(other, registers),
+        }
+    };
+    registers.rax = match done {
+        Ok(()) => Status::Ok as u64,
+        Err(Status::Refused) => domain.refuse(call) as u64,
+        Err(status) => status as u64,
+    };
+}
+
+/// The thread was parked in the call that its registers still name, and goes on by the general path. Interrupts are
+/// off, and on after it.
+pub(super) fn unparked(caller: &mut Caller<'_>, registers: &mut Registers) {
+    let known = if registers.rax == CALL { &caller.called } else { &caller.served };
+    let Some(known) = known else { return };
+    let result = thread::finish_parked(&known.endpoint, registers);
+    // SAFETY: as in `dispatch`.
+    unsafe { cpu::enable_interrupts() };
+    registers.rax = number(caller.domain, registers, result);
+}
+
+/// The number of a step's `result`; a capability that came along gets its handle.
+#[inline]
+fn number(domain: &Domain, registers: &mut Registers, result: Result<(), ipc::Error>) -> u64 {
+    match result {
+        Ok(()) => {
+            take_capability(domain, registers);
+            Status::Ok as u64
+        }
+        Err(error) => error as u64,
+    }
+}
+
+#[inline]
+fn take_capability(domain: &Domain, registers: &mut Registers) {
+    if Header(registers.rsi).has_capability()
+        && let Some(got) = thread::take_along()
+    {
+        registers.r12 = domain.grant(got).unwrap_or(NO_HANDLE);
+    }
+}
+
+impl<'a> Caller<'a> {
+    pub(super) fn new(domain: &'a Arc<Domain>) -> Caller<'a> {
+        Caller { domain, called: None, served: None, is_kicked: false, is_leaving: false }
+    }
+
+    /// The thread leaves: a call that it received and did not answer will be answered by nobody.
+    pub(super) fn leave(&mut self) {
+        if let Some(served) = &self.served {
+            served.endpoint.abandon(ipc::Error::Restarted);
+        }
+    }
+
+    /// Tries `step` on the fast path, at the endpoint that `known` says.
+    #[inline(always)]
+    fn fast(
+        &self,
+        registers: &mut Registers,
+        known: Option<&Known>,
+        step: impl FnOnce(&Endpoint, &mut Registers, u64) -> Fast,
+    ) -> Fast {
+        match known {
+            Some(known) if self.is_good(Some(known), registers.rdi) && !self.is_kicked => {
+                step(&known.endpoint, registers, known.badge)
+            }
+            _ => Fast::NotDone,
+        }
+    }
+
+    fn look_up(&self, handle: u64) -> Result<Known, Status> {
+        let version = self.domain.version.load(Relaxed);
+        match self.domain.held.lock().get(handle) {
+            Some(Capability::Endpoint { endpoint, badge, right }) => Ok(Known {
+                handle,
+                version,
+                endpoint: endpoint.clone(),
+                badge: *badge,
+                right: *right,
+            }),
+            _ => Err(Status::Refused),
+        }
+    }
+
+    fn is_good(&self, known: Option<&Known>, handle: u64) -> bool {
+        let version = self.domain.version.load(Relaxed);
+        known.is_some_and(|known| known.handle == handle && known.version == version)
+    }
+
+    /// Sends the message in `registers` by `step`; what came back is there then.
+    #[inline]
+    fn send(
+        &mut self,
+        registers: &mut Registers,
+        step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
+    ) -> Done {
+        if !self.is_good(self.called.as_ref(), registers.rdi) {
+            self.called = Some(self.look_up(registers.rdi)?);
+        }
+        let Some(known) = &self.called else { return Err(Status::Refused) };
+        exchange(self.domain, registers, known, step)
+    }
+
+    /// As [`Caller::send`], where the caller serves.
+    #[inline]
+    fn serve(
+        &mut self,
+        registers: &mut Registers,
+        step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
+    ) -> Done {
+        if !self.is_good(self.served.as_ref(), registers.rdi) {
+            let known = self.look_up(registers.rdi)?;
+            if known.right != Right::Serve {
+                return Err(Status::Refused);
+            }
+            // One endpoint at a time: what was received elsewhere stays unanswered.
+            let here = known.endpoint.clone();
+            if let Some(before) = self.served.replace(known)
+                && !Arc::ptr_eq(&before.endpoint, &here)
+            {
+                before.endpoint.abandon(ipc::Error::Cancelled);
+            }
+        }
+        let Some(known) = &self.served else { return Err(Status::Refused) };
+        exchange(self.domain, registers, known, step)
+    }
+
+    fn rest(&mut self, call: Call, registers: &mut Registers) -> Done {
+        let domain = self.domain;
+        let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
+        match call {
+            Call::Call | Call::ReplyAndReceive => Err(Status::Invalid),
+            Call::Receive => self.serve(registers, Endpoint::receive),
+            Call::Reply => self.serve(registers, |endpoint, message, _| endpoint.reply(message)),
+            Call::Send => {
+                let known = self.look_up(first)?;
+                exchange(domain, registers, &known, Endpoint::send)
+            }
+            Call::Signal => self.signal(first, second),
+            Call::Close => domain.close(first),
+            Call::MapRegion => domain.map_held(first, registers),
+            Call::Wait => self.wait(registers),
+            Call::Wake => {
+                let word = Pinned::new(domain, first, 4)?;
+                registers.rdi = u64::from(thread::wake(word.word(), second as u32));
+                Ok(())
+            }
+            Call::Spawn => {
+                let policy = domain.policy(registers.r9)?;
+                let start = Start {
+                    rip: first,
+                    rsp: second,
+                    argument: third,
+                    fs: registers.r10,
+                    message_area: registers.r8,
+                    policy,
+                };
+                registers.rdi = run::spawn(domain, start)?;
+                Ok(())
+            }
+            Call::Exit => {
+                self.is_leaving = true;
+                Ok(())
+            }
+            Call::Current => {
+                registers.rdi = thread::current_number();
+                Ok(())
+            }
+            Call::Yield => {
+                thread::yield_now();
+                Ok(())
+            }
+            Call::Kick => domain.own(first).map(thread::kick),
+            Call::TakeKick => {
+                let was_kicked = core::mem::take(&mut self.is_kicked) | thread::take_kick();
+                registers.rdi = u64::from(was_kicked);
+                Ok(())
+            }
+            Call::SetPolicy => {
+                thread::set_policy(domain.own(first)?, domain.policy(second)?);
+                Ok(())
+            }
+            Call::SetAffinity => {
+                registers.rdi = u64::from(thread::set_affinity(domain.own(first)?, second));
+                Ok(())
+            }
+            Call::CpuTime => {
+                let used = thread::cpu_time(domain.own(first)?).ok_or(Status::NotFound)?;
+                (registers.rdi, registers.rsi) = (used.user_ns, used.system_ns);
+                registers.rdx = used.voluntary_switches << 32 | used.forced_switches & 0xffff_ffff;
+                Ok(())
+            }
+            Call::Processors => {
+                (registers.rdi, registers.rsi) = (smp::online() as u64, percpu::cpu() as u64);
+                Ok(())
+            }
+            Call::Clock => {
+                (registers.rdi, registers.rsi, registers.rdx) = time::scale();
+                Ok(())
+            }
+            Call::Map | Call::Unmap | Call::RegionNew | Call::DmaAllocate => {
+                domain.memory(call, registers)
+            }
+            Call::Entropy => {
+                let mut bytes = [0; ENTROPY_MAX];
+                let bytes = bytes.get_mut(..second as usize).ok_or(Status::Invalid)?;
+                entropy::fill(bytes);
+                // SAFETY: `bytes` is that long.
+                unsafe { domain.space.copy_out(first, bytes.as_ptr(), bytes.len()) }
+                    .map_err(|_| Status::Fault)
+            }
+            Call::Log => {
+                let text = domain.text(second, third)?;
+                let level = match first {
+                    1 => log::Level::Error,
+                    2 => log::Level::Warn,
+                    3 => log::Level::Info,
+                    4 => log::Level::Debug,
+                    _ => log::Level::Trace,
+                };
+                log::log!(level, "{}: {text}", domain.name);
+                Ok(())
+            }
+            Call::CommandLine => {
+                let line = params::command_line().as_bytes();
+                let length = line.len().min(second as usize);
+                // SAFETY: the line is at least that long.
+                unsafe { domain.space.copy_out(first, line.as_ptr(), length) }
+                    .map_err(|_| Status::Fault)?;
+                registers.rdi = length as u64;
+                Ok(())
+            }
+            Call::Panic => {
+                domain.end(run::at(domain, domain.text(first, second)?, *registers));
+                Ok(())
+            }
+            Call::EndpointNew => {
+                let endpoint = Arc::new(Endpoint::new());
+                let made = Capability::Endpoint { endpoint, badge: 0, right: Right::Serve };
+                registers.rdi = domain.grant(made)?;
+                Ok(())
+            }
+            Call::EndpointBadge => {
+                let Known { endpoint, right, .. } = self.look_up(first)?;
+                if right != Right::Serve {
+                    return Err(Status::Refused);
+                }
+                let badged = Capability::Endpoint { endpoint, badge: second, right: Right::Call };
+                registers.rdi = domain.grant(badged)?;
+                Ok(())
+            }
+            _ => domain.device(call, registers),
+        }
+    }
+
+    fn signal(&self, handle: u64, bits: u64) -> Done {
+        self.look_up(handle)?.endpoint.signal(bits);
+        Ok(())
+    }
+
+    fn wait(&mut self, registers: &Registers) -> Done {
+        let is_interruptible = registers.r10 != 0;
+        if is_interruptible && core::mem::take(&mut self.is_kicked) {
+            return Err(Status::Cancelled);
+        }
+        let word = Pinned::new(self.domain, registers.rdi, 4)?;
+        let deadline_ns = until(registers.rdx).deadline_ns;
+        loop {
+            // A kick always ends the wait, or the domain could not be ended.
+            match thread::wait_on(word.word(), registers.rsi as u32, deadline_ns, true) {
+                sync::Outcome::Signalled => return Ok(()),
+                sync::Outcome::TimedOut => return Err(Status::TimedOut),
+                sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),
+                sync::Outcome::Kicked => self.is_kicked = true,
+            }
+            if self.domain.is_ending.load(Relaxed) {
+                return Err(Status::Cancelled);
+            }
+        }
+    }
+}
+
+impl Pinned {
+    /// As a word that threads wait on.
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: four aligned bytes of a frame that is kept; an atomic may be shared with anyone.
+        unsafe { AtomicU32::from_ptr(self.address().cast()) }
+    }
+}
+
+/// Does `step` with the message in `registers`.
+#[inline(always)]
+fn exchange(
+    domain: &Domain,
+    registers: &mut Registers,
+    known: &Known,
+    step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
+) -> Done {
+    let given = if registers.r12 == NO_HANDLE { None } else { Some(domain.held(registers.r12)?) };
+    let has_capability = given.is_some();
+    let mut message = message_in(registers, known.badge);
+    message.header = message.header.as_sent(has_capability);
+    if has_capability {
+        thread::lay_along(given);
+    }
+    let result = step(&known.endpoint, &mut message, until(registers.rbx));
+    if has_capability && result.is_err() {
+        thread::take_along();
+    }
+    message_out(registers, &message);
+    if result.is_ok() {
+        take_capability(domain, registers);
+    }
+    status(result)
+}
+
+impl Domain {
+    /// What `handle` names.
+    pub(super) fn held(&self, handle: u64) -> Result<Capability, Status> {
+        self.held.lock().get(handle).cloned().ok_or(Status::Refused)
+    }
+
+    fn close(&self, handle: u64) -> Done {
+        let closed = self.held.lock().remove(handle).ok_or(Status::Refused)?;
+        self.version.fetch_add(1, Relaxed);
+        drop(closed);
+        let mapped = {
+            let mut taken = self.taken.lock();
+            let at = taken.mapped.iter().position(|&(of, ..)| of == handle);
+            at.map(|at| taken.mapped.swap_remove(at))
+        };
+        if let Some((_, start, pages)) = mapped {
+            self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64));
+        }
+        Ok(())
+    }
+
+    /// A thread of this domain.
+    fn own(&self, number: u64) -> Result<u64, Status> {
+        let is_ours = self.threads.lock().contains(&number);
+        if is_ours { Ok(number) } else { Err(Status::Refused) }
+    }
+
+    /// The policy that `word` stands for, no better than granted.
+    fn policy(&self, word: u64) -> Result<Policy, Status> {
+        let policy = u32::try_from(word).ok().and_then(Policy::unpack);
+        let policy = policy.ok_or(Status::Invalid)?;
+        if policy.rank() > self.grants.policy.rank() { Err(Status::Refused) } else { Ok(policy) }
+    }
+
+    fn text(&self, address: u64, bytes: u64) -> Result<String, Status> {
+        let mut text = [0; TEXT_MAX];
+        let length = (bytes as usize).min(TEXT_MAX);
+        // SAFETY: `text` is that long.
+        unsafe { self.space.copy_in(address, text.as_mut_ptr(), length) }
+            .map_err(|_| Status::Fault)?;
+        Ok(String::from_utf8_lossy(&text[..length]).into_owned())
+    }
+
+    /// Address space for `pages` pages and an unmapped one behind.
+    pub(super) fn room(&self, pages: usize) -> u64 {
+        let mut taken = self.taken.lock();
+        let start = taken.next;
+        taken.next += ((pages + 1) * PAGE) as u64;
+        start
+    }
+
+    fn memory(&self, call: Call, registers: &mut Registers) -> Done {
+        const PAGES_MAX: usize = 1 << 20;
+        let bytes = if call == Call::Unmap { registers.rsi } else { registers.rdi };
+        let pages = usize::try_from(bytes).map_err(|_| Status::Invalid)?.div_ceil(PAGE);
+        if pages == 0 || pages > PAGES_MAX {
+            return Err(Status::Invalid);
+        }
+        match call {
+            Call::Unmap => {
+                let start = registers.rdi;
+                let end = start.checked_add((pages * PAGE) as u64).ok_or(Status::Invalid)?;
+                if !start.is_multiple_of(PAGE as u64) || end > crate::memory::space::USER_END {
+                    return Err(Status::Invalid);
+                }
+                self.uncharge(self.space.unmap(start, end));
+                Ok(())
+            }
+            Call::Map => {
+                self.charge(pages)?;
+                let start = self.room(pages);
+                if self.space.map_zeroed(start, pages, READ_WRITE).is_err() {
+                    self.space.unmap(start, start + (pages * PAGE) as u64);
+                    self.uncharge(pages);
+                    return Err(Status::NoMemory);
+                }
+                registers.rdi = start;
+                Ok(())
+            }
+            _ => {
+                let is_dma = call == Call::DmaAllocate;
+                if is_dma && !self.grants.can_use_dma {
+                    return Err(Status::Refused);
+                }
+                let buffer = Arc::new(DmaBuffer::allocate(pages * PAGE).ok_or(Status::NoMemory)?);
+                let device_address = buffer.device_address();
+                let handle = self.grant(Capability::Region(buffer.clone()))?;
+                let mapped = self.map_buffer(handle, &buffer);
+                if mapped.is_err() {
+                    // Memory that was not charged is not kept.
+                    self.close(handle)?;
+                }
+                let start = mapped?;
+                registers.rdi = start;
+                (registers.rsi, registers.rdx) =
+                    if is_dma { (device_address, handle) } else { (handle, 0) };
+                Ok(())
+            }
+        }
+    }
+
+    /// Maps `buffer`, which `handle` names, charged; where.
+    fn map_buffer(&self, handle: u64, buffer: &DmaBuffer) -> Result<u64, Status> {
+        let frames: Vec<u32> = buffer.frames().collect();
+        self.charge(frames.len())?;
+        let start = self.room(frames.len());
+        match self.space.map(start, &frames, READ_WRITE) {
+            Ok(_) => {
+                self.taken.lock().mapped.push((handle, start, frames.len()));
+                Ok(start)
+            }
+            Err(NoMemory) => {
+                self.space.unmap(start, start + (frames.len() * PAGE) as u64);
+                self.uncharge(frames.len());
+                Err(Status::NoMemory)
+            }
+        }
+    }
+
+    fn map_held(&self, handle: u64, registers: &mut Registers) -> Done {
+        let Capability::Region(buffer) = self.held(handle)? else { return Err(Status::Refused) };
+        let known = self.taken.lock().mapped.iter().find(|&&(of, ..)| of == handle).copied();
+        registers.rdi = match known {
+            Some((_, start, _)) => start,
+            None => self.map_buffer(handle, &buffer)?,
+        };
+        registers.rsi = buffer.bytes() as u64;
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! Protection domains: a component in the process world, its memory, its capabilities, its threads (X1, K3).
+//!
+//! A [`Domain`] can do what its [`Grants`] say and nothing else; what it asks beyond that is refused,
+//! counted and traced. Its threads run in user mode and come here by kernel calls (`calls`). It ends when it says
+//! so, when it does what the processor refuses, or when it is killed; then its devices are quiesced, and
+//! only after that is the memory they could reach given back: interrupts masked and bus mastering
+//! off, then capabilities, then the space.
+//!
+//! Locks, each a leaf but where said: `held` (capabilities; what is taken out is dropped after), `taken`,
+//! `threads`, `end`.
+mod calls;
+mod devices;
+mod run;
+
+use crate::{
+    arch::pci,
+    capability::{Capability, Table},
+    device,
+    memory::{
+        NoMemory, PAGE, charge,
+        space::{Protection, Space},
+    },
+    objects::{self, Kind},
+    spin::SpinLock,
+    thread::{self, Policy},
+    trace,
+};
+use ::calls::{Call, MAPPINGS, Status};
+use alloc::{string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
+};
+use program::Registers;
+use sync::class::LockClass;
+
+static HELD_CLASS: LockClass = LockClass::new("nucleus.domain.held");
+static TAKEN_CLASS: LockClass = LockClass::new("nucleus.domain.taken");
+static THREADS_CLASS: LockClass = LockClass::new("nucleus.domain.threads");
+static END_CLASS: LockClass = LockClass::new("nucleus.domain.end");
+
+/// What a domain may do; what is absent is denied.
+#[derive(Clone, Debug)]
+pub struct Grants {
+    /// Kernel calls, a bit each.
+    pub calls: u64,
+    /// Port ranges: first, count.
+    pub ports: Vec<(u16, u16)>,
+    /// Interrupt lines.
+    pub lines: Vec<u32>,
+    /// PCI functions, by address.
+    pub functions: Vec<u16>,
+    /// Virtio-mmio transports, by address of their registers.
+    pub transports: Vec<u64>,
+    /// It may have memory that devices reach.
+    pub can_use_dma: bool,
+    /// Most memory, in pages.
+    pub pages: usize,
+    /// Most threads.
+    pub threads: usize,
+    /// The best policy its threads may have.
+    pub policy: Policy,
+}
+
+/// Why a domain ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// In words.
+    pub cause: String,
+    /// Where the thread was, if it was its doing.
+    pub registers: Registers,
+    /// Return addresses from there outwards.
+    pub calls: Vec<u64>,
+}
+
+impl End {
+    fn because(cause: &str) -> End {
+        End { cause: String::from(cause), registers: Registers::default(), calls: Vec::new() }
+    }
+}
+
+/// What it has opened and mapped.
+#[derive(Debug)]
+struct Taken {
+    ports: Vec<(u16, u16)>,
+    functions: Vec<u16>,
+    /// Regions mapped: handle, first address, pages.
+    mapped: Vec<(u64, u64, usize)>,
+    /// Where the next mapping goes.
+    next: u64,
+}
+
+/// What a domain uses and was refused.
+#[derive(Clone, Debug)]
+pub struct Usage {
+    /// Memory, in pages.
+    pub pages: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Processor time of its present threads.
+    pub cpu_ns: u64,
+    /// Kernel calls made.
+    pub calls: u64,
+    /// Kernel calls refused, by name.
+    pub refused: Vec<(&'static str, u32)>,
+}
+
+/// An isolated component.
+#[derive(Debug)]
+pub struct Domain {
+    name: String,
+    space: Space,
+    grants: Grants,
+    held: SpinLock<Table>,
+    /// Counted up when a capability goes, so that nobody believes what he remembers of the table.
+    version: AtomicU32,
+    taken: SpinLock<Taken>,
+    pages: AtomicUsize,
+    threads: SpinLock<Vec<u64>>,
+    /// Threads that have not left for good.
+    alive: AtomicU32,
+    is_ending: AtomicBool,
+    is_finishing: AtomicBool,
+    /// 1 once the last thread has left after the end; waited for.
+    has_ended: AtomicU32,
+    end: SpinLock<Option<End>>,
+    calls: AtomicU64,
+    refused: [AtomicU32; Call::ALL.len()],
+}
+
+impl Domain {
+    /// An empty domain.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new(name: &str, grants: Grants) -> Result<Arc<Domain>, NoMemory> {
+        let space = Space::new()?;
+        objects::count(Kind::Domain, 1);
+        // Never longer, so that nothing is allocated under the lock.
+        let threads = Vec::with_capacity(grants.threads);
+        let taken =
+            Taken { ports: Vec::new(), functions: Vec::new(), mapped: Vec::new(), next: MAPPINGS };
+        Ok(Arc::new(Domain {
+            name: String::from(name),
+            space,
+            grants,
+            held: SpinLock::new(&HELD_CLASS, Table::new()),
+            version: AtomicU32::new(0),
+            taken: SpinLock::new(&TAKEN_CLASS, taken),
+            pages: AtomicUsize::new(0),
+            threads: SpinLock::new(&THREADS_CLASS, threads),
+            alive: AtomicU32::new(0),
+            is_ending: AtomicBool::new(false),
+            is_finishing: AtomicBool::new(false),
+            has_ended: AtomicU32::new(0),
+            end: SpinLock::new(&END_CLASS, None),
+            calls: AtomicU64::new(0),
+            refused: [const { AtomicU32::new(0) }; Call::ALL.len()],
+        }))
+    }
+
+    /// Its space, for whoever loads it.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Maps new memory at `start` and copies `data` to its beginning.
+    ///
+    /// # Errors
+    /// [`NoMemory`], also where the grant is used up.
+    pub fn load(
+        &self,
+        start: u64,
+        pages: usize,
+        data: &[u8],
+        protection: Protection,
+    ) -> Result<(), NoMemory> {
+        self.charge(pages).map_err(|_| NoMemory)?;
+        let writable = Protection(protection.0 | 2);
+        self.space.map_zeroed(start, pages, writable)?;
+        let length = data.len().min(pages * PAGE);
+        // SAFETY: `data` is as long.
+        let copied = unsafe { self.space.copy_out(start, data.as_ptr(), length) };
+        self.space.protect(start, start + (pages * PAGE) as u64, protection);
+        copied.map_err(|_| NoMemory)
+    }
+
+    /// Puts `capability` into its table; the handle.
+    ///
+    /// # Errors
+    /// [`NoMemory`] where the table is full.
+    pub fn grant(&self, capability: Capability) -> Result<u64, NoMemory> {
+        self.held.lock().insert(capability).ok_or(NoMemory)
+    }
+
+    /// Starts its first thread at `entry`.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn start(self: &Arc<Domain>, entry: u64) -> Result<(), NoMemory> {
+        let start = run::Start { rip: entry, policy: self.grants.policy, ..run::Start::default() };
+        run::spawn(self, start).map(|_| ()).map_err(|_| NoMemory)
+    }
+
+    /// Ends it because of `cause`, if it has not ended, and blocks until its last thread has left and its
+    /// devices are quiet.
+    pub fn kill(&self, cause: &str) {
+        self.end(End::because(cause));
+        let _ = self.wait_end(None);
+    }
+
+    /// Blocks until it has ended and its devices are quiet; why it did, or `None` at the deadline.
+    pub fn wait_end(&self, deadline_ns: Option<u64>) -> Option<End> {
+        while self.has_ended.load(Acquire) == 0 {
+            let outcome = thread::wait_on(&self.has_ended, 0, deadline_ns, false);
+            if outcome == sync::Outcome::TimedOut {
+                return None;
+            }
+        }
+        self.end.lock().clone()
+    }
+
+    /// What it uses.
+    pub fn usage(&self) -> Usage {
+        let threads = self.threads.lock().clone();
+        let times = threads.iter().filter_map(|&number| thread::cpu_time(number));
+        let refused = Call::ALL.iter().zip(&self.refused);
+        Usage {
+            pages: self.pages.load(Relaxed),
+            threads: threads.len(),
+            cpu_ns: times.map(|time| time.user_ns + time.system_ns).sum(),
+            calls: self.calls.load(Relaxed),
+            refused: refused
+                .map(|(call, count)| (call.name(), count.load(Relaxed)))
+                .filter(|&(_, count)| count > 0)
+                .collect(),
+        }
+    }
+
+    /// Notes the first cause and calls every thread out.
+    fn end(&self, end: End) {
+        self.end.lock().get_or_insert(end);
+        let threads = {
+            let threads = self.threads.lock();
+            self.is_ending.store(true, SeqCst);
+            threads.clone()
+        };
+        // Who starts just now looks before it enters.
+        threads.into_iter().for_each(thread::kick);
+        if self.alive.load(SeqCst) == 0 {
+            self.finish();
+        }
+    }
+
+    /// The last thread has left: quiesces devices, then gives back what they could reach.
+    fn finish(&self) {
+        if self.is_finishing.swap(true, SeqCst) {
+            return;
+        }
+        let (ports, functions) = {
+            let mut taken = self.taken.lock();
+            (core::mem::take(&mut taken.ports), core::mem::take(&mut taken.functions))
+        };
+        functions.into_iter().for_each(pci::close);
+        ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
+        let held = self.held.lock().drain();
+        drop(held);
+        self.has_ended.store(1, Release);
+        thread::wake(&self.has_ended, u32::MAX);
+    }
+
+    /// A thread is gone; the last takes the domain along.
+    fn leave(&self) {
+        if self.alive.fetch_sub(1, SeqCst) == 1 {
+            self.end.lock().get_or_insert_with(|| End::because("its last thread ended"));
+            self.is_ending.store(true, SeqCst);
+            self.finish();
+        }
+    }
+
+    /// Charges `pages` of memory to it.
+    fn charge(&self, pages: usize) -> Result<(), Status> {
+        let limit = self.grants.pages;
+        let fits = |now: usize| now.checked_add(pages).filter(|&after| after <= limit);
+        self.pages.fetch_update(Relaxed, Relaxed, fits).map_err(|_| Status::NoMemory)?;
+        if charge::charge(pages * PAGE) {
+            return Ok(());
+        }
+        self.pages.fetch_sub(pages, Relaxed);
+        Err(Status::NoMemory)
+    }
+
+    fn uncharge(&self, pages: usize) {
+        self.pages.fetch_sub(pages, Relaxed);
+        charge::uncharge(pages * PAGE);
+    }
+
+    /// A call was refused.
+    #[cold]
+    fn refuse(&self, call: Call) -> Status {
+        self.refused[call as usize].fetch_add(1, Relaxed);
+        trace::point("refused", call as u64, thread::current_number());
+        Status::Refused
+    }
+}
+
+impl Drop for Domain {
+    fn drop(&mut self) {
+        charge::uncharge(self.pages.load(Relaxed) * PAGE);
+        objects::count(Kind::Domain, -1);
+    }
+}

@@ -1,0 +1,195 @@
+//! The threads of a domain: each a loop around user mode.
+use super::{
+    Domain, End,
+    calls::{self, Caller},
+};
+use crate::{
+    arch::{
+        component,
+        user::{self, Left},
+    },
+    memory::{PAGE, frames, space::Protection},
+    thread::{self, Policy},
+};
+use ::calls::Status;
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use ipc::MESSAGE_WORDS;
+use program::{Bases, Registers, Trap};
+
+/// Deepest backtrace noted.
+const CALLS: usize = 24;
+
+/// How a thread starts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    pub(super) rip: u64,
+    pub(super) rsp: u64,
+    pub(super) argument: u64,
+    pub(super) fs: u64,
+    /// Where its messages lie; 0 for nowhere.
+    pub(super) message_area: u64,
+    pub(super) policy: Policy,
+}
+
+impl Default for Start {
+    fn default() -> Start {
+        Start {
+            rip: 0,
+            rsp: 0,
+            argument: 0,
+            fs: 0,
+            message_area: 0,
+            policy: Policy::Fair { nice: 0 },
+        }
+    }
+}
+
+/// A frame of a domain's, kept while somebody uses an address in it.
+#[derive(Debug)]
+pub(super) struct Pinned {
+    frame: u32,
+    at: *mut u8,
+}
+
+impl Pinned {
+    /// The `bytes` bytes at `address`, which lie in one page that the domain may write, aligned to 4.
+    pub(super) fn new(domain: &Domain, address: u64, bytes: usize) -> Result<Pinned, Status> {
+        let offset = address as usize % PAGE;
+        if !address.is_multiple_of(4) || offset + bytes > PAGE {
+            return Err(Status::Invalid);
+        }
+        let page = domain.space.query(address).ok_or(Status::Fault)?;
+        let pinned =
+            Pinned { frame: page.frame, at: frames::address(page.frame).wrapping_add(offset) };
+        if page.protection.0 & 2 == 0 { Err(Status::Fault) } else { Ok(pinned) }
+    }
+    /// The kernel's address of it.
+    pub(super) fn address(&self) -> *mut u8 {
+        self.at
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        frames::release(self.frame);
+    }
+}
+
+// SAFETY: a counted reference to a frame, and an address in the direct map.
+unsafe impl Send for Pinned {}
+
+/// Starts a thread of `domain`; its number.
+pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
+    let area = match start.message_area {
+        0 => None,
+        at if at.is_multiple_of(8) => Some(Pinned::new(domain, at, MESSAGE_WORDS * 8)?),
+        _ => return Err(Status::Invalid),
+    };
+    let most = domain.grants.threads as u32;
+    let more = |alive: u32| (alive < most).then_some(alive + 1);
+    domain.alive.fetch_update(SeqCst, SeqCst, more).map_err(|_| Status::NoMemory)?;
+    let own = domain.clone();
+    let body: thread::Body = Box::new(Box::new(move || run(&own, start, area)));
+    let know = |number| domain.threads.lock().push(number);
+    thread::spawn_known(&domain.name, start.policy, body, know).map_err(|_| {
+        domain.leave();
+        Status::NoMemory
+    })
+}
+
+/// All that a thread keeps while it is out of user mode: `arch::component` demands that the registers are first.
+#[repr(C)]
+struct Running<'a> {
+    registers: Registers,
+    caller: Caller<'a>,
+    domain: &'a Arc<Domain>,
+}
+
+fn run(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
+    let me = thread::current();
+    me.extended.do_without();
+    me.extended.set_bases(Bases { fs: start.fs, gs: 0 });
+    let area_at = area.as_ref().map_or(core::ptr::null_mut(), Pinned::address);
+    thread::set_message_area(area_at.cast());
+    let registers =
+        Registers { rip: start.rip, rsp: start.rsp, rdi: start.argument, ..Registers::default() };
+    let mut running = Running { registers, caller: Caller::new(domain), domain };
+    let context = (&raw mut running).cast();
+    thread::serve_at(context);
+    // SAFETY: `running` begins with the registers, stays here, and is touched by the two functions only.
+    unsafe { component::run(context, ready, trapped) };
+    thread::serve_at(core::ptr::null_mut());
+    running.caller.leave();
+    drop(running);
+    thread::set_message_area(core::ptr::null_mut());
+    drop(area);
+    domain.threads.lock().retain(|&number| number != me.number());
+    domain.leave();
+}
+
+/// Before user mode: 0 where the thread is to end.
+extern "sysv64" fn ready(context: *mut Registers) -> u64 {
+    // SAFETY: it is `running` of the calling thread, and nobody else has a reference to it now.
+    let running = unsafe { &mut *context.cast::<Running<'_>>() };
+    while !running.domain.is_ending.load(Relaxed) && !running.caller.is_leaving {
+        match user::get_ready(&running.domain.space) {
+            None => return 1,
+            Some(_) => running.caller.is_kicked = true,
+        }
+    }
+    0
+}
+
+/// After user mode. Interrupts are off.
+extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) {
+    // SAFETY: as in `ready`.
+    let Running { registers, caller, domain } = unsafe { &mut *context.cast::<Running<'_>>() };
+    match kind {
+        user::SYSCALL => calls::dispatch(caller, registers),
+        component::PARKED => calls::unparked(caller, registers),
+        _ => match user::trapped(Left { kind, error_code }, registers.rip) {
+            None => {}
+            Some(Trap::Kicked) => caller.is_kicked = true,
+            Some(trap) => domain.end(fault(domain, trap, *registers)),
+        },
+    }
+}
+
+/// What the processor refused.
+fn fault(domain: &Domain, trap: Trap, registers: Registers) -> End {
+    let cause = match trap {
+        Trap::PageFault { address, access, .. } => {
+            format!("page fault: {access:?} of {address:#x}")
+        }
+        Trap::Exception { vector, error_code } => {
+            format!("exception {vector}, code {error_code:#x}")
+        }
+        Trap::Syscall | Trap::Kicked => String::from("none"),
+    };
+    at(domain, cause, registers)
+}
+
+/// The end of `domain` because of what its calling thread does at `registers`.
+pub(super) fn at(domain: &Domain, cause: String, registers: Registers) -> End {
+    let mut calls = Vec::new();
+    let mut rbp = registers.rbp;
+    while calls.len() < CALLS {
+        let mut pair = [0u64; 2];
+        // SAFETY: two words of ours.
+        let read = unsafe { domain.space.copy_in(rbp, pair.as_mut_ptr().cast(), 16) };
+        let [next, address] = pair;
+        if read.is_err() || address == 0 {
+            break;
+        }
+        calls.push(address);
+        if next <= rbp {
+            break;
+        }
+        rbp = next;
+    }
+    End { cause, registers, calls }
+}
+
+/// Read and write.
+pub(super) const READ_WRITE: Protection = Protection(3);

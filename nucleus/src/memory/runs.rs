@@ -1,0 +1,250 @@
+//! Runs of pages for the heap: contiguous frames where there are some, else single frames mapped side
+//! by side in an area of their own, so that no piece of the heap needs more than free frames.
+//!
+//! A run is aligned to its size rounded up to a power of two (its order). Each order has its part of
+//! the area; free runs of an order are chained through the entries of their first pages, which are
+//! not present, so bookkeeping costs no memory. A freed run stays mapped and is only listed
+//! ([`Runs::retired`]), to be used again as it is; [`reap`] unmaps what is listed with one shootdown for
+//! all of it, and only then are its frames and addresses used elsewhere. Lock: `nucleus.runs`, never held over a shootdown.
+use super::{
+    PAGE,
+    frames::{self, For},
+    map_kernel, shootdown, swap_kernel,
+};
+use crate::{
+    arch::{
+        boot::DIRECT_MAP,
+        cpu,
+        paging::{Entry, HEAP_AREA},
+    },
+    spin::PreemptLock,
+};
+use buddy::order_for;
+use core::ptr::null_mut;
+use sync::class::LockClass;
+
+/// Runs have up to 2^15 pages.
+const ORDERS: usize = 16;
+/// Bytes of each order's part.
+const PART_BYTES: u64 = 1 << 35;
+/// Pages listed as freed before they are unmapped.
+const RETIRED_PAGES_MAX: usize = 64;
+
+/// The first bytes of a freed run that is still mapped.
+struct Retired {
+    next: *mut Retired,
+    pages: usize,
+}
+
+struct Runs {
+    /// Bytes of each part that were ever used.
+    fresh: [u64; ORDERS],
+    /// Address of each part's first free run, 0 for none.
+    free: [u64; ORDERS],
+    retired: *mut Retired,
+    retired_pages: usize,
+}
+
+// SAFETY: what `retired` points at is reached under the lock around this only.
+unsafe impl Send for Runs {}
+
+static CLASS: LockClass = LockClass::new("nucleus.runs");
+static RUNS: PreemptLock<Runs> = PreemptLock::new(
+    &CLASS,
+    Runs { fresh: [0; ORDERS], free: [0; ORDERS], retired: null_mut(), retired_pages: 0 },
+);
+
+/// A run of `pages` pages, any contents; null where memory is refused.
+pub fn allocate(pages: usize) -> *mut u8 {
+    if pages == 1 {
+        return frames::allocate(For::Kernel).map_or(null_mut(), frames::address);
+    }
+    match frames::allocate_contiguous(pages, For::Kernel) {
+        Some(start) => frames::address(start),
+        None => map(pages),
+    }
+}
+
+/// Gives back a run of `pages` pages.
+pub fn free(run: *mut u8, pages: usize) {
+    let address = run.addr() as u64;
+    if order_at(address).is_some() {
+        retire(run, pages);
+    } else {
+        let frame = ((address - DIRECT_MAP) >> 12) as u32;
+        match pages {
+            1 => frames::free(frame),
+            _ => frames::free_contiguous(frame, pages),
+        }
+    }
+}
+
+/// Pages of freed runs that are still mapped.
+pub fn kept() -> usize {
+    RUNS.lock().retired_pages
+}
+
+/// The order of the part that `address` lies in.
+fn order_at(address: u64) -> Option<usize> {
+    let part = address.checked_sub(HEAP_AREA)? / PART_BYTES;
+    (part < ORDERS as u64).then_some(part as usize)
+}
+
+#[cold]
+fn map(pages: usize) -> *mut u8 {
+    let retired = RUNS.lock().take_retired(pages);
+    if !retired.is_null() {
+        return retired;
+    }
+    let run = map_fresh(pages);
+    if run.is_null() {
+        reap();
+        return map_fresh(pages);
+    }
+    run
+}
+
+fn map_fresh(pages: usize) -> *mut u8 {
+    let Some(start) = RUNS.lock().take(order_for(pages)) else { return null_mut() };
+    let run = start as *mut u8;
+    for page in 0..pages {
+        if !map_page(start + (page * PAGE) as u64) {
+            match page {
+                0 => RUNS.lock().put(start),
+                _ => retire(run, page),
+            }
+            return null_mut();
+        }
+    }
+    run
+}
+
+fn map_page(address: u64) -> bool {
+    let Some(frame) = frames::allocate(For::Kernel) else { return false };
+    let is_mapped = map_kernel(address, frame).is_some();
+    if !is_mapped {
+        frames::free(frame);
+    }
+    is_mapped
+}
+
+/// Lists a mapped run as free.
+fn retire(run: *mut u8, pages: usize) {
+    let is_much = {
+        let mut runs = RUNS.lock();
+        let header = run.cast::<Retired>();
+        // SAFETY: a mapped run that nobody uses any more, of a page at least.
+        unsafe { header.write(Retired { next: runs.retired, pages }) };
+        runs.retired = header;
+        runs.retired_pages += pages;
+        runs.retired_pages >= RETIRED_PAGES_MAX
+    };
+    if is_much {
+        reap();
+    }
+}
+
+/// Unmaps freed runs and frees their frames. Does nothing where interrupts are off: another processor
+/// may then be waiting for a lock of ours without answering.
+pub fn reap() {
+    if !cpu::interrupts_enabled() {
+        return;
+    }
+    let mut next = {
+        let mut runs = RUNS.lock();
+        runs.retired_pages = 0;
+        core::mem::replace(&mut runs.retired, null_mut())
+    };
+    if next.is_null() {
+        return;
+    }
+    let (mut unmapped, mut chain) = (0, Chain(None));
+    while !next.is_null() {
+        let start = next.addr() as u64;
+        // SAFETY: a run off the list, ours alone and still mapped.
+        let Retired { next: following, pages } = unsafe { next.read() };
+        next = following;
+        for page in (0..pages as u64).rev() {
+            let link = if page == 0 { unmapped } else { 0 };
+            let entry = swap_kernel(start + page * PAGE as u64, Entry::from_bits_retain(link));
+            chain.push(entry.map_or(0, Entry::frame));
+        }
+        unmapped = start;
+    }
+    shootdown::kernel();
+    while let Some(frame) = chain.pop() {
+        frames::free(frame);
+    }
+    let mut runs = RUNS.lock();
+    while unmapped != 0 {
+        let start = unmapped;
+        unmapped = link(start, 0);
+        runs.put(start);
+    }
+}
+
+/// Sets the entry of a free run's first page, which holds the address of the next; returns the last.
+fn link(start: u64, next: u64) -> u64 {
+    swap_kernel(start, Entry::from_bits_retain(next)).map_or(0, |entry| entry.bits())
+}
+
+impl Runs {
+    /// A listed run of `pages` pages, still mapped.
+    fn take_retired(&mut self, pages: usize) -> *mut u8 {
+        let mut place = &raw mut self.retired;
+        loop {
+            // SAFETY: the list's head, or the link of a listed run, which is mapped.
+            let run = unsafe { *place };
+            if run.is_null() {
+                return null_mut();
+            }
+            // SAFETY: a listed run.
+            let header = unsafe { &mut *run };
+            if header.pages == pages {
+                // SAFETY: as above.
+                unsafe { *place = header.next };
+                self.retired_pages -= pages;
+                return run.cast();
+            }
+            place = &raw mut header.next;
+        }
+    }
+
+    /// Addresses for a run of 2^`order` pages, not mapped.
+    fn take(&mut self, order: usize) -> Option<u64> {
+        let first = *self.free.get(order)?;
+        if first != 0 {
+            self.free[order] = link(first, 0);
+            return Some(first);
+        }
+        let offset = self.fresh[order];
+        self.fresh[order] += (PAGE as u64) << order;
+        (self.fresh[order] <= PART_BYTES).then_some(HEAP_AREA + order as u64 * PART_BYTES + offset)
+    }
+
+    /// Takes the addresses of a run back; none of its pages is mapped.
+    fn put(&mut self, start: u64) {
+        if let Some(order) = order_at(start) {
+            link(start, self.free[order]);
+            self.free[order] = start;
+        }
+    }
+}
+
+/// Frames that are ours alone, chained through their first bytes.
+struct Chain(Option<u32>);
+
+impl Chain {
+    fn push(&mut self, frame: u32) {
+        // SAFETY: the frame is ours alone; its address in the direct map is aligned.
+        unsafe { frames::address(frame).cast::<Option<u32>>().write(self.0) };
+        self.0 = Some(frame);
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        let frame = self.0?;
+        // SAFETY: written by `push`.
+        self.0 = unsafe { frames::address(frame).cast::<Option<u32>>().read() };
+        Some(frame)
+    }
+}

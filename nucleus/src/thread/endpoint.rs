@@ -1,0 +1,287 @@
+//! Endpoints: messages between threads, and notifications (L1, L2).
+//!
+//! The state machine is `libs/ipc`, model-checked there; here it gets its lock, its threads and the switch. A
+//! client whose server waits on the same processor runs the server at once in its place, and the
+//! server its client on the way back, on the client's time and with its priority. The lock of an
+//! endpoint is taken with interrupts off, so that interrupt handlers may signal; no other is taken under it.
+use super::{
+    BLOCKED, INTERRUPTIBLE, Ref, Thread, current, scheduler,
+    wait::{self, SIGNALLED, TIMED_OUT},
+};
+use crate::{
+    capability::Capability,
+    spin::{NoInterrupts, SpinLock},
+};
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use ipc::{Error, INLINE_WORDS, MESSAGE_WORDS, Message, Next, Party, Serving, Threads};
+use sync::class::LockClass;
+
+static CLASS: LockClass = LockClass::new("nucleus.endpoint");
+
+/// How long a step may block.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wait {
+    /// Until then, in monotonic nanoseconds; for ever with `None`.
+    pub deadline_ns: Option<u64>,
+    /// A kick ends it.
+    pub is_interruptible: bool,
+}
+
+/// Where threads meet.
+#[derive(Debug)]
+pub struct Endpoint(pub(super) SpinLock<ipc::Endpoint<Ref>>);
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Endpoint::new()
+    }
+}
+
+/// The threads as the state machine sees them. The endpoint's lock is held.
+pub(super) struct Seen {
+    pub(super) is_interruptible: bool,
+}
+
+impl Threads<Ref> for Seen {
+    #[inline]
+    fn party(&mut self, thread: Ref) -> &mut Party<Ref> {
+        // SAFETY: it takes part at the endpoint whose lock is held, and nobody holds another's reference.
+        unsafe { &mut *thread.get().party.get() }
+    }
+    #[inline]
+    fn serving(&mut self, thread: Ref) -> &mut Serving<Ref> {
+        // SAFETY: it serves at the endpoint whose lock is held, and nobody holds another's reference.
+        unsafe { &mut *thread.get().serving.get() }
+    }
+    #[inline]
+    fn claim(&mut self, thread: Ref) -> bool {
+        thread.get().claim(SIGNALLED)
+    }
+    #[inline]
+    fn block(&mut self, thread: Ref) {
+        let state = if self.is_interruptible { INTERRUPTIBLE } else { BLOCKED };
+        thread.get().state.store(state, SeqCst);
+    }
+    #[inline]
+    fn copy(&mut self, from: Ref, to: Ref) {
+        let message = self.party(from).message;
+        self.party(to).message = message;
+        if message.header.words() > INLINE_WORDS {
+            copy_rest(from, to, message.header.words());
+        }
+        if message.header.has_capability() {
+            // SAFETY: as `party`.
+            let given = unsafe { &mut *from.get().capability.get() }.take();
+            // SAFETY: as `party`.
+            unsafe { *to.get().capability.get() = given };
+        }
+    }
+    #[inline]
+    fn lend(&mut self, client: Ref, server: Ref) {
+        let (client, server) = (client.get(), server.get());
+        let lent = client.policy.load(Relaxed);
+        let own = server.policy.load(Relaxed);
+        if lent != own && client.policy().rank() > server.policy().rank() {
+            server.policy.store(lent, Relaxed);
+        }
+    }
+}
+
+/// Copies the words that do not travel in registers, once, from area to area.
+fn copy_rest(from: Ref, to: Ref, words: usize) {
+    let source = from.get().message_area.load(Relaxed);
+    let target = to.get().message_area.load(Relaxed);
+    if source.is_null() || target.is_null() {
+        return;
+    }
+    for index in INLINE_WORDS..words {
+        // SAFETY: 64 words that their thread keeps while it takes part; a program may write them meanwhile,
+        // so each is read once.
+        let word = unsafe { source.wrapping_add(index).read_volatile() };
+        // SAFETY: as above.
+        unsafe { target.wrapping_add(index).write_volatile(word) };
+    }
+}
+
+/// What goes along with a message beside its first words: the caller's until the step ends.
+#[derive(Debug)]
+pub struct Along<'a> {
+    /// The words; those that do not travel in registers are read and written here.
+    pub area: &'a mut [u64; MESSAGE_WORDS],
+    /// A capability, sent and got.
+    pub capability: Option<Capability>,
+}
+
+/// Does a step of the calling thread (`act`) with what goes along.
+pub fn with_along<R>(along: &mut Along<'_>, act: impl FnOnce() -> R) -> R {
+    let before = set_message_area(along.area.as_mut_ptr());
+    lay_along(along.capability.take());
+    let result = act();
+    along.capability = take_along();
+    set_message_area(before);
+    result
+}
+
+/// Where the words of the calling thread's messages lie that do not travel in registers: 64 words that it keeps
+/// there, or null. Returns where they lay before.
+pub fn set_message_area(area: *mut u64) -> *mut u64 {
+    current().message_area.swap(area, Relaxed)
+}
+
+/// What goes along with the calling thread's next message.
+pub fn lay_along(capability: Option<Capability>) {
+    // SAFETY: the caller takes part nowhere now, so it is its own.
+    let old = unsafe { core::mem::replace(&mut *current().capability.get(), capability) };
+    drop(old);
+}
+
+/// What came along with the calling thread's last message.
+pub fn take_along() -> Option<Capability> {
+    // SAFETY: as in `lay_along`.
+    unsafe { &mut *current().capability.get() }.take()
+}
+
+impl Endpoint {
+    /// Nobody waits there.
+    pub const fn new() -> Endpoint {
+        Endpoint(SpinLock::new(&CLASS, ipc::Endpoint::new()))
+    }
+
+    /// Sends `message` and blocks until the reply, which comes in its place.
+    ///
+    /// # Errors
+    /// [`Error`].
+    #[inline]
+    pub fn call(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
+        self.step(message, wait, |endpoint, seen, me| endpoint.send(seen, me, true))
+    }
+
+    /// Sends `message` and blocks until it was received.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn send(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
+        self.step(message, wait, |endpoint, seen, me| endpoint.send(seen, me, false))
+    }
+
+    /// Blocks until there is a message or bits.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub fn receive(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
+        take_own_policy();
+        self.step(message, wait, |endpoint, seen, me| endpoint.receive(seen, me))
+    }
+
+    /// Replies to the call that the caller received here.
+    ///
+    /// # Errors
+    /// [`Error::NoCaller`].
+    pub fn reply(&self, message: &mut Message) -> Result<(), Error> {
+        take_own_policy();
+        self.step(message, Wait::default(), |endpoint, seen, me| endpoint.reply(seen, me))
+    }
+
+    /// Replies, where there is a caller, and blocks until there is a message or bits.
+    ///
+    /// # Errors
+    /// [`Error`].
+    #[inline]
+    pub fn reply_and_receive(&self, message: &mut Message, wait: Wait) -> Result<(), Error> {
+        take_own_policy();
+        self.step(message, wait, |endpoint, seen, me| endpoint.reply_and_receive(seen, me))
+    }
+
+    /// The caller ends: whoever waits for its reply here is told `error`.
+    pub fn abandon(&self, error: Error) {
+        let me = Ref::of(current());
+        let client = self.0.lock().abandon(&mut Seen { is_interruptible: false }, me, error);
+        if let Some(client) = client {
+            scheduler::unblock(client.get());
+        }
+    }
+
+    /// Adds `bits` to those signalled. Interrupt handlers may.
+    pub fn signal(&self, bits: u64) {
+        let next = self.0.lock().signal(&mut Seen { is_interruptible: false }, bits);
+        if let Next::Wake(receiver) = next {
+            scheduler::unblock(receiver.get());
+        }
+    }
+
+    /// From now on every step here ends with `error`; a call that was received still gets its reply.
+    pub fn close(&self, error: Error) {
+        let mut seen = Seen { is_interruptible: false };
+        loop {
+            let failed = self.0.lock().close(&mut seen, error);
+            let Some(failed) = failed else { return };
+            scheduler::unblock(failed.get());
+        }
+    }
+
+    /// Takes back [`Endpoint::close`] for whoever comes from now on.
+    pub fn reopen(&self) {
+        self.0.lock().reopen();
+    }
+
+    /// After the wait of `me`, the caller, which ended by `outcome`: how its step ended.
+    #[inline]
+    pub(super) fn finish(&self, me: &Thread, outcome: u8) -> Result<(), Error> {
+        if outcome == SIGNALLED {
+            // SAFETY: whoever claimed the caller is done with it.
+            return unsafe { (*me.party.get()).result };
+        }
+        self.0.lock().cancel(&mut Seen { is_interruptible: false }, Ref::of(me));
+        Err(if outcome == TIMED_OUT { Error::TimedOut } else { Error::Cancelled })
+    }
+
+    #[inline(always)]
+    fn step(
+        &self,
+        message: &mut Message,
+        wait: Wait,
+        act: impl FnOnce(&mut ipc::Endpoint<Ref>, &mut Seen, Ref) -> Next<Ref>,
+    ) -> Result<(), Error> {
+        let me = current();
+        let off = NoInterrupts::new();
+        // SAFETY: the caller takes part nowhere now, so the party is its own.
+        unsafe { (*me.party.get()).message = *message };
+        let mut seen = Seen { is_interruptible: wait.is_interruptible };
+        let next = act(&mut self.0.lock(), &mut seen, Ref::of(me));
+        let suspend = |next| wait::suspend(me, wait.deadline_ns, wait.is_interruptible, next);
+        let outcome = match next {
+            Next::HandOver(next) => suspend(Some(next)),
+            Next::Block => suspend(None),
+            Next::GoOn => SIGNALLED,
+            Next::Wake(one) => wake(one, None),
+            Next::WakeBoth(one, other) => wake(one, Some(other)),
+        };
+        let result = self.finish(me, outcome);
+        // SAFETY: as above: whoever claimed the caller is done with it.
+        *message = unsafe { (*me.party.get()).message };
+        drop(off);
+        if matches!(next, Next::Wake(_) | Next::WakeBoth(..)) {
+            scheduler::reschedule_if_wanted();
+        }
+        result
+    }
+}
+
+#[cold]
+pub(super) fn wake(one: Ref, other: Option<Ref>) -> u8 {
+    scheduler::unblock(one.get());
+    if let Some(other) = other {
+        scheduler::unblock(other.get());
+    }
+    SIGNALLED
+}
+
+/// What a client lent ends with the work for it.
+#[inline]
+fn take_own_policy() {
+    let me = current();
+    let own = me.own_policy.load(Relaxed);
+    if me.policy.load(Relaxed) != own {
+        me.policy.store(own, Relaxed);
+    }
+}

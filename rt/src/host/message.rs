@@ -1,0 +1,256 @@
+//! Messages of the host world: the state machine of `libs/ipc` under a std lock.
+//!
+//! The parts of the threads stand in a table inside the endpoint's lock, so that a claim is a
+//! change of [`State`] under it. Kicks do not end a wait here.
+use super::thread::{current, lock, wait};
+use crate::{
+    NoMemory,
+    message::{Capability, Message},
+    time::Instant,
+};
+use ipc::{Error, Header, INLINE_WORDS, MESSAGE_WORDS, Next, Party, Serving, Threads};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Condvar, Mutex},
+};
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Runs,
+    Blocked,
+    Claimed,
+}
+
+#[derive(Debug)]
+struct Member {
+    party: Party<u64>,
+    serving: Serving<u64>,
+    state: State,
+    words: [u64; MESSAGE_WORDS],
+    capability: Option<Capability>,
+}
+
+impl Default for Member {
+    fn default() -> Member {
+        Member {
+            party: Party::new(),
+            serving: None,
+            state: State::Runs,
+            words: [0; MESSAGE_WORDS],
+            capability: None,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Members(HashMap<u64, Member>);
+
+impl Members {
+    fn of(&mut self, thread: u64) -> &mut Member {
+        self.0.entry(thread).or_default()
+    }
+}
+
+impl Threads<u64> for Members {
+    fn party(&mut self, thread: u64) -> &mut Party<u64> {
+        &mut self.of(thread).party
+    }
+    fn serving(&mut self, thread: u64) -> &mut Serving<u64> {
+        &mut self.of(thread).serving
+    }
+    fn claim(&mut self, thread: u64) -> bool {
+        let member = self.of(thread);
+        let is_ours = member.state == State::Blocked;
+        if is_ours {
+            member.state = State::Claimed;
+        }
+        is_ours
+    }
+    fn block(&mut self, thread: u64) {
+        self.of(thread).state = State::Blocked;
+    }
+    fn copy(&mut self, from: u64, to: u64) {
+        let sender = self.of(from);
+        let (message, words, capability) =
+            (sender.party.message, sender.words, sender.capability.take());
+        let receiver = self.of(to);
+        receiver.party.message = message;
+        (receiver.words, receiver.capability) = (words, capability);
+    }
+    fn lend(&mut self, _: u64, _: u64) {}
+}
+
+#[derive(Debug, Default)]
+struct Locked {
+    endpoint: ipc::Endpoint<u64>,
+    members: Members,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    locked: Mutex<Locked>,
+    changed: Condvar,
+}
+
+/// The right to an endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct EndpointHandle {
+    place: Arc<Place>,
+    badge: u64,
+}
+
+pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
+    Ok(EndpointHandle { place: Arc::default(), badge: 0 })
+}
+
+pub(crate) fn endpoint_badged(
+    handle: &EndpointHandle,
+    badge: u64,
+) -> Result<EndpointHandle, NoMemory> {
+    Ok(EndpointHandle { place: handle.place.clone(), badge })
+}
+
+/// Does a step with `message`, which becomes what came back.
+fn step(
+    handle: &EndpointHandle,
+    message: &mut Message,
+    deadline: Option<Instant>,
+    act: impl FnOnce(&mut ipc::Endpoint<u64>, &mut Members, u64) -> Next<u64>,
+) -> Result<(), Error> {
+    let me = current().0;
+    let mut locked = lock(&handle.place.locked);
+    let Locked { endpoint, members } = &mut *locked;
+    let member = members.of(me);
+    let header = Header::new(message.label, message.length);
+    member.capability = message.capability.take();
+    member.words = message.words;
+    member.party.message = ipc::Message {
+        header: header.as_sent(member.capability.is_some()),
+        badge: handle.badge,
+        words: [0; INLINE_WORDS],
+    };
+    let next = act(endpoint, members, me);
+    handle.place.changed.notify_all();
+    if matches!(next, Next::Block | Next::HandOver(_)) {
+        let mut is_early = true;
+        while locked.members.of(me).state == State::Blocked && is_early {
+            (locked, is_early) = wait(&handle.place.changed, locked, deadline);
+        }
+        let Locked { endpoint, members } = &mut *locked;
+        let was_claimed = members.of(me).state == State::Claimed;
+        members.of(me).state = State::Runs;
+        if !was_claimed {
+            endpoint.cancel(members, me);
+            return Err(Error::TimedOut);
+        }
+    }
+    let member = locked.members.of(me);
+    let came = member.party.message;
+    message.words = member.words;
+    message.capability = member.capability.take();
+    (message.label, message.length) = (came.header.label(), came.header.words());
+    (message.badge, message.is_notification) = (came.badge, came.header.is_notification());
+    member.party.result
+}
+
+pub(crate) fn call(
+    handle: &EndpointHandle,
+    message: &mut Message,
+    deadline: Option<Instant>,
+) -> Result<(), Error> {
+    step(handle, message, deadline, |endpoint, members, me| endpoint.send(members, me, true))
+}
+
+pub(crate) fn send(
+    handle: &EndpointHandle,
+    message: &mut Message,
+    deadline: Option<Instant>,
+) -> Result<(), Error> {
+    step(handle, message, deadline, |endpoint, members, me| endpoint.send(members, me, false))
+}
+
+pub(crate) fn receive(
+    handle: &EndpointHandle,
+    message: &mut Message,
+    deadline: Option<Instant>,
+) -> Result<(), Error> {
+    step(handle, message, deadline, |endpoint, members, me| endpoint.receive(members, me))
+}
+
+pub(crate) fn reply(handle: &EndpointHandle, message: &mut Message) -> Result<(), Error> {
+    step(handle, message, None, |endpoint, members, me| endpoint.reply(members, me))
+}
+
+pub(crate) fn reply_and_receive(
+    handle: &EndpointHandle,
+    message: &mut Message,
+    deadline: Option<Instant>,
+) -> Result<(), Error> {
+    step(handle, message, deadline, |endpoint, members, me| endpoint.reply_and_receive(members, me))
+}
+
+pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {
+    let mut locked = lock(&handle.place.locked);
+    let Locked { endpoint, members } = &mut *locked;
+    let _ = endpoint.signal(members, bits);
+    handle.place.changed.notify_all();
+}
+
+/// Ends the calls received at `handle` as if the server had died.
+pub(crate) fn end_server(handle: &EndpointHandle) {
+    let mut locked = lock(&handle.place.locked);
+    let Locked { endpoint, members } = &mut *locked;
+    let is_serving = |(&thread, member): (&u64, &Member)| member.serving.map(|_| thread);
+    let servers: Vec<u64> = members.0.iter().filter_map(is_serving).collect();
+    for server in servers {
+        let _ = endpoint.abandon(members, server, Error::Restarted);
+    }
+    handle.place.changed.notify_all();
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::message::{Capability, Endpoint, Error, Message};
+    use crate::{memory::Region, time};
+    use std::{sync::atomic::Ordering::Relaxed, thread};
+
+    #[test]
+    fn long_messages_and_regions_travel_both_ways() {
+        let server = Endpoint::new().unwrap();
+        let client = server.badged(7).unwrap();
+        let serving = thread::spawn(move || {
+            let mut message = Message::new(0);
+            server.receive(&mut message, None).unwrap();
+            assert_eq!((message.label(), message.badge(), message.words().len()), (3, 7, 40));
+            let Some(Capability::Region(region)) = message.capability.take() else { panic!() };
+            region.words()[5].store(9, Relaxed);
+            let sum = message.words().iter().sum();
+            message.reset(4);
+            assert!(message.push(sum));
+            server.reply(&mut message).unwrap();
+        });
+        let region = Region::new(100).unwrap();
+        let mut message = Message::new(3);
+        assert!((0..40).all(|word| message.push(word)));
+        message.capability = Some(Capability::Region(region.clone()));
+        client.call(&mut message, None).unwrap();
+        serving.join().unwrap();
+        assert_eq!((message.label(), message.words()), (4, &[780][..]));
+        assert!(message.capability.is_none());
+        assert_eq!(region.words()[5].load(Relaxed), 9);
+    }
+
+    #[test]
+    fn a_deadline_ends_a_wait_and_bits_are_kept() {
+        let endpoint = Endpoint::new().unwrap();
+        let soon = || Some(time::now().after_ns(1_000_000));
+        let mut message = Message::new(0);
+        assert_eq!(endpoint.call(&mut message, soon()), Err(Error::TimedOut));
+        endpoint.signal(5);
+        endpoint.signal(2);
+        endpoint.receive(&mut message, None).unwrap();
+        assert_eq!(message.bits(), Some(7));
+        assert_eq!(endpoint.receive(&mut message, soon()), Err(Error::TimedOut));
+    }
+}

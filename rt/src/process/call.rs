@@ -1,0 +1,122 @@
+//! Kernel calls: the registers in and out (`libs/calls` has the whole list and its meaning).
+//!
+//! [`ask`] is for what can change no memory that safe code relies on, and refuses the rest, for which
+//! [`ask_with_memory`] is; [`exchange`] is a step of a message.
+use calls::{Call, FOREVER, Status};
+use core::arch::asm;
+
+/// The values of a call, or why there are none.
+pub(super) type Answer = Result<[u64; 3], Status>;
+
+/// A call that takes memory away, fills it or runs code in it.
+const fn changes_memory(call: Call) -> bool {
+    use Call::{
+        Call as Ask, Close, CommandLine, Entropy, Exit, Receive, Reply, ReplyAndReceive, Send,
+        Spawn, Unmap,
+    };
+    matches!(call, Ask | ReplyAndReceive | Receive | Reply | Send)
+        || matches!(call, Close | CommandLine | Entropy | Exit | Spawn | Unmap)
+}
+
+/// Does `call`, which changes no memory known here.
+///
+/// # Panics
+/// Where it might, which is known when compiling.
+#[inline(always)]
+pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
+    assert!(!changes_memory(call));
+    // SAFETY: the nucleus only reads memory of ours, or maps what was not mapped.
+    unsafe { ask_with_memory(call, arguments) }
+}
+
+/// Does `call` with at most six arguments.
+///
+/// # Safety
+/// What the call takes away, fills or starts to run must be the caller's to do that with.
+#[inline(always)]
+pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> Answer {
+    let argument = |index| arguments.get(index).copied().unwrap_or(0);
+    let status: u64;
+    let (first, second, third): (u64, u64, u64);
+    // SAFETY: as the caller says; `syscall` changes rcx and r11 and does not touch the stack.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") call as u64 => status,
+            inlateout("rdi") argument(0) => first,
+            inlateout("rsi") argument(1) => second,
+            inlateout("rdx") argument(2) => third,
+            inlateout("r10") argument(3) => _,
+            inlateout("r8") argument(4) => _,
+            inlateout("r9") argument(5) => _,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    match Status::of(status) {
+        Status::Ok => Ok([first, second, third]),
+        other => Err(other),
+    }
+}
+
+/// The part of a message that travels in registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Registers {
+    /// Going in the handle of the endpoint, coming out the badge.
+    pub(super) name: u64,
+    pub(super) header: u64,
+    pub(super) words: [u64; 4],
+    /// Handle of what goes along, [`calls::NO_HANDLE`] for nothing.
+    pub(super) capability: u64,
+}
+
+/// Does a step of a message: `registers` become what came.
+///
+/// # Safety
+/// No reference into the calling thread's message area is used meanwhile.
+#[inline(always)]
+pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u64) -> Status {
+    let status: u64;
+    let [first, second, third, fourth] = &mut registers.words;
+    // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
+    unsafe {
+        asm!(
+            "xchg rbx, {deadline}",
+            "syscall",
+            "mov rbx, {deadline}",
+            deadline = inout(reg) deadline => _,
+            inlateout("rax") call as u64 => status,
+            inlateout("rdi") registers.name,
+            inlateout("rsi") registers.header,
+            inlateout("rdx") *first,
+            inlateout("r10") *second,
+            inlateout("r8") *third,
+            inlateout("r9") *fourth,
+            inlateout("r12") registers.capability,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack),
+        );
+    }
+    Status::of(status)
+}
+
+/// A deadline as the nucleus takes it.
+pub(super) fn until(deadline: Option<crate::time::Instant>) -> u64 {
+    deadline.map_or(FOREVER, |at| at.0)
+}
+
+/// A capability in the component's table; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Handle(pub(super) u64);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.0 != calls::SERVICE {
+            // SAFETY: whoever had memory mapped by it held the handle for as long as it was used. One
+            // that names nothing any more has nothing to give back.
+            let _ = unsafe { ask_with_memory(Call::Close, &[self.0]) };
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Devices of the process world: what the component was granted, opened by kernel calls.
+//!
+//! Registers and buffers are mapped by the nucleus and reached in place; a port access is a kernel
+//! call. A handle's mapping lasts as long as the handle; registers stay mapped until the component ends.
+use super::call::{Handle, ask, until};
+use crate::{
+    PAGE_BYTES,
+    device::{DeviceError, MmioDevice, PciAddress, PciFunction},
+    memory::FrameId,
+    thread::Woken,
+    time::Instant,
+    words,
+};
+use alloc::vec::Vec;
+use calls::{Call, Status};
+use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+
+/// Mapped registers: address and length are true as long as the component runs.
+#[derive(Debug)]
+pub(crate) struct MmioHandle {
+    address: usize,
+    bytes: usize,
+}
+
+/// An interrupt taken.
+#[derive(Debug)]
+pub(crate) struct InterruptHandle(Handle);
+
+/// A buffer shared with a device, mapped as long as the handle lives.
+#[derive(Debug)]
+pub(crate) struct DmaHandle {
+    address: usize,
+    bytes: usize,
+    device_address: u64,
+    _handle: Handle,
+}
+
+pub(crate) fn pci_functions() -> Vec<PciFunction> {
+    let describe = |[place, class, _]: [u64; 3]| PciFunction {
+        address: PciAddress(place as u16),
+        vendor: (place >> 16) as u16,
+        device: (place >> 32) as u16,
+        class: class as u32,
+        subsystem: (place >> 48) as u16,
+    };
+    (0..).map_while(|index| ask(Call::PciFunction, &[index]).ok()).map(describe).collect()
+}
+
+pub(crate) fn virtio_mmio_devices() -> Vec<MmioDevice> {
+    let describe =
+        |[base, bytes, line]: [u64; 3]| MmioDevice { base, bytes, interrupt: line as u32 };
+    (0..).map_while(|index| ask(Call::Transport, &[index]).ok()).map(describe).collect()
+}
+
+pub(crate) fn pci_open(address: PciAddress) -> Result<(), DeviceError> {
+    ask(Call::PciOpen, &[u64::from(address.0)])?;
+    Ok(())
+}
+
+pub(crate) fn pci_close(address: PciAddress) {
+    // One that was taken away meanwhile is closed.
+    let _ = ask(Call::PciClose, &[u64::from(address.0)]);
+}
+
+pub(crate) fn pci_read(address: PciAddress, offset: u16, bytes: u8) -> u32 {
+    let arguments = [u64::from(address.0), u64::from(offset), u64::from(bytes)];
+    ask(Call::PciRead, &arguments).map_or(u32::MAX, |[value, ..]| value as u32)
+}
+
+fn registers([address, bytes, _]: [u64; 3]) -> MmioHandle {
+    MmioHandle { address: address as usize, bytes: bytes as usize }
+}
+
+pub(crate) fn pci_bar(address: PciAddress, index: u8) -> Result<MmioHandle, DeviceError> {
+    Ok(registers(ask(Call::PciBar, &[u64::from(address.0), u64::from(index)])?))
+}
+
+pub(crate) fn pci_msix(address: PciAddress, entry: u16) -> Result<InterruptHandle, DeviceError> {
+    let [handle, ..] = ask(Call::PciMsix, &[u64::from(address.0), u64::from(entry)])?;
+    Ok(InterruptHandle(Handle(handle)))
+}
+
+pub(crate) fn pci_msix_entries(address: PciAddress) -> u16 {
+    let entries = ask(Call::PciMsixEntries, &[u64::from(address.0)]);
+    entries.map_or(0, |[entries, ..]| entries as u16)
+}
+
+pub(crate) fn mmio_open(base: u64, bytes: u64) -> Result<MmioHandle, DeviceError> {
+    let [address, ..] = ask(Call::TransportOpen, &[base, bytes])?;
+    Ok(registers([address, bytes, 0]))
+}
+
+pub(crate) fn mmio_bytes(mmio: &MmioHandle) -> usize {
+    mmio.bytes
+}
+
+fn is_inside(offset: usize, length: usize, bytes: usize) -> bool {
+    offset.checked_add(length).is_some_and(|end| end <= bytes)
+}
+
+fn place(mmio: &MmioHandle, offset: usize, width: usize) -> Option<usize> {
+    let is_good = is_inside(offset, width, mmio.bytes) && offset.is_multiple_of(width);
+    is_good.then_some(mmio.address + offset)
+}
+
+pub(crate) fn mmio_read(mmio: &MmioHandle, offset: usize, width: usize) -> u64 {
+    let Some(at) = place(mmio, offset, width) else { return u64::MAX };
+    match width {
+        // SAFETY: mapped registers, in range and aligned (checked).
+        1 => u64::from(unsafe { (at as *const u8).read_volatile() }),
+        // SAFETY: as above.
+        2 => u64::from(unsafe { (at as *const u16).read_volatile() }),
+        // SAFETY: as above.
+        4 => u64::from(unsafe { (at as *const u32).read_volatile() }),
+        // SAFETY: as above.
+        _ => unsafe { (at as *const u64).read_volatile() },
+    }
+}
+
+pub(crate) fn mmio_write(mmio: &MmioHandle, offset: usize, width: usize, value: u64) {
+    let Some(at) = place(mmio, offset, width) else { return };
+    match width {
+        // SAFETY: mapped registers, in range and aligned (checked); what the device may reach is what
+        // the nucleus lets it reach.
+        1 => unsafe { (at as *mut u8).write_volatile(value as u8) },
+        // SAFETY: as above.
+        2 => unsafe { (at as *mut u16).write_volatile(value as u16) },
+        // SAFETY: as above.
+        4 => unsafe { (at as *mut u32).write_volatile(value as u32) },
+        // SAFETY: as above.
+        _ => unsafe { (at as *mut u64).write_volatile(value) },
+    }
+}
+
+pub(crate) fn ports_open(first: u16, count: u16) -> Result<(), DeviceError> {
+    ask(Call::PortsOpen, &[u64::from(first), u64::from(count)])?;
+    Ok(())
+}
+
+pub(crate) fn ports_close(first: u16, count: u16) {
+    // As `pci_close`.
+    let _ = ask(Call::PortsClose, &[u64::from(first), u64::from(count)]);
+}
+
+pub(crate) fn port_read8(number: u16) -> u8 {
+    ask(Call::PortRead, &[u64::from(number), 1]).map_or(u8::MAX, |[value, ..]| value as u8)
+}
+
+pub(crate) fn port_write8(number: u16, value: u8) {
+    // A port that was taken away meanwhile is written to by nobody.
+    let _ = ask(Call::PortWrite, &[u64::from(number), 1, u64::from(value)]);
+}
+
+pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> {
+    let [handle, ..] = ask(Call::InterruptOpen, &[u64::from(line)])?;
+    Ok(InterruptHandle(Handle(handle)))
+}
+
+pub(crate) fn interrupt_wait(interrupt: &InterruptHandle, deadline: Option<Instant>) -> Woken {
+    match ask(Call::InterruptWait, &[interrupt.0.0, until(deadline)]) {
+        Ok(_) => Woken::Signalled,
+        Err(Status::TimedOut) => Woken::TimedOut,
+        Err(other) => panic!("waiting for an interrupt: {other:?}"),
+    }
+}
+
+pub(crate) fn interrupt_acknowledge(interrupt: &InterruptHandle) {
+    // One that was taken away meanwhile stays masked.
+    let _ = ask(Call::InterruptAcknowledge, &[interrupt.0.0]);
+}
+
+pub(crate) fn interrupt_wake(interrupt: &InterruptHandle) {
+    let _ = ask(Call::InterruptWake, &[interrupt.0.0]);
+}
+
+pub(crate) fn dma_allocate(bytes: usize) -> Result<DmaHandle, DeviceError> {
+    let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(DeviceError::NoMemory)?;
+    let [address, device_address, handle] = ask(Call::DmaAllocate, &[bytes as u64])?;
+    let address = address as usize;
+    Ok(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
+}
+
+pub(crate) fn dma_address(dma: &DmaHandle) -> u64 {
+    dma.device_address
+}
+
+pub(crate) fn dma_bytes(dma: &DmaHandle) -> usize {
+    dma.bytes
+}
+
+fn dma_words(dma: &DmaHandle) -> &[AtomicU64] {
+    // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
+    // that the device writes at any time are atomics.
+    unsafe { core::slice::from_raw_parts(dma.address as *const AtomicU64, dma.bytes / 8) }
+}
+
+pub(crate) fn dma_read(dma: &DmaHandle, offset: usize, out: &mut [u8]) {
+    if is_inside(offset, out.len(), dma.bytes) {
+        words::read(dma_words(dma), offset, out);
+    }
+}
+
+pub(crate) fn dma_write(dma: &DmaHandle, offset: usize, data: &[u8]) {
+    if is_inside(offset, data.len(), dma.bytes) {
+        words::write(dma_words(dma), offset, data);
+    }
+}
+
+fn word16(dma: &DmaHandle, offset: usize) -> Option<&AtomicU16> {
+    let is_good = is_inside(offset, 2, dma.bytes) && offset.is_multiple_of(2);
+    // SAFETY: inside the buffer (checked), aligned, mapped as long as the handle lives; an atomic may
+    // be shared with a device.
+    is_good.then(|| unsafe { AtomicU16::from_ptr((dma.address + offset) as *mut u16) })
+}
+
+pub(crate) fn dma_load16(dma: &DmaHandle, offset: usize) -> u16 {
+    word16(dma, offset).map_or(0, |word| word.load(Ordering::Acquire))
+}
+
+pub(crate) fn dma_store16(dma: &DmaHandle, offset: usize, value: u16) {
+    if let Some(word) = word16(dma, offset) {
+        word.store(value, Ordering::Release);
+    }
+}
+
+pub(crate) fn frame_device_address(id: FrameId) -> u64 {
+    u64::from(id.0) * PAGE_BYTES as u64
+}

@@ -1,0 +1,119 @@
+//! Memory of the process world.
+//!
+//! A frame here is a number that a client lent: it can be handed to a device and no more. It is not
+//! mapped and not counted (the client keeps it until it is told that the device is done), so it has no
+//! contents here, and none can be allocated. Charges are counted; what refuses is the nucleus,
+//! which gives a component no more memory than it was granted.
+use super::call::{Handle, ask};
+use crate::{
+    NoMemory, PAGE_BYTES,
+    memory::{Frame, FrameId, Statistics},
+};
+use alloc::sync::Arc;
+use calls::Call;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+static CHARGED_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Shared memory, mapped here for as long as the handle lives.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    address: usize,
+    words: usize,
+    pub(super) handle: Handle,
+}
+
+/// Memory shared between components.
+pub(crate) type RegionHandle = Arc<Mapped>;
+
+pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
+    let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(NoMemory)?;
+    let [address, handle, _] = ask(Call::RegionNew, &[bytes as u64]).map_err(|_| NoMemory)?;
+    Ok(Arc::new(Mapped { address: address as usize, words: bytes / 8, handle: Handle(handle) }))
+}
+
+/// Maps the region that `handle` names; the handle back where it names none.
+pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, Handle> {
+    let Ok([address, bytes, _]) = ask(Call::MapRegion, &[handle.0]) else { return Err(handle) };
+    Ok(Arc::new(Mapped { address: address as usize, words: bytes as usize / 8, handle }))
+}
+
+pub(crate) fn region_words(region: &RegionHandle) -> &[AtomicU64] {
+    // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
+    // that others write at any time are atomics.
+    unsafe { core::slice::from_raw_parts(region.address as *const AtomicU64, region.words) }
+}
+
+pub(crate) fn charge(bytes: usize) -> Result<(), NoMemory> {
+    let sum = |now: usize| now.checked_add(bytes);
+    CHARGED_BYTES.try_update(Relaxed, Relaxed, sum).map(|_| ()).map_err(|_| NoMemory)
+}
+
+pub(crate) fn uncharge(bytes: usize) {
+    CHARGED_BYTES.fetch_sub(bytes, Relaxed);
+}
+
+/// There is no reserve beyond the grant.
+pub(crate) fn use_reserve() -> bool {
+    true
+}
+
+pub(crate) fn leave_reserve() {}
+
+/// What the grant leaves is the nucleus's to know; a component holds on to nothing that it could give back.
+pub(crate) fn is_short() -> bool {
+    false
+}
+
+/// As [`is_short`].
+pub(crate) fn is_full() -> bool {
+    false
+}
+
+pub(crate) fn shrink() {}
+
+pub(crate) fn frame_allocate(_zeroed: bool) -> Result<FrameId, NoMemory> {
+    Err(NoMemory)
+}
+
+/// Whether `id` can be taken as a frame that was lent: that it was is checked where a device reaches it.
+pub(crate) fn frame_lent(_id: FrameId) -> bool {
+    true
+}
+
+pub(crate) fn frame_retain(_id: FrameId) {}
+
+pub(crate) fn frame_release(_id: FrameId) {}
+
+/// The client holds it, and so do we.
+pub(crate) fn frame_references(_id: FrameId) -> u32 {
+    2
+}
+
+pub(crate) fn frame_exclusive(_frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES]> {
+    None
+}
+
+/// Nothing is known of its contents: reads as zeroes.
+pub(crate) fn frame_read(_id: FrameId, _offset: usize, out: &mut [u8]) {
+    out.fill(0);
+}
+
+/// Its contents cannot be changed from here.
+pub(crate) fn frame_write(_id: FrameId, _offset: usize, _data: &[u8]) {}
+
+/// As [`frame_write`].
+pub(crate) fn frame_zero(_id: FrameId, _offset: usize, _length: usize) {}
+
+/// As [`frame_write`].
+pub(crate) fn frame_copy(_from: FrameId, _to: FrameId) {}
+
+/// The component's own: what its heap and its threads have mapped, what is charged.
+pub(crate) fn statistics() -> Statistics {
+    Statistics {
+        heap_frames: super::heap::mapped_frames(),
+        stack_frames: super::thread::stack_frames(),
+        charged_bytes: CHARGED_BYTES.load(Relaxed) as u64,
+        ..Statistics::default()
+    }
+}

@@ -1,0 +1,55 @@
+//! Where a component begins: the nucleus enters `_start` on a thread that has no stack yet.
+//!
+//! That first thread, on a small static stack and without a [block](super::thread), spawns the
+//! main thread and ends.
+use super::{call::ask_with_memory, log, thread, time};
+use crate::{PAGE_BYTES, thread::Policy};
+use calls::Call;
+use core::{arch::naked_asm, cell::UnsafeCell};
+
+const FIRST_STACK_BYTES: usize = 2 * PAGE_BYTES;
+
+#[repr(C, align(16))]
+struct FirstStack(UnsafeCell<[u8; FIRST_STACK_BYTES]>);
+
+// SAFETY: used by the first thread as its stack and by nobody else.
+unsafe impl Sync for FirstStack {}
+
+static FIRST_STACK: FirstStack = FirstStack(UnsafeCell::new([0; FIRST_STACK_BYTES]));
+
+unsafe extern "Rust" {
+    /// The component's main function, which [`crate::component_main!`] makes.
+    #[link_name = "skerry_component_main"]
+    safe fn component_main();
+}
+
+/// What the main thread does.
+pub(super) fn main() {
+    log::init();
+    component_main();
+}
+
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn _start() -> ! {
+    naked_asm!(
+        "xor ebp, ebp",
+        "lea rsp, [rip + {stack} + {bytes}]",
+        "call {first}",
+        "ud2",
+        stack = sym FIRST_STACK,
+        bytes = const FIRST_STACK_BYTES,
+        first = sym first,
+    )
+}
+
+extern "C" fn first() -> ! {
+    time::init();
+    if thread::start(Policy::default(), None).is_err() {
+        panic!("no memory for the main thread");
+    }
+    loop {
+        // SAFETY: ends this thread, which nobody waits for.
+        let _ = unsafe { ask_with_memory(Call::Exit, &[]) };
+    }
+}

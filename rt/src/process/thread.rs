@@ -1,0 +1,283 @@
+//! Threads of the process world.
+//!
+//! A thread has one mapping: its stack, below which nothing is mapped, and above it its [`Block`], at which
+//! the FS base points. Blocks are never given back: who ends leaves his to the next thread, and a
+//! list of them, to whose head new ones are added, is all there is to guard. A block is free when both
+//! the thread and who spawned it have let go of it; the thread's part is its last store, after
+//! which it uses no memory of its own.
+use super::call::{ask, ask_with_memory, until};
+use crate::{
+    NoMemory, PAGE_BYTES,
+    thread::{Affinity, CpuTime, Policy, ThreadId, Woken},
+    time::Instant,
+};
+use alloc::boxed::Box;
+use calls::{Call, Status};
+use core::{
+    arch::{asm, naked_asm},
+    cell::UnsafeCell,
+    mem::offset_of,
+    ptr,
+    sync::atomic::{
+        AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
+};
+use ipc::MESSAGE_WORDS;
+
+/// Bytes of a stack.
+const STACK_BYTES: usize = 8 * PAGE_BYTES;
+/// What still uses a block when its thread starts: the thread and who spawned it.
+const USERS: u32 = 2;
+
+/// What a thread runs.
+pub(super) type Body = Box<Box<dyn FnOnce() + Send>>;
+
+/// A thread's own memory: one page.
+#[repr(C, align(4096))]
+pub(super) struct Block {
+    /// Itself, for the thread to find.
+    this: *const Block,
+    /// The thread's number; 0 while it is not known or there is none.
+    number: AtomicU64,
+    /// How many still use it; a free one has none.
+    users: AtomicU32,
+    /// 1 where an unpark came before its park.
+    token: AtomicU32,
+    /// The block before it in the list; set before it is in there.
+    next: *const Block,
+    /// What to run; the spawner's until the thread starts, then the thread's. The main thread has none.
+    body: UnsafeCell<Option<Body>>,
+    /// The thread's own.
+    #[cfg(feature = "check")]
+    held: UnsafeCell<sync::check::Held>,
+    /// Words of messages that do not travel in registers.
+    area: [AtomicU64; MESSAGE_WORDS],
+}
+
+const _: () = assert!(size_of::<Block>() == PAGE_BYTES && offset_of!(Block, this) == 0);
+
+/// The blocks there are, newest first.
+static BLOCKS: AtomicPtr<Block> = AtomicPtr::new(ptr::null_mut());
+
+impl Block {
+    const fn new(this: *const Block, next: *const Block) -> Block {
+        Block {
+            this,
+            number: AtomicU64::new(0),
+            users: AtomicU32::new(USERS),
+            token: AtomicU32::new(0),
+            next,
+            body: UnsafeCell::new(None),
+            #[cfg(feature = "check")]
+            held: UnsafeCell::new(sync::check::Held::new()),
+            area: [const { AtomicU64::new(0) }; MESSAGE_WORDS],
+        }
+    }
+
+    /// Every block.
+    fn all() -> impl Iterator<Item = &'static Block> {
+        let first = BLOCKS.load(Acquire).cast_const();
+        // SAFETY: null or a block in the list; they live for ever and are shared as their fields allow.
+        core::iter::successors(unsafe { first.as_ref() }, |block| unsafe { block.next.as_ref() })
+    }
+
+    /// A free block, now with its users; its other fields are as their last thread left them.
+    fn take_free() -> Option<&'static Block> {
+        let take = |block: &&Block| block.users.compare_exchange(0, USERS, AcqRel, Relaxed).is_ok();
+        let block = Block::all().find(take)?;
+        block.number.store(0, Relaxed);
+        block.token.store(0, Relaxed);
+        Some(block)
+    }
+
+    /// A new block with its stack, in the list.
+    fn map_new() -> Result<&'static Block, NoMemory> {
+        let bytes = (STACK_BYTES + PAGE_BYTES) as u64;
+        let [address, ..] = ask(Call::Map, &[bytes]).map_err(|_| NoMemory)?;
+        let at: *mut Block = ptr::with_exposed_provenance_mut(address as usize + STACK_BYTES);
+        let mut head = BLOCKS.load(Acquire);
+        loop {
+            // SAFETY: the last page of the new mapping, which nobody knows of yet.
+            unsafe { at.write(Block::new(at, head)) };
+            match BLOCKS.compare_exchange_weak(head, at, AcqRel, Acquire) {
+                // SAFETY: as in `all`.
+                Ok(_) => return Ok(unsafe { &*at }),
+                Err(now) => head = now,
+            }
+        }
+    }
+}
+
+/// Pages of every stack, in use or not, with its block.
+pub(super) fn stack_frames() -> u64 {
+    (Block::all().count() * (STACK_BYTES / PAGE_BYTES + 1)) as u64
+}
+
+/// The calling thread's block. Not on the very first thread, which has none.
+fn block() -> &'static Block {
+    let this: *const Block;
+    // SAFETY: the FS base of every thread points at its block, whose first word points there too.
+    unsafe {
+        asm!("mov {}, fs:[0]", out(reg) this, options(nostack, pure, readonly, preserves_flags))
+    };
+    // SAFETY: as in `Block::all`.
+    unsafe { &*this }
+}
+
+/// The calling thread's message area.
+pub(super) fn area() -> &'static [AtomicU64; MESSAGE_WORDS] {
+    &block().area
+}
+
+/// Where the nucleus starts a thread: rdi is its block, the stack is empty.
+#[unsafe(naked)]
+unsafe extern "C" fn enter() -> ! {
+    naked_asm!("xor ebp, ebp", "call {}", "ud2", sym run)
+}
+
+extern "C" fn run(block: &'static Block) -> ! {
+    let number = ask(Call::Current, &[]).map_or(0, |[number, ..]| number);
+    block.number.store(number, Release);
+    // SAFETY: the body is the thread's from its start on.
+    let body = unsafe { (*block.body.get()).take() };
+    match body {
+        Some(body) => body(),
+        None => super::start::main(),
+    }
+    block.number.store(0, Release);
+    // SAFETY: once its count is down the block and the stack may be the next thread's; nothing of
+    // them is used after that.
+    unsafe {
+        asm!(
+            "lock dec dword ptr [{users}]",
+            "syscall",
+            "ud2",
+            users = in(reg) block.users.as_ptr(),
+            in("rax") Call::Exit as u64,
+            options(noreturn, nostack),
+        )
+    }
+}
+
+/// Starts a thread that runs `body`, or the component's main function.
+pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<ThreadId, NoMemory> {
+    let block = Block::take_free().map_or_else(Block::map_new, Ok)?;
+    // SAFETY: the block is ours alone until its thread starts.
+    unsafe { *block.body.get() = body };
+    let entry = enter as unsafe extern "C" fn() -> !;
+    let at = ptr::from_ref(block) as u64;
+    let area = block.area.as_ptr() as u64;
+    let arguments = [entry as usize as u64, at, at, at, area, u64::from(policy.pack())];
+    // SAFETY: `enter` may run once for each block that is not free; the stack ends where the block begins.
+    match unsafe { ask_with_memory(Call::Spawn, &arguments) } {
+        Ok([number, ..]) => {
+            block.number.store(number, Release);
+            block.users.fetch_sub(1, AcqRel);
+            Ok(ThreadId(number))
+        }
+        Err(_) => {
+            // SAFETY: as above; no thread started.
+            drop(unsafe { (*block.body.get()).take() });
+            block.users.store(0, Release);
+            Err(NoMemory)
+        }
+    }
+}
+
+pub(crate) fn spawn(_name: &str, policy: Policy, body: Body) -> Result<ThreadId, NoMemory> {
+    start(policy, Some(body))
+}
+
+pub(crate) fn current() -> ThreadId {
+    ThreadId(block().number.load(Relaxed))
+}
+
+pub(crate) fn yield_now() {
+    // There is nothing that could be refused.
+    let _ = ask(Call::Yield, &[]);
+}
+
+pub(crate) fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
+    let token = &block().token;
+    while token.swap(0, Acquire) == 0 {
+        let woken = wait_on(token, 0, deadline, interruptible);
+        if woken != Woken::Signalled {
+            return woken;
+        }
+    }
+    Woken::Signalled
+}
+
+/// The thread may end meanwhile; then the token goes to nobody, or to one who finds nothing there for him.
+pub(crate) fn unpark(thread: ThreadId) {
+    let is_it = |block: &&Block| block.number.load(Acquire) == thread.0 && thread.0 != 0;
+    if let Some(block) = Block::all().find(is_it)
+        && block.token.swap(1, Release) == 0
+    {
+        wake(&block.token, 1);
+    }
+}
+
+pub(crate) fn kick(thread: ThreadId) {
+    // One that has ended needs no kick.
+    let _ = ask(Call::Kick, &[thread.0]);
+}
+
+pub(crate) fn take_kick() -> bool {
+    matches!(ask(Call::TakeKick, &[]), Ok([1, ..]))
+}
+
+pub(crate) fn wait_on(
+    word: &AtomicU32,
+    expected: u32,
+    deadline: Option<Instant>,
+    interruptible: bool,
+) -> Woken {
+    let address = word.as_ptr() as u64;
+    let arguments = [address, u64::from(expected), until(deadline), u64::from(interruptible)];
+    match ask(Call::Wait, &arguments) {
+        Ok(_) => Woken::Signalled,
+        Err(Status::TimedOut) => Woken::TimedOut,
+        Err(Status::Cancelled) => Woken::Kicked,
+        Err(other) => panic!("waiting on a word: {other:?}"),
+    }
+}
+
+pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
+    let woken = ask(Call::Wake, &[word.as_ptr() as u64, u64::from(count)]);
+    // A word whose memory is gone has nobody to wake.
+    woken.map_or(0, |[woken, ..]| woken as u32)
+}
+
+pub(crate) fn set_policy(thread: ThreadId, policy: Policy) {
+    if let Err(why @ (Status::Refused | Status::Invalid)) =
+        ask(Call::SetPolicy, &[thread.0, u64::from(policy.pack())])
+    {
+        log::warn!("{policy:?} is more than was granted: {why:?}");
+    }
+}
+
+pub(crate) fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
+    matches!(ask(Call::SetAffinity, &[thread.0, affinity.0]), Ok([1, ..]))
+}
+
+pub(crate) fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
+    let [user_ns, system_ns, switches] = ask(Call::CpuTime, &[thread.0]).ok()?;
+    Some(CpuTime {
+        user_ns,
+        system_ns,
+        voluntary_switches: switches >> 32,
+        forced_switches: switches & u64::from(u32::MAX),
+    })
+}
+
+pub(crate) fn processors() -> (usize, usize) {
+    ask(Call::Processors, &[]).map_or((1, 0), |[count, now, _]| (count as usize, now as usize))
+}
+
+#[cfg(feature = "check")]
+pub(crate) fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
+    // SAFETY: the list is the calling thread's own, and nothing that visits it takes a lock.
+    visit(unsafe { &mut *block().held.get() });
+}

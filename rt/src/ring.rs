@@ -1,0 +1,122 @@
+//! Rings in a [`Region`], for all bulk traffic between components (architecture: "Messages").
+//!
+//! A [`Part`] of a region holds one ring: [`Producer`] and [`Consumer`] of `libs/sync` over it, in whichever
+//! worlds the two parties live. Who finds the ring empty (or full) announces it there and then blocks on its [`Bell`],
+//! which the other party rings when it is told to by [`Doorbell`]. Nothing the other party writes is
+//! believed unchecked; what it can do is leave a bell unrung.
+use crate::{memory::Region, thread::Woken, time::Instant};
+use core::sync::atomic::{AtomicU64, Ordering::*, fence};
+use sync::ring::{CONSUMER_WAITS, PRODUCER_WAITS};
+pub use sync::ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushError, words_for};
+
+/// Words of a region that hold one ring.
+#[derive(Clone, Debug)]
+pub struct Part {
+    region: Region,
+    first: usize,
+    words: usize,
+}
+
+impl Part {
+    /// `words` words of `region` from `first`; `None` where it has not as many.
+    pub fn of(region: &Region, first: usize, words: usize) -> Option<Part> {
+        let end = first.checked_add(words)?;
+        (end <= region.words().len()).then(|| Part { region: region.clone(), first, words })
+    }
+    /// Zeroes it, so that a ring may begin here; nobody may use it meanwhile.
+    pub fn clear(&self) {
+        self.words().iter().for_each(|word| word.store(0, Release));
+    }
+    /// What the producer waits for.
+    pub fn producer_bell(&self) -> Bell {
+        Bell { region: self.region.clone(), word: self.first + PRODUCER_WAITS }
+    }
+    /// What the consumer waits for.
+    pub fn consumer_bell(&self) -> Bell {
+        Bell { region: self.region.clone(), word: self.first + CONSUMER_WAITS }
+    }
+}
+
+impl Memory for Part {
+    fn words(&self) -> &[AtomicU64] {
+        self.region.words().get(self.first..self.first + self.words).unwrap_or_default()
+    }
+}
+
+/// Where one party of a ring waits for the other.
+#[derive(Clone, Debug)]
+pub struct Bell {
+    region: Region,
+    word: usize,
+}
+
+impl Bell {
+    /// Blocks until it is rung, after the wait was announced (`wait_begins`), or the deadline. May
+    /// return early.
+    pub fn wait(&self, deadline: Option<Instant>) -> Woken {
+        self.region.wait(self.word, 1, deadline)
+    }
+    /// Wakes who waits, or is about to: by the other party where [`Doorbell::Ring`] says so, by others
+    /// after they changed what the waiter looks at once it has announced its wait.
+    pub fn ring(&self) {
+        fence(SeqCst);
+        if let Some(word) = self.region.words().get(self.word) {
+            word.store(0, SeqCst);
+        }
+        self.region.wake(self.word);
+    }
+    /// Rings where `doorbell` says so.
+    pub fn answer(&self, doorbell: Doorbell) {
+        if doorbell == Doorbell::Ring {
+            self.ring();
+        }
+    }
+}
+
+#[cfg(all(test, not(target_os = "none")))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    #[test]
+    fn entries_cross_a_region_in_order_while_both_sides_wait_for_each_other() {
+        const COUNT: u64 = 5_000;
+        let region = Region::new(4096).unwrap();
+        let words = words_for::<[u64; 3]>(4);
+        let part = Part::of(&region, 16, words).unwrap();
+        assert!(Part::of(&region, 500, 13).is_none());
+        let theirs = part.clone();
+        let sender = thread::spawn(move || {
+            let mut producer = Producer::<_, [u64; 3]>::new(theirs.clone()).unwrap();
+            for number in 0..COUNT {
+                loop {
+                    match producer.push(&[number, !number, 7]) {
+                        Ok(doorbell) => break theirs.consumer_bell().answer(doorbell),
+                        Err(PushError::Full) => {
+                            if producer.wait_begins().unwrap() {
+                                theirs.producer_bell().wait(None);
+                            }
+                        }
+                        Err(PushError::Corrupt) => panic!("corrupt"),
+                    }
+                }
+            }
+        });
+        let mut consumer = Consumer::<_, [u64; 3]>::new(part.clone()).unwrap();
+        let mut next = 0;
+        while next < COUNT {
+            match consumer.pop().unwrap() {
+                Some((entry, doorbell)) => {
+                    assert_eq!(entry, [next, !next, 7]);
+                    part.producer_bell().answer(doorbell);
+                    next += 1;
+                }
+                None if consumer.wait_begins().unwrap() => {
+                    part.consumer_bell().wait(None);
+                }
+                None => {}
+            }
+        }
+        sender.join().unwrap();
+    }
+}

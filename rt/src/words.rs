@@ -1,0 +1,82 @@
+//! Memory that several parties write at once: arrays of atomic 64-bit words accessed bytewise.
+//!
+//! All access is by relaxed whole-word atomics (a partial word by compare-exchange), so concurrent
+//! copies are never undefined behaviour, only unordered, as on real memory.
+use core::sync::atomic::{AtomicU64, Ordering::*};
+
+fn mask(first: usize, count: usize) -> u64 {
+    let ones = if count == 8 { u64::MAX } else { (1 << (count * 8)) - 1 };
+    ones << (first * 8)
+}
+
+/// Splits `length` bytes at `offset` into (word, first byte in it, bytes), calling `part` for each.
+fn parts(offset: usize, length: usize, mut part: impl FnMut(usize, usize, usize, usize)) {
+    let mut done = 0;
+    while done < length {
+        let at = offset + done;
+        let count = (8 - at % 8).min(length - done);
+        part(at / 8, at % 8, count, done);
+        done += count;
+    }
+}
+
+/// Copies out. The range must lie inside.
+pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
+    parts(offset, out.len(), |word, first, count, done| {
+        let bytes = words[word].load(Relaxed).to_le_bytes();
+        out[done..done + count].copy_from_slice(&bytes[first..first + count]);
+    });
+}
+
+/// Copies in. The range must lie inside.
+pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
+    parts(offset, data.len(), |word, first, count, done| {
+        let mut bytes = [0; 8];
+        bytes[first..first + count].copy_from_slice(&data[done..done + count]);
+        put(&words[word], mask(first, count), u64::from_le_bytes(bytes));
+    });
+}
+
+/// Zeroes. The range must lie inside.
+pub(crate) fn zero(words: &[AtomicU64], offset: usize, length: usize) {
+    parts(offset, length, |word, first, count, _| put(&words[word], mask(first, count), 0));
+}
+
+fn put(word: &AtomicU64, mask: u64, bits: u64) {
+    if mask == u64::MAX {
+        word.store(bits, Relaxed);
+    } else {
+        word.update(Relaxed, Relaxed, |old| old & !mask | bits);
+    }
+}
+
+/// Loads `bytes` (1, 2, 4, 8) aligned bytes with acquire ordering.
+pub(crate) fn load(words: &[AtomicU64], offset: usize, bytes: usize) -> u64 {
+    let shift = offset % 8 * 8;
+    (words[offset / 8].load(Acquire) & mask(offset % 8, bytes)) >> shift
+}
+
+/// Stores `bytes` aligned bytes with release ordering.
+pub(crate) fn store(words: &[AtomicU64], offset: usize, bytes: usize, value: u64) {
+    let mask = mask(offset % 8, bytes);
+    let bits = value << (offset % 8 * 8) & mask;
+    words[offset / 8].update(Release, Relaxed, |old| old & !mask | bits);
+}
+
+/// Compare-exchange of an aligned 32-bit word; the value found.
+pub(crate) fn compare_exchange32(words: &[AtomicU64], offset: usize, old: u32, new: u32) -> u32 {
+    let (mask, shift) = (mask(offset % 8, 4), offset % 8 * 8);
+    let word = &words[offset / 8];
+    let mut now = word.load(SeqCst);
+    loop {
+        let found = ((now & mask) >> shift) as u32;
+        if found != old {
+            return found;
+        }
+        let next = now & !mask | u64::from(new) << shift;
+        match word.compare_exchange(now, next, SeqCst, SeqCst) {
+            Ok(_) => return found,
+            Err(changed) => now = changed,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `kill_component NAME COUNT SEED FOLDER`: kills a component of Skerry again and again at random instants while
+//! programs read its clock and write and read back files with checksums. Prints `outage NS` for each
+//! kill (from the kill to the successor's first answer), then how much was checked; fails where a byte was
+//! lost or a program saw an error.
+use std::{
+    fs::{self, File},
+    hash::{DefaultHasher, Hasher},
+    io::{self, Read, Write},
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const CONTROL: &str = "/proc/skerry/control";
+const ISOLATED: &str = "/proc/skerry/isolated";
+const CLOCK: &str = "/proc/driver/rtc";
+/// Longest time between a successor's first answer and the next kill.
+const PAUSE_US_MAX: u64 = 20_000;
+const PATIENCE: Duration = Duration::from_secs(30);
+const WORKERS: u64 = 3;
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+static CHECKED: AtomicU64 = AtomicU64::new(0);
+static WRONG: AtomicU64 = AtomicU64::new(0);
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    fn below(&mut self, most: u64) -> u64 {
+        self.next() % most
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Writes a file, has its pages forgotten, reads it back.
+fn check_file(path: &Path, random: &mut Random) -> io::Result<()> {
+    let length = random.below(FILE_BYTES_MAX) as usize;
+    let bytes: Vec<u8> =
+        std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect();
+    let mut file = File::create(path)?;
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    // SAFETY: advice about a file of ours.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    let mut back = Vec::new();
+    File::open(path)?.read_to_end(&mut back)?;
+    if checksum(&back) == checksum(&bytes) { Ok(()) } else { Err(io::Error::other("wrong bytes")) }
+}
+
+fn check_clock() -> io::Result<()> {
+    let text = fs::read_to_string(CLOCK)?;
+    if text.contains("rtc_date") { Ok(()) } else { Err(io::Error::other("no time")) }
+}
+
+/// Checks until it is over.
+fn work(name: &str, mut check: impl FnMut() -> io::Result<()>) {
+    while !IS_OVER.load(Relaxed) {
+        match check() {
+            Ok(()) => CHECKED.fetch_add(1, Relaxed),
+            Err(error) => {
+                eprintln!("{name}: {error}");
+                WRONG.fetch_add(1, Relaxed)
+            }
+        };
+    }
+}
+
+/// A number of the component's block in [`ISOLATED`], once it runs.
+fn running(name: &str, field: &str) -> Option<u64> {
+    let text = fs::read_to_string(ISOLATED).ok()?;
+    let value = |block: &str, field: &str| {
+        let mut words = block.lines().map(str::split_whitespace);
+        words.find_map(|mut words| {
+            (words.next() == Some(field)).then(|| words.next().map(str::to_owned))
+        })
+    };
+    let mut blocks = text.split("\n\n");
+    let block =
+        blocks.find(|block| value(block, "component").flatten().as_deref() == Some(name))?;
+    let is_running = value(block, "state").flatten().as_deref() == Some("running");
+    is_running.then(|| value(block, field).flatten()?.parse().ok()).flatten()
+}
+
+/// Waits until the component runs and `field` is so; its value.
+fn wait_for(name: &str, field: &str, is_so: impl Fn(u64) -> bool) -> Result<u64, String> {
+    let start = Instant::now();
+    loop {
+        match running(name, field).filter(|&value| is_so(value)) {
+            Some(value) => return Ok(value),
+            None if start.elapsed() > PATIENCE => return Err("it did not come back".to_owned()),
+            None => thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Kills once; nanoseconds to the successor's first answer.
+fn kill(name: &str) -> Result<u64, String> {
+    let before = wait_for(name, "restarts", |_| true)?;
+    fs::write(CONTROL, format!("kill {name}")).map_err(|error| format!("{CONTROL}: {error}"))?;
+    wait_for(name, "restarts", |restarts| restarts > before)?;
+    wait_for(name, "outage_ns", |_| true)
+}
+
+fn kills(name: &str, count: u64, seed: u64) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    for done in 0..count {
+        thread::sleep(Duration::from_micros(random.below(PAUSE_US_MAX)));
+        let outage_ns = kill(name).map_err(|why| format!("after {done} kills: {why}"))?;
+        println!("outage {outage_ns}");
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let word = |at: usize| std::env::args().nth(at).expect("kill_component NAME COUNT SEED FOLDER");
+    let (name, folder) = (word(1), PathBuf::from(word(4)));
+    let (count, seed): (u64, u64) =
+        (word(2).parse().expect("a count"), word(3).parse().expect("a seed"));
+    fs::create_dir_all(&folder).expect("a folder");
+    let mut workers = vec![thread::spawn(|| work("clock", check_clock))];
+    for number in 0..WORKERS {
+        let path = folder.join(format!("file-{number}"));
+        let mut random = Random::new(seed.wrapping_add(number).wrapping_add(1));
+        workers.push(thread::spawn(move || work("files", || check_file(&path, &mut random))));
+    }
+    let result = kills(&name, count, seed);
+    IS_OVER.store(true, Relaxed);
+    let is_whole = workers.into_iter().map(|worker| worker.join().is_ok()).fold(true, |a, b| a & b);
+    let wrong = WRONG.load(Relaxed);
+    println!("checked {} wrong {wrong}", CHECKED.load(Relaxed));
+    if let Err(why) = &result {
+        eprintln!("{name}: {why}");
+    }
+    ExitCode::from(u8::from(result.is_err() || wrong > 0 || !is_whole))
+}

@@ -1,0 +1,192 @@
+//! Isolated components in machine code.
+use alloc::{sync::Arc, vec::Vec};
+use calls::{Call, IMAGE_BASE, SERVICE, Status};
+use ipc::{Error, Header, Message};
+use nucleus::{
+    capability::{Capability, Right},
+    domain::{Domain, Grants},
+    memory::{space::Protection, statistics},
+    thread::{self, Endpoint, Policy, Wait},
+    time,
+};
+
+/// What a domain of the tests may do, but for what is `denied`.
+fn grants(denied: u64) -> Grants {
+    Grants {
+        calls: !denied,
+        ports: Vec::new(),
+        lines: Vec::new(),
+        functions: Vec::new(),
+        transports: Vec::new(),
+        can_use_dma: false,
+        pages: 64,
+        threads: 4,
+        policy: Policy::Fair { nice: 0 },
+    }
+}
+
+/// A domain with `code` and the capabilities in `held`, not started.
+pub fn with(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
+    let domain = Domain::new("test", grants(denied)).expect("no memory for a domain");
+    domain.load(IMAGE_BASE, 1, code, Protection(5)).expect("no memory for a domain");
+    for capability in held {
+        domain.grant(capability).expect("no room in a table");
+    }
+    domain
+}
+
+/// The same, started.
+pub fn start(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
+    let domain = with(code, denied, held);
+    domain.start(IMAGE_BASE).expect("no memory for a domain");
+    domain
+}
+
+/// The right to serve `endpoint`.
+pub fn serve(endpoint: &Arc<Endpoint>) -> Capability {
+    Capability::Endpoint { endpoint: endpoint.clone(), badge: 0, right: Right::Serve }
+}
+
+/// The right to call `endpoint`.
+pub fn call(endpoint: &Arc<Endpoint>) -> Capability {
+    Capability::Endpoint { endpoint: endpoint.clone(), badge: 5, right: Right::Call }
+}
+
+/// mov eax, `number`; syscall
+fn does(call: Call) -> [u8; 7] {
+    [0xb8, call as u8, 0, 0, 0, 0x0f, 0x05]
+}
+
+/// mov edi, `value`
+fn first(value: u64) -> [u8; 5] {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    [0xbf, a, b, c, d]
+}
+
+/// mov rbx, -1; mov r12, rbx: no deadline, no capability.
+const FOREVER: [u8; 10] = [0x48, 0xc7, 0xc3, 0xff, 0xff, 0xff, 0xff, 0x49, 0x89, 0xdc];
+/// inc rdx: the first word of a message.
+const NEXT_WORD: [u8; 3] = [0x48, 0xff, 0xc2];
+
+/// Answers each call with its first word and one, for ever.
+pub fn server() -> Vec<u8> {
+    let body = [&first(SERVICE)[..], &FOREVER, &does(Call::ReplyAndReceive), &NEXT_WORD].concat();
+    let back = (-(body.len() as i8) - 2) as u8;
+    [&body[..], &[0xeb, back]].concat()
+}
+
+/// Calls `count` times and ends.
+pub fn client(count: u32) -> Vec<u8> {
+    // mov ebp, count
+    let [a, b, c, d] = count.to_le_bytes();
+    let head = [0xbd, a, b, c, d];
+    // mov esi, 4: a message of four words
+    let message = [0xbe, 4, 0, 0, 0];
+    let body = [&first(SERVICE)[..], &message, &FOREVER, &does(Call::Call)].concat();
+    // test eax, eax; jnz to ud2; dec ebp; jnz back
+    let back = (-(body.len() as i8) - 8) as u8;
+    let tail = [0x85, 0xc0, 0x75, 11, 0xff, 0xcd, 0x75, back];
+    [&head[..], &body, &tail, &does(Call::Exit), &[0x0f, 0x0b, 0x0f, 0x0b]].concat()
+}
+
+/// Its end is seen, and what it used comes back.
+pub fn calls_and_leaves() {
+    let domain = start(&[&does(Call::Current)[..], &does(Call::Exit)].concat(), 0, Vec::new());
+    let end = domain.wait_end(None).expect("an end");
+    assert_eq!(end.cause, "its last thread ended");
+    assert_eq!(domain.usage().calls, 2);
+    // Never started: killed all the same.
+    with(&[], 0, Vec::new()).kill("test");
+}
+
+/// A call that was denied, a handle it has not, a port.
+pub fn lacks_are_refused() {
+    let code = [
+        &does(Call::Current)[..],
+        &first(SERVICE),
+        &does(Call::Receive),
+        &first(0x60),
+        &does(Call::PortRead),
+        &does(Call::Exit),
+    ];
+    let domain = start(&code.concat(), 1 << Call::Current as u64, Vec::new());
+    domain.wait_end(None).expect("an end");
+    let refused = domain.usage().refused;
+    let names: Vec<&str> = refused.iter().map(|&(name, _)| name).collect();
+    assert_eq!(names, ["Receive", "Current", "PortRead"]);
+}
+
+/// The call that it received ends; where and what it was is noted.
+pub fn fault_ends_it() {
+    let endpoint = Arc::new(Endpoint::new());
+    let code = [&first(SERVICE)[..], &FOREVER, &does(Call::Receive), &[0x0f, 0x0b]].concat();
+    let domain = start(&code, 0, [serve(&endpoint)].into());
+    let mut message = Message { header: Header::new(1, 1), ..Message::default() };
+    assert_eq!(endpoint.call(&mut message, Wait::default()), Err(Error::Restarted));
+    let end = domain.wait_end(None).expect("an end");
+    assert_eq!(end.registers.rip, IMAGE_BASE + code.len() as u64 - 2);
+    assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
+}
+
+/// A server that gives a capability back between a call and its reply still answers.
+pub fn closing_keeps_the_call() {
+    let endpoint = Arc::new(Endpoint::new());
+    let code = [
+        &first(SERVICE)[..],
+        &FOREVER,
+        &does(Call::Receive),
+        // The endpoint made is the second capability: slot 1, used once.
+        &does(Call::EndpointNew),
+        &first(SERVICE + 1),
+        &does(Call::Close),
+        &first(SERVICE),
+        &does(Call::Reply),
+        &does(Call::Exit),
+    ];
+    let domain = start(&code.concat(), 0, [serve(&endpoint)].into());
+    let mut message = Message { header: Header::new(1, 1), ..Message::default() };
+    assert_eq!(endpoint.call(&mut message, Wait::default()), Ok(()));
+    domain.wait_end(None).expect("an end");
+}
+
+/// Memory beyond the grant is refused, and none of it is kept.
+pub fn refused_memory_is_not_kept() {
+    // 256 pages of 64 granted, again and again; a call that tells that the others are over; a loop.
+    let region = [&first(256 * 4096)[..], &does(Call::RegionNew)].concat();
+    let code = [&region[..], &region, &region, &region, &does(Call::Current), &[0xeb, 0xfe]];
+    let before = statistics().free_frames;
+    let domain = start(&code.concat(), 0, Vec::new());
+    while domain.usage().calls < 5 {
+        thread::yield_now();
+    }
+    let taken = before.saturating_sub(statistics().free_frames);
+    assert!(taken < 256, "{taken} frames gone");
+    domain.kill("test");
+}
+
+/// It runs in user mode and never calls.
+pub fn loop_is_killed() {
+    let domain = start(&[0xeb, 0xfe], 0, Vec::new());
+    let soon = time::now_ns() + 2_000_000;
+    assert!(domain.wait_end(Some(soon)).is_none());
+    domain.kill("test");
+    assert_eq!(domain.wait_end(None).expect("an end").cause, "test");
+}
+
+/// A client and a server, each in its own domain.
+pub fn call_each_other() {
+    let endpoint = Arc::new(Endpoint::new());
+    let serving = start(&server(), 0, [serve(&endpoint)].into());
+    let clients = [100, 200].map(|count| start(&client(count), 0, [call(&endpoint)].into()));
+    for client in clients {
+        let end = client.wait_end(None).expect("an end");
+        assert_eq!(end.cause, "its last thread ended");
+    }
+    let mut message = Message { header: Header::new(1, 1), words: [7, 0, 0, 0], badge: 0 };
+    assert_eq!(endpoint.call(&mut message, Wait::default()), Ok(()));
+    assert_eq!(message.words[0], 8);
+    serving.kill("test");
+    let soon = Wait { deadline_ns: Some(time::now_ns() + 1_000_000), is_interruptible: false };
+    assert_eq!(endpoint.call(&mut message, soon), Err(Error::TimedOut));
+    assert_eq!(Status::of(Error::TimedOut as u64), Status::TimedOut);
+}

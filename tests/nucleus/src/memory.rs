@@ -1,0 +1,184 @@
+//! Frames, heap, spaces, copies.
+use crate::suite::in_threads;
+use alloc::{vec, vec::Vec};
+use nucleus::memory::{
+    PAGE, charge, frame, frames, heap,
+    space::{Protection, Space, USER_END},
+};
+use program::{CloneMode, Unshared};
+
+const READ: Protection = Protection(1);
+const READ_WRITE: Protection = Protection(3);
+const BASE: u64 = 0x40_0000_0000;
+
+fn address(page: usize) -> u64 {
+    BASE + (page * PAGE) as u64
+}
+
+/// Many frames by many threads, each with references.
+pub fn frames_come_back() {
+    in_threads(4, |_| {
+        for _ in 0..10 {
+            let taken: Vec<u32> = (0..300).map_while(|_| frame::allocate(false).ok()).collect();
+            assert_eq!(taken.len(), 300);
+            taken.iter().for_each(|&frame| frames::retain(frame));
+            taken.iter().for_each(|&frame| frames::release(frame));
+            assert!(taken.iter().all(|&one| frame::exclusive(one).is_some()));
+            taken.iter().for_each(|&frame| frames::release(frame));
+        }
+    });
+}
+
+/// Objects of all sizes keep their contents.
+pub fn heap_objects_do_not_overlap() {
+    in_threads(4, |thread| {
+        let mut held: Vec<Vec<u8>> = Vec::new();
+        let mut seed = u64::from(thread) + 1;
+        for _ in 0..3000 {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let random = (seed >> 33) as usize;
+            if random & 1 == 0 && held.len() < 60 {
+                let length = if random & 0x1e == 0 { random % 40_000 } else { random % 3000 };
+                held.push(vec![length as u8; length]);
+            } else if !held.is_empty() {
+                let object = held.swap_remove(random % held.len());
+                assert!(object.iter().all(|&byte| byte == object.len() as u8));
+            }
+        }
+    });
+}
+
+/// Large pieces come, keep their contents and go where no two free frames lie side by side.
+pub fn heap_needs_single_frames_only() {
+    let mut pairs = Vec::with_capacity(frames::totals().0 / 2);
+    while let Some(pair) = frames::allocate_contiguous(2, frames::For::Kernel) {
+        pairs.push(pair);
+    }
+    assert!(frames::allocate_contiguous(2, frames::For::Kernel).is_none());
+    pairs.iter().for_each(|&pair| frames::free(pair));
+    in_threads(4, |thread| {
+        let mut held = Vec::new();
+        for round in 0..2_000_usize {
+            held.push(vec![(round ^ thread as usize) as u8; 5_000 + 37 * (round % 900)]);
+            if held.len() > 20 {
+                let object = held.swap_remove(round * 7 % held.len());
+                assert!(object.iter().all(|&byte| byte == object[0]));
+            }
+        }
+    });
+    pairs.iter().for_each(|&pair| frames::free(pair + 1));
+    heap::shrink();
+}
+
+/// Everything cannot be charged.
+pub fn charges_are_refused() {
+    assert!(charge::charge(1 << 20));
+    assert!(!charge::charge(usize::MAX));
+    assert!(!charge::charge(1 << 45));
+    charge::uncharge(1 << 20);
+}
+
+/// Zero and copy touch every byte.
+pub fn pages_are_cleared_and_copied() {
+    let (one, two) =
+        (frame::allocate(false).expect("a frame"), frame::allocate(true).expect("a frame"));
+    let pattern: Vec<u8> = (0..PAGE).map(|at| (at * 7 + 1) as u8).collect();
+    let mut out = vec![1; PAGE];
+    frame::read(two, 0, &mut out);
+    assert!(out.iter().all(|&byte| byte == 0));
+    frame::write(one, 0, &pattern);
+    frame::copy(one, two);
+    frame::read(two, 0, &mut out);
+    assert_eq!(out, pattern);
+    frame::zero(two, 5, 4000);
+    frame::read(two, 0, &mut out);
+    assert!(
+        out[..5] == pattern[..5]
+            && out[4005..] == pattern[4005..]
+            && out[5..4005].iter().all(|&byte| byte == 0)
+    );
+    frames::release(one);
+    frames::release(two);
+}
+
+/// Map, protect, move, unmap over table borders.
+pub fn space_ranges() {
+    let space = Space::new().expect("a space");
+    assert_eq!(space.map_zeroed(address(0), 1000, READ_WRITE), Ok(1000));
+    assert_eq!(space.map_zeroed(address(500), 1000, READ_WRITE), Ok(500));
+    assert_eq!(space.resident(), 1500);
+    for page in [0, 511, 512, 1499] {
+        // SAFETY: eight bytes of ours.
+        unsafe { space.copy_out(address(page), (page as u64).to_le_bytes().as_ptr(), 8) }
+            .expect("mapped");
+    }
+    space.protect(address(100), address(200), READ);
+    // SAFETY: a byte of ours.
+    assert!(unsafe { space.copy_out(address(150), [1].as_ptr(), 1) }.is_err());
+    space.protect(address(100), address(200), Protection(0));
+    assert_eq!(
+        space.query(address(150)).map(|page| (frames::release(page.frame), page.protection.0)),
+        Some(((), 0))
+    );
+    assert_eq!(space.move_to(address(0), address(1500), address(100_000)), Ok(1500));
+    let mut word = [0; 8];
+    for page in [0, 511, 512, 1499] {
+        // SAFETY: eight bytes of ours.
+        unsafe { space.copy_in(address(100_000 + page), word.as_mut_ptr(), 8) }.expect("moved");
+        assert_eq!(u64::from_le_bytes(word), page as u64);
+    }
+    let mut dirty = 0;
+    space.harvest(address(100_000), address(101_500), &mut |_, _, _, is_dirty| {
+        dirty += usize::from(is_dirty)
+    });
+    assert_eq!(dirty, 4);
+    assert_eq!(space.unmap(0, USER_END), 1500);
+    assert_eq!(space.resident(), 0);
+    assert_eq!(space.map_zeroed(address(7), 1, READ), Ok(1));
+}
+
+/// After a clone each side sees its own.
+pub fn clone_copies_on_write() {
+    let (one, two) = (Space::new().expect("a space"), Space::new().expect("a space"));
+    assert_eq!(one.map_zeroed(address(0), 600, READ_WRITE), Ok(600));
+    assert_eq!(one.clone_to(&two, 0, USER_END, CloneMode::CopyOnWrite), Ok(600));
+    // SAFETY: a byte of ours.
+    assert!(unsafe { one.copy_out(address(3), [1].as_ptr(), 1) }.is_err());
+    assert_eq!(one.make_writable(address(3), READ_WRITE), Ok(Unshared::Copied));
+    // SAFETY: a byte of ours.
+    unsafe { one.copy_out(address(3), [1].as_ptr(), 1) }.expect("writable");
+    assert_eq!(two.make_writable(address(3), READ_WRITE), Ok(Unshared::Reused));
+    let mut byte = [9];
+    // SAFETY: a byte of ours.
+    unsafe { two.copy_in(address(3), byte.as_mut_ptr(), 1) }.expect("mapped");
+    assert_eq!(byte, [0]);
+    assert_eq!(two.make_writable(address(601), READ_WRITE), Ok(Unshared::Absent));
+    drop(one);
+    assert_eq!(two.make_writable(address(4), READ_WRITE), Ok(Unshared::Reused));
+}
+
+/// A copy that runs into nothing says how far it came.
+pub fn copies_stop_at_the_byte() {
+    let space = Space::new().expect("a space");
+    assert_eq!(space.map_zeroed(address(0), 1, READ_WRITE), Ok(1));
+    let data = [7; 300];
+    for length in [1, 7, 8, 63, 64, 65, 130, 300] {
+        let at = address(1) - length as u64 + 1;
+        // SAFETY: `data` is as long.
+        let fault =
+            unsafe { space.copy_out(at, data.as_ptr(), length) }.expect_err("beyond the page");
+        assert_eq!((fault.done, fault.address), (length - 1, address(1)));
+    }
+    let mut text = [0; 20];
+    assert_eq!(space.copy_in_string(address(1) - 3, &mut text).map_err(|fault| fault.done), Err(3));
+    assert_eq!(space.zero(address(0), PAGE), Ok(()));
+    assert_eq!(space.copy_in_string(address(1) - 3, &mut text), Ok(0));
+    assert_eq!(space.compare_exchange(address(0), 0, 5), Ok(0));
+    assert_eq!(space.atomic_load(address(0)), Ok(5));
+    for bad in [address(0) + 1, address(1), USER_END, u64::MAX - 3, 0x8000_0000_0000_0000] {
+        assert!(space.atomic_load(bad).is_err() && space.compare_exchange(bad, 0, 0).is_err());
+        assert!(space.zero(bad, 5).is_err() || bad == address(0) + 1);
+    }
+}

@@ -1,0 +1,223 @@
+//! Tiny programs in machine code.
+use crate::suite::in_threads;
+use alloc::{boxed::Box, sync::Arc, vec};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use nucleus::{
+    arch::user::run,
+    memory::{
+        PAGE, frame,
+        space::{Protection, Space},
+    },
+    thread, time,
+};
+use program::{Access, Bases, Registers, Trap, Unshared};
+
+const CODE: u64 = 0x1000_0000;
+const DATA: u64 = 0x2000_0000;
+const READ_WRITE: Protection = Protection(3);
+
+/// A space with `code` at `CODE`.
+pub fn with_code(code: &[u8]) -> Space {
+    let space = Space::new().expect("a space");
+    let page = frame::allocate(true).expect("a frame");
+    frame::write(page, 0, code);
+    assert_eq!(space.map(CODE, &[page], Protection(5)), Ok(1));
+    nucleus::memory::frames::release(page);
+    space
+}
+
+/// Registers to start at `CODE`.
+pub fn start() -> Registers {
+    Registers { rip: CODE, rsp: DATA + PAGE as u64, ..Registers::default() }
+}
+
+/// System calls, page faults answered, direct copies, other exceptions.
+pub fn calls_and_faults() {
+    // mov eax, 7; syscall; mov [rdi], rax; mov rax, [rdi]; syscall; ud2
+    let code =
+        [0xb8, 7, 0, 0, 0, 0x0f, 0x05, 0x48, 0x89, 0x07, 0x48, 0x8b, 0x07, 0x0f, 0x05, 0x0f, 0x0b];
+    let space = with_code(&code);
+    let mut registers = Registers { rdi: DATA + 8, ..start() };
+    assert_eq!(run(&mut registers, &space), Trap::Syscall);
+    assert_eq!((registers.rax, registers.rip), (7, CODE + 7));
+    registers.rax = 0x1234;
+    let fault = Trap::PageFault { address: DATA + 8, access: Access::Write, is_present: false };
+    assert_eq!(run(&mut registers, &space), fault);
+    let mut word = [0; 8];
+    // SAFETY: eight bytes of ours.
+    let absent = unsafe { space.copy_in(DATA + 4, word.as_mut_ptr(), 8) };
+    assert_eq!(absent.expect_err("nothing there").done, 0);
+    assert_eq!(space.map_zeroed(DATA, 1, Protection(1)), Ok(1));
+    let fault = Trap::PageFault { address: DATA + 8, access: Access::Write, is_present: true };
+    assert_eq!(run(&mut registers, &space), fault);
+    assert_eq!(space.make_writable(DATA + 8, READ_WRITE), Ok(Unshared::Reused));
+    assert_eq!(run(&mut registers, &space), Trap::Syscall);
+    assert_eq!(registers.rax, 0x1234);
+    // SAFETY: eight bytes of ours.
+    unsafe { space.copy_in(DATA + 8, word.as_mut_ptr(), 8) }.expect("there now");
+    assert_eq!(u64::from_le_bytes(word), 0x1234);
+    let data = [3; 200];
+    // SAFETY: two hundred bytes of ours.
+    let fault = unsafe { space.copy_out(DATA + PAGE as u64 - 133, data.as_ptr(), 200) }
+        .expect_err("beyond");
+    assert_eq!((fault.done, fault.address), (133, DATA + PAGE as u64));
+    assert_eq!(space.compare_exchange(DATA + 8, 0x1234, 9), Ok(0x1234));
+    assert!(space.atomic_load(DATA + PAGE as u64).is_err());
+    assert_eq!(run(&mut registers, &space), Trap::Exception { vector: 6, error_code: 0 });
+    space.unmap(CODE, CODE + PAGE as u64);
+    let fault = Trap::PageFault { address: CODE + 15, access: Access::Execute, is_present: false };
+    assert_eq!(run(&mut registers, &space), fault);
+}
+
+/// Every register comes back as it was given, by both ways out and both ways in.
+pub fn registers_survive() {
+    // syscall; ud2
+    let space = with_code(&[0x0f, 0x05, 0x0f, 0x0b]);
+    let mut registers = Registers {
+        r15: 15,
+        r14: 14,
+        r13: 13,
+        r12: 12,
+        rbp: 5,
+        rbx: 3,
+        r11: 11,
+        r10: 10,
+        r9: 9,
+        r8: 8,
+        rax: 1,
+        rcx: 2,
+        rdx: 4,
+        rsi: 6,
+        rdi: 7,
+        rip: CODE,
+        rflags: 0x4_0cd7,
+        rsp: 0x1234,
+    };
+    let before = registers;
+    assert_eq!(run(&mut registers, &space), Trap::Syscall);
+    let expected = Registers {
+        rip: CODE + 2,
+        rcx: CODE + 2,
+        rflags: registers.rflags,
+        r11: registers.rflags,
+        ..before
+    };
+    assert_eq!(alloc::format!("{registers:?}"), alloc::format!("{expected:?}"));
+    assert_eq!(registers.rflags, 0x4_0ed7);
+    registers.rcx = 77;
+    assert_eq!(run(&mut registers, &space), Trap::Exception { vector: 6, error_code: 0 });
+    assert_eq!((registers.rcx, registers.rip, registers.rsp), (77, CODE + 2, 0x1234));
+}
+
+/// A program that never traps comes back when kicked; kicks are not lost.
+pub fn kick_ends_a_loop() {
+    let space = with_code(&[0xeb, 0xfe]);
+    let me = thread::current_number();
+    for round in 0..50 {
+        let body: thread::Body = Box::new(Box::new(move || {
+            if round % 2 == 0 {
+                thread::park(Some(time::now_ns() + 200_000), false);
+            }
+            thread::kick(me);
+        }));
+        thread::spawn("kick", thread::Policy::Fair { nice: 0 }, body)
+            .expect("no memory for a test's thread");
+        assert_eq!(run(&mut start(), &space), Trap::Kicked);
+    }
+    assert!(!thread::take_kick());
+}
+
+/// Threads in one space count by `lock inc` while pages come and go under them.
+pub fn many_in_one_space() {
+    // 1: lock inc dword [rdi]; mov rax, [rsi]; dec ecx; jnz 1b; syscall
+    let code = [0xf0, 0xff, 0x07, 0x48, 0x8b, 0x06, 0xff, 0xc9, 0x75, 0xf6, 0x0f, 0x05];
+    const ROUNDS: u64 = 20_000;
+    let space = Arc::new(with_code(&code));
+    assert_eq!(space.map_zeroed(DATA, 1, READ_WRITE), Ok(1));
+    let running = Arc::new(AtomicU32::new(4));
+    let shared = space.clone();
+    in_threads(5, move |index| {
+        let other = DATA + 0x10_0000;
+        if index == 4 {
+            while running.load(SeqCst) > 0 {
+                shared.unmap(other, other + PAGE as u64);
+                shared.make_writable(DATA, READ_WRITE).expect("no memory for a copy");
+                thread::yield_now();
+            }
+            return;
+        }
+        let mut registers = Registers { rdi: DATA, rsi: other, rcx: ROUNDS, ..start() };
+        loop {
+            match run(&mut registers, &shared) {
+                Trap::Syscall => break,
+                Trap::PageFault { address, .. } if address == other => {
+                    shared.map_zeroed(other, 1, Protection(1)).expect("no memory for a page");
+                }
+                trap => panic!("{trap:?}"),
+            }
+        }
+        running.fetch_sub(1, SeqCst);
+    });
+    assert_eq!(space.atomic_load(DATA), Ok(4 * ROUNDS as u32));
+}
+
+/// Addresses and flags that must not be obeyed.
+pub fn bad_registers_are_refused() {
+    let space = with_code(&[0x0f, 0x05]);
+    for rip in [0x8000_0000_0000, 0x7fff_ffff_f000, 0xffff_ffff_8000_0000, u64::MAX, 1 << 63] {
+        let mut registers = Registers { rip, ..start() };
+        let is_fault = matches!(
+            run(&mut registers, &space),
+            Trap::PageFault { access: Access::Execute, .. } | Trap::Exception { vector: 13, .. }
+        );
+        assert!(is_fault && registers.rip == rip);
+    }
+    for bad in [0x8000_0000_0000, 0xffff_ffff_8000_0000, u64::MAX, 1 << 63] {
+        let mut registers = Registers { rsp: bad, rflags: !0x1_0100, ..start() };
+        thread::current().extended.set_bases(Bases { fs: bad, gs: bad });
+        assert_eq!(run(&mut registers, &space), Trap::Syscall);
+        assert_eq!(registers.rflags & 0x7_7302, 0x4_0202);
+    }
+    // With the trap flag the first instruction ends in a debug exception.
+    let space = with_code(&[0x90, 0x0f, 0x05]);
+    let mut registers = Registers { rflags: 0x100, ..start() };
+    assert_eq!(run(&mut registers, &space), Trap::Exception { vector: 1, error_code: 0 });
+    assert_eq!(registers.rip, CODE + 1);
+}
+
+/// XMM registers are each thread's own; images are checked.
+pub fn extended_state() {
+    // movq xmm3, rdi; 1: syscall; movq rax, xmm3; jmp 1b
+    let code = [0x66, 0x48, 0x0f, 0x6e, 0xdf, 0x0f, 0x05, 0x66, 0x48, 0x0f, 0x7e, 0xd8, 0xeb, 0xf7];
+    let space = Arc::new(with_code(&code));
+    in_threads(6, move |index| {
+        let mut registers = Registers { rdi: u64::from(index) + 1000, ..start() };
+        for round in 0..200 {
+            assert_eq!(run(&mut registers, &space), Trap::Syscall);
+            assert!(round == 0 || registers.rax == u64::from(index) + 1000);
+            if round % 3 == 0 {
+                thread::yield_now();
+            }
+        }
+        let extended = &thread::current().extended;
+        let mut image = vec![0; nucleus::arch::fpu::bytes()];
+        assert!(extended.copy_out(&mut image) && !extended.copy_out(&mut [0; 100]));
+        let xmm3 = 160 + 3 * 16;
+        assert_eq!(image[xmm3..xmm3 + 2], (index as u16 + 1000).to_le_bytes());
+        image[xmm3] = 1;
+        assert!(extended.copy_in(&image));
+        assert_eq!(run(&mut registers, &space), Trap::Syscall);
+        assert_eq!(registers.rax & 0xff, 1);
+        image[xmm3] = 2;
+        for (at, bad) in [(27, 0xff), (519, 0x80), (527, 0x80), (540, 1)] {
+            let mut wrong = image.clone();
+            if let Some(byte) = wrong.get_mut(at) {
+                *byte = bad;
+                assert!(!extended.copy_in(&wrong));
+            }
+        }
+        extended.reset();
+        assert_eq!(run(&mut registers, &space), Trap::Syscall);
+        assert_eq!(registers.rax, 0);
+    });
+}

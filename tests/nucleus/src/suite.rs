@@ -1,0 +1,145 @@
+//! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
+use crate::{costs, domains, memory, messages, program, threads};
+use alloc::{boxed::Box, vec::Vec};
+use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use nucleus::{arch::power, memory::statistics, objects, params, thread, time};
+
+const TESTS: &[(&str, fn())] = &[
+    ("frames come back", memory::frames_come_back),
+    ("heap objects do not overlap", memory::heap_objects_do_not_overlap),
+    ("the heap needs single frames only", memory::heap_needs_single_frames_only),
+    ("charges are refused before memory ends", memory::charges_are_refused),
+    ("pages are cleared and copied whole", memory::pages_are_cleared_and_copied),
+    ("space ranges map, move and unmap", memory::space_ranges),
+    ("a clone copies on write", memory::clone_copies_on_write),
+    ("user copies stop at the exact byte", memory::copies_stop_at_the_byte),
+    ("threads start and end", threads::start_and_end),
+    ("park keeps a token", threads::park_keeps_a_token),
+    ("a deadline ends a wait", threads::deadline_ends_a_wait),
+    ("no wake-up is lost", threads::no_wake_up_is_lost),
+    ("a kick is kept", threads::kick_is_kept),
+    ("loops are preempted", threads::loops_are_preempted),
+    ("affinity is obeyed", threads::affinity_is_obeyed),
+    ("real time goes first", threads::real_time_goes_first),
+    ("calls are answered", messages::calls_are_answered),
+    ("a deadline ends a call", messages::deadline_ends_a_call),
+    ("the end of an endpoint wakes everybody", messages::end_wakes_everybody),
+    ("no bit is lost", messages::no_bit_is_lost),
+    ("a caller lends its priority", messages::caller_lends_its_priority),
+    ("a program calls and faults", program::calls_and_faults),
+    ("registers survive", program::registers_survive),
+    ("a kick ends a loop in user mode", program::kick_ends_a_loop),
+    ("many programs in one space", program::many_in_one_space),
+    ("bad registers are refused", program::bad_registers_are_refused),
+    ("a domain calls and leaves", domains::calls_and_leaves),
+    ("what a domain lacks is refused", domains::lacks_are_refused),
+    ("a fault ends a domain and tells its callers", domains::fault_ends_it),
+    ("giving a capability back keeps the call", domains::closing_keeps_the_call),
+    ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
+    ("a domain in a loop is killed", domains::loop_is_killed),
+    ("domains call each other", domains::call_each_other),
+    ("extended state is checked and kept", program::extended_state),
+];
+
+/// Runs every test and switches off. With the value `overflow` it uses up its stack instead, and
+/// the panic that must come of that is the test.
+#[unsafe(no_mangle)]
+fn skerry_start() {
+    if params::get("skerry.selftest") == Some("overflow") {
+        panic!("the stack held {} calls", threads::use_up_stack(0));
+    }
+    warm_up();
+    let rounds = params::number("skerry.selftest").unwrap_or(1).max(1);
+    let mut passed = 0;
+    for _ in 0..rounds {
+        for (name, test) in TESTS {
+            let before = settled_counts();
+            let start_ns = time::now_ns();
+            // In a thread of its own, which takes its space and extended state along.
+            in_threads(1, move |_| test());
+            settle(&before, name);
+            log::info!("selftest: ok: {name} ({} us)", (time::now_ns() - start_ns) / 1000);
+            passed += 1;
+        }
+    }
+    in_threads(1, |_| costs::report());
+    log::info!("selftest: {passed} passed");
+    power::off()
+}
+
+/// Fills the caches that keep things for ever, so that counts may be compared.
+fn warm_up() {
+    (0..2).for_each(|_| threads::start_and_end());
+    thread::park(Some(time::now_ns() + 50_000_000), false);
+}
+
+/// What must be as before: live objects but slabs and cached stacks, and frames free but for those.
+fn counts() -> Vec<(&'static str, i64)> {
+    let all = objects::all();
+    let of = |wanted: &str| {
+        all.iter().find(|count| count.name == wanted).map_or(0, |count| count.live as i64)
+    };
+    let mut counts: Vec<_> = all
+        .iter()
+        .filter(|count| !["slab", "stack", "large frame"].contains(&count.name))
+        .map(|count| (count.name, count.live as i64))
+        .collect();
+    let memory = statistics();
+    let free = memory.free_frames + memory.heap_frames + memory.stack_frames + memory.table_frames;
+    counts.push(("free frames", free as i64 + of("frame")));
+    counts.push(("charged", memory.charged_bytes as i64));
+    counts
+}
+
+/// The counts, once two in a row agree: they are not read all at one instant.
+fn settled_counts() -> Vec<(&'static str, i64)> {
+    let mut before = counts();
+    loop {
+        thread::park(Some(time::now_ns() + 1_000_000), false);
+        let now = counts();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+/// Waits until the counts are as `before`: ended threads go a moment after they said so.
+fn settle(before: &[(&'static str, i64)], name: &str) {
+    let give_up_ns = time::now_ns() + 2_000_000_000;
+    loop {
+        let now = counts();
+        if now == before {
+            return;
+        }
+        assert!(time::now_ns() < give_up_ns, "{name}: before {before:?}, after {now:?}");
+        thread::park(Some(time::now_ns() + 1_000_000), false);
+    }
+}
+
+/// Runs `body` in `count` threads at once, with their index, and waits for all.
+pub fn in_threads(count: u32, body: impl Fn(u32) + Send + Sync + 'static) {
+    struct Shared<F> {
+        body: F,
+        left: AtomicU32,
+    }
+    let shared = alloc::sync::Arc::new(Shared { body, left: AtomicU32::new(count) });
+    for index in 0..count {
+        let own = shared.clone();
+        let body: thread::Body = Box::new(Box::new(move || {
+            (own.body)(index);
+            if own.left.fetch_sub(1, SeqCst) == 1 {
+                thread::wake(&own.left, 1);
+            }
+        }));
+        thread::spawn("test", thread::Policy::Fair { nice: 0 }, body)
+            .expect("no memory for a test's thread");
+    }
+    loop {
+        let left = shared.left.load(SeqCst);
+        if left == 0 {
+            return;
+        }
+        thread::wait_on(&shared.left, left, None, false);
+    }
+}

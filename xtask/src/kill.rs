@@ -1,0 +1,174 @@
+//! `./x kill`: kills an isolated component at random instants of a file workload and says how long its service
+//! was away: printed as a table and a histogram, drawn in `build/kill-NAME.svg` (issue "Isolation").
+use crate::{
+    build::{self, Features},
+    campaign, compare, packages,
+    qemu::Config,
+    run::Outcome,
+    session::Ended,
+    shell, test,
+};
+use anyhow::{Result, bail};
+use std::fmt::Write;
+
+/// Options of `kill`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    /// Which component
+    #[arg(long)]
+    pub component: String,
+    /// How many kills
+    #[arg(long, default_value_t = 100)]
+    pub count: u64,
+    /// Where the random numbers start
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// The system description, systems/NAME.toml
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub system: String,
+    /// Processors
+    #[arg(long, default_value_t = 2)]
+    pub cpus: u32,
+}
+
+/// Seconds a kill may take on average, and to boot.
+const KILL_SECONDS: u64 = 2;
+const BOOT_SECONDS: u64 = 60;
+/// Bars of the histogram, each twice as long a time as the one before; the first ends here.
+const BARS: usize = 14;
+const FIRST_BAR_NS: u64 = 250_000;
+
+/// Runs the kills.
+///
+/// # Errors
+/// Where it does not build or start; a byte lost or an error seen by a program is status 1.
+pub fn run(options: &Options) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    let kernel = build::image(&options.system, &Features::default())?;
+    let image = campaign::image()?;
+    let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "kill.log")? };
+    let Options { component, count, seed, .. } = options;
+    let command = format!("/abi/kill_component {component} {count} {seed} /kill");
+    let bar = shell::progress("killing");
+    let limit = BOOT_SECONDS + count * KILL_SECONDS;
+    let (outcome, output, error) = compare::run_captured(&config, &command, "", limit)?;
+    bar.finish_and_clear();
+    eprint!("{}", String::from_utf8_lossy(&error));
+    let output = String::from_utf8_lossy(&output);
+    let mut times: Vec<u64> = output
+        .lines()
+        .filter_map(|line| line.strip_prefix("outage ")?.trim().parse().ok())
+        .collect();
+    times.sort_unstable();
+    if times.is_empty() {
+        bail!("no kill was answered: {outcome}; log in {}", config.log.display());
+    }
+    print!("{}{}", summary(component, &times), histogram(&times));
+    output.lines().filter(|line| line.starts_with("checked ")).for_each(|line| println!("{line}"));
+    let path = shell::build_path(&format!("kill-{component}.svg"))?;
+    std::fs::write(&path, drawing(component, &times))?;
+    println!("{outcome}; drawn in {}, log in {}", path.display(), config.log.display());
+    Ok(u8::from(outcome != Outcome::Session(Ended::Exited(0))))
+}
+
+/// The time that `share` of 100 of the ascending `times` are below.
+fn percentile(times: &[u64], share: usize) -> u64 {
+    times.get(times.len() * share / 100).or(times.last()).copied().unwrap_or(0)
+}
+
+fn summary(component: &str, times: &[u64]) -> String {
+    let mut text =
+        format!("{component}: {} kills, death to service in ms of guest time\n", times.len());
+    let rows = [
+        ("least", 0),
+        ("quarter", 25),
+        ("median", 50),
+        ("three quarters", 75),
+        ("99 of 100", 99),
+        ("most", 100),
+    ];
+    for (name, share) in rows {
+        let ms = percentile(times, share) as f64 / 1e6;
+        let _ = writeln!(text, "{name:<15}{ms:>9.3}");
+    }
+    text
+}
+
+/// How many times end in each bar: below [`FIRST_BAR_NS`], below twice that, and so on.
+fn bars(times: &[u64]) -> [usize; BARS] {
+    let mut bars = [0; BARS];
+    for time in times {
+        let bar = (time / FIRST_BAR_NS).checked_ilog2().map_or(0, |bits| bits as usize + 1);
+        bars[bar.min(BARS - 1)] += 1;
+    }
+    bars
+}
+
+fn bar_end_ms(bar: usize) -> f64 {
+    (FIRST_BAR_NS << bar) as f64 / 1e6
+}
+
+fn histogram(times: &[u64]) -> String {
+    const WIDTH: usize = 50;
+    let bars = bars(times);
+    let most = bars.iter().copied().max().unwrap_or(1).max(1);
+    let mut text = String::new();
+    for (bar, count) in bars.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let line = "#".repeat((count * WIDTH).div_ceil(most));
+        let _ = writeln!(text, "below {:>9.2} ms {count:>6} {line}", bar_end_ms(bar));
+    }
+    text
+}
+
+fn drawing(component: &str, times: &[u64]) -> String {
+    const STEP: usize = 48;
+    const HEIGHT: usize = 200;
+    const FLOOR: usize = 240;
+    let bars = bars(times);
+    let most = bars.iter().copied().max().unwrap_or(1).max(1);
+    let mut text = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"290\" font-family=\"sans-serif\" font-size=\"11\">\n\
+         <text x=\"10\" y=\"20\">{component}: {} kills, death to service (median {:.2} ms)</text>\n",
+        BARS * STEP + 20,
+        times.len(),
+        percentile(times, 50) as f64 / 1e6
+    );
+    for (bar, count) in bars.iter().enumerate() {
+        let (left, height) = (10 + bar * STEP, count * HEIGHT / most);
+        let _ = writeln!(
+            text,
+            "<rect x=\"{left}\" y=\"{}\" width=\"{}\" height=\"{height}\" fill=\"#357\"/>\
+             <text x=\"{left}\" y=\"{}\">{count}</text><text x=\"{left}\" y=\"{}\">&lt;{}</text>",
+            FLOOR - height,
+            STEP - 6,
+            FLOOR - height - 4,
+            FLOOR + 16,
+            bar_end_ms(bar)
+        );
+    }
+    let _ = writeln!(
+        text,
+        "<text x=\"10\" y=\"{}\">milliseconds of guest time</text>\n</svg>",
+        FLOOR + 36
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_fall_into_bars_that_double() {
+        let counted = bars(&[0, 249_999, 250_000, 499_999, 500_000, u64::MAX]);
+        assert_eq!(counted[..3], [2, 2, 1]);
+        assert_eq!(counted[BARS - 1], 1);
+    }
+
+    #[test]
+    fn percentiles_are_of_the_times_given() {
+        let times: Vec<u64> = (1..=100).collect();
+        assert_eq!((percentile(&times, 0), percentile(&times, 50)), (1, 51));
+        assert_eq!((percentile(&times, 100), percentile(&[], 50)), (100, 0));
+    }
+}

@@ -1,0 +1,66 @@
+//! Boots the kernel that is the nucleus and its tests (`tests/nucleus`).
+use crate::{build, qemu::Config, run, shell, test, test::Tally};
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A boot that takes longer hangs.
+const LONGEST: Duration = Duration::from_secs(240);
+
+/// Runs every test with 1, 2 and 4 processors, and the overflow of a kernel stack.
+///
+/// # Errors
+/// Where it does not build or QEMU does not start.
+pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    let names = |text: &str| filter.is_none_or(|filter| text.contains(filter));
+    if !names("nucleus") {
+        return Ok(());
+    }
+    let kernel = build::nucleus_tests()?;
+    for cpus in [1, 2, 4] {
+        let log = boot(&kernel, cpus, "skerry.selftest=2")?;
+        let passed = log.lines().filter(|line| line.contains("selftest: ok: ")).count();
+        let is_whole = log.contains(&format!("selftest: {passed} passed"));
+        let what = format!("nucleus with {cpus} processors");
+        tally.count(&what, if is_whole { Ok(()) } else { Err(end_of(&log)) });
+    }
+    let log = boot(&kernel, 2, "skerry.selftest=overflow")?;
+    let wanted = ["panic: kernel stack overflow at 0x", "threads::use_up_stack", "end of panic"];
+    let missing = wanted.into_iter().find(|text| !log.contains(text));
+    let result = missing.map_or(Ok(()), |text| Err(format!("no {text:?}\n{}", end_of(&log))));
+    tally.count("a kernel stack that overflows panics and says so", result);
+    Ok(())
+}
+
+/// The log of one boot, to its end or as far as it came.
+fn boot(kernel: &Path, cpus: u32, parameters: &str) -> Result<String> {
+    let bar = shell::progress(&format!("tests of the nucleus with {cpus} processors"));
+    let config = Config {
+        cpus,
+        append: format!("{} {parameters}", run::PARAMETERS),
+        ..test::machine(kernel, kernel, &format!("nucleus-{cpus}.log"))?
+    };
+    let mut command: Command = config.command();
+    command.args(["-display", "none"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::null()).spawn().context("starting QEMU")?;
+    let started = Instant::now();
+    while child.try_wait()?.is_none() {
+        if started.elapsed() > LONGEST {
+            child.kill()?;
+            child.wait()?;
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bar.finish_and_clear();
+    Ok(String::from_utf8_lossy(&fs::read(&config.log)?).into_owned())
+}
+
+fn end_of(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(40)..].join("\n")
+}

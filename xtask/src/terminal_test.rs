@@ -1,0 +1,234 @@
+//! `./x run` at a terminal, as somebody sits before it: a pty is typed at and read, its size changed,
+//! and its settings must be what they were once the run has ended.
+//!
+//! Each step waits for what is shown; time only bounds how long.
+use crate::{
+    build::{self, Features},
+    disk, shell,
+    test::Tally,
+};
+use anyhow::{Context, Result, anyhow, bail};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    pty::openpty,
+    sys::{
+        signal::{Signal, killpg},
+        termios,
+    },
+    unistd::Pid,
+};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::fd::{AsFd, OwnedFd},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+
+/// How long each step may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is done at the terminal.
+enum Step {
+    /// Types; what was shown before does not count from here on.
+    Type(&'static str),
+    /// Waits until this has been shown.
+    Expect(&'static str),
+    /// Makes the window so many rows and columns large.
+    Resize(u16, u16),
+}
+use Step::{Expect, Resize, Type};
+
+const PROMPT: &str = "skerry:~# ";
+
+/// Line editing, job control, full-screen programs, the window's size, another user.
+///
+/// The job says when it has begun and when it goes on: only then it has the keyboard.
+const SESSION: &[Step] = &[
+    Expect(PROMPT),
+    Type("echo ac\x1b[Db\r"),
+    Expect("\nabc\r"),
+    Expect(PROMPT),
+    Type("\x1b[A\x7f\x7fd\r"),
+    Expect("\nad\r"),
+    Expect(PROMPT),
+    Type("tty\r"),
+    Expect("\n/dev/hvc0\r"),
+    Expect(PROMPT),
+    Type("sh -c 'trap \"echo goes on\" CONT; echo begun; while :; do sleep 1; done'\r"),
+    Expect("\nbegun\r"),
+    Type("\x1a"),
+    Expect("Stopped"),
+    Expect(PROMPT),
+    Type("jobs\r"),
+    Expect("[1]+  Stopped"),
+    Expect(PROMPT),
+    Type("bg\r"),
+    Expect("goes on\r"),
+    Type("jobs\r"),
+    Expect("[1]+  Running"),
+    Expect(PROMPT),
+    Type("fg\r"),
+    Expect("\ngoes on\r"),
+    Type("\x03"),
+    Expect(PROMPT),
+    Type("jobs; echo none\r"),
+    Expect("echo none\r\r\nnone\r"),
+    Expect(PROMPT),
+    // What is typed ahead of a program is the shell's, so it is told when the program comes.
+    Type("echo reads; cat\r"),
+    Expect("\nreads\r"),
+    Type("a line\r"),
+    Expect("a line\r\r\na line\r"),
+    Type("\x04"),
+    Expect(PROMPT),
+    Resize(33, 111),
+    Type("until stty size | grep 33.111; do :; done\r"),
+    Expect("\n33 111\r"),
+    Expect(PROMPT),
+    Type("vi /tmp/f\r"),
+    Expect("- /tmp/f"),
+    Type("ihello"),
+    // The cursor behind it.
+    Expect("\x1b[1;6H"),
+    Type("\x1b"),
+    Expect("- /tmp/f"),
+    Type(":wq\r"),
+    Expect(PROMPT),
+    Type("cat /tmp/f; su user -c id\r"),
+    Expect("\nhello\r"),
+    Expect("\nuid=1000(user)"),
+    Expect(PROMPT),
+    Type("top -b -n1\r"),
+    Expect("\nMem: "),
+    Expect("  PID  PPID USER "),
+    Expect("top -b -n1"),
+    Expect(PROMPT),
+];
+
+/// Sittings: name, what is done, how it is left.
+const SITTINGS: [(&str, &[Step], &str); 3] = [
+    ("an interactive session and poweroff", SESSION, "poweroff\r"),
+    ("an interactive session left by exit", &[Expect(PROMPT)], "exit\r"),
+    ("an interactive session left by Ctrl-A X", &[Expect(PROMPT)], "\x01x"),
+];
+
+/// Sits at the terminal once for each that `filter` leaves in.
+///
+/// # Errors
+/// Where the system does not build.
+pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+    let chosen = |name: &str| filter.is_none_or(|filter| name.contains(filter));
+    for (name, steps, ending) in SITTINGS.into_iter().filter(|(name, ..)| chosen(name)) {
+        build::image("default", &Features::default())?;
+        disk::default_root()?;
+        let bar = shell::progress(name);
+        let result = sit(steps, ending).map_err(|error| format!("{error:#}"));
+        bar.finish_and_clear();
+        tally.count(name, result);
+    }
+    Ok(())
+}
+
+fn sit(steps: &[Step], ending: &'static str) -> Result<()> {
+    let pty = openpty(None, None).context("opening a pty")?;
+    let before = termios::tcgetattr(&pty.slave)?;
+    let mut desk = Desk { master: File::from(pty.master), slave: pty.slave, shown: String::new() };
+    desk.resize(30, 100)?;
+    let mut sitting = desk.start(&["run", "--snapshot", "--accel", "tcg"])?;
+    steps.iter().chain([&Type(ending)]).try_for_each(|step| desk.take(step))?;
+    let status = desk.end(&mut sitting)?;
+    if !status.success() {
+        bail!("the run ended with {status}; shown was {:?}", desk.shown);
+    }
+    if before != termios::tcgetattr(&desk.slave)? {
+        bail!("the terminal was left with other settings");
+    }
+    Ok(())
+}
+
+/// The run at the terminal, a session and process group of its own, which ends with this.
+struct Sitting(Child);
+
+impl Drop for Sitting {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            // QEMU and whatever else it started; a group that has just ended is no failure.
+            let _ = killpg(Pid::from_raw(self.0.id().cast_signed()), Signal::SIGKILL);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// A terminal and what was shown on it since something was last typed or found.
+struct Desk {
+    master: File,
+    slave: OwnedFd,
+    shown: String,
+}
+
+impl Desk {
+    fn stdio(&self) -> Result<Stdio> {
+        Ok(Stdio::from(self.slave.try_clone()?))
+    }
+    /// Starts this very program as the leader of a session on the terminal. setsid(1) does not fork
+    /// here, as its process leads no group yet.
+    fn start(&self, arguments: &[&str]) -> Result<Sitting> {
+        let mut command = Command::new("setsid");
+        command.arg("--ctty").arg(std::env::current_exe()?).args(arguments);
+        command.stdin(self.stdio()?).stdout(self.stdio()?).stderr(self.stdio()?);
+        command.spawn().map(Sitting).context("starting setsid")
+    }
+    fn resize(&self, rows: u16, columns: u16) -> Result<()> {
+        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let mut stty = Command::new("stty");
+        stty.args(["rows", &rows, "cols", &columns]).stdin(self.stdio()?);
+        let status = stty.status().context("starting stty")?;
+        if status.success() { Ok(()) } else { bail!("stty: {status}") }
+    }
+    fn take(&mut self, step: &Step) -> Result<()> {
+        match step {
+            Type(text) => {
+                self.shown.clear();
+                self.master.write_all(text.as_bytes()).context("typing")
+            }
+            Resize(rows, columns) => self.resize(*rows, *columns),
+            Expect(text) => self.expect(text),
+        }
+    }
+    fn expect(&mut self, text: &str) -> Result<()> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(at) = self.shown.find(text) {
+                self.shown.drain(..at + text.len());
+                return Ok(());
+            }
+            if Instant::now() >= end {
+                bail!("{text:?} did not appear; shown was {:?}", self.shown);
+            }
+            self.read_some()?;
+        }
+    }
+    /// Reads what is there, or waits a moment for it.
+    fn read_some(&mut self) -> Result<()> {
+        const MOMENT_MS: u16 = 100;
+        let mut entries = [PollFd::new(self.master.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut entries, PollTimeout::from(MOMENT_MS))? > 0 {
+            let mut bytes = [0; 4096];
+            let count = self.master.read(&mut bytes).context("reading the terminal")?;
+            self.shown.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+        Ok(())
+    }
+    /// Waits for the run's end.
+    fn end(&mut self, sitting: &mut Sitting) -> Result<ExitStatus> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            self.read_some()?;
+            if let Some(status) = sitting.0.try_wait()? {
+                return Ok(status);
+            }
+        }
+        Err(anyhow!("the run did not end; shown was {:?}", self.shown))
+    }
+}
