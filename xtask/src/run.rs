@@ -4,9 +4,9 @@ use crate::{
     qemu::{self, Accel, Config, Disk, Machine, Medium},
     session::{Ended, Listening, Session, Streams},
     shell,
+    terminal::Terminal,
 };
 use anyhow::{Context, Result, bail};
-use nix::sys::termios;
 use std::{
     io::{self, IsTerminal, Write},
     path::{Path, PathBuf},
@@ -202,8 +202,7 @@ pub fn execute(
     let code = wait(&mut child, limit_seconds)?;
     drop(follower);
     let Some(code) = code else { return Ok(Outcome::TimedOut) };
-    // Where QEMU never came up nobody connected, and the session's threads wait for ever.
-    let ended = if matches!(code, QEMU_OFF | QEMU_PANIC | 0) { session.finish() } else { None };
+    let ended = if has_run(code, &complaints) { session.finish() } else { None };
     Ok(judge(code, ended, &complaints))
 }
 
@@ -242,18 +241,19 @@ fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
     let mut qemu = config.command();
     let window = crate::window::Window::new()?;
     window.add_to(&mut qemu);
-    qemu.args(["-display", "none", "-chardev", "stdio,id=terminal,mux=on,signal=off"]);
-    qemu.args(["-device", "virtconsole,chardev=terminal", "-mon", "chardev=terminal"]);
+    let terminal = Terminal::new()?;
+    terminal.add_to(&mut qemu);
+    qemu.args(["-display", "none"]).stdin(Stdio::null()).stdout(Stdio::null());
     let complaints = config.log.with_extension("qemu");
     qemu.stderr(std::fs::File::create(&complaints)?);
-    let before = termios::tcgetattr(io::stdin()).ok();
     let mut child = start(&mut qemu, &config.log)?;
     window.start()?;
+    let sitting = terminal.start(child.id());
     let follower = options.verbose.then(|| Follower::start(&config.log));
     let code = wait(&mut child, options.timeout)?;
     drop(follower);
-    if let Some(before) = before {
-        let _ = termios::tcsetattr(io::stdin(), termios::SetArg::TCSADRAIN, &before);
+    if code.is_some_and(|code| has_run(code, &complaints)) {
+        sitting.finish();
     }
     Ok(code.map_or(Outcome::TimedOut, |code| judge(code, None, &complaints)))
 }
@@ -280,23 +280,30 @@ fn wait(child: &mut Child, limit_seconds: Option<u64>) -> Result<Option<i32>> {
     Ok(None)
 }
 
+/// Whether QEMU came up: where it did not it never connected, and who serves a connection waits for ever.
+/// Its own failures end with 1 too, as a guest's end does, but with a complaint.
+fn has_run(code: i32, complaints: &Path) -> bool {
+    match code {
+        QEMU_OFF => !complaint(complaints).contains("qemu-system"),
+        QEMU_PANIC | 0 => true,
+        _ => false,
+    }
+}
+
+/// What QEMU said, without its warnings.
+fn complaint(complaints: &Path) -> String {
+    let said = std::fs::read_to_string(complaints).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().filter(|line| !line.contains("warning: ")).collect();
+    lines.join("\n")
+}
+
 fn judge(code: i32, ended: Option<Ended>, complaints: &Path) -> Outcome {
     match (code, ended) {
         (QEMU_PANIC, _) => Outcome::Panicked,
         (_, Some(ended)) => Outcome::Session(ended),
-        (0 | QEMU_OFF, None) => {
-            // QEMU's own failures end with 1 too, but with a complaint.
-            let text = std::fs::read_to_string(complaints).unwrap_or_default();
-            if code == QEMU_OFF && text.contains("qemu-system") {
-                Outcome::QemuFailed(text.trim().to_owned())
-            } else {
-                Outcome::PoweredOff
-            }
-        }
-        (code, None) => {
-            let text = std::fs::read_to_string(complaints).unwrap_or_default();
-            Outcome::QemuFailed(format!("status {code} {}", text.trim()))
-        }
+        (0 | QEMU_OFF, None) if has_run(code, complaints) => Outcome::PoweredOff,
+        (QEMU_OFF, None) => Outcome::QemuFailed(complaint(complaints)),
+        (code, None) => Outcome::QemuFailed(format!("status {code} {}", complaint(complaints))),
     }
 }
 

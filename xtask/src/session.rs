@@ -1,11 +1,11 @@
 //! A session with a guest: three byte streams and a control stream over virtio-console ports, each a
 //! Unix socket on our side. Our stdin's end is the port's end; the exit status comes on the control port.
-use anyhow::{Context, Result};
+use crate::sockets::Sockets;
+use anyhow::Result;
 use std::{
     io::{self, Read, Write},
     net::Shutdown,
     os::unix::net::UnixListener,
-    path::{Path, PathBuf},
     process::Command,
     sync::mpsc,
     thread::{self, JoinHandle},
@@ -59,11 +59,7 @@ pub struct Streams {
 }
 
 /// The sockets, waiting for QEMU.
-pub struct Listening {
-    folder: tempfile::TempDir,
-    /// In the order of [`PORTS`].
-    sockets: [UnixListener; 4],
-}
+pub struct Listening(Sockets<4>);
 
 const PORTS: [&str; 4] = ["stdin", "stdout", "stderr", "control"];
 
@@ -73,29 +69,19 @@ impl Listening {
     /// # Errors
     /// Where they cannot be made.
     pub fn new() -> Result<Listening> {
-        let folder = tempfile::Builder::new()
-            .prefix("skerry")
-            .tempdir()
-            .context("making the session's sockets")?;
-        let bind = |at: usize| UnixListener::bind(path(folder.path(), PORTS[at]));
-        let sockets = [bind(0)?, bind(1)?, bind(2)?, bind(3)?];
-        Ok(Listening { folder, sockets })
+        Ok(Listening(Sockets::new(PORTS)?))
     }
     /// Adds the ports to QEMU's command line.
     pub fn add_to(&self, qemu: &mut Command) {
+        self.0.add_to(qemu);
         for name in PORTS {
-            let path = path(self.folder.path(), name);
-            qemu.args([
-                "-chardev",
-                &format!("socket,id={name},path={}", crate::qemu::escaped(&path)),
-            ]);
             qemu.args(["-device", &format!("virtserialport,chardev={name},name=skerry.{name}")]);
         }
     }
     /// Takes QEMU's connections and starts to move bytes. To be called once QEMU runs.
     pub fn start(self, command: &str, streams: Streams) -> Session {
         let (ended_sender, ended) = mpsc::channel();
-        let [stdin, stdout, stderr, control] = self.sockets;
+        let (folder, [stdin, stdout, stderr, control]) = self.0.open();
         // Not joined: our own stdin may never end.
         thread::spawn(move || feed(&stdin, streams.input));
         let command = command.to_owned();
@@ -108,7 +94,7 @@ impl Listening {
                 }
             }),
         ];
-        Session { threads, ended, _folder: self.folder }
+        Session { threads, ended, _folder: folder }
     }
 }
 
@@ -127,10 +113,6 @@ impl Session {
         }
         self.ended.try_recv().ok()
     }
-}
-
-fn path(folder: &Path, name: &str) -> PathBuf {
-    folder.join(name)
 }
 
 fn feed(listener: &UnixListener, mut input: Box<dyn Read + Send>) {

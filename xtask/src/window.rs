@@ -1,15 +1,12 @@
 //! Tells the running system of our terminal's size: a line `ROWS COLUMNS` on the port
 //! `skerry.window` at each SIGWINCH. QEMU's own console passes no sizes on.
-use crate::run::window_size;
+use crate::{run::window_size, sockets::Sockets};
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
-use std::{io::Write, os::unix::net::UnixListener, process::Command, thread};
+use std::{io::Write, process::Command, thread};
 
 /// The port's socket, waiting for QEMU.
-pub struct Window {
-    folder: tempfile::TempDir,
-    socket: UnixListener,
-}
+pub struct Window(Sockets<1>);
 
 impl Window {
     /// Makes the socket.
@@ -17,15 +14,11 @@ impl Window {
     /// # Errors
     /// Where it cannot be made.
     pub fn new() -> Result<Window> {
-        let folder = tempfile::Builder::new().prefix("skerry").tempdir()?;
-        let socket = UnixListener::bind(folder.path().join("window"))
-            .context("making the window's socket")?;
-        Ok(Window { folder, socket })
+        Ok(Window(Sockets::new(["window"])?))
     }
     /// Adds the port to QEMU's command line.
     pub fn add_to(&self, qemu: &mut Command) {
-        let path = crate::qemu::escaped(&self.folder.path().join("window"));
-        qemu.args(["-chardev", &format!("socket,id=window,path={path}")]);
+        self.0.add_to(qemu);
         qemu.args(["-device", "virtserialport,chardev=window,name=skerry.window"]);
     }
     /// Takes QEMU's connection and tells of changes until QEMU ends. SIGWINCH is blocked in the
@@ -37,7 +30,7 @@ impl Window {
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGWINCH);
         signals.thread_block().context("blocking SIGWINCH")?;
-        let Window { folder, socket } = self;
+        let (folder, [socket]) = self.0.open();
         // Not joined: it waits for a signal that may never come.
         thread::spawn(move || {
             let Ok((mut stream, _)) = socket.accept() else { return };
