@@ -8,6 +8,7 @@ use crate::{
     irq::Interrupt,
     memory, params,
     spin::SpinLock,
+    thread, time,
 };
 use alloc::vec::Vec;
 pub use firmware::acpi::Transport;
@@ -120,12 +121,44 @@ pub fn open_transport(base: u64, bytes: u64) -> Result<Registers, DeviceError> {
     if known { Ok(map(base, bytes)) } else { Err(DeviceError::NotFound) }
 }
 
+/// Resets a virtio device by its status register, `width` bytes at `physical`; whether it says that it is done: it
+/// reaches no memory then (VIRTIO 1.2, 2.4).
+pub fn reset(physical: u64, width: usize) -> bool {
+    let status = map(physical, width as u64);
+    status.write(0, width, 0);
+    let is_done = wait_until(|| status.read(0, width) == 0);
+    if !is_done {
+        log::error!("the device at {physical:#x} does not reset");
+    }
+    is_done
+}
+
+/// Waits up to a second until `is_so`; whether it is.
+pub fn wait_until(is_so: impl Fn() -> bool) -> bool {
+    const PATIENCE_NS: u64 = 1_000_000_000;
+    let until_ns = time::now_ns() + PATIENCE_NS;
+    while !is_so() {
+        if time::now_ns() > until_ns {
+            return false;
+        }
+        thread::yield_now();
+    }
+    true
+}
+
+/// Resets the transport at `base`: without bus mastering nothing else keeps it from memory, so that this takes until
+/// it is done.
+pub fn quiesce_transport(base: u64) {
+    const STATUS: u64 = 0x70;
+    while !reset(base + STATUS, 4) {}
+}
+
 /// Maps a memory BAR.
 ///
 /// # Errors
 /// [`DeviceError::NotFound`] where it is empty or of ports.
 pub fn map_bar(address: u16, index: u8) -> Result<Registers, DeviceError> {
-    let (base, bytes) = pci::bar(address, index)?;
+    let (base, bytes) = pci::find(address)?.bar(index)?;
     Ok(map(base, bytes))
 }
 
@@ -134,7 +167,8 @@ pub fn map_bar(address: u16, index: u8) -> Result<Registers, DeviceError> {
 /// # Errors
 /// [`DeviceError::NotFound`] where there is no such entry, `Refused` where vectors ran out.
 pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
-    let at = pci::msix_entry(address, entry).ok_or(DeviceError::NotFound)?;
+    let function = pci::find(address)?;
+    let at = pci::msix_entry(&pci::Ports, &function, entry).ok_or(DeviceError::NotFound)?;
     let registers = map(at, 16);
     let source = u32::from(address) << 16 | u32::from(entry);
     let (interrupt, message) = Interrupt::message(source).ok_or(DeviceError::Refused)?;
@@ -142,7 +176,7 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
     for (index, word) in words.into_iter().enumerate() {
         registers.write(index * 4, 4, u64::from(word));
     }
-    pci::msix_enable(address);
+    pci::msix_enable(&pci::Ports, address);
     Ok(interrupt)
 }
 

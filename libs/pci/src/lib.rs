@@ -7,10 +7,14 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod functions;
 #[cfg(test)]
 mod tests;
 
+pub use functions::Functions;
+
 use alloc::vec::Vec;
+use core::iter;
 
 const ID: u16 = 0x00;
 const COMMAND: u16 = 0x04;
@@ -20,6 +24,8 @@ const FIRST_BAR: u16 = 0x10;
 const BUSES: u16 = 0x18;
 const SUBSYSTEM: u16 = 0x2c;
 const CAPABILITIES: u16 = 0x34;
+const CAPABILITY_VENDOR: u8 = 0x09;
+const CAPABILITY_EXPRESS: u8 = 0x10;
 const CAPABILITY_MSIX: u8 = 0x11;
 
 const COMMAND_MEMORY: u32 = 1 << 1;
@@ -34,6 +40,9 @@ pub trait Config {
     fn write(&self, address: u16, offset: u16, value: u32);
 }
 
+/// BARs of a function.
+const BARS: usize = 6;
+
 /// One function found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Function {
@@ -45,6 +54,8 @@ pub struct Function {
     pub class: u32,
     /// Subsystem vendor in the low half, subsystem in the high.
     pub subsystem: u32,
+    /// Physical address and bytes of each memory BAR; no bytes where it is empty or of ports.
+    bars: [(u64, u64); BARS],
 }
 
 /// Every function that is there.
@@ -86,8 +97,13 @@ fn add_function(
 ) {
     const BRIDGE: u8 = 1;
     const DEEPEST: u8 = 8;
-    let subsystem = if header == 0 { config.read(address, SUBSYSTEM) } else { 0 };
-    found.push(Function { address, id, class: config.read(address, CLASS), subsystem });
+    let class = config.read(address, CLASS);
+    let (mut subsystem, mut bars) = (0, [(0, 0); BARS]);
+    if header == 0 {
+        subsystem = config.read(address, SUBSYSTEM);
+        bars = measure_bars(config, address);
+    }
+    found.push(Function { address, id, class, subsystem, bars });
     let bus = (address >> 8) as u8;
     if header == BRIDGE && depth < DEEPEST {
         let secondary = (config.read(address, BUSES) >> 8) as u8;
@@ -112,44 +128,87 @@ pub fn read_part(config: &impl Config, address: u16, offset: u16, bytes: u8) -> 
     }
 }
 
-/// Lets a function be used: memory decoding and bus mastering on, INTx off.
+/// Lets a function's registers be used: memory decoding on, INTx off.
 pub fn enable(config: &impl Config, address: u16) {
     let command = config.read(address, COMMAND) & 0xffff;
-    config.write(address, COMMAND, command | COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX);
+    config.write(address, COMMAND, command | COMMAND_MEMORY | COMMAND_NO_INTX);
 }
 
-/// Stops a function: MSI-X and bus mastering off.
+/// Lets a function reach memory.
+pub fn enable_master(config: &impl Config, address: u16) {
+    let command = config.read(address, COMMAND) & 0xffff;
+    config.write(address, COMMAND, command | COMMAND_MASTER);
+}
+
+/// Stops a function: MSI-X and bus mastering off. Memory decoding stays on, so that the memory map does not change.
 pub fn disable(config: &impl Config, address: u16) {
-    if let Some(at) = msix_capability(config, address) {
-        config.write(address, at, config.read(address, at) & !MSIX_ENABLE);
+    if let Some((at, control)) = find_capability(config, address, CAPABILITY_MSIX) {
+        config.write(address, at, control & !MSIX_ENABLE);
     }
     let command = config.read(address, COMMAND) & 0xffff;
     config.write(address, COMMAND, command & !COMMAND_MASTER);
 }
 
-/// Physical address and bytes of memory BAR `index`; `None` where it is empty or of ports.
-pub fn bar(config: &impl Config, address: u16, index: u8) -> Option<(u64, u64)> {
+/// Whether a function still waits for answers of memory (PCI Express Base 5.0, 7.5.3.5: Transactions Pending); those
+/// that cannot say have none.
+pub fn is_busy(config: &impl Config, address: u16) -> bool {
+    const DEVICE_STATUS: u16 = 8;
+    const PENDING: u32 = 1 << 21;
+    find_capability(config, address, CAPABILITY_EXPRESS)
+        .is_some_and(|(at, _)| config.read(address, at + DEVICE_STATUS) & PENDING != 0)
+}
+
+/// Physical address of the byte that resets a function when 0 is written to it, and reads 0 when that is
+/// done and the device reaches no memory: `device_status` of a virtio device. `None` for any other function.
+/// Source: VIRTIO 1.2, 2.4 and 4.1.4.
+pub fn reset_register(config: &impl Config, function: &Function) -> Option<u64> {
+    const VIRTIO_VENDOR: u16 = 0x1af4;
+    const COMMON: u32 = 1;
+    const STATUS: u64 = 20;
+    if function.id as u16 != VIRTIO_VENDOR {
+        return None;
+    }
+    let is_common =
+        |&(_, word): &(u16, u32)| word as u8 == CAPABILITY_VENDOR && word >> 24 == COMMON;
+    let (at, _) = capabilities(config, function.address).find(is_common)?;
+    let (base, bytes) = function.bar(config.read(function.address, at + 4) as u8).ok()?;
+    let offset = u64::from(config.read(function.address, at + 8)) + STATUS;
+    (offset < bytes).then_some(base + offset)
+}
+
+/// What memory a function's BARs take. They do not work meanwhile, so it is done before anybody uses them.
+fn measure_bars(config: &impl Config, address: u16) -> [(u64, u64); BARS] {
+    let command = config.read(address, COMMAND) & 0xffff;
+    config.write(address, COMMAND, command & !COMMAND_MEMORY);
+    let mut bars = [(0, 0); BARS];
+    let mut index = 0;
+    while let Some(bar) = bars.get_mut(index) {
+        let (found, is_wide) = measure_bar(config, address, index);
+        *bar = found;
+        index += if is_wide { 2 } else { 1 };
+    }
+    config.write(address, COMMAND, command);
+    bars
+}
+
+/// Physical address and bytes of BAR `index`, and whether it takes the place of two.
+fn measure_bar(config: &impl Config, address: u16, index: usize) -> ((u64, u64), bool) {
     const IS_PORTS: u32 = 1;
     const TYPE: u32 = 0b110;
     const TYPE_64: u32 = 0b100;
-    if index > 5 {
-        return None;
-    }
-    let offset = FIRST_BAR + 4 * u16::from(index);
+    let offset = FIRST_BAR + 4 * index as u16;
     let low = config.read(address, offset);
-    let is_64 = low & TYPE == TYPE_64 && index < 5;
     if low & IS_PORTS != 0 {
-        return None;
+        return ((0, 0), false);
     }
-    let high = if is_64 { config.read(address, offset + 4) } else { 0 };
-    let command = config.read(address, COMMAND) & 0xffff;
-    config.write(address, COMMAND, command & !COMMAND_MEMORY);
-    let low_mask = measure(config, address, offset, low);
-    let high_mask = if is_64 { measure(config, address, offset + 4, high) } else { u32::MAX };
-    config.write(address, COMMAND, command);
+    let is_wide = low & TYPE == TYPE_64 && index + 1 < BARS;
+    let high = if is_wide { config.read(address, offset + 4) } else { 0 };
+    let low_mask = measure(config, address, offset, low) & !0xf;
+    let high_mask = if is_wide { measure(config, address, offset + 4, high) } else { u32::MAX };
     let base = u64::from(high) << 32 | u64::from(low & !0xf);
-    let bytes = (!(u64::from(high_mask) << 32 | u64::from(low_mask & !0xf))).wrapping_add(1);
-    (base != 0 && bytes != 0 && low_mask & !0xf != 0).then_some((base, bytes))
+    let bytes = (!(u64::from(high_mask) << 32 | u64::from(low_mask))).wrapping_add(1);
+    let is_there = base != 0 && bytes != 0 && low_mask != 0;
+    (if is_there { (base, bytes) } else { (0, 0) }, is_wide)
 }
 
 /// Which bits of a BAR can be written.
@@ -163,46 +222,45 @@ fn measure(config: &impl Config, address: u16, offset: u16, value: u32) -> u32 {
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
 
-fn msix_capability(config: &impl Config, address: u16) -> Option<u16> {
+/// Where each capability lies, and its first long: kind, next, two bytes of its own.
+fn capabilities(config: &impl Config, address: u16) -> impl Iterator<Item = (u16, u32)> {
     const HAS_LIST: u32 = 1 << 20;
     const MOST: usize = 48;
-    if config.read(address, COMMAND) & HAS_LIST == 0 {
-        return None;
-    }
-    let mut at = config.read(address, CAPABILITIES) as u16 & 0xfc;
-    for _ in 0..MOST {
-        if at == 0 {
-            return None;
-        }
-        let word = config.read(address, at);
-        if word as u8 == CAPABILITY_MSIX {
-            return Some(at);
-        }
+    let has_list = config.read(address, COMMAND) & HAS_LIST != 0;
+    let mut at = if has_list { config.read(address, CAPABILITIES) as u16 & 0xfc } else { 0 };
+    let next = move || {
+        let here = Some(at).filter(|&at| at != 0)?;
+        let word = config.read(address, here);
         at = (word >> 8) as u16 & 0xfc;
-    }
-    None
+        Some((here, word))
+    };
+    iter::from_fn(next).take(MOST)
+}
+
+fn find_capability(config: &impl Config, address: u16, kind: u8) -> Option<(u16, u32)> {
+    capabilities(config, address).find(|&(_, word)| word as u8 == kind)
 }
 
 /// Entries of the function's MSI-X table.
 pub fn msix_entries(config: &impl Config, address: u16) -> u16 {
-    msix_capability(config, address)
-        .map_or(0, |at| ((config.read(address, at) >> 16) as u16 & 0x7ff) + 1)
+    find_capability(config, address, CAPABILITY_MSIX)
+        .map_or(0, |(_, control)| ((control >> 16) as u16 & 0x7ff) + 1)
 }
 
 /// Physical address of MSI-X table entry `entry`.
-pub fn msix_entry(config: &impl Config, address: u16, entry: u16) -> Option<u64> {
+pub fn msix_entry(config: &impl Config, function: &Function, entry: u16) -> Option<u64> {
     const ENTRY_BYTES: u64 = 16;
-    let at = msix_capability(config, address)?;
-    let entries = (config.read(address, at) >> 16) as u16 & 0x7ff;
-    let table = config.read(address, at + 4);
-    let (base, bytes) = bar(config, address, (table & 7) as u8)?;
+    let (at, control) = find_capability(config, function.address, CAPABILITY_MSIX)?;
+    let last = (control >> 16) as u16 & 0x7ff;
+    let table = config.read(function.address, at + 4);
+    let (base, bytes) = function.bar((table & 7) as u8).ok()?;
     let offset = u64::from(table & !7) + u64::from(entry) * ENTRY_BYTES;
-    (entry <= entries && offset + ENTRY_BYTES <= bytes).then_some(base + offset)
+    (entry <= last && offset + ENTRY_BYTES <= bytes).then_some(base + offset)
 }
 
 /// Turns MSI-X on for the function.
 pub fn msix_enable(config: &impl Config, address: u16) {
-    if let Some(at) = msix_capability(config, address) {
-        config.write(address, at, config.read(address, at) & !MSIX_MASK_ALL | MSIX_ENABLE);
+    if let Some((at, control)) = find_capability(config, address, CAPABILITY_MSIX) {
+        config.write(address, at, control & !MSIX_MASK_ALL | MSIX_ENABLE);
     }
 }

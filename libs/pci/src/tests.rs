@@ -1,10 +1,12 @@
 //! A configuration space in memory: functions, bridges, BARs and capabilities as they are, and hostile ones.
 use super::*;
 use core::cell::RefCell;
+use program::DeviceError;
 
 const BRIDGE_ADDRESS: u16 = 2 << 3;
 const BEHIND: u16 = 1 << 8;
 const DISK: u16 = 1 << 3;
+const EXPRESS_STATUS: u16 = 0x6c;
 
 /// A function: its registers, and which bits of them can be written.
 struct Model {
@@ -42,7 +44,7 @@ impl Config for Machine {
     }
 }
 
-/// A disk with a 64-bit BAR of 16 KiB and MSI-X, and a bridge with one function behind it.
+/// A virtio disk with a 64-bit BAR of 16 KiB and MSI-X, and a bridge with one function behind it.
 fn machine() -> Machine {
     let values = [
         (ID, 0x1042_1af4),
@@ -53,9 +55,14 @@ fn machine() -> Machine {
         (FIRST_BAR + 8, 0x6001),
         (SUBSYSTEM, 0x1100_1af4),
         (CAPABILITIES, 0x40),
-        (0x40, 0x0000_4809),
-        (0x48, 0x0003_0011),
+        // The device's own registers, MSI-X, the common ones in BAR 0 at 0x1000, PCI Express.
+        (0x40, 0x0410_4809),
+        (0x48, 0x0003_5411),
         (0x4c, 0x2000),
+        (0x54, 0x0110_6409),
+        (0x5c, 0x1000),
+        (0x64, 0x0002_0010),
+        (EXPRESS_STATUS, 1 << 21),
     ];
     let writable = [(FIRST_BAR, 0xffff_c000), (FIRST_BAR + 4, u32::MAX), (0x48, 0xc000_0000)];
     let disk = Model::new(DISK, &values, &writable);
@@ -63,6 +70,10 @@ fn machine() -> Machine {
     let bridge = Model::new(BRIDGE_ADDRESS, &bridge, &[]);
     let behind = Model::new(BEHIND, &[(ID, 0x1041_1af4)], &[]);
     Machine(RefCell::new([disk, bridge, behind].into()))
+}
+
+fn disk(machine: &Machine) -> Function {
+    scan(machine)[0]
 }
 
 #[test]
@@ -79,22 +90,60 @@ fn a_bridge_that_names_its_own_bus_ends_the_search() {
 }
 
 #[test]
-fn a_bar_is_measured_and_left_as_it_was() {
+fn bars_are_measured_and_left_as_they_were() {
     let machine = machine();
-    assert_eq!(bar(&machine, DISK, 0), Some((0x1_fe00_0000, 0x4000)));
+    machine.write(DISK, COMMAND, COMMAND_MEMORY);
+    let mut bars = [(0, 0); BARS];
+    bars[0] = (0x1_fe00_0000, 0x4000);
+    assert_eq!(
+        disk(&machine).bars,
+        bars,
+        "0 takes two places, 2 is of ports, the others are empty"
+    );
     assert_eq!(machine.read(DISK, FIRST_BAR), 0xfe00_000c);
-    assert_eq!(bar(&machine, DISK, 2), None, "of ports");
-    assert_eq!(bar(&machine, DISK, 3), None, "empty");
-    assert_eq!(bar(&machine, DISK, 6), None);
+    assert_eq!(machine.read(DISK, COMMAND) & 0xffff, COMMAND_MEMORY);
+    let bridge = scan(&machine)[1];
+    assert_eq!(bridge.bars, [(0, 0); BARS], "what lies there in a bridge is something else");
+}
+
+#[test]
+fn a_function_has_one_owner() {
+    let mut functions = Functions::new(scan(&machine()));
+    let taken = functions.take(DISK).unwrap();
+    assert_eq!(
+        (taken.bar(0), taken.bar(2)),
+        (Ok((0x1_fe00_0000, 0x4000)), Err(DeviceError::NotFound))
+    );
+    assert_eq!(taken.bar(6), Err(DeviceError::NotFound));
+    assert_eq!(functions.take(DISK), Err(DeviceError::Refused));
+    assert_eq!(functions.take(7), Err(DeviceError::NotFound));
+    functions.give_back(DISK);
+    assert_eq!(functions.take(DISK), Ok(taken));
 }
 
 #[test]
 fn message_entries_lie_where_the_capability_says() {
     let machine = machine();
+    let disk = disk(&machine);
     assert_eq!(msix_entries(&machine, DISK), 4);
-    assert_eq!(msix_entry(&machine, DISK, 1), Some(0x1_fe00_2010));
-    assert_eq!(msix_entry(&machine, DISK, 4), None);
+    assert_eq!(msix_entry(&machine, &disk, 1), Some(0x1_fe00_2010));
+    assert_eq!(msix_entry(&machine, &disk, 4), None);
     assert_eq!(msix_entries(&machine, BEHIND), 0);
+}
+
+#[test]
+fn a_virtio_function_is_reset_by_its_status() {
+    let machine = machine();
+    let found = scan(&machine);
+    let registers: Vec<_> = found.iter().map(|one| reset_register(&machine, one)).collect();
+    assert_eq!(registers, [Some(0x1_fe00_1014), None, None]);
+    let other = Function { id: 0x1042_8086, ..found[0] };
+    assert_eq!(reset_register(&machine, &other), None, "nobody says that of other vendors");
+    for (what, at, value) in [("outside", 0x5c, 0x4000 - 20), ("no such BAR", 0x58, 6)] {
+        let machine = self::machine();
+        machine.0.borrow_mut()[0].registers[at / 4] = value;
+        assert_eq!(reset_register(&machine, &found[0]), None, "{what}");
+    }
 }
 
 #[test]
@@ -107,14 +156,25 @@ fn a_loop_of_capabilities_ends() {
 #[test]
 fn a_function_is_enabled_and_stopped() {
     let machine = machine();
+    let command = || machine.read(DISK, COMMAND) & 0xffff;
     enable(&machine, DISK);
+    assert_eq!(command(), COMMAND_MEMORY | COMMAND_NO_INTX, "it reaches no memory yet");
+    enable_master(&machine, DISK);
     msix_enable(&machine, DISK);
-    let on = COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX;
-    assert_eq!(machine.read(DISK, COMMAND) & 0xffff, on);
-    assert_eq!(machine.read(DISK, 0x48), MSIX_ENABLE | 0x0003_0011);
+    assert_eq!(command(), COMMAND_MEMORY | COMMAND_MASTER | COMMAND_NO_INTX);
+    assert_eq!(machine.read(DISK, 0x48), MSIX_ENABLE | 0x0003_5411);
     disable(&machine, DISK);
-    assert_eq!(machine.read(DISK, COMMAND) & COMMAND_MASTER, 0);
-    assert_eq!(machine.read(DISK, 0x48), 0x0003_0011);
+    assert_eq!(command(), COMMAND_MEMORY | COMMAND_NO_INTX);
+    assert_eq!(machine.read(DISK, 0x48), 0x0003_5411);
+}
+
+#[test]
+fn a_function_says_whether_it_waits_for_memory() {
+    let machine = machine();
+    assert!(is_busy(&machine, DISK));
+    machine.0.borrow_mut()[0].registers[usize::from(EXPRESS_STATUS) / 4] = 0;
+    assert!(!is_busy(&machine, DISK));
+    assert!(!is_busy(&machine, BEHIND), "it cannot say");
 }
 
 #[test]

@@ -32,9 +32,7 @@ impl Domain {
             | Call::InterruptWake => self.interrupt(call, registers),
             Call::PciFunction => {
                 let address = *self.grants.functions.get(first as usize).ok_or(Status::NotFound)?;
-                let all = pci::functions();
-                let found =
-                    all.iter().find(|one| one.address == address).ok_or(Status::NotFound)?;
+                let found = pci::find(address)?;
                 registers.rdi = u64::from(address)
                     | u64::from(found.id) << 16
                     | u64::from(found.subsystem >> 16) << 48;
@@ -55,6 +53,12 @@ impl Domain {
                 let fits = found.is_some_and(|found| second <= found.bytes);
                 if !is_granted || !fits {
                     return Err(Status::Refused);
+                }
+                {
+                    let open = &mut self.taken.lock().transports;
+                    if !open.contains(&first) {
+                        open.push(first);
+                    }
                 }
                 registers.rdi = self.map_registers(first, second)?;
                 Ok(())
@@ -90,10 +94,11 @@ impl Domain {
                 pci::close(address);
             }
             Call::PciRead => {
-                registers.rdi = u64::from(pci::read_part(address, second as u16, third as u8));
+                registers.rdi =
+                    u64::from(pci::read_part(&pci::Ports, address, second as u16, third as u8));
             }
             Call::PciBar => {
-                let (base, bytes) = pci::bar(address, second as u8)?;
+                let (base, bytes) = pci::find(address)?.bar(second as u8)?;
                 registers.rdi = self.map_registers(base, bytes)?;
                 registers.rsi = bytes;
             }
@@ -101,7 +106,9 @@ impl Domain {
                 let interrupt = device::bind_msix(address, second as u16)?;
                 registers.rdi = self.grant(Capability::Interrupt(Arc::new(interrupt)))?;
             }
-            Call::PciMsixEntries => registers.rdi = u64::from(pci::msix_entries(address)),
+            Call::PciMsixEntries => {
+                registers.rdi = u64::from(pci::msix_entries(&pci::Ports, address))
+            }
             _ => return Err(Status::Unknown),
         }
         Ok(())

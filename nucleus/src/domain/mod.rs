@@ -3,7 +3,7 @@
 //! A [`Domain`] can do what its [`Grants`] say and nothing else; what it asks beyond that is refused,
 //! counted and traced. Its threads run in user mode and come here by kernel calls (`calls`). It ends when it says
 //! so, when it does what the processor refuses, or when it is killed; then its devices are quiesced, and
-//! only after that is the memory they could reach given back: interrupts masked and bus mastering
+//! only after that is the memory they could reach given back: devices reset, interrupts masked and bus mastering
 //! off, then capabilities, then the space.
 //!
 //! Locks, each a leaf but where said: `held` (capabilities; what is taken out is dropped after), `taken`,
@@ -80,10 +80,11 @@ impl End {
 }
 
 /// What it has opened and mapped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Taken {
     ports: Vec<(u16, u16)>,
     functions: Vec<u16>,
+    transports: Vec<u64>,
     /// Regions mapped: handle, first address, pages.
     mapped: Vec<(u64, u64, usize)>,
     /// Where the next mapping goes.
@@ -138,8 +139,7 @@ impl Domain {
         objects::count(Kind::Domain, 1);
         // Never longer, so that nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
-        let taken =
-            Taken { ports: Vec::new(), functions: Vec::new(), mapped: Vec::new(), next: MAPPINGS };
+        let taken = Taken { next: MAPPINGS, ..Taken::default() };
         Ok(Arc::new(Domain {
             name: String::from(name),
             space,
@@ -257,12 +257,10 @@ impl Domain {
         if self.is_finishing.swap(true, SeqCst) {
             return;
         }
-        let (ports, functions) = {
-            let mut taken = self.taken.lock();
-            (core::mem::take(&mut taken.ports), core::mem::take(&mut taken.functions))
-        };
-        functions.into_iter().for_each(pci::close);
-        ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
+        let taken = core::mem::take(&mut *self.taken.lock());
+        taken.functions.into_iter().for_each(pci::close);
+        taken.transports.into_iter().for_each(device::quiesce_transport);
+        taken.ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
         let held = self.held.lock().drain();
         drop(held);
         self.has_ended.store(1, Release);

@@ -44,7 +44,7 @@ pub(crate) fn pci_close(address: PciAddress) {
 }
 
 pub(crate) fn pci_read(address: PciAddress, offset: u16, bytes: u8) -> u32 {
-    pci::read_part(address.0, offset, bytes)
+    pci::read_part(&pci::Ports, address.0, offset, bytes)
 }
 
 pub(crate) fn pci_bar(address: PciAddress, index: u8) -> Result<MmioHandle, DeviceError> {
@@ -56,7 +56,7 @@ pub(crate) fn pci_msix(address: PciAddress, entry: u16) -> Result<InterruptHandl
 }
 
 pub(crate) fn pci_msix_entries(address: PciAddress) -> u16 {
-    pci::msix_entries(address.0)
+    pci::msix_entries(&pci::Ports, address.0)
 }
 
 pub(crate) fn mmio_open(base: u64, bytes: u64) -> Result<MmioHandle, DeviceError> {

@@ -3,7 +3,9 @@ use alloc::{sync::Arc, vec::Vec};
 use calls::{Call, IMAGE_BASE, SERVICE, Status};
 use ipc::{Error, Header, Message};
 use nucleus::{
+    arch::pci,
     capability::{Capability, Right},
+    device::{self, Registers},
     domain::{Domain, Grants},
     memory::{space::Protection, statistics},
     thread::{self, Endpoint, Policy, Wait},
@@ -171,6 +173,45 @@ pub fn loop_is_killed() {
     assert!(domain.wait_end(Some(soon)).is_none());
     domain.kill("test");
     assert_eq!(domain.wait_end(None).expect("an end").cause, "test");
+}
+
+/// Where a virtio function says and is told its state (VIRTIO 1.2, 4.1.4).
+fn status(address: u16) -> (Registers, usize) {
+    let read = |at, bytes| pci::read_part(&pci::Ports, address, at, bytes);
+    let mut at = read(0x34, 1) as u16;
+    while read(at, 1) != 9 || read(at + 3, 1) != 1 {
+        at = read(at + 1, 1) as u16;
+        assert_ne!(at, 0, "no common registers");
+    }
+    let bar = device::map_bar(address, read(at + 4, 1) as u8).expect("a BAR");
+    (bar, read(at + 8, 4) as usize + 20)
+}
+
+/// Before its memory is given back its device is reset, and must not reach memory.
+pub fn device_is_quiesced() {
+    const DISK: u32 = 0x1042_1af4;
+    const MASTER: u32 = 1 << 2;
+    let all = pci::functions();
+    let address = all.iter().find(|one| one.id == DISK).expect("a virtio disk").address;
+    let (registers, status) = status(address);
+    let open = [&first(u64::from(address))[..], &does(Call::PciOpen), &does(Call::Current)];
+    let code = [&open.concat()[..], &[0xeb, 0xfe]].concat();
+    for _ in 0..2 {
+        let granted = Grants { functions: [address].into(), ..grants(0) };
+        let domain = Domain::new("test", granted).expect("no memory for a domain");
+        domain.load(IMAGE_BASE, 1, &code, Protection(5)).expect("no memory for a domain");
+        domain.start(IMAGE_BASE).expect("no memory for a domain");
+        while domain.usage().calls < 2 {
+            thread::yield_now();
+        }
+        assert_eq!(pci::read_part(&pci::Ports, address, 4, 2) & MASTER, MASTER);
+        assert_eq!(pci::open(address), Err(device::DeviceError::Refused));
+        registers.write(status, 1, 3);
+        assert_eq!(registers.read(status, 1), 3);
+        domain.kill("test");
+        assert_eq!(registers.read(status, 1), 0);
+        assert_eq!(pci::read_part(&pci::Ports, address, 4, 2) & MASTER, 0);
+    }
 }
 
 /// A client and a server, each in its own domain.

@@ -37,6 +37,7 @@ const TESTS: &[(&str, fn())] = &[
     ("giving a capability back keeps the call", domains::closing_keeps_the_call),
     ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
     ("a domain in a loop is killed", domains::loop_is_killed),
+    ("a domain's device is quiesced with it", domains::device_is_quiesced),
     ("domains call each other", domains::call_each_other),
     ("extended state is checked and kept", program::extended_state),
 ];
@@ -67,9 +68,10 @@ fn skerry_start() {
     power::off()
 }
 
-/// Fills the caches that keep things for ever, so that counts may be compared.
+/// Fills the caches that keep things for ever (stacks, registers mapped), so that counts may be compared.
 fn warm_up() {
     (0..2).for_each(|_| threads::start_and_end());
+    in_threads(1, |_| domains::device_is_quiesced());
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 

@@ -1,11 +1,16 @@
 //! PCI: configuration space by ports 0xcf8 and 0xcfc, the functions found at boot and who has them.
 //!
+//! BARs are measured once, before other processors run: a BAR being measured moves, which drivers at work do not
+//! stand, and QEMU 7.2 may then send another processor's access to the wrong device.
 //! One spin lock guards the port pair. Source: PCI Local Bus 3.0, 3.2.2.3.2.
 use super::cpu;
-use crate::{device::DeviceError, spin::SpinLock};
+use crate::{
+    device::{self, DeviceError},
+    spin::SpinLock,
+};
 use alloc::vec::Vec;
-use pci::Config;
-pub use pci::Function;
+use pci::{Config, Functions};
+pub use pci::{Function, msix_enable, msix_entries, msix_entry, read_part};
 use sync::class::LockClass;
 
 const ADDRESS: u16 = 0xcf8;
@@ -14,18 +19,11 @@ const DATA: u16 = 0xcfc;
 static PORTS_CLASS: LockClass = LockClass::new("nucleus.pci.ports");
 static PORTS: SpinLock<()> = SpinLock::new(&PORTS_CLASS, ());
 static FUNCTIONS_CLASS: LockClass = LockClass::new("nucleus.pci.functions");
-static FUNCTIONS: SpinLock<Functions> =
-    SpinLock::new(&FUNCTIONS_CLASS, Functions { found: Vec::new(), open: Vec::new() });
-
-#[derive(Debug)]
-struct Functions {
-    found: Vec<Function>,
-    /// Addresses of those that somebody has.
-    open: Vec<u16>,
-}
+static FUNCTIONS: SpinLock<Functions> = SpinLock::new(&FUNCTIONS_CLASS, Functions::new(Vec::new()));
 
 /// Configuration space behind the ports.
-struct Ports;
+#[derive(Debug)]
+pub struct Ports;
 
 impl Config for Ports {
     fn read(&self, address: u16, offset: u16) -> u32 {
@@ -53,7 +51,7 @@ fn select(address: u16, offset: u16) {
 pub fn init() {
     if has_host() {
         let found = pci::scan(&Ports);
-        FUNCTIONS.lock().found = found;
+        *FUNCTIONS.lock() = Functions::new(found);
     }
 }
 
@@ -68,57 +66,43 @@ fn has_host() -> bool {
 
 /// Every function found.
 pub fn functions() -> Vec<Function> {
-    FUNCTIONS.lock().found.clone()
+    FUNCTIONS.lock().all().to_vec()
 }
 
-/// Opens a function for one owner: memory decoding and bus mastering on, INTx off.
+/// The function at `address`.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where there is none, `Refused` where it is open already.
+/// [`DeviceError::NotFound`].
+pub fn find(address: u16) -> Result<Function, DeviceError> {
+    FUNCTIONS.lock().find(address)
+}
+
+/// Opens a function for one owner: reset, then memory decoding and bus mastering on, INTx off.
+///
+/// # Errors
+/// [`DeviceError::NotFound`] where there is none, `Refused` where it is open already or does not reset.
 pub fn open(address: u16) -> Result<(), DeviceError> {
-    let mut functions = FUNCTIONS.lock();
-    if !functions.found.iter().any(|function| function.address == address) {
-        return Err(DeviceError::NotFound);
-    }
-    if functions.open.contains(&address) {
+    let function = FUNCTIONS.lock().take(address)?;
+    pci::enable(&Ports, address);
+    if !reset(&function) {
+        close(address);
         return Err(DeviceError::Refused);
     }
-    functions.open.push(address);
-    drop(functions);
-    pci::enable(&Ports, address);
+    pci::enable_master(&Ports, address);
     Ok(())
 }
 
-/// Closes a function: MSI-X and bus mastering off.
+/// Resets a function, if that can be done: it reaches no memory afterwards.
+fn reset(function: &Function) -> bool {
+    pci::reset_register(&Ports, function).is_none_or(|at| device::reset(at, 1))
+}
+
+/// Quiesces and closes a function: reset, MSI-X and bus mastering off, and what it asked of memory answered. Bus
+/// mastering goes last, for a reset waits for what is in flight; it alone keeps a device from memory that
+/// has no reset or does not answer it.
 pub fn close(address: u16) {
+    let _ = find(address).map(|function| reset(&function));
     pci::disable(&Ports, address);
-    FUNCTIONS.lock().open.retain(|&open| open != address);
-}
-
-/// Reads a configuration byte, word or long; all ones where there is none.
-pub fn read_part(address: u16, offset: u16, bytes: u8) -> u32 {
-    pci::read_part(&Ports, address, offset, bytes)
-}
-
-/// Physical address and bytes of memory BAR `index`.
-///
-/// # Errors
-/// [`DeviceError::NotFound`] where it is empty or of ports.
-pub fn bar(address: u16, index: u8) -> Result<(u64, u64), DeviceError> {
-    pci::bar(&Ports, address, index).ok_or(DeviceError::NotFound)
-}
-
-/// Entries of the function's MSI-X table.
-pub fn msix_entries(address: u16) -> u16 {
-    pci::msix_entries(&Ports, address)
-}
-
-/// Physical address of MSI-X table entry `entry`.
-pub fn msix_entry(address: u16, entry: u16) -> Option<u64> {
-    pci::msix_entry(&Ports, address, entry)
-}
-
-/// Turns MSI-X on for the function.
-pub fn msix_enable(address: u16) {
-    pci::msix_enable(&Ports, address);
+    device::wait_until(|| !pci::is_busy(&Ports, address));
+    FUNCTIONS.lock().give_back(address);
 }
