@@ -126,7 +126,10 @@ fn open_named(call: &Call<'_>, named: &Named, how: OpenHow) -> Result<u64, Errno
     call.task.files().check_room(descriptor_limit(call.task))?;
     let scope = Scope::of(call.task);
     let file = scope.caller().open(named.base(), &named.path, how)?;
-    install(call.task, file, OnExec::from_flag(how.flags, raw::O_CLOEXEC))
+    let on_exec = OnExec::from_flag(how.flags, raw::O_CLOEXEC);
+    // The room that was checked may be another thread's now. The call is not made again for it: it may
+    // have created the file, which O_EXCL would then find.
+    vfs::retried(|| install(call.task, file.clone(), on_exec))
 }
 
 /// The permission bits of a mode argument.
