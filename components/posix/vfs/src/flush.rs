@@ -124,13 +124,17 @@ impl Flusher {
         drop(list);
         drop(held);
     }
-    /// The vnode ends.
-    pub(crate) fn forget(&self, vnode: &Vnode) {
-        let key = (vnode.listed_ns().load(Ordering::Relaxed), vnode.inode());
-        if key.0 != 0 {
-            let held = self.list.lock().remove(&key);
-            drop(held);
+    /// The vnode ends, or its caller writes all of it now: the list need not keep it. What is changed
+    /// from here on lists it again.
+    pub(crate) fn delist(&self, vnode: &Vnode) {
+        if vnode.listed_ns().load(Ordering::Relaxed) == 0 {
+            return;
         }
+        let mut list = self.list.lock();
+        let key = (vnode.listed_ns().swap(0, Ordering::Relaxed), vnode.inode());
+        let held = list.remove(&key);
+        drop(list);
+        drop(held);
     }
     /// Takes up to `most` vnodes off the list that were dirty before `before_ns`, oldest first.
     fn take(&self, most: usize, before_ns: u64) -> Vec<Arc<Vnode>> {

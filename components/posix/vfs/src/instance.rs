@@ -278,10 +278,15 @@ impl Instance {
         let mut result = Ok(());
         for batch in self.batches() {
             if is_stored {
+                batch.iter().for_each(|vnode| self.flusher.delist(vnode));
                 write_and_wait(&batch);
             }
             for vnode in &batch {
-                result = result.and(vnode.flush());
+                let flushed = vnode.flush();
+                if flushed.is_err() || vnode.pages().is_some_and(|pages| pages.is_dirty()) {
+                    vnode.enlist();
+                }
+                result = result.and(flushed);
             }
         }
         result.and(fs.sync().map_err(Errno::from))

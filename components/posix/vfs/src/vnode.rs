@@ -25,7 +25,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, SyncKind,
+    AttributeChange, Attributes, Backing, FileTime, FileType, FsError, InodeNumber, SyncKind,
 };
 use rt::{
     lock_class,
@@ -361,7 +361,16 @@ impl Vnode {
             return Ok(());
         }
         let pending = core::mem::take(&mut state.pending);
-        state.known = fs.set_attributes(self.inode, &pending)?;
+        match fs.set_attributes(self.inode, &pending) {
+            Ok(known) => state.known = known,
+            Err(error) => {
+                if error == FsError::NoMemory {
+                    // Nothing was done: to be told again.
+                    state.pending = pending;
+                }
+                return Err(error.into());
+            }
+        }
         Ok(())
     }
 
@@ -515,7 +524,7 @@ impl Drop for Vnode {
         if self.node.is_some() {
             return;
         }
-        self.instance.flusher().forget(self);
+        self.instance.flusher().delist(self);
         let has_name = self.state.lock().known.links > 0;
         if let Some(pages) = &self.pages {
             if has_name && pages.backing() == Backing::Storage {

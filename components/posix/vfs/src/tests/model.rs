@@ -72,6 +72,8 @@ pub struct Disk {
     pub inode_syncs: Vec<(InodeNumber, SyncKind)>,
     /// The next listing from there on or behind lacks memory.
     pub refuses_listing_at: Option<u64>,
+    /// The next change of attributes lacks memory.
+    pub refuses_change: bool,
     pub is_unmounted: bool,
     is_ended: bool,
 }
@@ -245,6 +247,9 @@ impl FileSystem for Model {
         change: &AttributeChange,
     ) -> Result<Attributes, FsError> {
         let mut disk = self.disk();
+        if core::mem::take(&mut disk.refuses_change) {
+            return Err(FsError::NoMemory);
+        }
         if inode == ROOT {
             return disk.told(inode);
         }

@@ -1,6 +1,6 @@
 //! Files on storage that can be written, over the model disk.
 use super::{
-    World, get,
+    RECLAIM, World, get,
     model::{Model, model},
     put,
 };
@@ -65,6 +65,37 @@ fn what_is_written_is_on_the_disk_after_fsync_in_whole_runs() {
     assert_eq!(model.disk().runs.len(), 1, "clean pages are not written");
     forget_pages(&file);
     assert_eq!(get_at(&file, 0, data.len() + 1), data);
+}
+
+#[test]
+fn times_that_memory_was_refused_for_are_told_again() {
+    let (world, model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, b"changed").unwrap();
+    let instance = file.vnode().instance().clone();
+    let modified = || model.stored("f").attributes.modified;
+    let before = modified();
+    model.disk().refuses_change = true;
+    assert_eq!(instance.sync(), Err(Errno::ENOMEM));
+    assert_eq!(modified(), before);
+    assert_eq!(instance.sync(), Ok(()));
+    assert_eq!(modified(), file.path().status().attributes.modified);
+    assert_ne!(modified(), before);
+}
+
+#[test]
+fn a_sync_lets_go_of_files_that_nobody_uses() {
+    let _alone = RECLAIM.write().unwrap();
+    let (world, _model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, b"changed").unwrap();
+    let instance = file.vnode().instance().clone();
+    let vnode = Arc::downgrade(file.vnode());
+    drop(file);
+    instance.names().clear();
+    assert!(vnode.upgrade().is_some(), "it is to be written");
+    assert_eq!(instance.sync(), Ok(()));
+    assert!(vnode.upgrade().is_none());
 }
 
 #[test]
