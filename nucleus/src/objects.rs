@@ -28,9 +28,11 @@ pub enum Kind {
     HeapObject,
     /// Isolated components.
     Domain,
+    /// Frames charged to them.
+    DomainFrame,
 }
 
-const KINDS: [(Kind, &str); 11] = [
+const KINDS: [(Kind, &str); 12] = [
     (Kind::Thread, "thread"),
     (Kind::Space, "space"),
     (Kind::Stack, "stack"),
@@ -42,6 +44,7 @@ const KINDS: [(Kind, &str); 11] = [
     (Kind::Interrupt, "interrupt"),
     (Kind::HeapObject, "heap object"),
     (Kind::Domain, "domain"),
+    (Kind::DomainFrame, "domain frame"),
 ];
 static LIVE: [AtomicI64; KINDS.len()] = [const { AtomicI64::new(0) }; KINDS.len()];
 static MADE: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];

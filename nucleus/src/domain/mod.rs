@@ -282,6 +282,7 @@ impl Domain {
         let fits = |now: usize| now.checked_add(pages).filter(|&after| after <= limit);
         self.pages.fetch_update(Relaxed, Relaxed, fits).map_err(|_| Status::NoMemory)?;
         if charge::charge(pages * PAGE) {
+            objects::count(Kind::DomainFrame, pages as i64);
             return Ok(());
         }
         self.pages.fetch_sub(pages, Relaxed);
@@ -290,6 +291,7 @@ impl Domain {
 
     fn uncharge(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
+        objects::count(Kind::DomainFrame, -(pages as i64));
         charge::uncharge(pages * PAGE);
     }
 
@@ -304,7 +306,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
-        charge::uncharge(self.pages.load(Relaxed) * PAGE);
+        self.uncharge(self.pages.load(Relaxed));
         objects::count(Kind::Domain, -1);
     }
 }

@@ -281,6 +281,7 @@ pub fn objects() -> Vec<u8> {
         ("name", vfs::name_count(), 0),
         ("cached_pages", vfs::cached_pages(), 0),
         ("heap_frames", memory.heap_frames, 0),
+        ("table_frames", memory.table_frames, 0),
         ("free_frames", memory.free_frames, 0),
     ];
     for (name, live, made) in rest {

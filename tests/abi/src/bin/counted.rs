@@ -4,8 +4,10 @@
 //! With `--after` a lesser command is run first instead, which brings only what is made at a first
 //! use and stays, and everything kept is dropped before each reading.
 //!
-//! Free stacks and slabs may differ, for the processors keep them: `free or kept` is the frames free
-//! and those together. Everything else has to be as it was. This program takes no memory of its own
+//! Free stacks and slabs may differ, for the processors keep them, and so may the kernel's own page tables,
+//! which stay for the addresses' next use: `free or kept` is the frames free and those together. An
+//! isolated component keeps a piece of heap that it needed once: with `--after`, each may have one more
+//! ([`HEAP_GRANULE`]). Everything else has to be as it was. This program takes no memory of its own
 //! between the readings; a shell would.
 use abi::{Ended, fork, wait};
 use std::{ffi::CString, process::ExitCode, thread, time::Duration};
@@ -14,23 +16,35 @@ use std::{ffi::CString, process::ExitCode, thread, time::Duration};
 const STACK_FRAMES: i64 = 8;
 /// With `--after`, nodes that maps may have more or fewer for the same entries, as these came and went
 /// otherwise. What is lost for each file or process is thousands.
-const MAP_NODES: u64 = 16;
+const MAP_NODES: i64 = 16;
+/// Frames by which a component's heap grows (dlmalloc's granularity).
+const HEAP_GRANULE: i64 = 16;
 const COUNTS_MAX: usize = 32;
 const NAME_BYTES: usize = 24;
 const FILE_BYTES: usize = 4096;
 /// What a processor may keep, judged by `free or kept` alone.
-const CACHES: [&str; 4] = ["stack", "slab", "heap_frames", "free_frames"];
+const CACHES: [&str; 5] = ["stack", "slab", "heap_frames", "table_frames", "free_frames"];
 /// Readings in a row that must agree: an ended process is on its way out for a moment.
 const AGREEING: usize = 10;
 const READINGS_MAX: usize = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The live counts, in the order of the file, and `free or kept` last.
+/// The live counts, in the order of the file; then `other frames`, those of no component, and `free or kept`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Reading {
     names: [[u8; NAME_BYTES]; COUNTS_MAX],
     live: [i64; COUNTS_MAX],
     count: usize,
+    domains: i64,
+}
+
+/// How much alike two readings are to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// What must come back is the same.
+    Exact,
+    /// But for [`MAP_NODES`] and [`HEAP_GRANULE`].
+    Settled,
 }
 
 impl Reading {
@@ -39,20 +53,32 @@ impl Reading {
         let mut text = [0; FILE_BYTES];
         let length = read_objects(&mut text);
         let text = std::str::from_utf8(&text[..length]).expect("counts in ASCII");
-        let mut reading =
-            Reading { names: [[0; NAME_BYTES]; COUNTS_MAX], live: [0; COUNTS_MAX], count: 0 };
-        let mut free_or_kept = 0;
+        let mut reading = Reading {
+            names: [[0; NAME_BYTES]; COUNTS_MAX],
+            live: [0; COUNTS_MAX],
+            count: 0,
+            domains: 0,
+        };
+        let (mut free_or_kept, mut frames) = (0, 0);
         for line in text.lines().skip(1) {
             let (rest, _made) = line.rsplit_once(' ').expect("a count of objects made");
             let (name, live) = rest.trim_end().rsplit_once(' ').expect("a count of live objects");
             let (name, live) = (name.trim_end(), live.parse().expect("a number"));
             match name {
                 "stack" => free_or_kept += STACK_FRAMES * live,
-                "heap_frames" | "free_frames" => free_or_kept += live,
+                "heap_frames" | "table_frames" | "free_frames" => free_or_kept += live,
+                "table frame" => free_or_kept -= live,
+                "domain" => reading.domains = live,
+                "frame" => frames += live,
+                "domain frame" => {
+                    frames -= live;
+                    free_or_kept += live;
+                }
                 _ => {}
             }
             reading.add(name, live);
         }
+        reading.add("other frames", frames);
         reading.add("free or kept", free_or_kept);
         reading
     }
@@ -72,7 +98,7 @@ impl Reading {
             }
             thread::sleep(PAUSE);
             let now = Reading::take();
-            agreeing = if now.is_as(&last, 0) { agreeing + 1 } else { 0 };
+            agreeing = if now.is_as(&last, Likeness::Exact) { agreeing + 1 } else { 0 };
             last = now;
         }
         last
@@ -85,11 +111,15 @@ impl Reading {
         })
     }
 
-    /// Whether all that must come back is equal, heap objects but for `heap_slack`.
-    fn is_as(&self, other: &Reading, heap_slack: u64) -> bool {
+    /// Whether all that must come back has. `frame` is judged in its two parts.
+    fn is_as(&self, other: &Reading, likeness: Likeness) -> bool {
         self.each().zip(other.each()).all(|((name, live), (_, other))| {
-            let slack = if name == "heap object" { heap_slack } else { 0 };
-            live.abs_diff(other) <= slack || CACHES.contains(&name)
+            let slack = match (likeness, name) {
+                (Likeness::Settled, "heap object") => MAP_NODES,
+                (Likeness::Settled, "domain frame") => HEAP_GRANULE * self.domains,
+                _ => 0,
+            };
+            (live - other).abs() <= slack || name == "frame" || CACHES.contains(&name)
         })
     }
 }
@@ -139,7 +169,7 @@ fn main() -> ExitCode {
         [command] => (None, command),
         _ => panic!("counted [--after FIRST] COMMAND"),
     };
-    let heap_slack = if first.is_some() { MAP_NODES } else { 0 };
+    let likeness = if first.is_some() { Likeness::Settled } else { Likeness::Exact };
     let words = shell(command);
     let first_words = first.map_or_else(|| shell(command), |first| shell(first));
     let prepare = || {
@@ -157,7 +187,7 @@ fn main() -> ExitCode {
     for ((name, was), (_, is)) in before.each().zip(after.each()) {
         println!("{name:<24}{was:>10}{is:>10}{}", if was == is { "" } else { "  differs" });
     }
-    if !after.is_as(&before, heap_slack) {
+    if !after.is_as(&before, likeness) {
         println!("not all came back");
         return ExitCode::FAILURE;
     }
