@@ -14,18 +14,40 @@ pub enum Right {
     Serve,
 }
 
+/// The right to meet others at an endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointRight {
+    /// The endpoint.
+    pub endpoint: Arc<Endpoint>,
+    /// What the server sees.
+    pub badge: u64,
+    /// What may be done.
+    pub right: Right,
+}
+
+impl EndpointRight {
+    /// The right to serve a new endpoint.
+    pub fn new() -> EndpointRight {
+        EndpointRight { endpoint: Arc::default(), badge: 0, right: Right::Serve }
+    }
+
+    /// The right to call there, seen as `badge`.
+    pub fn badged(&self, badge: u64) -> EndpointRight {
+        EndpointRight { endpoint: self.endpoint.clone(), badge, right: Right::Call }
+    }
+}
+
+impl Default for EndpointRight {
+    fn default() -> Self {
+        EndpointRight::new()
+    }
+}
+
 /// The right to an object.
 #[derive(Clone, Debug)]
 pub enum Capability {
-    /// To meet others at an endpoint, where they see `badge`.
-    Endpoint {
-        /// The endpoint.
-        endpoint: Arc<Endpoint>,
-        /// What the server sees.
-        badge: u64,
-        /// What may be done.
-        right: Right,
-    },
+    /// To an endpoint.
+    Endpoint(EndpointRight),
     /// To shared memory.
     Region(Arc<DmaBuffer>),
     /// To an interrupt.

@@ -11,9 +11,8 @@ use crate::{
     thread, time,
 };
 use alloc::vec::Vec;
-pub use firmware::acpi::Transport;
 use firmware::parameters;
-pub use program::DeviceError;
+pub use program::{DeviceError, MmioDevice};
 use sync::class::LockClass;
 
 static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
@@ -107,7 +106,7 @@ fn map(physical: u64, bytes: u64) -> Registers {
 }
 
 /// Every virtio-mmio transport: the DSDT's, and the parameters `virtio_mmio.device=SIZE@BASE:LINE`.
-pub fn transports() -> Vec<Transport> {
+pub fn transports() -> Vec<MmioDevice> {
     let told = acpi::tables().transports.as_slice().iter().copied();
     told.chain(parameters::transports(params::command_line())).collect()
 }
@@ -196,7 +195,7 @@ pub fn grant_line(line: u32) {
 /// [`DeviceError::Refused`] where it was not granted, [`DeviceError::NotFound`] where no controller
 /// has it or vectors ran out.
 pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
-    let is_transport = transports().iter().any(|found| found.line == line);
+    let is_transport = transports().iter().any(|found| found.interrupt == line);
     if !is_transport && !GRANTED.lock().lines.contains(&line) {
         return Err(DeviceError::Refused);
     }

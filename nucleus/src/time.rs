@@ -5,9 +5,7 @@
 //! counter). Everything here is a plain atomic; nothing locks.
 use crate::arch::{apic, cpu, tsc::Rates};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// Shift of the fixed-point factor.
-pub const SHIFT: u32 = 32;
+use program::SCALE_SHIFT as SHIFT;
 
 /// Counter at boot: monotonic time 0.
 static BASE: AtomicU64 = AtomicU64::new(0);

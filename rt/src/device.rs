@@ -5,37 +5,7 @@
 //! offset; interrupts are waited for in threads (M2).
 use crate::{memory::Frame, thread::Woken, time::Instant, world};
 use alloc::vec::Vec;
-pub use program::DeviceError;
-
-/// Address of a PCI function: segment 0, `bus << 8 | device << 3 | function`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PciAddress(pub u16);
-
-/// One PCI function found at boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PciFunction {
-    /// Where it is.
-    pub address: PciAddress,
-    /// Vendor id.
-    pub vendor: u16,
-    /// Device id.
-    pub device: u16,
-    /// Class, subclass, programming interface, revision.
-    pub class: u32,
-    /// Subsystem device id.
-    pub subsystem: u16,
-}
-
-/// One virtio-mmio transport (microvm): from the kernel parameter `virtio_mmio.device=SIZE@BASE:IRQ` or ACPI.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MmioDevice {
-    /// Physical address of its registers.
-    pub base: u64,
-    /// Bytes of registers.
-    pub bytes: u64,
-    /// Global interrupt number.
-    pub interrupt: u32,
-}
+pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
 
 /// Every PCI function this component may see.
 pub fn pci_functions() -> Vec<PciFunction> {
@@ -59,7 +29,7 @@ impl PciDevice {
     /// # Errors
     /// [`DeviceError`].
     pub fn open(function: PciFunction) -> Result<PciDevice, DeviceError> {
-        world::device::pci_open(function.address)?;
+        world::device::pci_open(function.address.0)?;
         Ok(PciDevice { function })
     }
     /// What was opened.
@@ -68,31 +38,31 @@ impl PciDevice {
     }
     /// Reads a configuration byte, word or long (`bytes` is 1, 2 or 4); all ones beyond the end.
     pub fn read_config(&self, offset: u16, bytes: u8) -> u32 {
-        world::device::pci_read(self.function.address, offset, bytes)
+        world::device::pci_read(self.function.address.0, offset, bytes)
     }
     /// Maps memory BAR `index` (0 to 5).
     ///
     /// # Errors
     /// [`DeviceError::NotFound`] where the BAR is empty or an I/O BAR.
     pub fn bar(&self, index: u8) -> Result<Mmio, DeviceError> {
-        world::device::pci_bar(self.function.address, index).map(Mmio)
+        world::device::pci_bar(self.function.address.0, index).map(Mmio)
     }
     /// Binds MSI-X table entry `entry` to a new interrupt and enables MSI-X.
     ///
     /// # Errors
     /// [`DeviceError`].
     pub fn msix(&self, entry: u16) -> Result<Interrupt, DeviceError> {
-        world::device::pci_msix(self.function.address, entry).map(Interrupt)
+        world::device::pci_msix(self.function.address.0, entry).map(Interrupt)
     }
     /// Entries of the MSI-X table, zero where there is none.
     pub fn msix_entries(&self) -> u16 {
-        world::device::pci_msix_entries(self.function.address)
+        world::device::pci_msix_entries(self.function.address.0)
     }
 }
 
 impl Drop for PciDevice {
     fn drop(&mut self) {
-        world::device::pci_close(self.function.address);
+        world::device::pci_close(self.function.address.0);
     }
 }
 
@@ -110,39 +80,39 @@ impl Mmio {
     }
     /// Length in bytes.
     pub fn bytes(&self) -> usize {
-        world::device::mmio_bytes(&self.0)
+        self.0.bytes()
     }
     /// Reads 1, 2, 4 or 8 bytes as the type's width says.
     pub fn read8(&self, offset: usize) -> u8 {
-        world::device::mmio_read(&self.0, offset, 1) as u8
+        self.0.read(offset, 1) as u8
     }
     /// As [`Mmio::read8`].
     pub fn read16(&self, offset: usize) -> u16 {
-        world::device::mmio_read(&self.0, offset, 2) as u16
+        self.0.read(offset, 2) as u16
     }
     /// As [`Mmio::read8`].
     pub fn read32(&self, offset: usize) -> u32 {
-        world::device::mmio_read(&self.0, offset, 4) as u32
+        self.0.read(offset, 4) as u32
     }
     /// As [`Mmio::read8`].
     pub fn read64(&self, offset: usize) -> u64 {
-        world::device::mmio_read(&self.0, offset, 8)
+        self.0.read(offset, 8)
     }
     /// Writes one byte.
     pub fn write8(&self, offset: usize, value: u8) {
-        world::device::mmio_write(&self.0, offset, 1, u64::from(value));
+        self.0.write(offset, 1, u64::from(value));
     }
     /// Writes two bytes.
     pub fn write16(&self, offset: usize, value: u16) {
-        world::device::mmio_write(&self.0, offset, 2, u64::from(value));
+        self.0.write(offset, 2, u64::from(value));
     }
     /// Writes four bytes.
     pub fn write32(&self, offset: usize, value: u32) {
-        world::device::mmio_write(&self.0, offset, 4, u64::from(value));
+        self.0.write(offset, 4, u64::from(value));
     }
     /// Writes eight bytes.
     pub fn write64(&self, offset: usize, value: u64) {
-        world::device::mmio_write(&self.0, offset, 8, value);
+        self.0.write(offset, 8, value);
     }
 }
 
@@ -164,12 +134,16 @@ impl Ports {
     }
     /// Reads a byte; all ones beyond the range.
     pub fn read8(&self, offset: u16) -> u8 {
-        if offset < self.count { world::device::port_read8(self.first + offset) } else { u8::MAX }
+        if offset < self.count {
+            world::device::port_read(self.first + offset, 1) as u8
+        } else {
+            u8::MAX
+        }
     }
     /// Writes a byte; nothing beyond the range.
     pub fn write8(&self, offset: u16, value: u8) {
         if offset < self.count {
-            world::device::port_write8(self.first + offset, value);
+            world::device::port_write(self.first + offset, 1, u32::from(value));
         }
     }
 }
@@ -195,15 +169,15 @@ impl Interrupt {
     /// Blocks until the interrupt has come since the last wait. A line is masked when it comes
     /// and stays so until [`Interrupt::acknowledge`]; MSI-X needs none.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
-        world::device::interrupt_wait(&self.0, deadline)
+        self.0.wait(deadline.map(|at| at.0), false)
     }
     /// Lets a line interrupt again.
     pub fn acknowledge(&self) {
-        world::device::interrupt_acknowledge(&self.0);
+        self.0.acknowledge();
     }
     /// Ends a [`Interrupt::wait`] under way (used when a driver stops).
     pub fn wake(&self) {
-        world::device::interrupt_wake(&self.0);
+        self.0.wake();
     }
 }
 
@@ -217,31 +191,31 @@ impl DmaBuffer {
     /// # Errors
     /// [`DeviceError::NoMemory`].
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, DeviceError> {
-        world::device::dma_allocate(bytes).map(DmaBuffer)
+        world::device::DmaHandle::allocate(bytes).map(DmaBuffer).ok_or(DeviceError::NoMemory)
     }
     /// Address the device uses for byte 0.
     pub fn device_address(&self) -> u64 {
-        world::device::dma_address(&self.0)
+        self.0.device_address()
     }
     /// Length in bytes.
     pub fn bytes(&self) -> usize {
-        world::device::dma_bytes(&self.0)
+        self.0.bytes()
     }
     /// Copies out; beyond the end nothing.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        world::device::dma_read(&self.0, offset, out);
+        self.0.read(offset, out);
     }
     /// Copies in; beyond the end nothing.
     pub fn write(&self, offset: usize, data: &[u8]) {
-        world::device::dma_write(&self.0, offset, data);
+        self.0.write(offset, data);
     }
     /// Loads an aligned word with acquire ordering; zero beyond the end.
     pub fn load16(&self, offset: usize) -> u16 {
-        world::device::dma_load16(&self.0, offset)
+        self.0.load16(offset)
     }
     /// Stores an aligned word with release ordering.
     pub fn store16(&self, offset: usize, value: u16) {
-        world::device::dma_store16(&self.0, offset, value);
+        self.0.store16(offset, value);
     }
 }
 
@@ -263,7 +237,7 @@ impl Lent {
     }
     /// Address the device uses for the frame's byte 0.
     pub fn device_address(&self) -> u64 {
-        world::device::frame_device_address(self.frame.id())
+        world::device::frame_device_address(self.frame.id().0)
     }
     /// Takes it back.
     pub fn into_frame(self) -> Frame {

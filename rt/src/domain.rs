@@ -3,78 +3,26 @@
 //! A [`Domain`] is loaded page by page, given capabilities, started, waited for and killed. It can do what
 //! its [`Grants`] say and nothing else.
 use crate::{
-    NoMemory,
-    device::PciAddress,
+    NoMemory, PAGE_BYTES,
     message::{Capability, Endpoint},
-    thread::Policy,
     time::Instant,
-    user::Protection,
+    user::{PageRange, Protection},
     world,
 };
-use alloc::{string::String, vec::Vec};
-pub use calls::Call;
-use program::Registers;
-
-/// What a domain may do; what is absent is denied.
-#[derive(Clone, Debug, Default)]
-pub struct Grants {
-    /// Kernel calls.
-    pub calls: Vec<Call>,
-    /// Port ranges: first, count.
-    pub ports: Vec<(u16, u16)>,
-    /// Interrupt lines.
-    pub lines: Vec<u32>,
-    /// PCI functions.
-    pub functions: Vec<PciAddress>,
-    /// Virtio-mmio transports, by address of their registers.
-    pub transports: Vec<u64>,
-    /// It may have memory that devices reach.
-    pub can_use_dma: bool,
-    /// Most memory, in bytes.
-    pub memory_bytes: usize,
-    /// Most threads.
-    pub threads: usize,
-    /// The best policy its threads may have.
-    pub policy: Policy,
-}
-
-/// Why a domain ended.
-#[derive(Clone, Debug)]
-pub struct End {
-    /// In words.
-    pub cause: String,
-    /// Where the thread was, if it was its doing.
-    pub registers: Registers,
-    /// Return addresses from there outwards.
-    pub calls: Vec<u64>,
-}
-
-/// What a domain uses and was refused.
-#[derive(Clone, Debug, Default)]
-pub struct Usage {
-    /// Memory, in bytes.
-    pub memory_bytes: usize,
-    /// Threads.
-    pub threads: usize,
-    /// Processor time of its present threads.
-    pub cpu_ns: u64,
-    /// Kernel calls made.
-    pub calls: u64,
-    /// Kernel calls refused, by name.
-    pub refused: Vec<(&'static str, u32)>,
-}
+use alloc::sync::Arc;
+pub use calls::{Call, CallSet, End, Grants, Usage};
 
 /// An isolated component; killed when dropped.
 #[derive(Debug)]
-pub struct Domain(world::domain::DomainHandle);
+pub struct Domain(Arc<world::domain::DomainHandle>);
 
 impl Domain {
     /// An empty domain.
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn new(name: &str, grants: &Grants) -> Result<Domain, NoMemory> {
-        world::domain::new(name, grants).map(Domain)
+    pub fn new(name: &str, grants: Grants) -> Result<Domain, NoMemory> {
+        world::domain::DomainHandle::new(name, grants).map(Domain)
     }
     /// Maps `bytes` of new memory at page-aligned `start` and copies `data` to its beginning.
     ///
@@ -87,7 +35,8 @@ impl Domain {
         data: &[u8],
         protection: Protection,
     ) -> Result<(), NoMemory> {
-        world::domain::load(&self.0, start, bytes, data, protection)
+        let range = PageRange::new(start, bytes.div_ceil(PAGE_BYTES)).ok_or(NoMemory)?;
+        self.0.load(range.start(), range.pages(), data, protection)
     }
     /// Gives it a capability; the handle under which it has it. The first is [`calls::SERVICE`].
     ///
@@ -101,19 +50,19 @@ impl Domain {
     /// # Errors
     /// [`NoMemory`].
     pub fn start(&self, entry: u64) -> Result<(), NoMemory> {
-        world::domain::start(&self.0, entry)
+        self.0.start(entry)
     }
     /// Blocks until it has ended and its devices are quiet; why, or `None` at the deadline.
     pub fn wait_end(&self, deadline: Option<Instant>) -> Option<End> {
-        world::domain::wait_end(&self.0, deadline)
+        self.0.wait_end(deadline.map(|at| at.0))
     }
     /// Ends it because of `cause`, if it has not ended, and blocks until its devices are quiet.
     pub fn kill(&self, cause: &str) {
-        world::domain::kill(&self.0, cause);
+        self.0.kill(cause);
     }
     /// What it uses now and was refused so far.
     pub fn usage(&self) -> Usage {
-        world::domain::usage(&self.0)
+        self.0.usage()
     }
 }
 

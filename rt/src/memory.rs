@@ -70,7 +70,7 @@ impl Frame {
     /// # Errors
     /// [`NoMemory`].
     pub fn allocate(zeroed: bool) -> Result<Frame, NoMemory> {
-        world::memory::frame_allocate(zeroed).map(Frame)
+        world::memory::frame_allocate(zeroed).map(|number| Frame(FrameId(number)))
     }
     /// Fills `out` with `count` new frames, one allocator visit per batch; on refusal `out` is as before.
     ///
@@ -99,18 +99,18 @@ impl Frame {
         self.0
     }
     /// Takes over a reference that a back end counted up already.
-    #[cfg(all(target_os = "none", not(skerry_process)))]
+    #[cfg(not(skerry_process))]
     pub(crate) fn from_counted(id: FrameId) -> Frame {
         Frame(id)
     }
     /// The frame of that number, lent to this component by the one that names it: where a component cannot
     /// name memory (process world) it stands for a device's address only; `None` where it may not be had.
     pub fn lent(id: FrameId) -> Option<Frame> {
-        world::memory::frame_lent(id).then(|| Frame(id))
+        world::memory::frame_lent(id.0).then(|| Frame(id))
     }
     /// References now held by anyone (a hint unless it is 1 and we hold it).
     pub fn references(&self) -> u32 {
-        world::memory::frame_references(self.0)
+        world::memory::frame_references(self.0.0)
     }
     /// The frame's memory, if ours is the only reference.
     pub fn exclusive(&mut self) -> Option<&mut [u8; PAGE_BYTES]> {
@@ -121,8 +121,10 @@ impl Frame {
     pub fn read(&self, offset: usize, out: &mut [u8]) -> usize {
         let length = out.len().min(PAGE_BYTES.saturating_sub(offset));
         COPIED.fetch_add(length as u64, Ordering::Relaxed);
-        if let Some(out) = out.get_mut(..length) {
-            world::memory::frame_read(self.0, offset, out);
+        if let Some(out) = out.get_mut(..length)
+            && length > 0
+        {
+            world::memory::frame_read(self.0.0, offset, out);
         }
         length
     }
@@ -130,8 +132,10 @@ impl Frame {
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
         let length = data.len().min(PAGE_BYTES.saturating_sub(offset));
         COPIED.fetch_add(length as u64, Ordering::Relaxed);
-        if let Some(data) = data.get(..length) {
-            world::memory::frame_write(self.0, offset, data);
+        if let Some(data) = data.get(..length)
+            && length > 0
+        {
+            world::memory::frame_write(self.0.0, offset, data);
         }
         length
     }
@@ -139,25 +143,25 @@ impl Frame {
     pub fn zero(&self, offset: usize, length: usize) {
         let length = length.min(PAGE_BYTES.saturating_sub(offset));
         if length > 0 {
-            world::memory::frame_zero(self.0, offset, length);
+            world::memory::frame_zero(self.0.0, offset, length);
         }
     }
     /// Copies the whole of `source` here.
     pub fn copy_from(&self, source: &Frame) {
-        world::memory::frame_copy(source.0, self.0);
+        world::memory::frame_copy(source.0.0, self.0.0);
     }
 }
 
 impl Clone for Frame {
     fn clone(&self) -> Frame {
-        world::memory::frame_retain(self.0);
+        world::memory::frame_retain(self.0.0);
         Frame(self.0)
     }
 }
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        world::memory::frame_release(self.0);
+        world::memory::frame_release(self.0.0);
     }
 }
 
@@ -176,13 +180,13 @@ impl Region {
     }
     /// All of it.
     pub fn words(&self) -> &[AtomicU64] {
-        world::memory::region_words(&self.0)
+        self.0.words()
     }
     /// Blocks while the low half of word `index` is `expected`, until [`Region::wake`] there by whomever shares
     /// it, or the deadline. Cost as a system call: one.
     pub fn wait(&self, index: usize, expected: u32, deadline: Option<Instant>) -> Woken {
         match self.low_half(index) {
-            Some(word) => world::thread::wait_on(word, expected, deadline, false),
+            Some(word) => world::thread::wait_on(word, expected, deadline.map(|at| at.0), false),
             None => Woken::Signalled,
         }
     }

@@ -72,6 +72,16 @@ impl Message {
     }
 }
 
+/// What a thread does with a message at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Call,
+    Send,
+    Receive,
+    Reply,
+    ReplyAndReceive,
+}
+
 /// Where a server and its clients meet. Clones are the same place.
 #[derive(Clone, Debug)]
 pub struct Endpoint(pub(crate) world::message::EndpointHandle);
@@ -96,28 +106,28 @@ impl Endpoint {
     /// # Errors
     /// [`Error`].
     pub fn call(&self, message: &mut Message, deadline: Option<Instant>) -> Result<(), Error> {
-        world::message::call(&self.0, message, deadline)
+        self.step(Step::Call, message, deadline)
     }
     /// Sends `message` and blocks until it was received.
     ///
     /// # Errors
     /// [`Error`].
     pub fn send(&self, message: &mut Message, deadline: Option<Instant>) -> Result<(), Error> {
-        world::message::send(&self.0, message, deadline)
+        self.step(Step::Send, message, deadline)
     }
     /// Blocks until there is a message or bits. A call received before and not answered is cancelled.
     ///
     /// # Errors
     /// [`Error`].
     pub fn receive(&self, message: &mut Message, deadline: Option<Instant>) -> Result<(), Error> {
-        world::message::receive(&self.0, message, deadline)
+        self.step(Step::Receive, message, deadline)
     }
     /// Replies to the call that the calling thread received here last.
     ///
     /// # Errors
     /// [`Error::NoCaller`].
     pub fn reply(&self, message: &mut Message) -> Result<(), Error> {
-        world::message::reply(&self.0, message)
+        self.step(Step::Reply, message, None)
     }
     /// Replies, where there is a caller, and blocks until there is a message or bits.
     ///
@@ -128,7 +138,16 @@ impl Endpoint {
         message: &mut Message,
         deadline: Option<Instant>,
     ) -> Result<(), Error> {
-        world::message::reply_and_receive(&self.0, message, deadline)
+        self.step(Step::ReplyAndReceive, message, deadline)
+    }
+    #[inline(always)]
+    fn step(
+        &self,
+        step: Step,
+        message: &mut Message,
+        deadline: Option<Instant>,
+    ) -> Result<(), Error> {
+        world::message::step(&self.0, step, message, deadline.map(|at| at.0))
     }
     /// Signals `bits`; never blocks.
     pub fn signal(&self, bits: u64) {

@@ -20,16 +20,16 @@ impl sync::Platform for World {
         deadline_ns: Option<u64>,
         interruptible: bool,
     ) -> sync::Outcome {
-        world::thread::wait_on(word, expected, deadline_ns.map(Instant), interruptible)
+        world::thread::wait_on(word, expected, deadline_ns, interruptible)
     }
     fn wake(word: &AtomicU32, count: u32) -> u32 {
         world::thread::wake(word, count)
     }
     fn current() -> u64 {
-        crate::thread::current().0
+        world::thread::current()
     }
     fn now_ns() -> u64 {
-        crate::time::now().0
+        world::time::now_ns()
     }
     #[cfg(feature = "check")]
     fn held(visit: &mut dyn FnMut(&mut sync::check::Held)) {

@@ -23,7 +23,7 @@ pub fn objects() -> Vec<ObjectCount> {
 
 /// The lock table for `/proc/skerry/locks` (M4): every class of the lock kit.
 pub fn locks() -> Vec<sync::class::Report> {
-    crate::world::system::locks()
+    sync::class::reports()
 }
 
 /// The kernel log so far, oldest first (dmesg).
@@ -33,7 +33,7 @@ pub fn log() -> String {
 
 /// Logs every thread: what it does or waits for, since when, and the calls that led there.
 pub fn log_threads(why: &str) {
-    crate::world::system::log_threads(why);
+    crate::world::system::log_threads(format_args!("{why}"));
 }
 
 /// Interrupts taken, by name, one number a processor (`/proc/interrupts`).

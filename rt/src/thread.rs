@@ -26,12 +26,12 @@ pub fn spawn(
     policy: Policy,
     body: impl FnOnce() + Send + 'static,
 ) -> Result<ThreadId, NoMemory> {
-    world::thread::spawn(name, policy, Box::new(Box::new(body)))
+    world::thread::spawn(name, policy, Box::new(Box::new(body))).map(ThreadId)
 }
 
 /// The calling thread. Cost as a system call: none (kept in thread-local memory).
 pub fn current() -> ThreadId {
-    world::thread::current()
+    ThreadId(world::thread::current())
 }
 
 /// Gives the processor to another ready thread of the same priority.
@@ -42,19 +42,19 @@ pub fn yield_now() {
 /// Blocks until [`unpark`] (a token is kept if it came before), the deadline, or, where
 /// `interruptible`, a [`kick`].
 pub fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
-    world::thread::park(deadline, interruptible)
+    world::thread::park(deadline.map(|at| at.0), interruptible)
 }
 
 /// Lets `thread` return from [`park`], now or the next time. Unknown threads are ignored.
 pub fn unpark(thread: ThreadId) {
-    world::thread::unpark(thread);
+    world::thread::unpark(thread.0);
 }
 
 /// Forces `thread`'s running or next [`crate::user::Context::run`] to return [`crate::user::Trap::Kicked`],
 /// or its interruptible wait to return [`Woken::Kicked`]. The kick is kept until one of the two
 /// consumes it. Unknown threads are ignored.
 pub fn kick(thread: ThreadId) {
-    world::thread::kick(thread);
+    world::thread::kick(thread.0);
 }
 
 /// Consumes a pending kick of the calling thread and says whether there was one.
@@ -64,17 +64,17 @@ pub fn take_kick() -> bool {
 
 /// Changes how `thread` is scheduled.
 pub fn set_policy(thread: ThreadId, policy: Policy) {
-    world::thread::set_policy(thread, policy);
+    world::thread::set_policy(thread.0, policy);
 }
 
 /// Restricts `thread` to the processors in `affinity` (at least one must exist, else ignored and `false`).
 pub fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
-    world::thread::set_affinity(thread, affinity)
+    world::thread::set_affinity(thread.0, affinity.0)
 }
 
 /// Processor time used by `thread`, or `None` if it has ended.
 pub fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
-    world::thread::cpu_time(thread)
+    world::thread::cpu_time(thread.0)
 }
 
 /// Number of processors running, and the number of the one we are on (a hint).

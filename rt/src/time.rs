@@ -1,5 +1,6 @@
 //! Time: a monotonic clock, the wall clock, and the numbers a vDSO needs.
 use crate::world;
+use program::SCALE_SHIFT;
 
 /// A point on the monotonic clock, in nanoseconds since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -18,7 +19,7 @@ impl Instant {
 
 /// Now, on the monotonic clock. Cost as a system call: none (vDSO-like shared page).
 pub fn now() -> Instant {
-    world::time::now()
+    Instant(world::time::now_ns())
 }
 
 /// Nanoseconds since 1970-01-01 UTC.
@@ -56,5 +57,6 @@ pub struct TscScale {
 
 /// The present scale; `None` where programs may not read the counter.
 pub fn tsc_scale() -> Option<TscScale> {
-    world::time::tsc_scale()
+    let (base_tsc, multiplier, wall_offset_ns) = world::time::scale()?;
+    Some(TscScale { base_tsc, base_ns: 0, multiplier, shift: SCALE_SHIFT, wall_offset_ns })
 }

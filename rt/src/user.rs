@@ -9,24 +9,10 @@ use crate::{
     memory::{Frame, FrameId},
     world,
 };
-use bitflags::bitflags;
-pub use program::{Access, Bases, CloneMode, Fault, Registers, Trap, Unshared};
+pub use program::{Access, Bases, CloneMode, Fault, Protection, Registers, Trap, Unshared};
 
 /// First address that is never a program's (the lower half's end less a guard page, as on Linux).
 pub const USER_END: u64 = 0x7fff_ffff_f000;
-
-bitflags! {
-    /// What a program may do with a page.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Protection: u8 {
-        /// Load from it.
-        const READ = 1;
-        /// Store to it.
-        const WRITE = 2;
-        /// Fetch instructions from it.
-        const EXECUTE = 4;
-    }
-}
 
 /// A run of pages: `start` is page-aligned, the end does not pass [`USER_END`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +66,7 @@ impl Space {
     /// # Errors
     /// [`NoMemory`].
     pub fn new() -> Result<Space, NoMemory> {
-        world::user::space_new().map(Space)
+        world::user::SpaceHandle::new().map(Space)
     }
     /// Maps `frames` at consecutive pages from `start`; pages already present stay as they are.
     /// Returns how many were newly mapped. Frames whose number beyond the range's end are ignored.
@@ -93,22 +79,27 @@ impl Space {
         frames: &[Frame],
         protection: Protection,
     ) -> Result<usize, NoMemory> {
-        world::user::space_map(&self.0, range, frames, protection)
+        world::user::space_map(
+            &self.0,
+            range.start,
+            frames.get(..range.pages).unwrap_or(frames),
+            protection,
+        )
     }
     /// Maps new zeroed frames where nothing is present. Returns how many.
     ///
     /// # Errors
     /// [`NoMemory`]; pages before that stay mapped.
     pub fn map_zeroed(&self, range: PageRange, protection: Protection) -> Result<usize, NoMemory> {
-        world::user::space_map_zeroed(&self.0, range, protection)
+        self.0.map_zeroed(range.start, range.pages, protection)
     }
     /// Removes every page of the range; returns how many were present.
     pub fn unmap(&self, range: PageRange) -> usize {
-        world::user::space_unmap(&self.0, range)
+        self.0.unmap(range.start, range.end())
     }
     /// Sets the protection of every present page of the range.
     pub fn protect(&self, range: PageRange, protection: Protection) {
-        world::user::space_protect(&self.0, range, protection);
+        self.0.protect(range.start, range.end(), protection);
     }
     /// Copies the range's present pages into `to` at the same addresses, sharing the frames.
     ///
@@ -120,14 +111,14 @@ impl Space {
         range: PageRange,
         mode: CloneMode,
     ) -> Result<usize, NoMemory> {
-        world::user::space_clone(&self.0, &to.0, range, mode)
+        self.0.clone_to(&to.0, range.start, range.end(), mode)
     }
     /// Moves the range's present pages to `to` (same length, not overlapping), for mremap.
     ///
     /// # Errors
     /// [`NoMemory`]; pages not yet moved stay.
     pub fn move_range(&self, from: PageRange, to: u64) -> Result<usize, NoMemory> {
-        world::user::space_move(&self.0, from, to)
+        self.0.move_to(from.start, from.end(), to)
     }
     /// Gives the present page at `address` (page-aligned down) `protection` with write access,
     /// copying the frame first if anybody else holds it: the copy-on-write step as one operation.
@@ -139,21 +130,29 @@ impl Space {
         address: u64,
         protection: Protection,
     ) -> Result<Unshared, NoMemory> {
-        world::user::space_make_writable(&self.0, address, protection)
+        self.0.make_writable(address, protection | Protection::WRITE)
     }
     /// The present page at `address`, if any.
     pub fn query(&self, address: u64) -> Option<Mapping> {
-        world::user::space_query(&self.0, address)
+        let page = self.0.query(address)?;
+        Some(Mapping {
+            frame: Frame::from_counted(FrameId(page.frame)),
+            protection: page.protection,
+            is_accessed: page.is_accessed,
+            is_dirty: page.is_dirty,
+        })
     }
     /// Reads and clears accessed and dirty bits of the range: for each present page `visit` gets
     /// its index in the range, frame number, accessed, dirty. (In the process world the back end
     /// fills a buffer with one system call and visits that.)
     pub fn harvest(&self, range: PageRange, mut visit: impl FnMut(usize, FrameId, bool, bool)) {
-        world::user::space_harvest(&self.0, range, &mut visit);
+        self.0.harvest(range.start, range.end(), &mut |index, frame, is_accessed, is_dirty| {
+            visit(index, FrameId(frame), is_accessed, is_dirty);
+        });
     }
     /// Pages present now.
     pub fn resident_pages(&self) -> usize {
-        world::user::space_resident(&self.0)
+        self.0.resident()
     }
 
     /// Copies user memory at `address` to `out`.
@@ -161,14 +160,14 @@ impl Space {
     /// # Errors
     /// [`Fault`] at the first byte that cannot be read now; the caller may answer it and go on.
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
-        world::user::copy_in(&self.0, address, out)
+        self.0.read(address, out)
     }
     /// Copies `data` to user memory at `address`.
     ///
     /// # Errors
     /// [`Fault`] at the first byte that cannot be written now.
     pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
-        world::user::copy_out(&self.0, address, data)
+        self.0.write(address, data)
     }
     /// Copies `length` bytes of `frame` from `offset` to user memory: one copy from page cache to program (B4).
     ///
@@ -181,8 +180,7 @@ impl Space {
         offset: usize,
         length: usize,
     ) -> Result<(), Fault> {
-        let length = length.min(PAGE_BYTES.saturating_sub(offset));
-        world::user::copy_out_frame(&self.0, address, frame.id(), offset, length)
+        self.0.write_from_frame(address, frame.id().0, offset, length)
     }
     /// Copies `length` bytes of user memory into `frame` at `offset`.
     ///
@@ -195,15 +193,14 @@ impl Space {
         offset: usize,
         length: usize,
     ) -> Result<(), Fault> {
-        let length = length.min(PAGE_BYTES.saturating_sub(offset));
-        world::user::copy_in_frame(&self.0, address, frame.id(), offset, length)
+        self.0.read_into_frame(address, frame.id().0, offset, length)
     }
     /// Zeroes user memory.
     ///
     /// # Errors
     /// [`Fault`] as for [`Space::write`].
     pub fn zero(&self, address: u64, length: usize) -> Result<(), Fault> {
-        world::user::zero(&self.0, address, length)
+        self.0.zero(address, length)
     }
     /// Reads a NUL-terminated string into `out`; returns its length without the NUL, or
     /// `out.len()` if there was no NUL in that many bytes.
@@ -211,21 +208,21 @@ impl Space {
     /// # Errors
     /// [`Fault`] where memory ended before the NUL.
     pub fn read_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
-        world::user::copy_in_string(&self.0, address, out)
+        self.0.copy_in_string(address, out)
     }
     /// Atomically loads the aligned 32-bit user word at `address`. A misaligned address faults.
     ///
     /// # Errors
     /// [`Fault`].
     pub fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
-        world::user::atomic_load(&self.0, address)
+        self.0.atomic_load(address)
     }
     /// Atomic compare-exchange on a user word: the value found (equal to `old` if it was exchanged).
     ///
     /// # Errors
     /// [`Fault`].
     pub fn compare_exchange(&self, address: u64, old: u32, new: u32) -> Result<u32, Fault> {
-        world::user::compare_exchange(&self.0, address, old, new)
+        self.0.compare_exchange(address, old, new)
     }
 }
 
@@ -262,28 +259,28 @@ pub fn extended_mask() -> u64 {
 
 /// Saves the calling thread's user extended state (`extended_bytes()` long; shorter is refused with `false`).
 pub fn save_extended(out: &mut [u8]) -> bool {
-    world::user::save_extended(out)
+    world::user::extended().copy_out(out)
 }
 
 /// Loads user extended state for the calling thread. The image is checked (reserved bits, XCOMP,
 /// MXCSR); `false` leaves the state as it was.
 #[must_use]
 pub fn load_extended(image: &[u8]) -> bool {
-    world::user::load_extended(image)
+    world::user::extended().copy_in(image)
 }
 
 /// Sets the calling thread's extended state to the one a new program starts with.
 pub fn reset_extended() {
-    world::user::reset_extended();
+    world::user::extended().reset();
 }
 
 /// The segment bases of the calling thread's program.
 pub fn bases() -> Bases {
-    world::user::bases()
+    world::user::extended().bases()
 }
 
 /// Sets the segment bases of the calling thread's program; one that the processor would refuse
 /// becomes an address that faults when used.
 pub fn set_bases(bases: Bases) {
-    world::user::set_bases(bases);
+    world::user::extended().set_bases(bases);
 }

@@ -31,7 +31,7 @@ fn grants(plan: &Plan) -> Grants {
 pub(crate) fn start(plan: &Plan, file: &[u8], service: &Endpoint) -> Result<Domain, String> {
     let refused = |NoMemory| "memory was refused".to_string();
     let executable = Executable::parse(file).map_err(|wrong| wrong.to_string())?;
-    let domain = Domain::new(plan.name, &grants(plan)).map_err(refused)?;
+    let domain = Domain::new(plan.name, grants(plan)).map_err(refused)?;
     for segment in executable.segments() {
         let bytes = usize::try_from(segment.bytes).map_err(|_| refused(NoMemory))?;
         let mut protection = Protection::READ;

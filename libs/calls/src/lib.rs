@@ -14,7 +14,11 @@
 //! slot was used, so that a stale one names nothing.
 #![no_std]
 #![forbid(unsafe_code)]
+extern crate alloc;
 
+mod domain;
+
+pub use domain::{CallSet, End, Grants, Usage};
 use program::{DeviceError, NoMemory};
 
 /// No deadline.

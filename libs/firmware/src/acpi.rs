@@ -5,6 +5,7 @@
 //! Read once at boot into one [`Tables`].
 //! Source: ACPI 6.5, chapters 5.2.5 to 5.2.12 and 6.4.3.
 use crate::{Bytes, List, Memory};
+use program::MmioDevice;
 
 /// Processors remembered at most.
 pub const MAX_PROCESSORS: usize = 64;
@@ -31,17 +32,6 @@ pub struct Override {
     pub flags: u16,
 }
 
-/// A virtio-mmio transport named by the DSDT.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Transport {
-    /// Physical address of its registers.
-    pub base: u64,
-    /// Bytes of registers.
-    pub bytes: u64,
-    /// Global line.
-    pub line: u32,
-}
-
 /// A register of the FADT: in ports or memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Register {
@@ -64,7 +54,7 @@ pub struct Tables {
     /// Interrupt source overrides.
     pub overrides: List<Override, 16>,
     /// Virtio-mmio transports.
-    pub transports: List<Transport, MAX_TRANSPORTS>,
+    pub transports: List<MmioDevice, MAX_TRANSPORTS>,
     /// Physical address of the local APIC, 0 if not told.
     pub local_apic: u64,
     /// The power management timer, 3.579545 MHz.
@@ -236,15 +226,15 @@ fn read_sleep_package(dsdt: Bytes<'_>, at: usize) -> Option<[u8; 2]> {
 }
 
 /// The memory range and the interrupt of the resource template that follows a device's name.
-fn read_transport(dsdt: Bytes<'_>, after: usize) -> Option<Transport> {
+fn read_transport(dsdt: Bytes<'_>, after: usize) -> Option<MmioDevice> {
     const REACH: usize = 128;
     const MEMORY: [u8; 3] = [0x86, 9, 0];
     const INTERRUPT: [u8; 3] = [0x89, 6, 0];
     let memory = (after..after + REACH).find(|&at| dsdt.get::<3>(at) == MEMORY)?;
     let interrupt = (memory + 12..memory + REACH).find(|&at| dsdt.get::<3>(at) == INTERRUPT)?;
-    Some(Transport {
+    Some(MmioDevice {
         base: u64::from(dsdt.u32(memory + 4)),
         bytes: u64::from(dsdt.u32(memory + 8)),
-        line: dsdt.u32(interrupt + 5),
+        interrupt: dsdt.u32(interrupt + 5),
     })
 }

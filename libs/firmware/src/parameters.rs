@@ -1,5 +1,5 @@
 //! Kernel parameters: `name=value` words separated by blanks; the last one of a name wins.
-use crate::acpi::Transport;
+use program::MmioDevice;
 
 /// The text at `bytes`: up to the first NUL, cut where it stops being UTF-8.
 pub fn text(bytes: &[u8]) -> &str {
@@ -26,21 +26,21 @@ pub fn number(text: &str) -> Option<u64> {
 }
 
 /// The virtio-mmio transports that `line` names: `virtio_mmio.device=SIZE@BASE:LINE`, as Linux has it.
-pub fn transports(line: &str) -> impl Iterator<Item = Transport> {
+pub fn transports(line: &str) -> impl Iterator<Item = MmioDevice> {
     let words = line.split_ascii_whitespace();
     words.filter_map(|word| transport(word.strip_prefix("virtio_mmio.device=")?))
 }
 
-fn transport(text: &str) -> Option<Transport> {
+fn transport(text: &str) -> Option<MmioDevice> {
     let (size, rest) = text.split_once('@')?;
     let mut rest = rest.split(':');
     let (digits, unit) = match size.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 1 << 10),
         None => size.strip_suffix(['M', 'm']).map_or((size, 1), |digits| (digits, 1 << 20)),
     };
-    Some(Transport {
+    Some(MmioDevice {
         base: number(rest.next()?)?,
         bytes: number(digits)?.checked_mul(unit)?,
-        line: u32::try_from(number(rest.next()?)?).ok()?,
+        interrupt: u32::try_from(number(rest.next()?)?).ok()?,
     })
 }

@@ -69,7 +69,7 @@ fn the_tables_say_what_the_machine_has() {
     assert_eq!(tables.pm_timer, Register::Port(0x608));
     assert_eq!(tables.sleep_type_5, Some([5, 0]));
     let transport = tables.transports.as_slice()[0];
-    assert_eq!((transport.base, transport.bytes, transport.line), (0xfeb0_0000, 512, 27));
+    assert_eq!((transport.base, transport.bytes, transport.interrupt), (0xfeb0_0000, 512, 27));
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn parameters_name_transports() {
     let line = "quiet virtio_mmio.device=4K@0xfeb00000:5:1 virtio_mmio.device=bad@1";
     let found: Vec<_> = parameters::transports(line).collect();
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].base, found[0].bytes, found[0].line), (0xfeb0_0000, 4096, 5));
+    assert_eq!((found[0].base, found[0].bytes, found[0].interrupt), (0xfeb0_0000, 4096, 5));
 }
 
 #[test]

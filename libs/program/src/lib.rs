@@ -9,7 +9,11 @@
 
 mod world;
 
-pub use world::{CpuTime, DeviceError, NoMemory, ObjectCount, Policy, ProcessorTime, Statistics};
+use bitflags::bitflags;
+pub use world::{
+    CpuTime, DeviceError, MmioDevice, NoMemory, ObjectCount, PciAddress, PciFunction, Policy,
+    ProcessorTime, SCALE_SHIFT, Statistics,
+};
 
 /// General registers of a program. Its segment bases are kept with its extended state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,6 +47,32 @@ pub struct Bases {
     pub fs: u64,
     /// Of GS.
     pub gs: u64,
+}
+
+bitflags! {
+    /// What a program may do with a page.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Protection: u8 {
+        /// Load from it.
+        const READ = 1;
+        /// Store to it.
+        const WRITE = 2;
+        /// Fetch instructions from it.
+        const EXECUTE = 4;
+    }
+}
+
+/// One present page of a space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its frame, counted up for who asked.
+    pub frame: u32,
+    /// What the program may do.
+    pub protection: Protection,
+    /// Accessed since it was last harvested.
+    pub is_accessed: bool,
+    /// Written since it was last harvested.
+    pub is_dirty: bool,
 }
 
 /// What an access that faulted wanted.

@@ -4,6 +4,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
+/// Shift of the factor from counts of the time-stamp counter to nanoseconds.
+pub const SCALE_SHIFT: u32 = 32;
+
 /// How the scheduler treats a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
@@ -105,6 +108,36 @@ pub struct Statistics {
     pub stack_frames: u64,
     /// Bytes charged now.
     pub charged_bytes: u64,
+}
+
+/// Address of a PCI function: segment 0, `bus << 8 | device << 3 | function`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PciAddress(pub u16);
+
+/// One PCI function found at boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PciFunction {
+    /// Where it is.
+    pub address: PciAddress,
+    /// Vendor id.
+    pub vendor: u16,
+    /// Device id.
+    pub device: u16,
+    /// Class, subclass, programming interface, revision.
+    pub class: u32,
+    /// Subsystem device id.
+    pub subsystem: u16,
+}
+
+/// One virtio-mmio transport (microvm): from the kernel parameter `virtio_mmio.device=SIZE@BASE:IRQ` or ACPI.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MmioDevice {
+    /// Physical address of its registers.
+    pub base: u64,
+    /// Bytes of registers.
+    pub bytes: u64,
+    /// Global interrupt number.
+    pub interrupt: u32,
 }
 
 /// The access was refused: not granted, not there, or taken.

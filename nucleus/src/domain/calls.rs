@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     arch::{cpu, percpu, smp},
-    capability::{Capability, Right},
+    capability::{Capability, EndpointRight, Right},
     dma::DmaBuffer,
     entropy,
     memory::{NoMemory, PAGE},
@@ -31,9 +31,7 @@ const ENTROPY_MAX: usize = 256;
 struct Known {
     handle: u64,
     version: u32,
-    endpoint: Arc<Endpoint>,
-    badge: u64,
-    right: Right,
+    to: EndpointRight,
 }
 
 /// The calling thread.
@@ -87,7 +85,7 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
         registers.rax = Status::Unknown as u64;
         return;
     };
-    let done = if domain.grants.calls & 1 << call as u64 == 0 {
+    let done = if !domain.grants.calls.contains(call) {
         Err(Status::Refused)
     } else {
         match call {
@@ -108,7 +106,7 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
 pub(super) fn unparked(caller: &mut Caller<'_>, registers: &mut Registers) {
     let known = if registers.rax == CALL { &caller.called } else { &caller.served };
     let Some(known) = known else { return };
-    let result = thread::finish_parked(&known.endpoint, registers);
+    let result = thread::finish_parked(&known.to.endpoint, registers);
     // SAFETY: as in `dispatch`.
     unsafe { cpu::enable_interrupts() };
     registers.rax = number(caller.domain, registers, result);
@@ -143,7 +141,7 @@ impl<'a> Caller<'a> {
     /// The thread leaves: a call that it received and did not answer will be answered by nobody.
     pub(super) fn leave(&mut self) {
         if let Some(served) = &self.served {
-            served.endpoint.abandon(ipc::Error::Restarted);
+            served.to.endpoint.abandon(ipc::Error::Restarted);
         }
     }
 
@@ -157,7 +155,7 @@ impl<'a> Caller<'a> {
     ) -> Fast {
         match known {
             Some(known) if self.is_good(Some(known), registers.rdi) && !self.is_kicked => {
-                step(&known.endpoint, registers, known.badge)
+                step(&known.to.endpoint, registers, known.to.badge)
             }
             _ => Fast::NotDone,
         }
@@ -166,13 +164,7 @@ impl<'a> Caller<'a> {
     fn look_up(&self, handle: u64) -> Result<Known, Status> {
         let version = self.domain.version.load(Relaxed);
         match self.domain.held.lock().get(handle) {
-            Some(Capability::Endpoint { endpoint, badge, right }) => Ok(Known {
-                handle,
-                version,
-                endpoint: endpoint.clone(),
-                badge: *badge,
-                right: *right,
-            }),
+            Some(Capability::Endpoint(to)) => Ok(Known { handle, version, to: to.clone() }),
             _ => Err(Status::Refused),
         }
     }
@@ -205,15 +197,15 @@ impl<'a> Caller<'a> {
     ) -> Done {
         if !self.is_good(self.served.as_ref(), registers.rdi) {
             let known = self.look_up(registers.rdi)?;
-            if known.right != Right::Serve {
+            if known.to.right != Right::Serve {
                 return Err(Status::Refused);
             }
             // One endpoint at a time: what was received elsewhere stays unanswered.
-            let here = known.endpoint.clone();
+            let here = known.to.endpoint.clone();
             if let Some(before) = self.served.replace(known)
-                && !Arc::ptr_eq(&before.endpoint, &here)
+                && !Arc::ptr_eq(&before.to.endpoint, &here)
             {
-                before.endpoint.abandon(ipc::Error::Cancelled);
+                before.to.endpoint.abandon(ipc::Error::Cancelled);
             }
         }
         let Some(known) = &self.served else { return Err(Status::Refused) };
@@ -300,9 +292,7 @@ impl<'a> Caller<'a> {
                 let mut bytes = [0; ENTROPY_MAX];
                 let bytes = bytes.get_mut(..second as usize).ok_or(Status::Invalid)?;
                 entropy::fill(bytes);
-                // SAFETY: `bytes` is that long.
-                unsafe { domain.space.copy_out(first, bytes.as_ptr(), bytes.len()) }
-                    .map_err(|_| Status::Fault)
+                domain.space.write(first, bytes).map_err(|_| Status::Fault)
             }
             Call::Log => {
                 let text = domain.text(second, third)?;
@@ -319,9 +309,7 @@ impl<'a> Caller<'a> {
             Call::CommandLine => {
                 let line = params::command_line().as_bytes();
                 let length = line.len().min(second as usize);
-                // SAFETY: the line is at least that long.
-                unsafe { domain.space.copy_out(first, line.as_ptr(), length) }
-                    .map_err(|_| Status::Fault)?;
+                domain.space.write(first, &line[..length]).map_err(|_| Status::Fault)?;
                 registers.rdi = length as u64;
                 Ok(())
             }
@@ -330,18 +318,15 @@ impl<'a> Caller<'a> {
                 Ok(())
             }
             Call::EndpointNew => {
-                let endpoint = Arc::new(Endpoint::new());
-                let made = Capability::Endpoint { endpoint, badge: 0, right: Right::Serve };
-                registers.rdi = domain.grant(made)?;
+                registers.rdi = domain.grant(Capability::Endpoint(EndpointRight::new()))?;
                 Ok(())
             }
             Call::EndpointBadge => {
-                let Known { endpoint, right, .. } = self.look_up(first)?;
-                if right != Right::Serve {
+                let Known { to, .. } = self.look_up(first)?;
+                if to.right != Right::Serve {
                     return Err(Status::Refused);
                 }
-                let badged = Capability::Endpoint { endpoint, badge: second, right: Right::Call };
-                registers.rdi = domain.grant(badged)?;
+                registers.rdi = domain.grant(Capability::Endpoint(to.badged(second)))?;
                 Ok(())
             }
             _ => domain.device(call, registers),
@@ -349,7 +334,7 @@ impl<'a> Caller<'a> {
     }
 
     fn signal(&self, handle: u64, bits: u64) -> Done {
-        self.look_up(handle)?.endpoint.signal(bits);
+        self.look_up(handle)?.to.endpoint.signal(bits);
         Ok(())
     }
 
@@ -393,12 +378,12 @@ fn exchange(
 ) -> Done {
     let given = if registers.r12 == NO_HANDLE { None } else { Some(domain.held(registers.r12)?) };
     let has_capability = given.is_some();
-    let mut message = message_in(registers, known.badge);
+    let mut message = message_in(registers, known.to.badge);
     message.header = message.header.as_sent(has_capability);
     if has_capability {
         thread::lay_along(given);
     }
-    let result = step(&known.endpoint, &mut message, until(registers.rbx));
+    let result = step(&known.to.endpoint, &mut message, until(registers.rbx));
     if has_capability && result.is_err() {
         thread::take_along();
     }
@@ -445,11 +430,9 @@ impl Domain {
 
     fn text(&self, address: u64, bytes: u64) -> Result<String, Status> {
         let mut text = [0; TEXT_MAX];
-        let length = (bytes as usize).min(TEXT_MAX);
-        // SAFETY: `text` is that long.
-        unsafe { self.space.copy_in(address, text.as_mut_ptr(), length) }
-            .map_err(|_| Status::Fault)?;
-        Ok(String::from_utf8_lossy(&text[..length]).into_owned())
+        let text = &mut text[..(bytes as usize).min(TEXT_MAX)];
+        self.space.read(address, text).map_err(|_| Status::Fault)?;
+        Ok(String::from_utf8_lossy(text).into_owned())
     }
 
     /// Address space for `pages` pages and an unmapped one behind.

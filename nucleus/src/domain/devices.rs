@@ -8,7 +8,7 @@ use super::{
 use crate::{arch::pci, capability::Capability, device, memory::PAGE};
 use ::calls::{Call, Status};
 use alloc::sync::Arc;
-use program::Registers;
+use program::{PciAddress, Registers};
 
 impl Domain {
     /// Maps `bytes` bytes of registers at physical address `base`; where.
@@ -32,8 +32,8 @@ impl Domain {
             | Call::InterruptWake => self.interrupt(call, registers),
             Call::PciFunction => {
                 let address = *self.grants.functions.get(first as usize).ok_or(Status::NotFound)?;
-                let found = pci::find(address)?;
-                registers.rdi = u64::from(address)
+                let found = pci::find(address.0)?;
+                registers.rdi = u64::from(address.0)
                     | u64::from(found.id) << 16
                     | u64::from(found.subsystem >> 16) << 48;
                 registers.rsi = u64::from(found.class);
@@ -44,7 +44,7 @@ impl Domain {
                 let found = device::transports().into_iter().find(|one| one.base == base);
                 let found = found.ok_or(Status::NotFound)?;
                 (registers.rdi, registers.rsi, registers.rdx) =
-                    (found.base, found.bytes, u64::from(found.line));
+                    (found.base, found.bytes, u64::from(found.interrupt));
                 Ok(())
             }
             Call::TransportOpen => {
@@ -77,7 +77,7 @@ impl Domain {
         registers: &mut Registers,
     ) -> Done {
         let address = u16::try_from(first).map_err(|_| Status::Invalid)?;
-        if !self.grants.functions.contains(&address) {
+        if !self.grants.functions.contains(&PciAddress(address)) {
             return Err(Status::Refused);
         }
         if call == Call::PciOpen {
@@ -119,7 +119,7 @@ impl Domain {
             let line = u32::try_from(registers.rdi).map_err(|_| Status::Invalid)?;
             let mut all = device::transports().into_iter();
             let is_transport =
-                all.any(|one| one.line == line && self.grants.transports.contains(&one.base));
+                all.any(|one| one.interrupt == line && self.grants.transports.contains(&one.base));
             if !is_transport && !self.grants.lines.contains(&line) {
                 return Err(Status::Refused);
             }

@@ -22,62 +22,21 @@ use crate::{
     },
     objects::{self, Kind},
     spin::SpinLock,
-    thread::{self, Policy},
-    trace,
+    thread, trace,
 };
 use ::calls::{Call, MAPPINGS, Status};
+pub use ::calls::{CallSet, End, Grants, Usage};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
-use program::Registers;
 use sync::class::LockClass;
 
 static HELD_CLASS: LockClass = LockClass::new("nucleus.domain.held");
 static TAKEN_CLASS: LockClass = LockClass::new("nucleus.domain.taken");
 static THREADS_CLASS: LockClass = LockClass::new("nucleus.domain.threads");
 static END_CLASS: LockClass = LockClass::new("nucleus.domain.end");
-
-/// What a domain may do; what is absent is denied.
-#[derive(Clone, Debug)]
-pub struct Grants {
-    /// Kernel calls, a bit each.
-    pub calls: u64,
-    /// Port ranges: first, count.
-    pub ports: Vec<(u16, u16)>,
-    /// Interrupt lines.
-    pub lines: Vec<u32>,
-    /// PCI functions, by address.
-    pub functions: Vec<u16>,
-    /// Virtio-mmio transports, by address of their registers.
-    pub transports: Vec<u64>,
-    /// It may have memory that devices reach.
-    pub can_use_dma: bool,
-    /// Most memory, in pages.
-    pub pages: usize,
-    /// Most threads.
-    pub threads: usize,
-    /// The best policy its threads may have.
-    pub policy: Policy,
-}
-
-/// Why a domain ended.
-#[derive(Clone, Debug)]
-pub struct End {
-    /// In words.
-    pub cause: String,
-    /// Where the thread was, if it was its doing.
-    pub registers: Registers,
-    /// Return addresses from there outwards.
-    pub calls: Vec<u64>,
-}
-
-impl End {
-    fn because(cause: &str) -> End {
-        End { cause: String::from(cause), registers: Registers::default(), calls: Vec::new() }
-    }
-}
 
 /// What it has opened and mapped.
 #[derive(Debug, Default)]
@@ -89,21 +48,6 @@ struct Taken {
     mapped: Vec<(u64, u64, usize)>,
     /// Where the next mapping goes.
     next: u64,
-}
-
-/// What a domain uses and was refused.
-#[derive(Clone, Debug)]
-pub struct Usage {
-    /// Memory, in pages.
-    pub pages: usize,
-    /// Threads.
-    pub threads: usize,
-    /// Processor time of its present threads.
-    pub cpu_ns: u64,
-    /// Kernel calls made.
-    pub calls: u64,
-    /// Kernel calls refused, by name.
-    pub refused: Vec<(&'static str, u32)>,
 }
 
 /// An isolated component.
@@ -176,11 +120,8 @@ impl Domain {
         protection: Protection,
     ) -> Result<(), NoMemory> {
         self.charge(pages).map_err(|_| NoMemory)?;
-        let writable = Protection(protection.0 | 2);
-        self.space.map_zeroed(start, pages, writable)?;
-        let length = data.len().min(pages * PAGE);
-        // SAFETY: `data` is as long.
-        let copied = unsafe { self.space.copy_out(start, data.as_ptr(), length) };
+        self.space.map_zeroed(start, pages, protection | Protection::WRITE)?;
+        let copied = self.space.write(start, &data[..data.len().min(pages * PAGE)]);
         self.space.protect(start, start + (pages * PAGE) as u64, protection);
         copied.map_err(|_| NoMemory)
     }
@@ -226,7 +167,7 @@ impl Domain {
         let times = threads.iter().filter_map(|&number| thread::cpu_time(number));
         let refused = Call::ALL.iter().zip(&self.refused);
         Usage {
-            pages: self.pages.load(Relaxed),
+            memory_bytes: self.pages.load(Relaxed) * PAGE,
             threads: threads.len(),
             cpu_ns: times.map(|time| time.user_ns + time.system_ns).sum(),
             calls: self.calls.load(Relaxed),
@@ -278,15 +219,15 @@ impl Domain {
 
     /// Charges `pages` of memory to it.
     fn charge(&self, pages: usize) -> Result<(), Status> {
-        let limit = self.grants.pages;
+        let limit = self.grants.memory_bytes / PAGE;
         let fits = |now: usize| now.checked_add(pages).filter(|&after| after <= limit);
         self.pages.fetch_update(Relaxed, Relaxed, fits).map_err(|_| Status::NoMemory)?;
-        if charge::charge(pages * PAGE) {
-            objects::count(Kind::DomainFrame, pages as i64);
-            return Ok(());
-        }
-        self.pages.fetch_sub(pages, Relaxed);
-        Err(Status::NoMemory)
+        charge::charge(pages * PAGE).map_err(|refused| {
+            self.pages.fetch_sub(pages, Relaxed);
+            Status::from(refused)
+        })?;
+        objects::count(Kind::DomainFrame, pages as i64);
+        Ok(())
     }
 
     fn uncharge(&self, pages: usize) {

@@ -62,7 +62,7 @@ impl Pinned {
         let page = domain.space.query(address).ok_or(Status::Fault)?;
         let pinned =
             Pinned { frame: page.frame, at: frames::address(page.frame).wrapping_add(offset) };
-        if page.protection.0 & 2 == 0 { Err(Status::Fault) } else { Ok(pinned) }
+        if !page.protection.contains(Protection::WRITE) { Err(Status::Fault) } else { Ok(pinned) }
     }
     /// The kernel's address of it.
     pub(super) fn address(&self) -> *mut u8 {
@@ -175,10 +175,9 @@ pub(super) fn at(domain: &Domain, cause: String, registers: Registers) -> End {
     let mut calls = Vec::new();
     let mut rbp = registers.rbp;
     while calls.len() < CALLS {
-        let mut pair = [0u64; 2];
-        // SAFETY: two words of ours.
-        let read = unsafe { domain.space.copy_in(rbp, pair.as_mut_ptr().cast(), 16) };
-        let [next, address] = pair;
+        let mut words = [[0; 8]; 2];
+        let read = domain.space.read(rbp, words.as_flattened_mut());
+        let [next, address] = words.map(u64::from_le_bytes);
         if read.is_err() || address == 0 {
             break;
         }
@@ -192,4 +191,4 @@ pub(super) fn at(domain: &Domain, cause: String, registers: Registers) -> End {
 }
 
 /// Read and write.
-pub(super) const READ_WRITE: Protection = Protection(3);
+pub(super) const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);

@@ -133,31 +133,51 @@ impl Inner {
         Some(act(frames::address(entry.frame()).wrapping_add(at as usize % PAGE)))
     }
 
-    /// Copies user memory to `out`, valid for `length` bytes.
+    /// Copies user memory to `out`.
     ///
     /// # Errors
     /// [`Fault`].
-    ///
-    /// # Safety
-    /// `out` is valid for `length` bytes.
-    pub unsafe fn copy_in(&self, address: u64, out: *mut u8, length: usize) -> Result<(), Fault> {
-        self.run(address, length, &In(out))
+    pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
+        self.run(address, out.len(), &In(out.as_mut_ptr()))
     }
 
-    /// Copies to user memory.
+    /// Copies `data` to user memory.
     ///
     /// # Errors
     /// [`Fault`].
+    pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        self.run(address, data.len(), &Out(data.as_ptr()))
+    }
+
+    /// Copies user memory into a frame that the caller holds, from `offset` on, cut at its end; whoever else has it
+    /// uses copies and atomics only.
     ///
-    /// # Safety
-    /// `data` is valid for `length` bytes (others may be writing them).
-    pub unsafe fn copy_out(
+    /// # Errors
+    /// [`Fault`].
+    pub fn read_into_frame(
         &self,
         address: u64,
-        data: *const u8,
+        frame: u32,
+        offset: usize,
         length: usize,
     ) -> Result<(), Fault> {
-        self.run(address, length, &Out(data))
+        let length = length.min(PAGE.saturating_sub(offset));
+        self.run(address, length, &In(frames::address(frame).wrapping_add(offset)))
+    }
+
+    /// Copies from `offset` of a frame that the caller holds to user memory, cut at its end.
+    ///
+    /// # Errors
+    /// [`Fault`].
+    pub fn write_from_frame(
+        &self,
+        address: u64,
+        frame: u32,
+        offset: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
+        let length = length.min(PAGE.saturating_sub(offset));
+        self.run(address, length, &Out(frames::address(frame).wrapping_add(offset)))
     }
 
     /// Zeroes user memory.

@@ -4,13 +4,13 @@
 //! entries, tell the processors, only then give frames and tables back.
 use super::{
     NoMemory, PAGE, frames, shootdown,
-    space::{Inner, LEAF_BYTES, Protection, free_table},
+    space::{Inner, LEAF_BYTES, Protection, entry_for, free_table, protection_of},
 };
 use crate::arch::{
     pages,
     paging::{self, Entry, Table},
 };
-use program::{CloneMode, Unshared};
+use program::{CloneMode, Page, Unshared};
 
 const BATCH: usize = 128;
 const ZERO_BATCH: usize = 16;
@@ -42,19 +42,6 @@ impl Gathered {
     }
 }
 
-/// One present page.
-#[derive(Clone, Copy, Debug)]
-pub struct Page {
-    /// Its frame, counted up for the caller.
-    pub frame: u32,
-    /// What the program may do.
-    pub protection: Protection,
-    /// Accessed since harvested.
-    pub is_accessed: bool,
-    /// Written since harvested.
-    pub is_dirty: bool,
-}
-
 fn address_of(start: u64, page: usize) -> u64 {
     start + (page * PAGE) as u64
 }
@@ -65,7 +52,7 @@ impl Inner {
     /// # Errors
     /// [`NoMemory`]; pages before stay mapped.
     pub fn map(&self, start: u64, list: &[u32], protection: Protection) -> Result<usize, NoMemory> {
-        let flags = protection.entry();
+        let flags = entry_for(protection);
         let mut mapped = 0;
         for (chunk, list) in list.chunks(BATCH).enumerate() {
             let _guard = self.lock.lock();
@@ -107,7 +94,10 @@ impl Inner {
     /// # Errors
     /// [`NoMemory`].
     pub fn map_device(&self, start: u64, physical: u64, pages: usize) -> Result<(), NoMemory> {
-        let flags = Protection(3).entry() | Entry::NO_CACHE | Entry::WRITE_THROUGH | Entry::DEVICE;
+        let flags = entry_for(Protection::READ | Protection::WRITE)
+            | Entry::NO_CACHE
+            | Entry::WRITE_THROUGH
+            | Entry::DEVICE;
         let _guard = self.lock.lock();
         for page in 0..pages {
             let at = address_of(start, page);
@@ -154,7 +144,7 @@ impl Inner {
             unsafe { pages::zero(frames::address(frame)) };
             new[index] = frame;
         }
-        let (used, outcome) = self.install(start, count, &new[..wanted], protection.entry());
+        let (used, outcome) = self.install(start, count, &new[..wanted], entry_for(protection));
         new[used..wanted].iter().for_each(|&frame| frames::release(frame));
         outcome.map(|()| used)
     }
@@ -290,7 +280,7 @@ impl Inner {
 
     /// Sets the protection of every present page.
     pub fn protect(&self, start: u64, end: u64, protection: Protection) {
-        let flags = protection.entry();
+        let flags = entry_for(protection);
         let loses = core::cell::Cell::new(false);
         self.each(
             start,
@@ -301,8 +291,7 @@ impl Inner {
                 if (old - kept).contains(Entry::DIRTY) {
                     leaf.set(slot, Entry::new(entry.frame(), flags | kept | Entry::DIRTY));
                 }
-                let (before, after) = (Protection::of(old).0, protection.0);
-                loses.set(loses.get() || before & !after != 0);
+                loses.set(loses.get() || !protection.contains(protection_of(old)));
             },
             |first, pages| {
                 if loses.replace(false) {
@@ -439,10 +428,10 @@ impl Inner {
             let frame = entry.frame();
             let is_alone =
                 frames::references(frame).load(core::sync::atomic::Ordering::Acquire) == 1;
-            let dirty = protection.entry() | Entry::DIRTY;
+            let dirty = entry_for(protection) | Entry::DIRTY;
             if is_alone {
                 leaf.set(slot, Entry::new(frame, dirty));
-                if Protection::of(entry).0 & !protection.0 != 0 {
+                if !protection.contains(protection_of(entry)) {
                     shootdown::user(self, address & !(PAGE as u64 - 1), 1);
                 }
                 Unshared::Reused
@@ -471,7 +460,7 @@ impl Inner {
             frames::retain(entry.frame());
             Page {
                 frame: entry.frame(),
-                protection: Protection::of(entry),
+                protection: protection_of(entry),
                 is_accessed: entry.contains(Entry::ACCESSED),
                 is_dirty: entry.contains(Entry::DIRTY),
             }

@@ -19,6 +19,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+pub use program::Protection;
 use sync::class::LockClass;
 
 static CLASS: LockClass = LockClass::new("nucleus.space");
@@ -28,31 +29,26 @@ pub const USER_END: u64 = 0x7fff_ffff_f000;
 /// Bytes a leaf table maps.
 pub const LEAF_BYTES: u64 = (ENTRIES * PAGE) as u64;
 
-/// What a program may do with a page: bits 1 read, 2 write, 4 execute.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protection(pub u8);
+/// Entry bits for `protection`. Accessed is set at once: the processor's own setting of it is dear.
+#[inline]
+pub(super) fn entry_for(protection: Protection) -> Entry {
+    if protection.is_empty() {
+        return Entry::NO_ACCESS | Entry::NO_EXECUTE;
+    }
+    let mut entry = Entry::PRESENT | Entry::USER | Entry::ACCESSED;
+    entry.set(Entry::WRITE, protection.contains(Protection::WRITE));
+    entry.set(Entry::NO_EXECUTE, !protection.contains(Protection::EXECUTE));
+    entry
+}
 
-impl Protection {
-    /// Entry bits for it. Accessed is set at once: the processor's own setting of it is dear.
-    #[inline]
-    pub fn entry(self) -> Entry {
-        if self.0 == 0 {
-            return Entry::NO_ACCESS | Entry::NO_EXECUTE;
-        }
-        let mut entry = Entry::PRESENT | Entry::USER | Entry::ACCESSED;
-        entry.set(Entry::WRITE, self.0 & 2 != 0);
-        entry.set(Entry::NO_EXECUTE, self.0 & 4 == 0);
-        entry
-    }
-    /// What `entry` allows.
-    pub fn of(entry: Entry) -> Protection {
-        if !entry.contains(Entry::PRESENT) {
-            return Protection(0);
-        }
-        let write = if entry.contains(Entry::WRITE) { 2 } else { 0 };
-        let execute = if entry.contains(Entry::NO_EXECUTE) { 0 } else { 4 };
-        Protection(1 | write | execute)
-    }
+/// What `entry` allows.
+pub(super) fn protection_of(entry: Entry) -> Protection {
+    let is_present = entry.contains(Entry::PRESENT);
+    let mut protection = Protection::empty();
+    protection.set(Protection::READ, is_present);
+    protection.set(Protection::WRITE, is_present && entry.contains(Entry::WRITE));
+    protection.set(Protection::EXECUTE, is_present && !entry.contains(Entry::NO_EXECUTE));
+    protection
 }
 
 /// The page tables of a space.

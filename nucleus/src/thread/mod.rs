@@ -361,9 +361,7 @@ pub fn spawn_known(
     body: Body,
     know: impl FnOnce(u64),
 ) -> Result<u64, NoMemory> {
-    if !charge::charge(stacks::BYTES) {
-        return Err(NoMemory);
-    }
+    charge::charge(stacks::BYTES)?;
     charge::uncharge(stacks::BYTES);
     let stack = Stack::new()?;
     let top = stack.top();

@@ -10,9 +10,7 @@ use super::{
 use crate::{
     PAGE_BYTES,
     device::{DeviceError, MmioDevice, PciAddress, PciFunction},
-    memory::FrameId,
     thread::Woken,
-    time::Instant,
     words,
 };
 use std::{
@@ -121,7 +119,9 @@ pub(crate) struct Dma {
     words: Box<[AtomicU64]>,
 }
 
-pub(crate) type DmaHandle = Arc<Dma>;
+/// A buffer shared with devices.
+#[derive(Debug)]
+pub(crate) struct DmaHandle(Arc<Dma>);
 
 impl Drop for Dma {
     fn drop(&mut self) {
@@ -129,8 +129,9 @@ impl Drop for Dma {
     }
 }
 
-fn pci<R>(address: PciAddress, visit: impl FnOnce(&mut Pci) -> R) -> Result<R, DeviceError> {
-    with_tables(|tables| tables.pci.get_mut(&address).map(visit)).ok_or(DeviceError::NotFound)
+fn pci<R>(address: u16, visit: impl FnOnce(&mut Pci) -> R) -> Result<R, DeviceError> {
+    with_tables(|tables| tables.pci.get_mut(&PciAddress(address)).map(visit))
+        .ok_or(DeviceError::NotFound)
 }
 
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
@@ -141,35 +142,35 @@ pub(crate) fn virtio_mmio_devices() -> Vec<MmioDevice> {
     with_tables(|tables| tables.mmio.values().map(|model| model.device).collect())
 }
 
-pub(crate) fn pci_open(address: PciAddress) -> Result<(), DeviceError> {
+pub(crate) fn pci_open(address: u16) -> Result<(), DeviceError> {
     let was_open = pci(address, |pci| std::mem::replace(&mut pci.is_open, true))?;
     if was_open { Err(DeviceError::Refused) } else { Ok(()) }
 }
 
-pub(crate) fn pci_close(address: PciAddress) {
+pub(crate) fn pci_close(address: u16) {
     // A model that was removed meanwhile needs no closing.
     let _ = pci(address, |pci| pci.is_open = false);
 }
 
-pub(crate) fn pci_read(address: PciAddress, offset: u16, bytes: u8) -> u32 {
+pub(crate) fn pci_read(address: u16, offset: u16, bytes: u8) -> u32 {
     match pci(address, |pci| pci.config.clone()) {
         Ok(config) => config.read(usize::from(offset), usize::from(bytes)) as u32,
         Err(_) => u32::MAX,
     }
 }
 
-pub(crate) fn pci_bar(address: PciAddress, index: u8) -> Result<MmioHandle, DeviceError> {
+pub(crate) fn pci_bar(address: u16, index: u8) -> Result<MmioHandle, DeviceError> {
     let bar = pci(address, |pci| pci.bars.get(usize::from(index)).cloned().flatten())?;
     let (bytes, registers) = bar.ok_or(DeviceError::NotFound)?;
     Ok(MmioHandle { bytes, registers })
 }
 
-pub(crate) fn pci_msix(address: PciAddress, entry: u16) -> Result<InterruptHandle, DeviceError> {
+pub(crate) fn pci_msix(address: u16, entry: u16) -> Result<InterruptHandle, DeviceError> {
     let line = pci(address, |pci| pci.msix.get(usize::from(entry)).cloned())?;
     line.ok_or(DeviceError::NotFound)?.take()
 }
 
-pub(crate) fn pci_msix_entries(address: PciAddress) -> u16 {
+pub(crate) fn pci_msix_entries(address: u16) -> u16 {
     pci(address, |pci| pci.msix.len() as u16).unwrap_or(0)
 }
 
@@ -183,10 +184,6 @@ pub(crate) fn mmio_open(base: u64, bytes: u64) -> Result<MmioHandle, DeviceError
         .ok_or(DeviceError::NotFound)
 }
 
-pub(crate) fn mmio_bytes(mmio: &MmioHandle) -> usize {
-    mmio.bytes
-}
-
 fn is_inside(offset: usize, length: usize, bytes: usize) -> bool {
     offset.checked_add(length).is_some_and(|end| end <= bytes)
 }
@@ -195,14 +192,20 @@ fn can_access(offset: usize, width: usize, bytes: usize) -> bool {
     offset.is_multiple_of(width) && is_inside(offset, width, bytes)
 }
 
-pub(crate) fn mmio_read(mmio: &MmioHandle, offset: usize, width: usize) -> u64 {
-    let is_good = can_access(offset, width, mmio.bytes);
-    if is_good { mmio.registers.read(offset, width) } else { u64::MAX }
-}
+impl MmioHandle {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
 
-pub(crate) fn mmio_write(mmio: &MmioHandle, offset: usize, width: usize, value: u64) {
-    if can_access(offset, width, mmio.bytes) {
-        mmio.registers.write(offset, width, value);
+    pub(crate) fn read(&self, offset: usize, width: usize) -> u64 {
+        let is_good = can_access(offset, width, self.bytes);
+        if is_good { self.registers.read(offset, width) } else { u64::MAX }
+    }
+
+    pub(crate) fn write(&self, offset: usize, width: usize, value: u64) {
+        if can_access(offset, width, self.bytes) {
+            self.registers.write(offset, width, value);
+        }
     }
 }
 
@@ -231,13 +234,14 @@ fn port(number: u16) -> Option<(Arc<dyn Registers>, usize)> {
     })
 }
 
-pub(crate) fn port_read8(number: u16) -> u8 {
-    port(number).map_or(u8::MAX, |(registers, offset)| registers.read(offset, 1) as u8)
+pub(crate) fn port_read(number: u16, width: u8) -> u32 {
+    port(number)
+        .map_or(u32::MAX, |(registers, offset)| registers.read(offset, usize::from(width)) as u32)
 }
 
-pub(crate) fn port_write8(number: u16, value: u8) {
+pub(crate) fn port_write(number: u16, width: u8, value: u32) {
     if let Some((registers, offset)) = port(number) {
-        registers.write(offset, 1, u64::from(value));
+        registers.write(offset, usize::from(width), u64::from(value));
     }
 }
 
@@ -246,85 +250,89 @@ pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> 
     line.ok_or(DeviceError::NotFound)?.take()
 }
 
-pub(crate) fn interrupt_wait(interrupt: &InterruptHandle, deadline: Option<Instant>) -> Woken {
-    let line = &interrupt.0;
-    let mut state = lock(&line.state);
-    loop {
-        if std::mem::take(&mut state.is_woken) {
-            return Woken::Signalled;
+impl InterruptHandle {
+    pub(crate) fn wait(&self, deadline_ns: Option<u64>, _is_interruptible: bool) -> Woken {
+        let line = &self.0;
+        let mut state = lock(&line.state);
+        loop {
+            if std::mem::take(&mut state.is_woken) {
+                return Woken::Signalled;
+            }
+            if state.is_pending && !state.is_masked {
+                state.is_pending = false;
+                state.is_masked = !line.is_message;
+                return Woken::Signalled;
+            }
+            let is_early;
+            (state, is_early) = wait(&line.changed, state, deadline_ns);
+            if !is_early {
+                return Woken::TimedOut;
+            }
         }
-        if state.is_pending && !state.is_masked {
-            state.is_pending = false;
-            state.is_masked = !line.is_message;
-            return Woken::Signalled;
+    }
+
+    pub(crate) fn acknowledge(&self) {
+        lock(&self.0.state).is_masked = false;
+        self.0.changed.notify_all();
+    }
+
+    pub(crate) fn wake(&self) {
+        lock(&self.0.state).is_woken = true;
+        self.0.changed.notify_all();
+    }
+}
+
+impl DmaHandle {
+    pub(crate) fn allocate(bytes: usize) -> Option<DmaHandle> {
+        may_allocate().ok()?;
+        let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES)?;
+        let words = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
+        Some(DmaHandle(with_tables(|tables| {
+            let address = DMA_BASE + tables.next_dma;
+            tables.next_dma += (bytes + PAGE_BYTES) as u64;
+            let dma = Arc::new(Dma { address, words });
+            tables.dma.insert(address, Arc::downgrade(&dma));
+            dma
+        })))
+    }
+
+    pub(crate) fn device_address(&self) -> u64 {
+        self.0.address
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.words.len() * 8
+    }
+
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
+        if is_inside(offset, out.len(), self.bytes()) {
+            words::read(&self.0.words, offset, out);
         }
-        let is_early;
-        (state, is_early) = wait(&line.changed, state, deadline);
-        if !is_early {
-            return Woken::TimedOut;
+    }
+
+    pub(crate) fn write(&self, offset: usize, data: &[u8]) {
+        if is_inside(offset, data.len(), self.bytes()) {
+            words::write(&self.0.words, offset, data);
+        }
+    }
+
+    pub(crate) fn load16(&self, offset: usize) -> u16 {
+        if can_access(offset, 2, self.bytes()) {
+            words::load(&self.0.words, offset, 2) as u16
+        } else {
+            0
+        }
+    }
+
+    pub(crate) fn store16(&self, offset: usize, value: u16) {
+        if can_access(offset, 2, self.bytes()) {
+            words::store(&self.0.words, offset, 2, u64::from(value));
         }
     }
 }
 
-pub(crate) fn interrupt_acknowledge(interrupt: &InterruptHandle) {
-    lock(&interrupt.0.state).is_masked = false;
-    interrupt.0.changed.notify_all();
-}
-
-pub(crate) fn interrupt_wake(interrupt: &InterruptHandle) {
-    lock(&interrupt.0.state).is_woken = true;
-    interrupt.0.changed.notify_all();
-}
-
-pub(crate) fn dma_allocate(bytes: usize) -> Result<DmaHandle, DeviceError> {
-    may_allocate()?;
-    let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(DeviceError::NoMemory)?;
-    let words = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
-    Ok(with_tables(|tables| {
-        let address = DMA_BASE + tables.next_dma;
-        tables.next_dma += (bytes + PAGE_BYTES) as u64;
-        let dma = Arc::new(Dma { address, words });
-        tables.dma.insert(address, Arc::downgrade(&dma));
-        dma
-    }))
-}
-
-pub(crate) fn dma_address(dma: &DmaHandle) -> u64 {
-    dma.address
-}
-
-pub(crate) fn dma_bytes(dma: &DmaHandle) -> usize {
-    dma.words.len() * 8
-}
-
-pub(crate) fn dma_read(dma: &DmaHandle, offset: usize, out: &mut [u8]) {
-    if is_inside(offset, out.len(), dma_bytes(dma)) {
-        words::read(&dma.words, offset, out);
-    }
-}
-
-pub(crate) fn dma_write(dma: &DmaHandle, offset: usize, data: &[u8]) {
-    if is_inside(offset, data.len(), dma_bytes(dma)) {
-        words::write(&dma.words, offset, data);
-    }
-}
-
-pub(crate) fn dma_load16(dma: &DmaHandle, offset: usize) -> u16 {
-    if can_access(offset, 2, dma_bytes(dma)) {
-        words::load(&dma.words, offset, 2) as u16
-    } else {
-        0
-    }
-}
-
-pub(crate) fn dma_store16(dma: &DmaHandle, offset: usize, value: u16) {
-    if can_access(offset, 2, dma_bytes(dma)) {
-        words::store(&dma.words, offset, 2, u64::from(value));
-    }
-}
-
-pub(crate) fn frame_device_address(id: FrameId) -> u64 {
-    u64::from(id.0) * PAGE_BYTES as u64
+pub(crate) fn frame_device_address(frame: u32) -> u64 {
+    u64::from(frame) * PAGE_BYTES as u64
 }
 
 /// The device's view of memory: calls `part` with the words of one buffer or frame and the offset
@@ -343,7 +351,7 @@ pub(crate) fn device_access(
     });
     let Some(dma) = dma else { return false };
     let offset = (address - dma.address) as usize;
-    let is_good = is_inside(offset, length, dma_bytes(&dma));
+    let is_good = is_inside(offset, length, dma.words.len() * 8);
     if is_good {
         part(&dma.words, offset, length, 0);
     }
@@ -361,10 +369,10 @@ fn frame_access(
         let Ok(number) = u32::try_from(at / PAGE_BYTES as u64) else { return false };
         let offset = at as usize % PAGE_BYTES;
         let count = (PAGE_BYTES - offset).min(length - done);
-        if !is_live(FrameId(number)) {
+        if !is_live(number) {
             return false;
         }
-        part(frame_words(FrameId(number)), offset, count, done);
+        part(frame_words(number), offset, count, done);
         done += count;
     }
     true

@@ -5,7 +5,7 @@
 use super::{control, thread::lock};
 use crate::{
     NoMemory, PAGE_BYTES,
-    memory::{Frame, FrameId, Statistics},
+    memory::{Frame, Statistics},
     words,
 };
 use std::sync::{
@@ -26,16 +26,20 @@ struct Slot {
 static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
 
 /// Memory shared between components.
-pub(crate) type RegionHandle = Arc<[AtomicU64]>;
+#[derive(Clone, Debug)]
+pub(crate) struct RegionHandle(Arc<[AtomicU64]>);
 
 pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     may_allocate()?;
     let words = bytes.max(1).next_multiple_of(PAGE_BYTES) / 8;
-    Ok((0..words).map(|_| AtomicU64::new(0)).collect())
+    Ok(RegionHandle((0..words).map(|_| AtomicU64::new(0)).collect()))
 }
 
-pub(crate) fn region_words(region: &RegionHandle) -> &[AtomicU64] {
-    region
+impl RegionHandle {
+    /// All of it.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
 }
 
 struct Pool {
@@ -55,19 +59,19 @@ fn new_chunk() -> Box<[Slot]> {
         .collect()
 }
 
-fn slot(id: FrameId) -> &'static Slot {
-    let number = id.0 as usize;
+fn slot(frame: u32) -> &'static Slot {
+    let number = frame as usize;
     &SLOTS[number / CHUNK_FRAMES].get_or_init(new_chunk)[number % CHUNK_FRAMES]
 }
 
 /// The words of a frame.
-pub(crate) fn frame_words(id: FrameId) -> &'static [AtomicU64] {
-    &slot(id).words
+pub(crate) fn frame_words(frame: u32) -> &'static [AtomicU64] {
+    &slot(frame).words
 }
 
-/// Whether `id` is a frame somebody holds.
-pub(crate) fn is_live(id: FrameId) -> bool {
-    id.0 < lock(&POOL).next && slot(id).references.load(Relaxed) > 0
+/// Whether `frame` is one somebody holds.
+pub(crate) fn is_live(frame: u32) -> bool {
+    frame < lock(&POOL).next && slot(frame).references.load(Relaxed) > 0
 }
 
 /// Refuses where a test asked for it.
@@ -108,7 +112,7 @@ pub(crate) fn is_full() -> bool {
 pub(crate) fn shrink() {}
 
 /// Fresh frames are dirty unless `zeroed`, so that tests see who relies on luck.
-pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
+pub(crate) fn frame_allocate(zeroed: bool) -> Result<u32, NoMemory> {
     may_allocate()?;
     let id = {
         let mut pool = lock(&POOL);
@@ -124,60 +128,60 @@ pub(crate) fn frame_allocate(zeroed: bool) -> Result<FrameId, NoMemory> {
             None => return Err(NoMemory),
         }
     };
-    let slot = slot(FrameId(id));
+    let slot = slot(id);
     let fill = if zeroed { 0 } else { 0xa5a5_a5a5_a5a5_a5a5 };
     slot.words.iter().for_each(|word| word.store(fill, Relaxed));
     slot.references.store(1, Release);
-    Ok(FrameId(id))
+    Ok(id)
 }
 
-pub(crate) fn frame_retain(id: FrameId) {
-    let before = slot(id).references.fetch_add(1, Relaxed);
+pub(crate) fn frame_retain(frame: u32) {
+    let before = slot(frame).references.fetch_add(1, Relaxed);
     assert!(before > 0, "a free frame was counted up");
 }
 
-pub(crate) fn frame_release(id: FrameId) {
-    let before = slot(id).references.fetch_sub(1, AcqRel);
+pub(crate) fn frame_release(frame: u32) {
+    let before = slot(frame).references.fetch_sub(1, AcqRel);
     assert!(before > 0, "a free frame was counted down");
     if before == 1 {
-        lock(&POOL).free.push(id.0);
+        lock(&POOL).free.push(frame);
     }
 }
 
 /// Counts up a frame that somebody holds.
-pub(crate) fn frame_lent(id: FrameId) -> bool {
+pub(crate) fn frame_lent(frame: u32) -> bool {
     let count_up = |now: u32| (now > 0).then_some(now + 1);
-    id.0 < lock(&POOL).next && slot(id).references.try_update(AcqRel, Relaxed, count_up).is_ok()
+    frame < lock(&POOL).next && slot(frame).references.try_update(AcqRel, Relaxed, count_up).is_ok()
 }
 
-pub(crate) fn frame_references(id: FrameId) -> u32 {
-    slot(id).references.load(Acquire)
+pub(crate) fn frame_references(frame: u32) -> u32 {
+    slot(frame).references.load(Acquire)
 }
 
 pub(crate) fn frame_exclusive(frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES]> {
-    if frame_references(frame.id()) != 1 {
+    if frame_references(frame.id().0) != 1 {
         return None;
     }
-    let words = slot(frame.id()).words.as_ptr();
+    let words = slot(frame.id().0).words.as_ptr();
     // SAFETY: the words are interior-mutable memory of `PAGE_BYTES` bytes that lives for ever; the
     // only reference to the frame is borrowed exclusively for as long as the slice lives, and no
     // frame can be counted up but through a reference.
     Some(unsafe { &mut *words.cast_mut().cast::<[u8; PAGE_BYTES]>() })
 }
 
-pub(crate) fn frame_read(id: FrameId, offset: usize, out: &mut [u8]) {
-    words::read(frame_words(id), offset, out);
+pub(crate) fn frame_read(frame: u32, offset: usize, out: &mut [u8]) {
+    words::read(frame_words(frame), offset, out);
 }
 
-pub(crate) fn frame_write(id: FrameId, offset: usize, data: &[u8]) {
-    words::write(frame_words(id), offset, data);
+pub(crate) fn frame_write(frame: u32, offset: usize, data: &[u8]) {
+    words::write(frame_words(frame), offset, data);
 }
 
-pub(crate) fn frame_zero(id: FrameId, offset: usize, length: usize) {
-    words::zero(frame_words(id), offset, length);
+pub(crate) fn frame_zero(frame: u32, offset: usize, length: usize) {
+    words::zero(frame_words(frame), offset, length);
 }
 
-pub(crate) fn frame_copy(from: FrameId, to: FrameId) {
+pub(crate) fn frame_copy(from: u32, to: u32) {
     for (from, to) in frame_words(from).iter().zip(frame_words(to)) {
         to.store(from.load(Relaxed), Relaxed);
     }

@@ -5,8 +5,7 @@
 use super::thread::{current, lock, wait};
 use crate::{
     NoMemory,
-    message::{Capability, Message},
-    time::Instant,
+    message::{Capability, Message, Step},
 };
 use ipc::{Error, Header, INLINE_WORDS, MESSAGE_WORDS, Next, Party, Serving, Threads};
 use std::{
@@ -112,13 +111,13 @@ pub(crate) fn endpoint_badged(
 }
 
 /// Does a step with `message`, which becomes what came back.
-fn step(
+pub(crate) fn step(
     handle: &EndpointHandle,
+    step: Step,
     message: &mut Message,
-    deadline: Option<Instant>,
-    act: impl FnOnce(&mut ipc::Endpoint<u64>, &mut Members, u64) -> Next<u64>,
+    deadline_ns: Option<u64>,
 ) -> Result<(), Error> {
-    let me = current().0;
+    let me = current();
     let mut locked = lock(&handle.place.locked);
     let Locked { endpoint, members } = &mut *locked;
     let member = members.of(me);
@@ -130,12 +129,18 @@ fn step(
         badge: handle.badge,
         words: [0; INLINE_WORDS],
     };
-    let next = act(endpoint, members, me);
+    let next = match step {
+        Step::Call => endpoint.send(members, me, true),
+        Step::Send => endpoint.send(members, me, false),
+        Step::Receive => endpoint.receive(members, me),
+        Step::Reply => endpoint.reply(members, me),
+        Step::ReplyAndReceive => endpoint.reply_and_receive(members, me),
+    };
     handle.place.changed.notify_all();
     if matches!(next, Next::Block | Next::HandOver(_)) {
         let mut is_early = true;
         while locked.members.of(me).state == State::Blocked && is_early {
-            (locked, is_early) = wait(&handle.place.changed, locked, deadline);
+            (locked, is_early) = wait(&handle.place.changed, locked, deadline_ns);
         }
         let Locked { endpoint, members } = &mut *locked;
         let was_claimed = members.of(me).state == State::Claimed;
@@ -152,42 +157,6 @@ fn step(
     (message.label, message.length) = (came.header.label(), came.header.words());
     (message.badge, message.is_notification) = (came.badge, came.header.is_notification());
     member.party.result
-}
-
-pub(crate) fn call(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(handle, message, deadline, |endpoint, members, me| endpoint.send(members, me, true))
-}
-
-pub(crate) fn send(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(handle, message, deadline, |endpoint, members, me| endpoint.send(members, me, false))
-}
-
-pub(crate) fn receive(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(handle, message, deadline, |endpoint, members, me| endpoint.receive(members, me))
-}
-
-pub(crate) fn reply(handle: &EndpointHandle, message: &mut Message) -> Result<(), Error> {
-    step(handle, message, None, |endpoint, members, me| endpoint.reply(members, me))
-}
-
-pub(crate) fn reply_and_receive(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(handle, message, deadline, |endpoint, members, me| endpoint.reply_and_receive(members, me))
 }
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {

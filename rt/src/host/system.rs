@@ -16,16 +16,12 @@ pub(crate) fn objects() -> Vec<ObjectCount> {
     ]
 }
 
-pub(crate) fn locks() -> Vec<sync::class::Report> {
-    sync::class::reports()
-}
-
 pub(crate) fn log() -> String {
     String::new()
 }
 
 /// The host's own tools show its threads.
-pub(crate) fn log_threads(why: &str) {
+pub(crate) fn log_threads(why: core::fmt::Arguments<'_>) {
     log::info!("threads: {why}");
 }
 

@@ -1,13 +1,12 @@
 //! Threads of the host world: `std` threads with a parking table.
 //!
-//! Every thread that asks for its [`ThreadId`] has a [`Control`] in the table until it ends; test
+//! Every thread that asks for its number has a [`Control`] in the table until it ends; test
 //! threads enter it when they first ask. Futex waiters stand in hashed buckets. Lock order: bucket,
 //! then `Control::state`.
 use super::{control, time::host_instant};
 use crate::{
     NoMemory,
-    thread::{Affinity, CpuTime, Policy, ThreadId, Woken},
-    time::Instant,
+    thread::{CpuTime, Policy, Woken},
 };
 use std::{
     cell::OnceCell,
@@ -27,7 +26,7 @@ struct State {
 
 #[derive(Debug)]
 struct Control {
-    id: ThreadId,
+    id: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -41,7 +40,7 @@ struct Waiter {
 struct Registration(Arc<Control>);
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
-static THREADS: LazyLock<Mutex<HashMap<ThreadId, Arc<Control>>>> = LazyLock::new(Default::default);
+static THREADS: LazyLock<Mutex<HashMap<u64, Arc<Control>>>> = LazyLock::new(Default::default);
 const BUCKETS: usize = 64;
 static WAITERS: [Mutex<Vec<Waiter>>; BUCKETS] = [const { Mutex::new(Vec::new()) }; BUCKETS];
 
@@ -54,16 +53,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits on a std condition variable until `deadline`; `false` where it has passed.
+/// Waits on a std condition variable until `deadline_ns`; `false` where it has passed.
 pub(crate) fn wait<'a, T>(
     changed: &Condvar,
     guard: MutexGuard<'a, T>,
-    deadline: Option<Instant>,
+    deadline_ns: Option<u64>,
 ) -> (MutexGuard<'a, T>, bool) {
-    let Some(deadline) = deadline else {
+    let Some(deadline_ns) = deadline_ns else {
         return (changed.wait(guard).unwrap_or_else(PoisonError::into_inner), true);
     };
-    let left = host_instant(deadline).saturating_duration_since(std::time::Instant::now());
+    let left = host_instant(deadline_ns).saturating_duration_since(std::time::Instant::now());
     if left.is_zero() {
         return (guard, false);
     }
@@ -72,7 +71,7 @@ pub(crate) fn wait<'a, T>(
 
 impl Registration {
     fn enter() -> Registration {
-        let id = ThreadId(NEXT_ID.fetch_add(1, Relaxed));
+        let id = NEXT_ID.fetch_add(1, Relaxed);
         let control = Arc::new(Control { id, state: Mutex::default(), changed: Condvar::new() });
         lock(&THREADS).insert(id, control.clone());
         Registration(control)
@@ -89,7 +88,7 @@ impl Control {
     /// Blocks until `is_done` takes what it waits for, a kick, or the deadline.
     fn block(
         &self,
-        deadline: Option<Instant>,
+        deadline_ns: Option<u64>,
         interruptible: bool,
         mut is_done: impl FnMut(&mut State) -> bool,
     ) -> Woken {
@@ -102,7 +101,7 @@ impl Control {
                 return Woken::Kicked;
             }
             let is_early;
-            (state, is_early) = wait(&self.changed, state, deadline);
+            (state, is_early) = wait(&self.changed, state, deadline_ns);
             if !is_early {
                 return if is_done(&mut state) { Woken::Signalled } else { Woken::TimedOut };
             }
@@ -119,7 +118,7 @@ fn current_control() -> Arc<Control> {
     CURRENT.with(|cell| cell.get_or_init(Registration::enter).0.clone())
 }
 
-fn find(thread: ThreadId) -> Option<Arc<Control>> {
+fn find(thread: u64) -> Option<Arc<Control>> {
     lock(&THREADS).get(&thread).cloned()
 }
 
@@ -136,7 +135,7 @@ pub(crate) fn spawn(
     name: &str,
     _policy: Policy,
     body: Box<Box<dyn FnOnce() + Send>>,
-) -> Result<ThreadId, NoMemory> {
+) -> Result<u64, NoMemory> {
     super::memory::may_allocate()?;
     let (sender, receiver) = std::sync::mpsc::channel();
     let inherited = control::program();
@@ -149,7 +148,7 @@ pub(crate) fn spawn(
     receiver.recv().map_err(|_| NoMemory)
 }
 
-pub(crate) fn current() -> ThreadId {
+pub(crate) fn current() -> u64 {
     CURRENT.with(|cell| cell.get_or_init(Registration::enter).0.id)
 }
 
@@ -157,18 +156,18 @@ pub(crate) fn yield_now() {
     std::thread::yield_now();
 }
 
-pub(crate) fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
+pub(crate) fn park(deadline_ns: Option<u64>, interruptible: bool) -> Woken {
     let take_token = |state: &mut State| std::mem::take(&mut state.has_token);
-    current_control().block(deadline, interruptible, take_token)
+    current_control().block(deadline_ns, interruptible, take_token)
 }
 
-pub(crate) fn unpark(thread: ThreadId) {
+pub(crate) fn unpark(thread: u64) {
     if let Some(control) = find(thread) {
         control.change(|state| state.has_token = true);
     }
 }
 
-pub(crate) fn kick(thread: ThreadId) {
+pub(crate) fn kick(thread: u64) {
     if let Some(control) = find(thread) {
         control.change(|state| state.is_kicked = true);
     }
@@ -181,7 +180,7 @@ pub(crate) fn take_kick() -> bool {
 pub(crate) fn wait_on(
     word: &AtomicU32,
     expected: u32,
-    deadline: Option<Instant>,
+    deadline_ns: Option<u64>,
     interruptible: bool,
 ) -> Woken {
     let thread = current_control();
@@ -194,7 +193,7 @@ pub(crate) fn wait_on(
         lock(&thread.state).is_woken = false;
         waiters.push(Waiter { address, thread: thread.clone() });
     }
-    let woken = thread.block(deadline, interruptible, |state| state.is_woken);
+    let woken = thread.block(deadline_ns, interruptible, |state| state.is_woken);
     if woken == Woken::Signalled {
         return woken;
     }
@@ -230,14 +229,14 @@ pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
     woken
 }
 
-pub(crate) fn set_policy(_thread: ThreadId, _policy: Policy) {}
+pub(crate) fn set_policy(_thread: u64, _policy: Policy) {}
 
-pub(crate) fn set_affinity(_thread: ThreadId, affinity: Affinity) -> bool {
+pub(crate) fn set_affinity(_thread: u64, affinity: u64) -> bool {
     let present = u64::MAX >> (64 - processors().0.clamp(1, 64));
-    affinity.0 & present != 0
+    affinity & present != 0
 }
 
-pub(crate) fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
+pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
     find(thread).map(|_| CpuTime::default())
 }
 

@@ -1,5 +1,4 @@
 //! Time of the host world: std's clocks.
-use crate::time::{Instant, TscScale};
 use std::sync::{
     LazyLock,
     atomic::{AtomicI64, Ordering::Relaxed},
@@ -10,14 +9,14 @@ static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::n
 /// What `set_wall_ns` added to the host's wall clock.
 static WALL_OFFSET_NS: AtomicI64 = AtomicI64::new(0);
 
-pub(crate) fn now() -> Instant {
-    Instant(START.elapsed().as_nanos() as u64)
+pub(crate) fn now_ns() -> u64 {
+    START.elapsed().as_nanos() as u64
 }
 
 /// The moment on std's clock.
-pub(crate) fn host_instant(at: Instant) -> std::time::Instant {
+pub(crate) fn host_instant(at_ns: u64) -> std::time::Instant {
     let far = std::time::Duration::from_secs(86_400 * 365);
-    *START + std::time::Duration::from_nanos(at.0).min(far)
+    *START + std::time::Duration::from_nanos(at_ns).min(far)
 }
 
 fn host_wall_ns() -> i64 {
@@ -33,6 +32,6 @@ pub(crate) fn set_wall_ns(ns: u64) {
     WALL_OFFSET_NS.store((ns as i64).saturating_sub(host_wall_ns()), Relaxed);
 }
 
-pub(crate) fn tsc_scale() -> Option<TscScale> {
+pub(crate) fn scale() -> Option<(u64, u64, u64)> {
     None
 }

@@ -9,13 +9,11 @@ use super::{
 };
 use crate::{
     NoMemory, PAGE_BYTES,
-    memory::{Frame, FrameId},
-    user::{
-        Access, Bases, CloneMode, Context, Fault, Mapping, PageRange, Protection, Space, Trap,
-        USER_END, Unshared,
-    },
+    memory::Frame,
+    user::{Access, Bases, CloneMode, Context, Fault, Protection, Space, Trap, USER_END, Unshared},
     words,
 };
+use program::Page;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
@@ -52,8 +50,8 @@ type Pages = BTreeMap<u64, Entry>;
 #[derive(Clone, Debug)]
 pub(crate) struct SpaceHandle(Arc<Mutex<Pages>>);
 
-fn keys(range: PageRange) -> std::ops::Range<u64> {
-    range.start() / PAGE..range.end() / PAGE
+fn keys(start: u64, end: u64) -> std::ops::Range<u64> {
+    start / PAGE..end / PAGE
 }
 
 fn lock_pair<'a>(
@@ -69,21 +67,16 @@ fn lock_pair<'a>(
     }
 }
 
-pub(crate) fn space_new() -> Result<SpaceHandle, NoMemory> {
-    memory::may_allocate()?;
-    Ok(SpaceHandle(Arc::default()))
-}
-
 pub(crate) fn space_map(
     space: &SpaceHandle,
-    range: PageRange,
+    start: u64,
     frames: &[Frame],
     protection: Protection,
 ) -> Result<usize, NoMemory> {
     memory::may_allocate()?;
     let mut pages = lock(&space.0);
     let mut mapped = 0;
-    for (page, frame) in keys(range).zip(frames) {
+    for (page, frame) in (start / PAGE..).zip(frames) {
         pages.entry(page).or_insert_with(|| {
             mapped += 1;
             Entry::new(frame.clone(), protection)
@@ -92,128 +85,139 @@ pub(crate) fn space_map(
     Ok(mapped)
 }
 
-pub(crate) fn space_map_zeroed(
-    space: &SpaceHandle,
-    range: PageRange,
-    protection: Protection,
-) -> Result<usize, NoMemory> {
-    let mut pages = lock(&space.0);
-    let mut mapped = 0;
-    for page in keys(range) {
-        if let std::collections::btree_map::Entry::Vacant(vacant) = pages.entry(page) {
-            vacant.insert(Entry::new(Frame::allocate(true)?, protection));
-            mapped += 1;
+impl SpaceHandle {
+    pub(crate) fn new() -> Result<SpaceHandle, NoMemory> {
+        memory::may_allocate()?;
+        Ok(SpaceHandle(Arc::default()))
+    }
+
+    pub(crate) fn map_zeroed(
+        &self,
+        start: u64,
+        count: usize,
+        protection: Protection,
+    ) -> Result<usize, NoMemory> {
+        let mut pages = lock(&self.0);
+        let mut mapped = 0;
+        for page in (start / PAGE..).take(count) {
+            if let std::collections::btree_map::Entry::Vacant(vacant) = pages.entry(page) {
+                vacant.insert(Entry::new(Frame::allocate(true)?, protection));
+                mapped += 1;
+            }
         }
+        Ok(mapped)
     }
-    Ok(mapped)
-}
 
-pub(crate) fn space_unmap(space: &SpaceHandle, range: PageRange) -> usize {
-    let mut pages = lock(&space.0);
-    let mut tail = pages.split_off(&keys(range).start);
-    let mut after = tail.split_off(&keys(range).end);
-    pages.append(&mut after);
-    tail.len()
-}
-
-pub(crate) fn space_protect(space: &SpaceHandle, range: PageRange, protection: Protection) {
-    let mut pages = lock(&space.0);
-    pages.range_mut(keys(range)).for_each(|(_, entry)| entry.protection = protection);
-}
-
-pub(crate) fn space_clone(
-    from: &SpaceHandle,
-    to: &SpaceHandle,
-    range: PageRange,
-    mode: CloneMode,
-) -> Result<usize, NoMemory> {
-    memory::may_allocate()?;
-    if Arc::ptr_eq(&from.0, &to.0) {
-        return Ok(0);
+    pub(crate) fn unmap(&self, start: u64, end: u64) -> usize {
+        let mut pages = lock(&self.0);
+        let mut tail = pages.split_off(&keys(start, end).start);
+        let mut after = tail.split_off(&keys(start, end).end);
+        pages.append(&mut after);
+        tail.len()
     }
-    let (mut from, mut to) = lock_pair(from, to);
-    let mut cloned = 0;
-    for (page, entry) in from.range_mut(keys(range)) {
-        if mode == CloneMode::CopyOnWrite {
-            entry.protection.remove(Protection::WRITE);
+
+    pub(crate) fn protect(&self, start: u64, end: u64, protection: Protection) {
+        let mut pages = lock(&self.0);
+        pages.range_mut(keys(start, end)).for_each(|(_, entry)| entry.protection = protection);
+    }
+
+    pub(crate) fn clone_to(
+        &self,
+        to: &SpaceHandle,
+        start: u64,
+        end: u64,
+        mode: CloneMode,
+    ) -> Result<usize, NoMemory> {
+        memory::may_allocate()?;
+        if Arc::ptr_eq(&self.0, &to.0) {
+            return Ok(0);
         }
-        to.entry(*page).or_insert_with(|| {
-            cloned += 1;
-            Entry::new(entry.frame.clone(), entry.protection)
-        });
-    }
-    Ok(cloned)
-}
-
-pub(crate) fn space_move(space: &SpaceHandle, from: PageRange, to: u64) -> Result<usize, NoMemory> {
-    memory::may_allocate()?;
-    let Some(target) = PageRange::new(to, from.pages()) else {
-        return Ok(0);
-    };
-    let mut pages = lock(&space.0);
-    let mut moved = 0;
-    for (source, target) in keys(from).zip(keys(target)) {
-        if !pages.contains_key(&target)
-            && let Some(entry) = pages.remove(&source)
-        {
-            pages.insert(target, entry);
-            moved += 1;
+        let (mut from, mut to) = lock_pair(self, to);
+        let mut cloned = 0;
+        for (page, entry) in from.range_mut(keys(start, end)) {
+            if mode == CloneMode::CopyOnWrite {
+                entry.protection.remove(Protection::WRITE);
+            }
+            to.entry(*page).or_insert_with(|| {
+                cloned += 1;
+                Entry::new(entry.frame.clone(), entry.protection)
+            });
         }
+        Ok(cloned)
     }
-    Ok(moved)
-}
 
-pub(crate) fn space_make_writable(
-    space: &SpaceHandle,
-    address: u64,
-    protection: Protection,
-) -> Result<Unshared, NoMemory> {
-    let mut pages = lock(&space.0);
-    let Some(entry) = pages.get_mut(&(address / PAGE)) else {
-        return Ok(Unshared::Absent);
-    };
-    let mut done = Unshared::Reused;
-    if entry.frame.references() > 1 {
-        let copy = Frame::allocate(false)?;
-        copy.copy_from(&entry.frame);
-        entry.frame = copy;
-        done = Unshared::Copied;
+    pub(crate) fn move_to(&self, start: u64, end: u64, to: u64) -> Result<usize, NoMemory> {
+        memory::may_allocate()?;
+        if to.checked_add(end - start).is_none_or(|end| end > USER_END) {
+            return Ok(0);
+        }
+        let mut pages = lock(&self.0);
+        let mut moved = 0;
+        for (source, target) in keys(start, end).zip(to / PAGE..) {
+            if !pages.contains_key(&target)
+                && let Some(entry) = pages.remove(&source)
+            {
+                pages.insert(target, entry);
+                moved += 1;
+            }
+        }
+        Ok(moved)
     }
-    entry.protection = protection | Protection::WRITE;
-    Ok(done)
-}
 
-pub(crate) fn space_query(space: &SpaceHandle, address: u64) -> Option<Mapping> {
-    let pages = lock(&space.0);
-    let entry = pages.get(&(address / PAGE))?;
-    Some(Mapping {
-        frame: entry.frame.clone(),
-        protection: entry.protection,
-        is_accessed: entry.is_accessed,
-        is_dirty: entry.is_dirty,
-    })
-}
+    pub(crate) fn make_writable(
+        &self,
+        address: u64,
+        protection: Protection,
+    ) -> Result<Unshared, NoMemory> {
+        let mut pages = lock(&self.0);
+        let Some(entry) = pages.get_mut(&(address / PAGE)) else {
+            return Ok(Unshared::Absent);
+        };
+        let mut done = Unshared::Reused;
+        if entry.frame.references() > 1 {
+            let copy = Frame::allocate(false)?;
+            copy.copy_from(&entry.frame);
+            entry.frame = copy;
+            done = Unshared::Copied;
+        }
+        entry.protection = protection;
+        Ok(done)
+    }
 
-pub(crate) fn space_harvest(
-    space: &SpaceHandle,
-    range: PageRange,
-    visit: &mut dyn FnMut(usize, FrameId, bool, bool),
-) {
-    let harvested: Vec<_> = lock(&space.0)
-        .range_mut(keys(range))
-        .map(|(page, entry)| {
-            let was = (entry.is_accessed, entry.is_dirty);
-            (entry.is_accessed, entry.is_dirty) = (false, false);
-            ((page - keys(range).start) as usize, entry.frame.id(), was.0, was.1)
+    pub(crate) fn query(&self, address: u64) -> Option<Page> {
+        let pages = lock(&self.0);
+        let entry = pages.get(&(address / PAGE))?;
+        memory::frame_retain(entry.frame.id().0);
+        Some(Page {
+            frame: entry.frame.id().0,
+            protection: entry.protection,
+            is_accessed: entry.is_accessed,
+            is_dirty: entry.is_dirty,
         })
-        .collect();
-    for (index, frame, is_accessed, is_dirty) in harvested {
-        visit(index, frame, is_accessed, is_dirty);
     }
-}
 
-pub(crate) fn space_resident(space: &SpaceHandle) -> usize {
-    lock(&space.0).len()
+    pub(crate) fn harvest(
+        &self,
+        start: u64,
+        end: u64,
+        visit: &mut dyn FnMut(usize, u32, bool, bool),
+    ) {
+        let harvested: Vec<_> = lock(&self.0)
+            .range_mut(keys(start, end))
+            .map(|(page, entry)| {
+                let was = (entry.is_accessed, entry.is_dirty);
+                (entry.is_accessed, entry.is_dirty) = (false, false);
+                ((page - keys(start, end).start) as usize, entry.frame.id().0, was.0, was.1)
+            })
+            .collect();
+        for (index, frame, is_accessed, is_dirty) in harvested {
+            visit(index, frame, is_accessed, is_dirty);
+        }
+    }
+
+    pub(crate) fn resident(&self) -> usize {
+        lock(&self.0).len()
+    }
 }
 
 /// Goes through user memory page by page: `part(words, offset in page, bytes, done before)`.
@@ -222,7 +226,7 @@ fn access(
     address: u64,
     length: usize,
     wanted: Access,
-    mut part: impl FnMut(FrameId, usize, usize, usize) -> bool,
+    mut part: impl FnMut(u32, usize, usize, usize) -> bool,
 ) -> Result<(), Fault> {
     let mut pages = lock(&space.0);
     let mut done = 0;
@@ -238,7 +242,7 @@ fn access(
         entry.is_dirty |= wanted == Access::Write;
         let offset = (at % PAGE) as usize;
         let count = (PAGE_BYTES - offset).min(length - done);
-        if !part(entry.frame.id(), offset, count, done) {
+        if !part(entry.frame.id().0, offset, count, done) {
             return Ok(());
         }
         done += count;
@@ -246,71 +250,69 @@ fn access(
     Ok(())
 }
 
-pub(crate) fn copy_in(space: &SpaceHandle, address: u64, out: &mut [u8]) -> Result<(), Fault> {
-    access(space, address, out.len(), Access::Read, |frame, offset, count, done| {
-        words::read(frame_words(frame), offset, &mut out[done..done + count]);
-        true
-    })
-}
+impl SpaceHandle {
+    pub(crate) fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
+        access(self, address, out.len(), Access::Read, |frame, offset, count, done| {
+            words::read(frame_words(frame), offset, &mut out[done..done + count]);
+            true
+        })
+    }
 
-pub(crate) fn copy_out(space: &SpaceHandle, address: u64, data: &[u8]) -> Result<(), Fault> {
-    access(space, address, data.len(), Access::Write, |frame, offset, count, done| {
-        words::write(frame_words(frame), offset, &data[done..done + count]);
-        true
-    })
-}
+    pub(crate) fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
+        access(self, address, data.len(), Access::Write, |frame, offset, count, done| {
+            words::write(frame_words(frame), offset, &data[done..done + count]);
+            true
+        })
+    }
 
-pub(crate) fn copy_out_frame(
-    space: &SpaceHandle,
-    address: u64,
-    frame: FrameId,
-    offset: usize,
-    length: usize,
-) -> Result<(), Fault> {
-    let mut data = vec![0; length];
-    words::read(frame_words(frame), offset, &mut data);
-    copy_out(space, address, &data)
-}
+    pub(crate) fn write_from_frame(
+        &self,
+        address: u64,
+        frame: u32,
+        offset: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
+        let mut data = vec![0; length.min(PAGE_BYTES.saturating_sub(offset))];
+        words::read(frame_words(frame), offset, &mut data);
+        self.write(address, &data)
+    }
 
-pub(crate) fn copy_in_frame(
-    space: &SpaceHandle,
-    address: u64,
-    frame: FrameId,
-    offset: usize,
-    length: usize,
-) -> Result<(), Fault> {
-    let mut data = vec![0; length];
-    let copied = copy_in(space, address, &mut data);
-    let good = copied.err().map_or(length, |fault| fault.done);
-    words::write(frame_words(frame), offset, &data[..good]);
-    copied
-}
+    pub(crate) fn read_into_frame(
+        &self,
+        address: u64,
+        frame: u32,
+        offset: usize,
+        length: usize,
+    ) -> Result<(), Fault> {
+        let mut data = vec![0; length.min(PAGE_BYTES.saturating_sub(offset))];
+        let copied = self.read(address, &mut data);
+        let good = copied.err().map_or(data.len(), |fault| fault.done);
+        words::write(frame_words(frame), offset, &data[..good]);
+        copied
+    }
 
-pub(crate) fn zero(space: &SpaceHandle, address: u64, length: usize) -> Result<(), Fault> {
-    access(space, address, length, Access::Write, |frame, offset, count, _| {
-        words::zero(frame_words(frame), offset, count);
-        true
-    })
-}
+    pub(crate) fn zero(&self, address: u64, length: usize) -> Result<(), Fault> {
+        access(self, address, length, Access::Write, |frame, offset, count, _| {
+            words::zero(frame_words(frame), offset, count);
+            true
+        })
+    }
 
-pub(crate) fn copy_in_string(
-    space: &SpaceHandle,
-    address: u64,
-    out: &mut [u8],
-) -> Result<usize, Fault> {
-    let mut length = out.len();
-    access(space, address, out.len(), Access::Read, |frame, offset, count, done| {
-        let part = &mut out[done..done + count];
-        words::read(frame_words(frame), offset, part);
-        match part.iter().position(|byte| *byte == 0) {
-            Some(end) => {
-                length = done + end;
-                false
+    pub(crate) fn copy_in_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
+        let mut length = out.len();
+        access(self, address, out.len(), Access::Read, |frame, offset, count, done| {
+            let part = &mut out[done..done + count];
+            words::read(frame_words(frame), offset, part);
+            match part.iter().position(|byte| *byte == 0) {
+                Some(end) => {
+                    length = done + end;
+                    false
+                }
+                None => true,
             }
-            None => true,
-        }
-    })?;
-    Ok(length)
+        })?;
+        Ok(length)
+    }
 }
 
 fn aligned(address: u64, access: Access) -> Result<(), Fault> {
@@ -318,29 +320,26 @@ fn aligned(address: u64, access: Access) -> Result<(), Fault> {
     if address.is_multiple_of(4) { Ok(()) } else { Err(fault) }
 }
 
-pub(crate) fn atomic_load(space: &SpaceHandle, address: u64) -> Result<u32, Fault> {
-    aligned(address, Access::Read)?;
-    let mut found = 0;
-    access(space, address, 4, Access::Read, |frame, offset, _, _| {
-        found = words::load(frame_words(frame), offset, 4) as u32;
-        true
-    })?;
-    Ok(found)
-}
+impl SpaceHandle {
+    pub(crate) fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
+        aligned(address, Access::Read)?;
+        let mut found = 0;
+        access(self, address, 4, Access::Read, |frame, offset, _, _| {
+            found = words::load(frame_words(frame), offset, 4) as u32;
+            true
+        })?;
+        Ok(found)
+    }
 
-pub(crate) fn compare_exchange(
-    space: &SpaceHandle,
-    address: u64,
-    old: u32,
-    new: u32,
-) -> Result<u32, Fault> {
-    aligned(address, Access::Write)?;
-    let mut found = 0;
-    access(space, address, 4, Access::Write, |frame, offset, _, _| {
-        found = words::compare_exchange32(frame_words(frame), offset, old, new);
-        true
-    })?;
-    Ok(found)
+    pub(crate) fn compare_exchange(&self, address: u64, old: u32, new: u32) -> Result<u32, Fault> {
+        aligned(address, Access::Write)?;
+        let mut found = 0;
+        access(self, address, 4, Access::Write, |frame, offset, _, _| {
+            found = words::compare_exchange32(frame_words(frame), offset, old, new);
+            true
+        })?;
+        Ok(found)
+    }
 }
 
 /// Runs the program a test gave the calling thread (or the one that spawned it); without one every
@@ -379,44 +378,54 @@ pub(crate) fn extended_mask() -> u64 {
     EXTENDED_MASK
 }
 
-pub(crate) fn save_extended(out: &mut [u8]) -> bool {
-    let Some(out) = out.get_mut(..EXTENDED_BYTES) else {
-        return false;
-    };
-    EXTENDED.with_borrow(|image| out.copy_from_slice(image));
-    true
-}
-
-pub(crate) fn load_extended(image: &[u8]) -> bool {
-    let Some(image) = image.first_chunk::<EXTENDED_BYTES>() else {
-        return false;
-    };
-    let word = |offset: usize| {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&image[offset..offset + 8]);
-        u64::from_le_bytes(bytes)
-    };
-    let has_bad_mxcsr = word(24) & 0xffff_0000 != 0;
-    let has_bad_header = word(512) & !EXTENDED_MASK != 0 || image[520..].iter().any(|b| *b != 0);
-    if has_bad_mxcsr || has_bad_header {
-        return false;
-    }
-    EXTENDED.set(*image);
-    true
-}
-
-pub(crate) fn reset_extended() {
-    EXTENDED.set(INITIAL);
-}
-
 thread_local! {
     static BASES: Cell<Bases> = const { Cell::new(Bases { fs: 0, gs: 0 }) };
 }
 
-pub(crate) fn bases() -> Bases {
-    BASES.get()
+/// What of the calling thread's program stays in the processor.
+pub(crate) struct Extended;
+
+pub(crate) fn extended() -> Extended {
+    Extended
 }
 
-pub(crate) fn set_bases(bases: Bases) {
-    BASES.set(bases);
+impl Extended {
+    pub(crate) fn copy_out(&self, out: &mut [u8]) -> bool {
+        let Some(out) = out.get_mut(..EXTENDED_BYTES) else {
+            return false;
+        };
+        EXTENDED.with_borrow(|image| out.copy_from_slice(image));
+        true
+    }
+
+    pub(crate) fn copy_in(&self, image: &[u8]) -> bool {
+        let Some(image) = image.first_chunk::<EXTENDED_BYTES>() else {
+            return false;
+        };
+        let word = |offset: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&image[offset..offset + 8]);
+            u64::from_le_bytes(bytes)
+        };
+        let has_bad_mxcsr = word(24) & 0xffff_0000 != 0;
+        let has_bad_header =
+            word(512) & !EXTENDED_MASK != 0 || image[520..].iter().any(|b| *b != 0);
+        if has_bad_mxcsr || has_bad_header {
+            return false;
+        }
+        EXTENDED.set(*image);
+        true
+    }
+
+    pub(crate) fn reset(&self) {
+        EXTENDED.set(INITIAL);
+    }
+
+    pub(crate) fn bases(&self) -> Bases {
+        BASES.get()
+    }
+
+    pub(crate) fn set_bases(&self, bases: Bases) {
+        BASES.set(bases);
+    }
 }

@@ -12,19 +12,13 @@ pub(crate) mod time;
 pub(crate) mod user;
 
 use crate::power::Action;
-
-pub(crate) fn entropy_fill(out: &mut [u8]) {
-    nucleus::entropy::fill(out);
-}
+use nucleus::arch::power;
+pub(crate) use nucleus::{entropy::fill as entropy_fill, trace::point as trace_point};
 
 pub(crate) fn power_down(action: Action) -> ! {
     match action {
-        Action::Off => nucleus::arch::power::off(),
-        Action::Restart => nucleus::arch::power::restart(),
-        Action::Halt => nucleus::arch::power::halt(),
+        Action::Off => power::off(),
+        Action::Restart => power::restart(),
+        Action::Halt => power::halt(),
     }
-}
-
-pub(crate) fn trace_point(name: &'static str, first: u64, second: u64) {
-    nucleus::trace::point(name, first, second);
 }

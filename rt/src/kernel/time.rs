@@ -1,19 +1,6 @@
 //! Time of the kernel world.
-use crate::time::{Instant, TscScale};
+pub(crate) use nucleus::time::{now_ns, set_wall_ns, wall_ns};
 
-pub(crate) fn now() -> Instant {
-    Instant(nucleus::time::now_ns())
-}
-
-pub(crate) fn wall_ns() -> u64 {
-    nucleus::time::wall_ns()
-}
-
-pub(crate) fn set_wall_ns(ns: u64) {
-    nucleus::time::set_wall_ns(ns);
-}
-
-pub(crate) fn tsc_scale() -> Option<TscScale> {
-    let (base_tsc, multiplier, wall_offset_ns) = nucleus::time::scale();
-    Some(TscScale { base_tsc, base_ns: 0, multiplier, shift: nucleus::time::SHIFT, wall_offset_ns })
+pub(crate) fn scale() -> Option<(u64, u64, u64)> {
+    Some(nucleus::time::scale())
 }

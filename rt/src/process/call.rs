@@ -103,8 +103,8 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
 }
 
 /// A deadline as the nucleus takes it.
-pub(super) fn until(deadline: Option<crate::time::Instant>) -> u64 {
-    deadline.map_or(FOREVER, |at| at.0)
+pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
+    deadline_ns.unwrap_or(FOREVER)
 }
 
 /// A capability in the component's table; given back when dropped.

@@ -6,9 +6,7 @@ use super::call::{Handle, ask, until};
 use crate::{
     PAGE_BYTES,
     device::{DeviceError, MmioDevice, PciAddress, PciFunction},
-    memory::FrameId,
     thread::Woken,
-    time::Instant,
     words,
 };
 use alloc::vec::Vec;
@@ -52,18 +50,18 @@ pub(crate) fn virtio_mmio_devices() -> Vec<MmioDevice> {
     (0..).map_while(|index| ask(Call::Transport, &[index]).ok()).map(describe).collect()
 }
 
-pub(crate) fn pci_open(address: PciAddress) -> Result<(), DeviceError> {
-    ask(Call::PciOpen, &[u64::from(address.0)])?;
+pub(crate) fn pci_open(address: u16) -> Result<(), DeviceError> {
+    ask(Call::PciOpen, &[u64::from(address)])?;
     Ok(())
 }
 
-pub(crate) fn pci_close(address: PciAddress) {
+pub(crate) fn pci_close(address: u16) {
     // One that was taken away meanwhile is closed.
-    let _ = ask(Call::PciClose, &[u64::from(address.0)]);
+    let _ = ask(Call::PciClose, &[u64::from(address)]);
 }
 
-pub(crate) fn pci_read(address: PciAddress, offset: u16, bytes: u8) -> u32 {
-    let arguments = [u64::from(address.0), u64::from(offset), u64::from(bytes)];
+pub(crate) fn pci_read(address: u16, offset: u16, bytes: u8) -> u32 {
+    let arguments = [u64::from(address), u64::from(offset), u64::from(bytes)];
     ask(Call::PciRead, &arguments).map_or(u32::MAX, |[value, ..]| value as u32)
 }
 
@@ -71,17 +69,17 @@ fn registers([address, bytes, _]: [u64; 3]) -> MmioHandle {
     MmioHandle { address: address as usize, bytes: bytes as usize }
 }
 
-pub(crate) fn pci_bar(address: PciAddress, index: u8) -> Result<MmioHandle, DeviceError> {
-    Ok(registers(ask(Call::PciBar, &[u64::from(address.0), u64::from(index)])?))
+pub(crate) fn pci_bar(address: u16, index: u8) -> Result<MmioHandle, DeviceError> {
+    Ok(registers(ask(Call::PciBar, &[u64::from(address), u64::from(index)])?))
 }
 
-pub(crate) fn pci_msix(address: PciAddress, entry: u16) -> Result<InterruptHandle, DeviceError> {
-    let [handle, ..] = ask(Call::PciMsix, &[u64::from(address.0), u64::from(entry)])?;
+pub(crate) fn pci_msix(address: u16, entry: u16) -> Result<InterruptHandle, DeviceError> {
+    let [handle, ..] = ask(Call::PciMsix, &[u64::from(address), u64::from(entry)])?;
     Ok(InterruptHandle(Handle(handle)))
 }
 
-pub(crate) fn pci_msix_entries(address: PciAddress) -> u16 {
-    let entries = ask(Call::PciMsixEntries, &[u64::from(address.0)]);
+pub(crate) fn pci_msix_entries(address: u16) -> u16 {
+    let entries = ask(Call::PciMsixEntries, &[u64::from(address)]);
     entries.map_or(0, |[entries, ..]| entries as u16)
 }
 
@@ -90,45 +88,47 @@ pub(crate) fn mmio_open(base: u64, bytes: u64) -> Result<MmioHandle, DeviceError
     Ok(registers([address, bytes, 0]))
 }
 
-pub(crate) fn mmio_bytes(mmio: &MmioHandle) -> usize {
-    mmio.bytes
-}
-
 fn is_inside(offset: usize, length: usize, bytes: usize) -> bool {
     offset.checked_add(length).is_some_and(|end| end <= bytes)
 }
 
-fn place(mmio: &MmioHandle, offset: usize, width: usize) -> Option<usize> {
-    let is_good = is_inside(offset, width, mmio.bytes) && offset.is_multiple_of(width);
-    is_good.then_some(mmio.address + offset)
-}
-
-pub(crate) fn mmio_read(mmio: &MmioHandle, offset: usize, width: usize) -> u64 {
-    let Some(at) = place(mmio, offset, width) else { return u64::MAX };
-    match width {
-        // SAFETY: mapped registers, in range and aligned (checked).
-        1 => u64::from(unsafe { (at as *const u8).read_volatile() }),
-        // SAFETY: as above.
-        2 => u64::from(unsafe { (at as *const u16).read_volatile() }),
-        // SAFETY: as above.
-        4 => u64::from(unsafe { (at as *const u32).read_volatile() }),
-        // SAFETY: as above.
-        _ => unsafe { (at as *const u64).read_volatile() },
+impl MmioHandle {
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
-}
 
-pub(crate) fn mmio_write(mmio: &MmioHandle, offset: usize, width: usize, value: u64) {
-    let Some(at) = place(mmio, offset, width) else { return };
-    match width {
-        // SAFETY: mapped registers, in range and aligned (checked); what the device may reach is what
-        // the nucleus lets it reach.
-        1 => unsafe { (at as *mut u8).write_volatile(value as u8) },
-        // SAFETY: as above.
-        2 => unsafe { (at as *mut u16).write_volatile(value as u16) },
-        // SAFETY: as above.
-        4 => unsafe { (at as *mut u32).write_volatile(value as u32) },
-        // SAFETY: as above.
-        _ => unsafe { (at as *mut u64).write_volatile(value) },
+    fn place(&self, offset: usize, width: usize) -> Option<usize> {
+        let is_good = is_inside(offset, width, self.bytes) && offset.is_multiple_of(width);
+        is_good.then_some(self.address + offset)
+    }
+
+    pub(crate) fn read(&self, offset: usize, width: usize) -> u64 {
+        let Some(at) = self.place(offset, width) else { return u64::MAX };
+        match width {
+            // SAFETY: mapped registers, in range and aligned (checked).
+            1 => u64::from(unsafe { (at as *const u8).read_volatile() }),
+            // SAFETY: as above.
+            2 => u64::from(unsafe { (at as *const u16).read_volatile() }),
+            // SAFETY: as above.
+            4 => u64::from(unsafe { (at as *const u32).read_volatile() }),
+            // SAFETY: as above.
+            _ => unsafe { (at as *const u64).read_volatile() },
+        }
+    }
+
+    pub(crate) fn write(&self, offset: usize, width: usize, value: u64) {
+        let Some(at) = self.place(offset, width) else { return };
+        match width {
+            // SAFETY: mapped registers, in range and aligned (checked); what the device may reach is what
+            // the nucleus lets it reach.
+            1 => unsafe { (at as *mut u8).write_volatile(value as u8) },
+            // SAFETY: as above.
+            2 => unsafe { (at as *mut u16).write_volatile(value as u16) },
+            // SAFETY: as above.
+            4 => unsafe { (at as *mut u32).write_volatile(value as u32) },
+            // SAFETY: as above.
+            _ => unsafe { (at as *mut u64).write_volatile(value) },
+        }
     }
 }
 
@@ -142,13 +142,14 @@ pub(crate) fn ports_close(first: u16, count: u16) {
     let _ = ask(Call::PortsClose, &[u64::from(first), u64::from(count)]);
 }
 
-pub(crate) fn port_read8(number: u16) -> u8 {
-    ask(Call::PortRead, &[u64::from(number), 1]).map_or(u8::MAX, |[value, ..]| value as u8)
+pub(crate) fn port_read(number: u16, width: u8) -> u32 {
+    let read = ask(Call::PortRead, &[u64::from(number), u64::from(width)]);
+    read.map_or(u32::MAX, |[value, ..]| value as u32)
 }
 
-pub(crate) fn port_write8(number: u16, value: u8) {
+pub(crate) fn port_write(number: u16, width: u8, value: u32) {
     // A port that was taken away meanwhile is written to by nobody.
-    let _ = ask(Call::PortWrite, &[u64::from(number), 1, u64::from(value)]);
+    let _ = ask(Call::PortWrite, &[u64::from(number), u64::from(width), u64::from(value)]);
 }
 
 pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> {
@@ -156,73 +157,77 @@ pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> 
     Ok(InterruptHandle(Handle(handle)))
 }
 
-pub(crate) fn interrupt_wait(interrupt: &InterruptHandle, deadline: Option<Instant>) -> Woken {
-    match ask(Call::InterruptWait, &[interrupt.0.0, until(deadline)]) {
-        Ok(_) => Woken::Signalled,
-        Err(Status::TimedOut) => Woken::TimedOut,
-        Err(other) => panic!("waiting for an interrupt: {other:?}"),
+impl InterruptHandle {
+    pub(crate) fn wait(&self, deadline_ns: Option<u64>, _is_interruptible: bool) -> Woken {
+        match ask(Call::InterruptWait, &[self.0.0, until(deadline_ns)]) {
+            Ok(_) => Woken::Signalled,
+            Err(Status::TimedOut) => Woken::TimedOut,
+            Err(other) => panic!("waiting for an interrupt: {other:?}"),
+        }
+    }
+
+    pub(crate) fn acknowledge(&self) {
+        // One that was taken away meanwhile stays masked.
+        let _ = ask(Call::InterruptAcknowledge, &[self.0.0]);
+    }
+
+    pub(crate) fn wake(&self) {
+        let _ = ask(Call::InterruptWake, &[self.0.0]);
     }
 }
 
-pub(crate) fn interrupt_acknowledge(interrupt: &InterruptHandle) {
-    // One that was taken away meanwhile stays masked.
-    let _ = ask(Call::InterruptAcknowledge, &[interrupt.0.0]);
-}
+impl DmaHandle {
+    pub(crate) fn allocate(bytes: usize) -> Option<DmaHandle> {
+        let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES)?;
+        let [address, device_address, handle] = ask(Call::DmaAllocate, &[bytes as u64]).ok()?;
+        let address = address as usize;
+        Some(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
+    }
 
-pub(crate) fn interrupt_wake(interrupt: &InterruptHandle) {
-    let _ = ask(Call::InterruptWake, &[interrupt.0.0]);
-}
+    pub(crate) fn device_address(&self) -> u64 {
+        self.device_address
+    }
 
-pub(crate) fn dma_allocate(bytes: usize) -> Result<DmaHandle, DeviceError> {
-    let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(DeviceError::NoMemory)?;
-    let [address, device_address, handle] = ask(Call::DmaAllocate, &[bytes as u64])?;
-    let address = address as usize;
-    Ok(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
-}
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
 
-pub(crate) fn dma_address(dma: &DmaHandle) -> u64 {
-    dma.device_address
-}
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
+        // that the device writes at any time are atomics.
+        unsafe { core::slice::from_raw_parts(self.address as *const AtomicU64, self.bytes / 8) }
+    }
 
-pub(crate) fn dma_bytes(dma: &DmaHandle) -> usize {
-    dma.bytes
-}
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
+        if is_inside(offset, out.len(), self.bytes) {
+            words::read(self.words(), offset, out);
+        }
+    }
 
-fn dma_words(dma: &DmaHandle) -> &[AtomicU64] {
-    // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
-    // that the device writes at any time are atomics.
-    unsafe { core::slice::from_raw_parts(dma.address as *const AtomicU64, dma.bytes / 8) }
-}
+    pub(crate) fn write(&self, offset: usize, data: &[u8]) {
+        if is_inside(offset, data.len(), self.bytes) {
+            words::write(self.words(), offset, data);
+        }
+    }
 
-pub(crate) fn dma_read(dma: &DmaHandle, offset: usize, out: &mut [u8]) {
-    if is_inside(offset, out.len(), dma.bytes) {
-        words::read(dma_words(dma), offset, out);
+    fn word16(&self, offset: usize) -> Option<&AtomicU16> {
+        let is_good = is_inside(offset, 2, self.bytes) && offset.is_multiple_of(2);
+        // SAFETY: inside the buffer (checked), aligned, mapped as long as the handle lives; an atomic may
+        // be shared with a device.
+        is_good.then(|| unsafe { AtomicU16::from_ptr((self.address + offset) as *mut u16) })
+    }
+
+    pub(crate) fn load16(&self, offset: usize) -> u16 {
+        self.word16(offset).map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn store16(&self, offset: usize, value: u16) {
+        if let Some(word) = self.word16(offset) {
+            word.store(value, Ordering::Release);
+        }
     }
 }
 
-pub(crate) fn dma_write(dma: &DmaHandle, offset: usize, data: &[u8]) {
-    if is_inside(offset, data.len(), dma.bytes) {
-        words::write(dma_words(dma), offset, data);
-    }
-}
-
-fn word16(dma: &DmaHandle, offset: usize) -> Option<&AtomicU16> {
-    let is_good = is_inside(offset, 2, dma.bytes) && offset.is_multiple_of(2);
-    // SAFETY: inside the buffer (checked), aligned, mapped as long as the handle lives; an atomic may
-    // be shared with a device.
-    is_good.then(|| unsafe { AtomicU16::from_ptr((dma.address + offset) as *mut u16) })
-}
-
-pub(crate) fn dma_load16(dma: &DmaHandle, offset: usize) -> u16 {
-    word16(dma, offset).map_or(0, |word| word.load(Ordering::Acquire))
-}
-
-pub(crate) fn dma_store16(dma: &DmaHandle, offset: usize, value: u16) {
-    if let Some(word) = word16(dma, offset) {
-        word.store(value, Ordering::Release);
-    }
-}
-
-pub(crate) fn frame_device_address(id: FrameId) -> u64 {
-    u64::from(id.0) * PAGE_BYTES as u64
+pub(crate) fn frame_device_address(frame: u32) -> u64 {
+    u64::from(frame) * PAGE_BYTES as u64
 }

@@ -7,7 +7,7 @@
 use super::call::{Handle, ask};
 use crate::{
     NoMemory, PAGE_BYTES,
-    memory::{Frame, FrameId, Statistics},
+    memory::{Frame, Statistics},
 };
 use alloc::sync::Arc;
 use calls::Call;
@@ -38,10 +38,13 @@ pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, Handle> {
     Ok(Arc::new(Mapped { address: address as usize, words: bytes as usize / 8, handle }))
 }
 
-pub(crate) fn region_words(region: &RegionHandle) -> &[AtomicU64] {
-    // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
-    // that others write at any time are atomics.
-    unsafe { core::slice::from_raw_parts(region.address as *const AtomicU64, region.words) }
+impl Mapped {
+    /// All of it.
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
+        // that others write at any time are atomics.
+        unsafe { core::slice::from_raw_parts(self.address as *const AtomicU64, self.words) }
+    }
 }
 
 pub(crate) fn charge(bytes: usize) -> Result<(), NoMemory> {
@@ -72,21 +75,21 @@ pub(crate) fn is_full() -> bool {
 
 pub(crate) fn shrink() {}
 
-pub(crate) fn frame_allocate(_zeroed: bool) -> Result<FrameId, NoMemory> {
+pub(crate) fn frame_allocate(_zeroed: bool) -> Result<u32, NoMemory> {
     Err(NoMemory)
 }
 
-/// Whether `id` can be taken as a frame that was lent: that it was is checked where a device reaches it.
-pub(crate) fn frame_lent(_id: FrameId) -> bool {
+/// Whether `frame` can be taken as a frame that was lent: that it was is checked where a device reaches it.
+pub(crate) fn frame_lent(_frame: u32) -> bool {
     true
 }
 
-pub(crate) fn frame_retain(_id: FrameId) {}
+pub(crate) fn frame_retain(_frame: u32) {}
 
-pub(crate) fn frame_release(_id: FrameId) {}
+pub(crate) fn frame_release(_frame: u32) {}
 
 /// The client holds it, and so do we.
-pub(crate) fn frame_references(_id: FrameId) -> u32 {
+pub(crate) fn frame_references(_frame: u32) -> u32 {
     2
 }
 
@@ -95,18 +98,18 @@ pub(crate) fn frame_exclusive(_frame: &mut Frame) -> Option<&mut [u8; PAGE_BYTES
 }
 
 /// Nothing is known of its contents: reads as zeroes.
-pub(crate) fn frame_read(_id: FrameId, _offset: usize, out: &mut [u8]) {
+pub(crate) fn frame_read(_frame: u32, _offset: usize, out: &mut [u8]) {
     out.fill(0);
 }
 
 /// Its contents cannot be changed from here.
-pub(crate) fn frame_write(_id: FrameId, _offset: usize, _data: &[u8]) {}
+pub(crate) fn frame_write(_frame: u32, _offset: usize, _data: &[u8]) {}
 
 /// As [`frame_write`].
-pub(crate) fn frame_zero(_id: FrameId, _offset: usize, _length: usize) {}
+pub(crate) fn frame_zero(_frame: u32, _offset: usize, _length: usize) {}
 
 /// As [`frame_write`].
-pub(crate) fn frame_copy(_from: FrameId, _to: FrameId) {}
+pub(crate) fn frame_copy(_from: u32, _to: u32) {}
 
 /// The component's own: what its heap and its threads have mapped, what is charged.
 pub(crate) fn statistics() -> Statistics {

@@ -9,8 +9,7 @@ use super::{
 use crate::{
     NoMemory,
     memory::Region,
-    message::{Capability, Endpoint, Message},
-    time::Instant,
+    message::{Capability, Endpoint, Message, Step},
 };
 use alloc::sync::Arc;
 use calls::{Call, NO_HANDLE, SERVICE, Status};
@@ -72,23 +71,26 @@ fn result(status: Status) -> Result<(), Error> {
     }
 }
 
-/// What a step leaves in the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Comes {
-    /// A message or bits.
-    Message,
-    /// Nothing: the message stays as it is, without what went along.
-    Nothing,
-}
-
-/// Does a step with `message`; where it fails the message stays as it was.
-fn step(
-    call: Call,
+/// Does a step with `message`; where it fails the message stays as it was. What is only sent leaves nothing
+/// in the message but what it was, without what went along.
+#[inline(always)]
+pub(crate) fn step(
     handle: &EndpointHandle,
+    step: Step,
     message: &mut Message,
-    deadline: Option<Instant>,
-    comes: Comes,
+    deadline_ns: Option<u64>,
 ) -> Result<(), Error> {
+    let call = match step {
+        Step::Call => Call::Call,
+        Step::Send => Call::Send,
+        Step::Receive => Call::Receive,
+        Step::Reply => Call::Reply,
+        Step::ReplyAndReceive => Call::ReplyAndReceive,
+    };
+    if step == Step::Receive {
+        // Nothing goes in: what is in the message is dropped.
+        message.reset(0);
+    }
     let area = thread::area();
     let header = Header::new(message.label, message.length);
     let long = message.words().iter().zip(area).skip(INLINE_WORDS);
@@ -100,9 +102,9 @@ fn step(
         capability: message.capability.as_ref().map_or(NO_HANDLE, handle_of),
     };
     // SAFETY: the area is of atomics, and nothing of it is used meanwhile.
-    result(unsafe { exchange(call, &mut registers, until(deadline)) })?;
+    result(unsafe { exchange(call, &mut registers, until(deadline_ns)) })?;
     message.capability = None;
-    if comes == Comes::Message {
+    if !matches!(step, Step::Send | Step::Reply) {
         take(message, &registers);
     }
     Ok(())
@@ -118,44 +120,6 @@ fn take(message: &mut Message, registers: &Registers) {
     let long = message.words.iter_mut().zip(area).take(message.length).skip(INLINE_WORDS);
     long.for_each(|(word, shared)| *word = shared.load(Relaxed));
     message.capability = came(registers.capability);
-}
-
-pub(crate) fn call(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(Call::Call, handle, message, deadline, Comes::Message)
-}
-
-pub(crate) fn send(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(Call::Send, handle, message, deadline, Comes::Nothing)
-}
-
-pub(crate) fn receive(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    // Nothing goes in: what is in the message is dropped.
-    message.reset(0);
-    step(Call::Receive, handle, message, deadline, Comes::Message)
-}
-
-pub(crate) fn reply(handle: &EndpointHandle, message: &mut Message) -> Result<(), Error> {
-    step(Call::Reply, handle, message, None, Comes::Nothing)
-}
-
-pub(crate) fn reply_and_receive(
-    handle: &EndpointHandle,
-    message: &mut Message,
-    deadline: Option<Instant>,
-) -> Result<(), Error> {
-    step(Call::ReplyAndReceive, handle, message, deadline, Comes::Message)
 }
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {

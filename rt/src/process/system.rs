@@ -29,17 +29,13 @@ pub(crate) fn objects() -> Vec<ObjectCount> {
     Vec::new()
 }
 
-pub(crate) fn locks() -> Vec<sync::class::Report> {
-    sync::class::reports()
-}
-
 /// The log is written to from here, not read.
 pub(crate) fn log() -> String {
     String::new()
 }
 
 /// The nucleus knows the threads of the component and tells of them when it ends.
-pub(crate) fn log_threads(why: &str) {
+pub(crate) fn log_threads(why: core::fmt::Arguments<'_>) {
     log::info!("{why}");
 }
 

@@ -8,8 +8,7 @@
 use super::call::{ask, ask_with_memory, until};
 use crate::{
     NoMemory, PAGE_BYTES,
-    thread::{Affinity, CpuTime, Policy, ThreadId, Woken},
-    time::Instant,
+    thread::{CpuTime, Policy, Woken},
 };
 use alloc::boxed::Box;
 use calls::{Call, Status};
@@ -161,7 +160,7 @@ extern "C" fn run(block: &'static Block) -> ! {
 }
 
 /// Starts a thread that runs `body`, or the component's main function.
-pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<ThreadId, NoMemory> {
+pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<u64, NoMemory> {
     let block = Block::take_free().map_or_else(Block::map_new, Ok)?;
     // SAFETY: the block is ours alone until its thread starts.
     unsafe { *block.body.get() = body };
@@ -174,7 +173,7 @@ pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<ThreadId, NoMe
         Ok([number, ..]) => {
             block.number.store(number, Release);
             block.users.fetch_sub(1, AcqRel);
-            Ok(ThreadId(number))
+            Ok(number)
         }
         Err(_) => {
             // SAFETY: as above; no thread started.
@@ -185,12 +184,12 @@ pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<ThreadId, NoMe
     }
 }
 
-pub(crate) fn spawn(_name: &str, policy: Policy, body: Body) -> Result<ThreadId, NoMemory> {
+pub(crate) fn spawn(_name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
     start(policy, Some(body))
 }
 
-pub(crate) fn current() -> ThreadId {
-    ThreadId(block().number.load(Relaxed))
+pub(crate) fn current() -> u64 {
+    block().number.load(Relaxed)
 }
 
 pub(crate) fn yield_now() {
@@ -198,10 +197,10 @@ pub(crate) fn yield_now() {
     let _ = ask(Call::Yield, &[]);
 }
 
-pub(crate) fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
+pub(crate) fn park(deadline_ns: Option<u64>, interruptible: bool) -> Woken {
     let token = &block().token;
     while token.swap(0, Acquire) == 0 {
-        let woken = wait_on(token, 0, deadline, interruptible);
+        let woken = wait_on(token, 0, deadline_ns, interruptible);
         if woken != Woken::Signalled {
             return woken;
         }
@@ -210,8 +209,8 @@ pub(crate) fn park(deadline: Option<Instant>, interruptible: bool) -> Woken {
 }
 
 /// The thread may end meanwhile; then the token goes to nobody, or to one who finds nothing there for him.
-pub(crate) fn unpark(thread: ThreadId) {
-    let is_it = |block: &&Block| block.number.load(Acquire) == thread.0 && thread.0 != 0;
+pub(crate) fn unpark(thread: u64) {
+    let is_it = |block: &&Block| block.number.load(Acquire) == thread && thread != 0;
     if let Some(block) = Block::all().find(is_it)
         && block.token.swap(1, Release) == 0
     {
@@ -219,9 +218,9 @@ pub(crate) fn unpark(thread: ThreadId) {
     }
 }
 
-pub(crate) fn kick(thread: ThreadId) {
+pub(crate) fn kick(thread: u64) {
     // One that has ended needs no kick.
-    let _ = ask(Call::Kick, &[thread.0]);
+    let _ = ask(Call::Kick, &[thread]);
 }
 
 pub(crate) fn take_kick() -> bool {
@@ -231,11 +230,11 @@ pub(crate) fn take_kick() -> bool {
 pub(crate) fn wait_on(
     word: &AtomicU32,
     expected: u32,
-    deadline: Option<Instant>,
+    deadline_ns: Option<u64>,
     interruptible: bool,
 ) -> Woken {
     let address = word.as_ptr() as u64;
-    let arguments = [address, u64::from(expected), until(deadline), u64::from(interruptible)];
+    let arguments = [address, u64::from(expected), until(deadline_ns), u64::from(interruptible)];
     match ask(Call::Wait, &arguments) {
         Ok(_) => Woken::Signalled,
         Err(Status::TimedOut) => Woken::TimedOut,
@@ -250,20 +249,20 @@ pub(crate) fn wake(word: &AtomicU32, count: u32) -> u32 {
     woken.map_or(0, |[woken, ..]| woken as u32)
 }
 
-pub(crate) fn set_policy(thread: ThreadId, policy: Policy) {
+pub(crate) fn set_policy(thread: u64, policy: Policy) {
     if let Err(why @ (Status::Refused | Status::Invalid)) =
-        ask(Call::SetPolicy, &[thread.0, u64::from(policy.pack())])
+        ask(Call::SetPolicy, &[thread, u64::from(policy.pack())])
     {
         log::warn!("{policy:?} is more than was granted: {why:?}");
     }
 }
 
-pub(crate) fn set_affinity(thread: ThreadId, affinity: Affinity) -> bool {
-    matches!(ask(Call::SetAffinity, &[thread.0, affinity.0]), Ok([1, ..]))
+pub(crate) fn set_affinity(thread: u64, affinity: u64) -> bool {
+    matches!(ask(Call::SetAffinity, &[thread, affinity]), Ok([1, ..]))
 }
 
-pub(crate) fn cpu_time(thread: ThreadId) -> Option<CpuTime> {
-    let [user_ns, system_ns, switches] = ask(Call::CpuTime, &[thread.0]).ok()?;
+pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
+    let [user_ns, system_ns, switches] = ask(Call::CpuTime, &[thread]).ok()?;
     Some(CpuTime {
         user_ns,
         system_ns,

@@ -1,14 +1,11 @@
 //! Time of the process world: the counter is read in place, its scale was asked for once.
 use super::call::ask;
-use crate::time::{Instant, TscScale};
 use calls::Call;
 use core::{
     arch::x86_64::_rdtsc,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
-
-/// Shift of the factor.
-const SHIFT: u32 = 32;
+use program::SCALE_SHIFT;
 
 /// Counter at time 0.
 static BASE: AtomicU64 = AtomicU64::new(0);
@@ -27,16 +24,16 @@ pub(super) fn init() {
     FACTOR.store(factor, Relaxed);
 }
 
-pub(crate) fn now() -> Instant {
+pub(crate) fn now_ns() -> u64 {
     // SAFETY: every x86-64 processor has the counter, and the nucleus lets components read it.
     let counter = unsafe { _rdtsc() };
     let counts = counter.saturating_sub(BASE.load(Relaxed));
-    Instant(((u128::from(counts) * u128::from(FACTOR.load(Relaxed))) >> SHIFT) as u64)
+    ((u128::from(counts) * u128::from(FACTOR.load(Relaxed))) >> SCALE_SHIFT) as u64
 }
 
 /// Cost: one call, since the wall clock may be set at any time.
 pub(crate) fn wall_ns() -> u64 {
-    now().0.wrapping_add(clock()[2])
+    now_ns().wrapping_add(clock()[2])
 }
 
 /// No isolated component is granted the wall clock: it stays as it is, and the log says so.
@@ -44,7 +41,6 @@ pub(crate) fn set_wall_ns(_ns: u64) {
     ::log::warn!("an isolated component may not set the wall clock");
 }
 
-pub(crate) fn tsc_scale() -> Option<TscScale> {
-    let [base_tsc, multiplier, wall_offset_ns] = clock();
-    Some(TscScale { base_tsc, base_ns: 0, multiplier, shift: SHIFT, wall_offset_ns })
+pub(crate) fn scale() -> Option<(u64, u64, u64)> {
+    Some(clock().into())
 }

@@ -36,7 +36,7 @@ pub(crate) fn point(name: &'static str, first: u64, second: u64) {
     let record = &RING[NEXT.fetch_add(1, Relaxed) % RECORDS];
     record.name_bytes.store(0, Release);
     record.name.store(name.as_ptr().cast_mut(), Relaxed);
-    record.time_ns.store(time::now().0, Relaxed);
+    record.time_ns.store(time::now_ns(), Relaxed);
     record.first.store(first, Relaxed);
     record.second.store(second, Relaxed);
     record.name_bytes.store(name.len(), Release);

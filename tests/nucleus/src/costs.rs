@@ -17,7 +17,7 @@ use nucleus::{
 };
 use program::{CloneMode, Registers};
 
-const READ_WRITE: Protection = Protection(3);
+const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 const DATA: u64 = 0x2000_0000;
 
 fn measure(name: &str, count: u64, act: impl FnOnce()) {
@@ -78,8 +78,7 @@ fn pages(space: &Space) {
     for length in [8, 4096, 65536] {
         measure(&alloc::format!("copy out {length} bytes"), 100, || {
             for _ in 0..100 {
-                // SAFETY: `data` is as long.
-                let _ = unsafe { space.copy_out(DATA, data.as_ptr(), length) };
+                let _ = space.write(DATA, &data[..length]);
             }
         });
     }

@@ -4,7 +4,7 @@ use calls::{Call, IMAGE_BASE, SERVICE, Status};
 use ipc::{Error, Header, Message};
 use nucleus::{
     arch::pci,
-    capability::{Capability, Right},
+    capability::{Capability, EndpointRight, Right},
     device::{self, Registers},
     domain::{Domain, Grants},
     memory::{space::Protection, statistics},
@@ -15,13 +15,13 @@ use nucleus::{
 /// What a domain of the tests may do, but for what is `denied`.
 fn grants(denied: u64) -> Grants {
     Grants {
-        calls: !denied,
+        calls: Call::ALL.iter().copied().filter(|&call| denied >> call as u64 & 1 == 0).collect(),
         ports: Vec::new(),
         lines: Vec::new(),
         functions: Vec::new(),
         transports: Vec::new(),
         can_use_dma: false,
-        pages: 64,
+        memory_bytes: 64 * 4096,
         threads: 4,
         policy: Policy::Fair { nice: 0 },
     }
@@ -30,7 +30,9 @@ fn grants(denied: u64) -> Grants {
 /// A domain with `code` and the capabilities in `held`, not started.
 pub fn with(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
     let domain = Domain::new("test", grants(denied)).expect("no memory for a domain");
-    domain.load(IMAGE_BASE, 1, code, Protection(5)).expect("no memory for a domain");
+    domain
+        .load(IMAGE_BASE, 1, code, Protection::READ | Protection::EXECUTE)
+        .expect("no memory for a domain");
     for capability in held {
         domain.grant(capability).expect("no room in a table");
     }
@@ -46,12 +48,16 @@ pub fn start(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
 
 /// The right to serve `endpoint`.
 pub fn serve(endpoint: &Arc<Endpoint>) -> Capability {
-    Capability::Endpoint { endpoint: endpoint.clone(), badge: 0, right: Right::Serve }
+    Capability::Endpoint(EndpointRight {
+        endpoint: endpoint.clone(),
+        badge: 0,
+        right: Right::Serve,
+    })
 }
 
 /// The right to call `endpoint`.
 pub fn call(endpoint: &Arc<Endpoint>) -> Capability {
-    Capability::Endpoint { endpoint: endpoint.clone(), badge: 5, right: Right::Call }
+    Capability::Endpoint(EndpointRight { endpoint: endpoint.clone(), badge: 5, right: Right::Call })
 }
 
 /// mov eax, `number`; syscall

@@ -14,14 +14,14 @@ use program::{Access, Bases, Registers, Trap, Unshared};
 
 const CODE: u64 = 0x1000_0000;
 const DATA: u64 = 0x2000_0000;
-const READ_WRITE: Protection = Protection(3);
+const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
 /// A space with `code` at `CODE`.
 pub fn with_code(code: &[u8]) -> Space {
     let space = Space::new().expect("a space");
     let page = frame::allocate(true).expect("a frame");
     frame::write(page, 0, code);
-    assert_eq!(space.map(CODE, &[page], Protection(5)), Ok(1));
+    assert_eq!(space.map(CODE, &[page], Protection::READ | Protection::EXECUTE), Ok(1));
     nucleus::memory::frames::release(page);
     space
 }
@@ -44,22 +44,18 @@ pub fn calls_and_faults() {
     let fault = Trap::PageFault { address: DATA + 8, access: Access::Write, is_present: false };
     assert_eq!(run(&mut registers, &space), fault);
     let mut word = [0; 8];
-    // SAFETY: eight bytes of ours.
-    let absent = unsafe { space.copy_in(DATA + 4, word.as_mut_ptr(), 8) };
+    let absent = space.read(DATA + 4, &mut word);
     assert_eq!(absent.expect_err("nothing there").done, 0);
-    assert_eq!(space.map_zeroed(DATA, 1, Protection(1)), Ok(1));
+    assert_eq!(space.map_zeroed(DATA, 1, Protection::READ), Ok(1));
     let fault = Trap::PageFault { address: DATA + 8, access: Access::Write, is_present: true };
     assert_eq!(run(&mut registers, &space), fault);
     assert_eq!(space.make_writable(DATA + 8, READ_WRITE), Ok(Unshared::Reused));
     assert_eq!(run(&mut registers, &space), Trap::Syscall);
     assert_eq!(registers.rax, 0x1234);
-    // SAFETY: eight bytes of ours.
-    unsafe { space.copy_in(DATA + 8, word.as_mut_ptr(), 8) }.expect("there now");
+    space.read(DATA + 8, &mut word).expect("there now");
     assert_eq!(u64::from_le_bytes(word), 0x1234);
     let data = [3; 200];
-    // SAFETY: two hundred bytes of ours.
-    let fault = unsafe { space.copy_out(DATA + PAGE as u64 - 133, data.as_ptr(), 200) }
-        .expect_err("beyond");
+    let fault = space.write(DATA + PAGE as u64 - 133, &data).expect_err("beyond");
     assert_eq!((fault.done, fault.address), (133, DATA + PAGE as u64));
     assert_eq!(space.compare_exchange(DATA + 8, 0x1234, 9), Ok(0x1234));
     assert!(space.atomic_load(DATA + PAGE as u64).is_err());
@@ -151,7 +147,7 @@ pub fn many_in_one_space() {
             match run(&mut registers, &shared) {
                 Trap::Syscall => break,
                 Trap::PageFault { address, .. } if address == other => {
-                    shared.map_zeroed(other, 1, Protection(1)).expect("no memory for a page");
+                    shared.map_zeroed(other, 1, Protection::READ).expect("no memory for a page");
                 }
                 trap => panic!("{trap:?}"),
             }

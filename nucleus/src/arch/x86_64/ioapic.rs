@@ -76,7 +76,7 @@ fn mask_legacy_controllers() {
 /// The global line and trigger of `line`, which below 16 is an ISA interrupt.
 fn resolve(line: u32) -> (u32, Trigger, bool) {
     let tables = acpi::tables();
-    if tables.transports.as_slice().iter().any(|transport| transport.line == line) {
+    if tables.transports.as_slice().iter().any(|transport| transport.interrupt == line) {
         return (line, Trigger::Level, false);
     }
     let found = tables.overrides.as_slice().iter().find(|entry| u32::from(entry.source) == line);

@@ -1,0 +1,106 @@
+//! What a domain may do, what it uses and why it ended, as the supervisor and the nucleus say it.
+use crate::Call;
+use alloc::{string::String, vec::Vec};
+use program::{PciAddress, Policy, Registers};
+
+/// A set of calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallSet(u64);
+
+impl CallSet {
+    /// Every call there is.
+    pub const ALL: CallSet = CallSet(u64::MAX >> (64 - Call::ALL.len()));
+
+    /// Whether `call` is one of them.
+    #[inline]
+    pub const fn contains(self, call: Call) -> bool {
+        self.0 & 1 << call as u64 != 0
+    }
+
+    /// The set without `call`.
+    #[must_use]
+    pub const fn without(self, call: Call) -> CallSet {
+        CallSet(self.0 & !(1 << call as u64))
+    }
+}
+
+impl FromIterator<Call> for CallSet {
+    fn from_iter<I: IntoIterator<Item = Call>>(calls: I) -> CallSet {
+        CallSet(calls.into_iter().fold(0, |all, call| all | 1 << call as u64))
+    }
+}
+
+/// What a domain may do; what is absent is denied.
+#[derive(Clone, Debug, Default)]
+pub struct Grants {
+    /// Kernel calls.
+    pub calls: CallSet,
+    /// Port ranges: first, count.
+    pub ports: Vec<(u16, u16)>,
+    /// Interrupt lines.
+    pub lines: Vec<u32>,
+    /// PCI functions.
+    pub functions: Vec<PciAddress>,
+    /// Virtio-mmio transports, by address of their registers.
+    pub transports: Vec<u64>,
+    /// It may have memory that devices reach.
+    pub can_use_dma: bool,
+    /// Most memory, in bytes.
+    pub memory_bytes: usize,
+    /// Most threads.
+    pub threads: usize,
+    /// The best policy its threads may have.
+    pub policy: Policy,
+}
+
+/// Why a domain ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// In words.
+    pub cause: String,
+    /// Where the thread was, if it was its doing.
+    pub registers: Registers,
+    /// Return addresses from there outwards.
+    pub calls: Vec<u64>,
+}
+
+impl End {
+    /// By nobody's doing within it.
+    pub fn because(cause: &str) -> End {
+        End { cause: cause.into(), registers: Registers::default(), calls: Vec::new() }
+    }
+}
+
+/// What a domain uses and was refused.
+#[derive(Clone, Debug, Default)]
+pub struct Usage {
+    /// Memory, in bytes.
+    pub memory_bytes: usize,
+    /// Threads.
+    pub threads: usize,
+    /// Processor time of its present threads.
+    pub cpu_ns: u64,
+    /// Kernel calls made.
+    pub calls: u64,
+    /// Kernel calls refused, by name.
+    pub refused: Vec<(&'static str, u32)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_has_what_was_put_in_and_no_more() {
+        let set: CallSet = [Call::Call, Call::CommandLine].into_iter().collect();
+        let has: Vec<Call> = Call::ALL.iter().copied().filter(|&call| set.contains(call)).collect();
+        assert_eq!(has, [Call::Call, Call::CommandLine]);
+        assert!(!set.without(Call::Call).contains(Call::Call));
+    }
+
+    #[test]
+    fn every_call_is_in_the_set_of_all() {
+        assert!(Call::ALL.iter().all(|&call| CallSet::ALL.contains(call)));
+        assert_eq!(CallSet::ALL, Call::ALL.iter().copied().collect());
+    }
+}
