@@ -11,7 +11,7 @@ use crate::{
     thread, time,
 };
 use alloc::vec::Vec;
-use firmware::parameters;
+use firmware::{acpi::Line, parameters};
 pub use program::{DeviceError, MmioDevice};
 use sync::class::LockClass;
 
@@ -207,8 +207,9 @@ pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
 /// # Errors
 /// [`DeviceError::NotFound`] where no controller has it or vectors ran out.
 pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError> {
-    let trigger = is_transport.then_some(crate::arch::ioapic::Trigger::Level);
-    Interrupt::line(line, trigger).ok_or(DeviceError::NotFound)
+    let told = acpi::tables().line(line);
+    let how = Line { is_level: told.is_level || is_transport, ..told };
+    Interrupt::line(line, how).ok_or(DeviceError::NotFound)
 }
 
 fn overlaps(one: (u16, u16), other: (u16, u16)) -> bool {

@@ -1,8 +1,11 @@
 //! Shared memory: physically contiguous frames that a device and a driver, or two components, share.
 //!
 //! Nothing here makes a reference into a buffer but to atomics: the other side may write at any time.
-//! Copies go by volatile words, indices by atomics.
-use crate::{arch::boot::phys_to_virt, memory::frames};
+//! Copies go by `usercopy`, which the language does not see, indices by atomics.
+use crate::{
+    arch::{boot::phys_to_virt, usercopy::copy_raw},
+    memory::frames,
+};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
@@ -55,42 +58,17 @@ impl DmaBuffer {
 
     /// Copies out; nothing where the range passes the end.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        let Some(from) = self.at(offset, out.len()) else { return };
-        let mut done = 0;
-        while done < out.len() {
-            let left = out.len() - done;
-            let source = from.wrapping_add(done);
-            if left >= 8 && (source as usize).is_multiple_of(8) {
-                // SAFETY: inside the buffer (checked), aligned.
-                let word = unsafe { source.cast::<u64>().read_volatile() };
-                out[done..done + 8].copy_from_slice(&word.to_ne_bytes());
-                done += 8;
-            } else {
-                // SAFETY: inside the buffer (checked).
-                out[done] = unsafe { source.read_volatile() };
-                done += 1;
-            }
+        if let Some(from) = self.at(offset, out.len()) {
+            // SAFETY: inside the buffer (checked).
+            unsafe { copy_raw(from, out.as_mut_ptr(), out.len()) };
         }
     }
 
     /// Copies in; nothing where the range passes the end.
     pub fn write(&self, offset: usize, data: &[u8]) {
-        let Some(to) = self.at(offset, data.len()) else { return };
-        let mut done = 0;
-        while done < data.len() {
-            let target = to.wrapping_add(done);
-            match data[done..].first_chunk::<8>() {
-                Some(word) if (target as usize).is_multiple_of(8) => {
-                    // SAFETY: inside the buffer (checked), aligned.
-                    unsafe { target.cast::<u64>().write_volatile(u64::from_ne_bytes(*word)) };
-                    done += 8;
-                }
-                _ => {
-                    // SAFETY: inside the buffer (checked).
-                    unsafe { target.write_volatile(data[done]) };
-                    done += 1;
-                }
-            }
+        if let Some(to) = self.at(offset, data.len()) {
+            // SAFETY: inside the buffer (checked).
+            unsafe { copy_raw(data.as_ptr(), to, data.len()) };
         }
     }
 

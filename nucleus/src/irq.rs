@@ -132,19 +132,16 @@ fn take_slot(source: u32) -> Option<(u8, u32)> {
 }
 
 impl Interrupt {
-    /// Takes a line: an ISA interrupt below 16, else a global line. `None` where no controller has it
-    /// or vectors ran out.
-    pub fn line(line: u32, trigger: Option<ioapic::Trigger>) -> Option<Interrupt> {
-        let (vector, destination) = take_slot(line)?;
+    /// Takes a line; `source` names it for people. `None` where no controller has it or vectors ran out.
+    pub fn line(source: u32, line: ioapic::Line) -> Option<Interrupt> {
+        let (vector, destination) = take_slot(source)?;
         let mut interrupt = Interrupt { vector, line: None };
-        let slot = interrupt.slot();
         // Before the route is live: the handler must know whether to mask.
-        let (global, found) = ioapic::resolved(line, trigger);
-        if found == ioapic::Trigger::Level {
-            slot.level_line.store(global, Release);
+        if line.is_level {
+            interrupt.slot().level_line.store(line.global, Release);
         }
-        ioapic::route(line, vector, destination, trigger)?;
-        interrupt.line = Some(global);
+        ioapic::route(line, vector, destination)?;
+        interrupt.line = Some(line.global);
         Some(interrupt)
     }
 

@@ -111,7 +111,7 @@ impl log::Log for Logger {
                 "[{:5}.{:06}] {} {}: {}\n",
                 us / 1_000_000,
                 us % 1_000_000,
-                letter(record.level()),
+                &record.level().as_str()[..1],
                 target,
                 record.args()
             ));
@@ -119,16 +119,6 @@ impl log::Log for Logger {
     }
 
     fn flush(&self) {}
-}
-
-fn letter(level: log::Level) -> char {
-    match level {
-        log::Level::Error => 'E',
-        log::Level::Warn => 'W',
-        log::Level::Info => 'I',
-        log::Level::Debug => 'D',
-        log::Level::Trace => 'T',
-    }
 }
 
 /// Writes text to the log as it is.

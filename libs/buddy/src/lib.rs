@@ -1,10 +1,13 @@
 //! The buddy allocator's arithmetic: free blocks of 2^order frames in lists threaded through a table.
 //!
 //! [`Buddy`] knows frame numbers only, never memory. The table has one [`Link`] a frame; a free
-//! block is described by the link of its first frame. The caller locks.
+//! block is described by the link of its first frame. The caller locks. [`sizes`] has those
+//! of the heap above it.
 //! Source: Knuth, TAOCP volume 1, 2.5 (buddy system); Linux `mm/page_alloc.c`.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+pub mod sizes;
 
 /// Largest order: blocks of 1024 frames, 4 MiB.
 pub const MAX_ORDER: usize = 10;

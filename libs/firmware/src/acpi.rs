@@ -32,6 +32,17 @@ pub struct Override {
     pub flags: u16,
 }
 
+/// A global interrupt line and how it signals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its number among all I/O APICs.
+    pub global: u32,
+    /// It interrupts as long as it is asserted (masked while being handled), not by a change.
+    pub is_level: bool,
+    /// Asserted means low.
+    pub is_active_low: bool,
+}
+
 /// A register of the FADT: in ports or memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Register {
@@ -69,6 +80,24 @@ pub struct Tables {
     pub sleep_type_5: Option<[u8; 2]>,
     /// Physical address of the HPET.
     pub hpet: Option<u64>,
+}
+
+impl Tables {
+    /// The global line of `line`, which below 16 is an ISA interrupt; others are PCI's but for transports'.
+    pub fn line(&self, line: u32) -> Line {
+        if self.transports.as_slice().iter().any(|transport| transport.interrupt == line) {
+            return Line { global: line, is_level: true, is_active_low: false };
+        }
+        let mut all = self.overrides.as_slice().iter();
+        match all.find(|entry| u32::from(entry.source) == line) {
+            Some(entry) => Line {
+                global: entry.line,
+                is_level: entry.flags & 0b1100 == 0b1100,
+                is_active_low: entry.flags & 0b11 == 0b11,
+            },
+            None => Line { global: line, is_level: line >= 16, is_active_low: line >= 16 },
+        }
+    }
 }
 
 impl Bytes<'_> {

@@ -73,6 +73,26 @@ fn the_tables_say_what_the_machine_has() {
 }
 
 #[test]
+fn a_line_is_found_as_the_tables_and_the_buses_say() {
+    let mut ram = machine();
+    // ISA interrupt 0 is global line 2; 9 is level-triggered and active low.
+    let zero = [&[2, 10, 0, 0][..], &word(2), &[0, 0]].concat();
+    let nine = [&[2, 10, 0, 9][..], &word(9), &[0xf, 0]].concat();
+    let entries = [zero, nine].concat();
+    ram.table(0x2000, b"APIC", 64, &[(36, &word(0xfee0_0000)), (44, &entries)]);
+    let tables = ram.with(|memory| Tables::read(memory, 0));
+    let line = |number: u32| {
+        let found = tables.line(number);
+        (found.global, found.is_level, found.is_active_low)
+    };
+    assert_eq!(line(0), (2, false, false));
+    assert_eq!(line(4), (4, false, false));
+    assert_eq!(line(9), (9, true, true));
+    assert_eq!(line(17), (17, true, true), "PCI");
+    assert_eq!(line(27), (27, true, false), "a transport's");
+}
+
+#[test]
 fn a_machine_without_tables_has_nothing() {
     let tables = Ram(vec![0; 0x2000]).with(|memory| Tables::read(memory, 0x1000));
     assert!(tables.processors.as_slice().is_empty());

@@ -11,6 +11,7 @@ use crate::{
     objects::{self, Kind},
     spin::{NoPreempt, SpinLock},
 };
+use buddy::sizes::{CLASSES, HEADER_BYTES, SIZES, class_of, slab_frames};
 use core::{
     alloc::{GlobalAlloc, Layout},
     cell::UnsafeCell,
@@ -23,34 +24,8 @@ use core::{
 };
 use sync::class::LockClass;
 
-const SIZES: [u16; 15] = [16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
-const CLASSES: usize = SIZES.len();
-const LARGEST: usize = 2048;
-const HEADER_BYTES: usize = 64;
 const ROUNDS: usize = 28;
 const BATCH: usize = ROUNDS / 2;
-
-/// Size class of sizes up to 16 * index.
-const CLASS_OF: [u8; LARGEST / 16 + 1] = {
-    let mut table = [0; LARGEST / 16 + 1];
-    let (mut index, mut class) = (0, 0);
-    while index < table.len() {
-        if index * 16 > SIZES[class] as usize {
-            class += 1;
-        }
-        table[index] = class as u8;
-        index += 1;
-    }
-    table
-};
-
-const fn slab_frames(class: usize) -> usize {
-    match SIZES[class] {
-        0..=384 => 1,
-        385..=1024 => 2,
-        _ => 4,
-    }
-}
 
 #[repr(C, align(64))]
 struct Slab {
@@ -149,18 +124,6 @@ fn with_magazine<R>(class: usize, act: impl FnOnce(&mut Rounds, &mut usize) -> R
     let answer = act(rounds, &mut count);
     magazine.count.store(count, Relaxed);
     answer
-}
-
-#[inline]
-fn class_of(layout: Layout) -> Option<usize> {
-    if layout.size() > LARGEST || layout.align() > HEADER_BYTES {
-        return None;
-    }
-    let mut class = usize::from(CLASS_OF[layout.size().div_ceil(16)]);
-    while !usize::from(SIZES[class]).is_multiple_of(layout.align()) {
-        class += 1;
-    }
-    Some(class)
 }
 
 fn allocate_object(class: usize) -> *mut u8 {
@@ -392,7 +355,7 @@ unsafe impl GlobalAlloc for Heap {
             0,
             "allocation in an interrupt"
         );
-        match class_of(layout) {
+        match class_of(layout.size(), layout.align()) {
             Some(class) => allocate_object(class),
             None => allocate_large(layout),
         }
@@ -405,7 +368,7 @@ unsafe impl GlobalAlloc for Heap {
             0,
             "deallocation in an interrupt"
         );
-        match class_of(layout) {
+        match class_of(layout.size(), layout.align()) {
             Some(class) => free_object(class, at),
             None => free_large(at, layout),
         }
@@ -414,7 +377,10 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller says that `size` rounded up to the alignment does not overflow.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        let stays = match (class_of(layout), class_of(wanted)) {
+        let stays = match (
+            class_of(layout.size(), layout.align()),
+            class_of(wanted.size(), wanted.align()),
+        ) {
             (None, None) => layout.size().div_ceil(4096) == size.div_ceil(4096),
             (before, after) => before == after,
         };

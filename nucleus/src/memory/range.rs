@@ -58,20 +58,12 @@ impl Inner {
             let _guard = self.lock.lock();
             let before = mapped;
             let mut table: Option<&Table> = None;
-            let mut failed = false;
-            for (index, &frame) in list.iter().enumerate() {
+            let outcome = list.iter().enumerate().try_for_each(|(index, &frame)| {
                 let at = address_of(start, chunk * BATCH + index);
                 let slot = paging::index(at, 0);
-                let leaf = match table
-                    .filter(|_| slot != 0)
-                    .ok_or(())
-                    .or_else(|()| self.leaf_or_new(at))
-                {
-                    Ok(leaf) => leaf,
-                    Err(NoMemory) => {
-                        failed = true;
-                        break;
-                    }
+                let leaf = match table {
+                    Some(leaf) if slot != 0 => leaf,
+                    _ => self.leaf_or_new(at)?,
                 };
                 table = Some(leaf);
                 if !leaf.get(slot).holds_frame() {
@@ -79,11 +71,10 @@ impl Inner {
                     leaf.set(slot, Entry::new(frame, flags));
                     mapped += 1;
                 }
-            }
+                Ok(())
+            });
             self.count_resident((mapped - before) as isize);
-            if failed {
-                return Err(NoMemory);
-            }
+            outcome?;
         }
         Ok(mapped)
     }
@@ -94,10 +85,8 @@ impl Inner {
     /// # Errors
     /// [`NoMemory`].
     pub fn map_device(&self, start: u64, physical: u64, pages: usize) -> Result<(), NoMemory> {
-        let flags = entry_for(Protection::READ | Protection::WRITE)
-            | Entry::NO_CACHE
-            | Entry::WRITE_THROUGH
-            | Entry::DEVICE;
+        const UNCACHED: Entry = Entry::DEVICE.union(Entry::NO_CACHE).union(Entry::WRITE_THROUGH);
+        let flags = entry_for(Protection::READ | Protection::WRITE) | UNCACHED;
         let _guard = self.lock.lock();
         for page in 0..pages {
             let at = address_of(start, page);
@@ -159,22 +148,16 @@ impl Inner {
     ) -> (usize, Result<(), NoMemory>) {
         let _guard = self.lock.lock();
         let mut used = 0;
-        let mut outcome = Ok(());
-        for page in 0..count {
-            let Some(&frame) = new.get(used) else { break };
+        let outcome = (0..count).try_for_each(|page| {
+            let Some(&frame) = new.get(used) else { return Ok(()) };
             let at = address_of(start, page);
-            match self.leaf_or_new(at) {
-                Ok(leaf) if !leaf.get(paging::index(at, 0)).holds_frame() => {
-                    leaf.set(paging::index(at, 0), Entry::new(frame, flags));
-                    used += 1;
-                }
-                Ok(_) => {}
-                Err(NoMemory) => {
-                    outcome = Err(NoMemory);
-                    break;
-                }
+            let (leaf, slot) = (self.leaf_or_new(at)?, paging::index(at, 0));
+            if !leaf.get(slot).holds_frame() {
+                leaf.set(slot, Entry::new(frame, flags));
+                used += 1;
             }
-        }
+            Ok(())
+        });
         self.count_resident(used as isize);
         (used, outcome)
     }
@@ -199,13 +182,10 @@ impl Inner {
             at = self.gather(at, end, &mut gathered);
             let count = gathered.count;
             self.count_resident(-(count as isize));
-            if count > 0 || gathered.table_count > 0 {
-                let pages = if gathered.table_count > 0 {
-                    usize::MAX / PAGE
-                } else {
-                    ((at - first) as usize) / PAGE
-                };
-                shootdown::user(self, first, pages);
+            if gathered.table_count > 0 {
+                shootdown::user(self, first, usize::MAX / PAGE);
+            } else if count > 0 {
+                shootdown::user(self, first, ((at - first) as usize) / PAGE);
             }
             drop(guard);
             gathered.release();
@@ -214,16 +194,22 @@ impl Inner {
         total
     }
 
+    /// The first leaf table from `at` on, which becomes the first address there, before `end`. The lock is held.
+    fn next_leaf(&self, at: &mut u64, end: u64) -> Option<&Table> {
+        while *at < end {
+            match self.leaf(*at) {
+                Ok(leaf) => return Some(leaf),
+                Err(next) => *at = next.min(end),
+            }
+        }
+        None
+    }
+
     /// Clears entries from `at` on until `end` or the batch is full; where it stopped.
     fn gather(&self, mut at: u64, end: u64, gathered: &mut Gathered) -> u64 {
-        while at < end && !gathered.is_full() {
-            let leaf = match self.leaf(at) {
-                Ok(leaf) => leaf,
-                Err(next) => {
-                    at = next.min(end);
-                    continue;
-                }
-            };
+        while !gathered.is_full()
+            && let Some(leaf) = self.next_leaf(&mut at, end)
+        {
             let leaf_start = at & !(LEAF_BYTES - 1);
             let stop = (leaf_start + LEAF_BYTES).min(end);
             while at < stop && !gathered.is_full() {
@@ -322,15 +308,7 @@ impl Inner {
             let (one, two) = if is_first { (self, to) } else { (to, self) };
             let _one = one.lock.lock();
             let _two = two.lock.lock();
-            while let Err(next) = self.leaf(at)
-                && at < end
-            {
-                at = next.min(end);
-            }
-            let Ok(leaf) = self.leaf(at) else { break };
-            if at >= end {
-                break;
-            }
+            let Some(leaf) = self.next_leaf(&mut at, end) else { break };
             let first = at;
             let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
             let target = to.leaf_or_new(at)?;
@@ -381,16 +359,7 @@ impl Inner {
         moved: &mut usize,
     ) -> Result<(), NoMemory> {
         for _ in 0..BATCH {
-            if *at >= end {
-                break;
-            }
-            let leaf = match self.leaf(*at) {
-                Ok(leaf) => leaf,
-                Err(next) => {
-                    *at = next.min(end);
-                    continue;
-                }
-            };
+            let Some(leaf) = self.next_leaf(at, end) else { break };
             let slot = paging::index(*at, 0);
             if leaf.get(slot).holds_frame() {
                 let target = at.wrapping_add(distance);
@@ -478,6 +447,7 @@ impl Inner {
             {
                 let _guard = self.lock.lock();
                 while at < stop {
+                    let slot = paging::index(at, 0);
                     let leaf = match self.leaf(at) {
                         Ok(leaf) => leaf,
                         Err(after) => {
@@ -485,7 +455,6 @@ impl Inner {
                             continue;
                         }
                     };
-                    let slot = paging::index(at, 0);
                     if leaf.get(slot).holds_frame() {
                         let entry = leaf.clear(slot, Entry::ACCESSED | Entry::DIRTY);
                         found[count] = ((at - start) as usize / PAGE, entry);
@@ -499,12 +468,8 @@ impl Inner {
                 }
             }
             for &(index, entry) in &found[..count] {
-                visit(
-                    index,
-                    entry.frame(),
-                    entry.contains(Entry::ACCESSED),
-                    entry.contains(Entry::DIRTY),
-                );
+                let is = |bit| entry.contains(bit);
+                visit(index, entry.frame(), is(Entry::ACCESSED), is(Entry::DIRTY));
             }
         }
     }

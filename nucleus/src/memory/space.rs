@@ -144,8 +144,14 @@ impl Inner {
     /// The lock is held.
     #[inline]
     pub(super) fn leaf(&self, address: u64) -> Result<&Table, u64> {
+        self.table(address, 0)
+    }
+
+    /// As [`Inner::leaf`], of the table at `wanted` levels above the leaves.
+    #[inline(always)]
+    fn table(&self, address: u64, wanted: u32) -> Result<&Table, u64> {
         let mut frame = self.root;
-        for level in (1..4).rev() {
+        for level in (wanted + 1..4).rev() {
             // SAFETY: the root, or a table under it that goes only under the lock.
             let table = unsafe { Table::at(frame) };
             let entry = table.get(paging::index(address, level));
@@ -183,18 +189,7 @@ impl Inner {
     /// Takes the leaf table of `address` out of the tables above; its frame, to be freed after a
     /// shootdown. The lock is held.
     pub(super) fn detach_leaf(&self, address: u64) -> Option<u32> {
-        let mut frame = self.root;
-        for level in (2..4).rev() {
-            // SAFETY: as in `leaf`.
-            let table = unsafe { Table::at(frame) };
-            let entry = table.get(paging::index(address, level));
-            if !entry.contains(Entry::PRESENT) {
-                return None;
-            }
-            frame = entry.frame();
-        }
-        // SAFETY: as in `leaf`.
-        let table = unsafe { Table::at(frame) };
+        let table = self.table(address, 1).ok()?;
         let entry = table.swap(paging::index(address, 1), Entry::empty());
         entry.contains(Entry::PRESENT).then(|| entry.frame())
     }

@@ -4,7 +4,13 @@
 //! only, so there is no lock; sending an interrupt takes two writes and is done with interrupts off.
 //! Source: Intel SDM volume 3, chapter 11.
 use super::{cpu, percpu};
+use crate::spin::NoInterrupts;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use x86::apic::{
+    ALL_OTHERS, ASSERT, COMMAND_HIGH, COMMAND_LOW, CURRENT_COUNT, DELIVER_INIT, DELIVER_NMI,
+    DELIVER_STARTUP, DELIVERY_PENDING, DIVIDE, DIVIDE_BY_1, END_OF_INTERRUPT, ERROR, ID,
+    INITIAL_COUNT, LINT0, LINT1, MASKED, SPURIOUS, TIMER, TIMER_DEADLINE, timer_counts, timer_rate,
+};
 
 /// Vector of the timer.
 pub const TIMER_VECTOR: u8 = 0xef;
@@ -19,25 +25,6 @@ pub const SPURIOUS_VECTOR: u8 = 0xff;
 
 /// Physical address where every processor sees its own local APIC.
 pub const DEFAULT_ADDRESS: u64 = 0xfee0_0000;
-
-const ID: usize = 0x20;
-const END_OF_INTERRUPT: usize = 0xb0;
-const SPURIOUS: usize = 0xf0;
-const COMMAND_LOW: usize = 0x300;
-const COMMAND_HIGH: usize = 0x310;
-const TIMER: usize = 0x320;
-const LINT0: usize = 0x350;
-const LINT1: usize = 0x360;
-const ERROR: usize = 0x370;
-const INITIAL_COUNT: usize = 0x380;
-const CURRENT_COUNT: usize = 0x390;
-const DIVIDE: usize = 0x3e0;
-
-const MASKED: u32 = 1 << 16;
-const DELIVER_NMI: u32 = 4 << 8;
-const TIMER_DEADLINE: u32 = 2 << 17;
-const DIVIDE_BY_1: u32 = 0b1011;
-const DELIVERY_PENDING: u32 = 1 << 12;
 
 const IA32_APIC_BASE: u32 = 0x1b;
 const IA32_TSC_DEADLINE: u32 = 0x6e0;
@@ -118,7 +105,7 @@ pub fn measured() -> u32 {
 pub fn set_rate(counts: u32, ns: u64) {
     write(INITIAL_COUNT, 0);
     if !cpu::features().has_tsc_deadline {
-        COUNTS_PER_NS.store((u64::from(counts) << 32) / ns.max(1), Relaxed);
+        COUNTS_PER_NS.store(timer_rate(counts, ns), Relaxed);
     }
     init_cpu();
 }
@@ -129,10 +116,7 @@ pub fn set_timer(ns: u64, deadline_tsc: u64) {
     match COUNTS_PER_NS.load(Relaxed) {
         // SAFETY: the timer is in deadline mode only where this register exists.
         0 => unsafe { cpu::write_msr(IA32_TSC_DEADLINE, deadline_tsc.max(1)) },
-        rate => {
-            let counts = (u128::from(ns) * u128::from(rate)) >> 32;
-            write(INITIAL_COUNT, counts.clamp(1, u128::from(u32::MAX)) as u32);
-        }
+        rate => write(INITIAL_COUNT, timer_counts(ns, rate)),
     }
 }
 
@@ -146,21 +130,13 @@ pub fn stop_timer() {
 }
 
 fn command(destination: u32, low: u32) {
-    let had_interrupts = cpu::interrupts_enabled();
-    cpu::disable_interrupts();
+    let _off = NoInterrupts::new();
     while read(COMMAND_LOW) & DELIVERY_PENDING != 0 {
         cpu::relax();
     }
     write(COMMAND_HIGH, destination << 24);
     write(COMMAND_LOW, low);
-    if had_interrupts {
-        // SAFETY: they were on before.
-        unsafe { cpu::enable_interrupts() };
-    }
 }
-
-const ASSERT: u32 = 1 << 14;
-const ALL_OTHERS: u32 = 3 << 18;
 
 /// Interrupts processor `cpu`.
 pub fn send_ipi(cpu: usize, vector: u8) {
@@ -179,12 +155,10 @@ pub fn send_nmi_to_others() {
 
 /// Resets the processor with local APIC `id`, which then waits for [`send_startup`].
 pub fn send_init(id: u32) {
-    const INIT: u32 = 5 << 8;
-    command(id, ASSERT | INIT);
+    command(id, ASSERT | DELIVER_INIT);
 }
 
 /// Starts the processor with local APIC `id` in real mode at `page << 12`.
 pub fn send_startup(id: u32, page: u8) {
-    const STARTUP: u32 = 6 << 8;
-    command(id, ASSERT | STARTUP | u32::from(page));
+    command(id, ASSERT | DELIVER_STARTUP | u32::from(page));
 }

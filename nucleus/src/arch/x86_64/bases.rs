@@ -19,14 +19,9 @@ const IA32_KERNEL_GS_BASE: u32 = 0xc000_0102;
 
 /// Lets programs of this processor set their bases, where it can.
 pub fn init_cpu() {
-    const FSGSBASE: u64 = 1 << 16;
     // SAFETY: becomes GS at `swapgs` only.
     unsafe { cpu::write_msr(IA32_KERNEL_GS_BASE, 0) };
-    if cpu::cpuid(0, 0)[0] >= 7 && cpu::cpuid(7, 0)[1] & 1 != 0 {
-        // SAFETY: CPUID offers it.
-        unsafe { cpu::set_cr4(cpu::cr4() | FSGSBASE) };
-        HAS_FSGSBASE.store(true, Relaxed);
-    }
+    HAS_FSGSBASE.store(cpu::features().has_fsgsbase, Relaxed);
 }
 
 /// A base the processor takes: one it would refuse becomes an address that faults when used.

@@ -1,84 +1,44 @@
 //! Single instructions that Rust has no word for: ports, model-specific and control registers,
 //! interrupt flag, time-stamp counter; and the processor features the nucleus turns on.
 use core::arch::asm;
+pub use x86::cpuid::Features;
 
-/// Reads a byte from a port.
-///
-/// # Safety
-/// Reading the port must not harm memory safety (no device there that writes memory on a read).
-#[inline]
-pub unsafe fn in8(port: u16) -> u8 {
-    let value;
-    // SAFETY: the caller answers for the device.
-    unsafe {
-        asm!("in al, dx", in("dx") port, out("al") value, options(nomem, nostack, preserves_flags))
-    };
-    value
-}
+/// Declares the access of one width to a port: the function that reads, the one that writes, and the register.
+macro_rules! port_access {
+    ($read:ident, $write:ident, $width:ty, $register:tt) => {
+        /// Reads from a port.
+        ///
+        /// # Safety
+        /// Reading the port must not harm memory safety (no device there that writes memory on a read).
+        #[inline]
+        pub unsafe fn $read(port: u16) -> $width {
+            let value;
+            // SAFETY: the caller answers for the device.
+            unsafe {
+                asm!(concat!("in ", $register, ", dx"), in("dx") port, out($register) value,
+                    options(nomem, nostack, preserves_flags))
+            };
+            value
+        }
 
-/// Reads a long from a port.
-///
-/// # Safety
-/// As [`in8`].
-#[inline]
-pub unsafe fn in32(port: u16) -> u32 {
-    let value;
-    // SAFETY: the caller answers for the device.
-    unsafe {
-        asm!("in eax, dx", in("dx") port, out("eax") value, options(nomem, nostack, preserves_flags))
-    };
-    value
-}
-
-/// Reads a word from a port.
-///
-/// # Safety
-/// As [`in8`].
-#[inline]
-pub unsafe fn in16(port: u16) -> u16 {
-    let value;
-    // SAFETY: the caller answers for the device.
-    unsafe {
-        asm!("in ax, dx", in("dx") port, out("ax") value, options(nomem, nostack, preserves_flags))
-    };
-    value
-}
-
-/// Writes a byte to a port.
-///
-/// # Safety
-/// What the device does with it must not harm memory safety.
-#[inline]
-pub unsafe fn out8(port: u16, value: u8) {
-    // SAFETY: the caller answers for the device.
-    unsafe {
-        asm!("out dx, al", in("dx") port, in("al") value, options(nomem, nostack, preserves_flags))
+        /// Writes to a port.
+        ///
+        /// # Safety
+        /// What the device does with it must not harm memory safety.
+        #[inline]
+        pub unsafe fn $write(port: u16, value: $width) {
+            // SAFETY: the caller answers for the device.
+            unsafe {
+                asm!(concat!("out dx, ", $register), in("dx") port, in($register) value,
+                    options(nomem, nostack, preserves_flags))
+            };
+        }
     };
 }
 
-/// Writes a word to a port.
-///
-/// # Safety
-/// As [`out8`].
-#[inline]
-pub unsafe fn out16(port: u16, value: u16) {
-    // SAFETY: the caller answers for the device.
-    unsafe {
-        asm!("out dx, ax", in("dx") port, in("ax") value, options(nomem, nostack, preserves_flags))
-    };
-}
-
-/// Writes a long to a port.
-///
-/// # Safety
-/// As [`out8`].
-#[inline]
-pub unsafe fn out32(port: u16, value: u32) {
-    // SAFETY: the caller answers for the device.
-    unsafe {
-        asm!("out dx, eax", in("dx") port, in("eax") value, options(nomem, nostack, preserves_flags))
-    };
-}
+port_access!(in8, out8, u8, "al");
+port_access!(in16, out16, u16, "ax");
+port_access!(in32, out32, u32, "eax");
 
 /// Writes bytes to a port, one after the other.
 ///
@@ -197,59 +157,14 @@ pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     [answer.eax, answer.ebx, answer.ecx, answer.edx]
 }
 
-/// What this processor can do, of what the nucleus cares about outside user mode.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Features {
-    /// Supervisor may not execute user pages.
-    pub has_smep: bool,
-    /// Supervisor may not access user pages unless it says so (`stac`).
-    pub has_smap: bool,
-    /// User mode may not read descriptor tables.
-    pub has_umip: bool,
-    /// `rdrand`.
-    pub has_rdrand: bool,
-    /// `rdseed`.
-    pub has_rdseed: bool,
-    /// The local APIC timer fires at a time-stamp.
-    pub has_tsc_deadline: bool,
-    /// A hypervisor runs us.
-    pub has_hypervisor: bool,
-}
-
-/// Reads [`Features`].
+/// What this processor can do.
 pub fn features() -> Features {
-    let highest = cpuid(0, 0)[0];
-    let one = cpuid(1, 0);
-    let seven = if highest >= 7 { cpuid(7, 0) } else { [0; 4] };
-    let is_set = |word: u32, bit: u32| word >> bit & 1 != 0;
-    Features {
-        has_smep: is_set(seven[1], 7),
-        has_smap: is_set(seven[1], 20),
-        has_umip: is_set(seven[2], 2),
-        has_rdrand: is_set(one[2], 30),
-        has_rdseed: is_set(seven[1], 18),
-        has_tsc_deadline: is_set(one[2], 24),
-        has_hypervisor: is_set(one[2], 31),
-    }
+    Features::of(cpuid)
 }
 
-/// Turns on global pages, SSE and, where there, SMEP, SMAP and UMIP on this processor.
+/// Turns on what [`Features::cr4`] says on this processor.
 pub fn init_cpu() {
-    const PGE: u64 = 1 << 7;
-    const FXSR: u64 = 1 << 9;
-    const SIMD_EXCEPTIONS: u64 = 1 << 10;
-    const UMIP: u64 = 1 << 11;
-    const SMEP: u64 = 1 << 20;
-    const SMAP: u64 = 1 << 21;
-    let features = features();
-    let mut bits = PGE | FXSR | SIMD_EXCEPTIONS;
-    for (has, bit) in
-        [(features.has_umip, UMIP), (features.has_smep, SMEP), (features.has_smap, SMAP)]
-    {
-        if has {
-            bits |= bit;
-        }
-    }
+    let bits = features().cr4();
     // SAFETY: the bits are there (CPUID), and the kernel neither runs nor reads user pages outside `stac`.
     unsafe { set_cr4(cr4() | bits) };
 }

@@ -18,17 +18,9 @@ use core::{
     sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 use program::Bases;
+use x86::xsave::{self, LEGACY_BYTES, LEGACY_MASK};
 
-const LEGACY_BYTES: usize = 512;
-const HEADER_BYTES: usize = 64;
-const MXCSR_AT: usize = 24;
-const MXCSR_MASK_AT: usize = 28;
-const DEFAULT_MXCSR: u32 = 0x1f80;
-const DEFAULT_CONTROL: u16 = 0x37f;
-/// x87, SSE, AVX, and the three parts of AVX-512.
-const WANTED: u64 = 0xe7;
-
-static MASK: AtomicU64 = AtomicU64::new(3);
+static MASK: AtomicU64 = AtomicU64::new(LEGACY_MASK);
 static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
 static HAS_XSAVE: AtomicBool = AtomicBool::new(false);
 static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
@@ -53,12 +45,7 @@ pub struct State {
 #[repr(C, align(64))]
 struct Clean([u8; 4096]);
 
-static CLEAN: Clean = Clean({
-    let mut area = [0; 4096];
-    [area[0], area[1]] = DEFAULT_CONTROL.to_le_bytes();
-    [area[MXCSR_AT], area[MXCSR_AT + 1], ..] = DEFAULT_MXCSR.to_le_bytes();
-    area
-});
+static CLEAN: Clean = Clean(xsave::initial());
 
 /// Takes the last program's state out of this processor's registers. Interrupts are off.
 #[inline]
@@ -71,24 +58,11 @@ fn clean() {
     }
 }
 
-/// Switches the state on for this processor, and finds out what there is.
+/// Switches the state on for this processor, and finds out what there is. CR4 is set.
 pub fn init_cpu() {
-    const OSFXSR: u64 = 1 << 9;
-    const OSXMMEXCPT: u64 = 1 << 10;
-    const OSXSAVE: u64 = 1 << 18;
-    let has_xsave = cpu::cpuid(1, 0)[2] >> 26 & 1 != 0;
-    let mut bits = OSFXSR | OSXMMEXCPT;
-    if has_xsave {
-        bits |= OSXSAVE;
-    }
-    // SAFETY: every x86-64 processor has the first two, CPUID says so of the third.
-    unsafe { cpu::set_cr4(cpu::cr4() | bits) };
-    if has_xsave {
-        let leaf = cpu::cpuid(0xd, 0);
-        let mut mask = (u64::from(leaf[3]) << 32 | u64::from(leaf[0])) & WANTED;
-        if mask & 0xe0 != 0xe0 || mask & 4 == 0 {
-            mask &= 7;
-        }
+    if cpu::features().has_xsave {
+        let [low, _, _, high] = cpu::cpuid(0xd, 0);
+        let mask = xsave::components(u64::from(high) << 32 | u64::from(low));
         // SAFETY: bits that CPUID offers; x87 and SSE always among them.
         unsafe {
             asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nostack, nomem))
@@ -97,21 +71,12 @@ pub fn init_cpu() {
         BYTES.store(cpu::cpuid(0xd, 0)[1] as usize, Relaxed);
         HAS_XSAVE.store(true, Relaxed);
     }
-    find_mxcsr_mask();
-}
-
-fn find_mxcsr_mask() {
     #[repr(align(16))]
     struct Area([u8; LEGACY_BYTES]);
     let mut area = Area([0; LEGACY_BYTES]);
     // SAFETY: 512 aligned bytes of ours.
     unsafe { asm!("fxsave64 [{}]", in(reg) &mut area, options(nostack)) };
-    let mut word = [0; 4];
-    word.copy_from_slice(&area.0[MXCSR_MASK_AT..MXCSR_MASK_AT + 4]);
-    match u32::from_le_bytes(word) {
-        0 => {}
-        mask => MXCSR_MASK.store(mask, Relaxed),
-    }
+    MXCSR_MASK.store(xsave::mxcsr_mask(&area.0), Relaxed);
 }
 
 /// Bytes of the state.
@@ -277,9 +242,7 @@ impl State {
         self.disown();
         // SAFETY: allocated that long; its own thread is here, with preemption off.
         let area = unsafe { &mut *self.area_slice() };
-        area.fill(0);
-        area[..2].copy_from_slice(&DEFAULT_CONTROL.to_le_bytes());
-        area[MXCSR_AT..MXCSR_AT + 4].copy_from_slice(&DEFAULT_MXCSR.to_le_bytes());
+        area.copy_from_slice(&CLEAN.0[..bytes()]);
     }
 
     /// Copies the state out; `false` where `out` is too short. Only its thread calls this.
@@ -299,20 +262,13 @@ impl State {
     /// Checks `image` and takes it over; `false` leaves the state as it was. Only its thread calls this.
     pub fn copy_in(&self, image: &[u8]) -> bool {
         self.prepare();
-        if !is_valid(image) {
+        if !xsave::is_valid(image, bytes(), mask(), MXCSR_MASK.load(Relaxed)) {
             return false;
         }
         let _hold = NoPreempt::new();
         self.disown();
         // SAFETY: allocated that long; its own thread is here, with preemption off.
-        let area = unsafe { &mut *self.area_slice() };
-        let length = image.len().min(area.len());
-        area[..length].copy_from_slice(&image[..length]);
-        area[length..].fill(0);
-        if length < LEGACY_BYTES + HEADER_BYTES && area.len() > LEGACY_BYTES {
-            area[LEGACY_BYTES..].fill(0);
-            area[LEGACY_BYTES] = 3;
-        }
+        xsave::take_over(unsafe { &mut *self.area_slice() }, image);
         true
     }
 }
@@ -320,27 +276,6 @@ impl State {
 impl Default for State {
     fn default() -> Self {
         State::new()
-    }
-}
-
-/// Whether the processor would take `image` without a fault.
-fn is_valid(image: &[u8]) -> bool {
-    let word = |at: usize| -> Option<u64> {
-        Some(u64::from_le_bytes(image.get(at..at + 8)?.try_into().ok()?))
-    };
-    let Some(mxcsr) = word(MXCSR_AT) else { return false };
-    if image.len() < LEGACY_BYTES || mxcsr as u32 & !MXCSR_MASK.load(Relaxed) != 0 {
-        return false;
-    }
-    let header: Option<[u64; 8]> = image
-        .get(LEGACY_BYTES..LEGACY_BYTES + HEADER_BYTES)
-        .map(|_| core::array::from_fn(|index| word(LEGACY_BYTES + index * 8).unwrap_or(0)));
-    match header {
-        None => true,
-        Some(header) => {
-            let allowed = if image.len() >= bytes() { mask() } else { 3 };
-            header[0] & !allowed == 0 && header[1..].iter().all(|&word| word == 0)
-        }
     }
 }
 

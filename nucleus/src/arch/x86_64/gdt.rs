@@ -5,6 +5,7 @@
 use super::percpu::MAX_CPUS;
 use crate::memory::stacks::Stack;
 use core::{arch::asm, cell::UnsafeCell};
+use x86::descriptor::{self, TablePointer};
 
 /// Kernel code.
 pub const KERNEL_CODE: u16 = 0x10;
@@ -65,12 +66,6 @@ impl Segments {
 
 static SEGMENTS: [Segments; MAX_CPUS] = [const { Segments::new() }; MAX_CPUS];
 
-#[repr(C, packed)]
-struct TablePointer {
-    limit: u16,
-    base: u64,
-}
-
 /// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack
 /// for double faults and NMIs ([`guard_interrupt_stacks`] gives better ones). GS's base must be installed again after (loading GS clears it), so GS is not touched.
 ///
@@ -82,18 +77,12 @@ pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
     let tss = unsafe { &mut *segments.tss.get() };
     tss.ist = [first_stack_top; 7];
     let base = core::ptr::from_ref(tss) as u64;
-    let limit = size_of::<TaskState>() as u64 - 1;
     // SAFETY: as above.
     let gdt = unsafe { &mut *segments.gdt.get() };
-    gdt[2] = 0x00af_9b00_0000_ffff;
-    gdt[3] = 0x00cf_9300_0000_ffff;
-    gdt[4] = 0x00cf_fb00_0000_ffff;
-    gdt[5] = 0x00cf_f300_0000_ffff;
-    gdt[6] = 0x00af_fb00_0000_ffff;
-    gdt[8] = limit | (base & 0xff_ffff) << 16 | 0x89 << 40 | (base >> 24 & 0xff) << 56;
-    gdt[9] = base >> 32;
-    let pointer =
-        TablePointer { limit: size_of::<[u64; 10]>() as u16 - 1, base: gdt.as_ptr() as u64 };
+    let [low, high] = descriptor::task_state(base, size_of::<TaskState>());
+    let [code, data, user_32_code, user_data, user_code] = descriptor::SEGMENTS;
+    *gdt = [0, 0, code, data, user_32_code, user_data, user_code, 0, low, high];
+    let pointer = TablePointer::new(gdt.as_ptr() as u64, size_of_val(gdt));
     // SAFETY: `pointer` describes a static table of valid descriptors.
     unsafe { asm!("lgdt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
     // SAFETY: a far return to the next instruction with the kernel's code selector; data selectors are of that table.

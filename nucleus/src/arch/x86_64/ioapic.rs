@@ -4,23 +4,8 @@
 //! Source: Intel 82093AA data sheet; ACPI 6.5, 5.2.12.5 for the overrides.
 use super::{acpi, cpu};
 use crate::{memory, spin::SpinLock};
-
-const SELECT: usize = 0x00;
-const DATA: usize = 0x10;
-const VERSION: u32 = 1;
-const REDIRECTION: u32 = 0x10;
-const MASKED: u32 = 1 << 16;
-const LEVEL: u32 = 1 << 15;
-const ACTIVE_LOW: u32 = 1 << 13;
-
-/// How a line signals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// A change is one interrupt.
-    Edge,
-    /// Interrupts as long as it is asserted: masked while being handled.
-    Level,
-}
+pub use firmware::acpi::Line;
+use x86::ioapic::{DATA, MASKED, SELECT, VERSION, entry, lines, redirection};
 
 #[derive(Clone, Copy, Debug)]
 struct Controller {
@@ -53,10 +38,10 @@ pub fn init() {
     for (slot, found) in controllers.iter_mut().zip(acpi::tables().io_apics.as_slice()) {
         let registers = memory::map_device(found.address, 4096);
         let mut controller = Controller { registers, first_line: found.first_line, lines: 0 };
-        controller.lines = (controller.read(VERSION) >> 16 & 0xff) + 1;
+        controller.lines = lines(controller.read(VERSION));
         for line in 0..controller.lines {
-            if controller.read(REDIRECTION + 2 * line) & MASKED == 0 {
-                controller.write(REDIRECTION + 2 * line, MASKED);
+            if controller.read(entry(line)) & MASKED == 0 {
+                controller.write(entry(line), MASKED);
             }
         }
         *slot = Some(controller);
@@ -73,55 +58,21 @@ fn mask_legacy_controllers() {
     }
 }
 
-/// The global line and trigger of `line`, which below 16 is an ISA interrupt.
-fn resolve(line: u32) -> (u32, Trigger, bool) {
-    let tables = acpi::tables();
-    if tables.transports.as_slice().iter().any(|transport| transport.interrupt == line) {
-        return (line, Trigger::Level, false);
-    }
-    let found = tables.overrides.as_slice().iter().find(|entry| u32::from(entry.source) == line);
-    match found {
-        Some(entry) => {
-            let trigger =
-                if entry.flags & 0b1100 == 0b1100 { Trigger::Level } else { Trigger::Edge };
-            (entry.line, trigger, entry.flags & 0b11 == 0b11)
-        }
-        None if line < 16 => (line, Trigger::Edge, false),
-        None => (line, Trigger::Level, true),
-    }
-}
-
-/// The global line of `line` and how it signals, unless `trigger` says otherwise.
-pub fn resolved(line: u32, trigger: Option<Trigger>) -> (u32, Trigger) {
-    let (global, found, _) = resolve(line);
-    (global, trigger.unwrap_or(found))
-}
-
 fn with_entry<R>(global: u32, action: impl FnOnce(&Controller, u32) -> R) -> Option<R> {
     let controllers = CONTROLLERS.lock();
     let controller = controllers
         .iter()
         .flatten()
         .find(|found| (found.first_line..found.first_line + found.lines).contains(&global))?;
-    Some(action(controller, REDIRECTION + 2 * (global - controller.first_line)))
+    Some(action(controller, entry(global - controller.first_line)))
 }
 
-/// Routes `line` (an ISA interrupt below 16, else a global line) to `vector` on the processor with
-/// local APIC `destination`, unmasked, triggered as `trigger` says or as the platform does. `None`
-/// where no I/O APIC has it.
-pub fn route(line: u32, vector: u8, destination: u32, trigger: Option<Trigger>) -> Option<()> {
-    let (global, found, is_low) = resolve(line);
-    let trigger = trigger.unwrap_or(found);
-    let mut low = u32::from(vector);
-    if trigger == Trigger::Level {
-        low |= LEVEL;
-    }
-    if is_low {
-        low |= ACTIVE_LOW;
-    }
-    with_entry(global, |controller, entry| {
+/// Routes `line` to `vector` on the processor with local APIC `destination`, unmasked. `None` where no I/O APIC
+/// has it.
+pub fn route(line: Line, vector: u8, destination: u32) -> Option<()> {
+    with_entry(line.global, |controller, entry| {
         controller.write(entry + 1, destination << 24);
-        controller.write(entry, low);
+        controller.write(entry, redirection(vector, line.is_level, line.is_active_low));
     })
 }
 

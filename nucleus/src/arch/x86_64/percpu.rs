@@ -2,7 +2,7 @@
 //!
 //! While in the kernel GS holds the address of this processor's [`PerCpu`]; entry from user mode
 //! does `swapgs` first. The fields before `END OF FIXED PART` stand at offsets that assembly uses
-//! (the `*_OFFSET` constants, asserted below). Every field is atomic so that other processors may
+//! (asserted below). Every field is atomic so that other processors may
 //! read it; only the owner writes, except `need_resched`.
 use core::{
     arch::asm,
@@ -54,41 +54,19 @@ pub struct PerCpu {
     pub is_online: AtomicU32,
 }
 
-/// Offset of [`PerCpu::this`].
-pub const THIS_OFFSET: usize = 0;
-/// Offset of [`PerCpu::user_rsp`].
-pub const USER_RSP_OFFSET: usize = 8;
-/// Offset of [`PerCpu::registers_end`].
-pub const REGISTERS_END_OFFSET: usize = 16;
-/// Offset of [`PerCpu::cpu`].
-pub const CPU_OFFSET: usize = 24;
-/// Offset of [`PerCpu::preempt_count`].
-pub const PREEMPT_COUNT_OFFSET: usize = 28;
-/// Offset of [`PerCpu::current`].
-pub const CURRENT_OFFSET: usize = 32;
-/// Offset of [`PerCpu::need_resched`].
-pub const NEED_RESCHED_OFFSET: usize = 40;
-/// Offset of [`PerCpu::interrupt_nesting`].
-pub const INTERRUPT_NESTING_OFFSET: usize = 44;
-/// Offset of [`PerCpu::kernel_rsp`].
-pub const KERNEL_RSP_OFFSET: usize = 48;
-/// Offset of [`PerCpu::ready_space`].
-pub const READY_SPACE_OFFSET: usize = 56;
-/// Offset of the end of [`PerCpu::entry_stack`].
-pub const ENTRY_STACK_END_OFFSET: usize = 128;
-
+// What assembly here, in `user` and in `component` names.
 const _: () = {
-    assert!(offset_of!(PerCpu, registers_end) == REGISTERS_END_OFFSET);
-    assert!(offset_of!(PerCpu, ready_space) == READY_SPACE_OFFSET);
-    assert!(offset_of!(PerCpu, entry_stack) + 64 == ENTRY_STACK_END_OFFSET);
-    assert!(offset_of!(PerCpu, this) == THIS_OFFSET);
-    assert!(offset_of!(PerCpu, user_rsp) == USER_RSP_OFFSET);
-    assert!(offset_of!(PerCpu, kernel_rsp) == KERNEL_RSP_OFFSET);
-    assert!(offset_of!(PerCpu, cpu) == CPU_OFFSET);
-    assert!(offset_of!(PerCpu, preempt_count) == PREEMPT_COUNT_OFFSET);
-    assert!(offset_of!(PerCpu, current) == CURRENT_OFFSET);
-    assert!(offset_of!(PerCpu, need_resched) == NEED_RESCHED_OFFSET);
-    assert!(offset_of!(PerCpu, interrupt_nesting) == INTERRUPT_NESTING_OFFSET);
+    assert!(offset_of!(PerCpu, this) == 0);
+    assert!(offset_of!(PerCpu, user_rsp) == 8);
+    assert!(offset_of!(PerCpu, registers_end) == 16);
+    assert!(offset_of!(PerCpu, cpu) == 24);
+    assert!(offset_of!(PerCpu, preempt_count) == 28);
+    assert!(offset_of!(PerCpu, current) == 32);
+    assert!(offset_of!(PerCpu, need_resched) == 40);
+    assert!(offset_of!(PerCpu, interrupt_nesting) == 44);
+    assert!(offset_of!(PerCpu, kernel_rsp) == 48);
+    assert!(offset_of!(PerCpu, ready_space) == 56);
+    assert!(offset_of!(PerCpu, entry_stack) == 64);
 };
 
 impl PerCpu {

@@ -14,4 +14,15 @@ macro_rules! pop_registers {
         pop r11; pop r10; pop r9; pop r8; pop rax; pop rcx; pop rdx; pop rsi; pop rdi"
     };
 }
-pub(super) use {pop_registers, push_registers};
+/// What a function keeps for its caller: pushed and popped by every switch of stacks.
+macro_rules! push_callee_saved {
+    () => {
+        "push rbp; push rbx; push r12; push r13; push r14; push r15"
+    };
+}
+macro_rules! pop_callee_saved {
+    () => {
+        "pop r15; pop r14; pop r13; pop r12; pop rbx; pop rbp"
+    };
+}
+pub(super) use {pop_callee_saved, pop_registers, push_callee_saved, push_registers};

@@ -1,4 +1,5 @@
 //! The context switch: what a thread keeps on its stack while it does not run.
+use super::registers::{pop_callee_saved, push_callee_saved};
 use core::arch::naked_asm;
 
 /// Saves this thread's callee-saved registers on its stack and its stack pointer at `save`, and goes
@@ -10,21 +11,11 @@ use core::arch::naked_asm;
 #[unsafe(naked)]
 pub unsafe extern "sysv64" fn switch(save: *mut u64, to: u64, previous: *mut u8) -> *mut u8 {
     naked_asm!(
-        "push rbp",
-        "push rbx",
-        "push r12",
-        "push r13",
-        "push r14",
-        "push r15",
+        push_callee_saved!(),
         "mov [rdi], rsp",
         "mov rsp, rsi",
         "mov rax, rdx",
-        "pop r15",
-        "pop r14",
-        "pop r13",
-        "pop r12",
-        "pop rbx",
-        "pop rbp",
+        pop_callee_saved!(),
         "ret",
     )
 }

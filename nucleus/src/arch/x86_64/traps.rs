@@ -18,8 +18,10 @@ use crate::{
 use core::{
     arch::{asm, global_asm},
     cell::UnsafeCell,
+    fmt,
     sync::atomic::Ordering::Relaxed,
 };
+use x86::descriptor::{self, TablePointer};
 
 /// Registers of interrupted kernel code.
 #[derive(Clone, Copy, Debug)]
@@ -120,40 +122,21 @@ unsafe extern "C" {
     static skerry_stubs: u8;
 }
 
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Gate {
-    low: u64,
-    high: u64,
-}
-
-struct Table(UnsafeCell<[Gate; 256]>);
+struct Table(UnsafeCell<[[u64; 2]; 256]>);
 
 // SAFETY: written by the boot processor before any other runs, read by hardware only.
 unsafe impl Sync for Table {}
 
-static IDT: Table = Table(UnsafeCell::new([Gate { low: 0, high: 0 }; 256]));
+static IDT: Table = Table(UnsafeCell::new([[0; 2]; 256]));
 
-#[repr(C, packed)]
-struct TablePointer {
-    limit: u16,
-    base: u64,
-}
-
-fn gate(vector: usize) -> Gate {
+fn gate(vector: usize) -> [u64; 2] {
     let stub = (&raw const skerry_stubs) as u64 + vector as u64 * 16;
     let stack = match vector {
         2 => gdt::IST_NMI,
         8 | 18 => gdt::IST_DOUBLE_FAULT,
         _ => 0,
     };
-    let kind: u64 = if vector == 3 || vector == 4 { 0xee } else { 0x8e };
-    let low = stub & 0xffff
-        | u64::from(gdt::KERNEL_CODE) << 16
-        | u64::from(stack) << 32
-        | kind << 40
-        | (stub >> 16 & 0xffff) << 48;
-    Gate { low, high: stub >> 32 }
+    descriptor::gate(stub, gdt::KERNEL_CODE, stack, vector == 3 || vector == 4)
 }
 
 /// Loads the interrupt table, the system call entry and extended state on this processor.
@@ -164,7 +147,7 @@ pub fn init_cpu() {
         let gates = unsafe { &mut *table };
         gates.iter_mut().enumerate().for_each(|(vector, entry)| *entry = gate(vector));
     }
-    let pointer = TablePointer { limit: size_of::<[Gate; 256]>() as u16 - 1, base: table as u64 };
+    let pointer = TablePointer::new(table as u64, size_of::<[[u64; 2]; 256]>());
     // SAFETY: a static table of valid gates.
     unsafe { asm!("lidt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
     if cpu::features().has_smap {
@@ -182,23 +165,11 @@ extern "sysv64" fn trap_kernel(frame: &mut Frame) {
         thread::preempt_from_interrupt();
         return;
     }
-    if frame.vector == 14 {
-        let address = paging::fault_address();
-        if address < USER_END
-            && let Some(to) = usercopy::fixup(frame.rip)
-        {
-            frame.rip = to;
-            return;
-        }
-        die(frame, address);
+    let address = if frame.vector == 14 { paging::fault_address() } else { 0 };
+    match usercopy::fixup(frame.rip) {
+        Some(to) if matches!(frame.vector, 13 | 14) && address < USER_END => frame.rip = to,
+        _ => die(frame, address),
     }
-    if frame.vector == 13
-        && let Some(to) = usercopy::fixup(frame.rip)
-    {
-        frame.rip = to;
-        return;
-    }
-    die(frame, 0)
 }
 
 /// Handles interrupt `vector`; interrupts are off.
@@ -224,36 +195,18 @@ extern "sysv64" fn trap_special(frame: &mut Frame) {
 }
 
 fn die(frame: &Frame, address: u64) -> ! {
-    let (rip, rbp, code) = (frame.rip, frame.rbp, frame.error_code);
+    let (rip, rbp, rsp, code) = (frame.rip, frame.rbp, frame.rsp, frame.error_code);
     let is_guard = stacks::is_guard(address) || address & !0xfff == super::boot::sections().guard;
+    let die = |reason: fmt::Arguments<'_>| panic::die_at(reason, rip, rbp);
     match frame.vector {
-        8 if is_guard => {
-            panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp)
+        8 | 14 if is_guard => die(format_args!("kernel stack overflow at {address:#x}")),
+        8 => die(format_args!("double fault, last address {address:#x}, rsp {rsp:#x}")),
+        14 => die(format_args!(
+            "page fault in the kernel at {address:#x} (error {code:#x}, rsp {rsp:#x})"
+        )),
+        vector => {
+            die(format_args!("exception {vector} in the kernel (error {code:#x}, rsp {rsp:#x})"))
         }
-        8 => panic::die_at(
-            format_args!("double fault, last address {address:#x}, rsp {:#x}", frame.rsp),
-            rip,
-            rbp,
-        ),
-        14 if is_guard => {
-            panic::die_at(format_args!("kernel stack overflow at {address:#x}"), rip, rbp)
-        }
-        14 => panic::die_at(
-            format_args!(
-                "page fault in the kernel at {address:#x} (error {code:#x}, rsp {:#x})",
-                frame.rsp
-            ),
-            rip,
-            rbp,
-        ),
-        vector => panic::die_at(
-            format_args!(
-                "exception {vector} in the kernel (error {code:#x}, rsp {:#x})",
-                frame.rsp
-            ),
-            rip,
-            rbp,
-        ),
     }
 }
 

@@ -2,30 +2,27 @@
 //! rate: HPET, ACPI PM timer or PIT, whichever is there first.
 //!
 //! The measurement spans work that boot has to do anyway ([`Measurement::start`] early,
-//! [`Measurement::finish`] late), so it costs time only where boot was quicker than [`LEAST_NS`].
+//! [`Measurement::finish`] late), so it costs time only where boot was quicker than [`clock::LEAST_NS`].
 use super::{acpi, apic, boot::phys_to_virt, cpu};
+pub use x86::clock::Rates;
+use x86::{
+    clock::{self, Clock, Sample},
+    cpuid,
+};
 
-/// Shortest measurement: with clocks read to half a microsecond, good to about 0.02 %.
-const LEAST_NS: u64 = 4_000_000;
-const PM_TIMER_HZ: u64 = 3_579_545;
-const PIT_HZ: u64 = 1_193_182;
 const HPET_COUNTER: u64 = 0xf0;
-const NS: u128 = 1_000_000_000;
 
-/// A clock of known rate.
+/// A clock of known rate, and where it is read.
 #[derive(Clone, Copy, Debug)]
-enum Clock {
-    /// Main counter's address and femtoseconds a tick.
-    Hpet { counter: u64, period_fs: u64 },
-    /// Port of a 24-bit counter.
-    PmTimer(u16),
-    /// Channel 2 of the interval timer, counting down from 65536.
-    Pit,
+struct Source {
+    clock: Clock,
+    /// The HPET counter's address, or the PM timer's port.
+    at: u64,
 }
 
-impl Clock {
+impl Source {
     /// Finds and starts a clock. HPET registers are read through boot's first tables.
-    fn find() -> Option<Clock> {
+    fn find() -> Option<Source> {
         let tables = acpi::tables();
         if let Some(base) = tables.hpet.filter(|&base| base < super::boot::FIRST_MAP_END) {
             let base = phys_to_virt(base);
@@ -33,43 +30,33 @@ impl Clock {
             let capabilities = unsafe { (base as *const u64).read_volatile() };
             // SAFETY: its configuration register; bit 0 lets the main counter run, no interrupts.
             unsafe { ((base + 0x10) as *mut u64).write_volatile(1) };
-            let period_fs = capabilities >> 32;
-            if (100_000..=100_000_000).contains(&period_fs) {
-                return Some(Clock::Hpet { counter: base + HPET_COUNTER, period_fs });
+            if let Some(clock) = Clock::hpet(capabilities) {
+                return Some(Source { clock, at: base + HPET_COUNTER });
             }
         }
         if let acpi::Register::Port(port) = tables.pm_timer {
-            return Some(Clock::PmTimer(port));
+            return Some(Source { clock: Clock::PmTimer, at: u64::from(port) });
         }
         start_pit();
         let first = read_pit();
-        (0..1000).any(|_| read_pit() != first).then_some(Clock::Pit)
+        let is_there = (0..1000).any(|_| read_pit() != first);
+        is_there.then_some(Source { clock: Clock::Pit, at: 0 })
     }
 
     fn read(self) -> u64 {
-        match self {
+        match self.clock {
             // SAFETY: the main counter of the HPET (see `find`).
-            Clock::Hpet { counter, .. } => unsafe { (counter as *const u64).read_volatile() },
+            Clock::Hpet(_) => unsafe { (self.at as *const u64).read_volatile() },
             // SAFETY: the PM timer's port; reading has no effect.
-            Clock::PmTimer(port) => u64::from(unsafe { cpu::in32(port) } & 0xff_ffff),
+            Clock::PmTimer => u64::from(unsafe { cpu::in32(self.at as u16) }),
             Clock::Pit => read_pit(),
         }
     }
 
-    /// Nanoseconds from reading `first` to reading `last`, if the counter went round at most once.
-    fn elapsed_ns(self, first: u64, last: u64) -> u64 {
-        match self {
-            Clock::Hpet { period_fs, .. } => {
-                (u128::from(last.wrapping_sub(first)) * u128::from(period_fs) / 1_000_000) as u64
-            }
-            Clock::PmTimer(_) => scale(last.wrapping_sub(first) & 0xff_ffff, PM_TIMER_HZ),
-            Clock::Pit => scale(first.wrapping_sub(last) & 0xffff, PIT_HZ),
-        }
+    fn sample(self) -> Sample {
+        let best = clock::best(|| (cpu::tsc(), self.read(), cpu::tsc()));
+        Sample { timer: apic::measured(), ..best }
     }
-}
-
-fn scale(ticks: u64, hz: u64) -> u64 {
-    (u128::from(ticks) * NS / u128::from(hz)) as u64
 }
 
 const PIT_CHANNEL_2: u16 = 0x42;
@@ -97,107 +84,49 @@ fn read_pit() -> u64 {
     u64::from(u16::from_le_bytes([low, high]))
 }
 
-/// Clock and time-stamp counter read together.
-#[derive(Clone, Copy, Debug)]
-struct Sample {
-    tsc: u64,
-    clock: u64,
-    timer: u32,
-}
-
-/// The best of a few readings: the one during which the counter moved least.
-fn sample(clock: Clock) -> Sample {
-    let mut best = (u64::MAX, Sample { tsc: 0, clock: 0, timer: 0 });
-    for _ in 0..4 {
-        let before = cpu::tsc();
-        let reading = clock.read();
-        let after = cpu::tsc();
-        if after.wrapping_sub(before) < best.0 {
-            best = (
-                after - before,
-                Sample { tsc: before + (after - before) / 2, clock: reading, timer: 0 },
-            );
-        }
-    }
-    best.1.timer = apic::measured();
-    best.1
-}
-
 /// A measurement under way.
 #[derive(Debug)]
 pub struct Measurement {
-    clock: Option<Clock>,
+    source: Option<Source>,
     first: Sample,
-}
-
-/// What was measured.
-#[derive(Clone, Copy, Debug)]
-pub struct Rates {
-    /// Counts of the time-stamp counter in `ns`.
-    pub tsc: u64,
-    /// Counts of the local APIC timer in `ns`.
-    pub timer: u32,
-    /// Nanoseconds measured.
-    pub ns: u64,
 }
 
 impl Measurement {
     /// Starts: the local APIC's registers are reachable, and its timer is nobody's yet.
     pub fn start() -> Measurement {
         apic::start_measuring();
-        let clock = Clock::find();
-        let first = clock.map_or(Sample { tsc: cpu::tsc(), clock: 0, timer: 0 }, sample);
-        Measurement { clock, first }
+        let source = Source::find();
+        let unknown = || Sample { tsc: cpu::tsc(), ..Sample::default() };
+        Measurement { source, first: source.map_or_else(unknown, Source::sample) }
     }
 
-    /// Ends, waiting until [`LEAST_NS`] have passed. Without a clock the counter is believed to run at
+    /// Ends, waiting until [`clock::LEAST_NS`] have passed. Without a clock the counter is believed to run at
     /// the rate CPUID tells, else at 1 GHz.
     pub fn finish(self) -> Rates {
-        let Some(clock) = self.clock else {
-            let tsc_hz = told_hz().unwrap_or(1_000_000_000);
-            log::warn!(
-                "no clock to measure against: time-stamp counter taken to run at {tsc_hz} Hz"
-            );
+        let Some(source) = self.source else {
+            let hz = cpuid::counter_hz(cpu::cpuid).unwrap_or(1_000_000_000);
+            log::warn!("no clock to measure against: time-stamp counter taken to run at {hz} Hz");
             let tsc = cpu::tsc() - self.first.tsc;
-            return Rates { tsc, timer: apic::measured(), ns: scale(tsc, tsc_hz) };
+            return Rates { tsc, timer: apic::measured(), ns: clock::ticks_to_ns(tsc, hz) };
         };
         loop {
-            let last = sample(clock);
-            let ns = clock.elapsed_ns(self.first.clock, last.clock);
-            if ns >= LEAST_NS {
-                let timer = last.timer.wrapping_sub(self.first.timer);
-                return Rates { tsc: last.tsc - self.first.tsc, timer, ns };
+            if let Some(rates) = Rates::between(source.clock, &self.first, &source.sample()) {
+                return rates;
             }
         }
     }
 
     /// Whether the counter goes round so soon that the measurement must end at once.
     pub fn is_short(&self) -> bool {
-        matches!(self.clock, Some(Clock::Pit))
+        self.source.is_some_and(|source| source.clock == Clock::Pit)
     }
 
     /// Reaches the clock by the final tables instead of boot's.
     pub fn remap(&mut self) {
-        if let (Some(Clock::Hpet { counter, .. }), Some(base)) =
-            (&mut self.clock, acpi::tables().hpet)
+        if let (Some(Source { clock: Clock::Hpet(_), at }), Some(base)) =
+            (&mut self.source, acpi::tables().hpet)
         {
-            *counter =
-                crate::memory::map_device(base & !0xfff, 4096) + (base & 0xfff) + HPET_COUNTER;
+            *at = crate::memory::map_device(base & !0xfff, 4096) + (base & 0xfff) + HPET_COUNTER;
         }
     }
-}
-
-/// The counter's rate as CPUID tells it (leaf 0x15, or a hypervisor's 0x40000010).
-fn told_hz() -> Option<u64> {
-    if cpu::cpuid(0, 0)[0] >= 0x15 {
-        let [denominator, numerator, crystal_hz, _] = cpu::cpuid(0x15, 0);
-        if denominator != 0 && numerator != 0 && crystal_hz != 0 {
-            return Some(u64::from(crystal_hz) * u64::from(numerator) / u64::from(denominator));
-        }
-    }
-    if cpu::features().has_hypervisor && cpu::cpuid(0x4000_0000, 0)[0] >= 0x4000_0010 {
-        let khz = cpu::cpuid(0x4000_0010, 0)[0];
-        return (khz != 0).then(|| u64::from(khz) * 1000);
-    }
-    None
 }

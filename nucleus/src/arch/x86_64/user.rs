@@ -33,10 +33,6 @@ const _: () = {
     assert!(offset_of!(Registers, rip) == 120);
     assert!(offset_of!(Registers, rsp) == 136);
     assert!(size_of::<Registers>() == 144);
-    assert!(percpu::USER_RSP_OFFSET == 8);
-    assert!(percpu::REGISTERS_END_OFFSET == 16);
-    assert!(percpu::KERNEL_RSP_OFFSET == 48);
-    assert!(percpu::ENTRY_STACK_END_OFFSET == 128);
 };
 
 /// User mode was left by `syscall`.

@@ -12,76 +12,72 @@ use core::{
 
 global_asm!(
     r#"
+    # A fault from `start` to before `end` goes on at `to`.
+    .macro skerry_fixup start, end, to
+    .pushsection .rodata.fixups, "a", @progbits
+    .quad \start, \end, \to
+    .popsection
+    .endm
+
+    .pushsection .rodata.fixups, "a", @progbits
+    .balign 8
+    .global skerry_fixups
+skerry_fixups:
+    .popsection
+
     .pushsection .text.usercopy, "ax", @progbits
     # rdi to, rsi from, rdx length -> rax left over
     .balign 64
     .global skerry_copy_wide
 skerry_copy_wide:
     sub rsp, 72
-    movups [rsp], xmm0
-    movups [rsp + 16], xmm1
-    movups [rsp + 32], xmm2
-    movups [rsp + 48], xmm3
+    .irp i, 0,1,2,3
+    movups [rsp + 16 * \i], xmm\i
+    .endr
     sub rdx, 128
     jb 21f
 20:
-    movups xmm0, [rsi]
-    movups xmm1, [rsi + 16]
-    movups xmm2, [rsi + 32]
-    movups xmm3, [rsi + 48]
-    movups [rdi], xmm0
-    movups [rdi + 16], xmm1
-    movups [rdi + 32], xmm2
-    movups [rdi + 48], xmm3
-    movups xmm0, [rsi + 64]
-    movups xmm1, [rsi + 80]
-    movups xmm2, [rsi + 96]
-    movups xmm3, [rsi + 112]
-    movups [rdi + 64], xmm0
-    movups [rdi + 80], xmm1
-    movups [rdi + 96], xmm2
-    movups [rdi + 112], xmm3
+    .irp at, 0,64
+    .irp i, 0,1,2,3
+    movups xmm\i, [rsi + \at + 16 * \i]
+    .endr
+    .irp i, 0,1,2,3
+    movups [rdi + \at + 16 * \i], xmm\i
+    .endr
+    .endr
     sub rsi, -128
     sub rdi, -128
     sub rdx, 128
     jae 20b
 21:
     add rdx, 128
-    movups xmm0, [rsp]
-    movups xmm1, [rsp + 16]
-    movups xmm2, [rsp + 32]
-    movups xmm3, [rsp + 48]
+    .irp i, 0,1,2,3
+    movups xmm\i, [rsp + 16 * \i]
+    .endr
     add rsp, 72
     jmp skerry_copy
-    .set copy128_start, 20b
-    .set copy128_end, 21b
+    skerry_fixup 20b, 21b, 21b
 
     .balign 64
     .global skerry_copy
 skerry_copy:
     sub rdx, 64
     jb 2f
-1:
-    mov rax, [rsi]
-    mov rcx, [rsi + 8]
-    mov r8, [rsi + 16]
-    mov r9, [rsi + 24]
-    mov [rdi], rax
-    mov [rdi + 8], rcx
-    mov [rdi + 16], r8
-    mov [rdi + 24], r9
-    mov rax, [rsi + 32]
-    mov rcx, [rsi + 40]
-    mov r8, [rsi + 48]
-    mov r9, [rsi + 56]
-    mov [rdi + 32], rax
-    mov [rdi + 40], rcx
-    mov [rdi + 48], r8
-    mov [rdi + 56], r9
+22:
+    .irp at, 0,32
+    mov rax, [rsi + \at]
+    mov rcx, [rsi + \at + 8]
+    mov r8, [rsi + \at + 16]
+    mov r9, [rsi + \at + 24]
+    mov [rdi + \at], rax
+    mov [rdi + \at + 8], rcx
+    mov [rdi + \at + 16], r8
+    mov [rdi + \at + 24], r9
+    .endr
     add rsi, 64
     add rdi, 64
     sub rdx, 64
-    jae 1b
+    jae 22b
 2:
     add rdx, 56
     js 4f
@@ -112,12 +108,9 @@ skerry_copy_fault64:
 skerry_copy_fault8:
     add rdx, 8
     jmp skerry_copy_bytes
-    .set copy64_start, 1b
-    .set copy64_end, 2b
-    .set copy8_start, 3b
-    .set copy8_end, 4b
-    .set copy1_start, 5b
-    .set copy1_end, 6b
+    skerry_fixup 22b, 2b, skerry_copy_fault64
+    skerry_fixup 3b, 4b, skerry_copy_fault8
+    skerry_fixup 5b, 6b, 6b
 
     # rdi to, rdx length -> rax left over
     .balign 64
@@ -133,57 +126,39 @@ skerry_zero:
     jns 7b
 8:
     add rdx, 8
-    jz 10f
+    jz 23f
 skerry_zero_bytes:
 9:
     mov [rdi], al
     inc rdi
     dec rdx
     jnz 9b
-10:
+23:
     mov rax, rdx
     ret
 skerry_zero_fault8:
     add rdx, 8
     jmp skerry_zero_bytes
-    .set zero8_start, 7b
-    .set zero8_end, 8b
-    .set zero1_start, 9b
-    .set zero1_end, 10b
+    skerry_fixup 7b, 8b, skerry_zero_fault8
+    skerry_fixup 9b, 23b, 23b
 
     # rdi word, esi old, edx new -> rax the value found, all ones in rax where it faulted
     .global skerry_exchange
 skerry_exchange:
     mov eax, esi
-11: lock cmpxchg [rdi], edx
-12: mov eax, eax
+24: lock cmpxchg [rdi], edx
+25: mov eax, eax
     ret
     # rdi word -> rax as above
     .global skerry_load
 skerry_load:
-13: mov eax, [rdi]
-14: ret
+26: mov eax, [rdi]
+27: ret
 skerry_word_fault:
     mov rax, -1
     ret
-    .set word1_start, 11b
-    .set word1_end, 12b
-    .set word2_start, 13b
-    .set word2_end, 14b
-    .popsection
-
-    .pushsection .rodata, "a", @progbits
-    .balign 8
-    .global skerry_fixups
-skerry_fixups:
-    .quad copy128_start, copy128_end, copy128_end
-    .quad copy64_start, copy64_end, skerry_copy_fault64
-    .quad copy8_start, copy8_end, skerry_copy_fault8
-    .quad copy1_start, copy1_end, copy1_end
-    .quad zero8_start, zero8_end, skerry_zero_fault8
-    .quad zero1_start, zero1_end, zero1_end
-    .quad word1_start, word1_end, skerry_word_fault
-    .quad word2_start, word2_end, skerry_word_fault
+    skerry_fixup 24b, 25b, skerry_word_fault
+    skerry_fixup 26b, 27b, skerry_word_fault
     .popsection
     "#
 );
@@ -220,18 +195,16 @@ pub fn has_smap() -> *const AtomicBool {
     &raw const HAS_SMAP
 }
 
+/// A routine that copies: to, from, length; bytes left over.
+type Routine = unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize;
+
 /// Copies, each piece by `step`; bytes left over. Preemption is off during a wide piece, and only then.
 #[inline]
 fn copy(
     to: *mut u8,
     from: *const u8,
     length: usize,
-    step: impl Fn(
-        unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize,
-        *mut u8,
-        *const u8,
-        usize,
-    ) -> usize,
+    step: impl Fn(Routine, *mut u8, *const u8, usize) -> usize,
 ) -> usize {
     if length < WIDE_BYTES {
         return step(skerry_copy, to, from, length);

@@ -1,0 +1,81 @@
+//! Sizes of the kernel heap's objects: classes up to 2 KiB, each in slabs of one, two or four frames.
+//!
+//! No class loses more than a third of what was asked for to rounding, from 32 bytes on.
+
+/// Bytes of the objects of each class.
+pub const SIZES: [u16; 15] =
+    [16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
+/// How many classes there are.
+pub const CLASSES: usize = SIZES.len();
+/// Bytes before a slab's objects, and so the largest alignment they have.
+pub const HEADER_BYTES: usize = 64;
+const LARGEST: usize = 2048;
+
+/// Size class of sizes up to 16 * index.
+static CLASS_OF: [u8; LARGEST / 16 + 1] = {
+    let mut table = [0; LARGEST / 16 + 1];
+    let (mut index, mut class) = (0, 0);
+    while index < table.len() {
+        if index * 16 > SIZES[class] as usize {
+            class += 1;
+        }
+        table[index] = class as u8;
+        index += 1;
+    }
+    table
+};
+
+/// Frames of a slab of `class`.
+pub const fn slab_frames(class: usize) -> usize {
+    match SIZES[class] {
+        0..=384 => 1,
+        385..=1024 => 2,
+        _ => 4,
+    }
+}
+
+/// The class of objects of `size` bytes aligned to `align`, a power of two; `None` where they are too large.
+#[inline]
+pub fn class_of(size: usize, align: usize) -> Option<usize> {
+    if size > LARGEST || align > HEADER_BYTES {
+        return None;
+    }
+    let mut class = usize::from(CLASS_OF[size.div_ceil(16)]);
+    while !usize::from(SIZES[class]).is_multiple_of(align) {
+        class += 1;
+    }
+    Some(class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_is_the_smallest_that_holds_and_aligns() {
+        for align in [1, 2, 4, 8, 16, 32, 64] {
+            for size in 0..=LARGEST {
+                let fits = |class: usize| {
+                    let bytes = usize::from(SIZES[class]);
+                    bytes >= size && bytes.is_multiple_of(align)
+                };
+                let smallest = (0..CLASSES).find(|&class| fits(class));
+                assert_eq!(class_of(size, align), smallest, "{size} bytes aligned to {align}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_large_has_no_class() {
+        assert_eq!(class_of(LARGEST + 1, 1), None);
+        assert_eq!(class_of(64, 128), None);
+    }
+
+    #[test]
+    fn a_slab_has_room_for_at_least_five() {
+        for class in 0..CLASSES {
+            let room = slab_frames(class) * 4096 - HEADER_BYTES;
+            assert!(room / usize::from(SIZES[class]) >= 5);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The local APIC: offsets of its registers and what is written there.
+//!
+//! Source: Intel SDM volume 3, chapter 11.
+
+/// Local APIC id, in the upper byte.
+pub const ID: usize = 0x20;
+/// A write ends the interrupt being handled.
+pub const END_OF_INTERRUPT: usize = 0xb0;
+/// Spurious vector, and bit 8 to switch the APIC on.
+pub const SPURIOUS: usize = 0xf0;
+/// Interrupt command, low half; a write sends.
+pub const COMMAND_LOW: usize = 0x300;
+/// Interrupt command, high half: the destination in the upper byte.
+pub const COMMAND_HIGH: usize = 0x310;
+/// Local vector table: timer.
+pub const TIMER: usize = 0x320;
+/// Local vector table: first pin.
+pub const LINT0: usize = 0x350;
+/// Local vector table: second pin.
+pub const LINT1: usize = 0x360;
+/// Local vector table: errors.
+pub const ERROR: usize = 0x370;
+/// The timer counts down from here.
+pub const INITIAL_COUNT: usize = 0x380;
+/// Where the timer is.
+pub const CURRENT_COUNT: usize = 0x390;
+/// What the timer's clock is divided by.
+pub const DIVIDE: usize = 0x3e0;
+
+/// An entry of the local vector table that delivers nothing.
+pub const MASKED: u32 = 1 << 16;
+/// Delivery as a non-maskable interrupt.
+pub const DELIVER_NMI: u32 = 4 << 8;
+/// Delivery as INIT.
+pub const DELIVER_INIT: u32 = 5 << 8;
+/// Delivery as a start-up interrupt; the vector is the page.
+pub const DELIVER_STARTUP: u32 = 6 << 8;
+/// The command was not taken yet.
+pub const DELIVERY_PENDING: u32 = 1 << 12;
+/// Level of a command: all but the de-assertion of INIT.
+pub const ASSERT: u32 = 1 << 14;
+/// A command to all processors but the sender.
+pub const ALL_OTHERS: u32 = 3 << 18;
+/// The timer takes time-stamps.
+pub const TIMER_DEADLINE: u32 = 2 << 17;
+/// The timer's clock as it is.
+pub const DIVIDE_BY_1: u32 = 0b1011;
+
+/// The rate of a timer that counted `counts` in `ns` nanoseconds: counts a nanosecond, times 2^32.
+pub fn timer_rate(counts: u32, ns: u64) -> u64 {
+    (u64::from(counts) << 32) / ns.max(1)
+}
+
+/// What a timer of `rate` ([`timer_rate`]) counts in `ns` nanoseconds, at least 1; long times are cut.
+#[inline]
+pub fn timer_counts(ns: u64, rate: u64) -> u32 {
+    let counts = (u128::from(ns) * u128::from(rate)) >> 32;
+    counts.clamp(1, u128::from(u32::MAX)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timer_counts_what_it_was_measured_to() {
+        // A gigahertz: a count a nanosecond.
+        let rate = timer_rate(4_000_000, 4_000_000);
+        assert_eq!(rate, 1 << 32);
+        assert_eq!(timer_counts(1_000, rate), 1_000);
+        // 62.5 MHz: a count each 16 ns.
+        assert_eq!(timer_counts(1_600, timer_rate(250_000, 4_000_000)), 100);
+    }
+
+    #[test]
+    fn no_time_is_one_count_and_a_long_time_the_most() {
+        assert_eq!(timer_counts(0, 1 << 32), 1);
+        assert_eq!(timer_counts(u64::MAX, 1 << 32), u32::MAX);
+        assert_eq!(timer_rate(5, 0), 5 << 32);
+    }
+}

@@ -1,0 +1,85 @@
+//! Segment descriptors, gates, and the operand that names a table of them.
+//!
+//! Source: Intel SDM volume 3, 3.4.5, 6.14.1 and 8.2.3.
+
+/// Flat segments, accessed: code and data of ring 0; 32-bit code, data and 64-bit code of ring 3, in the order that
+/// `sysret` wants.
+pub const SEGMENTS: [u64; 5] = [
+    0x00af_9b00_0000_ffff,
+    0x00cf_9300_0000_ffff,
+    0x00cf_fb00_0000_ffff,
+    0x00cf_f300_0000_ffff,
+    0x00af_fb00_0000_ffff,
+];
+
+/// The two words of an available task state segment of `bytes` bytes at `base`.
+pub const fn task_state(base: u64, bytes: usize) -> [u64; 2] {
+    let limit = bytes as u64 - 1;
+    let (low, high) = (base & 0xff_ffff, base >> 24 & 0xff);
+    [limit & 0xffff | low << 16 | 0x89 << 40 | (limit >> 16 & 0xf) << 48 | high << 56, base >> 32]
+}
+
+/// The two words of an interrupt gate to `code` in segment `selector`, on entry `stack` of the interrupt stack
+/// table (0 for none); user mode may name it with `int` where `is_for_user`.
+pub const fn gate(code: u64, selector: u16, stack: u8, is_for_user: bool) -> [u64; 2] {
+    let kind = if is_for_user { 0xee } else { 0x8e };
+    let place = code & 0xffff | (code >> 16 & 0xffff) << 48;
+    [place | (selector as u64) << 16 | (stack as u64) << 32 | kind << 40, code >> 32]
+}
+
+/// What `lgdt` and `lidt` take.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed)]
+pub struct TablePointer {
+    limit: u16,
+    base: u64,
+}
+
+impl TablePointer {
+    /// The table of `bytes` bytes at `base`.
+    pub const fn new(base: u64, bytes: usize) -> TablePointer {
+        TablePointer { limit: bytes as u16 - 1, base }
+    }
+}
+
+const _: () = assert!(size_of::<TablePointer>() == 10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_present_flat_and_of_their_ring() {
+        let rings = SEGMENTS.map(|segment| segment >> 45 & 3);
+        assert_eq!(rings, [0, 0, 3, 3, 3]);
+        let is_long = SEGMENTS.map(|segment| segment >> 53 & 1);
+        assert_eq!(is_long, [1, 0, 0, 0, 1]);
+        let is_code = SEGMENTS.map(|segment| segment >> 43 & 1);
+        assert_eq!(is_code, [1, 0, 1, 0, 1]);
+        let limit = |segment: u64| segment & 0xffff | segment >> 32 & 0xf_0000;
+        assert!(
+            SEGMENTS.iter().all(|&segment| segment >> 47 & 1 == 1 && limit(segment) == 0xf_ffff)
+        );
+    }
+
+    #[test]
+    fn a_task_state_is_spread_over_its_descriptor() {
+        let [low, high] = task_state(0xffff_ffff_8123_4567, 104);
+        assert_eq!((low, high), (0x8100_8923_4567_0067, 0xffff_ffff));
+        let [low, _] = task_state(0, 0x2_2001);
+        assert_eq!(low, 0x0002_8900_0000_2000);
+    }
+
+    #[test]
+    fn a_gate_is_spread_over_its_descriptor() {
+        let [low, high] = gate(0xffff_ffff_8123_4560, 0x10, 2, false);
+        assert_eq!((low, high), (0x8123_8e02_0010_4560, 0xffff_ffff));
+        assert_eq!(gate(0, 0x10, 0, true)[0] >> 40 & 0xff, 0xee);
+    }
+
+    #[test]
+    fn a_table_is_named_by_its_last_byte() {
+        let TablePointer { limit, base } = TablePointer::new(0x1000, 256 * 16);
+        assert_eq!((limit, base), (0xfff, 0x1000));
+    }
+}

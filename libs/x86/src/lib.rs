@@ -1,0 +1,14 @@
+//! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: what it can do
+//! ([`cpuid`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt
+//! controllers ([`apic`], [`ioapic`]), and clocks of known rate ([`clock`]).
+//!
+//! Nothing here touches the machine: the nucleus does, with these numbers.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod apic;
+pub mod clock;
+pub mod cpuid;
+pub mod descriptor;
+pub mod ioapic;
+pub mod xsave;
