@@ -1,6 +1,7 @@
 //! Sizes of the kernel heap's objects: classes up to 2 KiB, each in slabs of one, two or four frames.
 //!
 //! No class loses more than a third of what was asked for to rounding, from 32 bytes on.
+use core::alloc::Layout;
 
 /// Bytes of the objects of each class.
 pub const SIZES: [u16; 15] =
@@ -12,7 +13,7 @@ pub const HEADER_BYTES: usize = 64;
 const LARGEST: usize = 2048;
 
 /// Size class of sizes up to 16 * index.
-static CLASS_OF: [u8; LARGEST / 16 + 1] = {
+const CLASS_OF: [u8; LARGEST / 16 + 1] = {
     let mut table = [0; LARGEST / 16 + 1];
     let (mut index, mut class) = (0, 0);
     while index < table.len() {
@@ -34,14 +35,14 @@ pub const fn slab_frames(class: usize) -> usize {
     }
 }
 
-/// The class of objects of `size` bytes aligned to `align`, a power of two; `None` where they are too large.
-#[inline]
-pub fn class_of(size: usize, align: usize) -> Option<usize> {
-    if size > LARGEST || align > HEADER_BYTES {
+/// The class of objects of `layout`; `None` where they are too large.
+#[inline(always)]
+pub fn class_of(layout: Layout) -> Option<usize> {
+    if layout.size() > LARGEST || layout.align() > HEADER_BYTES {
         return None;
     }
-    let mut class = usize::from(CLASS_OF[size.div_ceil(16)]);
-    while !usize::from(SIZES[class]).is_multiple_of(align) {
+    let mut class = usize::from(CLASS_OF[layout.size().div_ceil(16)]);
+    while !usize::from(SIZES[class]).is_multiple_of(layout.align()) {
         class += 1;
     }
     Some(class)
@@ -50,6 +51,10 @@ pub fn class_of(size: usize, align: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn layout(size: usize, align: usize) -> Layout {
+        Layout::from_size_align(size, align).unwrap()
+    }
 
     #[test]
     fn a_class_is_the_smallest_that_holds_and_aligns() {
@@ -60,22 +65,26 @@ mod tests {
                     bytes >= size && bytes.is_multiple_of(align)
                 };
                 let smallest = (0..CLASSES).find(|&class| fits(class));
-                assert_eq!(class_of(size, align), smallest, "{size} bytes aligned to {align}");
+                assert_eq!(
+                    class_of(layout(size, align)),
+                    smallest,
+                    "{size} bytes aligned to {align}"
+                );
             }
         }
     }
 
     #[test]
     fn what_is_large_has_no_class() {
-        assert_eq!(class_of(LARGEST + 1, 1), None);
-        assert_eq!(class_of(64, 128), None);
+        assert_eq!(class_of(layout(LARGEST + 1, 1)), None);
+        assert_eq!(class_of(layout(64, 128)), None);
     }
 
     #[test]
     fn a_slab_has_room_for_at_least_five() {
-        for class in 0..CLASSES {
+        for (class, &bytes) in SIZES.iter().enumerate() {
             let room = slab_frames(class) * 4096 - HEADER_BYTES;
-            assert!(room / usize::from(SIZES[class]) >= 5);
+            assert!(room / usize::from(bytes) >= 5);
         }
     }
 }

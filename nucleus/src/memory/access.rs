@@ -78,7 +78,7 @@ impl Inner {
         core::ptr::eq(thread::current_space(), self)
     }
 
-    #[inline]
+    #[inline(always)]
     fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Result<(), Fault> {
         let fits = USER_END.saturating_sub(address).min(length as u64) as usize;
         let done = if fits == 0 {

@@ -355,7 +355,7 @@ unsafe impl GlobalAlloc for Heap {
             0,
             "allocation in an interrupt"
         );
-        match class_of(layout.size(), layout.align()) {
+        match class_of(layout) {
             Some(class) => allocate_object(class),
             None => allocate_large(layout),
         }
@@ -368,7 +368,7 @@ unsafe impl GlobalAlloc for Heap {
             0,
             "deallocation in an interrupt"
         );
-        match class_of(layout.size(), layout.align()) {
+        match class_of(layout) {
             Some(class) => free_object(class, at),
             None => free_large(at, layout),
         }
@@ -377,10 +377,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: the caller says that `size` rounded up to the alignment does not overflow.
         let wanted = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
-        let stays = match (
-            class_of(layout.size(), layout.align()),
-            class_of(wanted.size(), wanted.align()),
-        ) {
+        let stays = match (class_of(layout), class_of(wanted)) {
             (None, None) => layout.size().div_ceil(4096) == size.div_ceil(4096),
             (before, after) => before == after,
         };

@@ -42,6 +42,7 @@ pub(super) fn entry_for(protection: Protection) -> Entry {
 }
 
 /// What `entry` allows.
+#[inline]
 pub(super) fn protection_of(entry: Entry) -> Protection {
     let is_present = entry.contains(Entry::PRESENT);
     let mut protection = Protection::empty();

@@ -62,7 +62,7 @@ impl Threads<Ref> for Seen {
         let state = if self.is_interruptible { INTERRUPTIBLE } else { BLOCKED };
         thread.get().state.store(state, SeqCst);
     }
-    #[inline]
+    #[inline(always)]
     fn copy(&mut self, from: Ref, to: Ref) {
         let message = self.party(from).message;
         self.party(to).message = message;

@@ -139,6 +139,7 @@ impl Processor {
     }
 
     /// Takes `thread`, which is queued here, out. The lock is held.
+    #[inline]
     pub(super) fn dequeue(&self, thread: &Thread) {
         let queue = self.queue();
         match thread.queued_priority.load(Relaxed) {

@@ -31,6 +31,7 @@ pub fn program(deadline_ns: u64) {
 }
 
 /// Whether this processor's timer goes off before `at_ns`.
+#[inline]
 pub fn is_programmed_before(at_ns: u64) -> bool {
     PROGRAMMED[percpu::cpu()].load(Relaxed) <= at_ns
 }

@@ -84,6 +84,7 @@ impl Kept {
     }
 
     /// Keeps what the processor has; without FSGSBASE nobody changed that. Interrupts are off.
+    #[inline]
     pub fn save(&self) {
         if HAS_FSGSBASE.load(Relaxed) {
             let (fs, gs): (u64, u64);
