@@ -42,7 +42,6 @@ pub(super) fn entry_for(protection: Protection) -> Entry {
 }
 
 /// What `entry` allows.
-#[inline]
 pub(super) fn protection_of(entry: Entry) -> Protection {
     let is_present = entry.contains(Entry::PRESENT);
     let mut protection = Protection::empty();

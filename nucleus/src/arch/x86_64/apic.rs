@@ -112,6 +112,7 @@ pub fn set_rate(counts: u32, ns: u64) {
 
 /// Fires this processor's timer in `ns` nanoseconds from now, when the time-stamp counter will be
 /// `deadline_tsc`; long times are cut, the handler then finds that it is early.
+#[inline]
 pub fn set_timer(ns: u64, deadline_tsc: u64) {
     match COUNTS_PER_NS.load(Relaxed) {
         // SAFETY: the timer is in deadline mode only where this register exists.
