@@ -4,7 +4,7 @@
 //! Copies go by `usercopy`, which the language does not see, indices by atomics.
 use crate::{
     arch::{boot::phys_to_virt, usercopy::copy_raw},
-    memory::frames,
+    memory::{NoMemory, frames},
 };
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
@@ -18,14 +18,18 @@ pub struct DmaBuffer {
 }
 
 impl DmaBuffer {
-    /// At least `bytes`, zeroed; `None` where memory has no such run.
-    pub fn allocate(bytes: usize) -> Option<DmaBuffer> {
+    /// At least `bytes`, zeroed.
+    ///
+    /// # Errors
+    /// [`NoMemory`], also where there is no such run.
+    pub fn allocate(bytes: usize) -> Result<DmaBuffer, NoMemory> {
         let pages = bytes.max(1).div_ceil(PAGE);
-        let physical = u64::from(frames::allocate_counted_run(pages)?) * PAGE as u64;
+        let first = frames::allocate_counted_run(pages).ok_or(NoMemory)?;
+        let physical = u64::from(first) * PAGE as u64;
         let at = phys_to_virt(physical) as *mut u8;
         // SAFETY: `pages` frames from `physical` are ours and in the direct map.
         unsafe { at.write_bytes(0, pages * PAGE) };
-        Some(DmaBuffer { physical, pages })
+        Ok(DmaBuffer { physical, pages })
     }
 
     /// All of it as words.

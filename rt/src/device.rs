@@ -191,7 +191,7 @@ impl DmaBuffer {
     /// # Errors
     /// [`DeviceError::NoMemory`].
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, DeviceError> {
-        world::device::DmaHandle::allocate(bytes).map(DmaBuffer).ok_or(DeviceError::NoMemory)
+        Ok(DmaBuffer(world::device::DmaHandle::allocate(bytes)?))
     }
     /// Address the device uses for byte 0.
     pub fn device_address(&self) -> u64 {

@@ -476,7 +476,7 @@ impl Domain {
                 if is_dma && !self.grants.can_use_dma {
                     return Err(Status::Refused);
                 }
-                let buffer = Arc::new(DmaBuffer::allocate(pages * PAGE).ok_or(Status::NoMemory)?);
+                let buffer = Arc::new(DmaBuffer::allocate(pages * PAGE)?);
                 let device_address = buffer.device_address();
                 let handle = self.grant(Capability::Region(buffer.clone()))?;
                 let mapped = self.map_buffer(handle, &buffer);

@@ -283,11 +283,12 @@ impl InterruptHandle {
 }
 
 impl DmaHandle {
-    pub(crate) fn allocate(bytes: usize) -> Option<DmaHandle> {
-        may_allocate().ok()?;
-        let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES)?;
+    pub(crate) fn allocate(bytes: usize) -> Result<DmaHandle, DeviceError> {
+        may_allocate()?;
+        let bytes =
+            bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(DeviceError::NoMemory)?;
         let words = (0..bytes / 8).map(|_| AtomicU64::new(0)).collect();
-        Some(DmaHandle(with_tables(|tables| {
+        Ok(DmaHandle(with_tables(|tables| {
             let address = DMA_BASE + tables.next_dma;
             tables.next_dma += (bytes + PAGE_BYTES) as u64;
             let dma = Arc::new(Dma { address, words });

@@ -21,7 +21,7 @@ pub(crate) use nucleus::{
 pub(crate) type RegionHandle = Arc<DmaBuffer>;
 
 pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
-    DmaBuffer::allocate(bytes).map(Arc::new).ok_or(NoMemory)
+    DmaBuffer::allocate(bytes).map(Arc::new)
 }
 
 /// Components of the kernel world hand each other frames, not numbers.

@@ -177,11 +177,12 @@ impl InterruptHandle {
 }
 
 impl DmaHandle {
-    pub(crate) fn allocate(bytes: usize) -> Option<DmaHandle> {
-        let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES)?;
-        let [address, device_address, handle] = ask(Call::DmaAllocate, &[bytes as u64]).ok()?;
+    pub(crate) fn allocate(bytes: usize) -> Result<DmaHandle, DeviceError> {
+        let bytes =
+            bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(DeviceError::NoMemory)?;
+        let [address, device_address, handle] = ask(Call::DmaAllocate, &[bytes as u64])?;
         let address = address as usize;
-        Some(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
+        Ok(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
     }
 
     pub(crate) fn device_address(&self) -> u64 {
