@@ -11,6 +11,7 @@ use nucleus::{
     thread::{self, Endpoint, Policy, Wait},
     time,
 };
+use program::PciAddress;
 
 /// What a domain of the tests may do, but for what is `denied`.
 fn grants(denied: u64) -> Grants {
@@ -203,9 +204,11 @@ pub fn device_is_quiesced() {
     let open = [&first(u64::from(address))[..], &does(Call::PciOpen), &does(Call::Current)];
     let code = [&open.concat()[..], &[0xeb, 0xfe]].concat();
     for _ in 0..2 {
-        let granted = Grants { functions: [address].into(), ..grants(0) };
+        let granted = Grants { functions: [PciAddress(address)].into(), ..grants(0) };
         let domain = Domain::new("test", granted).expect("no memory for a domain");
-        domain.load(IMAGE_BASE, 1, &code, Protection(5)).expect("no memory for a domain");
+        domain
+            .load(IMAGE_BASE, 1, &code, Protection::READ | Protection::EXECUTE)
+            .expect("no memory for a domain");
         domain.start(IMAGE_BASE).expect("no memory for a domain");
         while domain.usage().calls < 2 {
             thread::yield_now();
