@@ -96,8 +96,12 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
     };
     registers.rax = match done {
         Ok(()) => Status::Ok as u64,
-        Err(Status::Refused) => domain.refuse(call) as u64,
-        Err(status) => status as u64,
+        Err(status) => {
+            if matches!(status, Status::Refused | Status::NoMemory) {
+                domain.note_refused(call);
+            }
+            status as u64
+        }
     };
 }
 

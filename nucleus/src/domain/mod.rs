@@ -236,12 +236,11 @@ impl Domain {
         charge::uncharge(pages * PAGE);
     }
 
-    /// A call was refused.
+    /// A call was refused, or memory or a thread for it.
     #[cold]
-    fn refuse(&self, call: Call) -> Status {
+    fn note_refused(&self, call: Call) {
         self.refused[call as usize].fetch_add(1, Relaxed);
         trace::point("refused", call as u64, thread::current_number());
-        Status::Refused
     }
 }
 

@@ -72,6 +72,12 @@ fn first(value: u64) -> [u8; 5] {
     [0xbf, a, b, c, d]
 }
 
+/// mov esi, `value`
+fn second(value: u32) -> [u8; 5] {
+    let [a, b, c, d] = value.to_le_bytes();
+    [0xbe, a, b, c, d]
+}
+
 /// mov rbx, -1; mov r12, rbx: no deadline, no capability.
 const FOREVER: [u8; 10] = [0x48, 0xc7, 0xc3, 0xff, 0xff, 0xff, 0xff, 0x49, 0x89, 0xdc];
 /// inc rdx: the first word of a message.
@@ -123,6 +129,64 @@ pub fn lacks_are_refused() {
     let refused = domain.usage().refused;
     let names: Vec<&str> = refused.iter().map(|&(name, _)| name).collect();
     assert_eq!(names, ["Receive", "Current", "PortRead"]);
+}
+
+/// Each field of a grant: without it the call is refused and counted, with it it is done, and others that
+/// work meanwhile are not disturbed.
+pub fn each_grant_counts() {
+    const LINE: u64 = 3;
+    const PORTS: (u16, u16) = (0x2f8, 8);
+    const TRANSPORT: u64 = 0x1000;
+    let endpoint = Arc::new(Endpoint::new());
+    let serving = start(&server(), 0, [serve(&endpoint)].into());
+    let bystander = start(&client(2000), 0, [call(&endpoint)].into());
+    let page = first(4096);
+    let ports = [&first(PORTS.0.into())[..], &second(PORTS.1.into())].concat();
+    let policy = [&does(Call::Current)[..], &second(Policy::Fifo(10).pack())].concat();
+    is_needed(Call::Yield, &[], |grants| grants.calls = Call::ALL.iter().copied().collect());
+    is_needed(Call::PortsOpen, &ports, |grants| grants.ports.push(PORTS));
+    is_needed(Call::InterruptOpen, &first(LINE), |grants| grants.lines.push(LINE as u32));
+    let disk = disk();
+    is_needed(Call::PciOpen, &first(disk.into()), |grants| {
+        grants.functions.push(PciAddress(disk));
+    });
+    is_needed(Call::DmaAllocate, &page, |grants| grants.can_use_dma = true);
+    is_needed(Call::Map, &first(32 * 4096), |grants| grants.memory_bytes = 64 * 4096);
+    is_needed(Call::Spawn, &first(IMAGE_BASE), |grants| grants.threads = 2);
+    is_needed(Call::SetPolicy, &policy, |grants| grants.policy = Policy::Fifo(20));
+    // There are no such transports on this machine.
+    assert_eq!(attempt(Call::TransportOpen, &first(TRANSPORT), grants(0)), [1]);
+    let end = bystander.wait_end(None).expect("an end");
+    assert_eq!(end.cause, "its last thread ended");
+    serving.kill("test");
+}
+
+/// `call` with `arguments` is refused to a domain, and not to one that has what `give` gives.
+fn is_needed(call: Call, arguments: &[u8], give: impl FnOnce(&mut Grants)) {
+    let without =
+        || Grants { memory_bytes: 16 * 4096, threads: 1, ..grants(1 << Call::Yield as u64) };
+    assert_eq!(attempt(call, arguments, without()), [1], "{call:?} without its grant");
+    let mut with = without();
+    give(&mut with);
+    assert_eq!(attempt(call, arguments, with), [], "{call:?} with its grant");
+}
+
+/// Makes `call` once; how often which call was refused, which must be this one and tell its caller.
+fn attempt(call: Call, arguments: &[u8], granted: Grants) -> Vec<u32> {
+    // A thread may be started at the first instruction. test eax, eax; jz over ud2
+    let leave = does(Call::Exit);
+    let tail = [0x85, 0xc0, 0x74, 2, 0x0f, 0x0b];
+    let code = [&leave[..], arguments, &does(call), &tail, &leave].concat();
+    let domain = Domain::new("test", granted).expect("no memory for a domain");
+    let protection = Protection::READ | Protection::EXECUTE;
+    domain.load(IMAGE_BASE, 1, &code, protection).expect("no memory for a domain");
+    domain.start(IMAGE_BASE + leave.len() as u64).expect("no memory for a domain");
+    let end = domain.wait_end(None).expect("an end");
+    let refused = domain.usage().refused;
+    assert!(refused.iter().all(|&(name, _)| name == call.name()), "{refused:?}");
+    let is_told = end.cause.starts_with("exception 6");
+    assert_eq!(is_told, !refused.is_empty(), "{call:?}: {}", end.cause);
+    refused.iter().map(|&(_, count)| count).collect()
 }
 
 /// The call that it received ends; where and what it was is noted.
@@ -194,12 +258,17 @@ fn status(address: u16) -> (Registers, usize) {
     (bar, read(at + 8, 4) as usize + 20)
 }
 
+/// The address of the machine's disk.
+fn disk() -> u16 {
+    const DISK: u32 = 0x1042_1af4;
+    let all = pci::functions();
+    all.iter().find(|one| one.id == DISK).expect("a virtio disk").address
+}
+
 /// Before its memory is given back its device is reset, and must not reach memory.
 pub fn device_is_quiesced() {
-    const DISK: u32 = 0x1042_1af4;
     const MASTER: u32 = 1 << 2;
-    let all = pci::functions();
-    let address = all.iter().find(|one| one.id == DISK).expect("a virtio disk").address;
+    let address = disk();
     let (registers, status) = status(address);
     let open = [&first(u64::from(address))[..], &does(Call::PciOpen), &does(Call::Current)];
     let code = [&open.concat()[..], &[0xeb, 0xfe]].concat();

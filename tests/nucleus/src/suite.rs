@@ -33,6 +33,7 @@ const TESTS: &[(&str, fn())] = &[
     ("bad registers are refused", program::bad_registers_are_refused),
     ("a domain calls and leaves", domains::calls_and_leaves),
     ("what a domain lacks is refused", domains::lacks_are_refused),
+    ("each field of a grant is needed", domains::each_grant_counts),
     ("a fault ends a domain and tells its callers", domains::fault_ends_it),
     ("giving a capability back keeps the call", domains::closing_keeps_the_call),
     ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
@@ -68,10 +69,11 @@ fn skerry_start() {
     power::off()
 }
 
-/// Fills the caches that keep things for ever (stacks, registers mapped), so that counts may be compared.
+/// Fills the caches that keep things for ever (stacks, registers mapped, tables of ports and lines), so that counts may be compared.
 fn warm_up() {
     (0..2).for_each(|_| threads::start_and_end());
     in_threads(1, |_| domains::device_is_quiesced());
+    in_threads(1, |_| domains::each_grant_counts());
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 
