@@ -1,9 +1,9 @@
 //! The ACPI tables the nucleus needs: MADT (processors, I/O APICs, line overrides), FADT (power, PM
-//! timer), HPET; and two facts dug out of the DSDT's bytes without an AML interpreter: the S5 sleep
+//! timer), HPET, DMAR (the IOMMU); and two facts dug out of the DSDT's bytes without an AML interpreter: the S5 sleep
 //! type and microvm's virtio-mmio transports.
 //!
 //! Read once at boot into one [`Tables`].
-//! Source: ACPI 6.5, chapters 5.2.5 to 5.2.12 and 6.4.3.
+//! Source: ACPI 6.5, chapters 5.2.5 to 5.2.12 and 6.4.3; Intel VT-d 3.4, chapter 8.
 use crate::{Bytes, List, Memory};
 use program::MmioDevice;
 
@@ -11,6 +11,7 @@ use program::MmioDevice;
 pub const MAX_PROCESSORS: usize = 64;
 const MAX_IO_APICS: usize = 4;
 const MAX_TRANSPORTS: usize = 32;
+const MAX_FUNCTIONS: usize = 64;
 
 /// One I/O APIC.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +42,24 @@ pub struct Line {
     pub is_level: bool,
     /// Asserted means low.
     pub is_active_low: bool,
+}
+
+/// An IOMMU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Iommu {
+    /// Physical address of its registers.
+    pub registers: u64,
+    /// It serves every PCI function.
+    pub serves_all: bool,
+    /// Else these: `bus << 8 | device << 3 | function`.
+    pub functions: List<u16, MAX_FUNCTIONS>,
+}
+
+impl Iommu {
+    /// Whether what `function` asks of memory goes through it.
+    pub fn serves(&self, function: u16) -> bool {
+        self.serves_all || self.functions.as_slice().contains(&function)
+    }
 }
 
 /// A register of the FADT: in ports or memory.
@@ -80,6 +99,8 @@ pub struct Tables {
     pub sleep_type_5: Option<[u8; 2]>,
     /// Physical address of the HPET.
     pub hpet: Option<u64>,
+    /// The IOMMU, where there is one of VT-d.
+    pub iommu: Option<Iommu>,
 }
 
 impl Tables {
@@ -171,6 +192,7 @@ fn read_root(memory: Memory<'_>, root: Bytes<'_>, tables: &mut Tables) {
                     read_dsdt(dsdt, tables);
                 }
             }
+            b"DMAR" => tables.iommu = read_dmar(table),
             b"HPET" => tables.hpet = Some(table.u64(44)).filter(|&address| address != 0),
             _ => {}
         }
@@ -204,6 +226,48 @@ fn read_madt(madt: Bytes<'_>, tables: &mut Tables) {
         }
         offset += length;
     }
+}
+
+/// The IOMMU; `None` where several share the functions, which nobody here can drive.
+fn read_dmar(dmar: Bytes<'_>) -> Option<Iommu> {
+    const UNIT: u16 = 0;
+    const SERVES_ALL: u8 = 1;
+    let mut offset = 48;
+    let mut found = None;
+    while offset + 16 <= dmar.0.len() {
+        let length = usize::from(dmar.u16(offset + 2));
+        if dmar.u16(offset) == UNIT {
+            let segment = dmar.u16(offset + 6);
+            if found.is_some() || segment != 0 {
+                return None;
+            }
+            let serves_all = dmar.u8(offset + 4) & SERVES_ALL != 0;
+            let functions = read_scopes(dmar, offset + 16, offset + length);
+            found = Some(Iommu { registers: dmar.u64(offset + 8), serves_all, functions });
+        }
+        if length < 4 {
+            break;
+        }
+        offset += length;
+    }
+    found
+}
+
+/// The functions that an IOMMU names one by one, but for those behind bridges.
+fn read_scopes(dmar: Bytes<'_>, start: usize, end: usize) -> List<u16, MAX_FUNCTIONS> {
+    const ENDPOINT: u8 = 1;
+    const ONE_STEP: usize = 8;
+    let mut functions = List::default();
+    let mut at = start;
+    while at + ONE_STEP <= end.min(dmar.0.len()) {
+        let length = usize::from(dmar.u8(at + 1));
+        if dmar.u8(at) == ENDPOINT && length == ONE_STEP {
+            let place = u16::from(dmar.u8(at + 6)) << 3 | u16::from(dmar.u8(at + 7));
+            functions.push(u16::from(dmar.u8(at + 5)) << 8 | place);
+        }
+        at += length.max(ONE_STEP);
+    }
+    functions
 }
 
 fn read_fadt(fadt: Bytes<'_>, tables: &mut Tables) {

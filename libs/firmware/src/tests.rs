@@ -44,8 +44,8 @@ fn long(value: u64) -> [u8; 8] {
 fn machine() -> Ram {
     let mut ram = Ram(vec![0; 0x10_0000]);
     ram.put(0xe_0040, &[(0, b"RSD PTR "), (16, &word(0x1000))]);
-    let list = [word(0x2000), word(0x3000)].concat();
-    ram.table(0x1000, b"RSDT", 44, &[(36, &list)]);
+    let list = [word(0x2000), word(0x3000), word(0x5000)].concat();
+    ram.table(0x1000, b"RSDT", 48, &[(36, &list)]);
     let unplugged = [0, 8, 2, 7, 2, 0, 0, 0];
     let processor = [0, 8, 1, 5, 1, 0, 0, 0];
     let io_apic = [&[1, 12, 0, 0][..], &word(0xfec0_0000), &word(24)].concat();
@@ -56,7 +56,13 @@ fn machine() -> Ram {
     let memory = [&[0x86, 9, 0, 1][..], &word(0xfeb0_0000), &word(512)].concat();
     let transport = [&b"LNRO0005"[..], &memory, &[0x89, 6, 0, 3, 1], &word(27)].concat();
     ram.table(0x4000, b"DSDT", 200, &[(40, &sleep), (100, &transport)]);
+    ram.table(0x5000, b"DMAR", 84, &[(48, &[1, 0, 20]), (68, &unit(1, 0xfed9_0000))]);
     ram
+}
+
+/// An IOMMU of a DMAR table.
+fn unit(flags: u8, registers: u64) -> Vec<u8> {
+    [&[0, 0, 16, 0, flags, 0, 0, 0][..], &long(registers)].concat()
 }
 
 #[test]
@@ -70,6 +76,8 @@ fn the_tables_say_what_the_machine_has() {
     assert_eq!(tables.sleep_type_5, Some([5, 0]));
     let transport = tables.transports.as_slice()[0];
     assert_eq!((transport.base, transport.bytes, transport.interrupt), (0xfeb0_0000, 512, 27));
+    let iommu = tables.iommu.unwrap();
+    assert!(iommu.registers == 0xfed9_0000 && iommu.serves(0x118));
 }
 
 #[test]
@@ -90,6 +98,28 @@ fn a_line_is_found_as_the_tables_and_the_buses_say() {
     assert_eq!(line(9), (9, true, true));
     assert_eq!(line(17), (17, true, true), "PCI");
     assert_eq!(line(27), (27, true, false), "a transport's");
+}
+
+#[test]
+fn an_iommu_serves_the_functions_that_it_names() {
+    let mut ram = machine();
+    let scopes = [3, 8, 0, 0, 2, 0xff, 0, 0, 1, 8, 0, 0, 0, 1, 3, 2, 1, 10, 0, 0, 0, 0, 1, 0, 2, 0];
+    let mut bytes = [unit(0, 0xfed8_0000), scopes.to_vec()].concat();
+    bytes[2] = bytes.len() as u8;
+    ram.table(0x5000, b"DMAR", 48 + bytes.len() as u32, &[(48, &bytes)]);
+    let iommu = ram.with(|memory| Tables::read(memory, 0)).iommu.unwrap();
+    assert_eq!(iommu.functions.as_slice(), [1 << 8 | 3 << 3 | 2]);
+    assert!(iommu.serves(0x11a) && !iommu.serves(0x8));
+}
+
+#[test]
+fn of_several_iommus_there_is_none() {
+    let several = [unit(0, 0xfed8_0000), unit(1, 0xfed9_0000)].concat();
+    for (bytes, units) in [(80, several), (48, Vec::new())] {
+        let mut ram = machine();
+        ram.table(0x5000, b"DMAR", bytes, &[(48, &units)]);
+        assert!(ram.with(|memory| Tables::read(memory, 0)).iommu.is_none());
+    }
 }
 
 #[test]
@@ -185,7 +215,7 @@ fn an_address_lies_in_the_last_symbol_before_it() {
 
 proptest! {
     #[test]
-    fn damaged_tables_are_survived(damage in proptest::collection::vec((0usize..0x4100, any::<u8>()), 1..64)) {
+    fn damaged_tables_are_survived(damage in proptest::collection::vec((0usize..0x5100, any::<u8>()), 1..64)) {
         let mut ram = machine();
         for (at, byte) in damage {
             ram.0[at] = byte;

@@ -14,7 +14,7 @@ mod tests;
 pub use functions::Functions;
 
 use alloc::vec::Vec;
-use core::iter;
+use core::{iter, ops::Range};
 
 const ID: u16 = 0x00;
 const COMMAND: u16 = 0x04;
@@ -256,6 +256,22 @@ pub fn msix_entry(config: &impl Config, function: &Function, entry: u16) -> Opti
     let (base, bytes) = function.bar((table & 7) as u8).ok()?;
     let offset = u64::from(table & !7) + u64::from(entry) * ENTRY_BYTES;
     (entry <= last && offset + ENTRY_BYTES <= bytes).then_some(base + offset)
+}
+
+/// Physical addresses of the function's MSI-X table and of its pending bits; empty where it has none.
+pub fn msix_areas(config: &impl Config, function: &Function) -> [Range<u64>; 2] {
+    const TABLE: u16 = 4;
+    const PENDING: u16 = 8;
+    let entries = u64::from(msix_entries(config, function.address));
+    let found = find_capability(config, function.address, CAPABILITY_MSIX);
+    let area = |register: u16, bytes: u64| {
+        let word = config.read(function.address, found?.0 + register);
+        let (base, _) = function.bar((word & 7) as u8).ok()?;
+        let start = base + u64::from(word & !7);
+        Some(start..start + bytes)
+    };
+    [(TABLE, 16 * entries), (PENDING, 8 * entries.div_ceil(64))]
+        .map(|(register, bytes)| area(register, bytes).unwrap_or(0..0))
 }
 
 /// Turns MSI-X on for the function.

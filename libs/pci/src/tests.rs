@@ -59,6 +59,7 @@ fn machine() -> Machine {
         (0x40, 0x0410_4809),
         (0x48, 0x0003_5411),
         (0x4c, 0x2000),
+        (0x50, 0x3000),
         (0x54, 0x0110_6409),
         (0x5c, 0x1000),
         (0x64, 0x0002_0010),
@@ -129,6 +130,9 @@ fn message_entries_lie_where_the_capability_says() {
     assert_eq!(msix_entry(&machine, &disk, 1), Some(0x1_fe00_2010));
     assert_eq!(msix_entry(&machine, &disk, 4), None);
     assert_eq!(msix_entries(&machine, BEHIND), 0);
+    let areas = msix_areas(&machine, &disk);
+    assert_eq!(areas, [0x1_fe00_2000..0x1_fe00_2040, 0x1_fe00_3000..0x1_fe00_3008]);
+    assert_eq!(msix_areas(&machine, &scan(&machine)[2]), [0..0, 0..0]);
 }
 
 #[test]

@@ -1,0 +1,159 @@
+//! How entries of tables and registers are made up.
+//!
+//! ```text
+//! root           0 present | 12 context table
+//! context, low   0 present | 2 type: 0 by window, 2 all of memory | 12 root of the window
+//! context, high  0 levels less 2 | 8 domain
+//! window         0 read | 1 write | 12 frame | 52 (leaves) how often it is lent, 10 bits
+//! ```
+use crate::{Access, Fault};
+
+/// Registers (11.4), by offset.
+pub(crate) mod register {
+    pub(crate) const CAPABILITY: usize = 0x08;
+    pub(crate) const EXTENDED_CAPABILITY: usize = 0x10;
+    pub(crate) const COMMAND: usize = 0x18;
+    pub(crate) const STATUS: usize = 0x1c;
+    pub(crate) const ROOT_TABLE: usize = 0x20;
+    pub(crate) const CONTEXT_COMMAND: usize = 0x28;
+    pub(crate) const FAULT_STATUS: usize = 0x34;
+    pub(crate) const FAULT_CONTROL: usize = 0x38;
+    pub(crate) const FAULT_DATA: usize = 0x3c;
+    pub(crate) const FAULT_ADDRESS: usize = 0x40;
+    pub(crate) const FAULT_ADDRESS_HIGH: usize = 0x44;
+}
+
+/// Of COMMAND and STATUS.
+pub(crate) const TRANSLATE: u64 = 1 << 31;
+pub(crate) const SET_ROOT: u64 = 1 << 30;
+/// Bits of STATUS that COMMAND must be given again: all but those that are done once.
+pub(crate) const KEPT: u64 = 0x96ff_ffff;
+
+/// Of CONTEXT_COMMAND: forget every context entry.
+pub(crate) const FORGET_CONTEXTS: u64 = 1 << 63 | 1 << 61;
+/// Of IOTLB and CONTEXT_COMMAND: not done yet.
+pub(crate) const IS_BUSY: u64 = 1 << 63;
+/// Of IOTLB: forget, once what is under way has been done.
+const FORGET: u64 = 1 << 63 | 1 << 49 | 1 << 48;
+pub(crate) const FORGET_ALL: u64 = FORGET | 1 << 60;
+
+/// For IOTLB: forget what `domain` reached.
+pub(crate) const fn forget(domain: u16) -> u64 {
+    FORGET | 2 << 60 | (domain as u64) << 32
+}
+
+/// Of FAULT_STATUS: records were lost; written to clear.
+pub(crate) const OVERFLOW: u64 = 1;
+
+const PRESENT: u64 = 1;
+const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
+const COUNT: u32 = 52;
+const COUNT_MAX: u64 = 0x3ff;
+
+/// What the hardware can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capabilities {
+    /// Levels of a window's tables.
+    pub(crate) levels: u8,
+    /// Levels that stand for all of memory.
+    pub(crate) levels_most: u8,
+    /// Domains.
+    pub(crate) domains: u32,
+    /// It may remember that there was nothing.
+    pub(crate) remembers_nothing: bool,
+    /// It sees the processors' caches.
+    pub(crate) is_coherent: bool,
+    /// Offset of the register IOTLB.
+    pub(crate) tlb: usize,
+    /// Offset of the first record of a fault, and how many there are.
+    pub(crate) records: usize,
+    pub(crate) record_count: usize,
+}
+
+impl Capabilities {
+    /// Of the two registers, for frames below `frames`.
+    ///
+    /// # Errors
+    /// In words, what is lacking.
+    pub(crate) fn of(low: u64, extended: u64, frames: u32) -> Result<Capabilities, &'static str> {
+        const LEAST_LEVELS: u8 = 3;
+        let sizes = (low >> 8 & 0x1f) as u8;
+        let has = |levels: &u8| sizes & 1 << (levels - 2) != 0;
+        let reaches = |levels: &u8| 9 * u32::from(*levels) >= 32 - frames.leading_zeros();
+        if low & 1 << 4 != 0 {
+            return Err("it needs its write buffers flushed");
+        }
+        if extended & 1 << 6 == 0 {
+            return Err("it cannot let a device pass");
+        }
+        let levels = (LEAST_LEVELS..=4).find(|levels| has(levels) && reaches(levels));
+        let capabilities = Capabilities {
+            levels: levels.ok_or("its tables do not reach all of memory")?,
+            levels_most: (LEAST_LEVELS..=4).rfind(has).unwrap_or(LEAST_LEVELS),
+            domains: 16 << (2 * (low & 7)),
+            remembers_nothing: low & 1 << 7 != 0,
+            is_coherent: extended & 1 != 0,
+            tlb: 16 * (extended >> 8 & 0x3ff) as usize + 8,
+            records: 16 * (low >> 24 & 0x3ff) as usize,
+            record_count: (low >> 40 & 0xff) as usize + 1,
+        };
+        Ok(capabilities)
+    }
+}
+
+/// The entry of a table that names the table in `frame`, with all rights.
+pub(crate) const fn table(frame: u32, access: u64) -> u64 {
+    (frame as u64) << 12 | access
+}
+
+/// The frame that an entry names; `None` where there is none.
+pub(crate) const fn frame_of(entry: u64) -> Option<u32> {
+    if entry & PRESENT == 0 { None } else { Some(((entry & ADDRESS) >> 12) as u32) }
+}
+
+/// The root's entry for a bus.
+pub(crate) const fn root(contexts: u32) -> u64 {
+    table(contexts, PRESENT)
+}
+
+/// The context of a function that reaches the window whose root is `root`.
+pub(crate) const fn by_window(root: u32, levels: u8, domain: u16) -> [u64; 2] {
+    [table(root, PRESENT), (levels as u64 - 2) | (domain as u64) << 8]
+}
+
+/// The context of a function that reaches all of memory.
+pub(crate) const fn passing(levels: u8, domain: u16) -> [u64; 2] {
+    [2 << 2 | PRESENT, (levels as u64 - 2) | (domain as u64) << 8]
+}
+
+/// A leaf's entry for `frame` after it was lent once more; rights of several loans add up. `None` where it is lent too
+/// often to be counted.
+pub(crate) const fn lent(entry: u64, frame: u32, access: Access) -> Option<u64> {
+    let count = entry >> COUNT & COUNT_MAX;
+    if count == COUNT_MAX {
+        return None;
+    }
+    let rights = entry & Access::Both as u64 | access as u64;
+    Some((count + 1) << COUNT | (frame as u64) << 12 | rights)
+}
+
+/// A leaf's entry after one loan was taken back: 0 after the last.
+pub(crate) const fn taken_back(entry: u64) -> u64 {
+    if entry >> COUNT & COUNT_MAX <= 1 { 0 } else { entry - (1 << COUNT) }
+}
+
+/// The fault that a record tells of, if it does.
+pub(crate) const fn fault(low: u64, high: u64) -> Option<Fault> {
+    if high & IS_FAULT == 0 {
+        return None;
+    }
+    Some(Fault {
+        function: high as u16,
+        address: low & !0xfff,
+        is_write: high & 1 << 62 == 0,
+        reason: (high >> 32) as u8,
+    })
+}
+
+/// Of a record's high half: it tells of a fault; written to clear.
+pub(crate) const IS_FAULT: u64 = 1 << 63;

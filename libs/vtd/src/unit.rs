@@ -1,0 +1,237 @@
+//! The hardware ([`Unit`]), and what a driver's functions reach ([`Window`]).
+use crate::{
+    Access, ENTRIES, Fault, Machine,
+    entries::{self, Capabilities, register},
+    get, set,
+};
+use alloc::vec::Vec;
+
+/// Domains used: 0 is reserved (6.2.2.1), 1 is of the functions that reach all of memory.
+const PASSING: u16 = 1;
+const DOMAINS_RESERVED: u64 = 0b11;
+/// Reads of a register before the hardware is given up.
+const PATIENCE: usize = 100_000_000;
+
+/// What a function reaches.
+#[derive(Clone, Copy, Debug)]
+pub enum Reach<'a> {
+    /// Nothing.
+    Nothing,
+    /// All of memory.
+    All,
+    /// What is lent there.
+    Window(&'a Window),
+}
+
+/// The hardware, translating.
+#[derive(Debug)]
+pub struct Unit<M> {
+    machine: M,
+    capabilities: Capabilities,
+    root: u32,
+    /// Domains in use, a bit each.
+    domains: u64,
+    /// Memory ends here.
+    frames: u32,
+    /// Where records of faults are looked for next.
+    next_record: usize,
+}
+
+/// Frames that the functions attached to it reach.
+#[derive(Debug)]
+pub struct Window {
+    domain: u16,
+    is_coherent: bool,
+    root: u32,
+    /// Of all levels but the leaves, the root too.
+    tables: Vec<u32>,
+    /// By number of the frame over 512.
+    leaves: Vec<u32>,
+}
+
+impl<M: Machine> Unit<M> {
+    /// Starts to translate for a machine with memory below frame `frames`: nothing is reached by any function.
+    ///
+    /// # Errors
+    /// In words, what the hardware or memory lacks.
+    pub fn start(machine: M, frames: u32) -> Result<Unit<M>, &'static str> {
+        let low = machine.read(register::CAPABILITY, 8);
+        let extended = machine.read(register::EXTENDED_CAPABILITY, 8);
+        let capabilities = Capabilities::of(low, extended, frames)?;
+        let root = machine.allocate().ok_or("there is no memory for its tables")?;
+        let domains = DOMAINS_RESERVED;
+        let unit = Unit { machine, capabilities, root, domains, frames, next_record: 0 };
+        unit.machine.write(register::ROOT_TABLE, 8, u64::from(root) << 12);
+        unit.command(entries::SET_ROOT);
+        unit.forget_contexts();
+        unit.command(entries::TRANSLATE);
+        Ok(unit)
+    }
+
+    /// Gives a command and waits until it was obeyed.
+    fn command(&self, bit: u64) {
+        let status = self.machine.read(register::STATUS, 4);
+        self.machine.write(register::COMMAND, 4, status & entries::KEPT | bit);
+        self.wait(register::STATUS, 4, |status| status & bit != 0);
+    }
+
+    /// # Panics
+    /// Where the hardware does not answer: nobody knows what devices reach then.
+    fn wait(&self, register: usize, width: usize, is_done: impl Fn(u64) -> bool) {
+        let answered = (0..PATIENCE).any(|_| is_done(self.machine.read(register, width)));
+        assert!(answered, "the IOMMU does not answer");
+    }
+
+    fn forget(&self, what: u64) {
+        let tlb = self.capabilities.tlb;
+        self.machine.write(tlb, 8, what);
+        self.wait(tlb, 8, |word| word & entries::IS_BUSY == 0);
+    }
+
+    fn forget_contexts(&self) {
+        self.machine.write(register::CONTEXT_COMMAND, 8, entries::FORGET_CONTEXTS);
+        self.wait(register::CONTEXT_COMMAND, 8, |word| word & entries::IS_BUSY == 0);
+        self.forget(entries::FORGET_ALL);
+    }
+
+    /// Makes `function` reach what `reach` says and nothing else, from now on; `false` where there is no memory for
+    /// that, which [`Reach::Nothing`] does not need.
+    #[must_use]
+    pub fn attach(&mut self, function: u16, reach: Reach<'_>) -> bool {
+        let capabilities = &self.capabilities;
+        let [low, high] = match reach {
+            Reach::Nothing => [0, 0],
+            Reach::All => entries::passing(capabilities.levels_most, PASSING),
+            Reach::Window(window) => {
+                entries::by_window(window.root, capabilities.levels, window.domain)
+            }
+        };
+        let (bus, index) = (usize::from(function >> 8), 2 * usize::from(function & 0xff));
+        let is_coherent = capabilities.is_coherent;
+        let known = entries::frame_of(get(&self.machine, self.root, 2 * bus));
+        let contexts = match known {
+            None if low == 0 => return true,
+            Some(contexts) => contexts,
+            None => {
+                let Some(contexts) = self.machine.allocate() else { return false };
+                set(&self.machine, is_coherent, self.root, 2 * bus, entries::root(contexts));
+                contexts
+            }
+        };
+        // Absent while it changes, so that no half of it is believed.
+        set(&self.machine, is_coherent, contexts, index, 0);
+        set(&self.machine, is_coherent, contexts, index + 1, high);
+        set(&self.machine, is_coherent, contexts, index, low);
+        self.forget_contexts();
+        true
+    }
+
+    /// A window with nothing in it; `None` without memory, or where the hardware knows no more domains.
+    pub fn window(&mut self) -> Option<Window> {
+        let domain = self.domains.trailing_ones();
+        if domain >= self.capabilities.domains.min(u64::BITS) {
+            return None;
+        }
+        let is_coherent = self.capabilities.is_coherent;
+        let (tables, leaves) = (Vec::new(), Vec::new());
+        let mut window = Window { domain: domain as u16, is_coherent, root: 0, tables, leaves };
+        self.domains |= 1 << domain;
+        let root = window.fill(&self.machine, self.capabilities.levels, 0, self.frames);
+        window.root = root.unwrap_or(0);
+        if root.is_none() {
+            self.free(window);
+            return None;
+        }
+        Some(window)
+    }
+
+    /// Gives back a window that no function is attached to.
+    pub fn free(&mut self, window: Window) {
+        self.forget_domain(&window);
+        self.domains &= !(1 << window.domain);
+        let all = window.tables.into_iter().chain(window.leaves);
+        all.for_each(|frame| self.machine.free(frame));
+    }
+
+    /// Has the hardware forget what of `window` it remembers.
+    pub fn forget_domain(&self, window: &Window) {
+        self.forget(entries::forget(window.domain));
+    }
+
+    /// Whether [`Unit::forget_domain`] is due after a loan, too.
+    pub fn remembers_nothing(&self) -> bool {
+        self.capabilities.remembers_nothing
+    }
+
+    /// What the tables lie in.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// Has faults told by a message of `data` to `address`.
+    pub fn tell_faults(&self, address: u64, data: u32) {
+        self.machine.write(register::FAULT_DATA, 4, u64::from(data));
+        self.machine.write(register::FAULT_ADDRESS, 4, address & 0xffff_ffff);
+        self.machine.write(register::FAULT_ADDRESS_HIGH, 4, address >> 32);
+        self.machine.write(register::FAULT_CONTROL, 4, 0);
+    }
+
+    /// The next fault that was recorded. The message comes again once there was none.
+    pub fn next_fault(&mut self) -> Option<Fault> {
+        let Capabilities { records, record_count, .. } = self.capabilities;
+        for step in 0..record_count {
+            let index = (self.next_record + step) % record_count;
+            let at = records + 16 * index;
+            let high = self.machine.read(at + 8, 8);
+            if let Some(fault) = entries::fault(self.machine.read(at, 8), high) {
+                self.machine.write(at + 8, 8, entries::IS_FAULT);
+                self.next_record = index + 1;
+                return Some(fault);
+            }
+        }
+        self.machine.write(register::FAULT_STATUS, 4, entries::OVERFLOW);
+        None
+    }
+}
+
+impl Window {
+    /// Builds the table of `levels` levels for the frames from `first` up to `end`, and those under it.
+    fn fill(&mut self, machine: &impl Machine, levels: u8, first: u64, end: u32) -> Option<u32> {
+        let table = machine.allocate()?;
+        if levels == 1 {
+            self.leaves.push(table);
+            return Some(table);
+        }
+        self.tables.push(table);
+        let step = 1 << (9 * (levels - 1));
+        let starts = (0..ENTRIES as u64).map(|index| first + index * step);
+        for (index, start) in starts.take_while(|&start| start < u64::from(end)).enumerate() {
+            let below = self.fill(machine, levels - 1, start, end)?;
+            let entry = entries::table(below, Access::Both as u64);
+            set(machine, self.is_coherent, table, index, entry);
+        }
+        Some(table)
+    }
+
+    fn leaf(&self, frame: u32) -> Option<(u32, usize)> {
+        let leaf = self.leaves.get(frame as usize / ENTRIES)?;
+        Some((*leaf, frame as usize % ENTRIES))
+    }
+
+    /// Lends `frame` once more; `false` where it is no memory or lent too often.
+    #[must_use]
+    pub fn lend(&self, machine: &impl Machine, frame: u32, access: Access) -> bool {
+        let Some((leaf, index)) = self.leaf(frame) else { return false };
+        let entry = entries::lent(get(machine, leaf, index), frame, access);
+        entry.inspect(|&entry| set(machine, self.is_coherent, leaf, index, entry)).is_some()
+    }
+
+    /// Takes back one loan of `frame`; whether it was the last, so that the hardware must forget it.
+    #[must_use]
+    pub fn take_back(&self, machine: &impl Machine, frame: u32) -> bool {
+        let Some((leaf, index)) = self.leaf(frame) else { return false };
+        let entry = entries::taken_back(get(machine, leaf, index));
+        set(machine, self.is_coherent, leaf, index, entry);
+        entry == 0
+    }
+}
