@@ -65,7 +65,8 @@ pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc
         let on_corrupt = Box::new(move || {
             blames.blame(name, String::from("it breaks the protocol of its rings"))
         });
-        match BlockProxy::new(caller, on_corrupt) {
+        let knows = supervisor.clone();
+        match BlockProxy::new(caller, on_corrupt, Box::new(move || knows.window(name))) {
             Ok(proxy) => {
                 supervisor.listen(name, Arc::new(Disk(proxy.clone())));
                 disks.push(proxy);

@@ -9,6 +9,7 @@ use interfaces::{
     service,
 };
 use rt::{
+    device::DmaWindow,
     memory::{Frame, copied_bytes},
     message::Endpoint,
 };
@@ -58,7 +59,12 @@ fn nothing_is_copied_between_client_and_driver() {
     let served = BlockControlServer::new("vda", Arc::new(BlockService::new(Arc::new(Device))));
     std::thread::spawn(move || service::run(&at, &[served]).unwrap());
     let caller = Caller::new(endpoint, 0, None);
-    let proxy = BlockProxy::new(caller, Box::new(|| panic!("the driver lies"))).unwrap();
+    let proxy = BlockProxy::new(
+        caller,
+        Box::new(|| panic!("the driver lies")),
+        Box::new(DmaWindow::default),
+    )
+    .unwrap();
     let (sender, ended) = mpsc::channel();
     let sink: Arc<dyn BlockSink> = Arc::new(Ended(sender));
     let before = copied_bytes();

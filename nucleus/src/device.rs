@@ -88,7 +88,7 @@ impl Registers {
 }
 
 /// Maps device registers, or finds the mapping made before.
-fn map(physical: u64, bytes: u64) -> Registers {
+pub fn map(physical: u64, bytes: u64) -> Registers {
     const PAGE: u64 = 4096;
     let covers = |mapped: &Mapped| {
         mapped.physical <= physical && physical + bytes <= mapped.physical + mapped.bytes

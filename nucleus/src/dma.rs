@@ -3,9 +3,14 @@
 //! Nothing here makes a reference into a buffer but to atomics: the other side may write at any time.
 //! Copies go by `usercopy`, which the language does not see, indices by atomics.
 use crate::{
-    arch::{boot::phys_to_virt, usercopy::copy_raw},
+    arch::{
+        boot::phys_to_virt,
+        iommu::{Access, Window},
+        usercopy::copy_raw,
+    },
     memory::{NoMemory, frames},
 };
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 const PAGE: usize = 4096;
@@ -15,6 +20,8 @@ const PAGE: usize = 4096;
 pub struct DmaBuffer {
     physical: u64,
     pages: usize,
+    /// Where it is lent.
+    window: Option<Arc<Window>>,
 }
 
 impl DmaBuffer {
@@ -29,7 +36,17 @@ impl DmaBuffer {
         let at = phys_to_virt(physical) as *mut u8;
         // SAFETY: `pages` frames from `physical` are ours and in the direct map.
         unsafe { at.write_bytes(0, pages * PAGE) };
-        Ok(DmaBuffer { physical, pages })
+        Ok(DmaBuffer { physical, pages, window: None })
+    }
+
+    /// Lends it to `window` for as long as it lives.
+    ///
+    /// # Errors
+    /// As [`Window::lend`].
+    pub fn lend(&mut self, window: &Arc<Window>) -> Result<(), NoMemory> {
+        window.lend(self.frames().map(|frame| (frame, Access::Both)))?;
+        self.window = Some(window.clone());
+        Ok(())
     }
 
     /// All of it as words.
@@ -40,12 +57,12 @@ impl DmaBuffer {
     }
 
     /// The numbers of its frames.
-    pub fn frames(&self) -> impl Iterator<Item = u32> {
+    pub fn frames(&self) -> impl Iterator<Item = u32> + Clone + use<> {
         let first = (self.physical / PAGE as u64) as u32;
         (first..).take(self.pages)
     }
 
-    /// Physical address, which is the device's where there is no IOMMU.
+    /// Physical address, which is the device's.
     pub fn device_address(&self) -> u64 {
         self.physical
     }
@@ -97,6 +114,9 @@ impl DmaBuffer {
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
+        if let Some(window) = &self.window {
+            window.take_back(self.frames());
+        }
         // Where a component still has them mapped they live on for it.
         self.frames().for_each(frames::release);
     }

@@ -8,7 +8,7 @@ use crate::{
     arch::{
         acpi, apic, boot,
         bootinfo::{self, BootInfo},
-        cpu, gdt, ioapic, pci, percpu, serial, smp, traps,
+        cpu, gdt, ioapic, iommu, pci, percpu, serial, smp, traps,
         tsc::Measurement,
     },
     memory, thread, time,
@@ -96,6 +96,7 @@ fn trace_and_devices(measurement: Option<Measurement>) {
     crate::trace::init_cpu(0);
     ioapic::init();
     pci::init();
+    iommu::init();
     if let Some(measurement) = measurement {
         time::set_rates(measurement.finish());
     }
@@ -115,5 +116,6 @@ fn log_machine(info: &BootInfo) {
 
 fn first_thread() {
     thread::start_watchdog();
+    crate::domain::watch_faults();
     skerry_start();
 }

@@ -3,7 +3,13 @@
 //! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them;
 //! opening may be refused. Registers are reached through [`Mmio`] and [`Ports`], which check every
 //! offset; interrupts are waited for in threads (M2).
-use crate::{memory::Frame, thread::Woken, time::Instant, world};
+use crate::{
+    NoMemory,
+    memory::{Frame, FrameId},
+    thread::Woken,
+    time::Instant,
+    world,
+};
 use alloc::vec::Vec;
 pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
 
@@ -224,6 +230,35 @@ pub fn fence() {
     core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
 }
 
+/// A frame for a device to reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loan {
+    /// Which.
+    pub frame: FrameId,
+    /// The device writes it, else reads it.
+    pub is_written: bool,
+}
+
+/// What the devices of an isolated component reach, for whoever hands it frames: nothing but its own
+/// [`DmaBuffer`]s and what is lent here. Where there is no IOMMU (the default window) they reach everything.
+#[derive(Clone, Debug, Default)]
+pub struct DmaWindow(pub(crate) world::device::WindowHandle);
+
+impl DmaWindow {
+    /// Lends each of `loans`: its frame stays allocated, and the device reaches it, until it is taken back as often;
+    /// rights of several loans of a frame add up. Cost as a system call: one.
+    ///
+    /// # Errors
+    /// [`NoMemory`] where a frame is lent too often (1,023 times) at once; then nothing was lent.
+    pub fn lend(&self, loans: &[Loan]) -> Result<(), NoMemory> {
+        world::device::window_lend(&self.0, loans)
+    }
+    /// Takes `loans` back: afterwards no device reaches them by this window. Cost as a system call: one.
+    pub fn take_back(&self, loans: &[Loan]) {
+        world::device::window_take_back(&self.0, loans);
+    }
+}
+
 /// A frame lent to a device for as long as this lives.
 #[derive(Debug)]
 pub struct Lent {
@@ -231,7 +266,8 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Lends `frame`. With an IOMMU this maps it into the driver's domain.
+    /// Lends `frame`, to a device that reaches it already: in the kernel world it reaches everything, in the
+    /// process world the client lent it by the [`DmaWindow`].
     pub fn new(frame: Frame) -> Lent {
         Lent { frame }
     }

@@ -4,6 +4,7 @@
 //! its [`Grants`] say and nothing else.
 use crate::{
     NoMemory, PAGE_BYTES,
+    device::DmaWindow,
     message::{Capability, Endpoint},
     time::Instant,
     user::{PageRange, Protection},
@@ -59,6 +60,10 @@ impl Domain {
     /// Ends it because of `cause`, if it has not ended, and blocks until its devices are quiet.
     pub fn kill(&self, cause: &str) {
         self.0.kill(cause);
+    }
+    /// What its devices reach, to lend it frames.
+    pub fn window(&self) -> DmaWindow {
+        DmaWindow(self.0.window())
     }
     /// What it uses now and was refused so far.
     pub fn usage(&self) -> Usage {

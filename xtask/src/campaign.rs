@@ -237,6 +237,7 @@ fn linux_prompt(linux: &compare::Linux, root: &Path) -> Result<u128> {
     let console = shell::build_path("boot.console")?;
     let mut config = Config { cpus: 1, ..test::machine(&linux.kernel, root, "boot-linux.log")? };
     config.initrd = Some(linux.initrd.clone());
+    config.has_iommu = false;
     config.append = format!("{} skerry.prompt", compare::LINUX_PARAMETERS);
     let console_arguments =
         ["-serial".to_owned(), format!("file:{}", crate::qemu::escaped(&console))];

@@ -322,6 +322,7 @@ pub fn boot_linux(
     limit_seconds: u64,
 ) -> Result<Vec<u8>> {
     config.initrd = Some(linux.initrd.clone());
+    config.has_iommu = false;
     config.append = format!("{LINUX_PARAMETERS} {parameters}");
     let output = config.log.with_extension("out");
     config.extra.extend(["-serial".to_owned(), format!("file:{}", qemu::escaped(&output))]);

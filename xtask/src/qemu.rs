@@ -87,6 +87,8 @@ pub struct Config {
     pub is_snapshot: bool,
     /// Further disks, in order.
     pub disks: Vec<Disk>,
+    /// Devices go through an IOMMU, on machines that have one.
+    pub has_iommu: bool,
     /// Where the first serial port (the kernel's log) goes.
     pub log: PathBuf,
     /// Further arguments.
@@ -97,7 +99,12 @@ impl Config {
     /// Builds the command line.
     pub fn command(&self) -> Command {
         let mut command = Command::new("qemu-system-x86_64");
-        let bus = if self.machine == Machine::Microvm { "device" } else { "pci,disable-legacy=on" };
+        let has_iommu = self.has_iommu && self.machine == Machine::Q35;
+        let bus = match self.machine {
+            Machine::Microvm => "device",
+            _ if has_iommu => "pci,disable-legacy=on,iommu_platform=on",
+            _ => "pci,disable-legacy=on",
+        };
         command.args(self.processor_arguments());
         command.args(["-nodefaults", "-no-user-config", "-no-reboot"]);
         if self.machine == Machine::Microvm {
@@ -110,6 +117,10 @@ impl Config {
             command.arg("-initrd").arg(initrd);
         }
         command.args(["-serial", &format!("file:{}", escaped(&self.log))]);
+        if has_iommu {
+            // Before the devices that go through it.
+            command.args(["-device", "intel-iommu,intremap=off,aw-bits=48"]);
+        }
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         let medium = if self.is_snapshot { Medium::Snapshot } else { Medium::Kept };
         let root = Disk { image: self.root.clone(), medium };

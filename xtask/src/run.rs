@@ -171,6 +171,7 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         is_snapshot: options.snapshot,
         disks: disks(options)?,
         log,
+        has_iommu: true,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
     };
     config.accel = accel::choose(options.accel, &config)?;

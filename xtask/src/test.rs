@@ -298,6 +298,7 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         is_snapshot: true,
         disks: Vec::new(),
         log: shell::build_path(log)?,
+        has_iommu: true,
         extra: Vec::new(),
     })
 }

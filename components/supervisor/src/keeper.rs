@@ -12,6 +12,7 @@ use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
 use interfaces::supervisor::{Ending, Listener, Order, OrderError, State, Status};
 use rt::{
     NoMemory,
+    device::DmaWindow,
     domain::{self, Domain, End, Usage},
     lock_class,
     message::{Endpoint, Error, Message},
@@ -111,6 +112,10 @@ impl Keeper {
     }
     pub(crate) fn listen(&self, listener: Arc<dyn Listener>) {
         self.listeners.lock().push(listener);
+    }
+    /// What the devices of the one that runs reach.
+    pub(crate) fn window(&self) -> DmaWindow {
+        self.running().map(|(domain, _)| domain.window()).unwrap_or_default()
     }
     pub(crate) fn changes(&self) -> u64 {
         self.now.lock().changes

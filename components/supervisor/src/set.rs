@@ -2,7 +2,7 @@
 use crate::{keeper::Keeper, plan::Plan};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::supervisor::{self, Listener, Order, OrderError, Status};
-use rt::{NoMemory, message::Endpoint};
+use rt::{NoMemory, device::DmaWindow, message::Endpoint};
 
 /// The components, in the order of starting.
 pub struct Supervisor(Vec<Arc<Keeper>>);
@@ -26,6 +26,10 @@ pub fn start(plans: &[Plan], archive: &'static [u8]) -> Result<Arc<Supervisor>, 
 impl Supervisor {
     fn keeper(&self, name: &str) -> Option<&Arc<Keeper>> {
         self.0.iter().find(|keeper| keeper.name() == name)
+    }
+    /// What the devices of the component `name` reach that runs now; the default window where none does.
+    pub fn window(&self, name: &str) -> DmaWindow {
+        self.keeper(name).map(|keeper| keeper.window()).unwrap_or_default()
     }
     /// Where the component `name` is called.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {

@@ -2,14 +2,18 @@
 //!
 //! A request has a slot; its tag in the rings is the slot's number and, above bit 32, how many requests the slot has had, so
 //! that no completion ends another request than its own. `waiting` are those that the present driver has not
-//! been sent, in the order in which clients submitted them. Of those that an earlier driver had been sent (older than
+//! been sent, in the order in which clients submitted them. A request's frames are lent to the driver's devices from
+//! before it is sent until the completion was taken ([`Flights::settle`]). Of those that an earlier driver had been sent (older than
 //! `replay_end`) a flush is a barrier: it is sent when all before it have ended, and what comes behind it when it has.
 use super::{
     BlockError, BlockSink, Operation, Request,
-    entries::{self, CompletionEntry, ENTRIES, RequestEntry},
+    entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
 };
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
-use rt::ring::{Corrupt, Doorbell, Part, Producer};
+use rt::{
+    device::{DmaWindow, Loan},
+    ring::{Corrupt, Doorbell, Part, Producer},
+};
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -58,6 +62,20 @@ pub(crate) struct Flights {
     /// At the driver; of them flushes.
     sent: usize,
     sent_flushes: usize,
+    /// Of the present driver.
+    window: DmaWindow,
+    /// Of the request that is being sent.
+    loans: Vec<Loan>,
+    /// Of requests that are at no driver any more, to be taken back.
+    returned: Vec<Loan>,
+    /// The first that waits was not lent, because others have its frames so often.
+    is_refused: bool,
+}
+
+/// What `request` lends.
+fn loans(request: &Request) -> impl Iterator<Item = Loan> {
+    let is_written = request.operation == Operation::Read;
+    request.segments.iter().map(move |segment| Loan { frame: segment.frame.id(), is_written })
 }
 
 impl Flights {
@@ -72,6 +90,28 @@ impl Flights {
             replay_end: 0,
             sent: 0,
             sent_flushes: 0,
+            window: DmaWindow::default(),
+            loans: Vec::with_capacity(SEGMENTS_MAX),
+            returned: Vec::with_capacity(ENTRIES * ENTRY_SEGMENTS),
+            is_refused: false,
+        }
+    }
+
+    /// From now on requests are sent to a driver whose devices reach what is lent to `window`.
+    pub(crate) fn set_window(&mut self, window: DmaWindow) {
+        self.window = window;
+    }
+
+    /// Whether [`Flights::send`] is to be tried again though no completion comes.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused
+    }
+
+    /// Takes back the frames of what has ended, before any client is told.
+    pub(crate) fn settle(&mut self) {
+        if !self.returned.is_empty() {
+            self.window.take_back(&self.returned);
+            self.returned.clear();
         }
     }
 
@@ -105,15 +145,27 @@ impl Flights {
         ring: &mut Producer<Part, RequestEntry>,
     ) -> Result<Doorbell, Corrupt> {
         let mut doorbell = Doorbell::Silent;
-        while let Some(number) = self.waiting.front() {
-            let Some(slot) = self.slots.get_mut(*number as usize) else { break };
-            let tag = u64::from(slot.generation) << 32 | u64::from(*number);
+        self.is_refused = false;
+        while let Some(&number) = self.waiting.front() {
+            let Some(slot) = self.slots.get_mut(number as usize) else { break };
+            let tag = u64::from(slot.generation) << 32 | u64::from(number);
             let Some(flight) = &mut slot.flight else { break };
             let is_flush = flight.request.operation == Operation::Flush;
             let is_behind = if is_flush { self.sent > 0 } else { self.sent_flushes > 0 };
             if flight.order < self.replay_end && is_behind {
                 break;
             }
+            self.loans.clear();
+            self.loans.extend(loans(&flight.request));
+            self.is_refused = self.window.lend(&self.loans).is_err();
+            if self.is_refused {
+                break;
+            }
+            // Half sent is sent: its frames are lent.
+            flight.is_sent = true;
+            self.sent += 1;
+            self.sent_flushes += usize::from(is_flush);
+            self.waiting.pop_front();
             for part in 0..entries::entries_for(&flight.request) {
                 // There is room for all that was admitted, unless the driver's count lies.
                 let entry = entries::encode(&flight.request, tag, part);
@@ -121,10 +173,6 @@ impl Flights {
                     doorbell = Doorbell::Ring;
                 }
             }
-            flight.is_sent = true;
-            self.sent += 1;
-            self.sent_flushes += usize::from(is_flush);
-            self.waiting.pop_front();
         }
         Ok(doorbell)
     }
@@ -143,6 +191,7 @@ impl Flights {
         let mut flight = slot.flight.take_if(is_sent).ok_or(Corrupt)?;
         self.sent -= 1;
         self.sent_flushes -= usize::from(flight.request.operation == Operation::Flush);
+        self.returned.extend(loans(&flight.request));
         if result == Err(BlockError::Restarted) {
             flight.is_sent = false;
             slot.flight = Some(flight);
@@ -167,10 +216,13 @@ impl Flights {
         self.waiting.clear();
         for (number, slot) in (0..).zip(&mut self.slots) {
             if let Some(flight) = &mut slot.flight {
-                flight.is_sent = false;
+                if core::mem::take(&mut flight.is_sent) {
+                    self.returned.extend(loans(&flight.request));
+                }
                 self.waiting.push_back(number);
             }
         }
+        self.settle();
         let order = |number: &u32| {
             let slot = self.slots.get(*number as usize);
             slot.and_then(|slot| slot.flight.as_ref()).map(|flight| flight.order)
@@ -184,6 +236,10 @@ impl Flights {
         let has_flight = |slot: &Slot| slot.flight.is_some();
         let number = self.slots.iter().position(has_flight)?;
         let flight = self.slots.get_mut(number)?.flight.take()?;
+        if flight.is_sent {
+            self.returned.extend(loans(&flight.request));
+            self.settle();
+        }
         Some(self.end(number as u32, flight, Err(error)))
     }
 }

@@ -1,7 +1,7 @@
 //! A block device in another world: [`BlockProxy`] is a [`Block`] whose driver answers [`super::BlockControl`].
 //!
 //! Requests are kept here, with their frames, until the driver says through the ring that they have ended; no
-//! byte of theirs is copied. When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
+//! byte of theirs is copied, and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
 //! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
 //! is sent nothing more and named to the supervisor. `state` guards everything; sinks are called without it, on the
 //! proxy's own thread.
@@ -14,11 +14,13 @@ use super::{
 use crate::call::Caller;
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use rt::{
+    device::DmaWindow,
     lock_class,
     memory::Region,
     ring::{Bell, Consumer, Corrupt, Doorbell, Part, Producer},
     sync::{Event, Mutex},
     thread::{self, Policy},
+    time,
 };
 
 lock_class! {
@@ -27,6 +29,8 @@ lock_class! {
 
 /// As drivers' own completion threads: before ordinary programs.
 const COMPLETION_NICE: i8 = -10;
+/// Until frames that could not be lent are tried again.
+const RETRY_NS: u64 = 1_000_000;
 /// Completions taken under the lock at once.
 const BATCH: usize = 32;
 
@@ -65,16 +69,20 @@ pub struct BlockProxy {
     linked: Event,
     /// Told that the driver broke the protocol and should be ended.
     on_corrupt: Box<dyn Fn() + Send + Sync>,
+    /// What the devices of the present driver reach.
+    window: Box<dyn Fn() -> DmaWindow + Send + Sync>,
 }
 
 impl BlockProxy {
-    /// The device behind `caller`, whose driver runs; `on_corrupt` is called when one breaks the protocol.
+    /// The device behind `caller`, whose driver runs; `on_corrupt` is called when one breaks the protocol; `window`
+    /// says what the devices of the one that runs reach.
     ///
     /// # Errors
     /// [`AttachError`].
     pub fn new(
         caller: Caller,
         on_corrupt: Box<dyn Fn() + Send + Sync>,
+        window: Box<dyn Fn() -> DmaWindow + Send + Sync>,
     ) -> Result<Arc<BlockProxy>, AttachError> {
         let control = BlockControlClient::new(caller);
         let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
@@ -94,6 +102,7 @@ impl BlockProxy {
             room: Event::new(),
             linked: Event::new(),
             on_corrupt,
+            window,
         });
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: COMPLETION_NICE };
@@ -125,16 +134,21 @@ impl BlockProxy {
         };
         self.completion_bell.ring();
         self.control.attach(self.region.clone())?;
-        let doorbell = {
+        // Asked for when it has the rings: where that was another driver than the one that runs now, the one that
+        // runs has none, and comes here again.
+        let window = (self.window)();
+        let (doorbell, is_refused) = {
             let mut state = self.state.lock();
             if state.epoch != epoch || state.link == Link::Closed {
                 return Ok(());
             }
             state.link = Link::Up;
-            state.send()
+            state.flights.set_window(window);
+            (state.send(), state.flights.is_refused())
         };
         self.linked.signal();
         self.answer(doorbell);
+        self.retry_if(is_refused);
         Ok(())
     }
 
@@ -161,6 +175,13 @@ impl BlockProxy {
         }
     }
 
+    /// Has the proxy's thread send what was refused.
+    fn retry_if(&self, is_refused: bool) {
+        if is_refused {
+            self.completion_bell.ring();
+        }
+    }
+
     fn break_off(&self) {
         {
             let mut state = self.state.lock();
@@ -178,10 +199,11 @@ impl BlockProxy {
         let mut ended = Vec::with_capacity(BATCH);
         loop {
             let ticket = self.linked.ticket();
-            let (taken, doorbell, link) = {
+            let (taken, doorbell, link, is_refused) = {
                 let mut state = self.state.lock();
                 let taken = state.take(&mut ended);
-                (taken, state.send(), state.link)
+                state.flights.settle();
+                (taken, state.send(), state.link, state.flights.is_refused())
             };
             self.answer(doorbell);
             if !ended.is_empty() {
@@ -194,7 +216,8 @@ impl BlockProxy {
             match taken {
                 Ok(Next::More) => {}
                 Ok(Next::Wait) => {
-                    self.completion_bell.wait(None);
+                    let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
+                    self.completion_bell.wait(retry);
                 }
                 Err(Corrupt) => {
                     self.break_off();
@@ -270,15 +293,16 @@ impl Block for BlockProxy {
         let mut next = rest.next();
         while next.is_some() {
             let ticket = self.room.ticket();
-            let doorbell = {
+            let (doorbell, is_refused) = {
                 let mut state = self.state.lock();
                 if state.link == Link::Closed {
                     break;
                 }
                 state.admit(&mut next, &mut rest, sink);
-                state.send()
+                (state.send(), state.flights.is_refused())
             };
             self.answer(doorbell);
+            self.retry_if(is_refused);
             if next.is_some() {
                 self.room.wait(ticket, None, false);
             }

@@ -8,6 +8,7 @@ use super::{
 use crate::{call::Caller, service};
 use proptest::prelude::*;
 use rt::{
+    device::{DmaWindow, Loan},
     host,
     memory::{Frame, Region},
     message::Endpoint,
@@ -40,11 +41,24 @@ fn info() -> BlockInfo {
     }
 }
 
-/// What outlives drivers: contents of sectors, and what is done in which order.
-#[derive(Default)]
+/// What outlives drivers: contents of sectors, and what is done in which order; and what is lent to each of them.
 struct Platter {
     sectors: Mutex<HashMap<u64, [u8; SECTOR_BYTES]>>,
     log: Mutex<Vec<(Operation, u64)>>,
+    window: DmaWindow,
+}
+
+impl Default for Platter {
+    fn default() -> Platter {
+        let window = host::recording_window();
+        Platter { sectors: Mutex::default(), log: Mutex::default(), window }
+    }
+}
+
+impl Drop for Platter {
+    fn drop(&mut self) {
+        assert_eq!(host::lent_frames(&self.window), 0, "frames stayed lent");
+    }
 }
 
 type Held = (Request, Arc<dyn BlockSink>);
@@ -97,6 +111,9 @@ impl Disk {
         let mut sectors = self.platter.sectors.lock().unwrap();
         let mut sector = request.sector;
         for Segment { frame, offset, length } in &request.segments {
+            let is_written = request.operation == Operation::Read;
+            let loan = Loan { frame: frame.id(), is_written };
+            assert!(host::is_lent(&self.platter.window, loan), "{loan:?}");
             for at in (*offset..offset + length).step_by(SECTOR_BYTES) {
                 let bytes = sectors.entry(sector).or_insert([0; SECTOR_BYTES]);
                 if request.operation == Operation::Write {
@@ -176,9 +193,11 @@ impl Sink {
     }
 }
 
-fn connect(endpoint: &Endpoint) -> Arc<BlockProxy> {
+fn connect(endpoint: &Endpoint, platter: &Arc<Platter>) -> Arc<BlockProxy> {
     let caller = Caller::new(endpoint.clone(), 0, None);
-    BlockProxy::new(caller, Box::new(|| panic!("the driver lies"))).unwrap()
+    let window = platter.window.clone();
+    let window = Box::new(move || window.clone());
+    BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), window).unwrap()
 }
 
 fn request(tag: u64, operation: Operation, sector: u64, frames: &[Frame]) -> Request {
@@ -202,9 +221,9 @@ fn byte_of(frame: &Frame) -> u8 {
 #[test]
 fn frames_of_any_number_of_segments_are_written_and_read_back() {
     let endpoint = Endpoint::new().unwrap();
-    let platter = Arc::default();
+    let platter: Arc<Platter> = Arc::default();
     let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint);
+    let proxy = connect(&endpoint, &platter);
     assert_eq!(proxy.info(), info());
     for count in [1, 4, 5, 61, 256] {
         let sink = Arc::new(Sink::default());
@@ -217,6 +236,7 @@ fn frames_of_any_number_of_segments_are_written_and_read_back() {
         assert_eq!(sink.wait_for(2), [(1, Ok(())), (2, Ok(()))]);
         assert!(empty.iter().enumerate().all(|(index, frame)| byte_of(frame) == index as u8));
         assert!(frames.iter().chain(&empty).all(|frame| frame.references() == 1));
+        assert_eq!(host::lent_frames(&platter.window), 0);
     }
     proxy.close();
     driver.kill();
@@ -225,9 +245,9 @@ fn frames_of_any_number_of_segments_are_written_and_read_back() {
 #[test]
 fn more_requests_than_the_rings_hold_wait_for_room() {
     let endpoint = Endpoint::new().unwrap();
-    let platter = Arc::default();
+    let platter: Arc<Platter> = Arc::default();
     let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint);
+    let proxy = connect(&endpoint, &platter);
     let sink = Arc::new(Sink::default());
     let dyn_sink: Arc<dyn BlockSink> = sink.clone();
     let frames: Vec<Frame> = (0..9).map(filled).collect();
@@ -244,11 +264,34 @@ fn more_requests_than_the_rings_hold_wait_for_room() {
 }
 
 #[test]
+fn requests_whose_frame_is_lent_too_often_wait_for_others() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint, &platter);
+    let sink = Arc::new(Sink::default());
+    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let frames = vec![filled(7); 256];
+    let batch = (0..8).map(|tag| request(tag, Operation::Write, tag * 2048, &frames)).collect();
+    proxy.submit(batch, &dyn_sink);
+    assert!(sink.wait_for(8).iter().all(|(_, result)| result.is_ok()));
+    // Lent by somebody else: nothing of ours will end.
+    let loans = [Loan { frame: frames[0].id(), is_written: false }; 1023];
+    platter.window.lend(&loans).unwrap();
+    proxy.submit(vec![request(8, Operation::Write, 0, &frames)], &dyn_sink);
+    assert_eq!(platter.log.lock().unwrap().len(), 8);
+    platter.window.take_back(&loans);
+    assert_eq!(sink.wait_for(9).len(), 9);
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
 fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything() {
     let endpoint = Endpoint::new().unwrap();
-    let platter = Arc::default();
+    let platter: Arc<Platter> = Arc::default();
     let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint);
+    let proxy = connect(&endpoint, &platter);
     let sink = Arc::new(Sink::default());
     let dyn_sink: Arc<dyn BlockSink> = sink.clone();
     let frames: Vec<Frame> = (0..257).map(|_| filled(1)).collect();
@@ -300,7 +343,7 @@ fn drivers_that_die_at_any_instant_are_a_pause() {
     let endpoint = Endpoint::new().unwrap();
     let platter: Arc<Platter> = Arc::default();
     let mut driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint);
+    let proxy = connect(&endpoint, &platter);
     let is_over = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..3)
         .map(|number| {
@@ -419,9 +462,12 @@ proptest! {
         let ended = Arc::new(AtomicUsize::new(0));
         let told = ended.clone();
         let caller = Caller::new(endpoint.clone(), 0, None);
-        let proxy = BlockProxy::new(caller, Box::new(move || {
+        let on_corrupt = Box::new(move || {
             told.fetch_add(1, SeqCst);
-        }))
+        });
+        let window = host::recording_window();
+        let known = window.clone();
+        let proxy = BlockProxy::new(caller, on_corrupt, Box::new(move || known.clone()))
         .unwrap();
         let sink = Arc::new(Sink::default());
         let dyn_sink: Arc<dyn BlockSink> = sink.clone();
@@ -432,6 +478,7 @@ proptest! {
         let all = sink.wait_for(8);
         prop_assert!(all.iter().zip(0..).all(|((tag, _), expected)| *tag == expected));
         prop_assert!(ended.load(SeqCst) <= 1);
+        prop_assert_eq!(host::lent_frames(&window), 0);
         endpoint.signal(1);
         serving.join().unwrap();
     }

@@ -82,7 +82,7 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Kernel calls made.
     pub calls: u64,
-    /// Kernel calls refused, by name.
+    /// Kernel calls refused, by name, and what devices reached for in vain (`dma`).
     pub refused: Vec<(&'static str, u32)>,
 }
 

@@ -480,7 +480,11 @@ impl Domain {
                 if is_dma && !self.grants.can_use_dma {
                     return Err(Status::Refused);
                 }
-                let buffer = Arc::new(DmaBuffer::allocate(pages * PAGE)?);
+                let mut buffer = DmaBuffer::allocate(pages * PAGE)?;
+                if let Some(window) = self.window.as_ref().filter(|_| is_dma) {
+                    buffer.lend(window)?;
+                }
+                let buffer = Arc::new(buffer);
                 let device_address = buffer.device_address();
                 let handle = self.grant(Capability::Region(buffer.clone()))?;
                 let mapped = self.map_buffer(handle, &buffer);

@@ -2,21 +2,76 @@
 //!
 //! What is named must be granted, and but for opening it, open.
 use super::{
-    Domain,
+    Domain, End,
     calls::{Done, until},
 };
-use crate::{arch::pci, capability::Capability, device, memory::PAGE};
+use crate::{
+    arch::{
+        iommu::{self, Fault},
+        pci,
+    },
+    capability::Capability,
+    device,
+    memory::PAGE,
+    spin::SpinLock,
+    thread::{self, Policy},
+    trace,
+};
 use ::calls::{Call, Status};
-use alloc::sync::Arc;
+use alloc::{
+    boxed::Box,
+    format,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use program::{PciAddress, Registers};
+use sync::class::LockClass;
+
+static OWNERS_CLASS: LockClass = LockClass::new("nucleus.domain.owners");
+/// Who opened each function last.
+static OWNERS: SpinLock<Vec<(u16, Weak<Domain>)>> = SpinLock::new(&OWNERS_CLASS, Vec::new());
+
+/// Starts the thread that ends whoever's device reaches for what was not lent to it, where an IOMMU stops that.
+pub fn watch_faults() {
+    const PRIORITY: u8 = 98;
+    let Some(interrupt) = iommu::fault_interrupt() else { return };
+    let watch = move || loop {
+        while let Some(fault) = iommu::next_fault() {
+            judge(fault);
+        }
+        interrupt.wait(None, false);
+    };
+    let started = thread::spawn("iommu", Policy::RoundRobin(PRIORITY), Box::new(Box::new(watch)));
+    started.expect("no memory for a thread at boot");
+}
+
+fn judge(fault: Fault) {
+    trace::point("dma-fault", u64::from(fault.function), fault.address);
+    let is_its = |(function, _): &&(u16, _)| *function == fault.function;
+    let owner = OWNERS.lock().iter().find(is_its).and_then(|(_, owner)| owner.upgrade());
+    match owner {
+        Some(domain) => {
+            domain.strays.fetch_add(1, Relaxed);
+            domain.end(End::because(&format!("DMA that was not lent: {fault}")));
+        }
+        None => log::warn!("DMA of nobody's: {fault}"),
+    }
+}
 
 impl Domain {
-    /// Maps `bytes` bytes of registers at physical address `base`; where.
-    fn map_registers(&self, base: u64, bytes: u64) -> Result<u64, Status> {
-        let offset = base % PAGE as u64;
-        let pages = usize::try_from((offset + bytes).div_ceil(PAGE as u64)).unwrap_or(usize::MAX);
+    /// Maps `bytes` bytes of registers at physical address `base`, but for pages with any of `hidden`; where.
+    fn map_registers(&self, base: u64, bytes: u64, hidden: &[Range<u64>]) -> Result<u64, Status> {
+        const BYTES: u64 = PAGE as u64;
+        let offset = base % BYTES;
+        let pages = usize::try_from((offset + bytes).div_ceil(BYTES)).unwrap_or(usize::MAX);
         let start = self.room(pages);
-        self.space.map_device(start, base - offset, pages)?;
+        for page in (0..pages as u64).map(|page| page * BYTES) {
+            let at = base - offset + page;
+            if !hidden.iter().any(|range| range.start < at + BYTES && at < range.end) {
+                self.space.map_device(start + page, at, 1)?;
+            }
+        }
         Ok(start + offset)
     }
 
@@ -60,7 +115,7 @@ impl Domain {
                         open.push(first);
                     }
                 }
-                registers.rdi = self.map_registers(first, second)?;
+                registers.rdi = self.map_registers(first, second, &[])?;
                 Ok(())
             }
             _ => self.function(call, first, second, third, registers),
@@ -69,7 +124,7 @@ impl Domain {
 
     /// A call about a PCI function, which must be granted and, but for opening it, open.
     fn function(
-        &self,
+        self: &Arc<Domain>,
         call: Call,
         first: u64,
         second: u64,
@@ -81,7 +136,12 @@ impl Domain {
             return Err(Status::Refused);
         }
         if call == Call::PciOpen {
-            pci::open(address)?;
+            pci::open(address, self.window.as_deref())?;
+            {
+                let mut owners = OWNERS.lock();
+                owners.retain(|(function, _)| *function != address);
+                owners.push((address, Arc::downgrade(self)));
+            }
             self.taken.lock().functions.push(address);
             return Ok(());
         }
@@ -98,8 +158,11 @@ impl Domain {
                     u64::from(pci::read_part(&pci::Ports, address, second as u16, third as u8));
             }
             Call::PciBar => {
-                let (base, bytes) = pci::find(address)?.bar(second as u8)?;
-                registers.rdi = self.map_registers(base, bytes)?;
+                let function = pci::find(address)?;
+                let (base, bytes) = function.bar(second as u8)?;
+                // Where and which interrupts go is the nucleus's to say.
+                let messages = pci::msix_areas(&pci::Ports, &function);
+                registers.rdi = self.map_registers(base, bytes, &messages)?;
                 registers.rsi = bytes;
             }
             Call::PciMsix => {

@@ -12,8 +12,10 @@ mod calls;
 mod devices;
 mod run;
 
+pub use devices::watch_faults;
+
 use crate::{
-    arch::pci,
+    arch::{iommu::Window, pci},
     capability::{Capability, Table},
     device,
     memory::{
@@ -56,6 +58,8 @@ pub struct Domain {
     name: String,
     space: Space,
     grants: Grants,
+    /// What its functions reach, where there is an IOMMU.
+    window: Option<Arc<Window>>,
     held: SpinLock<Table>,
     /// Counted up when a capability goes, so that nobody believes what he remembers of the table.
     version: AtomicU32,
@@ -71,6 +75,8 @@ pub struct Domain {
     end: SpinLock<Option<End>>,
     calls: AtomicU64,
     refused: [AtomicU32; Call::ALL.len()],
+    /// Times its devices reached for what was not lent to them.
+    strays: AtomicU32,
 }
 
 impl Domain {
@@ -80,6 +86,7 @@ impl Domain {
     /// [`NoMemory`].
     pub fn new(name: &str, grants: Grants) -> Result<Arc<Domain>, NoMemory> {
         let space = Space::new()?;
+        let window = if grants.functions.is_empty() { None } else { Window::new()? };
         objects::count(Kind::Domain, 1);
         // Never longer, so that nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
@@ -88,6 +95,7 @@ impl Domain {
             name: String::from(name),
             space,
             grants,
+            window,
             held: SpinLock::new(&HELD_CLASS, Table::new()),
             version: AtomicU32::new(0),
             taken: SpinLock::new(&TAKEN_CLASS, taken),
@@ -100,7 +108,13 @@ impl Domain {
             end: SpinLock::new(&END_CLASS, None),
             calls: AtomicU64::new(0),
             refused: [const { AtomicU32::new(0) }; Call::ALL.len()],
+            strays: AtomicU32::new(0),
         }))
+    }
+
+    /// What its functions reach, where there is an IOMMU.
+    pub fn window(&self) -> Option<Arc<Window>> {
+        self.window.clone()
     }
 
     /// Its space, for whoever loads it.
@@ -165,14 +179,15 @@ impl Domain {
     pub fn usage(&self) -> Usage {
         let threads = self.threads.lock().clone();
         let times = threads.iter().filter_map(|&number| thread::cpu_time(number));
-        let refused = Call::ALL.iter().zip(&self.refused);
+        let refused = Call::ALL.iter().map(|call| call.name()).zip(&self.refused);
         Usage {
             memory_bytes: self.pages.load(Relaxed) * PAGE,
             threads: threads.len(),
             cpu_ns: times.map(|time| time.user_ns + time.system_ns).sum(),
             calls: self.calls.load(Relaxed),
             refused: refused
-                .map(|(call, count)| (call.name(), count.load(Relaxed)))
+                .chain([("dma", &self.strays)])
+                .map(|(name, count)| (name, count.load(Relaxed)))
                 .filter(|&(_, count)| count > 0)
                 .collect(),
         }

@@ -73,6 +73,11 @@ pub unsafe fn init(links: &'static mut [buddy::Link], references: *mut AtomicU32
     *BUDDY.lock() = Some(Buddy::new(links));
 }
 
+/// The number after the last frame's.
+pub fn end() -> u32 {
+    TABLE_LENGTH.load(Relaxed) as u32
+}
+
 /// Hands `count` frames from `start` to the allocator.
 pub fn add_range(start: u32, count: usize) {
     free_contiguous(start, count);

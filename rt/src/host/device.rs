@@ -4,12 +4,13 @@
 //! buffers (from 1 TiB up). One lock guards the tables; models are called without it.
 use super::{
     control::Registers,
-    memory::{frame_words, is_live, may_allocate},
+    memory::{frame_release, frame_retain, frame_words, is_live, may_allocate},
     thread::{lock, wait},
 };
 use crate::{
-    PAGE_BYTES,
-    device::{DeviceError, MmioDevice, PciAddress, PciFunction},
+    NoMemory, PAGE_BYTES,
+    device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
+    memory::FrameId,
     thread::Woken,
     words,
 };
@@ -377,4 +378,40 @@ fn frame_access(
         done += count;
     }
     true
+}
+
+/// How often each frame is lent: to be read, to be written.
+pub(crate) type Loans = BTreeMap<FrameId, [usize; 2]>;
+/// A window that records what is lent; none where the devices reach everything.
+pub(crate) type WindowHandle = Option<Arc<Mutex<Loans>>>;
+
+pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), NoMemory> {
+    const MOST: usize = 1023;
+    let Some(window) = window else { return Ok(()) };
+    let mut lent = lock(window);
+    let mut after = lent.clone();
+    for Loan { frame, is_written } in loans {
+        let counts = after.entry(*frame).or_default();
+        counts[usize::from(*is_written)] += 1;
+        if counts[0] + counts[1] > MOST {
+            return Err(NoMemory);
+        }
+    }
+    loans.iter().for_each(|loan| frame_retain(loan.frame.0));
+    *lent = after;
+    Ok(())
+}
+
+pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
+    let Some(window) = window else { return };
+    let mut lent = lock(window);
+    for Loan { frame, is_written } in loans {
+        let counts = lent.get_mut(frame).expect("taken back, and was not lent");
+        let count = &mut counts[usize::from(*is_written)];
+        *count = count.checked_sub(1).expect("taken back more often than lent");
+        if *counts == [0, 0] {
+            lent.remove(frame);
+        }
+        frame_release(frame.0);
+    }
 }

@@ -1,7 +1,10 @@
 //! Registering device models, raising their interrupts, and their view of memory.
-use super::device::{Line, MmioModel, Pci, PortModel, device_access, with_tables};
+use super::{
+    device::{Line, MmioModel, Pci, PortModel, device_access, with_tables},
+    thread::lock,
+};
 use crate::{
-    device::{MmioDevice, PciAddress, PciFunction},
+    device::{DmaWindow, Loan, MmioDevice, PciAddress, PciFunction},
     words,
 };
 use std::sync::Arc;
@@ -145,4 +148,21 @@ pub fn device_store16(address: u64, value: u16) {
     let _ = device_access(address, 2, |memory, offset, _, _| {
         words::store(memory, offset, 2, u64::from(value));
     });
+}
+
+/// A window that records what is lent to it.
+pub fn recording_window() -> DmaWindow {
+    DmaWindow(Some(Arc::default()))
+}
+
+/// Whether a device may read (or write) the frame of that number by `window`.
+pub fn is_lent(window: &DmaWindow, loan: Loan) -> bool {
+    let Some(window) = &window.0 else { return true };
+    let lent = lock(window);
+    lent.get(&loan.frame).is_some_and(|counts| counts[usize::from(loan.is_written)] > 0)
+}
+
+/// Frames lent to `window` now.
+pub fn lent_frames(window: &DmaWindow) -> usize {
+    window.0.as_ref().map_or(0, |window| lock(window).len())
 }

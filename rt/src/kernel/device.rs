@@ -1,6 +1,6 @@
 //! Devices of the kernel world.
 pub(crate) use nucleus::{
-    arch::pci::{close as pci_close, open as pci_open},
+    arch::pci::close as pci_close,
     device::{
         Registers as MmioHandle, bind_msix as pci_msix, close_ports as ports_close,
         map_bar as pci_bar, open_line as interrupt_open, open_ports as ports_open,
@@ -11,9 +11,18 @@ pub(crate) use nucleus::{
     irq::Interrupt as InterruptHandle,
 };
 
-use crate::device::{PciAddress, PciFunction};
-use alloc::vec::Vec;
-use nucleus::arch::pci;
+use crate::{
+    NoMemory,
+    device::{DeviceError, Loan, PciAddress, PciFunction},
+};
+use alloc::{sync::Arc, vec::Vec};
+use nucleus::arch::{
+    iommu::{Access, Window},
+    pci,
+};
+
+/// What a domain's devices reach, where there is an IOMMU.
+pub(crate) type WindowHandle = Option<Arc<Window>>;
 
 /// Every function found.
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
@@ -27,6 +36,10 @@ pub(crate) fn pci_functions() -> Vec<PciFunction> {
     pci::functions().into_iter().map(describe).collect()
 }
 
+pub(crate) fn pci_open(address: u16) -> Result<(), DeviceError> {
+    pci::open(address, None)
+}
+
 pub(crate) fn pci_read(address: u16, offset: u16, bytes: u8) -> u32 {
     pci::read_part(&pci::Ports, address, offset, bytes)
 }
@@ -37,4 +50,16 @@ pub(crate) fn pci_msix_entries(address: u16) -> u16 {
 
 pub(crate) fn frame_device_address(frame: u32) -> u64 {
     u64::from(frame) * crate::PAGE_BYTES as u64
+}
+
+pub(crate) fn window_lend(window: &WindowHandle, loans: &[Loan]) -> Result<(), NoMemory> {
+    let access = |loan: &Loan| if loan.is_written { Access::Write } else { Access::Read };
+    let Some(window) = window else { return Ok(()) };
+    window.lend(loans.iter().map(|loan| (loan.frame.0, access(loan))))
+}
+
+pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
+    if let Some(window) = window {
+        window.take_back(loans.iter().map(|loan| loan.frame.0));
+    }
 }

@@ -4,8 +4,8 @@
 //! call. A handle's mapping lasts as long as the handle; registers stay mapped until the component ends.
 use super::call::{Handle, ask, until};
 use crate::{
-    PAGE_BYTES,
-    device::{DeviceError, MmioDevice, PciAddress, PciFunction},
+    NoMemory, PAGE_BYTES,
+    device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
     thread::Woken,
     words,
 };
@@ -32,6 +32,9 @@ pub(crate) struct DmaHandle {
     device_address: u64,
     _handle: Handle,
 }
+
+/// Components of the process world have no frames to lend.
+pub(crate) type WindowHandle = ();
 
 pub(crate) fn pci_functions() -> Vec<PciFunction> {
     let describe = |[place, class, _]: [u64; 3]| PciFunction {
@@ -232,3 +235,9 @@ impl DmaHandle {
 pub(crate) fn frame_device_address(frame: u32) -> u64 {
     u64::from(frame) * PAGE_BYTES as u64
 }
+
+pub(crate) fn window_lend(_window: &WindowHandle, _loans: &[Loan]) -> Result<(), NoMemory> {
+    Ok(())
+}
+
+pub(crate) fn window_take_back(_window: &WindowHandle, _loans: &[Loan]) {}

@@ -14,7 +14,7 @@ use nucleus::{
 use program::PciAddress;
 
 /// What a domain of the tests may do, but for what is `denied`.
-fn grants(denied: u64) -> Grants {
+pub fn grants(denied: u64) -> Grants {
     Grants {
         calls: Call::ALL.iter().copied().filter(|&call| denied >> call as u64 & 1 == 0).collect(),
         ports: Vec::new(),
@@ -62,12 +62,12 @@ pub fn call(endpoint: &Arc<Endpoint>) -> Capability {
 }
 
 /// mov eax, `number`; syscall
-fn does(call: Call) -> [u8; 7] {
+pub fn does(call: Call) -> [u8; 7] {
     [0xb8, call as u8, 0, 0, 0, 0x0f, 0x05]
 }
 
 /// mov edi, `value`
-fn first(value: u64) -> [u8; 5] {
+pub fn first(value: u64) -> [u8; 5] {
     let [a, b, c, d, ..] = value.to_le_bytes();
     [0xbf, a, b, c, d]
 }
@@ -283,7 +283,7 @@ pub fn device_is_quiesced() {
             thread::yield_now();
         }
         assert_eq!(pci::read_part(&pci::Ports, address, 4, 2) & MASTER, MASTER);
-        assert_eq!(pci::open(address), Err(device::DeviceError::Refused));
+        assert_eq!(pci::open(address, None), Err(device::DeviceError::Refused));
         registers.write(status, 1, 3);
         assert_eq!(registers.read(status, 1), 3);
         domain.kill("test");

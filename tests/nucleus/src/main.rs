@@ -12,6 +12,8 @@ extern crate alloc;
 #[cfg(target_os = "none")]
 mod costs;
 #[cfg(target_os = "none")]
+mod devices;
+#[cfg(target_os = "none")]
 mod domains;
 #[cfg(target_os = "none")]
 mod memory;

@@ -1,5 +1,5 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
-use crate::{costs, domains, memory, messages, program, threads};
+use crate::{costs, devices, domains, memory, messages, program, threads};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{arch::power, memory::statistics, objects, params, thread, time};
@@ -39,6 +39,8 @@ const TESTS: &[(&str, fn())] = &[
     ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
     ("a domain in a loop is killed", domains::loop_is_killed),
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
+    ("a device reaches what is lent to it", devices::only_what_is_lent_is_reached),
+    ("a domain does not reach its device's message table", devices::message_table_is_not_mapped),
     ("domains call each other", domains::call_each_other),
     ("extended state is checked and kept", program::extended_state),
 ];
@@ -74,6 +76,7 @@ fn warm_up() {
     (0..2).for_each(|_| threads::start_and_end());
     in_threads(1, |_| domains::device_is_quiesced());
     in_threads(1, |_| domains::each_grant_counts());
+    in_threads(1, |_| devices::only_what_is_lent_is_reached());
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 

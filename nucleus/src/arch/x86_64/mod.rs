@@ -9,6 +9,7 @@ pub mod cpu;
 pub mod fpu;
 pub mod gdt;
 pub mod ioapic;
+pub mod iommu;
 pub mod pages;
 pub mod paging;
 pub mod pci;

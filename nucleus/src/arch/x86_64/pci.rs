@@ -3,14 +3,17 @@
 //! BARs are measured once, before other processors run: a BAR being measured moves, which drivers at work do not
 //! stand, and QEMU 7.2 may then send another processor's access to the wrong device.
 //! One spin lock guards the port pair. Source: PCI Local Bus 3.0, 3.2.2.3.2.
-use super::cpu;
+use super::{
+    cpu,
+    iommu::{self, Window},
+};
 use crate::{
     device::{self, DeviceError},
     spin::SpinLock,
 };
 use alloc::vec::Vec;
 use pci::{Config, Functions};
-pub use pci::{Function, msix_enable, msix_entries, msix_entry, read_part};
+pub use pci::{Function, msix_areas, msix_enable, msix_entries, msix_entry, read_part};
 use sync::class::LockClass;
 
 const ADDRESS: u16 = 0xcf8;
@@ -77,14 +80,16 @@ pub fn find(address: u16) -> Result<Function, DeviceError> {
     FUNCTIONS.lock().find(address)
 }
 
-/// Opens a function for one owner: reset, then memory decoding and bus mastering on, INTx off.
+/// Opens a function for one owner: reset, then memory decoding and bus mastering on, INTx off. It reaches what is
+/// lent to `window`, all of memory where there is none.
 ///
 /// # Errors
-/// [`DeviceError::NotFound`] where there is none, `Refused` where it is open already or does not reset.
-pub fn open(address: u16) -> Result<(), DeviceError> {
+/// [`DeviceError::NotFound`] where there is none, `Refused` where it is open already, does not reset or there is no
+/// memory for what it reaches.
+pub fn open(address: u16, window: Option<&Window>) -> Result<(), DeviceError> {
     let function = FUNCTIONS.lock().take(address)?;
     pci::enable(&Ports, address);
-    if !reset(&function) {
+    if !reset(&function) || !iommu::attach(address, window) {
         close(address);
         return Err(DeviceError::Refused);
     }
@@ -98,11 +103,12 @@ fn reset(function: &Function) -> bool {
 }
 
 /// Quiesces and closes a function: reset, MSI-X and bus mastering off, and what it asked of memory answered. Bus
-/// mastering goes last, for a reset waits for what is in flight; it alone keeps a device from memory that
+/// mastering goes last but for the IOMMU, for a reset waits for what is in flight; it alone keeps a device from memory that
 /// has no reset or does not answer it.
 pub fn close(address: u16) {
     let _ = find(address).map(|function| reset(&function));
     pci::disable(&Ports, address);
     device::wait_until(|| !pci::is_busy(&Ports, address));
+    iommu::detach(address);
     FUNCTIONS.lock().give_back(address);
 }

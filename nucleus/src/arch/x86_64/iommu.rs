@@ -1,0 +1,187 @@
+//! The IOMMU, where there is one: what each PCI function reaches (logic and tables: `libs/vtd`).
+//!
+//! A function that nobody has open reaches nothing; one that a component of the kernel world has open reaches all
+//! of memory, and one of a domain what is lent to the domain's [`Window`]. Frames keep their physical addresses.
+//! One lock guards the unit and the tables of all windows; it is a leaf.
+use super::{acpi, boot::phys_to_virt, pages};
+use crate::{
+    device::{self, Registers},
+    irq::Interrupt,
+    memory::{NoMemory, frames},
+    objects::{self, Kind},
+    spin::PreemptLock,
+};
+use alloc::sync::Arc;
+use core::{
+    arch::asm,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
+use sync::class::LockClass;
+pub use vtd::{Access, Fault};
+use vtd::{Machine, Reach, Table, Unit};
+
+static UNIT_CLASS: LockClass = LockClass::new("nucleus.iommu");
+static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(&UNIT_CLASS, None);
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+/// Registers, and memory for tables.
+#[derive(Debug)]
+struct Hardware(Registers);
+
+impl Machine for Hardware {
+    fn read(&self, register: usize, width: usize) -> u64 {
+        self.0.read(register, width)
+    }
+    fn write(&self, register: usize, width: usize, value: u64) {
+        self.0.write(register, width, value);
+    }
+    fn allocate(&self) -> Option<u32> {
+        let frame = frames::allocate(frames::For::Program)?;
+        // SAFETY: a frame just allocated.
+        unsafe { pages::zero(frames::address(frame)) };
+        objects::count(Kind::TableFrame, 1);
+        table(frame).iter().step_by(8).for_each(flush);
+        Some(frame)
+    }
+    fn free(&self, frame: u32) {
+        objects::count(Kind::TableFrame, -1);
+        frames::free(frame);
+    }
+    fn table(&self, frame: u32) -> &Table {
+        table(frame)
+    }
+    fn flush(&self, entry: &AtomicU64) {
+        flush(entry);
+    }
+}
+
+/// The table in `frame`, which `allocate` gave.
+fn table<'a>(frame: u32) -> &'a Table {
+    // SAFETY: a frame of ours in the direct map; atomics may be shared with anyone. It is looked at only while it is held.
+    unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const Table) }
+}
+
+fn flush(entry: &AtomicU64) {
+    // SAFETY: writes a cache line of ours back, for hardware that does not look into caches.
+    unsafe { asm!("clflush [{}]", in(reg) entry, options(nostack, preserves_flags)) };
+}
+
+/// Switches the IOMMU on, if there is one that this can drive, and says what became of it.
+pub fn init() {
+    let started = match acpi::tables().iommu {
+        None => Err("this machine has none"),
+        Some(found) => Unit::start(Hardware(device::map(found.registers, 4096)), frames::end()),
+    };
+    match started {
+        Ok(unit) => {
+            *UNIT.lock() = Some(unit);
+            IS_ON.store(true, Relaxed);
+            log::info!("iommu: isolated drivers' devices reach only memory that is lent to them");
+        }
+        Err(lack) => log::warn!("no IOMMU ({lack}): drivers are trusted with DMA"),
+    }
+}
+
+fn with_unit<R>(act: impl FnOnce(&mut Unit<Hardware>) -> R) -> Option<R> {
+    if IS_ON.load(Relaxed) { UNIT.lock().as_mut().map(act) } else { None }
+}
+
+/// What the functions of a domain reach. There until it is dropped.
+#[derive(Debug)]
+pub struct Window(Option<vtd::Window>);
+
+impl Window {
+    /// A window with nothing in it; none where there is no IOMMU.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new() -> Result<Option<Arc<Window>>, NoMemory> {
+        let make = |unit: &mut Unit<Hardware>| unit.window().ok_or(NoMemory);
+        let window = with_unit(make).transpose()?;
+        Ok(window.map(|window| Arc::new(Window(Some(window)))))
+    }
+
+    /// Lends each of `loans`, which stays allocated until it is taken back as often.
+    ///
+    /// # Errors
+    /// [`NoMemory`] where one is lent too often; then none was lent.
+    pub fn lend<I>(&self, loans: I) -> Result<(), NoMemory>
+    where
+        I: Iterator<Item = (u32, Access)> + Clone,
+    {
+        let done = self.with(|window, unit| {
+            let lend =
+                |&(frame, access): &(u32, Access)| window.lend(unit.machine(), frame, access);
+            let done =
+                loans.clone().take_while(lend).inspect(|loan| frames::retain(loan.0)).count();
+            if unit.remembers_nothing() {
+                unit.forget_domain(window);
+            }
+            done
+        });
+        if loans.clone().nth(done).is_none() {
+            return Ok(());
+        }
+        self.take_back(loans.map(|loan| loan.0).take(done));
+        Err(NoMemory)
+    }
+
+    /// Takes back one loan of each of `loans`: when this returns nothing reaches them through the window any more.
+    pub fn take_back<I: Iterator<Item = u32> + Clone>(&self, loans: I) {
+        self.with(|window, unit| {
+            let take = |last, frame| window.take_back(unit.machine(), frame) | last;
+            if loans.clone().fold(false, take) {
+                unit.forget_domain(window);
+            }
+        });
+        loans.for_each(frames::release);
+    }
+
+    fn with<R: Default>(&self, act: impl FnOnce(&vtd::Window, &mut Unit<Hardware>) -> R) -> R {
+        let done = self.0.as_ref().and_then(|window| with_unit(|unit| act(window, unit)));
+        done.unwrap_or_default()
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        if let Some(window) = self.0.take() {
+            with_unit(|unit| unit.free(window));
+        }
+    }
+}
+
+/// Makes `function` reach what is lent to `window`, or all of memory where it has none; `false` where there is no memory
+/// for that, or the function has a window and does not go through the IOMMU.
+#[must_use]
+pub fn attach(function: u16, window: Option<&Window>) -> bool {
+    let is_served = acpi::tables().iommu.is_some_and(|iommu| iommu.serves(function));
+    if window.is_some() && !is_served {
+        log::error!(
+            "function {function:#x} does not go through the IOMMU: not for isolated drivers"
+        );
+        return false;
+    }
+    let reach = window.and_then(|window| window.0.as_ref()).map_or(Reach::All, Reach::Window);
+    with_unit(|unit| unit.attach(function, reach)).unwrap_or(true)
+}
+
+/// Makes `function` reach nothing.
+pub fn detach(function: u16) {
+    with_unit(|unit| unit.attach(function, Reach::Nothing));
+}
+
+/// The interrupt that tells of faults; `None` where there is no IOMMU, or no vector.
+pub fn fault_interrupt() -> Option<Interrupt> {
+    const SOURCE: u32 = u32::MAX;
+    with_unit(|unit| {
+        let (interrupt, message) = Interrupt::message(SOURCE)?;
+        unit.tell_faults(message.address, message.data);
+        Some(interrupt)
+    })?
+}
+
+/// The next fault; after there was none the interrupt comes for the one that follows.
+pub fn next_fault() -> Option<Fault> {
+    with_unit(Unit::next_fault)?
+}

@@ -1,0 +1,190 @@
+//! What a device reaches: a virtio disk, driven from here in the name of a domain that opened it.
+use crate::domains;
+use alloc::{format, sync::Arc};
+use calls::{Call, IMAGE_BASE};
+use nucleus::{
+    arch::{
+        iommu::{Access, Window},
+        pci,
+    },
+    device::{self, Registers},
+    dma::DmaBuffer,
+    domain::{Domain, Grants},
+    memory::space::Protection,
+    thread, time,
+};
+use program::PciAddress;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// Where the disk is.
+fn address() -> u16 {
+    const DISK: u32 = 0x1042_1af4;
+    pci::functions().iter().find(|one| one.id == DISK).expect("a virtio disk").address
+}
+
+/// A domain that was granted the disk and does `code`.
+fn start(address: u16, code: &[u8]) -> Arc<Domain> {
+    let granted = Grants { functions: [PciAddress(address)].into(), ..domains::grants(0) };
+    let domain = Domain::new("test", granted).expect("no memory for a domain");
+    domain
+        .load(IMAGE_BASE, 1, code, Protection::READ | Protection::EXECUTE)
+        .expect("no memory for a domain");
+    domain.start(IMAGE_BASE).expect("no memory for a domain");
+    domain
+}
+
+/// Opens the disk.
+fn opens(address: u16) -> [u8; 12] {
+    let code = [&domains::first(u64::from(address))[..], &domains::does(Call::PciOpen)].concat();
+    code.try_into().expect("two instructions")
+}
+
+/// A disk's registers, and a page with its queue, a header and a status.
+///
+/// ```text
+/// page   0 descriptors | 0x100 available | 0x200 used | 0x300 header | 0x310 status
+/// ```
+struct Disk {
+    common: (Registers, usize),
+    notify: (Registers, usize),
+    page: DmaBuffer,
+    submitted: u16,
+}
+
+const AVAILABLE: usize = 0x100;
+const USED: usize = 0x200;
+const HEADER: usize = 0x300;
+const STATUS: usize = 0x310;
+
+impl Disk {
+    /// Sets its queue up, in memory that is lent to `window`.
+    fn new(address: u16, window: &Arc<Window>) -> Disk {
+        let mut page = DmaBuffer::allocate(4096).expect("no memory");
+        page.lend(window).expect("no memory");
+        let (common, _) = structure(address, 1);
+        let (notify, multiplier) = structure(address, 2);
+        let mut disk = Disk { common, notify, page, submitted: 0 };
+        disk.set(20, 1, 3);
+        // VERSION_1 and ACCESS_PLATFORM, bits 32 and 33.
+        disk.set(8, 4, 1);
+        disk.set(12, 4, 3);
+        disk.set(20, 1, 0xb);
+        disk.set(22, 2, 0);
+        disk.set(24, 2, 8);
+        let base = disk.page.device_address();
+        for (register, area) in [(32, 0), (40, AVAILABLE), (48, USED)] {
+            let at = base + area as u64;
+            disk.set(register, 4, at & 0xffff_ffff);
+            disk.set(register + 4, 4, at >> 32);
+        }
+        disk.set(28, 2, 1);
+        disk.set(20, 1, 0xf);
+        let (registers, at) = disk.common;
+        assert_eq!(registers.read(at + 20, 1), 0xf, "the disk does not agree");
+        disk.notify.1 += registers.read(at + 30, 2) as usize * multiplier;
+        disk
+    }
+
+    fn set(&self, register: usize, width: usize, value: u64) {
+        self.common.0.write(self.common.1 + register, width, value);
+    }
+
+    /// Has it read its first sector to `target`.
+    fn read_to(&mut self, target: u64) {
+        const NEXT: u64 = 1;
+        const WRITE: u64 = 2;
+        let base = self.page.device_address();
+        let chain = [
+            (base + HEADER as u64, 16, NEXT, 1),
+            (target, 512, NEXT | WRITE, 2),
+            (base + STATUS as u64, 1, WRITE, 0),
+        ];
+        for (index, (address, bytes, flags, next)) in chain.into_iter().enumerate() {
+            let rest: u64 = bytes | flags << 32 | next << 48;
+            self.page.write(16 * index, &address.to_le_bytes());
+            self.page.write(16 * index + 8, &rest.to_le_bytes());
+        }
+        self.page.store16(AVAILABLE + 4 + 2 * usize::from(self.submitted % 8), 0);
+        self.submitted += 1;
+        self.page.store16(AVAILABLE + 2, self.submitted);
+        self.notify.0.write(self.notify.1, 2, 0);
+    }
+
+    fn wait(&self) {
+        let until = time::now_ns() + 10 * SECOND_NS;
+        while self.page.load16(USED + 2) != self.submitted {
+            assert!(time::now_ns() < until, "the disk does not answer");
+            thread::yield_now();
+        }
+    }
+}
+
+/// The structure of that kind, and the long behind it.
+fn structure(address: u16, kind: u32) -> ((Registers, usize), usize) {
+    let read = |at, bytes| pci::read_part(&pci::Ports, address, at, bytes);
+    let mut at = read(0x34, 1) as u16;
+    while read(at, 1) != 9 || read(at + 3, 1) != kind {
+        at = read(at + 1, 1) as u16;
+        assert_ne!(at, 0, "no structure {kind}");
+    }
+    let bar = device::map_bar(address, read(at + 4, 1) as u8).expect("a BAR");
+    ((bar, read(at + 8, 4) as usize), read(at + 16, 4) as usize)
+}
+
+/// A frame is reached while it is lent and as it is lent; who aims elsewhere is ended, and it is said why.
+pub fn only_what_is_lent_is_reached() {
+    let address = address();
+    let code = [&opens(address)[..], &domains::does(Call::Current), &[0xeb, 0xfe]].concat();
+    for access in [None, Some(Access::Read)] {
+        let domain = start(address, &code);
+        while domain.usage().calls < 2 {
+            thread::yield_now();
+        }
+        let window = domain.window().expect("an IOMMU");
+        let mut disk = Disk::new(address, &window);
+        let target = DmaBuffer::allocate(4096).expect("no memory");
+        let frame = target.frames().next().expect("a frame");
+        window.lend([(frame, Access::Write)].into_iter()).expect("no memory");
+        disk.read_to(target.device_address());
+        disk.wait();
+        window.take_back([frame].into_iter());
+        let mut bytes = [0; 4];
+        target.read(0, &mut bytes);
+        assert_eq!(&bytes, b"\x7fELF", "the disk is this kernel's file");
+        target.write(0, &[0x55; 4]);
+        let lent = access.map(|access| (frame, access));
+        window.lend(lent.into_iter()).expect("no memory");
+        disk.read_to(target.device_address());
+        let end = domain.wait_end(Some(time::now_ns() + 10 * SECOND_NS)).expect("an end");
+        let said = format!(
+            "DMA that was not lent: write of {:#x} by device 00:{:02x}.{}",
+            target.device_address(),
+            address >> 3,
+            address & 7
+        );
+        assert!(end.cause.starts_with(&said), "{}", end.cause);
+        assert!(domain.usage().refused.iter().any(|&(name, count)| name == "dma" && count > 0));
+        window.take_back(lent.map(|(frame, _)| frame).into_iter());
+        target.read(0, &mut bytes);
+        assert_eq!(bytes, [0x55; 4], "the device wrote what was not lent");
+    }
+}
+
+/// Where its device's interrupts go is not the driver's to say.
+pub fn message_table_is_not_mapped() {
+    let address = address();
+    // PciBar of BAR 1, which has the table; then a write there.
+    let bar = [&domains::first(u64::from(address))[..], &[0xbe, 1, 0, 0, 0]].concat();
+    let code = [
+        &opens(address)[..],
+        &bar,
+        &domains::does(Call::PciBar),
+        &[0x89, 0x07],
+        &domains::does(Call::Exit),
+    ];
+    let domain = start(address, &code.concat());
+    let end = domain.wait_end(None).expect("an end");
+    assert!(end.cause.starts_with("page fault: Write"), "{}", end.cause);
+    assert!(domain.usage().refused.is_empty());
+}
