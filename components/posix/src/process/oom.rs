@@ -91,8 +91,8 @@ pub fn fill_reserve(task: &Task) {
 #[cold]
 fn fill_reserve_slowly(task: &Task) {
     for _ in 0..FILL_TRIES {
-        vfs::reclaim(FILL_PAGES);
-        if !rt::memory::is_short() || task.is_ending() || !relieve() {
+        let freed = vfs::reclaim(FILL_PAGES);
+        if !rt::memory::is_short() || task.is_ending() || freed == 0 && !relieve() {
             return;
         }
     }

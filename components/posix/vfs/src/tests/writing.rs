@@ -99,6 +99,24 @@ fn a_sync_lets_go_of_files_that_nobody_uses() {
 }
 
 #[test]
+fn names_are_not_all_that_is_given_back() {
+    let _alone = RECLAIM.write().unwrap();
+    let (world, _model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    put(&file, &[1; 100 * 4096]).unwrap();
+    file.file().sync(true).unwrap();
+    let pages = file.vnode().pages().unwrap().clone();
+    for number in 0..1000 {
+        assert!(world.walk(&format!("/absent{number}")).is_err());
+    }
+    // What was used lately is only unmarked at first.
+    for _ in 0..2 {
+        crate::shrink(64);
+    }
+    assert!(pages.resident_pages() <= 100 - 32, "{} pages left", pages.resident_pages());
+}
+
+#[test]
 fn a_part_of_a_page_keeps_the_rest_that_storage_has() {
     let (world, model) = world(1000);
     let file = world.open("/f", CREATE).unwrap();
