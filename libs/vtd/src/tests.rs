@@ -123,7 +123,7 @@ fn at(frame: u32) -> u64 {
     u64::from(frame) << 12 | 0x123
 }
 
-fn window<'m>(unit: &mut Unit<&'m Model>, function: u16) -> Window {
+fn window(unit: &mut Unit<&Model>, function: u16) -> Window {
     let window = unit.window().unwrap();
     assert!(unit.attach(function, Reach::Window(&window)));
     window
