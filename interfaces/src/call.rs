@@ -143,7 +143,7 @@ fn answer<T: Wire>(message: &mut Message) -> Result<T, Failure> {
         let refusal = Refusal::of(message.label());
         return Err(refusal.map_or(Failure::Malformed, Failure::Refused));
     }
-    let mut reader = Reader::of_answer(message);
+    let mut reader = Reader::of_answer(message, T::WORDS).map_err(|_| Failure::Malformed)?;
     let result = reader.take().map_err(|_| Failure::Malformed)?;
     reader.finish().map_err(|_| Failure::Malformed)?;
     Ok(result)

@@ -31,21 +31,32 @@ pub trait Wire: Sized {
 #[derive(Debug)]
 pub struct Reader<'m> {
     words: &'m [u64],
-    capability: Option<Capability>,
+    capability: &'m mut Option<Capability>,
 }
 
 impl<'m> Reader<'m> {
-    /// Of the arguments of a call: behind the instance.
+    /// Of the arguments of a call, so many words behind the instance.
+    ///
+    /// # Errors
+    /// [`Refusal::Malformed`] where there are more or fewer.
     #[inline]
-    pub fn of_call(message: &'m mut Message) -> Reader<'m> {
-        let capability = message.capability.take();
-        Reader { words: message.words().get(1..).unwrap_or_default(), capability }
+    pub fn of_call(message: &'m mut Message, words: usize) -> Result<Reader<'m>, Refusal> {
+        let (all, capability) = message.parts();
+        let arguments = all.get(1..).filter(|arguments| arguments.len() == words);
+        Ok(Reader { words: arguments.ok_or(Refusal::Malformed)?, capability })
     }
-    /// Of the result.
+    /// Of the result, so many words.
+    ///
+    /// # Errors
+    /// As [`Reader::of_call`].
     #[inline]
-    pub fn of_answer(message: &'m mut Message) -> Reader<'m> {
-        let capability = message.capability.take();
-        Reader { words: message.words(), capability }
+    pub fn of_answer(message: &'m mut Message, words: usize) -> Result<Reader<'m>, Refusal> {
+        let (all, capability) = message.parts();
+        if all.len() == words {
+            Ok(Reader { words: all, capability })
+        } else {
+            Err(Refusal::Malformed)
+        }
     }
     /// The next word.
     #[inline]

@@ -6,6 +6,8 @@
 //! [`Error::Restarted`]; those not yet received wait for its successor. Cost as a system call: one a
 //! step; a call and its reply are three (call, and the server's reply-and-receive before and after).
 use crate::{memory::Region, time::Instant, world};
+use core::{fmt, mem::MaybeUninit};
+use ipc::INLINE_WORDS;
 pub use ipc::{Error, MESSAGE_WORDS};
 
 /// What may go along with a message.
@@ -18,11 +20,12 @@ pub enum Capability {
 }
 
 /// A message as its sender makes it and its receiver gets it.
-#[derive(Debug)]
+///
+/// Only the words that there are, and always those that travel in registers, were ever written: making one costs nothing.
 pub struct Message {
     pub(crate) label: u64,
-    pub(crate) length: usize,
-    pub(crate) words: [u64; MESSAGE_WORDS],
+    length: usize,
+    words: [MaybeUninit<u64>; MESSAGE_WORDS],
     pub(crate) badge: u64,
     pub(crate) is_notification: bool,
     /// What goes along.
@@ -31,22 +34,20 @@ pub struct Message {
 
 impl Message {
     /// An empty message; `label` has 48 bits.
+    #[inline]
     pub fn new(label: u64) -> Message {
-        Message {
-            label,
-            length: 0,
-            words: [0; MESSAGE_WORDS],
-            badge: 0,
-            is_notification: false,
-            capability: None,
-        }
+        let mut words = [const { MaybeUninit::uninit() }; MESSAGE_WORDS];
+        words[..INLINE_WORDS].fill(MaybeUninit::new(0));
+        Message { label, length: 0, words, badge: 0, is_notification: false, capability: None }
     }
     /// Makes it an empty message of `label`, to be sent.
+    #[inline]
     pub fn reset(&mut self, label: u64) {
         (self.label, self.length, self.badge) = (label, 0, 0);
         (self.is_notification, self.capability) = (false, None);
     }
     /// What the sender said that it is.
+    #[inline]
     pub fn label(&self) -> u64 {
         self.label
     }
@@ -55,20 +56,80 @@ impl Message {
         self.badge
     }
     /// The bits signalled, where it is no message but a notification.
+    #[inline]
     pub fn bits(&self) -> Option<u64> {
         self.is_notification.then_some(self.badge)
     }
     /// Its words.
+    #[inline]
     pub fn words(&self) -> &[u64] {
-        self.words.get(..self.length).unwrap_or_default()
+        // SAFETY: so many were written, and there are no more than that.
+        unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast(), self.length) }
+    }
+    /// Its words, and what came along.
+    #[inline]
+    pub fn parts(&mut self) -> (&[u64], &mut Option<Capability>) {
+        // SAFETY: as in `words`.
+        let words = unsafe { core::slice::from_raw_parts(self.words.as_ptr().cast(), self.length) };
+        (words, &mut self.capability)
     }
     /// Appends a word; `false` where it is full.
+    #[inline]
     #[must_use]
     pub fn push(&mut self, word: u64) -> bool {
         let Some(slot) = self.words.get_mut(self.length) else { return false };
-        *slot = word;
+        slot.write(word);
         self.length += 1;
         true
+    }
+    /// The words that travel in registers, whatever the length.
+    #[inline]
+    pub(crate) fn inline_words(&self) -> [u64; INLINE_WORDS] {
+        // SAFETY: these were written when it was made.
+        core::array::from_fn(|index| unsafe { self.words[index].assume_init() })
+    }
+    /// Makes its words those that came in registers and then, up to `length`, what `rest` has.
+    #[inline]
+    pub(crate) fn set_words(
+        &mut self,
+        first: [u64; INLINE_WORDS],
+        length: usize,
+        rest: impl Iterator<Item = u64>,
+    ) {
+        let (inline, long) = self.words.split_at_mut(INLINE_WORDS);
+        inline.copy_from_slice(&first.map(MaybeUninit::new));
+        let mut written = 0;
+        let wanted = length.saturating_sub(INLINE_WORDS);
+        for (slot, word) in long.iter_mut().zip(rest).take(wanted) {
+            slot.write(word);
+            written += 1;
+        }
+        self.length = length.min(INLINE_WORDS + written);
+    }
+}
+
+/// For the kernel world, where the words are copied from message to message.
+#[cfg(all(target_os = "none", not(skerry_process)))]
+impl Message {
+    /// Where they lie.
+    pub(crate) fn area(&mut self) -> &mut [MaybeUninit<u64>; MESSAGE_WORDS] {
+        &mut self.words
+    }
+    /// Makes its words `first` and what lies behind, up to `length`.
+    ///
+    /// # Safety
+    /// What lies behind up to there was written.
+    pub(crate) unsafe fn came(&mut self, first: [u64; INLINE_WORDS], length: usize) {
+        self.words[..INLINE_WORDS].copy_from_slice(&first.map(MaybeUninit::new));
+        self.length = length.min(MESSAGE_WORDS);
+    }
+}
+
+impl fmt::Debug for Message {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut to = to.debug_struct("Message");
+        to.field("label", &self.label).field("words", &self.words()).field("badge", &self.badge);
+        to.field("capability", &self.capability).finish_non_exhaustive()
     }
 }
 
@@ -105,6 +166,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error`].
+    #[inline]
     pub fn call(&self, message: &mut Message, deadline: Option<Instant>) -> Result<(), Error> {
         self.step(Step::Call, message, deadline)
     }
@@ -133,6 +195,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error`].
+    #[inline]
     pub fn reply_and_receive(
         &self,
         message: &mut Message,

@@ -61,14 +61,15 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
 fn arm(method: &Method) -> TokenStream {
     let (number, name) = (method.number, &method.name);
     let names = method.arguments.iter().map(|argument| &argument.name).collect::<Vec<_>>();
-    let types = method.arguments.iter().map(|argument| &argument.wire);
+    let types = method.arguments.iter().map(|argument| &argument.wire).collect::<Vec<_>>();
     let passed = method.arguments.iter().map(|argument| {
         let name = &argument.name;
         if argument.is_reference { quote!(&#name) } else { quote!(#name) }
     });
     quote! {
         #number => {
-            let mut reader = ::interfaces::wire::Reader::of_call(message);
+            let words = 0 #(+ <#types as ::interfaces::wire::Wire>::WORDS)*;
+            let mut reader = ::interfaces::wire::Reader::of_call(message, words)?;
             #(let #names = reader.take::<#types>()?;)*
             reader.finish()?;
             let result = target.#name(#(#passed),*);

@@ -27,6 +27,9 @@ pub const FOREVER: u64 = u64::MAX;
 pub const NO_HANDLE: u64 = u64::MAX;
 /// The handle of the endpoint where a component serves: it receives there.
 pub const SERVICE: u64 = 1 << 16;
+/// Added to [`Call::Call`] or [`Call::ReplyAndReceive`] where the partner is likely to be a thread of the same
+/// component: a message without deadline and capability, after which rbx and r13 to r15 hold anything.
+pub const HERE: u64 = 1 << 31;
 /// First address of a component's image; the heap and what is mapped lie above it.
 pub const IMAGE_BASE: u64 = 0x40_0000;
 /// Where what the nucleus maps for a component begins ([`Call::Map`], registers, regions).

@@ -182,6 +182,40 @@ impl<T: Copy + Eq> Endpoint<T> {
         answered.map_or(Next::Block, Next::HandOver)
     }
 
+    /// Who would receive the next call.
+    #[inline(always)]
+    pub fn first_receiver(&self) -> Option<T> {
+        self.receiving.first()
+    }
+
+    /// [`Endpoint::send`] of a call to the [first receiver](Endpoint::first_receiver), which then goes on: its message is
+    /// the caller's to bring, and nothing is lent. False where somebody else has it; then nothing was done.
+    #[inline(always)]
+    pub fn call_to<P: Threads<T>>(&mut self, threads: &mut P, me: T, receiver: T) -> bool {
+        if !threads.claim(receiver) {
+            return false;
+        }
+        self.receiving.remove_first(&mut PartyLinks(threads), receiver);
+        threads.party(receiver).phase = Phase::Idle;
+        threads.party(me).phase = Phase::Served(receiver);
+        *threads.serving(receiver) = Some(me);
+        threads.block(me);
+        true
+    }
+
+    /// [`Endpoint::reply_and_block`] to `client`, whose call `me` has received, which then goes on: its message is the
+    /// caller's to bring. False where somebody else has it; then nothing was done.
+    #[inline(always)]
+    pub fn reply_to<P: Threads<T>>(&mut self, threads: &mut P, me: T, client: T) -> bool {
+        if !threads.claim(client) {
+            return false;
+        }
+        *threads.serving(me) = None;
+        threads.party(client).phase = Phase::Idle;
+        self.block_receiver(threads, me);
+        true
+    }
+
     #[inline(always)]
     fn block_receiver<P: Threads<T>>(&mut self, threads: &mut P, me: T) {
         threads.party(me).phase = Phase::Receiving;
@@ -249,13 +283,26 @@ impl<T: Copy + Eq> Endpoint<T> {
     /// Claims the first receiver that can be claimed and takes it out.
     #[inline(always)]
     fn take_receiver<P: Threads<T>>(&mut self, threads: &mut P) -> Option<T> {
-        let mut next = self.receiving.first();
+        let first = self.receiving.first()?;
+        let receiver = if threads.claim(first) {
+            self.receiving.remove_first(&mut PartyLinks(threads), first);
+            first
+        } else {
+            self.take_later_receiver(threads, first)?
+        };
+        let party = threads.party(receiver);
+        party.phase = Phase::Idle;
+        party.result = Ok(());
+        Some(receiver)
+    }
+
+    /// Claims the first receiver behind `before` that can be claimed and takes it out.
+    #[cold]
+    fn take_later_receiver<P: Threads<T>>(&mut self, threads: &mut P, before: T) -> Option<T> {
+        let mut next = threads.party(before).links.next();
         while let Some(receiver) = next {
             if threads.claim(receiver) {
                 self.receiving.remove(&mut PartyLinks(threads), receiver);
-                let party = threads.party(receiver);
-                party.phase = Phase::Idle;
-                party.result = Ok(());
                 return Some(receiver);
             }
             next = threads.party(receiver).links.next();

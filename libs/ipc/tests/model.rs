@@ -77,6 +77,15 @@ impl Threads<usize> for Access<'_> {
     fn lend(&mut self, _: usize, _: usize) {}
 }
 
+impl Access<'_> {
+    /// What who passes does himself.
+    fn bring(&mut self, from: usize, to: usize) -> Next<usize> {
+        self.copy(from, to);
+        self.party(to).result = Ok(());
+        Next::HandOver(to)
+    }
+}
+
 impl World {
     fn new() -> Arc<World> {
         Arc::new(World {
@@ -185,6 +194,33 @@ impl World {
         self.step(me, |endpoint, access| {
             access.party(me).message = message(word);
             endpoint.reply_and_receive(access, me)
+        })
+    }
+
+    /// A call to a receiver that waits, else as any.
+    fn pass_call(&self, me: usize, word: u64) -> Result<u64, Error> {
+        let answer = self.step(me, |endpoint, access| {
+            access.party(me).message = message(word);
+            match endpoint.first_receiver() {
+                Some(receiver) if endpoint.call_to(access, me, receiver) => {
+                    access.bring(me, receiver)
+                }
+                _ => endpoint.send(access, me, true),
+            }
+        })?;
+        Ok(answer.words[0])
+    }
+
+    /// A reply to a client that waits where nobody else does, else as any.
+    fn pass_reply(&self, me: usize, word: u64) -> Result<Message, Error> {
+        self.step(me, |endpoint, access| {
+            access.party(me).message = message(word);
+            match *access.serving(me) {
+                Some(client) if endpoint.is_quiet() && endpoint.reply_to(access, me, client) => {
+                    access.bring(me, client)
+                }
+                _ => endpoint.reply_and_receive(access, me),
+            }
         })
     }
 
@@ -301,6 +337,32 @@ fn a_deadline_ends_a_call_at_any_moment() {
         let answer = client.join().unwrap();
         timer.join().unwrap();
         assert_eq!(answer == Ok(8), replied == Ok(()), "{answer:?} {replied:?}");
+        world.with(|_, access| assert!(access.serving(SERVER).is_none()));
+    });
+}
+
+#[test]
+fn who_passes_gets_a_reply_or_the_deadline() {
+    explore(|| {
+        let world = World::new();
+        let server = thread::spawn({
+            let world = world.clone();
+            move || {
+                let mut received = world.receive(SERVER);
+                while let Ok(message) = received {
+                    received = world.pass_reply(SERVER, message.words[0] + 1);
+                }
+            }
+        });
+        let timer = thread::spawn({
+            let world = world.clone();
+            move || world.expire(CLIENT)
+        });
+        let answer = world.pass_call(CLIENT, 7);
+        timer.join().unwrap();
+        world.close(Error::Gone);
+        server.join().unwrap();
+        assert!(matches!(answer, Ok(8) | Err(Error::TimedOut)), "{answer:?}");
         world.with(|_, access| assert!(access.serving(SERVER).is_none()));
     });
 }

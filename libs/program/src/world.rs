@@ -47,6 +47,11 @@ impl Policy {
         }
     }
 
+    /// Whether the [packed](Policy::pack) `word` stands for a fair one.
+    pub const fn is_fair(word: u32) -> bool {
+        word >> 8 == 0
+    }
+
     /// Which of two goes first: the higher.
     pub fn rank(self) -> i32 {
         match self {
@@ -166,6 +171,7 @@ mod tests {
         let all = [Policy::Fair { nice: -20 }, Policy::Fifo(1), Policy::RoundRobin(99)];
         for policy in all {
             assert_eq!(Policy::unpack(policy.pack()), Some(policy));
+            assert_eq!(Policy::is_fair(policy.pack()), matches!(policy, Policy::Fair { .. }));
         }
         assert_eq!(Policy::unpack(0x300), None);
         assert_eq!(Policy::Fair { nice: 100 }.pack(), 19);

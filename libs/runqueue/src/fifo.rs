@@ -47,6 +47,16 @@ impl<K: Copy + Eq> Fifo<K> {
         }
     }
 
+    /// Takes out the first, which is `item`. Its own links stay as they are.
+    #[inline(always)]
+    pub fn remove_first(&mut self, store: &mut impl Store<K>, item: K) {
+        self.first = store.node(item).next;
+        match self.first {
+            None => self.last = None,
+            Some(first) => store.node(first).previous = None,
+        }
+    }
+
     /// Takes out `item`, which is in this list.
     pub fn remove(&mut self, store: &mut impl Store<K>, item: K) {
         let node = store.node(item);

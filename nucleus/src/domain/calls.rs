@@ -6,16 +6,16 @@ use super::{
     run::{self, Pinned, READ_WRITE, Start},
 };
 use crate::{
-    arch::{cpu, percpu, smp},
+    arch::{component, cpu, percpu, smp, user},
     capability::{Capability, EndpointRight, Right},
     dma::DmaBuffer,
     entropy,
     memory::{NoMemory, PAGE},
     params,
-    thread::{self, Endpoint, Fast, Policy, Wait, message_in, message_out},
+    thread::{self, Endpoint, Fast, Policy, Step, Thread, Wait, message_in, message_out},
     time,
 };
-use ::calls::{Call, FOREVER, NO_HANDLE, Status};
+use ::calls::{Call, FOREVER, HERE, NO_HANDLE, Status};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use ipc::{Header, Message};
@@ -37,12 +37,14 @@ struct Known {
 /// The calling thread.
 #[derive(Debug)]
 pub(super) struct Caller<'a> {
-    domain: &'a Arc<Domain>,
-    /// Where it called last, and where it served last.
+    domain: &'a Domain,
+    shared: &'a Arc<Domain>,
+    /// Where it called last, where it served last, and where it signalled last.
     called: Option<Known>,
     served: Option<Known>,
+    signalled: Option<Known>,
     /// A kick came while it ran.
-    pub(super) is_kicked: bool,
+    is_kicked: bool,
     /// It wants to end.
     pub(super) is_leaving: bool,
 }
@@ -66,20 +68,56 @@ pub(super) fn dispatch(caller: &mut Caller<'_>, registers: &mut Registers) {
     let fast = match registers.rax {
         CALL => caller.fast(registers, caller.called.as_ref(), Endpoint::fast_call),
         REPLY => caller.fast(registers, caller.served.as_ref(), Endpoint::fast_reply_and_receive),
+        SIGNAL => caller.fast(registers, caller.signalled.as_ref(), Endpoint::fast_signal),
         _ => Fast::NotDone,
     };
     // SAFETY: user mode was entered with interrupts on, and nothing is held.
     unsafe { cpu::enable_interrupts() };
     match fast {
         Fast::Done(result) => registers.rax = number(domain, registers, result),
+        Fast::Signalled => registers.rax = Status::Ok as u64,
         Fast::NotDone => dispatch_any(caller, registers),
     }
 }
 
+/// A call with [`HERE`]: how user mode was left where it did not pass. Interrupts are off.
+#[inline(always)]
+pub(super) fn here(caller: &mut Caller<'_>, me: &Thread, registers: &mut Registers) -> u64 {
+    let fast = match registers.rax as u32 {
+        CALL_HERE => caller.pass(Step::Call, caller.called.as_ref(), me, registers),
+        REPLY_HERE => caller.pass(Step::ReplyAndReceive, caller.served.as_ref(), me, registers),
+        _ => Fast::NotDone,
+    };
+    did_not_pass(caller, registers, fast)
+}
+
+#[cold]
+#[inline(never)]
+fn did_not_pass(caller: &Caller<'_>, registers: &mut Registers, fast: Fast) -> u64 {
+    if let Fast::Done(result) = fast {
+        registers.rax = number(caller.domain, registers, result);
+        return component::DONE;
+    }
+    without_here(registers);
+    user::SYSCALL
+}
+
+/// Makes of a call with [`HERE`] one without.
+fn without_here(registers: &mut Registers) {
+    registers.rax &= !HERE;
+    (registers.rbx, registers.r12) = (FOREVER, NO_HANDLE);
+}
+
+const CALL_HERE: u32 = (CALL | HERE) as u32;
+const REPLY_HERE: u32 = (REPLY | HERE) as u32;
 const CALL: u64 = Call::Call as u64;
 const REPLY: u64 = Call::ReplyAndReceive as u64;
+const SIGNAL: u64 = Call::Signal as u64;
 
 fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
+    if matches!(registers.rax as u32, CALL_HERE | REPLY_HERE) {
+        without_here(registers);
+    }
     let domain = caller.domain;
     let Some(call) = Call::of(registers.rax) else {
         registers.rax = Status::Unknown as u64;
@@ -108,7 +146,7 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
 /// The thread was parked in the call that its registers still name, and goes on by the general path. Interrupts are
 /// off, and on after it.
 pub(super) fn unparked(caller: &mut Caller<'_>, registers: &mut Registers) {
-    let known = if registers.rax == CALL { &caller.called } else { &caller.served };
+    let known = if registers.rax & !HERE == CALL { &caller.called } else { &caller.served };
     let Some(known) = known else { return };
     let result = thread::finish_parked(&known.to.endpoint, registers);
     // SAFETY: as in `dispatch`.
@@ -139,13 +177,50 @@ fn take_capability(domain: &Domain, registers: &mut Registers) {
 
 impl<'a> Caller<'a> {
     pub(super) fn new(domain: &'a Arc<Domain>) -> Caller<'a> {
-        Caller { domain, called: None, served: None, is_kicked: false, is_leaving: false }
+        Caller {
+            domain,
+            shared: domain,
+            called: None,
+            served: None,
+            signalled: None,
+            is_kicked: false,
+            is_leaving: false,
+        }
+    }
+
+    /// A kick came: until it is consumed the thread does not pass.
+    pub(super) fn kick(&mut self) {
+        self.is_kicked = true;
+        thread::may_not_pass();
+    }
+
+    /// Consumes a kick that came.
+    fn take_kick(&mut self) -> bool {
+        thread::may_park();
+        core::mem::take(&mut self.is_kicked)
     }
 
     /// The thread leaves: a call that it received and did not answer will be answered by nobody.
     pub(super) fn leave(&mut self) {
         if let Some(served) = &self.served {
             served.to.endpoint.abandon(ipc::Error::Restarted);
+        }
+    }
+
+    /// Tries to pass. A handle that the component itself gave back is good enough among its own threads.
+    #[inline(always)]
+    fn pass(
+        &self,
+        step: Step,
+        known: Option<&Known>,
+        me: &Thread,
+        registers: &mut Registers,
+    ) -> Fast {
+        match known {
+            Some(known) if known.handle == registers.rdi => {
+                known.to.endpoint.pass(step, me, registers, known.to.badge)
+            }
+            _ => Fast::NotDone,
         }
     }
 
@@ -165,7 +240,11 @@ impl<'a> Caller<'a> {
         }
     }
 
+    #[cold]
     fn look_up(&self, handle: u64) -> Result<Known, Status> {
+        if !self.is_kicked {
+            thread::may_park();
+        }
         let version = self.domain.version.load(Relaxed);
         match self.domain.held.lock().get(handle) {
             Some(Capability::Endpoint(to)) => Ok(Known { handle, version, to: to.clone() }),
@@ -246,7 +325,7 @@ impl<'a> Caller<'a> {
                     message_area: registers.r8,
                     policy,
                 };
-                registers.rdi = run::spawn(domain, start)?;
+                registers.rdi = run::spawn(self.shared, start)?;
                 Ok(())
             }
             Call::Exit => {
@@ -263,7 +342,7 @@ impl<'a> Caller<'a> {
             }
             Call::Kick => domain.own(first).map(thread::kick),
             Call::TakeKick => {
-                let was_kicked = core::mem::take(&mut self.is_kicked) | thread::take_kick();
+                let was_kicked = self.take_kick() | thread::take_kick();
                 registers.rdi = u64::from(was_kicked);
                 Ok(())
             }
@@ -333,18 +412,20 @@ impl<'a> Caller<'a> {
                 registers.rdi = domain.grant(Capability::Endpoint(to.badged(second)))?;
                 Ok(())
             }
-            _ => domain.device(call, registers),
+            _ => self.shared.device(call, registers),
         }
     }
 
-    fn signal(&self, handle: u64, bits: u64) -> Done {
-        self.look_up(handle)?.to.endpoint.signal(bits);
+    fn signal(&mut self, handle: u64, bits: u64) -> Done {
+        let known = self.look_up(handle)?;
+        known.to.endpoint.signal(bits);
+        self.signalled = Some(known);
         Ok(())
     }
 
     fn wait(&mut self, registers: &Registers) -> Done {
         let is_interruptible = registers.r10 != 0;
-        if is_interruptible && core::mem::take(&mut self.is_kicked) {
+        if is_interruptible && self.take_kick() {
             return Err(Status::Cancelled);
         }
         let word = Pinned::new(self.domain, registers.rdi, 4)?;
@@ -355,7 +436,7 @@ impl<'a> Caller<'a> {
                 sync::Outcome::Signalled => return Ok(()),
                 sync::Outcome::TimedOut => return Err(Status::TimedOut),
                 sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),
-                sync::Outcome::Kicked => self.is_kicked = true,
+                sync::Outcome::Kicked => self.kick(),
             }
             if self.domain.is_ending.load(Relaxed) {
                 return Err(Status::Cancelled);

@@ -33,6 +33,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
+pub(crate) use run::here;
 use sync::class::LockClass;
 
 static HELD_CLASS: LockClass = LockClass::new("nucleus.domain.held");

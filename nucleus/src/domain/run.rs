@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{
     arch::{
-        component,
+        component, cpu,
         user::{self, Left},
     },
     memory::{PAGE, frames, space::Protection},
@@ -135,10 +135,22 @@ extern "sysv64" fn ready(context: *mut Registers) -> u64 {
     while !running.domain.is_ending.load(Relaxed) && !running.caller.is_leaving {
         match user::get_ready(&running.domain.space) {
             None => return 1,
-            Some(_) => running.caller.is_kicked = true,
+            Some(_) => running.caller.kick(),
         }
     }
     0
+}
+
+/// A system call with [`::calls::HERE`] that did not pass: how user mode was left, for `trapped`; 0 where nothing was done
+/// because the caller may not pass. Interrupts are off.
+pub(crate) extern "sysv64" fn here(context: *mut Registers) -> u64 {
+    let me = thread::current();
+    if !me.may_pass(context) {
+        return 0;
+    }
+    // SAFETY: as in `ready`; only components' threads may pass.
+    let Running { registers, caller, .. } = unsafe { &mut *context.cast::<Running<'_>>() };
+    calls::here(caller, me, registers)
 }
 
 /// After user mode. Interrupts are off.
@@ -146,11 +158,22 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
     // SAFETY: as in `ready`.
     let Running { registers, caller, domain } = unsafe { &mut *context.cast::<Running<'_>>() };
     match kind {
-        user::SYSCALL => calls::dispatch(caller, registers),
+        component::DONE => {
+            // SAFETY: user mode was entered with interrupts on, and nothing is held.
+            unsafe { cpu::enable_interrupts() }
+        }
+        user::SYSCALL => {
+            calls::dispatch(caller, registers);
+            let from = user::is_ready(&domain.space).filter(|_| !caller.is_leaving);
+            if let Some(from) = from {
+                // SAFETY: so it is ready, and nothing here is to be dropped.
+                unsafe { component::resume(registers, from) }
+            }
+        }
         component::PARKED => calls::unparked(caller, registers),
         _ => match user::trapped(Left { kind, error_code }, registers.rip) {
             None => {}
-            Some(Trap::Kicked) => caller.is_kicked = true,
+            Some(Trap::Kicked) => caller.kick(),
             Some(trap) => domain.end(fault(domain, trap, *registers)),
         },
     }

@@ -54,11 +54,11 @@ pub fn activate(space: &Inner) {
     }
 }
 
-/// Loads `space`'s root on this processor. The space before is told only when it next asks ([`forget`]): a
+/// Loads `space`'s root on this processor, number `cpu`. The space before is told only when it next asks ([`forget`]): a
 /// processor that goes to and fro between two enters and leaves no set. Interrupts are off.
 #[inline(always)]
-pub fn change_to(space: &Inner) {
-    let cpu = percpu::cpu() % percpu::MAX_CPUS;
+pub fn change_to(space: &Inner, cpu: usize) {
+    let cpu = cpu % percpu::MAX_CPUS;
     if space.active.load(Relaxed) & 1 << cpu == 0 {
         space.active.fetch_or(1 << cpu, SeqCst);
     }

@@ -12,7 +12,10 @@ use crate::{
     capability::Capability,
     spin::{NoInterrupts, SpinLock},
 };
-use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::{
+    mem::MaybeUninit,
+    sync::atomic::Ordering::{Relaxed, SeqCst},
+};
 use ipc::{Error, INLINE_WORDS, MESSAGE_WORDS, Message, Next, Party, Serving, Threads};
 use sync::class::LockClass;
 
@@ -91,13 +94,16 @@ impl Threads<Ref> for Seen {
 fn copy_rest(from: Ref, to: Ref, words: usize) {
     let source = from.get().message_area.load(Relaxed);
     let target = to.get().message_area.load(Relaxed);
-    if source.is_null() || target.is_null() {
+    if target.is_null() {
         return;
     }
     for index in INLINE_WORDS..words {
-        // SAFETY: 64 words that their thread keeps while it takes part; a program may write them meanwhile,
-        // so each is read once.
-        let word = unsafe { source.wrapping_add(index).read_volatile() };
+        let word = match source.is_null() {
+            true => 0,
+            // SAFETY: 64 words that their thread keeps while it takes part, and it wrote so many; a program may
+            // write them meanwhile, so each is read once.
+            false => unsafe { source.wrapping_add(index).read_volatile() },
+        };
         // SAFETY: as above.
         unsafe { target.wrapping_add(index).write_volatile(word) };
     }
@@ -107,14 +113,14 @@ fn copy_rest(from: Ref, to: Ref, words: usize) {
 #[derive(Debug)]
 pub struct Along<'a> {
     /// The words; those that do not travel in registers are read and written here.
-    pub area: &'a mut [u64; MESSAGE_WORDS],
+    pub area: &'a mut [MaybeUninit<u64>; MESSAGE_WORDS],
     /// A capability, sent and got.
     pub capability: Option<Capability>,
 }
 
 /// Does a step of the calling thread (`act`) with what goes along.
 pub fn with_along<R>(along: &mut Along<'_>, act: impl FnOnce() -> R) -> R {
-    let before = set_message_area(along.area.as_mut_ptr());
+    let before = set_message_area(along.area.as_mut_ptr().cast());
     lay_along(along.capability.take());
     let result = act();
     along.capability = take_along();

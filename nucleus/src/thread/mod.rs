@@ -41,8 +41,10 @@ pub use dump::{log_all, sample};
 pub use endpoint::{Along, Endpoint, Wait, lay_along, set_message_area, take_along, with_along};
 use ipc::{Party, Serving};
 use parked::Parking;
-pub use parked::{Fast, finish_parked, message_in, message_out, serve_at};
-pub use processor::{processor_times, runnable};
+pub use parked::{
+    Fast, Step, finish_parked, may_not_pass, may_park, message_in, message_out, serve_at,
+};
+pub use processor::{IS_LOCKED_OFFSET, processor_times, runnable};
 use runqueue::Node;
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
@@ -83,7 +85,7 @@ pub struct Thread {
     stack_pointer: UnsafeCell<u64>,
     body: UnsafeCell<Option<Body>>,
     state: AtomicU8,
-    /// When it last gave its processor up to wait.
+    /// When it last gave its processor up to wait, but for passing to a thread of its component.
     blocked_at_ns: AtomicU64,
     policy: AtomicU32,
     /// What `policy` is again when no caller lends a better one.

@@ -7,21 +7,26 @@
 //! endpoint's and the run queue's own, and time goes on as if one thread ran: the next tick charges whoever
 //! runs then. A parked thread that is woken otherwise finds its message in its party.
 use super::{
-    BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, current,
+    INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, current,
     endpoint::{self, Endpoint, Seen},
     processor::{Processor, this},
+    scheduler,
     wait::{self, SIGNALLED},
 };
 use crate::{
-    arch::{component, percpu},
+    arch::{
+        bases, component,
+        percpu::{self, PerCpu},
+    },
     memory::{shootdown, space::Inner},
 };
 use calls::{NO_HANDLE, Status};
 use core::{
     ptr,
     sync::atomic::{
-        AtomicBool, AtomicPtr, AtomicU64,
-        Ordering::{Relaxed, SeqCst},
+        AtomicPtr, AtomicU32, AtomicU64,
+        Ordering::{Relaxed, Release, SeqCst},
+        fence,
     },
 };
 use ipc::{Error, Header, INLINE_WORDS, Message, Next, Party, Serving, Threads};
@@ -32,11 +37,19 @@ use program::Registers;
 pub(super) struct Parking {
     /// Its registers while it is out of user mode; null for other threads.
     registers: AtomicPtr<Registers>,
-    /// Its kernel stack pointer as entry from user mode finds it.
+    /// The same where it may [pass](Endpoint::pass).
+    passable: AtomicPtr<Registers>,
+    /// Where they end.
+    registers_end: AtomicPtr<Registers>,
+    /// Its kernel stack pointer as entry from user mode finds it, always the same.
     kernel_stack: AtomicU64,
-    /// It is parked; changed by itself, and by whoever claimed it.
-    is_parked: AtomicBool,
+    /// The processor where it is parked, [`ELSEWHERE`] if it may not run there any more, [`NOWHERE`] while it is not
+    /// parked; changed by itself, and by whoever claimed it or holds the lock of its run queue.
+    home: AtomicU32,
 }
+
+const NOWHERE: u32 = u32::MAX;
+const ELSEWHERE: u32 = u32::MAX - 1;
 
 impl Thread {
     /// Whether it is an isolated component's.
@@ -48,7 +61,21 @@ impl Thread {
     #[inline]
     pub(super) fn parked_on(&self) -> Option<u64> {
         let parking = &self.parking;
-        parking.is_parked.load(Relaxed).then(|| parking.kernel_stack.load(Relaxed))
+        let is_parked = parking.home.load(Relaxed) != NOWHERE;
+        is_parked.then(|| parking.kernel_stack.load(Relaxed))
+    }
+
+    /// It may not run where it is parked any more, if it is. The lock of its run queue is held.
+    pub(super) fn leave_home(&self) {
+        if self.is_parked() {
+            self.parking.home.store(ELSEWHERE, Relaxed);
+        }
+    }
+
+    /// Whether the message that it waits for is to be put into its registers.
+    #[inline(always)]
+    fn is_parked(&self) -> bool {
+        self.parking.home.load(Relaxed) != NOWHERE
     }
 }
 
@@ -56,8 +83,10 @@ impl Parking {
     pub(super) const fn new() -> Parking {
         Parking {
             registers: AtomicPtr::new(ptr::null_mut()),
+            passable: AtomicPtr::new(ptr::null_mut()),
+            registers_end: AtomicPtr::new(ptr::null_mut()),
             kernel_stack: AtomicU64::new(0),
-            is_parked: AtomicBool::new(false),
+            home: AtomicU32::new(NOWHERE),
         }
     }
 }
@@ -65,7 +94,32 @@ impl Parking {
 /// From now on the calling thread is a component's and may be parked; its registers in between are `registers`
 /// (null: no more).
 pub fn serve_at(registers: *mut Registers) {
-    current().parking.registers.store(registers, Relaxed);
+    let parking = &current().parking;
+    parking.registers.store(registers, Relaxed);
+    parking.registers_end.store(registers.wrapping_add(1), Relaxed);
+    parking.passable.store(ptr::null_mut(), Relaxed);
+}
+
+/// The calling thread, a component's, entered the kernel by `syscall`: from now on it may be parked.
+pub fn may_park() {
+    let parking = &current().parking;
+    parking.kernel_stack.store(percpu::this().kernel_rsp.load(Relaxed), Relaxed);
+    if bases::has_fsgsbase() {
+        parking.passable.store(parking.registers.load(Relaxed), Relaxed);
+    }
+}
+
+/// From now on the calling thread does not pass.
+pub fn may_not_pass() {
+    current().parking.passable.store(ptr::null_mut(), Relaxed);
+}
+
+impl Thread {
+    /// Whether it is a component's with `registers` and may [pass](Endpoint::pass).
+    #[inline(always)]
+    pub fn may_pass(&self, registers: *mut Registers) -> bool {
+        self.parking.passable.load(Relaxed) == registers
+    }
 }
 
 /// What came of trying the fast path; where it is taken, nothing returns.
@@ -75,12 +129,16 @@ pub enum Fast {
     NotDone,
     /// It was done on the general path; the message got is in the registers.
     Done(Result<(), Error>),
+    /// It was done, and no message comes of it.
+    Signalled,
 }
 
 /// Which step is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+pub enum Step {
+    /// A call.
     Call,
+    /// A reply and receive.
     ReplyAndReceive,
 }
 
@@ -123,26 +181,23 @@ impl Threads<Ref> for Direct<'_> {
     fn claim(&mut self, thread: Ref) -> bool {
         // As parked threads block.
         let state = &thread.get().state;
-        if state.compare_exchange(INTERRUPTIBLE, WAKING, SeqCst, Relaxed).is_err() {
-            return self.seen.claim(thread);
-        }
-        thread.get().outcome.store(SIGNALLED, Relaxed);
-        true
+        state.compare_exchange(INTERRUPTIBLE, WAKING, SeqCst, Relaxed).is_ok()
+            || self.seen.claim(thread)
     }
     #[inline(always)]
     fn block(&mut self, thread: Ref) {
-        self.seen.block(thread);
+        // The run queue's lock, taken next, keeps it before whether the thread was kicked is looked at.
+        thread.get().state.store(INTERRUPTIBLE, Release);
     }
     #[inline(always)]
     fn copy(&mut self, _: Ref, to: Ref) {
         let message = message_in(self.registers, self.badge);
-        let parking = &to.get().parking;
-        if !parking.is_parked.load(Relaxed) {
+        if !to.get().is_parked() {
             self.party(to).message = message;
             return;
         }
         // SAFETY: claimed while parked: its registers are nobody else's.
-        let target = unsafe { &mut *parking.registers.load(Relaxed) };
+        let target = unsafe { &mut *to.get().parking.registers.load(Relaxed) };
         message_out(target, &message);
         target.rax = Status::Ok as u64;
     }
@@ -163,6 +218,22 @@ impl Endpoint {
     #[inline]
     pub fn fast_reply_and_receive(&self, registers: &mut Registers, badge: u64) -> Fast {
         self.fast(Step::ReplyAndReceive, registers, badge)
+    }
+
+    /// Signals the bits in `registers`. Interrupts are off.
+    #[inline]
+    pub fn fast_signal(&self, registers: &mut Registers, _: u64) -> Fast {
+        let mut seen = Seen { is_interruptible: true };
+        let next = self.0.lock_with_interrupts_off().signal(&mut seen, registers.rsi);
+        if let Next::Wake(receiver) = next {
+            let (next, cpu) = (receiver.get(), percpu::cpu());
+            if next.parking.home.load(Relaxed) == cpu as u32 {
+                scheduler::unblock_next(current(), next, cpu);
+            } else {
+                scheduler::unblock(next);
+            }
+        }
+        Fast::Signalled
     }
 
     #[inline(always)]
@@ -193,10 +264,67 @@ impl Endpoint {
             }
             next
         };
-        if let Next::HandOver(other) = next {
-            hand_over(me, other.get());
+        match next {
+            Next::HandOver(other) => hand_over(me, other.get()),
+            Next::Block => go_on_with_next(me),
+            _ => {}
         }
-        self.go_slowly(me, registers, badge, next)
+        Fast::Done(self.go_slowly(me, registers, badge, next))
+    }
+
+    /// A step of the calling thread, a component's, where the partner is another thread of its address space and nothing
+    /// is lent. Its registers beside the message are lost. Interrupts are off.
+    #[inline(always)]
+    pub fn pass(&self, step: Step, me: &Thread, registers: &mut Registers, badge: u64) -> Fast {
+        let cpu = percpu::cpu() as u32;
+        let mut state = self.0.lock_with_interrupts_off();
+        let mut seen = Direct { registers, badge, seen: Seen { is_interruptible: true } };
+        let partner = match step {
+            Step::Call => state.first_receiver(),
+            Step::ReplyAndReceive if state.is_quiet() => *seen.serving(Ref::of(me)),
+            Step::ReplyAndReceive => None,
+        };
+        let Some(partner) = partner else { return Fast::NotDone };
+        let next = partner.get();
+        // The space is ready where nobody wants the processor, which holds for whoever has the same policy.
+        if next.parking.home.load(Relaxed) != cpu
+            || next.space_pointer.load(Relaxed).cast() != percpu::ready_space()
+            || next.policy.load(Relaxed) != me.policy.load(Relaxed)
+        {
+            return Fast::NotDone;
+        }
+        let is_done = match step {
+            Step::Call => state.call_to(&mut seen, Ref::of(me), partner),
+            Step::ReplyAndReceive => state.reply_to(&mut seen, Ref::of(me), partner),
+        };
+        if !is_done {
+            return Fast::NotDone;
+        }
+        drop(state);
+        let here = this();
+        here.lock();
+        if !may_leave(me) {
+            here.unlock();
+            return Fast::Done(self.hand_over_slowly(me, registers, badge, partner));
+        }
+        // Each keeps its own virtual time: whoever a tick meets is charged, and both are the component's.
+        let target = take_over(here, percpu::this(), me, next, cpu);
+        // SAFETY: only where it has them threads may pass.
+        unsafe { next.extended.follow_by_instruction() };
+        // SAFETY: `next` was parked and is ours, in the space that is loaded; the lock is held.
+        unsafe { component::pass(registers, target, ptr::from_ref(here).cast_mut().cast(), badge) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn hand_over_slowly(
+        &self,
+        me: &Thread,
+        registers: &mut Registers,
+        badge: u64,
+        to: Ref,
+    ) -> Result<(), Error> {
+        self.go_slowly(me, registers, badge, Next::HandOver(to))
     }
 
     /// The step was made, but the processor could not be handed over at once.
@@ -207,20 +335,23 @@ impl Endpoint {
         registers: &mut Registers,
         badge: u64,
         next: Next<Ref>,
-    ) -> Fast {
+    ) -> Result<(), Error> {
+        // Its state before whether it was kicked.
+        fence(SeqCst);
         let sent = message_in(registers, badge);
         let tell = |other: Ref| {
-            if other.get().parking.is_parked.load(Relaxed) {
+            other.get().outcome.store(SIGNALLED, Relaxed);
+            if other.get().is_parked() {
                 // SAFETY: claimed by us, so its party is ours until it is woken.
-                unsafe { (*other.get().party.get()).message = sent };
+                let party = unsafe { &mut *other.get().party.get() };
+                (party.message, party.result) = (sent, Ok(()));
             }
         };
         let suspend = |next| {
-            me.parking.kernel_stack.store(percpu::this().kernel_rsp.load(Relaxed), Relaxed);
-            me.parking.is_parked.store(true, Relaxed);
+            me.parking.home.store(percpu::cpu() as u32, Relaxed);
             // Comes back only where it did not leave the processor.
             let outcome = wait::suspend(me, None, true, next);
-            me.parking.is_parked.store(false, Relaxed);
+            me.parking.home.store(NOWHERE, Relaxed);
             outcome
         };
         let outcome = match next {
@@ -238,7 +369,7 @@ impl Endpoint {
         let result = self.finish(me, outcome);
         // SAFETY: the caller takes part nowhere now, so the party is its own.
         message_out(registers, unsafe { &(*me.party.get()).message });
-        Fast::Done(result)
+        result
     }
 }
 
@@ -246,50 +377,91 @@ impl Endpoint {
 /// that may not be: `next` is not parked here, or somebody else wants the processor or `me`.
 #[inline(always)]
 fn hand_over(me: &Thread, next: &Thread) {
-    let cpu = percpu::cpu();
-    if !next.parking.is_parked.load(Relaxed) || next.cpu.load(Relaxed) != cpu as u32 {
-        return;
+    let cpu = percpu::cpu() as u32;
+    if next.parking.home.load(Relaxed) == cpu {
+        let here = this();
+        here.lock();
+        if !may_leave(me) || here.has_real_time() {
+            return here.unlock();
+        }
+        next.virtual_ns.store(me.virtual_ns.load(Relaxed), Relaxed);
+        enter(here, me, next, cpu)
     }
-    let here: &'static Processor = this();
+}
+
+/// [`hand_over`] to the thread that a signal of `me` woke, if it is still to go on next.
+#[inline(always)]
+fn go_on_with_next(me: &Thread) {
+    let here = this();
+    let cpu = percpu::cpu() as u32;
     here.lock();
+    let next = here.queue().next.map(Ref::get);
+    let next = next.filter(|_| may_leave(me) && !here.has_real_time());
+    let Some(next) = next else { return here.unlock() };
+    here.dequeue_next();
+    // They share a time from now on, as a client and its server do.
+    let virtual_ns = me.virtual_ns.load(Relaxed).max(next.virtual_ns.load(Relaxed));
+    next.virtual_ns.store(virtual_ns, Relaxed);
+    // SAFETY: parked, and about to be run by us: its registers and party are nobody else's.
+    let registers = unsafe { &mut *next.parking.registers.load(Relaxed) };
+    // SAFETY: as above.
+    message_out(registers, unsafe { &(*next.party.get()).message });
+    registers.rax = Status::Ok as u64;
+    enter(here, me, next, cpu)
+}
+
+/// Whether `me`, which is to block, may leave the processor: nobody claimed it before the run queue's lock, which is held.
+#[inline(always)]
+fn may_leave(me: &Thread) -> bool {
+    me.state.load(Relaxed) == INTERRUPTIBLE && !me.is_kicked.load(SeqCst)
+}
+
+/// Makes `next`, parked here and in no queue, the running thread in place of `me`, which is left parked; the registers to
+/// enter user mode with. The lock of `here` is held and to be let go once the stack of `me` is left.
+#[inline(always)]
+fn take_over(
+    here: &Processor,
+    data: &PerCpu,
+    me: &Thread,
+    next: &Thread,
+    cpu: u32,
+) -> *mut Registers {
     let queue = here.queue();
-    let may = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE)
-        && !me.is_kicked.load(SeqCst)
-        && queue.real_time.highest().is_none()
-        && next.affinity.load(Relaxed) >> cpu & 1 != 0;
-    if !may {
-        return here.unlock();
-    }
-    me.blocked_at_ns.store(queue.charged_at_ns, Relaxed);
     me.is_on_queue.store(false, Relaxed);
     me.voluntary_switches.store(me.voluntary_switches.load(Relaxed) + 1, Relaxed);
-    next.virtual_ns.store(me.virtual_ns.load(Relaxed), Relaxed);
+    me.parking.home.store(cpu, Relaxed);
     next.is_on_queue.store(true, Relaxed);
     next.state.store(RUNNABLE, Relaxed);
+    next.parking.home.store(NOWHERE, Relaxed);
     here.switches.store(here.switches.load(Relaxed) + 1, Relaxed);
     queue.current = Ref::of(next);
-    let data = percpu::this();
     data.current.store(ptr::from_ref(next).cast_mut().cast(), Relaxed);
+    data.kernel_rsp.store(next.parking.kernel_stack.load(Relaxed), Relaxed);
+    data.registers_end.store(next.parking.registers_end.load(Relaxed), Relaxed);
+    next.parking.registers.load(Relaxed)
+}
+
+/// [`take_over`], and enters user mode, also in another space.
+#[inline(always)]
+fn enter(here: &Processor, me: &Thread, next: &Thread, cpu: u32) -> ! {
+    let data = percpu::this();
+    me.blocked_at_ns.store(here.queue().charged_at_ns, Relaxed);
+    let registers = take_over(here, data, me, next, cpu);
     let space = next.space_pointer.load(Relaxed);
     // SAFETY: a thread keeps the space it runs in.
-    shootdown::change_to(unsafe { &*space.cast_const().cast::<Inner>() });
+    shootdown::change_to(unsafe { &*space.cast_const().cast::<Inner>() }, cpu as usize);
     data.ready_space.store(space.cast(), Relaxed);
     next.extended.follow();
-    let from = data.kernel_rsp.load(Relaxed);
-    me.parking.kernel_stack.store(from, Relaxed);
-    me.parking.is_parked.store(true, Relaxed);
-    next.parking.is_parked.store(false, Relaxed);
-    let to = next.parking.kernel_stack.load(Relaxed);
-    let registers = next.parking.registers.load(Relaxed);
+    let from = me.parking.kernel_stack.load(Relaxed);
     // SAFETY: `next` is parked and ours; its space and bases are loaded; what the caller keeps is in its context.
-    unsafe { component::hand_over(registers, to, here.is_locked.as_ptr().cast(), from) }
+    unsafe { component::hand_over(registers, here.is_locked.as_ptr().cast(), from) }
 }
 
 /// The calling thread was parked in a step at `endpoint` and goes on: how the step ended. The message got is in
 /// `registers`. Interrupts are off.
 pub fn finish_parked(endpoint: &Endpoint, registers: &mut Registers) -> Result<(), Error> {
     let me = current();
-    me.parking.is_parked.store(false, Relaxed);
+    me.parking.home.store(NOWHERE, Relaxed);
     let result = endpoint.finish(me, wait::outcome(me));
     // SAFETY: the caller takes part nowhere now, so the party is its own.
     message_out(registers, unsafe { &(*me.party.get()).message });

@@ -11,6 +11,7 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     cell::UnsafeCell,
+    mem::offset_of,
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
@@ -21,12 +22,14 @@ use program::ProcessorTime;
 use runqueue::{Heap, Priorities, Store, virtual_ns, weight};
 
 /// How far ahead in virtual time the running thread must be to be preempted.
-const GRANULARITY_NS: u64 = 1_000_000;
+pub(super) const GRANULARITY_NS: u64 = 1_000_000;
 
 pub(super) struct Queue {
     pub(super) fair: Heap<Ref>,
     pub(super) real_time: Priorities<Ref>,
     pub(super) current: Ref,
+    /// A component's, parked, woken by a signal of the running thread and to go on as soon as that blocks: before `fair`.
+    pub(super) next: Option<Ref>,
     pub(super) smallest_virtual_ns: u64,
     /// When `current` was last charged.
     pub(super) charged_at_ns: u64,
@@ -62,16 +65,27 @@ pub(super) fn processor(cpu: usize) -> Option<&'static Processor> {
 
 #[inline]
 pub(super) fn this() -> &'static Processor {
-    let processor = percpu::this().processor.load(Relaxed).cast::<Processor>();
-    // SAFETY: made by `init_cpu`, never freed.
-    unsafe { processor.as_ref() }.expect("no scheduler on this processor")
+    let processor = percpu::processor().cast::<Processor>();
+    debug_assert!(!processor.is_null(), "no scheduler on this processor");
+    // SAFETY: made by `init_cpu`, never freed; before that there are no threads, which alone call this.
+    unsafe { &*processor }
 }
+
+/// Where its lock is in a [`Processor`].
+pub const IS_LOCKED_OFFSET: usize = offset_of!(Processor, is_locked);
 
 impl Processor {
     /// Interrupts are off.
     #[inline]
     pub(super) fn lock(&self) {
-        while self.is_locked.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
+        if self.is_locked.swap(true, Acquire) {
+            self.lock_later();
+        }
+    }
+
+    #[cold]
+    fn lock_later(&self) {
+        while self.is_locked.swap(true, Acquire) {
             while self.is_locked.load(Relaxed) {
                 core::hint::spin_loop();
             }
@@ -138,10 +152,25 @@ impl Processor {
         self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
     }
 
+    /// Queues `thread`, which is fair, before all that are, unless somebody else is. The lock is held.
+    #[inline]
+    pub(super) fn enqueue_next(&self, thread: &Thread) -> bool {
+        let queue = self.queue();
+        let is_free = queue.next.is_none();
+        if is_free {
+            queue.next = Some(Ref::of(thread));
+            self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
+        }
+        is_free
+    }
+
     /// Takes `thread`, which is queued here, out. The lock is held.
     #[inline]
     pub(super) fn dequeue(&self, thread: &Thread) {
         let queue = self.queue();
+        if queue.next == Some(Ref::of(thread)) {
+            return self.dequeue_next();
+        }
         match thread.queued_priority.load(Relaxed) {
             0 => queue.fair.remove(&mut QueueNodes, Ref::of(thread)),
             priority => queue.real_time.remove(&mut QueueNodes, priority, Ref::of(thread)),
@@ -149,10 +178,23 @@ impl Processor {
         self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
     }
 
+    /// Takes the next, which there is, out. The lock is held.
+    #[inline]
+    pub(super) fn dequeue_next(&self) {
+        self.queue().next = None;
+        self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
+    }
+
+    /// Whether a real-time thread is queued. The lock is held.
+    #[inline]
+    pub(super) fn has_real_time(&self) -> bool {
+        self.queue().real_time.highest().is_some()
+    }
+
     /// The queued thread that should run next. The lock is held.
     pub(super) fn best(&self) -> Option<Ref> {
         let queue = self.queue();
-        queue.real_time.first().or_else(|| queue.fair.peek())
+        queue.real_time.first().or(queue.next).or_else(|| queue.fair.peek())
     }
 
     /// Whether `thread` should run instead of the running one. The lock is held.

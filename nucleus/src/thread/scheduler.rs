@@ -9,7 +9,8 @@ use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
     current_pointer,
     processor::{
-        PROCESSORS, Place, Processor, Queue, may_run, processor, real_time_priority, this,
+        GRANULARITY_NS, PROCESSORS, Place, Processor, Queue, may_run, processor,
+        real_time_priority, this,
     },
     timers,
 };
@@ -50,6 +51,7 @@ pub fn init_cpu() {
             fair: Heap::new(),
             real_time: Priorities::new(),
             current,
+            next: None,
             smallest_virtual_ns: 0,
             charged_at_ns: time::now_ns(),
         }),
@@ -175,6 +177,7 @@ fn steal(here: &'static Processor) -> Option<Ref> {
             .real_time
             .find(&mut QueueNodes, |thread| may_run(thread.get(), cpu))
             .map(|(_, thread)| thread)
+            .or(queue.next.filter(|thread| may_run(thread.get(), cpu)))
             .or_else(|| queue.fair.find(&mut QueueNodes, |thread| may_run(thread.get(), cpu)));
         if let Some(thread) = found {
             victim.dequeue(thread.get());
@@ -348,6 +351,34 @@ pub fn unblock(thread: &Thread) {
         place(thread);
     }
     reschedule_if_wanted();
+}
+
+/// [`unblock`] of a thread that is parked on this processor, `cpu`, by the running thread `me`: where both are fair alike, no
+/// other processor is free and nobody else waits so, it goes on as soon as `me` blocks, at the next tick at the latest
+/// (if it is not ahead). Interrupts are off.
+#[inline]
+pub(super) fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
+    let ahead_ns = me.virtual_ns.load(Relaxed).saturating_sub(next.virtual_ns.load(Relaxed));
+    let policy = me.policy.load(Relaxed);
+    let is_like_us = next.policy.load(Relaxed) == policy
+        && Policy::is_fair(policy)
+        && ahead_ns <= SLEEPER_CREDIT_NS + GRANULARITY_NS;
+    let here = this();
+    if is_like_us && (smp::online() == 1 || choose(next) == cpu) {
+        here.lock();
+        // Who ran far ahead of those that wait does not pass them by.
+        let most_ns = here.queue().smallest_virtual_ns + GRANULARITY_NS;
+        let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
+        if is_queued {
+            next.is_on_queue.store(true, Relaxed);
+            next.state.store(RUNNABLE, SeqCst);
+        }
+        here.unlock();
+        if is_queued {
+            return;
+        }
+    }
+    unblock(next);
 }
 
 /// The processor that a thread about to run should run on.
@@ -563,6 +594,9 @@ pub fn change(thread: &Thread, act: impl FnOnce(&Thread)) {
         act(thread);
         let cpu = thread.cpu.load(Relaxed) as usize;
         let must_move = !may_run(thread, cpu);
+        if must_move {
+            thread.leave_home();
+        }
         if is_queued && must_move {
             thread.is_on_queue.store(false, Relaxed);
             thread.state.store(WAKING, SeqCst);

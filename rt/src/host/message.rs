@@ -121,9 +121,10 @@ pub(crate) fn step(
     let mut locked = lock(&handle.place.locked);
     let Locked { endpoint, members } = &mut *locked;
     let member = members.of(me);
-    let header = Header::new(message.label, message.length);
+    let length = message.words().len();
+    let header = Header::new(message.label, length);
     member.capability = message.capability.take();
-    member.words = message.words;
+    member.words[..length].copy_from_slice(message.words());
     member.party.message = ipc::Message {
         header: header.as_sent(member.capability.is_some()),
         badge: handle.badge,
@@ -152,9 +153,11 @@ pub(crate) fn step(
     }
     let member = locked.members.of(me);
     let came = member.party.message;
-    message.words = member.words;
     message.capability = member.capability.take();
-    (message.label, message.length) = (came.header.label(), came.header.words());
+    message.label = came.header.label();
+    let (first, rest) = member.words.split_at(INLINE_WORDS);
+    let first = core::array::from_fn(|index| first[index]);
+    message.set_words(first, came.header.words(), rest.iter().copied());
     (message.badge, message.is_notification) = (came.badge, came.header.is_notification());
     member.party.result
 }

@@ -4,7 +4,7 @@ use crate::{
     memory::Region,
     message::{Capability, Endpoint, Message, Step},
 };
-use ipc::{Error, Header, INLINE_WORDS};
+use ipc::{Error, Header};
 pub(crate) use nucleus::capability::EndpointRight as EndpointHandle;
 use nucleus::{
     capability,
@@ -46,10 +46,10 @@ pub(crate) fn step(
     deadline_ns: Option<u64>,
 ) -> Result<(), Error> {
     let capability = message.capability.take().map(to_nucleus);
-    let header = Header::new(message.label, message.length).as_sent(capability.is_some());
-    let mut short = ipc::Message { header, badge: handle.badge, ..ipc::Message::default() };
-    short.words.copy_from_slice(&message.words[..INLINE_WORDS]);
-    let mut along = Along { area: &mut message.words, capability };
+    let header = Header::new(message.label, message.words().len()).as_sent(capability.is_some());
+    let words = message.inline_words();
+    let mut short = ipc::Message { header, badge: handle.badge, words };
+    let mut along = Along { area: message.area(), capability };
     let (endpoint, wait) = (&handle.endpoint, Wait { deadline_ns, is_interruptible: true });
     let result = thread::with_along(&mut along, || match step {
         Step::Call => endpoint.call(&mut short, wait),
@@ -59,9 +59,9 @@ pub(crate) fn step(
         Step::ReplyAndReceive => endpoint.reply_and_receive(&mut short, wait),
     });
     message.capability = along.capability.and_then(from_nucleus);
-    message.words[..INLINE_WORDS].copy_from_slice(&short.words);
     message.label = short.header.label();
-    message.length = short.header.words();
+    // SAFETY: the nucleus wrote what is beyond the first words, or they are still the sender's own.
+    unsafe { message.came(short.words, short.header.words()) };
     message.badge = short.badge;
     message.is_notification = short.header.is_notification();
     result

@@ -2,7 +2,7 @@
 //!
 //! [`ask`] is for what can change no memory that safe code relies on, and refuses the rest, for which
 //! [`ask_with_memory`] is; [`exchange`] is a step of a message.
-use calls::{Call, FOREVER, Status};
+use calls::{Call, FOREVER, HERE, Status};
 use core::arch::asm;
 
 /// The values of a call, or why there are none.
@@ -97,6 +97,38 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
             out("rcx") _,
             out("r11") _,
             options(nostack),
+        );
+    }
+    Status::of(status)
+}
+
+/// [`exchange`] without deadline and capability where the partner is likely to be a thread of this component.
+///
+/// # Safety
+/// As [`exchange`].
+#[inline(always)]
+pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Status {
+    let status: u64;
+    let [first, second, third, fourth] = &mut registers.words;
+    // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
+    unsafe {
+        asm!(
+            "push rbx",
+            "syscall",
+            "pop rbx",
+            inlateout("rax") call as u64 | HERE => status,
+            inlateout("rdi") registers.name,
+            inlateout("rsi") registers.header,
+            inlateout("rdx") *first,
+            inlateout("r10") *second,
+            inlateout("r8") *third,
+            inlateout("r9") *fourth,
+            lateout("r12") registers.capability,
+            out("rcx") _,
+            out("r11") _,
+            out("r13") _,
+            out("r14") _,
+            out("r15") _,
         );
     }
     Status::of(status)

@@ -24,6 +24,11 @@ pub fn init_cpu() {
     HAS_FSGSBASE.store(cpu::features().has_fsgsbase, Relaxed);
 }
 
+/// Whether it can.
+pub fn has_fsgsbase() -> bool {
+    HAS_FSGSBASE.load(Relaxed)
+}
+
 /// A base the processor takes: one it would refuse becomes an address that faults when used.
 fn acceptable(base: u64) -> u64 {
     if super::is_canonical(base) { base } else { USER_END }
@@ -74,12 +79,22 @@ impl Kept {
     #[inline(always)]
     pub fn load_fs(&self) {
         if HAS_FSGSBASE.load(Relaxed) {
-            // SAFETY: canonical; the kernel does not use FS.
-            unsafe {
-                asm!("wrfsbase {}", in(reg) self.fs.load(Relaxed), options(nostack, preserves_flags));
-            }
+            // SAFETY: looked at just now.
+            unsafe { self.load_fs_by_instruction() };
         } else {
             self.load();
+        }
+    }
+
+    /// [`Kept::load_fs`].
+    ///
+    /// # Safety
+    /// The processor [has FSGSBASE](has_fsgsbase).
+    #[inline(always)]
+    pub unsafe fn load_fs_by_instruction(&self) {
+        // SAFETY: there is such an instruction; canonical; the kernel does not use FS.
+        unsafe {
+            asm!("wrfsbase {}", in(reg) self.fs.load(Relaxed), options(nostack, preserves_flags));
         }
     }
 

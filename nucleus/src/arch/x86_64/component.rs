@@ -6,12 +6,19 @@
 //! its kernel stack is as if user mode had not been left, so [`hand_over`] leaves the caller parked, takes
 //! the other's stack and enters user mode with the other's registers. A parked thread that the scheduler
 //! switches to goes on in [`unpark`](self), as if user mode had been left by [`PARKED`].
-use crate::thread;
-use core::arch::global_asm;
+use super::user;
+use crate::{domain, thread};
+use core::{
+    arch::{asm, global_asm},
+    mem::offset_of,
+};
 use program::Registers;
 
 /// What `trapped` is told of a thread that was parked and goes on.
 pub const PARKED: u64 = 0x102;
+
+/// What `trapped` is told of a thread whose call was done, with its answer in the registers.
+pub const DONE: u64 = 0x103;
 
 /// Before user mode is entered, with the context; 0 ends the loop. Interrupts are off after it.
 pub type Ready = extern "sysv64" fn(*mut Registers) -> u64;
@@ -54,21 +61,82 @@ skerry_component_left:
     pop rbp
     ret
 
-    # rdi: registers to enter user mode with, rsi: their thread's kernel stack, rdx: lock to let go,
-    # rcx: the caller's kernel stack
+    # rdi: registers to enter user mode with, rsi: lock to let go, rdx: the caller's kernel stack; the per-processor
+    # data are the other's.
     .balign 64
     .global skerry_hand_over
 skerry_hand_over:
     lea rax, [rip + skerry_component_left]
-    mov [rcx], rax
-    mov rsp, rsi
-    mov byte ptr [rdx], 0
+    mov [rdx], rax
+    mov rsp, rdi
+    mov byte ptr [rsi], 0
     # A parked thread left user mode by syscall, so rcx and r11 are right, and its rip is no higher than the end of
     # the last page that a space maps. A trap flag it had is obeyed one instruction early.
-    mov gs:[48], rsi
-    lea rax, [rdi + 144]
-    mov gs:[16], rax
     jmp skerry_enter_checked
+
+    # From skerry_syscall, with `HERE` in rax and the user's stack pointer in gs:[8]: keeps what a message needs, as
+    # push_registers does, and asks `here`.
+    .balign 64
+    .global skerry_syscall_here
+skerry_syscall_here:
+    mov rsp, gs:[16]
+    push gs:[8]
+    push r11
+    push rcx
+    push rdi
+    push rsi
+    push rdx
+    mov [rsp - 16], rax
+    mov [rsp - 24], r8
+    mov [rsp - 32], r9
+    mov [rsp - 40], r10
+    mov [rsp - 64], rbp
+    lea rdi, [rsp - 96]
+    mov rsp, gs:[48]
+    push rdi
+    # Comes back where it did not pass, with how user mode was left.
+    call {here}
+    pop rcx
+    test eax, eax
+    jnz 1f
+    # No component: it keeps its registers.
+    mov [rcx], r15
+    mov [rcx + 8], r14
+    mov [rcx + 16], r13
+    mov [rcx + 24], r12
+    mov [rcx + 40], rbx
+    mov r11, [rcx + 128]
+    mov [rcx + 48], r11
+    mov r11, [rcx + 120]
+    mov [rcx + 88], r11
+    mov eax, {syscall}
+1:  ret
+
+    # rdi: the caller's registers, with the message, rax: those of the thread to enter user mode as, r11: the processor's
+    # scheduler, whose lock is to be let go, rcx: badge; the per-processor data are the other's. What it does without
+    # holds nothing.
+    .balign 64
+    .global skerry_pass
+skerry_pass:
+    mov rsi, [rdi + 104]
+    mov rdx, [rdi + 96]
+    mov r8, [rdi + 72]
+    mov r9, [rdi + 64]
+    mov r10, [rdi + 56]
+    mov rdi, rcx
+    mov rcx, [rax + 120]
+    mov rbp, [rax + 32]
+    mov rsp, [rax + 136]
+    mov byte ptr [r11 + {is_locked}], 0
+    mov r11, [rax + 128]
+    xor eax, eax
+    xor ebx, ebx
+    mov r12, {no_handle}
+    xor r13d, r13d
+    xor r14d, r14d
+    xor r15d, r15d
+    swapgs
+    sysretq
 
     # rdi: stack pointer to go on with, rsi: the caller for whoever goes on, rdx: the caller's kernel stack
     .global skerry_switch_parked
@@ -97,13 +165,25 @@ skerry_unpark:
     "#,
     finish = sym finish,
     parked = const PARKED,
+    syscall = const user::SYSCALL,
+    here = sym domain::here,
+    is_locked = const thread::IS_LOCKED_OFFSET,
+    no_handle = const -1,
 );
+
+const _: () = {
+    assert!(calls::NO_HANDLE == u64::MAX);
+    assert!(offset_of!(Registers, rbp) == 32);
+    assert!(offset_of!(Registers, r10) == 56);
+    assert!(offset_of!(Registers, rdx) == 96);
+    assert!(offset_of!(Registers, rsp) == 136);
+};
 
 unsafe extern "sysv64" {
     fn skerry_component(context: *mut Registers, ready: Ready, trapped: Trapped);
     fn skerry_unpark();
     fn skerry_switch_parked(to: u64, previous: *mut u8, from: u64) -> !;
-    fn skerry_hand_over(registers: *mut Registers, to: u64, lock: *const u8, from: u64) -> !;
+    fn skerry_hand_over(registers: *mut Registers, lock: *mut u8, from: u64) -> !;
 }
 
 /// Writes what `switch` pops of a thread parked on `kernel_stack`; the stack pointer to switch to.
@@ -143,14 +223,49 @@ pub unsafe fn run(context: *mut Registers, ready: Ready, trapped: Trapped) {
 }
 
 /// Leaves the caller, a component's thread in `trapped`, parked on its kernel stack `from`, and enters user mode
-/// on the kernel stack `to` of another parked thread with that one's `registers`. The lock at `lock` is let go
-/// once the caller's stack is left.
+/// with the `registers` of another parked thread. The lock at `lock` is let go once the caller's stack is left.
 ///
 /// # Safety
 /// The other's space, bases and per-processor data are loaded; interrupts are off; nothing on the caller's
 /// stack above `from` is needed any more.
 #[inline(always)]
-pub unsafe fn hand_over(registers: *mut Registers, to: u64, lock: *const u8, from: u64) -> ! {
+pub unsafe fn hand_over(registers: *mut Registers, lock: *mut u8, from: u64) -> ! {
     // SAFETY: as the caller says.
-    unsafe { skerry_hand_over(registers, to, lock, from) }
+    unsafe { skerry_hand_over(registers, lock, from) }
+}
+
+/// Leaves the caller, a component's thread in `domain::here`, parked, and enters user mode with the message in its
+/// `own` registers and the badge as the thread of the same space that `target` are of. The lock of the processor's
+/// `scheduler` is let go once the caller's stack and registers are.
+///
+/// # Safety
+/// The other's bases and per-processor data are loaded; interrupts are off; nothing on the caller's stack is needed any
+/// more.
+#[inline(always)]
+pub unsafe fn pass(
+    own: *const Registers,
+    target: *mut Registers,
+    scheduler: *mut u8,
+    badge: u64,
+) -> ! {
+    // SAFETY: as the caller says.
+    unsafe {
+        asm!(
+            "jmp skerry_pass",
+            in("rdi") own, in("rax") target, in("r11") scheduler, in("rcx") badge,
+            options(noreturn),
+        )
+    }
+}
+
+/// Enters user mode again as the calling thread, a component's in `trapped` on its kernel stack `from`, which left it by
+/// `syscall`.
+///
+/// # Safety
+/// User mode is ready to be entered; interrupts are off; nothing on the caller's stack above `from` is needed any more.
+#[inline(always)]
+pub unsafe fn resume(registers: *mut Registers, from: u64) -> ! {
+    let mut nothing = 0;
+    // SAFETY: as the caller says; a byte of its stack serves as the lock.
+    unsafe { skerry_hand_over(registers, &raw mut nothing, from) }
 }

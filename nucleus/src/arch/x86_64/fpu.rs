@@ -182,6 +182,16 @@ impl State {
         self.bases.load_fs();
     }
 
+    /// [`State::follow`].
+    ///
+    /// # Safety
+    /// The processor [has FSGSBASE](bases::has_fsgsbase).
+    #[inline(always)]
+    pub unsafe fn follow_by_instruction(&self) {
+        // SAFETY: as the caller says.
+        unsafe { self.bases.load_fs_by_instruction() };
+    }
+
     /// The segment bases. Only its thread calls this.
     pub fn bases(&self) -> Bases {
         let _off = NoInterrupts::new();

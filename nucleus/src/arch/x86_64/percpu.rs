@@ -25,7 +25,7 @@ pub struct PerCpu {
     /// Scratch for the system call entry: the program's stack pointer.
     pub user_rsp: AtomicU64,
     /// Where entry from user mode stores the program's registers: the end of a `Registers`.
-    pub registers_end: AtomicU64,
+    pub registers_end: AtomicPtr<program::Registers>,
     /// Number of the processor, from 0.
     pub cpu: AtomicU32,
     /// Preemption is off while this is not 0.
@@ -43,11 +43,11 @@ pub struct PerCpu {
     pub ready_space: AtomicPtr<u8>,
     /// What the processor pushes at an interrupt from user mode, below it vector and error code.
     pub entry_stack: [AtomicU64; 8],
+    /// The scheduler's part (a `thread::processor::Processor`), null before there is one.
+    pub processor: AtomicPtr<u8>,
     // END OF FIXED PART
     /// 1 while an interrupt that came from user mode is handled: whose time a tick is.
     pub user_interrupted: AtomicU32,
-    /// The scheduler's part (a `thread::processor::Processor`), null before there is one.
-    pub processor: AtomicPtr<u8>,
     /// Local APIC id.
     pub apic_id: AtomicU32,
     /// 1 from when the processor takes interrupts and runs threads.
@@ -67,6 +67,7 @@ const _: () = {
     assert!(offset_of!(PerCpu, kernel_rsp) == 48);
     assert!(offset_of!(PerCpu, ready_space) == 56);
     assert!(offset_of!(PerCpu, entry_stack) == 64);
+    assert!(offset_of!(PerCpu, processor) == 128);
 };
 
 impl PerCpu {
@@ -74,7 +75,7 @@ impl PerCpu {
         PerCpu {
             this: AtomicPtr::new(core::ptr::null_mut()),
             user_rsp: AtomicU64::new(0),
-            registers_end: AtomicU64::new(0),
+            registers_end: AtomicPtr::new(core::ptr::null_mut()),
             cpu: AtomicU32::new(0),
             preempt_count: AtomicU32::new(0),
             current: AtomicPtr::new(core::ptr::null_mut()),
@@ -132,6 +133,17 @@ pub fn needs_reschedule() -> bool {
     wanted != 0
 }
 
+/// [`PerCpu::processor`] of this processor.
+#[inline(always)]
+pub fn processor() -> *mut u8 {
+    let processor: *mut u8;
+    // SAFETY: GS is this processor's `PerCpu`; `processor` stands at offset 128 (asserted above).
+    unsafe {
+        asm!("mov {}, gs:[128]", out(reg) processor, options(nostack, preserves_flags, readonly));
+    }
+    processor
+}
+
 /// Number of this processor (a hint with preemption on).
 #[inline]
 pub fn cpu() -> usize {
@@ -141,6 +153,17 @@ pub fn cpu() -> usize {
         asm!("mov {:e}, gs:[24]", out(reg) cpu, options(nostack, preserves_flags, readonly));
     }
     cpu as usize
+}
+
+/// [`PerCpu::ready_space`] of this processor. Interrupts are off.
+#[inline(always)]
+pub fn ready_space() -> *mut u8 {
+    let space: *mut u8;
+    // SAFETY: GS is this processor's `PerCpu`; `ready_space` stands at offset 56 (asserted above).
+    unsafe {
+        asm!("mov {}, gs:[56]", out(reg) space, options(nostack, preserves_flags, readonly));
+    }
+    space
 }
 
 /// Whether [`PerCpu::ready_space`] is `space`. Interrupts are off.

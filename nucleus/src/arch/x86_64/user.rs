@@ -125,6 +125,9 @@ skerry_enter_checked:
 skerry_syscall:
     swapgs
     mov gs:[8], rsp
+    # A component's call with `HERE`.
+    test eax, eax
+    js skerry_syscall_here
     mov rsp, gs:[16]
     push gs:[8]
     push r11
@@ -252,6 +255,14 @@ pub fn run(registers: &mut Registers, space: &Space) -> Trap {
 pub fn get_ready(space: &Space) -> Option<Trap> {
     cpu::disable_interrupts();
     if percpu::is_ready_for(Arc::as_ptr(space.inner()).cast()) { None } else { make_ready(space) }
+}
+
+/// Switches interrupts off; the kernel stack of the calling thread if user mode in `space` may be entered at once.
+#[inline(always)]
+pub fn is_ready(space: &Space) -> Option<u64> {
+    cpu::disable_interrupts();
+    let is_so = percpu::is_ready_for(Arc::as_ptr(space.inner()).cast());
+    is_so.then(|| percpu::this().kernel_rsp.load(Relaxed))
 }
 
 /// Enters the space, gives the processor to others first, answers a kick, loads extended state, as
