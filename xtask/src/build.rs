@@ -59,14 +59,21 @@ pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
 /// # Errors
 /// The compiler's messages.
 pub fn nucleus_tests() -> Result<PathBuf> {
+    let probes = isolated::probes()?;
     let target = shell::root().join("target/kernel");
     let mut cargo = shell::cargo();
     cargo.args(["build", "--release", "--locked", "-p", "nucleus-tests"]);
     cargo.args(["--target", "x86_64-unknown-none"]).env("CARGO_TARGET_DIR", &target);
+    cargo.env("SKERRY_PROBES", probes);
     shell::quietly("building the nucleus and its tests", &mut cargo)?;
     let path = shell::build_path("nucleus-tests.elf")?;
-    symbols::embed(&target.join("x86_64-unknown-none/release/nucleus-tests"), &path)?;
+    symbols::embed(&nucleus_tests_symbols(), &path)?;
     Ok(path)
+}
+
+/// [`nucleus_tests`] with the names of its functions and lines.
+pub fn nucleus_tests_symbols() -> PathBuf {
+    shell::root().join("target/kernel/x86_64-unknown-none/release/nucleus-tests")
 }
 
 /// Names of the system descriptions.

@@ -65,7 +65,7 @@ const CLIPPY: &[(&str, &[&str])] = &[
 /// Clippy on what is built for the process world, which has flags of its own.
 fn process_clippy() -> Command {
     let mut command = shell::cargo();
-    command.args(["clippy", "--locked", "-p", "isolated", "-p", "rt"]);
+    command.args(["clippy", "--locked", "-p", "isolated", "-p", "bench", "-p", "rt"]);
     isolated::for_process_world(&mut command).args(["--", "-D", "warnings"]);
     command.env("CARGO_TARGET_DIR", shell::root().join("target/check-isolated"));
     command

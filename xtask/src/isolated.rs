@@ -18,7 +18,7 @@ pub fn for_process_world(cargo: &mut Command) -> &mut Command {
 }
 
 /// Builds the components that the description at `path` puts into the process world; the path of their
-/// archive, which is written only where it is another than before.
+/// archive.
 ///
 /// # Errors
 /// The compiler's messages, or an executable that no nucleus would load.
@@ -29,8 +29,28 @@ pub fn archive(path: &Path, system: &str, features: &Features) -> Result<PathBuf
         process_world(&text).into_iter().filter(|name| is_built(name)).collect();
     let folder = shell::root().join(format!("target/isolated{}", features.suffix()));
     if !names.is_empty() {
-        build(&names, features, &folder)?;
+        build("isolated", &names, features, &folder)?;
     }
+    pack(&names, &folder, &format!("isolated-{system}{}.archive", features.suffix()))
+}
+
+/// The components whose messages `tests/nucleus` measures.
+const PROBES: [&str; 4] = ["interface-client", "interface-server", "plain-client", "plain-server"];
+
+/// Builds [`PROBES`]; the path of their archive.
+///
+/// # Errors
+/// As [`archive`].
+pub fn probes() -> Result<PathBuf> {
+    let names = PROBES.map(str::to_owned);
+    let folder = shell::root().join("target/isolated");
+    build("bench", &names, &Features::default(), &folder)?;
+    pack(&names, &folder, "probes.archive")
+}
+
+/// Packs the executables of those names in `folder`; the path of their archive `file`, which is written only where it
+/// is another than before.
+fn pack(names: &[String], folder: &Path, file: &str) -> Result<PathBuf> {
     let read = |name: &String| {
         let path = folder.join(TARGET).join("release").join(name);
         let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -43,16 +63,16 @@ pub fn archive(path: &Path, system: &str, features: &Features) -> Result<PathBuf
     let entries: Vec<Entry<'_>> =
         names.iter().zip(&files).map(|(name, data)| Entry { name, data }).collect();
     let packed = archive::pack(&entries);
-    let path = shell::build_path(&format!("isolated-{system}{}.archive", features.suffix()))?;
+    let path = shell::build_path(file)?;
     if std::fs::read(&path).ok().as_ref() != Some(&packed) {
         std::fs::write(&path, packed).with_context(|| format!("writing {}", path.display()))?;
     }
     Ok(path)
 }
 
-fn build(names: &[String], features: &Features, folder: &Path) -> Result<()> {
+fn build(package: &str, names: &[String], features: &Features, folder: &Path) -> Result<()> {
     let mut cargo = shell::cargo();
-    cargo.args(["build", "--release", "--locked", "-p", "isolated"]);
+    cargo.args(["build", "--release", "--locked", "-p", package]);
     names.iter().for_each(|name| {
         cargo.args(["--bin", name]);
     });

@@ -1,6 +1,7 @@
 //! What `./x` calls: build, disk images, QEMU, tests, checks. Each command is a module.
 #![forbid(unsafe_code)]
 mod accel;
+mod bench;
 mod build;
 mod campaign;
 mod check;
@@ -50,6 +51,8 @@ enum Command {
     Crash(crash::Options),
     /// Kill an isolated component again and again under a file workload: how long until it serves again
     Kill(kill::Options),
+    /// The experiments: printed as tables and drawn
+    Bench(bench::Options),
     /// Formatting, lints, import directions; lines of code and of unsafe per crate
     Check,
     /// Boot stopped at the first instruction, with gdb attached
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Command::Campaign(options) => campaign::run(&options),
         Command::Crash(options) => crash::run(&options),
         Command::Kill(options) => kill::run(&options),
+        Command::Bench(options) => bench::run(&options),
         Command::Check => check::run(),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),

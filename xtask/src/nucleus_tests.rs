@@ -1,5 +1,5 @@
 //! Boots the kernel that is the nucleus and its tests (`tests/nucleus`).
-use crate::{build, qemu::Config, run, shell, test, test::Tally};
+use crate::{bench, build, qemu::Config, run, shell, test, test::Tally};
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -11,7 +11,7 @@ use std::{
 /// A boot that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(240);
 
-/// Runs every test with 1, 2 and 4 processors, and the overflow of a kernel stack.
+/// Runs every test with 1, 2 and 4 processors, the overflow of a kernel stack, and what messages cost.
 ///
 /// # Errors
 /// Where it does not build or QEMU does not start.
@@ -22,28 +22,39 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     }
     let kernel = build::nucleus_tests()?;
     for cpus in [1, 2, 4] {
-        let log = boot(&kernel, cpus, "skerry.selftest=2")?;
+        let log = boot_tests(&kernel, cpus, "skerry.selftest=2")?;
         let passed = log.lines().filter(|line| line.contains("selftest: ok: ")).count();
         let is_whole = log.contains(&format!("selftest: {passed} passed"));
         let what = format!("nucleus with {cpus} processors");
         tally.count(&what, if is_whole { Ok(()) } else { Err(end_of(&log)) });
     }
-    let log = boot(&kernel, 2, "skerry.selftest=overflow")?;
+    let log = boot_tests(&kernel, 2, "skerry.selftest=overflow")?;
     let wanted = ["panic: kernel stack overflow at 0x", "threads::use_up_stack", "end of panic"];
     let missing = wanted.into_iter().find(|text| !log.contains(text));
     let result = missing.map_or(Ok(()), |text| Err(format!("no {text:?}\n{}", end_of(&log))));
     tally.count("a kernel stack that overflows panics and says so", result);
+    let costs = bench::ipc::check(&kernel)?;
+    println!("instructions: {}", costs.as_ref().map_or_else(String::as_str, String::as_str));
+    tally.count("messages cost what they may", costs.map(|_| ()));
     Ok(())
 }
 
-/// The log of one boot, to its end or as far as it came.
-fn boot(kernel: &Path, cpus: u32, parameters: &str) -> Result<String> {
-    let bar = shell::progress(&format!("tests of the nucleus with {cpus} processors"));
+/// The log of the tests' boot, to its end or as far as it came.
+fn boot_tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<String> {
     let config = Config {
         cpus,
         append: format!("{} {parameters}", run::PARAMETERS),
         ..test::machine(kernel, kernel, &format!("nucleus-{cpus}.log"))?
     };
+    boot(&config, &format!("tests of the nucleus with {cpus} processors"))
+}
+
+/// The log of one boot, under a progress line, to its end or as far as it came.
+///
+/// # Errors
+/// Where QEMU does not start.
+pub fn boot(config: &Config, what: &str) -> Result<String> {
+    let bar = shell::progress(what);
     let mut command: Command = config.command();
     command.args(["-display", "none"]).stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().context("starting QEMU")?;

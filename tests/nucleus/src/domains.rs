@@ -1,4 +1,5 @@
 //! Isolated components in machine code.
+use crate::costs::components::{self, Parameters};
 use alloc::{sync::Arc, vec::Vec};
 use calls::{Call, IMAGE_BASE, SERVICE, Status};
 use ipc::{Error, Header, Message};
@@ -45,6 +46,12 @@ pub fn start(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
     let domain = with(code, denied, held);
     domain.start(IMAGE_BASE).expect("no memory for a domain");
     domain
+}
+
+/// An empty domain with room for a thousand threads.
+pub fn big(name: &str) -> Arc<Domain> {
+    let grants = Grants { memory_bytes: 8 << 20, threads: 1024, ..grants(0) };
+    Domain::new(name, grants).expect("no memory for a domain")
 }
 
 /// The right to serve `endpoint`.
@@ -290,6 +297,39 @@ pub fn device_is_quiesced() {
         assert_eq!(registers.read(status, 1), 0);
         assert_eq!(pci::read_part(&pci::Ports, address, 4, 2) & MASTER, 0);
     }
+}
+
+/// A client that is killed while its call is worked on is answered by nobody, and the server learns it.
+pub fn killed_client_is_not_answered() {
+    let endpoint = Arc::new(Endpoint::new());
+    let calling = start(&client(1), 0, [call(&endpoint)].into());
+    let mut message = Message::default();
+    assert_eq!(endpoint.receive(&mut message, Wait::default()), Ok(()));
+    calling.kill("test");
+    assert_eq!(endpoint.reply(&mut message), Err(Error::NoCaller));
+}
+
+/// Calls and replies between threads of one domain; what comes back is looked at.
+pub fn calls_within() {
+    for _ in 0..5 {
+        let endpoint = Arc::new(Endpoint::new());
+        let both = Parameters { count: 2000, threads: 2, words: 4 };
+        let domain = components::start(components::checked_pair(), both, [serve(&endpoint)].into());
+        let end = domain.wait_end(None).expect("an end");
+        assert!(end.cause.starts_with("exception 6"), "{} at {:#x}", end.cause, end.registers.rip);
+    }
+}
+
+/// Signals to and fro between two domains: each is waited for before the next.
+pub fn signal_each_other() {
+    let (here, there) = (Arc::new(Endpoint::new()), Arc::new(Endpoint::new()));
+    let once = Parameters { count: 1000, threads: 1, words: 0 };
+    let waiting =
+        components::start(components::waiter(), once, [serve(&there), call(&here)].into());
+    let signalling =
+        components::start(components::signaller(), once, [serve(&here), call(&there)].into());
+    assert_eq!(signalling.wait_end(None).expect("an end").cause, "its last thread ended");
+    waiting.kill("test");
 }
 
 /// A client and a server, each in its own domain.

@@ -113,6 +113,21 @@ pub fn end_wakes_everybody() {
     assert_eq!(endpoint.receive(&mut message(0), Wait::default()), Err(Error::Gone));
 }
 
+/// A server that receives again has not answered, and cannot any more; its client is told.
+pub fn receiving_again_cancels() {
+    let endpoint = Arc::new(Endpoint::new());
+    let own = endpoint.clone();
+    in_threads(2, move |index| {
+        if index == 0 {
+            assert_eq!(own.call(&mut message(1), Wait::default()), Err(Error::Cancelled));
+            return own.signal(1);
+        }
+        own.receive(&mut message(0), Wait::default()).expect("a call");
+        own.receive(&mut message(0), Wait::default()).expect("the bits of who was cancelled");
+        assert_eq!(own.reply(&mut message(2)), Err(Error::NoCaller));
+    });
+}
+
 /// Each signaller's bits come, and each once.
 pub fn no_bit_is_lost() {
     let endpoint = Arc::new(Endpoint::new());

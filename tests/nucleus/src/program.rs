@@ -1,6 +1,7 @@
 //! Tiny programs in machine code.
 use crate::suite::in_threads;
 use alloc::{boxed::Box, sync::Arc, vec};
+use calls::HERE;
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{
     arch::user::run,
@@ -65,8 +66,13 @@ pub fn calls_and_faults() {
     assert_eq!(run(&mut registers, &space), fault);
 }
 
-/// Every register comes back as it was given, by both ways out and both ways in.
+/// Also with what a component's call to its own threads looks like, which no program's is.
 pub fn registers_survive() {
+    [1, HERE, HERE | 1, u64::MAX].into_iter().for_each(registers_survive_with);
+}
+
+/// Every register comes back as it was given, by both ways out and both ways in.
+fn registers_survive_with(rax: u64) {
     // syscall; ud2
     let space = with_code(&[0x0f, 0x05, 0x0f, 0x0b]);
     let mut registers = Registers {
@@ -80,7 +86,7 @@ pub fn registers_survive() {
         r10: 10,
         r9: 9,
         r8: 8,
-        rax: 1,
+        rax,
         rcx: 2,
         rdx: 4,
         rsi: 6,

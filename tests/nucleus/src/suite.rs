@@ -24,6 +24,7 @@ const TESTS: &[(&str, fn())] = &[
     ("calls are answered", messages::calls_are_answered),
     ("a deadline ends a call", messages::deadline_ends_a_call),
     ("the end of an endpoint wakes everybody", messages::end_wakes_everybody),
+    ("receiving again cancels", messages::receiving_again_cancels),
     ("no bit is lost", messages::no_bit_is_lost),
     ("a caller lends its priority", messages::caller_lends_its_priority),
     ("a program calls and faults", program::calls_and_faults),
@@ -42,6 +43,9 @@ const TESTS: &[(&str, fn())] = &[
     ("a device reaches what is lent to it", devices::only_what_is_lent_is_reached),
     ("a domain does not reach its device's message table", devices::message_table_is_not_mapped),
     ("domains call each other", domains::call_each_other),
+    ("threads of a domain call each other", domains::calls_within),
+    ("domains signal each other", domains::signal_each_other),
+    ("a killed client is not answered", domains::killed_client_is_not_answered),
     ("extended state is checked and kept", program::extended_state),
 ];
 
@@ -53,6 +57,11 @@ fn skerry_start() {
         panic!("the stack held {} calls", threads::use_up_stack(0));
     }
     warm_up();
+    match params::get("skerry.selftest") {
+        Some("bench") => return one_of(costs::probes::report),
+        Some("trace") => return one_of(costs::probes::trace),
+        _ => {}
+    }
     let rounds = params::number("skerry.selftest").unwrap_or(1).max(1);
     let mut passed = 0;
     for _ in 0..rounds {
@@ -68,6 +77,13 @@ fn skerry_start() {
     }
     in_threads(1, |_| costs::report());
     log::info!("selftest: {passed} passed");
+    power::off()
+}
+
+/// Runs `body` instead of the tests, on one processor, and switches off.
+fn one_of(body: fn()) {
+    in_threads(1, move |_| body());
+    log::info!("selftest: done");
     power::off()
 }
 

@@ -25,7 +25,7 @@ fn floor(folder: &Path) -> Floor {
         Some("rt") => Floor::Rt,
         Some("interfaces") => Floor::Interfaces,
         Some("components") => Floor::Component,
-        Some("image" | "isolated") => Floor::Image,
+        Some("image" | "isolated" | "bench") => Floor::Image,
         _ => Floor::Tool,
     }
 }

@@ -1,5 +1,8 @@
 //! What the hot paths cost, by the time-stamp counter; under `-icount shift=0` that is in instructions
 //! (one nanosecond each), so `ns` is the number to read there.
+pub mod components;
+pub mod probes;
+
 use crate::{
     domains, messages,
     program::{start, with_code},

@@ -1,0 +1,339 @@
+//! Components in machine code for the measurements of messages: as little as a stub can be.
+//!
+//! Each is one page of position-independent code that begins with a jump and its parameters. Its first thread starts
+//! the others and ends; the last instruction of a component that did what it should is the `ud2` at its end.
+use crate::domains;
+use alloc::{sync::Arc, vec::Vec};
+use archive::Executable;
+use calls::IMAGE_BASE;
+use core::arch::global_asm;
+use nucleus::{
+    capability::Capability,
+    domain::Domain,
+    memory::{PAGE, space::Protection},
+    thread::Policy,
+};
+
+/// What a component's code begins with.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    /// How often each thread does it.
+    pub count: u64,
+    /// Threads.
+    pub threads: u64,
+    /// Words of its messages.
+    pub words: u64,
+}
+
+global_asm!(
+    r#"
+    .macro component name
+    .pushsection .rodata.components, "a", @progbits
+    .balign 8
+    .global skerry_probe_\name
+skerry_probe_\name:
+    jmp 1f
+    .balign 8
+    # Count, threads, words, policy.
+    .quad 0, 0, 0, 0
+1:
+    .endm
+    .macro end_component name
+    ud2
+    .global skerry_probe_\name\()_end
+skerry_probe_\name\()_end:
+    .popsection
+    .endm
+
+    # Starts as many threads as the parameters say at `3:`, each with a message area of its own, and ends.
+    .macro start_threads name
+    mov rbp, [rip + skerry_probe_\name + 16]
+    mov edi, 0x100000
+    mov eax, {map}
+    syscall
+    test eax, eax
+    jnz 9f
+    mov r8, rdi
+2:  lea rdi, [rip + 3f]
+    lea rsi, [r8 + 0x80000]
+    mov rdx, rbp
+    xor r10d, r10d
+    mov r9, [rip + skerry_probe_\name + 32]
+    mov eax, {spawn}
+    syscall
+    test eax, eax
+    jnz 9f
+    add r8, 512
+    dec rbp
+    jnz 2b
+    mov eax, {exit}
+    syscall
+9:  int3
+3:
+    .endm
+
+    # No deadline, no capability.
+    .macro plain
+    mov rbx, -1
+    mov r12, rbx
+    .endm
+
+    component server
+    start_threads server
+    mov esi, 0
+3:  mov edi, {service}
+    plain
+    mov eax, {reply_and_receive}
+    syscall
+    inc rdx
+    jmp 3b
+    end_component server
+
+    # As server, but lets everybody call before it answers.
+    component slow_server
+    start_threads slow_server
+    mov esi, 0
+3:  mov edi, {service}
+    plain
+    mov eax, {reply_and_receive}
+    syscall
+    inc rdx
+    mov r13, rsi
+    mov r14, rdx
+    mov eax, {yield_now}
+    syscall
+    mov rsi, r13
+    mov rdx, r14
+    jmp 3b
+    end_component slow_server
+
+    component client
+    start_threads client
+    mov rbp, [rip + skerry_probe_client + 8]
+3:  mov edi, {service}
+    mov esi, [rip + skerry_probe_client + 24]
+    plain
+    mov eax, {call}
+    syscall
+    test eax, eax
+    jnz 9f
+    dec ebp
+    jnz 3b
+    mov eax, {exit}
+    syscall
+9:  int3
+    end_component client
+
+    # Two handles: it is served at the first and signals at the second.
+    component waiter
+    start_threads waiter
+3:  mov edi, {service}
+    xor esi, esi
+    plain
+    mov eax, {reply_and_receive}
+    syscall
+    mov edi, {second}
+    mov esi, 1
+    mov eax, {signal}
+    syscall
+    jmp 3b
+    end_component waiter
+
+    component signaller
+    start_threads signaller
+    mov rbp, [rip + skerry_probe_signaller + 8]
+3:  mov edi, {second}
+    mov esi, 1
+    mov eax, {signal}
+    syscall
+    test eax, eax
+    jnz 9f
+    mov edi, {service}
+    xor esi, esi
+    plain
+    mov eax, {reply_and_receive}
+    syscall
+    test eax, eax
+    jnz 9f
+    dec ebp
+    jnz 3b
+    mov eax, {exit}
+    syscall
+9:  int3
+    end_component signaller
+
+    # A server and its client in one address space.
+    component pair
+    start_threads pair
+    mov esi, 0
+    cmp edi, 2
+    jne 5f
+4:  mov edi, {service}
+    mov eax, {reply_and_receive} + {here}
+    syscall
+    inc rdx
+    jmp 4b
+5:  mov rbp, [rip + skerry_probe_pair + 8]
+6:  mov edi, {service}
+    mov esi, [rip + skerry_probe_pair + 24]
+    mov eax, {call} + {here}
+    syscall
+    test eax, eax
+    jnz 9f
+    dec ebp
+    jnz 6b
+    ud2
+9:  int3
+    end_component pair
+
+    # As pair; the client looks at every word, the badge and what the call keeps.
+    component checked_pair
+    start_threads checked_pair
+    mov esi, 0
+    cmp edi, 2
+    jne 5f
+4:  mov edi, {service}
+    mov eax, {reply_and_receive} + {here}
+    syscall
+    test eax, eax
+    jnz 9f
+    inc rdx
+    inc r9
+    jmp 4b
+5:  mov rbp, [rip + skerry_probe_checked_pair + 8]
+6:  mov edi, {service}
+    mov esi, 0x70004
+    mov rdx, rbp
+    mov r10d, 10
+    mov r8d, 8
+    mov r9d, 9
+    mov eax, {call} + {here}
+    syscall
+    test eax, eax
+    jnz 9f
+    dec rdx
+    cmp rdx, rbp
+    jne 9f
+    cmp r10d, 10
+    jne 9f
+    cmp r8d, 8
+    jne 9f
+    cmp r9d, 10
+    jne 9f
+    cmp esi, 0x70004
+    jne 9f
+    cmp r12, -1
+    jne 9f
+    dec ebp
+    jnz 6b
+    ud2
+9:  int3
+    end_component checked_pair
+
+    # A call that does not exist.
+    component nothing
+    start_threads nothing
+    mov rbp, [rip + skerry_probe_nothing + 8]
+3:  mov eax, 0xffff
+    syscall
+    dec ebp
+    jnz 3b
+    mov eax, {exit}
+    syscall
+    end_component nothing
+    "#,
+    service = const calls::SERVICE,
+    second = const calls::SERVICE + 1,
+    map = const calls::Call::Map as u64,
+    spawn = const calls::Call::Spawn as u64,
+    exit = const calls::Call::Exit as u64,
+    yield_now = const calls::Call::Yield as u64,
+    call = const calls::Call::Call as u64,
+    signal = const calls::Call::Signal as u64,
+    here = const calls::HERE,
+    reply_and_receive = const calls::Call::ReplyAndReceive as u64,
+);
+
+macro_rules! codes {
+    ($($(#[$meta:meta])* $name:ident: $start:ident to $end:ident,)+) => {
+        unsafe extern "C" {
+            $(static $start: u8; static $end: u8;)+
+        }
+        $($(#[$meta])*
+        pub fn $name() -> &'static [u8] {
+            let (start, end) = (&raw const $start, &raw const $end);
+            // SAFETY: two labels of one section, the code between them.
+            unsafe { core::slice::from_raw_parts(start, end.addr() - start.addr()) }
+        })+
+    };
+}
+
+codes! {
+    /// Answers each call with the first word and one, for ever.
+    server: skerry_probe_server to skerry_probe_server_end,
+    /// The same, but it gives the processor away before it answers.
+    slow_server: skerry_probe_slow_server to skerry_probe_slow_server_end,
+    /// Calls.
+    client: skerry_probe_client to skerry_probe_client_end,
+    /// Waits for bits at its first endpoint and signals at its second, for ever.
+    waiter: skerry_probe_waiter to skerry_probe_waiter_end,
+    /// Signals at its second endpoint and waits for bits at its first.
+    signaller: skerry_probe_signaller to skerry_probe_signaller_end,
+    /// Two threads: one as `server`, one as `client`; ends by an invalid instruction.
+    pair: skerry_probe_pair to skerry_probe_pair_end,
+    /// The same, and what comes back is looked at.
+    checked_pair: skerry_probe_checked_pair to skerry_probe_checked_pair_end,
+    /// Makes a call that there is not.
+    nothing: skerry_probe_nothing to skerry_probe_nothing_end,
+}
+
+/// Starts `code` with what it holds.
+pub fn start(code: &[u8], parameters: Parameters, held: Vec<Capability>) -> Arc<Domain> {
+    let Parameters { count, threads, words } = parameters;
+    let policy = u64::from(Policy::Fair { nice: 0 }.pack());
+    let mut code = code.to_vec();
+    for (place, value) in code[8..40].chunks_mut(8).zip([count, threads, words, policy]) {
+        place.copy_from_slice(&value.to_le_bytes());
+    }
+    let domain = domains::big("probe");
+    domain
+        .load(IMAGE_BASE, 1, &code, Protection::READ | Protection::EXECUTE)
+        .expect("no memory for a domain");
+    Loaded { domain: domain.clone(), entry: IMAGE_BASE }.start(held);
+    domain
+}
+
+/// The executables of `bench/`.
+static PROBES: &[u8] = include_bytes!(env!("SKERRY_PROBES"));
+
+/// A component of `bench/`, not started.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it lives in.
+    pub domain: Arc<Domain>,
+    entry: u64,
+}
+
+/// Loads the component `name`, if it was built.
+pub fn load(name: &str) -> Option<Loaded> {
+    let executable = Executable::parse(archive::find(PROBES, name)?).expect("no executable");
+    let domain = domains::big(name);
+    for segment in executable.segments() {
+        let mut rights = Protection::READ;
+        rights.set(Protection::WRITE, segment.is_writable);
+        rights.set(Protection::EXECUTE, segment.is_executable);
+        let pages = segment.bytes as usize / PAGE;
+        domain.load(segment.address, pages, segment.data, rights).expect("no memory for a domain");
+    }
+    Some(Loaded { domain, entry: executable.entry() })
+}
+
+impl Loaded {
+    /// Starts it with what it holds.
+    pub fn start(&self, held: Vec<Capability>) {
+        for capability in held {
+            self.domain.grant(capability).expect("no room in a table");
+        }
+        self.domain.start(self.entry).expect("no memory for a domain");
+    }
+}

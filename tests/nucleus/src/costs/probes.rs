@@ -1,0 +1,139 @@
+//! What messages cost: each measurement is repeated with several counts, so that whoever reads the log takes what
+//! starting and ending cost out by regression (`xtask/src/bench`). A line is `bench: NAME: COUNT NS`.
+use super::components::{
+    self, Parameters, client, nothing, pair, server, signaller, slow_server, waiter,
+};
+use crate::{
+    domains::{call, serve},
+    program::{start, with_code},
+};
+use alloc::{format, sync::Arc, vec::Vec};
+use nucleus::{
+    arch::user::run,
+    params,
+    thread::{self, Endpoint},
+    time,
+};
+
+const COUNTS: [u64; 4] = [2000, 4000, 6000, 8000];
+const LENGTHS: [u64; 7] = [0, 1, 4, 8, 16, 32, 64];
+const CLIENTS: [u64; 4] = [1, 10, 100, 1000];
+
+/// Times `act` with each count, which it does `factor` times over.
+fn probe(name: &str, counts: &[u64], factor: u64, mut act: impl FnMut(u64)) {
+    act(counts[0]);
+    for &count in counts {
+        let start_ns = time::now_ns();
+        act(count);
+        log::info!("bench: {name}: {} {}", count * factor, time::now_ns() - start_ns);
+    }
+}
+
+/// One of them after the other.
+pub fn report() {
+    spaces();
+    probe("nothing", &COUNTS, 1, |count| {
+        let domain = components::start(nothing(), parameters(count), Vec::new());
+        assert_eq!(domain.wait_end(None).expect("an end").cause, "its last thread ended");
+    });
+    for words in LENGTHS {
+        probe(&format!("call {words} words"), &COUNTS, 1, |count| {
+            calls(Parameters { words, ..parameters(count) });
+        });
+    }
+    probe("local call 4 words", &COUNTS, 1, local_calls);
+    probe("notification", &COUNTS, 2, notifications);
+    loaded("plain-server", "plain-client");
+    loaded("interface-server", "interface-client");
+    for threads in CLIENTS {
+        let counts = COUNTS.map(|count| (count / threads).max(4 * count / COUNTS[0]));
+        probe(&format!("{threads} clients"), &counts, threads, |count| {
+            serve_calls(slow_server(), Parameters { threads, ..parameters(count) });
+        });
+    }
+}
+
+/// A system call out of one space, and out of two in turn: what it costs to change.
+fn spaces() {
+    // 1: syscall; jmp 1b
+    let spaces = [(); 2].map(|()| with_code(&[0x0f, 0x05, 0xeb, 0xfc]));
+    for (name, used) in [("system call", 1), ("system call in turn", 2)] {
+        let mut registers = [start(), start()];
+        probe(name, &COUNTS, 1, |count| {
+            for round in 0..count as usize {
+                let at = round % used;
+                run(&mut registers[at], &spaces[at]);
+            }
+        });
+    }
+}
+
+/// Calls for ever, so that whoever looks on sees each instruction.
+pub fn trace() {
+    log::info!("bench: calling");
+    let count = u64::from(u32::MAX);
+    match params::number("skerry.trace") {
+        Some(1) => local_calls(count),
+        Some(2) => notifications(count),
+        Some(3) => probe("nothing", &[count], 1, |count| {
+            components::start(nothing(), parameters(count), Vec::new()).wait_end(None);
+        }),
+        Some(4) => loaded("interface-server", "interface-client"),
+        Some(5) => loaded("plain-server", "plain-client"),
+        _ => calls(parameters(count)),
+    }
+}
+
+/// A server and its client in one domain.
+fn local_calls(count: u64) {
+    let endpoint = Arc::new(Endpoint::new());
+    let both = Parameters { threads: 2, ..parameters(count) };
+    let domain = components::start(pair(), both, [serve(&endpoint)].into());
+    let end = domain.wait_end(None).expect("an end");
+    assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
+}
+
+/// A server and its client, both in Rust, which measures by itself.
+fn loaded(server: &str, client: &str) {
+    let endpoint = Arc::new(Endpoint::new());
+    let (serving, calling) = (components::load(server), components::load(client));
+    let (Some(serving), Some(calling)) = (serving, calling) else {
+        return log::warn!("bench: built without {server} and {client}");
+    };
+    serving.start([serve(&endpoint)].into());
+    calling.start([call(&endpoint)].into());
+    let end = calling.domain.wait_end(None).expect("an end");
+    let is_well = end.cause == "its last thread ended" || end.cause.starts_with("done ");
+    assert!(is_well, "{}", end.cause);
+    serving.domain.kill("done");
+}
+
+fn parameters(count: u64) -> Parameters {
+    Parameters { count, threads: 1, words: 4 }
+}
+
+/// A server, and the clients of `parameters`, each in its own domain.
+fn calls(parameters: Parameters) {
+    serve_calls(server(), parameters);
+}
+
+fn serve_calls(code: &[u8], parameters: Parameters) {
+    let endpoint = Arc::new(Endpoint::new());
+    let one = Parameters { threads: 1, ..parameters };
+    let serving = components::start(code, one, [serve(&endpoint)].into());
+    thread::yield_now();
+    let calling = components::start(client(), parameters, [call(&endpoint)].into());
+    assert_eq!(calling.wait_end(None).expect("an end").cause, "its last thread ended");
+    serving.kill("done");
+}
+
+fn notifications(count: u64) {
+    let (here, there) = (Arc::new(Endpoint::new()), Arc::new(Endpoint::new()));
+    let waiting =
+        components::start(waiter(), parameters(count), [serve(&there), call(&here)].into());
+    thread::yield_now();
+    let held = [serve(&here), call(&there)].into();
+    let signalling = components::start(signaller(), parameters(count), held);
+    assert_eq!(signalling.wait_end(None).expect("an end").cause, "its last thread ended");
+    waiting.kill("done");
+}

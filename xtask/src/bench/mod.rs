@@ -1,0 +1,30 @@
+//! `./x bench`: the experiments, each a module; what they share is in `measure` and `chart`.
+mod chart;
+pub mod ipc;
+mod measure;
+mod split;
+
+use anyhow::Result;
+
+/// Options of `bench`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Options {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Experiment {
+    /// What messages cost: in instructions, how they split and grow, and by the clock
+    Ipc,
+}
+
+/// Runs an experiment; its table is printed and drawn.
+///
+/// # Errors
+/// Where something does not build, start or end as it should.
+pub fn run(options: &Options) -> Result<u8> {
+    match options.experiment {
+        Experiment::Ipc => ipc::run(),
+    }
+}
