@@ -83,12 +83,14 @@ impl Message {
         true
     }
     /// The words that travel in registers, whatever the length.
+    #[cfg(target_os = "none")]
     #[inline]
     pub(crate) fn inline_words(&self) -> [u64; INLINE_WORDS] {
         // SAFETY: these were written when it was made.
         core::array::from_fn(|index| unsafe { self.words[index].assume_init() })
     }
     /// Makes its words those that came in registers and then, up to `length`, what `rest` has.
+    #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
     pub(crate) fn set_words(
         &mut self,

@@ -1,12 +1,14 @@
 //! Kernel calls: what each does, and that its caller may.
 //!
 //! Numbers, registers and meanings are those of `libs/calls`. Every argument is taken to be hostile.
+mod here;
+
 use super::{
     Domain,
     run::{self, Pinned, READ_WRITE, Start},
 };
 use crate::{
-    arch::{component, cpu, percpu, smp, user},
+    arch::{cpu, percpu, smp},
     capability::{Capability, EndpointRight, Right},
     dma::DmaBuffer,
     entropy,
@@ -18,6 +20,8 @@ use crate::{
 use ::calls::{Call, FOREVER, HERE, NO_HANDLE, Status};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+pub(super) use here::here;
+use here::{CALL_HERE, REPLY_HERE, without_here};
 use ipc::{Header, Message};
 use program::Registers;
 
@@ -80,36 +84,6 @@ pub(super) fn dispatch(caller: &mut Caller<'_>, registers: &mut Registers) {
     }
 }
 
-/// A call with [`HERE`]: how user mode was left where it did not pass. Interrupts are off.
-#[inline(always)]
-pub(super) fn here(caller: &mut Caller<'_>, me: &Thread, registers: &mut Registers) -> u64 {
-    let fast = match registers.rax as u32 {
-        CALL_HERE => caller.pass(Step::Call, caller.called.as_ref(), me, registers),
-        REPLY_HERE => caller.pass(Step::ReplyAndReceive, caller.served.as_ref(), me, registers),
-        _ => Fast::NotDone,
-    };
-    did_not_pass(caller, registers, fast)
-}
-
-#[cold]
-#[inline(never)]
-fn did_not_pass(caller: &Caller<'_>, registers: &mut Registers, fast: Fast) -> u64 {
-    if let Fast::Done(result) = fast {
-        registers.rax = number(caller.domain, registers, result);
-        return component::DONE;
-    }
-    without_here(registers);
-    user::SYSCALL
-}
-
-/// Makes of a call with [`HERE`] one without.
-fn without_here(registers: &mut Registers) {
-    registers.rax &= !HERE;
-    (registers.rbx, registers.r12) = (FOREVER, NO_HANDLE);
-}
-
-const CALL_HERE: u32 = (CALL | HERE) as u32;
-const REPLY_HERE: u32 = (REPLY | HERE) as u32;
 const CALL: u64 = Call::Call as u64;
 const REPLY: u64 = Call::ReplyAndReceive as u64;
 const SIGNAL: u64 = Call::Signal as u64;

@@ -495,7 +495,10 @@ pub fn set_affinity(number: u64, affinity: u64) -> bool {
         return false;
     }
     let Some(thread) = table::find(number) else { return true };
-    scheduler::change(&thread, |thread| thread.affinity.store(affinity, Relaxed));
+    scheduler::change(&thread, |thread| {
+        thread.affinity.store(affinity, Relaxed);
+        thread.check_home();
+    });
     if thread.number == current_number() {
         yield_now();
     }

@@ -9,7 +9,7 @@
 use super::{
     INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, current,
     endpoint::{self, Endpoint, Seen},
-    processor::{Processor, this},
+    processor::{GRANULARITY_NS, Processor, may_run, this},
     scheduler,
     wait::{self, SIGNALLED},
 };
@@ -17,6 +17,7 @@ use crate::{
     arch::{
         bases, component,
         percpu::{self, PerCpu},
+        smp,
     },
     memory::{shootdown, space::Inner},
 };
@@ -30,7 +31,7 @@ use core::{
     },
 };
 use ipc::{Error, Header, INLINE_WORDS, Message, Next, Party, Serving, Threads};
-use program::Registers;
+use program::{Policy, Registers};
 
 /// What a component's thread needs to be parked.
 #[derive(Debug)]
@@ -65,9 +66,10 @@ impl Thread {
         is_parked.then(|| parking.kernel_stack.load(Relaxed))
     }
 
-    /// It may not run where it is parked any more, if it is. The lock of its run queue is held.
-    pub(super) fn leave_home(&self) {
-        if self.is_parked() {
+    /// Its affinity changed: it may not go on where it is parked any more. The lock of its run queue is held.
+    pub(super) fn check_home(&self) {
+        let home = self.parking.home.load(Relaxed);
+        if home < ELSEWHERE && !may_run(self, home as usize) {
             self.parking.home.store(ELSEWHERE, Relaxed);
         }
     }
@@ -228,7 +230,7 @@ impl Endpoint {
         if let Next::Wake(receiver) = next {
             let (next, cpu) = (receiver.get(), percpu::cpu());
             if next.parking.home.load(Relaxed) == cpu as u32 {
-                scheduler::unblock_next(current(), next, cpu);
+                unblock_next(current(), next, cpu);
             } else {
                 scheduler::unblock(next);
             }
@@ -387,6 +389,34 @@ fn hand_over(me: &Thread, next: &Thread) {
         next.virtual_ns.store(me.virtual_ns.load(Relaxed), Relaxed);
         enter(here, me, next, cpu)
     }
+}
+
+/// [`scheduler::unblock`] of a thread that is parked on this processor, `cpu`, by the running thread `me`: where both are fair alike, no
+/// other processor is free and nobody else waits so, it goes on as soon as `me` blocks, at the next tick at the latest
+/// (if it is not ahead). Interrupts are off.
+#[inline]
+fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
+    let ahead_ns = me.virtual_ns.load(Relaxed).saturating_sub(next.virtual_ns.load(Relaxed));
+    let policy = me.policy.load(Relaxed);
+    let is_like_us = next.policy.load(Relaxed) == policy
+        && Policy::is_fair(policy)
+        && ahead_ns <= scheduler::SLEEPER_CREDIT_NS + GRANULARITY_NS;
+    let here = this();
+    if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
+        here.lock();
+        // Who ran far ahead of those that wait does not pass them by.
+        let most_ns = here.queue().smallest_virtual_ns + GRANULARITY_NS;
+        let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
+        if is_queued {
+            next.is_on_queue.store(true, Relaxed);
+            next.state.store(RUNNABLE, SeqCst);
+        }
+        here.unlock();
+        if is_queued {
+            return;
+        }
+    }
+    scheduler::unblock(next);
 }
 
 /// [`hand_over`] to the thread that a signal of `me` woke, if it is still to go on next.

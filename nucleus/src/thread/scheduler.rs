@@ -9,8 +9,7 @@ use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
     current_pointer,
     processor::{
-        GRANULARITY_NS, PROCESSORS, Place, Processor, Queue, may_run, processor,
-        real_time_priority, this,
+        PROCESSORS, Place, Processor, Queue, may_run, processor, real_time_priority, this,
     },
     timers,
 };
@@ -33,7 +32,7 @@ use core::{
 use runqueue::{Heap, Priorities, Store};
 
 /// A woken thread may be this far behind the others, not more: sleeping earns no more than that.
-const SLEEPER_CREDIT_NS: u64 = 3_000_000;
+pub(super) const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 /// Ticks of a round-robin slice.
 const ROUND_ROBIN_TICKS: u32 = 25;
 
@@ -353,36 +352,8 @@ pub fn unblock(thread: &Thread) {
     reschedule_if_wanted();
 }
 
-/// [`unblock`] of a thread that is parked on this processor, `cpu`, by the running thread `me`: where both are fair alike, no
-/// other processor is free and nobody else waits so, it goes on as soon as `me` blocks, at the next tick at the latest
-/// (if it is not ahead). Interrupts are off.
-#[inline]
-pub(super) fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
-    let ahead_ns = me.virtual_ns.load(Relaxed).saturating_sub(next.virtual_ns.load(Relaxed));
-    let policy = me.policy.load(Relaxed);
-    let is_like_us = next.policy.load(Relaxed) == policy
-        && Policy::is_fair(policy)
-        && ahead_ns <= SLEEPER_CREDIT_NS + GRANULARITY_NS;
-    let here = this();
-    if is_like_us && (smp::online() == 1 || choose(next) == cpu) {
-        here.lock();
-        // Who ran far ahead of those that wait does not pass them by.
-        let most_ns = here.queue().smallest_virtual_ns + GRANULARITY_NS;
-        let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
-        if is_queued {
-            next.is_on_queue.store(true, Relaxed);
-            next.state.store(RUNNABLE, SeqCst);
-        }
-        here.unlock();
-        if is_queued {
-            return;
-        }
-    }
-    unblock(next);
-}
-
 /// The processor that a thread about to run should run on.
-fn choose(thread: &Thread) -> usize {
+pub(super) fn choose(thread: &Thread) -> usize {
     let last = thread.cpu.load(Relaxed) as usize;
     let is_idle =
         |cpu: usize| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed));
@@ -594,9 +565,6 @@ pub fn change(thread: &Thread, act: impl FnOnce(&Thread)) {
         act(thread);
         let cpu = thread.cpu.load(Relaxed) as usize;
         let must_move = !may_run(thread, cpu);
-        if must_move {
-            thread.leave_home();
-        }
         if is_queued && must_move {
             thread.is_on_queue.store(false, Relaxed);
             thread.state.store(WAKING, SeqCst);

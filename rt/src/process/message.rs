@@ -118,13 +118,12 @@ pub(crate) fn step(
     };
     let may_pass = handle.is_own && matches!(step, Step::Call | Step::ReplyAndReceive);
     let is_plain = message.capability.is_none() && length <= INLINE_WORDS;
-    // SAFETY: the area is of atomics, and nothing of it is used meanwhile.
-    let status = unsafe {
-        if may_pass && is_plain && deadline_ns.is_none() {
-            exchange_here(call, &mut registers)
-        } else {
-            exchange(call, &mut registers, until(deadline_ns))
-        }
+    let status = if may_pass && is_plain && deadline_ns.is_none() {
+        // SAFETY: the area is of atomics, and nothing of it is used meanwhile.
+        unsafe { exchange_here(call, &mut registers) }
+    } else {
+        // SAFETY: as above.
+        unsafe { exchange(call, &mut registers, until(deadline_ns)) }
     };
     result(status)?;
     message.capability = None;
