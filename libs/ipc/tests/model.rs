@@ -215,7 +215,8 @@ impl World {
     fn pass_reply(&self, me: usize, word: u64) -> Result<Message, Error> {
         self.step(me, |endpoint, access| {
             access.party(me).message = message(word);
-            match *access.serving(me) {
+            let serving = *access.serving(me);
+            match serving {
                 Some(client) if endpoint.is_quiet() && endpoint.reply_to(access, me, client) => {
                     access.bring(me, client)
                 }
