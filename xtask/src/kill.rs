@@ -4,7 +4,7 @@
 use crate::{
     build::{self, Features},
     campaign, compare, packages,
-    qemu::Config,
+    qemu::{self, Config},
     run::Outcome,
     session::Ended,
     shell, test,
@@ -27,9 +27,12 @@ pub struct Options {
     /// The system description, systems/NAME.toml
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub system: String,
-    /// Processors
-    #[arg(long, default_value_t = 2)]
-    pub cpus: u32,
+    /// Processors (2)
+    #[arg(long)]
+    pub cpus: Option<u32>,
+    /// One nanosecond an instruction, one processor: what else the host does is not in the times
+    #[arg(long)]
+    pub icount: bool,
 }
 
 /// Seconds a kill may take on average, and to boot.
@@ -50,19 +53,24 @@ pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::image(&options.system, &Features::default())?;
     let image = campaign::image()?;
-    let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "kill.log")? };
+    let config = Config {
+        cpus: qemu::check(options.cpus, options.icount)?,
+        is_counting_instructions: options.icount,
+        ..test::machine(&kernel, &image, "kill.log")?
+    };
     let Options { component, count, seed, .. } = options;
     let kills = |count| format!("/abi/kill_component {component} {count} {seed} /kill");
-    let first = format!("{} > /dev/null", kills(FIRST_KILLS));
-    let command = format!("/abi/counted --after '{first}' '{}'", kills(*count));
+    let command = format!("/abi/counted --after '{}' '{}'", kills(FIRST_KILLS), kills(*count));
     let bar = shell::progress("killing");
     let limit = BOOT_SECONDS + (FIRST_KILLS + count) * KILL_SECONDS;
     let (outcome, output, error) = compare::run_captured(&config, &command, "", limit)?;
     bar.finish_and_clear();
     eprint!("{}", String::from_utf8_lossy(&error));
     let output = String::from_utf8_lossy(&output);
-    let mut times: Vec<u64> = output
-        .lines()
+    // Behind what the first kills say.
+    let lines = output.lines().skip_while(|line| !line.starts_with("checked ")).skip(1);
+    let mut times: Vec<u64> = lines
+        .clone()
         .filter_map(|line| line.strip_prefix("outage ")?.trim().parse().ok())
         .collect();
     times.sort_unstable();
@@ -71,7 +79,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     print!("{}{}", summary(component, &times), histogram(&times));
     let is_time = |line: &&str| line.starts_with("outage ");
-    output.lines().skip_while(is_time).for_each(|line| println!("{line}"));
+    lines.skip_while(is_time).for_each(|line| println!("{line}"));
     let path = shell::build_path(&format!("kill-{component}.svg"))?;
     std::fs::write(&path, drawing(component, &times))?;
     println!("{outcome}; drawn in {}, log in {}", path.display(), config.log.display());
