@@ -152,6 +152,8 @@ impl Keeper {
     fn keep(&self) {
         loop {
             self.wait_for_start();
+            // Closed where it was given up; listeners have been told by now.
+            domain::reopen(&self.endpoint);
             match load::start(&self.plan, self.file, &self.endpoint) {
                 Ok(domain) => self.keep_one(Arc::new(domain)),
                 Err(cause) => self.ended(Ending {
@@ -326,14 +328,13 @@ impl Keeper {
     }
 
     fn start_again(&self) -> Result<(), OrderError> {
-        let was_given_up = self.now.lock().life.state() == State::Degraded;
-        if was_given_up {
-            domain::reopen(&self.endpoint);
-        }
         let is_new = self.change(|now| {
             let start = time::now();
-            now.ended = Some(start);
-            now.life.asked_to_start(start.0)
+            let is_new = now.life.asked_to_start(start.0);
+            if is_new {
+                now.ended = Some(start);
+            }
+            is_new
         });
         if is_new { Ok(()) } else { Err(OrderError::State) }
     }

@@ -242,4 +242,11 @@ impl Flights {
         }
         Some(self.end(number as u32, flight, Err(error)))
     }
+
+    /// See [`super::BlockProxy`].
+    #[cfg(test)]
+    pub(crate) fn has_all_slots(&self) -> bool {
+        let free = (self.free.len(), self.entries_left) == (ENTRIES, ENTRIES);
+        free && self.waiting.is_empty() && (self.sent, self.sent_flushes) == (0, 0)
+    }
 }

@@ -41,7 +41,7 @@ enum Link {
     Up,
     /// There is none, or it broke the protocol; requests wait for a successor.
     Down,
-    /// There will be none.
+    /// There is none, and requests do not wait for one.
     Closed,
 }
 
@@ -104,25 +104,22 @@ impl BlockProxy {
             on_corrupt,
             window,
         });
+        proxy.restarted()?;
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: COMPLETION_NICE };
         thread::spawn(&format!("{}/remote", proxy.info.name), policy, move || ours.complete_all())
             .map_err(|_| AttachError::NoMemory)?;
-        proxy.restarted().inspect_err(|_| proxy.close())?;
         Ok(proxy)
     }
 
     /// The driver has died and cannot touch the rings any more: gives its successor the rings, and the requests
-    /// in flight again. Blocks until it has taken them; to be repeated where it dies over that.
+    /// in flight again; opens a closed device. Blocks until it has taken them; to be repeated where it dies over that.
     ///
     /// # Errors
     /// [`AttachError`]; requests wait on.
     pub fn restarted(&self) -> Result<(), AttachError> {
         let epoch = {
             let mut state = self.state.lock();
-            if state.link == Link::Closed {
-                return Err(AttachError::Lost);
-            }
             self.parts.requests.clear();
             self.parts.completions.clear();
             let (requests, completions) = rings(&self.parts).ok_or(AttachError::TooSmall)?;
@@ -152,7 +149,8 @@ impl BlockProxy {
         Ok(())
     }
 
-    /// There will be no other driver: every request ends with [`BlockError::Restarted`], now and later.
+    /// There will be no other driver for now: until there is ([`BlockProxy::restarted`]) every request ends with
+    /// [`BlockError::Restarted`], those in flight too.
     pub fn close(&self) {
         self.state.lock().link = Link::Closed;
         self.linked.signal();
@@ -194,8 +192,8 @@ impl BlockProxy {
         (self.on_corrupt)();
     }
 
-    /// The proxy's thread.
-    fn complete_all(&self) {
+    /// The proxy's thread, which stays as long as the system: another driver may come at any time.
+    fn complete_all(&self) -> ! {
         let mut ended = Vec::with_capacity(BATCH);
         loop {
             let ticket = self.linked.ticket();
@@ -211,7 +209,8 @@ impl BlockProxy {
             }
             ended.drain(..).for_each(Ended::tell);
             if link == Link::Closed {
-                return;
+                self.linked.wait(ticket, None, false);
+                continue;
             }
             match taken {
                 Ok(Next::More) => {}
@@ -312,6 +311,14 @@ impl Block for BlockProxy {
             drop(request);
             sink.completed(tag, Err(BlockError::Restarted));
         }
+    }
+}
+
+#[cfg(test)]
+impl BlockProxy {
+    /// Nothing is in flight, and none of the room for it was lost.
+    pub(super) fn has_all_slots(&self) -> bool {
+        self.state.lock().flights.has_all_slots()
     }
 }
 

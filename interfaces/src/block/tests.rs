@@ -287,7 +287,7 @@ fn requests_whose_frame_is_lent_too_often_wait_for_others() {
 }
 
 #[test]
-fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything() {
+fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything_until_another_driver_comes() {
     let endpoint = Endpoint::new().unwrap();
     let platter: Arc<Platter> = Arc::default();
     let driver = Driver::start(&platter, &endpoint);
@@ -303,7 +303,15 @@ fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything() {
     proxy.submit(vec![request(3, Operation::Flush, 0, &[])], &dyn_sink);
     let lost = Err(BlockError::Restarted);
     assert_eq!(sink.wait_for(3), [(1, Err(BlockError::Invalid)), (2, lost), (3, lost)]);
-    assert_eq!(proxy.restarted(), Err(AttachError::Lost));
+    let driver = Driver::start(&platter, &endpoint);
+    assert_eq!(proxy.restarted(), Ok(()));
+    for tag in 4..40 {
+        proxy.submit(vec![request(tag, Operation::Write, 8, &frames[..256])], &dyn_sink);
+        assert_eq!(sink.wait_for(tag as usize).last(), Some(&(tag, Ok(()))));
+    }
+    assert!(proxy.has_all_slots());
+    proxy.close();
+    driver.kill();
 }
 
 /// Writes, flushes and reads back its own sectors until told to end; every request must end once and well.
@@ -365,6 +373,7 @@ fn drivers_that_die_at_any_instant_are_a_pause() {
     }
     is_over.store(true, SeqCst);
     clients.into_iter().for_each(|client| client.join().unwrap());
+    assert!(proxy.has_all_slots());
     proxy.close();
     driver.kill();
 }
