@@ -17,7 +17,10 @@ pub mod block;
 pub mod call;
 pub mod clock;
 pub mod file_system;
+mod link;
 pub mod service;
 pub mod supervisor;
 pub mod terminal;
 pub mod wire;
+
+pub use link::AttachError;

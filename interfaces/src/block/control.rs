@@ -1,7 +1,7 @@
 //! What is said to a block driver by message: what its disk is, and where the rings are.
 use super::BlockInfo;
 use crate::{
-    call::Failure,
+    AttachError,
     wire::{Name, Wire},
 };
 use alloc::string::ToString;
@@ -50,23 +50,6 @@ impl BlockDescription {
             max_segments: self.max_segments,
             depth: self.depth,
         }
-    }
-}
-
-/// Why rings were not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
-pub enum AttachError {
-    /// The region is too small for them.
-    TooSmall,
-    /// Memory was refused.
-    NoMemory,
-    /// The message, or its answer, was lost.
-    Lost,
-}
-
-impl From<Failure> for AttachError {
-    fn from(_: Failure) -> AttachError {
-        AttachError::Lost
     }
 }
 

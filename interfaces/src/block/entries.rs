@@ -14,8 +14,8 @@
 use super::{BlockError, Operation, Request, Segment};
 use alloc::vec::Vec;
 use rt::{
-    memory::{Frame, FrameId, Region},
-    ring::{Corrupt, Part, words_for},
+    memory::{Frame, FrameId},
+    ring::{Corrupt, words_for},
 };
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -27,9 +27,9 @@ pub(crate) const ENTRY_SEGMENTS: usize = 4;
 pub(crate) const SEGMENTS_MAX: usize = 256;
 const REQUEST_WORDS: usize = words_for::<RequestEntry>(ENTRIES);
 const COMPLETION_WORDS: usize = words_for::<CompletionEntry>(ENTRIES);
-/// Length of the region.
-pub(crate) const REGION_BYTES: usize = (REQUEST_WORDS + COMPLETION_WORDS) * 8;
-const _: () = assert!(REQUEST_WORDS == 4112 && REGION_BYTES == 5152 * 8);
+/// Words of the two rings.
+pub(crate) const RINGS: [usize; 2] = [REQUEST_WORDS, COMPLETION_WORDS];
+const _: () = assert!(REQUEST_WORDS == 4112 && COMPLETION_WORDS == 5152 - 4112);
 
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -61,23 +61,6 @@ pub struct CompletionEntry {
     /// The request's.
     pub tag: u64,
     result: u64,
-}
-
-/// The two rings.
-#[derive(Clone, Debug)]
-pub(crate) struct Parts {
-    pub(crate) requests: Part,
-    pub(crate) completions: Part,
-}
-
-impl Parts {
-    /// Where they lie in `region`, if it is long enough.
-    pub(crate) fn of(region: &Region) -> Option<Parts> {
-        Some(Parts {
-            requests: Part::of(region, 0, REQUEST_WORDS)?,
-            completions: Part::of(region, REQUEST_WORDS, COMPLETION_WORDS)?,
-        })
-    }
 }
 
 /// Entries that `request` takes.

@@ -9,10 +9,11 @@ use super::{
     BlockError, BlockSink, Operation, Request,
     entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
 };
+use crate::link::Traffic;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use rt::{
     device::{DmaWindow, Loan},
-    ring::{Corrupt, Doorbell, Part, Producer},
+    ring::{Consumer, Corrupt, Doorbell, Part, Producer},
 };
 
 #[derive(Debug, Default)]
@@ -78,6 +79,70 @@ fn loans(request: &Request) -> impl Iterator<Item = Loan> {
     request.segments.iter().map(move |segment| Loan { frame: segment.frame.id(), is_written })
 }
 
+impl Traffic for Flights {
+    type Sent = RequestEntry;
+    type Received = CompletionEntry;
+
+    /// Everything is to be sent again, in the old order; what the driver ended and did not say is done twice.
+    fn recall(
+        &mut self,
+        _: &Producer<Part, RequestEntry>,
+        _: &mut Consumer<Part, CompletionEntry>,
+    ) {
+        (self.sent, self.sent_flushes) = (0, 0);
+        self.replay_end = self.next_order;
+        self.waiting.clear();
+        for (number, slot) in (0..).zip(&mut self.slots) {
+            if let Some(flight) = &mut slot.flight {
+                if core::mem::take(&mut flight.is_sent) {
+                    self.returned.extend(loans(&flight.request));
+                }
+                self.waiting.push_back(number);
+            }
+        }
+        self.settle();
+        let order = |number: &u32| {
+            let slot = self.slots.get(*number as usize);
+            slot.and_then(|slot| slot.flight.as_ref()).map(|flight| flight.order)
+        };
+        self.waiting.make_contiguous().sort_unstable_by_key(order);
+    }
+
+    fn send(&mut self, ring: &mut Producer<Part, RequestEntry>) -> Result<Doorbell, Corrupt> {
+        let mut doorbell = Doorbell::Silent;
+        self.is_refused = false;
+        while let Some(&number) = self.waiting.front() {
+            let Some(slot) = self.slots.get_mut(number as usize) else { break };
+            let tag = u64::from(slot.generation) << 32 | u64::from(number);
+            let Some(flight) = &mut slot.flight else { break };
+            let is_flush = flight.request.operation == Operation::Flush;
+            let is_behind = if is_flush { self.sent > 0 } else { self.sent_flushes > 0 };
+            if flight.order < self.replay_end && is_behind {
+                break;
+            }
+            self.loans.clear();
+            self.loans.extend(loans(&flight.request));
+            self.is_refused = self.window.lend(&self.loans).is_err();
+            if self.is_refused {
+                break;
+            }
+            // Half sent is sent: its frames are lent.
+            flight.is_sent = true;
+            self.sent += 1;
+            self.sent_flushes += usize::from(is_flush);
+            self.waiting.pop_front();
+            for part in 0..entries::entries_for(&flight.request) {
+                // There is room for all that was admitted, unless the driver's count lies.
+                let entry = entries::encode(&flight.request, tag, part);
+                if ring.push(&entry).map_err(|_| Corrupt)? == Doorbell::Ring {
+                    doorbell = Doorbell::Ring;
+                }
+            }
+        }
+        Ok(doorbell)
+    }
+}
+
 impl Flights {
     /// None; all memory it will ever need is allocated here.
     pub(crate) fn new() -> Flights {
@@ -136,47 +201,6 @@ impl Flights {
         Ok(())
     }
 
-    /// Sends what may be sent; says whether the driver must be woken.
-    ///
-    /// # Errors
-    /// [`Corrupt`]: the driver wrote a count that cannot be.
-    pub(crate) fn send(
-        &mut self,
-        ring: &mut Producer<Part, RequestEntry>,
-    ) -> Result<Doorbell, Corrupt> {
-        let mut doorbell = Doorbell::Silent;
-        self.is_refused = false;
-        while let Some(&number) = self.waiting.front() {
-            let Some(slot) = self.slots.get_mut(number as usize) else { break };
-            let tag = u64::from(slot.generation) << 32 | u64::from(number);
-            let Some(flight) = &mut slot.flight else { break };
-            let is_flush = flight.request.operation == Operation::Flush;
-            let is_behind = if is_flush { self.sent > 0 } else { self.sent_flushes > 0 };
-            if flight.order < self.replay_end && is_behind {
-                break;
-            }
-            self.loans.clear();
-            self.loans.extend(loans(&flight.request));
-            self.is_refused = self.window.lend(&self.loans).is_err();
-            if self.is_refused {
-                break;
-            }
-            // Half sent is sent: its frames are lent.
-            flight.is_sent = true;
-            self.sent += 1;
-            self.sent_flushes += usize::from(is_flush);
-            self.waiting.pop_front();
-            for part in 0..entries::entries_for(&flight.request) {
-                // There is room for all that was admitted, unless the driver's count lies.
-                let entry = entries::encode(&flight.request, tag, part);
-                if ring.push(&entry).map_err(|_| Corrupt)? == Doorbell::Ring {
-                    doorbell = Doorbell::Ring;
-                }
-            }
-        }
-        Ok(doorbell)
-    }
-
     /// Ends the request that a completion is about; `None` where the driver gave it up as it stopped:
     /// its successor will be sent it.
     ///
@@ -207,27 +231,6 @@ impl Flights {
         self.free.push(number);
         self.entries_left += entries::entries_for(&flight.request);
         Ended { tag: flight.request.tag, sink: flight.sink, result }
-    }
-
-    /// The driver is no more: everything is to be sent again, in the old order.
-    pub(crate) fn recall(&mut self) {
-        (self.sent, self.sent_flushes) = (0, 0);
-        self.replay_end = self.next_order;
-        self.waiting.clear();
-        for (number, slot) in (0..).zip(&mut self.slots) {
-            if let Some(flight) = &mut slot.flight {
-                if core::mem::take(&mut flight.is_sent) {
-                    self.returned.extend(loans(&flight.request));
-                }
-                self.waiting.push_back(number);
-            }
-        }
-        self.settle();
-        let order = |number: &u32| {
-            let slot = self.slots.get(*number as usize);
-            slot.and_then(|slot| slot.flight.as_ref()).map(|flight| flight.order)
-        };
-        self.waiting.make_contiguous().sort_unstable_by_key(order);
     }
 
     /// Ends one more request with `error`; to be repeated until there is none.

@@ -3,22 +3,25 @@
 //! Requests are kept here, with their frames, until the driver says through the ring that they have ended; no
 //! byte of theirs is copied, and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
 //! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
-//! is sent nothing more and named to the supervisor. `state` guards everything; sinks are called without it, on the
-//! proxy's own thread.
+//! is sent nothing more and named to the supervisor. The [`Link`]'s lock guards everything; sinks are called without
+//! it, on the proxy's own thread.
 use super::{
     Block, BlockError, BlockInfo, BlockSink, Request,
-    control::{AttachError, BlockControl, BlockControlClient},
-    entries::{self, CompletionEntry, Parts, REGION_BYTES, RequestEntry},
+    control::{BlockControl, BlockControlClient},
+    entries,
     flights::{Ended, Flights},
 };
-use crate::call::Caller;
+use crate::{
+    AttachError,
+    call::Caller,
+    link::{Link, Linked},
+};
 use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 use rt::{
     device::DmaWindow,
     lock_class,
-    memory::Region,
-    ring::{Bell, Consumer, Corrupt, Doorbell, Part, Producer},
-    sync::{Event, Mutex},
+    ring::Corrupt,
+    sync::Event,
     thread::{self, Policy},
     time,
 };
@@ -34,41 +37,13 @@ const RETRY_NS: u64 = 1_000_000;
 /// Completions taken under the lock at once.
 const BATCH: usize = 32;
 
-/// Whether the driver is sent requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    /// It is, and has the rings.
-    Up,
-    /// There is none, or it broke the protocol; requests wait for a successor.
-    Down,
-    /// There is none, and requests do not wait for one.
-    Closed,
-}
-
-struct State {
-    link: Link,
-    /// Drivers so far.
-    epoch: u64,
-    flights: Flights,
-    requests: Producer<Part, RequestEntry>,
-    completions: Consumer<Part, CompletionEntry>,
-}
-
 /// See the module's page.
 pub struct BlockProxy {
     info: BlockInfo,
     control: BlockControlClient,
-    region: Region,
-    parts: Parts,
-    request_bell: Bell,
-    completion_bell: Bell,
-    state: Mutex<State>,
+    link: Link<Flights>,
     /// Signalled when requests have ended.
     room: Event,
-    /// Signalled when the link changed.
-    linked: Event,
-    /// Told that the driver broke the protocol and should be ended.
-    on_corrupt: Box<dyn Fn() + Send + Sync>,
     /// What the devices of the present driver reach.
     window: Box<dyn Fn() -> DmaWindow + Send + Sync>,
 }
@@ -86,24 +61,9 @@ impl BlockProxy {
     ) -> Result<Arc<BlockProxy>, AttachError> {
         let control = BlockControlClient::new(caller);
         let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
-        let region = Region::new(REGION_BYTES).map_err(|_| AttachError::NoMemory)?;
-        let parts = Parts::of(&region).ok_or(AttachError::TooSmall)?;
-        let (requests, completions) = rings(&parts).ok_or(AttachError::TooSmall)?;
-        let state =
-            State { link: Link::Down, epoch: 0, flights: Flights::new(), requests, completions };
-        let proxy = Arc::new(BlockProxy {
-            info,
-            control,
-            region,
-            request_bell: parts.requests.consumer_bell(),
-            completion_bell: parts.completions.consumer_bell(),
-            parts,
-            state: Mutex::new(&STATE, state),
-            room: Event::new(),
-            linked: Event::new(),
-            on_corrupt,
-            window,
-        });
+        let link =
+            Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new(), on_corrupt)?;
+        let proxy = Arc::new(BlockProxy { info, control, link, room: Event::new(), window });
         proxy.restarted()?;
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: COMPLETION_NICE };
@@ -118,43 +78,18 @@ impl BlockProxy {
     /// # Errors
     /// [`AttachError`]; requests wait on.
     pub fn restarted(&self) -> Result<(), AttachError> {
-        let epoch = {
-            let mut state = self.state.lock();
-            self.parts.requests.clear();
-            self.parts.completions.clear();
-            let (requests, completions) = rings(&self.parts).ok_or(AttachError::TooSmall)?;
-            (state.requests, state.completions) = (requests, completions);
-            state.link = Link::Down;
-            state.flights.recall();
-            state.epoch += 1;
-            state.epoch
-        };
-        self.completion_bell.ring();
-        self.control.attach(self.region.clone())?;
-        // Asked for when it has the rings: where that was another driver than the one that runs now, the one that
+        // The window is asked for when the driver has the rings: where that was another one than runs now, the one that
         // runs has none, and comes here again.
-        let window = (self.window)();
-        let (doorbell, is_refused) = {
-            let mut state = self.state.lock();
-            if state.epoch != epoch || state.link == Link::Closed {
-                return Ok(());
-            }
-            state.link = Link::Up;
-            state.flights.set_window(window);
-            (state.send(), state.flights.is_refused())
-        };
-        self.linked.signal();
-        self.answer(doorbell);
-        self.retry_if(is_refused);
-        Ok(())
+        self.link.restart(
+            |rings| self.control.attach(rings).map(|()| (self.window)()),
+            Flights::set_window,
+        )
     }
 
     /// There will be no other driver for now: until there is ([`BlockProxy::restarted`]) every request ends with
     /// [`BlockError::Restarted`], those in flight too.
     pub fn close(&self) {
-        self.state.lock().link = Link::Closed;
-        self.linked.signal();
-        self.completion_bell.ring();
+        self.link.close();
         while let Some(ended) = self.give_up_one() {
             ended.tell();
         }
@@ -162,65 +97,38 @@ impl BlockProxy {
     }
 
     fn give_up_one(&self) -> Option<Ended> {
-        self.state.lock().flights.give_up(BlockError::Restarted)
-    }
-
-    /// Rings the driver's bell where that is due, or ends the driver.
-    fn answer(&self, doorbell: Result<Doorbell, Corrupt>) {
-        match doorbell {
-            Ok(doorbell) => self.request_bell.answer(doorbell),
-            Err(Corrupt) => self.break_off(),
-        }
-    }
-
-    /// Has the proxy's thread send what was refused.
-    fn retry_if(&self, is_refused: bool) {
-        if is_refused {
-            self.completion_bell.ring();
-        }
-    }
-
-    fn break_off(&self) {
-        {
-            let mut state = self.state.lock();
-            if state.link != Link::Up {
-                return;
-            }
-            state.link = Link::Down;
-        }
-        log::error!("{}: the driver breaks the protocol of its rings", self.info.name);
-        (self.on_corrupt)();
+        self.link.lock().traffic.give_up(BlockError::Restarted)
     }
 
     /// The proxy's thread, which stays as long as the system: another driver may come at any time.
     fn complete_all(&self) -> ! {
         let mut ended = Vec::with_capacity(BATCH);
         loop {
-            let ticket = self.linked.ticket();
-            let (taken, doorbell, link, is_refused) = {
-                let mut state = self.state.lock();
-                let taken = state.take(&mut ended);
-                state.flights.settle();
-                (taken, state.send(), state.link, state.flights.is_refused())
+            let ticket = self.link.changed.ticket();
+            let (taken, doorbell, is_closed, is_refused) = {
+                let mut linked = self.link.lock();
+                let taken = take(&mut linked, &mut ended);
+                linked.traffic.settle();
+                (taken, linked.send(), linked.is_closed(), linked.traffic.is_refused())
             };
-            self.answer(doorbell);
+            self.link.answer(doorbell);
             if !ended.is_empty() {
                 self.room.signal();
             }
             ended.drain(..).for_each(Ended::tell);
-            if link == Link::Closed {
-                self.linked.wait(ticket, None, false);
+            if is_closed {
+                self.link.changed.wait(ticket, None, false);
                 continue;
             }
             match taken {
                 Ok(Next::More) => {}
                 Ok(Next::Wait) => {
                     let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
-                    self.completion_bell.wait(retry);
+                    self.link.bell.wait(retry);
                 }
                 Err(Corrupt) => {
-                    self.break_off();
-                    self.linked.wait(ticket, None, false);
+                    self.link.break_off();
+                    self.link.changed.wait(ticket, None, false);
                 }
             }
         }
@@ -233,33 +141,26 @@ enum Next {
     Wait,
 }
 
-impl State {
-    /// Takes completions, and announces the wait where there are none.
-    fn take(&mut self, ended: &mut Vec<Ended>) -> Result<Next, Corrupt> {
-        while ended.len() < BATCH {
-            let Some((entry, _)) = self.completions.pop()? else { break };
-            ended.extend(self.flights.complete(&entry)?);
-        }
-        let is_idle = ended.is_empty() && self.completions.wait_begins()?;
-        Ok(if is_idle { Next::Wait } else { Next::More })
+/// Takes completions, and announces the wait where there are none.
+fn take(linked: &mut Linked<Flights>, ended: &mut Vec<Ended>) -> Result<Next, Corrupt> {
+    while ended.len() < BATCH {
+        let Some((entry, _)) = linked.received.pop()? else { break };
+        ended.extend(linked.traffic.complete(&entry)?);
     }
+    let is_idle = ended.is_empty() && linked.received.wait_begins()?;
+    Ok(if is_idle { Next::Wait } else { Next::More })
+}
 
-    fn send(&mut self) -> Result<Doorbell, Corrupt> {
-        if self.link != Link::Up {
-            return Ok(Doorbell::Silent);
-        }
-        self.flights.send(&mut self.requests)
-    }
-
+impl Flights {
     /// Takes requests of a batch as far as there is room.
-    fn admit(
+    fn admit_some(
         &mut self,
         next: &mut Option<Request>,
         rest: &mut impl Iterator<Item = Request>,
         sink: &Arc<dyn BlockSink>,
     ) {
         while let Some(request) = next.take() {
-            match self.flights.admit(request, sink) {
+            match self.admit(request, sink) {
                 Ok(()) => *next = rest.next(),
                 Err(refused) => {
                     *next = Some(refused);
@@ -268,12 +169,6 @@ impl State {
             }
         }
     }
-}
-
-type Rings = (Producer<Part, RequestEntry>, Consumer<Part, CompletionEntry>);
-
-fn rings(parts: &Parts) -> Option<Rings> {
-    Some((Producer::new(parts.requests.clone())?, Consumer::new(parts.completions.clone())?))
 }
 
 impl Block for BlockProxy {
@@ -293,15 +188,17 @@ impl Block for BlockProxy {
         while next.is_some() {
             let ticket = self.room.ticket();
             let (doorbell, is_refused) = {
-                let mut state = self.state.lock();
-                if state.link == Link::Closed {
+                let mut linked = self.link.lock();
+                if linked.is_closed() {
                     break;
                 }
-                state.admit(&mut next, &mut rest, sink);
-                (state.send(), state.flights.is_refused())
+                linked.traffic.admit_some(&mut next, &mut rest, sink);
+                (linked.send(), linked.traffic.is_refused())
             };
-            self.answer(doorbell);
-            self.retry_if(is_refused);
+            self.link.answer(doorbell);
+            if is_refused {
+                self.link.bell.ring();
+            }
             if next.is_some() {
                 self.room.wait(ticket, None, false);
             }
@@ -318,7 +215,7 @@ impl Block for BlockProxy {
 impl BlockProxy {
     /// Nothing is in flight, and none of the room for it was lost.
     pub(super) fn has_all_slots(&self) -> bool {
-        self.state.lock().flights.has_all_slots()
+        self.link.lock().traffic.has_all_slots()
     }
 }
 

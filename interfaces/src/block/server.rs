@@ -5,9 +5,10 @@
 //! that makes no sense ends the session; the client sees to the rest.
 use super::{
     Block, BlockError, BlockSink, Request,
-    control::{AttachError, BlockControl, BlockDescription},
-    entries::{Assembler, CompletionEntry, Parts, RequestEntry},
+    control::{BlockControl, BlockDescription},
+    entries::{self, Assembler, CompletionEntry, RequestEntry},
 };
+use crate::{AttachError, link::Rings};
 use alloc::{format, sync::Arc, vec::Vec};
 use rt::{
     lock_class,
@@ -46,16 +47,13 @@ impl BlockControl for BlockService {
 
     fn attach(&self, rings: Region) -> Result<(), AttachError> {
         let mut session = self.session.lock();
-        let parts = Parts::of(&rings).ok_or(AttachError::TooSmall)?;
+        let rings = Rings::of(rings, entries::RINGS)?;
         if let Some(before) = session.take() {
             before.close();
-            // What that left here; who waited in vain looks again.
-            parts.requests.clear();
-            parts.completions.clear();
-            parts.completions.consumer_bell().ring();
+            rings.take_over();
         }
-        let fresh = Arc::new(Session::new(&parts).ok_or(AttachError::TooSmall)?);
-        let requests = Consumer::new(parts.requests.clone()).ok_or(AttachError::TooSmall)?;
+        let (completions, requests) = rings.driver()?;
+        let fresh = Arc::new(Session::new(&rings, completions));
         let (ours, block) = (fresh.clone(), self.block.clone());
         let policy = Policy::Fair { nice: SERVER_NICE };
         let name = format!("{}/rings", block.info().name);
@@ -91,15 +89,14 @@ struct Session {
 }
 
 impl Session {
-    fn new(parts: &Parts) -> Option<Session> {
-        let completions = Producer::new(parts.completions.clone())?;
+    fn new(rings: &Rings, completions: Producer<Part, CompletionEntry>) -> Session {
         let sending = Sending { completions, pending: 0, is_closed: false, is_over: false };
-        Some(Session {
+        Session {
             sending: Mutex::new(&SENDING, sending),
             ended: Event::new(),
-            request_bell: parts.requests.consumer_bell(),
-            completion_bell: parts.completions.consumer_bell(),
-        })
+            request_bell: rings.forth.consumer_bell(),
+            completion_bell: rings.back.consumer_bell(),
+        }
     }
 
     /// Says nothing more to the client and blocks until the device has done with what it asked for.

@@ -1,18 +1,23 @@
 //! A block device over rings: against a model disk, with drivers that die and drivers that lie.
 use super::{
-    AttachError, Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy,
-    BlockService, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
-    entries::{self, CompletionEntry, ENTRIES, Parts, REGION_BYTES},
+    Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy, BlockService,
+    BlockSink, Operation, Request, SECTOR_BYTES, Segment,
+    entries::{self, CompletionEntry, ENTRIES, RINGS},
     flights::Flights,
 };
-use crate::{call::Caller, service};
+use crate::{
+    AttachError,
+    call::Caller,
+    link::{Rings, Traffic},
+    service,
+};
 use proptest::prelude::*;
 use rt::{
     device::{DmaWindow, Loan},
     host,
     memory::{Frame, Region},
     message::Endpoint,
-    ring::{Consumer, Producer},
+    ring::{Consumer, Memory, Producer},
 };
 use std::{
     boxed::Box,
@@ -380,21 +385,19 @@ fn drivers_that_die_at_any_instant_are_a_pause() {
 
 #[test]
 fn a_flush_is_a_barrier_among_requests_issued_again() {
-    let region = Region::new(REGION_BYTES).unwrap();
-    let parts = Parts::of(&region).unwrap();
+    let rings = Rings::new(RINGS).unwrap();
     let sink: Arc<dyn BlockSink> = Arc::new(Sink::default());
     let mut flights = Flights::new();
     let order = [Operation::Write, Operation::Read, Operation::Flush, Operation::Write];
-    let mut ring = Producer::new(parts.requests.clone()).unwrap();
+    let (mut ring, mut completions) = rings.client().unwrap();
     for (operation, tag) in order.into_iter().zip(0..) {
         flights.admit(request(tag, operation, tag * 8, &[]), &sink).unwrap();
     }
     let _ = flights.send(&mut ring).unwrap();
-    flights.recall();
-    parts.requests.clear();
-    let mut ring = Producer::new(parts.requests.clone()).unwrap();
-    let mut driver =
-        Consumer::<_, super::entries::RequestEntry>::new(parts.requests.clone()).unwrap();
+    flights.recall(&ring, &mut completions);
+    rings.clear();
+    let mut ring = Producer::new(rings.forth.clone()).unwrap();
+    let mut driver = Consumer::<_, super::entries::RequestEntry>::new(rings.forth.clone()).unwrap();
     let mut assembler = super::entries::Assembler::default();
     let mut received = |flights: &mut Flights| {
         let _ = flights.send(&mut ring).unwrap();
@@ -436,15 +439,15 @@ impl BlockControl for Liar {
         if self.attached.fetch_add(1, SeqCst) > 0 {
             return Err(AttachError::NoMemory);
         }
-        let parts = Parts::of(&rings).unwrap();
-        let mut completions = Producer::new(parts.completions.clone()).unwrap();
+        let rings = Rings::of(rings, RINGS).unwrap();
+        let mut completions = Producer::new(rings.back.clone()).unwrap();
         for (lie, corrupts) in &self.lies {
             let _ = completions.push(lie);
             if *corrupts {
-                rings.words()[4112].store(lie.tag, SeqCst);
+                rings.back.words()[0].store(lie.tag, SeqCst);
             }
         }
-        parts.completions.consumer_bell().ring();
+        rings.back.consumer_bell().ring();
         Ok(())
     }
 }
@@ -497,16 +500,15 @@ proptest! {
         words in proptest::collection::vec(
             (any::<[u64; 3]>(), 0_u64..6, 0_u64..6, 0_u64..3, any::<[u64; 4]>()), 0..50),
     ) {
-        let region = Region::new(REGION_BYTES).unwrap();
-        let parts = Parts::of(&region).unwrap();
-        let mut raw = Producer::<_, [u64; 8]>::new(parts.requests.clone()).unwrap();
+        let rings = Rings::new(RINGS).unwrap();
+        let mut raw = Producer::<_, [u64; 8]>::new(rings.forth.clone()).unwrap();
         for (head, operation, count, more, rest) in words {
             let packed = operation | count << 8 | more << 16;
             let entry = [head[0] % 2, head[1], head[2], packed, rest[0] % 40, rest[1], rest[2], rest[3]];
             let _ = raw.push(&entry).unwrap();
         }
         let mut driver =
-            Consumer::<_, super::entries::RequestEntry>::new(parts.requests.clone()).unwrap();
+            Consumer::<_, super::entries::RequestEntry>::new(rings.forth.clone()).unwrap();
         let mut assembler = super::entries::Assembler::default();
         while let Some((entry, _)) = driver.pop().unwrap() {
             if let Ok(Some(request)) = assembler.add(&entry) {

@@ -1,5 +1,8 @@
 //! What is said to the driver of a port by message: what it is, where the rings are, that there is room.
-use crate::{block::AttachError, wire::Name, wire::Wire};
+use crate::{
+    AttachError,
+    wire::{Name, Wire},
+};
 use interfaces_macro::interface;
 use rt::memory::Region;
 
@@ -12,16 +15,28 @@ pub struct PortDescription {
     pub is_console: bool,
 }
 
+/// How far the two streams of a port have come, in bytes since its client began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
+pub struct Position {
+    /// Input: the client has these.
+    pub received: u64,
+    /// Output: the device has these.
+    pub sent: u64,
+}
+
 /// A port whose bytes go through rings.
 #[interface(number = 3)]
 pub trait PortControl: Send + Sync {
     /// What it is.
     #[idempotent]
     fn describe(&self) -> Option<PortDescription>;
-    /// Sends what comes through the rings in `rings`, which are new, from now on, and puts input there; no
-    /// others are used any more when it answers.
+    /// Uses no rings any more when it answers.
     #[idempotent]
-    fn attach(&self, rings: Region) -> Result<(), AttachError>;
+    fn detach(&self) -> Option<()>;
+    /// Sends what comes through the rings in `rings`, which are new, from now on, and puts input there. The client
+    /// stands at `position`: input begins behind it. The answer is the position of output: what the device has. Where
+    /// the driver dies over it the client's position may be another, so that it looks before it asks again.
+    fn attach(&self, rings: Region, position: Position) -> Result<u64, AttachError>;
     /// The ring of input has room again.
     #[idempotent]
     fn resume(&self) -> Option<()>;

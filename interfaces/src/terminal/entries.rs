@@ -1,29 +1,26 @@
 //! The rings between a port's client and its driver, in one region.
 //!
 //! ```text
-//! word    0  ring of output: 256 entries of 3 words   (client to driver)
-//!       784  ring of input:  256 entries of 3 words   (driver to client)
-//!      1568  end
+//! word    0  ring of output: 48 entries of 64 words   (client to driver)
+//!      3088  ring of input:  48 entries of 64 words   (driver to client)
+//!      6176  end
 //!
-//! entry     0 kind, bytes here (a byte each) | 1 and 2 bytes, or what the kind says
+//! entry     0 kind (byte 0), bytes here (bytes 2 and 3) | 1 to 63 bytes, or what the kind says
 //! kinds     0 bytes | 1 drain (output), connected: 1 where open (input) | 2 window: rows, columns (16 bits each)
 //! ```
-//! An entry of output is taken when the device has taken its bytes, so that what a driver took stands in the
-//! region when it dies, and its successor sends what comes behind.
-use rt::{
-    memory::Region,
-    ring::{Corrupt, Part, words_for},
-};
+//! An entry of output is taken when the device has its bytes. Both sides count bytes ([`super::Position`]), so that
+//! it is known of each byte whether the device has it, also of those in entries that a dead driver had not taken.
+use rt::ring::{Corrupt, words_for};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Entries of either ring.
-pub(crate) const ENTRIES: usize = 256;
-/// Bytes of one entry: what a 16550 takes at once.
-pub(crate) const ENTRY_BYTES: usize = 16;
+pub(crate) const ENTRIES: usize = 48;
+/// Bytes of one entry.
+pub(crate) const ENTRY_BYTES: usize = 504;
 const RING_WORDS: usize = words_for::<Entry>(ENTRIES);
-/// Length of the region.
-pub(crate) const REGION_BYTES: usize = 2 * RING_WORDS * 8;
-const _: () = assert!(RING_WORDS == 784 && size_of::<Entry>() == 24);
+/// Words of the two rings.
+pub(crate) const RINGS: [usize; 2] = [RING_WORDS; 2];
+const _: () = assert!(RING_WORDS == 3088 && size_of::<Entry>() == 512);
 
 const BYTES: u8 = 0;
 const DRAIN: u8 = 1;
@@ -35,8 +32,9 @@ const WINDOW: u8 = 2;
 #[repr(C)]
 pub(crate) struct Entry {
     kind: u8,
-    length: u8,
-    unused: [u8; 6],
+    unused: u8,
+    length: u16,
+    unused_more: [u8; 4],
     bytes: [u8; ENTRY_BYTES],
 }
 
@@ -59,7 +57,7 @@ pub(crate) enum Input {
 /// A few bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
-    length: u8,
+    length: u16,
     bytes: [u8; ENTRY_BYTES],
 }
 
@@ -67,7 +65,7 @@ impl Chunk {
     /// The first of `bytes`, as many as fit.
     pub(crate) fn first_of(bytes: &[u8]) -> Chunk {
         let mut chunk =
-            Chunk { length: bytes.len().min(ENTRY_BYTES) as u8, bytes: [0; ENTRY_BYTES] };
+            Chunk { length: bytes.len().min(ENTRY_BYTES) as u16, bytes: [0; ENTRY_BYTES] };
         chunk.bytes.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
         chunk
     }
@@ -78,7 +76,8 @@ impl Chunk {
 
 impl Entry {
     fn new(kind: u8, chunk: Chunk) -> Entry {
-        Entry { kind, length: chunk.length, unused: [0; 6], bytes: chunk.bytes }
+        let (unused, unused_more) = (0, [0; 4]);
+        Entry { kind, unused, length: chunk.length, unused_more, bytes: chunk.bytes }
     }
 
     fn chunk(&self) -> Result<Chunk, Corrupt> {
@@ -132,22 +131,5 @@ impl Input {
             }
             _ => Err(Corrupt),
         }
-    }
-}
-
-/// The two rings.
-#[derive(Clone, Debug)]
-pub(crate) struct Parts {
-    pub(crate) output: Part,
-    pub(crate) input: Part,
-}
-
-impl Parts {
-    /// Where they lie in `region`, if it is long enough.
-    pub(crate) fn of(region: &Region) -> Option<Parts> {
-        Some(Parts {
-            output: Part::of(region, 0, RING_WORDS)?,
-            input: Part::of(region, RING_WORDS, RING_WORDS)?,
-        })
     }
 }

@@ -29,6 +29,18 @@ pub trait PortSink: Send + Sync {
     fn resized(&self, rows: u16, columns: u16);
 }
 
+/// A port whose driver may die and be succeeded: of each byte it is known on which side it is.
+///
+/// What a driver has taken from its device or given to it stands in memory that outlives it ([`rt::device::kept`]),
+/// so that its successor goes on where it stopped.
+pub trait Resumable: Port {
+    /// A client begins that stands at `position`. Input that it has is not offered again. Returns the position of
+    /// output: what the device has of it. No sink is set, and nobody sends, meanwhile.
+    fn pick_up(&self, position: Position) -> u64;
+    /// Blocks until the device has all that was sent.
+    fn settle(&self);
+}
+
 /// One byte stream in and out.
 #[interface(direct)]
 pub trait Port: Send + Sync {
@@ -37,7 +49,7 @@ pub trait Port: Send + Sync {
     /// Is a console (a terminal's line discipline belongs over it).
     fn is_console(&self) -> bool;
     /// Sends bytes, in order; blocks while the device is full. Returns the number sent, less than
-    /// all only if the other end is gone.
+    /// all only if the other end is gone; the rest is nobody's then.
     fn send(&self, bytes: &[u8]) -> usize;
     /// Blocks until everything sent was taken by the device.
     fn drain(&self);

@@ -1,25 +1,25 @@
 //! A port in another world: [`PortProxy`] is a [`Port`] whose driver answers [`super::PortControl`].
 //!
-//! Output that was accepted is kept here until the driver has taken it from the ring; when the driver has died
-//! its successor is sent what was not taken, once ([`PortProxy::restarted`]). Input that had reached the ring is not lost
-//! with the driver. `order` keeps senders' bytes together and is taken before `state`, which guards all else; the
-//! sink is called without locks, on the proxy's own thread.
+//! Output that was accepted is kept here until the device has it; when the driver has died its successor says how
+//! far the device had come, and is sent what lies behind, once ([`PortProxy::restarted`]). It is told how much input came
+//! here, and brings what lies behind that. `order` keeps senders' bytes together and is taken before the [`Link`]'s
+//! lock, which guards all else; the sink is called without locks, on the proxy's own thread.
 use super::{
     Port, PortSink,
     control::{PortControl, PortControlClient, PortDescription},
-    entries::{Chunk, Entry, Input, Output, Parts, REGION_BYTES},
-    state::{Link, News, State},
+    entries::{self, Chunk, Input, Output},
+    state::{News, State},
 };
 use crate::{
-    block::AttachError,
+    AttachError,
     call::{Caller, Failure},
+    link::{Link, Linked},
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc};
 use rt::{
     lock_class,
-    memory::Region,
-    ring::{Bell, Consumer, Corrupt, Doorbell, Part, Producer},
-    sync::{Event, Mutex},
+    ring::{Corrupt, Doorbell},
+    sync::Mutex,
     thread::{self, Policy},
 };
 
@@ -34,23 +34,9 @@ const INPUT_NICE: i8 = -10;
 pub struct PortProxy {
     description: PortDescription,
     control: PortControlClient,
-    region: Region,
-    parts: Parts,
-    /// Where senders wait; where the driver waits for output; where the proxy's thread waits for input.
-    room_bell: Bell,
-    output_bell: Bell,
-    input_bell: Bell,
     order: Mutex<()>,
-    state: Mutex<State>,
-    /// Signalled when the sink has room, or another one came, or the link changed.
-    resumed: Event,
-    on_corrupt: Box<dyn Fn() + Send + Sync>,
-}
-
-type Rings = (Producer<Part, Entry>, Consumer<Part, Entry>);
-
-fn rings(parts: &Parts) -> Option<Rings> {
-    Some((Producer::new(parts.output.clone())?, Consumer::new(parts.input.clone())?))
+    /// `changed` is also signalled when the sink has room, or another one came.
+    link: Link<State>,
 }
 
 impl PortProxy {
@@ -64,143 +50,87 @@ impl PortProxy {
     ) -> Result<Arc<PortProxy>, AttachError> {
         let control = PortControlClient::new(caller);
         let description = control.call_describe()?.ok_or(AttachError::Lost)?;
-        let region = Region::new(REGION_BYTES).map_err(|_| AttachError::NoMemory)?;
-        let parts = Parts::of(&region).ok_or(AttachError::TooSmall)?;
-        let (output, input) = rings(&parts).ok_or(AttachError::TooSmall)?;
-        let proxy = Arc::new(PortProxy {
-            description,
-            control,
-            region,
-            room_bell: parts.output.producer_bell(),
-            output_bell: parts.output.consumer_bell(),
-            input_bell: parts.input.consumer_bell(),
-            parts,
-            order: Mutex::new(&ORDER, ()),
-            state: Mutex::new(&STATE, State::new(output, input)),
-            resumed: Event::new(),
-            on_corrupt,
-        });
+        let name = String::from(description.name.as_str());
+        let link = Link::new(name, &STATE, entries::RINGS, State::new(), on_corrupt)?;
+        let order = Mutex::new(&ORDER, ());
+        let proxy = Arc::new(PortProxy { description, control, order, link });
+        proxy.restarted()?;
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: INPUT_NICE };
         let name = format!("{}/remote", description.name.as_str());
         thread::spawn(&name, policy, move || ours.take_input())
             .map_err(|_| AttachError::NoMemory)?;
-        proxy.restarted().inspect_err(|_| proxy.close())?;
         Ok(proxy)
     }
 
     /// The driver has died and cannot touch the rings any more: gives its successor the rings and the output
-    /// that was not taken. Blocks until it has them; to be repeated where it dies over that.
+    /// that the device has not. Blocks until it has them; to be repeated where it dies over that.
     ///
     /// # Errors
     /// [`AttachError`].
     pub fn restarted(&self) -> Result<(), AttachError> {
-        let epoch = {
-            let mut state = self.state.lock();
-            if state.link == Link::Closed {
-                return Err(AttachError::Lost);
-            }
-            state.recall();
-            self.parts.output.clear();
-            self.parts.input.clear();
-            let (output, input) = rings(&self.parts).ok_or(AttachError::TooSmall)?;
-            (state.output, state.input) = (output, input);
-            state.epoch += 1;
-            state.epoch
-        };
-        self.input_bell.ring();
-        self.room_bell.ring();
-        self.control.attach(self.region.clone())?;
-        let doorbell = {
-            let mut state = self.state.lock();
-            if state.epoch != epoch || state.link == Link::Closed {
-                return Ok(());
-            }
-            state.link = Link::Up;
-            state.send()
-        };
-        self.answer(doorbell);
-        self.room_bell.ring();
-        self.resumed.signal();
-        Ok(())
+        // One that lives, and did not say that it took the rings, must not put more into them.
+        self.control.detach().ok_or(AttachError::Lost)?;
+        self.link.restart(
+            |rings| {
+                let position = self.link.lock().traffic.position();
+                self.control.attach(rings, position)
+            },
+            State::settle_at,
+        )
     }
 
-    /// There will be no other driver: the other end is gone.
+    /// There will be no other driver for now: until there is ([`PortProxy::restarted`]) the other end is gone.
     pub fn close(&self) {
-        self.state.lock().link = Link::Closed;
-        self.input_bell.ring();
-        self.room_bell.ring();
-        self.resumed.signal();
-    }
-
-    fn answer(&self, doorbell: Result<Doorbell, Corrupt>) {
-        match doorbell {
-            Ok(doorbell) => self.output_bell.answer(doorbell),
-            Err(Corrupt) => self.break_off(),
-        }
-    }
-
-    fn break_off(&self) {
-        {
-            let mut state = self.state.lock();
-            if state.link != Link::Up {
-                return;
-            }
-            state.link = Link::Down;
-        }
-        let name = self.description.name.as_str();
-        log::error!("{name}: the driver breaks the protocol of its rings");
-        (self.on_corrupt)();
+        self.link.close();
     }
 
     /// Does `step`, which accepts output, until it says that it is done or there is nobody at the other end;
     /// blocks until the driver has taken something in between.
-    fn push(&self, mut step: impl FnMut(&mut State) -> bool) {
+    fn push(&self, mut step: impl FnMut(&mut Linked<State>) -> bool) {
         loop {
             let (doorbell, is_done) = {
-                let mut state = self.state.lock();
-                let is_gone = state.link == Link::Closed || state.is_open == Some(false);
-                let settled = state.settle();
+                let mut linked = self.link.lock();
+                let is_gone = linked.is_gone();
+                let settled = linked.settle();
                 // Announced before the second look, so that what the driver takes after it rings. Where its
                 // count makes no sense the bell is rung for its successor.
-                let is_done =
-                    step(&mut state) || is_gone || (state.begin_wait().is_ok() && step(&mut state));
-                (settled.and_then(|()| state.send()), is_done)
+                let is_done = step(&mut linked)
+                    || is_gone
+                    || (linked.begin_wait().is_ok() && step(&mut linked));
+                (settled.and_then(|()| linked.send()), is_done)
             };
-            self.answer(doorbell);
+            self.link.answer(doorbell);
             if is_done {
                 return;
             }
-            self.room_bell.wait(None);
+            self.link.room_bell.wait(None);
         }
     }
 
-    /// The proxy's thread.
-    fn take_input(&self) {
+    /// The proxy's thread, which stays as long as the system: another driver may come at any time.
+    fn take_input(&self) -> ! {
         let mut held: Option<(Chunk, usize)> = None;
         loop {
-            let ticket = self.resumed.ticket();
+            let ticket = self.link.changed.ticket();
             let (sink, news, next) = {
-                let mut state = self.state.lock();
-                if state.link == Link::Closed {
-                    return;
-                }
-                let sink = state.sink.clone();
+                let mut linked = self.link.lock();
+                let sink = linked.traffic.sink.clone().filter(|_| !linked.is_closed());
                 let next = match (&sink, held) {
-                    (Some(_), None) => state.next_input(),
+                    (Some(_), None) => linked.next_input(),
                     _ => Ok(None),
                 };
-                (sink, state.take_news(), next)
+                (sink, linked.traffic.take_news(), next)
             };
             let Some(sink) = sink else {
-                self.resumed.wait(ticket, None, false);
+                self.link.changed.wait(ticket, None, false);
                 continue;
             };
             tell(&sink, news);
             let doorbell = match next {
                 Err(Corrupt) => {
-                    self.break_off();
-                    self.resumed.wait(ticket, None, false);
+                    self.link.break_off();
+                    self.link.changed.wait(ticket, None, false);
                     continue;
                 }
                 Ok(None) if held.is_none() => {
@@ -222,7 +152,7 @@ impl PortProxy {
                 let taken = sink.received(rest).min(rest.len());
                 held = (taken < rest.len()).then_some((chunk, from + taken));
                 if held.is_some() {
-                    self.resumed.wait(ticket, None, false);
+                    self.link.changed.wait(ticket, None, false);
                 }
             }
         }
@@ -231,12 +161,12 @@ impl PortProxy {
     /// Blocks until there may be input.
     fn wait_for_input(&self) {
         let must_wait = {
-            let mut state = self.state.lock();
-            let is_quiet = state.link != Link::Closed && state.left_over.is_empty();
-            is_quiet && !state.is_sink_new && state.input.wait_begins().unwrap_or(false)
+            let mut linked = self.link.lock();
+            let is_quiet = !linked.is_closed() && !linked.traffic.has_left_over();
+            is_quiet && !linked.traffic.is_sink_new && linked.received.wait_begins() == Ok(true)
         };
         if must_wait {
-            self.input_bell.wait(None);
+            self.link.bell.wait(None);
         }
     }
 
@@ -245,15 +175,15 @@ impl PortProxy {
         match input {
             Input::Bytes(chunk) => return Some(chunk),
             Input::Connected { is_open } => {
-                let before = self.state.lock().is_open.replace(is_open);
+                let before = self.link.lock().traffic.is_open.replace(is_open);
                 // Senders look whether anybody is there.
-                self.room_bell.ring();
+                self.link.room_bell.ring();
                 if before != Some(is_open) {
                     sink.connected(is_open);
                 }
             }
             Input::Window { rows, columns } => {
-                let before = self.state.lock().window.replace((rows, columns));
+                let before = self.link.lock().traffic.window.replace((rows, columns));
                 if before != Some((rows, columns)) {
                     sink.resized(rows, columns);
                 }
@@ -284,11 +214,11 @@ impl Port for PortProxy {
     fn send(&self, bytes: &[u8]) -> usize {
         let _order = self.order.lock();
         let mut sent = 0;
-        self.push(|state| {
-            let is_gone = state.link == Link::Closed || state.is_open == Some(false);
+        self.push(|linked| {
+            let is_gone = linked.is_gone();
             while !is_gone && let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
                 let chunk = Chunk::first_of(rest);
-                if state.accept(Output::Bytes(chunk)).is_none() {
+                if linked.traffic.accept(Output::Bytes(chunk)).is_none() {
                     return false;
                 }
                 sent += chunk.as_slice().len();
@@ -301,26 +231,26 @@ impl Port for PortProxy {
     fn drain(&self) {
         let _order = self.order.lock();
         let mut number = None;
-        self.push(|state| {
+        self.push(|linked| {
             if number.is_none() {
-                number = state.accept(Output::Drain);
+                number = linked.traffic.accept(Output::Drain);
             }
-            number.is_some_and(|number| state.done >= number)
+            number.is_some_and(|number| linked.traffic.done >= number)
         });
     }
 
     fn set_sink(&self, sink: Arc<dyn PortSink>) {
         {
-            let mut state = self.state.lock();
-            state.sink = Some(sink);
-            state.is_sink_new = true;
+            let mut linked = self.link.lock();
+            linked.traffic.sink = Some(sink);
+            linked.traffic.is_sink_new = true;
         }
-        self.input_bell.ring();
-        self.resumed.signal();
+        self.link.bell.ring();
+        self.link.changed.signal();
     }
 
     fn resume(&self) {
-        self.resumed.signal();
+        self.link.changed.signal();
     }
 }
 

@@ -1,16 +1,16 @@
 //! The driver's side: [`PortService`] gives any [`Port`] the bytes that come through rings, and puts there what it
 //! brings.
 //!
-//! A [`Session`] is one client's rings: a thread takes output, an entry at a time, and takes it from the ring when
-//! the port has taken it. Input the ring has no room for stays with the port until the client says that there
+//! A [`Session`] is one client's rings: a thread sends the output that lies there, and takes it from the ring when
+//! the device has it. Input the ring has no room for stays with the port until the client says that there
 //! is; news that found no room stands in `owed`.
 use super::{
-    Port, PortSink,
+    PortSink, Position, Resumable,
     control::{PortControl, PortDescription},
-    entries::{Chunk, Entry, Input, Output, Parts},
+    entries::{self, Chunk, Entry, Input, Output},
 };
-use crate::{block::AttachError, wire::Name};
-use alloc::{collections::VecDeque, format, sync::Arc};
+use crate::{AttachError, link::Rings, wire::Name};
+use alloc::{collections::VecDeque, format, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
 use rt::{
     lock_class,
@@ -26,16 +26,18 @@ lock_class! {
 }
 
 const SERVER_NICE: i8 = -10;
+/// Most bytes sent at once.
+const BATCH_BYTES: usize = 16 << 10;
 
 /// See the module's page.
 pub struct PortService {
-    port: Arc<dyn Port>,
+    port: Arc<dyn Resumable>,
     session: Mutex<Option<Arc<Session>>>,
 }
 
 impl PortService {
     /// Serves `port`, once rings are attached.
-    pub fn new(port: Arc<dyn Port>) -> PortService {
+    pub fn new(port: Arc<dyn Resumable>) -> PortService {
         PortService { port, session: Mutex::new(&SESSION, None) }
     }
 }
@@ -46,26 +48,30 @@ impl PortControl for PortService {
         Some(PortDescription { name, is_console: self.port.is_console() })
     }
 
-    fn attach(&self, rings: Region) -> Result<(), AttachError> {
+    fn detach(&self) -> Option<()> {
+        if let Some(before) = self.session.lock().take() {
+            before.close();
+        }
+        Some(())
+    }
+
+    fn attach(&self, rings: Region, position: Position) -> Result<u64, AttachError> {
         let mut session = self.session.lock();
-        let parts = Parts::of(&rings).ok_or(AttachError::TooSmall)?;
+        let rings = Rings::of(rings, entries::RINGS)?;
         if let Some(before) = session.take() {
             before.close();
-            // What that left here; who waited in vain looks again.
-            parts.output.clear();
-            parts.input.clear();
-            parts.input.consumer_bell().ring();
-            parts.output.producer_bell().ring();
+            rings.take_over();
         }
-        let fresh = Arc::new(Session::new(&parts).ok_or(AttachError::TooSmall)?);
-        let output = Consumer::new(parts.output.clone()).ok_or(AttachError::TooSmall)?;
+        let (input, output) = rings.driver()?;
+        let sent = self.port.pick_up(position);
+        let fresh = Arc::new(Session::new(&rings, input));
         let (ours, port) = (fresh.clone(), self.port.clone());
         let policy = Policy::Fair { nice: SERVER_NICE };
         thread::spawn(&format!("{}/rings", port.name()), policy, move || ours.serve(&port, output))
             .map_err(|_| AttachError::NoMemory)?;
         self.port.set_sink(fresh.clone());
         *session = Some(fresh);
-        Ok(())
+        Ok(sent)
     }
 
     fn resume(&self) -> Option<()> {
@@ -103,18 +109,17 @@ struct Session {
 }
 
 impl Session {
-    fn new(parts: &Parts) -> Option<Session> {
-        let ring = Producer::new(parts.input.clone())?;
+    fn new(rings: &Rings, ring: Producer<Part, Entry>) -> Session {
         let input = InputSide { ring, owed: VecDeque::new(), is_closed: false };
-        Some(Session {
+        Session {
             input: Mutex::new(&INPUT, input),
             is_closed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             ended: Event::new(),
-            output_bell: parts.output.consumer_bell(),
-            room_bell: parts.output.producer_bell(),
-            input_bell: parts.input.consumer_bell(),
-        })
+            output_bell: rings.forth.consumer_bell(),
+            room_bell: rings.forth.producer_bell(),
+            input_bell: rings.back.consumer_bell(),
+        }
     }
 
     /// Uses the rings no more; blocks until the port has taken what it was being given.
@@ -132,38 +137,45 @@ impl Session {
     }
 
     /// The session's thread.
-    fn serve(&self, port: &Arc<dyn Port>, mut output: Consumer<Part, Entry>) {
+    fn serve(&self, port: &Arc<dyn Resumable>, mut output: Consumer<Part, Entry>) {
+        let _over = Over(self);
+        let mut batch = Vec::with_capacity(BATCH_BYTES);
         while !self.is_closed.load(SeqCst) {
-            if self.step(port, &mut output) == Err(Corrupt) {
+            if self.step(port, &mut output, &mut batch) == Err(Corrupt) {
                 log::error!("{}: its client breaks the protocol of the rings", port.name());
                 break;
             }
         }
-        self.is_over.store(true, SeqCst);
-        self.ended.signal();
     }
 
-    /// Sends the next entry, or waits for one.
+    /// Sends what lies there, or waits for it.
     fn step(
         &self,
-        port: &Arc<dyn Port>,
+        port: &Arc<dyn Resumable>,
         output: &mut Consumer<Part, Entry>,
+        batch: &mut Vec<u8>,
     ) -> Result<(), Corrupt> {
-        let Some(entry) = output.peek()? else {
-            if output.wait_begins()? && !self.is_closed.load(SeqCst) {
-                self.output_bell.wait(None);
-            }
-            return Ok(());
-        };
-        match Output::decode(&entry)? {
-            Output::Bytes(chunk) => {
+        let entries = match gather(output, batch)? {
+            Next::Bytes(entries) => {
                 // What is not taken has nobody to take it: the other end is gone.
-                port.send(chunk.as_slice());
+                port.send(batch);
+                port.settle();
+                entries
             }
-            Output::Drain => port.drain(),
+            Next::Drain => {
+                port.drain();
+                1
+            }
+            Next::Nothing => {
+                if output.wait_begins()? && !self.is_closed.load(SeqCst) {
+                    self.output_bell.wait(None);
+                }
+                0
+            }
+        };
+        for _ in 0..entries {
+            self.room_bell.answer(output.advance());
         }
-        let doorbell = output.advance();
-        self.room_bell.answer(doorbell);
         Ok(())
     }
 
@@ -191,6 +203,41 @@ impl Session {
         };
         self.input_bell.answer(doorbell);
     }
+}
+
+/// The session's thread ends when this is dropped.
+struct Over<'s>(&'s Session);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.is_over.store(true, SeqCst);
+        self.0.ended.signal();
+    }
+}
+
+/// What lies in the ring of output next.
+enum Next {
+    /// So many entries of bytes.
+    Bytes(u64),
+    Drain,
+    Nothing,
+}
+
+/// Copies the bytes that lie there to `batch`, as far as they fit; the entries stay.
+fn gather(output: &Consumer<Part, Entry>, batch: &mut Vec<u8>) -> Result<Next, Corrupt> {
+    batch.clear();
+    let mut entries = 0;
+    while let Some(entry) = output.peek_at(entries)? {
+        match Output::decode(&entry)? {
+            Output::Bytes(chunk) if batch.len() + chunk.as_slice().len() <= BATCH_BYTES => {
+                batch.extend_from_slice(chunk.as_slice());
+            }
+            Output::Drain if entries == 0 => return Ok(Next::Drain),
+            Output::Bytes(_) | Output::Drain => break,
+        }
+        entries += 1;
+    }
+    Ok(if entries == 0 { Next::Nothing } else { Next::Bytes(entries) })
 }
 
 impl InputSide {

@@ -1,26 +1,15 @@
-//! What a [`super::PortProxy`] knows of its port: output that is accepted and not taken, input that is taken and not
-//! delivered, and the proxy's halves of the rings.
+//! What a [`super::PortProxy`] knows of its port: output that is accepted and not at the device, input that is taken
+//! and not delivered, and how far both streams have come.
 use super::{
-    PortSink,
-    entries::{ENTRIES, Entry, Input, Output},
+    PortSink, Position,
+    entries::{Chunk, ENTRIES, Entry, Input, Output},
 };
+use crate::link::{Linked, Traffic};
 use alloc::{collections::VecDeque, sync::Arc};
 use rt::ring::{Consumer, Corrupt, Doorbell, Part, Producer};
 
-/// Whether the driver has the rings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Link {
-    Up,
-    Down,
-    Closed,
-}
-
 pub(super) struct State {
-    pub(super) link: Link,
-    /// Drivers so far.
-    pub(super) epoch: u64,
-    pub(super) output: Producer<Part, Entry>,
-    /// Accepted and not yet taken by a driver; the first `in_ring` are in the ring.
+    /// Accepted and not at the device; the first `in_ring` are in the ring.
     kept: VecDeque<Output>,
     in_ring: usize,
     /// Taken from this ring, as far as `kept` knows.
@@ -28,9 +17,9 @@ pub(super) struct State {
     /// Entries accepted, and taken, ever.
     accepted: u64,
     pub(super) done: u64,
-    pub(super) input: Consumer<Part, Entry>,
+    position: Position,
     /// Left over in the rings of drivers that died.
-    pub(super) left_over: VecDeque<Input>,
+    left_over: VecDeque<Input>,
     pub(super) sink: Option<Arc<dyn PortSink>>,
     /// What the driver said last, and whether the sink must be told.
     pub(super) is_open: Option<bool>,
@@ -41,18 +30,43 @@ pub(super) struct State {
 /// What a sink is told: whether the other end is open, and the window.
 pub(super) type News = (Option<bool>, Option<(u16, u16)>);
 
+impl Traffic for State {
+    type Sent = Entry;
+    type Received = Entry;
+
+    /// What the driver took is settled, what it brought is kept, the rest is to be sent again.
+    fn recall(&mut self, sent: &Producer<Part, Entry>, received: &mut Consumer<Part, Entry>) {
+        if self.settle(sent).is_err() {
+            log::error!("a driver left a count that cannot be");
+        }
+        while let Ok(Some((input, _))) = self.pop(received) {
+            self.left_over.push_back(input);
+        }
+        (self.in_ring, self.settled) = (0, 0);
+    }
+
+    /// Puts what is kept into the ring.
+    fn send(&mut self, ring: &mut Producer<Part, Entry>) -> Result<Doorbell, Corrupt> {
+        let mut doorbell = Doorbell::Silent;
+        while let Some(output) = self.kept.get(self.in_ring) {
+            if ring.push(&output.encode()).map_err(|_| Corrupt)? == Doorbell::Ring {
+                doorbell = Doorbell::Ring;
+            }
+            self.in_ring += 1;
+        }
+        Ok(doorbell)
+    }
+}
+
 impl State {
-    pub(super) fn new(output: Producer<Part, Entry>, input: Consumer<Part, Entry>) -> State {
+    pub(super) fn new() -> State {
         State {
-            link: Link::Down,
-            epoch: 0,
-            output,
             kept: VecDeque::with_capacity(ENTRIES),
             in_ring: 0,
             settled: 0,
             accepted: 0,
             done: 0,
-            input,
+            position: Position::default(),
             left_over: VecDeque::new(),
             sink: None,
             is_open: None,
@@ -61,16 +75,54 @@ impl State {
         }
     }
 
+    /// How far the streams have come.
+    pub(super) fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Whether input is left over from drivers that died.
+    pub(super) fn has_left_over(&self) -> bool {
+        !self.left_over.is_empty()
+    }
+
     /// Forgets what the driver has taken.
-    pub(super) fn settle(&mut self) -> Result<(), Corrupt> {
-        let taken = self.output.taken()?;
+    fn settle(&mut self, ring: &Producer<Part, Entry>) -> Result<(), Corrupt> {
+        let taken = ring.taken()?;
         while self.settled < taken && self.in_ring > 0 {
-            self.kept.pop_front();
+            self.forget_first();
             self.settled += 1;
             self.in_ring -= 1;
-            self.done += 1;
         }
         Ok(())
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(Output::Bytes(chunk)) = self.kept.pop_front() {
+            self.position.sent += chunk.as_slice().len() as u64;
+        }
+        self.done += 1;
+    }
+
+    /// The driver died: forgets what its device had beyond what it said, as its successor found. Nothing is in the
+    /// ring.
+    pub(super) fn settle_at(&mut self, sent: u64) {
+        while self.position.sent < sent {
+            match self.kept.front_mut() {
+                Some(Output::Bytes(chunk)) => {
+                    let length = chunk.as_slice().len() as u64;
+                    let has = (sent - self.position.sent).min(length);
+                    if has == length {
+                        self.forget_first();
+                        continue;
+                    }
+                    let rest = chunk.as_slice().get(has as usize..).unwrap_or_default();
+                    *chunk = Chunk::first_of(rest);
+                    self.position.sent += has;
+                }
+                Some(Output::Drain) => self.forget_first(),
+                None => return log::error!("a driver says that it sent what it was not given"),
+            }
+        }
     }
 
     /// Takes `output` where there is room; its number.
@@ -83,46 +135,16 @@ impl State {
         Some(self.accepted)
     }
 
-    /// Puts what is kept into the ring.
-    pub(super) fn send(&mut self) -> Result<Doorbell, Corrupt> {
-        let mut doorbell = Doorbell::Silent;
-        while self.link == Link::Up
-            && let Some(output) = self.kept.get(self.in_ring)
-        {
-            if self.output.push(&output.encode()).map_err(|_| Corrupt)? == Doorbell::Ring {
-                doorbell = Doorbell::Ring;
-            }
-            self.in_ring += 1;
+    fn pop(
+        &mut self,
+        ring: &mut Consumer<Part, Entry>,
+    ) -> Result<Option<(Input, Doorbell)>, Corrupt> {
+        let Some((entry, doorbell)) = ring.pop()? else { return Ok(None) };
+        let input = Input::decode(&entry)?;
+        if let Input::Bytes(chunk) = &input {
+            self.position.received += chunk.as_slice().len() as u64;
         }
-        Ok(doorbell)
-    }
-
-    /// Announces that a sender waits; then looks again what was taken.
-    pub(super) fn begin_wait(&mut self) -> Result<(), Corrupt> {
-        self.output.wait_begins()?;
-        self.settle()
-    }
-
-    /// The driver is no more: what it took is settled, what it brought is kept, the rest is to be sent again.
-    pub(super) fn recall(&mut self) {
-        if self.settle().is_err() {
-            log::error!("a driver left a count that cannot be");
-        }
-        while let Ok(Some((entry, _))) = self.input.pop() {
-            let Ok(input) = Input::decode(&entry) else { break };
-            self.left_over.push_back(input);
-        }
-        (self.in_ring, self.settled) = (0, 0);
-        self.link = Link::Down;
-    }
-
-    /// The next entry of input, and whether the driver waits for its place.
-    pub(super) fn next_input(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
-        if let Some(input) = self.left_over.pop_front() {
-            return Ok(Some((input, Doorbell::Silent)));
-        }
-        let Some((entry, doorbell)) = self.input.pop()? else { return Ok(None) };
-        Ok(Some((Input::decode(&entry)?, doorbell)))
+        Ok(Some((input, doorbell)))
     }
 
     /// What a new sink must be told.
@@ -132,5 +154,31 @@ impl State {
         } else {
             (None, None)
         }
+    }
+}
+
+impl Linked<State> {
+    /// Nobody is at the other end.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_closed() || self.traffic.is_open == Some(false)
+    }
+
+    /// Forgets what the driver has taken.
+    pub(super) fn settle(&mut self) -> Result<(), Corrupt> {
+        self.traffic.settle(&self.sent)
+    }
+
+    /// Announces that a sender waits; then looks again what was taken.
+    pub(super) fn begin_wait(&mut self) -> Result<(), Corrupt> {
+        self.sent.wait_begins()?;
+        self.settle()
+    }
+
+    /// The next entry of input, and whether the driver waits for its place.
+    pub(super) fn next_input(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
+        if let Some(input) = self.traffic.left_over.pop_front() {
+            return Ok(Some((input, Doorbell::Silent)));
+        }
+        self.traffic.pop(&mut self.received)
     }
 }

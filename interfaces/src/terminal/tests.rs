@@ -1,6 +1,6 @@
 //! A port over rings: against a model device, with drivers that die.
-use super::{Port, PortControlServer, PortProxy, PortService, PortSink};
-use crate::{call::Caller, service};
+use super::{Port, PortControlServer, PortProxy, PortService, PortSink, Position, Resumable};
+use crate::{AttachError, call::Caller, service};
 use proptest::prelude::*;
 use rt::{host, message::Endpoint};
 use std::{
@@ -14,18 +14,51 @@ use std::{
     vec::Vec,
 };
 
-/// The wire beyond the device, which outlives drivers.
+/// The device and the wire beyond it, which outlive drivers.
 #[derive(Default)]
 struct Line {
     output: Mutex<Vec<u8>>,
     drained: Mutex<Vec<usize>>,
+    /// All that ever came in.
+    input: Mutex<Vec<u8>>,
+    /// Bytes that the driver may still take or bring before it dies; none set: any number.
+    fuse: Mutex<Option<usize>>,
+    has_died: Condvar,
+}
+
+impl Line {
+    /// Does one step of the driver's, or none any more.
+    fn burn(&self) -> bool {
+        let mut fuse = self.fuse.lock().unwrap();
+        match &mut *fuse {
+            Some(0) => {
+                self.has_died.notify_all();
+                false
+            }
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
+    }
+    /// Waits until the driver is to die, or `is_over`.
+    fn wait_for_death(&self, is_over: impl Fn() -> bool) -> bool {
+        let moment = std::time::Duration::from_millis(1);
+        let mut fuse = self.fuse.lock().unwrap();
+        while *fuse != Some(0) && !is_over() {
+            fuse = self.has_died.wait_timeout(fuse, moment).unwrap().0;
+        }
+        *fuse == Some(0)
+    }
 }
 
 /// One driver.
 struct Model {
     line: Arc<Line>,
     sink: Mutex<Option<Arc<dyn PortSink>>>,
-    resumed: (Mutex<u64>, Condvar),
+    /// Input offered so far.
+    offered: Mutex<usize>,
 }
 
 impl Port for Model {
@@ -36,7 +69,12 @@ impl Port for Model {
         true
     }
     fn send(&self, bytes: &[u8]) -> usize {
-        self.line.output.lock().unwrap().extend(bytes);
+        for byte in bytes {
+            if !self.line.burn() {
+                std::panic::resume_unwind(Box::new("the driver dies"));
+            }
+            self.line.output.lock().unwrap().push(*byte);
+        }
         bytes.len()
     }
     fn drain(&self) {
@@ -47,26 +85,42 @@ impl Port for Model {
         *self.sink.lock().unwrap() = Some(sink.clone());
         sink.connected(true);
         sink.resized(25, 80);
+        self.bring();
     }
     fn resume(&self) {
-        *self.resumed.0.lock().unwrap() += 1;
-        self.resumed.1.notify_all();
+        self.bring();
     }
 }
 
+impl Resumable for Model {
+    fn pick_up(&self, position: Position) -> u64 {
+        *self.offered.lock().unwrap() = position.received as usize;
+        self.line.output.lock().unwrap().len() as u64
+    }
+    fn settle(&self) {}
+}
+
 impl Model {
-    /// Brings input, waiting for room where there is none.
-    fn bring(&self, mut bytes: &[u8]) {
-        let sink = self.sink.lock().unwrap().clone().unwrap();
-        while !bytes.is_empty() {
-            let before = *self.resumed.0.lock().unwrap();
-            let taken = sink.received(bytes);
-            bytes = &bytes[taken..];
-            let mut now = self.resumed.0.lock().unwrap();
-            while !bytes.is_empty() && *now == before {
-                now = self.resumed.1.wait(now).unwrap();
+    /// Brings what has come in, as far as there is room, a few bytes at a time.
+    fn bring(&self) {
+        let Some(sink) = self.sink.lock().unwrap().clone() else { return };
+        let mut offered = self.offered.lock().unwrap();
+        loop {
+            let next: Vec<u8> =
+                self.line.input.lock().unwrap()[*offered..].iter().take(700).copied().collect();
+            if next.is_empty() || !self.line.burn() {
+                return;
+            }
+            let taken = sink.received(&next);
+            *offered += taken;
+            if taken < next.len() {
+                return;
             }
         }
+    }
+    fn type_in(&self, bytes: &[u8]) {
+        self.line.input.lock().unwrap().extend(bytes);
+        self.bring();
     }
 }
 
@@ -82,7 +136,7 @@ impl Driver {
         let model = Arc::new(Model {
             line: line.clone(),
             sink: Mutex::default(),
-            resumed: (Mutex::default(), Condvar::new()),
+            offered: Mutex::default(),
         });
         let service = Arc::new(PortService::new(model.clone()));
         let (served, at) = (PortControlServer::new("ttyS0", service.clone()), endpoint.clone());
@@ -170,8 +224,7 @@ fn input_and_news_reach_a_sink_that_takes_little_at_a_time() {
     let driver = Driver::start(&line, &endpoint);
     let proxy = connect(&endpoint);
     let bytes = pattern(30_000);
-    let (model, theirs) = (driver.model.clone(), bytes.clone());
-    let bringing = thread::spawn(move || model.bring(&theirs));
+    driver.model.type_in(&bytes);
     let sink = Arc::new(Sink::default());
     proxy.set_sink(sink.clone());
     sink.wait_until(|heard| heard.news == ["open true", "25 by 80"]);
@@ -180,7 +233,6 @@ fn input_and_news_reach_a_sink_that_takes_little_at_a_time() {
         proxy.resume();
         thread::yield_now();
     }
-    bringing.join().unwrap();
     assert_eq!(sink.0.lock().unwrap().bytes, bytes);
     // Another sink is told how things stand.
     let another = Arc::new(Sink::default());
@@ -217,7 +269,7 @@ fn no_byte_is_lost_or_doubled_when_drivers_die() {
     let mut kills = 0_usize;
     while !is_over.load(SeqCst) || kills < 50 {
         let part = pattern(kills * 13 % 300);
-        driver.model.bring(&part);
+        driver.model.type_in(&part);
         brought.extend(part);
         (0..kills % 11).for_each(|_| thread::yield_now());
         driver.kill();
@@ -234,18 +286,87 @@ fn no_byte_is_lost_or_doubled_when_drivers_die() {
     driver.kill();
 }
 
+/// Sends and types while a driver dies after `steps` bytes; `false` where it did not come to that.
+fn dies_after(steps: usize) -> bool {
+    let (endpoint, line) = (Endpoint::new().unwrap(), Arc::<Line>::default());
+    let driver = Driver::start(&line, &endpoint);
+    let proxy = connect(&endpoint);
+    let sink = Arc::new(Sink::default());
+    sink.0.lock().unwrap().room = usize::MAX;
+    proxy.set_sink(sink.clone());
+    *line.fuse.lock().unwrap() = Some(steps);
+    let bytes = pattern(1_200);
+    let sending = {
+        let (proxy, bytes) = (proxy.clone(), bytes.clone());
+        thread::spawn(move || {
+            bytes.chunks(100).for_each(|part| assert_eq!(proxy.send(part), part.len()));
+            proxy.drain();
+        })
+    };
+    bytes.chunks(90).for_each(|part| driver.model.type_in(part));
+    let has_died = line.wait_for_death(|| sending.is_finished());
+    driver.kill();
+    *line.fuse.lock().unwrap() = None;
+    let successor = Driver::start(&line, &endpoint);
+    proxy.restarted().unwrap();
+    sending.join().unwrap();
+    assert!(*line.output.lock().unwrap() == bytes, "output after {steps} steps");
+    sink.wait_until(|heard| heard.bytes.len() >= bytes.len());
+    assert!(sink.0.lock().unwrap().bytes == bytes, "input after {steps} steps");
+    proxy.close();
+    successor.kill();
+    has_died
+}
+
+#[test]
+fn a_driver_may_die_after_any_byte() {
+    let mut steps = 0;
+    while dies_after(steps) {
+        steps += if steps < 40 { 1 } else { 37 };
+    }
+    assert!(steps > 1_000, "died {steps} times");
+}
+
+#[test]
+fn a_driver_that_lives_is_attached_again_and_repeats_nothing() {
+    let (endpoint, line) = (Endpoint::new().unwrap(), Arc::<Line>::default());
+    let driver = Driver::start(&line, &endpoint);
+    let proxy = connect(&endpoint);
+    let sink = Arc::new(Sink::default());
+    proxy.set_sink(sink.clone());
+    let bytes = pattern(60_000);
+    driver.model.type_in(&bytes);
+    for part in bytes.chunks(6_000) {
+        assert_eq!(proxy.send(part), part.len());
+        proxy.restarted().unwrap();
+        sink.0.lock().unwrap().room += 5_500;
+        proxy.resume();
+    }
+    proxy.drain();
+    assert!(*line.output.lock().unwrap() == bytes);
+    sink.0.lock().unwrap().room = usize::MAX;
+    proxy.resume();
+    sink.wait_until(|heard| heard.bytes.len() >= bytes.len());
+    assert!(sink.0.lock().unwrap().bytes == bytes);
+    proxy.close();
+    driver.kill();
+}
+
 /// Writes whatever it likes into the rings.
-struct Liar(Vec<(usize, u64)>);
+struct Liar(Vec<(usize, u64)>, u64);
 
 impl super::PortControl for Liar {
     fn describe(&self) -> Option<super::PortDescription> {
         Some(super::PortDescription { name: crate::wire::Name::cut("liar"), is_console: false })
     }
-    fn attach(&self, rings: rt::memory::Region) -> Result<(), crate::block::AttachError> {
+    fn detach(&self) -> Option<()> {
+        Some(())
+    }
+    fn attach(&self, rings: rt::memory::Region, _: Position) -> Result<u64, AttachError> {
         for (place, word) in &self.0 {
             rings.words()[*place].store(*word, SeqCst);
         }
-        Ok(())
+        Ok(self.1)
     }
     fn resume(&self) -> Option<()> {
         None
@@ -258,15 +379,16 @@ proptest! {
     fn a_driver_may_write_anything_into_the_rings(
         words in proptest::collection::vec(
             (
-                prop_oneof![Just(8_usize), Just(784), 800_usize..830, 0_usize..1568],
+                prop_oneof![Just(8_usize), Just(3088), 3104_usize..3130, 0_usize..6176],
                 prop_oneof![0_u64..4, 0x1000_u64..0x1010, any::<u64>()],
             ),
             0..12,
         ),
+        sent in prop_oneof![Just(0_u64), 0_u64..10, any::<u64>()],
     ) {
         let endpoint = Endpoint::new().unwrap();
         let at = endpoint.clone();
-        let served = PortControlServer::new("liar", Arc::new(Liar(words)));
+        let served = PortControlServer::new("liar", Arc::new(Liar(words, sent)));
         let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
         let proxy = PortProxy::new(Caller::new(endpoint.clone(), 0, None), Box::new(|| {})).unwrap();
         let sink = Arc::new(Sink::default());

@@ -215,14 +215,24 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     /// # Errors
     /// [`Corrupt`].
     pub fn peek(&self) -> Result<Option<T>, Corrupt> {
+        self.peek_at(0)
+    }
+
+    /// The entry so many behind the next, copied out.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn peek_at(&self, behind: u64) -> Result<Option<T>, Corrupt> {
         let shared = &self.shared;
         let written = shared.word(WRITTEN).load(Acquire);
-        if shared.between(self.taken, written)? == 0 {
+        if shared.between(self.taken, written)? <= behind {
             return Ok(None);
         }
         let mut entry = T::new_zeroed();
-        for (word, bytes) in
-            shared.entry(self.taken).iter().zip(bytes_of(&mut entry).chunks_mut(WORD_BYTES))
+        for (word, bytes) in shared
+            .entry(self.taken + behind)
+            .iter()
+            .zip(bytes_of(&mut entry).chunks_mut(WORD_BYTES))
         {
             let value = word.load(Relaxed).to_le_bytes();
             bytes.copy_from_slice(&value[..bytes.len()]);
