@@ -101,7 +101,8 @@ fn check_overlaps(system: &System) -> Checked {
 /// The isolated components' memory fits the smallest machine.
 fn check_memory(system: &System) -> Checked {
     let processes = system.component.iter().filter_map(Component::isolated);
-    let wanted_kib = processes.fold(0u64, |sum, process| sum.saturating_add(process.memory_kib));
+    let memory_kib = |process: &Process| process.memory_kib.saturating_add(process.kept_kib);
+    let wanted_kib = processes.fold(0u64, |sum, process| sum.saturating_add(memory_kib(process)));
     let share_kib = (system.memory_mib.get_ref().saturating_mul(1024)) / MEMORY_SHARE;
     if wanted_kib > share_kib {
         return Err(Wrong::at(
@@ -250,7 +251,8 @@ fn check_process(component: &Component, process: &Spanned<Process>) -> Checked {
         return Err(Wrong::at(wrong, what));
     }
     let granted = table::calls(fields);
-    let needs: [(bool, Call, &str, &str); 4] = [
+    let needs: [(bool, Call, &str, &str); 5] = [
+        (fields.kept_kib > 0, Call::MapRegion, "kept_kib", "regions"),
         (!component.ports.is_empty(), Call::PortsOpen, "ports", "ports"),
         (!component.interrupts.is_empty(), Call::InterruptOpen, "interrupts", "interrupts"),
         (!component.devices.is_empty(), Call::PciOpen, "devices", "devices"),

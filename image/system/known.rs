@@ -34,8 +34,8 @@ pub(super) const COMPONENTS: [Known; 7] = [
     known("ext4", Worlds::Kernel, &["file_system"], &["block"]),
     known("tmpfs", Worlds::Kernel, &["file_system"], &[]),
     known("virtio-blk", Worlds::Both, &["block"], &[]),
-    known("virtio-console", Worlds::Kernel, &["terminal"], &[]),
-    known("uart", Worlds::Kernel, &["terminal"], &[]),
+    known("virtio-console", Worlds::Both, &["terminal"], &[]),
+    known("uart", Worlds::Both, &["terminal"], &[]),
     known("rtc", Worlds::Both, &["clock"], &[]),
 ];
 

@@ -62,6 +62,9 @@ struct Process {
     calls: Vec<Spanned<String>>,
     /// Most memory.
     memory_kib: u64,
+    /// Memory that outlives it, beyond that.
+    #[serde(default)]
+    kept_kib: u64,
     /// Most threads.
     threads: u32,
     /// Time between pings.

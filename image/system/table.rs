@@ -71,12 +71,13 @@ fn plan(component: &Component, process: &Process) -> String {
     let calls: Vec<u64> = calls(process).into_iter().collect();
     let _ = write!(
         text,
-        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, threads: {}, policy: {policy},",
+        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, threads: {}, policy: {policy},",
         devices.collect::<Vec<_>>().join(", "),
         ports(component),
         interrupts(component),
         component.memory.iter().any(|kind| kind.get_ref() == "dma"),
         process.memory_kib << 10,
+        process.kept_kib << 10,
         process.threads,
     );
     let _ = writeln!(

@@ -20,8 +20,26 @@ const PAGE: usize = 4096;
 pub struct DmaBuffer {
     physical: u64,
     pages: usize,
-    /// Where it is lent.
-    window: Option<Arc<Window>>,
+    loan: Option<Loan>,
+}
+
+/// A buffer's frames, lent to a window until this is dropped.
+#[derive(Debug)]
+pub struct Loan {
+    window: Arc<Window>,
+    physical: u64,
+    pages: usize,
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        self.window.take_back(frames_of(self.physical, self.pages));
+    }
+}
+
+/// The numbers of `pages` frames from `physical`.
+fn frames_of(physical: u64, pages: usize) -> impl Iterator<Item = u32> + Clone {
+    ((physical / PAGE as u64) as u32..).take(pages)
 }
 
 impl DmaBuffer {
@@ -36,17 +54,21 @@ impl DmaBuffer {
         let at = phys_to_virt(physical) as *mut u8;
         // SAFETY: `pages` frames from `physical` are ours and in the direct map.
         unsafe { at.write_bytes(0, pages * PAGE) };
-        Ok(DmaBuffer { physical, pages, window: None })
+        Ok(DmaBuffer { physical, pages, loan: None })
     }
 
-    /// Lends it to `window` for as long as it lives.
+    /// Lends it to `window`, for reading and writing.
     ///
     /// # Errors
     /// As [`Window::lend`].
-    pub fn lend(&mut self, window: &Arc<Window>) -> Result<(), NoMemory> {
+    pub fn lend(&self, window: &Arc<Window>) -> Result<Loan, NoMemory> {
         window.lend(self.frames().map(|frame| (frame, Access::Both)))?;
-        self.window = Some(window.clone());
-        Ok(())
+        Ok(Loan { window: window.clone(), physical: self.physical, pages: self.pages })
+    }
+
+    /// Keeps `loan` of it as long as it lives.
+    pub fn keep(&mut self, loan: Loan) {
+        self.loan = Some(loan);
     }
 
     /// All of it as words.
@@ -58,8 +80,7 @@ impl DmaBuffer {
 
     /// The numbers of its frames.
     pub fn frames(&self) -> impl Iterator<Item = u32> + Clone + use<> {
-        let first = (self.physical / PAGE as u64) as u32;
-        (first..).take(self.pages)
+        frames_of(self.physical, self.pages)
     }
 
     /// Physical address, which is the device's.
@@ -114,9 +135,7 @@ impl DmaBuffer {
 
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
-        if let Some(window) = &self.window {
-            window.take_back(self.frames());
-        }
+        drop(self.loan.take());
         // Where a component still has them mapped they live on for it.
         self.frames().for_each(frames::release);
     }

@@ -10,7 +10,7 @@ use crate::{
     time::Instant,
     world,
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
 
 /// Every PCI function this component may see.
@@ -154,6 +154,40 @@ impl Ports {
     }
 }
 
+/// Where the receipt of a port access goes: eight aligned bytes of a buffer. They become `number << 32` and the
+/// byte that was read or written, and whatever ends the component comes before the access or after both.
+#[derive(Clone, Copy, Debug)]
+pub struct Receipt<'b> {
+    /// The buffer.
+    pub buffer: &'b DmaBuffer,
+    /// Where in it.
+    pub offset: usize,
+    /// What makes this access another than those before.
+    pub number: u32,
+}
+
+impl Receipt<'_> {
+    fn place(&self) -> Option<usize> {
+        self.buffer.place(self.offset, 8).filter(|at| at.is_multiple_of(8))
+    }
+}
+
+impl Ports {
+    /// As [`Ports::read8`], with a receipt; `None` beyond the range or the buffer. Cost as a system call: one.
+    pub fn read8_noted(&self, offset: u16, receipt: Receipt<'_>) -> Option<u8> {
+        let at = receipt.place().filter(|_| offset < self.count)?;
+        let (memory, number) = (&receipt.buffer.memory, receipt.number);
+        Some(world::device::port_read8_noted(self.first + offset, memory, at, number))
+    }
+    /// As [`Ports::write8`], with a receipt; nothing beyond the range or the buffer. Cost as a system call: one.
+    pub fn write8_noted(&self, offset: u16, value: u8, receipt: Receipt<'_>) {
+        if let Some(at) = receipt.place().filter(|_| offset < self.count) {
+            let (memory, number) = (&receipt.buffer.memory, receipt.number);
+            world::device::port_write8_noted(self.first + offset, value, memory, at, number);
+        }
+    }
+}
+
 impl Drop for Ports {
     fn drop(&mut self) {
         world::device::ports_close(self.first, self.count);
@@ -187,41 +221,84 @@ impl Interrupt {
     }
 }
 
-/// Physically contiguous zeroed memory shared with a device; copy and atomic access only.
-#[derive(Debug)]
-pub struct DmaBuffer(pub(crate) world::device::DmaHandle);
+/// Physically contiguous zeroed memory shared with a device, or a part of it; copy and atomic access only.
+#[derive(Clone, Debug)]
+pub struct DmaBuffer {
+    pub(crate) memory: Arc<world::device::DmaHandle>,
+    first: usize,
+    bytes: usize,
+}
+
+/// Memory of the component's that outlives it: its successor finds there what it left. `None` where it has none: in
+/// worlds where nothing ends before the system does, or where the system description grants none. What lies there is
+/// to be checked as what comes from outside. Devices reach it where the component may have such memory.
+pub fn kept() -> Option<DmaBuffer> {
+    world::device::kept().map(DmaBuffer::of)
+}
 
 impl DmaBuffer {
+    fn of(memory: world::device::DmaHandle) -> DmaBuffer {
+        let bytes = memory.bytes();
+        DmaBuffer { memory: Arc::new(memory), first: 0, bytes }
+    }
     /// Allocates at least `bytes` (rounded up to whole pages, contiguous).
     ///
     /// # Errors
     /// [`DeviceError::NoMemory`].
     pub fn allocate(bytes: usize) -> Result<DmaBuffer, DeviceError> {
-        Ok(DmaBuffer(world::device::DmaHandle::allocate(bytes)?))
+        Ok(DmaBuffer::of(world::device::DmaHandle::allocate(bytes)?))
+    }
+    /// The `bytes` bytes from `first`, which must be a multiple of 8; `None` where it has not as many.
+    pub fn part(&self, first: usize, bytes: usize) -> Option<DmaBuffer> {
+        let is_inside = first.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let memory = (is_inside && first.is_multiple_of(8)).then(|| self.memory.clone())?;
+        Some(DmaBuffer { memory, first: self.first + first, bytes })
+    }
+    /// Where `length` bytes at `offset` are, counted from the beginning of all.
+    fn place(&self, offset: usize, length: usize) -> Option<usize> {
+        let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes);
+        is_inside.then_some(self.first + offset)
     }
     /// Address the device uses for byte 0.
     pub fn device_address(&self) -> u64 {
-        self.0.device_address()
+        self.memory.device_address() + self.first as u64
     }
     /// Length in bytes.
     pub fn bytes(&self) -> usize {
-        self.0.bytes()
+        self.bytes
     }
     /// Copies out; beyond the end nothing.
     pub fn read(&self, offset: usize, out: &mut [u8]) {
-        self.0.read(offset, out);
+        if let Some(at) = self.place(offset, out.len()) {
+            self.memory.read(at, out);
+        }
     }
-    /// Copies in; beyond the end nothing.
+    /// Copies in; beyond the end nothing. Eight bytes that are aligned are stored at once.
     pub fn write(&self, offset: usize, data: &[u8]) {
-        self.0.write(offset, data);
+        if let Some(at) = self.place(offset, data.len()) {
+            self.memory.write(at, data);
+        }
     }
     /// Loads an aligned word with acquire ordering; zero beyond the end.
     pub fn load16(&self, offset: usize) -> u16 {
-        self.0.load16(offset)
+        self.place(offset, 2).map_or(0, |at| self.memory.load16(at))
     }
     /// Stores an aligned word with release ordering.
     pub fn store16(&self, offset: usize, value: u16) {
-        self.0.store16(offset, value);
+        if let Some(at) = self.place(offset, 2) {
+            self.memory.store16(at, value);
+        }
+    }
+    /// Loads the aligned eight bytes at `offset`; zero beyond the end.
+    pub fn load64(&self, offset: usize) -> u64 {
+        let mut bytes = [0; 8];
+        self.read(offset, &mut bytes);
+        u64::from_le_bytes(bytes)
+    }
+    /// Stores the aligned eight bytes at `offset` at once, after all that was stored before.
+    pub fn store64(&self, offset: usize, value: u64) {
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
+        self.write(offset, &value.to_le_bytes());
     }
 }
 

@@ -9,12 +9,14 @@ use crate::{
     symbols::Symbols,
 };
 use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
 use interfaces::supervisor::{Ending, Listener, Order, OrderError, State, Status};
 use rt::{
     NoMemory,
     device::DmaWindow,
     domain::{self, Domain, End, Usage},
     lock_class,
+    memory::Region,
     message::{Endpoint, Error, Message},
     sync::{Event, Mutex},
     thread::{self, Policy},
@@ -61,6 +63,8 @@ pub(crate) struct Keeper {
     plan: Plan,
     file: &'static [u8],
     endpoint: Endpoint,
+    /// Memory that outlives each of them.
+    kept: Option<Region>,
     now: Mutex<Now>,
     changed: Event,
     listeners: Mutex<Vec<Arc<dyn Listener>>>,
@@ -95,6 +99,7 @@ impl Keeper {
             plan,
             file,
             endpoint: Endpoint::new()?,
+            kept: (plan.kept_bytes > 0).then(|| Region::new(plan.kept_bytes)).transpose()?,
             now: Mutex::new(&NOW, now),
             changed: Event::new(),
             listeners: Mutex::new(&LISTENERS, Vec::new()),
@@ -154,7 +159,7 @@ impl Keeper {
             self.wait_for_start();
             // Closed where it was given up; listeners have been told by now.
             domain::reopen(&self.endpoint);
-            match load::start(&self.plan, self.file, &self.endpoint) {
+            match load::start(&self.plan, self.file, &self.endpoint, self.kept.as_ref()) {
                 Ok(domain) => self.keep_one(Arc::new(domain)),
                 Err(cause) => self.ended(Ending {
                     at: time::now(),
@@ -238,6 +243,10 @@ impl Keeper {
             log::warn!("{name}: {}", ending.cause);
             ending.backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
         }
+        if why == Why::Failed && self.now.lock().life.state() == State::Starting {
+            // It may have failed because of what it found there.
+            self.clear_kept();
+        }
         let state = self.change(|now| {
             now.ended.get_or_insert(ending.at);
             now.life.ended(ending.at.0, why);
@@ -251,6 +260,11 @@ impl Keeper {
             let listeners = self.listeners.lock().clone();
             listeners.iter().for_each(|listener| listener.given_up());
         }
+    }
+
+    fn clear_kept(&self) {
+        let words = self.kept.iter().flat_map(|kept| kept.words());
+        words.for_each(|word| word.store(0, Relaxed));
     }
 
     /// What runs, and which start it is of.
@@ -297,7 +311,8 @@ impl Keeper {
             }
             _ => {}
         }
-        let (used, most) = (domain.usage().memory_bytes, self.plan.memory_bytes);
+        let kept = if self.kept.is_some() { self.plan.kept_bytes } else { 0 };
+        let (used, most) = (domain.usage().memory_bytes, self.plan.memory_bytes + kept);
         let is_much = used > most.saturating_sub(most / MEMORY_PARTS);
         is_much.then(|| format!("uses {used} bytes of memory of at most {most}"))
     }

@@ -5,6 +5,7 @@ use archive::Executable;
 use rt::{
     NoMemory,
     domain::{Call, Domain, Grants},
+    memory::Region,
     message::{Capability, Endpoint},
     user::Protection,
 };
@@ -18,17 +19,23 @@ fn grants(plan: &Plan) -> Grants {
         functions,
         transports,
         can_use_dma: plan.can_use_dma,
-        memory_bytes: plan.memory_bytes,
+        // What outlives it is mapped into it too.
+        memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
         threads: plan.threads,
         policy: plan.policy,
     }
 }
 
-/// Starts `file` as `plan` says, serving at `service`.
+/// Starts `file` as `plan` says, serving at `service`, with `kept` of its predecessor's.
 ///
 /// # Errors
 /// In words, for the log.
-pub(crate) fn start(plan: &Plan, file: &[u8], service: &Endpoint) -> Result<Domain, String> {
+pub(crate) fn start(
+    plan: &Plan,
+    file: &[u8],
+    service: &Endpoint,
+    kept: Option<&Region>,
+) -> Result<Domain, String> {
     let refused = |NoMemory| "memory was refused".to_string();
     let executable = Executable::parse(file).map_err(|wrong| wrong.to_string())?;
     let domain = Domain::new(plan.name, grants(plan)).map_err(refused)?;
@@ -42,6 +49,12 @@ pub(crate) fn start(plan: &Plan, file: &[u8], service: &Endpoint) -> Result<Doma
     let handle = domain.grant(Capability::Endpoint(service.clone())).map_err(refused)?;
     if handle != calls::SERVICE {
         return Err("the endpoint has not the handle of the service".to_string());
+    }
+    if let Some(kept) = kept {
+        let handle = domain.grant(Capability::Region(kept.clone())).map_err(refused)?;
+        if handle != calls::KEPT {
+            return Err("the memory that outlives it has another handle".to_string());
+        }
     }
     domain.start(executable.entry()).map_err(refused)?;
     Ok(domain)

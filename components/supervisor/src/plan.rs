@@ -29,6 +29,8 @@ pub struct Plan {
     pub can_use_dma: bool,
     /// Most memory.
     pub memory_bytes: usize,
+    /// Memory that outlives it, for its successor to go on from; beyond the former.
+    pub kept_bytes: usize,
     /// Most threads.
     pub threads: usize,
     /// The best policy of its threads.

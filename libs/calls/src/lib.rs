@@ -30,6 +30,8 @@ pub const SERVICE: u64 = 1 << 16;
 /// Added to [`Call::Call`] or [`Call::ReplyAndReceive`] where the partner is likely to be a thread of the same
 /// component: a message without deadline and capability, after which rbx and r13 to r15 hold anything.
 pub const HERE: u64 = 1 << 31;
+/// The handle of the memory that outlives a component, where it has such.
+pub const KEPT: u64 = 1 << 16 | 1;
 /// First address of a component's image; the heap and what is mapped lie above it.
 pub const IMAGE_BASE: u64 = 0x40_0000;
 /// Where what the nucleus maps for a component begins ([`Call::Map`], registers, regions).
@@ -79,7 +81,7 @@ calls! {
     Signal = 5,
     /// (handle): gives a capability back; what it mapped is unmapped.
     Close = 6,
-    /// (handle) -> (address, bytes): maps a region that came in a message.
+    /// (handle) -> (address, bytes, device's address or 0): maps a region that came in a message, or [`KEPT`].
     MapRegion = 7,
     /// (word, expected, deadline, 1 where a kick ends it): blocks while the word holds that; [`Status::TimedOut`],
     /// [`Status::Cancelled`].
@@ -122,9 +124,10 @@ calls! {
     PortsOpen = 26,
     /// (first, count): gives them back.
     PortsClose = 27,
-    /// (port, width 1, 2, 4) -> (value): reads an opened port.
+    /// (port, width 1, 2, 4, -, word, number) -> (value): reads an opened port. Where `word`, an address, is not 0, the 64
+    /// bits there become number << 32 | value; no end of the component comes between.
     PortRead = 28,
-    /// (port, width, value).
+    /// (port, width, value, word, number): as [`Call::PortRead`].
     PortWrite = 29,
     /// (line) -> (handle): opens an interrupt line.
     InterruptOpen = 30,

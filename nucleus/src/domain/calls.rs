@@ -17,7 +17,7 @@ use crate::{
     thread::{self, Endpoint, Fast, Policy, Step, Thread, Wait, message_in, message_out},
     time,
 };
-use ::calls::{Call, FOREVER, HERE, NO_HANDLE, Status};
+use ::calls::{Call, FOREVER, HERE, KEPT, NO_HANDLE, Status};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(super) use here::here;
@@ -537,7 +537,8 @@ impl Domain {
                 }
                 let mut buffer = DmaBuffer::allocate(pages * PAGE)?;
                 if let Some(window) = self.window.as_ref().filter(|_| is_dma) {
-                    buffer.lend(window)?;
+                    let loan = buffer.lend(window)?;
+                    buffer.keep(loan);
                 }
                 let buffer = Arc::new(buffer);
                 let device_address = buffer.device_address();
@@ -574,14 +575,29 @@ impl Domain {
         }
     }
 
+    /// The memory that outlives this domain is for its devices too.
+    fn lend_kept(&self, handle: u64, buffer: &DmaBuffer) -> Done {
+        let window = self.window.as_ref().filter(|_| handle == KEPT && self.grants.can_use_dma);
+        if let Some(window) = window {
+            let loan = buffer.lend(window)?;
+            self.taken.lock().kept = Some(loan);
+        }
+        Ok(())
+    }
+
     fn map_held(&self, handle: u64, registers: &mut Registers) -> Done {
         let Capability::Region(buffer) = self.held(handle)? else { return Err(Status::Refused) };
         let known = self.taken.lock().mapped.iter().find(|&&(of, ..)| of == handle).copied();
         registers.rdi = match known {
             Some((_, start, _)) => start,
-            None => self.map_buffer(handle, &buffer)?,
+            None => {
+                self.lend_kept(handle, &buffer)?;
+                self.map_buffer(handle, &buffer)?
+            }
         };
         registers.rsi = buffer.bytes() as u64;
+        registers.rdx =
+            if handle == KEPT && self.grants.can_use_dma { buffer.device_address() } else { 0 };
         Ok(())
     }
 }

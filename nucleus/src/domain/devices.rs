@@ -4,6 +4,7 @@
 use super::{
     Domain, End,
     calls::{Done, until},
+    run::Pinned,
 };
 use crate::{
     arch::{
@@ -239,10 +240,18 @@ impl Domain {
                 if !is_width || !is_open {
                     return Err(Status::Refused);
                 }
+                let word = match registers.r10 {
+                    0 => None,
+                    at => Some(Pinned::new(self, at, 8)?),
+                };
                 if call == Call::PortRead {
                     registers.rdi = u64::from(device::read_port(first, second as u8));
                 } else {
                     device::write_port(first, second as u8, value as u32);
+                    registers.rdi = value & 0xffff_ffff;
+                }
+                if let Some(word) = word {
+                    word.store(registers.r8 << 32 | registers.rdi);
                 }
                 Ok(())
             }

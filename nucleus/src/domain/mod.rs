@@ -18,6 +18,7 @@ use crate::{
     arch::{iommu::Window, pci},
     capability::{Capability, Table},
     device,
+    dma::Loan,
     memory::{
         NoMemory, PAGE, charge,
         space::{Protection, Space},
@@ -49,6 +50,8 @@ struct Taken {
     transports: Vec<u64>,
     /// Regions mapped: handle, first address, pages.
     mapped: Vec<(u64, u64, usize)>,
+    /// Of the memory that outlives it, to its devices.
+    kept: Option<Loan>,
     /// Where the next mapping goes.
     next: u64,
 }
@@ -218,6 +221,7 @@ impl Domain {
         taken.functions.into_iter().for_each(pci::close);
         taken.transports.into_iter().for_each(device::quiesce_transport);
         taken.ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
+        drop(taken.kept);
         let held = self.held.lock().drain();
         drop(held);
         self.has_ended.store(1, Release);

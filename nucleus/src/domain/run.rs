@@ -64,6 +64,11 @@ impl Pinned {
             Pinned { frame: page.frame, at: frames::address(page.frame).wrapping_add(offset) };
         if !page.protection.contains(Protection::WRITE) { Err(Status::Fault) } else { Ok(pinned) }
     }
+    /// Stores a word there.
+    pub(super) fn store(&self, value: u64) {
+        // SAFETY: eight bytes of a frame that is kept, aligned to 4; the component's only, which may see halves.
+        unsafe { self.at.cast::<u64>().write_unaligned(value) };
+    }
     /// The kernel's address of it.
     pub(super) fn address(&self) -> *mut u8 {
         self.at

@@ -3,7 +3,7 @@
 //! Kept per thread: the program (inherited by threads it spawns) and counted refusals. One for all:
 //! limits, the command line, devices.
 pub use super::device_control::*;
-use super::thread::lock;
+use super::{device::DmaHandle, thread::lock};
 use crate::user::{Context, Space, Trap};
 use std::{
     cell::{Cell, RefCell},
@@ -32,7 +32,51 @@ thread_local! {
     /// The same for who may not use the reserve.
     static PLAIN_GRANTS: Cell<Option<usize>> = const { Cell::new(None) };
     static USES_RESERVE: Cell<bool> = const { Cell::new(false) };
+    static KEPT: RefCell<Option<DmaHandle>> = const { RefCell::new(None) };
+    static LIFE: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
     static TRACE: RefCell<VecDeque<TraceRecord>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// How many steps a driver has left: stores to memory shared with its device, accesses of ports, stores to
+/// registers, and what a test counts by [`lives`]. Then it is dead: what its threads do further has no effect.
+#[derive(Debug)]
+pub struct Life(AtomicUsize);
+
+impl Life {
+    /// One of so many steps.
+    pub fn of(steps: usize) -> Arc<Life> {
+        Arc::new(Life(AtomicUsize::new(steps)))
+    }
+    /// It has come to its end.
+    pub fn is_over(&self) -> bool {
+        self.0.load(Relaxed) == 0
+    }
+}
+
+/// The calling thread, and those that it spawns from now on, are a driver's that lives so long.
+pub fn set_life(life: Option<Arc<Life>>) {
+    LIFE.set(life);
+}
+
+/// Takes a step of the calling thread's life; `false` where it is over. Without a life all goes on for ever.
+pub fn lives() -> bool {
+    // A thread that ends has no life any more, and what it drops is not a driver's.
+    let life = LIFE.try_with(|life| life.borrow().clone()).ok().flatten();
+    let step = |left: usize| left.checked_sub(1);
+    life.is_none_or(|life| life.0.fetch_update(Relaxed, Relaxed, step).is_ok())
+}
+
+pub(super) fn life() -> Option<Arc<Life>> {
+    LIFE.with_borrow(Clone::clone)
+}
+
+/// What [`crate::device::kept`] gives on this thread.
+pub fn set_kept(kept: Option<&crate::device::DmaBuffer>) {
+    KEPT.set(kept.map(|kept| DmaHandle::clone(&kept.memory)));
+}
+
+pub(super) fn kept() -> Option<DmaHandle> {
+    KEPT.with_borrow(Clone::clone)
 }
 
 /// Ends the calls that servers received at `endpoint` and did not answer, as their death would.

@@ -3,7 +3,7 @@
 //! The address space of devices holds the frames (at their number times the page size) and the DMA
 //! buffers (from 1 TiB up). One lock guards the tables; models are called without it.
 use super::{
-    control::Registers,
+    control::{Registers, lives},
     memory::{frame_release, frame_retain, frame_words, is_live, may_allocate},
     thread::{lock, wait},
 };
@@ -121,7 +121,7 @@ pub(crate) struct Dma {
 }
 
 /// A buffer shared with devices.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DmaHandle(Arc<Dma>);
 
 impl Drop for Dma {
@@ -204,7 +204,7 @@ impl MmioHandle {
     }
 
     pub(crate) fn write(&self, offset: usize, width: usize, value: u64) {
-        if can_access(offset, width, self.bytes) {
+        if can_access(offset, width, self.bytes) && lives() {
             self.registers.write(offset, width, value);
         }
     }
@@ -237,12 +237,37 @@ fn port(number: u16) -> Option<(Arc<dyn Registers>, usize)> {
 
 pub(crate) fn port_read(number: u16, width: u8) -> u32 {
     port(number)
+        .filter(|_| lives())
         .map_or(u32::MAX, |(registers, offset)| registers.read(offset, usize::from(width)) as u32)
 }
 
 pub(crate) fn port_write(number: u16, width: u8, value: u32) {
-    if let Some((registers, offset)) = port(number) {
+    if let Some((registers, offset)) = port(number).filter(|_| lives()) {
         registers.write(offset, usize::from(width), u64::from(value));
+    }
+}
+
+pub(crate) fn kept() -> Option<DmaHandle> {
+    super::control::kept()
+}
+
+fn note(dma: &DmaHandle, at: usize, receipt: u32, value: u8) {
+    words::store(&dma.0.words, at, 8, u64::from(receipt) << 32 | u64::from(value));
+}
+
+/// One step, as in the process world.
+pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
+    let Some((registers, offset)) = port(number).filter(|_| lives()) else { return u8::MAX };
+    let value = registers.read(offset, 1) as u8;
+    note(dma, at, receipt, value);
+    value
+}
+
+/// As [`port_read8_noted`].
+pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
+    if let Some((registers, offset)) = port(number).filter(|_| lives()) {
+        registers.write(offset, 1, u64::from(value));
+        note(dma, at, receipt, value);
     }
 }
 
@@ -313,7 +338,7 @@ impl DmaHandle {
     }
 
     pub(crate) fn write(&self, offset: usize, data: &[u8]) {
-        if is_inside(offset, data.len(), self.bytes()) {
+        if is_inside(offset, data.len(), self.bytes()) && lives() {
             words::write(&self.0.words, offset, data);
         }
     }
@@ -327,7 +352,7 @@ impl DmaHandle {
     }
 
     pub(crate) fn store16(&self, offset: usize, value: u16) {
-        if can_access(offset, 2, self.bytes()) {
+        if can_access(offset, 2, self.bytes()) && lives() {
             words::store(&self.0.words, offset, 2, u64::from(value));
         }
     }

@@ -138,9 +138,10 @@ pub(crate) fn spawn(
 ) -> Result<u64, NoMemory> {
     super::memory::may_allocate()?;
     let (sender, receiver) = std::sync::mpsc::channel();
-    let inherited = control::program();
+    let (inherited, life) = (control::program(), control::life());
     let started = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
         control::inherit_program(inherited);
+        control::set_life(life);
         let _ = sender.send(current());
         body();
     });

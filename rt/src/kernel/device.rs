@@ -63,3 +63,21 @@ pub(crate) fn window_take_back(window: &WindowHandle, loans: &[Loan]) {
         window.take_back(loans.iter().map(|loan| loan.frame.0));
     }
 }
+
+/// Nothing ends a component of the kernel world between the two.
+pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
+    let value = port_read(number, 1);
+    dma.write(at, &(u64::from(receipt) << 32 | u64::from(value)).to_le_bytes());
+    value as u8
+}
+
+/// As [`port_read8_noted`].
+pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
+    port_write(number, 1, u32::from(value));
+    dma.write(at, &(u64::from(receipt) << 32 | u64::from(value)).to_le_bytes());
+}
+
+/// Nothing outlives a component here.
+pub(crate) fn kept() -> Option<DmaHandle> {
+    None
+}

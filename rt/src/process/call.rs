@@ -145,7 +145,7 @@ pub(super) struct Handle(pub(super) u64);
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        if self.0 != calls::SERVICE {
+        if !matches!(self.0, calls::SERVICE | calls::KEPT) {
             // SAFETY: whoever had memory mapped by it held the handle for as long as it was used. One
             // that names nothing any more has nothing to give back.
             let _ = unsafe { ask_with_memory(Call::Close, &[self.0]) };

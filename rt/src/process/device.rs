@@ -2,7 +2,7 @@
 //!
 //! Registers and buffers are mapped by the nucleus and reached in place; a port access is a kernel
 //! call. A handle's mapping lasts as long as the handle; registers stay mapped until the component ends.
-use super::call::{Handle, ask, until};
+use super::call::{Handle, ask, ask_with_memory, until};
 use crate::{
     NoMemory, PAGE_BYTES,
     device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
@@ -10,7 +10,7 @@ use crate::{
     words,
 };
 use alloc::vec::Vec;
-use calls::{Call, Status};
+use calls::{Call, KEPT, Status};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 /// Mapped registers: address and length are true as long as the component runs.
@@ -153,6 +153,29 @@ pub(crate) fn port_read(number: u16, width: u8) -> u32 {
 pub(crate) fn port_write(number: u16, width: u8, value: u32) {
     // A port that was taken away meanwhile is written to by nobody.
     let _ = ask(Call::PortWrite, &[u64::from(number), u64::from(width), u64::from(value)]);
+}
+
+/// Reads or writes a port, with a receipt.
+fn noted(call: Call, number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
+    let word = (dma.address + at) as u64;
+    let arguments = [u64::from(number), 1, u64::from(value), word, u64::from(receipt)];
+    // SAFETY: the word is one of the buffer's (checked by the caller), which others write at any time.
+    let answer = unsafe { ask_with_memory(call, &arguments) };
+    answer.map_or(u8::MAX, |[value, ..]| value as u8)
+}
+
+pub(crate) fn port_read8_noted(number: u16, dma: &DmaHandle, at: usize, receipt: u32) -> u8 {
+    noted(Call::PortRead, number, 0, dma, at, receipt)
+}
+
+pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usize, receipt: u32) {
+    noted(Call::PortWrite, number, value, dma, at, receipt);
+}
+
+pub(crate) fn kept() -> Option<DmaHandle> {
+    let [address, bytes, device_address] = ask(Call::MapRegion, &[KEPT]).ok()?;
+    let (address, bytes) = (address as usize, bytes as usize);
+    Some(DmaHandle { address, bytes, device_address, _handle: Handle(KEPT) })
 }
 
 pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> {
