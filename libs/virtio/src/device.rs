@@ -7,7 +7,7 @@ use crate::{
     transport::{Transport, Vector},
 };
 use alloc::{boxed::Box, vec::Vec};
-use rt::device::{MmioDevice, PciFunction, pci_functions, virtio_mmio_devices};
+use rt::device::{DmaBuffer, MmioDevice, PciFunction, pci_functions, virtio_mmio_devices};
 
 mod status {
     pub(super) const ACKNOWLEDGE: u8 = 1;
@@ -118,11 +118,23 @@ impl Device {
     /// # Errors
     /// [`Error::NoQueue`], or memory was refused.
     pub fn queue<T>(&self, plan: QueuePlan) -> Result<Queue<T>, Error> {
+        self.queue_in(plan, None)
+    }
+
+    /// As [`Device::queue`], in `memory` if that is given, which is cleared.
+    ///
+    /// # Errors
+    /// As [`Device::queue`], or the memory is too short.
+    pub fn queue_in<T>(
+        &self,
+        plan: QueuePlan,
+        memory: Option<DmaBuffer>,
+    ) -> Result<Queue<T>, Error> {
         let most = self.transport.queue_size_max(plan.index);
         // Sizes are powers of two; a device's odd one is rounded down.
         let size = plan.size.min(1 << most.checked_ilog2().ok_or(Error::NoQueue)?);
         let indirect = if self.has(feature::INDIRECT) { plan.indirect.min(size) } else { 0 };
-        let mut queue = Queue::new(size, indirect, self.has(feature::EVENT_INDEX))?;
+        let mut queue = Queue::new(size, indirect, self.has(feature::EVENT_INDEX), memory)?;
         let addresses = queue.addresses();
         let doorbell = self.transport.enable_queue(plan.index, size, addresses, plan.vector)?;
         queue.set_doorbell(doorbell);

@@ -27,7 +27,7 @@ mod window;
 mod tests;
 
 pub use device::{Candidate, Device, QueuePlan, candidates};
-pub use queue::{Access, Buffer, Queue, Used};
+pub use queue::{Access, Buffer, Queue, Used, left_behind};
 pub use transport::Vector;
 
 /// Device types (section 5).

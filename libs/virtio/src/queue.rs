@@ -13,7 +13,7 @@ use crate::{
     transport::{Doorbell, QueueAddresses},
 };
 use alloc::vec::Vec;
-use rt::device::{DmaBuffer, fence};
+use rt::device::{DeviceError, DmaBuffer, fence};
 
 const DESCRIPTOR_BYTES: usize = 16;
 const FLAG_NEXT: u16 = 1;
@@ -86,11 +86,23 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    pub(crate) fn new(size: u16, indirect: u16, has_event_index: bool) -> Result<Queue<T>, Error> {
+    /// In `memory`, which is cleared, or in memory of its own.
+    pub(crate) fn new(
+        size: u16,
+        indirect: u16,
+        has_event_index: bool,
+        memory: Option<DmaBuffer>,
+    ) -> Result<Queue<T>, Error> {
         let count = usize::from(size);
-        let driver_area = count * DESCRIPTOR_BYTES;
-        let device_area = (driver_area + 6 + 2 * count).next_multiple_of(4);
-        let memory = DmaBuffer::allocate(device_area + 6 + 8 * count)?;
+        let Layout { driver_area, device_area, bytes } = Layout::of(size);
+        let memory = match memory {
+            Some(memory) if memory.bytes() >= bytes => {
+                (0..bytes.div_ceil(8)).for_each(|word| memory.store64(word * 8, 0));
+                memory
+            }
+            Some(_) => return Err(Error::Device(DeviceError::NoMemory)),
+            None => DmaBuffer::allocate(bytes)?,
+        };
         let tables = match usize::from(indirect) {
             0 => None,
             entries => Some(DmaBuffer::allocate(count * entries * DESCRIPTOR_BYTES)?),
@@ -131,6 +143,12 @@ impl<T> Queue<T> {
     /// Entries.
     pub fn size(&self) -> u16 {
         self.size
+    }
+
+    /// The index of the device area up to which it was taken: with that and the queue's memory [`left_behind`] knows
+    /// what was not.
+    pub fn taken(&self) -> u16 {
+        self.taken
     }
 
     /// Chains the device has.
@@ -314,6 +332,50 @@ impl<T> Queue<T> {
         self.in_flight = 0;
         payloads
     }
+}
+
+/// Where the areas lie in the memory of a queue.
+struct Layout {
+    driver_area: usize,
+    device_area: usize,
+    /// Of all.
+    bytes: usize,
+}
+
+impl Layout {
+    fn of(size: u16) -> Layout {
+        let count = usize::from(size);
+        let driver_area = count * DESCRIPTOR_BYTES;
+        let device_area = (driver_area + 6 + 2 * count).next_multiple_of(4);
+        Layout {
+            driver_area,
+            device_area,
+            bytes: (device_area + 6 + 8 * count).next_multiple_of(8),
+        }
+    }
+}
+
+/// What a queue of `size` entries in `memory` held when its driver died, and its device was stopped: the chains that the
+/// device was done with from index `from` on, each by the address of its first buffer and the bytes written. `None` where
+/// that makes no sense. Chains in tables are not looked into.
+pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64, u32)>> {
+    let Layout { device_area, bytes, .. } = Layout::of(size);
+    let count = memory.load16(device_area + 2).wrapping_sub(from);
+    if !size.is_power_of_two() || memory.bytes() < bytes || count > size {
+        return None;
+    }
+    let one = |behind: u16| {
+        let place = usize::from(from.wrapping_add(behind) % size);
+        let mut used = [0; 8];
+        memory.read(device_area + 4 + 8 * place, &mut used);
+        let [h0, h1, h2, h3, written @ ..] = used;
+        let head = u32::from_le_bytes([h0, h1, h2, h3]) as usize;
+        let is_head = head < usize::from(size);
+        let mut address = [0; 8];
+        memory.read(head.checked_mul(DESCRIPTOR_BYTES)?, &mut address);
+        is_head.then(|| (u64::from_le_bytes(address), u32::from_le_bytes(written)))
+    };
+    (0..count).map(one).collect()
 }
 
 fn encode(buffer: &Buffer, next: Option<u16>) -> [u8; DESCRIPTOR_BYTES] {

@@ -2,7 +2,11 @@
 //!
 //! The interrupt-enable register is written by senders and by the port's thread; its bits stand in
 //! `enabled`, whose lock is innermost.
-use rt::{device::Ports, lock_class, sync::Mutex};
+use rt::{
+    device::{Ports, Receipt},
+    lock_class,
+    sync::Mutex,
+};
 
 lock_class! {
     static ENABLED = "uart.enabled";
@@ -65,17 +69,22 @@ impl Chip {
         is_there.then(|| Chip { ports, enabled: Mutex::new(&ENABLED, 0) })
     }
 
-    /// 115,200 bits a second, 8 data bits, no parity, FIFOs on, receiving.
-    pub(crate) fn start(&self) {
+    /// 115,200 bits a second, 8 data bits, no parity, FIFOs on and empty.
+    pub(crate) fn set_up(&self) {
         let ports = &self.ports;
+        ports.write8(register::LINE_CONTROL, EIGHT_BITS);
         ports.write8(register::INTERRUPT_ENABLE, 0);
         ports.write8(register::LINE_CONTROL, DIVISOR_LATCH);
         ports.write8(register::DATA, 1);
         ports.write8(register::INTERRUPT_ENABLE, 0);
         ports.write8(register::LINE_CONTROL, EIGHT_BITS);
         ports.write8(register::FIFO_CONTROL, FIFOS);
-        ports.write8(register::MODEM_CONTROL, MODEM_READY);
-        self.receive_interrupt(true);
+    }
+
+    /// Ready to interrupt; what the FIFOs hold stays there.
+    pub(crate) fn start(&self) {
+        self.ports.write8(register::INTERRUPT_ENABLE, 0);
+        self.ports.write8(register::MODEM_CONTROL, MODEM_READY);
     }
 
     /// No more interrupts.
@@ -111,21 +120,34 @@ impl Chip {
         Some(if is_transmit { Cause::Transmit } else { Cause::Receive })
     }
 
-    /// The next byte received.
-    pub(crate) fn receive(&self) -> Option<u8> {
+    /// The next byte received, with a receipt if that is wanted.
+    pub(crate) fn receive(&self, receipt: Option<Receipt<'_>>) -> Option<u8> {
         let status = self.ports.read8(register::LINE_STATUS);
-        let has_byte = status & STATUS_RECEIVED != 0 && status != ABSENT;
-        has_byte.then(|| self.ports.read8(register::DATA))
+        if status & STATUS_RECEIVED == 0 || status == ABSENT {
+            return None;
+        }
+        match receipt {
+            Some(receipt) => self.ports.read8_noted(register::DATA, receipt),
+            None => Some(self.ports.read8(register::DATA)),
+        }
     }
 
-    /// Puts as much of `bytes` into the transmitter as it takes; returns how much.
-    pub(crate) fn transmit(&self, bytes: &[u8]) -> usize {
+    /// Puts as much of `bytes` into the transmitter as it takes, each with the receipt that `receipt` gives for it by
+    /// its place; returns how much.
+    pub(crate) fn transmit<'r>(
+        &self,
+        bytes: &[u8],
+        receipt: impl Fn(usize) -> Option<Receipt<'r>>,
+    ) -> usize {
         if self.ports.read8(register::LINE_STATUS) & STATUS_ROOM == 0 {
             return 0;
         }
         let count = bytes.len().min(FIFO_BYTES);
-        for byte in bytes.iter().take(count) {
-            self.ports.write8(register::DATA, *byte);
+        for (place, byte) in bytes.iter().take(count).enumerate() {
+            match receipt(place) {
+                Some(receipt) => self.ports.write8_noted(register::DATA, *byte, receipt),
+                None => self.ports.write8(register::DATA, *byte),
+            }
         }
         count
     }

@@ -3,13 +3,15 @@
 //! [`probe`] takes the PC's four places, as far as they are granted (the nucleus keeps the one its
 //! log goes to). A port has one thread, which waits for the interrupt and hands input to the sink.
 //! `output` orders senders; `input` guards what the sink has not taken. Receiving is switched off
-//! in the chip while the sink is full. Source: National Semiconductor PC16550D data sheet.
+//! in the chip while the sink is full. Where memory outlives the driver a [`Ledger`] there has what the chip took and
+//! gave, so that a successor goes on with the next byte. Source: National Semiconductor PC16550D data sheet.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
 mod chip;
+mod ledger;
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +19,10 @@ mod tests;
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use chip::{Cause, Chip};
 use core::sync::atomic::{AtomicBool, Ordering::*};
-use interfaces::terminal::{Port, PortSink};
+use interfaces::terminal::{Port, PortSink, Position, Resumable};
+use ledger::{INPUT_MAX, Ledger};
 use rt::{
-    device::Interrupt,
+    device::{DmaBuffer, Interrupt},
     lock_class,
     sync::{Event, Mutex},
     thread::{self, Policy},
@@ -33,15 +36,18 @@ lock_class! {
 
 /// The PC's places: first port, interrupt line.
 const PLACES: [(u16, u32); 4] = [(0x3f8, 4), (0x2f8, 3), (0x3e8, 4), (0x2e8, 3)];
-/// Most bytes kept for a sink that is full or not there yet.
-const PENDING_MAX: usize = 4096;
 /// A lost transmit interrupt costs no more than this.
 const TRANSMIT_NS: u64 = 20_000_000;
 const DRIVER_NICE: i8 = -10;
 
 struct Input {
     sink: Option<Arc<dyn PortSink>>,
+    /// At most [`INPUT_MAX`] bytes, the last of those received.
     pending: Vec<u8>,
+    /// Bytes taken from the chip, ever; not known before a client says so where a driver came before.
+    received: Option<u64>,
+    /// Clients so far.
+    clients: u64,
     is_told: bool,
 }
 
@@ -50,24 +56,29 @@ pub struct Uart {
     name: String,
     chip: Chip,
     interrupt: Interrupt,
+    ledger: Option<Ledger>,
     input: Mutex<Input>,
-    output: Mutex<()>,
+    /// Bytes given to the chip, ever.
+    output: Mutex<u64>,
     /// Signalled when the transmitter is empty.
     room: Event,
     is_stopping: AtomicBool,
 }
 
-/// Opens every serial port that is there and granted: `ttyS0`, `ttyS1` ... in the order found.
+/// Opens every serial port that is there and granted, each named after its place: `ttyS0` to `ttyS3`.
 pub fn probe() -> Vec<Arc<Uart>> {
     let mut ports = Vec::new();
-    for (first, line) in PLACES {
+    let kept = rt::device::kept();
+    for (place, (first, line)) in PLACES.into_iter().enumerate() {
         let Some(chip) = Chip::open(first) else { continue };
         let Ok(interrupt) = Interrupt::open(line) else {
             log::warn!("uart: {first:#x}: interrupt {line} is not to be had");
             continue;
         };
-        let name = format!("ttyS{}", ports.len());
-        if let Some(port) = Uart::start(name, chip, interrupt) {
+        let name = format!("ttyS{place}");
+        let memory = |kept: &DmaBuffer| kept.part(place * ledger::BYTES, ledger::BYTES);
+        let ledger = kept.as_ref().and_then(memory).map(Ledger::new);
+        if let Some(port) = Uart::start(name, chip, interrupt, ledger) {
             log::info!("uart: {} at {first:#x}", port.name);
             ports.push(port);
         }
@@ -76,14 +87,22 @@ pub fn probe() -> Vec<Arc<Uart>> {
 }
 
 impl Uart {
-    fn start(name: String, chip: Chip, interrupt: Interrupt) -> Option<Arc<Uart>> {
-        let input = Input { sink: None, pending: Vec::new(), is_told: false };
+    fn start(
+        name: String,
+        chip: Chip,
+        interrupt: Interrupt,
+        ledger: Option<Ledger>,
+    ) -> Option<Arc<Uart>> {
+        let received = ledger.is_none().then_some(0);
+        let pending = Vec::with_capacity(INPUT_MAX);
+        let input = Input { sink: None, pending, received, clients: 0, is_told: false };
         let port = Arc::new(Uart {
             name,
             chip,
             interrupt,
+            ledger,
             input: Mutex::new(&INPUT, input),
-            output: Mutex::new(&OUTPUT, ()),
+            output: Mutex::new(&OUTPUT, 0),
             room: Event::new(),
             is_stopping: AtomicBool::new(false),
         });
@@ -100,7 +119,14 @@ impl Uart {
     }
 
     fn serve(&self) {
+        if !self.ledger.as_ref().is_some_and(Ledger::is_ready) {
+            self.chip.set_up();
+        }
+        if let Some(ledger) = &self.ledger {
+            ledger.set_ready();
+        }
         self.chip.start();
+        self.chip.receive_interrupt(true);
         while !self.is_stopping.load(Acquire) {
             self.service();
             self.interrupt.wait(None);
@@ -129,20 +155,24 @@ impl Uart {
 
     fn receive(&self) {
         let mut input = self.input.lock();
-        while input.pending.len() < PENDING_MAX {
-            let Some(byte) = self.chip.receive() else { return };
+        while let Some(received) = input.received
+            && input.pending.len() < INPUT_MAX
+        {
+            let receipt = self.ledger.as_ref().map(|ledger| ledger.input(received + 1));
+            let Some(byte) = self.chip.receive(receipt) else { return };
             input.pending.push(byte);
+            input.received = Some(received + 1);
         }
         self.chip.receive_interrupt(false);
     }
 
     /// Gives the sink what is pending; called on the port's thread only.
     fn offer(&self) {
-        let (sink, bytes, is_news) = {
+        let (sink, bytes, is_news, clients) = {
             let mut input = self.input.lock();
             let Some(sink) = input.sink.clone() else { return };
             let is_news = !core::mem::replace(&mut input.is_told, true);
-            (sink, core::mem::take(&mut input.pending), is_news)
+            (sink, core::mem::take(&mut input.pending), is_news, input.clients)
         };
         if is_news {
             sink.connected(true);
@@ -156,9 +186,11 @@ impl Uart {
             }
         }
         let mut input = self.input.lock();
-        // Only this thread adds to `pending`, so it is empty now.
-        input.pending.extend(bytes.get(taken..).unwrap_or_default());
-        if input.pending.len() < PENDING_MAX {
+        // Only this thread adds to `pending`, so it is empty now, unless another client began meanwhile.
+        if input.clients == clients {
+            input.pending.extend(bytes.get(taken..).unwrap_or_default());
+        }
+        if input.pending.len() < INPUT_MAX {
             self.chip.receive_interrupt(true);
         }
     }
@@ -174,11 +206,15 @@ impl Port for Uart {
     }
 
     fn send(&self, bytes: &[u8]) -> usize {
-        let _order = self.output.lock();
+        let mut done = self.output.lock();
         let mut rest = bytes;
         while !rest.is_empty() {
             let ticket = self.room.ticket();
-            let sent = self.chip.transmit(rest);
+            let first = *done + 1;
+            let sent = self.chip.transmit(rest, |place| {
+                self.ledger.as_ref().map(|ledger| ledger.output(first + place as u64))
+            });
+            *done += sent as u64;
             rest = rest.get(sent..).unwrap_or_default();
             if sent == 0 {
                 self.chip.transmit_interrupt(true);
@@ -209,6 +245,25 @@ impl Port for Uart {
     fn resume(&self) {
         self.interrupt.wake();
     }
+}
+
+impl Resumable for Uart {
+    fn pick_up(&self, position: Position) -> u64 {
+        let Some(ledger) = &self.ledger else { return position.sent };
+        {
+            let mut input = self.input.lock();
+            input.pending.clear();
+            input.pending.extend(ledger.received(position));
+            input.received = Some(position.received + input.pending.len() as u64);
+            input.clients += 1;
+        }
+        let sent = ledger.sent(position);
+        *self.output.lock() = sent;
+        sent
+    }
+
+    /// The chip has what was sent.
+    fn settle(&self) {}
 }
 
 impl core::fmt::Debug for Uart {

@@ -1,8 +1,15 @@
 //! The driver against a model of the chip.
 use crate::probe;
-use interfaces::terminal::{Port, PortSink};
-use rt::host::{Registers, add_ports, raise_line};
+use crate::{Uart, ledger};
+use interfaces::terminal::{Port, PortSink, Position, Resumable};
+use rt::{
+    device::DmaBuffer,
+    host::{Life, Registers, add_ports, lives, raise_line, set_kept, set_life},
+};
 use std::sync::{Arc, Condvar, Mutex};
+
+/// The places of the ports are one for all tests.
+static MACHINE: Mutex<()> = Mutex::new(());
 
 #[derive(Default)]
 struct ChipState {
@@ -22,6 +29,7 @@ impl ChipModel {
     fn type_in(&self, bytes: &[u8]) {
         self.0.lock().unwrap().input.extend(bytes);
         raise_line(4);
+        raise_line(3);
     }
 }
 
@@ -49,12 +57,14 @@ impl Registers for ChipModel {
         match offset {
             0 if !chip.is_latched => chip.output.push(value),
             1 if !chip.is_latched => chip.enabled = value,
+            2 if value & 2 != 0 => chip.input.clear(),
             3 => chip.is_latched = value & 0x80 != 0,
             7 => chip.scratch = value,
             _ => {}
         }
         drop(chip);
         if offset == 1 {
+            raise_line(3);
             raise_line(4);
         }
     }
@@ -78,6 +88,9 @@ impl Sink {
 
 impl PortSink for Sink {
     fn received(&self, bytes: &[u8]) -> usize {
+        if !lives() {
+            return 0;
+        }
         let mut state = self.state.lock().unwrap();
         let room = state.1 - state.0.len();
         let taken = bytes.len().min(room);
@@ -93,6 +106,7 @@ impl PortSink for Sink {
 
 #[test]
 fn bytes_go_both_ways_and_a_full_sink_is_offered_the_rest_again() {
+    let _machine = MACHINE.lock().unwrap();
     let chip = Arc::new(ChipModel::default());
     let _plugged = add_ports(0x3f8, 8, Some(4), chip.clone());
     let ports = probe();
@@ -115,4 +129,80 @@ fn bytes_go_both_ways_and_a_full_sink_is_offered_the_rest_again() {
     port.drain();
     assert_eq!(chip.0.lock().unwrap().output, b"a line longer than the transmitter's buffer");
     port.stop();
+}
+
+const TYPED: &[u8] = b"what is typed while drivers come and go, a little longer than a chip's FIFO";
+const PRINTED: &[u8] =
+    b"what is printed meanwhile, which also takes more than one look at the chip";
+
+/// Ends a driver and waits until nothing of it is left.
+fn end(ports: Vec<Arc<Uart>>) {
+    let left: Vec<_> = ports.iter().map(Arc::downgrade).collect();
+    ports.iter().for_each(|port| port.stop());
+    drop(ports);
+    while left.iter().any(|port| port.strong_count() > 0) {
+        std::thread::yield_now();
+    }
+}
+
+/// Types and prints with a driver that lives so long, which is not for ever if `life` says so. Whether it died.
+fn use_one(
+    chip: &ChipModel,
+    kept: &DmaBuffer,
+    sink: &Arc<Sink>,
+    is_typed: &mut bool,
+    life: Option<&Arc<Life>>,
+) -> bool {
+    set_life(life.cloned());
+    let ports = probe();
+    if let Some(port) = ports.first() {
+        let received = sink.state.lock().unwrap().0.len() as u64;
+        // The client never heard how much was sent.
+        let sent = port.pick_up(Position { received, sent: 0 });
+        port.set_sink(sink.clone());
+        set_life(None);
+        while !*is_typed && life.is_none_or(|life| !life.is_over()) {
+            // Before it is set up a chip loses what comes in.
+            *is_typed = kept.load64(ledger::BYTES + 8) != 0;
+            if *is_typed {
+                chip.type_in(TYPED);
+            }
+        }
+        set_life(life.cloned());
+        if life.is_none_or(|life| !life.is_over()) {
+            port.send(PRINTED.get(sent as usize..).unwrap());
+        }
+        let is_done = || sink.state.lock().unwrap().0.len() >= TYPED.len();
+        while !is_done() && life.is_none_or(|life| !life.is_over()) {
+            std::thread::yield_now();
+        }
+    }
+    set_life(None);
+    end(ports);
+    life.is_some_and(|life| life.is_over())
+}
+
+#[test]
+fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
+    let _machine = MACHINE.lock().unwrap();
+    let chip = Arc::new(ChipModel::default());
+    let _plugged = add_ports(0x2f8, 8, Some(3), chip.clone());
+    let mut steps = 1;
+    let mut has_died = true;
+    while has_died {
+        let kept = DmaBuffer::allocate(4 * ledger::BYTES).unwrap();
+        set_kept(Some(&kept));
+        let sink = Sink::new(TYPED.len() + PRINTED.len());
+        let mut is_typed = false;
+        *chip.0.lock().unwrap() = ChipState::default();
+        // Its successor lives as long; the third for ever.
+        has_died = use_one(&chip, &kept, &sink, &mut is_typed, Some(&Life::of(steps)));
+        use_one(&chip, &kept, &sink, &mut is_typed, Some(&Life::of(steps)));
+        use_one(&chip, &kept, &sink, &mut is_typed, None);
+        sink.wait_for(TYPED);
+        assert_eq!(chip.0.lock().unwrap().output, PRINTED, "after {steps} steps");
+        steps += 1;
+    }
+    set_kept(None);
+    assert!(steps > TYPED.len() + PRINTED.len(), "{steps} steps");
 }

@@ -5,6 +5,7 @@
 //! be added later), its buffers are allocated when it is announced.
 use crate::{
     control::{Control, MESSAGE_BYTES, Tell, Told},
+    ledger::{BUFFERS, Ledger, PortLedger},
     port::{BUFFER_BYTES, ConsolePort},
     slots::Slots,
 };
@@ -12,6 +13,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use interfaces::terminal::Port;
 use rt::{
+    device::DmaBuffer,
     lock_class,
     sync::{Event, Mutex},
     thread::{self, Policy},
@@ -37,7 +39,6 @@ mod config {
 /// Most ports used of one device.
 const PORTS_MAX: u32 = 32;
 const QUEUE_SIZE: u16 = 16;
-const BUFFERS: u16 = 8;
 const CONTROL_BUFFERS: u16 = 16;
 /// How long a device may take to announce its ports.
 const ANNOUNCE_NS: u64 = 200_000_000;
@@ -55,6 +56,8 @@ pub struct Console {
     device: Device,
     vector: Arc<Vector>,
     control: Option<Mutex<Control>>,
+    /// Where its driver is succeeded.
+    ledger: Option<Ledger>,
     /// Queues of ports not announced yet: input, output.
     unused: Mutex<BTreeMap<u32, QueuePair>>,
     ports: Mutex<BTreeMap<u32, Arc<ConsolePort>>>,
@@ -64,11 +67,13 @@ pub struct Console {
 }
 
 /// Opens every console device, starts its thread and waits (at most a fifth of a second) until its
-/// ports are announced. A device that cannot be used is named in the log and left out.
+/// ports are announced. A device that cannot be used is named in the log and left out. The first has the memory
+/// that outlives the driver.
 pub fn probe() -> Vec<Arc<Console>> {
     let mut consoles = Vec::new();
+    let mut kept = rt::device::kept();
     for candidate in candidates(kind::CONSOLE) {
-        match Console::open(candidate) {
+        match Console::open(candidate, kept.take()) {
             Ok(console) => consoles.push(console),
             Err(error) => log::error!("virtio-console: {candidate:?}: {error:?}"),
         }
@@ -89,29 +94,47 @@ fn port_queues(port: u32, is_multiport: bool) -> (u16, u16) {
 }
 
 impl Console {
-    /// Opens a device and starts its thread.
+    /// Opens a device and starts its thread. A driver before, if there was one, left its ports in `kept`.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn open(candidate: Candidate) -> Result<Arc<Console>, Error> {
+    pub fn open(candidate: Candidate, kept: Option<DmaBuffer>) -> Result<Arc<Console>, Error> {
         let device = Device::open(candidate, F_SIZE | F_MULTIPORT)?;
         let is_multiport = device.has(F_MULTIPORT);
         let vector = device.vectors(1)?.pop().ok_or(Error::NotModern)?;
-        let queue =
-            |index| device.queue(QueuePlan { index, size: QUEUE_SIZE, indirect: 0, vector: 0 });
+        let queue = |index, memory| {
+            device.queue_in(QueuePlan { index, size: QUEUE_SIZE, indirect: 0, vector: 0 }, memory)
+        };
         let count = if is_multiport {
             u32::from_le_bytes(device.config(config::PORTS_MAX)).clamp(1, PORTS_MAX)
         } else {
             1
         };
+        let ledger = kept.and_then(|kept| {
+            let ledger = Ledger::open(&kept, count);
+            if ledger.is_none() {
+                log::warn!("virtio-console: {} bytes are too few for {count} ports", kept.bytes());
+            }
+            ledger
+        });
         let mut unused = BTreeMap::new();
-        for port in 0..count {
-            let (input, output) = port_queues(port, is_multiport);
-            unused.insert(port, (queue(input)?, queue(output)?));
+        for number in 0..count {
+            let (input, output) = port_queues(number, is_multiport);
+            let port = ledger.as_ref().and_then(|ledger| ledger.port(number));
+            let memory = |part: fn(&PortLedger) -> Option<DmaBuffer>| port.as_ref().and_then(part);
+            let input = queue(input, memory(PortLedger::input_queue))?;
+            let output = queue(output, memory(PortLedger::output_queue))?;
+            if let Some(port) = &port {
+                port.begin(input.size(), output.size());
+            }
+            unused.insert(number, (input, output));
+        }
+        if let Some(ledger) = &ledger {
+            ledger.go_live();
         }
         let control = if is_multiport {
-            let input = Slots::new(queue(2)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
-            let output = Slots::new(queue(3)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
+            let input = Slots::new(queue(2, None)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
+            let output = Slots::new(queue(3, None)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
             Some(Mutex::new(&CONTROL, Control::new(input, output)))
         } else {
             None
@@ -120,6 +143,7 @@ impl Console {
             device,
             vector: Arc::new(vector),
             control,
+            ledger,
             unused: Mutex::new(&UNUSED, unused),
             ports: Mutex::new(&PORTS, BTreeMap::new()),
             news: Event::new(),
@@ -180,7 +204,11 @@ impl Console {
         loop {
             let ticket = self.news.ticket();
             let ports = self.ports();
-            let is_settled = !ports.is_empty() && ports.iter().all(|port| port.is_identified());
+            let announced = self.ledger.as_ref().map(Ledger::announced).into_iter().flatten();
+            let is_there = |number| ports.iter().any(|port| port.number() == number);
+            let is_settled = !ports.is_empty()
+                && announced.into_iter().all(is_there)
+                && ports.iter().all(|port| port.is_settled());
             let until = match is_settled {
                 true if ports.iter().all(|port| port.is_connected()) => return,
                 true => deadline.min(time::now().after_ns(QUIET_NS)),
@@ -253,9 +281,21 @@ impl Console {
             log::warn!("virtio-console: port {number} announced twice or beyond the last");
             return Ok(());
         };
-        let input = Slots::new(input, BUFFERS, BUFFER_BYTES)?;
-        let output = Slots::new(output, BUFFERS, BUFFER_BYTES)?;
-        let port = ConsolePort::new(number, input, output, self.vector.clone());
+        let ledger = self.ledger.as_ref().and_then(|ledger| ledger.port(number));
+        let buffers = ledger
+            .as_ref()
+            .and_then(|ledger| Some((ledger.input_buffers()?, ledger.output_buffers()?)));
+        let (input, output) = match (buffers, &ledger) {
+            (Some((inward, outward)), Some(ledger)) => {
+                let output = Slots::within(output, outward, BUFFER_BYTES).marked(ledger.clone());
+                (Slots::within(input, inward, BUFFER_BYTES), output)
+            }
+            _ => {
+                let input = Slots::new(input, BUFFERS, BUFFER_BYTES)?;
+                (input, Slots::new(output, BUFFERS, BUFFER_BYTES)?)
+            }
+        };
+        let port = ConsolePort::new(number, input, output, self.vector.clone(), ledger);
         self.ports.lock().insert(number, Arc::new(port));
         if let Some(control) = &self.control {
             let mut control = control.lock();

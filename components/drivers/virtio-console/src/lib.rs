@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod console;
 mod control;
+mod ledger;
 mod port;
 mod slots;
 

@@ -2,10 +2,13 @@
 //!
 //! Input that no sink has taken stays in the queue's buffers, so a slow reader holds the host
 //! back. `input` guards the receiving half, `output` the sending half, `state` what the host told.
-use crate::slots::{Filled, Slots};
-use alloc::{string::String, sync::Arc};
+use crate::{
+    ledger::{Left, PortLedger},
+    slots::{Filled, Slots},
+};
+use alloc::{collections::VecDeque, string::String, sync::Arc};
 use core::sync::atomic::{AtomicBool, Ordering::*};
-use interfaces::terminal::{Port, PortSink};
+use interfaces::terminal::{Port, PortSink, Position, Resumable};
 use rt::{
     lock_class,
     sync::{Event, Mutex},
@@ -26,6 +29,15 @@ struct Input {
     sink: Option<Arc<dyn PortSink>>,
     /// A buffer that is not handed over whole, and how much of it is.
     current: Option<(Filled, usize)>,
+    /// Filled for drivers before and not handed over.
+    left: VecDeque<Left>,
+    /// `current` is the first of these.
+    is_left: bool,
+    /// Of the first byte of `current`, or the next.
+    position: u64,
+    /// Clients so far.
+    clients: u64,
+    ledger: Option<PortLedger>,
     /// What the sink was told last.
     told_open: Option<bool>,
     told_window: Option<(u16, u16)>,
@@ -50,6 +62,9 @@ pub struct ConsolePort {
     room: Event,
     state: Mutex<State>,
     is_dead: AtomicBool,
+    ledger: Option<PortLedger>,
+    /// The host had it open when a driver before last knew.
+    was_open: bool,
     /// Wakes the device's thread.
     vector: Arc<Vector>,
 }
@@ -60,10 +75,28 @@ impl ConsolePort {
         mut input: Slots,
         output: Slots,
         vector: Arc<Vector>,
+        ledger: Option<PortLedger>,
     ) -> ConsolePort {
+        if let Some(ledger) = &ledger {
+            ledger.set_announced();
+        }
+        let left = ledger.as_ref().map(PortLedger::left).unwrap_or_default();
+        left.iter().for_each(|left| input.withhold(left.slot));
         input.offer_all();
-        let input =
-            Input { slots: input, sink: None, current: None, told_open: None, told_window: None };
+        let end = ledger.as_ref().map_or(0, PortLedger::input_end);
+        let was_open = ledger.as_ref().is_some_and(PortLedger::was_open);
+        let input = Input {
+            slots: input,
+            sink: None,
+            current: None,
+            position: left.first().map_or(end, |left| left.position),
+            left: left.into(),
+            is_left: false,
+            clients: 0,
+            ledger: ledger.clone(),
+            told_open: None,
+            told_window: None,
+        };
         ConsolePort {
             number,
             input: Mutex::new(&INPUT, input),
@@ -71,6 +104,8 @@ impl ConsolePort {
             room: Event::new(),
             state: Mutex::new(&STATE, State::default()),
             is_dead: AtomicBool::new(false),
+            ledger,
+            was_open,
             vector,
         }
     }
@@ -78,6 +113,11 @@ impl ConsolePort {
     /// Its number on the device.
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// Whether the host has said what it is, and that it is open if it was for the driver before.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.is_identified() && (!self.was_open || self.is_connected())
     }
 
     /// Whether the host has said what it is: a name or a console.
@@ -103,6 +143,9 @@ impl ConsolePort {
             let mut state = self.state.lock();
             state.is_open = is_open;
             state.was_open |= is_open;
+        }
+        if let Some(ledger) = &self.ledger {
+            ledger.set_open(is_open);
         }
         self.room.signal();
     }
@@ -204,18 +247,18 @@ impl ConsolePort {
     /// Gives the sink what has come; `false` where it is full.
     fn hand_over(&self, sink: &Arc<dyn PortSink>, scratch: &mut [u8]) -> Result<bool, Error> {
         loop {
-            let bytes = {
+            let (bytes, clients) = {
                 let mut input = self.input.lock();
                 let Some((filled, from)) = input.next()? else { return Ok(true) };
                 let bytes = (filled.bytes - from).min(scratch.len());
                 if let Some(out) = scratch.get_mut(..bytes) {
                     input.slots.read(filled, from, out);
                 }
-                bytes
+                (bytes, input.clients)
             };
             let data = scratch.get(..bytes).unwrap_or_default();
             let taken = sink.received(data).min(bytes);
-            self.input.lock().consume(taken);
+            self.input.lock().consume_for(clients, taken);
             if taken < bytes {
                 return Ok(false);
             }
@@ -226,6 +269,12 @@ impl ConsolePort {
 impl Input {
     /// The buffer being handed over and how far.
     fn next(&mut self) -> Result<Option<(Filled, usize)>, Error> {
+        if self.current.is_none()
+            && let Some(left) = self.left.front()
+        {
+            self.current = Some((Filled { slot: left.slot, bytes: left.bytes }, 0));
+            self.is_left = true;
+        }
         while self.current.is_none() {
             match self.slots.take()? {
                 None => return Ok(None),
@@ -239,6 +288,14 @@ impl Input {
         Ok(self.current)
     }
 
+    /// [`Input::consume`], unless another client began meanwhile, who said what it has.
+    fn consume_for(&mut self, clients: u64, bytes: usize) {
+        if self.clients == clients {
+            self.consume(bytes);
+        }
+    }
+
+    /// The client has so many bytes more.
     fn consume(&mut self, bytes: usize) {
         let Some((filled, from)) = self.current else { return };
         let from = from + bytes;
@@ -247,8 +304,49 @@ impl Input {
             return;
         }
         self.current = None;
+        self.position += filled.bytes as u64;
+        if core::mem::take(&mut self.is_left) {
+            self.left.pop_front();
+            self.mark(|ledger, _, _| ledger.forget(filled.slot));
+        } else {
+            self.mark(PortLedger::handed_over);
+        }
         self.slots.recycle(filled.slot);
         self.slots.offer_all();
+    }
+}
+
+impl Input {
+    fn mark(&self, how: impl Fn(&PortLedger, u64, u16)) {
+        if let Some(ledger) = &self.ledger {
+            how(ledger, self.position, self.slots.taken());
+        }
+    }
+
+    /// A client has all before `received`: the next to hand over is what lies behind.
+    fn pick_up(&mut self, received: u64) -> Result<(), Error> {
+        self.clients += 1;
+        let Some(ledger) = self.ledger.clone() else { return Ok(()) };
+        if ledger.take_fresh() && received > 0 {
+            // What came here is behind what the client has, whatever became of the drivers before.
+            self.position = received;
+            self.left.clear();
+            ledger.handed_over(received, self.slots.taken());
+            return Ok(());
+        }
+        while let Some((filled, from)) = self.next()? {
+            let Some(more) = received.checked_sub(self.position + from as u64) else {
+                let from = received.saturating_sub(self.position) as usize;
+                self.current = Some((filled, from.min(filled.bytes)));
+                break;
+            };
+            if more == 0 {
+                break;
+            }
+            let rest = filled.bytes - from;
+            self.consume(usize::try_from(more).map_or(rest, |more| more.min(rest)));
+        }
+        Ok(())
     }
 }
 
@@ -271,6 +369,7 @@ impl Port for ConsolePort {
         while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {
             let ticket = self.room.ticket();
             if !self.is_connected() {
+                self.output.lock().skip(rest.len());
                 break;
             }
             match self.send_some(rest) {
@@ -312,6 +411,19 @@ impl Port for ConsolePort {
 
     fn resume(&self) {
         self.vector.wake();
+    }
+}
+
+impl Resumable for ConsolePort {
+    fn pick_up(&self, position: Position) -> u64 {
+        if self.input.lock().pick_up(position.received).is_err() {
+            self.vector.wake();
+        }
+        self.output.lock().pick_up(position.sent)
+    }
+
+    fn settle(&self) {
+        self.drain();
     }
 }
 

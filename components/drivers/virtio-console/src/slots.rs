@@ -1,5 +1,6 @@
 //! A virtqueue with equal buffers of DMA memory, one a slot.
-use alloc::vec::Vec;
+use crate::ledger::PortLedger;
+use alloc::{collections::VecDeque, vec::Vec};
 use rt::device::DmaBuffer;
 use virtio::{Access, Buffer, Error, Queue};
 
@@ -9,8 +10,23 @@ pub(crate) struct Slots {
     memory: DmaBuffer,
     slot_bytes: usize,
     free: Vec<u16>,
+    /// Where it stands what of output the device has.
+    marks: Option<Marks>,
     is_dead: bool,
 }
+
+/// Positions of output, and where they outlive the driver.
+struct Marks {
+    ledger: PortLedger,
+    /// Behind what was put, and behind what the device took.
+    put: u64,
+    taken: u64,
+    /// Behind each buffer the device has, in order.
+    behind: VecDeque<u64>,
+}
+
+/// The device is not further ahead of what the client knows; a position that says so is of nothing.
+const AHEAD_MAX: u64 = 1 << 20;
 
 /// A filled buffer that came back.
 #[derive(Clone, Copy, Debug)]
@@ -21,10 +37,64 @@ pub(crate) struct Filled {
 
 impl Slots {
     pub(crate) fn new(queue: Queue<u16>, count: u16, slot_bytes: usize) -> Result<Slots, Error> {
-        let count = count.min(queue.size());
         let memory = DmaBuffer::allocate(usize::from(count) * slot_bytes)?;
+        Ok(Slots::within(queue, memory, slot_bytes))
+    }
+
+    /// Of as many buffers as `memory` holds.
+    pub(crate) fn within(queue: Queue<u16>, memory: DmaBuffer, slot_bytes: usize) -> Slots {
+        let count = (memory.bytes() / slot_bytes).min(queue.size().into()) as u16;
         let free = (0..count).rev().collect();
-        Ok(Slots { queue, memory, slot_bytes, free, is_dead: false })
+        Slots { queue, memory, slot_bytes, free, marks: None, is_dead: false }
+    }
+
+    /// Keeps in `ledger` what the device has of output.
+    pub(crate) fn marked(self, ledger: PortLedger) -> Slots {
+        let position = ledger.output_end();
+        Slots {
+            marks: Some(Marks { ledger, put: position, taken: position, behind: VecDeque::new() }),
+            ..self
+        }
+    }
+
+    /// The buffer is not free.
+    pub(crate) fn withhold(&mut self, slot: u16) {
+        self.free.retain(|&free| free != slot);
+    }
+
+    /// The index up to which buffers came back.
+    pub(crate) fn taken(&self) -> u16 {
+        self.queue.taken()
+    }
+
+    /// A client knows that the device has all before `sent`: what it has, by the same count. To be called when the device
+    /// has none of the buffers.
+    pub(crate) fn pick_up(&mut self, sent: u64) -> u64 {
+        let index = self.queue.taken();
+        let Some(marks) = &mut self.marks else { return sent };
+        if marks.taken.checked_sub(sent).is_none_or(|ahead| ahead > AHEAD_MAX) {
+            // There was no driver before, or what it left is lost.
+            marks.taken = sent;
+            marks.ledger.taken(sent, index);
+        }
+        marks.put = marks.taken;
+        marks.taken
+    }
+
+    /// So many bytes have nobody to take them.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        if let Some(marks) = &mut self.marks {
+            marks.put += bytes as u64;
+        }
+    }
+
+    /// The next buffer to be put ends where `bytes` more do.
+    fn mark(&mut self, slot: u16, bytes: usize) {
+        if let Some(marks) = &mut self.marks {
+            marks.put += bytes as u64;
+            marks.ledger.set_behind(slot, marks.put);
+            marks.behind.push_back(marks.put);
+        }
     }
 
     fn start(&self, slot: u16) -> usize {
@@ -56,6 +126,7 @@ impl Slots {
         for chunk in data.chunks(self.slot_bytes) {
             let Some(slot) = (if self.is_dead { None } else { self.free.pop() }) else { break };
             self.memory.write(self.start(slot), chunk);
+            self.mark(slot, chunk.len());
             self.give(slot, chunk.len(), Access::Read);
             sent += chunk.len();
         }
@@ -75,6 +146,10 @@ impl Slots {
         while !self.is_dead
             && let Some(used) = self.queue.take()?
         {
+            if let Some(marks) = &mut self.marks {
+                marks.taken = marks.behind.pop_front().unwrap_or(marks.put);
+                marks.ledger.taken(marks.taken, self.queue.taken());
+            }
             self.free.push(used.payload);
             has_any = true;
         }

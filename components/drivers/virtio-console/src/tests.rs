@@ -1,7 +1,11 @@
 //! The driver against a model console.
 use crate::Console;
-use interfaces::terminal::{Port, PortSink};
-use rt::time;
+use interfaces::terminal::{Port, PortSink, Position, Resumable};
+use rt::{
+    device::{DmaBuffer, MmioDevice},
+    host::{Life, lives, set_life},
+    time,
+};
 use std::sync::{
     Arc, Condvar, Mutex,
     atomic::{AtomicU64, Ordering::Relaxed},
@@ -98,6 +102,9 @@ impl Host {
 }
 
 impl Behaviour for Host {
+    fn reset(&self) {
+        self.0.0.lock().unwrap().kept.clear();
+    }
     fn notified(&self, model: &Model, queue: u16) {
         let is_input = queue.is_multiple_of(2);
         while !is_input && let Some(chain) = model.pop(queue) {
@@ -155,6 +162,9 @@ impl Sink {
 
 impl PortSink for Sink {
     fn received(&self, bytes: &[u8]) -> usize {
+        if !lives() {
+            return 0;
+        }
         let taken = {
             let mut state = self.news.lock().unwrap();
             let taken = bytes.len().min(state.1);
@@ -198,7 +208,7 @@ fn rig(features: u64, ports: &[(u32, Option<&'static str>)]) -> Rig {
     let model = Model::new(3, features, config, (10, 64), Box::new(host.clone()));
     let base = NEXT_BASE.fetch_add(0x1000, Relaxed);
     let (device, plugged) = model.plug_mmio(base, base as u32);
-    let console = Console::open(Candidate::Mmio(device)).unwrap();
+    let console = Console::open(Candidate::Mmio(device), None).unwrap();
     console.wait_ports(time::now().after_ns(2_000_000_000));
     Rig { host, model, console, _plugged: plugged }
 }
@@ -360,4 +370,136 @@ fn a_device_that_breaks_the_protocol_ends_its_ports() {
     sink.wait(&[News::Open(true), News::Open(false)]);
     assert_eq!(port.send(b"x"), 0);
     port.drain();
+}
+
+/// Bytes of a ledger for one port.
+const KEPT_BYTES: usize = 12 * 4096;
+
+/// A device with one port, which outlives its drivers.
+struct Device {
+    host: Host,
+    model: Arc<Model>,
+    device: MmioDevice,
+    kept: DmaBuffer,
+    sink: Arc<Sink>,
+    typed: Vec<u8>,
+    printed: Vec<u8>,
+    /// Of what is typed the device has given that much.
+    given: usize,
+}
+
+impl Device {
+    fn received(&self) -> Vec<u8> {
+        let news = self.sink.news.lock().unwrap();
+        let bytes = news.0.iter().filter_map(|news| match news {
+            News::Bytes(bytes) => Some(bytes.clone()),
+            _ => None,
+        });
+        bytes.flatten().collect()
+    }
+
+    fn sent(&self) -> Vec<u8> {
+        self.host.sent_to(1)
+    }
+
+    /// What the device does by itself: takes a buffer of output, fills one of input.
+    fn work(&mut self) {
+        self.host.take_kept(&self.model);
+        if self.given < self.typed.len()
+            && self.model.is_running()
+            && let Some(chain) = self.model.pop(0)
+        {
+            let piece = self.typed[self.given..].iter().take(7).copied().collect::<Vec<u8>>();
+            self.given += piece.len();
+            assert_eq!(chain.write(0, &piece), piece.len());
+            self.model.push(0, &chain, piece.len() as u32);
+        }
+    }
+
+    /// Types and prints with a driver that lives so long; whether it died over it.
+    fn use_one(&mut self, life: Option<&Arc<Life>>) -> bool {
+        let is_over = || life.is_some_and(|life| life.is_over());
+        set_life(life.cloned());
+        let console = Console::open(Candidate::Mmio(self.device), Some(self.kept.clone()));
+        set_life(None);
+        let console = match console {
+            Ok(console) => console,
+            Err(error) => {
+                assert!(is_over(), "{error:?}");
+                return true;
+            }
+        };
+        while !is_over() && !console.ports().iter().any(|port| port.is_settled()) {
+            console.wait_ports(time::now().after_ns(1_000_000));
+        }
+        if let Some(port) = console.ports().first().cloned().filter(|_| !is_over()) {
+            let position = Position { received: self.received().len() as u64, sent: 0 };
+            set_life(life.cloned());
+            let sent = port.pick_up(position) as usize;
+            port.set_sink(self.sink.clone());
+            set_life(None);
+            let (sender, life_of_sender) = (port.clone(), life.cloned());
+            let mut rest = if is_over() { Vec::new() } else { self.printed[sent..].to_vec() };
+            let sending = std::thread::spawn(move || {
+                set_life(life_of_sender);
+                while !rest.is_empty() {
+                    let piece: Vec<u8> = rest.drain(..rest.len().min(11)).collect();
+                    sender.send(&piece);
+                }
+                sender.drain();
+            });
+            while !is_over() && (!sending.is_finished() || self.received().len() < self.typed.len())
+            {
+                self.work();
+                std::thread::yield_now();
+            }
+            console.stop();
+            sending.join().unwrap();
+        }
+        console.stop();
+        drop(console);
+        // Nothing is left of it once its interrupt is free.
+        while rt::device::Interrupt::open(self.device.interrupt).is_err() {
+            std::thread::yield_now();
+        }
+        is_over()
+    }
+}
+
+#[test]
+fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
+    let mut steps = 1;
+    let mut has_died = true;
+    while has_died {
+        let host = Host::default();
+        {
+            let mut state = host.0.0.lock().unwrap();
+            state.ports = vec![(0, Some("io"))];
+            state.is_slow = true;
+        }
+        let features = F_MULTIPORT | virtio::feature::EVENT_INDEX;
+        let config = vec![0, 0, 0, 0, 1, 0, 0, 0];
+        let model = Model::new(3, features, config, (4, 64), Box::new(host.clone()));
+        let base = NEXT_BASE.fetch_add(0x1000, Relaxed);
+        let (place, _plugged) = model.plug_mmio(base, base as u32);
+        let mut device = Device {
+            host,
+            model,
+            device: place,
+            kept: DmaBuffer::allocate(KEPT_BYTES).unwrap(),
+            sink: Sink::new(usize::MAX),
+            typed: (0..120).collect(),
+            printed: (100..250).collect(),
+            given: 0,
+        };
+        // Its successors live as long, then a little longer; the last for ever.
+        has_died = device.use_one(Some(&Life::of(steps)));
+        device.use_one(Some(&Life::of(steps)));
+        device.use_one(Some(&Life::of(steps + 20)));
+        device.use_one(None);
+        assert_eq!(device.received(), device.typed, "input after {steps} steps");
+        assert_eq!(device.sent(), device.printed, "output after {steps} steps");
+        steps += 1;
+    }
+    assert!(steps > 300, "{steps} steps");
 }
