@@ -2,11 +2,13 @@
 //! each client that has memory shared with its component is told of every successor.
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
 use interfaces::{
+    AttachError,
     block::{Block, BlockControlClient, BlockProxy},
     call::Caller,
     clock::{Clock, ClockClient},
     service::ServiceClient,
     supervisor::{Listener, Supervisor as _},
+    terminal::{Port, PortControlClient, PortProxy},
 };
 use rt::message::Endpoint;
 use supervisor::Supervisor;
@@ -37,10 +39,41 @@ pub(crate) fn clock(supervisor: &Supervisor, name: &str) -> Option<Arc<dyn Clock
     Some(Arc::new(ClockClient::new(Caller::new(endpoint, instance, Some(DEADLINE_NS)))))
 }
 
-/// A disk, told of what becomes of its driver.
-struct Disk(Arc<BlockProxy>);
+/// The client of something in another world, whose server may be succeeded.
+trait Remote: Send + Sync + 'static {
+    fn name(&self) -> String;
+    fn restarted(&self) -> Result<(), AttachError>;
+    fn close(&self);
+}
 
-impl Listener for Disk {
+impl Remote for BlockProxy {
+    fn name(&self) -> String {
+        self.info().name
+    }
+    fn restarted(&self) -> Result<(), AttachError> {
+        BlockProxy::restarted(self)
+    }
+    fn close(&self) {
+        BlockProxy::close(self);
+    }
+}
+
+impl Remote for PortProxy {
+    fn name(&self) -> String {
+        Port::name(self)
+    }
+    fn restarted(&self) -> Result<(), AttachError> {
+        PortProxy::restarted(self)
+    }
+    fn close(&self) {
+        PortProxy::close(self);
+    }
+}
+
+/// A client, told of what becomes of its server.
+struct Follower<R>(Arc<R>);
+
+impl<R: Remote> Listener for Follower<R> {
     fn started(&self) -> Result<(), String> {
         let mut attached = self.0.restarted();
         for _ in 1..ATTACH_TRIES {
@@ -48,31 +81,53 @@ impl Listener for Disk {
                 attached = self.0.restarted();
             }
         }
-        attached.map_err(|error| format!("{} is not attached: {error:?}", self.0.info().name))
+        attached.map_err(|error| format!("{} is not attached: {error:?}", self.0.name()))
     }
     fn given_up(&self) {
         self.0.close();
     }
 }
 
-/// The disks of component `name`, if it is isolated.
-pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
+/// Told that a server broke the protocol of its rings.
+type OnCorrupt = Box<dyn Fn() + Send + Sync>;
+
+/// Clients, made by `make`, of all instances of `interface` that component `name` has, if it is isolated.
+fn connect<R: Remote>(
+    supervisor: &Arc<Supervisor>,
+    name: &'static str,
+    interface: u16,
+    make: impl Fn(Caller, OnCorrupt) -> Result<Arc<R>, AttachError>,
+) -> Vec<Arc<R>> {
     let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
-    let mut disks: Vec<Arc<dyn Block>> = Vec::new();
-    for instance in instances(&endpoint, BlockControlClient::INTERFACE) {
+    let mut clients = Vec::new();
+    for instance in instances(&endpoint, interface) {
         let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
         let blames = supervisor.clone();
         let on_corrupt = Box::new(move || {
             blames.blame(name, String::from("it breaks the protocol of its rings"))
         });
-        let knows = supervisor.clone();
-        match BlockProxy::new(caller, on_corrupt, Box::new(move || knows.window(name))) {
-            Ok(proxy) => {
-                supervisor.listen(name, Arc::new(Disk(proxy.clone())));
-                disks.push(proxy);
+        match make(caller, on_corrupt) {
+            Ok(client) => {
+                supervisor.listen(name, Arc::new(Follower(client.clone())));
+                clients.push(client);
             }
-            Err(error) => log::error!("{name}: disk {instance} is not attached: {error:?}"),
+            Err(error) => log::error!("{name}: instance {instance} is not attached: {error:?}"),
         }
     }
-    disks
+    clients
+}
+
+/// The disks of component `name`, if it is isolated.
+pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
+    let disks = connect(supervisor, name, BlockControlClient::INTERFACE, |caller, on_corrupt| {
+        let knows = supervisor.clone();
+        BlockProxy::new(caller, on_corrupt, Box::new(move || knows.window(name)))
+    });
+    disks.into_iter().map(|disk| disk as Arc<dyn Block>).collect()
+}
+
+/// The ports of component `name`, if it is isolated.
+pub(crate) fn ports(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Port>> {
+    let ports = connect(supervisor, name, PortControlClient::INTERFACE, PortProxy::new);
+    ports.into_iter().map(|port| port as Arc<dyn Port>).collect()
 }

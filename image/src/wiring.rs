@@ -133,15 +133,27 @@ fn skerry_start() {
         _ => {}
     }
     report.add_driver("virtio-blk", disks.len());
-    if drives("virtio-console", "virtio:console") {
-        for console in virtio_console::probe() {
-            ports.extend(console.ports().into_iter().map(|port| port as Arc<dyn Port>));
+    match &supervisor {
+        Some(supervisor) if is_isolated("virtio-console") => {
+            ports.extend(isolated::ports(supervisor, "virtio-console"));
         }
+        _ if drives("virtio-console", "virtio:console") => {
+            for console in virtio_console::probe() {
+                ports.extend(console.ports().into_iter().map(|port| port as Arc<dyn Port>));
+            }
+        }
+        _ => {}
     }
     let console_ports = ports.len();
     report.add_driver("virtio-console", console_ports);
-    if listed("uart").is_some() {
-        ports.extend(uart::probe().into_iter().map(|port| port as Arc<dyn Port>));
+    match &supervisor {
+        Some(supervisor) if is_isolated("uart") => {
+            ports.extend(isolated::ports(supervisor, "uart"));
+        }
+        _ if listed("uart").is_some() => {
+            ports.extend(uart::probe().into_iter().map(|port| port as Arc<dyn Port>));
+        }
+        _ => {}
     }
     report.add_driver("uart", ports.len() - console_ports);
     let clock = match &supervisor {

@@ -4,7 +4,7 @@
 //! mapped (uncached, not executable), so that a restarted driver finds them again. Lock order: any
 //! of the locks here is a leaf.
 use crate::{
-    arch::{acpi, cpu, pci},
+    arch::{acpi, cpu, pci, serial},
     irq::Interrupt,
     memory, params,
     spin::SpinLock,
@@ -30,9 +30,8 @@ struct Granted {
     lines: Vec<u32>,
 }
 
-/// Ports that are the nucleus's own: interrupt controllers and PCI configuration. (COM1 is shared: the log
-/// only writes to it, whole FIFOs under its lock, so a terminal may live on the same line.)
-const NUCLEUS_PORTS: [(u16, u16); 3] = [(0x20, 2), (0xa0, 2), (0xcf8, 8)];
+/// Ports that are the nucleus's own: interrupt controllers, the log's UART, PCI configuration.
+const NUCLEUS_PORTS: [(u16, u16); 4] = [(0x20, 2), (0xa0, 2), (serial::COM1, 8), (0xcf8, 8)];
 
 #[derive(Clone, Copy, Debug)]
 struct Mapped {

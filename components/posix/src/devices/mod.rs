@@ -13,7 +13,7 @@ use crate::{
     pipe::FifoOpener,
     tty::{Terminal, pty::devpts},
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 use interfaces::file_system::FileType;
 use vfs::devices::Registry;
 
@@ -26,7 +26,7 @@ pub const DISK_MAJOR: u32 = 254;
 /// Minor numbers a disk has (partitions).
 pub const DISK_MINORS: u32 = 16;
 
-/// Nodes of `/dev`: name, type, permissions, device number. Disks are added by their names.
+/// Nodes of `/dev`: name, type, permissions, device number. Terminals and disks are added by their names.
 pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
     ("null", FileType::Character, 0o666, (MEMORY_MAJOR, memory::NULL)),
     ("zero", FileType::Character, 0o666, (MEMORY_MAJOR, memory::ZERO)),
@@ -36,8 +36,6 @@ pub const NODES: &[(&str, FileType, u16, (u32, u32))] = &[
     ("tty", FileType::Character, 0o666, (ALTERNATE_MAJOR, terminals::CONTROLLING)),
     ("console", FileType::Character, 0o600, (ALTERNATE_MAJOR, terminals::CONSOLE)),
     ("ptmx", FileType::Character, 0o666, devpts::MULTIPLEXER),
-    ("ttyS0", FileType::Character, 0o660, (4, 64)),
-    ("hvc0", FileType::Character, 0o660, (229, 0)),
 ];
 
 /// The device number of disk `index`.
@@ -46,10 +44,9 @@ fn disk_number(index: usize) -> (u32, u32) {
 }
 
 /// Registers who opens devices and FIFOs.
-pub fn register(registry: &Registry, console: Option<&Arc<Terminal>>, disks: &[Arc<Device>]) {
+pub fn register(registry: &Registry, terminals: &[Arc<Terminal>], disks: &[Arc<Device>]) {
     registry.register_fifo(Arc::new(FifoOpener));
     registry.register_character(MEMORY_MAJOR, 0..=u32::from(u8::MAX), Arc::new(memory::Memory));
-    let terminals: Vec<Arc<Terminal>> = console.into_iter().cloned().collect();
-    terminals::register(registry, &terminals);
+    terminals::register(registry, terminals);
     disk::register(registry, disks);
 }

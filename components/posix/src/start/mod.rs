@@ -106,6 +106,6 @@ pub fn start(mut boot: Boot) -> Result<Infallible, String> {
 
 fn run(boot: &Boot) -> Result<Action, String> {
     let session = session::Session::prepare(&boot.ports)?;
-    let namespace = mounts::mount_all(boot, session.console())?;
+    let namespace = mounts::mount_all(boot, session.terminals())?;
     session.run(namespace)
 }

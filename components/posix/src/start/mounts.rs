@@ -26,11 +26,11 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 ///
 /// # Errors
 /// What kept the root from being mounted, in words. The other mounts are named in the log if they fail.
-pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Namespace>, String> {
+pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
     vfs::set_last_resort(crate::process::oom::relieve);
     let disks = devices::find_all(&boot.disks);
-    devices::register(&registry, console, &disks);
+    devices::register(&registry, terminals, &disks);
     file_systems::announce(&disks, &boot.file_systems);
     let (writes, flags) = match rt::system::parameter("ro") {
         Some(_) => (Writes::Never, MountFlags::READ_ONLY),
@@ -63,7 +63,7 @@ pub fn mount_all(boot: &Boot, console: Option<&Arc<Terminal>>) -> Result<Arc<Nam
     report("/proc", mount(&caller, "proc", Active::generated("proc", procfs::root()), "/proc"));
     // Not every root has the directory.
     let _ = mount(&caller, "sysfs", Active::generated("sysfs", sysfs::root()), "/sys");
-    report("/dev", mount_devices(boot, &caller, &disks));
+    report("/dev", mount_devices(boot, &caller, terminals, &disks));
     report("/dev/pts", mount_pseudo_terminals(&caller));
     Ok(namespace.clone())
 }
@@ -108,7 +108,12 @@ fn mount_pseudo_terminals(caller: &Caller<'_>) -> Result<(), Errno> {
 }
 
 /// A tmpfs with the nodes of every device.
-fn mount_devices(boot: &Boot, caller: &Caller<'_>, disks: &[Arc<Device>]) -> Result<(), Errno> {
+fn mount_devices(
+    boot: &Boot,
+    caller: &Caller<'_>,
+    terminals: &[Arc<Terminal>],
+    disks: &[Arc<Device>],
+) -> Result<(), Errno> {
     let fs = make(boot, "tmpfs", None, b"mode=755")?;
     mount(caller, "devtmpfs", Active::stored(fs, None), "/dev")?;
     for &(name, file_type, mode, number) in devices::NODES {
@@ -118,6 +123,11 @@ fn mount_devices(boot: &Boot, caller: &Caller<'_>, disks: &[Arc<Device>]) -> Res
             (file_type, mode),
             number,
         )?;
+    }
+    for terminal in terminals {
+        let path = format!("/dev/{}", terminal.name());
+        let kind = (FileType::Character, 0o660);
+        caller.make_node(Base::Cwd, path.as_bytes(), kind, terminal.number())?;
     }
     for disk in disks {
         let path = format!("/dev/{}", disk.name);

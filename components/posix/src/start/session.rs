@@ -29,9 +29,8 @@ const KILL_NS: u64 = 2_000_000_000;
 /// Default window.
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 80;
-/// Number of the console over a virtio port (`hvc0`) and over a UART (`ttyS0`).
-const HVC_0: (u32, u32) = (229, 0);
-const TTY_S0: (u32, u32) = (4, 64);
+/// Numbers of terminals by the names of their ports: `hvc0`, `ttyS0` and those that follow.
+const NUMBERS: [(&str, (u32, u32)); 2] = [("hvc", (229, 0)), ("ttyS", (4, 64))];
 const PATH: &[u8] = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What the leader's standard files are.
@@ -45,7 +44,8 @@ enum Files {
 /// A session to be run.
 pub struct Session {
     ports: Vec<Arc<dyn Port>>,
-    console: Option<Arc<Terminal>>,
+    /// The console, if there is one, and others.
+    terminals: Vec<Arc<Terminal>>,
     files: Files,
 }
 
@@ -53,12 +53,23 @@ fn parameter_number(name: &str, or: u16) -> u16 {
     rt::system::parameter(name).and_then(|text| text.parse().ok()).unwrap_or(or)
 }
 
-/// The console over the first console port; a virtio port goes before a UART.
-fn make_console(ports: &[Arc<dyn Port>]) -> Option<Arc<Terminal>> {
-    let is_hvc = |port: &&Arc<dyn Port>| port.name().starts_with("hvc");
-    let consoles = || ports.iter().filter(|port| port.is_console());
-    let port = consoles().find(is_hvc).or_else(|| consoles().next())?;
-    let number = if is_hvc(&port) { HVC_0 } else { TTY_S0 };
+/// The number of the terminal over a port of that name.
+fn terminal_number(name: &str) -> Option<(u32, u32)> {
+    NUMBERS.iter().find_map(|(start, (major, first))| {
+        let index: u32 = name.strip_prefix(start)?.parse().ok()?;
+        Some((*major, first + index))
+    })
+}
+
+/// A terminal over each console port, virtio ports first; the first is the console.
+fn make_terminals(ports: &[Arc<dyn Port>]) -> Vec<Arc<Terminal>> {
+    let mut consoles: Vec<_> = ports.iter().filter(|port| port.is_console()).collect();
+    consoles.sort_by_key(|port| !port.name().starts_with("hvc"));
+    consoles.into_iter().filter_map(make_terminal).collect()
+}
+
+fn make_terminal(port: &Arc<dyn Port>) -> Option<Arc<Terminal>> {
+    let number = terminal_number(&port.name())?;
     let window = Window {
         rows: parameter_number("skerry.rows", ROWS),
         columns: parameter_number("skerry.columns", COLUMNS),
@@ -77,7 +88,8 @@ impl Session {
             let found = ports.iter().find(|port| port.name() == name).cloned();
             found.ok_or_else(|| format!("there is no port {name}"))
         };
-        let console = make_console(ports);
+        let terminals = make_terminals(ports);
+        let console = terminals.first();
         let files = if rt::system::parameter("skerry.exec").is_some() {
             let streams =
                 [named("skerry.stdin")?, named("skerry.stdout")?, named("skerry.stderr")?];
@@ -88,15 +100,15 @@ impl Session {
             Files::Console
         };
         let follows = ports.iter().find(|port| port.name() == window::PORT_NAME);
-        if let (Some(port), Some(console)) = (follows, &console) {
+        if let (Some(port), Some(console)) = (follows, console) {
             window::follow(port, console);
         }
-        Ok(Session { ports: ports.to_vec(), console, files })
+        Ok(Session { ports: ports.to_vec(), terminals, files })
     }
 
-    /// The console terminal.
-    pub fn console(&self) -> Option<&Arc<Terminal>> {
-        self.console.as_ref()
+    /// The terminals over ports; the first is the console.
+    pub fn terminals(&self) -> &[Arc<Terminal>] {
+        &self.terminals
     }
 
     /// Runs the session to its end; what is to be done with the machine then.
@@ -116,7 +128,7 @@ impl Session {
     fn start_leader(&self, init: &Arc<Task>) -> Result<u32, String> {
         let (program, files) = match &self.files {
             Files::Console => {
-                let name = self.console.as_ref().map(|console| console.name()).unwrap_or_default();
+                let name = self.terminals.first().map(|console| console.name()).unwrap_or_default();
                 (console_program(), Standard::Terminal(format!("/dev/{name}")))
             }
             Files::Streams(streams, control) => {
