@@ -3,14 +3,20 @@
 //! and free frames are counted before and after: restarts leave nothing behind.
 use crate::{
     build::{self, Features},
-    campaign, compare, packages,
+    campaign, compare,
+    numbered::{self, Seen},
+    packages,
     qemu::{self, Config},
-    run::Outcome,
-    session::Ended,
+    run::{self, Outcome},
+    session::{Ended, Streams},
     shell, test,
 };
 use anyhow::{Result, bail};
-use std::fmt::Write;
+use std::{
+    fmt::Write,
+    os::unix::net::UnixListener,
+    sync::{Arc, Mutex},
+};
 
 /// Options of `kill`.
 #[derive(clap::Args, Clone, Debug)]
@@ -60,10 +66,11 @@ pub fn run(options: &Options) -> Result<u8> {
     };
     let Options { component, count, seed, .. } = options;
     let kills = |count| format!("/abi/kill_component {component} {count} {seed} /kill");
-    let command = format!("/abi/counted --after '{}' '{}'", kills(FIRST_KILLS), kills(*count));
+    let first = format!("{} quietly", kills(FIRST_KILLS));
+    let command = format!("/abi/counted --after '{first}' '{}'", kills(*count));
     let bar = shell::progress("killing");
     let limit = BOOT_SECONDS + (FIRST_KILLS + count) * KILL_SECONDS;
-    let (outcome, output, error) = compare::run_captured(&config, &command, "", limit)?;
+    let Killed { outcome, output, error, seen } = kill(config.clone(), component, &command, limit)?;
     bar.finish_and_clear();
     eprint!("{}", String::from_utf8_lossy(&error));
     let output = String::from_utf8_lossy(&output);
@@ -83,7 +90,53 @@ pub fn run(options: &Options) -> Result<u8> {
     let path = shell::build_path(&format!("kill-{component}.svg"))?;
     std::fs::write(&path, drawing(component, &times))?;
     println!("{outcome}; drawn in {}, log in {}", path.display(), config.log.display());
-    Ok(u8::from(outcome != Outcome::Session(Ended::Exited(0))))
+    let is_whole = seen.is_none_or(|seen| {
+        let seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        println!("checked {} numbered lines that came out", seen.lines);
+        seen.wrong.iter().for_each(|wrong| println!("wrong: {wrong}"));
+        seen.wrong.is_none()
+    });
+    Ok(u8::from(!is_whole || outcome != Outcome::Session(Ended::Exited(0))))
+}
+
+/// How a run of kills came out.
+struct Killed {
+    outcome: Outcome,
+    output: Vec<u8>,
+    error: Vec<u8>,
+    /// What of the numbered lines, where the component carries them.
+    seen: Option<Arc<Mutex<Seen>>>,
+}
+
+/// Runs `command`, at the other end of the streams over the component, if there are any.
+fn kill(mut config: Config, component: &str, command: &str, limit: u64) -> Result<Killed> {
+    if component == "uart" {
+        let folder = tempfile::Builder::new().prefix("skerry").tempdir()?;
+        let path = folder.path().join("serial");
+        let listener = UnixListener::bind(&path)?;
+        config.extra.extend(["-serial".into(), format!("unix:{}", qemu::escaped(&path))]);
+        let seen = numbered::serve(listener);
+        let (outcome, output, error) = compare::run_captured(&config, command, "", limit)?;
+        return Ok(Killed { outcome, output, error, seen: Some(seen) });
+    }
+    if component == "virtio-console" {
+        let (output, error) = (compare::Captured::default(), compare::Captured::default());
+        let (checker, feeder, seen) = numbered::pair(output.clone());
+        let streams = Streams {
+            input: Box::new(feeder),
+            output: Box::new(checker),
+            error: Box::new(error.clone()),
+        };
+        let outcome = run::execute(&config, command, streams, Some(limit), false)?;
+        return Ok(Killed {
+            outcome,
+            output: output.take(),
+            error: error.take(),
+            seen: Some(seen),
+        });
+    }
+    let (outcome, output, error) = compare::run_captured(&config, command, "", limit)?;
+    Ok(Killed { outcome, output, error, seen: None })
 }
 
 /// The time that `share` of 100 of the ascending `times` are below.

@@ -14,6 +14,7 @@ mod isolated;
 mod kill;
 mod miri;
 mod nucleus_tests;
+mod numbered;
 mod packages;
 mod qemu;
 mod run;

@@ -4,7 +4,7 @@ use crate::{
     campaign, compare, disk,
     qemu::{Config, Machine},
     shell, terminal_test,
-    test::{self, Tally},
+    test::{self, Tally, Target},
     test_disk,
 };
 use anyhow::{Context, Result};
@@ -26,6 +26,9 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Case {
     name: String,
+    /// The systems that it is about; none: all.
+    #[serde(default)]
+    systems: Vec<String>,
     /// What the session runs.
     run: String,
     /// What is on the disk.
@@ -111,20 +114,23 @@ fn default_outcome() -> String {
     "exited 0".to_owned()
 }
 
-/// Runs every case whose name holds `filter`.
+/// Runs every case whose name holds `filter`, as far as it is about the target.
 ///
 /// # Errors
 /// Where a description is wrong or the system does not build.
-pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
-    for case in
-        cases()?.into_iter().filter(|case| filter.is_none_or(|filter| case.name.contains(filter)))
-    {
+pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let is_meant = |case: &Case| {
+        let is_named = filter.is_none_or(|filter| case.name.contains(filter));
+        is_named && (case.systems.is_empty() || case.systems.contains(&target.system))
+    };
+    for case in cases()?.into_iter().filter(is_meant) {
         let features = Features { check: case.lock_checks, statistics: case.lock_statistics };
-        let kernel = build::image("default", &features)?;
+        let kernel = build::image(&target.system, &features)?;
         let root = case.root.image()?;
-        for &cpus in &case.cpus {
-            for &memory in &case.memory {
-                let name = format!("{} ({cpus} processors, {memory} MiB)", case.name);
+        for &cpus in target.some(&case.cpus) {
+            for &memory in target.some(&case.memory) {
+                let machine = format!("{}, {cpus} processors, {memory} MiB", target.system);
+                let name = format!("{} ({machine})", case.name);
                 let machine = match case.machine.as_deref() {
                     Some("pc") => Machine::Pc,
                     Some("microvm") => Machine::Microvm,
@@ -133,7 +139,7 @@ pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
                 let mut config = test::machine(&kernel, &root, "system-test.log")?;
                 config.append = format!("{} {}", config.append, case.append);
                 let config = Config { machine, cpus, memory, ..config };
-                if case.on_linux {
+                if case.on_linux && !target.is_short {
                     let name = format!("{name} on Linux");
                     let bar = shell::progress(&name);
                     let result = boot_linux(&config, &case)?;
@@ -147,7 +153,7 @@ pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
             }
         }
     }
-    terminal_test::run(tally, filter)
+    terminal_test::run(tally, target, filter)
 }
 
 fn cases() -> Result<Vec<Case>> {

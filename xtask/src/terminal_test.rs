@@ -5,7 +5,7 @@
 use crate::{
     build::{self, Features},
     disk, shell,
-    test::Tally,
+    test::{Tally, Target},
 };
 use anyhow::{Context, Result, anyhow, bail};
 use nix::{
@@ -128,25 +128,26 @@ const SITTINGS: [(&str, &[Step], &str); 3] = [
 ///
 /// # Errors
 /// Where the system does not build.
-pub fn run(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let chosen = |name: &str| filter.is_none_or(|filter| name.contains(filter));
-    for (name, steps, ending) in SITTINGS.into_iter().filter(|(name, ..)| chosen(name)) {
-        build::image("default", &Features::default())?;
+    let sittings: Vec<_> = SITTINGS.into_iter().filter(|(name, ..)| chosen(name)).collect();
+    for &(name, steps, ending) in target.some(&sittings) {
+        build::image(&target.system, &Features::default())?;
         disk::default_root()?;
         let bar = shell::progress(name);
-        let result = sit(steps, ending).map_err(|error| format!("{error:#}"));
+        let result = sit(&target.system, steps, ending).map_err(|error| format!("{error:#}"));
         bar.finish_and_clear();
         tally.count(name, result);
     }
     Ok(())
 }
 
-fn sit(steps: &[Step], ending: &'static str) -> Result<()> {
+fn sit(system: &str, steps: &[Step], ending: &'static str) -> Result<()> {
     let pty = openpty(None, None).context("opening a pty")?;
     let before = termios::tcgetattr(&pty.slave)?;
     let mut desk = Desk { master: File::from(pty.master), slave: pty.slave, shown: String::new() };
     desk.resize(30, 100)?;
-    let mut sitting = desk.start(&["run", "--snapshot", "--accel", "tcg"])?;
+    let mut sitting = desk.start(&["run", "--system", system, "--snapshot", "--accel", "tcg"])?;
     steps.iter().chain([&Type(ending)]).try_for_each(|step| desk.take(step))?;
     let status = desk.end(&mut sitting)?;
     if !status.success() {

@@ -20,6 +20,36 @@ pub struct Options {
     /// Run only these suites
     #[arg(long, value_enum, value_delimiter = ',')]
     pub suite: Vec<Suite>,
+    /// On systems/NAME.toml alone [default: `default`, and the ABI and system tests on `monolith` each on one machine]
+    #[arg(long, value_name = "NAME")]
+    pub system: Option<String>,
+}
+
+/// A system that is tested.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// systems/NAME.toml.
+    pub system: String,
+    /// Each test on one machine only.
+    pub is_short: bool,
+}
+
+impl Target {
+    /// As many of `all` as are to be tested.
+    pub fn some<'a, T>(&self, all: &'a [T]) -> &'a [T] {
+        if self.is_short { all.get(..1).unwrap_or(all) } else { all }
+    }
+}
+
+impl Options {
+    /// What the suites that boot the system boot.
+    fn targets(&self) -> Vec<Target> {
+        let target = |system: &str, is_short| Target { system: system.to_owned(), is_short };
+        match &self.system {
+            Some(system) => vec![target(system, false)],
+            None => vec![target("default", false), target("monolith", true)],
+        }
+    }
 }
 
 /// What there is to run.
@@ -124,6 +154,7 @@ pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let mut tally = Tally::default();
     let filter = options.filter.as_deref();
+    let targets = options.targets();
     for suite in
         SUITES.into_iter().filter(|suite| options.suite.is_empty() || options.suite.contains(suite))
     {
@@ -133,9 +164,21 @@ pub fn run(options: &Options) -> Result<u8> {
             Suite::Models => models(&mut tally, filter)?,
             Suite::Nucleus => nucleus_tests::run_all(&mut tally, filter)?,
             Suite::Linux => abi_on_linux(&mut tally, filter)?,
-            Suite::Abi => abi_on_skerry(&mut tally, filter)?,
-            Suite::System => system_tests::run(&mut tally, filter)?,
-            Suite::Compare => comparison(&mut tally, filter)?,
+            Suite::Abi => {
+                for target in &targets {
+                    abi_on_skerry(&mut tally, target, filter)?;
+                }
+            }
+            Suite::System => {
+                for target in &targets {
+                    system_tests::run(&mut tally, target, filter)?;
+                }
+            }
+            Suite::Compare => {
+                for target in targets.iter().filter(|target| !target.is_short) {
+                    comparison(&mut tally, target, filter)?;
+                }
+            }
         }
         println!(
             "{suite:?}: {} passed, {} failed",
@@ -251,16 +294,17 @@ fn abi_image() -> Result<(PathBuf, Vec<String>)> {
     Ok((image, names))
 }
 
-fn abi_on_skerry(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
-    let kernel = build::image("default", &Features::default())?;
+fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let kernel = build::image(&target.system, &Features::default())?;
     let (image, names) = abi_image()?;
-    for cpus in [1, 2, 4] {
+    for &cpus in target.some(&[2, 1, 4]) {
         for name in &names {
             let config =
                 Config { cpus, ..machine(&kernel, &image, &format!("abi-{name}-{cpus}.log"))? };
             let command =
                 format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
-            let what = format!("ABI tests ({name}) on Skerry with {cpus} processors");
+            let system = &target.system;
+            let what = format!("ABI tests ({name}) on Skerry ({system}) with {cpus} processors");
             let bar = shell::progress(&what);
             let (outcome, output, error) = compare::run_captured(&config, &command, "", 240)?;
             bar.finish_and_clear();
@@ -274,7 +318,7 @@ fn abi_on_skerry(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
             } else {
                 format!("{text}\n{outcome}; log in {}", config.log.display())
             };
-            tally.count_libtest(&format!("skerry-{cpus} {name}"), &text);
+            tally.count_libtest(&format!("{system}-{cpus} {name}"), &text);
         }
     }
     Ok(())
@@ -303,7 +347,7 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
     })
 }
 
-fn comparison(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
+fn comparison(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let commands: Vec<String> = compare::commands()?
         .into_iter()
         .filter(|command| filter.is_none_or(|filter| command.contains(filter)))
@@ -311,7 +355,7 @@ fn comparison(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     if commands.is_empty() {
         return Ok(());
     }
-    let kernel = build::image("default", &Features::default())?;
+    let kernel = build::image(&target.system, &Features::default())?;
     let image = compare::image(&commands)?;
     let linux = compare::linux()?;
     let bar = shell::progress("busybox commands on Linux and on Skerry");

@@ -1,7 +1,10 @@
-//! `kill_component NAME COUNT SEED FOLDER`: kills a component of Skerry again and again at random instants while
-//! programs read its clock and write and read back files with checksums. Prints `outage NS` for each
+//! `kill_component NAME COUNT SEED FOLDER [quietly]`: kills a component of Skerry again and again at random instants while
+//! programs read its clock and write and read back files with checksums. Prints in the end `outage NS` for each
 //! kill (from the kill to the successor's first answer), then how much was checked; fails where a byte was
-//! lost or a program saw an error.
+//! lost or a program saw an error. Console drivers also carry two checked streams
+//! ([`stream`]).
+mod stream;
+
 use std::{
     fs::{self, File},
     hash::{DefaultHasher, Hasher},
@@ -13,6 +16,7 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+use stream::Streams;
 
 const CONTROL: &str = "/proc/skerry/control";
 const ISOLATED: &str = "/proc/skerry/isolated";
@@ -120,14 +124,23 @@ fn kill(name: &str) -> Result<u64, String> {
     wait_for(name, "outage_ns", |_| true)
 }
 
-fn kills(name: &str, count: u64, seed: u64) -> Result<(), String> {
+fn kills(
+    name: &str,
+    count: u64,
+    seed: u64,
+    streams: &mut Option<Streams>,
+) -> Result<Vec<u64>, String> {
     let mut random = Random::new(seed);
+    let mut outages = Vec::new();
     for done in 0..count {
         thread::sleep(Duration::from_micros(random.below(PAUSE_US_MAX)));
-        let outage_ns = kill(name).map_err(|why| format!("after {done} kills: {why}"))?;
-        println!("outage {outage_ns}");
+        let killed = match streams {
+            Some(streams) => streams.during(&mut random, || kill(name)),
+            None => kill(name),
+        };
+        outages.push(killed.map_err(|why| format!("after {done} kills: {why}"))?);
     }
-    Ok(())
+    Ok(outages)
 }
 
 fn main() -> ExitCode {
@@ -142,11 +155,27 @@ fn main() -> ExitCode {
         let mut random = Random::new(seed.wrapping_add(number).wrapping_add(1));
         workers.push(thread::spawn(move || work("files", || check_file(&path, &mut random))));
     }
-    let result = kills(&name, count, seed);
+    let is_quiet = std::env::args().nth(5).is_some();
+    let mut streams = Streams::of(&name).expect("the streams over the component");
+    let writer = streams.as_ref().map(Streams::write_all_the_time);
+    let result = kills(&name, count, seed, &mut streams);
     IS_OVER.store(true, Relaxed);
+    if let Some(Err(error)) = writer.map(|writer| writer.join().expect("the writer")) {
+        eprintln!("{name}: writing: {error}");
+        WRONG.fetch_add(1, Relaxed);
+    }
     let is_whole = workers.into_iter().map(|worker| worker.join().is_ok()).fold(true, |a, b| a & b);
     let wrong = WRONG.load(Relaxed);
-    println!("checked {} wrong {wrong}", CHECKED.load(Relaxed));
+    if !is_quiet {
+        for outage_ns in result.iter().flatten() {
+            println!("outage {outage_ns}");
+        }
+        println!("checked {} wrong {wrong}", CHECKED.load(Relaxed));
+        if let Some(streams) = &streams {
+            let (received, sent) = streams.counts();
+            println!("checked streams: {received} bytes in, {sent} lines out");
+        }
+    }
     if let Err(why) = &result {
         eprintln!("{name}: {why}");
     }
