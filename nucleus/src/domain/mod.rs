@@ -10,6 +10,7 @@
 //! `threads`, `end`.
 mod calls;
 mod devices;
+mod memory;
 mod run;
 
 pub use devices::watch_faults;
