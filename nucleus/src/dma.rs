@@ -25,6 +25,7 @@ pub struct DmaBuffer {
 
 /// A buffer's frames, lent to a window until this is dropped.
 #[derive(Debug)]
+#[must_use]
 pub struct Loan {
     window: Arc<Window>,
     physical: u64,

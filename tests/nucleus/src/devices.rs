@@ -61,7 +61,8 @@ impl Disk {
     /// Sets its queue up, in memory that is lent to `window`.
     fn new(address: u16, window: &Arc<Window>) -> Disk {
         let mut page = DmaBuffer::allocate(4096).expect("no memory");
-        page.lend(window).expect("no memory");
+        let loan = page.lend(window).expect("no memory");
+        page.keep(loan);
         let (common, _) = structure(address, 1);
         let (notify, multiplier) = structure(address, 2);
         let mut disk = Disk { common, notify, page, submitted: 0 };
