@@ -59,8 +59,11 @@ pub trait BlockControl: Send + Sync {
     /// What it is.
     #[idempotent]
     fn describe(&self) -> Option<BlockDescription>;
-    /// Takes requests from the rings in `rings`, which are new, from now on, and from no others; what
-    /// came through others before is done when it answers.
+    /// Takes requests from no rings any more; what came through rings before is done when it answers.
+    #[idempotent]
+    fn detach(&self) -> Option<()>;
+    /// Takes requests from the rings in `rings`, which are new, from now on, and from no others, as after
+    /// [`BlockControl::detach`].
     #[idempotent]
     fn attach(&self, rings: Region) -> Result<(), AttachError>;
 }

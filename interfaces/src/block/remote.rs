@@ -78,6 +78,8 @@ impl BlockProxy {
     /// # Errors
     /// [`AttachError`]; requests wait on.
     pub fn restarted(&self) -> Result<(), AttachError> {
+        // One that lives, and did not say that it took the rings, may have requests at its device.
+        self.control.detach().ok_or(AttachError::Lost)?;
         // The window is asked for when the driver has the rings: where that was another one than runs now, the one that
         // runs has none, and comes here again.
         self.link.restart(

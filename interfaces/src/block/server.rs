@@ -45,6 +45,13 @@ impl BlockControl for BlockService {
         Some(BlockDescription::of(&self.block.info()))
     }
 
+    fn detach(&self) -> Option<()> {
+        if let Some(before) = self.session.lock().take() {
+            before.close();
+        }
+        Some(())
+    }
+
     fn attach(&self, rings: Region) -> Result<(), AttachError> {
         let mut session = self.session.lock();
         let rings = Rings::of(rings, entries::RINGS)?;

@@ -292,6 +292,30 @@ fn requests_whose_frame_is_lent_too_often_wait_for_others() {
 }
 
 #[test]
+fn a_driver_that_lives_has_done_what_it_was_sent_before_it_is_sent_it_again() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint, &platter);
+    let sink = Arc::new(Sink::default());
+    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let frames = vec![filled(7); 64];
+    for round in 1..=100 {
+        let one = |tag| request(tag, Operation::Write, tag % 16 * 512, &frames);
+        let done = platter.log.lock().unwrap().len();
+        proxy.submit((0..16).map(one).collect(), &dyn_sink);
+        while platter.log.lock().unwrap().len() == done {
+            thread::yield_now();
+        }
+        assert_eq!(proxy.restarted(), Ok(()));
+        assert_eq!(sink.wait_for(16 * round).len(), 16 * round);
+    }
+    assert!(sink.wait_for(1).iter().all(|(_, result)| result.is_ok()));
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
 fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything_until_another_driver_comes() {
     let endpoint = Endpoint::new().unwrap();
     let platter: Arc<Platter> = Arc::default();
@@ -434,6 +458,9 @@ struct Liar {
 impl BlockControl for Liar {
     fn describe(&self) -> Option<super::BlockDescription> {
         Some(super::BlockDescription::of(&info()))
+    }
+    fn detach(&self) -> Option<()> {
+        Some(())
     }
     fn attach(&self, rings: Region) -> Result<(), AttachError> {
         if self.attached.fetch_add(1, SeqCst) > 0 {
