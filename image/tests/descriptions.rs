@@ -79,7 +79,7 @@ fn another_world_is_one_line() {
     let (_, plan) = table.split_once("const PLANS").expect("plans");
     for part in [
         "name: \"rtc\"",
-        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, threads: 2",
+        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0, threads: 2",
         "policy: ::rt::thread::Policy::Fair { nice: 0 }",
         "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
         "restarts_max: 10, window_ns: 10000000000, pause_ns: 10000000, pause_ns_max: 1000000000",
