@@ -74,8 +74,7 @@ pub fn run(options: &Options) -> Result<u8> {
     bar.finish_and_clear();
     eprint!("{}", String::from_utf8_lossy(&error));
     let output = String::from_utf8_lossy(&output);
-    // Behind what the first kills say.
-    let lines = output.lines().skip_while(|line| !line.starts_with("checked ")).skip(1);
+    let lines = output.lines();
     let mut times: Vec<u64> = lines
         .clone()
         .filter_map(|line| line.strip_prefix("outage ")?.trim().parse().ok())
