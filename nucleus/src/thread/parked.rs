@@ -267,7 +267,7 @@ impl Endpoint {
             next
         };
         match next {
-            Next::HandOver(other) => hand_over(me, other.get()),
+            Next::HandOver(other) => hand_over(step, me, other.get()),
             Next::Block => go_on_with_next(me),
             _ => {}
         }
@@ -378,7 +378,7 @@ impl Endpoint {
 /// Leaves `me` parked, blocked as its state says, and enters user mode as `next`, which `me` claimed. Returns where
 /// that may not be: `next` is not parked here, or somebody else wants the processor or `me`.
 #[inline(always)]
-fn hand_over(me: &Thread, next: &Thread) {
+fn hand_over(step: Step, me: &Thread, next: &Thread) {
     let cpu = percpu::cpu() as u32;
     if next.parking.home.load(Relaxed) == cpu {
         let here = this();
@@ -386,7 +386,12 @@ fn hand_over(me: &Thread, next: &Thread) {
         if !may_leave(me) || here.has_real_time() {
             return here.unlock();
         }
-        next.virtual_ns.store(me.virtual_ns.load(Relaxed), Relaxed);
+        let virtual_ns = me.virtual_ns.load(Relaxed);
+        let virtual_ns = match step {
+            Step::Call => here.queue().lent_ns(virtual_ns),
+            Step::ReplyAndReceive => virtual_ns.max(next.virtual_ns.load(Relaxed)),
+        };
+        next.virtual_ns.store(virtual_ns, Relaxed);
         enter(here, me, next, cpu)
     }
 }

@@ -3,7 +3,7 @@
 //! [`Processor`] is the object, one for each processor, made by `scheduler::init_cpu` and never freed.
 //! Its lock guards [`Queue`] and what `scheduler` says of the threads on it; interrupts are off
 //! while it is held. The counts beside it are written by their own processor and read by all.
-use super::{Policy, QueueNodes, Ref, Thread};
+use super::{Policy, QueueNodes, Ref, Thread, timers};
 use crate::{
     arch::{percpu, smp},
     time,
@@ -33,6 +33,22 @@ pub(super) struct Queue {
     pub(super) smallest_virtual_ns: u64,
     /// When `current` was last charged.
     pub(super) charged_at_ns: u64,
+}
+
+impl Queue {
+    /// The virtual time of who goes on in the place of a thread at `virtual_ns`: a server works for its client, but no
+    /// client, however far ahead it ran, keeps its server from others for long.
+    #[inline(always)]
+    pub(super) fn lent_ns(&self, virtual_ns: u64) -> u64 {
+        virtual_ns.min(self.smallest_virtual_ns + GRANULARITY_NS)
+    }
+
+    /// `next` is to run, and is queued no more.
+    pub(super) fn note_smallest(&mut self, next: &Thread) {
+        let next_ns = next.virtual_ns.load(Relaxed);
+        let queued_ns = self.fair.peek().map_or(next_ns, |best| QueueNodes.node(best).key);
+        self.smallest_virtual_ns = self.smallest_virtual_ns.max(next_ns.min(queued_ns));
+    }
 }
 
 /// A processor's scheduler.
@@ -113,7 +129,8 @@ impl Processor {
         unsafe { &mut *self.queue.get() }
     }
 
-    /// Charges the running thread for its time until now. The lock is held.
+    /// Charges the running thread for its time until now. The lock is held. It is charged at every tick: of more than two
+    /// it had not all (a host took it), and does not age by that.
     pub(super) fn charge(&self, now_ns: u64) {
         let queue = self.queue();
         let used_ns = now_ns.saturating_sub(queue.charged_at_ns);
@@ -126,6 +143,7 @@ impl Processor {
         self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
         thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
         if let Policy::Fair { nice } = thread.policy() {
+            let used_ns = used_ns.min(2 * timers::TICK_NS);
             let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
             thread.virtual_ns.store(aged, Relaxed);
         }

@@ -215,8 +215,7 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     queue.current = Ref::of(next);
     if !is_idle {
         if real_time_priority(next) == 0 {
-            queue.smallest_virtual_ns =
-                queue.smallest_virtual_ns.max(next.virtual_ns.load(Relaxed));
+            queue.note_smallest(next);
         }
         if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
             timers::program(now_ns + timers::TICK_NS);
@@ -319,7 +318,8 @@ pub fn hand_over(next: &Thread) {
     me.blocked_at_ns.store(now_ns, Relaxed);
     me.is_on_queue.store(false, Relaxed);
     next.cpu.store(cpu as u32, Relaxed);
-    next.virtual_ns.store(me.virtual_ns.load(Relaxed), Relaxed);
+    let lent_ns = here.queue().lent_ns(me.virtual_ns.load(Relaxed));
+    next.virtual_ns.fetch_max(lent_ns, Relaxed);
     next.is_on_queue.store(true, Relaxed);
     next.state.store(RUNNABLE, Relaxed);
     switch_to(here, me, Ref::of(next), now_ns, Reason::Blocked);
