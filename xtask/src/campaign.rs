@@ -4,7 +4,7 @@ use crate::{
     build::{self, Features},
     compare, disk,
     disk_campaign::{self, Pressure},
-    miri, packages,
+    miri, nucleus_tests, packages,
     qemu::Config,
     run::Outcome,
     session::Ended,
@@ -54,6 +54,8 @@ pub enum What {
     Disk,
     /// The same with 64 MiB and a program that takes all memory beside it
     Memory,
+    /// Random kernel calls and messages of a component, beside others that must not notice (10,000,000)
+    Hostile,
     /// QEMU's start to the prompt, beside Linux (7 boots of each)
     Boot,
 }
@@ -76,6 +78,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Miri => miri::run(options),
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
+        What::Hostile => nucleus_tests::hostile(options.count.unwrap_or(10_000_000), options.cpus),
         What::Boot => boot(options),
     }
 }

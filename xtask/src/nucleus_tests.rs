@@ -9,7 +9,9 @@ use std::{
 };
 
 /// A boot that takes longer hangs.
-const LONGEST: Duration = Duration::from_secs(240);
+pub const LONGEST: Duration = Duration::from_secs(240);
+/// So does one of random calls that makes fewer in a second.
+const CALLS_A_SECOND: u64 = 2_000;
 
 /// Runs every test with 1, 2 and 4 processors, the overflow of a kernel stack, and what messages cost.
 ///
@@ -39,28 +41,51 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// So many random kernel calls of a hostile component.
+///
+/// # Errors
+/// Where it does not build or QEMU does not start.
+pub fn hostile(calls: u64, cpus: u32) -> Result<u8> {
+    let kernel = build::nucleus_tests()?;
+    let parameters = format!("skerry.selftest=hostile skerry.calls={calls}");
+    let longest = LONGEST + Duration::from_secs(calls / CALLS_A_SECOND);
+    let log = boot(&tests(&kernel, cpus, &parameters)?, "random kernel calls", longest)?;
+    let is_whole = log.contains("selftest: done");
+    let said = log.lines().filter(|line| line.contains("calls were answered"));
+    said.for_each(|line| println!("{line}"));
+    if !is_whole {
+        println!("{}", end_of(&log));
+    }
+    Ok(u8::from(!is_whole))
+}
+
 /// The log of the tests' boot, to its end or as far as it came.
 fn boot_tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<String> {
-    let config = Config {
+    let what = format!("tests of the nucleus with {cpus} processors");
+    boot(&tests(kernel, cpus, parameters)?, &what, LONGEST)
+}
+
+/// The machine that the tests' kernel runs on.
+fn tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<Config> {
+    Ok(Config {
         cpus,
         append: format!("{} {parameters}", run::PARAMETERS),
         ..test::machine(kernel, kernel, &format!("nucleus-{cpus}.log"))?
-    };
-    boot(&config, &format!("tests of the nucleus with {cpus} processors"))
+    })
 }
 
-/// The log of one boot, under a progress line, to its end or as far as it came.
+/// The log of one boot, under a progress line, to its end or as far as it came in `longest`.
 ///
 /// # Errors
 /// Where QEMU does not start.
-pub fn boot(config: &Config, what: &str) -> Result<String> {
+pub fn boot(config: &Config, what: &str, longest: Duration) -> Result<String> {
     let bar = shell::progress(what);
     let mut command: Command = config.command();
     command.args(["-display", "none"]).stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().context("starting QEMU")?;
     let started = Instant::now();
     while child.try_wait()?.is_none() {
-        if started.elapsed() > LONGEST {
+        if started.elapsed() > longest {
             child.kill()?;
             child.wait()?;
             break;

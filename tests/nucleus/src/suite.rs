@@ -1,5 +1,5 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
-use crate::{costs, devices, domains, memory, messages, program, threads};
+use crate::{costs, devices, domains, hostile, memory, messages, program, threads};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{arch::power, memory::statistics, objects, params, thread, time};
@@ -46,6 +46,7 @@ const TESTS: &[(&str, fn())] = &[
     ("threads of a domain call each other", domains::calls_within),
     ("domains signal each other", domains::signal_each_other),
     ("a killed client is not answered", domains::killed_client_is_not_answered),
+    ("a hostile component harms nobody", hostile::harms_nobody),
     ("extended state is checked and kept", program::extended_state),
 ];
 
@@ -60,6 +61,7 @@ fn skerry_start() {
     match params::get("skerry.selftest") {
         Some("bench") => return one_of(costs::probes::report),
         Some("trace") => return one_of(costs::probes::trace),
+        Some("hostile") => return one_of(hostile::harms_nobody),
         _ => {}
     }
     let rounds = params::number("skerry.selftest").unwrap_or(1).max(1);

@@ -139,7 +139,7 @@ fn machine(kernel: &Path, parameter: &str, is_counting_instructions: bool) -> Re
 /// The log of the measurements, whole.
 fn boot(kernel: &Path, is_counting_instructions: bool) -> Result<String> {
     let config = machine(kernel, "skerry.selftest=bench", is_counting_instructions)?;
-    let log = nucleus_tests::boot(&config, "measuring messages")?;
+    let log = nucleus_tests::boot(&config, "measuring messages", nucleus_tests::LONGEST)?;
     if log.contains("selftest: done") {
         Ok(log)
     } else {
