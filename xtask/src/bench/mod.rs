@@ -1,6 +1,7 @@
 //! `./x bench`: the experiments, each a module; what they share is in `measure` and `chart`.
 mod chart;
 pub mod ipc;
+mod isolation;
 mod measure;
 mod split;
 
@@ -17,6 +18,8 @@ pub struct Options {
 enum Experiment {
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
+    /// What it costs that drivers are isolated: `default` beside `monolith`
+    Isolation,
 }
 
 /// Runs an experiment; its table is printed and drawn.
@@ -26,5 +29,6 @@ enum Experiment {
 pub fn run(options: &Options) -> Result<u8> {
     match options.experiment {
         Experiment::Ipc => ipc::run(),
+        Experiment::Isolation => isolation::run(),
     }
 }

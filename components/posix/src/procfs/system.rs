@@ -262,6 +262,17 @@ pub fn pages() -> Vec<u8> {
     lines.into_bytes()
 }
 
+/// What each processor did since boot, to the nanosecond.
+pub fn processors() -> Vec<u8> {
+    let mut text =
+        format!("{:<9} {:>16} {:>16} {:>12}\n", "processor", "busy_ns", "idle_ns", "switches");
+    for (index, time) in rt::system::processor_times().iter().enumerate() {
+        let (busy, idle, switches) = (time.user_ns + time.system_ns, time.idle_ns, time.switches);
+        let _ = writeln!(text, "{index:<9} {busy:>16} {idle:>16} {switches:>12}");
+    }
+    text.into_bytes()
+}
+
 pub fn objects() -> Vec<u8> {
     let mut text = format!("{:<24}{:>12}{:>14}\n", "object", "live", "made");
     for count in rt::system::objects() {

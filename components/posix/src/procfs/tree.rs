@@ -145,6 +145,7 @@ const VM: Table = &[
 
 const SKERRY: Table = &[
     ("objects", Item::File(system::objects)),
+    ("processors", Item::File(system::processors)),
     ("pages", Item::File(system::pages)),
     ("locks", Item::File(system::locks)),
     ("components", Item::File(components::components)),

@@ -1,0 +1,106 @@
+//! `./x bench isolation`: what it costs that drivers are isolated (`default`), beside the same drivers in the kernel
+//! (`monolith`): instructions of the same work, of the boot, and memory. Printed as a table, drawn in
+//! `build/bench-isolation.svg`, described in `docs/isolation.md`.
+use super::chart::{self, Bar};
+use crate::{
+    build::{self, Features},
+    campaign, compare, packages,
+    qemu::Config,
+    run::Outcome,
+    session::Ended,
+    shell, test,
+};
+use anyhow::{Result, bail};
+
+/// Most that the work with disks may cost, of what it costs in `monolith`.
+const DISK_SHARE_MAX: f64 = 1.30;
+/// Most that other work may.
+const CACHED_SHARE_MAX: f64 = 1.10;
+/// The other work.
+const CACHED: [&str; 3] =
+    ["40,000 cached reads of 4 KiB", "2,000 files created and removed", "200 programs"];
+const SYSTEMS: [&str; 2] = ["monolith", "default"];
+const SECONDS: u64 = 600;
+
+/// A figure of both systems.
+struct Row {
+    name: String,
+    figures: [f64; 2],
+    most: Option<f64>,
+}
+
+/// Measures, prints, draws; 1 where isolation costs more than it may.
+///
+/// # Errors
+/// Where something does not build, start or end as it should.
+pub fn run() -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    let [monolith, default] = [measure(SYSTEMS[0])?, measure(SYSTEMS[1])?];
+    let rows: Vec<Row> = monolith
+        .into_iter()
+        .zip(default)
+        .map(|((name, before), (_, after))| {
+            let most = match name.as_str() {
+                "boot" | "memory" => None,
+                name if CACHED.contains(&name) => Some(CACHED_SHARE_MAX),
+                _ => Some(DISK_SHARE_MAX),
+            };
+            Row { name, figures: [before, after], most }
+        })
+        .collect();
+    println!("million instructions; KiB of memory in use after boot");
+    println!("{:<36}{:>12}{:>12}{:>8}{:>8}", "", SYSTEMS[0], SYSTEMS[1], "ratio", "at most");
+    let mut is_good = true;
+    for Row { name, figures: [before, after], most } in &rows {
+        let unit = if name == "memory" { 1.0 } else { 1e6 };
+        let (ratio, allowed) =
+            (after / before, most.map_or(String::new(), |most| format!("{most:.2}")));
+        let (before, after) = (before / unit, after / unit);
+        println!("{name:<36}{before:>12.1}{after:>12.1}{ratio:>8.3}{allowed:>8}");
+        is_good &= most.is_none_or(|most| ratio <= most);
+    }
+    let share = |row: &Row| 100.0 * row.figures[1] / row.figures[0];
+    let bars: Vec<Bar> =
+        rows.iter().map(|row| Bar { name: row.name.clone(), value: share(row) }).collect();
+    let path = shell::build_path("bench-isolation.svg")?;
+    let mark = ("monolith", 100.0);
+    std::fs::write(&path, chart::draw("default, of monolith", "per cent", &bars, mark))?;
+    println!("drawn in {}", path.display());
+    Ok(u8::from(!is_good))
+}
+
+/// What the workloads cost on `system`, by name.
+fn measure(system: &str) -> Result<Vec<(String, f64)>> {
+    let kernel = build::image(system, &Features::default())?;
+    let image = campaign::image()?;
+    let log = format!("bench-isolation-{system}.log");
+    let config =
+        Config { cpus: 1, is_counting_instructions: true, ..test::machine(&kernel, &image, &log)? };
+    let bar = shell::progress(&format!("measuring {system}"));
+    let ran = compare::run_captured(&config, "/abi/isolation_cost /home/cost", "", SECONDS)?;
+    bar.finish_and_clear();
+    let (outcome, output, error) = ran;
+    if outcome != Outcome::Session(Ended::Exited(0)) {
+        let error = String::from_utf8_lossy(&error);
+        bail!("{outcome}: {error}log in {}", config.log.display());
+    }
+    Ok(String::from_utf8_lossy(&output).lines().filter_map(figure).collect())
+}
+
+/// The name and the figure in a line `cost NAME FIGURE`, or `memory FIGURE`.
+fn figure(line: &str) -> Option<(String, f64)> {
+    let (name, figure) = line.rsplit_once(' ')?;
+    Some((name.strip_prefix("cost ").unwrap_or(name).to_owned(), figure.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_names() {
+        assert_eq!(figure("cost a b 12"), Some(("a b".to_owned(), 12.0)));
+        assert_eq!(figure("memory 7"), Some(("memory".to_owned(), 7.0)));
+        assert_eq!(figure("noise"), None);
+    }
+}
