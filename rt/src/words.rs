@@ -22,6 +22,12 @@ fn parts(offset: usize, length: usize, mut part: impl FnMut(usize, usize, usize,
 
 /// Copies out. The range must lie inside.
 pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
+    if offset.is_multiple_of(8) && out.len().is_multiple_of(8) {
+        let words = words[offset / 8..][..out.len() / 8].iter();
+        let each =
+            |(out, word): (&mut [u8; 8], &AtomicU64)| *out = word.load(Relaxed).to_le_bytes();
+        return out.as_chunks_mut().0.iter_mut().zip(words).for_each(each);
+    }
     parts(offset, out.len(), |word, first, count, done| {
         let bytes = words[word].load(Relaxed).to_le_bytes();
         out[done..done + count].copy_from_slice(&bytes[first..first + count]);
@@ -30,6 +36,12 @@ pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
 
 /// Copies in. The range must lie inside.
 pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
+    if offset.is_multiple_of(8) && data.len().is_multiple_of(8) {
+        let words = words[offset / 8..][..data.len() / 8].iter();
+        let each =
+            |(data, word): (&[u8; 8], &AtomicU64)| word.store(u64::from_le_bytes(*data), Relaxed);
+        return data.as_chunks().0.iter().zip(words).for_each(each);
+    }
     parts(offset, data.len(), |word, first, count, done| {
         let mut bytes = [0; 8];
         bytes[first..first + count].copy_from_slice(&data[done..done + count]);

@@ -129,6 +129,9 @@ impl Assembler {
             None => fresh,
         };
         let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
+        if entry.has_more == 0 {
+            request.segments.reserve_exact(said.len());
+        }
         for SegmentEntry { frame, offset, length } in said {
             let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
             let (offset, length) = (u32::from(*offset), u32::from(*length));

@@ -1,7 +1,8 @@
 //! The heap: Doug Lea's allocator (crate `dlmalloc`) over memory of the nucleus, under one lock.
 //!
-//! What is refused is null, and the allocations that cannot stand that end the component. Memory that
-//! is free again goes back to the nucleus a mapping at a time.
+//! Small pieces that are free again are kept in lists by size, for the next of that size: a driver takes and gives back
+//! the same few with each request. What is refused is null, and the allocations that cannot stand that end the
+//! component. Larger memory that is free again goes back to the nucleus a mapping at a time.
 use super::call::{ask, ask_with_memory};
 use crate::{
     PAGE_BYTES,
@@ -64,31 +65,119 @@ unsafe impl Allocator for Source {
     }
 }
 
-struct Heap(Mutex<Dlmalloc<Source>>);
+/// Small pieces are a multiple of this long, and aligned to it.
+const STEP: usize = 16;
+/// Lists of them: up to 1 KiB.
+const LISTS: usize = 64;
+
+/// The list that memory of `layout` comes from, and how long its pieces are; none for larger ones.
+fn list_of(layout: Layout) -> Option<(usize, usize)> {
+    let steps = layout.size().div_ceil(STEP);
+    (steps <= LISTS && layout.align() <= STEP).then_some((steps.saturating_sub(1), steps * STEP))
+}
+
+struct Pieces {
+    lea: Dlmalloc<Source>,
+    /// The first of each list, null at its end; a piece begins with the next.
+    free: [*mut Piece; LISTS],
+}
+
+struct Piece {
+    next: *mut Piece,
+}
+
+// SAFETY: the pieces are nobody else's.
+unsafe impl Send for Pieces {}
+
+impl Pieces {
+    /// # Safety
+    /// The size is not 0.
+    unsafe fn take(&mut self, layout: Layout) -> *mut u8 {
+        let Some((list, bytes)) = list_of(layout) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.lea.malloc(layout.size(), layout.align()) };
+        };
+        let first = self.free[list];
+        if first.is_null() {
+            // SAFETY: not 0 bytes.
+            return unsafe { self.lea.malloc(bytes, STEP) };
+        }
+        // SAFETY: a free piece, which `give` made.
+        self.free[list] = unsafe { (*first).next };
+        first.cast()
+    }
+
+    /// # Safety
+    /// `memory` came from `take` by this layout and is used no more.
+    unsafe fn give(&mut self, memory: *mut u8, layout: Layout) {
+        let Some((list, _)) = list_of(layout) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.lea.free(memory, layout.size(), layout.align()) };
+        };
+        let piece: *mut Piece = memory.cast();
+        // SAFETY: at least 16 bytes, aligned to them, of nobody.
+        unsafe { piece.write(Piece { next: self.free[list] }) };
+        self.free[list] = piece;
+    }
+}
+
+struct Heap(Mutex<Pieces>);
 
 #[global_allocator]
-static HEAP: Heap = Heap(Mutex::new(&HEAP_CLASS, Dlmalloc::new_with_allocator(Source)));
+static HEAP: Heap = Heap(Mutex::new(
+    &HEAP_CLASS,
+    Pieces { lea: Dlmalloc::new_with_allocator(Source), free: [core::ptr::null_mut(); LISTS] },
+));
 
-// SAFETY: `dlmalloc` keeps the trait's promises; the lock gives it to one thread at a time.
+// SAFETY: `dlmalloc` and the lists keep the trait's promises; the lock gives them to one thread at a time.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the layout is the caller's, whose size is not 0.
-        unsafe { self.0.lock().malloc(layout.size(), layout.align()) }
+        unsafe { self.0.lock().take(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let mut heap = self.0.lock();
+        if list_of(layout).is_none() {
+            // What is new is zeroed. SAFETY: as `alloc`.
+            return unsafe { heap.lea.calloc(layout.size(), layout.align()) };
+        }
         // SAFETY: as `alloc`.
-        unsafe { self.0.lock().calloc(layout.size(), layout.align()) }
+        let memory = unsafe { heap.take(layout) };
+        if !memory.is_null() {
+            // SAFETY: a piece at least that long.
+            unsafe { memory.write_bytes(0, layout.size()) };
+        }
+        memory
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
         // SAFETY: the caller had it from here, by this layout.
-        unsafe { self.0.lock().free(memory, layout.size(), layout.align()) };
+        unsafe { self.0.lock().give(memory, layout) };
     }
 
     unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        // SAFETY: as `dealloc`.
-        unsafe { self.0.lock().realloc(memory, layout.size(), layout.align(), bytes) }
+        // SAFETY: the caller's promise: not too large.
+        let grown = unsafe { Layout::from_size_align_unchecked(bytes, layout.align()) };
+        let mut heap = self.0.lock();
+        match (list_of(layout), list_of(grown)) {
+            (Some(old), Some(new)) if old == new => memory,
+            // SAFETY: as `dealloc`.
+            (None, None) => unsafe {
+                heap.lea.realloc(memory, layout.size(), layout.align(), bytes)
+            },
+            _ => {
+                // SAFETY: as `alloc`.
+                let moved = unsafe { heap.take(grown) };
+                if !moved.is_null() {
+                    // SAFETY: both are as long as the shorter of the two.
+                    unsafe { moved.copy_from_nonoverlapping(memory, layout.size().min(bytes)) };
+                    // SAFETY: as `dealloc`; it is used no more.
+                    unsafe { heap.give(memory, layout) };
+                }
+                moved
+            }
+        }
     }
 }
 

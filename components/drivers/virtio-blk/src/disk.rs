@@ -151,25 +151,25 @@ impl Disk {
 
     fn complete_for_ever(&self, vector: usize) {
         let Some(source) = self.vectors.get(vector) else { return };
+        let mut done = Vec::new();
         while !self.is_stopping.load(Acquire) {
-            self.complete(vector);
+            self.complete(vector, &mut done);
             source.wait(None);
         }
     }
 
-    /// Takes what is done in the queues of `vector` and tells the clients.
-    fn complete(&self, vector: usize) {
+    /// Takes what is done in the queues of `vector` and tells the clients; `done` is empty before and after.
+    fn complete(&self, vector: usize, done: &mut Vec<Done>) {
         let ours = self.queues.iter().skip(vector).step_by(self.vectors.len().max(1));
         for queue in ours {
-            let mut done = Vec::new();
             let taken = {
                 let mut ring = queue.ring.lock();
-                if self.is_dead.load(Acquire) { Ok(()) } else { ring.take_all(&mut done) }
+                if self.is_dead.load(Acquire) { Ok(()) } else { ring.take_all(done) }
             };
             if !done.is_empty() {
                 queue.room.signal();
             }
-            for Done { work, result } in done {
+            for Done { work, result } in done.drain(..) {
                 work.complete(result);
             }
             if let Err(error) = taken {

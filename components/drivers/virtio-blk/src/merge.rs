@@ -13,7 +13,9 @@ pub(crate) struct Client {
 
 /// What goes to the device as one request.
 pub(crate) struct Work {
-    pub(crate) clients: Vec<Client>,
+    client: Client,
+    /// Of neighbours that go along.
+    others: Vec<Client>,
     pub(crate) operation: Operation,
     pub(crate) sector: u64,
     pub(crate) sectors: u64,
@@ -25,7 +27,7 @@ impl Work {
     pub(crate) fn complete(self, result: Result<(), BlockError>) {
         // The frames are given back first: a client told may look at their reference counts.
         drop(self.segments);
-        for client in self.clients {
+        for client in core::iter::once(self.client).chain(self.others) {
             client.sink.completed(client.tag, result);
         }
     }
@@ -36,6 +38,15 @@ impl Work {
             && self.operation == next.operation
             && self.sector + self.sectors == next.sector
             && self.segments.len() + next.segments.len() <= max_segments
+    }
+
+    /// Takes in all of `next`, which goes then.
+    fn take(&mut self, next: &mut Work) {
+        self.sectors += next.sectors;
+        self.segments.append(&mut next.segments);
+        let Client { tag, ref sink } = next.client;
+        self.others.push(Client { tag, sink: sink.clone() });
+        self.others.append(&mut next.others);
     }
 }
 
@@ -86,7 +97,8 @@ pub(crate) fn plan(batch: Vec<Request>, sink: &Arc<dyn BlockSink>, info: &BlockI
     for request in batch {
         match check(&request, info) {
             Ok(sectors) => works.push(Work {
-                clients: alloc::vec![Client { tag: request.tag, sink: sink.clone() }],
+                client: Client { tag: request.tag, sink: sink.clone() },
+                others: Vec::new(),
                 operation: request.operation,
                 sector: request.sector,
                 sectors,
@@ -96,16 +108,12 @@ pub(crate) fn plan(batch: Vec<Request>, sink: &Arc<dyn BlockSink>, info: &BlockI
         }
     }
     works.sort_by_key(|work| work.sector);
-    let mut merged: Vec<Work> = Vec::with_capacity(works.len());
-    for next in works {
-        match merged.last_mut() {
-            Some(last) if last.can_take(&next, info.max_segments) => {
-                last.sectors += next.sectors;
-                last.segments.extend(next.segments);
-                last.clients.extend(next.clients);
-            }
-            _ => merged.push(next),
+    works.dedup_by(|next, last| {
+        let is_taken = last.can_take(next, info.max_segments);
+        if is_taken {
+            last.take(next);
         }
-    }
-    merged
+        is_taken
+    });
+    works
 }

@@ -1,7 +1,7 @@
 //! One virtqueue of a disk: slots with header and status, device requests in flight.
 //!
 //! ```text
-//! slot    0 type 4 | 4 reserved 4 | 8 sector 8 | 16 range 16 | 32 status 1
+//! slot    0 type 4 | 4 reserved 4 | 8 sector 8 | 16 range 16 | 32 status 1 (in a word of its own)
 //! range   0 sector 8 | 8 sectors 4 | 12 flags 4
 //! ```
 use crate::merge::Work;
@@ -119,7 +119,8 @@ impl Ring {
         };
         let header = u128::from(kind) | u128::from(sector) << 64;
         self.slots.write(at, &header.to_le_bytes());
-        self.slots.write(at + STATUS, &[STATUS_NONE]);
+        // A whole word: bytes of one are changed with the rest kept, which takes longer.
+        self.slots.write(at + STATUS, &[STATUS_NONE; 8]);
         let mut buffers = core::mem::take(&mut self.buffers);
         buffers.clear();
         buffers.push(Buffer { address: base, bytes: HEADER_BYTES, access: Access::Read });
@@ -164,11 +165,11 @@ impl Ring {
 
     /// The outcome of a chain that came back; `None` where the rest of a range went out again.
     fn finish(&mut self, flight: Box<InFlight>) -> Option<Done> {
-        let mut status = [STATUS_NONE];
+        let mut status = [STATUS_NONE; 8];
         self.slots.read(usize::from(flight.slot) * SLOT_BYTES + STATUS, &mut status);
         let result = match status {
-            [STATUS_OK] => Ok(()),
-            [STATUS_UNSUPPORTED] => Err(BlockError::Unsupported),
+            [STATUS_OK, ..] => Ok(()),
+            [STATUS_UNSUPPORTED, ..] => Err(BlockError::Unsupported),
             _ => Err(BlockError::Device),
         };
         let (flight, result) = if result.is_ok() && flight.rest.is_some() {
