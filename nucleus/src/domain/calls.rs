@@ -169,7 +169,7 @@ impl<'a> Caller<'a> {
 
     /// Consumes a kick that came.
     fn take_kick(&mut self) -> bool {
-        thread::may_park();
+        thread::may_pass();
         core::mem::take(&mut self.is_kicked)
     }
 
@@ -216,7 +216,7 @@ impl<'a> Caller<'a> {
     #[cold]
     fn look_up(&self, handle: u64) -> Result<Known, Status> {
         if !self.is_kicked {
-            thread::may_park();
+            thread::may_pass();
         }
         let version = self.domain.version.load(Relaxed);
         match self.domain.held.lock().get(handle) {

@@ -121,9 +121,10 @@ fn run(domain: &Arc<Domain>, start: Start, area: Option<Pinned>) {
         Registers { rip: start.rip, rsp: start.rsp, rdi: start.argument, ..Registers::default() };
     let mut running = Running { registers, caller: Caller::new(domain), domain };
     let context = (&raw mut running).cast();
-    thread::serve_at(context);
-    // SAFETY: `running` begins with the registers, stays here, and is touched by the two functions only.
-    unsafe { component::run(context, ready, trapped) };
+    let kernel_stack = thread::serve_at(context);
+    // SAFETY: `running` begins with the registers, stays here, and is touched by the two functions only; the stack's place
+    // is the thread's.
+    unsafe { component::run(context, ready, trapped, kernel_stack) };
     thread::serve_at(core::ptr::null_mut());
     running.caller.leave();
     drop(running);

@@ -42,7 +42,7 @@ pub use endpoint::{Along, Endpoint, Wait, lay_along, set_message_area, take_alon
 use ipc::{Party, Serving};
 use parked::Parking;
 pub use parked::{
-    Fast, Step, finish_parked, may_not_pass, may_park, message_in, message_out, serve_at,
+    Fast, Step, finish_parked, may_not_pass, may_pass, message_in, message_out, serve_at,
 };
 pub use processor::{IS_LOCKED_OFFSET, processor_times, runnable};
 use runqueue::Node;

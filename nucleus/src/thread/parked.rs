@@ -94,18 +94,18 @@ impl Parking {
 }
 
 /// From now on the calling thread is a component's and may be parked; its registers in between are `registers`
-/// (null: no more).
-pub fn serve_at(registers: *mut Registers) {
+/// (null: no more). Where to note the stack pointer that entry from user mode finds.
+pub fn serve_at(registers: *mut Registers) -> *mut u64 {
     let parking = &current().parking;
     parking.registers.store(registers, Relaxed);
     parking.registers_end.store(registers.wrapping_add(1), Relaxed);
     parking.passable.store(ptr::null_mut(), Relaxed);
+    parking.kernel_stack.as_ptr()
 }
 
-/// The calling thread, a component's, entered the kernel by `syscall`: from now on it may be parked.
-pub fn may_park() {
+/// From now on the calling thread, a component's, may pass.
+pub fn may_pass() {
     let parking = &current().parking;
-    parking.kernel_stack.store(percpu::this().kernel_rsp.load(Relaxed), Relaxed);
     if bases::has_fsgsbase() {
         parking.passable.store(parking.registers.load(Relaxed), Relaxed);
     }

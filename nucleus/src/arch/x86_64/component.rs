@@ -28,7 +28,7 @@ pub type Trapped = extern "sysv64" fn(*mut Registers, u64, u64);
 global_asm!(
     r#"
     .pushsection .text.user, "ax", @progbits
-    # rdi: context, rsi: ready, rdx: trapped
+    # rdi: context, rsi: ready, rdx: trapped, rcx: where the stack pointer goes that entry from user mode finds
     .balign 64
     .global skerry_component
 skerry_component:
@@ -41,6 +41,8 @@ skerry_component:
     push rdx
     push rsi
     push rdi
+    lea rax, [rsp - 8]
+    mov [rcx], rax
 1:  mov rdi, [rsp]
     call [rsp + 8]
     test eax, eax
@@ -180,7 +182,12 @@ const _: () = {
 };
 
 unsafe extern "sysv64" {
-    fn skerry_component(context: *mut Registers, ready: Ready, trapped: Trapped);
+    fn skerry_component(
+        context: *mut Registers,
+        ready: Ready,
+        trapped: Trapped,
+        kernel_stack: *mut u64,
+    );
     fn skerry_unpark();
     fn skerry_switch_parked(to: u64, previous: *mut u8, from: u64) -> !;
     fn skerry_hand_over(registers: *mut Registers, lock: *mut u8, from: u64) -> !;
@@ -213,13 +220,15 @@ extern "sysv64" fn finish(previous: *mut u8) {
     unsafe { thread::finish_switch(previous.cast()) };
 }
 
-/// Runs a component's thread until `ready` says that it ends.
+/// Runs a component's thread until `ready` says that it ends. The stack pointer that every entry from user mode finds
+/// goes to `kernel_stack`.
 ///
 /// # Safety
-/// `context` is valid, begins with the registers and is touched by the two functions only meanwhile.
-pub unsafe fn run(context: *mut Registers, ready: Ready, trapped: Trapped) {
+/// `context` is valid, begins with the registers and is touched by the two functions only meanwhile; `kernel_stack` may
+/// be written.
+pub unsafe fn run(context: *mut Registers, ready: Ready, trapped: Trapped, kernel_stack: *mut u64) {
     // SAFETY: as the caller says.
-    unsafe { skerry_component(context, ready, trapped) };
+    unsafe { skerry_component(context, ready, trapped, kernel_stack) };
 }
 
 /// Leaves the caller, a component's thread in `trapped`, parked on its kernel stack `from`, and enters user mode
