@@ -162,9 +162,44 @@ impl From<NoMemory> for DeviceError {
     }
 }
 
+/// One access of a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortStep {
+    /// The port.
+    pub port: u16,
+    /// 1, 2 or 4 bytes.
+    pub width: u8,
+    /// It writes `value`, else it reads it.
+    pub is_write: bool,
+    /// What is written or was read.
+    pub value: u32,
+}
+
+impl PortStep {
+    /// As an isolated component hands it over: `value << 32 | is_write << 24 | width << 16 | port`, least byte first.
+    pub const fn pack(self) -> [u8; 8] {
+        let head = (self.is_write as u64) << 24 | (self.width as u64) << 16 | self.port as u64;
+        ((self.value as u64) << 32 | head).to_le_bytes()
+    }
+    /// What [`PortStep::pack`] made.
+    pub const fn unpack(packed: [u8; 8]) -> PortStep {
+        let word = u64::from_le_bytes(packed);
+        let value = (word >> 32) as u32;
+        PortStep { port: word as u16, width: packed[2], is_write: packed[3] != 0, value }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_access_comes_out_as_it_was_packed() {
+        for is_write in [false, true] {
+            let step = PortStep { port: 0x2f8, width: 4, is_write, value: 0x8182_8384 };
+            assert_eq!(PortStep::unpack(step.pack()), step);
+        }
+    }
 
     #[test]
     fn a_policy_comes_back_from_its_word() {

@@ -1,6 +1,6 @@
 //! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: what it can do
 //! ([`cpuid`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt
-//! controllers ([`apic`], [`ioapic`]), and clocks of known rate ([`clock`]).
+//! controllers ([`apic`], [`ioapic`]), clocks of known rate ([`clock`]), and instructions that access ports ([`port`]).
 //!
 //! Nothing here touches the machine: the nucleus does, with these numbers.
 #![no_std]
@@ -11,4 +11,5 @@ pub mod clock;
 pub mod cpuid;
 pub mod descriptor;
 pub mod ioapic;
+pub mod port;
 pub mod xsave;

@@ -1,0 +1,393 @@
+//! Ranges of ports, and instructions that access ports, carried out for a program that the processor refused them: [`carry_out`] decodes
+//! what stands at its instruction pointer, asks the [`Machine`] whether it has the ports, and does with its registers and
+//! memory what the processor would have done.
+//!
+//! Decoded are `in` and `out` with an immediate port or dx, `ins` and `outs` with or without `rep`, of bytes, words and
+//! longs. Prefixes that change where memory is (FS, GS, short addresses), `lock` and `repne` are not.
+//! Source: Intel SDM volume 2, 2.1 and 2.2, IN, INS, OUT, OUTS.
+use program::{PortStep, Registers};
+
+/// Longest instruction of the processor.
+pub const INSTRUCTION_MAX: usize = 15;
+/// Most bytes that one step of a repeated instruction moves.
+const STEP_BYTES: usize = 256;
+const DIRECTION: u64 = 1 << 10;
+
+/// Ports: the first, and how many.
+pub type Range = (u16, u16);
+
+/// The port behind a range.
+const fn end(range: Range) -> u32 {
+    range.0 as u32 + range.1 as u32
+}
+
+/// Whether all ports of `inner` are of `outer`.
+pub const fn holds(outer: Range, inner: Range) -> bool {
+    outer.0 <= inner.0 && end(inner) <= end(outer)
+}
+
+/// Whether a port is of both.
+pub const fn overlap(one: Range, other: Range) -> bool {
+    (one.0 as u32) < end(other) && (other.0 as u32) < end(one)
+}
+
+/// An instruction that accesses ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction {
+    /// Its length in bytes.
+    pub length: u8,
+    /// It reads the port, else writes it.
+    pub is_input: bool,
+    /// 1, 2 or 4 bytes.
+    pub width: u8,
+    /// Which port, and what it is read to or written from.
+    pub form: Form,
+}
+
+/// Of an [`Instruction`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// The accumulator, and a port that the instruction names.
+    Immediate(u8),
+    /// The accumulator, and the port in dx.
+    Register,
+    /// Memory, and the port in dx.
+    String {
+        /// As often as rcx says.
+        is_repeated: bool,
+    },
+}
+
+/// The instruction at the beginning of `code`, if it is one that accesses ports.
+pub fn decode(code: &[u8]) -> Option<Instruction> {
+    let (mut is_short, mut is_repeated) = (false, false);
+    let mut bytes = code.iter().copied().take(INSTRUCTION_MAX).enumerate();
+    let (at, opcode, is_wide) = loop {
+        match bytes.next()? {
+            (_, 0x66) => is_short = true,
+            (_, 0xf3) => is_repeated = true,
+            // Segments that begin at 0 whatever they are.
+            (_, 0x26 | 0x2e | 0x36 | 0x3e) => {}
+            // It counts right before the opcode only.
+            (at, rex @ 0x40..0x50) => break (at + 1, bytes.next()?.1, rex & 8 != 0),
+            (at, opcode) => break (at, opcode, false),
+        }
+    };
+    let form = match opcode {
+        0xe4..=0xe7 => Form::Immediate(bytes.next()?.1),
+        0xec..=0xef => Form::Register,
+        0x6c..=0x6f => Form::String { is_repeated },
+        _ => return None,
+    };
+    let width = match (opcode & 1, is_short && !is_wide) {
+        (0, _) => 1,
+        (_, true) => 2,
+        (_, false) => 4,
+    };
+    let length = at as u8 + 1 + u8::from(matches!(form, Form::Immediate(_)));
+    Some(Instruction { length, is_input: opcode & 2 == 0, width, form })
+}
+
+/// What a program may do with ports, and its memory.
+pub trait Machine {
+    /// Whether it has the ports of an access.
+    fn has(&self, step: PortStep) -> bool;
+    /// Accesses a port that it has; the value read or written.
+    fn access(&mut self, step: PortStep) -> u32;
+    /// Copies from its memory; whether all of that may be read.
+    fn load(&mut self, address: u64, to: &mut [u8]) -> bool;
+    /// Copies to its memory; whether all of that may be written.
+    fn store(&mut self, address: u64, from: &[u8]) -> bool;
+}
+
+/// Carries out the instruction at the beginning of `code`, where `registers` stand, or as much of a repeated one as it
+/// does in one step: the instruction pointer stays there then. Whether it did; else nothing was changed but, where
+/// memory could not be written, what the port was read for.
+pub fn carry_out(registers: &mut Registers, code: &[u8], machine: &mut impl Machine) -> bool {
+    let Some(Instruction { length, is_input, width, form }) = decode(code) else { return false };
+    let port = match form {
+        Form::Immediate(port) => u16::from(port),
+        _ => registers.rdx as u16,
+    };
+    let step = PortStep { port, width, is_write: !is_input, value: 0 };
+    if !machine.has(step) {
+        return false;
+    }
+    let is_over = match form {
+        Form::String { is_repeated } => match string(registers, step, machine, is_repeated) {
+            Some(is_over) => is_over,
+            None => return false,
+        },
+        _ if is_input => {
+            registers.rax = merged(registers.rax, width, machine.access(step));
+            true
+        }
+        _ => {
+            let value = (registers.rax & mask(width)) as u32;
+            machine.access(PortStep { value, ..step });
+            true
+        }
+    };
+    if is_over {
+        registers.rip = registers.rip.wrapping_add(u64::from(length));
+    }
+    true
+}
+
+const fn mask(width: u8) -> u64 {
+    u64::MAX >> (64 - 8 * width as u32)
+}
+
+/// The accumulator with `value` in its lower part: longs clear the upper half, others keep the rest.
+const fn merged(rax: u64, width: u8, value: u32) -> u64 {
+    let value = value as u64 & mask(width);
+    if width == 4 { value } else { rax & !mask(width) | value }
+}
+
+/// Moves what one step moves; whether nothing is left, `None` where memory cannot be accessed.
+fn string(
+    registers: &mut Registers,
+    step: PortStep,
+    machine: &mut impl Machine,
+    is_repeated: bool,
+) -> Option<bool> {
+    let bytes = usize::from(step.width);
+    let wanted = if is_repeated { registers.rcx } else { 1 };
+    let is_downwards = registers.rflags & DIRECTION != 0;
+    let most = if is_downwards { 1 } else { (STEP_BYTES / bytes) as u64 };
+    let count = wanted.min(most);
+    let mut memory = [0; STEP_BYTES];
+    let memory = memory.get_mut(..count as usize * bytes)?;
+    let pointer = if step.is_write { &mut registers.rsi } else { &mut registers.rdi };
+    if !step.is_write {
+        for part in memory.chunks_exact_mut(bytes) {
+            let value = machine.access(step).to_le_bytes();
+            part.iter_mut().zip(value).for_each(|(to, from)| *to = from);
+        }
+        machine.store(*pointer, memory).then_some(())?;
+    } else {
+        machine.load(*pointer, memory).then_some(())?;
+        for part in memory.chunks_exact(bytes) {
+            let value = part.iter().rev().fold(0, |value, &byte| value << 8 | u32::from(byte));
+            machine.access(PortStep { value, ..step });
+        }
+    }
+    let moved = count * u64::from(step.width);
+    *pointer = if is_downwards { pointer.wrapping_sub(moved) } else { pointer.wrapping_add(moved) };
+    if is_repeated {
+        registers.rcx -= count;
+    }
+    Some(!is_repeated || registers.rcx == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::{vec, vec::Vec};
+
+    /// Ports that count up when read and note what is written; memory from address 0x1000 on.
+    struct Model {
+        ports: core::ops::Range<u32>,
+        next: u32,
+        written: Vec<(u16, u8, u32)>,
+        memory: Vec<u8>,
+    }
+
+    impl Model {
+        fn new() -> Model {
+            Model { ports: 0x60..0x70, next: 0x8182_8380, written: vec![], memory: vec![7; 1024] }
+        }
+        fn place(&mut self, address: u64, length: usize) -> Option<&mut [u8]> {
+            let start = usize::try_from(address.checked_sub(0x1000)?).ok()?;
+            self.memory.get_mut(start..start.checked_add(length)?)
+        }
+    }
+
+    impl Machine for Model {
+        fn has(&self, PortStep { port, width, .. }: PortStep) -> bool {
+            let end = u32::from(port) + u32::from(width);
+            self.ports.start <= u32::from(port) && end <= self.ports.end
+        }
+        fn access(&mut self, step: PortStep) -> u32 {
+            assert!(self.has(step));
+            let PortStep { port, width, is_write, value } = step;
+            if is_write {
+                self.written.push((port, width, value));
+            } else {
+                self.next += 1;
+            }
+            self.next
+        }
+        fn load(&mut self, address: u64, to: &mut [u8]) -> bool {
+            self.place(address, to.len()).map(|from| to.copy_from_slice(from)).is_some()
+        }
+        fn store(&mut self, address: u64, from: &[u8]) -> bool {
+            self.place(address, from.len()).map(|to| to.copy_from_slice(from)).is_some()
+        }
+    }
+
+    fn start() -> Registers {
+        Registers {
+            rax: 0x1122_3344_5566_7788,
+            rcx: 3,
+            rdx: 0xffff_0064,
+            rsi: 0x1000,
+            rdi: 0x1100,
+            rip: 100,
+            ..Registers::default()
+        }
+    }
+
+    fn does(code: &[u8]) -> (Registers, Model) {
+        let (mut registers, mut model) = (start(), Model::new());
+        assert!(carry_out(&mut registers, code, &mut model), "{code:x?}");
+        (registers, model)
+    }
+
+    #[test]
+    fn ranges_hold_and_overlap_to_their_last_port() {
+        assert!(holds((0x2f8, 8), (0x2ff, 1)) && !holds((0x2f8, 8), (0x2ff, 2)));
+        assert!(!holds((0x2f8, 8), (0x2f7, 1)) && holds((0xfff8, 8), (0xffff, 1)));
+        assert!(overlap((0x2f8, 8), (0x2ff, 4)) && overlap((0xfffc, 4), (0xfff0, 0xd)));
+        assert!(!overlap((0x2f8, 8), (0x300, 1)) && !overlap((0x300, 1), (0x2f8, 8)));
+    }
+
+    #[test]
+    fn every_form_is_decoded() {
+        let string = |is_repeated| Form::String { is_repeated };
+        let expected: [(&[u8], u8, bool, u8, Form); 14] = [
+            (&[0xe4, 9], 2, true, 1, Form::Immediate(9)),
+            (&[0xe5, 9], 2, true, 4, Form::Immediate(9)),
+            (&[0x66, 0xe5, 9], 3, true, 2, Form::Immediate(9)),
+            (&[0xe6, 9], 2, false, 1, Form::Immediate(9)),
+            (&[0xe7, 9], 2, false, 4, Form::Immediate(9)),
+            (&[0xec], 1, true, 1, Form::Register),
+            (&[0x66, 0xed], 2, true, 2, Form::Register),
+            (&[0xee], 1, false, 1, Form::Register),
+            (&[0x66, 0x2e, 0xef], 3, false, 2, Form::Register),
+            // A wide operand is a long, whatever stands before.
+            (&[0x66, 0x48, 0xef], 3, false, 4, Form::Register),
+            (&[0x6c], 1, true, 1, string(false)),
+            (&[0xf3, 0x6d], 2, true, 4, string(true)),
+            (&[0xf3, 0x66, 0x6f], 3, false, 2, string(true)),
+            (&[0x41, 0x6e], 2, false, 1, string(false)),
+        ];
+        for (code, length, is_input, width, form) in expected {
+            let instruction = Instruction { length, is_input, width, form };
+            assert_eq!(decode(code), Some(instruction), "{code:x?}");
+        }
+    }
+
+    #[test]
+    fn other_instructions_are_left_alone() {
+        let others: [&[u8]; 10] = [
+            &[],
+            &[0xe4],
+            &[0x90],
+            &[0xf4],
+            &[0xf0, 0xec],
+            &[0xf2, 0x6c],
+            &[0x67, 0x6c],
+            &[0x64, 0x6e],
+            // REX that is no longer right before the opcode.
+            &[0x48, 0x66, 0xed],
+            &[0x66; INSTRUCTION_MAX + 1],
+        ];
+        assert!(others.iter().all(|code| decode(code).is_none()));
+        let mut long = [0x66; INSTRUCTION_MAX + 1];
+        long[INSTRUCTION_MAX] = 0xec;
+        assert_eq!(decode(&long), None);
+    }
+
+    #[test]
+    fn the_accumulator_keeps_what_the_width_leaves() {
+        assert_eq!(does(&[0xec]).0.rax, 0x1122_3344_5566_7781);
+        assert_eq!(does(&[0x66, 0xed]).0.rax, 0x1122_3344_5566_8381);
+        assert_eq!(does(&[0xed]).0.rax, 0x8182_8381);
+        assert_eq!(does(&[0xe4, 0x61]).0.rip, 102);
+    }
+
+    #[test]
+    fn what_the_width_says_is_written() {
+        assert_eq!(does(&[0xee]).1.written, [(0x64, 1, 0x88)]);
+        assert_eq!(does(&[0x66, 0xef]).1.written, [(0x64, 2, 0x7788)]);
+        assert_eq!(does(&[0xe7, 0x6c]).1.written, [(0x6c, 4, 0x5566_7788)]);
+    }
+
+    #[test]
+    fn strings_move_memory_and_pointers() {
+        let (registers, model) = does(&[0xf3, 0x66, 0x6d]);
+        assert_eq!((registers.rcx, registers.rdi, registers.rip), (0, 0x1106, 103));
+        assert_eq!(model.memory[0x100..0x107], [0x81, 0x83, 0x82, 0x83, 0x83, 0x83, 7]);
+        let (registers, model) = does(&[0x6f]);
+        assert_eq!((registers.rcx, registers.rsi, registers.rip), (3, 0x1004, 101));
+        assert_eq!(model.written, [(0x64, 4, 0x0707_0707)]);
+    }
+
+    #[test]
+    fn long_strings_go_in_steps_and_backwards_one_by_one() {
+        let (mut model, code) = (Model::new(), [0xf3, 0x6c]);
+        let mut registers = Registers { rcx: 600, rdi: 0x1000, ..start() };
+        for (left, rip) in [(344, 100), (88, 100), (0, 102)] {
+            assert!(carry_out(&mut registers, &code, &mut model));
+            assert_eq!((registers.rcx, registers.rip), (left, rip));
+        }
+        let mut registers = Registers { rflags: DIRECTION, ..start() };
+        assert!(carry_out(&mut registers, &[0xf3, 0x6f], &mut model));
+        assert_eq!((registers.rcx, registers.rsi, registers.rip), (2, 0x0ffc, 100));
+        let mut registers = Registers { rcx: 0, ..start() };
+        assert!(carry_out(&mut registers, &code, &mut model));
+        assert_eq!((registers.rdi, registers.rip), (0x1100, 102));
+    }
+
+    #[test]
+    fn ports_and_memory_that_it_has_not_are_refused() {
+        let mut model = Model::new();
+        let cases: [(&[u8], u64, u64); 6] = [
+            (&[0xec], 0x5f, 0x1000),
+            (&[0xef], 0x6d, 0x1000),
+            (&[0xe6, 0x70], 0x60, 0x1000),
+            (&[0x6e], 0x60, 0xfff),
+            (&[0xf3, 0x6f], 0x60, 0x13f8),
+            (&[0xf3, 0x6f], 0x60, u64::MAX),
+        ];
+        for (code, rdx, rsi) in cases {
+            let before = Registers { rdx, rsi, ..start() };
+            let mut registers = before;
+            assert!(!carry_out(&mut registers, code, &mut model), "{code:x?}");
+            assert_eq!(registers, before);
+        }
+        assert!(model.written.is_empty());
+    }
+
+    proptest! {
+        /// Whatever stands there: only ports that it has are reached (the model asserts it), the instruction
+        /// pointer goes on by the length or not at all, and what cannot be done changes no register.
+        #[test]
+        fn any_bytes_are_carried_out_or_refused(
+            code in proptest::collection::vec(prop_oneof![
+                any::<u8>(),
+                proptest::sample::select(&[0x66u8, 0xf3, 0x48, 0xe4, 0xe7, 0xec, 0xef, 0x6c, 0x6d, 0x6f][..]),
+            ], 0..20),
+            rdx in 0u64..0x80, rcx in 0u64..1000, at in 0xff0u64..0x1500, rflags in any::<u64>(),
+        ) {
+            let before = Registers { rdx, rcx, rsi: at, rdi: at, rflags, ..start() };
+            let (mut registers, mut model) = (before, Model::new());
+            if carry_out(&mut registers, &code, &mut model) {
+                let length = decode(&code).map_or(0, |found| u64::from(found.length));
+                let is_repeated = registers.rcx != before.rcx;
+                prop_assert!(registers.rip == 100 + length || is_repeated && registers.rip == 100);
+                prop_assert!(length as usize <= code.len().min(INSTRUCTION_MAX));
+                prop_assert_eq!(
+                    Registers { rax: 0, rcx: 0, rsi: 0, rdi: 0, rip: 0, ..registers },
+                    Registers { rax: 0, rcx: 0, rsi: 0, rdi: 0, rip: 0, ..before }
+                );
+            } else {
+                prop_assert_eq!(registers, before);
+                prop_assert!(model.written.is_empty());
+            }
+        }
+    }
+}
