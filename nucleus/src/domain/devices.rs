@@ -38,13 +38,18 @@ pub fn watch_faults() {
     const PRIORITY: u8 = 98;
     let Some(interrupt) = iommu::fault_interrupt() else { return };
     let watch = move || loop {
-        while let Some(fault) = iommu::next_fault() {
-            judge(fault);
-        }
+        judge_all();
         interrupt.wait(None, false);
     };
     let started = thread::spawn("iommu", Policy::RoundRobin(PRIORITY), Box::new(Box::new(watch)));
     started.expect("no memory for a thread at boot");
+}
+
+/// Judges every fault recorded.
+fn judge_all() {
+    while let Some(fault) = iommu::next_fault() {
+        judge(fault);
+    }
 }
 
 fn judge(fault: Fault) {
@@ -138,6 +143,8 @@ impl Domain {
         }
         if call == Call::PciOpen {
             pci::open(address, self.window.as_deref())?;
+            // Those of who had it before, whom nobody is to take for this one.
+            judge_all();
             {
                 let mut owners = OWNERS.lock();
                 owners.retain(|(function, _)| *function != address);
