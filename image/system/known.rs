@@ -82,7 +82,10 @@ pub(super) const GROUPS: [(&str, &[Call]); 12] = [
         ],
     ),
     ("call", &[Call::Call, Call::Send, Call::Signal, Call::Close]),
-    ("ports", &[Call::PortsOpen, Call::PortsClose, Call::PortRead, Call::PortWrite]),
+    (
+        "ports",
+        &[Call::PortsOpen, Call::PortsClose, Call::PortRead, Call::PortWrite, Call::PortList],
+    ),
     (
         "interrupts",
         &[

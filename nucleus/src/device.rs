@@ -14,6 +14,8 @@ use alloc::vec::Vec;
 use firmware::{acpi::Line, parameters};
 pub use program::{DeviceError, MmioDevice};
 use sync::class::LockClass;
+pub use x86::port::holds;
+use x86::port::overlap;
 
 static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(&MAPPED_CLASS, Vec::new());
@@ -211,21 +213,12 @@ pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError
     Interrupt::line(line, how).ok_or(DeviceError::NotFound)
 }
 
-fn overlaps(one: (u16, u16), other: (u16, u16)) -> bool {
-    let end = |range: (u16, u16)| u32::from(range.0) + u32::from(range.1);
-    u32::from(one.0) < end(other) && u32::from(other.0) < end(one)
-}
-
 /// Takes `count` ports from `first`.
 ///
 /// # Errors
 /// [`DeviceError::Refused`] where one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
-    let holds = |&(start, length): &(u16, u16)| {
-        start <= first
-            && u32::from(first) + u32::from(count) <= u32::from(start) + u32::from(length)
-    };
-    if GRANTED.lock().ports.iter().any(holds) {
+    if GRANTED.lock().ports.iter().any(|&range| holds(range, (first, count))) {
         take_ports(first, count)
     } else {
         Err(DeviceError::Refused)
@@ -239,7 +232,7 @@ pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
 pub fn take_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     let wanted = (first, count);
     let mut taken = PORTS.lock();
-    let is_free = !NUCLEUS_PORTS.iter().chain(taken.iter()).any(|&other| overlaps(wanted, other));
+    let is_free = !NUCLEUS_PORTS.iter().chain(taken.iter()).any(|&other| overlap(wanted, other));
     if !is_free {
         return Err(DeviceError::Refused);
     }

@@ -89,6 +89,7 @@ fn init_tables(info: &BootInfo) {
     // SAFETY: once, on the boot processor, with boot's first tables.
     unsafe { memory::init(info) };
     memory::init_cpu();
+    memory::port_map::init();
     gdt::guard_interrupt_stacks();
 }
 

@@ -138,19 +138,96 @@ impl Ports {
         world::device::ports_open(first, count)?;
         Ok(Ports { first, count })
     }
-    /// Reads a byte; all ones beyond the range.
-    pub fn read8(&self, offset: u16) -> u8 {
-        if offset < self.count {
-            world::device::port_read(self.first + offset, 1) as u8
-        } else {
-            u8::MAX
+    /// Where `width` ports at `offset` are, if they are of the range.
+    #[inline]
+    fn place(&self, offset: u16, width: u8) -> Option<u16> {
+        let fits = u32::from(offset) + u32::from(width) <= u32::from(self.count);
+        fits.then(|| self.first + offset)
+    }
+    #[inline]
+    fn read(&self, offset: u16, width: u8) -> u32 {
+        self.place(offset, width).map_or(u32::MAX, |port| world::device::port_read(port, width))
+    }
+    #[inline]
+    fn write(&self, offset: u16, width: u8, value: u32) {
+        if let Some(port) = self.place(offset, width) {
+            world::device::port_write(port, width, value);
         }
     }
+    /// Reads a byte; all ones beyond the range. Cost as a system call: none, where the component's ports are
+    /// accessed by plain instruction, which is the rule; else one. The same holds for what follows.
+    #[inline]
+    pub fn read8(&self, offset: u16) -> u8 {
+        self.read(offset, 1) as u8
+    }
+    /// Reads a word; all ones beyond the range.
+    #[inline]
+    pub fn read16(&self, offset: u16) -> u16 {
+        self.read(offset, 2) as u16
+    }
+    /// Reads a long; all ones beyond the range.
+    #[inline]
+    pub fn read32(&self, offset: u16) -> u32 {
+        self.read(offset, 4)
+    }
     /// Writes a byte; nothing beyond the range.
+    #[inline]
     pub fn write8(&self, offset: u16, value: u8) {
-        if offset < self.count {
-            world::device::port_write(self.first + offset, 1, u32::from(value));
+        self.write(offset, 1, value.into());
+    }
+    /// Writes a word; nothing beyond the range.
+    #[inline]
+    pub fn write16(&self, offset: u16, value: u16) {
+        self.write(offset, 2, value.into());
+    }
+    /// Writes a long; nothing beyond the range.
+    #[inline]
+    pub fn write32(&self, offset: u16, value: u32) {
+        self.write(offset, 4, value);
+    }
+    /// Fills `out` with bytes read from one port, one after the other; with ones beyond the range.
+    pub fn read8_all(&self, offset: u16, out: &mut [u8]) {
+        match self.place(offset, 1) {
+            Some(port) => world::device::port_read_all(port, out),
+            None => out.fill(u8::MAX),
         }
+    }
+    /// Writes `data` to one port, one byte after the other; nothing beyond the range.
+    pub fn write8_all(&self, offset: u16, data: &[u8]) {
+        if let Some(port) = self.place(offset, 1) {
+            world::device::port_write_all(port, data);
+        }
+    }
+    /// Reads a byte from the port at each offset, in this order; nothing where one is beyond the range.
+    pub fn read8_list(&self, list: &mut [(u16, u8)]) {
+        if list.iter().all(|&(offset, _)| offset < self.count) {
+            world::device::port_read_list(self.first, list);
+        }
+    }
+    /// Writes bytes, each to the port at its offset, in this order; nothing where one is beyond the range.
+    pub fn write8_list(&self, list: &[(u16, u8)]) {
+        if list.iter().all(|&(offset, _)| offset < self.count) {
+            world::device::port_write_list(self.first, list);
+        }
+    }
+}
+
+/// Lists of accesses where a world has no shorter way.
+#[cfg(not(all(target_os = "none", skerry_process)))]
+pub(crate) mod each {
+    use crate::world::device::{port_read, port_write};
+
+    pub(crate) fn port_read_all(number: u16, out: &mut [u8]) {
+        out.fill_with(|| port_read(number, 1) as u8);
+    }
+    pub(crate) fn port_write_all(number: u16, data: &[u8]) {
+        data.iter().for_each(|&value| port_write(number, 1, value.into()));
+    }
+    pub(crate) fn port_read_list(first: u16, list: &mut [(u16, u8)]) {
+        list.iter_mut().for_each(|(offset, value)| *value = port_read(first + *offset, 1) as u8);
+    }
+    pub(crate) fn port_write_list(first: u16, list: &[(u16, u8)]) {
+        list.iter().for_each(|&(offset, value)| port_write(first + offset, 1, value.into()));
     }
 }
 

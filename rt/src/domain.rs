@@ -11,7 +11,7 @@ use crate::{
     world,
 };
 use alloc::sync::Arc;
-pub use calls::{Call, CallSet, End, Grants, Usage};
+pub use calls::{Call, CallSet, End, Grants, PortAccess, Usage};
 
 /// An isolated component; killed when dropped.
 #[derive(Debug)]

@@ -1,7 +1,9 @@
 //! The host world keeps the face's promises.
 #![cfg(not(target_os = "none"))]
 use rt::{
-    NoMemory, PAGE_BYTES, host,
+    NoMemory, PAGE_BYTES,
+    device::Ports,
+    host,
     memory::{Charge, Frame},
     sync::{Event, Mutex},
     thread::{self, Policy, Woken},
@@ -229,4 +231,48 @@ fn locks_of_rt_exclude() {
         .collect();
     threads.into_iter().for_each(|thread| thread.recv().unwrap());
     assert_eq!(*number.lock(), 4000);
+}
+
+/// Ports that keep what is written, in order, and read as how much that is.
+#[derive(Default)]
+struct Notebook(std::sync::Mutex<Vec<(usize, usize, u64)>>);
+
+impl host::Registers for Notebook {
+    fn read(&self, _offset: usize, _bytes: usize) -> u64 {
+        self.0.lock().unwrap().len() as u64
+    }
+    fn write(&self, offset: usize, bytes: usize, value: u64) {
+        self.0.lock().unwrap().push((offset, bytes, value));
+    }
+}
+
+#[test]
+fn ports_are_accessed_within_their_range_alone() {
+    let notebook = Arc::new(Notebook::default());
+    let _plugged = host::add_ports(0x500, 8, None, notebook.clone());
+    let ports = Ports::open(0x500, 8).unwrap();
+    ports.write8(7, 1);
+    ports.write16(6, 2);
+    ports.write32(4, 3);
+    ports.write8_all(0, &[4, 5]);
+    ports.write8_list(&[(1, 6), (7, 7)]);
+    let written = [(7, 1, 1), (6, 2, 2), (4, 4, 3), (0, 1, 4), (0, 1, 5), (1, 1, 6), (7, 1, 7)];
+    assert_eq!(*notebook.0.lock().unwrap(), written);
+    assert_eq!((ports.read8(7), ports.read16(6), ports.read32(4)), (7, 7, 7));
+    let (mut string, mut list) = ([0; 3], [(0, 0), (7, 0)]);
+    ports.read8_all(3, &mut string);
+    ports.read8_list(&mut list);
+    assert_eq!((string, list), ([7; 3], [(0, 7), (7, 7)]));
+    // One beyond the end: nothing is written, ones are read, a list is left alone.
+    ports.write8(8, 1);
+    ports.write16(7, 1);
+    ports.write32(5, 1);
+    ports.write8_all(8, &[1]);
+    ports.write8_list(&[(0, 1), (8, 1)]);
+    assert_eq!(notebook.0.lock().unwrap().len(), written.len());
+    assert_eq!((ports.read8(8), ports.read16(7), ports.read32(u16::MAX)), (0xff, 0xffff, u32::MAX));
+    let mut list = [(0, 1), (8, 1)];
+    ports.read8_list(&mut list);
+    ports.read8_all(8, &mut string);
+    assert_eq!((string, list), ([0xff; 3], [(0, 1), (8, 1)]));
 }

@@ -13,6 +13,9 @@ pub const LONGEST: Duration = Duration::from_secs(240);
 /// So does one of random calls that makes fewer in a second.
 const CALLS_A_SECOND: u64 = 2_000;
 
+/// For the tests and measurements of ports.
+pub const SECOND_SERIAL_PORT: [&str; 2] = ["-serial", "null"];
+
 /// Runs every test with 1, 2 and 4 processors, the overflow of a kernel stack, and what messages cost.
 ///
 /// # Errors
@@ -70,6 +73,7 @@ fn tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<Config> {
     Ok(Config {
         cpus,
         append: format!("{} {parameters}", run::PARAMETERS),
+        extra: SECOND_SERIAL_PORT.map(str::to_owned).into(),
         ..test::machine(kernel, kernel, &format!("nucleus-{cpus}.log"))?
     })
 }

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 use archive::Executable;
 use rt::{
     NoMemory,
-    domain::{Call, Domain, Grants},
+    domain::{Call, Domain, Grants, PortAccess},
     memory::Region,
     message::{Capability, Endpoint},
     user::Protection,
@@ -15,6 +15,7 @@ fn grants(plan: &Plan) -> Grants {
     Grants {
         calls: plan.calls.iter().filter_map(|&number| Call::of(number)).collect(),
         ports: plan.ports.to_vec(),
+        port_access: PortAccess::Map,
         lines: plan.interrupts.to_vec(),
         functions,
         transports,

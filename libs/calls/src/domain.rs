@@ -30,6 +30,18 @@ impl FromIterator<Call> for CallSet {
     }
 }
 
+/// By what the threads of a domain access its ports, apart from kernel calls, which always do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PortAccess {
+    /// By plain instruction, which the processor lets pass (its map of permissions).
+    #[default]
+    Map,
+    /// By plain instruction, which the processor refuses and the nucleus carries out.
+    Trap,
+    /// By kernel calls alone; the nucleus carries plain instructions out all the same.
+    Call,
+}
+
 /// What a domain may do; what is absent is denied.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
@@ -37,6 +49,8 @@ pub struct Grants {
     pub calls: CallSet,
     /// Port ranges: first, count.
     pub ports: Vec<(u16, u16)>,
+    /// By what they are accessed.
+    pub port_access: PortAccess,
     /// Interrupt lines.
     pub lines: Vec<u32>,
     /// PCI functions.

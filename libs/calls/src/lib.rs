@@ -18,7 +18,8 @@ extern crate alloc;
 
 mod domain;
 
-pub use domain::{CallSet, End, Grants, Usage};
+pub use domain::{CallSet, End, Grants, PortAccess, Usage};
+pub use program::PortStep;
 use program::{DeviceError, NoMemory};
 
 /// No deadline.
@@ -36,6 +37,18 @@ pub const KEPT: u64 = 1 << 16 | 1;
 pub const IMAGE_BASE: u64 = 0x40_0000;
 /// Where what the nucleus maps for a component begins ([`Call::Map`], registers, regions).
 pub const MAPPINGS: u64 = 0x10_0000_0000;
+
+/// Most accesses of a [`Call::PortList`].
+pub const PORT_LIST_MAX: usize = 32;
+
+/// Does the accesses of a [`Call::PortList`] by `access`.
+#[inline]
+pub fn do_port_list(list: &mut [[u8; 8]], access: impl Fn(PortStep) -> u32) {
+    for packed in list {
+        let step = PortStep::unpack(*packed);
+        *packed = PortStep { value: access(step), ..step }.pack();
+    }
+}
 
 /// Declares the calls: name, number, documentation, and back from the number.
 macro_rules! calls {
@@ -120,7 +133,7 @@ calls! {
     Log = 24,
     /// (address, bytes): the component is broken and says why; ends all of its threads.
     Panic = 25,
-    /// (first, count): opens ports.
+    /// (first, count) -> (1 where they are to be accessed by plain instruction): opens ports.
     PortsOpen = 26,
     /// (first, count): gives them back.
     PortsClose = 27,
@@ -165,6 +178,9 @@ calls! {
     RegionNew = 46,
     /// (address, bytes) -> (length): the kernel command line, cut at so many bytes.
     CommandLine = 47,
+    /// (address, count): does a list of at most [`PORT_LIST_MAX`] accesses of opened ports, all or none: each eight bytes
+    /// as [`PortStep::pack`] makes them, which then have the value that was read.
+    PortList = 48,
 }
 
 /// How a call ended.
@@ -240,5 +256,22 @@ impl From<Status> for DeviceError {
             Status::NoMemory => DeviceError::NoMemory,
             _ => DeviceError::Refused,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_done_in_order() {
+        let step = |port| PortStep { port, width: 1, is_write: false, value: 0 }.pack();
+        let done = core::cell::Cell::new(0);
+        let mut list = [step(1), step(2)];
+        do_port_list(&mut list, |step| {
+            done.set(done.get() * 10 + u32::from(step.port));
+            done.get()
+        });
+        assert_eq!(list.map(|packed| PortStep::unpack(packed).value), [1, 12]);
     }
 }

@@ -12,6 +12,59 @@ pub const SEGMENTS: [u64; 5] = [
     0x00af_fb00_0000_ffff,
 ];
 
+/// Kernel code.
+pub const KERNEL_CODE: u16 = 0x10;
+/// Kernel data.
+pub const KERNEL_DATA: u16 = 0x18;
+/// User 32-bit code; not for running, the base `sysret` counts from.
+pub const USER_32_CODE: u16 = 0x20 | 3;
+/// User data.
+pub const USER_DATA: u16 = 0x28 | 3;
+/// User 64-bit code.
+pub const USER_CODE: u16 = 0x30 | 3;
+/// The task state segment.
+pub const TASK_STATE: u16 = 0x40;
+
+/// A table of [`SEGMENTS`] at these selectors, the two words of a task state segment still empty.
+///
+/// Selectors are Linux's, so that a program that looks at CS or SS sees what it expects, and so
+/// that `sysret` (base [`USER_32_CODE`]) finds data and code behind each other.
+pub const TABLE: [u64; 10] = {
+    let [code, data, user_32_code, user_data, user_code] = SEGMENTS;
+    [0, 0, code, data, user_32_code, user_data, user_code, 0, 0, 0]
+};
+
+/// The task state segment; only stack pointers and the place of the ports' permissions matter in long mode.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, packed(4))]
+pub struct TaskState {
+    reserved: u32,
+    /// Stack pointers that interrupts start with, by ring.
+    pub rsp: [u64; 3],
+    reserved2: u64,
+    /// The interrupt stack table.
+    pub ist: [u64; 7],
+    reserved3: u64,
+    reserved4: u16,
+    /// Where the map of ports begins, from here.
+    pub io_map_base: u16,
+}
+
+impl TaskState {
+    /// Without stacks and map.
+    pub const NEW: TaskState = TaskState {
+        reserved: 0,
+        rsp: [0; 3],
+        reserved2: 0,
+        ist: [0; 7],
+        reserved3: 0,
+        reserved4: 0,
+        io_map_base: u16::MAX,
+    };
+}
+
+const _: () = assert!(size_of::<TaskState>() == 104);
+
 /// The two words of an available task state segment of `bytes` bytes at `base`.
 pub const fn task_state(base: u64, bytes: usize) -> [u64; 2] {
     let limit = bytes as u64 - 1;
@@ -60,6 +113,18 @@ mod tests {
         assert!(
             SEGMENTS.iter().all(|&segment| segment >> 47 & 1 == 1 && limit(segment) == 0xf_ffff)
         );
+    }
+
+    #[test]
+    fn selectors_name_their_segments() {
+        let of = |selector: u16| TABLE[usize::from(selector / 8)];
+        let selectors = [KERNEL_CODE, KERNEL_DATA, USER_32_CODE, USER_DATA, USER_CODE];
+        assert_eq!(selectors.map(of), SEGMENTS);
+        // The ring of a selector is its segment's.
+        assert!(
+            selectors.iter().all(|&selector| u64::from(selector & 3) == of(selector) >> 45 & 3)
+        );
+        assert_eq!((of(TASK_STATE), usize::from(TASK_STATE / 8) + 2), (0, TABLE.len()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! What is named must be granted, and but for opening it, open.
 use super::{
-    Domain, End,
+    Domain, End, PortAccess,
     calls::{Done, until},
     run::Pinned,
 };
@@ -18,7 +18,7 @@ use crate::{
     thread::{self, Policy},
     trace,
 };
-use ::calls::{Call, Status};
+use ::calls::{Call, PORT_LIST_MAX, PortStep, Status, do_port_list};
 use alloc::{
     boxed::Box,
     format,
@@ -28,6 +28,7 @@ use alloc::{
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use program::{PciAddress, Registers};
 use sync::class::LockClass;
+use x86::port::{self, INSTRUCTION_MAX, Machine};
 
 static OWNERS_CLASS: LockClass = LockClass::new("nucleus.domain.owners");
 /// Who opened each function last.
@@ -84,9 +85,11 @@ impl Domain {
     pub(super) fn device(self: &Arc<Domain>, call: Call, registers: &mut Registers) -> Done {
         let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
         match call {
-            Call::PortsOpen | Call::PortsClose | Call::PortRead | Call::PortWrite => {
-                self.port(call, registers)
-            }
+            Call::PortsOpen
+            | Call::PortsClose
+            | Call::PortRead
+            | Call::PortWrite
+            | Call::PortList => self.port(call, registers),
             Call::InterruptOpen
             | Call::InterruptWait
             | Call::InterruptAcknowledge
@@ -219,49 +222,107 @@ impl Domain {
     }
 
     fn port(&self, call: Call, registers: &mut Registers) -> Done {
-        let first = u16::try_from(registers.rdi).map_err(|_| Status::Invalid)?;
-        let (second, value) = (registers.rsi, registers.rdx);
-        let holds = |&(start, length): &(u16, u16), bytes: u64| {
-            start <= first && u64::from(first) + bytes <= u64::from(start) + u64::from(length)
-        };
+        let (first, second) = (registers.rdi, registers.rsi);
+        if call == Call::PortList {
+            return self.port_list(first, second);
+        }
+        let first = u16::try_from(first).map_err(|_| Status::Invalid)?;
         match call {
             Call::PortsOpen => {
-                if !self.grants.ports.iter().any(|range| holds(range, second)) || second == 0 {
+                let count = u16::try_from(second).map_err(|_| Status::Refused)?;
+                let is_inside = |&range: &(u16, u16)| device::holds(range, (first, count));
+                if !self.grants.ports.iter().any(is_inside) || count == 0 {
                     return Err(Status::Refused);
                 }
-                device::take_ports(first, second as u16)?;
-                self.taken.lock().ports.push((first, second as u16));
+                device::take_ports(first, count)?;
+                // Before anybody can close them.
+                self.space.show_ports(first, count, true);
+                self.taken.lock().ports.push((first, count));
+                registers.rdi = u64::from(self.grants.port_access != PortAccess::Call);
                 Ok(())
             }
             Call::PortsClose => {
-                let mut taken = self.taken.lock();
                 let range = (first, second as u16);
-                let at = taken.ports.iter().position(|&open| open == range);
-                taken.ports.swap_remove(at.ok_or(Status::Refused)?);
+                {
+                    let ports = &mut self.taken.lock().ports;
+                    let at = ports.iter().position(|&open| open == range);
+                    ports.swap_remove(at.ok_or(Status::Refused)?);
+                }
+                self.space.show_ports(range.0, range.1, false);
                 device::close_ports(range.0, range.1);
                 Ok(())
             }
             _ => {
-                let is_width = matches!(second, 1 | 2 | 4);
-                let is_open = self.taken.lock().ports.iter().any(|range| holds(range, second));
-                if !is_width || !is_open {
+                let (is_write, value) = (call == Call::PortWrite, registers.rdx as u32);
+                let width = u8::try_from(second).map_err(|_| Status::Refused)?;
+                let step = PortStep { port: first, width, is_write, value };
+                if !self.has_ports([step].into_iter()) {
                     return Err(Status::Refused);
                 }
                 let word = match registers.r10 {
                     0 => None,
                     at => Some(Pinned::new(self, at, 8)?),
                 };
-                if call == Call::PortRead {
-                    registers.rdi = u64::from(device::read_port(first, second as u8));
-                } else {
-                    device::write_port(first, second as u8, value as u32);
-                    registers.rdi = value & 0xffff_ffff;
-                }
+                registers.rdi = u64::from(access(step));
                 if let Some(word) = word {
                     word.store(registers.r8 << 32 | registers.rdi);
                 }
                 Ok(())
             }
         }
+    }
+
+    /// Whether the ports of all `steps` are open, and of a width that ports have.
+    fn has_ports(&self, mut steps: impl Iterator<Item = PortStep>) -> bool {
+        let taken = self.taken.lock();
+        steps.all(|PortStep { port, width, .. }| {
+            let is_inside = |&open: &(u16, u16)| device::holds(open, (port, width.into()));
+            matches!(width, 1 | 2 | 4) && taken.ports.iter().any(is_inside)
+        })
+    }
+
+    fn port_list(&self, at: u64, count: u64) -> Done {
+        let mut list = [[0; 8]; PORT_LIST_MAX];
+        let list = list.get_mut(..count as usize).ok_or(Status::Invalid)?;
+        self.space.read(at, list.as_flattened_mut()).map_err(|_| Status::Fault)?;
+        if !self.has_ports(list.iter().map(|&packed| PortStep::unpack(packed))) {
+            return Err(Status::Refused);
+        }
+        do_port_list(list, access);
+        self.space.write(at, list.as_flattened()).map_err(|_| Status::Fault)
+    }
+
+    /// Carries out what the processor refused where `registers` stand, if that accesses ports which are open.
+    /// Counted as a call.
+    pub(super) fn carry_out(&self, registers: &mut Registers) -> bool {
+        self.calls.fetch_add(1, Relaxed);
+        let mut code = [0; INSTRUCTION_MAX];
+        // What cannot be read stays zero, which is no such instruction.
+        let _ = self.space.read(registers.rip, &mut code);
+        port::carry_out(registers, &code, &mut { self })
+    }
+}
+
+/// Accesses a port that is open; the value read or written.
+fn access(PortStep { port, width, is_write, value }: PortStep) -> u32 {
+    if is_write {
+        device::write_port(port, width, value);
+        return value;
+    }
+    device::read_port(port, width)
+}
+
+impl Machine for &Domain {
+    fn has(&self, step: PortStep) -> bool {
+        self.has_ports([step].into_iter())
+    }
+    fn access(&mut self, step: PortStep) -> u32 {
+        access(step)
+    }
+    fn load(&mut self, address: u64, to: &mut [u8]) -> bool {
+        self.space.read(address, to).is_ok()
+    }
+    fn store(&mut self, address: u64, from: &[u8]) -> bool {
+        self.space.write(address, from).is_ok()
     }
 }

@@ -29,7 +29,7 @@ use crate::{
     thread, trace,
 };
 use ::calls::{Call, MAPPINGS, Status};
-pub use ::calls::{CallSet, End, Grants, Usage};
+pub use ::calls::{CallSet, End, Grants, PortAccess, Usage};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
@@ -90,7 +90,8 @@ impl Domain {
     /// # Errors
     /// [`NoMemory`].
     pub fn new(name: &str, grants: Grants) -> Result<Arc<Domain>, NoMemory> {
-        let space = Space::new()?;
+        let has_map = grants.port_access == PortAccess::Map && !grants.ports.is_empty();
+        let space = if has_map { Space::with_port_map()? } else { Space::new()? };
         let window = if grants.functions.is_empty() { None } else { Window::new()? };
         objects::count(Kind::Domain, 1);
         // Never longer, so that nothing is allocated under the lock.

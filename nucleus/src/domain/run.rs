@@ -180,6 +180,8 @@ extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) 
         _ => match user::trapped(Left { kind, error_code }, registers.rip) {
             None => {}
             Some(Trap::Kicked) => caller.kick(),
+            // A port that no map shows.
+            Some(Trap::Exception { vector: 13, error_code: 0 }) if domain.carry_out(registers) => {}
             Some(trap) => domain.end(fault(domain, trap, *registers)),
         },
     }

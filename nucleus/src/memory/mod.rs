@@ -7,6 +7,7 @@ pub mod access;
 pub mod charge;
 pub mod frames;
 pub mod heap;
+pub mod port_map;
 pub mod range;
 pub mod runs;
 pub mod shootdown;

@@ -186,6 +186,15 @@ impl Inner {
         Ok(unsafe { Table::at(frame) })
     }
 
+    /// As [`Inner::leaf_or_new`], for an address of the kernel's in a space that nobody uses yet: all under its entry of
+    /// the root becomes the space's own.
+    pub(super) fn own_leaf(&self, address: u64) -> Result<&Table, NoMemory> {
+        let _guard = self.lock.lock();
+        // SAFETY: our root.
+        unsafe { Table::at(self.root) }.set(paging::index(address, 3), Entry::empty());
+        self.leaf_or_new(address)
+    }
+
     /// Takes the leaf table of `address` out of the tables above; its frame, to be freed after a
     /// shootdown. The lock is held.
     pub(super) fn detach_leaf(&self, address: u64) -> Option<u32> {
@@ -242,6 +251,13 @@ unsafe fn free_tree(frame: u32, level: u32) {
 impl Drop for Inner {
     fn drop(&mut self) {
         shootdown::evict(self);
+        // SAFETY: our root.
+        let ports = unsafe { Table::at(self.root) }.get(paging::index(paging::PORT_AREA, 3));
+        // The kernel's tables are not of this kind.
+        if ports.contains(TABLE) {
+            // SAFETY: the space's own, and loaded nowhere.
+            unsafe { free_tree(ports.frame(), 2) };
+        }
         free_table(self.root);
     }
 }

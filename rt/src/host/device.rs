@@ -2,6 +2,10 @@
 //!
 //! The address space of devices holds the frames (at their number times the page size) and the DMA
 //! buffers (from 1 TiB up). One lock guards the tables; models are called without it.
+pub(crate) use crate::device::each::{
+    port_read_all, port_read_list, port_write_all, port_write_list,
+};
+
 use super::{
     control::{Registers, lives},
     memory::{frame_release, frame_retain, frame_words, is_live, may_allocate},

@@ -1,4 +1,7 @@
 //! Devices of the kernel world.
+pub(crate) use crate::device::each::{
+    port_read_all, port_read_list, port_write_all, port_write_list,
+};
 pub(crate) use nucleus::{
     arch::pci::close as pci_close,
     device::{

@@ -11,11 +11,11 @@ pub(super) type Answer = Result<[u64; 3], Status>;
 /// A call that takes memory away, fills it or runs code in it.
 const fn changes_memory(call: Call) -> bool {
     use Call::{
-        Call as Ask, Close, CommandLine, Entropy, Exit, Receive, Reply, ReplyAndReceive, Send,
-        Spawn, Unmap,
+        Call as Ask, Close, CommandLine, Entropy, Exit, PortList, Receive, Reply, ReplyAndReceive,
+        Send, Spawn, Unmap,
     };
     matches!(call, Ask | ReplyAndReceive | Receive | Reply | Send)
-        || matches!(call, Close | CommandLine | Entropy | Exit | Spawn | Unmap)
+        || matches!(call, Close | CommandLine | Entropy | Exit | PortList | Spawn | Unmap)
 }
 
 /// Does `call`, which changes no memory known here.

@@ -1,7 +1,13 @@
 //! Devices of the process world: what the component was granted, opened by kernel calls.
 //!
-//! Registers and buffers are mapped by the nucleus and reached in place; a port access is a kernel
-//! call. A handle's mapping lasts as long as the handle; registers stay mapped until the component ends.
+//! Registers and buffers are mapped by the nucleus and reached in place; a port access with a receipt is a kernel
+//! call, others are in [`port`](super::port). A handle's mapping lasts as long as the handle; registers stay mapped
+//! until the component ends.
+pub(crate) use super::port::{
+    port_read, port_read_all, port_read_list, port_write, port_write_all, port_write_list,
+    ports_close, ports_open,
+};
+
 use super::call::{Handle, ask, ask_with_memory, until};
 use crate::{
     NoMemory, PAGE_BYTES,
@@ -133,26 +139,6 @@ impl MmioHandle {
             _ => unsafe { (at as *mut u64).write_volatile(value) },
         }
     }
-}
-
-pub(crate) fn ports_open(first: u16, count: u16) -> Result<(), DeviceError> {
-    ask(Call::PortsOpen, &[u64::from(first), u64::from(count)])?;
-    Ok(())
-}
-
-pub(crate) fn ports_close(first: u16, count: u16) {
-    // As `pci_close`.
-    let _ = ask(Call::PortsClose, &[u64::from(first), u64::from(count)]);
-}
-
-pub(crate) fn port_read(number: u16, width: u8) -> u32 {
-    let read = ask(Call::PortRead, &[u64::from(number), u64::from(width)]);
-    read.map_or(u32::MAX, |[value, ..]| value as u32)
-}
-
-pub(crate) fn port_write(number: u16, width: u8, value: u32) {
-    // A port that was taken away meanwhile is written to by nobody.
-    let _ = ask(Call::PortWrite, &[u64::from(number), u64::from(width), u64::from(value)]);
 }
 
 /// Reads or writes a port, with a receipt.

@@ -10,6 +10,7 @@ pub(crate) mod line;
 mod log;
 pub(crate) mod memory;
 pub(crate) mod message;
+mod port;
 mod start;
 pub(crate) mod system;
 pub(crate) mod thread;

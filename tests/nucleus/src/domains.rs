@@ -7,7 +7,7 @@ use nucleus::{
     arch::pci,
     capability::{Capability, EndpointRight, Right},
     device::{self, Registers},
-    domain::{Domain, Grants},
+    domain::{Domain, Grants, PortAccess},
     memory::{space::Protection, statistics},
     thread::{self, Endpoint, Policy, Wait},
     time,
@@ -19,6 +19,7 @@ pub fn grants(denied: u64) -> Grants {
     Grants {
         calls: Call::ALL.iter().copied().filter(|&call| denied >> call as u64 & 1 == 0).collect(),
         ports: Vec::new(),
+        port_access: PortAccess::Map,
         lines: Vec::new(),
         functions: Vec::new(),
         transports: Vec::new(),
@@ -48,10 +49,14 @@ pub fn start(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
     domain
 }
 
+/// Of a domain with room for a thousand threads.
+pub fn big_grants() -> Grants {
+    Grants { memory_bytes: 8 << 20, threads: 1024, ..grants(0) }
+}
+
 /// An empty domain with room for a thousand threads.
 pub fn big(name: &str) -> Arc<Domain> {
-    let grants = Grants { memory_bytes: 8 << 20, threads: 1024, ..grants(0) };
-    Domain::new(name, grants).expect("no memory for a domain")
+    Domain::new(name, big_grants()).expect("no memory for a domain")
 }
 
 /// The right to serve `endpoint`.
@@ -80,13 +85,13 @@ pub fn first(value: u64) -> [u8; 5] {
 }
 
 /// mov esi, `value`
-fn second(value: u32) -> [u8; 5] {
+pub fn second(value: u32) -> [u8; 5] {
     let [a, b, c, d] = value.to_le_bytes();
     [0xbe, a, b, c, d]
 }
 
 /// mov rbx, -1; mov r12, rbx: no deadline, no capability.
-const FOREVER: [u8; 10] = [0x48, 0xc7, 0xc3, 0xff, 0xff, 0xff, 0xff, 0x49, 0x89, 0xdc];
+pub const FOREVER: [u8; 10] = [0x48, 0xc7, 0xc3, 0xff, 0xff, 0xff, 0xff, 0x49, 0x89, 0xdc];
 /// inc rdx: the first word of a message.
 const NEXT_WORD: [u8; 3] = [0x48, 0xff, 0xc2];
 

@@ -23,6 +23,8 @@ mod memory;
 #[cfg(target_os = "none")]
 mod messages;
 #[cfg(target_os = "none")]
+mod ports;
+#[cfg(target_os = "none")]
 mod program;
 #[cfg(target_os = "none")]
 mod suite;

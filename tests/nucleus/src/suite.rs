@@ -1,5 +1,5 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
-use crate::{costs, devices, domains, hostile, memory, messages, program, threads};
+use crate::{costs, devices, domains, hostile, memory, messages, ports, program, threads};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{arch::power, memory::statistics, objects, params, thread, time};
@@ -42,6 +42,11 @@ const TESTS: &[(&str, fn())] = &[
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
     ("a device reaches what is lent to it", devices::only_what_is_lent_is_reached),
     ("a domain does not reach its device's message table", devices::message_table_is_not_mapped),
+    ("only open ports are accessed", ports::only_open_ports_are_accessed),
+    ("every form of port access is carried out", ports::every_form_is_carried_out),
+    ("lists of port accesses are done whole", ports::lists_are_done_whole),
+    ("closing ports reaches every processor", ports::closing_reaches_every_processor),
+    ("maps of ports are not shared", ports::maps_are_not_shared),
     ("domains call each other", domains::call_each_other),
     ("threads of a domain call each other", domains::calls_within),
     ("domains signal each other", domains::signal_each_other),

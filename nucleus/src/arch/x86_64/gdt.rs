@@ -1,70 +1,43 @@
 //! Segments: one GDT and one task state segment a processor, and the stacks of the interrupt stack table.
 //!
-//! Selectors are Linux's, so that a program that looks at CS or SS sees what it expects, and so
-//! that `sysret` (base [`USER_32_CODE`]) finds data and code behind each other.
-use super::percpu::MAX_CPUS;
-use crate::memory::stacks::Stack;
+//! The processor finds its task state segment in the image first, then, once there are spaces, in the area of
+//! `memory::port_map`, where the ports' permissions lie behind it.
+//!
+//! Source: Intel SDM volume 3, 8.7.
+use super::{boot, percpu::MAX_CPUS};
+use crate::memory::{port_map, stacks::Stack};
 use core::{arch::asm, cell::UnsafeCell};
-use x86::descriptor::{self, TablePointer};
-
-/// Kernel code.
-pub const KERNEL_CODE: u16 = 0x10;
-/// Kernel data.
-pub const KERNEL_DATA: u16 = 0x18;
-/// User 32-bit code; not for running, the base `sysret` counts from.
-pub const USER_32_CODE: u16 = 0x20 | 3;
-/// User data.
-pub const USER_DATA: u16 = 0x28 | 3;
-/// User 64-bit code.
-pub const USER_CODE: u16 = 0x30 | 3;
-const TASK_STATE: u16 = 0x40;
+use x86::descriptor::{self, TASK_STATE, TablePointer, TaskState};
+pub use x86::descriptor::{KERNEL_CODE, KERNEL_DATA, USER_32_CODE, USER_CODE, USER_DATA};
 
 /// Interrupt stack table entry (1 to 7) of double faults and machine checks.
 pub const IST_DOUBLE_FAULT: u8 = 1;
 /// Interrupt stack table entry of non-maskable interrupts.
 pub const IST_NMI: u8 = 2;
 
-/// The task state segment; only stack pointers matter in long mode (SDM volume 3, 8.7).
-#[repr(C, packed(4))]
-struct TaskState {
-    reserved: u32,
-    rsp: [u64; 3],
-    reserved2: u64,
-    ist: [u64; 7],
-    reserved3: u64,
-    reserved4: u16,
-    io_map_base: u16,
-}
-
-const _: () = assert!(size_of::<TaskState>() == 104);
-
-#[repr(C, align(64))]
+#[repr(C, align(256))]
 struct Segments {
     gdt: UnsafeCell<[u64; 10]>,
     tss: UnsafeCell<TaskState>,
 }
 
+/// Of all processors, in whole pages, which are mapped once more in the area.
+#[repr(C, align(4096))]
+struct All([Segments; MAX_CPUS]);
+
+const _: () = assert!(size_of::<All>() == port_map::SEGMENT_BYTES);
+
 // SAFETY: element N is touched by processor N only (`init_cpu`, `set_entry_stack`).
-unsafe impl Sync for Segments {}
+unsafe impl Sync for All {}
 
-impl Segments {
-    const fn new() -> Segments {
-        Segments {
-            gdt: UnsafeCell::new([0; 10]),
-            tss: UnsafeCell::new(TaskState {
-                reserved: 0,
-                rsp: [0; 3],
-                reserved2: 0,
-                ist: [0; 7],
-                reserved3: 0,
-                reserved4: 0,
-                io_map_base: size_of::<TaskState>() as u16,
-            }),
-        }
-    }
+static SEGMENTS: All = All([const {
+    Segments { gdt: UnsafeCell::new(descriptor::TABLE), tss: UnsafeCell::new(TaskState::NEW) }
+}; MAX_CPUS]);
+
+/// The first frame of all segments.
+pub fn frame() -> u32 {
+    (((&raw const SEGMENTS) as u64 - boot::KERNEL_BASE) >> 12) as u32
 }
-
-static SEGMENTS: [Segments; MAX_CPUS] = [const { Segments::new() }; MAX_CPUS];
 
 /// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack
 /// for double faults and NMIs ([`guard_interrupt_stacks`] gives better ones). GS's base must be installed again after (loading GS clears it), so GS is not touched.
@@ -72,16 +45,12 @@ static SEGMENTS: [Segments; MAX_CPUS] = [const { Segments::new() }; MAX_CPUS];
 /// # Safety
 /// On processor `cpu` itself, interrupts off; the stack is nobody else's meanwhile.
 pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
-    let segments = &SEGMENTS[cpu];
+    let segments = &SEGMENTS.0[cpu];
     // SAFETY: only this processor touches its element.
     let tss = unsafe { &mut *segments.tss.get() };
     tss.ist = [first_stack_top; 7];
-    let base = core::ptr::from_ref(tss) as u64;
     // SAFETY: as above.
     let gdt = unsafe { &mut *segments.gdt.get() };
-    let [low, high] = descriptor::task_state(base, size_of::<TaskState>());
-    let [code, data, user_32_code, user_data, user_code] = descriptor::SEGMENTS;
-    *gdt = [0, 0, code, data, user_32_code, user_data, user_code, 0, low, high];
     let pointer = TablePointer::new(gdt.as_ptr() as u64, size_of_val(gdt));
     // SAFETY: `pointer` describes a static table of valid descriptors.
     unsafe { asm!("lgdt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
@@ -94,11 +63,32 @@ pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
             scratch = out(reg) _, options(preserves_flags),
         );
     }
+    // SAFETY: they are there; no user mode, for which the map behind them is, is entered before the second time.
+    unsafe { load_task(cpu, (&raw const SEGMENTS) as u64) };
+}
+
+/// Loads the task state segment of this processor, number `cpu`, where all begin at `start`, the map of ports behind.
+///
+/// # Safety
+/// They are there in every space, and the GDT is loaded.
+unsafe fn load_task(cpu: usize, start: u64) {
+    let segments = &SEGMENTS.0[cpu];
+    // SAFETY: only this processor touches its element.
+    let tss = unsafe { &mut *segments.tss.get() };
+    // SAFETY: as above.
+    let gdt = unsafe { &mut *segments.gdt.get() };
+    let at = core::ptr::from_ref(tss) as usize - (&raw const SEGMENTS) as usize;
+    let map_at = port_map::SEGMENT_BYTES - at;
+    tss.io_map_base = map_at as u16;
+    // The processor wants to see a byte behind the map.
+    let bytes = map_at + port_map::MAP_BYTES + 1;
+    [gdt[8], gdt[9]] = descriptor::task_state(start + at as u64, bytes);
     // SAFETY: the descriptor at TASK_STATE is an available 64-bit task state segment.
     unsafe { asm!("ltr {:x}", in(reg) TASK_STATE, options(nostack, preserves_flags)) };
 }
 
-/// Gives this processor guarded interrupt stacks of its own, for ever.
+/// Gives this processor guarded interrupt stacks of its own and the ports' permissions of the space it has loaded, for
+/// ever.
 ///
 /// # Panics
 /// Where there is no memory for them.
@@ -109,7 +99,8 @@ pub fn guard_interrupt_stacks() {
         core::mem::forget(stack);
         top
     });
-    let tss = SEGMENTS[super::percpu::cpu()].tss.get();
+    let cpu = super::percpu::cpu();
+    let tss = SEGMENTS.0[cpu].tss.get();
     // SAFETY: in bounds; no reference is made.
     let ist = unsafe { (&raw mut (*tss).ist) }.cast::<u64>();
     for (entry, top) in [(IST_DOUBLE_FAULT, double_fault), (IST_NMI, nmi)] {
@@ -117,11 +108,13 @@ pub fn guard_interrupt_stacks() {
         // SAFETY: an entry of this processor's own table; the structure is packed, so unaligned.
         unsafe { slot.write_unaligned(top) };
     }
+    // SAFETY: mapped there in every space, with the map behind.
+    unsafe { load_task(cpu, port_map::AREA) };
 }
 
 /// Sets where an interrupt from user mode on this processor starts its stack.
 pub fn set_entry_stack(top: u64) {
-    let tss = SEGMENTS[super::percpu::cpu()].tss.get();
+    let tss = SEGMENTS.0[super::percpu::cpu()].tss.get();
     // SAFETY: in bounds; no reference is made.
     let slot = unsafe { &raw mut (*tss).rsp }.cast::<u64>();
     // SAFETY: this processor's own table; the structure is packed, so unaligned.

@@ -1,6 +1,6 @@
 //! Page table entries, the registers of paging, and the kernel's own map.
 //!
-//! The upper half is the same in every space: its top-level entries are made once, by [`build`],
+//! The upper half is the same in every space but for [`PORT_AREA`]: its top-level entries are made once, by [`build`],
 //! and copied into each new root. Kernel pages are global and writable or executable, never both.
 //! Source: Intel SDM volume 3, chapter 4.
 use super::{
@@ -23,6 +23,8 @@ pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
 pub const HEAP_AREA: u64 = 0xffff_c800_0000_0000;
 /// Where device registers are mapped.
 pub const DEVICE_AREA: u64 = 0xffff_d000_0000_0000;
+/// Where `memory::port_map` lies.
+pub const PORT_AREA: u64 = 0xffff_d800_0000_0000;
 const LARGE_PAGE: u64 = 2 << 20;
 
 bitflags! {
@@ -261,7 +263,7 @@ pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
     }
     // SAFETY: the root made above.
     let table = unsafe { Table::at(root) };
-    for area in [STACK_AREA, HEAP_AREA, DEVICE_AREA] {
+    for area in [STACK_AREA, HEAP_AREA, DEVICE_AREA, PORT_AREA] {
         let entry = Entry::new(source.table().expect(TO_BOOT), Entry::PRESENT | Entry::WRITE);
         table.set(index(area, 3), entry);
     }
