@@ -1,4 +1,4 @@
-//! What the components of `./x bench ipc` share: an interface, and its messages written by hand.
+//! What the components of `./x bench` share: an interface, its messages written by hand, and a serial port.
 //!
 //! `interface-server` and `interface-client` use what `#[interface]` made of [`adder::Adder`]; `plain-server` and
 //! `plain-client` the same messages through `rt::message` alone. A client times itself and logs `bench: NAME: COUNT NS`.
@@ -12,6 +12,8 @@ extern crate alloc;
 pub mod adder;
 #[cfg(all(target_os = "none", skerry_process))]
 pub mod plain;
+#[cfg(all(target_os = "none", skerry_process))]
+pub mod serial;
 
 /// Calls in a row, least first.
 pub const COUNTS: [u64; 4] = [2000, 4000, 6000, 8000];

@@ -41,6 +41,9 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let costs = bench::ipc::check(&kernel)?;
     println!("instructions: {}", costs.as_ref().map_or_else(String::as_str, String::as_str));
     tally.count("messages cost what they may", costs.map(|_| ()));
+    let costs = bench::minix::check(&kernel)?;
+    println!("instructions: {}", costs.as_ref().map_or_else(String::as_str, String::as_str));
+    tally.count("accesses of ports cost what they may", costs.map(|_| ()));
     Ok(())
 }
 

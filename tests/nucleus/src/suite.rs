@@ -65,6 +65,7 @@ fn skerry_start() {
     warm_up();
     match params::get("skerry.selftest") {
         Some("bench") => return one_of(costs::probes::report),
+        Some("ports") => return one_of(costs::ports::report),
         Some("trace") => return one_of(costs::probes::trace),
         Some("hostile") => return one_of(hostile::harms_nobody),
         _ => {}

@@ -130,10 +130,15 @@ fn getppid() -> Result<f64> {
     }
 }
 
-fn machine(kernel: &Path, parameter: &str, is_counting_instructions: bool) -> Result<Config> {
+/// The machine of the measurements: one processor and a second serial port.
+///
+/// # Errors
+/// Where the log cannot be.
+pub fn machine(kernel: &Path, parameter: &str, is_counting_instructions: bool) -> Result<Config> {
     let append = format!("{} {parameter}", run::PARAMETERS);
     let config = test::machine(kernel, kernel, "bench-ipc.log")?;
-    Ok(Config { cpus: 1, append, is_counting_instructions, ..config })
+    let extra = nucleus_tests::SECOND_SERIAL_PORT.map(str::to_owned).into();
+    Ok(Config { cpus: 1, append, extra, is_counting_instructions, ..config })
 }
 
 /// The log of the measurements, whole.

@@ -3,6 +3,7 @@ mod chart;
 pub mod ipc;
 mod isolation;
 mod measure;
+pub mod minix;
 mod split;
 
 use anyhow::Result;
@@ -20,6 +21,8 @@ enum Experiment {
     Ipc,
     /// What it costs that drivers are isolated: `default` beside `monolith`
     Isolation,
+    /// What accesses of ports cost by message, kernel call, permission map and trap, beside a paper's figures
+    Minix,
 }
 
 /// Runs an experiment; its table is printed and drawn.
@@ -30,5 +33,6 @@ pub fn run(options: &Options) -> Result<u8> {
     match options.experiment {
         Experiment::Ipc => ipc::run(),
         Experiment::Isolation => isolation::run(),
+        Experiment::Minix => minix::run(),
     }
 }

@@ -9,7 +9,7 @@ use calls::IMAGE_BASE;
 use core::arch::global_asm;
 use nucleus::{
     capability::Capability,
-    domain::Domain,
+    domain::{Domain, Grants},
     memory::{PAGE, space::Protection},
     thread::Policy,
 };
@@ -316,8 +316,13 @@ pub struct Loaded {
 
 /// Loads the component `name`, if it was built.
 pub fn load(name: &str) -> Option<Loaded> {
+    load_with(name, domains::big_grants())
+}
+
+/// The same with `grants`.
+pub fn load_with(name: &str, grants: Grants) -> Option<Loaded> {
     let executable = Executable::parse(archive::find(PROBES, name)?).expect("no executable");
-    let domain = domains::big(name);
+    let domain = Domain::new(name, grants).expect("no memory for a domain");
     for segment in executable.segments() {
         let mut rights = Protection::READ;
         rights.set(Protection::WRITE, segment.is_writable);
