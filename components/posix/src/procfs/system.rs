@@ -170,11 +170,12 @@ pub fn devices() -> Vec<u8> {
         .filter(|(_, file_type, ..)| *file_type == FileType::Character)
         .map(|(name, _, _, (major, _))| (*major, *name))
         .collect();
+    // Serial ports have their major also where there is none.
+    majors.push((4, "ttyS"));
     majors.sort_unstable_by_key(|(major, _)| *major);
     for (major, name) in majors {
         let shown = match major {
             1 => "mem",
-            4 => "ttyS",
             5 => &format!("/dev/{name}"),
             _ => name.trim_end_matches(|letter: char| letter.is_ascii_digit()),
         };
