@@ -112,6 +112,10 @@ fn bytes_go_both_ways_and_a_full_sink_is_offered_the_rest_again() {
     let ports = probe();
     let port = ports.first().unwrap();
     assert_eq!(port.name(), "ttyS0");
+    // Before it is set up a chip loses what comes in.
+    while chip.0.lock().unwrap().enabled & 1 == 0 {
+        std::thread::yield_now();
+    }
     chip.type_in(b"early ");
 
     let sink = Sink::new(8);
