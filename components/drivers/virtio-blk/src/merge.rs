@@ -40,13 +40,12 @@ impl Work {
             && self.segments.len() + next.segments.len() <= max_segments
     }
 
-    /// Takes in all of `next`, which goes then.
+    /// Takes in all of `next`, which has taken in nobody and goes then.
     fn take(&mut self, next: &mut Work) {
         self.sectors += next.sectors;
         self.segments.append(&mut next.segments);
         let Client { tag, ref sink } = next.client;
         self.others.push(Client { tag, sink: sink.clone() });
-        self.others.append(&mut next.others);
     }
 }
 
