@@ -15,20 +15,20 @@ use firmware::{acpi::Line, parameters};
 pub use program::{DeviceError, MmioDevice};
 use sync::class::LockClass;
 pub use x86::port::holds;
-use x86::port::overlap;
+use x86::port::{Ranges, overlap};
 
 static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(&MAPPED_CLASS, Vec::new());
 static PORTS_CLASS: LockClass = LockClass::new("nucleus.device.ports");
-static PORTS: SpinLock<Vec<(u16, u16)>> = SpinLock::new(&PORTS_CLASS, Vec::new());
+static PORTS: SpinLock<Ranges> = SpinLock::new(&PORTS_CLASS, Ranges::new());
 static GRANTED_CLASS: LockClass = LockClass::new("nucleus.device.granted");
 static GRANTED: SpinLock<Granted> =
-    SpinLock::new(&GRANTED_CLASS, Granted { ports: Vec::new(), lines: Vec::new() });
+    SpinLock::new(&GRANTED_CLASS, Granted { ports: Ranges::new(), lines: Vec::new() });
 
 /// What the system description lets components open.
 #[derive(Debug)]
 struct Granted {
-    ports: Vec<(u16, u16)>,
+    ports: Ranges,
     lines: Vec<u32>,
 }
 
@@ -182,7 +182,7 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
 
 /// Lets components open `count` ports from `first`.
 pub fn grant_ports(first: u16, count: u16) {
-    GRANTED.lock().ports.push((first, count));
+    GRANTED.lock().ports.add((first, count));
 }
 
 /// Lets components open `line`.
@@ -218,11 +218,8 @@ pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError
 /// # Errors
 /// [`DeviceError::Refused`] where one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
-    if GRANTED.lock().ports.iter().any(|&range| holds(range, (first, count))) {
-        take_ports(first, count)
-    } else {
-        Err(DeviceError::Refused)
-    }
+    let is_granted = GRANTED.lock().ports.has((first, count));
+    if is_granted { take_ports(first, count) } else { Err(DeviceError::Refused) }
 }
 
 /// Takes `count` ports from `first` for somebody who was granted them.
@@ -232,17 +229,16 @@ pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
 pub fn take_ports(first: u16, count: u16) -> Result<(), DeviceError> {
     let wanted = (first, count);
     let mut taken = PORTS.lock();
-    let is_free = !NUCLEUS_PORTS.iter().chain(taken.iter()).any(|&other| overlap(wanted, other));
-    if !is_free {
+    if taken.touch(wanted) || NUCLEUS_PORTS.iter().any(|&other| overlap(wanted, other)) {
         return Err(DeviceError::Refused);
     }
-    taken.push(wanted);
+    taken.add(wanted);
     Ok(())
 }
 
 /// Gives ports back.
 pub fn close_ports(first: u16, count: u16) {
-    PORTS.lock().retain(|&taken| taken != (first, count));
+    PORTS.lock().remove((first, count));
 }
 
 /// Reads `width` (1, 2, else 4) bytes from a port that the caller opened.

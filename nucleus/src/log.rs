@@ -5,23 +5,14 @@
 use crate::arch::{cpu, serial};
 use alloc::string::String;
 use core::{
-    cell::UnsafeCell,
     fmt::Write,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
 };
+use text::{Pieces, Tail};
 
 const RING_BYTES: usize = 64 * 1024;
 
-struct Ring {
-    bytes: UnsafeCell<[u8; RING_BYTES]>,
-}
-
-// SAFETY: touched only by the holder of `LOCK` (or the one processor left in a panic).
-unsafe impl Sync for Ring {}
-
-static RING: Ring = Ring { bytes: UnsafeCell::new([0; RING_BYTES]) };
-/// Bytes ever written; the ring holds the last `RING_BYTES` of them.
-static WRITTEN: AtomicU64 = AtomicU64::new(0);
+static TAIL: Tail<RING_BYTES> = Tail::new();
 static LOCK: AtomicBool = AtomicBool::new(false);
 
 struct Held {
@@ -55,43 +46,8 @@ struct Sink;
 
 impl Write for Sink {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        let mut at = WRITTEN.load(Ordering::Relaxed);
-        for &byte in text.as_bytes() {
-            let slot = RING.bytes.get().cast::<u8>().wrapping_add(at as usize % RING_BYTES);
-            // SAFETY: within the ring; the lock is held.
-            unsafe { slot.write(byte) };
-            at += 1;
-        }
-        WRITTEN.store(at, Ordering::Relaxed);
+        TAIL.write(text.as_bytes());
         serial::write(text.as_bytes());
-        Ok(())
-    }
-}
-
-/// Collects a line so that the UART is fed whole FIFOs.
-struct Line {
-    bytes: [u8; 256],
-    used: usize,
-}
-
-impl Line {
-    fn flush(&mut self) {
-        let text = core::str::from_utf8(&self.bytes[..self.used]).unwrap_or("?");
-        let _ = Sink.write_str(text);
-        self.used = 0;
-    }
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        if self.used + text.len() > self.bytes.len() {
-            self.flush();
-        }
-        if text.len() > self.bytes.len() {
-            return Sink.write_str(text);
-        }
-        self.bytes[self.used..self.used + text.len()].copy_from_slice(text.as_bytes());
-        self.used += text.len();
         Ok(())
     }
 }
@@ -124,9 +80,10 @@ impl log::Log for Logger {
 /// Writes text to the log as it is.
 pub fn print(text: core::fmt::Arguments<'_>) {
     let _held = Held::take();
-    let mut line = Line { bytes: [0; 256], used: 0 };
-    let _ = line.write_fmt(text);
-    line.flush();
+    // So that the UART is fed whole FIFOs.
+    let mut pieces = Pieces::<_, 256>::new(Sink);
+    let _ = pieces.write_fmt(text);
+    let _ = pieces.flush();
 }
 
 /// Starts the log; the parameter `skerry.log` (error, warn, info, debug, trace) sets how much is kept.
@@ -141,15 +98,9 @@ pub fn init() {
 /// The log so far, oldest first.
 pub fn contents() -> String {
     let mut bytes = alloc::vec::Vec::with_capacity(RING_BYTES);
-    {
-        let _held = Held::take();
-        let written = WRITTEN.load(Ordering::Relaxed);
-        for at in written.saturating_sub(RING_BYTES as u64)..written {
-            let slot = RING.bytes.get().cast::<u8>().wrapping_add(at as usize % RING_BYTES);
-            // SAFETY: within the ring; the lock is held.
-            bytes.push(unsafe { slot.read() });
-        }
-    }
+    let held = Held::take();
+    bytes.extend(TAIL.bytes());
+    drop(held);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 

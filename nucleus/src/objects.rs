@@ -3,50 +3,46 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use program::ObjectCount;
 
-/// Types counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Kind {
-    /// Threads that have not been reaped.
-    Thread,
-    /// Address spaces.
-    Space,
-    /// Kernel stacks, cached ones too.
-    Stack,
-    /// Frames handed out through `rt` (each counted once, however many references).
-    Frame,
-    /// Frames of page tables of programs.
-    TableFrame,
-    /// Slabs of the kernel heap.
-    Slab,
-    /// Frames of large kernel allocations.
-    LargeFrame,
-    /// Areas of extended processor state.
-    ExtendedState,
-    /// Interrupts held by drivers.
-    Interrupt,
-    /// Objects of the kernel heap in use (those in slabs; how many were ever made is not counted).
-    HeapObject,
-    /// Isolated components.
-    Domain,
-    /// Frames charged to them.
-    DomainFrame,
+/// Declares the types counted: name, and the name for people.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $kind:ident = $name:literal,)+) => {
+        /// Types counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Kind {
+            $($(#[$meta])* $kind,)+
+        }
+        const KINDS: &[(Kind, &str)] = &[$((Kind::$kind, $name),)+];
+    };
 }
 
-const KINDS: [(Kind, &str); 12] = [
-    (Kind::Thread, "thread"),
-    (Kind::Space, "space"),
-    (Kind::Stack, "stack"),
-    (Kind::Frame, "frame"),
-    (Kind::TableFrame, "table frame"),
-    (Kind::Slab, "slab"),
-    (Kind::LargeFrame, "large frame"),
-    (Kind::ExtendedState, "extended state"),
-    (Kind::Interrupt, "interrupt"),
-    (Kind::HeapObject, "heap object"),
-    (Kind::Domain, "domain"),
-    (Kind::DomainFrame, "domain frame"),
-];
+kinds! {
+    /// Threads that have not been reaped.
+    Thread = "thread",
+    /// Address spaces.
+    Space = "space",
+    /// Kernel stacks, cached ones too.
+    Stack = "stack",
+    /// Frames handed out through `rt` (each counted once, however many references).
+    Frame = "frame",
+    /// Frames of page tables of programs.
+    TableFrame = "table frame",
+    /// Slabs of the kernel heap.
+    Slab = "slab",
+    /// Frames of large kernel allocations.
+    LargeFrame = "large frame",
+    /// Areas of extended processor state.
+    ExtendedState = "extended state",
+    /// Interrupts held by drivers.
+    Interrupt = "interrupt",
+    /// Objects of the kernel heap in use (those in slabs; how many were ever made is not counted).
+    HeapObject = "heap object",
+    /// Isolated components.
+    Domain = "domain",
+    /// Frames charged to them.
+    DomainFrame = "domain frame",
+}
+
 static LIVE: [AtomicI64; KINDS.len()] = [const { AtomicI64::new(0) }; KINDS.len()];
 static MADE: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
 

@@ -20,7 +20,7 @@ mod domain;
 
 pub use domain::{CallSet, End, Grants, PortAccess, Usage};
 pub use program::PortStep;
-use program::{DeviceError, NoMemory};
+use program::{DeviceError, Fault, NoMemory};
 
 /// No deadline.
 pub const FOREVER: u64 = u64::MAX;
@@ -236,6 +236,12 @@ impl Status {
 impl From<NoMemory> for Status {
     fn from(_: NoMemory) -> Status {
         Status::NoMemory
+    }
+}
+
+impl From<Fault> for Status {
+    fn from(_: Fault) -> Status {
+        Status::Fault
     }
 }
 

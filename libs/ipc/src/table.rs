@@ -1,11 +1,8 @@
-//! The table of a component's capabilities.
+//! The table of a component's capabilities, or of what else is named by handles.
 //!
 //! A handle is a slot in the low 16 bits and above it how often the slot was used: a stale handle names
 //! nothing, and a forged one names only what its table holds.
 use alloc::vec::Vec;
-
-/// Most capabilities of a table.
-const MOST: usize = 1024;
 
 #[derive(Debug)]
 struct Slot<C> {
@@ -13,33 +10,53 @@ struct Slot<C> {
     held: Option<C>,
 }
 
-/// Capabilities `C`, each named by a handle.
+/// Things `C`, at most `MOST` (65,536 at most), each named by a handle.
 #[derive(Debug)]
-pub struct Table<C> {
+pub struct Table<C, const MOST: usize = 1024> {
     slots: Vec<Slot<C>>,
+    /// Those in use by nobody.
+    free: Vec<u16>,
 }
 
-impl<C> Table<C> {
+impl<C, const MOST: usize> Table<C, MOST> {
     /// An empty table.
-    pub const fn new() -> Table<C> {
-        Table { slots: Vec::new() }
+    pub const fn new() -> Table<C, MOST> {
+        Table { slots: Vec::new(), free: Vec::new() }
     }
 
-    /// Puts `capability` in; its handle, or `None` where the table is full.
-    pub fn insert(&mut self, capability: C) -> Option<u64> {
-        let free = self.slots.iter().position(|slot| slot.held.is_none());
-        let index = match free {
+    /// Puts `thing` in; its handle, or `None` where the table is full.
+    pub fn insert(&mut self, thing: C) -> Option<u64> {
+        let handle = self.reserve()?;
+        self.fill(handle, thing);
+        Some(handle)
+    }
+
+    /// A handle for what is to be [filled](Table::fill) in later; `None` where the table is full.
+    pub fn reserve(&mut self) -> Option<u64> {
+        let index = match self.free.pop() {
             Some(index) => index,
-            None if self.slots.len() < MOST => {
-                self.slots.push(Slot { uses: 0, held: None });
-                self.slots.len() - 1
+            None => {
+                let index = self.slots.len();
+                let fits = index < MOST;
+                fits.then(|| self.slots.push(Slot { uses: 0, held: None }))?;
+                u16::try_from(index).ok()?
             }
-            None => return None,
         };
-        let slot = &mut self.slots[index];
+        let slot = self.slots.get_mut(usize::from(index))?;
         slot.uses += 1;
-        slot.held = Some(capability);
-        Some(slot.uses << 16 | index as u64)
+        Some(slot.uses << 16 | u64::from(index))
+    }
+
+    /// Makes `handle`, which is reserved or was lifted, name `thing`.
+    pub fn fill(&mut self, handle: u64, thing: C) {
+        if let Some(slot) = self.slot(handle) {
+            slot.held = Some(thing);
+        }
+    }
+
+    fn slot(&mut self, handle: u64) -> Option<&mut Slot<C>> {
+        let slot = self.slots.get_mut(handle as usize & 0xffff)?;
+        (slot.uses == handle >> 16).then_some(slot)
     }
 
     /// What `handle` names.
@@ -48,20 +65,46 @@ impl<C> Table<C> {
         (slot.uses == handle >> 16).then_some(slot.held.as_ref())?
     }
 
+    /// The first in a slot from `from` on, its handle, and the slot after it.
+    pub fn next(&mut self, from: usize) -> Option<(u64, &mut C, usize)> {
+        let slots = self.slots.iter_mut().enumerate().skip(from);
+        let mut held = slots.filter_map(|(index, Slot { uses, held })| {
+            Some((*uses << 16 | index as u64, held.as_mut()?, index + 1))
+        });
+        held.next()
+    }
+
+    /// Takes out what `handle` names. The handle stays reserved.
+    pub fn lift(&mut self, handle: u64) -> Option<C> {
+        self.slot(handle)?.held.take()
+    }
+
+    /// Gives a handle back that is reserved or was lifted.
+    pub fn free(&mut self, handle: u64) {
+        if self.slot(handle).is_some_and(|slot| slot.held.is_none()) {
+            self.free.push(handle as u16);
+        }
+    }
+
     /// Takes out what `handle` names.
     pub fn remove(&mut self, handle: u64) -> Option<C> {
-        self.get(handle)?;
-        self.slots.get_mut(handle as usize & 0xffff)?.held.take()
+        let thing = self.lift(handle)?;
+        self.free(handle);
+        Some(thing)
     }
 
     /// Takes everything out.
     pub fn drain(&mut self) -> Vec<C> {
-        self.slots.iter_mut().filter_map(|slot| slot.held.take()).collect()
+        let mut all = Vec::new();
+        while let Some((handle, ..)) = self.next(0) {
+            all.extend(self.remove(handle));
+        }
+        all
     }
 }
 
-impl<C> Default for Table<C> {
-    fn default() -> Table<C> {
+impl<C, const MOST: usize> Default for Table<C, MOST> {
+    fn default() -> Self {
         Table::new()
     }
 }
@@ -72,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_handle_names_what_was_put_in() {
-        let mut table = Table::new();
+        let mut table = Table::<_>::new();
         let (first, second) = (table.insert('a').unwrap(), table.insert('b').unwrap());
         assert_eq!((table.get(first), table.get(second)), (Some(&'a'), Some(&'b')));
         assert_eq!(table.remove(first), Some('a'));
@@ -81,7 +124,7 @@ mod tests {
 
     #[test]
     fn a_stale_or_forged_handle_names_nothing() {
-        let mut table = Table::new();
+        let mut table = Table::<_>::new();
         let stale = table.insert('a').unwrap();
         table.remove(stale);
         let fresh = table.insert('b').unwrap();
@@ -94,10 +137,37 @@ mod tests {
 
     #[test]
     fn a_full_table_takes_no_more() {
-        let mut table = Table::new();
-        assert!((0..MOST).all(|number| table.insert(number).is_some()));
+        let mut table = Table::<_, 100>::new();
+        assert!((0..100).all(|number| table.insert(number).is_some()));
         assert_eq!(table.insert(0), None);
-        assert_eq!(table.drain().len(), MOST);
+        assert_eq!(table.drain(), (0..100).collect::<Vec<_>>());
         assert!(table.insert(0).is_some());
+    }
+
+    #[test]
+    fn a_reserved_handle_names_nothing_until_it_is_filled() {
+        let mut table = Table::<_>::new();
+        let handle = table.reserve().unwrap();
+        assert_eq!(table.get(handle), None);
+        assert_eq!(table.remove(handle), None);
+        table.fill(handle, 'a');
+        assert_eq!(table.get(handle), Some(&'a'));
+        assert_eq!(table.lift(handle), Some('a'));
+        assert_eq!(table.get(handle), None);
+        table.fill(handle, 'b');
+        assert_eq!(table.remove(handle), Some('b'));
+        table.fill(handle, 'c');
+        assert_ne!(table.insert('d'), Some(handle));
+        assert_eq!(table.drain(), ['d']);
+    }
+
+    #[test]
+    fn all_are_met_in_the_order_of_their_slots() {
+        let mut table = Table::<_>::new();
+        let handles = ['a', 'b', 'c'].map(|name| table.insert(name).unwrap());
+        table.remove(handles[1]);
+        assert_eq!(table.next(0), Some((handles[0], &mut 'a', 1)));
+        assert_eq!(table.next(1), Some((handles[2], &mut 'c', 3)));
+        assert_eq!(table.next(3), None);
     }
 }

@@ -59,6 +59,34 @@ impl Policy {
             Policy::Fifo(priority) | Policy::RoundRobin(priority) => 100 + i32::from(priority),
         }
     }
+
+    /// The real-time priority, 0 for a fair one.
+    pub fn real_time(self) -> u8 {
+        match self {
+            Policy::Fair { .. } => 0,
+            Policy::Fifo(priority) | Policy::RoundRobin(priority) => priority,
+        }
+    }
+
+    /// Whether who runs with this gives way, at a tick, to the best of those queued, which has real-time priority `other`
+    /// and, where both are fair, `is_behind`; `is_slice_over` where it ran as long as its equals do at a time.
+    pub fn gives_way(self, other: u8, is_behind: bool, is_slice_over: bool) -> bool {
+        let own = self.real_time();
+        let is_even = match self {
+            Policy::Fair { .. } => is_behind,
+            Policy::Fifo(_) => false,
+            Policy::RoundRobin(_) => is_slice_over,
+        };
+        other > own || other == own && is_even
+    }
+}
+
+/// Nanoseconds in user mode of `run_ns`, by how many ticks came in user mode and in the kernel. All, where none came.
+pub fn user_ns(run_ns: u64, user_ticks: u64, system_ticks: u64) -> u64 {
+    match u128::from(user_ticks) + u128::from(system_ticks) {
+        0 => run_ns,
+        all => (u128::from(run_ns) * u128::from(user_ticks) / all) as u64,
+    }
 }
 
 /// Processor time a thread has used.
@@ -216,5 +244,25 @@ mod tests {
     fn real_time_goes_before_fair() {
         assert!(Policy::Fifo(1).rank() > Policy::Fair { nice: -20 }.rank());
         assert!(Policy::Fair { nice: 0 }.rank() > Policy::Fair { nice: 1 }.rank());
+    }
+
+    #[test]
+    fn who_gives_way_at_a_tick() {
+        let fair = Policy::Fair { nice: 0 };
+        assert!(fair.gives_way(0, true, false) && !fair.gives_way(0, false, true));
+        assert!(fair.gives_way(1, false, false));
+        assert!(
+            !Policy::Fifo(5).gives_way(5, true, true) && Policy::Fifo(5).gives_way(6, false, false)
+        );
+        let round = Policy::RoundRobin(5);
+        assert!(round.gives_way(5, false, true) && !round.gives_way(5, true, false));
+        assert!(!round.gives_way(4, true, true) && round.gives_way(6, false, false));
+    }
+
+    #[test]
+    fn time_is_split_by_ticks() {
+        assert_eq!(user_ns(1000, 1, 3), 250);
+        assert_eq!(user_ns(1000, 0, 0), 1000);
+        assert_eq!(user_ns(u64::MAX, u64::MAX, 0), u64::MAX);
     }
 }

@@ -6,6 +6,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+extern crate alloc;
+
 pub mod apic;
 pub mod clock;
 pub mod cpuid;

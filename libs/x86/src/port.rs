@@ -5,6 +5,7 @@
 //! Decoded are `in` and `out` with an immediate port or dx, `ins` and `outs` with or without `rep`, of bytes, words and
 //! longs. Prefixes that change where memory is (FS, GS, short addresses), `lock` and `repne` are not.
 //! Source: Intel SDM volume 2, 2.1 and 2.2, IN, INS, OUT, OUTS.
+use alloc::vec::Vec;
 use program::{PortStep, Registers};
 
 /// Longest instruction of the processor.
@@ -29,6 +30,46 @@ pub const fn holds(outer: Range, inner: Range) -> bool {
 /// Whether a port is of both.
 pub const fn overlap(one: Range, other: Range) -> bool {
     (one.0 as u32) < end(other) && (other.0 as u32) < end(one)
+}
+
+/// Ranges of ports that somebody has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges(Vec<Range>);
+
+impl Ranges {
+    /// None.
+    pub const fn new() -> Ranges {
+        Ranges(Vec::new())
+    }
+
+    /// Whether one of them has all ports of `range`.
+    pub fn has(&self, range: Range) -> bool {
+        self.0.iter().any(|&one| holds(one, range))
+    }
+
+    /// Whether a port of `range` is in one of them.
+    pub fn touch(&self, range: Range) -> bool {
+        self.0.iter().any(|&one| overlap(one, range))
+    }
+
+    /// Adds `range`.
+    pub fn add(&mut self, range: Range) {
+        self.0.push(range);
+    }
+
+    /// Takes `range` out, which was added as it is; whether it was.
+    pub fn remove(&mut self, range: Range) -> bool {
+        let at = self.0.iter().position(|&one| one == range);
+        at.map(|at| self.0.swap_remove(at)).is_some()
+    }
+}
+
+impl IntoIterator for Ranges {
+    type Item = Range;
+    type IntoIter = alloc::vec::IntoIter<Range>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
 }
 
 /// An instruction that accesses ports.

@@ -272,110 +272,75 @@ impl<'a> Caller<'a> {
         let domain = self.domain;
         let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
         match call {
-            Call::Call | Call::ReplyAndReceive => Err(Status::Invalid),
-            Call::Receive => self.serve(registers, Endpoint::receive),
-            Call::Reply => self.serve(registers, |endpoint, message, _| endpoint.reply(message)),
+            Call::Call | Call::ReplyAndReceive => return Err(Status::Invalid),
+            Call::Receive => self.serve(registers, Endpoint::receive)?,
+            Call::Reply => self.serve(registers, |endpoint, message, _| endpoint.reply(message))?,
             Call::Send => {
                 let known = self.look_up(first)?;
-                exchange(domain, registers, &known, Endpoint::send)
+                exchange(domain, registers, &known, Endpoint::send)?;
             }
-            Call::Signal => self.signal(first, second),
-            Call::Close => domain.close(first),
-            Call::MapRegion => domain.map_held(first, registers),
-            Call::Wait => self.wait(registers),
+            Call::Signal => self.signal(first, second)?,
+            Call::Close => domain.close(first)?,
+            Call::MapRegion => domain.map_held(first, registers)?,
+            Call::Wait => self.wait(registers)?,
             Call::Wake => {
                 let word = Pinned::new(domain, first, 4)?;
                 registers.rdi = u64::from(thread::wake(word.word(), second as u32));
-                Ok(())
             }
             Call::Spawn => {
-                let policy = domain.policy(registers.r9)?;
                 let start = Start {
                     rip: first,
                     rsp: second,
                     argument: third,
                     fs: registers.r10,
                     message_area: registers.r8,
-                    policy,
+                    policy: domain.policy(registers.r9)?,
                 };
                 registers.rdi = run::spawn(self.shared, start)?;
-                Ok(())
             }
-            Call::Exit => {
-                self.is_leaving = true;
-                Ok(())
-            }
-            Call::Current => {
-                registers.rdi = thread::current_number();
-                Ok(())
-            }
-            Call::Yield => {
-                thread::yield_now();
-                Ok(())
-            }
-            Call::Kick => domain.own(first).map(thread::kick),
+            Call::Exit => self.is_leaving = true,
+            Call::Current => registers.rdi = thread::current_number(),
+            Call::Yield => thread::yield_now(),
+            Call::Kick => thread::kick(domain.own(first)?),
             Call::TakeKick => {
-                let was_kicked = self.take_kick() | thread::take_kick();
-                registers.rdi = u64::from(was_kicked);
-                Ok(())
+                registers.rdi = u64::from(self.take_kick() | thread::take_kick());
             }
-            Call::SetPolicy => {
-                thread::set_policy(domain.own(first)?, domain.policy(second)?);
-                Ok(())
-            }
+            Call::SetPolicy => thread::set_policy(domain.own(first)?, domain.policy(second)?),
             Call::SetAffinity => {
                 registers.rdi = u64::from(thread::set_affinity(domain.own(first)?, second));
-                Ok(())
             }
             Call::CpuTime => {
                 let used = thread::cpu_time(domain.own(first)?).ok_or(Status::NotFound)?;
                 (registers.rdi, registers.rsi) = (used.user_ns, used.system_ns);
                 registers.rdx = used.voluntary_switches << 32 | used.forced_switches & 0xffff_ffff;
-                Ok(())
             }
             Call::Processors => {
                 (registers.rdi, registers.rsi) = (smp::online() as u64, percpu::cpu() as u64);
-                Ok(())
             }
-            Call::Clock => {
-                (registers.rdi, registers.rsi, registers.rdx) = time::scale();
-                Ok(())
-            }
+            Call::Clock => (registers.rdi, registers.rsi, registers.rdx) = time::scale(),
             Call::Map | Call::Unmap | Call::RegionNew | Call::DmaAllocate => {
-                domain.memory(call, registers)
+                domain.memory(call, registers)?;
             }
             Call::Entropy => {
                 let mut bytes = [0; ENTROPY_MAX];
                 let bytes = bytes.get_mut(..second as usize).ok_or(Status::Invalid)?;
                 entropy::fill(bytes);
-                domain.space.write(first, bytes).map_err(|_| Status::Fault)
+                domain.space.write(first, bytes)?;
             }
             Call::Log => {
+                let level = log::Level::iter().nth((first as usize).wrapping_sub(1));
                 let text = domain.text(second, third)?;
-                let level = match first {
-                    1 => log::Level::Error,
-                    2 => log::Level::Warn,
-                    3 => log::Level::Info,
-                    4 => log::Level::Debug,
-                    _ => log::Level::Trace,
-                };
-                log::log!(level, "{}: {text}", domain.name);
-                Ok(())
+                log::log!(level.unwrap_or(log::Level::Trace), "{}: {text}", domain.name);
             }
             Call::CommandLine => {
                 let line = params::command_line().as_bytes();
                 let length = line.len().min(second as usize);
-                domain.space.write(first, &line[..length]).map_err(|_| Status::Fault)?;
+                domain.space.write(first, &line[..length])?;
                 registers.rdi = length as u64;
-                Ok(())
             }
-            Call::Panic => {
-                domain.end(run::at(domain, domain.text(first, second)?, *registers));
-                Ok(())
-            }
+            Call::Panic => domain.end(run::at(domain, domain.text(first, second)?, *registers)),
             Call::EndpointNew => {
                 registers.rdi = domain.grant(Capability::Endpoint(EndpointRight::new()))?;
-                Ok(())
             }
             Call::EndpointBadge => {
                 let Known { to, .. } = self.look_up(first)?;
@@ -383,10 +348,10 @@ impl<'a> Caller<'a> {
                     return Err(Status::Refused);
                 }
                 registers.rdi = domain.grant(Capability::Endpoint(to.badged(second)))?;
-                Ok(())
             }
-            _ => self.shared.device(call, registers),
+            _ => self.shared.device(call, registers)?,
         }
+        Ok(())
     }
 
     fn signal(&mut self, handle: u64, bits: u64) -> Done {
@@ -489,7 +454,7 @@ impl Domain {
     fn text(&self, address: u64, bytes: u64) -> Result<String, Status> {
         let mut text = [0; TEXT_MAX];
         let text = &mut text[..(bytes as usize).min(TEXT_MAX)];
-        self.space.read(address, text).map_err(|_| Status::Fault)?;
+        self.space.read(address, text)?;
         Ok(String::from_utf8_lossy(text).into_owned())
     }
 }

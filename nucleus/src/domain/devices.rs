@@ -12,7 +12,7 @@ use crate::{
         pci,
     },
     capability::Capability,
-    device,
+    device::{self, MmioDevice},
     memory::PAGE,
     spin::SpinLock,
     thread::{self, Policy},
@@ -82,18 +82,24 @@ impl Domain {
         Ok(start + offset)
     }
 
+    /// The transport at `base`, if it is granted.
+    fn transport(&self, base: u64) -> Option<MmioDevice> {
+        let is_granted = self.grants.transports.contains(&base);
+        device::transports().into_iter().find(|one| is_granted && one.base == base)
+    }
+
     pub(super) fn device(self: &Arc<Domain>, call: Call, registers: &mut Registers) -> Done {
-        let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
+        let (first, second) = (registers.rdi, registers.rsi);
         match call {
             Call::PortsOpen
             | Call::PortsClose
             | Call::PortRead
             | Call::PortWrite
-            | Call::PortList => self.port(call, registers),
+            | Call::PortList => return self.port(call, registers),
             Call::InterruptOpen
             | Call::InterruptWait
             | Call::InterruptAcknowledge
-            | Call::InterruptWake => self.interrupt(call, registers),
+            | Call::InterruptWake => return self.interrupt(call, registers),
             Call::PciFunction => {
                 let address = *self.grants.functions.get(first as usize).ok_or(Status::NotFound)?;
                 let found = pci::find(address.0)?;
@@ -101,46 +107,31 @@ impl Domain {
                     | u64::from(found.id) << 16
                     | u64::from(found.subsystem >> 16) << 48;
                 registers.rsi = u64::from(found.class);
-                Ok(())
             }
             Call::Transport => {
                 let base = *self.grants.transports.get(first as usize).ok_or(Status::NotFound)?;
-                let found = device::transports().into_iter().find(|one| one.base == base);
-                let found = found.ok_or(Status::NotFound)?;
+                let found = self.transport(base).ok_or(Status::NotFound)?;
                 (registers.rdi, registers.rsi, registers.rdx) =
                     (found.base, found.bytes, u64::from(found.interrupt));
-                Ok(())
             }
             Call::TransportOpen => {
-                let found = device::transports().into_iter().find(|one| one.base == first);
-                let is_granted = self.grants.transports.contains(&first);
-                let fits = found.is_some_and(|found| second <= found.bytes);
-                if !is_granted || !fits {
-                    return Err(Status::Refused);
+                let found = self.transport(first).filter(|found| second <= found.bytes);
+                let base = found.ok_or(Status::Refused)?.base;
+                let open = &mut self.taken.lock().transports;
+                if !open.contains(&base) {
+                    open.push(base);
                 }
-                {
-                    let open = &mut self.taken.lock().transports;
-                    if !open.contains(&first) {
-                        open.push(first);
-                    }
-                }
-                registers.rdi = self.map_registers(first, second, &[])?;
-                Ok(())
+                registers.rdi = self.map_registers(base, second, &[])?;
             }
-            _ => self.function(call, first, second, third, registers),
+            _ => return self.function(call, registers),
         }
+        Ok(())
     }
 
     /// A call about a PCI function, which must be granted and, but for opening it, open.
-    fn function(
-        self: &Arc<Domain>,
-        call: Call,
-        first: u64,
-        second: u64,
-        third: u64,
-        registers: &mut Registers,
-    ) -> Done {
-        let address = u16::try_from(first).map_err(|_| Status::Invalid)?;
+    fn function(self: &Arc<Domain>, call: Call, registers: &mut Registers) -> Done {
+        let (second, third) = (registers.rsi, registers.rdx);
+        let address = u16::try_from(registers.rdi).map_err(|_| Status::Invalid)?;
         if !self.grants.functions.contains(&PciAddress(address)) {
             return Err(Status::Refused);
         }
@@ -148,11 +139,10 @@ impl Domain {
             pci::open(address, self.window.as_deref())?;
             // Those of who had it before, whom nobody is to take for this one.
             judge_all();
-            {
-                let mut owners = OWNERS.lock();
-                owners.retain(|(function, _)| *function != address);
-                owners.push((address, Arc::downgrade(self)));
-            }
+            let mut owners = OWNERS.lock();
+            owners.retain(|(function, _)| *function != address);
+            owners.push((address, Arc::downgrade(self)));
+            drop(owners);
             self.taken.lock().functions.push(address);
             return Ok(());
         }
@@ -206,19 +196,14 @@ impl Domain {
         };
         match call {
             Call::InterruptWait => match interrupt.wait(until(registers.rsi).deadline_ns, true) {
-                sync::Outcome::Signalled => Ok(()),
-                sync::Outcome::TimedOut => Err(Status::TimedOut),
-                sync::Outcome::Kicked => Err(Status::Cancelled),
+                sync::Outcome::Signalled => {}
+                sync::Outcome::TimedOut => return Err(Status::TimedOut),
+                sync::Outcome::Kicked => return Err(Status::Cancelled),
             },
-            Call::InterruptAcknowledge => {
-                interrupt.acknowledge();
-                Ok(())
-            }
-            _ => {
-                interrupt.wake();
-                Ok(())
-            }
+            Call::InterruptAcknowledge => interrupt.acknowledge(),
+            _ => interrupt.wake(),
         }
+        Ok(())
     }
 
     fn port(&self, call: Call, registers: &mut Registers) -> Done {
@@ -237,20 +222,16 @@ impl Domain {
                 device::take_ports(first, count)?;
                 // Before anybody can close them.
                 self.space.show_ports(first, count, true);
-                self.taken.lock().ports.push((first, count));
+                self.taken.lock().ports.add((first, count));
                 registers.rdi = u64::from(self.grants.port_access != PortAccess::Call);
-                Ok(())
             }
             Call::PortsClose => {
                 let range = (first, second as u16);
-                {
-                    let ports = &mut self.taken.lock().ports;
-                    let at = ports.iter().position(|&open| open == range);
-                    ports.swap_remove(at.ok_or(Status::Refused)?);
+                if !self.taken.lock().ports.remove(range) {
+                    return Err(Status::Refused);
                 }
                 self.space.show_ports(range.0, range.1, false);
                 device::close_ports(range.0, range.1);
-                Ok(())
             }
             _ => {
                 let (is_write, value) = (call == Call::PortWrite, registers.rdx as u32);
@@ -267,29 +248,28 @@ impl Domain {
                 if let Some(word) = word {
                     word.store(registers.r8 << 32 | registers.rdi);
                 }
-                Ok(())
             }
         }
+        Ok(())
     }
 
     /// Whether the ports of all `steps` are open, and of a width that ports have.
     fn has_ports(&self, mut steps: impl Iterator<Item = PortStep>) -> bool {
         let taken = self.taken.lock();
         steps.all(|PortStep { port, width, .. }| {
-            let is_inside = |&open: &(u16, u16)| device::holds(open, (port, width.into()));
-            matches!(width, 1 | 2 | 4) && taken.ports.iter().any(is_inside)
+            matches!(width, 1 | 2 | 4) && taken.ports.has((port, width.into()))
         })
     }
 
     fn port_list(&self, at: u64, count: u64) -> Done {
         let mut list = [[0; 8]; PORT_LIST_MAX];
         let list = list.get_mut(..count as usize).ok_or(Status::Invalid)?;
-        self.space.read(at, list.as_flattened_mut()).map_err(|_| Status::Fault)?;
+        self.space.read(at, list.as_flattened_mut())?;
         if !self.has_ports(list.iter().map(|&packed| PortStep::unpack(packed))) {
             return Err(Status::Refused);
         }
         do_port_list(list, access);
-        self.space.write(at, list.as_flattened()).map_err(|_| Status::Fault)
+        Ok(self.space.write(at, list.as_flattened())?)
     }
 
     /// Carries out what the processor refused where `registers` stand, if that accesses ports which are open.

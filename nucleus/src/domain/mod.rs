@@ -37,6 +37,7 @@ use core::sync::atomic::{
 };
 pub(crate) use run::here;
 use sync::class::LockClass;
+use x86::port::Ranges;
 
 static HELD_CLASS: LockClass = LockClass::new("nucleus.domain.held");
 static TAKEN_CLASS: LockClass = LockClass::new("nucleus.domain.taken");
@@ -46,7 +47,7 @@ static END_CLASS: LockClass = LockClass::new("nucleus.domain.end");
 /// What it has opened and mapped.
 #[derive(Debug, Default)]
 struct Taken {
-    ports: Vec<(u16, u16)>,
+    ports: Ranges,
     functions: Vec<u16>,
     transports: Vec<u64>,
     /// Regions mapped: handle, first address, pages.

@@ -5,7 +5,7 @@
 //! the buddy allocator once a batch. Counted frames (those of `rt`) have their count in
 //! [`references`]; page tables, stacks and the heap own theirs alone and do not count.
 use crate::{
-    arch::{boot::phys_to_virt, percpu},
+    arch::{boot::phys_to_virt, pages, percpu},
     spin::{NoPreempt, SpinLock},
 };
 use buddy::Buddy;
@@ -114,6 +114,12 @@ fn with_cache<R>(act: impl FnOnce(&Cache, &mut [u32; CACHE_FRAMES], &mut usize) 
 #[inline]
 pub fn allocate(who: For) -> Option<u32> {
     with_cache(|_, frames, count| take(frames, count, who))
+}
+
+/// [`allocate`], zeroed.
+pub fn allocate_zeroed(who: For) -> Option<u32> {
+    // SAFETY: a frame just allocated.
+    allocate(who).inspect(|&frame| unsafe { pages::zero(address(frame)) })
 }
 
 #[inline]

@@ -66,9 +66,7 @@ struct FromFrames;
 
 impl TableSource for FromFrames {
     fn table(&mut self) -> Option<u32> {
-        let frame = frames::allocate(frames::For::Kernel)?;
-        // SAFETY: a frame just allocated.
-        unsafe { pages::zero(frames::address(frame)) };
+        let frame = frames::allocate_zeroed(frames::For::Kernel)?;
         KERNEL_TABLES.fetch_add(1, Relaxed);
         Some(frame)
     }
@@ -141,10 +139,15 @@ pub fn map_device(physical: u64, bytes: u64) -> u64 {
     start + offset
 }
 
-/// Maps a frame of the kernel's at `address`, to read and write; `None` without memory for a table.
-fn map_kernel(address: u64, frame: u32) -> Option<()> {
-    let entry = Entry::WRITE | Entry::NO_EXECUTE | Entry::PRESENT | Entry::GLOBAL;
-    swap_kernel(address, Entry::new(frame, entry)).map(|_| ())
+/// Maps a new frame at `address`, for the kernel to read and write; `None` without memory.
+fn map_new(address: u64, whose: frames::For) -> Option<()> {
+    let flags = Entry::WRITE | Entry::NO_EXECUTE | Entry::PRESENT | Entry::GLOBAL;
+    let frame = frames::allocate(whose)?;
+    let mapped = swap_kernel(address, Entry::new(frame, flags));
+    if mapped.is_none() {
+        frames::free(frame);
+    }
+    mapped.map(|_| ())
 }
 
 /// Takes the page at `address`, which is mapped, out of the kernel's map; the frame that was there.

@@ -10,6 +10,7 @@ use crate::arch::{
     pages,
     paging::{self, Entry, Table},
 };
+use core::cell::{Cell, RefCell};
 use program::{CloneMode, Page, Unshared};
 
 const BATCH: usize = 128;
@@ -245,19 +246,15 @@ impl Inner {
             let _guard = self.lock.lock();
             let first = at;
             while at < end && at - first < PAGES_A_TURN * PAGE as u64 {
-                match self.leaf(at) {
-                    Err(next) => at = next.min(end),
-                    Ok(leaf) => {
-                        let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
-                        while at < stop {
-                            let slot = paging::index(at, 0);
-                            let entry = leaf.get(slot);
-                            if entry.holds_frame() {
-                                act(at, leaf, slot, entry);
-                            }
-                            at += PAGE as u64;
-                        }
+                let Some(leaf) = self.next_leaf(&mut at, end) else { break };
+                let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
+                while at < stop {
+                    let slot = paging::index(at, 0);
+                    let entry = leaf.get(slot);
+                    if entry.holds_frame() {
+                        act(at, leaf, slot, entry);
                     }
+                    at += PAGE as u64;
                 }
             }
             turn(first, (at - first) as usize / PAGE);
@@ -267,7 +264,7 @@ impl Inner {
     /// Sets the protection of every present page.
     pub fn protect(&self, start: u64, end: u64, protection: Protection) {
         let flags = entry_for(protection);
-        let loses = core::cell::Cell::new(false);
+        let loses = Cell::new(false);
         self.each(
             start,
             end,
@@ -440,33 +437,26 @@ impl Inner {
     pub fn harvest(&self, start: u64, end: u64, visit: &mut dyn FnMut(usize, u32, bool, bool)) {
         let mut at = start;
         while at < end {
-            let first = at;
             let stop = end.min(at.saturating_add((BATCH * PAGE) as u64));
-            let mut found = [(0usize, Entry::empty()); BATCH];
-            let (mut count, mut is_dirty) = (0, false);
-            {
-                let _guard = self.lock.lock();
-                while at < stop {
-                    let slot = paging::index(at, 0);
-                    let leaf = match self.leaf(at) {
-                        Ok(leaf) => leaf,
-                        Err(after) => {
-                            at = after;
-                            continue;
-                        }
-                    };
-                    if leaf.get(slot).holds_frame() {
-                        let entry = leaf.clear(slot, Entry::ACCESSED | Entry::DIRTY);
-                        found[count] = ((at - start) as usize / PAGE, entry);
-                        count += 1;
-                        is_dirty |= entry.contains(Entry::DIRTY);
+            let found = RefCell::new(([(0usize, Entry::empty()); BATCH], 0));
+            self.each(
+                at,
+                stop,
+                |at, leaf, slot, _| {
+                    let (found, count) = &mut *found.borrow_mut();
+                    let entry = leaf.clear(slot, Entry::ACCESSED | Entry::DIRTY);
+                    found[*count] = ((at - start) as usize / PAGE, entry);
+                    *count += 1;
+                },
+                |first, pages| {
+                    let (found, count) = &*found.borrow();
+                    if found[..*count].iter().any(|(_, entry)| entry.contains(Entry::DIRTY)) {
+                        shootdown::user(self, first, pages);
                     }
-                    at += PAGE as u64;
-                }
-                if is_dirty {
-                    shootdown::user(self, first, (stop - first) as usize / PAGE);
-                }
-            }
+                },
+            );
+            at = stop;
+            let (found, count) = found.into_inner();
             for &(index, entry) in &found[..count] {
                 let is = |bit| entry.contains(bit);
                 visit(index, entry.frame(), is(Entry::ACCESSED), is(Entry::DIRTY));

@@ -9,7 +9,7 @@
 use super::{
     PAGE,
     frames::{self, For},
-    map_kernel, shootdown, swap_kernel,
+    map_new, shootdown, swap_kernel,
 };
 use crate::{
     arch::{
@@ -108,7 +108,7 @@ fn map_fresh(pages: usize) -> *mut u8 {
     let Some(start) = RUNS.lock().take(order_for(pages)) else { return null_mut() };
     let run = start as *mut u8;
     for page in 0..pages {
-        if !map_page(start + (page * PAGE) as u64) {
+        if map_new(start + (page * PAGE) as u64, For::Kernel).is_none() {
             match page {
                 0 => RUNS.lock().put(start),
                 _ => retire(run, page),
@@ -117,15 +117,6 @@ fn map_fresh(pages: usize) -> *mut u8 {
         }
     }
     run
-}
-
-fn map_page(address: u64) -> bool {
-    let Some(frame) = frames::allocate(For::Kernel) else { return false };
-    let is_mapped = map_kernel(address, frame).is_some();
-    if !is_mapped {
-        frames::free(frame);
-    }
-    is_mapped
 }
 
 /// Lists a mapped run as free.

@@ -10,10 +10,7 @@ use super::{
     shootdown,
 };
 use crate::{
-    arch::{
-        pages,
-        paging::{self, ENTRIES, Entry, KERNEL_ENTRY, Table},
-    },
+    arch::paging::{self, ENTRIES, Entry, KERNEL_ENTRY, Table},
     objects::{self, Kind},
     spin::PreemptLock,
 };
@@ -107,9 +104,7 @@ impl Drop for Space {
 
 /// A zeroed table for a space.
 fn new_table() -> Option<u32> {
-    let frame = frames::allocate(For::Program)?;
-    // SAFETY: a frame just allocated.
-    unsafe { pages::zero(frames::address(frame)) };
+    let frame = frames::allocate_zeroed(For::Program)?;
     objects::count(Kind::TableFrame, 1);
     Some(frame)
 }

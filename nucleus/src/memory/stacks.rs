@@ -5,13 +5,14 @@
 use super::{
     NoMemory, PAGE,
     frames::{self, For},
-    map_kernel, shootdown, unmap_kernel,
+    map_new, shootdown, unmap_kernel,
 };
 use crate::{
     arch::paging::STACK_AREA,
     objects::{self, Kind},
     spin::SpinLock,
 };
+use buddy::Slots;
 use sync::class::LockClass;
 
 /// Frames of a stack.
@@ -25,21 +26,8 @@ const BATCH: usize = 16;
 
 static CLASS: LockClass = LockClass::new("nucleus.stacks");
 
-struct Free {
-    /// Slots with frames, most recently used last. Up to `keep()` and what is freed until the next trim.
-    mapped: [u16; SLOTS],
-    mapped_count: usize,
-    /// Slots without.
-    bare: [u16; SLOTS],
-    bare_count: usize,
-    /// Slots from here on were never used.
-    next: u16,
-}
-
-static FREE: SpinLock<Free> = SpinLock::new(
-    &CLASS,
-    Free { mapped: [0; SLOTS], mapped_count: 0, bare: [0; SLOTS], bare_count: 0, next: 0 },
-);
+/// Filled are those that keep their frames: up to `keep()` of them, and what is freed until the next trim.
+static FREE: SpinLock<Slots<SLOTS>> = SpinLock::new(&CLASS, Slots::new());
 
 /// A kernel stack; goes back to the cache when dropped.
 #[derive(Debug)]
@@ -56,12 +44,12 @@ impl Stack {
     /// [`NoMemory`].
     pub fn new() -> Result<Stack, NoMemory> {
         trim();
-        if let Some(slot) = FREE.lock().take_mapped() {
+        if let Some(slot) = FREE.lock().take_filled() {
             return Ok(Stack(slot));
         }
         let slot = FREE.lock().take_bare().ok_or(NoMemory)?;
         for index in 0..FRAMES {
-            if !map_page(bottom(slot) + (index * PAGE) as u64) {
+            if map_new(bottom(slot) + (index * PAGE) as u64, For::Program).is_none() {
                 release(&[slot], index);
                 return Err(NoMemory);
             }
@@ -78,34 +66,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        let mut free = FREE.lock();
-        let count = free.mapped_count;
-        free.mapped[count] = self.0;
-        free.mapped_count += 1;
-    }
-}
-
-impl Free {
-    fn take_mapped(&mut self) -> Option<u16> {
-        self.mapped_count = self.mapped_count.checked_sub(1)?;
-        Some(self.mapped[self.mapped_count])
-    }
-
-    fn take_bare(&mut self) -> Option<u16> {
-        if let Some(rest) = self.bare_count.checked_sub(1) {
-            self.bare_count = rest;
-            return Some(self.bare[rest]);
-        }
-        let slot = self.next;
-        (usize::from(slot) < SLOTS).then(|| {
-            self.next += 1;
-            slot
-        })
-    }
-
-    fn put_bare(&mut self, slot: u16) {
-        self.bare[self.bare_count] = slot;
-        self.bare_count += 1;
+        FREE.lock().put_filled(self.0);
     }
 }
 
@@ -122,11 +83,11 @@ pub fn trim() {
         let mut count = 0;
         {
             let mut free = FREE.lock();
-            if free.mapped_count < keep + BATCH {
+            if free.filled() < keep + BATCH {
                 return;
             }
             while count < BATCH {
-                if let Some(slot) = free.take_mapped() {
+                if let Some(slot) = free.take_filled() {
                     slots[count] = slot;
                     count += 1;
                 }
@@ -135,15 +96,6 @@ pub fn trim() {
         release(&slots[..count], FRAMES);
         objects::count(Kind::Stack, -(count as i64));
     }
-}
-
-fn map_page(address: u64) -> bool {
-    let Some(frame) = frames::allocate(For::Program) else { return false };
-    let is_mapped = map_kernel(address, frame).is_some();
-    if !is_mapped {
-        frames::free(frame);
-    }
-    is_mapped
 }
 
 /// Unmaps `pages` pages of each of `slots` and frees them.

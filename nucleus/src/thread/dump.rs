@@ -21,6 +21,7 @@ use core::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
+use text::{Doing, ms};
 
 /// Calls remembered of a thread.
 const DEPTH: usize = 24;
@@ -112,36 +113,6 @@ fn sample_others() {
     while answers() < others && time::now_ns() < give_up_ns {
         cpu::relax();
     }
-}
-
-/// What a thread does.
-enum Doing {
-    Runs,
-    Ready,
-    Waits { word: usize, value: u32, is_interruptible: bool, for_ns: u64, left_ns: Option<u64> },
-    Ends,
-}
-
-impl fmt::Display for Doing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Doing::Runs => write!(f, "runs"),
-            Doing::Ready => write!(f, "is ready"),
-            Doing::Ends => write!(f, "ends"),
-            Doing::Waits { word, value, is_interruptible, for_ns, left_ns } => {
-                let how = if is_interruptible { "waits" } else { "waits uninterruptibly" };
-                write!(f, "{how} on word {word:#x} (now {value:#x}) for {} ms", ms(for_ns))?;
-                match left_ns {
-                    Some(left_ns) => write!(f, ", {} ms more at most", ms(left_ns)),
-                    None => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-fn ms(ns: u64) -> u64 {
-    ns / 1_000_000
 }
 
 /// What `thread` does, and its calls unless it runs. Its run queue's lock is held.

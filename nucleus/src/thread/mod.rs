@@ -72,8 +72,7 @@ const INTERRUPTIBLE: u8 = 4;
 struct Waiter {
     address: usize,
     is_linked: bool,
-    next: Option<Ref>,
-    previous: Option<Ref>,
+    node: Node<Ref>,
 }
 
 /// A thread.
@@ -206,12 +205,7 @@ impl Thread {
             node: UnsafeCell::new(Node::new()),
             virtual_ns: AtomicU64::new(0),
             slice_ticks: AtomicU32::new(0),
-            waiter: UnsafeCell::new(Waiter {
-                address: 0,
-                is_linked: false,
-                next: None,
-                previous: None,
-            }),
+            waiter: UnsafeCell::new(Waiter { address: 0, is_linked: false, node: Node::new() }),
             outcome: AtomicU8::new(0),
             party: UnsafeCell::new(Party::new()),
             serving: UnsafeCell::new(None),
@@ -298,10 +292,15 @@ fn current_pointer() -> *const Thread {
     pointer
 }
 
+/// The calling thread; none before there are threads.
+fn any_current<'a>() -> Option<&'a Thread> {
+    // SAFETY: as in `current`.
+    unsafe { current_pointer().as_ref() }
+}
+
 /// Number of the calling thread; 0 before there are threads.
 pub fn current_number() -> u64 {
-    // SAFETY: as in `current`.
-    unsafe { current_pointer().as_ref() }.map_or(0, Thread::number)
+    any_current().map_or(0, Thread::number)
 }
 
 /// From now on the calling thread's allocations may use the reserve of memory; whether they could already.
@@ -316,30 +315,25 @@ pub fn leave_reserve() {
 
 /// The calling thread may use the reserve of memory.
 pub fn uses_reserve() -> bool {
-    // SAFETY: as in `current`.
-    unsafe { current_pointer().as_ref() }.is_some_and(|thread| thread.uses_reserve.load(Relaxed))
+    any_current().is_some_and(|thread| thread.uses_reserve.load(Relaxed))
 }
 
 /// The space the calling thread runs in, null for none.
 #[inline]
 pub fn current_space() -> *const Inner {
-    // SAFETY: as in `current`.
-    unsafe { current_pointer().as_ref() }
-        .map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
+    any_current().map_or(ptr::null(), |thread| thread.space_pointer.load(Relaxed).cast_const())
 }
 
 /// The name of the calling thread.
 pub fn current_name<'a>() -> &'a str {
-    // SAFETY: as in `current`.
-    unsafe { current_pointer().as_ref() }.map_or("", Thread::name)
+    any_current().map_or("", Thread::name)
 }
 
 /// Shows the calling thread's held locks, interrupts off.
 #[cfg(feature = "check")]
 pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
     let _off = NoInterrupts::new();
-    // SAFETY: as in `current`.
-    if let Some(thread) = unsafe { current_pointer().as_ref() } {
+    if let Some(thread) = any_current() {
         // SAFETY: only the thread itself, interrupts off, comes here.
         visit(unsafe { &mut *thread.held.get() });
     }
@@ -510,10 +504,7 @@ pub fn cpu_time(number: u64) -> Option<CpuTime> {
     let thread = table::find(number)?;
     let run_ns = scheduler::run_ns(&thread);
     let (user, system) = (thread.user_ticks.load(Relaxed), thread.system_ticks.load(Relaxed));
-    let user_ns = match user + system {
-        0 => run_ns,
-        all => (u128::from(run_ns) * u128::from(user) / u128::from(all)) as u64,
-    };
+    let user_ns = program::user_ns(run_ns, user, system);
     Some(CpuTime {
         user_ns,
         system_ns: run_ns - user_ns,

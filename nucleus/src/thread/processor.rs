@@ -222,7 +222,7 @@ impl Processor {
         if self.is_idle.load(Relaxed) {
             return true;
         }
-        match (real_time_priority(thread), real_time_priority(running)) {
+        match (thread.policy().real_time(), running.policy().real_time()) {
             (0, 0) => {
                 let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
                 let now = running.virtual_ns.load(Relaxed) + since_ns;
@@ -237,13 +237,6 @@ impl Processor {
 pub(super) enum Place {
     Front,
     Back,
-}
-
-pub(super) fn real_time_priority(thread: &Thread) -> u8 {
-    match thread.policy() {
-        Policy::Fair { .. } => 0,
-        Policy::Fifo(priority) | Policy::RoundRobin(priority) => priority,
-    }
 }
 
 pub(super) fn may_run(thread: &Thread, cpu: usize) -> bool {
@@ -263,10 +256,8 @@ pub fn online_mask() -> u64 {
 pub fn processor_times() -> Vec<ProcessorTime> {
     let times = |processor: &Processor| {
         let busy = processor.busy_ns.load(Relaxed);
-        let (user, system) =
-            (processor.user_ticks.load(Relaxed), processor.system_ticks.load(Relaxed));
-        let user_ns =
-            (u128::from(busy) * u128::from(user) / u128::from((user + system).max(1))) as u64;
+        let (user, system) = (&processor.user_ticks, &processor.system_ticks);
+        let user_ns = program::user_ns(busy, user.load(Relaxed), system.load(Relaxed));
         ProcessorTime {
             user_ns,
             system_ns: busy - user_ns,

@@ -8,9 +8,7 @@
 use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
     current_pointer,
-    processor::{
-        PROCESSORS, Place, Processor, Queue, may_run, processor, real_time_priority, this,
-    },
+    processor::{PROCESSORS, Place, Processor, Queue, may_run, processor, this},
     timers,
 };
 use crate::{
@@ -214,7 +212,7 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     counter.store(counter.load(Relaxed) + 1, Relaxed);
     queue.current = Ref::of(next);
     if !is_idle {
-        if real_time_priority(next) == 0 {
+        if next.policy().real_time() == 0 {
             queue.note_smallest(next);
         }
         if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
@@ -307,7 +305,7 @@ pub fn hand_over(next: &Thread) {
     let is_blocked = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE);
     let first = here.queue().real_time.first();
     let is_best =
-        first.is_none_or(|first| real_time_priority(first.get()) <= real_time_priority(next));
+        first.is_none_or(|first| first.get().policy().real_time() <= next.policy().real_time());
     if !(has_left && is_blocked && is_best && may_run(next, cpu)) {
         here.unlock();
         unblock(next);
@@ -485,16 +483,10 @@ pub fn tick(now_ns: u64) -> bool {
     let slice = me.slice_ticks.load(Relaxed) + 1;
     me.slice_ticks.store(slice, Relaxed);
     let best = here.best();
-    let is_over = best.is_some_and(|best| match me.policy() {
-        Policy::Fair { .. } => {
-            real_time_priority(best.get()) > 0
-                || best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed)
-        }
-        Policy::Fifo(priority) => real_time_priority(best.get()) > priority,
-        Policy::RoundRobin(priority) => {
-            let other = real_time_priority(best.get());
-            other > priority || (other == priority && slice >= ROUND_ROBIN_TICKS)
-        }
+    let is_over = best.is_some_and(|best| {
+        let is_behind = best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed);
+        let is_slice_over = slice >= ROUND_ROBIN_TICKS;
+        me.policy().gives_way(best.get().policy().real_time(), is_behind, is_slice_over)
     });
     here.unlock();
     if is_over {

@@ -19,6 +19,7 @@ use core::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
+use runqueue::{Fifo, Node, Store};
 use sync::{Outcome, class::LockClass};
 
 /// The outcome of a wait that was woken.
@@ -29,64 +30,42 @@ const KICKED: u8 = 2;
 
 const BUCKETS: usize = 256;
 
-#[derive(Debug)]
-struct Bucket {
-    first: Option<Ref>,
-    last: Option<Ref>,
-}
+type Bucket = Fifo<Ref>;
 
 static CLASS: LockClass = LockClass::new("nucleus.wait");
-static TABLE: [SpinLock<Bucket>; BUCKETS] =
-    [const { SpinLock::new(&CLASS, Bucket { first: None, last: None }) }; BUCKETS];
+static TABLE: [SpinLock<Bucket>; BUCKETS] = [const { SpinLock::new(&CLASS, Fifo::new()) }; BUCKETS];
 
 fn bucket(address: usize) -> &'static SpinLock<Bucket> {
     let hash = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
     &TABLE[hash as usize % BUCKETS]
 }
 
-impl Bucket {
-    /// The links of `thread`; the bucket's lock is held.
-    fn links<'a>(thread: Ref) -> &'a mut Waiter {
-        // SAFETY: the lock of the thread's bucket is held.
-        unsafe { &mut *thread.get().waiter.get() }
-    }
+/// The part of `thread` in waiting; the lock of its bucket is held.
+fn waiter<'a>(thread: Ref) -> &'a mut Waiter {
+    // SAFETY: as the caller says.
+    unsafe { &mut *thread.get().waiter.get() }
+}
 
-    fn append(&mut self, thread: Ref, address: usize) {
-        *Bucket::links(thread) =
-            Waiter { address, is_linked: true, next: None, previous: self.last };
-        match self.last.replace(thread) {
-            None => self.first = Some(thread),
-            Some(last) => Bucket::links(last).next = Some(thread),
-        }
-    }
+/// The links of threads in buckets.
+struct Links;
 
-    fn unlink(&mut self, thread: Ref) {
-        let links = Bucket::links(thread);
-        let (next, previous) = (links.next.take(), links.previous.take());
-        links.is_linked = false;
-        match next {
-            None => self.last = previous,
-            Some(next) => Bucket::links(next).previous = previous,
-        }
-        match previous {
-            None => self.first = next,
-            Some(previous) => Bucket::links(previous).next = next,
-        }
+impl Store<Ref> for Links {
+    fn node(&mut self, of: Ref) -> &mut Node<Ref> {
+        &mut waiter(of).node
     }
+}
 
-    /// Unlinks and claims the first blocked waiter of `address`.
-    fn take(&mut self, address: usize) -> Option<Ref> {
-        let mut next = self.first;
-        while let Some(thread) = next {
-            let links = Bucket::links(thread);
-            next = links.next;
-            if links.address == address && thread.get().claim(SIGNALLED) {
-                self.unlink(thread);
-                return Some(thread);
-            }
-        }
-        None
-    }
+fn unlink(bucket: &mut Bucket, thread: Ref) {
+    waiter(thread).is_linked = false;
+    bucket.remove(&mut Links, thread);
+}
+
+/// Unlinks and claims the first blocked waiter of `address`.
+fn take(bucket: &mut Bucket, address: usize) -> Option<Ref> {
+    let is_ours = |thread: Ref| waiter(thread).address == address && thread.get().claim(SIGNALLED);
+    let thread = bucket.find(&mut Links, is_ours)?;
+    unlink(bucket, thread);
+    Some(thread)
 }
 
 /// Blocks while `word` holds `expected`, until [`wake`], the deadline, or (where interruptible) a kick.
@@ -110,7 +89,9 @@ pub fn wait_on(
         if deadline_ns.is_some_and(|deadline_ns| time::now_ns() >= deadline_ns) {
             return Outcome::TimedOut;
         }
-        bucket.append(Ref::of(me), address);
+        let waiter = waiter(Ref::of(me));
+        (waiter.address, waiter.is_linked) = (address, true);
+        bucket.push_back(&mut Links, Ref::of(me));
         me.state.store(if is_interruptible { INTERRUPTIBLE } else { BLOCKED }, SeqCst);
     }
     let outcome = suspend(me, deadline_ns, is_interruptible, None);
@@ -163,8 +144,8 @@ fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
     }
     {
         let mut bucket = bucket(address).lock();
-        if Bucket::links(Ref::of(me)).is_linked {
-            bucket.unlink(Ref::of(me));
+        if waiter(Ref::of(me)).is_linked {
+            unlink(&mut bucket, Ref::of(me));
         }
     }
     if outcome == KICKED { Outcome::Kicked } else { Outcome::TimedOut }
@@ -175,23 +156,20 @@ fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
 /// All are taken at once: one that waits again before we are done is not woken again.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let address = core::ptr::from_ref(word).addr();
-    let (mut first, mut last, mut woken) = (None::<Ref>, None::<Ref>, 0);
+    let (mut taken, mut woken) = (Fifo::new(), 0);
     {
         let mut bucket = bucket(address).lock();
         while woken < count {
-            let Some(thread) = bucket.take(address) else { break };
+            let Some(thread) = take(&mut bucket, address) else { break };
             // Claimed and out of the bucket: its links are ours until it runs.
-            match last.replace(thread) {
-                None => first = Some(thread),
-                Some(last) => Bucket::links(last).next = Some(thread),
-            }
+            taken.push_back(&mut Links, thread);
             woken += 1;
         }
     }
     if woken > 0 {
         let _hold = NoPreempt::new();
-        while let Some(thread) = first {
-            first = Bucket::links(thread).next.take();
+        while let Some(thread) = taken.first() {
+            taken.remove_first(&mut Links, thread);
             scheduler::unblock(thread.get());
         }
     }

@@ -4,7 +4,7 @@
 //! component's own addresses, what calls gave before. It ends often, by its own doing or killed; another takes its place.
 use crate::domains;
 use alloc::{boxed::Box, format, sync::Arc, vec};
-use calls::{Call, FOREVER, Grants, IMAGE_BASE, SERVICE};
+use calls::{Call, Grants, IMAGE_BASE, SERVICE};
 use core::{
     arch::global_asm,
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed},

@@ -3,7 +3,7 @@
 //! A function that nobody has open reaches nothing; one that a component of the kernel world has open reaches all
 //! of memory, and one of a domain what is lent to the domain's [`Window`]. Frames keep their physical addresses.
 //! One lock guards the unit and the tables of all windows; it is a leaf.
-use super::{acpi, boot::phys_to_virt, pages};
+use super::{acpi, boot::phys_to_virt};
 use crate::{
     device::{self, Registers},
     irq::Interrupt,
@@ -36,9 +36,7 @@ impl Machine for Hardware {
         self.0.write(register, width, value);
     }
     fn allocate(&self) -> Option<u32> {
-        let frame = frames::allocate(frames::For::Program)?;
-        // SAFETY: a frame just allocated.
-        unsafe { pages::zero(frames::address(frame)) };
+        let frame = frames::allocate_zeroed(frames::For::Program)?;
         objects::count(Kind::TableFrame, 1);
         table(frame).iter().step_by(8).for_each(flush);
         Some(frame)

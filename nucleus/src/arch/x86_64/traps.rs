@@ -18,7 +18,6 @@ use crate::{
 use core::{
     arch::{asm, global_asm},
     cell::UnsafeCell,
-    fmt,
     sync::atomic::Ordering::Relaxed,
 };
 use x86::descriptor::{self, TablePointer};
@@ -195,19 +194,10 @@ extern "sysv64" fn trap_special(frame: &mut Frame) {
 }
 
 fn die(frame: &Frame, address: u64) -> ! {
-    let (rip, rbp, rsp, code) = (frame.rip, frame.rbp, frame.rsp, frame.error_code);
     let is_guard = stacks::is_guard(address) || address & !0xfff == super::boot::sections().guard;
-    let die = |reason: fmt::Arguments<'_>| panic::die_at(reason, rip, rbp);
-    match frame.vector {
-        8 | 14 if is_guard => die(format_args!("kernel stack overflow at {address:#x}")),
-        8 => die(format_args!("double fault, last address {address:#x}, rsp {rsp:#x}")),
-        14 => die(format_args!(
-            "page fault in the kernel at {address:#x} (error {code:#x}, rsp {rsp:#x})"
-        )),
-        vector => {
-            die(format_args!("exception {vector} in the kernel (error {code:#x}, rsp {rsp:#x})"))
-        }
-    }
+    let Frame { vector, error_code, rip, rbp, rsp, .. } = *frame;
+    let trap = text::Trap { vector, error_code, address, is_guard, rsp };
+    panic::die_at(format_args!("{trap}"), rip, rbp)
 }
 
 const _: () = assert!(apic::TIMER_VECTOR >= 32);

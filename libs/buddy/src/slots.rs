@@ -1,0 +1,89 @@
+//! Numbered slots that are expensive to fill: those given back are reused, first the ones that are still filled.
+
+/// At most `MOST` slots (65,536 at most).
+#[derive(Debug)]
+pub struct Slots<const MOST: usize> {
+    /// Free and filled, most recently used last.
+    filled: [u16; MOST],
+    filled_count: usize,
+    /// Free and bare.
+    bare: [u16; MOST],
+    bare_count: usize,
+    /// Slots from here on were never used.
+    next: u16,
+}
+
+impl<const MOST: usize> Slots<MOST> {
+    /// None was ever used.
+    pub const fn new() -> Slots<MOST> {
+        Slots { filled: [0; MOST], filled_count: 0, bare: [0; MOST], bare_count: 0, next: 0 }
+    }
+
+    /// Free slots that are filled.
+    pub fn filled(&self) -> usize {
+        self.filled_count
+    }
+
+    /// Takes the free filled slot that was used last.
+    pub fn take_filled(&mut self) -> Option<u16> {
+        self.filled_count = self.filled_count.checked_sub(1)?;
+        self.filled.get(self.filled_count).copied()
+    }
+
+    /// Takes a bare slot; `None` where all are taken or filled.
+    pub fn take_bare(&mut self) -> Option<u16> {
+        if let Some(rest) = self.bare_count.checked_sub(1) {
+            self.bare_count = rest;
+            return self.bare.get(rest).copied();
+        }
+        let slot = self.next;
+        (usize::from(slot) < MOST).then(|| {
+            self.next += 1;
+            slot
+        })
+    }
+
+    /// Gives a taken slot back, which is filled.
+    pub fn put_filled(&mut self, slot: u16) {
+        if let Some(place) = self.filled.get_mut(self.filled_count) {
+            *place = slot;
+            self.filled_count += 1;
+        }
+    }
+
+    /// Gives a taken slot back, which is bare.
+    pub fn put_bare(&mut self, slot: u16) {
+        if let Some(place) = self.bare.get_mut(self.bare_count) {
+            *place = slot;
+            self.bare_count += 1;
+        }
+    }
+}
+
+impl<const MOST: usize> Default for Slots<MOST> {
+    fn default() -> Self {
+        Slots::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_slot_is_taken_once() {
+        let mut slots = Slots::<3>::new();
+        assert_eq!([(); 4].map(|()| slots.take_bare()), [Some(0), Some(1), Some(2), None]);
+        slots.put_bare(1);
+        assert_eq!([(); 2].map(|()| slots.take_bare()), [Some(1), None]);
+    }
+
+    #[test]
+    fn filled_slots_come_back_filled_last_first() {
+        let mut slots = Slots::<3>::new();
+        let all = [(); 3].map(|()| slots.take_bare().unwrap());
+        all.into_iter().for_each(|slot| slots.put_filled(slot));
+        assert_eq!((slots.filled(), slots.take_bare()), (3, None));
+        assert_eq!([(); 4].map(|()| slots.take_filled()), [Some(2), Some(1), Some(0), None]);
+    }
+}

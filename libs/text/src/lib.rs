@@ -1,0 +1,129 @@
+//! What the kernel says, as text: the last of it ([`Tail`]), pieces long enough for a slow device ([`Pieces`]), and what
+//! threads do and the processor refused in words ([`Doing`], [`Trap`]).
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod words;
+
+use core::{
+    fmt::{Result, Write},
+    sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
+};
+pub use words::{Doing, Trap, ms};
+
+/// The last `BYTES` bytes of all that was written. One writes at a time; who reads meanwhile may see some of it.
+#[derive(Debug)]
+pub struct Tail<const BYTES: usize> {
+    bytes: [AtomicU8; BYTES],
+    /// Ever written.
+    written: AtomicU64,
+}
+
+impl<const BYTES: usize> Tail<BYTES> {
+    /// Nothing was written.
+    pub const fn new() -> Tail<BYTES> {
+        Tail { bytes: [const { AtomicU8::new(0) }; BYTES], written: AtomicU64::new(0) }
+    }
+
+    fn byte(&self, at: u64) -> &AtomicU8 {
+        &self.bytes[at as usize % BYTES]
+    }
+
+    /// Writes `text` behind the rest.
+    pub fn write(&self, text: &[u8]) {
+        let start = self.written.load(Relaxed);
+        (start..).zip(text).for_each(|(at, &byte)| self.byte(at).store(byte, Relaxed));
+        self.written.store(start + text.len() as u64, Relaxed);
+    }
+
+    /// What is left of it, oldest first.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> {
+        let end = self.written.load(Relaxed);
+        (end.saturating_sub(BYTES as u64)..end).map(|at| self.byte(at).load(Relaxed))
+    }
+}
+
+impl<const BYTES: usize> Default for Tail<BYTES> {
+    fn default() -> Self {
+        Tail::new()
+    }
+}
+
+/// Hands text on to `W` in pieces of up to `BYTES` bytes, each as long as it can be without cutting what is written at once.
+#[derive(Debug)]
+pub struct Pieces<W: Write, const BYTES: usize> {
+    to: W,
+    bytes: [u8; BYTES],
+    used: usize,
+}
+
+impl<W: Write, const BYTES: usize> Pieces<W, BYTES> {
+    /// Nothing is collected.
+    pub const fn new(to: W) -> Self {
+        Pieces { to, bytes: [0; BYTES], used: 0 }
+    }
+
+    /// Hands on what is collected.
+    ///
+    /// # Errors
+    /// Those of `W`.
+    pub fn flush(&mut self) -> Result {
+        let text = self.bytes.get(..self.used).unwrap_or_default();
+        self.used = 0;
+        self.to.write_str(core::str::from_utf8(text).unwrap_or("?"))
+    }
+}
+
+impl<W: Write, const BYTES: usize> Write for Pieces<W, BYTES> {
+    fn write_str(&mut self, text: &str) -> Result {
+        if self.used + text.len() > BYTES {
+            self.flush()?;
+        }
+        match self.bytes.get_mut(self.used..self.used + text.len()) {
+            None => self.to.write_str(text),
+            Some(place) => {
+                place.copy_from_slice(text.as_bytes());
+                self.used += text.len();
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::{string::String, vec::Vec};
+
+    #[test]
+    fn the_tail_is_what_was_written_last() {
+        let tail = Tail::<4>::new();
+        assert_eq!(tail.bytes().count(), 0);
+        tail.write(b"ab");
+        assert!(tail.bytes().eq(*b"ab"));
+        tail.write(b"cdef");
+        tail.write(b"g");
+        assert!(tail.bytes().eq(*b"defg"));
+    }
+
+    #[derive(Default)]
+    struct Kept(Vec<String>);
+
+    impl Write for Kept {
+        fn write_str(&mut self, text: &str) -> Result {
+            self.0.push(text.into());
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn pieces_are_whole_and_nothing_is_lost() {
+        let mut pieces = Pieces::<_, 4>::new(Kept::default());
+        for text in ["a", "bc", "de", "longer", "f"] {
+            pieces.write_str(text).unwrap();
+        }
+        pieces.flush().unwrap();
+        assert_eq!(pieces.to.0, ["abc", "de", "longer", "f"]);
+    }
+}
