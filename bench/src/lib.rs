@@ -9,6 +9,8 @@
 extern crate alloc;
 
 #[cfg(all(target_os = "none", skerry_process))]
+pub mod actor;
+#[cfg(all(target_os = "none", skerry_process))]
 pub mod adder;
 #[cfg(all(target_os = "none", skerry_process))]
 pub mod plain;

@@ -46,7 +46,7 @@ pub(super) const DEVICES: [(&str, &str); 2] = [
 ];
 
 /// Names for kernel calls that go together.
-pub(super) const GROUPS: [(&str, &[Call]); 12] = [
+pub(super) const GROUPS: [(&str, &[Call]); 13] = [
     (
         "threads",
         &[
@@ -111,6 +111,7 @@ pub(super) const GROUPS: [(&str, &[Call]); 12] = [
         ],
     ),
     ("dma", &[Call::DmaAllocate, Call::Close]),
+    ("give", &[Call::Give, Call::Revoke, Call::Close]),
 ];
 
 /// The calls that `name` stands for: a group or a call of that name.

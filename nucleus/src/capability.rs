@@ -1,6 +1,10 @@
-//! Capabilities: what isolated components hold (K3), named by handles in a [`Table`].
+//! Capabilities: what isolated components hold (K3), named by handles in a [`Table`]. They are copied and moved along with
+//! messages, and given so that they can be taken back ([`Gift`]).
 use crate::{dma::DmaBuffer, irq::Interrupt, thread::Endpoint};
+use ::calls::{MAY_SERVE, MAY_WRITE};
 use alloc::sync::Arc;
+use core::ops::Deref;
+pub use ipc::Gift;
 
 /// What a component holds.
 pub type Table = ipc::Table<Capability>;
@@ -23,17 +27,29 @@ pub struct EndpointRight {
     pub badge: u64,
     /// What may be done.
     pub right: Right,
+    gift: Option<Arc<Gift>>,
 }
 
 impl EndpointRight {
+    /// The right to serve `endpoint`.
+    pub fn to(endpoint: Arc<Endpoint>) -> EndpointRight {
+        EndpointRight { endpoint, badge: 0, right: Right::Serve, gift: None }
+    }
+
     /// The right to serve a new endpoint.
     pub fn new() -> EndpointRight {
-        EndpointRight { endpoint: Arc::default(), badge: 0, right: Right::Serve }
+        EndpointRight::to(Arc::default())
     }
 
     /// The right to call there, seen as `badge`.
     pub fn badged(&self, badge: u64) -> EndpointRight {
-        EndpointRight { endpoint: self.endpoint.clone(), badge, right: Right::Call }
+        EndpointRight { badge, right: Right::Call, ..self.clone() }
+    }
+
+    /// Whether it was taken back.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.gift.as_ref().is_some_and(|gift| gift.is_over())
     }
 }
 
@@ -43,13 +59,80 @@ impl Default for EndpointRight {
     }
 }
 
+/// The right to shared memory.
+#[derive(Clone, Debug)]
+pub struct Region {
+    buffer: Arc<DmaBuffer>,
+    /// It is mapped to be written, too.
+    pub can_write: bool,
+    gift: Option<Arc<Gift>>,
+}
+
+impl From<Arc<DmaBuffer>> for Region {
+    fn from(buffer: Arc<DmaBuffer>) -> Region {
+        Region { buffer, can_write: true, gift: None }
+    }
+}
+
+impl Region {
+    /// Whether it may be taken back.
+    pub fn is_given(&self) -> bool {
+        self.gift.is_some()
+    }
+}
+
+impl Deref for Region {
+    type Target = DmaBuffer;
+    fn deref(&self) -> &DmaBuffer {
+        &self.buffer
+    }
+}
+
 /// The right to an object.
 #[derive(Clone, Debug)]
 pub enum Capability {
     /// To an endpoint.
     Endpoint(EndpointRight),
     /// To shared memory.
-    Region(Arc<DmaBuffer>),
+    Region(Region),
     /// To an interrupt.
     Interrupt(Arc<Interrupt>),
+    /// To what was taken back.
+    Gone,
+}
+
+impl Capability {
+    fn gift(&mut self) -> Option<&mut Option<Arc<Gift>>> {
+        match self {
+            Capability::Endpoint(right) => Some(&mut right.gift),
+            Capability::Region(region) => Some(&mut region.gift),
+            Capability::Interrupt(_) | Capability::Gone => None,
+        }
+    }
+
+    /// Whether it was taken back.
+    pub fn is_over(&self) -> bool {
+        match self {
+            Capability::Endpoint(right) => right.is_over(),
+            Capability::Region(region) => region.gift.as_ref().is_some_and(|gift| gift.is_over()),
+            Capability::Interrupt(_) => false,
+            Capability::Gone => true,
+        }
+    }
+
+    /// A copy to be given to others, with no more than `rights`; `None` of what nobody gives, or has passed too many hands.
+    pub fn give(&self, rights: u64, badge: u64) -> Option<(Capability, Arc<Gift>)> {
+        let mut copy = self.clone();
+        match &mut copy {
+            Capability::Endpoint(to) if to.right == Right::Serve && rights & MAY_SERVE == 0 => {
+                *to = to.badged(badge);
+            }
+            Capability::Region(region) => region.can_write &= rights & MAY_WRITE != 0,
+            _ => {}
+        }
+        let place = copy.gift()?;
+        let gift = Gift::new(place.take())?;
+        *place = Some(gift.clone());
+        Some((copy, gift))
+    }
 }

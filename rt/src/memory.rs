@@ -165,8 +165,8 @@ impl Drop for Frame {
     }
 }
 
-/// Memory shared between components: contiguous, zeroed when new, words that both may write at any time.
-/// Clones are the same memory.
+/// Memory shared between components: contiguous, zeroed when new, words that both may write at any time. Who got it to
+/// read only ([`crate::message::Rights`]), and writes it in the process world, ends. Clones are the same memory.
 #[derive(Clone, Debug)]
 pub struct Region(pub(crate) world::memory::RegionHandle);
 

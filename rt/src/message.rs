@@ -3,7 +3,7 @@
 //! An [`Endpoint`] is where a server receives and its clients call; [`Message`] is at most
 //! [`MESSAGE_WORDS`] words and one [`Capability`]. Bits that anybody signals at an endpoint come to its
 //! receiver before any message. The death of a server ends the calls it had received with
-//! [`Error::Restarted`]; those not yet received wait for its successor. Cost as a system call: one a
+//! [`Error::Restarted`]; those not yet received wait for its successor. What was given as a [`Gift`] can be taken back. Cost as a system call: one a
 //! step; a call and its reply are three (call, and the server's reply-and-receive before and after).
 use crate::{memory::Region, time::Instant, world};
 use core::{fmt, mem::MaybeUninit};
@@ -19,6 +19,51 @@ pub enum Capability {
     Endpoint(Endpoint),
 }
 
+/// What those who get a [`Gift`] may do beside calling and reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rights {
+    /// Serve at an endpoint.
+    pub can_serve: bool,
+    /// Write a region.
+    pub can_write: bool,
+}
+
+/// A copy of a capability, to be sent to others: taken back when this is dropped, from everybody who has it or a copy that
+/// was made of it. Afterwards its endpoint is [`Error::Gone`] to them, also for who waits there (a call that was received
+/// is still answered); an isolated component that then touches memory that was given so ends. A component's end takes back
+/// what it gave. The kernel world, which is trusted, keeps memory that it got.
+#[derive(Debug)]
+pub struct Gift {
+    capability: Capability,
+    gift: world::message::GiftHandle,
+}
+
+impl Gift {
+    /// Gives `capability` with no more than `rights`. A right to call made of one to serve has `badge`, any other its own.
+    /// Cost as a system call: one, and one when it is taken back.
+    ///
+    /// # Errors
+    /// [`crate::NoMemory`], also where it was given on too often (16 times) already or was taken back.
+    pub fn new(
+        capability: &Capability,
+        rights: Rights,
+        badge: u64,
+    ) -> Result<Gift, crate::NoMemory> {
+        let (capability, gift) = world::message::give(capability, rights, badge)?;
+        Ok(Gift { capability, gift })
+    }
+    /// What to send.
+    pub fn capability(&self) -> Capability {
+        self.capability.clone()
+    }
+}
+
+impl Drop for Gift {
+    fn drop(&mut self) {
+        world::message::take_back(&self.gift);
+    }
+}
+
 /// A message as its sender makes it and its receiver gets it.
 ///
 /// Only the words that there are, and always those that travel in registers, were ever written: making one costs nothing.
@@ -28,7 +73,7 @@ pub struct Message {
     words: [MaybeUninit<u64>; MESSAGE_WORDS],
     pub(crate) badge: u64,
     pub(crate) is_notification: bool,
-    /// What goes along.
+    /// What goes along, and is the sender's no more.
     pub capability: Option<Capability>,
 }
 

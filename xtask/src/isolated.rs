@@ -35,8 +35,8 @@ pub fn archive(path: &Path, system: &str, features: &Features) -> Result<PathBuf
 }
 
 /// The components whose messages `tests/nucleus` measures.
-const PROBES: [&str; 5] =
-    ["interface-client", "interface-server", "plain-client", "plain-server", "ports"];
+const PROBES: [&str; 6] =
+    ["actor", "interface-client", "interface-server", "plain-client", "plain-server", "ports"];
 
 /// Builds [`PROBES`]; the path of their archive.
 ///

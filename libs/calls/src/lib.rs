@@ -38,6 +38,16 @@ pub const IMAGE_BASE: u64 = 0x40_0000;
 /// Where what the nucleus maps for a component begins ([`Call::Map`], registers, regions).
 pub const MAPPINGS: u64 = 0x10_0000_0000;
 
+/// Added to the handle of what goes along: it is not copied but moved. What it mapped is unmapped before it goes; where the
+/// step fails before it has gone the handle names it again.
+pub const MOVED: u64 = 1 << 63;
+/// Added to the handle of a region that goes along: who gets it may read it only.
+pub const READ_ONLY: u64 = 1 << 62;
+/// Rights that a [`Call::Give`] leaves: to serve at an endpoint, to write a region.
+pub const MAY_SERVE: u64 = 1;
+/// As [`MAY_SERVE`].
+pub const MAY_WRITE: u64 = 2;
+
 /// Most accesses of a [`Call::PortList`].
 pub const PORT_LIST_MAX: usize = 32;
 
@@ -94,7 +104,8 @@ calls! {
     Signal = 5,
     /// (handle): gives a capability back; what it mapped is unmapped.
     Close = 6,
-    /// (handle) -> (address, bytes, device's address or 0): maps a region that came in a message, or [`KEPT`].
+    /// (handle) -> (address, bytes, device's address or 0): maps a region that came in a message, or [`KEPT`];
+    /// [`Status::NotFound`] where the handle names something else.
     MapRegion = 7,
     /// (word, expected, deadline, 1 where a kick ends it): blocks while the word holds that; [`Status::TimedOut`],
     /// [`Status::Cancelled`].
@@ -181,6 +192,14 @@ calls! {
     /// (address, count): does a list of at most [`PORT_LIST_MAX`] accesses of opened ports, all or none: each eight bytes
     /// as [`PortStep::pack`] makes them, which then have the value that was read.
     PortList = 48,
+    /// (handle, rights, badge) -> (handle): a copy of a capability, an endpoint's or a region's, to be given to others and
+    /// taken back ([`Call::Revoke`]): with no more than the rights ([`MAY_SERVE`], [`MAY_WRITE`]); a right to call made of one
+    /// to serve gets the badge.
+    Give = 49,
+    /// (handle): takes back what [`Call::Give`] gave: the handle and all that was made of it by whomever name nothing any
+    /// more ([`Status::Gone`]), the memory is nobody's who got it so, and who waits by it at an endpoint goes on. The
+    /// component's end does the same. After [`Call::Close`] of the handle it stays given.
+    Revoke = 50,
 }
 
 /// How a call ended.

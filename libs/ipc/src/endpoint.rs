@@ -264,7 +264,21 @@ impl<T: Copy + Eq> Endpoint<T> {
     /// server's end. To be repeated while it returns a thread, which is to be woken.
     pub fn close<P: Threads<T>>(&mut self, threads: &mut P, error: Error) -> Option<T> {
         self.closed = Some(error);
-        while let Some(next) = self.queued.first().or_else(|| self.receiving.first()) {
+        self.turn_away(threads, error, |_| true)
+    }
+
+    /// Whoever waits here to be received, for a message or for bits, and `is_meant`, is told `error`. To be repeated while
+    /// it returns a thread, which is to be woken.
+    pub fn turn_away<P: Threads<T>>(
+        &mut self,
+        threads: &mut P,
+        error: Error,
+        is_meant: impl Fn(T) -> bool,
+    ) -> Option<T> {
+        loop {
+            let links = &mut PartyLinks(threads);
+            let next = self.queued.find(links, &is_meant);
+            let next = next.or_else(|| self.receiving.find(links, &is_meant))?;
             self.cancel(threads, next);
             threads.party(next).result = Err(error);
             // Where the claim fails it is on its way out by itself, and finds nothing left to undo.
@@ -272,7 +286,6 @@ impl<T: Copy + Eq> Endpoint<T> {
                 return Some(next);
             }
         }
-        None
     }
 
     /// Takes back [`Endpoint::close`] for whoever comes from now on.

@@ -4,7 +4,7 @@
 //! The threads of a model stand in an array; a blocked one is claimed by whoever changes its state
 //! from `BLOCKED`, exactly once. A lost wake-up is a deadlock, which loom reports; a second
 //! reply, or a message read while it is written, fails an assertion or loom's cells.
-use ipc::{Endpoint, Error, Header, Message, Next, Party, Serving, Threads};
+use ipc::{Endpoint, Error, Gift, Header, Message, Next, Party, Serving, Table, Threads};
 #[cfg(loom)]
 use loom::{
     sync::{Mutex, atomic::AtomicU32},
@@ -237,6 +237,16 @@ impl World {
         }
     }
 
+    fn turn_away(&self, whom: usize) {
+        let turn = |endpoint: &mut Endpoint<usize>, access: &mut Access<'_>| {
+            endpoint.turn_away(access, Error::Gone, |thread| thread == whom)
+        };
+        while let Some(one) = self.with(turn) {
+            assert_eq!(one, whom);
+            self.wake(one);
+        }
+    }
+
     fn abandon(&self, me: usize, error: Error) {
         if let Some(one) = self.with(|endpoint, access| endpoint.abandon(access, me, error)) {
             self.wake(one);
@@ -388,6 +398,97 @@ fn closing_wakes_everybody() {
         let answer = client.join().unwrap();
         assert!(matches!(answer, Ok(8) | Err(Error::Gone)), "{answer:?}");
         assert!(server.join().unwrap().is_err());
+    });
+}
+
+#[test]
+fn who_is_turned_away_goes_on_and_others_stay() {
+    explore(|| {
+        let world = World::new();
+        let clients = [CLIENT, OTHER].map(|me| {
+            let world = world.clone();
+            thread::spawn(move || world.send(me, me as u64, true))
+        });
+        world.turn_away(CLIENT);
+        let mut received = world.receive(SERVER).unwrap();
+        while received.words[0] != OTHER as u64 {
+            // It came after that.
+            received = world.reply_and_receive(SERVER, received.words[0] + 10).unwrap();
+        }
+        world.reply(SERVER, received.words[0] + 10).unwrap();
+        world.close(Error::Gone);
+        let [client, other] = clients.map(|client| client.join().unwrap());
+        assert_eq!(other, Ok(OTHER as u64 + 10));
+        assert!(matches!(client, Ok(10) | Err(Error::Gone)), "{client:?}");
+    });
+}
+
+#[test]
+fn who_is_turned_away_at_its_deadline_is_told_one_of_them() {
+    explore(|| {
+        let world = World::new();
+        let client = thread::spawn({
+            let world = world.clone();
+            move || world.send(CLIENT, 7, true)
+        });
+        let timer = thread::spawn({
+            let world = world.clone();
+            move || world.expire(CLIENT)
+        });
+        world.turn_away(CLIENT);
+        timer.join().unwrap();
+        world.close(Error::Gone);
+        let answer = client.join().unwrap();
+        assert!(matches!(answer, Err(Error::Gone | Error::TimedOut)), "{answer:?}");
+    });
+}
+
+#[test]
+fn a_receiver_that_is_turned_away_takes_no_message_along() {
+    explore(|| {
+        let world = World::new();
+        let receiver = thread::spawn({
+            let world = world.clone();
+            move || world.receive(SERVER).and_then(|_| world.reply(SERVER, 8))
+        });
+        let client = thread::spawn({
+            let world = world.clone();
+            move || world.send(CLIENT, 7, true)
+        });
+        world.turn_away(SERVER);
+        world.close(Error::Gone);
+        let (receiver, client) = (receiver.join().unwrap(), client.join().unwrap());
+        assert_eq!(receiver == Ok(()), client == Ok(8), "{receiver:?} {client:?}");
+        assert!(matches!(client, Ok(8) | Err(Error::Gone)), "{client:?}");
+    });
+}
+
+/// What is put into a table while its gift is taken back is not there when that is done.
+#[test]
+fn nothing_of_a_gift_is_left_in_a_table() {
+    explore(|| {
+        let gift = Gift::new(None).unwrap();
+        let table = Arc::new(Mutex::new(Table::<Arc<Gift>>::new()));
+        let receivers = [(); 2].map(|()| {
+            let (gift, table) = (gift.clone(), table.clone());
+            thread::spawn(move || {
+                let mut table = table.lock().unwrap();
+                if !gift.is_over() {
+                    table.insert(gift).unwrap();
+                }
+            })
+        });
+        gift.end();
+        let mut from = 0;
+        loop {
+            let mut table = table.lock().unwrap();
+            let Some((handle, held, after)) = table.next(from) else { break };
+            assert!(held.is_over());
+            table.remove(handle);
+            from = after;
+        }
+        receivers.into_iter().for_each(|one| one.join().unwrap());
+        assert!(table.lock().unwrap().next(0).is_none());
     });
 }
 

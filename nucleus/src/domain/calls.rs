@@ -5,18 +5,18 @@ mod here;
 
 use super::{
     Domain,
+    gifts::take_back,
     run::{self, Pinned, Start},
 };
 use crate::{
     arch::{cpu, percpu, smp},
-    capability::{Capability, EndpointRight, Right},
-    entropy,
-    memory::PAGE,
-    params,
+    capability::{Capability, EndpointRight, Gift, Right},
+    entropy, params,
+    spin::NoInterrupts,
     thread::{self, Endpoint, Fast, Policy, Step, Thread, Wait, message_in, message_out},
     time,
 };
-use ::calls::{Call, FOREVER, HERE, NO_HANDLE, Status};
+use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(super) use here::here;
@@ -35,6 +35,13 @@ struct Known {
     handle: u64,
     version: u32,
     to: EndpointRight,
+}
+
+/// As what a thread takes part at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Client,
+    Server,
 }
 
 /// The calling thread.
@@ -100,8 +107,10 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
         Err(Status::Refused)
     } else {
         match call {
-            Call::ReplyAndReceive => caller.serve(registers, Endpoint::reply_and_receive),
-            Call::Call => caller.send(registers, Endpoint::call),
+            Call::ReplyAndReceive => {
+                caller.exchange(Part::Server, registers, Endpoint::reply_and_receive)
+            }
+            Call::Call => caller.exchange(Part::Client, registers, Endpoint::call),
             other => caller.rest(other, registers),
         }
     };
@@ -219,8 +228,8 @@ impl<'a> Caller<'a> {
             thread::may_pass();
         }
         let version = self.domain.version.load(Relaxed);
-        match self.domain.held.lock().get(handle) {
-            Some(Capability::Endpoint(to)) => Ok(Known { handle, version, to: to.clone() }),
+        match self.domain.held(handle)? {
+            Capability::Endpoint(to) => Ok(Known { handle, version, to }),
             _ => Err(Status::Refused),
         }
     }
@@ -230,42 +239,81 @@ impl<'a> Caller<'a> {
         known.is_some_and(|known| known.handle == handle && known.version == version)
     }
 
-    /// Sends the message in `registers` by `step`; what came back is there then.
-    #[inline]
-    fn send(
-        &mut self,
-        registers: &mut Registers,
-        step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
-    ) -> Done {
-        if !self.is_good(self.called.as_ref(), registers.rdi) {
-            self.called = Some(self.look_up(registers.rdi)?);
+    fn known(&self, part: Part) -> Option<&Known> {
+        match part {
+            Part::Client => self.called.as_ref(),
+            Part::Server => self.served.as_ref(),
         }
-        let Some(known) = &self.called else { return Err(Status::Refused) };
-        exchange(self.domain, registers, known, step)
     }
 
-    /// As [`Caller::send`], where the caller serves.
+    /// Looks up what `handle` names, unless it is known.
     #[inline]
-    fn serve(
+    fn know(&mut self, part: Part, handle: u64) -> Done {
+        if self.is_good(self.known(part), handle) {
+            return Ok(());
+        }
+        match part {
+            Part::Client => self.called = Some(self.look_up(handle)?),
+            Part::Server => self.serve_at(handle)?,
+        }
+        Ok(())
+    }
+
+    /// From now on it serves where `handle` says: one endpoint at a time, so that what was received elsewhere, or by a right
+    /// that is gone, stays unanswered.
+    #[cold]
+    fn serve_at(&mut self, handle: u64) -> Done {
+        let may_serve = |known: Known| match known.to.right {
+            Right::Serve => Ok(known),
+            Right::Call => Err(Status::Refused),
+        };
+        let new = self.look_up(handle).and_then(may_serve);
+        let ends = |before: &mut Known| match &new {
+            Ok(new) => !Arc::ptr_eq(&before.to.endpoint, &new.to.endpoint),
+            Err(_) => before.handle == handle,
+        };
+        if let Some(before) = self.served.take_if(ends) {
+            let is_elsewhere = new.is_ok();
+            let error = if is_elsewhere { ipc::Error::Cancelled } else { ipc::Error::Restarted };
+            before.to.endpoint.abandon(error);
+        }
+        self.served = Some(new?);
+        Ok(())
+    }
+
+    /// Does `step` with the message in `registers`; what came back is there then.
+    #[inline(always)]
+    fn exchange(
         &mut self,
+        part: Part,
         registers: &mut Registers,
         step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
     ) -> Done {
-        if !self.is_good(self.served.as_ref(), registers.rdi) {
-            let known = self.look_up(registers.rdi)?;
-            if known.to.right != Right::Serve {
-                return Err(Status::Refused);
+        let given = Given::lay(self.domain, registers.r12)?;
+        let handle = registers.rdi;
+        let result = loop {
+            if let Err(status) = self.know(part, handle) {
+                break Err(status);
             }
-            // One endpoint at a time: what was received elsewhere stays unanswered.
-            let here = known.to.endpoint.clone();
-            if let Some(before) = self.served.replace(known)
-                && !Arc::ptr_eq(&before.to.endpoint, &here)
+            // Whoever takes a capability back waits for an interrupt here before he looks who waits at the endpoint.
+            let _off = NoInterrupts::new();
+            if let Some(known) = self.known(part).filter(|known| self.is_good(Some(known), handle))
             {
-                before.to.endpoint.abandon(ipc::Error::Cancelled);
+                let mut message = message_in(registers, known.to.badge);
+                message.header = message.header.as_sent(given.is_some());
+                let result = step(&known.to.endpoint, &mut message, until(registers.rbx));
+                message_out(registers, &message);
+                break status(result);
             }
+        };
+        thread::reschedule_if_wanted();
+        if let Some(given) = given {
+            given.settle(self.domain, result.is_ok());
         }
-        let Some(known) = &self.served else { return Err(Status::Refused) };
-        exchange(self.domain, registers, known, step)
+        if result.is_ok() {
+            take_capability(self.domain, registers);
+        }
+        result
     }
 
     fn rest(&mut self, call: Call, registers: &mut Registers) -> Done {
@@ -273,12 +321,11 @@ impl<'a> Caller<'a> {
         let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
         match call {
             Call::Call | Call::ReplyAndReceive => return Err(Status::Invalid),
-            Call::Receive => self.serve(registers, Endpoint::receive)?,
-            Call::Reply => self.serve(registers, |endpoint, message, _| endpoint.reply(message))?,
-            Call::Send => {
-                let known = self.look_up(first)?;
-                exchange(domain, registers, &known, Endpoint::send)?;
+            Call::Receive => self.exchange(Part::Server, registers, Endpoint::receive)?,
+            Call::Reply => {
+                self.exchange(Part::Server, registers, |at, message, _| at.reply(message))?;
             }
+            Call::Send => self.exchange(Part::Client, registers, Endpoint::send)?,
             Call::Signal => self.signal(first, second)?,
             Call::Close => domain.close(first)?,
             Call::MapRegion => domain.map_held(first, registers)?,
@@ -349,6 +396,13 @@ impl<'a> Caller<'a> {
                 }
                 registers.rdi = domain.grant(Capability::Endpoint(to.badged(second)))?;
             }
+            Call::Give => {
+                let (copy, gift) =
+                    domain.held(first)?.give(second, third).ok_or(Status::Refused)?;
+                registers.rdi = domain.grant(copy)?;
+                domain.taken.lock().given.push((registers.rdi, gift));
+            }
+            Call::Revoke => domain.revoke(first)?,
             _ => self.shared.device(call, registers)?,
         }
         Ok(())
@@ -391,50 +445,84 @@ impl Pinned {
     }
 }
 
-/// Does `step` with the message in `registers`.
-#[inline(always)]
-fn exchange(
-    domain: &Domain,
-    registers: &mut Registers,
-    known: &Known,
-    step: impl FnOnce(&Endpoint, &mut Message, Wait) -> Result<(), ipc::Error>,
-) -> Done {
-    let given = if registers.r12 == NO_HANDLE { None } else { Some(domain.held(registers.r12)?) };
-    let has_capability = given.is_some();
-    let mut message = message_in(registers, known.to.badge);
-    message.header = message.header.as_sent(has_capability);
-    if has_capability {
-        thread::lay_along(given);
+/// What goes along with a message that is being sent.
+struct Given {
+    handle: u64,
+    is_moved: bool,
+}
+
+impl Given {
+    /// Lays along what `word` says.
+    #[inline]
+    fn lay(domain: &Domain, word: u64) -> Result<Option<Given>, Status> {
+        if word == NO_HANDLE { Ok(None) } else { Given::lay_capability(domain, word).map(Some) }
     }
-    let result = step(&known.to.endpoint, &mut message, until(registers.rbx));
-    if has_capability && result.is_err() {
-        thread::take_along();
+
+    #[cold]
+    fn lay_capability(domain: &Domain, word: u64) -> Result<Given, Status> {
+        let (handle, is_moved) = (word & !(MOVED | READ_ONLY), word & MOVED != 0);
+        let mut capability = domain.held(handle)?;
+        if is_moved {
+            drop(domain.lift(handle)?);
+        }
+        if let Capability::Region(region) = &mut capability {
+            region.can_write &= word & READ_ONLY == 0;
+        }
+        thread::lay_along(Some(capability));
+        Ok(Given { handle, is_moved })
     }
-    message_out(registers, &message);
-    if result.is_ok() {
-        take_capability(domain, registers);
+
+    /// After the step, which went well or not. What did not go is the sender's again.
+    fn settle(self, domain: &Domain, is_well: bool) {
+        let left = if is_well { None } else { thread::take_along() };
+        match left.filter(|_| self.is_moved) {
+            Some(capability) => domain.put(self.handle, capability),
+            None if self.is_moved => domain.release(self.handle),
+            None => {}
+        }
     }
-    status(result)
 }
 
 impl Domain {
     /// What `handle` names.
     pub(super) fn held(&self, handle: u64) -> Result<Capability, Status> {
-        self.held.lock().get(handle).cloned().ok_or(Status::Refused)
+        let held = self.held.lock();
+        let capability = held.get(handle).ok_or(Status::Refused)?;
+        if capability.is_over() { Err(Status::Gone) } else { Ok(capability.clone()) }
+    }
+
+    /// Makes `handle`, which is reserved, name `capability`.
+    pub(super) fn put(&self, handle: u64, capability: Capability) {
+        let mut held = self.held.lock();
+        // Whoever takes back looks through this table after the gift is over.
+        let is_over = capability.is_over();
+        held.fill(handle, if is_over { Capability::Gone } else { capability });
+    }
+
+    /// Takes out what `handle` names, and what it mapped; the handle stays reserved.
+    fn lift(&self, handle: u64) -> Result<Capability, Status> {
+        let lifted = self.held.lock().lift(handle).ok_or(Status::Refused)?;
+        self.forget(handle);
+        Ok(lifted)
+    }
+
+    /// `handle` names nothing and is free. What was given by it stays given.
+    fn release(&self, handle: u64) {
+        self.held.lock().free(handle);
+        self.taken.lock().given.retain(|&(of, _)| of != handle);
     }
 
     pub(super) fn close(&self, handle: u64) -> Done {
-        let closed = self.held.lock().remove(handle).ok_or(Status::Refused)?;
-        self.version.fetch_add(1, Relaxed);
-        drop(closed);
-        let mapped = {
-            let mut taken = self.taken.lock();
-            let at = taken.mapped.iter().position(|&(of, ..)| of == handle);
-            at.map(|at| taken.mapped.swap_remove(at))
-        };
-        if let Some((_, start, pages)) = mapped {
-            self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64));
-        }
+        drop(self.lift(handle)?);
+        self.release(handle);
+        Ok(())
+    }
+
+    fn revoke(&self, handle: u64) -> Done {
+        let is_it = |&mut (of, _): &mut (u64, Arc<Gift>)| of == handle;
+        let given = self.taken.lock().given.extract_if(.., is_it).next();
+        let (_, gift) = given.ok_or(Status::Refused)?;
+        take_back([gift]);
         Ok(())
     }
 

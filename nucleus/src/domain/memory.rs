@@ -1,9 +1,9 @@
 //! Kernel calls about memory: pages, regions, buffers for devices.
 use super::{Domain, calls::Done, run::READ_WRITE};
 use crate::{
-    capability::Capability,
+    capability::{Capability, Region},
     dma::DmaBuffer,
-    memory::{NoMemory, PAGE},
+    memory::{NoMemory, PAGE, space::Protection},
 };
 use ::calls::{Call, KEPT, Status};
 use alloc::{sync::Arc, vec::Vec};
@@ -56,15 +56,14 @@ impl Domain {
                     let loan = buffer.lend(window)?;
                     buffer.keep(loan);
                 }
-                let buffer = Arc::new(buffer);
                 let device_address = buffer.device_address();
-                let handle = self.grant(Capability::Region(buffer.clone()))?;
-                let mapped = self.map_buffer(handle, &buffer);
+                let handle = self.grant(Capability::Region(Arc::new(buffer).into()))?;
+                let mapped = self.map_region(handle);
                 if mapped.is_err() {
                     // Memory that was not charged is not kept.
                     self.close(handle)?;
                 }
-                let start = mapped?;
+                let (start, _) = mapped?;
                 registers.rdi = start;
                 (registers.rsi, registers.rdx) =
                     if is_dma { (device_address, handle) } else { (handle, 0) };
@@ -73,15 +72,22 @@ impl Domain {
         }
     }
 
-    /// Maps `buffer`, which `handle` names, charged; where.
-    fn map_buffer(&self, handle: u64, buffer: &DmaBuffer) -> Result<u64, Status> {
-        let frames: Vec<u32> = buffer.frames().collect();
+    /// Maps the region that `handle` names, charged, unless it is mapped; where, and the region.
+    fn map_region(&self, handle: u64) -> Result<(u64, Region), Status> {
+        let mut mapped = self.mapped.lock();
+        // Whoever takes it away takes it out of the table first and then looks here.
+        let Capability::Region(region) = self.held(handle)? else { return Err(Status::NotFound) };
+        if let Some(&(_, start, _)) = mapped.iter().find(|&&(of, ..)| of == handle) {
+            return Ok((start, region));
+        }
+        let frames: Vec<u32> = region.frames().collect();
         self.charge(frames.len())?;
         let start = self.room(frames.len());
-        match self.space.map(start, &frames, READ_WRITE) {
+        let protection = if region.can_write { READ_WRITE } else { Protection::READ };
+        match self.space.map(start, &frames, protection) {
             Ok(_) => {
-                self.taken.lock().mapped.push((handle, start, frames.len()));
-                Ok(start)
+                mapped.push((handle, start, frames.len()));
+                Ok((start, region))
             }
             Err(NoMemory) => {
                 self.space.unmap(start, start + (frames.len() * PAGE) as u64);
@@ -91,10 +97,19 @@ impl Domain {
         }
     }
 
+    /// Whether `address` is in memory that others may share.
+    pub(super) fn is_shared(&self, address: u64) -> bool {
+        let holds = |&(_, start, pages): &(u64, u64, usize)| {
+            (start..start + (pages * PAGE) as u64).contains(&address)
+        };
+        self.mapped.lock().iter().any(holds)
+    }
+
     /// The memory that outlives this domain is for its devices too.
-    fn lend_kept(&self, handle: u64, buffer: &DmaBuffer) -> Done {
-        let window = self.window.as_ref().filter(|_| handle == KEPT && self.grants.can_use_dma);
-        if let Some(window) = window {
+    fn lend_kept(&self, handle: u64, buffer: &Region) -> Done {
+        let is_kept = handle == KEPT && self.grants.can_use_dma && !buffer.is_given();
+        let window = self.window.as_ref().filter(|_| is_kept);
+        if let Some(window) = window.filter(|_| self.taken.lock().kept.is_none()) {
             let loan = buffer.lend(window)?;
             self.taken.lock().kept = Some(loan);
         }
@@ -102,18 +117,11 @@ impl Domain {
     }
 
     pub(super) fn map_held(&self, handle: u64, registers: &mut Registers) -> Done {
-        let Capability::Region(buffer) = self.held(handle)? else { return Err(Status::Refused) };
-        let known = self.taken.lock().mapped.iter().find(|&&(of, ..)| of == handle).copied();
-        registers.rdi = match known {
-            Some((_, start, _)) => start,
-            None => {
-                self.lend_kept(handle, &buffer)?;
-                self.map_buffer(handle, &buffer)?
-            }
-        };
-        registers.rsi = buffer.bytes() as u64;
+        let (start, region) = self.map_region(handle)?;
+        self.lend_kept(handle, &region)?;
+        (registers.rdi, registers.rsi) = (start, region.bytes() as u64);
         registers.rdx =
-            if handle == KEPT && self.grants.can_use_dma { buffer.device_address() } else { 0 };
+            if handle == KEPT && self.grants.can_use_dma { region.device_address() } else { 0 };
         Ok(())
     }
 }

@@ -6,18 +6,20 @@
 //! only after that is the memory they could reach given back: devices reset, interrupts masked and bus mastering
 //! off, then capabilities, then the space.
 //!
-//! Locks, each a leaf but where said: `held` (capabilities; what is taken out is dropped after), `taken`,
-//! `threads`, `end`.
+//! Locks, each a leaf but where said: `mapped` (over `held`, `taken` and the space's), `held` (capabilities; what is taken
+//! out is dropped after), `taken`, `threads`, `end`.
 mod calls;
 mod devices;
+mod gifts;
 mod memory;
 mod run;
 
 pub use devices::watch_faults;
+pub use gifts::take_back;
 
 use crate::{
     arch::{iommu::Window, pci},
-    capability::{Capability, Table},
+    capability::{Capability, Gift, Table},
     device,
     dma::Loan,
     memory::{
@@ -25,7 +27,7 @@ use crate::{
         space::{Protection, Space},
     },
     objects::{self, Kind},
-    spin::SpinLock,
+    spin::{PreemptLock, SpinLock},
     thread, trace,
 };
 use ::calls::{Call, MAPPINGS, Status};
@@ -41,6 +43,7 @@ use x86::port::Ranges;
 
 static HELD_CLASS: LockClass = LockClass::new("nucleus.domain.held");
 static TAKEN_CLASS: LockClass = LockClass::new("nucleus.domain.taken");
+static MAPPED_CLASS: LockClass = LockClass::new("nucleus.domain.mapped");
 static THREADS_CLASS: LockClass = LockClass::new("nucleus.domain.threads");
 static END_CLASS: LockClass = LockClass::new("nucleus.domain.end");
 
@@ -50,8 +53,8 @@ struct Taken {
     ports: Ranges,
     functions: Vec<u16>,
     transports: Vec<u64>,
-    /// Regions mapped: handle, first address, pages.
-    mapped: Vec<(u64, u64, usize)>,
+    /// Capabilities given: under which handle, and what ends them.
+    given: Vec<(u64, Arc<Gift>)>,
     /// Of the memory that outlives it, to its devices.
     kept: Option<Loan>,
     /// Where the next mapping goes.
@@ -70,6 +73,8 @@ pub struct Domain {
     /// Counted up when a capability goes, so that nobody believes what he remembers of the table.
     version: AtomicU32,
     taken: SpinLock<Taken>,
+    /// Regions mapped: handle, first address, pages. Held while they are mapped and unmapped.
+    mapped: PreemptLock<Vec<(u64, u64, usize)>>,
     pages: AtomicUsize,
     threads: SpinLock<Vec<u64>>,
     /// Threads that have not left for good.
@@ -98,7 +103,7 @@ impl Domain {
         // Never longer, so that nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
         let taken = Taken { next: MAPPINGS, ..Taken::default() };
-        Ok(Arc::new(Domain {
+        let domain = Arc::new(Domain {
             name: String::from(name),
             space,
             grants,
@@ -106,6 +111,7 @@ impl Domain {
             held: SpinLock::new(&HELD_CLASS, Table::new()),
             version: AtomicU32::new(0),
             taken: SpinLock::new(&TAKEN_CLASS, taken),
+            mapped: PreemptLock::new(&MAPPED_CLASS, Vec::new()),
             pages: AtomicUsize::new(0),
             threads: SpinLock::new(&THREADS_CLASS, threads),
             alive: AtomicU32::new(0),
@@ -116,7 +122,9 @@ impl Domain {
             calls: AtomicU64::new(0),
             refused: [const { AtomicU32::new(0) }; Call::ALL.len()],
             strays: AtomicU32::new(0),
-        }))
+        });
+        gifts::enter(&domain);
+        Ok(domain)
     }
 
     /// What its functions reach, where there is an IOMMU.
@@ -152,7 +160,9 @@ impl Domain {
     /// # Errors
     /// [`NoMemory`] where the table is full.
     pub fn grant(&self, capability: Capability) -> Result<u64, NoMemory> {
-        self.held.lock().insert(capability).ok_or(NoMemory)
+        let handle = self.held.lock().reserve().ok_or(NoMemory)?;
+        self.put(handle, capability);
+        Ok(handle)
     }
 
     /// Starts its first thread at `entry`.
@@ -225,6 +235,8 @@ impl Domain {
         taken.transports.into_iter().for_each(device::quiesce_transport);
         taken.ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
         drop(taken.kept);
+        // What it gave is nobody's any more.
+        take_back(taken.given.into_iter().map(|(_, gift)| gift));
         let held = self.held.lock().drain();
         drop(held);
         self.has_ended.store(1, Release);
@@ -269,6 +281,7 @@ impl Domain {
 
 impl Drop for Domain {
     fn drop(&mut self) {
+        gifts::leave();
         self.uncharge(self.pages.load(Relaxed));
         objects::count(Kind::Domain, -1);
     }

@@ -88,7 +88,10 @@ unsafe impl Send for Pinned {}
 pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     let area = match start.message_area {
         0 => None,
-        at if at.is_multiple_of(8) => Some(Pinned::new(domain, at, MESSAGE_WORDS * 8)?),
+        // Kept for as long as the thread lives, which no region is that somebody may take back.
+        at if at.is_multiple_of(8) && !domain.is_shared(at) => {
+            Some(Pinned::new(domain, at, MESSAGE_WORDS * 8)?)
+        }
         _ => return Err(Status::Invalid),
     };
     let most = domain.grants.threads as u32;
@@ -162,19 +165,27 @@ pub(crate) extern "sysv64" fn here(context: *mut Registers) -> u64 {
 /// After user mode. Interrupts are off.
 extern "sysv64" fn trapped(context: *mut Registers, kind: u64, error_code: u64) {
     // SAFETY: as in `ready`.
-    let Running { registers, caller, domain } = unsafe { &mut *context.cast::<Running<'_>>() };
+    let running = unsafe { &mut *context.cast::<Running<'_>>() };
+    if kind != user::SYSCALL {
+        return left(running, kind, error_code);
+    }
+    let Running { registers, caller, domain } = running;
+    calls::dispatch(caller, registers);
+    let from = user::is_ready(&domain.space).filter(|_| !caller.is_leaving);
+    if let Some(from) = from {
+        // SAFETY: so it is ready, and nothing here is to be dropped.
+        unsafe { component::resume(registers, from) }
+    }
+}
+
+/// [`trapped`] where it was no system call.
+#[inline(never)]
+fn left(running: &mut Running<'_>, kind: u64, error_code: u64) {
+    let Running { registers, caller, domain } = running;
     match kind {
         component::DONE => {
             // SAFETY: user mode was entered with interrupts on, and nothing is held.
             unsafe { cpu::enable_interrupts() }
-        }
-        user::SYSCALL => {
-            calls::dispatch(caller, registers);
-            let from = user::is_ready(&domain.space).filter(|_| !caller.is_leaving);
-            if let Some(from) = from {
-                // SAFETY: so it is ready, and nothing here is to be dropped.
-                unsafe { component::resume(registers, from) }
-            }
         }
         component::PARKED => calls::unparked(caller, registers),
         _ => match user::trapped(Left { kind, error_code }, registers.rip) {

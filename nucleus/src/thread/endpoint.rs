@@ -10,10 +10,12 @@ use super::{
 };
 use crate::{
     capability::Capability,
+    memory::space::Inner,
     spin::{NoInterrupts, SpinLock},
 };
 use core::{
     mem::MaybeUninit,
+    ptr,
     sync::atomic::Ordering::{Relaxed, SeqCst},
 };
 use ipc::{Error, INLINE_WORDS, MESSAGE_WORDS, Message, Next, Party, Serving, Threads};
@@ -217,11 +219,25 @@ impl Endpoint {
 
     /// From now on every step here ends with `error`; a call that was received still gets its reply.
     pub fn close(&self, error: Error) {
-        let mut seen = Seen { is_interruptible: false };
+        self.end_waits(|endpoint, seen| endpoint.close(seen, error));
+    }
+
+    /// Whatever component's thread of `space` waits here by `handle` is told [`Error::Gone`]; a call that was received
+    /// still gets its reply.
+    pub fn turn_away(&self, space: &Inner, handle: u64) {
+        let is_meant = |thread: Ref| {
+            let thread = thread.get();
+            ptr::eq(thread.space_pointer.load(Relaxed), space) && thread.waits_by(handle)
+        };
+        self.end_waits(|endpoint, seen| endpoint.turn_away(seen, Error::Gone, is_meant));
+    }
+
+    /// Wakes whom `next` ended the wait of, until there is none.
+    fn end_waits(&self, next: impl Fn(&mut ipc::Endpoint<Ref>, &mut Seen) -> Option<Ref>) {
         loop {
-            let failed = self.0.lock().close(&mut seen, error);
-            let Some(failed) = failed else { return };
-            scheduler::unblock(failed.get());
+            let ended = next(&mut self.0.lock(), &mut Seen { is_interruptible: false });
+            let Some(ended) = ended else { return };
+            scheduler::unblock(ended.get());
         }
     }
 

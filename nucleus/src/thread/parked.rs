@@ -74,6 +74,13 @@ impl Thread {
         }
     }
 
+    /// Whether it is a component's that waits at an endpoint by `handle`. It waits at the endpoint whose lock is held.
+    pub(super) fn waits_by(&self, handle: u64) -> bool {
+        // SAFETY: its context, or null; what is there changes only after it has left the endpoint, for which it needs the lock.
+        let registers = unsafe { self.parking.registers.load(Relaxed).as_ref() };
+        registers.is_some_and(|registers| registers.rdi == handle)
+    }
+
     /// Whether the message that it waits for is to be put into its registers.
     #[inline(always)]
     fn is_parked(&self) -> bool {

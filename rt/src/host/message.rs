@@ -5,9 +5,9 @@
 use super::thread::{current, lock, wait};
 use crate::{
     NoMemory,
-    message::{Capability, Message, Step},
+    message::{Capability, Endpoint, Message, Rights, Step},
 };
-use ipc::{Error, Header, INLINE_WORDS, MESSAGE_WORDS, Next, Party, Serving, Threads};
+use ipc::{Error, Gift, Header, INLINE_WORDS, MESSAGE_WORDS, Next, Party, Serving, Threads};
 use std::{
     collections::HashMap,
     sync::{Arc, Condvar, Mutex},
@@ -28,6 +28,8 @@ struct Member {
     state: State,
     words: [u64; MESSAGE_WORDS],
     capability: Option<Capability>,
+    /// By what gift it came to the endpoint.
+    gift: Option<Arc<Gift>>,
 }
 
 impl Default for Member {
@@ -38,6 +40,7 @@ impl Default for Member {
             state: State::Runs,
             words: [0; MESSAGE_WORDS],
             capability: None,
+            gift: None,
         }
     }
 }
@@ -97,17 +100,65 @@ struct Place {
 pub(crate) struct EndpointHandle {
     place: Arc<Place>,
     badge: u64,
+    can_serve: bool,
+    gift: Option<Arc<Gift>>,
+}
+
+impl EndpointHandle {
+    fn is_over(&self) -> bool {
+        self.gift.as_ref().is_some_and(|gift| gift.is_over())
+    }
+}
+
+/// What ends a gift, and where those wait who have it.
+#[derive(Debug)]
+pub(crate) struct GiftHandle(Arc<Gift>, Option<Arc<Place>>);
+
+pub(crate) fn give(
+    capability: &Capability,
+    rights: Rights,
+    badge: u64,
+) -> Result<(Capability, GiftHandle), NoMemory> {
+    match capability {
+        // Memory cannot be taken away from a thread of the host.
+        Capability::Region(_) => {
+            let gift = Gift::new(None).ok_or(NoMemory)?;
+            Ok((capability.clone(), GiftHandle(gift, None)))
+        }
+        Capability::Endpoint(Endpoint(of)) => {
+            let gift = Gift::new(of.gift.clone()).ok_or(NoMemory)?;
+            let can_serve = of.can_serve && rights.can_serve;
+            let badge = if of.can_serve && !can_serve { badge } else { of.badge };
+            let place = of.place.clone();
+            let handle = GiftHandle(gift.clone(), Some(place.clone()));
+            let given = EndpointHandle { place, badge, can_serve, gift: Some(gift) };
+            Ok((Capability::Endpoint(Endpoint(given)), handle))
+        }
+    }
+}
+
+pub(crate) fn take_back(GiftHandle(gift, place): &GiftHandle) {
+    gift.end();
+    let Some(place) = place else { return };
+    let mut locked = lock(&place.locked);
+    let Locked { endpoint, members } = &mut *locked;
+    let is_over = |member: &Member| member.gift.as_ref().is_some_and(|gift| gift.is_over());
+    let all = members.0.iter();
+    let meant: Vec<u64> =
+        all.filter(|(_, member)| is_over(member)).map(|(&thread, _)| thread).collect();
+    while endpoint.turn_away(members, Error::Gone, |thread| meant.contains(&thread)).is_some() {}
+    place.changed.notify_all();
 }
 
 pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
-    Ok(EndpointHandle { place: Arc::default(), badge: 0 })
+    Ok(EndpointHandle { place: Arc::default(), badge: 0, can_serve: true, gift: None })
 }
 
 pub(crate) fn endpoint_badged(
     handle: &EndpointHandle,
     badge: u64,
 ) -> Result<EndpointHandle, NoMemory> {
-    Ok(EndpointHandle { place: handle.place.clone(), badge })
+    Ok(EndpointHandle { badge, can_serve: false, ..handle.clone() })
 }
 
 /// Does a step with `message`, which becomes what came back.
@@ -119,8 +170,14 @@ pub(crate) fn step(
 ) -> Result<(), Error> {
     let me = current();
     let mut locked = lock(&handle.place.locked);
+    // Whoever takes it back ends the gift before it looks who waits.
+    let serves = matches!(step, Step::Receive | Step::Reply | Step::ReplyAndReceive);
+    if handle.is_over() || serves && !handle.can_serve {
+        return Err(Error::Gone);
+    }
     let Locked { endpoint, members } = &mut *locked;
     let member = members.of(me);
+    member.gift = handle.gift.clone();
     let length = message.words().len();
     let header = Header::new(message.label, length);
     member.capability = message.capability.take();
@@ -164,6 +221,9 @@ pub(crate) fn step(
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {
     let mut locked = lock(&handle.place.locked);
+    if handle.is_over() {
+        return;
+    }
     let Locked { endpoint, members } = &mut *locked;
     let _ = endpoint.signal(members, bits);
     handle.place.changed.notify_all();
@@ -183,7 +243,7 @@ pub(crate) fn end_server(handle: &EndpointHandle) {
 
 #[cfg(test)]
 mod tests {
-    use crate::message::{Capability, Endpoint, Error, Message};
+    use crate::message::{Capability, Endpoint, Error, Gift, Message, Rights};
     use crate::{memory::Region, time};
     use std::{sync::atomic::Ordering::Relaxed, thread};
 
@@ -211,6 +271,32 @@ mod tests {
         assert_eq!((message.label(), message.words()), (4, &[780][..]));
         assert!(message.capability.is_none());
         assert_eq!(region.words()[5].load(Relaxed), 9);
+    }
+
+    #[test]
+    fn what_was_given_is_taken_back_from_those_who_wait_by_it() {
+        let server = Endpoint::new().unwrap();
+        let gift = Gift::new(&Capability::Endpoint(server.clone()), Rights::default(), 7).unwrap();
+        let Capability::Endpoint(given) = gift.capability() else { panic!() };
+        let on = Gift::new(&Capability::Endpoint(given.clone()), Rights::default(), 8).unwrap();
+        let Capability::Endpoint(given_on) = on.capability() else { panic!() };
+        let calls = [given.clone(), given_on]
+            .map(|endpoint| thread::spawn(move || endpoint.call(&mut Message::new(1), None)));
+        let mut message = Message::new(0);
+        server.receive(&mut message, None).unwrap();
+        assert_eq!(message.badge(), 7);
+        assert_eq!(given.receive(&mut Message::new(0), None), Err(Error::Gone));
+        drop(gift);
+        server.reply(&mut message).unwrap();
+        let mut ends = calls.map(|call| call.join().unwrap());
+        ends.sort_by_key(Result::is_err);
+        assert_eq!(ends, [Ok(()), Err(Error::Gone)]);
+        assert_eq!(given.call(&mut message, None), Err(Error::Gone));
+        let soon = Some(time::now().after_ns(1_000_000));
+        assert_eq!(server.receive(&mut message, soon), Err(Error::TimedOut));
+        let late = Gift::new(&Capability::Endpoint(given), Rights::default(), 7).unwrap();
+        let Capability::Endpoint(late) = late.capability() else { panic!() };
+        assert_eq!(late.call(&mut message, None), Err(Error::Gone));
     }
 
     #[test]

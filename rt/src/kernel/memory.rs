@@ -18,10 +18,10 @@ pub(crate) use nucleus::{
 };
 
 /// Memory shared between components.
-pub(crate) type RegionHandle = Arc<DmaBuffer>;
+pub(crate) type RegionHandle = nucleus::capability::Region;
 
 pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
-    DmaBuffer::allocate(bytes).map(Arc::new)
+    Ok(Arc::new(DmaBuffer::allocate(bytes)?).into())
 }
 
 /// Components of the kernel world hand each other frames, not numbers.

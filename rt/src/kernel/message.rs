@@ -2,12 +2,13 @@
 use crate::{
     NoMemory,
     memory::Region,
-    message::{Capability, Endpoint, Message, Step},
+    message::{Capability, Endpoint, Message, Rights, Step},
 };
+use alloc::sync::Arc;
 use ipc::{Error, Header};
 pub(crate) use nucleus::capability::EndpointRight as EndpointHandle;
 use nucleus::{
-    capability,
+    capability, domain,
     thread::{self, Along, Wait},
 };
 
@@ -22,6 +23,23 @@ pub(crate) fn endpoint_badged(
     Ok(handle.badged(badge))
 }
 
+pub(crate) type GiftHandle = Arc<capability::Gift>;
+
+pub(crate) fn give(
+    capability: &Capability,
+    Rights { can_serve, can_write }: Rights,
+    badge: u64,
+) -> Result<(Capability, GiftHandle), NoMemory> {
+    let serve = if can_serve { calls::MAY_SERVE } else { 0 };
+    let write = if can_write { calls::MAY_WRITE } else { 0 };
+    let (copy, gift) = to_nucleus(capability.clone()).give(serve | write, badge).ok_or(NoMemory)?;
+    Ok((from_nucleus(copy).ok_or(NoMemory)?, gift))
+}
+
+pub(crate) fn take_back(gift: &GiftHandle) {
+    domain::take_back([gift.clone()]);
+}
+
 pub(super) fn to_nucleus(capability: Capability) -> capability::Capability {
     match capability {
         Capability::Region(region) => capability::Capability::Region(region.0),
@@ -31,9 +49,10 @@ pub(super) fn to_nucleus(capability: Capability) -> capability::Capability {
 
 fn from_nucleus(capability: capability::Capability) -> Option<Capability> {
     match capability {
+        _ if capability.is_over() => None,
         capability::Capability::Region(region) => Some(Capability::Region(Region(region))),
         capability::Capability::Endpoint(right) => Some(Capability::Endpoint(Endpoint(right))),
-        capability::Capability::Interrupt(_) => None,
+        _ => None,
     }
 }
 
@@ -45,6 +64,9 @@ pub(crate) fn step(
     message: &mut Message,
     deadline_ns: Option<u64>,
 ) -> Result<(), Error> {
+    if handle.is_over() {
+        return Err(Error::Gone);
+    }
     let capability = message.capability.take().map(to_nucleus);
     let header = Header::new(message.label, message.words().len()).as_sent(capability.is_some());
     let words = message.inline_words();
@@ -68,5 +90,7 @@ pub(crate) fn step(
 }
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {
-    handle.endpoint.signal(bits);
+    if !handle.is_over() {
+        handle.endpoint.signal(bits);
+    }
 }

@@ -12,10 +12,10 @@ pub(super) type Answer = Result<[u64; 3], Status>;
 const fn changes_memory(call: Call) -> bool {
     use Call::{
         Call as Ask, Close, CommandLine, Entropy, Exit, PortList, Receive, Reply, ReplyAndReceive,
-        Send, Spawn, Unmap,
+        Revoke, Send, Spawn, Unmap,
     };
     matches!(call, Ask | ReplyAndReceive | Receive | Reply | Send)
-        || matches!(call, Close | CommandLine | Entropy | Exit | PortList | Spawn | Unmap)
+        || matches!(call, Close | CommandLine | Entropy | Exit | PortList | Revoke | Spawn | Unmap)
 }
 
 /// Does `call`, which changes no memory known here.
@@ -143,9 +143,21 @@ pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
 #[derive(Debug)]
 pub(super) struct Handle(pub(super) u64);
 
+impl Handle {
+    /// Whether it may be moved to others or given back.
+    pub(super) fn can_leave(&self) -> bool {
+        !matches!(self.0, calls::SERVICE | calls::NO_HANDLE)
+    }
+
+    /// What it was; it names nothing from now on.
+    pub(super) fn leave(&mut self) -> Handle {
+        Handle(core::mem::replace(&mut self.0, calls::NO_HANDLE))
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
-        if !matches!(self.0, calls::SERVICE | calls::KEPT) {
+        if self.can_leave() {
             // SAFETY: whoever had memory mapped by it held the handle for as long as it was used. One
             // that names nothing any more has nothing to give back.
             let _ = unsafe { ask_with_memory(Call::Close, &[self.0]) };

@@ -16,7 +16,7 @@ use crate::{
     words,
 };
 use alloc::vec::Vec;
-use calls::{Call, KEPT, Status};
+use calls::{Call, KEPT, NO_HANDLE, Status};
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
 /// Mapped registers: address and length are true as long as the component runs.
@@ -161,7 +161,8 @@ pub(crate) fn port_write8_noted(number: u16, value: u8, dma: &DmaHandle, at: usi
 pub(crate) fn kept() -> Option<DmaHandle> {
     let [address, bytes, device_address] = ask(Call::MapRegion, &[KEPT]).ok()?;
     let (address, bytes) = (address as usize, bytes as usize);
-    Some(DmaHandle { address, bytes, device_address, _handle: Handle(KEPT) })
+    // It stays mapped whatever becomes of this.
+    Some(DmaHandle { address, bytes, device_address, _handle: Handle(NO_HANDLE) })
 }
 
 pub(crate) fn interrupt_open(line: u32) -> Result<InterruptHandle, DeviceError> {

@@ -21,6 +21,8 @@ pub(crate) struct Mapped {
     address: usize,
     words: usize,
     pub(super) handle: Handle,
+    /// What keeps it mapped, where that is another handle.
+    _of: Option<RegionHandle>,
 }
 
 /// Memory shared between components.
@@ -29,16 +31,32 @@ pub(crate) type RegionHandle = Arc<Mapped>;
 pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     let bytes = bytes.max(1).checked_next_multiple_of(PAGE_BYTES).ok_or(NoMemory)?;
     let [address, handle, _] = ask(Call::RegionNew, &[bytes as u64]).map_err(|_| NoMemory)?;
-    Ok(Arc::new(Mapped { address: address as usize, words: bytes / 8, handle: Handle(handle) }))
+    let handle = Handle(handle);
+    Ok(Arc::new(Mapped { address: address as usize, words: bytes / 8, handle, _of: None }))
 }
 
 /// Maps the region that `handle` names; the handle back where it names none.
 pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, Handle> {
     let Ok([address, bytes, _]) = ask(Call::MapRegion, &[handle.0]) else { return Err(handle) };
-    Ok(Arc::new(Mapped { address: address as usize, words: bytes as usize / 8, handle }))
+    let (address, words) = (address as usize, bytes as usize / 8);
+    Ok(Arc::new(Mapped { address, words, handle, _of: None }))
+}
+
+/// `region` by the handle of a copy that was given.
+pub(super) fn region_given(region: &RegionHandle, handle: Handle) -> RegionHandle {
+    let Mapped { address, words, .. } = **region;
+    Arc::new(Mapped { address, words, handle, _of: Some(region.clone()) })
 }
 
 impl Mapped {
+    /// As [`Handle::can_leave`].
+    pub(super) fn can_leave(&self) -> bool {
+        self.handle.can_leave()
+    }
+    /// As [`Handle::leave`].
+    pub(super) fn leave(&mut self) -> Handle {
+        self.handle.leave()
+    }
     /// All of it.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words

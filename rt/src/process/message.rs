@@ -3,16 +3,16 @@
 //! An endpoint is a handle, given back with its last clone. The words beyond the first four lie in the calling
 //! thread's message area during a step.
 use super::{
-    call::{Handle, Registers, ask, exchange, exchange_here, until},
+    call::{Handle, Registers, ask, ask_with_memory, exchange, exchange_here, until},
     memory, thread,
 };
 use crate::{
     NoMemory,
     memory::Region,
-    message::{Capability, Endpoint, Message, Step},
+    message::{Capability, Endpoint, Message, Rights, Step},
 };
 use alloc::sync::Arc;
-use calls::{Call, NO_HANDLE, SERVICE, Status};
+use calls::{Call, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, SERVICE, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use ipc::{Error, Header, INLINE_WORDS};
 
@@ -52,6 +52,73 @@ fn handle_of(capability: &Capability) -> u64 {
     match capability {
         Capability::Region(region) => region.0.handle.0,
         Capability::Endpoint(endpoint) => endpoint.0.handle.0,
+    }
+}
+
+/// The handle of a copy that was given, taken back by that.
+pub(crate) type GiftHandle = u64;
+
+pub(crate) fn give(
+    capability: &Capability,
+    Rights { can_serve, can_write }: Rights,
+    badge: u64,
+) -> Result<(Capability, GiftHandle), NoMemory> {
+    let serve = if can_serve { MAY_SERVE } else { 0 };
+    let write = if can_write { MAY_WRITE } else { 0 };
+    let arguments = [handle_of(capability), serve | write, badge];
+    let [given, ..] = ask(Call::Give, &arguments).map_err(|_| NoMemory)?;
+    let copy = match capability {
+        Capability::Region(region) => {
+            Capability::Region(Region(memory::region_given(&region.0, Handle(given))))
+        }
+        Capability::Endpoint(endpoint) => {
+            Capability::Endpoint(Endpoint(EndpointHandle::new(given, endpoint.0.is_own)))
+        }
+    };
+    Ok((copy, given))
+}
+
+pub(crate) fn take_back(gift: &GiftHandle) {
+    // SAFETY: what it unmaps is others', or was got and given on here, whose words are looked at by the original handle.
+    let _ = unsafe { ask_with_memory(Call::Revoke, &[*gift]) };
+}
+
+/// The handle of what goes along, moved where nobody else here has it.
+#[cold]
+fn word_of(capability: &mut Capability) -> u64 {
+    let is_alone = match capability {
+        Capability::Region(region) => Arc::get_mut(&mut region.0).is_some_and(|it| it.can_leave()),
+        Capability::Endpoint(endpoint) => {
+            Arc::get_mut(&mut endpoint.0.handle).is_some_and(|handle| handle.can_leave())
+        }
+    };
+    let handle = handle_of(capability);
+    if is_alone { handle | MOVED } else { handle }
+}
+
+#[cold]
+fn settle_what_went(message: &mut Message, word: u64, is_well: bool) {
+    let capability = message.capability.take();
+    message.capability = capability.and_then(|capability| settle(word, capability, is_well));
+}
+
+/// After a step that took `word` along, which went well or not: what was moved has left, or is here again but not mapped.
+fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability> {
+    match capability {
+        _ if word & MOVED == 0 => (!is_well).then_some(capability),
+        Capability::Endpoint(_) if !is_well => Some(capability),
+        Capability::Endpoint(mut endpoint) => {
+            core::mem::forget(Arc::get_mut(&mut endpoint.0.handle)?.leave());
+            None
+        }
+        Capability::Region(mut region) => {
+            let handle = Arc::get_mut(&mut region.0)?.leave();
+            if is_well {
+                core::mem::forget(handle);
+                return None;
+            }
+            memory::region_map(handle).ok().map(|back| Capability::Region(Region(back)))
+        }
     }
 }
 
@@ -114,8 +181,9 @@ pub(crate) fn step(
         name: handle.handle.0,
         header: header.as_sent(message.capability.is_some()).0,
         words: message.inline_words(),
-        capability: message.capability.as_ref().map_or(NO_HANDLE, handle_of),
+        capability: message.capability.as_mut().map_or(NO_HANDLE, word_of),
     };
+    let word = registers.capability;
     let may_pass = handle.is_own && matches!(step, Step::Call | Step::ReplyAndReceive);
     let is_plain = message.capability.is_none() && length <= INLINE_WORDS;
     let status = if may_pass && is_plain && deadline_ns.is_none() {
@@ -125,8 +193,10 @@ pub(crate) fn step(
         // SAFETY: as above.
         unsafe { exchange(call, &mut registers, until(deadline_ns)) }
     };
+    if word != NO_HANDLE {
+        settle_what_went(message, word, status == Status::Ok);
+    }
     result(status)?;
-    message.capability = None;
     if !matches!(step, Step::Send | Step::Reply) {
         take(message, &registers);
     }

@@ -5,7 +5,7 @@ use calls::{Call, IMAGE_BASE, SERVICE, Status};
 use ipc::{Error, Header, Message};
 use nucleus::{
     arch::pci,
-    capability::{Capability, EndpointRight, Right},
+    capability::{Capability, EndpointRight},
     device::{self, Registers},
     domain::{Domain, Grants, PortAccess},
     memory::{space::Protection, statistics},
@@ -61,16 +61,12 @@ pub fn big(name: &str) -> Arc<Domain> {
 
 /// The right to serve `endpoint`.
 pub fn serve(endpoint: &Arc<Endpoint>) -> Capability {
-    Capability::Endpoint(EndpointRight {
-        endpoint: endpoint.clone(),
-        badge: 0,
-        right: Right::Serve,
-    })
+    Capability::Endpoint(EndpointRight::to(endpoint.clone()))
 }
 
 /// The right to call `endpoint`.
 pub fn call(endpoint: &Arc<Endpoint>) -> Capability {
-    Capability::Endpoint(EndpointRight { endpoint: endpoint.clone(), badge: 5, right: Right::Call })
+    Capability::Endpoint(EndpointRight::to(endpoint.clone()).badged(5))
 }
 
 /// mov eax, `number`; syscall

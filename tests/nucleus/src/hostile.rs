@@ -71,6 +71,15 @@ skerry_hostile:
 3:  mov rbp, rdi
 4:  call 6f
     mov r12, rax
+    # Seldom moved, or to be read only.
+    call 5f
+    mov rcx, rax
+    test al, 7
+    jnz 10f
+    shr rcx, 62
+    shl rcx, 62
+    or r12, rcx
+10:
     call 6f
     mov rdi, rax
     call 6f
@@ -387,7 +396,7 @@ fn begin(seed: u64, victims: &Victims, counter: &Arc<DmaBuffer>) -> Arc<Domain> 
         .expect("no memory for a domain");
     let own = domains::serve(&Arc::new(Endpoint::new()));
     let others = victims.endpoints.iter().map(domains::call);
-    let held = [own, Capability::Region(counter.clone())].into_iter().chain(others);
+    let held = [own, Capability::Region(counter.clone().into())].into_iter().chain(others);
     held.for_each(|capability| assert!(domain.grant(capability).is_ok()));
     domain.start(IMAGE_BASE).expect("no memory for a domain");
     domain

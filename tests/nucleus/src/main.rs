@@ -3,7 +3,7 @@
 //!
 //! Each test is a function that panics where something is wrong. The line `selftest: N passed` is the last of a
 //! good run; then the machine is switched off. The parameter `skerry.selftest` is how often all are
-//! run; with `overflow` the stack is used up instead, with `bench` and `trace`
+//! run (those whose name holds the value of `skerry.only`); with `overflow` the stack is used up instead, with `bench` and `trace`
 //! messages are measured (`costs::probes`), with `ports` accesses of ports (`costs::ports`); with `hostile` a component
 //! makes `skerry.calls` random calls. Built for the host it is an empty program.
 #![cfg_attr(target_os = "none", no_std, no_main)]
@@ -17,6 +17,8 @@ mod costs;
 mod devices;
 #[cfg(target_os = "none")]
 mod domains;
+#[cfg(target_os = "none")]
+mod gifts;
 #[cfg(target_os = "none")]
 mod hostile;
 #[cfg(target_os = "none")]

@@ -1,5 +1,5 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
-use crate::{costs, devices, domains, hostile, memory, messages, ports, program, threads};
+use crate::{costs, devices, domains, gifts, hostile, memory, messages, ports, program, threads};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{arch::power, memory::statistics, objects, params, thread, time};
@@ -51,6 +51,13 @@ const TESTS: &[(&str, fn())] = &[
     ("threads of a domain call each other", domains::calls_within),
     ("domains signal each other", domains::signal_each_other),
     ("a killed client is not answered", domains::killed_client_is_not_answered),
+    ("memory is taken back from everybody", gifts::memory_is_taken_back),
+    ("gifts end with their giver", gifts::gifts_end_with_their_giver),
+    ("memory given to be read is not written", gifts::memory_is_read_only),
+    ("capabilities move", gifts::capabilities_move),
+    ("endpoints are taken back from who waits", gifts::endpoints_are_taken_back),
+    ("gifts have limits", gifts::gifts_have_limits),
+    ("memory that was taken back is free", gifts::taken_back_memory_is_free),
     ("a hostile component harms nobody", hostile::harms_nobody),
     ("extended state is checked and kept", program::extended_state),
 ];
@@ -72,8 +79,9 @@ fn skerry_start() {
     }
     let rounds = params::number("skerry.selftest").unwrap_or(1).max(1);
     let mut passed = 0;
+    let only = params::get("skerry.only").unwrap_or("");
     for _ in 0..rounds {
-        for (name, test) in TESTS {
+        for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(only)) {
             let before = settled_counts();
             let start_ns = time::now_ns();
             // In a thread of its own, which takes its space and extended state along.

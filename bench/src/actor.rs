@@ -1,0 +1,39 @@
+//! What `actor` is told: the label of a call; word 0 of the answer is what came of it, its label 1 where nothing did.
+
+/// Makes a region.
+pub const NEW_REGION: u64 = 1;
+/// Makes an endpoint.
+pub const NEW_ENDPOINT: u64 = 2;
+/// Gives what it has, with the rights in word 0 (1 to serve, 2 to write), and answers with it.
+pub const GIVE: u64 = 3;
+/// Takes back what it gave last.
+pub const TAKE_BACK: u64 = 4;
+/// Answers with a copy of what it has.
+pub const COPY: u64 = 5;
+/// Answers with what it has, and has it no more.
+pub const MOVE: u64 = 6;
+/// Has what comes along: 1 a region, 2 an endpoint.
+pub const TAKE: u64 = 7;
+/// Reads the first word of its region.
+pub const READ: u64 = 8;
+/// Writes word 0 there; what was there before.
+pub const WRITE: u64 = 9;
+/// Looks there for ever in a thread of its own, and fails where it sees [`SEEN_TOO_LATE`].
+pub const WATCH: u64 = 10;
+/// Calls by its endpoint in a thread of its own.
+pub const CALL: u64 = 11;
+/// The same, with a deadline far away.
+pub const CALL_WITH_DEADLINE: u64 = 12;
+/// Receives by its endpoint in a thread of its own.
+pub const RECEIVE: u64 = 13;
+/// How those threads ended: the sum of the numbers of their errors, and [`RESULT_UNIT`] for each.
+pub const RESULTS: u64 = 14;
+/// Sends its region to nobody; the number of the error, if it has it still.
+pub const FAIL_TO_SEND: u64 = 15;
+
+/// The badge of what it gives.
+pub const BADGE: u64 = 77;
+/// What nobody may see who lost the memory before.
+pub const SEEN_TOO_LATE: u64 = 99;
+/// See [`RESULTS`].
+pub const RESULT_UNIT: u64 = 1 << 16;

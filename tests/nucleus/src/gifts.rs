@@ -1,0 +1,269 @@
+//! What components give each other and take back: the component `actor` does what it is told (`bench/src/bin/actor.rs`).
+use crate::{costs::components, domains};
+use alloc::{sync::Arc, vec::Vec};
+use calls::{Call, Status};
+use ipc::{Error, Header, Message};
+use nucleus::{
+    capability::Capability,
+    dma::DmaBuffer,
+    domain::Domain,
+    memory::statistics,
+    thread::{self, Endpoint, Wait},
+    time,
+};
+
+#[path = "../../../bench/src/actor.rs"]
+mod orders;
+use orders::*;
+
+/// A component that does what it is told.
+struct Actor {
+    domain: Arc<Domain>,
+    service: Arc<Endpoint>,
+}
+
+impl Actor {
+    fn new() -> Actor {
+        let service = Arc::new(Endpoint::new());
+        let actor = components::load("actor").expect("built without its components");
+        actor.start([domains::serve(&service)].into());
+        Actor { domain: actor.domain, service }
+    }
+
+    /// Tells it `order` with a word and what goes along; what it answers, or how the call ended.
+    fn try_tell(
+        &self,
+        order: u64,
+        word: u64,
+        along: Option<Capability>,
+    ) -> Result<(Option<u64>, Option<Capability>), Error> {
+        let header = Header::new(order, 1).as_sent(along.is_some());
+        thread::lay_along(along);
+        let mut now = Message { header, badge: 0, words: [word, 0, 0, 0] };
+        let called = self.service.call(&mut now, soon(10_000_000_000));
+        let came = thread::take_along();
+        called.map(|()| ((now.header.label() == 0).then_some(now.words[0]), came))
+    }
+
+    fn tell(&self, order: u64, word: u64) -> u64 {
+        let (answer, came) = self.try_tell(order, word, None).expect("an answer");
+        assert!(came.is_none());
+        answer.expect("done")
+    }
+
+    /// Tells it to answer with a capability.
+    fn get(&self, order: u64, word: u64) -> Capability {
+        let (answer, came) = self.try_tell(order, word, None).expect("an answer");
+        assert_eq!(answer, Some(1));
+        came.expect("a capability")
+    }
+
+    fn take(&self, capability: Capability) {
+        self.try_tell(TAKE, 0, Some(capability)).expect("an answer").0.expect("taken");
+    }
+
+    /// What it has is passed to `other` as a gift.
+    fn give(&self, other: &Actor, rights: u64) {
+        other.take(self.get(GIVE, rights));
+    }
+
+    /// It does not survive `order`: why.
+    fn dies_of(&self, order: u64, word: u64) -> alloc::string::String {
+        assert_eq!(self.try_tell(order, word, None).err(), Some(Error::Restarted));
+        self.domain.wait_end(None).expect("an end").cause
+    }
+
+    /// Waits until `count` threads of it met somebody; the sum of their errors.
+    fn results(&self, count: u64) -> u64 {
+        let until_ns = time::now_ns() + 10_000_000_000;
+        loop {
+            let results = self.tell(RESULTS, 0);
+            if results / RESULT_UNIT == count {
+                return results % RESULT_UNIT;
+            }
+            assert!(time::now_ns() < until_ns, "{} of {count} go on", results / RESULT_UNIT);
+            thread::park(Some(time::now_ns() + 100_000), false);
+        }
+    }
+
+    fn refused(&self) -> usize {
+        self.domain.usage().refused.iter().map(|&(_, count)| count as usize).sum()
+    }
+}
+
+impl Drop for Actor {
+    fn drop(&mut self) {
+        self.domain.kill("the test is over");
+    }
+}
+
+fn soon(ns: u64) -> Wait {
+    Wait { deadline_ns: Some(time::now_ns() + ns), is_interruptible: false }
+}
+
+/// Nobody has memory any more that was taken back, whatever he does meanwhile, and whomever he gave it to.
+pub fn memory_is_taken_back() {
+    for rounds in 0..8 {
+        let [owner, first, second] = [(); 3].map(|()| Actor::new());
+        owner.tell(NEW_REGION, 0);
+        owner.give(&first, 2);
+        assert_eq!(first.tell(WRITE, 5), 0);
+        // Given on by the first, copied by the second.
+        first.give(&second, 2);
+        second.take(second.get(COPY, 0));
+        assert_eq!((second.tell(READ, 0), owner.tell(READ, 0)), (5, 5));
+        [&first, &second].map(|watching| watching.tell(WATCH, 0));
+        let used = first.domain.usage().memory_bytes;
+        (0..rounds).for_each(|_| thread::yield_now());
+        owner.tell(TAKE_BACK, 0);
+        assert_eq!(owner.tell(WRITE, SEEN_TOO_LATE), 5);
+        for lost in [&first, &second] {
+            let end = lost.domain.wait_end(soon(10_000_000_000).deadline_ns).expect("an end");
+            assert!(end.cause.starts_with("page fault: Read"), "{}", end.cause);
+        }
+        assert!(first.domain.usage().memory_bytes < used, "charged for what was taken back");
+        // The owner has it all the same, and can give it again.
+        let third = Actor::new();
+        owner.give(&third, 0);
+        assert_eq!(third.tell(READ, 0), SEEN_TOO_LATE);
+    }
+}
+
+/// What was given goes with its giver; what is somebody's own stays.
+pub fn gifts_end_with_their_giver() {
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_REGION, 0);
+    owner.give(&other, 2);
+    owner.domain.kill("test");
+    assert!(other.dies_of(READ, 0).starts_with("page fault: Read"));
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_REGION, 0);
+    other.take(owner.get(COPY, 0));
+    owner.domain.kill("test");
+    assert_eq!(other.tell(WRITE, 1), 0);
+}
+
+/// Who got memory to read does not write it, and does not give more than he has.
+pub fn memory_is_read_only() {
+    let [owner, reader, other] = [(); 3].map(|()| Actor::new());
+    owner.tell(NEW_REGION, 0);
+    owner.tell(WRITE, 6);
+    owner.give(&reader, 1);
+    reader.give(&other, 3);
+    // The other first: what it has ends with the reader.
+    for denied in [other, reader] {
+        assert_eq!(denied.tell(READ, 0), 6);
+        assert!(denied.dies_of(WRITE, 7).starts_with("page fault: Write"));
+    }
+    assert_eq!(owner.tell(READ, 0), 6);
+}
+
+/// What is moved is the receiver's alone; what did not go stays the sender's.
+pub fn capabilities_move() {
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_REGION, 0);
+    owner.tell(WRITE, 8);
+    assert_eq!(owner.tell(FAIL_TO_SEND, 0), Error::TimedOut as u64);
+    assert_eq!(owner.tell(READ, 0), 8);
+    let used = owner.domain.usage().memory_bytes;
+    let moved = owner.get(MOVE, 0);
+    assert_eq!(owner.domain.usage().memory_bytes, used - 4096);
+    assert!(owner.try_tell(READ, 0, None).expect("an answer").0.is_none());
+    other.take(moved);
+    assert_eq!(other.tell(READ, 0), 8);
+    assert_eq!(owner.refused() + other.refused(), 0);
+}
+
+/// Who calls or waits to serve by a right that is taken back goes on, parked or not, before and after it blocks; who was
+/// received is answered.
+pub fn endpoints_are_taken_back() {
+    let gone = Error::Gone as u64;
+    for order in [CALL, CALL_WITH_DEADLINE, RECEIVE] {
+        for rounds in 0..8 {
+            let [owner, other] = [(); 2].map(|()| Actor::new());
+            owner.tell(NEW_ENDPOINT, 0);
+            owner.give(&other, 1);
+            [(); 2].map(|()| other.tell(order, 0));
+            (0..rounds).for_each(|_| thread::yield_now());
+            owner.tell(TAKE_BACK, 0);
+            assert_eq!(other.results(2), 2 * gone);
+            other.tell(order, 0);
+            assert_eq!(other.results(3), 3 * gone);
+            assert_eq!(other.refused(), 0);
+            // Nobody is left at the endpoint, which is the owner's as before.
+            let Capability::Endpoint(own) = owner.get(COPY, 0) else { panic!("no endpoint") };
+            let mut now = Message::default();
+            let received = own.endpoint.receive(&mut now, soon(1_000_000));
+            assert_eq!(received, Err(Error::TimedOut));
+        }
+    }
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_ENDPOINT, 0);
+    let Capability::Endpoint(own) = owner.get(COPY, 0) else { panic!("no endpoint") };
+    owner.give(&other, 0);
+    other.tell(CALL, 0);
+    let mut now = Message::default();
+    own.endpoint.receive(&mut now, soon(10_000_000_000)).expect("a call");
+    assert_eq!(now.badge, BADGE);
+    owner.tell(TAKE_BACK, 0);
+    own.endpoint.reply(&mut now).expect("a caller");
+    assert_eq!(other.results(1), 0);
+}
+
+/// A right to call is no right to serve, only who gave takes back, and interrupts are not given. A message area is no
+/// memory that somebody may take back.
+pub fn gifts_have_limits() {
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_ENDPOINT, 0);
+    owner.give(&other, 0);
+    other.tell(RECEIVE, 0);
+    assert_eq!(other.results(1), Error::Gone as u64);
+    assert!(other.refused() > 0);
+    let region = || Capability::Region(Arc::new(DmaBuffer::allocate(4096).expect("memory")).into());
+    let endpoint = || domains::call(&Arc::new(Endpoint::new()));
+    let handle = calls::SERVICE;
+    let give = [&domains::first(handle)[..], &domains::does(Call::Give)].concat();
+    let revoke = |handle| [&domains::first(handle)[..], &domains::does(Call::Revoke)].concat();
+    let given = [&give[..], &revoke(handle + 1)].concat();
+    assert_eq!(status_of(&given, region()), Status::Ok);
+    assert_eq!(status_of(&[&given[..], &revoke(handle + 1)].concat(), region()), Status::Refused);
+    assert_eq!(status_of(&revoke(handle), region()), Status::Refused);
+    let closed = [&domains::first(handle + 1)[..], &domains::does(Call::Close)].concat();
+    let late = [&give[..], &closed, &revoke(handle + 1)].concat();
+    assert_eq!(status_of(&late, endpoint()), Status::Refused);
+    let map = [&domains::first(handle + 1)[..], &domains::does(Call::MapRegion)].concat();
+    assert_eq!(status_of(&[&given[..], &map].concat(), region()), Status::Gone);
+    // mov r8, rdi: the region as message area.
+    let spawn = [&[0x49, 0x89, 0xf8][..], &domains::does(Call::Spawn)].concat();
+    let mapped = [&domains::first(handle)[..], &domains::does(Call::MapRegion)].concat();
+    assert_eq!(status_of(&[&mapped[..], &spawn].concat(), region()), Status::Invalid);
+    // Given on from hand to hand: mov edi, handle; 1: does; test eax, eax; jz 1b
+    let does = domains::does(Call::Give);
+    let again = [&domains::first(handle)[..], &does, &[0x85, 0xc0, 0x74, 0xf5]].concat();
+    assert_eq!(status_of(&again, region()), Status::Refused);
+}
+
+/// What the last call of `code` ends with in a component that holds `held`.
+fn status_of(code: &[u8], held: Capability) -> Status {
+    // xor r8d, r8d before; mov edi, eax; int3 after.
+    let code = [&[0x45, 0x31, 0xc0][..], code, &[0x89, 0xc7, 0xcc]].concat();
+    let domain = domains::start(&code, 0, [held].into());
+    let end = domain.wait_end(None).expect("an end");
+    assert!(end.cause.starts_with("exception 3"), "{}", end.cause);
+    Status::of(end.registers.rdi)
+}
+
+/// Frames of a region that everybody lost are free.
+pub fn taken_back_memory_is_free() {
+    let before = statistics().free_frames;
+    let all: Vec<Actor> = (0..4).map(|_| Actor::new()).collect();
+    for _ in 0..20 {
+        all[0].tell(NEW_REGION, 0);
+        let others = all[1..].iter();
+        others.for_each(|other| all[0].give(other, 2));
+        all[0].tell(TAKE_BACK, 0);
+    }
+    drop(all);
+    let lost = before.saturating_sub(statistics().free_frames);
+    assert!(lost < 256, "{lost} frames gone");
+}
