@@ -14,7 +14,7 @@ pub const COPY: u64 = 5;
 pub const MOVE: u64 = 6;
 /// Has what comes along: 1 a region, 2 an endpoint.
 pub const TAKE: u64 = 7;
-/// Reads the first word of its region.
+/// Reads word number word 0 of its region.
 pub const READ: u64 = 8;
 /// Writes word 0 there; what was there before.
 pub const WRITE: u64 = 9;
@@ -30,6 +30,23 @@ pub const RECEIVE: u64 = 13;
 pub const RESULTS: u64 = 14;
 /// Sends its region to nobody; the number of the error, if it has it still.
 pub const FAIL_TO_SEND: u64 = 15;
+
+/// Opens a window on bytes 8 to 64 of its region, and answers with it; word 0 as of [`GIVE`], and 4 to read.
+pub const OPEN: u64 = 16;
+/// Shuts it.
+pub const SHUT: u64 = 17;
+/// Copies the word at offset word 0 of the window that it took.
+pub const COPY_FROM: u64 = 18;
+/// Copies word 1 to offset word 0 there.
+pub const COPY_TO: u64 = 19;
+/// Copies the words at offsets 0, 8 and 16 there, each changed by word 0, to offsets 24, 32 and 40; their sum.
+pub const COPY_LISTS: u64 = 20;
+/// Copies one, two, three ... to offset 0 there, in a thread of its own, until the window is taken back ([`RESULTS`]).
+pub const COPY_ON: u64 = 21;
+/// What [`COPY_FROM`] and [`COPY_TO`] answer where the window was taken back, and where it does not show that.
+pub const COPY_GONE: u64 = u64::MAX;
+/// See [`COPY_GONE`].
+pub const COPY_FAULT: u64 = u64::MAX - 1;
 
 /// The badge of what it gives.
 pub const BADGE: u64 = 77;

@@ -46,7 +46,7 @@ pub(super) const DEVICES: [(&str, &str); 2] = [
 ];
 
 /// Names for kernel calls that go together.
-pub(super) const GROUPS: [(&str, &[Call]); 13] = [
+pub(super) const GROUPS: [(&str, &[Call]); 14] = [
     (
         "threads",
         &[
@@ -112,6 +112,7 @@ pub(super) const GROUPS: [(&str, &[Call]); 13] = [
     ),
     ("dma", &[Call::DmaAllocate, Call::Close]),
     ("give", &[Call::Give, Call::Revoke, Call::Close]),
+    ("windows", &[Call::WindowOpen, Call::Copy, Call::CopyList, Call::Revoke, Call::Close]),
 ];
 
 /// The calls that `name` stands for: a group or a call of that name.

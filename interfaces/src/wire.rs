@@ -250,7 +250,7 @@ impl Wire for Region {
     fn take(reader: &mut Reader<'_>) -> Option<Region> {
         match reader.capability.take()? {
             Capability::Region(region) => Some(region),
-            Capability::Endpoint(_) => None,
+            _ => None,
         }
     }
 }

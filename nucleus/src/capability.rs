@@ -1,10 +1,16 @@
 //! Capabilities: what isolated components hold (K3), named by handles in a [`Table`]. They are copied and moved along with
 //! messages, and given so that they can be taken back ([`Gift`]).
-use crate::{dma::DmaBuffer, irq::Interrupt, thread::Endpoint};
-use ::calls::{MAY_SERVE, MAY_WRITE};
+use crate::{
+    dma::DmaBuffer,
+    irq::Interrupt,
+    memory::space::{Inner, USER_END},
+    thread::Endpoint,
+};
+use ::calls::{MAY_READ, MAY_SERVE, MAY_WRITE};
 use alloc::sync::Arc;
 use core::ops::Deref;
 pub use ipc::Gift;
+use program::Access;
 
 /// What a component holds.
 pub type Table = ipc::Table<Capability>;
@@ -88,6 +94,45 @@ impl Deref for Region {
     }
 }
 
+/// The right to copy to or from a range of a component's memory.
+#[derive(Clone, Debug)]
+pub struct Window {
+    space: Arc<Inner>,
+    start: u64,
+    bytes: u64,
+    rights: u64,
+    gift: Option<Arc<Gift>>,
+}
+
+impl Window {
+    /// On `bytes` bytes from `start` of `space`; `None` where that is beyond what programs have.
+    pub fn new(space: &Arc<Inner>, start: u64, bytes: u64, rights: u64) -> Option<Window> {
+        let end = start.checked_add(bytes)?;
+        let window = Window { space: space.clone(), start, bytes, rights, gift: None };
+        (end <= USER_END).then_some(window)
+    }
+
+    fn is_over(&self) -> bool {
+        self.gift.as_ref().is_some_and(|gift| gift.is_over())
+    }
+
+    /// Waits until whoever copied by it when it was taken back has stopped.
+    pub fn settle(&self) {
+        drop(self.space.lock());
+    }
+
+    /// Copies `bytes` bytes between `offset` here and `own` of the space that the calling thread runs in: how many were. None
+    /// that is not shown, is not there, or after it was taken back.
+    pub fn copy(&self, own: u64, offset: u64, bytes: u64, access: Access) -> u64 {
+        let right = if access == Access::Write { MAY_WRITE } else { MAY_READ };
+        let shown = self.bytes.saturating_sub(offset).min(bytes);
+        if self.rights & right == 0 {
+            return 0;
+        }
+        self.space.copy_across(self.start + offset, own, shown, access, || !self.is_over())
+    }
+}
+
 /// The right to an object.
 #[derive(Clone, Debug)]
 pub enum Capability {
@@ -97,6 +142,8 @@ pub enum Capability {
     Region(Region),
     /// To an interrupt.
     Interrupt(Arc<Interrupt>),
+    /// To copy to or from a component's memory.
+    Window(Window),
     /// To what was taken back.
     Gone,
 }
@@ -106,6 +153,7 @@ impl Capability {
         match self {
             Capability::Endpoint(right) => Some(&mut right.gift),
             Capability::Region(region) => Some(&mut region.gift),
+            Capability::Window(window) => Some(&mut window.gift),
             Capability::Interrupt(_) | Capability::Gone => None,
         }
     }
@@ -115,6 +163,7 @@ impl Capability {
         match self {
             Capability::Endpoint(right) => right.is_over(),
             Capability::Region(region) => region.gift.as_ref().is_some_and(|gift| gift.is_over()),
+            Capability::Window(window) => window.is_over(),
             Capability::Interrupt(_) => false,
             Capability::Gone => true,
         }
@@ -128,6 +177,7 @@ impl Capability {
                 *to = to.badged(badge);
             }
             Capability::Region(region) => region.can_write &= rights & MAY_WRITE != 0,
+            Capability::Window(window) => window.rights &= rights,
             _ => {}
         }
         let place = copy.gift()?;

@@ -54,10 +54,10 @@ const DEVICES: usize = (AFTER_DEVICES - FIRST_DEVICE) as usize;
 static SLOTS: [Slot; DEVICES] = [const { Slot::new() }; DEVICES];
 static NEXT_CPU: AtomicUsize = AtomicUsize::new(0);
 
-/// Interrupts that are no device's, by processor.
-static TIMERS: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
-static RESCHEDULES: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
-static SHOOTDOWNS: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+/// Interrupts that are no device's, by [`NAMES`] and processor.
+static COUNTS: [[AtomicU64; percpu::MAX_CPUS]; 3] =
+    [const { [const { AtomicU64::new(0) }; percpu::MAX_CPUS] }; 3];
+const NAMES: [&str; 3] = ["LOC timer", "RES reschedule", "TLB shootdown"];
 
 /// Where a message-signalled interrupt writes, and what.
 #[derive(Clone, Copy, Debug)]
@@ -80,16 +80,16 @@ pub fn dispatch(vector: u8) {
     percpu::forget_ready_space();
     match vector {
         apic::TIMER_VECTOR => {
-            count(&TIMERS);
+            count(0);
             apic::end_of_interrupt();
             thread::timer_interrupt(crate::time::now_ns());
         }
         apic::RESCHEDULE_VECTOR => {
-            count(&RESCHEDULES);
+            count(1);
             apic::end_of_interrupt();
         }
         apic::SHOOTDOWN_VECTOR => {
-            count(&SHOOTDOWNS);
+            count(2);
             apic::end_of_interrupt();
             memory::shootdown_interrupt();
         }
@@ -100,8 +100,8 @@ pub fn dispatch(vector: u8) {
     }
 }
 
-fn count(counters: &[AtomicU64; percpu::MAX_CPUS]) {
-    let counter = &counters[percpu::cpu()];
+fn count(which: usize) {
+    let counter = &COUNTS[which][percpu::cpu()];
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
@@ -209,9 +209,7 @@ pub fn statistics() -> Vec<(String, Vec<u64>)> {
         let source = slot.source.load(Relaxed);
         all.push((format!("{:#x} device {source:#x}", index + usize::from(FIRST_DEVICE)), counts));
     }
-    let named =
-        [("LOC timer", &TIMERS), ("RES reschedule", &RESCHEDULES), ("TLB shootdown", &SHOOTDOWNS)];
-    for (name, counters) in named {
+    for (name, counters) in NAMES.into_iter().zip(&COUNTS) {
         let counts = counters[..online].iter().map(|counter| counter.load(Relaxed)).collect();
         all.push((String::from(name), counts));
     }

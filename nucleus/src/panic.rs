@@ -63,12 +63,16 @@ fn finish() {
 #[cfg(feature = "check")]
 fn print_locks() {
     crate::log::print(format_args!("locks held:\n"));
-    crate::thread::held_locks(&mut |held| {
-        for entry in held.entries() {
-            let (name, place) = (entry.class.name(), entry.place);
-            crate::log::print(format_args!("  {name} ({:?}) taken at {place}\n", entry.kind));
-        }
-    });
+    crate::thread::held_locks(&mut |held| print_held(held));
+}
+
+/// Prints each lock of `held`.
+#[cfg(feature = "check")]
+pub fn print_held(held: &sync::check::Held) {
+    for entry in held.entries() {
+        let (name, place) = (entry.class.name(), entry.place);
+        crate::log::print(format_args!("  holds {name} ({:?}) taken at {place}\n", entry.kind));
+    }
 }
 
 #[cfg(not(feature = "check"))]

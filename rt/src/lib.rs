@@ -52,6 +52,8 @@ pub mod time;
 pub mod trace;
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub mod user;
+#[cfg(all(target_os = "none", skerry_process))]
+pub mod window;
 
 /// Makes the function named (`fn()`) the main function of an isolated component: it runs on the
 /// component's first thread, and with its return that thread ends. Only in the process world.

@@ -17,6 +17,9 @@ pub enum Capability {
     Region(Region),
     /// The right to call at an endpoint.
     Endpoint(Endpoint),
+    /// The right to copy by a window. Only in the process world.
+    #[cfg(all(target_os = "none", skerry_process))]
+    View(crate::window::View),
 }
 
 /// What those who get a [`Gift`] may do beside calling and reading.

@@ -11,6 +11,7 @@ mod component {
         memory::Region,
         message::{self, Capability, Endpoint, Gift, Message, Rights},
         thread::{self, Policy},
+        window::{Access, CopyError, View, Window},
     };
     extern crate alloc;
 
@@ -19,11 +20,20 @@ mod component {
         region: Option<Region>,
         endpoint: Option<Endpoint>,
         gift: Option<Gift>,
+        window: Option<Window>,
+        view: Option<View>,
         results: Arc<AtomicU64>,
     }
 
     fn error_number(result: Result<(), message::Error>) -> u64 {
         result.map_or_else(|error| error as u64, |()| 0)
+    }
+
+    fn copy_error(error: CopyError) -> u64 {
+        match error {
+            CopyError::Gone => COPY_GONE,
+            CopyError::Fault => COPY_FAULT,
+        }
     }
 
     fn start(body: impl FnOnce() + Send + 'static) -> u64 {
@@ -55,7 +65,53 @@ mod component {
             }))
         }
 
-        fn answer(&mut self, label: u64, word: u64, came: Option<Capability>) -> Answer {
+        fn open(&mut self, word: u64) -> Option<Capability> {
+            let access = Access { can_read: word & 4 != 0, can_write: word & 2 != 0 };
+            self.window = Some(Window::open(self.region.as_ref()?, 8, 56, access).ok()?);
+            self.window.as_ref().map(Window::capability)
+        }
+
+        fn copy_from(&self, offset: u64) -> Option<u64> {
+            let mut word = [0; 8];
+            let copied = self.view.as_ref()?.read(offset as usize, &mut word);
+            Some(copied.map_or_else(copy_error, |()| u64::from_le_bytes(word)))
+        }
+
+        fn copy_to(&self, offset: u64, word: u64) -> Option<u64> {
+            let copied = self.view.as_ref()?.write(offset as usize, &word.to_le_bytes());
+            Some(copied.map_or_else(copy_error, |()| 0))
+        }
+
+        fn copy_on(&self) -> Option<u64> {
+            let (view, results) = (self.view.clone()?, self.results.clone());
+            Some(start(move || {
+                let counted = (1_u64..).map(|count| view.write(0, &count.to_le_bytes()));
+                let ended = counted.into_iter().find_map(Result::err);
+                results.fetch_add(u64::from(ended == Some(CopyError::Gone)) + RESULT_UNIT, SeqCst);
+            }))
+        }
+
+        fn copy_lists(&self, change: u64) -> Option<u64> {
+            let view = self.view.as_ref()?;
+            let mut words = [[0; 8]; 3];
+            let mut pieces: Vec<(usize, &mut [u8])> =
+                words.iter_mut().enumerate().map(|(at, word)| (at * 8, &mut word[..])).collect();
+            if let Err(error) = view.read_all(&mut pieces) {
+                return Some(copy_error(error));
+            }
+            let words = words.map(|word| u64::from_le_bytes(word) ^ change);
+            let bytes = words.map(u64::to_le_bytes);
+            let pieces: Vec<(usize, &[u8])> =
+                bytes.iter().enumerate().map(|(at, word)| (24 + at * 8, &word[..])).collect();
+            Some(view.write_all(&pieces).map_or_else(copy_error, |()| words.iter().sum()))
+        }
+
+        fn answer(
+            &mut self,
+            label: u64,
+            [word, second]: [u64; 2],
+            came: Option<Capability>,
+        ) -> Answer {
             let mut along = None;
             let done = match label {
                 NEW_REGION => Region::new(4096).ok().map(|region| {
@@ -93,9 +149,25 @@ mod component {
                         self.endpoint = Some(endpoint);
                         Some(2)
                     }
+                    Some(Capability::View(view)) => {
+                        self.view = Some(view);
+                        Some(3)
+                    }
                     None => None,
                 },
-                READ => self.word().map(|at| at.load(SeqCst)),
+                OPEN => self.open(word).map(|window| {
+                    along = Some(window);
+                    1
+                }),
+                SHUT => self.window.take().map(|_| 1),
+                COPY_FROM => self.copy_from(word),
+                COPY_TO => self.copy_to(word, second),
+                COPY_LISTS => self.copy_lists(word),
+                COPY_ON => self.copy_on(),
+                READ => {
+                    let words = self.region.as_ref().map(Region::words);
+                    words.and_then(|words| words.get(word as usize)).map(|at| at.load(SeqCst))
+                }
                 WRITE => self.word().map(|at| at.swap(word, SeqCst)),
                 WATCH => self.region.clone().map(|region| start(move || watch(&region))),
                 CALL | CALL_WITH_DEADLINE | RECEIVE => self.meet(label),
@@ -135,8 +207,8 @@ mod component {
         let mut message = Message::new(0);
         let mut received = service.receive(&mut message, None);
         while received.is_ok() {
-            let word = message.words().first().copied().unwrap_or(0);
-            let (done, along) = actor.answer(message.label(), word, message.capability.take());
+            let words = [0, 1].map(|at| message.words().get(at).copied().unwrap_or(0));
+            let (done, along) = actor.answer(message.label(), words, message.capability.take());
             message.reset(u64::from(done.is_none()));
             let _ = message.push(done.unwrap_or(0));
             message.capability = along;

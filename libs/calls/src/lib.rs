@@ -45,8 +45,12 @@ pub const MOVED: u64 = 1 << 63;
 pub const READ_ONLY: u64 = 1 << 62;
 /// Rights that a [`Call::Give`] leaves: to serve at an endpoint, to write a region.
 pub const MAY_SERVE: u64 = 1;
-/// As [`MAY_SERVE`].
+/// As [`MAY_SERVE`]; of a window, too.
 pub const MAY_WRITE: u64 = 2;
+/// As [`MAY_SERVE`]: to read by a window.
+pub const MAY_READ: u64 = 4;
+/// Most pieces of a [`Call::CopyList`].
+pub const COPY_LIST_MAX: usize = 16;
 
 /// Most accesses of a [`Call::PortList`].
 pub const PORT_LIST_MAX: usize = 32;
@@ -105,7 +109,7 @@ calls! {
     /// (handle): gives a capability back; what it mapped is unmapped.
     Close = 6,
     /// (handle) -> (address, bytes, device's address or 0): maps a region that came in a message, or [`KEPT`];
-    /// [`Status::NotFound`] where the handle names something else.
+    /// [`Status::Invalid`] where the handle names a window, [`Status::NotFound`] where it names something else.
     MapRegion = 7,
     /// (word, expected, deadline, 1 where a kick ends it): blocks while the word holds that; [`Status::TimedOut`],
     /// [`Status::Cancelled`].
@@ -200,6 +204,15 @@ calls! {
     /// more ([`Status::Gone`]), the memory is nobody's who got it so, and who waits by it at an endpoint goes on. The
     /// component's end does the same. After [`Call::Close`] of the handle it stays given.
     Revoke = 50,
+    /// (address, bytes, rights [`MAY_READ`], [`MAY_WRITE`]) -> (handle): a window on a range of the component's memory, to be
+    /// given to others, who copy by it; taken back as after [`Call::Give`].
+    WindowOpen = 51,
+    /// (window, address, offset, bytes, 1 to the window, 0 from it) -> (bytes): copies between the component's memory and what
+    /// the window shows. [`Status::Fault`] where either has less, after so many bytes.
+    Copy = 52,
+    /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other,
+    /// each three words: address, offset, bytes.
+    CopyList = 53,
 }
 
 /// How a call ended.

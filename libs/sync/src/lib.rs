@@ -57,5 +57,6 @@ mod platform;
 pub mod ring;
 pub mod rwlock;
 pub mod spin;
+pub mod trace;
 
 pub use platform::{Outcome, Platform};

@@ -1,14 +1,16 @@
 //! What the kernel says, as text: the last of it ([`Tail`]), pieces long enough for a slow device ([`Pieces`]), and what
-//! threads do and the processor refused in words ([`Doing`], [`Trap`]).
+//! threads do and the processor refused in words ([`Doing`], [`Trap`]); and when a watchdog speaks ([`Watch`]).
 #![no_std]
 #![forbid(unsafe_code)]
 
+mod watch;
 mod words;
 
 use core::{
     fmt::{Result, Write},
     sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
 };
+pub use watch::{Stall, Watch};
 pub use words::{Doing, Trap, ms};
 
 /// The last `BYTES` bytes of all that was written. One writes at a time; who reads meanwhile may see some of it.

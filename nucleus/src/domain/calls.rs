@@ -396,12 +396,9 @@ impl<'a> Caller<'a> {
                 }
                 registers.rdi = domain.grant(Capability::Endpoint(to.badged(second)))?;
             }
-            Call::Give => {
-                let (copy, gift) =
-                    domain.held(first)?.give(second, third).ok_or(Status::Refused)?;
-                registers.rdi = domain.grant(copy)?;
-                domain.taken.lock().given.push((registers.rdi, gift));
-            }
+            Call::Give => registers.rdi = domain.give(&domain.held(first)?, second, third)?,
+            Call::WindowOpen => registers.rdi = domain.open_window(first, second, third)?,
+            Call::Copy | Call::CopyList => domain.copy(call, registers)?,
             Call::Revoke => domain.revoke(first)?,
             _ => self.shared.device(call, registers)?,
         }

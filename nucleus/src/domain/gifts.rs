@@ -1,15 +1,18 @@
 //! Taking back what was given, from whoever has it: capabilities, what they mapped, and those who wait by them.
 use super::{Domain, PAGE};
 use crate::{
-    capability::{Capability, EndpointRight, Gift},
+    capability::{Capability, EndpointRight, Gift, Window},
+    domain::calls::Done,
     memory::shootdown,
     spin::SpinLock,
 };
+use ::calls::{COPY_LIST_MAX, Call, Status};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
 use core::sync::atomic::Ordering::SeqCst;
+use program::{Access, Registers};
 use sync::class::LockClass;
 
 static ALL_CLASS: LockClass = LockClass::new("nucleus.domain.all");
@@ -35,6 +38,50 @@ pub fn take_back(gifts: impl IntoIterator<Item = Arc<Gift>>) {
 }
 
 impl Domain {
+    /// Puts in a copy of `capability`, to be given to others and taken back; its handle.
+    pub(super) fn give(
+        &self,
+        capability: &Capability,
+        rights: u64,
+        badge: u64,
+    ) -> Result<u64, Status> {
+        let (copy, gift) = capability.give(rights, badge).ok_or(Status::Refused)?;
+        let handle = self.grant(copy)?;
+        self.taken.lock().given.push((handle, gift));
+        Ok(handle)
+    }
+
+    /// Opens a window on its memory.
+    pub(super) fn open_window(&self, start: u64, bytes: u64, rights: u64) -> Result<u64, Status> {
+        let window = Window::new(self.space.inner(), start, bytes, rights).ok_or(Status::Fault)?;
+        self.give(&Capability::Window(window), rights, 0)
+    }
+
+    /// Copies by a window, one piece or a list of them.
+    pub(super) fn copy(&self, call: Call, registers: &mut Registers) -> Done {
+        let Registers { rdi: handle, rsi: at, rdx: second, r10: bytes, r8: direction, .. } =
+            *registers;
+        let Capability::Window(window) = self.held(handle)? else { return Err(Status::Refused) };
+        let access = if direction == 0 { Access::Read } else { Access::Write };
+        registers.rdi = 0;
+        let mut copy = |[own, offset, bytes]: [u64; 3]| {
+            let copied = window.copy(own, offset, bytes, access);
+            registers.rdi += copied;
+            if copied == bytes {
+                Ok(())
+            } else {
+                Err(self.held(handle).err().unwrap_or(Status::Fault))
+            }
+        };
+        if call == Call::Copy {
+            return copy([at, second, bytes]);
+        }
+        let mut list = [[[0; 8]; 3]; COPY_LIST_MAX];
+        let list = list.get_mut(..second as usize).ok_or(Status::Invalid)?;
+        self.space.read(at, list.as_flattened_mut().as_flattened_mut())?;
+        list.iter().try_for_each(|piece| copy(piece.map(u64::from_le_bytes)))
+    }
+
     /// Loses what was taken back.
     fn lose(&self) {
         let mut slot = 0;
@@ -48,11 +95,15 @@ impl Domain {
             let lost = core::mem::replace(capability, Capability::Gone);
             drop(held);
             self.forget(handle);
-            if let Capability::Endpoint(EndpointRight { endpoint, .. }) = &lost {
-                // Whoever still believed what he remembered of the handle has come to the endpoint when each processor has
-                // answered: he does so with interrupts off.
-                shootdown::user(&self.space, 0, 1);
-                endpoint.turn_away(&self.space, handle);
+            match &lost {
+                Capability::Endpoint(EndpointRight { endpoint, .. }) => {
+                    // Whoever still believed what he remembered of the handle has come to the endpoint when each processor
+                    // has answered: he does so with interrupts off.
+                    shootdown::user(&self.space, 0, 1);
+                    endpoint.turn_away(&self.space, handle);
+                }
+                Capability::Window(window) => window.settle(),
+                _ => {}
             }
         }
     }

@@ -76,7 +76,11 @@ impl Domain {
     fn map_region(&self, handle: u64) -> Result<(u64, Region), Status> {
         let mut mapped = self.mapped.lock();
         // Whoever takes it away takes it out of the table first and then looks here.
-        let Capability::Region(region) = self.held(handle)? else { return Err(Status::NotFound) };
+        let region = match self.held(handle)? {
+            Capability::Region(region) => region,
+            Capability::Window(_) => return Err(Status::Invalid),
+            _ => return Err(Status::NotFound),
+        };
         if let Some(&(_, start, _)) = mapped.iter().find(|&&(of, ..)| of == handle) {
             return Ok((start, region));
         }

@@ -14,19 +14,14 @@ use crate::{
 use core::sync::atomic::{AtomicU32, Ordering};
 use program::{Access, Fault};
 
-/// What to do with each piece: the direct way on user addresses, the walked on the direct map.
+/// What to do with user memory, by its own address or in the direct map.
 trait Job {
     const ACCESS: Access;
     /// Does `length` bytes at `user`, `done` bytes into the job; bytes left over.
     ///
     /// # Safety
     /// As `usercopy::copy_user`, or `user` is valid kernel memory.
-    unsafe fn step(&self, user: *mut u8, done: usize, length: usize) -> usize;
-    /// As `step`, on user memory.
-    ///
-    /// # Safety
-    /// As `usercopy::copy_user`.
-    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize;
+    unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize;
 }
 
 struct In(*mut u8);
@@ -35,38 +30,26 @@ struct Zero;
 
 impl Job for In {
     const ACCESS: Access = Access::Read;
-    unsafe fn step(&self, user: *mut u8, done: usize, length: usize) -> usize {
-        // SAFETY: as the caller says; the kernel side was valid for the whole job.
-        unsafe { usercopy::copy_raw(user, self.0.wrapping_add(done), length) };
-        0
-    }
-    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize {
-        // SAFETY: as the caller says.
-        unsafe { usercopy::copy_user(self.0, user, length) }
+    #[inline(always)]
+    unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize {
+        // SAFETY: as the caller says; the other side was valid for the whole job, or is fixed up.
+        unsafe { usercopy::copy_user(self.0.wrapping_add(done), user, length) }
     }
 }
 
 impl Job for Out {
     const ACCESS: Access = Access::Write;
-    unsafe fn step(&self, user: *mut u8, done: usize, length: usize) -> usize {
-        // SAFETY: as the caller says; the kernel side was valid for the whole job.
-        unsafe { usercopy::copy_raw(self.0.wrapping_add(done), user, length) };
-        0
-    }
-    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize {
-        // SAFETY: as the caller says.
-        unsafe { usercopy::copy_user(user, self.0, length) }
+    #[inline(always)]
+    unsafe fn act(&self, user: *mut u8, done: usize, length: usize) -> usize {
+        // SAFETY: as in `In`.
+        unsafe { usercopy::copy_user(user, self.0.wrapping_add(done), length) }
     }
 }
 
 impl Job for Zero {
     const ACCESS: Access = Access::Write;
-    unsafe fn step(&self, user: *mut u8, _done: usize, length: usize) -> usize {
-        // SAFETY: as the caller says.
-        unsafe { usercopy::zero_raw(user, length) };
-        0
-    }
-    unsafe fn direct(&self, user: *mut u8, length: usize) -> usize {
+    #[inline(always)]
+    unsafe fn act(&self, user: *mut u8, _done: usize, length: usize) -> usize {
         // SAFETY: as the caller says.
         unsafe { usercopy::zero_user(user, length) }
     }
@@ -85,9 +68,9 @@ impl Inner {
             0
         } else if self.is_current() {
             // SAFETY: below `USER_END`, and the calling thread's space is loaded while it runs.
-            fits - unsafe { job.direct(address as *mut u8, fits) }
+            fits - unsafe { job.act(address as *mut u8, 0, fits) }
         } else {
-            self.walk(address, fits, job)
+            self.walk(address, fits, job, || true)
         };
         if done == length {
             Ok(())
@@ -96,22 +79,43 @@ impl Inner {
         }
     }
 
-    /// Does the job page by page through the direct map; bytes done.
-    fn walk<J: Job>(&self, address: u64, length: usize, job: &J) -> usize {
+    /// Does the job page by page through the direct map while `may`; bytes done.
+    fn walk<J: Job>(&self, address: u64, length: usize, job: &J, may: impl Fn() -> bool) -> usize {
         let mut done = 0;
         while done < length {
             let at = address + done as u64;
             let piece = (PAGE - at as usize % PAGE).min(length - done);
-            let is_done = self.with_page(at, J::ACCESS, |kernel| {
+            let left = self.with_page(at, J::ACCESS, |kernel| match may() {
                 // SAFETY: within a frame that the entry holds while the lock is held.
-                unsafe { job.step(kernel, done, piece) };
+                true => unsafe { job.act(kernel, done, piece) },
+                false => piece,
             });
-            if is_done.is_none() {
+            let left = left.unwrap_or(piece);
+            done += piece - left;
+            if left > 0 {
                 break;
             }
-            done += piece;
         }
         done
+    }
+
+    /// Copies `length` bytes between `address` here, which is accessed by `access`, and `own` of the space that the calling
+    /// thread runs in, page by page while `may`: how many were copied.
+    pub fn copy_across(
+        &self,
+        address: u64,
+        own: u64,
+        length: u64,
+        access: Access,
+        may: impl Fn() -> bool,
+    ) -> u64 {
+        let length = length.min(USER_END.saturating_sub(own)) as usize;
+        let own = own as *mut u8;
+        let done = match access {
+            Access::Write => self.walk(address, length, &Out(own), may),
+            _ => self.walk(address, length, &In(own), may),
+        };
+        done as u64
     }
 
     /// Calls `act` with the kernel's address of user address `at`, if it may be accessed so.

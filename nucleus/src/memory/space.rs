@@ -124,6 +124,11 @@ impl Inner {
         u64::from(self.root) << 12
     }
 
+    /// Keeps everybody from its tables until dropped.
+    pub fn lock(&self) -> impl Sized + '_ {
+        self.lock.lock()
+    }
+
     /// Pages present.
     pub fn resident(&self) -> usize {
         self.resident.load(Relaxed)

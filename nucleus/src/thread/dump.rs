@@ -189,10 +189,7 @@ fn log_locks(thread: &Thread) {
         (!is_running).then(|| unsafe { &*thread.held.get() }.clone())
     });
     let Some(held) = shown.flatten() else { return };
-    for entry in held.entries() {
-        let (name, place) = (entry.class.name(), entry.place);
-        print(format_args!("  holds {name} ({:?}) taken at {place}\n", entry.kind));
-    }
+    crate::panic::print_held(&held);
     if let Some((class, place)) = held.wanted() {
         print(format_args!("  wants {} at {place}\n", class.name()));
     }

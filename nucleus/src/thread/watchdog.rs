@@ -9,6 +9,7 @@ use super::{BLOCKED, Policy, dump, park, spawn, table, wait};
 use crate::{params, time};
 use alloc::boxed::Box;
 use core::sync::atomic::Ordering::Relaxed;
+use text::{Stall, Watch, ms};
 
 const LOOK_EVERY_NS: u64 = 500_000_000;
 /// Above every program's.
@@ -46,29 +47,20 @@ fn survey() -> (Progress, Stuck) {
 }
 
 fn watch(limit_ns: u64) {
-    let mut last = survey().0;
-    let mut since_ns = time::now_ns();
-    let mut is_told = false;
-    let mut told: Stuck = None;
+    let mut watch = Watch::new(limit_ns, survey().0, time::now_ns());
     loop {
-        let now_ns = time::now_ns();
-        park(Some(now_ns + LOOK_EVERY_NS), false);
+        park(Some(time::now_ns() + LOOK_EVERY_NS), false);
         let (progress, stuck) = survey();
-        if progress != last {
-            (last, since_ns, is_told) = (progress, time::now_ns(), false);
-        }
-        let now_ns = time::now_ns();
-        if !is_told && now_ns - since_ns >= limit_ns {
-            is_told = true;
-            dump::log_all(format_args!("no progress for {} ms", (now_ns - since_ns) / 1_000_000));
-        }
-        if let Some((number, at_ns)) = stuck
-            && stuck != told
-            && now_ns.saturating_sub(at_ns) >= limit_ns
-        {
-            told = stuck;
-            let waited_ms = (now_ns - at_ns) / 1_000_000;
-            dump::log_all(format_args!("{number:#x} waits uninterruptibly for {waited_ms} ms"));
+        for stall in watch.look(progress, stuck, time::now_ns()) {
+            match stall {
+                Stall::All(for_ns) => {
+                    dump::log_all(format_args!("no progress for {} ms", ms(for_ns)));
+                }
+                Stall::One(number, for_ns) => dump::log_all(format_args!(
+                    "{number:#x} waits uninterruptibly for {} ms",
+                    ms(for_ns)
+                )),
+            }
         }
     }
 }

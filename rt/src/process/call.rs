@@ -11,10 +11,11 @@ pub(super) type Answer = Result<[u64; 3], Status>;
 /// A call that takes memory away, fills it or runs code in it.
 const fn changes_memory(call: Call) -> bool {
     use Call::{
-        Call as Ask, Close, CommandLine, Entropy, Exit, PortList, Receive, Reply, ReplyAndReceive,
-        Revoke, Send, Spawn, Unmap,
+        Call as Ask, Close, CommandLine, Copy, CopyList, Entropy, Exit, PortList, Receive, Reply,
+        ReplyAndReceive, Revoke, Send, Spawn, Unmap,
     };
     matches!(call, Ask | ReplyAndReceive | Receive | Reply | Send)
+        || matches!(call, Copy | CopyList)
         || matches!(call, Close | CommandLine | Entropy | Exit | PortList | Revoke | Spawn | Unmap)
 }
 
@@ -141,7 +142,7 @@ pub(super) fn until(deadline_ns: Option<u64>) -> u64 {
 
 /// A capability in the component's table; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Handle(pub(super) u64);
+pub(crate) struct Handle(pub(super) u64);
 
 impl Handle {
     /// Whether it may be moved to others or given back.

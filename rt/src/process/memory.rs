@@ -10,7 +10,7 @@ use crate::{
     memory::{Frame, Statistics},
 };
 use alloc::sync::Arc;
-use calls::Call;
+use calls::{Call, Status};
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 static CHARGED_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -35,9 +35,12 @@ pub(crate) fn region_new(bytes: usize) -> Result<RegionHandle, NoMemory> {
     Ok(Arc::new(Mapped { address: address as usize, words: bytes / 8, handle, _of: None }))
 }
 
-/// Maps the region that `handle` names; the handle back where it names none.
-pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, Handle> {
-    let Ok([address, bytes, _]) = ask(Call::MapRegion, &[handle.0]) else { return Err(handle) };
+/// Maps the region that `handle` names; the handle back where it names none, and what was said.
+pub(super) fn region_map(handle: Handle) -> Result<RegionHandle, (Handle, Status)> {
+    let [address, bytes, _] = match ask(Call::MapRegion, &[handle.0]) {
+        Ok(mapped) => mapped,
+        Err(status) => return Err((handle, status)),
+    };
     let (address, words) = (address as usize, bytes as usize / 8);
     Ok(Arc::new(Mapped { address, words, handle, _of: None }))
 }

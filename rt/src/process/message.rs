@@ -10,9 +10,10 @@ use crate::{
     NoMemory,
     memory::Region,
     message::{Capability, Endpoint, Message, Rights, Step},
+    window::View,
 };
 use alloc::sync::Arc;
-use calls::{Call, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, SERVICE, Status};
+use calls::{Call, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, SERVICE, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use ipc::{Error, Header, INLINE_WORDS};
 
@@ -52,6 +53,7 @@ fn handle_of(capability: &Capability) -> u64 {
     match capability {
         Capability::Region(region) => region.0.handle.0,
         Capability::Endpoint(endpoint) => endpoint.0.handle.0,
+        Capability::View(view) => view.0.0,
     }
 }
 
@@ -64,7 +66,7 @@ pub(crate) fn give(
     badge: u64,
 ) -> Result<(Capability, GiftHandle), NoMemory> {
     let serve = if can_serve { MAY_SERVE } else { 0 };
-    let write = if can_write { MAY_WRITE } else { 0 };
+    let write = if can_write { MAY_WRITE | MAY_READ } else { MAY_READ };
     let arguments = [handle_of(capability), serve | write, badge];
     let [given, ..] = ask(Call::Give, &arguments).map_err(|_| NoMemory)?;
     let copy = match capability {
@@ -74,6 +76,7 @@ pub(crate) fn give(
         Capability::Endpoint(endpoint) => {
             Capability::Endpoint(Endpoint(EndpointHandle::new(given, endpoint.0.is_own)))
         }
+        Capability::View(_) => Capability::View(View(Arc::new(Handle(given)))),
     };
     Ok((copy, given))
 }
@@ -91,6 +94,7 @@ fn word_of(capability: &mut Capability) -> u64 {
         Capability::Endpoint(endpoint) => {
             Arc::get_mut(&mut endpoint.0.handle).is_some_and(|handle| handle.can_leave())
         }
+        Capability::View(_) => false,
     };
     let handle = handle_of(capability);
     if is_alone { handle | MOVED } else { handle }
@@ -107,6 +111,7 @@ fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability
     match capability {
         _ if word & MOVED == 0 => (!is_well).then_some(capability),
         Capability::Endpoint(_) if !is_well => Some(capability),
+        Capability::View(_) => None,
         Capability::Endpoint(mut endpoint) => {
             core::mem::forget(Arc::get_mut(&mut endpoint.0.handle)?.leave());
             None
@@ -132,7 +137,8 @@ fn came(handle: u64) -> Option<Capability> {
 fn take_in(handle: u64) -> Capability {
     match memory::region_map(Handle(handle)) {
         Ok(region) => Capability::Region(Region(region)),
-        Err(handle) => Capability::Endpoint(Endpoint(EndpointHandle {
+        Err((handle, Status::Invalid)) => Capability::View(View(Arc::new(handle))),
+        Err((handle, _)) => Capability::Endpoint(Endpoint(EndpointHandle {
             handle: Arc::new(handle),
             is_own: false,
         })),

@@ -16,6 +16,7 @@ pub(crate) mod system;
 pub(crate) mod thread;
 pub(crate) mod time;
 mod trace;
+pub(crate) mod window;
 
 use crate::power::Action;
 use ::calls::Call;

@@ -22,6 +22,21 @@ struct Actor {
     service: Arc<Endpoint>,
 }
 
+/// Words of an order.
+struct Words([u64; 4]);
+
+impl From<u64> for Words {
+    fn from(word: u64) -> Words {
+        Words([word, 0, 0, 0])
+    }
+}
+
+impl From<[u64; 2]> for Words {
+    fn from([first, second]: [u64; 2]) -> Words {
+        Words([first, second, 0, 0])
+    }
+}
+
 impl Actor {
     fn new() -> Actor {
         let service = Arc::new(Endpoint::new());
@@ -30,23 +45,23 @@ impl Actor {
         Actor { domain: actor.domain, service }
     }
 
-    /// Tells it `order` with a word and what goes along; what it answers, or how the call ended.
+    /// Tells it `order` with words and what goes along; what it answers, or how the call ended.
     fn try_tell(
         &self,
         order: u64,
-        word: u64,
+        words: impl Into<Words>,
         along: Option<Capability>,
     ) -> Result<(Option<u64>, Option<Capability>), Error> {
-        let header = Header::new(order, 1).as_sent(along.is_some());
+        let header = Header::new(order, 2).as_sent(along.is_some());
         thread::lay_along(along);
-        let mut now = Message { header, badge: 0, words: [word, 0, 0, 0] };
+        let mut now = Message { header, badge: 0, words: words.into().0 };
         let called = self.service.call(&mut now, soon(10_000_000_000));
         let came = thread::take_along();
         called.map(|()| ((now.header.label() == 0).then_some(now.words[0]), came))
     }
 
-    fn tell(&self, order: u64, word: u64) -> u64 {
-        let (answer, came) = self.try_tell(order, word, None).expect("an answer");
+    fn tell(&self, order: u64, words: impl Into<Words>) -> u64 {
+        let (answer, came) = self.try_tell(order, words, None).expect("an answer");
         assert!(came.is_none());
         answer.expect("done")
     }
@@ -266,4 +281,52 @@ pub fn taken_back_memory_is_free() {
     drop(all);
     let lost = before.saturating_sub(statistics().free_frames);
     assert!(lost < 256, "{lost} frames gone");
+}
+
+/// By a window what it shows is copied, in the directions allowed, and nothing beyond it; not after it was shut, nor after its
+/// owner's end.
+pub fn windows_show_what_they_show() {
+    const READ_WRITE: u64 = 6;
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_REGION, 0);
+    other.take(owner.get(OPEN, READ_WRITE));
+    assert_eq!(other.tell(COPY_TO, [0, 11]), 0);
+    assert_eq!(other.tell(COPY_TO, [8, 22]), 0);
+    assert_eq!(other.tell(COPY_TO, [16, 33]), 0);
+    assert_eq!([0, 8, 16].map(|at| other.tell(COPY_FROM, at)), [11, 22, 33]);
+    assert_eq!(other.tell(COPY_LISTS, 1), 10 + 23 + 32);
+    assert_eq!([24, 32, 40].map(|at| other.tell(COPY_FROM, at)), [10, 23, 32]);
+    // Not what lies before it, and not the last word's second half.
+    assert_eq!(owner.tell(READ, 0), 0);
+    for beyond in [52, 56, 4096, u64::MAX, u64::MAX - 7, 1 << 63] {
+        assert_eq!(other.tell(COPY_FROM, beyond), COPY_FAULT);
+        assert_eq!(other.tell(COPY_TO, [beyond, 1]), COPY_FAULT);
+    }
+    owner.tell(SHUT, 0);
+    assert_eq!(other.tell(COPY_FROM, 0), COPY_GONE);
+    assert_eq!(other.tell(COPY_TO, [0, 1]), COPY_GONE);
+    for (rights, from, to) in [(4, 11, COPY_FAULT), (2, COPY_FAULT, 0), (0, COPY_FAULT, COPY_FAULT)]
+    {
+        other.take(owner.get(OPEN, rights));
+        assert_eq!(other.tell(COPY_FROM, 0), from);
+        assert_eq!(other.tell(COPY_TO, [0, 12]), to);
+    }
+    // Nothing comes through it any more, whoever copies meanwhile.
+    for rounds in 0..8 {
+        let busy = [(); 2].map(|()| Actor::new());
+        let window = owner.get(OPEN, READ_WRITE);
+        for copying in &busy {
+            copying.take(window.clone());
+            copying.tell(COPY_ON, 0);
+        }
+        (0..rounds).for_each(|_| thread::yield_now());
+        owner.tell(SHUT, 0);
+        let last = owner.tell(READ, 1);
+        busy.iter().for_each(|copying| assert_eq!(copying.results(1), 1));
+        assert_eq!(owner.tell(READ, 1), last);
+    }
+    other.take(owner.get(OPEN, READ_WRITE));
+    owner.domain.kill("test");
+    assert_eq!(other.tell(COPY_FROM, 0), COPY_GONE);
+    assert_eq!(owner.refused() + other.refused(), 0);
 }

@@ -86,6 +86,9 @@ fn rows(log: &str) -> Result<Vec<Row>> {
     }
     add("within one component, 4 words".to_owned(), "local call 4 words")?;
     add("notification, one way".to_owned(), "notification")?;
+    for name in ["copy of 64", "copy of 4096", "copy of 16 times 64"] {
+        add(format!("{name} bytes from another component"), name)?;
+    }
     add("a kernel call that does nothing".to_owned(), "nothing")?;
     for clients in CLIENTS {
         add(format!("{clients} clients wait, the server yields"), &format!("{clients} clients"))?;

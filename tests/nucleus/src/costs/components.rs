@@ -230,6 +230,57 @@ skerry_probe_\name\()_end:
 9:  int3
     end_component checked_pair
 
+    # As many bytes as words from a window.
+    component copier
+    start_threads copier
+    mov rbp, [rip + skerry_probe_copier + 8]
+3:  mov edi, {service}
+    lea rsi, [rsp - 0x4000]
+    xor edx, edx
+    mov r10, [rip + skerry_probe_copier + 24]
+    xor r8d, r8d
+    mov eax, {copy}
+    syscall
+    test eax, eax
+    jnz 9f
+    dec ebp
+    jnz 3b
+    mov eax, {exit}
+    syscall
+9:  int3
+    end_component copier
+
+    # The same in 16 pieces at once, 128 bytes apart in the window.
+    component lister
+    start_threads lister
+    lea rcx, [rsp - 0x1000]
+    lea rsi, [rsp - 0x4000]
+    xor edx, edx
+4:  mov [rcx], rsi
+    mov [rcx + 8], rdx
+    mov rax, [rip + skerry_probe_lister + 24]
+    mov [rcx + 16], rax
+    add rcx, 24
+    add rsi, rax
+    add edx, 128
+    cmp edx, 2048
+    jne 4b
+    mov rbp, [rip + skerry_probe_lister + 8]
+3:  mov edi, {service}
+    lea rsi, [rsp - 0x1000]
+    mov edx, 16
+    xor r8d, r8d
+    mov eax, {copy_list}
+    syscall
+    test eax, eax
+    jnz 9f
+    dec ebp
+    jnz 3b
+    mov eax, {exit}
+    syscall
+9:  int3
+    end_component lister
+
     # A call that does not exist.
     component nothing
     start_threads nothing
@@ -247,6 +298,8 @@ skerry_probe_\name\()_end:
     map = const calls::Call::Map as u64,
     spawn = const calls::Call::Spawn as u64,
     exit = const calls::Call::Exit as u64,
+    copy = const calls::Call::Copy as u64,
+    copy_list = const calls::Call::CopyList as u64,
     yield_now = const calls::Call::Yield as u64,
     call = const calls::Call::Call as u64,
     signal = const calls::Call::Signal as u64,
@@ -283,6 +336,10 @@ codes! {
     pair: skerry_probe_pair to skerry_probe_pair_end,
     /// The same, and what comes back is looked at.
     checked_pair: skerry_probe_checked_pair to skerry_probe_checked_pair_end,
+    /// Copies from a window.
+    copier: skerry_probe_copier to skerry_probe_copier_end,
+    /// The same, 16 pieces a call.
+    lister: skerry_probe_lister to skerry_probe_lister_end,
     /// Makes a call that there is not.
     nothing: skerry_probe_nothing to skerry_probe_nothing_end,
 }

@@ -1,15 +1,18 @@
 //! What messages cost: each measurement is repeated with several counts, so that whoever reads the log takes what
 //! starting and ending cost out by regression (`xtask/src/bench`). A line is `bench: NAME: COUNT NS`.
 use super::components::{
-    self, Parameters, client, nothing, pair, server, signaller, slow_server, waiter,
+    self, Parameters, client, copier, lister, nothing, pair, server, signaller, slow_server, waiter,
 };
 use crate::{
-    domains::{call, serve},
+    domains::{call, serve, with},
     program::{start, with_code},
 };
 use alloc::{format, sync::Arc, vec::Vec};
+use calls::{IMAGE_BASE, MAY_READ};
 use nucleus::{
     arch::user::run,
+    capability::{Capability, Window},
+    memory::PAGE,
     params,
     thread::{self, Endpoint},
     time,
@@ -18,6 +21,13 @@ use nucleus::{
 const COUNTS: [u64; 4] = [2000, 4000, 6000, 8000];
 const LENGTHS: [u64; 7] = [0, 1, 4, 8, 16, 32, 64];
 const CLIENTS: [u64; 4] = [1, 10, 100, 1000];
+
+/// Copies between two components: as what, by whom, bytes a piece.
+const COPIES: [(&str, fn() -> &'static [u8], u64); 3] = [
+    ("copy of 64", copier, 64),
+    ("copy of 4096", copier, 4096),
+    ("copy of 16 times 64", lister, 64),
+];
 
 /// Times `act` with each count, which it does `factor` times over.
 fn probe(name: &str, counts: &[u64], factor: u64, mut act: impl FnMut(u64)) {
@@ -43,6 +53,11 @@ pub fn report() {
     }
     probe("local call 4 words", &COUNTS, 1, local_calls);
     probe("notification", &COUNTS, 2, notifications);
+    for (name, code, bytes) in COPIES {
+        probe(name, &COUNTS, 1, |count| {
+            copies(code(), Parameters { words: bytes, ..parameters(count) })
+        });
+    }
     loaded("plain-server", "plain-client");
     loaded("interface-server", "interface-client");
     for threads in CLIENTS {
@@ -106,6 +121,16 @@ fn loaded(server: &str, client: &str) {
     let is_well = end.cause == "its last thread ended" || end.cause.starts_with("done ");
     assert!(is_well, "{}", end.cause);
     serving.domain.kill("done");
+}
+
+/// Copies from another component.
+fn copies(code: &[u8], parameters: Parameters) {
+    let owner = with(&[0; PAGE], 0, Vec::new());
+    let window = Window::new(owner.space().inner(), IMAGE_BASE, PAGE as u64, MAY_READ);
+    let held = Capability::Window(window.expect("a window"));
+    let copying = components::start(code, parameters, [held].into());
+    assert_eq!(copying.wait_end(None).expect("an end").cause, "its last thread ended");
+    owner.kill("done");
 }
 
 fn parameters(count: u64) -> Parameters {
