@@ -43,6 +43,10 @@ pub const COPY_TO: u64 = 19;
 pub const COPY_LISTS: u64 = 20;
 /// Copies one, two, three ... to offset 0 there, in a thread of its own, until the window is taken back ([`RESULTS`]).
 pub const COPY_ON: u64 = 21;
+/// Answers with as many words as it gets, each one more.
+pub const LONG: u64 = 22;
+/// Calls by its endpoint with [`LONG`] of every length; how many answers were right.
+pub const CALL_LONG: u64 = 23;
 /// What [`COPY_FROM`] and [`COPY_TO`] answer where the window was taken back, and where it does not show that.
 pub const COPY_GONE: u64 = u64::MAX;
 /// See [`COPY_GONE`].

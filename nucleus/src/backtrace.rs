@@ -4,6 +4,7 @@
 use crate::arch::boot::{DIRECT_MAP, KERNEL_BASE};
 use core::ops::Range;
 use firmware::symbols::{self, HEADER_BYTES};
+use x86::chain;
 
 /// Frames printed at most.
 const MAX_FRAMES: usize = 48;
@@ -52,23 +53,14 @@ pub fn print(rip: u64, rbp: u64) {
 
 /// Visits the calls that lead to the frame at `rbp`, innermost first, while frames lie within `stack`.
 pub fn walk(rbp: u64, stack: &Range<u64>, mut visit: impl FnMut(u64)) {
-    let mut frame = rbp;
-    for _ in 1..MAX_FRAMES {
-        if !stack.contains(&frame) || stack.end - frame < 16 || !frame.is_multiple_of(8) {
-            return;
-        }
-        // SAFETY: a frame pointer of this kernel's own code leads to a saved frame pointer and return
-        // address on a mapped stack.
-        let [next, return_address] = unsafe { (frame as *const [u64; 2]).read_volatile() };
-        if !is_code(return_address) {
-            return;
-        }
-        visit(return_address - 1);
-        if next <= frame || next - frame > MAX_FRAME_BYTES {
-            return;
-        }
-        frame = next;
-    }
+    let read = |frame: u64| {
+        let is_frame = stack.contains(&frame) && stack.end - frame >= 16 && frame.is_multiple_of(8);
+        // SAFETY: a frame pointer of this kernel's own code leads to a saved frame pointer and return address on a mapped
+        // stack.
+        is_frame.then(|| unsafe { (frame as *const [u64; 2]).read_volatile() })
+    };
+    let calls = chain::walk(rbp, MAX_FRAMES - 1, MAX_FRAME_BYTES, read);
+    calls.take_while(|&address| is_code(address)).for_each(|address| visit(address - 1));
 }
 
 /// Prints the call at `address`, `depth` calls from the innermost.

@@ -82,6 +82,18 @@ mod component {
             Some(copied.map_or_else(copy_error, |()| 0))
         }
 
+        fn call_long(&self) -> Option<u64> {
+            let endpoint = self.endpoint.as_ref()?;
+            let is_right = |length: &u64| {
+                let mut message = Message::new(LONG);
+                let is_whole = (0..*length).all(|word| message.push(word * 3 + length));
+                let called = endpoint.call(&mut message, None);
+                let wanted = (0..*length).map(|word| word * 3 + length + 1);
+                is_whole && called.is_ok() && message.words().iter().copied().eq(wanted)
+            };
+            Some((0..=64).filter(is_right).count() as u64)
+        }
+
         fn copy_on(&self) -> Option<u64> {
             let (view, results) = (self.view.clone()?, self.results.clone());
             Some(start(move || {
@@ -164,6 +176,7 @@ mod component {
                 COPY_TO => self.copy_to(word, second),
                 COPY_LISTS => self.copy_lists(word),
                 COPY_ON => self.copy_on(),
+                CALL_LONG => self.call_long(),
                 READ => {
                     let words = self.region.as_ref().map(Region::words);
                     words.and_then(|words| words.get(word as usize)).map(|at| at.load(SeqCst))
@@ -207,6 +220,13 @@ mod component {
         let mut message = Message::new(0);
         let mut received = service.receive(&mut message, None);
         while received.is_ok() {
+            if message.label() == LONG {
+                let words = message.words().to_vec();
+                message.reset(0);
+                let _ = words.iter().all(|word| message.push(word.wrapping_add(1)));
+                received = service.reply_and_receive(&mut message, None);
+                continue;
+            }
             let words = [0, 1].map(|at| message.words().get(at).copied().unwrap_or(0));
             let (done, along) = actor.answer(message.label(), words, message.capability.take());
             message.reset(u64::from(done.is_none()));

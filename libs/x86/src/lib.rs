@@ -1,6 +1,6 @@
 //! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: what it can do
 //! ([`cpuid`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt
-//! controllers ([`apic`], [`ioapic`]), clocks of known rate ([`clock`]), and instructions that access ports ([`port`]).
+//! controllers ([`apic`], [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), and instructions that access ports ([`port`]).
 //!
 //! Nothing here touches the machine: the nucleus does, with these numbers.
 #![no_std]
@@ -9,6 +9,7 @@
 extern crate alloc;
 
 pub mod apic;
+pub mod chain;
 pub mod clock;
 pub mod cpuid;
 pub mod descriptor;

@@ -200,7 +200,7 @@ impl<'a> Caller<'a> {
     ) -> Fast {
         match known {
             Some(known) if known.handle == registers.rdi => {
-                known.to.endpoint.pass(step, me, registers, known.to.badge)
+                known.to.endpoint.pass(step, me, registers, &known.to.badge)
             }
             _ => Fast::NotDone,
         }

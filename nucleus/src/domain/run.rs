@@ -12,10 +12,11 @@ use crate::{
     thread::{self, Policy},
 };
 use ::calls::Status;
-use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, string::String, sync::Arc};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use ipc::MESSAGE_WORDS;
 use program::{Bases, Registers, Trap};
+use x86::chain;
 
 /// Deepest backtrace noted.
 const CALLS: usize = 24;
@@ -214,21 +215,12 @@ fn fault(domain: &Domain, trap: Trap, registers: Registers) -> End {
 
 /// The end of `domain` because of what its calling thread does at `registers`.
 pub(super) fn at(domain: &Domain, cause: String, registers: Registers) -> End {
-    let mut calls = Vec::new();
-    let mut rbp = registers.rbp;
-    while calls.len() < CALLS {
+    let read = |frame| {
         let mut words = [[0; 8]; 2];
-        let read = domain.space.read(rbp, words.as_flattened_mut());
-        let [next, address] = words.map(u64::from_le_bytes);
-        if read.is_err() || address == 0 {
-            break;
-        }
-        calls.push(address);
-        if next <= rbp {
-            break;
-        }
-        rbp = next;
-    }
+        let is_read = domain.space.read(frame, words.as_flattened_mut()).is_ok();
+        is_read.then_some(words.map(u64::from_le_bytes))
+    };
+    let calls = chain::walk(registers.rbp, CALLS, u64::MAX, read).collect();
     End { cause, registers, calls }
 }
 

@@ -341,6 +341,10 @@ fn free_large(at: *mut u8, layout: Layout) {
     runs::free(at, count);
 }
 
+fn is_in_interrupt() -> bool {
+    percpu::this().interrupt_nesting.load(Relaxed) != 0
+}
+
 /// The kernel's global allocator.
 #[derive(Debug)]
 pub struct Heap;
@@ -350,11 +354,7 @@ pub struct Heap;
 unsafe impl GlobalAlloc for Heap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        debug_assert_eq!(
-            percpu::this().interrupt_nesting.load(Relaxed),
-            0,
-            "allocation in an interrupt"
-        );
+        debug_assert!(!is_in_interrupt(), "allocation in an interrupt");
         match class_of(layout) {
             Some(class) => allocate_object(class),
             None => allocate_large(layout),
@@ -363,11 +363,7 @@ unsafe impl GlobalAlloc for Heap {
 
     #[inline]
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        debug_assert_eq!(
-            percpu::this().interrupt_nesting.load(Relaxed),
-            0,
-            "deallocation in an interrupt"
-        );
+        debug_assert!(!is_in_interrupt(), "deallocation in an interrupt");
         match class_of(layout) {
             Some(class) => free_object(class, at),
             None => free_large(at, layout),

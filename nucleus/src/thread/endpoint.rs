@@ -93,7 +93,7 @@ impl Threads<Ref> for Seen {
 }
 
 /// Copies the words that do not travel in registers, once, from area to area.
-fn copy_rest(from: Ref, to: Ref, words: usize) {
+pub(super) fn copy_rest(from: Ref, to: Ref, words: usize) {
     let source = from.get().message_area.load(Relaxed);
     let target = to.get().message_area.load(Relaxed);
     if target.is_null() {

@@ -1,9 +1,8 @@
 //! The fast path of messages between components' threads (L1).
 //!
-//! A thread of a component that calls or replies and receives without a deadline, with at most the words that
-//! travel in registers and no capability, is *parked* where it blocks: nothing of its kernel stack is needed to
+//! A thread of a component that calls or replies and receives without a deadline and without a capability is *parked* where it blocks: nothing of its kernel stack is needed to
 //! go on, only its registers. Who then sends such a thread such a message on the same processor writes it into
-//! the other's registers and enters user mode in its place (`arch::component`). No lock is taken but the
+//! the other's registers, what they do not hold into the other's message area, and enters user mode in its place (`arch::component`). No lock is taken but the
 //! endpoint's and the run queue's own, and time goes on as if one thread ran: the next tick charges whoever
 //! runs then. A parked thread that is woken otherwise finds its message in its party.
 use super::{
@@ -151,8 +150,9 @@ pub enum Step {
     ReplyAndReceive,
 }
 
-/// The threads as the state machine sees them on the fast path, where only the caller sends.
-struct Direct<'a> {
+/// The threads as the state machine sees them on the fast path, where only the caller sends; a `LONG` message is not in
+/// registers as a whole.
+struct Direct<'a, const LONG: bool> {
     registers: &'a Registers,
     badge: u64,
     seen: Seen,
@@ -177,7 +177,7 @@ pub fn message_out(registers: &mut Registers, message: &Message) {
     registers.r12 = NO_HANDLE;
 }
 
-impl Threads<Ref> for Direct<'_> {
+impl<const LONG: bool> Threads<Ref> for Direct<'_, LONG> {
     #[inline(always)]
     fn party(&mut self, thread: Ref) -> &mut Party<Ref> {
         self.seen.party(thread)
@@ -199,8 +199,11 @@ impl Threads<Ref> for Direct<'_> {
         thread.get().state.store(INTERRUPTIBLE, Release);
     }
     #[inline(always)]
-    fn copy(&mut self, _: Ref, to: Ref) {
+    fn copy(&mut self, from: Ref, to: Ref) {
         let message = message_in(self.registers, self.badge);
+        if LONG {
+            endpoint::copy_rest(from, to, message.header.words());
+        }
         if !to.get().is_parked() {
             self.party(to).message = message;
             return;
@@ -247,10 +250,24 @@ impl Endpoint {
 
     #[inline(always)]
     fn fast(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
+        if registers.rsi as u8 > INLINE_WORDS as u8 {
+            return self.fast_long(step, registers, badge);
+        }
+        self.fast_of::<false>(step, registers, badge)
+    }
+
+    /// Apart, so that what travels in registers does not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn fast_long(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
+        self.fast_of::<true>(step, registers, badge)
+    }
+
+    #[inline(always)]
+    fn fast_of<const LONG: bool>(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
         let me = current();
         let is_plain = registers.rbx == calls::FOREVER
             && registers.r12 == NO_HANDLE
-            && registers.rsi as u8 <= INLINE_WORDS as u8
             && !percpu::needs_reschedule()
             // What a client lent ends with the reply.
             && (step == Step::Call || me.policy.load(Relaxed) == me.own_policy.load(Relaxed));
@@ -263,7 +280,7 @@ impl Endpoint {
                 return Fast::NotDone;
             }
             let seen = Seen { is_interruptible: true };
-            let mut direct = Direct { registers, badge, seen };
+            let mut direct = Direct::<'_, LONG> { registers, badge, seen };
             let next = match step {
                 Step::Call => state.send(&mut direct, Ref::of(me), true),
                 Step::ReplyAndReceive => state.reply_and_block(&mut direct, Ref::of(me)),
@@ -282,19 +299,20 @@ impl Endpoint {
     }
 
     /// A step of the calling thread, a component's, where the partner is another thread of its address space and nothing
-    /// is lent. Its registers beside the message are lost. Interrupts are off.
+    /// is lent. Its registers beside the message are lost. Interrupts are off. The badge is looked at late, for there are few
+    /// registers.
     #[inline(always)]
-    pub fn pass(&self, step: Step, me: &Thread, registers: &mut Registers, badge: u64) -> Fast {
-        let cpu = percpu::cpu() as u32;
+    pub fn pass(&self, step: Step, me: &Thread, registers: &mut Registers, badge: &u64) -> Fast {
         let mut state = self.0.lock_with_interrupts_off();
-        let mut seen = Direct { registers, badge, seen: Seen { is_interruptible: true } };
+        let seen = Seen { is_interruptible: true };
+        let mut seen = Direct::<'_, false> { registers, badge: 0, seen };
         let partner = match step {
             Step::Call => state.first_receiver(),
             Step::ReplyAndReceive if state.is_quiet() => *seen.serving(Ref::of(me)),
             Step::ReplyAndReceive => None,
         };
         let Some(partner) = partner else { return Fast::NotDone };
-        let next = partner.get();
+        let (next, cpu) = (partner.get(), percpu::cpu() as u32);
         // The space is ready where nobody wants the processor, which holds for whoever has the same policy.
         if next.parking.home.load(Relaxed) != cpu
             || next.space_pointer.load(Relaxed).cast() != percpu::ready_space()
@@ -314,14 +332,14 @@ impl Endpoint {
         here.lock();
         if !may_leave(me) {
             here.unlock();
-            return Fast::Done(self.hand_over_slowly(me, registers, badge, partner));
+            return Fast::Done(self.hand_over_slowly(me, registers, *badge, partner));
         }
         // Each keeps its own virtual time: whoever a tick meets is charged, and both are the component's.
         let target = take_over(here, percpu::this(), me, next, cpu);
         // SAFETY: only where it has them threads may pass.
         unsafe { next.extended.follow_by_instruction() };
         // SAFETY: `next` was parked and is ours, in the space that is loaded; the lock is held.
-        unsafe { component::pass(registers, target, ptr::from_ref(here).cast_mut().cast(), badge) }
+        unsafe { component::pass(registers, target, ptr::from_ref(here).cast_mut().cast(), *badge) }
     }
 
     #[cold]

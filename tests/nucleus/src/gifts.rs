@@ -330,3 +330,10 @@ pub fn windows_show_what_they_show() {
     assert_eq!(other.tell(COPY_FROM, 0), COPY_GONE);
     assert_eq!(owner.refused() + other.refused(), 0);
 }
+
+/// Messages of every length arrive whole, both ways.
+pub fn long_messages_arrive_whole() {
+    let [server, client] = [(); 2].map(|()| Actor::new());
+    client.take(domains::call(&server.service));
+    (0..4).for_each(|_| assert_eq!(client.tell(CALL_LONG, 0), 65));
+}

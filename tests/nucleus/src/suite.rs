@@ -57,6 +57,7 @@ const TESTS: &[(&str, fn())] = &[
     ("capabilities move", gifts::capabilities_move),
     ("endpoints are taken back from who waits", gifts::endpoints_are_taken_back),
     ("gifts have limits", gifts::gifts_have_limits),
+    ("long messages arrive whole", gifts::long_messages_arrive_whole),
     ("a window shows what it shows", gifts::windows_show_what_they_show),
     ("memory that was taken back is free", gifts::taken_back_memory_is_free),
     ("a hostile component harms nobody", hostile::harms_nobody),
