@@ -93,6 +93,7 @@ pub(super) const GROUPS: [(&str, &[Call]); 14] = [
             Call::InterruptWait,
             Call::InterruptAcknowledge,
             Call::InterruptWake,
+            Call::InterruptBind,
             Call::Close,
         ],
     ),

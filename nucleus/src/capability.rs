@@ -15,6 +15,10 @@ use program::Access;
 /// What a component holds.
 pub type Table = ipc::Table<Capability>;
 
+fn is_over(gift: &Option<Arc<Gift>>) -> bool {
+    gift.as_ref().is_some_and(|gift| gift.is_over())
+}
+
 /// What the holder may do with an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
@@ -42,26 +46,22 @@ impl EndpointRight {
         EndpointRight { endpoint, badge: 0, right: Right::Serve, gift: None }
     }
 
-    /// The right to serve a new endpoint.
-    pub fn new() -> EndpointRight {
-        EndpointRight::to(Arc::default())
-    }
-
     /// The right to call there, seen as `badge`.
     pub fn badged(&self, badge: u64) -> EndpointRight {
         EndpointRight { badge, right: Right::Call, ..self.clone() }
     }
 
+    /// Signals `bits` there, unless it was taken back. Interrupt handlers may.
+    pub fn signal(&self, bits: u64) {
+        if !self.is_over() {
+            self.endpoint.signal(bits);
+        }
+    }
+
     /// Whether it was taken back.
     #[inline]
     pub fn is_over(&self) -> bool {
-        self.gift.as_ref().is_some_and(|gift| gift.is_over())
-    }
-}
-
-impl Default for EndpointRight {
-    fn default() -> Self {
-        EndpointRight::new()
+        is_over(&self.gift)
     }
 }
 
@@ -112,13 +112,9 @@ impl Window {
         (end <= USER_END).then_some(window)
     }
 
-    fn is_over(&self) -> bool {
-        self.gift.as_ref().is_some_and(|gift| gift.is_over())
-    }
-
     /// Waits until whoever copied by it when it was taken back has stopped.
     pub fn settle(&self) {
-        drop(self.space.lock());
+        drop(self.space.lock.lock());
     }
 
     /// Copies `bytes` bytes between `offset` here and `own` of the space that the calling thread runs in: how many were. None
@@ -129,7 +125,7 @@ impl Window {
         if self.rights & right == 0 {
             return 0;
         }
-        self.space.copy_across(self.start + offset, own, shown, access, || !self.is_over())
+        self.space.copy_across(self.start + offset, own, shown, access, || !is_over(&self.gift))
     }
 }
 
@@ -151,9 +147,9 @@ pub enum Capability {
 impl Capability {
     fn gift(&mut self) -> Option<&mut Option<Arc<Gift>>> {
         match self {
-            Capability::Endpoint(right) => Some(&mut right.gift),
-            Capability::Region(region) => Some(&mut region.gift),
-            Capability::Window(window) => Some(&mut window.gift),
+            Capability::Endpoint(EndpointRight { gift, .. })
+            | Capability::Region(Region { gift, .. })
+            | Capability::Window(Window { gift, .. }) => Some(gift),
             Capability::Interrupt(_) | Capability::Gone => None,
         }
     }
@@ -161,9 +157,9 @@ impl Capability {
     /// Whether it was taken back.
     pub fn is_over(&self) -> bool {
         match self {
-            Capability::Endpoint(right) => right.is_over(),
-            Capability::Region(region) => region.gift.as_ref().is_some_and(|gift| gift.is_over()),
-            Capability::Window(window) => window.is_over(),
+            Capability::Endpoint(EndpointRight { gift, .. })
+            | Capability::Region(Region { gift, .. })
+            | Capability::Window(Window { gift, .. }) => is_over(gift),
             Capability::Interrupt(_) => false,
             Capability::Gone => true,
         }

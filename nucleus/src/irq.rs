@@ -1,12 +1,14 @@
 //! Interrupts: vectors, who waits for them, and what arrives at a processor.
 //!
 //! A handler here acknowledges and notifies; all work is in threads (M2). Each device vector has a
-//! counter that its handler counts up and its waiter compares with what it has seen. Vectors are the
+//! counter that its handler counts up and its waiter compares with what it has seen, and may be bound to bits of an endpoint. Vectors are the
 //! same on every processor; an interrupt is delivered to one.
 use crate::{
     arch::{apic, cpu, ioapic, percpu},
+    capability::EndpointRight,
     memory,
     objects::{self, Kind},
+    spin::SpinLock,
     thread,
 };
 use alloc::{format, string::String, vec::Vec};
@@ -14,7 +16,8 @@ use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
-use sync::Outcome;
+use program::DeviceError;
+use sync::{Outcome, class::LockClass};
 
 const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
@@ -34,7 +37,11 @@ struct Slot {
     source: AtomicU32,
     cpu: AtomicU32,
     count: AtomicU64,
+    /// Where it signals which bits.
+    bound: SpinLock<Option<(EndpointRight, u64)>>,
 }
+
+static BOUND_CLASS: LockClass = LockClass::new("nucleus.irq.bound");
 
 impl Slot {
     const fn new() -> Slot {
@@ -46,6 +53,18 @@ impl Slot {
             source: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
             count: AtomicU64::new(0),
+            bound: SpinLock::new(&BOUND_CLASS, None),
+        }
+    }
+}
+
+impl Slot {
+    /// It came, or whoever waits for it is to believe so.
+    fn notify(&self) {
+        self.pending.fetch_add(1, AcqRel);
+        thread::wake(&self.pending, 1);
+        if let Some((to, bits)) = &*self.bound.lock() {
+            to.signal(*bits);
         }
     }
 }
@@ -112,8 +131,7 @@ fn dispatch_device(slot: &Slot) {
         ioapic::mask(line);
     }
     apic::end_of_interrupt();
-    slot.pending.fetch_add(1, AcqRel);
-    thread::wake(&slot.pending, 1);
+    slot.notify();
 }
 
 fn take_slot(source: u32) -> Option<(u8, u32)> {
@@ -182,8 +200,22 @@ impl Interrupt {
 
     /// Ends a wait under way, or the next.
     pub fn wake(&self) {
-        self.slot().pending.fetch_add(1, AcqRel);
-        thread::wake(&self.slot().pending, 1);
+        self.slot().notify();
+    }
+
+    /// From now on it signals `bits` by `to` when it comes; at once where it has come since the last wait.
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`] where that was taken back.
+    pub fn bind_to(&self, to: &EndpointRight, bits: u64) -> Result<(), DeviceError> {
+        let slot = self.slot();
+        let before = slot.bound.lock().replace((to.clone(), bits));
+        drop(before);
+        let pending = slot.pending.load(Acquire);
+        if slot.seen.swap(pending, Relaxed) != pending {
+            to.signal(bits);
+        }
+        if to.is_over() { Err(DeviceError::Refused) } else { Ok(()) }
     }
 }
 
@@ -192,6 +224,7 @@ impl Drop for Interrupt {
         if let Some(line) = self.line {
             ioapic::mask(line);
         }
+        drop(self.slot().bound.lock().take());
         objects::count(Kind::Interrupt, -1);
         self.slot().is_taken.store(false, Release);
     }

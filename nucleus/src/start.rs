@@ -71,18 +71,16 @@ fn init_memory(info: &BootInfo) -> Option<Measurement> {
         address => address,
     };
     apic::init(boot::phys_to_virt(local_apic));
-    let mut measurement = Measurement::start();
-    let is_short = measurement.is_short();
-    if is_short {
+    let measurement = Measurement::start();
+    let under_way = if measurement.is_short() {
         time::set_rates(measurement.finish());
-        init_tables(info);
-        apic::init(memory::map_device(local_apic, 4096));
-        return None;
-    }
+        None
+    } else {
+        Some(measurement)
+    };
     init_tables(info);
     apic::init(memory::map_device(local_apic, 4096));
-    measurement.remap();
-    Some(measurement)
+    under_way.map(Measurement::remapped)
 }
 
 fn init_tables(info: &BootInfo) {

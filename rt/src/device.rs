@@ -2,10 +2,11 @@
 //!
 //! A component finds its devices with [`pci_functions`] and [`virtio_mmio_devices`] and opens them;
 //! opening may be refused. Registers are reached through [`Mmio`] and [`Ports`], which check every
-//! offset; interrupts are waited for in threads (M2).
+//! offset; interrupts are waited for in threads, or signalled at an endpoint (M2).
 use crate::{
     NoMemory,
     memory::{Frame, FrameId},
+    message::Endpoint,
     thread::Woken,
     time::Instant,
     world,
@@ -287,6 +288,15 @@ impl Interrupt {
     /// and stays so until [`Interrupt::acknowledge`]; MSI-X needs none.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
         self.0.wait(deadline.map(|at| at.0), false)
+    }
+    /// From now on it signals `bits` at `endpoint` when it comes, so that its handler is whoever receives there; at once
+    /// where it has come since the last wait. A line is masked then, as after a wait. Cost as a system call: one, none when
+    /// it comes.
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`] where the endpoint was taken away.
+    pub fn bind(&self, endpoint: &Endpoint, bits: u64) -> Result<(), DeviceError> {
+        self.0.bind_to(&endpoint.0, bits)
     }
     /// Lets a line interrupt again.
     pub fn acknowledge(&self) {

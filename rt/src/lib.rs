@@ -49,6 +49,7 @@ pub mod sync;
 pub mod system;
 pub mod thread;
 pub mod time;
+pub mod timers;
 pub mod trace;
 #[cfg(not(all(target_os = "none", skerry_process)))]
 pub mod user;

@@ -108,6 +108,11 @@ impl Message {
     pub fn bits(&self) -> Option<u64> {
         self.is_notification.then_some(self.badge)
     }
+    /// Makes it a notification of `bits`.
+    pub(crate) fn make_bits(&mut self, bits: u64) {
+        self.reset(0);
+        (self.badge, self.is_notification) = (bits, true);
+    }
     /// Its words.
     #[inline]
     pub fn words(&self) -> &[u64] {

@@ -2,12 +2,14 @@
 #![cfg(not(target_os = "none"))]
 use rt::{
     NoMemory, PAGE_BYTES,
-    device::Ports,
+    device::{Interrupt, Ports},
     host,
     memory::{Charge, Frame},
+    message::{Endpoint, Error, Message},
     sync::{Event, Mutex},
     thread::{self, Policy, Woken},
     time,
+    timers::Timers,
     user::{Access, CloneMode, Context, Fault, PageRange, Protection, Space, Trap, Unshared},
 };
 use std::sync::{Arc, mpsc};
@@ -52,6 +54,63 @@ fn a_kick_ends_only_interruptible_waits_and_is_kept() {
     });
     thread::kick(id.recv().unwrap());
     assert_eq!(woken.recv().unwrap(), (Woken::TimedOut, Woken::Kicked, false));
+}
+
+#[test]
+fn timers_come_as_bits_beside_messages_and_signals() {
+    let endpoint = Endpoint::new().unwrap();
+    let mut message = Message::new(0);
+    let mut timers = Timers::new();
+    timers.set(1, soon());
+    timers.set(2, Some(time::now().after_ns(2_000_000)));
+    timers.set(4, Some(time::now().after_ns(1)));
+    timers.set(4, None);
+    timers.receive(&endpoint, &mut message, None).unwrap();
+    assert_eq!(message.bits().unwrap() & !2, 1);
+    let rest = 2 & !message.bits().unwrap();
+    if rest != 0 {
+        timers.receive(&endpoint, &mut message, None).unwrap();
+        assert_eq!(message.bits(), Some(2));
+    }
+    assert_eq!(timers.receive(&endpoint, &mut message, soon()), Err(Error::TimedOut));
+    // A signal does not wait for a timer, and a timer that is due comes along with it.
+    timers.set(1, Some(time::now().after_ns(1_000_000_000_000)));
+    endpoint.signal(8);
+    timers.receive(&endpoint, &mut message, None).unwrap();
+    assert_eq!(message.bits(), Some(8));
+    timers.set(1, Some(time::now()));
+    endpoint.signal(8);
+    timers.receive(&endpoint, &mut message, None).unwrap();
+    assert_eq!(message.bits(), Some(9));
+    let client = endpoint.badged(3).unwrap();
+    let called = on_thread(move || {
+        let mut message = Message::new(5);
+        client.call(&mut message, None).map(|()| message.label())
+    });
+    timers.receive(&endpoint, &mut message, None).unwrap();
+    assert_eq!((message.label(), message.badge(), message.bits()), (5, 3, None));
+    timers.set(1, soon());
+    message.reset(6);
+    timers.reply_and_receive(&endpoint, &mut message, None).unwrap();
+    assert_eq!((message.bits(), called.recv().unwrap()), (Some(1), Ok(6)));
+}
+
+#[test]
+fn an_interrupt_signals_where_it_is_bound() {
+    let nothing = Arc::new(Notebook::default());
+    let _plugged = host::add_ports(0x7700, 8, Some(0x7700), nothing);
+    let line = Interrupt::open(0x7700).unwrap();
+    let endpoint = Endpoint::new().unwrap();
+    let mut message = Message::new(0);
+    host::raise_line(0x7700);
+    line.bind(&endpoint, 4).unwrap();
+    endpoint.receive(&mut message, None).unwrap();
+    assert_eq!(message.bits(), Some(4));
+    host::raise_line(0x7700);
+    assert_eq!(endpoint.receive(&mut message, soon()), Err(Error::TimedOut), "it is masked");
+    line.acknowledge();
+    endpoint.receive(&mut message, None).unwrap();
+    assert_eq!(message.bits(), Some(4));
 }
 
 #[test]

@@ -213,6 +213,9 @@ calls! {
     /// (window, address, count, -, direction) -> (bytes): does a list of at most [`COPY_LIST_MAX`] copies, one after the other,
     /// each three words: address, offset, bytes.
     CopyList = 53,
+    /// (interrupt, endpoint, bits): from now on the interrupt signals the bits there when it comes, at once where it has come
+    /// since the last wait.
+    InterruptBind = 54,
 }
 
 /// How a call ended.

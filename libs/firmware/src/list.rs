@@ -9,7 +9,7 @@ pub struct List<T, const N: usize> {
 
 impl<T: Copy + Default, const N: usize> List<T, N> {
     /// Adds `item` unless the list is full.
-    pub(crate) fn push(&mut self, item: T) {
+    pub fn push(&mut self, item: T) {
         if let Some(slot) = self.items.get_mut(self.count) {
             *slot = item;
             self.count += 1;

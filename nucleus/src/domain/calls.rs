@@ -76,8 +76,12 @@ pub(super) fn dispatch(caller: &mut Caller<'_>, registers: &mut Registers) {
     let domain = caller.domain;
     domain.calls.store(domain.calls.load(Relaxed) + 1, Relaxed);
     let fast = match registers.rax {
-        CALL => caller.fast(registers, caller.called.as_ref(), Endpoint::fast_call),
-        REPLY => caller.fast(registers, caller.served.as_ref(), Endpoint::fast_reply_and_receive),
+        CALL => caller.fast(registers, caller.called.as_ref(), |endpoint, registers, badge| {
+            endpoint.fast(Step::Call, registers, badge)
+        }),
+        REPLY => caller.fast(registers, caller.served.as_ref(), |endpoint, registers, badge| {
+            endpoint.fast(Step::ReplyAndReceive, registers, badge)
+        }),
         SIGNAL => caller.fast(registers, caller.signalled.as_ref(), Endpoint::fast_signal),
         _ => Fast::NotDone,
     };
@@ -228,10 +232,7 @@ impl<'a> Caller<'a> {
             thread::may_pass();
         }
         let version = self.domain.version.load(Relaxed);
-        match self.domain.held(handle)? {
-            Capability::Endpoint(to) => Ok(Known { handle, version, to }),
-            _ => Err(Status::Refused),
-        }
+        Ok(Known { handle, version, to: self.domain.endpoint(handle)? })
     }
 
     fn is_good(&self, known: Option<&Known>, handle: u64) -> bool {
@@ -387,7 +388,8 @@ impl<'a> Caller<'a> {
             }
             Call::Panic => domain.end(run::at(domain, domain.text(first, second)?, *registers)),
             Call::EndpointNew => {
-                registers.rdi = domain.grant(Capability::Endpoint(EndpointRight::new()))?;
+                registers.rdi =
+                    domain.grant(Capability::Endpoint(EndpointRight::to(Arc::default())))?;
             }
             Call::EndpointBadge => {
                 let Known { to, .. } = self.look_up(first)?;
@@ -486,6 +488,12 @@ impl Domain {
         let held = self.held.lock();
         let capability = held.get(handle).ok_or(Status::Refused)?;
         if capability.is_over() { Err(Status::Gone) } else { Ok(capability.clone()) }
+    }
+
+    /// The right to an endpoint that `handle` names.
+    pub(super) fn endpoint(&self, handle: u64) -> Result<EndpointRight, Status> {
+        let Capability::Endpoint(to) = self.held(handle)? else { return Err(Status::Refused) };
+        Ok(to)
     }
 
     /// Makes `handle`, which is reserved, name `capability`.

@@ -99,7 +99,8 @@ impl Domain {
             Call::InterruptOpen
             | Call::InterruptWait
             | Call::InterruptAcknowledge
-            | Call::InterruptWake => return self.interrupt(call, registers),
+            | Call::InterruptWake
+            | Call::InterruptBind => return self.interrupt(call, registers),
             Call::PciFunction => {
                 let address = *self.grants.functions.get(first as usize).ok_or(Status::NotFound)?;
                 let found = pci::find(address.0)?;
@@ -201,6 +202,9 @@ impl Domain {
                 sync::Outcome::Kicked => return Err(Status::Cancelled),
             },
             Call::InterruptAcknowledge => interrupt.acknowledge(),
+            Call::InterruptBind => {
+                interrupt.bind_to(&self.endpoint(registers.rsi)?, registers.rdx)?;
+            }
             _ => interrupt.wake(),
         }
         Ok(())

@@ -22,7 +22,7 @@ use x86::chain;
 const CALLS: usize = 24;
 
 /// How a thread starts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
     pub(super) rip: u64,
     pub(super) rsp: u64,
@@ -31,19 +31,6 @@ pub(super) struct Start {
     /// Where its messages lie; 0 for nowhere.
     pub(super) message_area: u64,
     pub(super) policy: Policy,
-}
-
-impl Default for Start {
-    fn default() -> Start {
-        Start {
-            rip: 0,
-            rsp: 0,
-            argument: 0,
-            fs: 0,
-            message_area: 0,
-            policy: Policy::Fair { nice: 0 },
-        }
-    }
 }
 
 /// A frame of a domain's, kept while somebody uses an address in it.

@@ -16,12 +16,13 @@ use core::{
     alloc::{GlobalAlloc, Layout},
     cell::UnsafeCell,
     mem,
-    ptr::{self, null_mut},
+    ptr::{self, NonNull, null_mut},
     sync::atomic::{
         AtomicPtr, AtomicUsize,
         Ordering::{Acquire, Relaxed, Release},
     },
 };
+use runqueue::{Fifo, Node, Store};
 use sync::class::LockClass;
 
 const ROUNDS: usize = 28;
@@ -29,17 +30,27 @@ const BATCH: usize = ROUNDS / 2;
 
 #[repr(C, align(64))]
 struct Slab {
-    next: *mut Slab,
-    previous: *mut Slab,
+    /// Its place among the partial ones.
+    node: Node<NonNull<Slab>>,
     free: *mut *mut u8,
     used: u32,
 }
 
 const _: () = assert!(size_of::<Slab>() <= HEADER_BYTES);
 
+/// The nodes of slabs, which are ours under the lock of their class.
+struct Slabs;
+
+impl Store<NonNull<Slab>> for Slabs {
+    fn node(&mut self, of: NonNull<Slab>) -> &mut Node<NonNull<Slab>> {
+        // SAFETY: a slab of ours, and nobody holds another node's reference meanwhile.
+        unsafe { &mut (*of.as_ptr()).node }
+    }
+}
+
 /// The slabs of one class that have both used and free objects.
 struct Partial {
-    first: *mut Slab,
+    list: Fifo<NonNull<Slab>>,
     /// One that is all free, in no list; null for none.
     spare: *mut Slab,
     /// Objects out of their slabs, in magazines or in use, over all slabs of the class.
@@ -51,7 +62,7 @@ unsafe impl Send for Partial {}
 
 static LOCK_CLASS: LockClass = LockClass::new("nucleus.slab");
 static PARTIAL: [SpinLock<Partial>; CLASSES] = [const {
-    SpinLock::new(&LOCK_CLASS, Partial { first: null_mut(), spare: null_mut(), out: 0 })
+    SpinLock::new(&LOCK_CLASS, Partial { list: Fifo::new(), spare: null_mut(), out: 0 })
 }; CLASSES];
 
 type Rounds = [*mut u8; ROUNDS];
@@ -155,17 +166,15 @@ fn free_object(class: usize, object: *mut u8) {
 fn refill(class: usize, rounds: &mut Rounds, count: &mut usize) {
     let mut partial = PARTIAL[class].lock();
     while *count < BATCH {
-        if partial.first.is_null() {
+        if partial.list.first().is_none() {
             let spare = mem::replace(&mut partial.spare, null_mut());
             let slab = if spare.is_null() { new_slab(class) } else { spare };
-            if slab.is_null() {
-                return;
-            }
-            // SAFETY: a new or spare slab, in no list.
-            unsafe { partial.link(slab) };
+            let Some(slab) = NonNull::new(slab) else { return };
+            partial.list.push_front(&mut Slabs, slab);
         }
+        let Some(slab) = partial.list.first() else { return };
         // SAFETY: a slab in the list has a free object, and we hold its lock.
-        rounds[*count] = unsafe { partial.take() };
+        rounds[*count] = unsafe { partial.take(slab) };
         *count += 1;
         partial.out += 1;
     }
@@ -181,6 +190,7 @@ fn drain(class: usize, rounds: &Rounds, count: &mut usize, keep: usize) {
         partial.out -= 1;
         let object = rounds[*count];
         let slab = object.map_addr(|at| at & !(bytes - 1)).cast::<Slab>();
+        let Some(slab) = NonNull::new(slab) else { return };
         // SAFETY: the object came from this slab, which is aligned to its size; its lock is held.
         free_slab(class, unsafe { partial.put(slab, object) });
     }
@@ -245,57 +255,24 @@ fn new_slab(class: usize) -> *mut Slab {
     }
     let slab = base.cast::<Slab>();
     // SAFETY: the first bytes of our frames.
-    unsafe { slab.write(Slab { next: null_mut(), previous: null_mut(), free, used: 0 }) };
+    unsafe { slab.write(Slab { node: Node::new(), free, used: 0 }) };
     slab
 }
 
 impl Partial {
-    /// # Safety
-    /// `slab` is a slab of this class in no list.
-    unsafe fn link(&mut self, slab: *mut Slab) {
-        // SAFETY: a slab of ours.
-        let header = unsafe { &mut *slab };
-        header.next = self.first;
-        header.previous = null_mut();
-        if !self.first.is_null() {
-            // SAFETY: slabs in the list are ours under the lock.
-            unsafe { (*self.first).previous = slab };
-        }
-        self.first = slab;
-    }
-
-    /// # Safety
-    /// `slab` is in this list.
-    unsafe fn unlink(&mut self, slab: *mut Slab) {
-        // SAFETY: a slab of ours under the lock.
-        let Slab { next, previous, .. } = *unsafe { &*slab };
-        if previous.is_null() {
-            self.first = next;
-        } else {
-            // SAFETY: its neighbour in the list.
-            unsafe { (*previous).next = next };
-        }
-        if !next.is_null() {
-            // SAFETY: its neighbour in the list.
-            unsafe { (*next).previous = previous };
-        }
-    }
-
-    /// Takes an object of the first slab, which leaves the list with its last.
+    /// Takes an object of `slab`, which leaves the list with its last.
     ///
     /// # Safety
-    /// The list is not empty.
-    unsafe fn take(&mut self) -> *mut u8 {
-        let slab = self.first;
+    /// `slab` is in the list.
+    unsafe fn take(&mut self, mut slab: NonNull<Slab>) -> *mut u8 {
         // SAFETY: a slab in the list, ours under the lock.
-        let header = unsafe { &mut *slab };
+        let header = unsafe { slab.as_mut() };
         let object = header.free;
         // SAFETY: a free object holds the address of the next.
         header.free = unsafe { object.read() }.cast();
         header.used += 1;
         if header.free.is_null() {
-            // SAFETY: it is in the list.
-            unsafe { self.unlink(slab) };
+            self.list.remove(&mut Slabs, slab);
         }
         object.cast()
     }
@@ -304,9 +281,9 @@ impl Partial {
     ///
     /// # Safety
     /// `object` is a used one of `slab`.
-    unsafe fn put(&mut self, slab: *mut Slab, object: *mut u8) -> *mut Slab {
+    unsafe fn put(&mut self, mut slab: NonNull<Slab>, object: *mut u8) -> *mut Slab {
         // SAFETY: a slab of ours under the lock.
-        let header = unsafe { &mut *slab };
+        let header = unsafe { slab.as_mut() };
         let was_full = header.free.is_null();
         // SAFETY: the object is nobody's now.
         unsafe { object.cast::<*mut u8>().write(header.free.cast()) };
@@ -314,13 +291,12 @@ impl Partial {
         header.used -= 1;
         let is_all_free = header.used == 0;
         match (was_full, is_all_free) {
-            // SAFETY: full slabs are in no list.
-            (true, false) => unsafe { self.link(slab) },
-            // SAFETY: it was neither full nor free, so it is in the list.
-            (false, true) => unsafe { self.unlink(slab) },
+            // Full slabs are in no list, nor are those that are all free.
+            (true, false) => self.list.push_front(&mut Slabs, slab),
+            (false, true) => self.list.remove(&mut Slabs, slab),
             _ => {}
         }
-        if is_all_free { mem::replace(&mut self.spare, slab) } else { null_mut() }
+        if is_all_free { mem::replace(&mut self.spare, slab.as_ptr()) } else { null_mut() }
     }
 }
 

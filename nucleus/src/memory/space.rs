@@ -54,7 +54,8 @@ pub struct Inner {
     root: u32,
     /// Processors that have the root loaded.
     pub active: AtomicU64,
-    pub(super) lock: PreemptLock<()>,
+    /// Guards the tables.
+    pub lock: PreemptLock<()>,
     pub(super) resident: AtomicUsize,
 }
 
@@ -122,11 +123,6 @@ impl Inner {
     #[inline]
     pub fn root(&self) -> u64 {
         u64::from(self.root) << 12
-    }
-
-    /// Keeps everybody from its tables until dropped.
-    pub fn lock(&self) -> impl Sized + '_ {
-        self.lock.lock()
     }
 
     /// Pages present.

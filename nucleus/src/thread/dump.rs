@@ -21,6 +21,7 @@ use core::{
         Ordering::{Acquire, Relaxed, Release},
     },
 };
+use firmware::List;
 use text::{Doing, ms};
 
 /// Calls remembered of a thread.
@@ -44,30 +45,13 @@ static SAMPLES: [Sample; percpu::MAX_CPUS] = [const {
 }; percpu::MAX_CPUS];
 
 /// A call chain, innermost first.
-struct Calls {
-    addresses: [u64; DEPTH],
-    depth: usize,
-}
+type Calls = List<u64, DEPTH>;
 
-impl Calls {
-    fn collect(rip: u64, rbp: u64, stack: &Range<u64>) -> Calls {
-        let mut calls = Calls { addresses: [0; DEPTH], depth: 0 };
-        calls.push(rip);
-        backtrace::walk(rbp, stack, |address| calls.push(address));
-        calls
-    }
-
-    fn push(&mut self, address: u64) {
-        if let Some(slot) = self.addresses.get_mut(self.depth) {
-            *slot = address;
-            self.depth += 1;
-        }
-    }
-
-    fn print(&self) {
-        let calls = self.addresses.iter().take(self.depth).enumerate();
-        calls.for_each(|(depth, &address)| backtrace::print_frame(depth, address));
-    }
+fn collect(rip: u64, rbp: u64, stack: &Range<u64>) -> Calls {
+    let mut calls = Calls::default();
+    calls.push(rip);
+    backtrace::walk(rbp, stack, |address| calls.push(address));
+    calls
 }
 
 fn stack_of(thread: &Thread) -> Range<u64> {
@@ -79,24 +63,20 @@ pub fn sample(rip: u64, rbp: u64) {
     let sample = &SAMPLES[percpu::cpu()];
     // SAFETY: the running thread is there while it runs.
     let Some(thread) = (unsafe { current_pointer().as_ref() }) else { return };
-    let calls = Calls::collect(rip, rbp, &stack_of(thread));
-    sample
-        .calls
-        .iter()
-        .zip(calls.addresses)
-        .for_each(|(slot, address)| slot.store(address, Relaxed));
+    let calls = collect(rip, rbp, &stack_of(thread));
+    let calls = calls.as_slice();
+    sample.calls.iter().zip(calls).for_each(|(slot, &address)| slot.store(address, Relaxed));
     sample.thread.store(thread.number, Relaxed);
-    sample.depth.store(calls.depth + 1, Release);
+    sample.depth.store(calls.len() + 1, Release);
 }
 
 impl Sample {
     /// The answer if it came and was about `thread`.
     fn of(&self, thread: &Thread) -> Option<Calls> {
         let depth = self.depth.load(Acquire).checked_sub(1)?;
-        (self.thread.load(Relaxed) == thread.number).then(|| Calls {
-            addresses: core::array::from_fn(|index| self.calls[index].load(Relaxed)),
-            depth,
-        })
+        let mut calls = Calls::default();
+        self.calls.iter().take(depth).for_each(|call| calls.push(call.load(Relaxed)));
+        (self.thread.load(Relaxed) == thread.number).then_some(calls)
     }
 }
 
@@ -144,7 +124,7 @@ fn look(thread: &Thread, is_running: bool) -> (Doing, Option<Calls>) {
     }
     // SAFETY: saved by the switch, within its stack.
     let (rip, rbp) = unsafe { switch::saved_place(saved) };
-    (doing, Some(Calls::collect(rip, rbp, &stack)))
+    (doing, Some(collect(rip, rbp, &stack)))
 }
 
 /// Logs every thread.
@@ -177,7 +157,8 @@ fn log_one(thread: &Thread) {
         return backtrace::print_here();
     }
     if let Some(calls) = calls.or_else(|| SAMPLES[cpu % SAMPLES.len()].of(thread)) {
-        calls.print();
+        let calls = calls.as_slice().iter().enumerate();
+        calls.for_each(|(depth, &address)| backtrace::print_frame(depth, address));
     }
 }
 

@@ -220,18 +220,6 @@ impl<const LONG: bool> Threads<Ref> for Direct<'_, LONG> {
 }
 
 impl Endpoint {
-    /// A call of the calling thread, a component's, with the message in `registers`. Interrupts are off.
-    #[inline]
-    pub fn fast_call(&self, registers: &mut Registers, badge: u64) -> Fast {
-        self.fast(Step::Call, registers, badge)
-    }
-
-    /// A reply and receive of the calling thread, a component's, with the message in `registers`. Interrupts are off.
-    #[inline]
-    pub fn fast_reply_and_receive(&self, registers: &mut Registers, badge: u64) -> Fast {
-        self.fast(Step::ReplyAndReceive, registers, badge)
-    }
-
     /// Signals the bits in `registers`. Interrupts are off.
     #[inline]
     pub fn fast_signal(&self, registers: &mut Registers, _: u64) -> Fast {
@@ -248,8 +236,9 @@ impl Endpoint {
         Fast::Signalled
     }
 
+    /// A step of the calling thread, a component's, with the message in `registers`. Interrupts are off.
     #[inline(always)]
-    fn fast(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
+    pub fn fast(&self, step: Step, registers: &mut Registers, badge: u64) -> Fast {
         if registers.rsi as u8 > INLINE_WORDS as u8 {
             return self.fast_long(step, registers, badge);
         }

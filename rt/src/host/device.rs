@@ -9,6 +9,7 @@ pub(crate) use crate::device::each::{
 use super::{
     control::{Registers, lives},
     memory::{frame_release, frame_retain, frame_words, is_live, may_allocate},
+    message::{self, EndpointHandle},
     thread::{lock, wait},
 };
 use crate::{
@@ -64,6 +65,8 @@ pub(crate) fn with_tables<R>(visit: impl FnOnce(&mut Tables) -> R) -> R {
 
 #[derive(Debug, Default)]
 struct LineState {
+    /// Where it signals which bits.
+    bound: Option<(EndpointHandle, u64)>,
     is_pending: bool,
     is_masked: bool,
     is_woken: bool,
@@ -85,6 +88,20 @@ impl Line {
 
     pub(crate) fn raise(&self) {
         lock(&self.state).is_pending = true;
+        self.tell();
+    }
+
+    /// Signals where it is bound, if it came and is not masked, and tells who waits.
+    fn tell(&self) {
+        let mut state = lock(&self.state);
+        if let Some((endpoint, bits)) = state.bound.clone()
+            && state.is_pending
+            && !state.is_masked
+        {
+            (state.is_pending, state.is_masked) = (false, !self.is_message);
+            drop(state);
+            message::signal(&endpoint, bits);
+        }
         self.changed.notify_all();
     }
 
@@ -102,7 +119,8 @@ pub(crate) struct InterruptHandle(Arc<Line>);
 
 impl Drop for InterruptHandle {
     fn drop(&mut self) {
-        lock(&self.0.state).is_taken = false;
+        let mut state = lock(&self.0.state);
+        (state.is_taken, state.bound) = (false, None);
     }
 }
 
@@ -303,7 +321,13 @@ impl InterruptHandle {
 
     pub(crate) fn acknowledge(&self) {
         lock(&self.0.state).is_masked = false;
-        self.0.changed.notify_all();
+        self.0.tell();
+    }
+
+    pub(crate) fn bind_to(&self, endpoint: &EndpointHandle, bits: u64) -> Result<(), DeviceError> {
+        lock(&self.0.state).bound = Some((endpoint.clone(), bits));
+        self.0.tell();
+        Ok(())
     }
 
     pub(crate) fn wake(&self) {

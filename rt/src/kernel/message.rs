@@ -13,7 +13,7 @@ use nucleus::{
 };
 
 pub(crate) fn endpoint_new() -> Result<EndpointHandle, NoMemory> {
-    Ok(EndpointHandle::new())
+    Ok(EndpointHandle::to(Arc::default()))
 }
 
 pub(crate) fn endpoint_badged(
@@ -90,7 +90,5 @@ pub(crate) fn step(
 }
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {
-    if !handle.is_over() {
-        handle.endpoint.signal(bits);
-    }
+    handle.signal(bits);
 }

@@ -8,7 +8,10 @@ pub(crate) use super::port::{
     ports_close, ports_open,
 };
 
-use super::call::{Handle, ask, ask_with_memory, until};
+use super::{
+    call::{Handle, ask, ask_with_memory, until},
+    message::EndpointHandle,
+};
 use crate::{
     NoMemory, PAGE_BYTES,
     device::{DeviceError, Loan, MmioDevice, PciAddress, PciFunction},
@@ -177,6 +180,11 @@ impl InterruptHandle {
             Err(Status::TimedOut) => Woken::TimedOut,
             Err(other) => panic!("waiting for an interrupt: {other:?}"),
         }
+    }
+
+    pub(crate) fn bind_to(&self, endpoint: &EndpointHandle, bits: u64) -> Result<(), DeviceError> {
+        ask(Call::InterruptBind, &[self.0.0, endpoint.number(), bits])?;
+        Ok(())
     }
 
     pub(crate) fn acknowledge(&self) {

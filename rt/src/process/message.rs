@@ -31,6 +31,13 @@ impl EndpointHandle {
     }
 }
 
+impl EndpointHandle {
+    /// Its handle.
+    pub(super) fn number(&self) -> u64 {
+        self.handle.0
+    }
+}
+
 /// Where the component serves.
 pub(crate) fn service() -> EndpointHandle {
     EndpointHandle::new(SERVICE, false)

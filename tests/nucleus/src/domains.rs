@@ -4,10 +4,11 @@ use alloc::{sync::Arc, vec::Vec};
 use calls::{Call, IMAGE_BASE, SERVICE, Status};
 use ipc::{Error, Header, Message};
 use nucleus::{
-    arch::pci,
+    arch::{apic, pci, percpu},
     capability::{Capability, EndpointRight},
     device::{self, Registers},
     domain::{Domain, Grants, PortAccess},
+    irq::Interrupt,
     memory::{space::Protection, statistics},
     thread::{self, Endpoint, Policy, Wait},
     time,
@@ -207,6 +208,33 @@ pub fn fault_ends_it() {
     let end = domain.wait_end(None).expect("an end");
     assert_eq!(end.registers.rip, IMAGE_BASE + code.len() as u64 - 2);
     assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
+}
+
+/// An interrupt that is bound to bits of an endpoint comes to its receiver, also where it came before it was bound.
+pub fn interrupt_comes_as_bits() {
+    for came_before in [false, true] {
+        let endpoint = Arc::new(Endpoint::new());
+        let (interrupt, message) = Interrupt::message(7).expect("a vector");
+        let come = || apic::send_ipi(percpu::cpu(), message.data as u8);
+        if came_before {
+            come();
+        }
+        // mov edx, 2
+        let bound = [&second(SERVICE as u32)[..], &[0xba, 2, 0, 0, 0], &does(Call::InterruptBind)];
+        let bind = [&first(SERVICE + 1)[..], &bound.concat()].concat();
+        let receive = [&first(SERVICE)[..], &FOREVER, &does(Call::Receive), &[0xcc]].concat();
+        let held = [serve(&endpoint), Capability::Interrupt(Arc::new(interrupt))].into();
+        let domain = start(&[bind, receive].concat(), 0, held);
+        while !came_before && domain.usage().calls < 2 {
+            thread::yield_now();
+        }
+        if !came_before {
+            come();
+        }
+        let end = domain.wait_end(Some(time::now_ns() + 10_000_000_000)).expect("an end");
+        assert!(end.cause.starts_with("exception 3"), "{}", end.cause);
+        assert_eq!(end.registers.rdi, 2);
+    }
 }
 
 /// A server that gives a capability back between a call and its reply still answers.

@@ -36,6 +36,7 @@ const TESTS: &[(&str, fn())] = &[
     ("what a domain lacks is refused", domains::lacks_are_refused),
     ("each field of a grant is needed", domains::each_grant_counts),
     ("a fault ends a domain and tells its callers", domains::fault_ends_it),
+    ("an interrupt comes as bits", domains::interrupt_comes_as_bits),
     ("giving a capability back keeps the call", domains::closing_keeps_the_call),
     ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
     ("a domain in a loop is killed", domains::loop_is_killed),

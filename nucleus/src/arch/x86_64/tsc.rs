@@ -122,11 +122,13 @@ impl Measurement {
     }
 
     /// Reaches the clock by the final tables instead of boot's.
-    pub fn remap(&mut self) {
+    #[must_use]
+    pub fn remapped(mut self) -> Measurement {
         if let (Some(Source { clock: Clock::Hpet(_), at }), Some(base)) =
             (&mut self.source, acpi::tables().hpet)
         {
             *at = crate::memory::map_device(base & !0xfff, 4096) + (base & 0xfff) + HPET_COUNTER;
         }
+        self
     }
 }
