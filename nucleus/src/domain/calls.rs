@@ -308,11 +308,11 @@ impl<'a> Caller<'a> {
             }
         };
         thread::reschedule_if_wanted();
-        if let Some(given) = given {
-            given.settle(self.domain, result.is_ok());
-        }
         if result.is_ok() {
             take_capability(self.domain, registers);
+        }
+        if let Some(given) = given {
+            given.settle(self.domain);
         }
         result
     }
@@ -471,10 +471,9 @@ impl Given {
         Ok(Given { handle, is_moved })
     }
 
-    /// After the step, which went well or not. What did not go is the sender's again.
-    fn settle(self, domain: &Domain, is_well: bool) {
-        let left = if is_well { None } else { thread::take_along() };
-        match left.filter(|_| self.is_moved) {
+    /// After the step, and after what came was taken: what did not go is the sender's again.
+    fn settle(self, domain: &Domain) {
+        match thread::take_along().filter(|_| self.is_moved) {
             Some(capability) => domain.put(self.handle, capability),
             None if self.is_moved => domain.release(self.handle),
             None => {}

@@ -337,3 +337,22 @@ pub fn long_messages_arrive_whole() {
     client.take(domains::call(&server.service));
     (0..4).for_each(|_| assert_eq!(client.tell(CALL_LONG, 0), 65));
 }
+
+/// What is moved with a reply to nobody stays.
+pub fn what_does_not_go_stays() {
+    let endpoint = Arc::new(Endpoint::new());
+    let handle = calls::SERVICE + 1;
+    // mov r12, handle, to be moved; mov edi, eax and int3 after.
+    let moved = [&[0x49, 0xbc][..], &(handle | calls::MOVED).to_le_bytes()].concat();
+    let reply = domains::does(Call::ReplyAndReceive);
+    let map = [&domains::first(handle)[..], &domains::does(Call::MapRegion)].concat();
+    let code = [&domains::first(calls::SERVICE)[..], &domains::FOREVER, &moved, &reply, &map];
+    let code = [&code.concat()[..], &[0x89, 0xc7, 0xcc]].concat();
+    let region = Arc::new(DmaBuffer::allocate(4096).expect("memory"));
+    let held = [domains::serve(&endpoint), Capability::Region(region.into())].into();
+    let domain = domains::start(&code, 0, held);
+    endpoint.signal(1);
+    let end = domain.wait_end(soon(10_000_000_000).deadline_ns).expect("an end");
+    assert!(end.cause.starts_with("exception 3"), "{}", end.cause);
+    assert_eq!(Status::of(end.registers.rdi), Status::Ok);
+}

@@ -56,6 +56,7 @@ const TESTS: &[(&str, fn())] = &[
     ("gifts end with their giver", gifts::gifts_end_with_their_giver),
     ("memory given to be read is not written", gifts::memory_is_read_only),
     ("capabilities move", gifts::capabilities_move),
+    ("what does not move along stays", gifts::what_does_not_go_stays),
     ("endpoints are taken back from who waits", gifts::endpoints_are_taken_back),
     ("gifts have limits", gifts::gifts_have_limits),
     ("long messages arrive whole", gifts::long_messages_arrive_whole),
