@@ -85,6 +85,15 @@ impl State {
         !self.left_over.is_empty()
     }
 
+    /// The next of what is left over; with the last its memory goes too.
+    fn take_left_over(&mut self) -> Option<Input> {
+        let input = self.left_over.pop_front();
+        if self.left_over.is_empty() {
+            self.left_over = VecDeque::new();
+        }
+        input
+    }
+
     /// Forgets what the driver has taken.
     fn settle(&mut self, ring: &Producer<Part, Entry>) -> Result<(), Corrupt> {
         let taken = ring.taken()?;
@@ -176,9 +185,32 @@ impl Linked<State> {
 
     /// The next entry of input, and whether the driver waits for its place.
     pub(super) fn next_input(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
-        if let Some(input) = self.traffic.left_over.pop_front() {
+        if let Some(input) = self.traffic.take_left_over() {
             return Ok(Some((input, Doorbell::Silent)));
         }
         self.traffic.pop(&mut self.received)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{link::Rings, terminal::entries};
+    use alloc::vec::Vec;
+
+    #[test]
+    fn what_a_driver_leaves_over_comes_in_order_and_takes_no_memory_afterwards() {
+        let rings = Rings::new(entries::RINGS).unwrap();
+        let (sent, mut received) = rings.client::<Entry, Entry>().unwrap();
+        let (mut brings, _) = rings.driver::<Entry, Entry>().unwrap();
+        let inputs: Vec<Input> =
+            (0..20).map(|at| Input::Bytes(Chunk::first_of(&[at; 3]))).collect();
+        inputs.iter().for_each(|input| assert!(brings.push(&input.encode()).is_ok()));
+        let mut state = State::new();
+        state.recall(&sent, &mut received);
+        assert_eq!(state.position().received, 60);
+        let taken: Vec<Input> = core::iter::from_fn(|| state.take_left_over()).collect();
+        assert_eq!(taken, inputs);
+        assert_eq!(state.left_over.capacity(), 0);
     }
 }
