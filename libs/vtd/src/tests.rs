@@ -197,19 +197,38 @@ fn a_frame_lent_too_often_is_refused_and_stays_lent() {
 
 #[test]
 fn windows_give_back_what_they_took_and_are_refused_without_memory() {
-    let model = Model::new(12, CAPABILITY, EXTENDED);
+    let model = Model::new(20, CAPABILITY, EXTENDED);
     let mut unit = Unit::start(&model, FRAMES).unwrap();
     let before = model.used();
-    let window = unit.window().unwrap();
-    // Three levels: a root, one below it, six leaves.
-    assert_eq!(model.used() - before, 8);
-    assert!(unit.window().is_none());
-    assert_eq!(model.used() - before, 8);
-    unit.free(window);
-    assert_eq!(model.used(), before);
     for _ in 0..100 {
-        let window = unit.window().unwrap();
-        unit.free(window);
+        // Three levels: a root, one below it, six leaves.
+        let windows = [(); 2].map(|()| unit.window().unwrap());
+        assert_eq!(model.used() - before, 2 * 8);
+        assert!(unit.window().is_none());
+        assert_eq!(model.used() - before, 2 * 8);
+        windows.into_iter().for_each(|window| unit.free(window));
+        assert_eq!(model.used() - before, 8, "one is kept");
+    }
+}
+
+#[test]
+fn a_window_that_is_used_again_reaches_nothing_of_before() {
+    let model = Model::new(30, CAPABILITY, EXTENDED);
+    let mut unit = Unit::start(&model, FRAMES).unwrap();
+    let before = model.used();
+    for is_taken_back in [true, false] {
+        let first = window(&mut unit, 0x18);
+        assert!(first.lend(&&model, 7, Access::Both));
+        assert!(!is_taken_back || first.take_back(&&model, 7));
+        assert!(unit.attach(0x18, Reach::Nothing));
+        model.forgotten.borrow_mut().clear();
+        unit.free(first);
+        assert!(!model.forgotten.borrow().is_empty(), "the hardware remembers what was lent");
+        // All of the tables of one with something left in it go back.
+        assert_eq!(model.used() - before, if is_taken_back { 9 } else { 1 });
+        let second = window(&mut unit, 0x18);
+        assert_eq!(model.reached(0x18, at(7), Access::Read), None);
+        unit.free(second);
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     get, set,
 };
 use alloc::vec::Vec;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Domains used: 0 is reserved (6.2.2.1), 1 is of the functions that reach all of memory.
 const PASSING: u16 = 1;
@@ -35,6 +36,8 @@ pub struct Unit<M> {
     frames: u32,
     /// Where records of faults are looked for next.
     next_record: usize,
+    /// One that was freed and has nothing in it, for whoever wants the next: most of what a window costs is its tables.
+    spare: Option<Window>,
 }
 
 /// Frames that the functions attached to it reach.
@@ -47,6 +50,8 @@ pub struct Window {
     tables: Vec<u32>,
     /// By number of the frame over 512.
     leaves: Vec<u32>,
+    /// Frames that are lent.
+    lent: AtomicUsize,
 }
 
 impl<M: Machine> Unit<M> {
@@ -60,7 +65,8 @@ impl<M: Machine> Unit<M> {
         let capabilities = Capabilities::of(low, extended, frames)?;
         let root = machine.allocate().ok_or("there is no memory for its tables")?;
         let domains = DOMAINS_RESERVED;
-        let unit = Unit { machine, capabilities, root, domains, frames, next_record: 0 };
+        let spare = None;
+        let unit = Unit { machine, capabilities, root, domains, frames, next_record: 0, spare };
         unit.machine.write(register::ROOT_TABLE, 8, u64::from(root) << 12);
         unit.command(entries::SET_ROOT);
         unit.forget_contexts();
@@ -128,26 +134,40 @@ impl<M: Machine> Unit<M> {
 
     /// A window with nothing in it; `None` without memory, or where the hardware knows no more domains.
     pub fn window(&mut self) -> Option<Window> {
+        self.spare.take().or_else(|| self.new_window())
+    }
+
+    fn new_window(&mut self) -> Option<Window> {
         let domain = self.domains.trailing_ones();
         if domain >= self.capabilities.domains.min(u64::BITS) {
             return None;
         }
         let is_coherent = self.capabilities.is_coherent;
         let (tables, leaves) = (Vec::new(), Vec::new());
-        let mut window = Window { domain: domain as u16, is_coherent, root: 0, tables, leaves };
+        let (domain_number, lent) = (domain as u16, AtomicUsize::new(0));
+        let mut window =
+            Window { domain: domain_number, is_coherent, root: 0, tables, leaves, lent };
         self.domains |= 1 << domain;
         let root = window.fill(&self.machine, self.capabilities.levels, 0, self.frames);
         window.root = root.unwrap_or(0);
         if root.is_none() {
-            self.free(window);
+            self.give_back(window);
             return None;
         }
         Some(window)
     }
 
-    /// Gives back a window that no function is attached to.
+    /// Takes back a window that no function is attached to. One is kept for whoever wants the next.
     pub fn free(&mut self, window: Window) {
         self.forget_domain(&window);
+        if self.spare.is_none() && window.lent.load(Relaxed) == 0 {
+            self.spare = Some(window);
+        } else {
+            self.give_back(window);
+        }
+    }
+
+    fn give_back(&mut self, window: Window) {
         self.domains &= !(1 << window.domain);
         let all = window.tables.into_iter().chain(window.leaves);
         all.for_each(|frame| self.machine.free(frame));
@@ -222,15 +242,20 @@ impl Window {
     #[must_use]
     pub fn lend(&self, machine: &impl Machine, frame: u32, access: Access) -> bool {
         let Some((leaf, index)) = self.leaf(frame) else { return false };
-        let entry = entries::lent(get(machine, leaf, index), frame, access);
-        entry.inspect(|&entry| set(machine, self.is_coherent, leaf, index, entry)).is_some()
+        let before = get(machine, leaf, index);
+        let Some(entry) = entries::lent(before, frame, access) else { return false };
+        self.lent.fetch_add(usize::from(before == 0), Relaxed);
+        set(machine, self.is_coherent, leaf, index, entry);
+        true
     }
 
     /// Takes back one loan of `frame`; whether it was the last, so that the hardware must forget it.
     #[must_use]
     pub fn take_back(&self, machine: &impl Machine, frame: u32) -> bool {
         let Some((leaf, index)) = self.leaf(frame) else { return false };
-        let entry = entries::taken_back(get(machine, leaf, index));
+        let before = get(machine, leaf, index);
+        let entry = entries::taken_back(before);
+        self.lent.fetch_sub(usize::from(before != 0 && entry == 0), Relaxed);
         set(machine, self.is_coherent, leaf, index, entry);
         entry == 0
     }
