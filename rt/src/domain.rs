@@ -5,6 +5,7 @@
 use crate::{
     NoMemory, PAGE_BYTES,
     device::DmaWindow,
+    memory::Region,
     message::{Capability, Endpoint},
     time::Instant,
     user::{PageRange, Protection},
@@ -38,6 +39,20 @@ impl Domain {
     ) -> Result<(), NoMemory> {
         let range = PageRange::new(start, bytes.div_ceil(PAGE_BYTES)).ok_or(NoMemory)?;
         self.0.load(range.start(), range.pages(), data, protection)
+    }
+    /// Maps `region` at page-aligned `start`, but not for writing.
+    ///
+    /// # Errors
+    /// As [`Domain::load`].
+    pub fn show(
+        &self,
+        start: u64,
+        region: &Region,
+        protection: Protection,
+    ) -> Result<(), NoMemory> {
+        let pages = size_of_val(region.words()).div_ceil(PAGE_BYTES);
+        let range = PageRange::new(start, pages).ok_or(NoMemory)?;
+        self.0.show(range.start(), &region.0, protection)
     }
     /// Gives it a capability; the handle under which it has it. The first is [`calls::SERVICE`].
     ///

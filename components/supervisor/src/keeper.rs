@@ -3,6 +3,7 @@
 //! Locks: `now` (what is known; a leaf, never held over a call into the domain or to a listener) and
 //! `listeners`. `changed` is signalled after each change of `now`.
 use crate::{
+    image::Image,
     life::{Life, Why},
     load,
     plan::Plan,
@@ -155,11 +156,12 @@ impl Keeper {
     }
 
     fn keep(&self) {
+        let mut image = None;
         loop {
             self.wait_for_start();
             // Closed where it was given up; listeners have been told by now.
             domain::reopen(&self.endpoint);
-            match load::start(&self.plan, self.file, &self.endpoint, self.kept.as_ref()) {
+            match self.make(&mut image) {
                 Ok(domain) => self.keep_one(Arc::new(domain)),
                 Err(cause) => self.ended(Ending {
                     at: time::now(),
@@ -169,6 +171,15 @@ impl Keeper {
                 }),
             }
         }
+    }
+
+    /// Starts one, of the executable that is read for the first.
+    fn make(&self, image: &mut Option<Image<'static>>) -> Result<Domain, String> {
+        let image = match image {
+            Some(image) => image,
+            None => image.insert(Image::read(self.file)?),
+        };
+        load::start(&self.plan, image, &self.endpoint, self.kept.as_ref())
     }
 
     fn wait_for_start(&self) {

@@ -10,6 +10,8 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
+#[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "domains are of the kernel world"))]
+mod image;
 pub mod life;
 mod plan;
 pub mod symbols;

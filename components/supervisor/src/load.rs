@@ -1,7 +1,9 @@
 //! Making a domain of a plan and an executable: grants, segments (W^X), endpoint, first thread.
-use crate::plan::{self, Plan};
+use crate::{
+    image::Image,
+    plan::{self, Plan},
+};
 use alloc::string::{String, ToString};
-use archive::Executable;
 use rt::{
     NoMemory,
     domain::{Call, Domain, Grants, PortAccess},
@@ -27,25 +29,31 @@ fn grants(plan: &Plan) -> Grants {
     }
 }
 
-/// Starts `file` as `plan` says, serving at `service`, with `kept` of its predecessor's.
+fn refused(_: NoMemory) -> String {
+    "memory was refused".to_string()
+}
+
+/// Starts `image` as `plan` says, serving at `service`, with `kept` of its predecessor's.
 ///
 /// # Errors
 /// In words, for the log.
 pub(crate) fn start(
     plan: &Plan,
-    file: &[u8],
+    image: &Image<'_>,
     service: &Endpoint,
     kept: Option<&Region>,
 ) -> Result<Domain, String> {
-    let refused = |NoMemory| "memory was refused".to_string();
-    let executable = Executable::parse(file).map_err(|wrong| wrong.to_string())?;
     let domain = Domain::new(plan.name, grants(plan)).map_err(refused)?;
-    for segment in executable.segments() {
-        let bytes = usize::try_from(segment.bytes).map_err(|_| refused(NoMemory))?;
+    for (segment, region) in &image.segments {
         let mut protection = Protection::READ;
         protection.set(Protection::WRITE, segment.is_writable);
         protection.set(Protection::EXECUTE, segment.is_executable);
-        domain.load(segment.address, bytes, segment.data, protection).map_err(refused)?;
+        let bytes = usize::try_from(segment.bytes).unwrap_or(usize::MAX);
+        let loaded = match region {
+            Some(region) => domain.show(segment.address, region, protection),
+            None => domain.load(segment.address, bytes, segment.data, protection),
+        };
+        loaded.map_err(refused)?;
     }
     let handle = domain.grant(Capability::Endpoint(service.clone())).map_err(refused)?;
     if handle != calls::SERVICE {
@@ -57,6 +65,6 @@ pub(crate) fn start(
             return Err("the memory that outlives it has another handle".to_string());
         }
     }
-    domain.start(executable.entry()).map_err(refused)?;
+    domain.start(image.entry).map_err(refused)?;
     Ok(domain)
 }

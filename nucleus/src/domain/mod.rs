@@ -21,7 +21,7 @@ use crate::{
     arch::{iommu::Window, pci},
     capability::{Capability, Gift, Table},
     device,
-    dma::Loan,
+    dma::{DmaBuffer, Loan},
     memory::{
         NoMemory, PAGE, charge,
         space::{Protection, Space},
@@ -153,6 +153,21 @@ impl Domain {
         let copied = self.space.write(start, &data[..data.len().min(pages * PAGE)]);
         self.space.protect(start, start + (pages * PAGE) as u64, protection);
         copied.map_err(|_| NoMemory)
+    }
+
+    /// Maps `buffer`, charged to it, at `start`, but not for writing.
+    ///
+    /// # Errors
+    /// As [`Domain::load`].
+    pub fn show(
+        &self,
+        start: u64,
+        buffer: &DmaBuffer,
+        protection: Protection,
+    ) -> Result<(), NoMemory> {
+        let frames: Vec<u32> = buffer.frames().collect();
+        self.charge(frames.len()).map_err(|_| NoMemory)?;
+        self.space.map(start, &frames, protection.difference(Protection::WRITE)).map(|_| ())
     }
 
     /// Puts `capability` into its table; the handle.
