@@ -20,6 +20,8 @@ lock_class! {
 
 /// Bytes kept for readers.
 const ARRIVALS_MAX: usize = 64 << 10;
+/// Room for so many stays when all were read.
+const ARRIVALS_KEPT: usize = 1 << 10;
 /// Bytes handed to the port at once.
 const PIECE_BYTES: usize = 16 << 10;
 
@@ -56,7 +58,11 @@ impl Stream {
         let piece: Vec<u8> = {
             let mut arrivals = self.arrivals.lock();
             let count = arrivals.len().min(sink.remaining()).min(PIECE_BYTES);
-            arrivals.drain(..count).collect()
+            let piece = arrivals.drain(..count).collect();
+            if arrivals.is_empty() {
+                arrivals.shrink_to(ARRIVALS_KEPT);
+            }
+            piece
         };
         if self.has_refused.swap(false, Ordering::AcqRel) {
             self.port.resume();
@@ -133,5 +139,12 @@ impl File for Stream {
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self
+    }
+}
+
+#[cfg(test)]
+impl Stream {
+    pub(super) fn room(&self) -> usize {
+        self.arrivals.lock().capacity()
     }
 }

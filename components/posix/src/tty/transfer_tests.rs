@@ -216,3 +216,16 @@ fn a_stream_passes_bytes_as_they_are_and_ends_with_the_other_side() {
     assert_eq!(read(stream.as_ref(), 100, BLOCKING).unwrap(), "");
     assert!(stream.poll(None).contains(Ready::HANGUP));
 }
+
+#[test]
+fn a_stream_that_was_read_has_no_more_memory_than_before_much_came() {
+    let far = Arc::new(Far::default());
+    let stream = Stream::new(far.clone());
+    let much = [b'x'; 30_000];
+    assert_eq!(far.type_bytes(&much), much.len());
+    while read(stream.as_ref(), 4096, NONBLOCKING).is_ok() {
+        assert!(stream.room() >= stream.readable_bytes());
+    }
+    assert_eq!(stream.readable_bytes(), 0);
+    assert!(stream.room() < 4096, "{} bytes of room", stream.room());
+}
