@@ -2,7 +2,8 @@
 //! where they stand come in. The other end is `xtask/src/numbered.rs`.
 //!
 //! Bytes come when they are asked for, and the driver is killed only once the first of them has come: what QEMU was
-//! about to give a virtio console that is reset it throws away.
+//! about to give a virtio console that is reset it throws away. What goes over the serial line is a little less than
+//! fits (115,200 bits a second, as QEMU has it): kills would wait for the line.
 use crate::{IS_OVER, Random};
 use std::{
     fs::{File, OpenOptions},
@@ -21,8 +22,18 @@ use std::{
 
 /// Where the line of the serial port is.
 const SERIAL: &str = "/dev/ttyS1";
-/// Most bytes asked for at once: QEMU gives them to a virtio console in one go.
-const BURST_MAX: u64 = 4096;
+/// How fast the streams are.
+#[derive(Clone, Copy)]
+struct Pace {
+    /// Most bytes asked for at once.
+    burst_max: u64,
+    /// Longest pause between two lines.
+    pause_us_max: u64,
+}
+
+const SERIAL_PACE: Pace = Pace { burst_max: 256, pause_us_max: 20_000 };
+/// QEMU gives a virtio console bytes in one go.
+const CONSOLE_PACE: Pace = Pace { burst_max: 4096, pause_us_max: 700 };
 /// Longest time from the first byte of a burst to the kill.
 const DELAY_US_MAX: u64 = 3_000;
 
@@ -37,6 +48,7 @@ pub struct Streams {
     output: Arc<Mutex<File>>,
     received: u64,
     sent: Arc<AtomicU64>,
+    pace: Pace,
 }
 
 fn raw_terminal() -> io::Result<File> {
@@ -61,16 +73,16 @@ fn standard(descriptor: i32) -> File {
 impl Streams {
     /// Those over component `name`.
     pub fn of(name: &str) -> io::Result<Option<Streams>> {
-        let (input, output) = match name {
+        let (input, output, pace) = match name {
             "uart" => {
                 let terminal = raw_terminal()?;
-                (terminal.try_clone()?, terminal)
+                (terminal.try_clone()?, terminal, SERIAL_PACE)
             }
-            "virtio-console" => (standard(0), standard(1)),
+            "virtio-console" => (standard(0), standard(1), CONSOLE_PACE),
             _ => return Ok(None),
         };
         let (output, sent) = (Arc::new(Mutex::new(output)), Arc::default());
-        let streams = Streams { input, output, received: 0, sent };
+        let streams = Streams { input, output, received: 0, sent, pace };
         streams.say("begin\n").map_err(io::Error::other)?;
         Ok(Some(streams))
     }
@@ -82,7 +94,7 @@ impl Streams {
 
     /// Writes numbered lines until it is over.
     pub fn write_all_the_time(&self) -> JoinHandle<io::Result<()>> {
-        let (output, sent) = (self.output.clone(), self.sent.clone());
+        let (output, sent, pace) = (self.output.clone(), self.sent.clone(), self.pace);
         thread::spawn(move || {
             let mut random = Random::new(7);
             while !IS_OVER.load(Relaxed) {
@@ -91,7 +103,7 @@ impl Streams {
                     (0..number % 90).map(|at| char::from(byte(number * 3 + at))).collect();
                 let line = format!("seq {number} {text}\n");
                 output.lock().expect("another writer failed").write_all(line.as_bytes())?;
-                thread::sleep(Duration::from_micros(random.below(700)));
+                thread::sleep(Duration::from_micros(random.below(pace.pause_us_max)));
             }
             Ok(())
         })
@@ -120,7 +132,7 @@ impl Streams {
         random: &mut Random,
         kill: impl FnOnce() -> Result<T, String>,
     ) -> Result<T, String> {
-        let burst = 1 + random.below(BURST_MAX);
+        let burst = 1 + random.below(self.pace.burst_max);
         self.say(&format!("more {burst}\n"))?;
         let mut left = burst - self.check(1)?;
         thread::sleep(Duration::from_micros(random.below(DELAY_US_MAX)));
