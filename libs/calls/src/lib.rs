@@ -26,6 +26,8 @@ use program::{DeviceError, Fault, NoMemory};
 pub const FOREVER: u64 = u64::MAX;
 /// No capability goes along.
 pub const NO_HANDLE: u64 = u64::MAX;
+/// As a policy: the best that the component was granted.
+pub const GRANTED: u64 = u64::MAX;
 /// The handle of the endpoint where a component serves: it receives there.
 pub const SERVICE: u64 = 1 << 16;
 /// Added to [`Call::Call`] or [`Call::ReplyAndReceive`] where the partner is likely to be a thread of the same

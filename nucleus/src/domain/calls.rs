@@ -16,7 +16,7 @@ use crate::{
     thread::{self, Endpoint, Fast, Policy, Step, Thread, Wait, message_in, message_out},
     time,
 };
-use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
+use ::calls::{Call, FOREVER, GRANTED, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(super) use here::here;
@@ -538,6 +538,9 @@ impl Domain {
 
     /// The policy that `word` stands for, no better than granted.
     fn policy(&self, word: u64) -> Result<Policy, Status> {
+        if word == GRANTED {
+            return Ok(self.grants.policy);
+        }
         let policy = u32::try_from(word).ok().and_then(Policy::unpack);
         let policy = policy.ok_or(Status::Invalid)?;
         if policy.rank() > self.grants.policy.rank() { Err(Status::Refused) } else { Ok(policy) }

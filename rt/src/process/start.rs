@@ -3,7 +3,7 @@
 //! That first thread, on a small static stack and without a [block](super::thread), spawns the
 //! main thread and ends.
 use super::{call::ask_with_memory, log, thread, time};
-use crate::{PAGE_BYTES, thread::Policy};
+use crate::PAGE_BYTES;
 use calls::Call;
 use core::{arch::naked_asm, cell::UnsafeCell};
 
@@ -45,7 +45,7 @@ unsafe extern "C" fn _start() -> ! {
 
 extern "C" fn first() -> ! {
     time::init();
-    if thread::start(Policy::default(), None).is_err() {
+    if thread::start(None, None).is_err() {
         panic!("no memory for the main thread");
     }
     loop {

@@ -11,7 +11,7 @@ use crate::{
     thread::{CpuTime, Policy, Woken},
 };
 use alloc::boxed::Box;
-use calls::{Call, Status};
+use calls::{Call, GRANTED, Status};
 use core::{
     arch::{asm, naked_asm},
     cell::UnsafeCell,
@@ -159,15 +159,17 @@ extern "C" fn run(block: &'static Block) -> ! {
     }
 }
 
-/// Starts a thread that runs `body`, or the component's main function.
-pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<u64, NoMemory> {
+/// Starts a thread that runs `body`, or the component's main function; with the policy that was granted where none is
+/// given.
+pub(super) fn start(policy: Option<Policy>, body: Option<Body>) -> Result<u64, NoMemory> {
     let block = Block::take_free().map_or_else(Block::map_new, Ok)?;
     // SAFETY: the block is ours alone until its thread starts.
     unsafe { *block.body.get() = body };
     let entry = enter as unsafe extern "C" fn() -> !;
     let at = ptr::from_ref(block) as u64;
     let area = block.area.as_ptr() as u64;
-    let arguments = [entry as usize as u64, at, at, at, area, u64::from(policy.pack())];
+    let policy = policy.map_or(GRANTED, |policy| u64::from(policy.pack()));
+    let arguments = [entry as usize as u64, at, at, at, area, policy];
     // SAFETY: `enter` may run once for each block that is not free; the stack ends where the block begins.
     match unsafe { ask_with_memory(Call::Spawn, &arguments) } {
         Ok([number, ..]) => {
@@ -185,7 +187,7 @@ pub(super) fn start(policy: Policy, body: Option<Body>) -> Result<u64, NoMemory>
 }
 
 pub(crate) fn spawn(_name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
-    start(policy, Some(body))
+    start(Some(policy), Some(body))
 }
 
 pub(crate) fn current() -> u64 {
