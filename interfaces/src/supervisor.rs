@@ -2,7 +2,7 @@
 //!
 //! Both sides live in the kernel world, so these are plain traits and no messages.
 use alloc::{string::String, sync::Arc, vec::Vec};
-use rt::time::Instant;
+use rt::{time::Instant, trace::TraceRecord};
 
 /// Told what becomes of a component, by whoever uses it. On a thread of the supervisor: must not block for
 /// long.
@@ -56,6 +56,8 @@ pub struct Ending {
     pub registers: Vec<(&'static str, u64)>,
     /// Where it was: functions from the innermost outwards.
     pub backtrace: Vec<String>,
+    /// The system's last trace records then, oldest first.
+    pub trace: Vec<TraceRecord>,
 }
 
 /// An isolated component now.

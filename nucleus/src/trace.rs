@@ -5,6 +5,7 @@ use core::{
     ptr,
     sync::atomic::{AtomicPtr, Ordering::Relaxed},
 };
+use program::TraceRecord;
 use sync::trace::{Point, Records};
 
 type Ring = Records<64>;
@@ -29,16 +30,20 @@ pub fn point(name: &'static str, first: u64, second: u64) {
     }
 }
 
-/// Prints the last `count` records of each processor, oldest first.
+/// The last `count` records of each processor, oldest first.
+pub fn last(count: usize) -> impl Iterator<Item = TraceRecord> {
+    let rings = (0..percpu::MAX_CPUS).filter_map(|processor| Some((processor, ring(processor)?)));
+    rings.flat_map(move |(processor, ring)| {
+        ring.last(count).map(move |Point { time, name, numbers }| TraceRecord {
+            at_ns: crate::time::tsc_to_ns(time),
+            processor,
+            name,
+            numbers,
+        })
+    })
+}
+
+/// Prints them.
 pub fn print(count: usize) {
-    for number in 0..percpu::MAX_CPUS {
-        for Point { time, name, numbers } in
-            ring(number).into_iter().flat_map(|ring| ring.last(count))
-        {
-            let (at_ns, [first, second]) = (crate::time::tsc_to_ns(time), numbers);
-            crate::log::print(format_args!(
-                "  cpu {number} {at_ns:>12} ns {name} {first:#x} {second:#x}\n"
-            ));
-        }
-    }
+    last(count).for_each(|record| crate::log::print(format_args!("  {record}\n")));
 }

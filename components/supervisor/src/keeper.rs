@@ -22,6 +22,7 @@ use rt::{
     sync::{Event, Mutex},
     thread::{self, Policy},
     time::{self, Instant},
+    trace,
 };
 
 lock_class! {
@@ -33,6 +34,8 @@ lock_class! {
 const PING: u64 = 0;
 /// Ends remembered.
 const ENDINGS: usize = 8;
+/// Trace records kept of each.
+const TRACE_RECORDS: usize = 16;
 /// Of this many parts of its memory a component leaves one free, or it is started again.
 const MEMORY_PARTS: usize = 8;
 /// Who starts a successor goes before the fair class.
@@ -163,12 +166,16 @@ impl Keeper {
             domain::reopen(&self.endpoint);
             match self.make(&mut image) {
                 Ok(domain) => self.keep_one(Arc::new(domain)),
-                Err(cause) => self.ended(Ending {
-                    at: time::now(),
-                    cause: format!("cannot start: {cause}"),
-                    registers: Vec::new(),
-                    backtrace: Vec::new(),
-                }),
+                Err(cause) => {
+                    let ending = Ending {
+                        at: time::now(),
+                        cause: format!("cannot start: {cause}"),
+                        registers: Vec::new(),
+                        backtrace: Vec::new(),
+                        trace: trace::last(TRACE_RECORDS),
+                    };
+                    self.ended(ending, &[]);
+                }
             }
         }
     }
@@ -193,21 +200,23 @@ impl Keeper {
     }
 
     fn keep_one(&self, domain: Arc<Domain>) {
-        self.change(|now| {
-            now.life.started();
+        let is_wanted = self.change(|now| {
             now.started = time::now();
             now.generation = now.generation.wrapping_add(1);
             now.domain = Some(domain.clone());
+            let is_wanted = now.life.started();
+            if !is_wanted {
+                now.asked = Some(Why::AskedToStop);
+            }
+            is_wanted
         });
+        if !is_wanted {
+            domain.kill("asked to stop");
+        }
         let Some(end) = domain.wait_end(None) else { return };
-        let usage = domain.usage();
+        let refused = domain.usage().refused;
         drop(domain);
-        let ending = self.describe(&end);
-        self.change(|now| {
-            now.domain = None;
-            add_refused(&mut now.refused, &usage.refused);
-        });
-        self.ended(ending);
+        self.ended(self.describe(&end), &refused);
     }
 
     /// What is kept of an end: names for addresses.
@@ -243,28 +252,34 @@ impl Keeper {
             cause: end.cause.clone(),
             registers: if is_own { registers.to_vec() } else { Vec::new() },
             backtrace: here.into_iter().chain(calls).map(|at| symbols.describe(at)).collect(),
+            trace: trace::last(TRACE_RECORDS),
         }
     }
 
-    /// Decides what follows from an end.
-    fn ended(&self, ending: Ending) {
+    /// Decides what follows from an end of one that was `refused` that. Until then it counts as running, so that an order
+    /// that comes meanwhile is obeyed.
+    fn ended(&self, ending: Ending, refused: &[(&'static str, u32)]) {
         let name = self.plan.name;
-        let why = self.now.lock().asked.take().unwrap_or(Why::Failed);
+        let (at, cause, backtrace) = (ending.at, ending.cause.clone(), ending.backtrace.clone());
+        let (why, before, state, domain) = self.change(|now| {
+            let why = now.asked.take().unwrap_or(Why::Failed);
+            let before = now.life.state();
+            add_refused(&mut now.refused, refused);
+            now.ended.get_or_insert(at);
+            now.life.ended(at.0, why);
+            now.endings.push_front(ending);
+            now.endings.truncate(ENDINGS);
+            (why, before, now.life.state(), now.domain.take())
+        });
+        drop(domain);
         if why == Why::Failed {
-            log::warn!("{name}: {}", ending.cause);
-            ending.backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
+            log::warn!("{name}: {cause}");
+            backtrace.iter().for_each(|line| log::warn!("{name}:   {line}"));
         }
-        if why == Why::Failed && self.now.lock().life.state() == State::Starting {
+        if why == Why::Failed && before == State::Starting {
             // It may have failed because of what it found there.
             self.clear_kept();
         }
-        let state = self.change(|now| {
-            now.ended.get_or_insert(ending.at);
-            now.life.ended(ending.at.0, why);
-            now.endings.push_front(ending);
-            now.endings.truncate(ENDINGS);
-            now.life.state()
-        });
         if state == State::Degraded {
             log::error!("{name}: failed too often; its callers are refused until it is started");
             domain::close(&self.endpoint);

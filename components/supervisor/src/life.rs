@@ -69,11 +69,14 @@ impl Life {
     pub fn start_at_ns(&self) -> Option<u64> {
         (self.state == State::Waiting).then_some(self.start_ns)
     }
-    /// It was started.
-    pub fn started(&mut self) {
-        if self.state == State::Waiting {
+    /// It was started; `false` where somebody wanted it stopped meanwhile.
+    #[must_use]
+    pub fn started(&mut self) -> bool {
+        let is_wanted = self.state == State::Waiting;
+        if is_wanted {
             self.state = State::Starting;
         }
+        is_wanted
     }
     /// It answered.
     pub fn answered(&mut self) {
@@ -93,7 +96,7 @@ impl Life {
     pub fn asked_to_start(&mut self, now_ns: u64) -> bool {
         let is_at_rest = matches!(self.state, State::Stopped | State::Degraded);
         if is_at_rest {
-            self.failures.clear();
+            self.failures = VecDeque::new();
             self.start_again(now_ns);
         }
         is_at_rest
@@ -144,7 +147,7 @@ mod tests {
 
     fn running(rules: Rules) -> Life {
         let mut life = Life::new(rules);
-        life.started();
+        assert!(life.started());
         life.answered();
         life
     }
@@ -155,7 +158,7 @@ mod tests {
         for pause_ns in [0, 10, 20, 30] {
             life.ended(100, Why::Failed);
             assert_eq!(life.start_at_ns(), Some(100 + pause_ns));
-            life.started();
+            assert!(life.started());
         }
         life.ended(100, Why::Failed);
         assert_eq!((life.state(), life.start_at_ns()), (State::Degraded, None));
@@ -168,7 +171,7 @@ mod tests {
         for round in 0..50 {
             life.ended(round * 1001, Why::Failed);
             assert_eq!(life.start_at_ns(), Some(round * 1001));
-            life.started();
+            assert!(life.started());
             life.answered();
         }
     }
@@ -189,7 +192,7 @@ mod tests {
         for now_ns in 0..100 {
             life.ended(now_ns, Why::AskedToRestart);
             assert_eq!(life.start_at_ns(), Some(now_ns));
-            life.started();
+            assert!(life.started());
         }
         life.ended(100, Why::AskedToStop);
         assert_eq!((life.state(), life.start_at_ns()), (State::Stopped, None));
@@ -202,7 +205,7 @@ mod tests {
         life.ended(1, Why::Failed);
         assert!(life.asked_to_stop());
         assert_eq!(life.start_at_ns(), None);
-        life.started();
+        assert!(!life.started(), "the stop came while it was being started");
         assert_eq!(life.state(), State::Stopped);
         assert!(!life.asked_to_stop());
     }
@@ -247,7 +250,7 @@ mod tests {
                 }
                 if let Some(start_ns) = life.start_at_ns() {
                     now_ns = now_ns.max(start_ns);
-                    life.started();
+                    assert!(life.started());
                 } else if life.state() == State::Degraded {
                     break;
                 }

@@ -54,6 +54,16 @@ mod tests {
         assert!(names.into_iter().any(|name| name.contains("the_names_of_this_test_are_found")));
     }
 
+    #[test]
+    fn a_file_may_lie_anywhere() {
+        let mut archive = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        for _ in 0..8 {
+            archive.insert(0, 0);
+            let file = &archive[archive.iter().position(|byte| *byte != 0).unwrap()..];
+            assert!(!Symbols::read(file).0.is_empty());
+        }
+    }
+
     proptest::proptest! {
         #[test]
         fn any_file_is_read(bytes: Vec<u8>) {

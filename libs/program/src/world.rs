@@ -1,4 +1,5 @@
 //! What the nucleus tells about threads, processors, memory and devices, and why it refuses.
+use core::fmt;
 
 /// Memory was refused: the charge did not fit. `ENOMEM` or `EAGAIN` to a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +112,26 @@ pub struct ObjectCount {
     pub live: u64,
     /// Objects made since boot.
     pub made: u64,
+}
+
+/// A trace point that was passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceRecord {
+    /// When, monotonic.
+    pub at_ns: u64,
+    /// On which processor.
+    pub processor: usize,
+    /// Of the point.
+    pub name: &'static str,
+    /// What the point says.
+    pub numbers: [u64; 2],
+}
+
+impl fmt::Display for TraceRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TraceRecord { at_ns, processor, name, numbers: [first, second] } = self;
+        write!(f, "{at_ns} ns, cpu {processor}: {name} {first:#x} {second:#x}")
+    }
 }
 
 /// What the processors did since boot.

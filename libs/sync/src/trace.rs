@@ -1,16 +1,23 @@
 //! A ring of trace records: a name and three numbers each, written without a lock.
 //!
-//! A record's length is 0 while the rest changes; the reader skips such a one.
-use core::sync::atomic::{
-    AtomicPtr, AtomicU64, AtomicUsize,
-    Ordering::{Acquire, Relaxed, Release},
+//! The word of a record's name is 0 while the rest changes; who reads meanwhile skips such a one.
+use core::{
+    ptr, slice, str,
+    sync::atomic::{
+        AtomicU64, AtomicUsize,
+        Ordering::{Acquire, Relaxed, Release},
+        fence,
+    },
 };
+
+/// Bits of an address that are not copies of the highest of them.
+const ADDRESS_BITS: u32 = 48;
 
 #[derive(Debug)]
 struct Record {
     time: AtomicU64,
-    name: AtomicPtr<u8>,
-    name_bytes: AtomicUsize,
+    /// Length above [`ADDRESS_BITS`] of the address: one word, so that the two belong together whenever it is read.
+    name: AtomicU64,
     first: AtomicU64,
     second: AtomicU64,
 }
@@ -39,8 +46,7 @@ impl<const N: usize> Records<N> {
         let records = [const {
             Record {
                 time: AtomicU64::new(0),
-                name: AtomicPtr::new(core::ptr::null_mut()),
-                name_bytes: AtomicUsize::new(0),
+                name: AtomicU64::new(0),
                 first: AtomicU64::new(0),
                 second: AtomicU64::new(0),
             }
@@ -51,12 +57,15 @@ impl<const N: usize> Records<N> {
     /// Records `point`.
     pub fn record(&self, point: Point) {
         let record = &self.records[self.next.fetch_add(1, Relaxed) % N];
-        record.name_bytes.store(0, Release);
-        record.name.store(point.name.as_ptr().cast_mut(), Relaxed);
+        record.name.store(0, Relaxed);
+        fence(Release);
         record.time.store(point.time, Relaxed);
         record.first.store(point.numbers[0], Relaxed);
         record.second.store(point.numbers[1], Relaxed);
-        record.name_bytes.store(point.name.len(), Release);
+        let bytes = point.name.len().min(usize::from(u16::MAX)) as u64;
+        let address = point.name.as_ptr().expose_provenance() as u64;
+        let address = address & ((1 << ADDRESS_BITS) - 1);
+        record.name.store(bytes << ADDRESS_BITS | address, Release);
     }
 
     /// The last `count` of them, oldest first.
@@ -74,15 +83,19 @@ impl<const N: usize> Default for Records<N> {
 
 impl Record {
     fn read(&self) -> Option<Point> {
-        let bytes = self.name_bytes.load(Acquire);
-        if bytes == 0 {
+        let word = self.name.load(Acquire);
+        let numbers = [self.first.load(Relaxed), self.second.load(Relaxed)];
+        let time = self.time.load(Relaxed);
+        fence(Acquire);
+        if word == 0 || self.name.load(Relaxed) != word {
             return None;
         }
-        // SAFETY: `record` stored this length after the pointer to that many static bytes.
-        let name = unsafe { core::slice::from_raw_parts(self.name.load(Relaxed), bytes) };
-        let name = core::str::from_utf8(name).unwrap_or("?");
-        let numbers = [self.first.load(Relaxed), self.second.load(Relaxed)];
-        Some(Point { time: self.time.load(Relaxed), name, numbers })
+        const UNUSED_BITS: u32 = u64::BITS - ADDRESS_BITS;
+        let address = ((word << UNUSED_BITS) as i64 >> UNUSED_BITS) as usize;
+        let bytes = (word >> ADDRESS_BITS) as usize;
+        // SAFETY: `record` stored address and length of a static string in one word.
+        let name = unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), bytes) };
+        Some(Point { time, name: str::from_utf8(name).unwrap_or("?"), numbers })
     }
 }
 
@@ -101,5 +114,23 @@ mod tests {
         assert!(records.last(9).map(|point| point.time).eq([2, 3, 4]));
         let last = records.last(1).next();
         assert_eq!(last, Some(Point { time: 4, name: "step", numbers: [4, 7] }));
+    }
+
+    #[test]
+    fn who_reads_while_others_write_sees_whole_names() {
+        const NAMES: [&str; 3] = ["a", "a longer name", "the longest name of all"];
+        let records = Records::<4>::new();
+        std::thread::scope(|scope| {
+            let writes = || {
+                for time in 0..3_000 {
+                    let name = NAMES[time as usize % NAMES.len()];
+                    records.record(Point { time, name, numbers: [0; 2] });
+                }
+            };
+            let writers = [scope.spawn(writes), scope.spawn(writes)];
+            while !writers.iter().all(|writer| writer.is_finished()) {
+                assert!(records.last(4).all(|point| NAMES.contains(&point.name)));
+            }
+        });
     }
 }

@@ -155,19 +155,14 @@ impl Domain {
         copied.map_err(|_| NoMemory)
     }
 
-    /// Maps `buffer`, charged to it, at `start`, but not for writing.
+    /// Maps `buffer`, charged to it, with `rights` but to write.
     ///
     /// # Errors
     /// As [`Domain::load`].
-    pub fn show(
-        &self,
-        start: u64,
-        buffer: &DmaBuffer,
-        protection: Protection,
-    ) -> Result<(), NoMemory> {
+    pub fn show(&self, at: u64, buffer: &DmaBuffer, rights: Protection) -> Result<(), NoMemory> {
         let frames: Vec<u32> = buffer.frames().collect();
         self.charge(frames.len()).map_err(|_| NoMemory)?;
-        self.space.map(start, &frames, protection.difference(Protection::WRITE)).map(|_| ())
+        self.space.map(at, &frames, rights.difference(Protection::WRITE)).map(|_| ())
     }
 
     /// Puts `capability` into its table; the handle.
@@ -245,6 +240,7 @@ impl Domain {
         if self.is_finishing.swap(true, SeqCst) {
             return;
         }
+        trace::point("component-end", thread::current_number(), self.calls.load(Relaxed));
         let taken = core::mem::take(&mut *self.taken.lock());
         taken.functions.into_iter().for_each(pci::close);
         taken.transports.into_iter().for_each(device::quiesce_transport);

@@ -13,7 +13,10 @@ pub(crate) mod user;
 
 use crate::power::Action;
 use nucleus::arch::power;
-pub(crate) use nucleus::{entropy::fill as entropy_fill, trace::point as trace_point};
+pub(crate) use nucleus::{
+    entropy::fill as entropy_fill,
+    trace::{last as trace_last, point as trace_point},
+};
 
 pub(crate) fn power_down(action: Action) -> ! {
     match action {

@@ -121,6 +121,9 @@ fn details(status: &Status) -> String {
         for place in &ending.backtrace {
             line("  in", place);
         }
+        for record in &ending.trace {
+            line("  trace", record);
+        }
     }
     text
 }
