@@ -168,6 +168,7 @@ fn skerry_start() {
             report.add(name, State::Running);
         }
     }
+    report.add("erring", State::Running);
     report.add("posix", State::Running);
     let supervisor =
         supervisor.map(|supervisor| supervisor as Arc<dyn interfaces::supervisor::Supervisor>);

@@ -223,6 +223,9 @@ fn check_world(component: &Component, known: &Known) -> Checked {
     if is_process && known.worlds == Worlds::Kernel {
         return Err(Wrong::at(world, "cannot be isolated: write `world = \"kernel\"`"));
     }
+    if !is_process && known.worlds == Worlds::Process {
+        return Err(Wrong::at(world, "is isolated only: write `world = \"process\"`"));
+    }
     match &component.process {
         Some(process) => check_process(component, process),
         None if is_process => Err(Wrong::at(

@@ -8,6 +8,8 @@ pub(super) enum Worlds {
     Kernel,
     /// Also as an executable of its own (`isolated/`).
     Both,
+    /// As that only.
+    Process,
 }
 
 /// A component.
@@ -29,7 +31,7 @@ const fn known(
     Known { name, worlds, implements, uses }
 }
 
-pub(super) const COMPONENTS: [Known; 7] = [
+pub(super) const COMPONENTS: [Known; 8] = [
     known("posix", Worlds::Kernel, &[], &["block", "file_system", "terminal", "clock"]),
     known("ext4", Worlds::Kernel, &["file_system"], &["block"]),
     known("tmpfs", Worlds::Kernel, &["file_system"], &[]),
@@ -37,6 +39,7 @@ pub(super) const COMPONENTS: [Known; 7] = [
     known("virtio-console", Worlds::Both, &["terminal"], &[]),
     known("uart", Worlds::Both, &["terminal"], &[]),
     known("rtc", Worlds::Both, &["clock"], &[]),
+    known("erring", Worlds::Process, &[], &[]),
 ];
 
 /// Kinds of devices, and what the supervisor calls them.

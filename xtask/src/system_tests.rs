@@ -29,6 +29,8 @@ struct Case {
     /// The systems that it is about; none: all.
     #[serde(default)]
     systems: Vec<String>,
+    /// Its own, which it runs on in place of `default`.
+    system: Option<String>,
     /// What the session runs.
     run: String,
     /// What is on the disk.
@@ -121,15 +123,20 @@ fn default_outcome() -> String {
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let is_meant = |case: &Case| {
         let is_named = filter.is_none_or(|filter| case.name.contains(filter));
-        is_named && (case.systems.is_empty() || case.systems.contains(&target.system))
+        let is_about = match &case.system {
+            Some(own) => *own == target.system || target.system == "default",
+            None => case.systems.is_empty() || case.systems.contains(&target.system),
+        };
+        is_named && is_about
     };
     for case in cases()?.into_iter().filter(is_meant) {
         let features = Features { check: case.lock_checks, statistics: case.lock_statistics };
-        let kernel = build::image(&target.system, &features)?;
+        let system = case.system.as_ref().unwrap_or(&target.system);
+        let kernel = build::image(system, &features)?;
         let root = case.root.image()?;
         for &cpus in target.some(&case.cpus) {
             for &memory in target.some(&case.memory) {
-                let machine = format!("{}, {cpus} processors, {memory} MiB", target.system);
+                let machine = format!("{system}, {cpus} processors, {memory} MiB");
                 let name = format!("{} ({machine})", case.name);
                 let machine = match case.machine.as_deref() {
                     Some("pc") => Machine::Pc,
