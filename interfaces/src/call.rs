@@ -10,7 +10,7 @@
 use crate::wire::{Reader, Wire};
 use rt::{
     message::{Endpoint, Error, Message},
-    time,
+    time::{self, Instant},
 };
 
 /// The label of an answer that holds the result.
@@ -42,6 +42,11 @@ impl Refusal {
             4 => Some(Refusal::NoMethod),
             _ => None,
         }
+    }
+    /// Why an instance of `interface` has no message of that label.
+    #[cold]
+    pub const fn of_stray(label: u64, interface: u16) -> Refusal {
+        if label >> 16 == interface as u64 { Refusal::NoMethod } else { Refusal::NoInterface }
     }
 }
 
@@ -118,21 +123,38 @@ impl Caller {
         timeout_ns: Option<u64>,
         put: impl Fn(&mut Message),
     ) -> Result<T, Failure> {
-        let deadline = timeout_ns.map(|ns| time::now().after_ns(ns));
         let mut message = Message::new(label);
-        let mut restarts = 0;
-        loop {
-            self.instance.put(&mut message);
-            put(&mut message);
-            match self.endpoint.call(&mut message, deadline) {
-                Ok(()) => return answer(&mut message),
-                Err(Error::Restarted) if again == Again::OnRestart && restarts < RESTARTS_MAX => {
-                    restarts += 1;
-                    message.reset(label);
-                }
-                Err(error) => return Err(Failure::Lost(error)),
+        self.instance.put(&mut message);
+        put(&mut message);
+        let deadline = timeout_ns.map(|ns| time::now().after_ns(ns));
+        let outcome = match self.endpoint.call(&mut message, deadline) {
+            Err(Error::Restarted) if again == Again::OnRestart => {
+                self.call_again(label, deadline, &mut message, put)
+            }
+            outcome => outcome,
+        };
+        outcome.map_err(Failure::Lost)?;
+        answer(&mut message)
+    }
+    /// The same, of the successors of a server that died over it.
+    #[cold]
+    fn call_again(
+        &self,
+        label: u64,
+        deadline: Option<Instant>,
+        message: &mut Message,
+        put: impl Fn(&mut Message),
+    ) -> Result<(), Error> {
+        for _ in 0..RESTARTS_MAX {
+            message.reset(label);
+            self.instance.put(message);
+            put(message);
+            match self.endpoint.call(message, deadline) {
+                Err(Error::Restarted) => {}
+                outcome => return outcome,
             }
         }
+        Err(Error::Restarted)
     }
 }
 
@@ -140,11 +162,17 @@ impl Caller {
 #[inline]
 fn answer<T: Wire>(message: &mut Message) -> Result<T, Failure> {
     if message.label() != DONE {
-        let refusal = Refusal::of(message.label());
-        return Err(refusal.map_or(Failure::Malformed, Failure::Refused));
+        return Err(refused(message.label()));
     }
-    let mut reader = Reader::of_answer(message, T::WORDS).map_err(|_| Failure::Malformed)?;
-    let result = reader.take().map_err(|_| Failure::Malformed)?;
-    reader.finish().map_err(|_| Failure::Malformed)?;
-    Ok(result)
+    let read = |mut reader: Reader<'_>| {
+        let result = reader.take()?;
+        reader.finish().map(|()| result)
+    };
+    Reader::of_answer(message, T::WORDS).and_then(read).map_err(|_| Failure::Malformed)
+}
+
+/// Why there is no result under `label`.
+#[cold]
+fn refused(label: u64) -> Failure {
+    Refusal::of(label).map_or(Failure::Malformed, Failure::Refused)
 }

@@ -35,15 +35,15 @@ pub trait Serve {
     ///
     /// # Errors
     /// [`Refusal`]: nothing was done.
-    fn serve(&self, interface: u16, method: u16, message: &mut Message) -> Result<(), Refusal>;
+    fn serve(&self, message: &mut Message) -> Result<(), Refusal>;
 }
 
 impl<S: Serve + ?Sized> Serve for alloc::boxed::Box<S> {
     fn description(&self) -> Description {
         (**self).description()
     }
-    fn serve(&self, interface: u16, method: u16, message: &mut Message) -> Result<(), Refusal> {
-        (**self).serve(interface, method, message)
+    fn serve(&self, message: &mut Message) -> Result<(), Refusal> {
+        (**self).serve(message)
     }
 }
 
@@ -94,12 +94,10 @@ pub fn respond<S: Serve>(instances: &[S], message: &mut Message) {
 
 #[inline]
 fn dispatch<S: Serve>(instances: &[S], message: &mut Message) -> Result<(), Refusal> {
-    let (interface, method) = (message.label() >> 16, message.label() as u16);
-    let interface = u16::try_from(interface).map_err(|_| Refusal::NoInterface)?;
     let instance = *message.words().first().ok_or(Refusal::Malformed)?;
-    if interface == ServiceClient::INTERFACE {
-        return ServiceServer::dispatch(&Directory(instances), method, message);
+    if message.label() >> 16 == u64::from(ServiceClient::INTERFACE) {
+        return ServiceServer::dispatch(&Directory(instances), message);
     }
     let instance = usize::try_from(instance).ok().and_then(|index| instances.get(index));
-    instance.ok_or(Refusal::NoInstance)?.serve(interface, method, message)
+    instance.ok_or(Refusal::NoInstance)?.serve(message)
 }

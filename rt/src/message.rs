@@ -142,24 +142,12 @@ impl Message {
         // SAFETY: these were written when it was made.
         core::array::from_fn(|index| unsafe { self.words[index].assume_init() })
     }
-    /// Makes its words those that came in registers and then, up to `length`, what `rest` has.
+    /// Makes its words those that came in registers, up to `length`; the rest is [`Message::push`]ed.
     #[cfg(any(not(target_os = "none"), skerry_process))]
     #[inline]
-    pub(crate) fn set_words(
-        &mut self,
-        first: [u64; INLINE_WORDS],
-        length: usize,
-        rest: impl Iterator<Item = u64>,
-    ) {
-        let (inline, long) = self.words.split_at_mut(INLINE_WORDS);
-        inline.copy_from_slice(&first.map(MaybeUninit::new));
-        let mut written = 0;
-        let wanted = length.saturating_sub(INLINE_WORDS);
-        for (slot, word) in long.iter_mut().zip(rest).take(wanted) {
-            slot.write(word);
-            written += 1;
-        }
-        self.length = length.min(INLINE_WORDS + written);
+    pub(crate) fn set_words(&mut self, first: [u64; INLINE_WORDS], length: usize) {
+        self.words[..INLINE_WORDS].copy_from_slice(&first.map(MaybeUninit::new));
+        self.length = length.min(INLINE_WORDS);
     }
 }
 

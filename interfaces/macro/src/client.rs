@@ -1,5 +1,5 @@
 //! `NAMEClient`: a method is a call of an endpoint.
-use crate::method::{Interface, Method};
+use crate::method::{Interface, Method, label};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -24,11 +24,6 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
         }
         #implementation
     }
-}
-
-/// The label of a method's message.
-fn label(interface: u16, method: u16) -> u64 {
-    u64::from(interface) << 16 | u64::from(method)
 }
 
 fn call(method: &Method, interface: u16, visibility: &syn::Visibility) -> TokenStream {

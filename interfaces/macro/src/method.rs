@@ -139,3 +139,8 @@ fn summary_of(attributes: &[syn::Attribute]) -> String {
     let text = lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>().join(" ");
     text.split_once(". ").map_or(text.clone(), |(first, _)| format!("{first}."))
 }
+
+/// The label of a method's message.
+pub(crate) fn label(interface: u16, method: u16) -> u64 {
+    u64::from(interface) << 16 | u64::from(method)
+}

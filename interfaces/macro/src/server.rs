@@ -1,5 +1,5 @@
 //! `NAMEServer`: a message is a call of the object; and the layout, for the book.
-use crate::method::{Interface, Method};
+use crate::method::{Interface, Method, label};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
@@ -7,7 +7,7 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
     let Interface { name, visibility, number, .. } = interface;
     let server = format_ident!("{name}Server");
     let summary = format!("Answers messages by calls of a [`{name}`].");
-    let arms = interface.methods.iter().map(arm);
+    let arms = interface.methods.iter().map(|method| arm(method, *number));
     let layout = layout(interface);
     quote! {
         #[doc = #summary]
@@ -28,12 +28,11 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
             #[inline]
             #visibility fn dispatch(
                 target: &T,
-                method: u16,
                 message: &mut ::rt::message::Message,
             ) -> ::core::result::Result<(), ::interfaces::call::Refusal> {
-                match method {
+                match message.label() {
                     #(#arms)*
-                    _ => Err(::interfaces::call::Refusal::NoMethod),
+                    label => Err(::interfaces::call::Refusal::of_stray(label, #number)),
                 }
             }
         }
@@ -44,22 +43,17 @@ pub(crate) fn generate(interface: &Interface) -> TokenStream {
             #[inline]
             fn serve(
                 &self,
-                interface: u16,
-                method: u16,
                 message: &mut ::rt::message::Message,
             ) -> ::core::result::Result<(), ::interfaces::call::Refusal> {
-                if interface != #number {
-                    return Err(::interfaces::call::Refusal::NoInterface);
-                }
-                Self::dispatch(&self.target, method, message)
+                Self::dispatch(&self.target, message)
             }
         }
         #layout
     }
 }
 
-fn arm(method: &Method) -> TokenStream {
-    let (number, name) = (method.number, &method.name);
+fn arm(method: &Method, interface: u16) -> TokenStream {
+    let (label, name) = (label(interface, method.number), &method.name);
     let names = method.arguments.iter().map(|argument| &argument.name).collect::<Vec<_>>();
     let types = method.arguments.iter().map(|argument| &argument.wire).collect::<Vec<_>>();
     let passed = method.arguments.iter().map(|argument| {
@@ -67,7 +61,7 @@ fn arm(method: &Method) -> TokenStream {
         if argument.is_reference { quote!(&#name) } else { quote!(#name) }
     });
     quote! {
-        #number => {
+        #label => {
             let words = 0 #(+ <#types as ::interfaces::wire::Wire>::WORDS)*;
             let mut reader = ::interfaces::wire::Reader::of_call(message, words)?;
             #(let #names = reader.take::<#types>()?;)*

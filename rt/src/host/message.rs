@@ -214,7 +214,11 @@ pub(crate) fn step(
     message.label = came.header.label();
     let (first, rest) = member.words.split_at(INLINE_WORDS);
     let first = core::array::from_fn(|index| first[index]);
-    message.set_words(first, came.header.words(), rest.iter().copied());
+    message.set_words(first, came.header.words());
+    let long = came.header.words().saturating_sub(INLINE_WORDS);
+    for word in rest.iter().take(long) {
+        assert!(message.push(*word), "a message has at most 64 words");
+    }
     (message.badge, message.is_notification) = (came.badge, came.header.is_notification());
     member.party.result
 }

@@ -8,6 +8,9 @@ use core::arch::asm;
 /// The values of a call, or why there are none.
 pub(super) type Answer = Result<[u64; 3], Status>;
 
+/// Why a step of a message was not done, where it was not.
+pub(super) type Step = Result<(), Status>;
+
 /// A call that takes memory away, fills it or runs code in it.
 const fn changes_memory(call: Call) -> bool {
     use Call::{
@@ -77,7 +80,7 @@ pub(super) struct Registers {
 /// # Safety
 /// No reference into the calling thread's message area is used meanwhile.
 #[inline(always)]
-pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u64) -> Status {
+pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u64) -> Step {
     let status: u64;
     let [first, second, third, fourth] = &mut registers.words;
     // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
@@ -100,7 +103,7 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
             options(nostack),
         );
     }
-    Status::of(status)
+    step(status)
 }
 
 /// [`exchange`] without deadline and capability where the partner is likely to be a thread of this component.
@@ -108,7 +111,7 @@ pub(super) unsafe fn exchange(call: Call, registers: &mut Registers, deadline: u
 /// # Safety
 /// As [`exchange`].
 #[inline(always)]
-pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Status {
+pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Step {
     let status: u64;
     let [first, second, third, fourth] = &mut registers.words;
     // SAFETY: as the caller says. rbx, which the compiler keeps for itself, is as it was afterwards.
@@ -132,7 +135,13 @@ pub(super) unsafe fn exchange_here(call: Call, registers: &mut Registers) -> Sta
             out("r15") _,
         );
     }
-    Status::of(status)
+    step(status)
+}
+
+/// Whether a step was done, without a look at what else `status` may be where it was.
+#[inline(always)]
+fn step(status: u64) -> Step {
+    if status == Status::Ok as u64 { Ok(()) } else { Err(Status::of(status)) }
 }
 
 /// A deadline as the nucleus takes it.

@@ -13,7 +13,7 @@ use crate::{
     window::View,
 };
 use alloc::sync::Arc;
-use calls::{Call, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, SERVICE, Status};
+use calls::{Call, FOREVER, MAY_READ, MAY_SERVE, MAY_WRITE, MOVED, NO_HANDLE, SERVICE, Status};
 use core::sync::atomic::Ordering::Relaxed;
 use ipc::{Error, Header, INLINE_WORDS};
 
@@ -135,11 +135,6 @@ fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability
 }
 
 /// What came along: a region is mapped, anything else is an endpoint.
-#[inline]
-fn came(handle: u64) -> Option<Capability> {
-    (handle != NO_HANDLE).then(|| take_in(handle))
-}
-
 #[cold]
 fn take_in(handle: u64) -> Capability {
     match memory::region_map(Handle(handle)) {
@@ -153,14 +148,14 @@ fn take_in(handle: u64) -> Capability {
 }
 
 /// What went wrong. A handle that names no endpoint (any more) is as good as one whose endpoint is gone.
-fn result(status: Status) -> Result<(), Error> {
+#[cold]
+fn error(status: Status) -> Error {
     match status {
-        Status::Ok => Ok(()),
-        Status::TimedOut => Err(Error::TimedOut),
-        Status::Cancelled | Status::NoMemory => Err(Error::Cancelled),
-        Status::Restarted => Err(Error::Restarted),
-        Status::NoCaller => Err(Error::NoCaller),
-        _ => Err(Error::Gone),
+        Status::TimedOut => Error::TimedOut,
+        Status::Cancelled | Status::NoMemory => Error::Cancelled,
+        Status::Restarted => Error::Restarted,
+        Status::NoCaller => Error::NoCaller,
+        _ => Error::Gone,
     }
 }
 
@@ -187,8 +182,7 @@ pub(crate) fn step(
     let length = message.words().len();
     let header = Header::new(message.label, length);
     if length > INLINE_WORDS {
-        let long = message.words().iter().zip(thread::area()).skip(INLINE_WORDS);
-        long.for_each(|(word, shared)| shared.store(*word, Relaxed));
+        give_long(message);
     }
     let mut registers = Registers {
         name: handle.handle.0,
@@ -199,37 +193,52 @@ pub(crate) fn step(
     let word = registers.capability;
     let may_pass = handle.is_own && matches!(step, Step::Call | Step::ReplyAndReceive);
     let is_plain = message.capability.is_none() && length <= INLINE_WORDS;
-    let status = if may_pass && is_plain && deadline_ns.is_none() {
+    let deadline = until(deadline_ns);
+    let done = if may_pass && is_plain && deadline == FOREVER {
         // SAFETY: the area is of atomics, and nothing of it is used meanwhile.
         unsafe { exchange_here(call, &mut registers) }
     } else {
         // SAFETY: as above.
-        unsafe { exchange(call, &mut registers, until(deadline_ns)) }
+        unsafe { exchange(call, &mut registers, deadline) }
     };
     if word != NO_HANDLE {
-        settle_what_went(message, word, status == Status::Ok);
+        settle_what_went(message, word, done.is_ok());
     }
-    result(status)?;
+    done.map_err(error)?;
     if !matches!(step, Step::Send | Step::Reply) {
         take(message, &registers);
     }
     Ok(())
 }
 
-/// Makes `message` what came.
-#[inline]
+/// The words of `message` that do not travel in registers, to where the nucleus takes them from.
+#[cold]
+fn give_long(message: &Message) {
+    let long = message.words().iter().zip(thread::area()).skip(INLINE_WORDS);
+    long.for_each(|(word, shared)| shared.store(*word, Relaxed));
+}
+
+/// Makes `message` what came. Inlined, so that what came in registers stays there.
+#[inline(always)]
 fn take(message: &mut Message, registers: &Registers) {
     let header = Header(registers.header);
     message.label = header.label();
     (message.badge, message.is_notification) = (registers.name, header.is_notification());
-    let length = header.words();
-    if length > INLINE_WORDS {
-        let long = thread::area().iter().skip(INLINE_WORDS).map(|word| word.load(Relaxed));
-        message.set_words(registers.words, length, long);
-    } else {
-        message.set_words(registers.words, length, core::iter::empty());
+    message.set_words(registers.words, header.words());
+    if header.words() > INLINE_WORDS {
+        take_long(message, header.words());
     }
-    message.capability = came(registers.capability);
+    if registers.capability != NO_HANDLE {
+        message.capability = Some(take_in(registers.capability));
+    }
+}
+
+/// And the words that did not come in registers.
+#[cold]
+fn take_long(message: &mut Message, length: usize) {
+    let shared = thread::area().iter().take(length).skip(INLINE_WORDS);
+    // There is room: a header says no more than a message holds.
+    let _ = shared.take_while(|word| message.push(word.load(Relaxed))).count();
 }
 
 pub(crate) fn signal(handle: &EndpointHandle, bits: u64) {

@@ -18,8 +18,8 @@ const CALL_MAX: f64 = 500.0;
 const NOTIFICATION_MAX: f64 = 450.0;
 /// Most that a call within one component may cost, of one between two.
 const LOCAL_SHARE_MAX: f64 = 0.6;
-/// Most that a call of an interface may cost, of one by hand. (The aim is 1.02: docs/messages.md.)
-const INTERFACE_SHARE_MAX: f64 = 1.10;
+/// Most that a call of an interface may cost, of one by hand.
+const INTERFACE_SHARE_MAX: f64 = 1.02;
 /// Most that a call of a handle may cost more than one of a trait object.
 const HANDLE_MAX: f64 = 5.0;
 
