@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use std::{
     collections::HashMap,
     fs,
-    io::Write,
+    io::{Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -16,7 +16,9 @@ const CALLING: &str = "bench: calling";
 /// Longest time until it does, and until enough was logged.
 const LONGEST: Duration = Duration::from_secs(120);
 /// Bytes of log that hold some rounds.
-const ENOUGH: u64 = 4 << 20;
+const TAIL: u64 = 4 << 20;
+/// Rounds to choose the usual one from.
+const ROUNDS_MIN: usize = 20;
 const USER_END: u64 = 1 << 47;
 
 /// The parts of a round, in their order, with their instructions.
@@ -28,16 +30,14 @@ pub type Parts = Vec<(&'static str, usize)>;
 /// Where QEMU or `addr2line` do not start, or no round is found.
 pub fn split(config: &Config, symbols: &Path) -> Result<Parts> {
     let trace = shell::build_path("bench-trace.log")?;
-    record(config, &trace)?;
-    let text = fs::read(&trace).context("reading the trace")?;
+    let round = record(config, &trace)?;
     fs::remove_file(&trace)?;
-    let round = round(&addresses(&String::from_utf8_lossy(&text)))?;
     let names = names(&round, symbols)?;
     Ok(count(&round, &names))
 }
 
-/// Lets QEMU log what the guest executes once it calls.
-fn record(config: &Config, trace: &PathBuf) -> Result<()> {
+/// Lets QEMU log what the guest executes once it says that it calls, until it does: a round.
+fn record(config: &Config, trace: &PathBuf) -> Result<Vec<u64>> {
     let bar = shell::progress("tracing a call");
     let _ = fs::remove_file(trace);
     let _ = fs::remove_file(&config.log);
@@ -48,18 +48,34 @@ fn record(config: &Config, trace: &PathBuf) -> Result<()> {
     let said = wait(|| fs::read(&config.log).is_ok_and(|log| contains(&log, CALLING)));
     let mut monitor = child.stdin.take().context("QEMU's monitor")?;
     let done = said && writeln!(monitor, "log exec,nochain").is_ok();
-    let logged = done && wait(|| fs::metadata(trace).is_ok_and(|file| file.len() > ENOUGH));
+    let mut found = None;
+    if done {
+        wait(|| {
+            found = tail(trace).ok().and_then(|text| round(&addresses(&text)));
+            found.is_some()
+        });
+    }
     child.kill()?;
     child.wait()?;
     bar.finish_and_clear();
-    if logged { Ok(()) } else { bail!("the guest did not call; log in {}", config.log.display()) }
+    found.with_context(|| format!("the guest did not call; log in {}", config.log.display()))
+}
+
+/// The last [`TAIL`] bytes of a log, or all.
+fn tail(path: &Path) -> std::io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let start = file.metadata()?.len().saturating_sub(TAIL);
+    file.seek(SeekFrom::Start(start))?;
+    let mut text = Vec::new();
+    file.take(TAIL).read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|part| part == text.as_bytes())
 }
 
-fn wait(is_so: impl Fn() -> bool) -> bool {
+fn wait(mut is_so: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !is_so() {
         if start.elapsed() > LONGEST {
@@ -85,18 +101,17 @@ fn addresses(log: &str) -> Vec<u64> {
 }
 
 /// One round: between two visits of a place in the client, as many instructions as most rounds have.
-fn round(all: &[u64]) -> Result<Vec<u64>> {
+fn round(all: &[u64]) -> Option<Vec<u64>> {
     let mut visits: HashMap<u64, Vec<usize>> = HashMap::new();
     for (at, &address) in all.iter().enumerate().filter(|(_, address)| **address < USER_END) {
         visits.entry(address).or_default().push(at);
     }
     // Both components lie at the same addresses: a place that only one of them visits is visited least.
-    let least = visits.values().filter(|at| at.len() > 3).min_by_key(|at| at.len());
-    let least = least.context("no round in the trace")?;
+    let least = visits.values().filter(|at| at.len() > ROUNDS_MIN).min_by_key(|at| at.len())?;
     let gaps: Vec<usize> = least.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let usual = |gap: &usize| gaps.iter().filter(|other| *other == gap).count();
-    let at = (0..gaps.len()).max_by_key(|&at| usual(&gaps[at])).context("no round in the trace")?;
-    Ok(all[least[at]..least[at + 1]].to_vec())
+    let at = (0..gaps.len()).max_by_key(|&at| usual(&gaps[at]))?;
+    Some(all[least[at]..least[at + 1]].to_vec())
 }
 
 /// The functions that each address is in, innermost first, in one text.
@@ -153,10 +168,10 @@ mod tests {
     fn a_round_is_found_in_a_trace() {
         let line = |address: &u64| format!("Trace 0: 0x7f [0000/{address:016x}/1/2] name\n");
         let once = [5, 0xffff_ffff_8000_0000, 0xffff_ffff_8000_0001, 6, 5, 7];
-        let mut log: String = once.iter().map(line).collect::<String>().repeat(6);
+        let mut log: String = once.iter().map(line).collect::<String>().repeat(30);
         log += "Trace 0: 0x7f [0000/9/1/2] x\nStopped execution of TB chain before 0x7f [9] x\n";
         let all = addresses(&log);
-        assert_eq!(all.len(), 36);
+        assert_eq!(all.len(), 180);
         assert_eq!(round(&all).unwrap().len(), 6);
     }
 
