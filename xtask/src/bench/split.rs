@@ -1,7 +1,7 @@
 //! How a call and its reply split: every instruction of one round, from QEMU's log of what it executes one by one, by
 //! the function it belongs to (binutils' `addr2line`, which knows what was inlined).
 use crate::{qemu::Config, shell};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::{
     collections::HashMap,
     fs,
