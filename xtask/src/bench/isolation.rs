@@ -1,7 +1,10 @@
 //! `./x bench isolation`: what it costs that drivers are isolated (`default`), beside the same drivers in the kernel
 //! (`monolith`): instructions of the same work, of the boot, and memory. Printed as a table, drawn in
 //! `build/bench-isolation.svg`, described in `docs/isolation.md`.
-use super::chart::{self, Bar};
+use super::{
+    chart::{self, Bar},
+    executed::Counter,
+};
 use crate::{
     build::{self, Features},
     campaign, compare, packages,
@@ -10,7 +13,7 @@ use crate::{
     session::Ended,
     shell, test,
 };
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 /// Most that the work with disks may cost, of what it costs in `monolith`.
 const DISK_SHARE_MAX: f64 = 1.30;
@@ -73,9 +76,10 @@ pub fn run() -> Result<u8> {
 fn measure(system: &str) -> Result<Vec<(String, f64)>> {
     let kernel = build::image(system, &Features::default())?;
     let image = campaign::image()?;
+    let counter = Counter::new(&format!("bench-isolation-{system}.txt"))?;
     let log = format!("bench-isolation-{system}.log");
     let config =
-        Config { cpus: 1, is_counting_instructions: true, ..test::machine(&kernel, &image, &log)? };
+        Config { cpus: 1, extra: counter.arguments(), ..test::machine(&kernel, &image, &log)? };
     let bar = shell::progress(&format!("measuring {system}"));
     let ran = compare::run_captured(&config, "/abi/isolation_cost /home/cost", "", SECONDS)?;
     bar.finish_and_clear();
@@ -84,23 +88,17 @@ fn measure(system: &str) -> Result<Vec<(String, f64)>> {
         let error = String::from_utf8_lossy(&error);
         bail!("{outcome}: {error}log in {}", config.log.display());
     }
-    Ok(String::from_utf8_lossy(&output).lines().filter_map(figure).collect())
-}
-
-/// The name and the figure in a line `cost NAME FIGURE`, or `memory FIGURE`.
-fn figure(line: &str) -> Option<(String, f64)> {
-    let (name, figure) = line.rsplit_once(' ')?;
-    Some((name.strip_prefix("cost ").unwrap_or(name).to_owned(), figure.parse().ok()?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_have_names() {
-        assert_eq!(figure("cost a b 12"), Some(("a b".to_owned(), 12.0)));
-        assert_eq!(figure("memory 7"), Some(("memory".to_owned(), 7.0)));
-        assert_eq!(figure("noise"), None);
+    let counted = counter.read()?;
+    let said = String::from_utf8_lossy(&output);
+    let names = said.lines().filter_map(|line| line.strip_prefix("part "));
+    let memory = said.lines().find_map(|line| line.strip_prefix("memory ")?.parse().ok());
+    let mut rows = vec![
+        ("boot".to_owned(), counted.boot as f64),
+        ("memory".to_owned(), memory.context("no figure of memory")?),
+    ];
+    if names.clone().count() != counted.parts.len() {
+        bail!("parts and marks differ; counts in {}", counter.out().display());
     }
+    rows.extend(names.map(str::to_owned).zip(counted.parts.iter().map(|&part| part as f64)));
+    Ok(rows)
 }

@@ -1,5 +1,6 @@
 //! `./x bench`: the experiments, each a module; what they share is in `measure` and `chart`.
 mod chart;
+mod executed;
 pub mod ipc;
 mod isolation;
 mod measure;

@@ -1,0 +1,105 @@
+//! Instructions that a guest executed, by the plugin of QEMU in `bench/plugin`: what idles is not counted, and the guest's
+//! clock runs as ever, which it does not under `-icount` where a disk is waited for.
+use crate::{qemu, shell};
+use anyhow::{Context, Result, bail};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// The mark at the beginning of a part.
+const BEGIN: u32 = 1;
+/// The mark at its end.
+const END: u32 = 2;
+
+/// What a guest is run with, so that it is counted.
+#[derive(Debug)]
+pub struct Counter {
+    plugin: PathBuf,
+    out: PathBuf,
+}
+
+/// What was counted.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Before the first mark.
+    pub boot: u64,
+    /// In each part.
+    pub parts: Vec<u64>,
+}
+
+impl Counter {
+    /// Builds the plugin; its counts go to a file `name` of `build/`.
+    ///
+    /// # Errors
+    /// Where the plugin does not build.
+    pub fn new(name: &str) -> Result<Counter> {
+        let plugin = shell::build_path("instructions.so")?;
+        let source = shell::root().join("bench/plugin/instructions.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]);
+        compiler.args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(source);
+        shell::quietly("building the plugin of QEMU", &mut compiler)?;
+        Ok(Counter { plugin, out: shell::build_path(name)? })
+    }
+
+    /// Arguments of QEMU.
+    pub fn arguments(&self) -> Vec<String> {
+        let (plugin, out) = (qemu::escaped(&self.plugin), qemu::escaped(&self.out));
+        vec!["-plugin".to_owned(), format!("{plugin},out={out}")]
+    }
+
+    /// What the last guest executed.
+    ///
+    /// # Errors
+    /// Where it did not mark all beginnings and ends.
+    pub fn read(&self) -> Result<Counted> {
+        let text = std::fs::read_to_string(&self.out)
+            .with_context(|| format!("reading {}", self.out.display()))?;
+        counted(&text).with_context(|| format!("in {}", self.out.display()))
+    }
+
+    /// Where the counts are.
+    pub fn out(&self) -> &Path {
+        &self.out
+    }
+}
+
+fn counted(text: &str) -> Result<Counted> {
+    let marks: Vec<(u32, u64)> = text.lines().filter_map(mark).collect();
+    let boot = marks.first().context("no mark")?.1;
+    let mut parts = Vec::new();
+    let mut begun = None;
+    for (number, total) in marks {
+        match (number, begun) {
+            (BEGIN, None) => begun = Some(total),
+            (END, Some(start)) => {
+                parts.push(total - start);
+                begun = None;
+            }
+            (BEGIN | END, _) => bail!("a part begins within another, or ends outside any"),
+            _ => {}
+        }
+    }
+    if begun.is_some() { bail!("a part does not end") } else { Ok(Counted { boot, parts }) }
+}
+
+/// The number and the total of a line `mark NUMBER TOTAL`.
+fn mark(line: &str) -> Option<(u32, u64)> {
+    let (number, total) = line.strip_prefix("mark ")?.split_once(' ')?;
+    Some((number.parse().ok()?, total.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_between_marks() {
+        let text = "mark 3 100\nmark 1 110\nmark 2 150\nmark 1 160\nmark 2 161\nblock 1 2 3 0f\n";
+        assert_eq!(counted(text).unwrap(), Counted { boot: 100, parts: vec![40, 1] });
+        for bad in ["", "mark 1 1\n", "mark 2 1\n", "mark 1 1\nmark 1 2\nmark 2 3\n"] {
+            assert!(counted(bad).is_err(), "{bad:?}");
+        }
+    }
+}
