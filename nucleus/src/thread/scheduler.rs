@@ -399,11 +399,16 @@ fn place(thread: &Thread) {
     thread.state.store(RUNNABLE, SeqCst);
     target.enqueue(thread, Place::Back);
     let preempts = target.is_preempted_by(thread);
-    if preempts {
-        percpu::of(cpu).want_reschedule();
+    let is_here = cpu == percpu::cpu();
+    // Who wakes another that is only fair is often about to wait for it: that is one switch then.
+    let is_later = is_here && thread.policy().real_time() == 0 && !target.is_idle.load(Relaxed);
+    match (preempts, is_later) {
+        (false, _) => {}
+        (true, true) => percpu::of(cpu).want_reschedule_later(),
+        (true, false) => percpu::of(cpu).want_reschedule(),
     }
     target.unlock();
-    if preempts && cpu != percpu::cpu() {
+    if preempts && !is_here {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
 }
@@ -412,7 +417,7 @@ fn place(thread: &Thread) {
 #[inline]
 pub fn reschedule_if_wanted() {
     let data = percpu::this();
-    let may = data.need_resched.load(Relaxed) != 0
+    let may = data.is_preempted()
         && data.preempt_count.load(Relaxed) == 0
         && data.interrupt_nesting.load(Relaxed) == 0
         && cpu::interrupts_enabled();
@@ -437,7 +442,7 @@ pub fn reschedule() {
 /// After an interrupt of the kernel: preempts it if that is wanted. Interrupts are off.
 pub fn preempt_from_interrupt() {
     let data = percpu::this();
-    let may = data.need_resched.load(Relaxed) != 0
+    let may = data.is_preempted()
         && data.preempt_count.load(Relaxed) == 0
         && data.interrupt_nesting.load(Relaxed) == 0
         && !current_pointer().is_null();

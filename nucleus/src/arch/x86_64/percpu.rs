@@ -92,11 +92,28 @@ impl PerCpu {
     }
 }
 
+/// [`PerCpu::need_resched`]: when the thread that runs goes to user mode, or blocks.
+const RESCHEDULE_LATER: u32 = 1;
+/// As soon as it may be preempted.
+const RESCHEDULE_NOW: u32 = 2;
+
 impl PerCpu {
     /// Makes the processor look at the scheduler at the next chance. Another one must be interrupted, too.
     pub fn want_reschedule(&self) {
-        self.need_resched.store(1, SeqCst);
+        self.need_resched.store(RESCHEDULE_NOW, SeqCst);
         self.ready_space.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// The same at the end of what it does in the kernel, unless it is wanted sooner. For this processor.
+    pub fn want_reschedule_later(&self) {
+        self.need_resched.fetch_max(RESCHEDULE_LATER, SeqCst);
+        self.ready_space.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// Whether the thread that runs is to be preempted, also in the kernel.
+    #[inline]
+    pub fn is_preempted(&self) -> bool {
+        self.need_resched.load(Relaxed) == RESCHEDULE_NOW
     }
 }
 
@@ -203,7 +220,7 @@ pub fn preempt_enable() -> bool {
     unsafe {
         asm!("dec dword ptr gs:[28]", "setz {}", out(reg_byte) is_on, options(nostack));
     }
-    is_on != 0 && this().need_resched.load(Relaxed) != 0
+    is_on != 0 && this().is_preempted()
 }
 
 /// Makes this processor number `cpu`: fills its data and loads GS.
