@@ -9,7 +9,7 @@ use crate::{
     message::Endpoint,
     thread::Woken,
     time::Instant,
-    world,
+    words, world,
 };
 use alloc::{sync::Arc, vec::Vec};
 pub use program::{DeviceError, MmioDevice, PciAddress, PciFunction};
@@ -342,11 +342,13 @@ impl DmaBuffer {
         Some(DmaBuffer { memory, first: self.first + first, bytes })
     }
     /// Where `length` bytes at `offset` are, counted from the beginning of all.
+    #[inline]
     fn place(&self, offset: usize, length: usize) -> Option<usize> {
         let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes);
         is_inside.then_some(self.first + offset)
     }
     /// Address the device uses for byte 0.
+    #[inline]
     pub fn device_address(&self) -> u64 {
         self.memory.device_address() + self.first as u64
     }
@@ -355,37 +357,53 @@ impl DmaBuffer {
         self.bytes
     }
     /// Copies out; beyond the end nothing.
+    #[inline]
     pub fn read(&self, offset: usize, out: &mut [u8]) {
         if let Some(at) = self.place(offset, out.len()) {
             self.memory.read(at, out);
         }
     }
     /// Copies in; beyond the end nothing. Eight bytes that are aligned are stored at once.
+    #[inline]
     pub fn write(&self, offset: usize, data: &[u8]) {
         if let Some(at) = self.place(offset, data.len()) {
             self.memory.write(at, data);
         }
     }
     /// Loads an aligned word with acquire ordering; zero beyond the end.
+    #[inline]
     pub fn load16(&self, offset: usize) -> u16 {
         self.place(offset, 2).map_or(0, |at| self.memory.load16(at))
     }
     /// Stores an aligned word with release ordering.
+    #[inline]
     pub fn store16(&self, offset: usize, value: u16) {
         if let Some(at) = self.place(offset, 2) {
             self.memory.store16(at, value);
         }
     }
+    /// Loads the aligned four bytes at `offset`; zero beyond the end.
+    #[inline]
+    pub fn load32(&self, offset: usize) -> u32 {
+        self.place(offset, 4).map_or(0, |at| words::load(self.memory.words(), at, 4) as u32)
+    }
     /// Loads the aligned eight bytes at `offset`; zero beyond the end.
+    #[inline]
     pub fn load64(&self, offset: usize) -> u64 {
-        let mut bytes = [0; 8];
-        self.read(offset, &mut bytes);
-        u64::from_le_bytes(bytes)
+        self.place(offset, 8).map_or(0, |at| words::load(self.memory.words(), at, 8))
     }
     /// Stores the aligned eight bytes at `offset` at once, after all that was stored before.
+    #[inline]
     pub fn store64(&self, offset: usize, value: u64) {
         core::sync::atomic::fence(core::sync::atomic::Ordering::Release);
-        self.write(offset, &value.to_le_bytes());
+        self.store_all(offset, [value]);
+    }
+    /// Stores `values`, eight bytes each, from the aligned `offset`, in any order; beyond the end nothing.
+    #[inline]
+    pub fn store_all<const N: usize>(&self, offset: usize, values: [u64; N]) {
+        if let Some(at) = self.place(offset, 8 * N).filter(|_| world::device::lives()) {
+            words::store_all(self.memory.words(), at, values);
+        }
     }
 }
 

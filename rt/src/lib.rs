@@ -24,8 +24,7 @@ mod world;
 mod world;
 
 /// Copies to and from memory that others write at the same time.
-#[cfg(any(not(target_os = "none"), skerry_process))]
-#[cfg_attr(skerry_process, expect(dead_code, reason = "the rest is for the host's models"))]
+#[cfg_attr(target_os = "none", expect(dead_code, reason = "the rest is for the host's models"))]
 mod words;
 
 /// What of the process back end is pure, for its tests.

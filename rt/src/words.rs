@@ -4,6 +4,7 @@
 //! copies are never undefined behaviour, only unordered, as on real memory.
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
+#[inline]
 fn mask(first: usize, count: usize) -> u64 {
     let ones = if count == 8 { u64::MAX } else { (1 << (count * 8)) - 1 };
     ones << (first * 8)
@@ -21,6 +22,7 @@ fn parts(offset: usize, length: usize, mut part: impl FnMut(usize, usize, usize,
 }
 
 /// Copies out. The range must lie inside.
+#[inline]
 pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
     if offset.is_multiple_of(8) && out.len().is_multiple_of(8) {
         let words = words[offset / 8..][..out.len() / 8].iter();
@@ -35,6 +37,7 @@ pub(crate) fn read(words: &[AtomicU64], offset: usize, out: &mut [u8]) {
 }
 
 /// Copies in. The range must lie inside.
+#[inline]
 pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
     if offset.is_multiple_of(8) && data.len().is_multiple_of(8) {
         let words = words[offset / 8..][..data.len() / 8].iter();
@@ -47,6 +50,15 @@ pub(crate) fn write(words: &[AtomicU64], offset: usize, data: &[u8]) {
         bytes[first..first + count].copy_from_slice(&data[done..done + count]);
         put(&words[word], mask(first, count), u64::from_le_bytes(bytes));
     });
+}
+
+/// Stores `values` one after the other from an aligned `offset`; nothing where they pass the end.
+#[inline]
+pub(crate) fn store_all<const N: usize>(words: &[AtomicU64], offset: usize, values: [u64; N]) {
+    let place = words.get(offset / 8..).and_then(|rest| rest.first_chunk::<N>());
+    for (word, value) in place.into_iter().flatten().zip(values) {
+        word.store(value, Relaxed);
+    }
 }
 
 /// Zeroes. The range must lie inside.
@@ -63,12 +75,14 @@ fn put(word: &AtomicU64, mask: u64, bits: u64) {
 }
 
 /// Loads `bytes` (1, 2, 4, 8) aligned bytes with acquire ordering.
+#[inline]
 pub(crate) fn load(words: &[AtomicU64], offset: usize, bytes: usize) -> u64 {
     let shift = offset % 8 * 8;
     (words[offset / 8].load(Acquire) & mask(offset % 8, bytes)) >> shift
 }
 
 /// Stores `bytes` aligned bytes with release ordering.
+#[inline]
 pub(crate) fn store(words: &[AtomicU64], offset: usize, bytes: usize, value: u64) {
     let mask = mask(offset % 8, bytes);
     let bits = value << (offset % 8 * 8) & mask;

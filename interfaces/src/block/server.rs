@@ -132,19 +132,20 @@ impl Session {
         let sink: Arc<dyn BlockSink> = self.clone();
         let mut assembler = Assembler::default();
         loop {
-            let mut batch = Vec::new();
-            let gathered = gather(&mut requests, &mut assembler, &mut batch);
+            let (batch, gathered) = gather(&mut requests, &mut assembler);
+            let is_idle = batch.is_empty();
             let is_closed = {
                 let mut sending = self.sending.lock();
                 sending.pending += batch.len();
                 sending.is_closed
             };
-            let is_idle = batch.is_empty();
             if is_closed {
                 batch.iter().for_each(|request| self.completed(request.tag, Ok(())));
                 break;
             }
-            block.submit(batch, &sink);
+            if !is_idle {
+                block.submit(batch, &sink);
+            }
             match gathered {
                 Ok(()) if !is_idle => {}
                 Ok(()) => match requests.wait_begins() {
@@ -167,18 +168,25 @@ impl Session {
     }
 }
 
-/// Takes the requests that lie there, up to a batch.
+/// Takes the requests that lie there, up to a batch: those before what makes no sense, and whether something did not.
 fn gather(
     requests: &mut Consumer<Part, RequestEntry>,
     assembler: &mut Assembler,
-    batch: &mut Vec<Request>,
-) -> Result<(), Corrupt> {
-    while batch.len() < BATCH
-        && let Some((entry, _)) = requests.pop()?
-    {
-        batch.extend(assembler.add(&entry)?);
-    }
-    Ok(())
+) -> (Vec<Request>, Result<(), Corrupt>) {
+    let entries = requests.waiting().map_or(0, |waiting| BATCH.min(waiting as usize));
+    let mut batch = Vec::with_capacity(entries);
+    let mut take = || {
+        while batch.len() < BATCH
+            && let Some((entry, _)) = requests.pop()?
+        {
+            if let Some(request) = assembler.add(&entry)? {
+                batch.push(request);
+            }
+        }
+        Ok(())
+    };
+    let gathered = take();
+    (batch, gathered)
 }
 
 impl BlockSink for Session {

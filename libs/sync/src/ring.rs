@@ -120,14 +120,16 @@ impl<M: Memory, T: Entry> Shared<M, T> {
         written.checked_sub(taken).filter(|count| *count <= self.capacity).ok_or(Corrupt)
     }
 
-    /// After our own count moved: whether the other party announced that it waits.
-    fn doorbell(&self, waits: usize) -> Doorbell {
+    /// Makes `count` our own count, the word `ours`: whether the other party announced in the word `waits` that it waits.
+    fn advance(&self, ours: usize, count: u64, waits: usize) -> Doorbell {
+        let words = self.memory.words();
+        words[ours].store(count, Release);
         // With the fence in `announce`: of the two, one sees what the other wrote before it.
         fence(SeqCst);
-        if self.word(waits).load(Relaxed) == 0 {
+        if words[waits].load(Relaxed) == 0 {
             return Doorbell::Silent;
         }
-        self.word(waits).store(0, Relaxed);
+        words[waits].store(0, Relaxed);
         Doorbell::Ring
     }
 
@@ -173,16 +175,18 @@ impl<M: Memory, T: Entry> Producer<M, T> {
         if count == shared.capacity {
             return Err(PushError::Full);
         }
-        for (word, bytes) in
-            shared.entry(self.written).iter().zip(entry.as_bytes().chunks(WORD_BYTES))
-        {
+        let (whole, rest) = entry.as_bytes().as_chunks::<WORD_BYTES>();
+        let words = shared.entry(self.written);
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u64::from_le_bytes(*bytes), Relaxed);
+        }
+        if !rest.is_empty() {
             let mut value = [0; WORD_BYTES];
-            value[..bytes.len()].copy_from_slice(bytes);
-            word.store(u64::from_le_bytes(value), Relaxed);
+            value[..rest.len()].copy_from_slice(rest);
+            words[whole.len()].store(u64::from_le_bytes(value), Relaxed);
         }
         self.written += 1;
-        shared.word(WRITTEN).store(self.written, Release);
-        Ok(shared.doorbell(CONSUMER_WAITS))
+        Ok(shared.advance(WRITTEN, self.written, CONSUMER_WAITS))
     }
 
     /// Announces that we wait for room; `true` if there is still none, so that we may block.
@@ -200,6 +204,15 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     /// The receiving half of a ring in zeroed `memory`; `None` where not one entry fits.
     pub fn new(memory: M) -> Option<Consumer<M, T>> {
         Some(Consumer { shared: Shared::new(memory)?, taken: 0 })
+    }
+
+    /// Entries that lie there.
+    ///
+    /// # Errors
+    /// [`Corrupt`].
+    pub fn waiting(&self) -> Result<u64, Corrupt> {
+        let written = self.shared.word(WRITTEN).load(Acquire);
+        self.shared.between(self.taken, written)
     }
 
     /// The next entry, copied out, and whether the producer must be woken.
@@ -224,18 +237,18 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     /// [`Corrupt`].
     pub fn peek_at(&self, behind: u64) -> Result<Option<T>, Corrupt> {
         let shared = &self.shared;
-        let written = shared.word(WRITTEN).load(Acquire);
-        if shared.between(self.taken, written)? <= behind {
+        if self.waiting()? <= behind {
             return Ok(None);
         }
         let mut entry = T::new_zeroed();
-        for (word, bytes) in shared
-            .entry(self.taken + behind)
-            .iter()
-            .zip(bytes_of(&mut entry).chunks_mut(WORD_BYTES))
-        {
-            let value = word.load(Relaxed).to_le_bytes();
-            bytes.copy_from_slice(&value[..bytes.len()]);
+        let words = shared.entry(self.taken + behind);
+        let (whole, rest) = entry.as_mut_bytes().as_chunks_mut::<WORD_BYTES>();
+        for (word, bytes) in words.iter().zip(&mut *whole) {
+            *bytes = word.load(Relaxed).to_le_bytes();
+        }
+        if !rest.is_empty() {
+            let value = words[whole.len()].load(Relaxed).to_le_bytes();
+            rest.copy_from_slice(&value[..rest.len()]);
         }
         Ok(Some(entry))
     }
@@ -243,8 +256,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     /// Takes the entry that [`Consumer::peek`] found; says whether the producer must be woken.
     pub fn advance(&mut self) -> Doorbell {
         self.taken += 1;
-        self.shared.word(TAKEN).store(self.taken, Release);
-        self.shared.doorbell(PRODUCER_WAITS)
+        self.shared.advance(TAKEN, self.taken, PRODUCER_WAITS)
     }
 
     /// Announces that we wait for entries; `true` if there is still none, so that we may block.
@@ -253,11 +265,6 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     /// [`Corrupt`].
     pub fn wait_begins(&mut self) -> Result<bool, Corrupt> {
         self.shared.announce(CONSUMER_WAITS);
-        let written = self.shared.word(WRITTEN).load(Acquire);
-        Ok(self.shared.between(self.taken, written)? == 0)
+        Ok(self.waiting()? == 0)
     }
-}
-
-fn bytes_of<T: Entry>(entry: &mut T) -> &mut [u8] {
-    entry.as_mut_bytes()
 }

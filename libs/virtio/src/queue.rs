@@ -217,8 +217,7 @@ impl<T> Queue<T> {
         let mut at = head;
         for (index, buffer) in buffers.iter().enumerate() {
             let next = (index + 1 < buffers.len()).then(|| self.next_of(at));
-            let bytes = encode(buffer, next);
-            self.memory.write(usize::from(at) * DESCRIPTOR_BYTES, &bytes);
+            self.memory.store_all(usize::from(at) * DESCRIPTOR_BYTES, encode(buffer, next));
             at = next.unwrap_or(0);
         }
     }
@@ -229,18 +228,16 @@ impl<T> Queue<T> {
         let start = usize::from(head) * usize::from(self.indirect) * DESCRIPTOR_BYTES;
         for (index, buffer) in buffers.iter().enumerate() {
             let next = (index + 1 < buffers.len()).then_some(index as u16 + 1);
-            tables.write(start + index * DESCRIPTOR_BYTES, &encode(buffer, next));
+            tables.store_all(start + index * DESCRIPTOR_BYTES, encode(buffer, next));
         }
         let table = Buffer {
             address: tables.device_address() + start as u64,
             bytes: (buffers.len() * DESCRIPTOR_BYTES) as u32,
             access: Access::Read,
         };
-        let mut bytes = encode(&table, None);
-        if let Some(flags) = bytes.get_mut(12..14) {
-            flags.copy_from_slice(&FLAG_INDIRECT.to_le_bytes());
-        }
-        self.memory.write(usize::from(head) * DESCRIPTOR_BYTES, &bytes);
+        let [address, rest] = encode(&table, None);
+        let words = [address, rest | u64::from(FLAG_INDIRECT) << 32];
+        self.memory.store_all(usize::from(head) * DESCRIPTOR_BYTES, words);
     }
 
     /// Tells the device of every chain added since the last time, with one notification at most.
@@ -282,11 +279,7 @@ impl<T> Queue<T> {
             return Err(Error::Corrupt("more chains used than were in flight"));
         }
         let entry = self.device_area + 4 + 8 * usize::from(self.taken % self.size);
-        let mut bytes = [0; 8];
-        self.memory.read(entry, &mut bytes);
-        let [h0, h1, h2, h3, written @ ..] = bytes;
-        let head = u32::from_le_bytes([h0, h1, h2, h3]) as usize;
-        let written = u32::from_le_bytes(written);
+        let (head, written) = (self.memory.load32(entry) as usize, self.memory.load32(entry + 4));
         let Some(chain) = self.chains.get_mut(head).and_then(Option::take) else {
             return Err(Error::Corrupt("a chain used that was not in flight"));
         };
@@ -366,24 +359,18 @@ pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64,
     }
     let one = |behind: u16| {
         let place = usize::from(from.wrapping_add(behind) % size);
-        let mut used = [0; 8];
-        memory.read(device_area + 4 + 8 * place, &mut used);
-        let [h0, h1, h2, h3, written @ ..] = used;
-        let head = u32::from_le_bytes([h0, h1, h2, h3]) as usize;
+        let entry = device_area + 4 + 8 * place;
+        let (head, written) = (memory.load32(entry) as usize, memory.load32(entry + 4));
         let is_head = head < usize::from(size);
-        let mut address = [0; 8];
-        memory.read(head.checked_mul(DESCRIPTOR_BYTES)?, &mut address);
-        is_head.then(|| (u64::from_le_bytes(address), u32::from_le_bytes(written)))
+        is_head.then(|| (memory.load64(head * DESCRIPTOR_BYTES), written))
     };
     (0..count).map(one).collect()
 }
 
-fn encode(buffer: &Buffer, next: Option<u16>) -> [u8; DESCRIPTOR_BYTES] {
+/// A descriptor: address; bytes, flags and the next one (VIRTIO 1.2, 2.7.5).
+fn encode(buffer: &Buffer, next: Option<u16>) -> [u64; 2] {
     let write = if buffer.access == Access::Write { FLAG_WRITE } else { 0 };
     let flags = write | if next.is_some() { FLAG_NEXT } else { 0 };
-    let words = u128::from(buffer.address)
-        | u128::from(buffer.bytes) << 64
-        | u128::from(flags) << 96
-        | u128::from(next.unwrap_or(0)) << 112;
-    words.to_le_bytes()
+    let next = u64::from(next.unwrap_or(0));
+    [buffer.address, u64::from(buffer.bytes) | u64::from(flags) << 32 | next << 48]
 }

@@ -2,12 +2,13 @@
 //!
 //! The address space of devices holds the frames (at their number times the page size) and the DMA
 //! buffers (from 1 TiB up). One lock guards the tables; models are called without it.
+pub(crate) use super::control::lives;
 pub(crate) use crate::device::each::{
     port_read_all, port_read_list, port_write_all, port_write_list,
 };
 
 use super::{
-    control::{Registers, lives},
+    control::Registers,
     memory::{frame_release, frame_retain, frame_words, is_live, may_allocate},
     message::{self, EndpointHandle},
     thread::{lock, wait},
@@ -357,6 +358,10 @@ impl DmaHandle {
 
     pub(crate) fn bytes(&self) -> usize {
         self.0.words.len() * 8
+    }
+
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        &self.0.words
     }
 
     pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {

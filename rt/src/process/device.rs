@@ -206,6 +206,7 @@ impl DmaHandle {
         Ok(DmaHandle { address, bytes, device_address, _handle: Handle(handle) })
     }
 
+    #[inline]
     pub(crate) fn device_address(&self) -> u64 {
         self.device_address
     }
@@ -214,24 +215,28 @@ impl DmaHandle {
         self.bytes
     }
 
-    fn words(&self) -> &[AtomicU64] {
+    #[inline]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: mapped by the nucleus, page-aligned and that long, until the handle is dropped; words
         // that the device writes at any time are atomics.
         unsafe { core::slice::from_raw_parts(self.address as *const AtomicU64, self.bytes / 8) }
     }
 
+    #[inline]
     pub(crate) fn read(&self, offset: usize, out: &mut [u8]) {
         if is_inside(offset, out.len(), self.bytes) {
             words::read(self.words(), offset, out);
         }
     }
 
+    #[inline]
     pub(crate) fn write(&self, offset: usize, data: &[u8]) {
         if is_inside(offset, data.len(), self.bytes) {
             words::write(self.words(), offset, data);
         }
     }
 
+    #[inline]
     fn word16(&self, offset: usize) -> Option<&AtomicU16> {
         let is_good = is_inside(offset, 2, self.bytes) && offset.is_multiple_of(2);
         // SAFETY: inside the buffer (checked), aligned, mapped as long as the handle lives; an atomic may
@@ -239,15 +244,22 @@ impl DmaHandle {
         is_good.then(|| unsafe { AtomicU16::from_ptr((self.address + offset) as *mut u16) })
     }
 
+    #[inline]
     pub(crate) fn load16(&self, offset: usize) -> u16 {
         self.word16(offset).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
+    #[inline]
     pub(crate) fn store16(&self, offset: usize, value: u16) {
         if let Some(word) = self.word16(offset) {
             word.store(value, Ordering::Release);
         }
     }
+}
+
+/// A component that does not live does nothing.
+pub(crate) const fn lives() -> bool {
+    true
 }
 
 pub(crate) fn frame_device_address(frame: u32) -> u64 {

@@ -18,7 +18,7 @@ use core::{
     mem::offset_of,
     ptr,
     sync::atomic::{
-        AtomicPtr, AtomicU32, AtomicU64,
+        AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
         Ordering::{AcqRel, Acquire, Relaxed, Release},
     },
 };
@@ -274,7 +274,14 @@ pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
 }
 
 pub(crate) fn processors() -> (usize, usize) {
-    ask(Call::Processors, &[]).map_or((1, 0), |[count, now, _]| (count as usize, now as usize))
+    /// There is one, and nothing to ask.
+    static IS_ALONE: AtomicBool = AtomicBool::new(false);
+    if IS_ALONE.load(Relaxed) {
+        return (1, 0);
+    }
+    let [count, now, _] = ask(Call::Processors, &[]).unwrap_or([1, 0, 0]);
+    IS_ALONE.store(count == 1, Relaxed);
+    (count as usize, now as usize)
 }
 
 #[cfg(feature = "check")]

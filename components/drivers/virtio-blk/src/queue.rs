@@ -15,16 +15,14 @@ const RANGE: usize = 16;
 const STATUS: usize = 32;
 const HEADER_BYTES: u32 = 16;
 
-const TYPE_IN: u32 = 0;
-const TYPE_OUT: u32 = 1;
-const TYPE_FLUSH: u32 = 4;
-const TYPE_DISCARD: u32 = 11;
-const TYPE_WRITE_ZEROES: u32 = 13;
+const TYPE_IN: u64 = 0;
+const TYPE_OUT: u64 = 1;
+const TYPE_FLUSH: u64 = 4;
+const TYPE_DISCARD: u64 = 11;
+const TYPE_WRITE_ZEROES: u64 = 13;
 
 const STATUS_OK: u8 = 0;
 const STATUS_UNSUPPORTED: u8 = 2;
-/// Never written by a device that keeps to the protocol.
-const STATUS_NONE: u8 = 0xff;
 
 /// A device request in flight.
 pub(crate) struct InFlight {
@@ -117,17 +115,14 @@ impl Ring {
             Operation::WriteZeroes { .. } => self.range_max.zeroes,
             _ => self.range_max.discard,
         };
-        let header = u128::from(kind) | u128::from(sector) << 64;
-        self.slots.write(at, &header.to_le_bytes());
-        // A whole word: bytes of one are changed with the rest kept, which takes longer.
-        self.slots.write(at + STATUS, &[STATUS_NONE; 8]);
+        self.slots.store_all(at, [kind, sector]);
+        self.slots.store_all(at + STATUS, [u64::MAX]);
         let mut buffers = core::mem::take(&mut self.buffers);
         buffers.clear();
         buffers.push(Buffer { address: base, bytes: HEADER_BYTES, access: Access::Read });
         if let Some((first, sectors)) = flight.rest {
             let part = sectors.min(u64::from(part_max.max(1)));
-            let range = u128::from(first) | u128::from(part) << 64;
-            self.slots.write(at + RANGE, &range.to_le_bytes());
+            self.slots.store_all(at + RANGE, [first, part]);
             flight.rest = (part < sectors).then(|| (first + part, sectors - part));
             let address = base + RANGE as u64;
             buffers.push(Buffer { address, bytes: RANGE as u32, access: Access::Read });
@@ -165,11 +160,10 @@ impl Ring {
 
     /// The outcome of a chain that came back; `None` where the rest of a range went out again.
     fn finish(&mut self, flight: Box<InFlight>) -> Option<Done> {
-        let mut status = [STATUS_NONE; 8];
-        self.slots.read(usize::from(flight.slot) * SLOT_BYTES + STATUS, &mut status);
-        let result = match status {
-            [STATUS_OK, ..] => Ok(()),
-            [STATUS_UNSUPPORTED, ..] => Err(BlockError::Unsupported),
+        let status = self.slots.load64(usize::from(flight.slot) * SLOT_BYTES + STATUS);
+        let result = match status as u8 {
+            STATUS_OK => Ok(()),
+            STATUS_UNSUPPORTED => Err(BlockError::Unsupported),
             _ => Err(BlockError::Device),
         };
         let (flight, result) = if result.is_ok() && flight.rest.is_some() {
