@@ -118,10 +118,11 @@ impl Domain {
             Call::TransportOpen => {
                 let found = self.transport(first).filter(|found| second <= found.bytes);
                 let base = found.ok_or(Status::Refused)?.base;
-                let open = &mut self.taken.lock().transports;
-                if !open.contains(&base) {
-                    open.push(base);
+                let mut taken = self.taken.lock();
+                if !taken.transports.contains(&base) {
+                    taken.transports.push(base);
                 }
+                drop(taken);
                 registers.rdi = self.map_registers(base, second, &[])?;
             }
             _ => return self.function(call, registers),
