@@ -63,6 +63,16 @@ struct Now {
     changes: u64,
 }
 
+impl Now {
+    /// What runs is about to be ended, so that what `why` says follows.
+    fn ask(&mut self, why: Why) -> Result<Arc<Domain>, OrderError> {
+        let domain = self.domain.clone().ok_or(OrderError::State)?;
+        self.asked = Some(why);
+        self.ended = Some(time::now());
+        Ok(domain)
+    }
+}
+
 pub(crate) struct Keeper {
     plan: Plan,
     file: &'static [u8],
@@ -381,19 +391,20 @@ impl Keeper {
     }
 
     fn stop(&self) -> Result<(), OrderError> {
-        let is_stopped = self.change(|now| now.life.asked_to_stop());
-        if is_stopped { Ok(()) } else { self.end(Why::AskedToStop, "asked to stop") }
+        // In one: what runs now may have ended, and wait for its next start, a moment later.
+        let domain = self.change(|now| match now.life.asked_to_stop() {
+            true => Ok(None),
+            false => now.ask(Why::AskedToStop).map(Some),
+        })?;
+        if let Some(domain) = domain {
+            domain.kill("asked to stop");
+        }
+        Ok(())
     }
 
     /// Ends what runs, so that what `why` says follows.
     fn end(&self, why: Why, cause: &str) -> Result<(), OrderError> {
-        let domain = {
-            let mut now = self.now.lock();
-            let domain = now.domain.clone().ok_or(OrderError::State)?;
-            now.asked = Some(why);
-            domain
-        };
-        self.change(|now| now.ended = Some(time::now()));
+        let domain = self.change(|now| now.ask(why))?;
         domain.kill(cause);
         Ok(())
     }
