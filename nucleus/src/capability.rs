@@ -125,7 +125,8 @@ impl Window {
         if self.rights & right == 0 {
             return 0;
         }
-        self.space.copy_across(self.start + offset, own, shown, access, || !is_over(&self.gift))
+        let place = self.start.saturating_add(offset);
+        self.space.copy_across(place, own, shown, access, || !is_over(&self.gift))
     }
 }
 

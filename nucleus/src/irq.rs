@@ -1,8 +1,8 @@
 //! Interrupts: vectors, who waits for them, and what arrives at a processor.
 //!
 //! A handler here acknowledges and notifies; all work is in threads (M2). Each device vector has a
-//! counter that its handler counts up and its waiter compares with what it has seen, and may be bound to bits of an endpoint. Vectors are the
-//! same on every processor; an interrupt is delivered to one.
+//! counter that its handler counts up and its waiter compares with what it has seen, and may be bound to bits of an
+//! endpoint. Vectors are the same on every processor; an interrupt is delivered to one.
 use crate::{
     arch::{apic, cpu, ioapic, percpu},
     capability::EndpointRight,
@@ -56,9 +56,7 @@ impl Slot {
             bound: SpinLock::new(&BOUND_CLASS, None),
         }
     }
-}
 
-impl Slot {
     /// It came, or whoever waits for it is to believe so.
     fn notify(&self) {
         self.pending.fetch_add(1, AcqRel);
@@ -224,7 +222,8 @@ impl Drop for Interrupt {
         if let Some(line) = self.line {
             ioapic::mask(line);
         }
-        drop(self.slot().bound.lock().take());
+        let bound = self.slot().bound.lock().take();
+        drop(bound);
         objects::count(Kind::Interrupt, -1);
         self.slot().is_taken.store(false, Release);
     }

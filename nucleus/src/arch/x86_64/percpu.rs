@@ -32,7 +32,7 @@ pub struct PerCpu {
     pub preempt_count: AtomicU32,
     /// The running thread (a `thread::Thread`), null before the first.
     pub current: AtomicPtr<u8>,
-    /// The scheduler wants to run here (a reason to call it at the next chance); any processor may set it.
+    /// Whether the scheduler wants to run here, and how soon; any processor may set it.
     pub need_resched: AtomicU32,
     /// Depth of interrupt handlers under way.
     pub interrupt_nesting: AtomicU32,
