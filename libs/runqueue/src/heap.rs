@@ -1,10 +1,13 @@
 //! A pairing heap with removal from the middle; smallest key first, equal keys in no order.
+use super::Class;
 
 /// What a queued thing carries. `K` names things (a pointer, an index).
 #[derive(Clone, Copy, Debug)]
 pub struct Node<K> {
     /// Sorts the heap; changed only while not queued.
     pub key: u64,
+    /// As what it is in a [`super::Ready`].
+    pub(crate) class: Class,
     child: Option<K>,
     /// Next sibling, also the next in a [`super::Fifo`].
     pub(crate) next: Option<K>,
@@ -15,7 +18,7 @@ pub struct Node<K> {
 impl<K> Node<K> {
     /// A node that is in no queue.
     pub const fn new() -> Node<K> {
-        Node { key: 0, child: None, next: None, previous: None }
+        Node { key: 0, class: Class::Fair, child: None, next: None, previous: None }
     }
 }
 

@@ -1,16 +1,18 @@
-//! Ordering for the scheduler: an intrusive pairing heap, priority lists and virtual time.
+//! Ordering for the scheduler: a run queue of an intrusive pairing heap and priority lists, and virtual time.
 //!
 //! Nothing here allocates: nodes live in the things queued, reached through a [`Store`]. The heap
 //! ([`Heap`]) serves the fair class (key: virtual time) and timers (key: deadline); [`Fifo`]
-//! lists serve the real-time priorities. The caller locks.
+//! lists serve the real-time priorities; [`Ready`] is all of a processor. The caller locks.
 //! Source: Fredman et al., "The pairing heap" (1986); Stoica's EEVDF and Linux CFS for virtual time.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 mod fifo;
 mod heap;
+mod ready;
 mod weight;
 
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};
+pub use ready::{Class, GRANULARITY_NS, Place, Ready, SLEEPER_CREDIT_NS, rebased_ns};
 pub use weight::{virtual_ns, weight};

@@ -45,7 +45,7 @@ pub use parked::{
     Fast, Step, finish_parked, may_not_pass, may_pass, message_in, message_out, serve_at,
 };
 pub use processor::{IS_LOCKED_OFFSET, processor_times, runnable};
-use runqueue::Node;
+use runqueue::{Class, Node};
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
     reschedule_if_wanted, yield_now,
@@ -94,8 +94,6 @@ pub struct Thread {
     cpu: AtomicU32,
     /// Runs or is queued; false once it blocked and left its processor.
     is_on_queue: AtomicBool,
-    /// Queued with this priority, or 0 in the fair heap.
-    queued_priority: AtomicU8,
     node: UnsafeCell<Node<Ref>>,
     virtual_ns: AtomicU64,
     slice_ticks: AtomicU32,
@@ -201,7 +199,6 @@ impl Thread {
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
             is_on_queue: AtomicBool::new(false),
-            queued_priority: AtomicU8::new(0),
             node: UnsafeCell::new(Node::new()),
             virtual_ns: AtomicU64::new(0),
             slice_ticks: AtomicU32::new(0),
@@ -249,6 +246,14 @@ impl Thread {
 
     fn policy(&self) -> Policy {
         Policy::unpack(self.policy.load(Relaxed)).unwrap_or_default()
+    }
+
+    /// As what it is queued.
+    fn class(&self) -> Class {
+        match self.policy().real_time() {
+            0 => Class::Fair,
+            priority => Class::RealTime(priority),
+        }
     }
 
     /// Takes the right to wake it, if it is blocked; `outcome` is what its wait returns.

@@ -8,7 +8,7 @@
 use super::{
     INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, current,
     endpoint::{self, Endpoint, Seen},
-    processor::{GRANULARITY_NS, Processor, may_run, this},
+    processor::{Processor, may_run, this},
     scheduler,
     wait::{self, SIGNALLED},
 };
@@ -31,6 +31,7 @@ use core::{
 };
 use ipc::{Error, Header, INLINE_WORDS, Message, Next, Party, Serving, Threads};
 use program::{Policy, Registers};
+use runqueue::{GRANULARITY_NS, SLEEPER_CREDIT_NS};
 
 /// What a component's thread needs to be parked.
 #[derive(Debug)]
@@ -402,7 +403,7 @@ fn hand_over(step: Step, me: &Thread, next: &Thread) {
         }
         let virtual_ns = me.virtual_ns.load(Relaxed);
         let virtual_ns = match step {
-            Step::Call => here.queue().lent_ns(virtual_ns),
+            Step::Call => here.queue().ready.lent_ns(virtual_ns),
             Step::ReplyAndReceive => virtual_ns.max(next.virtual_ns.load(Relaxed)),
         };
         next.virtual_ns.store(virtual_ns, Relaxed);
@@ -419,12 +420,12 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     let policy = me.policy.load(Relaxed);
     let is_like_us = next.policy.load(Relaxed) == policy
         && Policy::is_fair(policy)
-        && ahead_ns <= scheduler::SLEEPER_CREDIT_NS + GRANULARITY_NS;
+        && ahead_ns <= SLEEPER_CREDIT_NS + GRANULARITY_NS;
     let here = this();
     if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
         here.lock();
         // Who ran far ahead of those that wait does not pass them by.
-        let most_ns = here.queue().smallest_virtual_ns + GRANULARITY_NS;
+        let most_ns = here.queue().ready.smallest_ns() + GRANULARITY_NS;
         let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
         if is_queued {
             next.is_on_queue.store(true, Relaxed);
@@ -444,7 +445,7 @@ fn go_on_with_next(me: &Thread) {
     let here = this();
     let cpu = percpu::cpu() as u32;
     here.lock();
-    let next = here.queue().next.map(Ref::get);
+    let next = here.queue().ready.next().map(Ref::get);
     let next = next.filter(|_| may_leave(me) && !here.has_real_time());
     let Some(next) = next else { return here.unlock() };
     here.dequeue_next();

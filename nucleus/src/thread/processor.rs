@@ -19,36 +19,14 @@ use core::{
     },
 };
 use program::ProcessorTime;
-use runqueue::{Heap, Priorities, Store, virtual_ns, weight};
-
-/// How far ahead in virtual time the running thread must be to be preempted.
-pub(super) const GRANULARITY_NS: u64 = 1_000_000;
+use runqueue::{Class, GRANULARITY_NS, Place, Ready, virtual_ns, weight};
 
 pub(super) struct Queue {
-    pub(super) fair: Heap<Ref>,
-    pub(super) real_time: Priorities<Ref>,
+    /// Its `next` is a component's, parked, woken by a signal of the running thread and to go on as soon as that blocks.
+    pub(super) ready: Ready<Ref>,
     pub(super) current: Ref,
-    /// A component's, parked, woken by a signal of the running thread and to go on as soon as that blocks: before `fair`.
-    pub(super) next: Option<Ref>,
-    pub(super) smallest_virtual_ns: u64,
     /// When `current` was last charged.
     pub(super) charged_at_ns: u64,
-}
-
-impl Queue {
-    /// The virtual time of who goes on in the place of a thread at `virtual_ns`: a server works for its client, but no
-    /// client, however far ahead it ran, keeps its server from others for long.
-    #[inline(always)]
-    pub(super) fn lent_ns(&self, virtual_ns: u64) -> u64 {
-        virtual_ns.min(self.smallest_virtual_ns + GRANULARITY_NS)
-    }
-
-    /// `next` is to run, and is queued no more.
-    pub(super) fn note_smallest(&mut self, next: &Thread) {
-        let next_ns = next.virtual_ns.load(Relaxed);
-        let queued_ns = self.fair.peek().map_or(next_ns, |best| QueueNodes.node(best).key);
-        self.smallest_virtual_ns = self.smallest_virtual_ns.max(next_ns.min(queued_ns));
-    }
 }
 
 /// A processor's scheduler.
@@ -151,32 +129,17 @@ impl Processor {
 
     /// Queues `thread`. The lock is held.
     pub(super) fn enqueue(&self, thread: &Thread, place: Place) {
-        let queue = self.queue();
-        let item = Ref::of(thread);
-        match thread.policy() {
-            Policy::Fair { .. } => {
-                QueueNodes.node(item).key = thread.virtual_ns.load(Relaxed);
-                queue.fair.insert(&mut QueueNodes, item);
-                thread.queued_priority.store(0, Relaxed);
-            }
-            Policy::Fifo(priority) | Policy::RoundRobin(priority) => {
-                match place {
-                    Place::Front => queue.real_time.push_front(&mut QueueNodes, priority, item),
-                    Place::Back => queue.real_time.push_back(&mut QueueNodes, priority, item),
-                }
-                thread.queued_priority.store(priority, Relaxed);
-            }
-        }
+        let virtual_ns = thread.virtual_ns.load(Relaxed);
+        let ready = &mut self.queue().ready;
+        ready.insert(&mut QueueNodes, Ref::of(thread), thread.class(), virtual_ns, place);
         self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
     }
 
     /// Queues `thread`, which is fair, before all that are, unless somebody else is. The lock is held.
     #[inline]
     pub(super) fn enqueue_next(&self, thread: &Thread) -> bool {
-        let queue = self.queue();
-        let is_free = queue.next.is_none();
+        let is_free = self.queue().ready.insert_next(Ref::of(thread));
         if is_free {
-            queue.next = Some(Ref::of(thread));
             self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
         }
         is_free
@@ -185,34 +148,26 @@ impl Processor {
     /// Takes `thread`, which is queued here, out. The lock is held.
     #[inline]
     pub(super) fn dequeue(&self, thread: &Thread) {
-        let queue = self.queue();
-        if queue.next == Some(Ref::of(thread)) {
-            return self.dequeue_next();
-        }
-        match thread.queued_priority.load(Relaxed) {
-            0 => queue.fair.remove(&mut QueueNodes, Ref::of(thread)),
-            priority => queue.real_time.remove(&mut QueueNodes, priority, Ref::of(thread)),
-        }
+        self.queue().ready.remove(&mut QueueNodes, Ref::of(thread));
         self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
     }
 
     /// Takes the next, which there is, out. The lock is held.
     #[inline]
     pub(super) fn dequeue_next(&self) {
-        self.queue().next = None;
+        self.queue().ready.remove_next();
         self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
     }
 
     /// Whether a real-time thread is queued. The lock is held.
     #[inline]
     pub(super) fn has_real_time(&self) -> bool {
-        self.queue().real_time.highest().is_some()
+        self.queue().ready.highest().is_some()
     }
 
     /// The queued thread that should run next. The lock is held.
     pub(super) fn best(&self) -> Option<Ref> {
-        let queue = self.queue();
-        queue.real_time.first().or(queue.next).or_else(|| queue.fair.peek())
+        self.queue().ready.best()
     }
 
     /// Whether `thread` should run instead of the running one. The lock is held.
@@ -222,8 +177,8 @@ impl Processor {
         if self.is_idle.load(Relaxed) {
             return true;
         }
-        match (thread.policy().real_time(), running.policy().real_time()) {
-            (0, 0) => {
+        match (thread.class(), running.class()) {
+            (Class::Fair, Class::Fair) => {
                 let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
                 let now = running.virtual_ns.load(Relaxed) + since_ns;
                 thread.virtual_ns.load(Relaxed) + GRANULARITY_NS < now
@@ -231,12 +186,6 @@ impl Processor {
             (new, old) => new > old,
         }
     }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    Front,
-    Back,
 }
 
 pub(super) fn may_run(thread: &Thread, cpu: usize) -> bool {

@@ -8,7 +8,7 @@
 use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
     current_pointer,
-    processor::{PROCESSORS, Place, Processor, Queue, may_run, processor, this},
+    processor::{PROCESSORS, Processor, Queue, may_run, processor, this},
     timers,
 };
 use crate::{
@@ -27,10 +27,8 @@ use core::{
         Ordering::{Relaxed, Release, SeqCst},
     },
 };
-use runqueue::{Heap, Priorities, Store};
+use runqueue::{Class, Place, Ready, rebased_ns};
 
-/// A woken thread may be this far behind the others, not more: sleeping earns no more than that.
-pub(super) const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 /// Ticks of a round-robin slice.
 const ROUND_ROBIN_TICKS: u32 = 25;
 
@@ -45,11 +43,8 @@ pub fn init_cpu() {
     let made = Box::new(Processor {
         is_locked: AtomicBool::new(false),
         queue: UnsafeCell::new(Queue {
-            fair: Heap::new(),
-            real_time: Priorities::new(),
+            ready: Ready::new(),
             current,
-            next: None,
-            smallest_virtual_ns: 0,
             charged_at_ns: time::now_ns(),
         }),
         idle,
@@ -169,17 +164,13 @@ fn steal(here: &'static Processor) -> Option<Ref> {
         if !victim.try_lock() {
             continue;
         }
-        let queue = victim.queue();
-        let found = queue
-            .real_time
-            .find(&mut QueueNodes, |thread| may_run(thread.get(), cpu))
-            .map(|(_, thread)| thread)
-            .or(queue.next.filter(|thread| may_run(thread.get(), cpu)))
-            .or_else(|| queue.fair.find(&mut QueueNodes, |thread| may_run(thread.get(), cpu)));
+        let ready = &victim.queue().ready;
+        let found = ready.find(&mut QueueNodes, |thread| may_run(thread.get(), cpu));
+        let (from_ns, to_ns) = (ready.smallest_ns(), here.queue().ready.smallest_ns());
         if let Some(thread) = found {
             victim.dequeue(thread.get());
-            let from = queue.smallest_virtual_ns;
-            rebase(thread.get(), from, here.queue().smallest_virtual_ns);
+            let virtual_ns = rebased_ns(thread.get().virtual_ns.load(Relaxed), from_ns, to_ns);
+            thread.get().virtual_ns.store(virtual_ns, Relaxed);
             thread.get().cpu.store(cpu as u32, Relaxed);
         }
         victim.unlock();
@@ -188,12 +179,6 @@ fn steal(here: &'static Processor) -> Option<Ref> {
         }
     }
     None
-}
-
-/// Moves `thread`'s virtual time from one queue's scale to another's.
-fn rebase(thread: &Thread, from: u64, to: u64) {
-    let ahead = thread.virtual_ns.load(Relaxed) as i64 - from as i64;
-    thread.virtual_ns.store((to as i64 + ahead).max(0) as u64, Relaxed);
 }
 
 /// Switches from `me` to `next`. The lock is held and let go on the other side.
@@ -212,8 +197,8 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     counter.store(counter.load(Relaxed) + 1, Relaxed);
     queue.current = Ref::of(next);
     if !is_idle {
-        if next.policy().real_time() == 0 {
-            queue.note_smallest(next);
+        if next.class() == Class::Fair {
+            queue.ready.note_smallest(&mut QueueNodes, next.virtual_ns.load(Relaxed));
         }
         if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
             timers::program(now_ns + timers::TICK_NS);
@@ -278,7 +263,7 @@ pub fn start(thread: Arc<Thread>) {
     let _off = NoInterrupts::new();
     if let Some(here) = processor(percpu::cpu()) {
         here.lock();
-        thread.virtual_ns.store(here.queue().smallest_virtual_ns, Relaxed);
+        thread.virtual_ns.store(here.queue().ready.smallest_ns(), Relaxed);
         here.unlock();
     }
     thread.state.store(WAKING, SeqCst);
@@ -303,9 +288,8 @@ pub fn hand_over(next: &Thread) {
     let has_left = next.cpu.load(Relaxed) == cpu as u32 || has_left(next);
     here.lock();
     let is_blocked = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE);
-    let first = here.queue().real_time.first();
-    let is_best =
-        first.is_none_or(|first| first.get().policy().real_time() <= next.policy().real_time());
+    let highest = here.queue().ready.highest();
+    let is_best = highest.is_none_or(|highest| highest <= next.policy().real_time());
     if !(has_left && is_blocked && is_best && may_run(next, cpu)) {
         here.unlock();
         unblock(next);
@@ -316,7 +300,7 @@ pub fn hand_over(next: &Thread) {
     me.blocked_at_ns.store(now_ns, Relaxed);
     me.is_on_queue.store(false, Relaxed);
     next.cpu.store(cpu as u32, Relaxed);
-    let lent_ns = here.queue().lent_ns(me.virtual_ns.load(Relaxed));
+    let lent_ns = here.queue().ready.lent_ns(me.virtual_ns.load(Relaxed));
     next.virtual_ns.fetch_max(lent_ns, Relaxed);
     next.is_on_queue.store(true, Relaxed);
     next.state.store(RUNNABLE, Relaxed);
@@ -377,23 +361,17 @@ fn place(thread: &Thread) {
     let cpu = choose(thread);
     let Some(target) = processor(cpu) else { return };
     let home = processor(thread.cpu.load(Relaxed) as usize).unwrap_or(target);
-    let base = if ptr::eq(home, target) {
-        None
-    } else {
+    let mut from_ns = None;
+    if !ptr::eq(home, target) {
         home.lock();
-        let base = home.queue().smallest_virtual_ns;
+        from_ns = Some(home.queue().ready.smallest_ns());
         home.unlock();
-        Some(base)
-    };
+    }
     target.lock();
-    let smallest = target.queue().smallest_virtual_ns;
-    if let Some(base) = base {
-        rebase(thread, base, smallest);
-    }
-    let earliest = smallest.saturating_sub(SLEEPER_CREDIT_NS);
-    if thread.virtual_ns.load(Relaxed) < earliest {
-        thread.virtual_ns.store(earliest, Relaxed);
-    }
+    let ready = &target.queue().ready;
+    let from_ns = from_ns.unwrap_or(ready.smallest_ns());
+    let woken_ns = ready.woken_ns(thread.virtual_ns.load(Relaxed), from_ns);
+    thread.virtual_ns.store(woken_ns, Relaxed);
     thread.cpu.store(cpu as u32, Relaxed);
     thread.is_on_queue.store(true, Relaxed);
     thread.state.store(RUNNABLE, SeqCst);
@@ -401,7 +379,7 @@ fn place(thread: &Thread) {
     let preempts = target.is_preempted_by(thread);
     let is_here = cpu == percpu::cpu();
     // Who wakes another that is only fair is often about to wait for it: that is one switch then.
-    let is_later = is_here && thread.policy().real_time() == 0 && !target.is_idle.load(Relaxed);
+    let is_later = is_here && thread.class() == Class::Fair && !target.is_idle.load(Relaxed);
     match (preempts, is_later) {
         (false, _) => {}
         (true, true) => percpu::of(cpu).want_reschedule_later(),
@@ -460,9 +438,8 @@ pub fn yield_now() {
     here.lock();
     here.charge(time::now_ns());
     me.slice_ticks.store(ROUND_ROBIN_TICKS, Relaxed);
-    if let Some(best) = here.queue().fair.peek() {
-        let after = QueueNodes.node(best).key + 1;
-        me.virtual_ns.fetch_max(after, Relaxed);
+    if let Some(first_ns) = here.queue().ready.first_ns(&mut QueueNodes) {
+        me.virtual_ns.fetch_max(first_ns + 1, Relaxed);
     }
     here.unlock();
     switch_away(Reason::Blocked);

@@ -1,0 +1,235 @@
+//! What is ready to run on one processor, in the order of [`Class`]es, and the scale of their virtual time.
+use super::{Heap, Priorities, Store};
+
+/// How far ahead in virtual time who runs must be to be preempted by another who is fair.
+pub const GRANULARITY_NS: u64 = 1_000_000;
+/// Who woke may be this far behind the others, not more: sleeping earns no more than that.
+pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
+
+/// As what something is queued: of two the greater goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
+    /// By smallest virtual time.
+    Fair,
+    /// By priority (1 to 127).
+    RealTime(u8),
+}
+
+/// Where something real-time is queued among its equals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Before them: it was preempted.
+    Front,
+    /// After them.
+    Back,
+}
+
+/// A run queue.
+#[derive(Clone, Copy, Debug)]
+pub struct Ready<K> {
+    fair: Heap<K>,
+    real_time: Priorities<K>,
+    next: Option<K>,
+    smallest_ns: u64,
+}
+
+impl<K: Copy> Ready<K> {
+    /// An empty one.
+    pub const fn new() -> Ready<K> {
+        Ready { fair: Heap::new(), real_time: Priorities::new(), next: None, smallest_ns: 0 }
+    }
+}
+
+impl<K: Copy> Default for Ready<K> {
+    fn default() -> Self {
+        Ready::new()
+    }
+}
+
+impl<K: Copy + Eq> Ready<K> {
+    /// Queues `item`, which is in no queue, as `class`; `virtual_ns` counts where that is fair, `place` where it is real-time.
+    pub fn insert(
+        &mut self,
+        store: &mut impl Store<K>,
+        item: K,
+        class: Class,
+        virtual_ns: u64,
+        place: Place,
+    ) {
+        let node = store.node(item);
+        (node.class, node.key) = (class, virtual_ns);
+        match (class, place) {
+            (Class::Fair, _) => self.fair.insert(store, item),
+            (Class::RealTime(priority), Place::Front) => {
+                self.real_time.push_front(store, priority, item);
+            }
+            (Class::RealTime(priority), Place::Back) => {
+                self.real_time.push_back(store, priority, item);
+            }
+        }
+    }
+
+    /// Queues `item`, which is fair, before all that are, unless somebody else is; whether it did.
+    #[inline(always)]
+    pub fn insert_next(&mut self, item: K) -> bool {
+        let is_free = self.next.is_none();
+        if is_free {
+            self.next = Some(item);
+        }
+        is_free
+    }
+
+    /// Who was queued by [`Ready::insert_next`].
+    #[inline(always)]
+    pub fn next(&self) -> Option<K> {
+        self.next
+    }
+
+    /// Takes [`Ready::next`] out.
+    #[inline(always)]
+    pub fn remove_next(&mut self) {
+        self.next = None;
+    }
+
+    /// Takes `item`, which is queued here, out.
+    pub fn remove(&mut self, store: &mut impl Store<K>, item: K) {
+        if self.next == Some(item) {
+            return self.remove_next();
+        }
+        match store.node(item).class {
+            Class::Fair => self.fair.remove(store, item),
+            Class::RealTime(priority) => self.real_time.remove(store, priority, item),
+        }
+    }
+
+    /// Who should run next.
+    pub fn best(&self) -> Option<K> {
+        self.real_time.first().or(self.next).or_else(|| self.fair.peek())
+    }
+
+    /// The best for which `accept` holds, of the fair only of those near the front.
+    pub fn find(&self, store: &mut impl Store<K>, accept: impl Fn(K) -> bool) -> Option<K> {
+        let real_time = self.real_time.find(store, &accept).map(|(_, item)| item);
+        let next = || self.next.filter(|&item| accept(item));
+        real_time.or_else(next).or_else(|| self.fair.find(store, &accept))
+    }
+
+    /// The highest priority that something is queued with.
+    #[inline(always)]
+    pub fn highest(&self) -> Option<u8> {
+        self.real_time.highest()
+    }
+
+    /// The smallest virtual time queued.
+    pub fn first_ns(&self, store: &mut impl Store<K>) -> Option<u64> {
+        self.fair.peek().map(|first| store.node(first).key)
+    }
+
+    /// The virtual time that nobody fair who runs or is queued is behind by much; it only grows.
+    #[inline(always)]
+    pub fn smallest_ns(&self) -> u64 {
+        self.smallest_ns
+    }
+
+    /// Somebody fair at `next_ns` is to run.
+    pub fn note_smallest(&mut self, store: &mut impl Store<K>, next_ns: u64) {
+        let queued_ns = self.first_ns(store).unwrap_or(next_ns);
+        self.smallest_ns = self.smallest_ns.max(next_ns.min(queued_ns));
+    }
+
+    /// The virtual time of who woke at `virtual_ns` by the scale of a queue whose smallest was `from_ns`.
+    pub fn woken_ns(&self, virtual_ns: u64, from_ns: u64) -> u64 {
+        let earliest_ns = self.smallest_ns.saturating_sub(SLEEPER_CREDIT_NS);
+        rebased_ns(virtual_ns, from_ns, self.smallest_ns).max(earliest_ns)
+    }
+
+    /// The virtual time of who goes on in the place of one at `virtual_ns`: a server works for its client, but no
+    /// client, however far ahead it ran, keeps its server from others for long.
+    #[inline(always)]
+    pub fn lent_ns(&self, virtual_ns: u64) -> u64 {
+        virtual_ns.min(self.smallest_ns + GRANULARITY_NS)
+    }
+}
+
+/// `virtual_ns` of a queue whose smallest is `from_ns`, in one whose smallest is `to_ns`.
+pub fn rebased_ns(virtual_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
+    let ahead_ns = virtual_ns as i64 - from_ns as i64;
+    (to_ns as i64 + ahead_ns).max(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Node;
+
+    struct Nodes(Vec<Node<usize>>);
+    impl Store<usize> for Nodes {
+        fn node(&mut self, of: usize) -> &mut Node<usize> {
+            &mut self.0[of]
+        }
+    }
+
+    fn nodes() -> Nodes {
+        Nodes(vec![Node::new(); 8])
+    }
+
+    /// Takes all out, the best first.
+    fn drain(ready: &mut Ready<usize>, nodes: &mut Nodes) -> Vec<usize> {
+        core::iter::from_fn(|| {
+            let best = ready.best()?;
+            ready.remove(nodes, best);
+            Some(best)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn the_best_is_real_time_then_next_then_fair_by_virtual_time() {
+        let (mut nodes, mut ready) = (nodes(), Ready::new());
+        ready.insert(&mut nodes, 0, Class::Fair, 20, Place::Front);
+        ready.insert(&mut nodes, 1, Class::Fair, 10, Place::Back);
+        ready.insert(&mut nodes, 2, Class::RealTime(1), 0, Place::Back);
+        ready.insert(&mut nodes, 3, Class::RealTime(9), 0, Place::Back);
+        ready.insert(&mut nodes, 4, Class::RealTime(9), 0, Place::Front);
+        assert!(ready.insert_next(5) && !ready.insert_next(6));
+        assert_eq!((ready.highest(), ready.first_ns(&mut nodes)), (Some(9), Some(10)));
+        assert_eq!(drain(&mut ready, &mut nodes), [4, 3, 2, 5, 1, 0]);
+        assert_eq!(ready.next(), None);
+    }
+
+    #[test]
+    fn who_is_not_accepted_is_passed_by() {
+        let (mut nodes, mut ready) = (nodes(), Ready::new());
+        ready.insert(&mut nodes, 0, Class::RealTime(5), 0, Place::Back);
+        ready.insert(&mut nodes, 1, Class::Fair, 0, Place::Back);
+        ready.insert_next(2);
+        assert_eq!(ready.find(&mut nodes, |_| true), Some(0));
+        assert_eq!(ready.find(&mut nodes, |item| item != 0), Some(2));
+        assert_eq!(ready.find(&mut nodes, |item| item == 1), Some(1));
+        assert_eq!(ready.find(&mut nodes, |_| false), None);
+    }
+
+    #[test]
+    fn the_smallest_virtual_time_only_grows() {
+        let (mut nodes, mut ready) = (nodes(), Ready::new());
+        ready.note_smallest(&mut nodes, 50);
+        ready.insert(&mut nodes, 0, Class::Fair, 70, Place::Back);
+        ready.note_smallest(&mut nodes, 90);
+        assert_eq!(ready.smallest_ns(), 70);
+        ready.note_smallest(&mut nodes, 10);
+        assert_eq!(ready.smallest_ns(), 70);
+    }
+
+    #[test]
+    fn sleeping_earns_little_and_lends_little() {
+        let (mut nodes, mut ready) = (nodes(), Ready::<usize>::new());
+        ready.note_smallest(&mut nodes, 10_000_000);
+        assert_eq!(ready.woken_ns(0, 10_000_000), 10_000_000 - SLEEPER_CREDIT_NS);
+        assert_eq!(ready.woken_ns(10_500_000, 10_000_000), 10_500_000);
+        // From another queue it is as far ahead as there.
+        assert_eq!(ready.woken_ns(5_000_007, 5_000_000), 10_000_007);
+        assert_eq!(ready.lent_ns(9_000_000), 9_000_000);
+        assert_eq!(ready.lent_ns(90_000_000), 10_000_000 + GRANULARITY_NS);
+        assert_eq!(rebased_ns(3, 9, 4), 0);
+    }
+}
