@@ -10,7 +10,7 @@ use core::{
     fmt::{Result, Write},
     sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed},
 };
-pub use watch::{Stall, Watch};
+pub use watch::{Stall, Survey, Watch};
 pub use words::{Doing, Trap, ms};
 
 /// The last `BYTES` bytes of all that was written. One writes at a time; who reads meanwhile may see some of it.

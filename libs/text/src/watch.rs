@@ -1,4 +1,35 @@
 //! When a watchdog barks.
+use crate::ms;
+use core::fmt;
+
+/// What all those did so far who are to make progress: it changes when one does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The sum of their numbers.
+    threads: u64,
+    steps: u64,
+}
+
+/// A look at all those who are to make progress.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Survey {
+    progress: Progress,
+    /// Who waits longest, and since when.
+    longest: Option<(u64, u64)>,
+}
+
+impl Survey {
+    /// Adds thread `number`, which took so many `steps`, and waits where it should not since `waits_since_ns`.
+    pub fn add(&mut self, number: u64, steps: u64, waits_since_ns: Option<u64>) {
+        self.progress.threads = self.progress.threads.wrapping_add(number);
+        self.progress.steps = self.progress.steps.wrapping_add(steps);
+        if let Some(since_ns) = waits_since_ns
+            && self.longest.is_none_or(|(_, longest_ns)| since_ns < longest_ns)
+        {
+            self.longest = Some((number, since_ns));
+        }
+    }
+}
 
 /// What made no progress for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,29 +40,36 @@ pub enum Stall {
     One(u64, u64),
 }
 
-/// What a watchdog has seen. `P` changes when there is progress.
+impl fmt::Display for Stall {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Stall::All(for_ns) => write!(to, "no progress for {} ms", ms(for_ns)),
+            Stall::One(number, for_ns) => {
+                write!(to, "{number:#x} waits uninterruptibly for {} ms", ms(for_ns))
+            }
+        }
+    }
+}
+
+/// What a watchdog has seen.
 #[derive(Debug)]
-pub struct Watch<P> {
+pub struct Watch {
     limit_ns: u64,
-    last: P,
+    last: Progress,
     since_ns: u64,
     is_told: bool,
     told: Option<(u64, u64)>,
 }
 
-impl<P: PartialEq> Watch<P> {
-    /// Of what stands at `progress` now.
-    pub const fn new(limit_ns: u64, progress: P, now_ns: u64) -> Watch<P> {
-        Watch { limit_ns, last: progress, since_ns: now_ns, is_told: false, told: None }
+impl Watch {
+    /// Of those in `survey`, made now.
+    pub const fn new(limit_ns: u64, survey: &Survey, now_ns: u64) -> Watch {
+        Watch { limit_ns, last: survey.progress, since_ns: now_ns, is_told: false, told: None }
     }
 
-    /// What is to be told now, each stall once: `longest` is who waits longest, and since when.
-    pub fn look(
-        &mut self,
-        progress: P,
-        longest: Option<(u64, u64)>,
-        now_ns: u64,
-    ) -> impl Iterator<Item = Stall> + use<P> {
+    /// What is to be told now, each stall once.
+    pub fn look(&mut self, survey: &Survey, now_ns: u64) -> impl Iterator<Item = Stall> + use<> {
+        let Survey { progress, longest } = *survey;
         if progress != self.last {
             (self.last, self.since_ns, self.is_told) = (progress, now_ns, false);
         }
@@ -53,20 +91,43 @@ impl<P: PartialEq> Watch<P> {
 mod tests {
     use super::*;
     extern crate std;
-    use std::{vec, vec::Vec};
+    use std::{string::ToString, vec::Vec};
 
-    fn look(
-        watch: &mut Watch<u32>,
-        progress: u32,
-        one: Option<(u64, u64)>,
-        now: u64,
-    ) -> Vec<Stall> {
-        watch.look(progress, one, now).collect()
+    /// Of a thread that works, and of one that waits.
+    fn survey(steps: u64, one: Option<(u64, u64)>) -> Survey {
+        let mut survey = Survey::default();
+        survey.add(1, steps, None);
+        if let Some((number, since_ns)) = one {
+            survey.add(number, 0, Some(since_ns));
+        }
+        survey
+    }
+
+    fn look(watch: &mut Watch, steps: u64, one: Option<(u64, u64)>, now: u64) -> Vec<Stall> {
+        watch.look(&survey(steps, one), now).collect()
+    }
+
+    #[test]
+    fn who_waits_longest_is_found_and_named() {
+        let mut survey = survey(1, Some((0x17, 30)));
+        survey.add(0x18, 0, Some(20));
+        survey.add(0x19, 0, Some(25));
+        let stalls: Vec<Stall> = Watch::new(10, &survey, 40).look(&survey, 2_000_020).collect();
+        assert_eq!(stalls, [Stall::All(1_999_980), Stall::One(0x18, 2_000_000)]);
+        let told: Vec<_> = stalls.iter().map(Stall::to_string).collect();
+        assert_eq!(told, ["no progress for 1 ms", "0x18 waits uninterruptibly for 2 ms"]);
+    }
+
+    #[test]
+    fn who_comes_and_goes_is_progress() {
+        let mut more = survey(1, None);
+        more.add(2, 0, None);
+        assert_ne!(more.progress, survey(1, None).progress);
     }
 
     #[test]
     fn a_stall_is_told_once_until_there_is_progress() {
-        let mut watch = Watch::new(10, 1, 0);
+        let mut watch = Watch::new(10, &survey(1, None), 0);
         assert_eq!(look(&mut watch, 1, None, 9), []);
         assert_eq!(look(&mut watch, 1, None, 10), [Stall::All(10)]);
         assert_eq!(look(&mut watch, 1, None, 30), []);
@@ -76,10 +137,11 @@ mod tests {
 
     #[test]
     fn who_waits_too_long_is_told_once() {
-        let mut watch = Watch::new(10, 0, 0);
+        let mut watch = Watch::new(10, &survey(0, None), 0);
         assert_eq!(look(&mut watch, 1, Some((7, 3)), 12), []);
         assert_eq!(look(&mut watch, 2, Some((7, 3)), 13), [Stall::One(7, 10)]);
         assert_eq!(look(&mut watch, 3, Some((7, 3)), 20), []);
-        assert_eq!(look(&mut watch, 3, Some((8, 4)), 30), vec![Stall::All(10), Stall::One(8, 26)]);
+        // Another one waits: who did has gone on.
+        assert_eq!(look(&mut watch, 3, Some((8, 4)), 30), [Stall::One(8, 26)]);
     }
 }
