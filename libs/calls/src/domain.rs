@@ -1,5 +1,5 @@
 //! What a domain may do, what it uses and why it ended, as the supervisor and the nucleus say it.
-use crate::Call;
+use crate::{Call, GRANTED, Status};
 use alloc::{string::String, vec::Vec};
 use program::{PciAddress, Policy, Registers};
 
@@ -67,6 +67,20 @@ pub struct Grants {
     pub policy: Policy,
 }
 
+impl Grants {
+    /// The policy that `word` of a call stands for.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] for none, [`Status::Refused`] for a better one than granted.
+    pub fn policy(&self, word: u64) -> Result<Policy, Status> {
+        if word == GRANTED {
+            return Ok(self.policy);
+        }
+        let policy = u32::try_from(word).ok().and_then(Policy::unpack).ok_or(Status::Invalid)?;
+        if policy.rank() > self.policy.rank() { Err(Status::Refused) } else { Ok(policy) }
+    }
+}
+
 /// Why a domain ended.
 #[derive(Clone, Debug)]
 pub struct End {
@@ -110,6 +124,18 @@ mod tests {
         let has: Vec<Call> = Call::ALL.iter().copied().filter(|&call| set.contains(call)).collect();
         assert_eq!(has, [Call::Call, Call::CommandLine]);
         assert!(!set.without(Call::Call).contains(Call::Call));
+    }
+
+    #[test]
+    fn a_policy_is_no_better_than_granted() {
+        let grants = Grants { policy: Policy::Fifo(10), ..Grants::default() };
+        let policy = |wanted: Policy| grants.policy(wanted.pack().into());
+        assert_eq!(grants.policy(GRANTED), Ok(Policy::Fifo(10)));
+        assert_eq!(policy(Policy::RoundRobin(10)), Ok(Policy::RoundRobin(10)));
+        assert_eq!(policy(Policy::Fair { nice: -20 }), Ok(Policy::Fair { nice: -20 }));
+        assert_eq!(policy(Policy::Fifo(11)), Err(Status::Refused));
+        assert_eq!(grants.policy(0x300), Err(Status::Invalid));
+        assert_eq!(grants.policy(1 << 32), Err(Status::Invalid));
     }
 
     #[test]

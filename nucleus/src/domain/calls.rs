@@ -13,10 +13,10 @@ use crate::{
     capability::{Capability, EndpointRight, Gift, Right},
     entropy, params,
     spin::NoInterrupts,
-    thread::{self, Endpoint, Fast, Policy, Step, Thread, Wait, message_in, message_out},
+    thread::{self, Endpoint, Fast, Step, Thread, Wait, message_in, message_out},
     time,
 };
-use ::calls::{Call, FOREVER, GRANTED, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
+use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 pub(super) use here::here;
@@ -342,7 +342,7 @@ impl<'a> Caller<'a> {
                     argument: third,
                     fs: registers.r10,
                     message_area: registers.r8,
-                    policy: domain.policy(registers.r9)?,
+                    policy: domain.grants.policy(registers.r9)?,
                 };
                 registers.rdi = run::spawn(self.shared, start)?;
             }
@@ -353,7 +353,9 @@ impl<'a> Caller<'a> {
             Call::TakeKick => {
                 registers.rdi = u64::from(self.take_kick() | thread::take_kick());
             }
-            Call::SetPolicy => thread::set_policy(domain.own(first)?, domain.policy(second)?),
+            Call::SetPolicy => {
+                thread::set_policy(domain.own(first)?, domain.grants.policy(second)?);
+            }
             Call::SetAffinity => {
                 registers.rdi = u64::from(thread::set_affinity(domain.own(first)?, second));
             }
@@ -534,16 +536,6 @@ impl Domain {
     fn own(&self, number: u64) -> Result<u64, Status> {
         let is_ours = self.threads.lock().contains(&number);
         if is_ours { Ok(number) } else { Err(Status::Refused) }
-    }
-
-    /// The policy that `word` stands for, no better than granted.
-    fn policy(&self, word: u64) -> Result<Policy, Status> {
-        if word == GRANTED {
-            return Ok(self.grants.policy);
-        }
-        let policy = u32::try_from(word).ok().and_then(Policy::unpack);
-        let policy = policy.ok_or(Status::Invalid)?;
-        if policy.rank() > self.grants.policy.rank() { Err(Status::Refused) } else { Ok(policy) }
     }
 
     fn text(&self, address: u64, bytes: u64) -> Result<String, Status> {
