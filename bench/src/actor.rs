@@ -47,6 +47,10 @@ pub const COPY_ON: u64 = 21;
 pub const LONG: u64 = 22;
 /// Calls by its endpoint with [`LONG`] of every length; how many answers were right.
 pub const CALL_LONG: u64 = 23;
+/// Wakes who waits at word number word 0 of its region.
+pub const WAKE: u64 = 24;
+/// Waits there for no time, as long as word 1 is there; 1 if it was not.
+pub const WAIT: u64 = 25;
 /// What [`COPY_FROM`] and [`COPY_TO`] answer where the window was taken back, and where it does not show that.
 pub const COPY_GONE: u64 = u64::MAX;
 /// See [`COPY_GONE`].

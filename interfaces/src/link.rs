@@ -7,6 +7,7 @@
 use crate::{call::Failure, wire::Wire};
 use alloc::{boxed::Box, string::String};
 use rt::{
+    NoMemory,
     memory::Region,
     ring::{Bell, Consumer, Corrupt, Doorbell, Entry, Part, Producer},
     sync::{Event, LockClass, Mutex, MutexGuard},
@@ -21,6 +22,12 @@ pub enum AttachError {
     NoMemory,
     /// The message, or its answer, was lost.
     Lost,
+}
+
+impl From<NoMemory> for AttachError {
+    fn from(_: NoMemory) -> AttachError {
+        AttachError::NoMemory
+    }
 }
 
 impl From<Failure> for AttachError {
@@ -56,7 +63,7 @@ impl Rings {
     /// [`AttachError`].
     pub(crate) fn new(words: [usize; 2]) -> Result<Rings, AttachError> {
         let bytes = words.iter().sum::<usize>() * size_of::<u64>();
-        Rings::of(Region::new(bytes).map_err(|_| AttachError::NoMemory)?, words)
+        Rings::of(Region::new(bytes)?, words)
     }
     /// Empties both; nobody may use them meanwhile.
     pub(crate) fn clear(&self) {
@@ -156,7 +163,7 @@ pub(crate) struct Link<T: Traffic> {
     /// Where the client waits for what the driver says; where it waits for room.
     pub(crate) bell: Bell,
     pub(crate) room_bell: Bell,
-    /// Told that the driver broke the protocol and should be ended.
+    /// Told that the driver broke the protocol and should be ended; by its own thread, maybe, so it does not wait for that.
     on_corrupt: Box<dyn Fn() + Send + Sync>,
 }
 

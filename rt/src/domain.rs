@@ -76,6 +76,10 @@ impl Domain {
     pub fn kill(&self, cause: &str) {
         self.0.kill(cause);
     }
+    /// Ends it because of `cause`, if it has not ended; by one of its own threads, maybe, in the nucleus.
+    pub fn condemn(&self, cause: &str) {
+        self.0.condemn(cause);
+    }
     /// What its devices reach, to lend it frames.
     pub fn window(&self) -> DmaWindow {
         DmaWindow(self.0.window())

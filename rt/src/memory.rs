@@ -196,7 +196,7 @@ impl Region {
             world::thread::wake(word, u32::MAX);
         }
     }
-    fn low_half(&self, index: usize) -> Option<&AtomicU32> {
+    pub(crate) fn low_half(&self, index: usize) -> Option<&AtomicU32> {
         let word = self.words().get(index)?;
         // SAFETY: four aligned bytes that live as long as the region. Of different size from other accesses is
         // only the back ends' load before they block, which x86 orders as it does the whole word's.

@@ -4,8 +4,18 @@
 //! worlds the two parties live. Who finds the ring empty (or full) announces it there and then blocks on its [`Bell`],
 //! which the other party rings when it is told to by [`Doorbell`]. Nothing the other party writes is
 //! believed unchecked; what it can do is leave a bell unrung.
-use crate::{memory::Region, thread::Woken, time::Instant};
-use core::sync::atomic::{AtomicU64, Ordering::*, fence};
+use crate::{
+    NoMemory,
+    memory::Region,
+    thread::{Policy, Woken},
+    time::Instant,
+    world,
+};
+use alloc::boxed::Box;
+use core::{
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering::*, fence},
+};
 use sync::ring::{CONSUMER_WAITS, PRODUCER_WAITS};
 pub use sync::ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushError, words_for};
 
@@ -14,14 +24,20 @@ pub use sync::ring::{Consumer, Corrupt, Doorbell, Entry, Memory, Producer, PushE
 pub struct Part {
     region: Region,
     first: usize,
-    words: usize,
+    /// The words themselves, which `region` keeps where they are.
+    words: NonNull<[AtomicU64]>,
 }
+
+// SAFETY: words of a region, which may be shared with anyone.
+unsafe impl Send for Part {}
+// SAFETY: as above.
+unsafe impl Sync for Part {}
 
 impl Part {
     /// `words` words of `region` from `first`; `None` where it has not as many.
     pub fn of(region: &Region, first: usize, words: usize) -> Option<Part> {
-        let end = first.checked_add(words)?;
-        (end <= region.words().len()).then(|| Part { region: region.clone(), first, words })
+        let words = region.words().get(first..first.checked_add(words)?)?;
+        Some(Part { region: region.clone(), first, words: NonNull::from(words) })
     }
     /// Zeroes it, so that a ring may begin here; nobody may use it meanwhile.
     pub fn clear(&self) {
@@ -39,7 +55,8 @@ impl Part {
 
 impl Memory for Part {
     fn words(&self) -> &[AtomicU64] {
-        self.region.words().get(self.first..self.first + self.words).unwrap_or_default()
+        // SAFETY: of `region`, whose words stay where they are for as long as a clone of it lives.
+        unsafe { self.words.as_ref() }
     }
 }
 
@@ -54,7 +71,11 @@ impl Bell {
     /// Blocks until it is rung, after the wait was announced (`wait_begins`), or the deadline. May
     /// return early.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
-        self.region.wait(self.word, 1, deadline)
+        // Who was rung before he waits does not come to the nucleus.
+        match self.region.words().get(self.word) {
+            Some(word) if word.load(Acquire) == 0 => Woken::Signalled,
+            _ => self.region.wait(self.word, 1, deadline),
+        }
     }
     /// Wakes who waits, or is about to: by the other party where [`Doorbell::Ring`] says so, by others
     /// after they changed what the waiter looks at once it has announced its wait.
@@ -65,6 +86,25 @@ impl Bell {
         }
         self.region.wake(self.word);
     }
+    /// Calls `attendant` now, and from now on, for ever, whenever the bell is rung. It takes what lies in the ring and announces
+    /// the wait before it returns, does not wait for the other party, and may be called on several threads at once: as who
+    /// rings is whoever calls, in the kernel world, no thread is switched to. Elsewhere a thread called `name` waits and calls.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn attend(
+        &self,
+        name: &str,
+        policy: Policy,
+        attendant: impl Fn() + Send + Sync + 'static,
+    ) -> Result<(), NoMemory> {
+        world::thread::attend(self.clone(), name, policy, Box::new(attendant))
+    }
+    /// The word, for those who wait for it.
+    #[cfg(all(target_os = "none", not(skerry_process)))]
+    pub(crate) fn word(&self) -> Option<&core::sync::atomic::AtomicU32> {
+        self.region.low_half(self.word)
+    }
     /// Rings where `doorbell` says so.
     pub fn answer(&self, doorbell: Doorbell) {
         if doorbell == Doorbell::Ring {
@@ -73,10 +113,31 @@ impl Bell {
     }
 }
 
+/// Attends a bell by a thread of its own.
+#[cfg(not(all(target_os = "none", not(skerry_process))))]
+pub(crate) fn attend_by_thread(
+    bell: Bell,
+    name: &str,
+    policy: Policy,
+    attendant: Attendant,
+) -> Result<(), NoMemory> {
+    let serve = move || loop {
+        attendant();
+        bell.wait(None);
+    };
+    crate::thread::spawn(name, policy, serve).map(drop)
+}
+
+/// What is called when a bell is rung.
+pub(crate) type Attendant = Box<dyn Fn() + Send + Sync>;
+
 #[cfg(all(test, not(target_os = "none")))]
 mod tests {
     use super::*;
-    use std::thread;
+    use std::{
+        sync::{Mutex, mpsc},
+        thread,
+    };
 
     #[test]
     fn entries_cross_a_region_in_order_while_both_sides_wait_for_each_other() {
@@ -118,5 +179,32 @@ mod tests {
             }
         }
         sender.join().unwrap();
+    }
+
+    #[test]
+    fn an_attendant_sees_what_was_said_before_it_came_and_after() {
+        let region = Region::new(4096).unwrap();
+        let part = Part::of(&region, 0, words_for::<u64>(4)).unwrap();
+        let consumer = Mutex::new(Consumer::<_, u64>::new(part.clone()).unwrap());
+        let mut producer = Producer::<_, u64>::new(part.clone()).unwrap();
+        let bell = part.consumer_bell();
+        bell.answer(producer.push(&0).unwrap());
+        let (says, hears) = mpsc::channel();
+        let attendant = move || {
+            let mut consumer = consumer.lock().unwrap();
+            loop {
+                while let Some((number, _)) = consumer.pop().unwrap() {
+                    says.send(number).unwrap();
+                }
+                if consumer.wait_begins().unwrap() {
+                    return;
+                }
+            }
+        };
+        bell.attend("attendant", Policy::Fair { nice: 0 }, attendant).unwrap();
+        for number in 0..1_000 {
+            assert_eq!(hears.recv().unwrap(), number);
+            bell.answer(producer.push(&(number + 1)).unwrap());
+        }
     }
 }

@@ -10,7 +10,7 @@ mod component {
     use rt::{
         memory::Region,
         message::{self, Capability, Endpoint, Gift, Message, Rights},
-        thread::{self, Policy},
+        thread::{self, Policy, Woken},
         window::{Access, CopyError, View, Window},
     };
     extern crate alloc;
@@ -181,6 +181,15 @@ mod component {
                     let words = self.region.as_ref().map(Region::words);
                     words.and_then(|words| words.get(word as usize)).map(|at| at.load(SeqCst))
                 }
+                WAKE => self.region.as_ref().map(|region| {
+                    region.wake(word as usize);
+                    0
+                }),
+                WAIT => self.region.as_ref().map(|region| {
+                    let now = Some(rt::time::now());
+                    let woken = region.wait(word as usize, second as u32, now);
+                    u64::from(woken == Woken::Signalled)
+                }),
                 WRITE => self.word().map(|at| at.swap(word, SeqCst)),
                 WATCH => self.region.clone().map(|region| start(move || watch(&region))),
                 CALL | CALL_WITH_DEADLINE | RECEIVE => self.meet(label),

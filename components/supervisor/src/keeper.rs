@@ -409,10 +409,10 @@ impl Keeper {
         Ok(())
     }
 
-    /// Ends what runs as a failure.
+    /// Ends what runs as a failure, and does not wait for that: a thread of its own may have found it out.
     pub(crate) fn blame(&self, cause: &str) {
         if let Some((domain, _)) = self.running() {
-            domain.kill(cause);
+            domain.condemn(cause);
         }
     }
 

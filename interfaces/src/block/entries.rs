@@ -115,23 +115,20 @@ impl Assembler {
     /// # Errors
     /// [`Corrupt`]: the entry is no part of a request.
     pub(crate) fn add(&mut self, entry: &RequestEntry) -> Result<Option<Request>, Corrupt> {
-        let fresh = Request {
-            tag: entry.tag,
-            operation: decode_operation(entry).ok_or(Corrupt)?,
-            sector: entry.sector,
-            segments: Vec::new(),
-        };
+        let operation = decode_operation(entry).ok_or(Corrupt)?;
+        let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
         let mut request = match self.partial.take() {
-            Some(partial) if partial.tag != fresh.tag || partial.operation != fresh.operation => {
+            Some(partial) if partial.tag != entry.tag || partial.operation != operation => {
                 return Err(Corrupt);
             }
             Some(partial) => partial,
-            None => fresh,
+            None => Request {
+                tag: entry.tag,
+                operation,
+                sector: entry.sector,
+                segments: Vec::with_capacity(said.len()),
+            },
         };
-        let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
-        if entry.has_more == 0 {
-            request.segments.reserve_exact(said.len());
-        }
         for SegmentEntry { frame, offset, length } in said {
             let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
             let (offset, length) = (u32::from(*offset), u32::from(*length));

@@ -180,25 +180,20 @@ impl Flights {
         }
     }
 
-    /// Takes a request, to be sent.
-    ///
-    /// # Errors
-    /// The request back where there is no room now.
-    pub(crate) fn admit(
-        &mut self,
-        request: Request,
-        sink: &Arc<dyn BlockSink>,
-    ) -> Result<(), Request> {
-        let needed = entries::entries_for(&request);
-        let Some(left) = self.entries_left.checked_sub(needed) else { return Err(request) };
-        let Some(number) = self.free.pop() else { return Err(request) };
-        let Some(slot) = self.slots.get_mut(number as usize) else { return Err(request) };
+    /// Whether `request` can be taken now.
+    pub(crate) fn has_room(&self, request: &Request) -> bool {
+        entries::entries_for(request) <= self.entries_left && !self.free.is_empty()
+    }
+
+    /// Takes a request, for which there is room, to be sent.
+    pub(crate) fn admit(&mut self, request: Request, sink: &Arc<dyn BlockSink>) {
+        let Some(number) = self.free.pop() else { return };
+        let Some(slot) = self.slots.get_mut(number as usize) else { return };
+        self.entries_left = self.entries_left.saturating_sub(entries::entries_for(&request));
         let order = self.next_order;
         slot.flight = Some(Flight { request, sink: sink.clone(), order, is_sent: false });
-        self.entries_left = left;
         self.next_order += 1;
         self.waiting.push_back(number);
-        Ok(())
     }
 
     /// Ends the request that a completion is about; `None` where the driver gave it up as it stopped:

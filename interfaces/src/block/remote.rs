@@ -4,7 +4,8 @@
 //! byte of theirs is copied, and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
 //! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
 //! is sent nothing more and named to the supervisor. The [`Link`]'s lock guards everything; sinks are called without
-//! it, on the proxy's own thread.
+//! it, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
+//! who waits for it and nobody between (M2).
 use super::{
     Block, BlockError, BlockInfo, BlockSink, Request,
     control::{BlockControl, BlockControlClient},
@@ -16,7 +17,12 @@ use crate::{
     call::Caller,
     link::{Link, Linked},
 };
-use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
+use alloc::{
+    boxed::Box,
+    format,
+    sync::Arc,
+    vec::{IntoIter, Vec},
+};
 use rt::{
     device::DmaWindow,
     lock_class,
@@ -35,7 +41,7 @@ const COMPLETION_NICE: i8 = -10;
 /// Until frames that could not be lent are tried again.
 const RETRY_NS: u64 = 1_000_000;
 /// Completions taken under the lock at once.
-const BATCH: usize = 32;
+const BATCH: usize = 4;
 
 /// See the module's page.
 pub struct BlockProxy {
@@ -44,6 +50,8 @@ pub struct BlockProxy {
     link: Link<Flights>,
     /// Signalled when requests have ended.
     room: Event,
+    /// Signalled when frames could not be lent.
+    refused: Event,
     /// What the devices of the present driver reach.
     window: Box<dyn Fn() -> DmaWindow + Send + Sync>,
 }
@@ -63,12 +71,14 @@ impl BlockProxy {
         let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
         let link =
             Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new(), on_corrupt)?;
-        let proxy = Arc::new(BlockProxy { info, control, link, room: Event::new(), window });
+        let (room, refused) = (Event::new(), Event::new());
+        let proxy = Arc::new(BlockProxy { info, control, link, room, refused, window });
         proxy.restarted()?;
-        let ours = proxy.clone();
         let policy = Policy::Fair { nice: COMPLETION_NICE };
-        thread::spawn(&format!("{}/remote", proxy.info.name), policy, move || ours.complete_all())
-            .map_err(|_| AttachError::NoMemory)?;
+        let name = format!("{}/remote", proxy.info.name);
+        let (attends, retries) = (proxy.clone(), proxy.clone());
+        proxy.link.bell.attend(&name, policy, move || attends.complete_all())?;
+        thread::spawn(&name, policy, move || retries.retry_refused())?;
         Ok(proxy)
     }
 
@@ -102,74 +112,90 @@ impl BlockProxy {
         self.link.lock().traffic.give_up(BlockError::Restarted)
     }
 
-    /// The proxy's thread, which stays as long as the system: another driver may come at any time.
-    fn complete_all(&self) -> ! {
-        let mut ended = Vec::with_capacity(BATCH);
+    /// The driver, or somebody else, has rung: takes completions and tells clients, until there are none.
+    fn complete_all(&self) {
         loop {
-            let ticket = self.link.changed.ticket();
-            let (taken, doorbell, is_closed, is_refused) = {
+            let mut ended = [const { None }; BATCH];
+            let mut count = 0;
+            let (next, doorbell, is_refused) = {
                 let mut linked = self.link.lock();
-                let taken = take(&mut linked, &mut ended);
+                let next = take(&mut linked, &mut ended, &mut count);
                 linked.traffic.settle();
-                (taken, linked.send(), linked.is_closed(), linked.traffic.is_refused())
+                (next, linked.send(), linked.traffic.is_refused())
             };
             self.link.answer(doorbell);
-            if !ended.is_empty() {
+            if is_refused {
+                self.refused.signal();
+            }
+            if count > 0 {
                 self.room.signal();
             }
-            ended.drain(..).for_each(Ended::tell);
-            if is_closed {
-                self.link.changed.wait(ticket, None, false);
-                continue;
-            }
-            match taken {
+            ended.iter_mut().take(count).filter_map(Option::take).for_each(Ended::tell);
+            match next {
                 Ok(Next::More) => {}
-                Ok(Next::Wait) => {
-                    let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
-                    self.link.bell.wait(retry);
-                }
-                Err(Corrupt) => {
-                    self.link.break_off();
-                    self.link.changed.wait(ticket, None, false);
-                }
+                Ok(Next::Wait) => return,
+                Err(Corrupt) => return self.link.break_off(),
             }
+        }
+    }
+
+    /// The proxy's thread, which stays as long as the system: lends again what was refused.
+    fn retry_refused(&self) -> ! {
+        loop {
+            let ticket = self.refused.ticket();
+            let is_refused = self.link.lock().traffic.is_refused();
+            let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
+            self.refused.wait(ticket, retry, false);
+            self.complete_all();
         }
     }
 }
 
-/// What the proxy's thread does after it has taken completions.
+/// What is done after completions were taken.
 enum Next {
     More,
     Wait,
 }
 
-/// Takes completions, and announces the wait where there are none.
-fn take(linked: &mut Linked<Flights>, ended: &mut Vec<Ended>) -> Result<Next, Corrupt> {
-    while ended.len() < BATCH {
-        let Some((entry, _)) = linked.received.pop()? else { break };
-        ended.extend(linked.traffic.complete(&entry)?);
+/// Takes completions, `count` of them, and announces the wait where there are no more, or they make no sense.
+fn take(
+    linked: &mut Linked<Flights>,
+    ended: &mut [Option<Ended>; BATCH],
+    count: &mut usize,
+) -> Result<Next, Corrupt> {
+    let mut take = || {
+        for place in &mut *ended {
+            let Some((entry, _)) = linked.received.pop()? else { return Ok(Next::Wait) };
+            *place = linked.traffic.complete(&entry)?;
+            *count += 1;
+        }
+        Ok(Next::More)
+    };
+    match take() {
+        Ok(Next::More) => Ok(Next::More),
+        taken => {
+            let is_idle = linked.received.wait_begins()?;
+            taken.map(|_| if is_idle { Next::Wait } else { Next::More })
+        }
     }
-    let is_idle = ended.is_empty() && linked.received.wait_begins()?;
-    Ok(if is_idle { Next::Wait } else { Next::More })
 }
 
 impl Flights {
     /// Takes requests of a batch as far as there is room.
-    fn admit_some(
-        &mut self,
-        next: &mut Option<Request>,
-        rest: &mut impl Iterator<Item = Request>,
-        sink: &Arc<dyn BlockSink>,
-    ) {
-        while let Some(request) = next.take() {
-            match self.admit(request, sink) {
-                Ok(()) => *next = rest.next(),
-                Err(refused) => {
-                    *next = Some(refused);
-                    return;
-                }
+    fn admit_some(&mut self, batch: &mut IntoIter<Request>, sink: &Arc<dyn BlockSink>) {
+        while batch.as_slice().first().is_some_and(|request| self.has_room(request)) {
+            if let Some(request) = batch.next() {
+                self.admit(request, sink);
             }
         }
+    }
+}
+
+/// Takes what the rings cannot say out of `batch`, and tells.
+#[cold]
+fn refuse_unsayable(batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+    for request in batch.extract_if(.., |request| !entries::is_sayable(request)) {
+        sink.completed(request.tag, Err(BlockError::Invalid));
     }
 }
 
@@ -178,34 +204,30 @@ impl Block for BlockProxy {
         self.info.clone()
     }
 
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
-        let mut rest = batch.into_iter().filter(|request| {
-            let is_sayable = entries::is_sayable(request);
-            if !is_sayable {
-                sink.completed(request.tag, Err(BlockError::Invalid));
-            }
-            is_sayable
-        });
-        let mut next = rest.next();
-        while next.is_some() {
+    fn submit(&self, mut batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        if !batch.iter().all(entries::is_sayable) {
+            refuse_unsayable(&mut batch, sink);
+        }
+        let mut batch = batch.into_iter();
+        while !batch.as_slice().is_empty() {
             let ticket = self.room.ticket();
             let (doorbell, is_refused) = {
                 let mut linked = self.link.lock();
                 if linked.is_closed() {
                     break;
                 }
-                linked.traffic.admit_some(&mut next, &mut rest, sink);
+                linked.traffic.admit_some(&mut batch, sink);
                 (linked.send(), linked.traffic.is_refused())
             };
             self.link.answer(doorbell);
             if is_refused {
-                self.link.bell.ring();
+                self.refused.signal();
             }
-            if next.is_some() {
+            if !batch.as_slice().is_empty() {
                 self.room.wait(ticket, None, false);
             }
         }
-        for request in next.into_iter().chain(rest) {
+        for request in batch {
             let tag = request.tag;
             drop(request);
             sink.completed(tag, Err(BlockError::Restarted));

@@ -64,8 +64,7 @@ impl BlockControl for BlockService {
         let (ours, block) = (fresh.clone(), self.block.clone());
         let policy = Policy::Fair { nice: SERVER_NICE };
         let name = format!("{}/rings", block.info().name);
-        thread::spawn(&name, policy, move || ours.serve(&block, requests))
-            .map_err(|_| AttachError::NoMemory)?;
+        thread::spawn(&name, policy, move || ours.serve(&block, requests))?;
         *session = Some(fresh);
         Ok(())
     }
@@ -133,7 +132,6 @@ impl Session {
         let mut assembler = Assembler::default();
         loop {
             let (batch, gathered) = gather(&mut requests, &mut assembler);
-            let is_idle = batch.is_empty();
             let is_closed = {
                 let mut sending = self.sending.lock();
                 sending.pending += batch.len();
@@ -143,18 +141,14 @@ impl Session {
                 batch.iter().for_each(|request| self.completed(request.tag, Ok(())));
                 break;
             }
-            if !is_idle {
+            if !batch.is_empty() {
                 block.submit(batch, &sink);
             }
             match gathered {
-                Ok(()) if !is_idle => {}
-                Ok(()) => match requests.wait_begins() {
-                    Ok(true) if !self.sending.lock().is_closed => {
-                        self.request_bell.wait(None);
-                    }
-                    Ok(_) => {}
-                    Err(Corrupt) => break,
-                },
+                Ok(Gathered::Some) => {}
+                Ok(Gathered::All) => {
+                    self.request_bell.wait(None);
+                }
                 Err(Corrupt) => break,
             }
         }
@@ -168,22 +162,28 @@ impl Session {
     }
 }
 
+/// What of the requests was taken.
+enum Gathered {
+    /// There are more.
+    Some,
+    /// All, and the wait for more is announced.
+    All,
+}
+
 /// Takes the requests that lie there, up to a batch: those before what makes no sense, and whether something did not.
 fn gather(
     requests: &mut Consumer<Part, RequestEntry>,
     assembler: &mut Assembler,
-) -> (Vec<Request>, Result<(), Corrupt>) {
+) -> (Vec<Request>, Result<Gathered, Corrupt>) {
     let entries = requests.waiting().map_or(0, |waiting| BATCH.min(waiting as usize));
     let mut batch = Vec::with_capacity(entries);
     let mut take = || {
-        while batch.len() < BATCH
-            && let Some((entry, _)) = requests.pop()?
-        {
-            if let Some(request) = assembler.add(&entry)? {
-                batch.push(request);
-            }
+        for _ in 0..entries {
+            let Some((entry, _)) = requests.pop()? else { break };
+            batch.extend(assembler.add(&entry)?);
         }
-        Ok(())
+        let is_all = entries < BATCH && requests.wait_begins()?;
+        Ok(if is_all { Gathered::All } else { Gathered::Some })
     };
     let gathered = take();
     (batch, gathered)

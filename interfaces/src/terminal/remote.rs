@@ -58,8 +58,7 @@ impl PortProxy {
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: INPUT_NICE };
         let name = format!("{}/remote", description.name.as_str());
-        thread::spawn(&name, policy, move || ours.take_input())
-            .map_err(|_| AttachError::NoMemory)?;
+        thread::spawn(&name, policy, move || ours.take_input())?;
         Ok(proxy)
     }
 

@@ -67,8 +67,9 @@ impl PortControl for PortService {
         let fresh = Arc::new(Session::new(&rings, input));
         let (ours, port) = (fresh.clone(), self.port.clone());
         let policy = Policy::Fair { nice: SERVER_NICE };
-        thread::spawn(&format!("{}/rings", port.name()), policy, move || ours.serve(&port, output))
-            .map_err(|_| AttachError::NoMemory)?;
+        thread::spawn(&format!("{}/rings", port.name()), policy, move || {
+            ours.serve(&port, output)
+        })?;
         self.port.set_sink(fresh.clone());
         *session = Some(fresh);
         Ok(sent)

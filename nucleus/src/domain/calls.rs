@@ -18,7 +18,10 @@ use crate::{
 };
 use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
 use alloc::{string::String, sync::Arc};
-use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
 pub(super) use here::here;
 use here::{CALL_HERE, REPLY_HERE, without_here};
 use ipc::{Header, Message};
@@ -37,6 +40,14 @@ struct Known {
     to: EndpointRight,
 }
 
+/// A word that the thread waited on or woke last, in a frame that is kept; good while nothing was unmapped since.
+#[derive(Debug)]
+struct Word {
+    address: u64,
+    unmapped: u32,
+    pinned: Pinned,
+}
+
 /// As what a thread takes part at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
@@ -53,6 +64,7 @@ pub(super) struct Caller<'a> {
     called: Option<Known>,
     served: Option<Known>,
     signalled: Option<Known>,
+    word: Option<Word>,
     /// A kick came while it ran.
     is_kicked: bool,
     /// It wants to end.
@@ -169,6 +181,7 @@ impl<'a> Caller<'a> {
             called: None,
             served: None,
             signalled: None,
+            word: None,
             is_kicked: false,
             is_leaving: false,
         }
@@ -332,8 +345,9 @@ impl<'a> Caller<'a> {
             Call::MapRegion => domain.map_held(first, registers)?,
             Call::Wait => self.wait(registers)?,
             Call::Wake => {
-                let word = Pinned::new(domain, first, 4)?;
-                registers.rdi = u64::from(thread::wake(word.word(), second as u32));
+                let word = self.word(first)?;
+                registers.rdi = u64::from(thread::wake(word.pinned.word(), second as u32));
+                self.word = Some(word);
             }
             Call::Spawn => {
                 let start = Start {
@@ -416,16 +430,31 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
+    /// The word at `address`.
+    fn word(&mut self, address: u64) -> Result<Word, Status> {
+        let unmapped = self.domain.unmapped.load(Acquire);
+        match self.word.take() {
+            Some(word) if word.address == address && word.unmapped == unmapped => Ok(word),
+            _ => Ok(Word { address, unmapped, pinned: Pinned::new(self.domain, address, 4)? }),
+        }
+    }
+
     fn wait(&mut self, registers: &Registers) -> Done {
         let is_interruptible = registers.r10 != 0;
         if is_interruptible && self.take_kick() {
             return Err(Status::Cancelled);
         }
-        let word = Pinned::new(self.domain, registers.rdi, 4)?;
+        let word = self.word(registers.rdi)?;
+        let done = self.wait_on(&word, registers, is_interruptible);
+        self.word = Some(word);
+        done
+    }
+
+    fn wait_on(&mut self, word: &Word, registers: &Registers, is_interruptible: bool) -> Done {
         let deadline_ns = until(registers.rdx).deadline_ns;
         loop {
             // A kick always ends the wait, or the domain could not be ended.
-            match thread::wait_on(word.word(), registers.rsi as u32, deadline_ns, true) {
+            match thread::wait_on(word.pinned.word(), registers.rsi as u32, deadline_ns, true) {
                 sync::Outcome::Signalled => return Ok(()),
                 sync::Outcome::TimedOut => return Err(Status::TimedOut),
                 sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),

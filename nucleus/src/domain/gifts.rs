@@ -1,5 +1,5 @@
 //! Taking back what was given, from whoever has it: capabilities, what they mapped, and those who wait by them.
-use super::{Domain, PAGE};
+use super::Domain;
 use crate::{
     capability::{Capability, EndpointRight, Gift, Window},
     domain::calls::Done,
@@ -114,7 +114,7 @@ impl Domain {
         let mut mapped = self.mapped.lock();
         if let Some(at) = mapped.iter().position(|&(of, ..)| of == handle) {
             let (_, start, pages) = mapped.swap_remove(at);
-            self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64));
+            self.unmap(start, pages);
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::{
 };
 use ::calls::{Call, KEPT, Status};
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Release;
 use program::Registers;
 
 impl Domain {
@@ -32,7 +33,7 @@ impl Domain {
                 if !start.is_multiple_of(PAGE as u64) || end > crate::memory::space::USER_END {
                     return Err(Status::Invalid);
                 }
-                self.uncharge(self.space.unmap(start, end));
+                self.unmap(start, pages);
                 Ok(())
             }
             Call::Map => {
@@ -70,6 +71,12 @@ impl Domain {
                 Ok(())
             }
         }
+    }
+
+    /// Unmaps and uncharges what there is of `pages` pages from `start`.
+    pub(super) fn unmap(&self, start: u64, pages: usize) {
+        self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64));
+        self.unmapped.fetch_add(1, Release);
     }
 
     /// Maps the region that `handle` names, charged, unless it is mapped; where, and the region.

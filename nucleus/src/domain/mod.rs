@@ -72,6 +72,8 @@ pub struct Domain {
     held: SpinLock<Table>,
     /// Counted up when a capability goes, so that nobody believes what he remembers of the table.
     version: AtomicU32,
+    /// Counted up after memory went, so that nobody believes what he remembers of an address.
+    unmapped: AtomicU32,
     taken: SpinLock<Taken>,
     /// Regions mapped: handle, first address, pages. Held while they are mapped and unmapped.
     mapped: PreemptLock<Vec<(u64, u64, usize)>>,
@@ -110,6 +112,7 @@ impl Domain {
             window,
             held: SpinLock::new(&HELD_CLASS, Table::new()),
             version: AtomicU32::new(0),
+            unmapped: AtomicU32::new(0),
             taken: SpinLock::new(&TAKEN_CLASS, taken),
             mapped: PreemptLock::new(&MAPPED_CLASS, Vec::new()),
             pages: AtomicUsize::new(0),
@@ -187,8 +190,13 @@ impl Domain {
     /// Ends it because of `cause`, if it has not ended, and blocks until its last thread has left and its
     /// devices are quiet.
     pub fn kill(&self, cause: &str) {
-        self.end(End::because(cause));
+        self.condemn(cause);
         let _ = self.wait_end(None);
+    }
+
+    /// Ends it because of `cause`, if it has not ended, as soon as its threads can leave: one of them may be the caller.
+    pub fn condemn(&self, cause: &str) {
+        self.end(End::because(cause));
     }
 
     /// Blocks until it has ended and its devices are quiet; why it did, or `None` at the deadline.

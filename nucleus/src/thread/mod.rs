@@ -51,7 +51,7 @@ pub use scheduler::{
     reschedule_if_wanted, yield_now,
 };
 pub use timers::timer_interrupt;
-pub use wait::{park, unpark, wait_on, wake};
+pub use wait::{Attendant, attend, park, unpark, wait_on, wake};
 pub use watchdog::start as start_watchdog;
 
 pub use program::{CpuTime, Policy};

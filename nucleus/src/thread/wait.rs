@@ -3,6 +3,7 @@
 //! Waiters stand in a bucket by the word's address. To wake a blocked thread one claims it
 //! (`Thread::claim`: BLOCKED to WAKING); of waker, deadline and kick only one succeeds, and says what
 //! the wait returns. Comparing the word and blocking are one step because both sides hold the bucket.
+//! A word in shared memory can have an attendant ([`attend`]), which is called in the place of a waiter.
 use super::{
     BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, current, scheduler, table,
     timers,
@@ -15,6 +16,7 @@ use crate::{
     spin::{NoInterrupts, NoPreempt, SpinLock},
     time,
 };
+use alloc::boxed::Box;
 use core::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Relaxed, SeqCst},
@@ -30,10 +32,25 @@ const KICKED: u8 = 2;
 
 const BUCKETS: usize = 256;
 
-type Bucket = Fifo<Ref>;
+/// What stands by the words of one hash.
+struct Bucket {
+    waiters: Fifo<Ref>,
+    attendants: Option<&'static Attended>,
+}
+
+/// A word with an attendant; there for ever.
+struct Attended {
+    address: usize,
+    attendant: Attendant,
+    next: Option<&'static Attended>,
+}
+
+/// What is called when a word is woken, by whoever wakes it, as if it were the body of a thread that had waited.
+pub type Attendant = Box<dyn Fn() + Send + Sync>;
 
 static CLASS: LockClass = LockClass::new("nucleus.wait");
-static TABLE: [SpinLock<Bucket>; BUCKETS] = [const { SpinLock::new(&CLASS, Fifo::new()) }; BUCKETS];
+static TABLE: [SpinLock<Bucket>; BUCKETS] =
+    [const { SpinLock::new(&CLASS, Bucket { waiters: Fifo::new(), attendants: None }) }; BUCKETS];
 
 fn bucket(address: usize) -> &'static SpinLock<Bucket> {
     let hash = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;
@@ -57,13 +74,13 @@ impl Store<Ref> for Links {
 
 fn unlink(bucket: &mut Bucket, thread: Ref) {
     waiter(thread).is_linked = false;
-    bucket.remove(&mut Links, thread);
+    bucket.waiters.remove(&mut Links, thread);
 }
 
 /// Unlinks and claims the first blocked waiter of `address`.
 fn take(bucket: &mut Bucket, address: usize) -> Option<Ref> {
     let is_ours = |thread: Ref| waiter(thread).address == address && thread.get().claim(SIGNALLED);
-    let thread = bucket.find(&mut Links, is_ours)?;
+    let thread = bucket.waiters.find(&mut Links, is_ours)?;
     unlink(bucket, thread);
     Some(thread)
 }
@@ -91,7 +108,7 @@ pub fn wait_on(
         }
         let waiter = waiter(Ref::of(me));
         (waiter.address, waiter.is_linked) = (address, true);
-        bucket.push_back(&mut Links, Ref::of(me));
+        bucket.waiters.push_back(&mut Links, Ref::of(me));
         me.state.store(if is_interruptible { INTERRUPTIBLE } else { BLOCKED }, SeqCst);
     }
     let outcome = suspend(me, deadline_ns, is_interruptible, None);
@@ -151,27 +168,44 @@ fn finish(me: &Thread, address: usize, outcome: u8) -> Outcome {
     if outcome == KICKED { Outcome::Kicked } else { Outcome::TimedOut }
 }
 
-/// Wakes up to `count` threads that wait on `word`; how many. Only the address of `word` counts.
+/// From now on calls `attendant`, which keeps the memory of `word`, whenever that is woken. Who wakes it may block.
+pub fn attend(word: &AtomicU32, attendant: Attendant) {
+    let address = core::ptr::from_ref(word).addr();
+    let attended = Box::leak(Box::new(Attended { address, attendant, next: None }));
+    let mut bucket = bucket(address).lock();
+    attended.next = bucket.attendants;
+    bucket.attendants = Some(attended);
+}
+
+/// Wakes up to `count` threads that wait on `word`; how many. Only the address of `word` counts. Calls its attendant, if it has one.
 ///
 /// All are taken at once: one that waits again before we are done is not woken again.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let address = core::ptr::from_ref(word).addr();
-    let (mut taken, mut woken) = (Fifo::new(), 0);
-    {
+    let (mut others, mut woken) = (Fifo::new(), 0);
+    let (first, attended) = {
         let mut bucket = bucket(address).lock();
-        while woken < count {
+        let first = if count > 0 { take(&mut bucket, address) } else { None };
+        woken += u32::from(first.is_some());
+        while (1..count).contains(&woken) {
             let Some(thread) = take(&mut bucket, address) else { break };
             // Claimed and out of the bucket: its links are ours until it runs.
-            taken.push_back(&mut Links, thread);
+            others.push_back(&mut Links, thread);
             woken += 1;
         }
-    }
-    if woken > 0 {
+        let mut all = core::iter::successors(bucket.attendants, |attended| attended.next);
+        (first, all.find(|attended| attended.address == address))
+    };
+    if let Some(first) = first {
         let _hold = NoPreempt::new();
-        while let Some(thread) = taken.first() {
-            taken.remove_first(&mut Links, thread);
+        scheduler::unblock(first.get());
+        while let Some(thread) = others.first() {
+            others.remove_first(&mut Links, thread);
             scheduler::unblock(thread.get());
         }
+    }
+    if let Some(attended) = attended {
+        (attended.attendant)();
     }
     woken
 }

@@ -4,6 +4,7 @@
 //! threads enter it when they first ask. Futex waiters stand in hashed buckets. Lock order: bucket,
 //! then `Control::state`.
 use super::{control, time::host_instant};
+pub(crate) use crate::ring::attend_by_thread as attend;
 use crate::{
     NoMemory,
     thread::{CpuTime, Policy, Woken},

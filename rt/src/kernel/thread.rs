@@ -1,4 +1,9 @@
 //! Threads of the kernel world.
+use crate::{
+    NoMemory,
+    ring::{Attendant, Bell},
+    thread::Policy,
+};
 use nucleus::arch::{percpu, smp};
 #[cfg(feature = "check")]
 pub(crate) use nucleus::thread::held_locks;
@@ -6,6 +11,20 @@ pub(crate) use nucleus::thread::{
     cpu_time, current_number as current, kick, park, set_affinity, set_policy, spawn, take_kick,
     unpark, wait_on, wake, yield_now,
 };
+
+/// Who rings comes to the nucleus, and calls.
+pub(crate) fn attend(
+    bell: Bell,
+    _name: &str,
+    _policy: Policy,
+    attendant: Attendant,
+) -> Result<(), NoMemory> {
+    nucleus::thread::attend(bell.word().ok_or(NoMemory)?, attendant);
+    bell.ring();
+    // Attended for ever, its memory stays.
+    core::mem::forget(bell);
+    Ok(())
+}
 
 pub(crate) fn processors() -> (usize, usize) {
     (smp::online(), percpu::cpu())

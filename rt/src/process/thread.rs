@@ -6,6 +6,7 @@
 //! the thread and who spawned it have let go of it; the thread's part is its last store, after
 //! which it uses no memory of its own.
 use super::call::{ask, ask_with_memory, until};
+pub(crate) use crate::ring::attend_by_thread as attend;
 use crate::{
     NoMemory, PAGE_BYTES,
     thread::{CpuTime, Policy, Woken},

@@ -1,10 +1,14 @@
 //! What components give each other and take back: the component `actor` does what it is told (`bench/src/bin/actor.rs`).
 use crate::{costs::components, domains};
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use calls::{Call, Status};
+use core::{
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering::SeqCst},
+};
 use ipc::{Error, Header, Message};
 use nucleus::{
-    capability::Capability,
+    capability::{Capability, Region},
     dma::DmaBuffer,
     domain::Domain,
     memory::statistics,
@@ -83,8 +87,8 @@ impl Actor {
     }
 
     /// It does not survive `order`: why.
-    fn dies_of(&self, order: u64, word: u64) -> alloc::string::String {
-        assert_eq!(self.try_tell(order, word, None).err(), Some(Error::Restarted));
+    fn dies_of(&self, order: u64, words: impl Into<Words>) -> alloc::string::String {
+        assert_eq!(self.try_tell(order, words, None).err(), Some(Error::Restarted));
         self.domain.wait_end(None).expect("an end").cause
     }
 
@@ -142,6 +146,48 @@ pub fn memory_is_taken_back() {
         owner.give(&third, 0);
         assert_eq!(third.tell(READ, 0), SEEN_TOO_LATE);
     }
+}
+
+/// Nor does he wait at a word of it, or look at it so, though he did before.
+pub fn words_are_taken_back() {
+    let [owner, other] = [(); 2].map(|()| Actor::new());
+    owner.tell(NEW_REGION, 0);
+    owner.tell(WRITE, 5);
+    owner.give(&other, 2);
+    for _ in 0..2 {
+        assert_eq!((other.tell(WAIT, [0, 5]), other.tell(WAIT, [0, 6])), (0, 1));
+    }
+    owner.tell(TAKE_BACK, 0);
+    assert!(other.dies_of(WAIT, [0, 5]).contains("Fault"));
+}
+
+/// Who wakes a word calls its attendant, whether he is a component or not; other words have none.
+pub fn words_are_attended() {
+    static RUNG: AtomicU32 = AtomicU32::new(0);
+    static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
+    let word_of = |region: &Region| {
+        // SAFETY: the first half of a word of the region, which is there for ever.
+        unsafe { AtomicU32::from_ptr(region.words()[1].as_ptr().cast()) }
+    };
+    if BELL.load(SeqCst).is_null() {
+        let memory = Arc::new(DmaBuffer::allocate(4096).expect("memory"));
+        let bell: &'static Region = Box::leak(Box::new(memory.into()));
+        BELL.store(ptr::from_ref(bell).cast_mut(), SeqCst);
+        thread::attend(word_of(bell), Box::new(|| drop(RUNG.fetch_add(1, SeqCst))));
+    }
+    // SAFETY: made above, for ever.
+    let bell = unsafe { &*BELL.load(SeqCst) };
+    RUNG.store(0, SeqCst);
+    let actor = Actor::new();
+    actor.take(Capability::Region(bell.clone()));
+    for rung in 1..5 {
+        actor.tell(WAKE, 1);
+        assert_eq!(RUNG.load(SeqCst), rung);
+        actor.tell(WAKE, 2);
+        assert_eq!(RUNG.load(SeqCst), rung);
+    }
+    thread::wake(word_of(bell), 1);
+    assert_eq!(RUNG.load(SeqCst), 5);
 }
 
 /// What was given goes with its giver; what is somebody's own stays.

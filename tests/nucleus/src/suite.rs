@@ -53,6 +53,8 @@ const TESTS: &[(&str, fn())] = &[
     ("domains signal each other", domains::signal_each_other),
     ("a killed client is not answered", domains::killed_client_is_not_answered),
     ("memory is taken back from everybody", gifts::memory_is_taken_back),
+    ("words are taken back", gifts::words_are_taken_back),
+    ("words are attended", gifts::words_are_attended),
     ("gifts end with their giver", gifts::gifts_end_with_their_giver),
     ("memory given to be read is not written", gifts::memory_is_read_only),
     ("capabilities move", gifts::capabilities_move),
@@ -113,6 +115,7 @@ fn warm_up() {
     in_threads(1, |_| domains::device_is_quiesced());
     in_threads(1, |_| domains::each_grant_counts());
     in_threads(1, |_| devices::only_what_is_lent_is_reached());
+    in_threads(1, |_| gifts::words_are_attended());
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 
