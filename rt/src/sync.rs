@@ -70,7 +70,11 @@ impl Event {
     }
     /// Wakes every waiter. Costs one atomic step where nobody waits.
     pub fn signal(&self) {
-        self.0.signal();
+        self.signal_awaited();
+    }
+    /// As [`Event::signal`]; whether anybody may have waited.
+    pub fn signal_awaited(&self) -> bool {
+        self.0.signal()
     }
     /// Wakes one waiter.
     pub fn signal_one(&self) {

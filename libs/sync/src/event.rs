@@ -62,9 +62,9 @@ impl<P: Platform> RawEvent<P> {
         }
     }
 
-    /// Wakes every waiter.
+    /// Wakes every waiter; whether there may have been one.
     #[inline]
-    pub fn signal(&self) {
+    pub fn signal(&self) -> bool {
         let mut now = self.word.load(Relaxed);
         loop {
             let next = now.wrapping_add(SIGNAL) & !WAITERS;
@@ -73,9 +73,11 @@ impl<P: Platform> RawEvent<P> {
                 Err(changed) => now = changed,
             }
         }
-        if now & WAITERS != 0 {
+        let is_awaited = now & WAITERS != 0;
+        if is_awaited {
             P::wake(&self.word, u32::MAX);
         }
+        is_awaited
     }
 
     /// Wakes one waiter. Threads that hold a ticket and do not wait yet will see the signal too.

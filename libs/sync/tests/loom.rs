@@ -418,7 +418,9 @@ fn send(rig: &RingRig, count: u32) {
         loop {
             let ticket = rig.room.ticket();
             match producer.push(&[number; 3]) {
-                Ok(Doorbell::Ring) => rig.entries.signal(),
+                Ok(Doorbell::Ring) => {
+                    rig.entries.signal();
+                }
                 Ok(Doorbell::Silent) => {}
                 Err(PushError::Corrupt) => unreachable!(),
                 Err(PushError::Full) => {

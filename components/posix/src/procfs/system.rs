@@ -257,6 +257,8 @@ pub fn pages() -> Vec<u8> {
         ("soiled_total", pages.soiled),
         ("written_total", pages.written),
         ("read_total", pages.read),
+        ("ends_awaited_total", pages.awaited),
+        ("ends_unawaited_total", pages.unawaited),
         ("copied_bytes_total", rt::memory::copied_bytes()),
     ];
     let lines: String = rows.iter().map(|(name, value)| format!("{name} {value}\n")).collect();

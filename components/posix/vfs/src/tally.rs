@@ -17,6 +17,8 @@ static WRITING: AtomicU64 = AtomicU64::new(0);
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
 static READ: AtomicU64 = AtomicU64::new(0);
 static SOILED: AtomicU64 = AtomicU64::new(0);
+static AWAITED: AtomicU64 = AtomicU64::new(0);
+static UNAWAITED: AtomicU64 = AtomicU64::new(0);
 
 /// Dirty pages of one file system.
 #[derive(Debug)]
@@ -38,6 +40,10 @@ pub struct DirtyPages {
     pub written: u64,
     /// Were read from storage, ever.
     pub read: u64,
+    /// Reads and writes whose end woke who waited for it, ever.
+    pub awaited: u64,
+    /// Those that ended while nobody waited: read ahead, written back.
+    pub unawaited: u64,
 }
 
 /// Pages dirty and written now and ever.
@@ -48,6 +54,8 @@ pub fn dirty_pages() -> DirtyPages {
         soiled: SOILED.load(Ordering::Relaxed),
         written: WRITTEN.load(Ordering::Relaxed),
         read: READ.load(Ordering::Relaxed),
+        awaited: AWAITED.load(Ordering::Relaxed),
+        unawaited: UNAWAITED.load(Ordering::Relaxed),
     }
 }
 
@@ -64,6 +72,12 @@ pub fn stored_pages() -> u64 {
 /// Pages came from storage.
 pub(crate) fn note_read(pages: u64) {
     READ.fetch_add(pages, Ordering::Relaxed);
+}
+
+/// A read or write of pages has ended, and somebody waited for it or not (M2).
+pub(crate) fn note_end(is_awaited: bool) {
+    let count = if is_awaited { &AWAITED } else { &UNAWAITED };
+    count.fetch_add(1, Ordering::Relaxed);
 }
 
 /// How many pages may be dirty before they are written, and before writers wait.

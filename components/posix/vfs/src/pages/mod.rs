@@ -367,6 +367,6 @@ impl PageSink for PageCache {
         }
         drop(index);
         drop(failed);
-        self.arrived.signal();
+        tally::note_end(self.arrived.signal_awaited());
     }
 }

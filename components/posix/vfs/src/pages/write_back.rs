@@ -6,7 +6,7 @@
 //! Pages may be stored to while they are sent (they are then sent again), but are never sent twice
 //! at once. [`WriteSink`] hears of the end, on the driver's thread.
 use super::{PAGE, PageCache, index::Written};
-use crate::{errno::Errno, errors::Told};
+use crate::{errno::Errno, errors::Told, tally};
 use alloc::sync::Arc;
 use core::ops::Range;
 use interfaces::file_system::{Backing, FsError, PageSink};
@@ -141,7 +141,7 @@ impl PageSink for WriteSink {
             index.end_write(page, outcome);
         }
         drop(index);
-        cache.arrived.signal();
+        tally::note_end(cache.arrived.signal_awaited());
         cache.flusher.note_progress();
     }
 }
