@@ -51,6 +51,8 @@ pub const CALL_LONG: u64 = 23;
 pub const WAKE: u64 = 24;
 /// Waits there for no time, as long as word 1 is there; 1 if it was not.
 pub const WAIT: u64 = 25;
+/// Starts two threads that wait for each other in turn, at word number word 0 there, for ever.
+pub const PASS: u64 = 26;
 /// What [`COPY_FROM`] and [`COPY_TO`] answer where the window was taken back, and where it does not show that.
 pub const COPY_GONE: u64 = u64::MAX;
 /// See [`COPY_GONE`].

@@ -190,6 +190,13 @@ mod component {
                     let woken = region.wait(word as usize, second as u32, now);
                     u64::from(woken == Woken::Signalled)
                 }),
+                PASS => self.region.clone().map(|region| {
+                    let turn = |mine| {
+                        let region = region.clone();
+                        start(move || pass(&region, word as usize, mine))
+                    };
+                    turn(0) + turn(1)
+                }),
                 WRITE => self.word().map(|at| at.swap(word, SeqCst)),
                 WATCH => self.region.clone().map(|region| start(move || watch(&region))),
                 CALL | CALL_WITH_DEADLINE | RECEIVE => self.meet(label),
@@ -221,6 +228,18 @@ mod component {
             core::hint::spin_loop();
         }
         panic!("seen after it was taken back");
+    }
+
+    /// Waits until the word says that it is `mine`'s turn, and gives it to the other.
+    fn pass(region: &Region, at: usize, mine: u64) {
+        let Some(word) = region.words().get(at) else { return };
+        loop {
+            while word.load(SeqCst) != mine {
+                region.wait(at, (1 - mine) as u32, None);
+            }
+            word.store(1 - mine, SeqCst);
+            region.wake(at);
+        }
     }
 
     fn main() {

@@ -450,9 +450,13 @@ pub fn wants_attention(me: &Thread) -> bool {
     me.is_kicked.load(Relaxed) || percpu::this().need_resched.load(Relaxed) != 0
 }
 
-/// Consumes a kick of the caller.
+/// Consumes a kick of the caller, which looks at what it was kicked for before it enters user mode again.
 pub fn consume_kick(me: &Thread) -> bool {
-    me.is_kicked.swap(false, SeqCst)
+    let is_kicked = me.is_kicked.swap(false, SeqCst);
+    if is_kicked {
+        percpu::forget_ready_space();
+    }
+    is_kicked
 }
 
 /// Consumes a kick of the calling thread.

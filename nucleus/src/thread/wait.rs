@@ -5,8 +5,8 @@
 //! the wait returns. Comparing the word and blocking are one step because both sides hold the bucket.
 //! A word in shared memory can have an attendant ([`attend`]), which is called in the place of a waiter.
 use super::{
-    BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, current, scheduler, table,
-    timers,
+    BLOCKED, INTERRUPTIBLE, RUNNABLE, Ref, Thread, WAKING, Waiter, consume_kick, current,
+    scheduler, table, timers,
 };
 use crate::{
     arch::{
@@ -100,7 +100,7 @@ pub fn wait_on(
         if word.load(SeqCst) != expected {
             return Outcome::Signalled;
         }
-        if is_interruptible && me.is_kicked.swap(false, SeqCst) {
+        if is_interruptible && consume_kick(me) {
             return Outcome::Kicked;
         }
         if deadline_ns.is_some_and(|deadline_ns| time::now_ns() >= deadline_ns) {
@@ -149,7 +149,7 @@ pub(super) fn suspend(
 pub(super) fn outcome(me: &Thread) -> u8 {
     let outcome = me.outcome.load(Relaxed);
     if outcome == KICKED {
-        me.is_kicked.store(false, SeqCst);
+        consume_kick(me);
     }
     outcome
 }

@@ -161,6 +161,21 @@ pub fn words_are_taken_back() {
     assert!(other.dies_of(WAIT, [0, 5]).contains("Fault"));
 }
 
+/// Threads that wake each other all the time end when their domain does, at whatever step that finds them.
+pub fn those_who_wait_are_ended() {
+    for rounds in 0..100 {
+        let actor = Actor::new();
+        actor.tell(NEW_REGION, 0);
+        assert_eq!((actor.tell(PASS, 0), actor.tell(PASS, 1)), (2, 2));
+        let until_ns = time::now_ns() + 100_000 + rounds * 7_000;
+        while time::now_ns() < until_ns {
+            core::hint::spin_loop();
+        }
+        actor.domain.condemn("test");
+        assert!(actor.domain.wait_end(soon(10_000_000_000).deadline_ns).is_some(), "one stays");
+    }
+}
+
 /// Who wakes a word calls its attendant, whether he is a component or not; other words have none.
 pub fn words_are_attended() {
     static RUNG: AtomicU32 = AtomicU32::new(0);

@@ -54,6 +54,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a killed client is not answered", domains::killed_client_is_not_answered),
     ("memory is taken back from everybody", gifts::memory_is_taken_back),
     ("words are taken back", gifts::words_are_taken_back),
+    ("those who wait are ended", gifts::those_who_wait_are_ended),
     ("words are attended", gifts::words_are_attended),
     ("gifts end with their giver", gifts::gifts_end_with_their_giver),
     ("memory given to be read is not written", gifts::memory_is_read_only),
