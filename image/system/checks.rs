@@ -289,6 +289,12 @@ fn check_numbers(process: &Spanned<Process>) -> Checked {
     if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
         return Err(Wrong::at(process, format!("`{name}` must not be 0")));
     }
+    let share = fields.share_percent.get_ref();
+    if !(1..=100).contains(share) {
+        let what =
+            format!("`share_percent` {share} is none: give it 1 to 100 of the processors' time");
+        return Err(Wrong::at(&fields.share_percent, what));
+    }
     let times = [
         ("ping_ms", fields.ping_ms),
         ("ping_deadline_ms", fields.ping_deadline_ms),

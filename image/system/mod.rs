@@ -67,6 +67,8 @@ struct Process {
     kept_kib: u64,
     /// Most threads.
     threads: u32,
+    /// How much of all processors' time they may have while others want it.
+    share_percent: Spanned<u8>,
     /// Time between pings.
     ping_ms: u64,
     /// Time for an answer.

@@ -71,7 +71,7 @@ fn plan(component: &Component, process: &Process) -> String {
     let calls: Vec<u64> = calls(process).into_iter().collect();
     let _ = write!(
         text,
-        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, threads: {}, policy: {policy},",
+        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, threads: {}, policy: {policy}, share_percent: {},",
         devices.collect::<Vec<_>>().join(", "),
         ports(component),
         interrupts(component),
@@ -79,6 +79,7 @@ fn plan(component: &Component, process: &Process) -> String {
         process.memory_kib << 10,
         process.kept_kib << 10,
         process.threads,
+        process.share_percent.get_ref(),
     );
     let _ = writeln!(
         text,

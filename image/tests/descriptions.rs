@@ -43,6 +43,7 @@ priority = "fair"
 calls = ["threads", "memory", "time", "log", "serve", "ports", "Entropy"]
 memory_kib = 512
 threads = 2
+share_percent = 10
 ping_ms = 1000
 ping_deadline_ms = 2000
 restart = "on-failure"
@@ -80,7 +81,7 @@ fn another_world_is_one_line() {
     for part in [
         "name: \"rtc\"",
         "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0, threads: 2",
-        "policy: ::rt::thread::Policy::Fair { nice: 0 }",
+        "policy: ::rt::thread::Policy::Fair { nice: 0 }, share_percent: 10",
         "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
         "restarts_max: 10, window_ns: 10000000000, pause_ns: 10000000, pause_ns_max: 1000000000",
     ] {
@@ -163,7 +164,15 @@ fn an_isolated_component_must_say_what_it_may_do() {
     let (bare, _) = isolated.split_once("[component.process]").expect("a table");
     let said = system::parse(bare).expect_err("nothing said");
     assert!(said.contains("needs a table `[component.process]`"), "{said}");
-    for field in ["calls", "memory_kib", "threads", "ping_ms", "ping_deadline_ms", "restart"] {
+    for field in [
+        "calls",
+        "memory_kib",
+        "threads",
+        "share_percent",
+        "ping_ms",
+        "ping_deadline_ms",
+        "restart",
+    ] {
         refused(&format!("\n{field} = "), &format!("\n# {field} = "), "missing field");
     }
 }
@@ -195,6 +204,16 @@ fn numbers_that_make_no_sense_are_refused() {
     refused("threads = 2", "threads = 0", "`threads` must not be 0");
     refused("threads = 2", "threads = -1", "invalid value");
     refused("window_ms = 10000", "window_ms = 86400001", "`window_ms` is more than a day");
+}
+
+#[test]
+fn a_share_that_is_none_is_refused() {
+    let line = SMALL.lines().position(|line| line.contains("share_percent")).expect("a line") + 1;
+    for wrong in [0, 101] {
+        let why = format!("line {line}: component `rtc`: `share_percent` {wrong} is none: give it");
+        refused("share_percent = 10", &format!("share_percent = {wrong}"), &why);
+    }
+    refused("share_percent = 10", "share_percent = 256", "invalid value");
 }
 
 #[test]

@@ -77,6 +77,8 @@ pub struct Status {
     pub memory_bytes: usize,
     /// Memory it may have.
     pub memory_bytes_max: usize,
+    /// How much of all processors' time it may have while others want it.
+    pub share_percent: u8,
     /// Threads it has.
     pub threads: usize,
     /// Processor time of its threads.

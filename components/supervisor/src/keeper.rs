@@ -431,6 +431,7 @@ impl Keeper {
             outage_ns: now.outage_ns,
             memory_bytes,
             memory_bytes_max: self.plan.memory_bytes,
+            share_percent: self.plan.share_percent,
             threads,
             cpu_ns,
             calls,

@@ -26,6 +26,7 @@ fn grants(plan: &Plan) -> Grants {
         memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
         threads: plan.threads,
         policy: plan.policy,
+        share_percent: plan.share_percent,
     }
 }
 

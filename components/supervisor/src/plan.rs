@@ -35,6 +35,8 @@ pub struct Plan {
     pub threads: usize,
     /// The best policy of its threads.
     pub policy: Policy,
+    /// How much of all processors' time they may have while others want it.
+    pub share_percent: u8,
     /// Time between pings.
     pub ping_ns: u64,
     /// Time for an answer.

@@ -65,6 +65,8 @@ pub struct Grants {
     pub threads: usize,
     /// The best policy its threads may have.
     pub policy: Policy,
+    /// How much of all processors' time they may have together while others want it, 0 to 100.
+    pub share_percent: u8,
 }
 
 impl Grants {
@@ -110,7 +112,8 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Kernel calls made.
     pub calls: u64,
-    /// Kernel calls refused, by name, and what devices reached for in vain (`dma`).
+    /// Kernel calls refused, by name, how often devices reached for what they had not (`dma`), and in how many periods
+    /// threads had to wait because of its share (`share`).
     pub refused: Vec<(&'static str, u32)>,
 }
 

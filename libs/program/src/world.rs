@@ -48,6 +48,12 @@ impl Policy {
         }
     }
 
+    /// The real-time priority of what the [packed](Policy::pack) `word` stands for, 0 for a fair one.
+    #[inline(always)]
+    pub const fn real_time_of(word: u32) -> u8 {
+        if Policy::is_fair(word) { 0 } else { word as u8 }
+    }
+
     /// Whether the [packed](Policy::pack) `word` stands for a fair one.
     pub const fn is_fair(word: u32) -> bool {
         word >> 8 == 0
@@ -69,16 +75,14 @@ impl Policy {
         }
     }
 
-    /// Whether who runs with this gives way, at a tick, to the best of those queued, which has real-time priority `other`
-    /// and, where both are fair, `is_behind`; `is_slice_over` where it ran as long as its equals do at a time.
-    pub fn gives_way(self, other: u8, is_behind: bool, is_slice_over: bool) -> bool {
-        let own = self.real_time();
-        let is_even = match self {
+    /// Whether who runs with this gives way to its equals: where it is fair, if the best of them `is_behind`; `is_slice_over`
+    /// where it ran as long as its equals do at a time.
+    pub fn is_turn_over(self, is_behind: bool, is_slice_over: bool) -> bool {
+        match self {
             Policy::Fair { .. } => is_behind,
             Policy::Fifo(_) => false,
             Policy::RoundRobin(_) => is_slice_over,
-        };
-        other > own || other == own && is_even
+        }
     }
 }
 
@@ -256,6 +260,7 @@ mod tests {
         for policy in all {
             assert_eq!(Policy::unpack(policy.pack()), Some(policy));
             assert_eq!(Policy::is_fair(policy.pack()), matches!(policy, Policy::Fair { .. }));
+            assert_eq!(Policy::real_time_of(policy.pack()), policy.real_time());
         }
         assert_eq!(Policy::unpack(0x300), None);
         assert_eq!(Policy::Fair { nice: 100 }.pack(), 19);
@@ -268,16 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn who_gives_way_at_a_tick() {
+    fn whose_turn_is_over() {
         let fair = Policy::Fair { nice: 0 };
-        assert!(fair.gives_way(0, true, false) && !fair.gives_way(0, false, true));
-        assert!(fair.gives_way(1, false, false));
-        assert!(
-            !Policy::Fifo(5).gives_way(5, true, true) && Policy::Fifo(5).gives_way(6, false, false)
-        );
+        assert!(fair.is_turn_over(true, false) && !fair.is_turn_over(false, true));
+        assert!(!Policy::Fifo(5).is_turn_over(true, true));
         let round = Policy::RoundRobin(5);
-        assert!(round.gives_way(5, false, true) && !round.gives_way(5, true, false));
-        assert!(!round.gives_way(4, true, true) && round.gives_way(6, false, false));
+        assert!(round.is_turn_over(false, true) && !round.is_turn_over(true, false));
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub struct Node<K> {
 impl<K> Node<K> {
     /// A node that is in no queue.
     pub const fn new() -> Node<K> {
-        Node { key: 0, class: Class::Fair, child: None, next: None, previous: None }
+        Node { key: 0, class: Class::FAIR, child: None, next: None, previous: None }
     }
 }
 

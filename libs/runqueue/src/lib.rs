@@ -2,7 +2,8 @@
 //!
 //! Nothing here allocates: nodes live in the things queued, reached through a [`Store`]. The heap
 //! ([`Heap`]) serves the fair class (key: virtual time) and timers (key: deadline); [`Fifo`]
-//! lists serve the real-time priorities; [`Ready`] is all of a processor. The caller locks.
+//! lists serve the real-time priorities; [`Ready`] is all of a processor. The caller locks. [`Share`] bounds
+//! the time of many threads together.
 //! Source: Fredman et al., "The pairing heap" (1986); Stoica's EEVDF and Linux CFS for virtual time.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
@@ -10,9 +11,11 @@
 mod fifo;
 mod heap;
 mod ready;
+mod share;
 mod weight;
 
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};
 pub use ready::{Class, GRANULARITY_NS, Place, Ready, SLEEPER_CREDIT_NS, rebased_ns};
+pub use share::{PERIOD_NS, Share, period};
 pub use weight::{virtual_ns, weight};

@@ -1,5 +1,5 @@
 //! What is ready to run on one processor, in the order of [`Class`]es, and the scale of their virtual time.
-use super::{Heap, Priorities, Store};
+use super::{Fifo, Heap, Priorities, Store};
 
 /// How far ahead in virtual time who runs must be to be preempted by another who is fair.
 pub const GRANULARITY_NS: u64 = 1_000_000;
@@ -8,11 +8,25 @@ pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 
 /// As what something is queued: of two the greater goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Class {
+pub struct Class(u8);
+
+impl Class {
+    /// In turns, while nobody else is queued.
+    pub const SUNK: Class = Class(0);
     /// By smallest virtual time.
-    Fair,
-    /// By priority (1 to 127).
-    RealTime(u8),
+    pub const FAIR: Class = Class(1);
+
+    /// By priority (1 to 127), or fair where that is 0.
+    #[inline(always)]
+    pub const fn of(priority: u8) -> Class {
+        Class(1 + (priority & 127))
+    }
+
+    /// Whether who runs as this gives way, at a tick, to the best of those queued, which is `other`; `is_turn_over` where it
+    /// does to its equals.
+    pub fn gives_way(self, other: Class, is_turn_over: bool) -> bool {
+        other > self || other == self && (self == Class::SUNK || is_turn_over)
+    }
 }
 
 /// Where something real-time is queued among its equals.
@@ -30,13 +44,23 @@ pub struct Ready<K> {
     fair: Heap<K>,
     real_time: Priorities<K>,
     next: Option<K>,
+    sunk: Fifo<K>,
+    /// Of the last [`Ready::raise`].
+    period: u64,
     smallest_ns: u64,
 }
 
 impl<K: Copy> Ready<K> {
     /// An empty one.
     pub const fn new() -> Ready<K> {
-        Ready { fair: Heap::new(), real_time: Priorities::new(), next: None, smallest_ns: 0 }
+        Ready {
+            fair: Heap::new(),
+            real_time: Priorities::new(),
+            next: None,
+            sunk: Fifo::new(),
+            period: 0,
+            smallest_ns: 0,
+        }
     }
 }
 
@@ -59,13 +83,10 @@ impl<K: Copy + Eq> Ready<K> {
         let node = store.node(item);
         (node.class, node.key) = (class, virtual_ns);
         match (class, place) {
-            (Class::Fair, _) => self.fair.insert(store, item),
-            (Class::RealTime(priority), Place::Front) => {
-                self.real_time.push_front(store, priority, item);
-            }
-            (Class::RealTime(priority), Place::Back) => {
-                self.real_time.push_back(store, priority, item);
-            }
+            (Class::SUNK, _) => self.sunk.push_back(store, item),
+            (Class::FAIR, _) => self.fair.insert(store, item),
+            (Class(above), Place::Front) => self.real_time.push_front(store, above - 1, item),
+            (Class(above), Place::Back) => self.real_time.push_back(store, above - 1, item),
         }
     }
 
@@ -97,21 +118,37 @@ impl<K: Copy + Eq> Ready<K> {
             return self.remove_next();
         }
         match store.node(item).class {
-            Class::Fair => self.fair.remove(store, item),
-            Class::RealTime(priority) => self.real_time.remove(store, priority, item),
+            Class::SUNK => self.sunk.remove(store, item),
+            Class::FAIR => self.fair.remove(store, item),
+            Class(above) => self.real_time.remove(store, above - 1, item),
         }
     }
 
     /// Who should run next.
     pub fn best(&self) -> Option<K> {
-        self.real_time.first().or(self.next).or_else(|| self.fair.peek())
+        let fair = || self.fair.peek().or_else(|| self.sunk.first());
+        self.real_time.first().or(self.next).or_else(fair)
+    }
+
+    /// In which class `item`, which is queued here, is.
+    pub fn class_of(&self, store: &mut impl Store<K>, item: K) -> Class {
+        if self.next == Some(item) { Class::FAIR } else { store.node(item).class }
+    }
+
+    /// Where `period` is a new one, takes all who are sunk out: they are to be queued again.
+    pub fn raise(&mut self, period: u64) -> Fifo<K> {
+        if core::mem::replace(&mut self.period, period) == period {
+            return Fifo::new();
+        }
+        core::mem::take(&mut self.sunk)
     }
 
     /// The best for which `accept` holds, of the fair only of those near the front.
     pub fn find(&self, store: &mut impl Store<K>, accept: impl Fn(K) -> bool) -> Option<K> {
         let real_time = self.real_time.find(store, &accept).map(|(_, item)| item);
         let next = || self.next.filter(|&item| accept(item));
-        real_time.or_else(next).or_else(|| self.fair.find(store, &accept))
+        let fair_or_next = real_time.or_else(next).or_else(|| self.fair.find(store, &accept));
+        fair_or_next.or_else(|| self.sunk.find(store, &accept))
     }
 
     /// The highest priority that something is queued with.
@@ -137,10 +174,14 @@ impl<K: Copy + Eq> Ready<K> {
         self.smallest_ns = self.smallest_ns.max(next_ns.min(queued_ns));
     }
 
+    /// The virtual time of who waited long, to no merit of its own, at `virtual_ns`.
+    pub fn waited_ns(&self, virtual_ns: u64) -> u64 {
+        virtual_ns.max(self.smallest_ns.saturating_sub(SLEEPER_CREDIT_NS))
+    }
+
     /// The virtual time of who woke at `virtual_ns` by the scale of a queue whose smallest was `from_ns`.
     pub fn woken_ns(&self, virtual_ns: u64, from_ns: u64) -> u64 {
-        let earliest_ns = self.smallest_ns.saturating_sub(SLEEPER_CREDIT_NS);
-        rebased_ns(virtual_ns, from_ns, self.smallest_ns).max(earliest_ns)
+        self.waited_ns(rebased_ns(virtual_ns, from_ns, self.smallest_ns))
     }
 
     /// The virtual time of who goes on in the place of one at `virtual_ns`: a server works for its client, but no
@@ -186,11 +227,11 @@ mod tests {
     #[test]
     fn the_best_is_real_time_then_next_then_fair_by_virtual_time() {
         let (mut nodes, mut ready) = (nodes(), Ready::new());
-        ready.insert(&mut nodes, 0, Class::Fair, 20, Place::Front);
-        ready.insert(&mut nodes, 1, Class::Fair, 10, Place::Back);
-        ready.insert(&mut nodes, 2, Class::RealTime(1), 0, Place::Back);
-        ready.insert(&mut nodes, 3, Class::RealTime(9), 0, Place::Back);
-        ready.insert(&mut nodes, 4, Class::RealTime(9), 0, Place::Front);
+        ready.insert(&mut nodes, 0, Class::FAIR, 20, Place::Front);
+        ready.insert(&mut nodes, 1, Class::FAIR, 10, Place::Back);
+        ready.insert(&mut nodes, 2, Class::of(1), 0, Place::Back);
+        ready.insert(&mut nodes, 3, Class::of(9), 0, Place::Back);
+        ready.insert(&mut nodes, 4, Class::of(9), 0, Place::Front);
         assert!(ready.insert_next(5) && !ready.insert_next(6));
         assert_eq!((ready.highest(), ready.first_ns(&mut nodes)), (Some(9), Some(10)));
         assert_eq!(drain(&mut ready, &mut nodes), [4, 3, 2, 5, 1, 0]);
@@ -198,10 +239,50 @@ mod tests {
     }
 
     #[test]
+    fn who_is_sunk_goes_last_and_in_turns_until_the_next_period() {
+        let (mut nodes, mut ready) = (nodes(), Ready::new());
+        assert_eq!(ready.raise(3).first(), None);
+        for (item, place) in [(0, Place::Back), (1, Place::Front), (2, Place::Back)] {
+            ready.insert(&mut nodes, item, Class::SUNK, 0, place);
+        }
+        ready.insert(&mut nodes, 3, Class::FAIR, u64::MAX, Place::Back);
+        assert_eq!(ready.find(&mut nodes, |item| item == 1), Some(1));
+        ready.remove(&mut nodes, 1);
+        assert_eq!(ready.raise(3).first(), None, "the same period");
+        assert_eq!(drain(&mut ready, &mut nodes), [3, 0, 2]);
+        ready.insert(&mut nodes, 4, Class::SUNK, 0, Place::Back);
+        ready.insert(&mut nodes, 5, Class::FAIR, 0, Place::Back);
+        assert_eq!(ready.raise(4).first(), Some(4));
+        assert_eq!(drain(&mut ready, &mut nodes), [5]);
+    }
+
+    #[test]
+    fn who_goes_on_next_is_fair_whatever_it_was() {
+        let (mut nodes, mut ready) = (nodes(), Ready::new());
+        ready.insert(&mut nodes, 0, Class::SUNK, 0, Place::Back);
+        assert_eq!(ready.class_of(&mut nodes, 0), Class::SUNK);
+        ready.remove(&mut nodes, 0);
+        ready.insert_next(0);
+        assert_eq!(ready.class_of(&mut nodes, 0), Class::FAIR);
+    }
+
+    #[test]
+    fn who_gives_way_at_a_tick() {
+        let (fair, sunk) = (Class::FAIR, Class::SUNK);
+        assert!(fair.gives_way(fair, true) && !fair.gives_way(fair, false));
+        assert!(fair.gives_way(Class::of(1), false) && !fair.gives_way(sunk, true));
+        assert!(sunk.gives_way(sunk, false) && sunk.gives_way(fair, false));
+        let real_time = Class::of(5);
+        assert!(real_time.gives_way(real_time, true) && !real_time.gives_way(real_time, false));
+        assert!(real_time.gives_way(Class::of(6), false));
+        assert!(!real_time.gives_way(Class::of(4), true));
+    }
+
+    #[test]
     fn who_is_not_accepted_is_passed_by() {
         let (mut nodes, mut ready) = (nodes(), Ready::new());
-        ready.insert(&mut nodes, 0, Class::RealTime(5), 0, Place::Back);
-        ready.insert(&mut nodes, 1, Class::Fair, 0, Place::Back);
+        ready.insert(&mut nodes, 0, Class::of(5), 0, Place::Back);
+        ready.insert(&mut nodes, 1, Class::FAIR, 0, Place::Back);
         ready.insert_next(2);
         assert_eq!(ready.find(&mut nodes, |_| true), Some(0));
         assert_eq!(ready.find(&mut nodes, |item| item != 0), Some(2));
@@ -213,7 +294,7 @@ mod tests {
     fn the_smallest_virtual_time_only_grows() {
         let (mut nodes, mut ready) = (nodes(), Ready::new());
         ready.note_smallest(&mut nodes, 50);
-        ready.insert(&mut nodes, 0, Class::Fair, 70, Place::Back);
+        ready.insert(&mut nodes, 0, Class::FAIR, 70, Place::Back);
         ready.note_smallest(&mut nodes, 90);
         assert_eq!(ready.smallest_ns(), 70);
         ready.note_smallest(&mut nodes, 10);

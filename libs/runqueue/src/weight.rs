@@ -12,9 +12,9 @@ pub fn weight(nice: i8) -> u32 {
     WEIGHTS[(i32::from(nice.clamp(-20, 19)) + 20) as usize]
 }
 
-/// Virtual time that `ns` of processor time are at `weight`.
+/// Virtual time that `ns` of processor time are at `weight`; less than that for more than half a year.
 pub fn virtual_ns(ns: u64, weight: u32) -> u64 {
-    if weight == 1024 { ns } else { (u128::from(ns) * 1024 / u128::from(weight.max(1))) as u64 }
+    if weight == 1024 { ns } else { ns.saturating_mul(1024) / u64::from(weight.max(1)) }
 }
 
 #[cfg(test)]
@@ -27,5 +27,6 @@ mod tests {
         assert!(virtual_ns(1000, weight(19)) > virtual_ns(1000, weight(0)));
         assert!(virtual_ns(1000, weight(-20)) < virtual_ns(1000, weight(0)));
         assert_eq!(weight(100), weight(19));
+        assert_eq!(virtual_ns(u64::MAX, 1), u64::MAX);
     }
 }

@@ -18,7 +18,7 @@ pub use devices::watch_faults;
 pub use gifts::take_back;
 
 use crate::{
-    arch::{iommu::Window, pci},
+    arch::{iommu::Window, pci, smp},
     capability::{Capability, Gift, Table},
     device,
     dma::{DmaBuffer, Loan},
@@ -38,6 +38,7 @@ use core::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release, SeqCst},
 };
 pub(crate) use run::here;
+use runqueue::Share;
 use sync::class::LockClass;
 use x86::port::Ranges;
 
@@ -90,6 +91,8 @@ pub struct Domain {
     refused: [AtomicU32; Call::ALL.len()],
     /// Times its devices reached for what was not lent to them.
     strays: AtomicU32,
+    /// Of the processors' time; `None` where it may have all.
+    share: Option<Arc<Share>>,
 }
 
 impl Domain {
@@ -101,6 +104,7 @@ impl Domain {
         let has_map = grants.port_access == PortAccess::Map && !grants.ports.is_empty();
         let space = if has_map { Space::with_port_map()? } else { Space::new()? };
         let window = if grants.functions.is_empty() { None } else { Window::new()? };
+        let share = Share::new(grants.share_percent, smp::online());
         objects::count(Kind::Domain, 1);
         // Never longer, so that nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
@@ -125,6 +129,7 @@ impl Domain {
             calls: AtomicU64::new(0),
             refused: [const { AtomicU32::new(0) }; Call::ALL.len()],
             strays: AtomicU32::new(0),
+            share: share.map(Arc::new),
         });
         gifts::enter(&domain);
         Ok(domain)
@@ -210,19 +215,25 @@ impl Domain {
         self.end.lock().clone()
     }
 
+    /// Its memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.pages.load(Relaxed) * PAGE
+    }
+
     /// What it uses.
     pub fn usage(&self) -> Usage {
+        let over_share = self.share.as_ref().map_or(0, |share| share.refused());
         let threads = self.threads.lock().clone();
         let times = threads.iter().filter_map(|&number| thread::cpu_time(number));
-        let refused = Call::ALL.iter().map(|call| call.name()).zip(&self.refused);
+        let counts = self.refused.iter().map(|count| count.load(Relaxed));
+        let refused = Call::ALL.iter().map(|call| call.name()).zip(counts);
         Usage {
-            memory_bytes: self.pages.load(Relaxed) * PAGE,
+            memory_bytes: self.memory_bytes(),
             threads: threads.len(),
             cpu_ns: times.map(|time| time.user_ns + time.system_ns).sum(),
             calls: self.calls.load(Relaxed),
             refused: refused
-                .chain([("dma", &self.strays)])
-                .map(|(name, count)| (name, count.load(Relaxed)))
+                .chain([("dma", self.strays.load(Relaxed)), ("share", over_share)])
                 .filter(|&(_, count)| count > 0)
                 .collect(),
         }

@@ -88,7 +88,8 @@ pub(super) fn spawn(domain: &Arc<Domain>, start: Start) -> Result<u64, Status> {
     let own = domain.clone();
     let body: thread::Body = Box::new(Box::new(move || run(&own, start, area)));
     let know = |number| domain.threads.lock().push(number);
-    thread::spawn_known(&domain.name, start.policy, body, know).map_err(|_| {
+    let share = domain.share.clone();
+    thread::spawn_known(&domain.name, start.policy, share, body, know).map_err(|_| {
         domain.leave();
         Status::NoMemory
     })

@@ -27,6 +27,7 @@ use crate::{
     },
     objects::{self, Kind},
     spin::NoInterrupts,
+    time, trace,
 };
 use alloc::{boxed::Box, sync::Arc};
 use core::{
@@ -45,7 +46,7 @@ pub use parked::{
     Fast, Step, finish_parked, may_not_pass, may_pass, message_in, message_out, serve_at,
 };
 pub use processor::{IS_LOCKED_OFFSET, processor_times, runnable};
-use runqueue::{Class, Node};
+use runqueue::{Class, Node, Share};
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
     reschedule_if_wanted, yield_now,
@@ -89,6 +90,8 @@ pub struct Thread {
     policy: AtomicU32,
     /// What `policy` is again when no caller lends a better one.
     own_policy: AtomicU32,
+    /// Its component's; `None` where that is all time there is.
+    share: Option<Arc<Share>>,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
     cpu: AtomicU32,
@@ -180,6 +183,7 @@ impl Thread {
         number: u64,
         name: &str,
         policy: Policy,
+        share: Option<Arc<Share>>,
         stack: Option<Stack>,
         body: Option<Body>,
     ) -> Thread {
@@ -196,6 +200,7 @@ impl Thread {
             blocked_at_ns: AtomicU64::new(0),
             policy: AtomicU32::new(policy.pack()),
             own_policy: AtomicU32::new(policy.pack()),
+            share,
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
             is_on_queue: AtomicBool::new(false),
@@ -248,12 +253,28 @@ impl Thread {
         Policy::unpack(self.policy.load(Relaxed)).unwrap_or_default()
     }
 
+    /// Whether its component has used its share of the present period up.
+    #[inline(always)]
+    fn is_over_share(&self) -> bool {
+        self.share.as_deref().is_some_and(|share| share.is_used_up(time::now_ns))
+    }
+
+    /// It must wait because of that.
+    #[cold]
+    fn note_over_share(&self) {
+        if self.share.as_ref().is_some_and(|share| share.refuse(time::now_ns())) {
+            trace::point("over-share", self.number, self.run_ns.load(Relaxed));
+        }
+    }
+
+    /// Its real-time priority, 0 where it is fair.
+    fn real_time(&self) -> u8 {
+        Policy::real_time_of(self.policy.load(Relaxed))
+    }
+
     /// As what it is queued.
     fn class(&self) -> Class {
-        match self.policy().real_time() {
-            0 => Class::Fair,
-            priority => Class::RealTime(priority),
-        }
+        if self.is_over_share() { Class::SUNK } else { Class::of(self.real_time()) }
     }
 
     /// Takes the right to wake it, if it is blocked; `outcome` is what its wait returns.
@@ -349,16 +370,17 @@ pub fn held_locks(visit: &mut dyn FnMut(&mut sync::check::Held)) {
 /// # Errors
 /// [`NoMemory`] where its stack or itself was refused.
 pub fn spawn(name: &str, policy: Policy, body: Body) -> Result<u64, NoMemory> {
-    spawn_known(name, policy, body, |_| {})
+    spawn_known(name, policy, None, body, |_| {})
 }
 
-/// [`spawn`]; `know` is told the number before the thread runs.
+/// [`spawn`] of a thread whose time is counted in `share`; `know` is told the number before the thread runs.
 ///
 /// # Errors
 /// As [`spawn`].
 pub fn spawn_known(
     name: &str,
     policy: Policy,
+    share: Option<Arc<Share>>,
     body: Body,
     know: impl FnOnce(u64),
 ) -> Result<u64, NoMemory> {
@@ -366,7 +388,7 @@ pub fn spawn_known(
     charge::uncharge(stacks::BYTES);
     let stack = Stack::new()?;
     let top = stack.top();
-    let make = |number| Arc::new(Thread::new(number, name, policy, Some(stack), Some(body)));
+    let make = |number| Arc::new(Thread::new(number, name, policy, share, Some(stack), Some(body)));
     let thread = table::insert(make).ok_or(NoMemory)?;
     // SAFETY: a new stack; nobody else uses it.
     let stack_pointer = unsafe { switch::prepare(top, begin) };

@@ -19,7 +19,7 @@ use core::{
     },
 };
 use program::ProcessorTime;
-use runqueue::{Class, GRANULARITY_NS, Place, Ready, virtual_ns, weight};
+use runqueue::{Class, GRANULARITY_NS, Place, Ready, period, virtual_ns, weight};
 
 pub(super) struct Queue {
     /// Its `next` is a component's, parked, woken by a signal of the running thread and to go on as soon as that blocks.
@@ -108,7 +108,7 @@ impl Processor {
     }
 
     /// Charges the running thread for its time until now. The lock is held. It is charged at every tick: of more than two
-    /// it had not all (a host took it), and does not age by that.
+    /// it had not all (a host took it), and neither ages by that nor has it counted.
     pub(super) fn charge(&self, now_ns: u64) {
         let queue = self.queue();
         let used_ns = now_ns.saturating_sub(queue.charged_at_ns);
@@ -120,18 +120,24 @@ impl Processor {
         }
         self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
         thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
+        let used_ns = used_ns.min(2 * timers::TICK_NS);
         if let Policy::Fair { nice } = thread.policy() {
-            let used_ns = used_ns.min(2 * timers::TICK_NS);
             let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
             thread.virtual_ns.store(aged, Relaxed);
+        }
+        if let Some(share) = &thread.share {
+            share.charge(now_ns, used_ns);
         }
     }
 
     /// Queues `thread`. The lock is held.
     pub(super) fn enqueue(&self, thread: &Thread, place: Place) {
-        let virtual_ns = thread.virtual_ns.load(Relaxed);
+        let (class, virtual_ns) = (thread.class(), thread.virtual_ns.load(Relaxed));
+        if class == Class::SUNK && !self.is_idle.load(Relaxed) {
+            thread.note_over_share();
+        }
         let ready = &mut self.queue().ready;
-        ready.insert(&mut QueueNodes, Ref::of(thread), thread.class(), virtual_ns, place);
+        ready.insert(&mut QueueNodes, Ref::of(thread), class, virtual_ns, place);
         self.queued.store(self.queued.load(Relaxed) + 1, Relaxed);
     }
 
@@ -165,9 +171,38 @@ impl Processor {
         self.queue().ready.highest().is_some()
     }
 
-    /// The queued thread that should run next. The lock is held.
+    /// The queued thread that should run next. Those whose share was used up since they were queued sink. The lock is held.
+    #[inline]
     pub(super) fn best(&self) -> Option<Ref> {
-        self.queue().ready.best()
+        let best = self.queue().ready.best()?;
+        if best.get().is_over_share() { self.best_but_sunk() } else { Some(best) }
+    }
+
+    #[cold]
+    fn best_but_sunk(&self) -> Option<Ref> {
+        loop {
+            let ready = &self.queue().ready;
+            let best = ready.best()?;
+            let thread = best.get();
+            if ready.class_of(&mut QueueNodes, best) == Class::SUNK || !thread.is_over_share() {
+                return Some(best);
+            }
+            self.dequeue(thread);
+            self.enqueue(thread, Place::Back);
+        }
+    }
+
+    /// In a new period, queues those again who are sunk: what others did meanwhile they are not owed. The lock is held.
+    pub(super) fn raise(&self, now_ns: u64) {
+        let mut sunk = self.queue().ready.raise(period(now_ns));
+        while let Some(item) = sunk.first() {
+            sunk.remove_first(&mut QueueNodes, item);
+            self.queued.store(self.queued.load(Relaxed) - 1, Relaxed);
+            let thread = item.get();
+            let waited_ns = self.queue().ready.waited_ns(thread.virtual_ns.load(Relaxed));
+            thread.virtual_ns.store(waited_ns, Relaxed);
+            self.enqueue(thread, Place::Back);
+        }
     }
 
     /// Whether `thread` should run instead of the running one. The lock is held.
@@ -178,7 +213,7 @@ impl Processor {
             return true;
         }
         match (thread.class(), running.class()) {
-            (Class::Fair, Class::Fair) => {
+            (Class::FAIR, Class::FAIR) => {
                 let since_ns = time::now_ns().saturating_sub(queue.charged_at_ns);
                 let now = running.virtual_ns.load(Relaxed) + since_ns;
                 thread.virtual_ns.load(Relaxed) + GRANULARITY_NS < now

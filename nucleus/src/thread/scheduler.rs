@@ -3,7 +3,8 @@
 //! The lock of a [`Processor`] guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on
 //! it; it is held across the context switch and let go by the thread switched to, so whoever
 //! holds it and finds a thread not on the queue knows that its registers are saved. Real-time
-//! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS).
+//! threads run by priority; the rest by smallest virtual time, which ages by weight (CFS); last are those whose component
+//! has used up its share of the period (`runqueue::Share`), whatever their policy.
 //! Locks: never two processors' at once but by trying.
 use super::{
     BLOCKED, DEAD, INTERRUPTIBLE, Policy, QueueNodes, RUNNABLE, Ref, Thread, WAKING, current,
@@ -27,7 +28,7 @@ use core::{
         Ordering::{Relaxed, Release, SeqCst},
     },
 };
-use runqueue::{Class, Place, Ready, rebased_ns};
+use runqueue::{Place, Ready, rebased_ns};
 
 /// Ticks of a round-robin slice.
 const ROUND_ROBIN_TICKS: u32 = 25;
@@ -35,7 +36,7 @@ const ROUND_ROBIN_TICKS: u32 = 25;
 /// Makes this processor's scheduler; the caller becomes its idle thread. Interrupts are off.
 pub fn init_cpu() {
     let cpu = percpu::cpu();
-    let idle = Arc::new(Thread::new(0, "idle", Policy::Fair { nice: 19 }, None, None));
+    let idle = Arc::new(Thread::new(0, "idle", Policy::Fair { nice: 19 }, None, None, None));
     idle.state.store(RUNNABLE, Relaxed);
     idle.is_on_queue.store(true, Relaxed);
     let current = Ref::of(&idle);
@@ -197,7 +198,7 @@ fn switch_to(here: &'static Processor, me: &Thread, next: Ref, now_ns: u64, reas
     counter.store(counter.load(Relaxed) + 1, Relaxed);
     queue.current = Ref::of(next);
     if !is_idle {
-        if next.class() == Class::Fair {
+        if next.real_time() == 0 {
             queue.ready.note_smallest(&mut QueueNodes, next.virtual_ns.load(Relaxed));
         }
         if !timers::is_programmed_before(now_ns + timers::TICK_NS) {
@@ -289,7 +290,7 @@ pub fn hand_over(next: &Thread) {
     here.lock();
     let is_blocked = matches!(me.state.load(Relaxed), BLOCKED | INTERRUPTIBLE);
     let highest = here.queue().ready.highest();
-    let is_best = highest.is_none_or(|highest| highest <= next.policy().real_time());
+    let is_best = highest.is_none_or(|highest| highest <= next.real_time());
     if !(has_left && is_blocked && is_best && may_run(next, cpu)) {
         here.unlock();
         unblock(next);
@@ -379,7 +380,7 @@ fn place(thread: &Thread) {
     let preempts = target.is_preempted_by(thread);
     let is_here = cpu == percpu::cpu();
     // Who wakes another that is only fair is often about to wait for it: that is one switch then.
-    let is_later = is_here && thread.class() == Class::Fair && !target.is_idle.load(Relaxed);
+    let is_later = is_here && thread.real_time() == 0 && !target.is_idle.load(Relaxed);
     match (preempts, is_later) {
         (false, _) => {}
         (true, true) => percpu::of(cpu).want_reschedule_later(),
@@ -462,13 +463,15 @@ pub fn tick(now_ns: u64) -> bool {
     all.store(all.load(Relaxed) + 1, Relaxed);
     here.lock();
     here.charge(now_ns);
+    here.raise(now_ns);
     let slice = me.slice_ticks.load(Relaxed) + 1;
     me.slice_ticks.store(slice, Relaxed);
     let best = here.best();
     let is_over = best.is_some_and(|best| {
         let is_behind = best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed);
         let is_slice_over = slice >= ROUND_ROBIN_TICKS;
-        me.policy().gives_way(best.get().policy().real_time(), is_behind, is_slice_over)
+        let is_turn_over = me.policy().is_turn_over(is_behind, is_slice_over);
+        me.class().gives_way(here.queue().ready.class_of(&mut QueueNodes, best), is_turn_over)
     });
     here.unlock();
     if is_over {

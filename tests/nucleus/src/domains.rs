@@ -28,6 +28,7 @@ pub fn grants(denied: u64) -> Grants {
         memory_bytes: 64 * 4096,
         threads: 4,
         policy: Policy::Fair { nice: 0 },
+        share_percent: 100,
     }
 }
 

@@ -30,6 +30,8 @@ mod ports;
 #[cfg(target_os = "none")]
 mod program;
 #[cfg(target_os = "none")]
+mod shares;
+#[cfg(target_os = "none")]
 mod suite;
 #[cfg(target_os = "none")]
 mod threads;

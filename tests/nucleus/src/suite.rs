@@ -1,5 +1,7 @@
 //! The tests and how they are run: each in a thread of its own, with the counts before and after compared.
-use crate::{costs, devices, domains, gifts, hostile, memory, messages, ports, program, threads};
+use crate::{
+    costs, devices, domains, gifts, hostile, memory, messages, ports, program, shares, threads,
+};
 use alloc::{boxed::Box, vec::Vec};
 use core::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use nucleus::{arch::power, memory::statistics, objects, params, thread, time};
@@ -40,6 +42,9 @@ const TESTS: &[(&str, fn())] = &[
     ("giving a capability back keeps the call", domains::closing_keeps_the_call),
     ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
     ("a domain in a loop is killed", domains::loop_is_killed),
+    ("loops leave to others what is not their share", shares::loops_leave_the_rest_to_others),
+    ("loops disturb nobody", shares::loops_disturb_nobody),
+    ("idle time is anybody's", shares::idle_time_is_anybodys),
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
     ("a device reaches what is lent to it", devices::only_what_is_lent_is_reached),
     ("a domain does not reach its device's message table", devices::message_table_is_not_mapped),

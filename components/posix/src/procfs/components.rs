@@ -106,6 +106,7 @@ fn details(status: &Status) -> String {
     line("outage_ns", &status.outage_ns);
     line("memory_bytes", &status.memory_bytes);
     line("memory_max", &status.memory_bytes_max);
+    line("share_percent", &status.share_percent);
     line("threads", &status.threads);
     line("cpu_ns", &status.cpu_ns);
     line("calls", &status.calls);

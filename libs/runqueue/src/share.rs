@@ -1,0 +1,164 @@
+//! A bounded share of the processors' time, used by many threads on many processors at once.
+//!
+//! Time is cut into periods, the same for all shares. Of each period a share has a quota; what is used is counted with
+//! the period in which it was, in one word, so that a new period begins with whoever charges first in it.
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Length of a period.
+pub const PERIOD_NS: u64 = 100_000_000;
+
+/// Bits of a word that say in which period; those above, how much was used.
+const PERIOD_BITS: u32 = 24;
+const PERIOD_MASK: u64 = (1 << PERIOD_BITS) - 1;
+/// Most that a word says to be used.
+const USED_MAX_NS: u64 = u64::MAX >> PERIOD_BITS;
+
+/// The number of the period that `now_ns` is in, as far as it is kept: it comes again after two weeks.
+pub fn period(now_ns: u64) -> u64 {
+    (now_ns / PERIOD_NS) & PERIOD_MASK
+}
+
+/// The word after `used_ns` more in `period`.
+fn charged(word: u64, period: u64, used_ns: u64) -> u64 {
+    let before_ns = if word & PERIOD_MASK == period { word >> PERIOD_BITS } else { 0 };
+    (before_ns + used_ns.min(PERIOD_NS)).min(USED_MAX_NS) << PERIOD_BITS | period
+}
+
+/// Whether what `word` says was used in the period of now.
+#[cold]
+fn is_of_now(word: u64, now_ns: impl FnOnce() -> u64) -> bool {
+    word & PERIOD_MASK == period(now_ns())
+}
+
+/// A share.
+#[derive(Debug)]
+pub struct Share {
+    /// The greatest word that says no more than the quota.
+    quota: u64,
+    /// What was used, of which period.
+    used: AtomicU64,
+    /// The last period, plus 1, in which somebody was refused.
+    refused_in: AtomicU64,
+    refused: AtomicU32,
+}
+
+impl Share {
+    /// `percent` of the time of so many processors; `None` where that is all there is.
+    pub fn new(percent: u8, processors: usize) -> Option<Share> {
+        let quota_ns = PERIOD_NS / 100 * u64::from(percent) * processors as u64;
+        (percent < 100).then_some(Share {
+            quota: quota_ns << PERIOD_BITS | PERIOD_MASK,
+            used: AtomicU64::new(0),
+            refused_in: AtomicU64::new(0),
+            refused: AtomicU32::new(0),
+        })
+    }
+
+    /// Somebody used `used_ns` until `now_ns`. What was used of the period before counts in this one: it was not noticed
+    /// in time.
+    #[inline(never)]
+    pub fn charge(&self, now_ns: u64, used_ns: u64) {
+        let period = period(now_ns);
+        let charge = |word| Some(charged(word, period, used_ns));
+        // Never refused.
+        let _ = self.used.fetch_update(Relaxed, Relaxed, charge);
+    }
+
+    /// Whether it is used up in the period of `now_ns`, which is asked for only where it was in the last that was charged.
+    #[inline(always)]
+    pub fn is_used_up(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        let word = self.used.load(Relaxed);
+        word > self.quota && is_of_now(word, now_ns)
+    }
+
+    /// Somebody had to wait at `now_ns` because it is used up; whether he is the first in this period. Counted once a period.
+    pub fn refuse(&self, now_ns: u64) -> bool {
+        let period = period(now_ns) + 1;
+        let is_first = self.refused_in.swap(period, Relaxed) != period;
+        if is_first {
+            self.refused.fetch_add(1, Relaxed);
+        }
+        is_first
+    }
+
+    /// Periods in which somebody had to wait.
+    pub fn refused(&self) -> u32 {
+        self.refused.load(Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(percent: u8, processors: usize) -> Share {
+        Share::new(percent, processors).expect("a part")
+    }
+
+    #[test]
+    fn a_share_is_used_up_until_the_next_period() {
+        let share = share(10, 1);
+        let start_ns = 7 * PERIOD_NS;
+        share.charge(start_ns + 1, 10_000_000);
+        assert!(!share.is_used_up(|| start_ns + 1), "exactly the quota");
+        share.charge(start_ns + 2, 1);
+        assert!(share.is_used_up(|| start_ns + 2));
+        assert!(share.is_used_up(|| start_ns + PERIOD_NS - 1));
+        assert!(!share.is_used_up(|| start_ns + PERIOD_NS));
+        share.charge(start_ns + PERIOD_NS, 10_000_000);
+        assert!(!share.is_used_up(|| start_ns + PERIOD_NS), "nothing is owed");
+    }
+
+    #[test]
+    fn time_is_not_asked_for_while_there_is_quota() {
+        let share = share(50, 1);
+        share.charge(0, 50_000_000);
+        assert!(!share.is_used_up(|| panic!("asked")));
+    }
+
+    #[test]
+    fn a_share_is_of_all_processors() {
+        let share = share(25, 4);
+        share.charge(0, PERIOD_NS);
+        assert!(!share.is_used_up(|| 0));
+        share.charge(0, 1);
+        assert!(share.is_used_up(|| 0));
+    }
+
+    #[test]
+    fn all_is_no_share_and_nothing_is_one() {
+        assert!(Share::new(100, 1).is_none());
+        let nothing = share(0, 8);
+        assert!(!nothing.is_used_up(|| 0));
+        nothing.charge(0, 1);
+        assert!(nothing.is_used_up(|| 0));
+    }
+
+    #[test]
+    fn a_refusal_is_counted_once_a_period() {
+        let share = share(1, 1);
+        assert!(share.refuse(0) && !share.refuse(PERIOD_NS - 1));
+        assert!(share.refuse(PERIOD_NS));
+        assert_eq!(share.refused(), 2);
+    }
+
+    #[test]
+    fn what_many_use_at_once_is_all_counted() {
+        let share = share(40, 4);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..40_000).for_each(|_| share.charge(5, 1000)));
+            }
+        });
+        assert!(!share.is_used_up(|| 5));
+        share.charge(5, 1);
+        assert!(share.is_used_up(|| 5));
+    }
+
+    #[test]
+    fn no_time_overflows_the_word() {
+        let share = share(99, 1);
+        (0..20_000).for_each(|_| share.charge(u64::MAX, u64::MAX));
+        assert!(share.is_used_up(|| u64::MAX) && !share.is_used_up(|| 0));
+    }
+}

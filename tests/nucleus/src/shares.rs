@@ -1,0 +1,156 @@
+//! A component that loops in many threads, and those beside it: its share of the processors' time bounds it.
+use crate::domains::{self, does, first};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use calls::{Call, Grants, IMAGE_BASE};
+use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use nucleus::{
+    arch::smp,
+    domain::Domain,
+    memory::space::Protection,
+    thread::{self, Endpoint, Policy},
+    time, trace,
+};
+use runqueue::PERIOD_NS;
+
+/// Loops a processor.
+const LOOPS: usize = 2;
+/// How long is measured: five periods.
+const MEASURED_NS: u64 = 5 * PERIOD_NS;
+
+/// Starts a thread at `entry` with `mask` in rdi and the best policy granted, from a thread that has no other registers set.
+fn spawn(entry: u64, mask: u32) -> Vec<u8> {
+    let [a, b, c, d] = mask.to_le_bytes();
+    // mov edx, mask; mov r9, -1
+    let rest = [0xba, a, b, c, d, 0x49, 0xc7, 0xc1, 0xff, 0xff, 0xff, 0xff];
+    [&first(entry)[..], &rest, &does(Call::Spawn)].concat()
+}
+
+/// Loops for ever, [`LOOPS`] times on each processor; and where that begins.
+fn loops() -> (Vec<u8>, u64) {
+    // mov esi, edi
+    let begin = [&[0x89, 0xfe][..], &does(Call::Current), &does(Call::SetAffinity)].concat();
+    // jmp to itself
+    let body = [&begin[..], &[0xeb, 0xfe]].concat();
+    let masks = (1..LOOPS * smp::online()).map(|index| 1 << (index % smp::online()));
+    let spawns = masks.flat_map(|mask| spawn(IMAGE_BASE, mask));
+    let code = [body.clone(), spawns.collect(), first(1).into(), body.clone()].concat();
+    (code, IMAGE_BASE + body.len() as u64)
+}
+
+/// The looping component, started.
+fn start(policy: Policy, share_percent: u8) -> Arc<Domain> {
+    let threads = LOOPS * smp::online();
+    let grants = Grants { threads, policy, share_percent, ..domains::grants(0) };
+    let domain = Domain::new("loops", grants).expect("no memory for a domain");
+    let protection = Protection::READ | Protection::EXECUTE;
+    let (code, entry) = loops();
+    domain.load(IMAGE_BASE, 1, &code, protection).expect("no memory for a domain");
+    domain.start(entry).expect("no memory for a domain");
+    domain
+}
+
+/// A thread that is busy on each processor, until it is dropped.
+struct Busy {
+    is_over: Arc<AtomicBool>,
+    threads: Vec<u64>,
+}
+
+impl Busy {
+    fn start() -> Busy {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let spawn = |cpu| {
+            let own = is_over.clone();
+            let body = move || {
+                while !own.load(SeqCst) {
+                    core::hint::spin_loop();
+                }
+            };
+            let body: thread::Body = Box::new(Box::new(body));
+            let fair = Policy::Fair { nice: 0 };
+            let number = thread::spawn("busy", fair, body).expect("no memory for a thread");
+            thread::set_affinity(number, 1u64 << cpu);
+            number
+        };
+        let threads = (0..smp::online()).map(spawn).collect();
+        Busy { is_over, threads }
+    }
+
+    /// Their processor time.
+    fn run_ns(&self) -> u64 {
+        let times = self.threads.iter().filter_map(|&number| thread::cpu_time(number));
+        times.map(|used| used.user_ns + used.system_ns).sum()
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.is_over.store(true, SeqCst);
+    }
+}
+
+/// Which percentage of the processors' time busy threads have beside the looping component, and in how many periods that
+/// had to wait.
+fn beside(policy: Policy, share_percent: u8) -> (u64, u32) {
+    let busy = Busy::start();
+    let domain = start(policy, share_percent);
+    // From the beginning of a period.
+    thread::park(Some(time::now_ns().next_multiple_of(PERIOD_NS)), false);
+    let (start_ns, before_ns) = (time::now_ns(), busy.run_ns());
+    thread::park(Some(start_ns + MEASURED_NS), false);
+    let elapsed_ns = time::now_ns() - start_ns;
+    let percent = (busy.run_ns() - before_ns) * 100 / (elapsed_ns * smp::online() as u64);
+    let refused = domain.usage().refused;
+    domain.kill("test");
+    assert!(refused.iter().all(|&(name, _)| name == "share"), "{refused:?}");
+    log::info!(
+        "share of {share_percent} %, {policy:?}: others have {percent} %, refused {refused:?}"
+    );
+    let refused = refused.first().map_or(0, |&(_, count)| count);
+    // And that in which it began, and that in which it ended.
+    assert!(u64::from(refused) <= elapsed_ns / PERIOD_NS + 2, "refused {refused} times");
+    (percent, refused)
+}
+
+/// What is left to others, whatever the component's policy; that it had to wait is counted once a period, and traced.
+pub fn loops_leave_the_rest_to_others() {
+    let me = thread::current_number();
+    // Before the loops, which take all processors.
+    thread::set_policy(me, Policy::Fifo(99));
+    for policy in [Policy::Fair { nice: -20 }, Policy::Fifo(50)] {
+        let (percent, refused) = beside(policy, 100);
+        assert!(percent < 40, "{policy:?} with all time leaves others {percent} %");
+        assert_eq!(refused, 0);
+        let start_ns = time::now_ns();
+        // 87 % on a quiet host; one that takes processors away from whoever runs has more tries.
+        let mut tries = (0..3).map(|_| beside(policy, 10));
+        let (_, refused) = tries.find(|&(percent, _)| percent >= 60).expect("a rest for others");
+        assert!(refused >= 4, "refused {refused} times in five periods");
+        let is_told =
+            |record: program::TraceRecord| record.name == "over-share" && record.at_ns >= start_ns;
+        assert!(trace::last(64).any(is_told), "nothing is traced");
+    }
+    thread::set_policy(me, Policy::Fair { nice: 0 });
+}
+
+/// Others call each other and end while a component loops beyond its share.
+pub fn loops_disturb_nobody() {
+    let looping = start(Policy::Fair { nice: -20 }, 10);
+    let endpoint = Arc::new(Endpoint::new());
+    let serving = domains::start(&domains::server(), 0, [domains::serve(&endpoint)].into());
+    let client = domains::start(&domains::client(2000), 0, [domains::call(&endpoint)].into());
+    assert_eq!(client.wait_end(None).expect("an end").cause, "its last thread ended");
+    assert!(serving.usage().refused.is_empty() && looping.wait_end(Some(0)).is_none());
+    serving.kill("test");
+    looping.kill("test");
+}
+
+/// What nobody else wants is a component's, beyond its share, too.
+pub fn idle_time_is_anybodys() {
+    let domain = start(Policy::Fair { nice: 0 }, 1);
+    let start_ns = time::now_ns();
+    thread::park(Some(start_ns + MEASURED_NS), false);
+    let (used_ns, elapsed_ns) = (domain.usage().cpu_ns, time::now_ns() - start_ns);
+    domain.kill("test");
+    let all_ns = elapsed_ns * smp::online() as u64;
+    assert!(used_ns > all_ns / 2, "{used_ns} ns of {all_ns} were idle");
+}
