@@ -84,6 +84,10 @@ impl Domain {
     pub fn window(&self) -> DmaWindow {
         DmaWindow(self.0.window())
     }
+    /// Its memory, in bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.memory_bytes()
+    }
     /// What it uses now and was refused so far.
     pub fn usage(&self) -> Usage {
         self.0.usage()

@@ -348,7 +348,7 @@ impl Keeper {
             _ => {}
         }
         let kept = if self.kept.is_some() { self.plan.kept_bytes } else { 0 };
-        let (used, most) = (domain.usage().memory_bytes, self.plan.memory_bytes + kept);
+        let (used, most) = (domain.memory_bytes(), self.plan.memory_bytes + kept);
         let is_much = used > most.saturating_sub(most / MEMORY_PARTS);
         is_much.then(|| format!("uses {used} bytes of memory of at most {most}"))
     }
