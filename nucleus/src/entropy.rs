@@ -7,21 +7,12 @@ use chacha::{Generator, Stream};
 use core::arch::asm;
 use sync::class::LockClass;
 
-/// Requests between fresh seeds.
-const RESEED_AFTER: u32 = 4096;
 /// Tries before the processor's generator is taken to be broken (Intel's advice is 10).
 const TRIES: usize = 16;
 const JITTER_ROUNDS: usize = 64;
 
-#[derive(Debug)]
-struct State {
-    generator: Generator,
-    until_reseed: u32,
-}
-
 static CLASS: LockClass = LockClass::new("nucleus.entropy");
-static STATE: SpinLock<State> =
-    SpinLock::new(&CLASS, State { generator: Generator::new(), until_reseed: 0 });
+static GENERATOR: SpinLock<Generator> = SpinLock::new(&CLASS, Generator::new());
 
 fn try_hardware(use_seed: bool) -> Option<u64> {
     (0..TRIES).find_map(|_| {
@@ -50,30 +41,20 @@ fn jitter_word() -> u64 {
     (0..JITTER_ROUNDS).fold(0u64, |word, _| word.rotate_left(7) ^ cpu::tsc())
 }
 
-/// Stirs fresh words into the key.
-fn reseed(state: &mut State) {
+/// The stream of one request.
+fn request() -> Stream {
     let mut is_hardware = true;
-    state.generator.stir(|| {
+    let stream = GENERATOR.lock().request(|| {
         let word = hardware_word().unwrap_or_else(|| {
             is_hardware = false;
             jitter_word()
         });
         word ^ cpu::tsc()
     });
-    if !is_hardware && state.until_reseed == 0 {
+    if !is_hardware {
         log::warn!("no hardware random numbers: seeded by time-stamp jitter only");
     }
-    state.until_reseed = RESEED_AFTER;
-}
-
-/// The stream of one request.
-fn request() -> Stream {
-    let mut state = STATE.lock();
-    if state.until_reseed == 0 {
-        reseed(&mut state);
-    }
-    state.until_reseed -= 1;
-    state.generator.request()
+    stream
 }
 
 /// Fills `out` with unpredictable bytes.

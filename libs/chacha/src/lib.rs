@@ -6,6 +6,8 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+/// Requests between fresh seeds.
+pub const RESEED_AFTER: u32 = 4096;
 /// Bytes of a block.
 const BLOCK_BYTES: usize = 64;
 /// A key.
@@ -47,16 +49,17 @@ fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
 #[derive(Debug)]
 pub struct Generator {
     key: Key,
+    until_reseed: u32,
 }
 
 impl Generator {
-    /// One that is yet to be stirred.
+    /// One that has no seed yet.
     pub const fn new() -> Generator {
-        Generator { key: [0; 8] }
+        Generator { key: [0; 8], until_reseed: 0 }
     }
 
     /// Stirs 32 bytes from `next` into the key.
-    pub fn stir(&mut self, mut next: impl FnMut() -> u64) {
+    fn stir(&mut self, mut next: impl FnMut() -> u64) {
         for pair in self.key.chunks_exact_mut(2) {
             let word = next();
             pair[0] ^= word as u32;
@@ -64,8 +67,13 @@ impl Generator {
         }
     }
 
-    /// The stream of one request.
-    pub fn request(&mut self) -> Stream {
+    /// The stream of one request; `fresh` gives words of a seed when it is time for one.
+    pub fn request(&mut self, fresh: impl FnMut() -> u64) -> Stream {
+        if self.until_reseed == 0 {
+            self.stir(fresh);
+            self.until_reseed = RESEED_AFTER;
+        }
+        self.until_reseed -= 1;
         let block = block(&self.key, 0, [0; 3]);
         let mut own = [0; 8];
         own.copy_from_slice(&block[8..]);
@@ -117,12 +125,27 @@ mod tests {
     fn requests_get_streams_of_their_own_and_the_key_changes() {
         let mut generator = Generator::new();
         generator.stir(|| 0x0123_4567_89ab_cdef);
+        generator.until_reseed = 2;
         let before = generator.key;
         let (mut first, mut second) = ([0; 100], [0; 100]);
-        generator.request().fill(&mut first);
+        generator.request(|| 0).fill(&mut first);
         assert_ne!(generator.key, before);
-        generator.request().fill(&mut second);
+        generator.request(|| 0).fill(&mut second);
         assert_ne!(first, second);
         assert_ne!(first[..36], first[64..]);
+    }
+
+    #[test]
+    fn a_seed_is_asked_for_before_the_first_request_and_then_seldom() {
+        let (mut generator, mut words) = (Generator::new(), 0);
+        for asked in [4, 4, 8] {
+            for _ in 0..RESEED_AFTER / 2 {
+                generator.request(|| {
+                    words += 1;
+                    7
+                });
+            }
+            assert_eq!(words, asked);
+        }
     }
 }
