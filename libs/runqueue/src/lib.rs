@@ -8,12 +8,14 @@
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
+mod choose;
 mod fifo;
 mod heap;
 mod ready;
 mod share;
 mod weight;
 
+pub use choose::choose;
 pub use fifo::{Fifo, Priorities};
 pub use heap::{Heap, Node, Store};
 pub use ready::{Class, GRANULARITY_NS, Place, Ready, SLEEPER_CREDIT_NS, rebased_ns};

@@ -344,17 +344,7 @@ pub(super) fn choose(thread: &Thread) -> usize {
     if online == 1 {
         return percpu::cpu();
     }
-    if may_run(thread, last) && is_idle(last) {
-        return last;
-    }
-    let mut candidates = (0..online).filter(|&cpu| may_run(thread, cpu));
-    if let Some(idle) = candidates.clone().find(|&cpu| is_idle(cpu)) {
-        return idle;
-    }
-    if may_run(thread, last) {
-        return last;
-    }
-    candidates.next().unwrap_or(last)
+    runqueue::choose(online, last, |cpu| may_run(thread, cpu), is_idle)
 }
 
 /// Queues `thread` (state WAKING, on no queue) on the processor chosen for it. Interrupts are off.

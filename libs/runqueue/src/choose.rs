@@ -1,0 +1,48 @@
+//! On which processor something that is to run should.
+
+/// Of `count` processors, where something that was on `last` is to run: where it was if that is idle, else on any idle one,
+/// else where it was, as far as it may.
+#[inline]
+pub fn choose(
+    count: usize,
+    last: usize,
+    may_run: impl Fn(usize) -> bool,
+    is_idle: impl Fn(usize) -> bool,
+) -> usize {
+    let may_stay = may_run(last);
+    if may_stay && is_idle(last) {
+        return last;
+    }
+    let idle = (0..count).find(|&cpu| may_run(cpu) && is_idle(cpu));
+    let any = || (0..count).find(|&cpu| !may_stay && may_run(cpu));
+    idle.or_else(any).unwrap_or(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Among four processors, by masks of bits.
+    fn chosen(last: usize, affinity: u32, idle: u32) -> usize {
+        choose(4, last, |cpu| affinity >> cpu & 1 != 0, |cpu| idle >> cpu & 1 != 0)
+    }
+
+    #[test]
+    fn it_stays_where_that_is_idle_or_nothing_is() {
+        assert_eq!(chosen(2, 0b1111, 0b1110), 2);
+        assert_eq!(chosen(2, 0b1111, 0), 2);
+    }
+
+    #[test]
+    fn it_goes_where_it_is_idle() {
+        assert_eq!(chosen(2, 0b1111, 0b1010), 1);
+        assert_eq!(chosen(2, 0b1100, 0b1010), 3);
+    }
+
+    #[test]
+    fn it_goes_only_where_it_may() {
+        assert_eq!(chosen(2, 0b1000, 0b0111), 3);
+        assert_eq!(chosen(2, 0b0010, 0), 1);
+        assert_eq!(chosen(2, 0, 0b1111), 2);
+    }
+}
