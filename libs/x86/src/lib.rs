@@ -1,5 +1,5 @@
 //! Encodings and arithmetic of the x86-64 processor and of the devices that come with it: what it can do
-//! ([`cpuid`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt
+//! ([`cpuid`]), page tables ([`paging`]), segments and gates ([`descriptor`]), images of extended state ([`xsave`]), interrupt
 //! controllers ([`apic`], [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), and instructions that access ports ([`port`]).
 //!
 //! Nothing here touches the machine: the nucleus does, with these numbers.
@@ -14,5 +14,6 @@ pub mod clock;
 pub mod cpuid;
 pub mod descriptor;
 pub mod ioapic;
+pub mod paging;
 pub mod port;
 pub mod xsave;

@@ -4,7 +4,7 @@
 //! entries, tell the processors, only then give frames and tables back.
 use super::{
     NoMemory, PAGE, frames, shootdown,
-    space::{Inner, LEAF_BYTES, Protection, entry_for, free_table, protection_of},
+    space::{Inner, LEAF_BYTES, Protection, free_table},
 };
 use crate::arch::{
     pages,
@@ -53,7 +53,7 @@ impl Inner {
     /// # Errors
     /// [`NoMemory`]; pages before stay mapped.
     pub fn map(&self, start: u64, list: &[u32], protection: Protection) -> Result<usize, NoMemory> {
-        let flags = entry_for(protection);
+        let flags = Entry::allowing(protection);
         let mut mapped = 0;
         for (chunk, list) in list.chunks(BATCH).enumerate() {
             let _guard = self.lock.lock();
@@ -87,7 +87,7 @@ impl Inner {
     /// [`NoMemory`].
     pub fn map_device(&self, start: u64, physical: u64, pages: usize) -> Result<(), NoMemory> {
         const UNCACHED: Entry = Entry::DEVICE.union(Entry::NO_CACHE).union(Entry::WRITE_THROUGH);
-        let flags = entry_for(Protection::READ | Protection::WRITE) | UNCACHED;
+        let flags = Entry::allowing(Protection::READ | Protection::WRITE) | UNCACHED;
         let _guard = self.lock.lock();
         for page in 0..pages {
             let at = address_of(start, page);
@@ -134,7 +134,8 @@ impl Inner {
             unsafe { pages::zero(frames::address(frame)) };
             new[index] = frame;
         }
-        let (used, outcome) = self.install(start, count, &new[..wanted], entry_for(protection));
+        let (used, outcome) =
+            self.install(start, count, &new[..wanted], Entry::allowing(protection));
         new[used..wanted].iter().for_each(|&frame| frames::release(frame));
         outcome.map(|()| used)
     }
@@ -263,7 +264,7 @@ impl Inner {
 
     /// Sets the protection of every present page.
     pub fn protect(&self, start: u64, end: u64, protection: Protection) {
-        let flags = entry_for(protection);
+        let flags = Entry::allowing(protection);
         let loses = Cell::new(false);
         self.each(
             start,
@@ -274,7 +275,7 @@ impl Inner {
                 if (old - kept).contains(Entry::DIRTY) {
                     leaf.set(slot, Entry::new(entry.frame(), flags | kept | Entry::DIRTY));
                 }
-                loses.set(loses.get() || !protection.contains(protection_of(old)));
+                loses.set(loses.get() || !protection.contains(old.allows()));
             },
             |first, pages| {
                 if loses.replace(false) {
@@ -394,10 +395,10 @@ impl Inner {
             let frame = entry.frame();
             let is_alone =
                 frames::references(frame).load(core::sync::atomic::Ordering::Acquire) == 1;
-            let dirty = entry_for(protection) | Entry::DIRTY;
+            let dirty = Entry::allowing(protection) | Entry::DIRTY;
             if is_alone {
                 leaf.set(slot, Entry::new(frame, dirty));
-                if !protection.contains(protection_of(entry)) {
+                if !protection.contains(entry.allows()) {
                     shootdown::user(self, address & !(PAGE as u64 - 1), 1);
                 }
                 Unshared::Reused
@@ -426,7 +427,7 @@ impl Inner {
             frames::retain(entry.frame());
             Page {
                 frame: entry.frame(),
-                protection: protection_of(entry),
+                protection: entry.allows(),
                 is_accessed: entry.contains(Entry::ACCESSED),
                 is_dirty: entry.contains(Entry::DIRTY),
             }

@@ -26,28 +26,6 @@ pub const USER_END: u64 = 0x7fff_ffff_f000;
 /// Bytes a leaf table maps.
 pub const LEAF_BYTES: u64 = (ENTRIES * PAGE) as u64;
 
-/// Entry bits for `protection`. Accessed is set at once: the processor's own setting of it is dear.
-#[inline]
-pub(super) fn entry_for(protection: Protection) -> Entry {
-    if protection.is_empty() {
-        return Entry::NO_ACCESS | Entry::NO_EXECUTE;
-    }
-    let mut entry = Entry::PRESENT | Entry::USER | Entry::ACCESSED;
-    entry.set(Entry::WRITE, protection.contains(Protection::WRITE));
-    entry.set(Entry::NO_EXECUTE, !protection.contains(Protection::EXECUTE));
-    entry
-}
-
-/// What `entry` allows.
-pub(super) fn protection_of(entry: Entry) -> Protection {
-    let is_present = entry.contains(Entry::PRESENT);
-    let mut protection = Protection::empty();
-    protection.set(Protection::READ, is_present);
-    protection.set(Protection::WRITE, is_present && entry.contains(Entry::WRITE));
-    protection.set(Protection::EXECUTE, is_present && !entry.contains(Entry::NO_EXECUTE));
-    protection
-}
-
 /// The page tables of a space.
 #[derive(Debug)]
 pub struct Inner {
@@ -71,9 +49,9 @@ impl Space {
     pub fn new() -> Result<Space, NoMemory> {
         let root = new_table().ok_or(NoMemory)?;
         // SAFETY: a frame of ours, zeroed.
-        let table = unsafe { Table::at(root) };
+        let table = unsafe { paging::table(root) };
         // SAFETY: the kernel's root lives for ever.
-        let kernel = unsafe { Table::at((paging::kernel_root() >> 12) as u32) };
+        let kernel = unsafe { paging::table((paging::kernel_root() >> 12) as u32) };
         (KERNEL_ENTRY..ENTRIES).for_each(|index| table.set(index, kernel.get(index)));
         objects::count(Kind::Space, 1);
         Ok(Space(Arc::new(Inner {
@@ -149,7 +127,7 @@ impl Inner {
         let mut frame = self.root;
         for level in (wanted + 1..4).rev() {
             // SAFETY: the root, or a table under it that goes only under the lock.
-            let table = unsafe { Table::at(frame) };
+            let table = unsafe { paging::table(frame) };
             let entry = table.get(paging::index(address, level));
             if !entry.contains(Entry::PRESENT) {
                 let bytes = 1u64 << (12 + 9 * level);
@@ -158,7 +136,7 @@ impl Inner {
             frame = entry.frame();
         }
         // SAFETY: as above.
-        Ok(unsafe { Table::at(frame) })
+        Ok(unsafe { paging::table(frame) })
     }
 
     /// The leaf table for `address`, made where there is none. The lock is held.
@@ -167,7 +145,7 @@ impl Inner {
         let mut frame = self.root;
         for level in (1..4).rev() {
             // SAFETY: the root, or a table under it that goes only under the lock.
-            let table = unsafe { Table::at(frame) };
+            let table = unsafe { paging::table(frame) };
             let index = paging::index(address, level);
             let entry = table.get(index);
             frame = if entry.contains(Entry::PRESENT) {
@@ -179,7 +157,7 @@ impl Inner {
             };
         }
         // SAFETY: as above.
-        Ok(unsafe { Table::at(frame) })
+        Ok(unsafe { paging::table(frame) })
     }
 
     /// As [`Inner::leaf_or_new`], for an address of the kernel's in a space that nobody uses yet: all under its entry of
@@ -187,7 +165,7 @@ impl Inner {
     pub(super) fn own_leaf(&self, address: u64) -> Result<&Table, NoMemory> {
         let _guard = self.lock.lock();
         // SAFETY: our root.
-        unsafe { Table::at(self.root) }.set(paging::index(address, 3), Entry::empty());
+        unsafe { paging::table(self.root) }.set(paging::index(address, 3), Entry::empty());
         self.leaf_or_new(address)
     }
 
@@ -206,7 +184,7 @@ impl Inner {
         {
             let _guard = self.lock.lock();
             // SAFETY: our root.
-            let root = unsafe { Table::at(self.root) };
+            let root = unsafe { paging::table(self.root) };
             for (index, top) in tops.iter_mut().enumerate() {
                 if root.get(index).contains(Entry::PRESENT) {
                     *top = root.swap(index, Entry::empty()).frame();
@@ -229,7 +207,7 @@ impl Inner {
 /// Nobody else reaches the table.
 unsafe fn free_tree(frame: u32, level: u32) {
     // SAFETY: as the caller says.
-    let table = unsafe { Table::at(frame) };
+    let table = unsafe { paging::table(frame) };
     for index in 0..ENTRIES {
         let entry = table.get(index);
         if level == 0 {
@@ -248,7 +226,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         shootdown::evict(self);
         // SAFETY: our root.
-        let ports = unsafe { Table::at(self.root) }.get(paging::index(paging::PORT_AREA, 3));
+        let ports = unsafe { paging::table(self.root) }.get(paging::index(paging::PORT_AREA, 3));
         // The kernel's tables are not of this kind.
         if ports.contains(TABLE) {
             // SAFETY: the space's own, and loaded nowhere.

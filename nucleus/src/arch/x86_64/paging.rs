@@ -1,4 +1,4 @@
-//! Page table entries, the registers of paging, and the kernel's own map.
+//! Page tables in memory, the registers of paging, and the kernel's own map.
 //!
 //! The upper half is the same in every space but for [`PORT_AREA`]: its top-level entries are made once, by [`build`],
 //! and copied into each new root. Kernel pages are global and writable or executable, never both.
@@ -7,14 +7,12 @@ use super::{
     boot::{self, DIRECT_MAP, phys_to_virt},
     bootinfo::{BootInfo, PhysRange},
 };
-use bitflags::bitflags;
 use core::{
     arch::asm,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
+pub use x86::paging::{ENTRIES, Entry, Table, index};
 
-/// Entries of a table.
-pub const ENTRIES: usize = 512;
 /// Top-level entries from here on are the kernel's.
 pub const KERNEL_ENTRY: usize = 256;
 /// Where kernel stacks are mapped.
@@ -27,103 +25,14 @@ pub const DEVICE_AREA: u64 = 0xffff_d000_0000_0000;
 pub const PORT_AREA: u64 = 0xffff_d800_0000_0000;
 const LARGE_PAGE: u64 = 2 << 20;
 
-bitflags! {
-    /// A page table entry's bits.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Entry: u64 {
-        /// The processor may use it.
-        const PRESENT = 1;
-        /// Stores are allowed.
-        const WRITE = 1 << 1;
-        /// User mode may use it.
-        const USER = 1 << 2;
-        /// Write-through.
-        const WRITE_THROUGH = 1 << 3;
-        /// Not cached.
-        const NO_CACHE = 1 << 4;
-        /// Used since cleared.
-        const ACCESSED = 1 << 5;
-        /// Stored to since cleared.
-        const DIRTY = 1 << 6;
-        /// A large page.
-        const LARGE = 1 << 7;
-        /// The same in every space.
-        const GLOBAL = 1 << 8;
-        /// Ours: holds a frame that the program may not access now.
-        const NO_ACCESS = 1 << 9;
-        /// Ours: maps device registers, which are no frame.
-        const DEVICE = 1 << 10;
-        /// Not to be executed.
-        const NO_EXECUTE = 1 << 63;
-        /// The physical address.
-        const ADDRESS = 0x000f_ffff_ffff_f000;
-    }
-}
-
-impl Entry {
-    /// Frame it holds.
-    pub const fn frame(self) -> u32 {
-        ((self.bits() & Entry::ADDRESS.bits()) >> 12) as u32
-    }
-    /// An entry for `frame`.
-    pub const fn new(frame: u32, flags: Entry) -> Entry {
-        Entry::from_bits_retain((frame as u64) << 12 | flags.bits())
-    }
-    /// Whether it holds a frame, accessible or not.
-    pub const fn holds_frame(self) -> bool {
-        const DEVICE: u64 = Entry::DEVICE.bits();
-        // One of the two lower bits, and not the one above.
-        let seen = self.bits() & (Entry::PRESENT.bits() | Entry::NO_ACCESS.bits() | DEVICE);
-        seen.wrapping_sub(1) < DEVICE - 1
-    }
-}
-
-/// One table, as the processor and we see it.
-#[repr(transparent)]
-#[derive(Debug)]
-pub struct Table([AtomicU64; ENTRIES]);
-
-impl Table {
-    /// The table in `frame`.
-    ///
-    /// # Safety
-    /// `frame` is a page table for as long as the reference lives.
-    #[inline]
-    pub unsafe fn at<'a>(frame: u32) -> &'a Table {
-        // SAFETY: the direct map has every frame; the caller says it is a table; entries are atomic.
-        unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const Table) }
-    }
-    /// Entry `index` (cut to the table).
-    #[inline]
-    pub fn get(&self, index: usize) -> Entry {
-        Entry::from_bits_retain(self.0[index % ENTRIES].load(Relaxed))
-    }
-    /// Sets entry `index`.
-    #[inline]
-    pub fn set(&self, index: usize, entry: Entry) {
-        self.0[index % ENTRIES].store(entry.bits(), Relaxed);
-    }
-    /// Sets entry `index` and returns what was there, with the bits the processor may have set last.
-    #[inline]
-    pub fn swap(&self, index: usize, entry: Entry) -> Entry {
-        Entry::from_bits_retain(self.0[index % ENTRIES].swap(entry.bits(), Relaxed))
-    }
-    /// Sets `bits` of entry `index`.
-    #[inline]
-    pub fn add(&self, index: usize, bits: Entry) {
-        self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
-    }
-    /// Clears `bits` of entry `index`; returns what was there.
-    #[inline]
-    pub fn clear(&self, index: usize, bits: Entry) -> Entry {
-        Entry::from_bits_retain(self.0[index % ENTRIES].fetch_and(!bits.bits(), Relaxed))
-    }
-}
-
-/// Index into the table of `level` (3 is the root, 0 the leaves) for `address`.
+/// The table in `frame`.
+///
+/// # Safety
+/// `frame` is a page table for as long as the reference lives.
 #[inline]
-pub const fn index(address: u64, level: u32) -> usize {
-    (address >> (12 + 9 * level)) as usize & (ENTRIES - 1)
+pub unsafe fn table<'a>(frame: u32) -> &'a Table {
+    // SAFETY: the direct map has every frame; the caller says it is a table; entries are atomic.
+    unsafe { &*(phys_to_virt(u64::from(frame) << 12) as *const Table) }
 }
 
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
@@ -196,7 +105,7 @@ fn slot(
     let mut frame = root;
     for at in (level + 1..4).rev() {
         // SAFETY: the root or a table found below; kernel tables are never freed.
-        let table: &'static Table = unsafe { Table::at(frame) };
+        let table: &'static Table = unsafe { self::table(frame) };
         let entry = table.get(index(address, at));
         frame = if entry.contains(Entry::PRESENT) {
             entry.frame()
@@ -207,7 +116,7 @@ fn slot(
         };
     }
     // SAFETY: as above.
-    Some((unsafe { Table::at(frame) }, index(address, level)))
+    Some((unsafe { table(frame) }, index(address, level)))
 }
 
 /// Maps one kernel page; replaces nothing that is present. `None` where there is no memory for a table.
@@ -262,7 +171,7 @@ pub unsafe fn build(info: &BootInfo, source: &mut impl TableSource) {
         map_direct(source, root, *range);
     }
     // SAFETY: the root made above.
-    let table = unsafe { Table::at(root) };
+    let table = unsafe { table(root) };
     for area in [STACK_AREA, HEAP_AREA, DEVICE_AREA, PORT_AREA] {
         let entry = Entry::new(source.table().expect(TO_BOOT), Entry::PRESENT | Entry::WRITE);
         table.set(index(area, 3), entry);

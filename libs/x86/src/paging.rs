@@ -1,0 +1,169 @@
+//! Page tables of four levels: their entries, and what those allow.
+//! Source: Intel SDM volume 3, chapter 4.
+use bitflags::bitflags;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use program::Protection;
+
+/// Entries of a table.
+pub const ENTRIES: usize = 512;
+
+bitflags! {
+    /// A page table entry's bits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Entry: u64 {
+        /// The processor may use it.
+        const PRESENT = 1;
+        /// Stores are allowed.
+        const WRITE = 1 << 1;
+        /// User mode may use it.
+        const USER = 1 << 2;
+        /// Write-through.
+        const WRITE_THROUGH = 1 << 3;
+        /// Not cached.
+        const NO_CACHE = 1 << 4;
+        /// Used since cleared.
+        const ACCESSED = 1 << 5;
+        /// Stored to since cleared.
+        const DIRTY = 1 << 6;
+        /// A large page.
+        const LARGE = 1 << 7;
+        /// The same in every space.
+        const GLOBAL = 1 << 8;
+        /// Ours: holds a frame that the program may not access now.
+        const NO_ACCESS = 1 << 9;
+        /// Ours: maps device registers, which are no frame.
+        const DEVICE = 1 << 10;
+        /// Not to be executed.
+        const NO_EXECUTE = 1 << 63;
+        /// The physical address.
+        const ADDRESS = 0x000f_ffff_ffff_f000;
+    }
+}
+
+impl Entry {
+    /// Frame it holds.
+    #[inline]
+    pub const fn frame(self) -> u32 {
+        ((self.bits() & Entry::ADDRESS.bits()) >> 12) as u32
+    }
+    /// An entry for `frame`.
+    #[inline]
+    pub const fn new(frame: u32, flags: Entry) -> Entry {
+        Entry::from_bits_retain((frame as u64) << 12 | flags.bits())
+    }
+    /// Whether it holds a frame, accessible or not.
+    #[inline]
+    pub const fn holds_frame(self) -> bool {
+        const DEVICE: u64 = Entry::DEVICE.bits();
+        // One of the two lower bits, and not the one above.
+        let seen = self.bits() & (Entry::PRESENT.bits() | Entry::NO_ACCESS.bits() | DEVICE);
+        seen.wrapping_sub(1) < DEVICE - 1
+    }
+    /// The bits of a program's page with `protection`. Accessed is set at once: the processor's own setting of it is dear.
+    #[inline]
+    pub fn allowing(protection: Protection) -> Entry {
+        if protection.is_empty() {
+            return Entry::NO_ACCESS | Entry::NO_EXECUTE;
+        }
+        let mut entry = Entry::PRESENT | Entry::USER | Entry::ACCESSED;
+        entry.set(Entry::WRITE, protection.contains(Protection::WRITE));
+        entry.set(Entry::NO_EXECUTE, !protection.contains(Protection::EXECUTE));
+        entry
+    }
+    /// What it allows.
+    #[inline]
+    pub fn allows(self) -> Protection {
+        let is_present = self.contains(Entry::PRESENT);
+        let mut protection = Protection::empty();
+        protection.set(Protection::READ, is_present);
+        protection.set(Protection::WRITE, is_present && self.contains(Entry::WRITE));
+        protection.set(Protection::EXECUTE, is_present && !self.contains(Entry::NO_EXECUTE));
+        protection
+    }
+}
+
+/// One table, as the processor and we see it.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct Table([AtomicU64; ENTRIES]);
+
+impl Table {
+    /// Entry `index` (cut to the table).
+    #[inline]
+    pub fn get(&self, index: usize) -> Entry {
+        Entry::from_bits_retain(self.0[index % ENTRIES].load(Relaxed))
+    }
+    /// Sets entry `index`.
+    #[inline]
+    pub fn set(&self, index: usize, entry: Entry) {
+        self.0[index % ENTRIES].store(entry.bits(), Relaxed);
+    }
+    /// Sets entry `index` and returns what was there, with the bits the processor may have set last.
+    #[inline]
+    pub fn swap(&self, index: usize, entry: Entry) -> Entry {
+        Entry::from_bits_retain(self.0[index % ENTRIES].swap(entry.bits(), Relaxed))
+    }
+    /// Sets `bits` of entry `index`.
+    #[inline]
+    pub fn add(&self, index: usize, bits: Entry) {
+        self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
+    }
+    /// Clears `bits` of entry `index`; returns what was there.
+    #[inline]
+    pub fn clear(&self, index: usize, bits: Entry) -> Entry {
+        Entry::from_bits_retain(self.0[index % ENTRIES].fetch_and(!bits.bits(), Relaxed))
+    }
+}
+
+/// Index into the table of `level` (3 is the root, 0 the leaves) for `address`.
+#[inline]
+pub const fn index(address: u64, level: u32) -> usize {
+    (address >> (12 + 9 * level)) as usize & (ENTRIES - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_allows_what_it_was_made_for() {
+        let read = Protection::READ;
+        for protection in [
+            Protection::empty(),
+            read,
+            read | Protection::WRITE,
+            read | Protection::EXECUTE,
+            Protection::all(),
+        ] {
+            let entry = Entry::new(0xf_ffff, Entry::allowing(protection));
+            assert_eq!(entry.allows(), protection);
+            assert_eq!((entry.frame(), entry.holds_frame()), (0xf_ffff, true));
+        }
+    }
+
+    #[test]
+    fn what_holds_no_frame_is_told() {
+        assert!(!Entry::empty().holds_frame());
+        let mapped = Entry::new(7, Entry::PRESENT | Entry::USER | Entry::WRITE);
+        assert!(mapped.holds_frame() && !(mapped | Entry::DEVICE).holds_frame());
+        assert!(!Entry::new(7, Entry::DIRTY).holds_frame());
+    }
+
+    #[test]
+    fn a_table_says_what_was_there() {
+        let table = Table([const { AtomicU64::new(0) }; ENTRIES]);
+        let entry = Entry::new(3, Entry::PRESENT | Entry::DIRTY);
+        table.set(511, entry);
+        assert_eq!(table.clear(511, Entry::DIRTY), entry);
+        table.add(511, Entry::ACCESSED);
+        let left = Entry::new(3, Entry::PRESENT | Entry::ACCESSED);
+        assert_eq!((table.swap(511, Entry::empty()), table.get(511)), (left, Entry::empty()));
+    }
+
+    #[test]
+    fn an_address_has_an_index_at_each_level() {
+        let address = 1 << 39 | 2 << 30 | 3 << 21 | 4 << 12 | 0xfff;
+        assert_eq!([3, 2, 1, 0].map(|level| index(address, level)), [1, 2, 3, 4]);
+        assert_eq!(index(u64::MAX, 3), ENTRIES - 1);
+    }
+}
