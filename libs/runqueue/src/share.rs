@@ -7,6 +7,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Length of a period.
 pub const PERIOD_NS: u64 = 100_000_000;
 
+/// What a thread used is charged by whole units of its own time, so that short turns are cheap.
+const UNIT_NS: u64 = 1 << 16;
 /// Bits of a word that say in which period; those above, how much was used.
 const PERIOD_BITS: u32 = 24;
 const PERIOD_MASK: u64 = (1 << PERIOD_BITS) - 1;
@@ -54,10 +56,18 @@ impl Share {
         })
     }
 
-    /// Somebody used `used_ns` until `now_ns`. What was used of the period before counts in this one: it was not noticed
-    /// in time.
+    /// Somebody who had run for `ran_ns` in all used `used_ns` more until `now_ns`. What was used of the period before counts
+    /// in this one: it was not noticed in time.
+    #[inline(always)]
+    pub fn charge(&self, now_ns: u64, ran_ns: u64, used_ns: u64) {
+        let units = ran_ns.saturating_add(used_ns) / UNIT_NS - ran_ns / UNIT_NS;
+        if units > 0 {
+            self.add(now_ns, units * UNIT_NS);
+        }
+    }
+
     #[inline(never)]
-    pub fn charge(&self, now_ns: u64, used_ns: u64) {
+    fn add(&self, now_ns: u64, used_ns: u64) {
         let period = period(now_ns);
         let charge = |word| Some(charged(word, period, used_ns));
         // Never refused.
@@ -99,29 +109,40 @@ mod tests {
     fn a_share_is_used_up_until_the_next_period() {
         let share = share(10, 1);
         let start_ns = 7 * PERIOD_NS;
-        share.charge(start_ns + 1, 10_000_000);
+        share.add(start_ns + 1, 10_000_000);
         assert!(!share.is_used_up(|| start_ns + 1), "exactly the quota");
-        share.charge(start_ns + 2, 1);
+        share.add(start_ns + 2, 1);
         assert!(share.is_used_up(|| start_ns + 2));
         assert!(share.is_used_up(|| start_ns + PERIOD_NS - 1));
         assert!(!share.is_used_up(|| start_ns + PERIOD_NS));
-        share.charge(start_ns + PERIOD_NS, 10_000_000);
+        share.add(start_ns + PERIOD_NS, 10_000_000);
         assert!(!share.is_used_up(|| start_ns + PERIOD_NS), "nothing is owed");
+    }
+
+    #[test]
+    fn short_turns_are_all_charged() {
+        let share = share(10, 1);
+        let turn_ns = 7_000;
+        (0..10_000_000 / turn_ns).for_each(|turn| share.charge(0, turn * turn_ns, turn_ns));
+        let left_ns = 10_000_000 - (share.used.load(Relaxed) >> PERIOD_BITS);
+        assert!(left_ns < UNIT_NS + turn_ns, "{left_ns} ns were not charged");
+        share.charge(0, 10_000_000, u64::MAX);
+        assert!(share.is_used_up(|| 0));
     }
 
     #[test]
     fn time_is_not_asked_for_while_there_is_quota() {
         let share = share(50, 1);
-        share.charge(0, 50_000_000);
+        share.add(0, 50_000_000);
         assert!(!share.is_used_up(|| panic!("asked")));
     }
 
     #[test]
     fn a_share_is_of_all_processors() {
         let share = share(25, 4);
-        share.charge(0, PERIOD_NS);
+        share.add(0, PERIOD_NS);
         assert!(!share.is_used_up(|| 0));
-        share.charge(0, 1);
+        share.add(0, 1);
         assert!(share.is_used_up(|| 0));
     }
 
@@ -130,7 +151,7 @@ mod tests {
         assert!(Share::new(100, 1).is_none());
         let nothing = share(0, 8);
         assert!(!nothing.is_used_up(|| 0));
-        nothing.charge(0, 1);
+        nothing.add(0, 1);
         assert!(nothing.is_used_up(|| 0));
     }
 
@@ -147,18 +168,18 @@ mod tests {
         let share = share(40, 4);
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..40_000).for_each(|_| share.charge(5, 1000)));
+                scope.spawn(|| (0..40_000).for_each(|_| share.add(5, 1000)));
             }
         });
         assert!(!share.is_used_up(|| 5));
-        share.charge(5, 1);
+        share.add(5, 1);
         assert!(share.is_used_up(|| 5));
     }
 
     #[test]
     fn no_time_overflows_the_word() {
         let share = share(99, 1);
-        (0..20_000).for_each(|_| share.charge(u64::MAX, u64::MAX));
+        (0..20_000).for_each(|_| share.add(u64::MAX, u64::MAX));
         assert!(share.is_used_up(|| u64::MAX) && !share.is_used_up(|| 0));
     }
 }

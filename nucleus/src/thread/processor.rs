@@ -119,14 +119,15 @@ impl Processor {
             return;
         }
         self.busy_ns.store(self.busy_ns.load(Relaxed) + used_ns, Relaxed);
-        thread.run_ns.store(thread.run_ns.load(Relaxed) + used_ns, Relaxed);
+        let ran_ns = thread.run_ns.load(Relaxed);
+        thread.run_ns.store(ran_ns + used_ns, Relaxed);
         let used_ns = used_ns.min(2 * timers::TICK_NS);
         if let Policy::Fair { nice } = thread.policy() {
             let aged = thread.virtual_ns.load(Relaxed) + virtual_ns(used_ns, weight(nice));
             thread.virtual_ns.store(aged, Relaxed);
         }
         if let Some(share) = &thread.share {
-            share.charge(now_ns, used_ns);
+            share.charge(now_ns, ran_ns, used_ns);
         }
     }
 
