@@ -92,6 +92,8 @@ pub struct Thread {
     own_policy: AtomicU32,
     /// Its component's; `None` where that is all time there is.
     share: Option<Arc<Share>>,
+    /// It does what an attendant does, and may hold locks that others want.
+    is_attending: AtomicBool,
     affinity: AtomicU64,
     /// The processor whose run queue's lock guards `node` and `is_on_queue`.
     cpu: AtomicU32,
@@ -201,6 +203,7 @@ impl Thread {
             policy: AtomicU32::new(policy.pack()),
             own_policy: AtomicU32::new(policy.pack()),
             share,
+            is_attending: AtomicBool::new(false),
             affinity: AtomicU64::new(u64::MAX),
             cpu: AtomicU32::new(percpu::cpu() as u32),
             is_on_queue: AtomicBool::new(false),
@@ -253,10 +256,11 @@ impl Thread {
         Policy::unpack(self.policy.load(Relaxed)).unwrap_or_default()
     }
 
-    /// Whether its component has used its share of the present period up.
+    /// Whether its component has used its share of the present period up, which does not count while it is an attendant.
     #[inline(always)]
     fn is_over_share(&self) -> bool {
-        self.share.as_deref().is_some_and(|share| share.is_used_up(time::now_ns))
+        let is_over = |share: &Share| share.is_used_up(time::now_ns);
+        self.share.as_deref().is_some_and(is_over) && !self.is_attending.load(Relaxed)
     }
 
     /// It must wait because of that.

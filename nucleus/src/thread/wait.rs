@@ -205,9 +205,23 @@ pub fn wake(word: &AtomicU32, count: u32) -> u32 {
         }
     }
     if let Some(attended) = attended {
-        (attended.attendant)();
+        attended.call();
     }
     woken
+}
+
+impl Attended {
+    /// The caller does not sink meanwhile; if it should have, it does then.
+    fn call(&self) {
+        let me = current();
+        let was_attending = me.is_attending.swap(true, Relaxed);
+        (self.attendant)();
+        me.is_attending.store(was_attending, Relaxed);
+        if me.is_over_share() {
+            let _off = NoInterrupts::new();
+            scheduler::reschedule();
+        }
+    }
 }
 
 /// Ends `thread`'s wait if it is an interruptible one. Its kick was set before.

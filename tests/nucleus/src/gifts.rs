@@ -176,22 +176,29 @@ pub fn those_who_wait_are_ended() {
     }
 }
 
+/// The word of a bell that is attended.
+fn word_of(bell: &Region) -> &AtomicU32 {
+    // SAFETY: the first half of a word of the region, which is there for ever.
+    unsafe { AtomicU32::from_ptr(bell.words()[1].as_ptr().cast()) }
+}
+
+/// The bell that is kept at `place`, there for ever: whoever wakes the word at 8 runs `attendant`.
+pub fn bell(place: &AtomicPtr<Region>, attendant: fn()) -> &'static Region {
+    if place.load(SeqCst).is_null() {
+        let memory = Arc::new(DmaBuffer::allocate(4096).expect("memory"));
+        let bell: &'static Region = Box::leak(Box::new(memory.into()));
+        place.store(ptr::from_ref(bell).cast_mut(), SeqCst);
+        thread::attend(word_of(bell), Box::new(attendant));
+    }
+    // SAFETY: made above, for ever.
+    unsafe { &*place.load(SeqCst) }
+}
+
 /// Who wakes a word calls its attendant, whether he is a component or not; other words have none.
 pub fn words_are_attended() {
     static RUNG: AtomicU32 = AtomicU32::new(0);
     static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
-    let word_of = |region: &Region| {
-        // SAFETY: the first half of a word of the region, which is there for ever.
-        unsafe { AtomicU32::from_ptr(region.words()[1].as_ptr().cast()) }
-    };
-    if BELL.load(SeqCst).is_null() {
-        let memory = Arc::new(DmaBuffer::allocate(4096).expect("memory"));
-        let bell: &'static Region = Box::leak(Box::new(memory.into()));
-        BELL.store(ptr::from_ref(bell).cast_mut(), SeqCst);
-        thread::attend(word_of(bell), Box::new(|| drop(RUNG.fetch_add(1, SeqCst))));
-    }
-    // SAFETY: made above, for ever.
-    let bell = unsafe { &*BELL.load(SeqCst) };
+    let bell = bell(&BELL, || drop(RUNG.fetch_add(1, SeqCst)));
     RUNG.store(0, SeqCst);
     let actor = Actor::new();
     actor.take(Capability::Region(bell.clone()));

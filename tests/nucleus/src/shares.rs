@@ -1,10 +1,17 @@
 //! A component that loops in many threads, and those beside it: its share of the processors' time bounds it.
-use crate::domains::{self, does, first};
+use crate::{
+    domains::{self, does, first, second},
+    gifts,
+};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use calls::{Call, Grants, IMAGE_BASE};
-use core::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use calls::{Call, Grants, IMAGE_BASE, SERVICE};
+use core::{
+    ptr,
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst},
+};
 use nucleus::{
     arch::smp,
+    capability::{Capability, Region},
     domain::Domain,
     memory::space::Protection,
     thread::{self, Endpoint, Policy},
@@ -49,6 +56,11 @@ fn start(policy: Policy, share_percent: u8) -> Arc<Domain> {
     domain
 }
 
+/// The processor time of thread `number`.
+fn run_ns(number: u64) -> u64 {
+    thread::cpu_time(number).map_or(0, |used| used.user_ns + used.system_ns)
+}
+
 /// A thread that is busy on each processor, until it is dropped.
 struct Busy {
     is_over: Arc<AtomicBool>,
@@ -77,8 +89,7 @@ impl Busy {
 
     /// Their processor time.
     fn run_ns(&self) -> u64 {
-        let times = self.threads.iter().filter_map(|&number| thread::cpu_time(number));
-        times.map(|used| used.user_ns + used.system_ns).sum()
+        self.threads.iter().map(|&number| run_ns(number)).sum()
     }
 }
 
@@ -129,6 +140,58 @@ pub fn loops_leave_the_rest_to_others() {
             |record: program::TraceRecord| record.name == "over-share" && record.at_ns >= start_ns;
         assert!(trace::last(64).any(is_told), "nothing is traced");
     }
+    thread::set_policy(me, Policy::Fair { nice: 0 });
+}
+
+/// The processor time that an attendant needs; that of the busy thread beside it meanwhile, at most; and that thread.
+const ATTENDS_NS: u64 = 30_000_000;
+static BESIDE_NS: AtomicU64 = AtomicU64::new(0);
+static BESIDE: AtomicU64 = AtomicU64::new(0);
+
+/// A bell whose attendant needs [`ATTENDS_NS`].
+pub fn bell() -> &'static Region {
+    static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
+    gifts::bell(&BELL, || {
+        let (me, beside) = (thread::current_number(), BESIDE.load(SeqCst));
+        let (until_ns, before_ns) = (run_ns(me) + ATTENDS_NS, run_ns(beside));
+        while run_ns(me) < until_ns {
+            core::hint::spin_loop();
+        }
+        BESIDE_NS.fetch_max(run_ns(beside) - before_ns, SeqCst);
+    })
+}
+
+/// Who rings a bell again and again sinks between, but not while it does what others may wait for.
+pub fn attendant_does_not_sink() {
+    let me = thread::current_number();
+    thread::set_policy(me, Policy::Fifo(99));
+    let busy = Busy::start();
+    BESIDE.store(busy.threads[0], SeqCst);
+    BESIDE_NS.store(0, SeqCst);
+    let pinned = [&does(Call::Current)[..], &second(1), &does(Call::SetAffinity)].concat();
+    // add rdi, 8; mov rbp, rdi
+    let word = [0x48, 0x83, 0xc7, 0x08, 0x48, 0x89, 0xfd];
+    let mapped = [&first(SERVICE)[..], &does(Call::MapRegion), &word].concat();
+    // mov rdi, rbp
+    let ring = [&[0x48, 0x89, 0xef][..], &second(1), &does(Call::Wake)].concat();
+    let back = (-(ring.len() as i8) - 2) as u8;
+    let code = [pinned, mapped, ring, [0xeb, back].into()].concat();
+    let policy = Policy::Fair { nice: -20 };
+    let grants = Grants { policy, share_percent: 1, ..domains::grants(0) };
+    let domain = Domain::new("rings", grants).expect("no memory for a domain");
+    let protection = Protection::READ | Protection::EXECUTE;
+    domain.load(IMAGE_BASE, 1, &code, protection).expect("no memory for a domain");
+    domain.grant(Capability::Region(bell().clone())).expect("no room in a table");
+    domain.start(IMAGE_BASE).expect("no memory for a domain");
+    let (start_ns, before_ns) = (time::now_ns(), run_ns(busy.threads[0]));
+    thread::park(Some(start_ns + 2 * MEASURED_NS), false);
+    let percent = (run_ns(busy.threads[0]) - before_ns) * 100 / (time::now_ns() - start_ns);
+    domain.kill("test");
+    let beside_ns = BESIDE_NS.load(SeqCst);
+    log::info!("beside who rings: {percent} %, and {beside_ns} ns while it attends");
+    assert!(beside_ns <= ATTENDS_NS, "an attendant sank for {beside_ns} ns");
+    // 70 where each period begins with an attendant.
+    assert!((40..90).contains(&percent), "others have {percent} % beside who rings");
     thread::set_policy(me, Policy::Fair { nice: 0 });
 }
 

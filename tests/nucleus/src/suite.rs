@@ -43,6 +43,7 @@ const TESTS: &[(&str, fn())] = &[
     ("memory refused to a domain is not kept", domains::refused_memory_is_not_kept),
     ("a domain in a loop is killed", domains::loop_is_killed),
     ("loops leave to others what is not their share", shares::loops_leave_the_rest_to_others),
+    ("an attendant does not sink", shares::attendant_does_not_sink),
     ("loops disturb nobody", shares::loops_disturb_nobody),
     ("idle time is anybody's", shares::idle_time_is_anybodys),
     ("a domain's device is quiesced with it", domains::device_is_quiesced),
@@ -122,6 +123,7 @@ fn warm_up() {
     in_threads(1, |_| domains::each_grant_counts());
     in_threads(1, |_| devices::only_what_is_lent_is_reached());
     in_threads(1, |_| gifts::words_are_attended());
+    in_threads(1, |_| drop(shares::bell()));
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 
