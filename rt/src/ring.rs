@@ -107,8 +107,9 @@ impl Bell {
     }
     /// Rings where `doorbell` says so.
     pub fn answer(&self, doorbell: Doorbell) {
+        // Whoever was told so has cleared the word.
         if doorbell == Doorbell::Ring {
-            self.ring();
+            self.region.wake(self.word);
         }
     }
 }

@@ -164,20 +164,20 @@ fn take(
     count: &mut usize,
 ) -> Result<Next, Corrupt> {
     let mut take = || {
-        for place in &mut *ended {
-            let Some((entry, _)) = linked.received.pop()? else { return Ok(Next::Wait) };
+        let waiting = linked.received.waiting()? as usize;
+        for place in ended.iter_mut().take(waiting) {
+            let Some((entry, _)) = linked.received.pop()? else { break };
             *place = linked.traffic.complete(&entry)?;
             *count += 1;
         }
-        Ok(Next::More)
+        Ok(waiting < BATCH)
     };
-    match take() {
-        Ok(Next::More) => Ok(Next::More),
-        taken => {
-            let is_idle = linked.received.wait_begins()?;
-            taken.map(|_| if is_idle { Next::Wait } else { Next::More })
-        }
+    let taken = take();
+    if taken == Ok(false) {
+        return Ok(Next::More);
     }
+    let is_idle = linked.received.wait_begins()?;
+    taken.map(|_| if is_idle { Next::Wait } else { Next::More })
 }
 
 impl Flights {

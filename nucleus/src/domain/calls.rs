@@ -189,8 +189,7 @@ impl<'a> Caller<'a> {
 
     /// A kick came: until it is consumed the thread does not pass.
     pub(super) fn kick(&mut self) {
-        self.is_kicked = true;
-        thread::may_not_pass();
+        keep_kick(&mut self.is_kicked);
     }
 
     /// Consumes a kick that came.
@@ -345,9 +344,8 @@ impl<'a> Caller<'a> {
             Call::MapRegion => domain.map_held(first, registers)?,
             Call::Wait => self.wait(registers)?,
             Call::Wake => {
-                let word = self.word(first)?;
-                registers.rdi = u64::from(thread::wake(word.pinned.word(), second as u32));
-                self.word = Some(word);
+                let word = known_word(&mut self.word, domain, first)?;
+                registers.rdi = u64::from(thread::wake(word, second as u32));
             }
             Call::Spawn => {
                 let start = Start {
@@ -430,41 +428,47 @@ impl<'a> Caller<'a> {
         Ok(())
     }
 
-    /// The word at `address`.
-    fn word(&mut self, address: u64) -> Result<Word, Status> {
-        let unmapped = self.domain.unmapped.load(Acquire);
-        match self.word.take() {
-            Some(word) if word.address == address && word.unmapped == unmapped => Ok(word),
-            _ => Ok(Word { address, unmapped, pinned: Pinned::new(self.domain, address, 4)? }),
-        }
-    }
-
     fn wait(&mut self, registers: &Registers) -> Done {
         let is_interruptible = registers.r10 != 0;
         if is_interruptible && self.take_kick() {
             return Err(Status::Cancelled);
         }
-        let word = self.word(registers.rdi)?;
-        let done = self.wait_on(&word, registers, is_interruptible);
-        self.word = Some(word);
-        done
-    }
-
-    fn wait_on(&mut self, word: &Word, registers: &Registers, is_interruptible: bool) -> Done {
+        let Caller { word, domain, is_kicked, .. } = self;
+        let word = known_word(word, domain, registers.rdi)?;
         let deadline_ns = until(registers.rdx).deadline_ns;
         loop {
             // A kick always ends the wait, or the domain could not be ended.
-            match thread::wait_on(word.pinned.word(), registers.rsi as u32, deadline_ns, true) {
+            match thread::wait_on(word, registers.rsi as u32, deadline_ns, true) {
                 sync::Outcome::Signalled => return Ok(()),
                 sync::Outcome::TimedOut => return Err(Status::TimedOut),
                 sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),
-                sync::Outcome::Kicked => self.kick(),
+                sync::Outcome::Kicked => keep_kick(is_kicked),
             }
-            if self.domain.is_ending.load(Relaxed) {
+            if domain.is_ending.load(Relaxed) {
                 return Err(Status::Cancelled);
             }
         }
     }
+}
+
+/// See [`Caller::kick`].
+fn keep_kick(is_kicked: &mut bool) {
+    *is_kicked = true;
+    thread::may_not_pass();
+}
+
+/// The word at `address`, which is `known` then.
+fn known_word<'a>(
+    known: &'a mut Option<Word>,
+    domain: &Domain,
+    address: u64,
+) -> Result<&'a AtomicU32, Status> {
+    let unmapped = domain.unmapped.load(Acquire);
+    let is_good = |word: &Word| word.address == address && word.unmapped == unmapped;
+    if !known.as_ref().is_some_and(is_good) {
+        *known = Some(Word { address, unmapped, pinned: Pinned::new(domain, address, 4)? });
+    }
+    known.as_ref().map(|word| word.pinned.word()).ok_or(Status::Fault)
 }
 
 impl Pinned {
