@@ -1,9 +1,9 @@
 //! Random bytes from the ChaCha20 block function (RFC 8439, 2.3): a generator with fast key erasure.
 //!
 //! Each request takes a block of the [`Generator`]: half becomes the next key, half the request's own
-//! key, whose [`Stream`] is made apart. What was given out cannot be computed from the state after.
+//! key, whose [`Stream`] is made apart; a short request gets the key itself. What was given out cannot be computed from the state after.
 //! Source: D. J. Bernstein, "Fast-key-erasure random-number generators", 2017.
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 /// Requests between fresh seeds.
@@ -16,18 +16,36 @@ type Key = [u32; 8];
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 const DOUBLE_ROUNDS: usize = 10;
 
-fn quarter_round(state: &mut [u32; 16], [a, b, c, d]: [usize; 4]) {
-    for (to, from, mixed, bits) in [(a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)] {
-        state[to] = state[to].wrapping_add(state[from]);
-        state[mixed] = (state[mixed] ^ state[to]).rotate_left(bits);
-    }
+/// The places are known when it is compiled, so that the state stays in registers.
+#[inline(always)]
+fn quarter_round<const A: usize, const B: usize, const C: usize, const D: usize>(
+    state: &mut [u32; 16],
+) {
+    state[A] = state[A].wrapping_add(state[B]);
+    state[D] = (state[D] ^ state[A]).rotate_left(16);
+    state[C] = state[C].wrapping_add(state[D]);
+    state[B] = (state[B] ^ state[C]).rotate_left(12);
+    state[A] = state[A].wrapping_add(state[B]);
+    state[D] = (state[D] ^ state[A]).rotate_left(8);
+    state[C] = state[C].wrapping_add(state[D]);
+    state[B] = (state[B] ^ state[C]).rotate_left(7);
+}
+
+/// A round of the columns and one of the diagonals.
+#[inline(always)]
+fn double_round(state: &mut [u32; 16]) {
+    quarter_round::<0, 4, 8, 12>(state);
+    quarter_round::<1, 5, 9, 13>(state);
+    quarter_round::<2, 6, 10, 14>(state);
+    quarter_round::<3, 7, 11, 15>(state);
+    quarter_round::<0, 5, 10, 15>(state);
+    quarter_round::<1, 6, 11, 12>(state);
+    quarter_round::<2, 7, 8, 13>(state);
+    quarter_round::<3, 4, 9, 14>(state);
 }
 
 /// Block `counter` of the stream of `key` and `nonce`.
 fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
-    const COLUMNS: [[usize; 4]; 4] = [[0, 4, 8, 12], [1, 5, 9, 13], [2, 6, 10, 14], [3, 7, 11, 15]];
-    const DIAGONALS: [[usize; 4]; 4] =
-        [[0, 5, 10, 15], [1, 6, 11, 12], [2, 7, 8, 13], [3, 4, 9, 14]];
     let mut start = [0; 16];
     start[..4].copy_from_slice(&CONSTANTS);
     start[4..12].copy_from_slice(key);
@@ -35,9 +53,7 @@ fn block(key: &Key, counter: u32, nonce: [u32; 3]) -> [u32; 16] {
     start[13..].copy_from_slice(&nonce);
     let mut state = start;
     for _ in 0..DOUBLE_ROUNDS {
-        for lanes in COLUMNS.into_iter().chain(DIAGONALS) {
-            quarter_round(&mut state, lanes);
-        }
+        double_round(&mut state);
     }
     for (word, first) in state.iter_mut().zip(start) {
         *word = word.wrapping_add(first);
@@ -95,14 +111,22 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Fills `out` with unpredictable bytes; the stream ends there.
+    /// Fills `out` with unpredictable bytes; the stream ends there. What is no longer than the key is the key.
     pub fn fill(self, out: &mut [u8]) {
+        if out.len() <= size_of::<Key>() {
+            return copy(&self.key, out);
+        }
         for (counter, chunk) in out.chunks_mut(BLOCK_BYTES).enumerate() {
             let stream = block(&self.key, counter as u32, [(counter >> 32) as u32, 0, 0]);
-            for (bytes, word) in chunk.chunks_mut(4).zip(stream) {
-                bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
-            }
+            copy(&stream, chunk);
         }
+    }
+}
+
+/// The first bytes of `words`, as many as `out` takes.
+fn copy(words: &[u32], out: &mut [u8]) {
+    for (bytes, word) in out.chunks_mut(4).zip(words) {
+        bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
     }
 }
 
@@ -133,6 +157,24 @@ mod tests {
         generator.request(|| 0).fill(&mut second);
         assert_ne!(first, second);
         assert_ne!(first[..36], first[64..]);
+    }
+
+    #[test]
+    fn short_requests_are_filled_to_their_last_byte_and_differ() {
+        let mut generator = Generator::new();
+        let mut seen = std::collections::HashSet::new();
+        for bytes in 8..=40 {
+            let mut out = vec![0; bytes];
+            generator.request(|| 7).fill(&mut out);
+            assert!(seen.insert(out[..8].to_vec()), "again");
+            let mut others = [0; 4];
+            // A byte that is never filled is 0 in each of many requests.
+            for _ in 0..64 {
+                generator.request(|| 7).fill(&mut out);
+                others.iter_mut().zip(out.iter().rev()).for_each(|(sum, byte)| *sum |= byte);
+            }
+            assert!(others.iter().all(|sum| *sum != 0), "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -35,15 +35,11 @@ const STACK_OFFSETS: u64 = 2 * PAGE / 16;
 impl Place {
     /// Chooses places. `stack_limit` is `RLIMIT_STACK`.
     pub fn choose(is_randomised: bool, stack_limit: u64) -> Place {
-        let mut random = [0u64; 6];
+        let mut random = [[0; 8]; 6];
         if is_randomised {
-            for number in &mut random {
-                let mut bytes = [0; 8];
-                rt::entropy::fill(&mut bytes);
-                *number = u64::from_le_bytes(bytes);
-            }
+            rt::entropy::fill(random.as_flattened_mut());
         }
-        let [program, map, stack, vdso, heap, offset] = random;
+        let [program, map, stack, vdso, heap, offset] = random.map(u64::from_le_bytes);
         let end = USER_END - stack % STACK_RANDOM_PAGES * PAGE;
         let stack_end = end - VDSO_PAGES * PAGE;
         let room = stack_limit.clamp(STACK_ROOM.0, STACK_ROOM.1);
