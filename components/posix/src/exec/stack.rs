@@ -1,7 +1,7 @@
 //! The first stack: strings, the auxiliary vector, pointers (x86-64 psABI 3.4.1).
 //!
-//! From the top: eight zero bytes, the path, environment and argument strings; the platform's name
-//! and sixteen random bytes; then, aligned to 16: auxiliary vector, environment pointers, argument
+//! From the top: eight zero bytes, the path, environment and argument strings; below a gap of random length, which is not
+//! written, the platform's name and sixteen random bytes; then, aligned to 16: auxiliary vector, environment pointers, argument
 //! pointers, and the number of arguments, where the stack pointer points.
 use super::{
     Arguments, Strings,
@@ -46,6 +46,10 @@ struct Builder {
 }
 
 impl Builder {
+    /// Below `end`, with room for so many bytes.
+    fn below(end: u64, capacity: usize) -> Builder {
+        Builder { end, bytes: Vec::with_capacity(capacity) }
+    }
     /// Makes room for `chunk` below all others and returns its address. Chunks are kept reversed.
     fn push(&mut self, chunk: &[u8]) -> u64 {
         self.bytes.extend(chunk.iter().rev());
@@ -76,9 +80,12 @@ pub fn build(
     let total = strings.arguments.bytes().len() + strings.environment.bytes().len();
     let pointers = (strings.arguments.count() + strings.environment.count()) * 8;
     let _charge = Charge::take(2 * (total + pointers))?;
-    let mut builder = Builder { end: place.stack_end, bytes: Vec::with_capacity(total + 1024) };
     let mut layout = memory.layout();
-    let auxiliary = write_strings(&mut builder, place, contents, &mut layout);
+    let mut strings = Builder::below(place.stack_end, total + contents.path.len() + 32);
+    let path = push_strings(&mut strings, contents, &mut layout);
+    let (strings_start, strings) = strings.finish();
+    let mut builder = Builder::below(strings_start - place.stack_offset, pointers + 1024);
+    let auxiliary = push_auxiliary(&mut builder, contents, path);
     let vector = [pointer_words(contents, &layout), auxiliary].concat();
     builder.align(16);
     if vector.len() % 2 == 1 {
@@ -92,6 +99,7 @@ pub fn build(
     let (start, bytes) = builder.finish();
     map_stack(memory, place, headers, start)?;
     memory.write_bytes(start, &bytes)?;
+    memory.write_bytes(strings_start, &strings)?;
     memory.set_layout(layout);
     Ok(pointer)
 }
@@ -112,13 +120,12 @@ fn map_stack(
     memory.map(&request).map(|_| ())
 }
 
-/// Writes everything that is pointed to; returns the auxiliary vector.
-fn write_strings(
+/// Pushes path, environment and arguments, and aligns; the path's address.
+fn push_strings(
     builder: &mut Builder,
-    place: &Place,
     contents: &Contents<'_>,
     layout: &mut crate::memory::Layout,
-) -> Vec<u64> {
+) -> u64 {
     builder.push(&[0; 8]);
     let path: Vec<u8> = contents.path.iter().copied().chain([0]).collect();
     let path = builder.push(&path);
@@ -131,8 +138,11 @@ fn write_strings(
     };
     layout.arguments = (builder.push(arguments), layout.environment.0);
     builder.align(16);
-    let offset = place.stack_offset as usize;
-    builder.bytes.resize(builder.bytes.len() + offset, 0);
+    path
+}
+
+/// Pushes what the auxiliary vector points to, and returns that.
+fn push_auxiliary(builder: &mut Builder, contents: &Contents<'_>, path: u64) -> Vec<u64> {
     let platform = builder.push(PLATFORM);
     let mut random = [0; 16];
     rt::entropy::fill(&mut random);
