@@ -3,7 +3,7 @@
 //! controllers ([`apic`], [`ioapic`]), clocks of known rate ([`clock`]), chains of stack frames ([`chain`]), and instructions that access ports ([`port`]).
 //!
 //! Nothing here touches the machine: the nucleus does, with these numbers.
-#![no_std]
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 extern crate alloc;

@@ -108,6 +108,18 @@ impl Table {
     pub fn add(&self, index: usize, bits: Entry) {
         self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
     }
+    /// What is not empty, with its index. Most of a table is empty, and is passed over by eight.
+    #[inline]
+    pub fn used(&self) -> impl Iterator<Item = (usize, Entry)> {
+        let chunks = self.0.as_chunks::<8>().0.iter().zip((0..).step_by(8));
+        let all =
+            |chunk: &[AtomicU64; 8]| chunk.iter().fold(0, |all, entry| all | entry.load(Relaxed));
+        let used = chunks.filter(move |(chunk, _)| all(chunk) != 0);
+        let entries = used.flat_map(|(chunk, first)| (first..).zip(chunk));
+        entries
+            .map(|(index, entry)| (index, Entry::from_bits_retain(entry.load(Relaxed))))
+            .filter(|(_, entry)| !entry.is_empty())
+    }
     /// Clears `bits` of entry `index`; returns what was there.
     #[inline]
     pub fn clear(&self, index: usize, bits: Entry) -> Entry {
@@ -158,6 +170,19 @@ mod tests {
         table.add(511, Entry::ACCESSED);
         let left = Entry::new(3, Entry::PRESENT | Entry::ACCESSED);
         assert_eq!((table.swap(511, Entry::empty()), table.get(511)), (left, Entry::empty()));
+    }
+
+    #[test]
+    fn what_is_used_of_a_table_is_found() {
+        let table = Table([const { AtomicU64::new(0) }; ENTRIES]);
+        assert_eq!(table.used().count(), 0);
+        let places = [0, 7, 8, 9, 200, 504, 511];
+        for index in places {
+            table.set(index, Entry::new(index as u32, Entry::USER));
+        }
+        let used: Vec<(usize, u32)> =
+            table.used().map(|(index, entry)| (index, entry.frame())).collect();
+        assert_eq!(used, places.map(|index| (index, index as u32)));
     }
 
     #[test]

@@ -208,8 +208,7 @@ impl Inner {
 unsafe fn free_tree(frame: u32, level: u32) {
     // SAFETY: as the caller says.
     let table = unsafe { paging::table(frame) };
-    for index in 0..ENTRIES {
-        let entry = table.get(index);
+    for (_, entry) in table.used() {
         if level == 0 {
             if entry.holds_frame() {
                 frames::release(entry.frame());
