@@ -11,6 +11,7 @@ fn main() {
     println!("cargo:rustc-env=SKERRY_PROBES={probes}");
     if env::var("CARGO_CFG_TARGET_OS").is_ok_and(|target| target == "none") {
         let root = env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+        println!("cargo:rerun-if-changed={root}/../../image/kernel.ld");
         println!("cargo:rustc-link-arg-bins=-T{root}/../../image/kernel.ld");
     }
 }
