@@ -157,14 +157,7 @@ impl<K: Copy + Eq> Priorities<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Node;
-
-    struct Nodes(Vec<Node<usize>>);
-    impl Store<usize> for Nodes {
-        fn node(&mut self, of: usize) -> &mut Node<usize> {
-            &mut self.0[of]
-        }
-    }
+    use crate::{Node, heap::Nodes};
 
     #[test]
     fn the_highest_priority_goes_first_and_equals_in_order() {

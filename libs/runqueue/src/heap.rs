@@ -196,16 +196,20 @@ fn detach<K: Copy + Eq>(store: &mut impl Store<K>, item: K) -> Option<K> {
     node.next.take()
 }
 
+/// Nodes by index, for the tests of this crate.
+#[cfg(test)]
+pub(crate) struct Nodes(pub(crate) Vec<Node<usize>>);
+
+#[cfg(test)]
+impl Store<usize> for Nodes {
+    fn node(&mut self, of: usize) -> &mut Node<usize> {
+        &mut self.0[of]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Nodes(Vec<Node<usize>>);
-    impl Store<usize> for Nodes {
-        fn node(&mut self, of: usize) -> &mut Node<usize> {
-            &mut self.0[of]
-        }
-    }
 
     #[test]
     fn pops_in_order_of_key_whatever_was_removed() {

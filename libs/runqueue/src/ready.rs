@@ -201,14 +201,7 @@ pub fn rebased_ns(virtual_ns: u64, from_ns: u64, to_ns: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Node;
-
-    struct Nodes(Vec<Node<usize>>);
-    impl Store<usize> for Nodes {
-        fn node(&mut self, of: usize) -> &mut Node<usize> {
-            &mut self.0[of]
-        }
-    }
+    use crate::{Node, heap::Nodes};
 
     fn nodes() -> Nodes {
         Nodes(vec![Node::new(); 8])
