@@ -7,8 +7,9 @@
 //! Free stacks and slabs may differ, for the processors keep them, and so may the kernel's own page tables,
 //! which stay for the addresses' next use: `free or kept` is the frames free and those together. An
 //! isolated component keeps a piece of heap that it needed once: with `--after`, each may have one more
-//! ([`HEAP_GRANULE`]). Everything else has to be as it was. This program takes no memory of its own
-//! between the readings; a shell would.
+//! ([`HEAP_GRANULE`]). Without, pages of files may have come to the cache: a process that lost its
+//! processor elsewhere runs other code. Everything else has to be as it was. This program takes no memory
+//! of its own between the readings; a shell would.
 use abi::{Ended, fork, wait};
 use std::{ffi::CString, process::ExitCode, thread, time::Duration};
 
@@ -29,7 +30,8 @@ const AGREEING: usize = 10;
 const READINGS_MAX: usize = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// The live counts, in the order of the file; then `other frames`, those of no component, and `free or kept`.
+/// The live counts, in the order of the file; then `other frames`, those of no component and no file, and
+/// `free or kept`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Reading {
     names: [[u8; NAME_BYTES]; COUNTS_MAX],
@@ -41,9 +43,9 @@ struct Reading {
 /// How much alike two readings are to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
-    /// What must come back is the same.
+    /// What must come back is the same; the page cache may be another.
     Exact,
-    /// But for [`MAP_NODES`] and [`HEAP_GRANULE`].
+    /// The page cache too, but for [`MAP_NODES`] and [`HEAP_GRANULE`].
     Settled,
 }
 
@@ -70,7 +72,7 @@ impl Reading {
                 "table frame" => free_or_kept -= live,
                 "domain" => reading.domains = live,
                 "frame" => frames += live,
-                "domain frame" => {
+                "domain frame" | "cached_pages" => {
                     frames -= live;
                     free_or_kept += live;
                 }
@@ -111,10 +113,11 @@ impl Reading {
         })
     }
 
-    /// Whether all that must come back has. `frame` is judged in its two parts.
+    /// Whether all that must come back has. `frame` is judged in its parts.
     fn is_as(&self, other: &Reading, likeness: Likeness) -> bool {
         self.each().zip(other.each()).all(|((name, live), (_, other))| {
             let slack = match (likeness, name) {
+                (Likeness::Exact, "cached_pages") => i64::MAX,
                 (Likeness::Settled, "heap object") => MAP_NODES,
                 (Likeness::Settled, "domain frame") => HEAP_GRANULE * self.domains,
                 _ => 0,
