@@ -8,6 +8,7 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
+    io::{self, Write},
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -131,7 +132,7 @@ pub fn run_captured(
 ) -> Result<(run::Outcome, Vec<u8>, Vec<u8>)> {
     let (output, error) = (Captured::default(), Captured::default());
     let streams = session::Streams {
-        input: Box::new(std::io::Cursor::new(input.as_bytes().to_vec())),
+        input: Box::new(io::Cursor::new(input.as_bytes().to_vec())),
         output: Box::new(output.clone()),
         error: Box::new(error.clone()),
     };
@@ -155,19 +156,20 @@ impl Captured {
     }
 }
 
-impl std::io::Write for Captured {
-    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+impl Write for Captured {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         if let Ok(mut bytes) = self.0.lock() {
             bytes.extend_from_slice(data);
         }
         Ok(data.len())
     }
-    fn flush(&mut self) -> std::io::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 /// Linux: its kernel and the initramfs that loads its disk modules.
+#[derive(Debug)]
 pub struct Linux {
     /// bzImage.
     pub kernel: PathBuf,
@@ -317,14 +319,34 @@ pub fn on_linux(linux: &Linux, image: &Path) -> Result<Vec<Answer>> {
 /// Where QEMU cannot be started.
 pub fn boot_linux(
     linux: &Linux,
-    mut config: Config,
+    config: Config,
     parameters: &str,
     limit_seconds: u64,
 ) -> Result<Vec<u8>> {
+    let mut said = Vec::new();
+    follow_linux(linux, config, parameters, limit_seconds, &mut said)?;
+    Ok(said)
+}
+
+/// How often what Linux says is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// [`boot_linux`], what the script says going to `sink` as it comes.
+///
+/// # Errors
+/// Where QEMU cannot be started, or the sink does not take it.
+pub fn follow_linux(
+    linux: &Linux,
+    mut config: Config,
+    parameters: &str,
+    limit_seconds: u64,
+    sink: &mut dyn Write,
+) -> Result<()> {
     config.initrd = Some(linux.initrd.clone());
     config.has_iommu = false;
     config.append = format!("{LINUX_PARAMETERS} {parameters}");
     let output = config.log.with_extension("out");
+    fs::write(&output, "")?;
     config.extra.extend(["-serial".to_owned(), format!("file:{}", qemu::escaped(&output))]);
     let mut child = config
         .command()
@@ -333,15 +355,18 @@ pub fn boot_linux(
         .spawn()
         .context("starting qemu-system-x86_64")?;
     let start = Instant::now();
+    let mut seen = fs::File::open(&output)?;
     while child.try_wait()?.is_none() {
         if start.elapsed() > Duration::from_secs(limit_seconds) {
             child.kill()?;
             break;
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(LOOK);
+        io::copy(&mut seen, sink)?;
     }
     child.wait()?;
-    Ok(fs::read(output)?)
+    io::copy(&mut seen, sink)?;
+    Ok(())
 }
 
 /// Linux at its best.

@@ -11,6 +11,8 @@ use std::{
 const BEGIN: u32 = 1;
 /// The mark at its end.
 const END: u32 = 2;
+/// The mark at the beginning of a probe, which measures some parts.
+const PROBE: u32 = 3;
 
 /// What a guest is run with, so that it is counted.
 #[derive(Debug)]
@@ -59,6 +61,16 @@ impl Counter {
         counted(&text).with_context(|| format!("in {}", self.out.display()))
     }
 
+    /// What each probe executed between its beginnings and their ends; one that was cut short has fewer.
+    ///
+    /// # Errors
+    /// Where there are no counts.
+    pub fn read_probes(&self) -> Result<Vec<Vec<u64>>> {
+        let text = std::fs::read_to_string(&self.out)
+            .with_context(|| format!("reading {}", self.out.display()))?;
+        Ok(probes(&text))
+    }
+
     /// Where the counts are.
     pub fn out(&self) -> &Path {
         &self.out
@@ -84,6 +96,20 @@ fn counted(text: &str) -> Result<Counted> {
     if begun.is_some() { bail!("a part does not end") } else { Ok(Counted { boot, parts }) }
 }
 
+fn probes(text: &str) -> Vec<Vec<u64>> {
+    let mut probes: Vec<Vec<u64>> = Vec::new();
+    let mut begun = None;
+    for (number, total) in text.lines().filter_map(mark) {
+        match (number, begun.take(), probes.last_mut()) {
+            (PROBE, ..) => probes.push(Vec::new()),
+            (BEGIN, ..) => begun = Some(total),
+            (END, Some(start), Some(parts)) => parts.push(total - start),
+            _ => {}
+        }
+    }
+    probes
+}
+
 /// The number and the total of a line `mark NUMBER TOTAL`.
 fn mark(line: &str) -> Option<(u32, u64)> {
     let (number, total) = line.strip_prefix("mark ")?.split_once(' ')?;
@@ -98,6 +124,9 @@ mod tests {
     fn parts_are_between_marks() {
         let text = "mark 3 100\nmark 1 110\nmark 2 150\nmark 1 160\nmark 2 161\nblock 1 2 3 0f\n";
         assert_eq!(counted(text).unwrap(), Counted { boot: 100, parts: vec![40, 1] });
+        assert!(probes("mark 1 1\nmark 2 2\n").is_empty());
+        let cut = "mark 3 0\nmark 1 1\nmark 2 5\nmark 1 6\nmark 3 9\nmark 1 10\nmark 2 12\n";
+        assert_eq!(probes(cut), [[4], [2]]);
         for bad in ["", "mark 1 1\n", "mark 2 1\n", "mark 1 1\nmark 1 2\nmark 2 3\n"] {
             assert!(counted(bad).is_err(), "{bad:?}");
         }

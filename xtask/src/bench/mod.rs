@@ -1,23 +1,85 @@
-//! `./x bench`: the experiments, each a module; what they share is in `measure` and `chart`.
+//! `./x bench`: the suites. Those that compare sides by the probes of `bench/probes` are run by `compared`; the experiments
+//! have a module each.
+mod causes;
 mod chart;
+mod compared;
 mod executed;
+mod fit;
 pub mod ipc;
 mod isolation;
 mod measure;
 pub mod minix;
+mod page;
+mod papers;
+mod probes;
+mod results;
+mod side;
 mod split;
+mod table;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use results::Results;
+use side::{LINUX, Unit};
+use std::path::Path;
 
 /// Options of `bench`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    #[command(subcommand)]
-    experiment: Experiment,
+    /// Which [default: ksos, micro]
+    #[arg(value_name = "SUITE")]
+    suites: Vec<Suite>,
+    /// What is counted
+    #[arg(long, value_enum, default_value_t = Measure::Both)]
+    measure: Measure,
+    /// Boots by the clock, of each side
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    runs: u32,
+    /// Processors by the clock; instructions are counted on one [default: 1]
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// What is compared with: `linux`, a system, or the results of an earlier bench
+    #[arg(long, value_name = "linux|SYSTEM|FILE", default_value = LINUX)]
+    against: String,
+    /// What is compared: systems/NAME.toml [default: default and monolith]
+    #[arg(long, value_name = "NAME")]
+    system: Vec<String>,
+    /// Only rows whose name holds this
+    #[arg(long, value_name = "NAME")]
+    row: Option<String>,
+    /// Within five minutes: a boot of each side
+    #[arg(long)]
+    quick: bool,
+    /// Write docs/performance.md
+    #[arg(long)]
+    record: bool,
 }
 
-#[derive(clap::Subcommand, Clone, Debug)]
-enum Experiment {
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    /// Nanoseconds
+    Clock,
+    /// Executed instructions
+    Instructions,
+    Both,
+}
+
+impl Measure {
+    fn units(self) -> &'static [Unit] {
+        match self {
+            Measure::Clock => &[Unit::Clock],
+            Measure::Instructions => &[Unit::Instructions],
+            Measure::Both => &[Unit::Instructions, Unit::Clock],
+        }
+    }
+}
+
+/// What `bench` can run.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Suite {
+    /// The five programs of the KSOS-32 paper
+    Ksos,
+    /// One call, fault, wait or file at a time
+    Micro,
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
     /// What it costs that drivers are isolated: `default` beside `monolith`
@@ -26,14 +88,92 @@ enum Experiment {
     Minix,
 }
 
-/// Runs an experiment; its table is printed and drawn.
+impl Suite {
+    fn name(self) -> &'static str {
+        match self {
+            Suite::Ksos => "ksos",
+            Suite::Micro => "micro",
+            Suite::Ipc => "ipc",
+            Suite::Isolation => "isolation",
+            Suite::Minix => "minix",
+        }
+    }
+
+    /// Its suites of `bench/probes`; none where it is an experiment of its own.
+    fn probes(self) -> &'static [&'static str] {
+        match self {
+            Suite::Ksos => &["ksos"],
+            Suite::Micro => &["calls", "waits", "memory", "process", "files"],
+            Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
+        }
+    }
+
+    /// On how many processors it is measured.
+    fn processors(self, asked: Option<u32>, unit: Unit) -> Vec<u32> {
+        match unit {
+            Unit::Clock => vec![asked.unwrap_or(1)],
+            Unit::Instructions => vec![1],
+        }
+    }
+
+    fn experiment(self) -> Result<u8> {
+        match self {
+            Suite::Ipc => ipc::run(),
+            Suite::Isolation => isolation::run(),
+            Suite::Minix => minix::run(),
+            Suite::Ksos | Suite::Micro => bail!("{} compares sides", self.name()),
+        }
+    }
+}
+
+impl Options {
+    /// Systems compared.
+    fn systems(&self) -> Vec<String> {
+        match self.system.is_empty() {
+            true => vec!["default".to_owned(), "monolith".to_owned()],
+            false => self.system.clone(),
+        }
+    }
+
+    /// Results to compare with, where `--against` names a file.
+    fn earlier(&self) -> Result<Option<Results>> {
+        let path = Path::new(&self.against);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let text = std::fs::read(path)?;
+        let found = serde_json::from_slice(&text);
+        Ok(Some(found.with_context(|| format!("{}: no results of a bench", path.display()))?))
+    }
+
+    /// Boots of each side.
+    fn boots(&self, unit: Unit) -> u32 {
+        match unit {
+            _ if self.quick => 1,
+            Unit::Clock => self.runs.max(1),
+            // They repeat to a thousandth.
+            Unit::Instructions => 1,
+        }
+    }
+}
+
+/// Runs suites; their tables are printed and drawn.
 ///
 /// # Errors
 /// Where something does not build, start or end as it should.
 pub fn run(options: &Options) -> Result<u8> {
-    match options.experiment {
-        Experiment::Ipc => ipc::run(),
-        Experiment::Isolation => isolation::run(),
-        Experiment::Minix => minix::run(),
+    let suites = match options.suites.as_slice() {
+        [] => vec![Suite::Ksos, Suite::Micro],
+        suites => suites.to_vec(),
+    };
+    let (compared, experiments): (Vec<Suite>, Vec<Suite>) =
+        suites.into_iter().partition(|suite| !suite.probes().is_empty());
+    let mut status = 0;
+    if !compared.is_empty() {
+        status = compared::run(options, &compared)?;
     }
+    for suite in experiments {
+        status = status.max(suite.experiment()?);
+    }
+    Ok(status)
 }

@@ -1,0 +1,151 @@
+/* probes ROUNDS FILTER SUITE...: runs the probes whose name holds FILTER (`-`: all) and says what it measured, a line a probe, a
+ * measurement:
+ *
+ *     clock TICKS                  the time stamp counter now; whoever reads this knows the time
+ *     probe NAME AGREED_NS
+ *     point COUNT TICKS
+ *     overhead COUNT TICKS         to be taken off
+ *     failed WHY
+ */
+#include "harness.h"
+#include <stdarg.h>
+
+enum { COUNTS = 5, ROUNDS_MAX = 20 };
+/* Mixed, so that what drifts is no slope. */
+static const long order[COUNTS] = {3, 1, 5, 2, 4};
+
+const long *arg;
+const char *text;
+
+static inline uint64_t ticks(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (uint64_t)high << 32 | low;
+}
+
+#define MARK(number) __asm__ volatile("nopl 0x534b000" #number "(%%rax)" ::: "memory")
+
+/* One write a line: what a killed probe said is whole. */
+static void say(const char *format, ...)
+{
+    char line[160];
+    va_list list;
+    va_start(list, format);
+    int length = vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    if (write(STDOUT_FILENO, line, length) != length)
+        _exit(1);
+}
+
+void need(int is_so, const char *what)
+{
+    if (is_so)
+        return;
+    say("failed %s: %s\n", what, strerror(errno));
+    _exit(1);
+}
+
+void reap(pid_t child)
+{
+    int status = -1;
+    need(child > 0, "making a process");
+    need(waitpid(child, &status, 0) == child && status == 0, "a child");
+}
+
+void make_file(const char *path, size_t bytes)
+{
+    static const char block[64 << 10] = {'x'};
+    int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+    need(fd >= 0, path);
+    for (size_t done = 0; done < bytes;) {
+        size_t part = bytes - done < sizeof block ? bytes - done : sizeof block;
+        need(write(fd, block, part) == (ssize_t)part, path);
+        done += part;
+    }
+    close(fd);
+}
+
+static uint64_t measure(const struct probe *probe, void (*body)(long), long count)
+{
+    if (probe->prepare)
+        probe->prepare(count);
+    MARK(1);
+    uint64_t start = ticks();
+    body(count);
+    uint64_t end = ticks();
+    MARK(2);
+    if (probe->finish)
+        probe->finish(count);
+    return end - start;
+}
+
+/* Said at the end: printing is no part of what is measured. */
+static void series(const struct probe *probe, void (*body)(long), long rounds, const char *word)
+{
+    uint64_t taken[ROUNDS_MAX * COUNTS];
+    for (long at = 0; at < rounds * COUNTS; at++)
+        taken[at] = measure(probe, body, order[at % COUNTS] * probe->step);
+    for (long at = 0; at < rounds * COUNTS; at++)
+        say("%s %ld %llu\n", word, order[at % COUNTS] * probe->step, (unsigned long long)taken[at]);
+}
+
+static void run(const struct probe *probe, long rounds)
+{
+    arg = probe->arg;
+    text = probe->text;
+    if (probe->set_up)
+        probe->set_up();
+    if (probe->prepare)
+        probe->prepare(probe->step);
+    probe->body(probe->step);
+    if (probe->finish)
+        probe->finish(probe->step);
+    series(probe, probe->body, rounds, "point");
+    if (probe->overhead)
+        series(probe, probe->overhead, rounds, "overhead");
+    if (probe->tear_down)
+        probe->tear_down();
+}
+
+static const struct suite *suites[] = {&calls, &waits, &memory, &process, &files, &ksos, &disk, &mach};
+
+static void run_suite(const struct suite *suite, long rounds, const char *filter)
+{
+    for (size_t at = 0; at < suite->count; at++) {
+        const struct probe *probe = &suite->probes[at];
+        if (strcmp(filter, "-") != 0 && !strstr(probe->name, filter))
+            continue;
+        say("probe %ld %s\n", probe->agreed_ns, probe->name);
+        MARK(3);
+        pid_t child = fork();
+        if (child == 0) {
+            run(probe, rounds);
+            _exit(0);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        if (WIFSIGNALED(status))
+            say("failed by signal %d\n", WTERMSIG(status));
+        say("clock %llu\n", (unsigned long long)ticks());
+    }
+}
+
+int main(int count, char **words)
+{
+    if (count < 4) {
+        fprintf(stderr, "probes ROUNDS FILTER SUITE...\n");
+        return 2;
+    }
+    long rounds = atol(words[1]);
+    rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
+    need(mkdir(ON_DISK, 0755) == 0 || errno == EEXIST, ON_DISK);
+    need(mkdir(IN_MEMORY, 0755) == 0 || errno == EEXIST, IN_MEMORY);
+    say("clock %llu\n", (unsigned long long)ticks());
+    for (int at = 3; at < count; at++)
+        for (size_t one = 0; one < sizeof suites / sizeof suites[0]; one++)
+            if (strcmp(suites[one]->name, words[at]) == 0)
+                run_suite(suites[one], rounds, words[2]);
+    say("done\n");
+    return 0;
+}

@@ -1,0 +1,71 @@
+/*
+ * The harness of the probes, after L4bench (L8): a probe is a set-up, a body that does its work `count` times, a tear-down,
+ * and a least count. The body is run with several counts; the cost of one is the slope over them, which `./x bench` fits:
+ * what a call of the body costs besides falls out.
+ *
+ * Each measurement lies between two marks for QEMU's plugin (../plugin/instructions.c) and two readings of the
+ * processor's time stamp counter, which no guest's kernel has a hand in.
+ */
+#ifndef HARNESS_H
+#define HARNESS_H
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct probe {
+    const char *name;
+    /* The least count; the others are multiples of it. */
+    long step;
+    /* Once, before all measurements. */
+    void (*set_up)(void);
+    /* Before and after each measurement, not measured. */
+    void (*prepare)(long count);
+    void (*body)(long count);
+    /* What of the body's work is not what the row is about: it is measured in the same way, and taken off. */
+    void (*overhead)(long count);
+    void (*finish)(long count);
+    /* Once, after all measurements. */
+    void (*tear_down)(void);
+    /* What the functions are told through `arg`: sizes, numbers of descriptors, folders. */
+    long arg[3];
+    const char *text;
+    /* Nanoseconds that one takes by agreement: they are no cost. */
+    long agreed_ns;
+};
+
+struct suite {
+    const char *name;
+    const struct probe *probes;
+    size_t count;
+};
+
+extern const struct suite calls, waits, memory, process, files, ksos, disk, mach;
+/* Those of the probe that runs. */
+extern const long *arg;
+extern const char *text;
+
+#define SUITE(name, list) const struct suite name = {#name, list, sizeof(list) / sizeof((list)[0])}
+
+/* Ends the probe with a message unless `is_so`. */
+void need(int is_so, const char *what);
+/* Reaps `child`, which must have exited with 0. */
+void reap(pid_t child);
+/* A new file of `bytes`. */
+void make_file(const char *path, size_t bytes);
+/* A static program that does nothing. */
+#define NOTHING "/bench/nothing"
+/* Where files are made: on the root disk, and in memory. */
+#define ON_DISK "/home/bench"
+#define IN_MEMORY "/tmp/bench"
+
+#endif

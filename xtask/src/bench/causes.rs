@@ -1,0 +1,48 @@
+//! Why rows are not what they are to be, and what would change it: `bench/causes.toml`, written by people.
+use super::results::Row;
+use crate::shell;
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+/// The file.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Causes {
+    #[serde(default)]
+    cause: Vec<Cause>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Cause {
+    /// Names of rows.
+    rows: Vec<String>,
+    /// The cause and the remedy.
+    why: String,
+}
+
+impl Causes {
+    /// Those known.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn read() -> Result<Causes> {
+        let path = shell::root().join("bench/causes.toml");
+        let text = std::fs::read_to_string(&path);
+        Causes::parse(&text.with_context(|| format!("reading {}", path.display()))?)
+    }
+
+    /// Those in a text.
+    ///
+    /// # Errors
+    /// Where it is no such file.
+    pub fn parse(text: &str) -> Result<Causes> {
+        toml::from_str(text).context("bench/causes.toml")
+    }
+
+    /// Why `row` is not what it is to be.
+    pub fn of(&self, row: &Row) -> Option<&str> {
+        let is_of = |cause: &&Cause| cause.rows.contains(&row.name);
+        self.cause.iter().find(is_of).map(|cause| cause.why.as_str())
+    }
+}

@@ -1,0 +1,223 @@
+//! Suites that compare sides: every side boots in turn on a fresh disk, runs the same probes, and what it says is kept, so
+//! that an interrupted bench goes on where it was.
+use super::{
+    Options, Suite,
+    causes::Causes,
+    page,
+    probes::{self, Measured},
+    results::{Results, Row},
+    side::{Plan, Rate, Side, Unit},
+    table,
+};
+use crate::{packages, shell};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, hash_map::DefaultHasher},
+    fs,
+    hash::{Hash, Hasher},
+    path::PathBuf,
+};
+
+/// Boots that a row which is not settled is given beyond those of all.
+const MORE_BOOTS: u32 = 2;
+/// How often a boot measures each count.
+const ROUNDS: u32 = 2;
+
+/// What was measured before, by what was booted: `build/bench/boots.json`.
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
+    /// Of the kernels, the image and the probes.
+    fingerprint: u64,
+    boots: BTreeMap<String, Vec<Measured>>,
+}
+
+/// A bench under way.
+struct Bench<'a> {
+    options: &'a Options,
+    sides: Vec<Side>,
+    rate: Rate,
+    kept: Kept,
+}
+
+/// Compares by `suites`, prints and draws; 1 where a row is not what it is to be.
+///
+/// # Errors
+/// Where something does not build, start or end as it should.
+pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    fs::create_dir_all(shell::build_path("bench")?)?;
+    let image = probes::image()?;
+    let earlier = options.earlier()?;
+    let against = if earlier.is_some() { None } else { Some(options.against.clone()) };
+    let names = against.into_iter().chain(options.systems());
+    let sides = names.map(|name| Side::new(&name, &image)).collect::<Result<Vec<Side>>>()?;
+    let kept = kept(fingerprint(&sides)?);
+    let mut bench = Bench { options, sides, rate: Rate::default(), kept };
+    let mut rows = Vec::new();
+    for &suite in suites {
+        for unit in options.measure.units() {
+            rows.extend(bench.suite(suite, *unit)?);
+        }
+    }
+    let mut results = Results {
+        machine: machine(),
+        against: options.against.clone(),
+        systems: options.systems(),
+        rows,
+    };
+    if let Some(earlier) = earlier {
+        results.join(earlier);
+    }
+    fs::remove_file(kept_path()?)?;
+    report(options, &results)
+}
+
+impl Bench<'_> {
+    /// All boots of a suite, and more for what is not settled.
+    fn suite(&mut self, suite: Suite, unit: Unit) -> Result<Vec<Row>> {
+        let boots = self.options.boots(unit);
+        let mut rows = Vec::new();
+        for cpus in suite.processors(self.options.cpus, unit) {
+            let mut of_these = Vec::new();
+            for boot in 0..boots {
+                self.round(suite, unit, cpus, boot, &mut of_these)?;
+            }
+            for boot in boots..boots + MORE_BOOTS {
+                if self.options.quick || !self.has_unsettled(&of_these) {
+                    break;
+                }
+                self.round(suite, unit, cpus, boot, &mut of_these)?;
+            }
+            rows.extend(of_these);
+        }
+        Ok(rows)
+    }
+
+    fn has_unsettled(&self, rows: &[Row]) -> bool {
+        let [against, others @ ..] = self.sides.as_slice() else { return false };
+        let is = |row: &Row, side: &Side| {
+            row.unit == Unit::Clock
+                && row.ratio(&side.name, &against.name).is_some_and(|ratio| ratio.is_unsettled())
+        };
+        rows.iter().any(|row| others.iter().any(|side| is(row, side)))
+    }
+
+    /// One boot of each side.
+    fn round(
+        &mut self,
+        suite: Suite,
+        unit: Unit,
+        cpus: u32,
+        boot: u32,
+        rows: &mut Vec<Row>,
+    ) -> Result<()> {
+        for at in 0..self.sides.len() {
+            let name = self.sides[at].name.clone();
+            for one in self.boot(at, suite, unit, cpus, boot)? {
+                let is_it = |row: &&mut Row| row.name == one.name;
+                let row = match rows.iter_mut().find(is_it) {
+                    Some(row) => row,
+                    None => {
+                        rows.push(Row::new(suite.name(), &one.name, unit, cpus));
+                        rows.last_mut().context("the row just added")?
+                    }
+                };
+                row.add(&name, &one);
+            }
+        }
+        Ok(())
+    }
+
+    /// What a side measured in its boot number `boot`, now or before an interruption.
+    fn boot(
+        &mut self,
+        at: usize,
+        suite: Suite,
+        unit: Unit,
+        cpus: u32,
+        boot: u32,
+    ) -> Result<Vec<Measured>> {
+        let side = &self.sides[at];
+        let row = self.options.row.as_deref();
+        let key =
+            format!("{} {} {unit:?} {cpus} {boot} {}", side.name, suite.name(), row.unwrap_or("-"));
+        if let Some(measured) = self.kept.boots.get(&key) {
+            return Ok(measured.clone());
+        }
+        let bar = shell::progress(&format!(
+            "{}: {} by {unit:?}, boot {}",
+            suite.name(),
+            side.name,
+            boot + 1
+        ));
+        let plan = Plan { unit, cpus, rounds: ROUNDS, filter: row, suites: suite.probes() };
+        let measured = side.boot(&plan, &mut self.rate)?;
+        bar.finish_and_clear();
+        self.kept.boots.insert(key, measured.clone());
+        fs::write(kept_path()?, serde_json::to_string(&self.kept)?)?;
+        Ok(measured)
+    }
+}
+
+fn kept_path() -> Result<PathBuf> {
+    shell::build_path("bench/boots.json")
+}
+
+/// What an interrupted bench of the same things left.
+fn kept(fingerprint: u64) -> Kept {
+    let read =
+        || -> Option<Kept> { serde_json::from_slice(&fs::read(kept_path().ok()?).ok()?).ok() };
+    read()
+        .filter(|kept| kept.fingerprint == fingerprint)
+        .unwrap_or(Kept { fingerprint, ..Kept::default() })
+}
+
+fn fingerprint(sides: &[Side]) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for side in sides {
+        fs::read(side.kernel())?.hash(&mut hasher);
+    }
+    // The image differs from one packing to the next; what is in it is the probes'.
+    for name in ["probes", "nothing", "run"] {
+        fs::read(shell::build_path("bench-root/bench")?.join(name))?.hash(&mut hasher);
+    }
+    Ok(hasher.finish())
+}
+
+/// The machine that this was measured on, in words.
+fn machine() -> String {
+    let first = |path: &str, key: &str| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        let value = text.lines().find_map(|line| line.strip_prefix(key)?.split_once(": "));
+        value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+    };
+    let qemu = shell::quietly(
+        "asking QEMU",
+        std::process::Command::new("qemu-system-x86_64").arg("--version"),
+    );
+    let qemu = qemu
+        .map(|said| String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned());
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    format!(
+        "{processors} x {}; {}; -machine q35 -accel tcg -cpu max,-erms,-fsrm",
+        first("/proc/cpuinfo", "model name"),
+        qemu.unwrap_or_default()
+    )
+}
+
+fn report(options: &Options, results: &Results) -> Result<u8> {
+    let json = shell::build_path("bench/results.json")?;
+    fs::write(&json, serde_json::to_string_pretty(results)?)?;
+    let is_good = table::print(results);
+    let html = shell::build_path("bench/index.html")?;
+    fs::write(&html, page::html(results))?;
+    if options.record {
+        fs::write(
+            shell::root().join("docs/performance.md"),
+            page::markdown(results, &Causes::read()?),
+        )?;
+    }
+    println!("all figures in {}, drawn in {}", json.display(), html.display());
+    Ok(u8::from(!is_good))
+}

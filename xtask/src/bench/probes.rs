@@ -1,0 +1,169 @@
+//! The probes of `bench/probes`: static C programs, the same files on every side, in the same disk image; and what they
+//! say of themselves. `bench/probes/harness.c` has the format.
+use super::fit::Point;
+use crate::{disk, shell};
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Instant,
+};
+
+/// What one probe measured in one boot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Measured {
+    /// The row.
+    pub name: String,
+    /// Nanoseconds a unit takes by agreement, which are no cost.
+    pub agreed_ns: f64,
+    /// Counts, and ticks or instructions.
+    pub points: Vec<Point>,
+    /// The same of what is to be taken off.
+    pub overhead: Vec<Point>,
+    /// Why it did not end.
+    pub failed: Option<String>,
+}
+
+/// What the probes said in one boot.
+#[derive(Debug, Default)]
+pub struct Said {
+    /// By ticks of the time stamp counter.
+    pub measured: Vec<Measured>,
+    /// Ticks a nanosecond of the host, and how far off that may be.
+    pub rate: Option<(f64, f64)>,
+    /// They came to their end.
+    pub is_whole: bool,
+}
+
+/// How late a line may be read, in seconds: the guest's output passes a file, or QEMU's threads.
+const LATE_SECONDS: f64 = 0.03;
+
+/// Parses `lines`, each with when it came.
+pub fn parse(lines: &[(Instant, String)]) -> Said {
+    let mut said = Said::default();
+    let mut clocks = Vec::new();
+    for (when, line) in lines {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let current = said.measured.last_mut();
+        match (word, current) {
+            ("clock", _) => clocks.extend(rest.parse::<f64>().ok().map(|ticks| (*when, ticks))),
+            ("probe", _) => said.measured.extend(probe(rest)),
+            ("point", Some(current)) => current.points.extend(point(rest)),
+            ("overhead", Some(current)) => current.overhead.extend(point(rest)),
+            ("failed", Some(current)) => current.failed = Some(rest.to_owned()),
+            ("done", _) => said.is_whole = true,
+            _ => {}
+        }
+    }
+    if let [first, .., last] = clocks.as_slice() {
+        let seconds = last.0.duration_since(first.0).as_secs_f64();
+        said.rate = Some(((last.1 - first.1) / (seconds * 1e9), LATE_SECONDS / seconds));
+    }
+    said
+}
+
+fn probe(rest: &str) -> Option<Measured> {
+    let (agreed_ns, name) = rest.split_once(' ')?;
+    let agreed_ns = agreed_ns.parse().ok()?;
+    Some(Measured { name: name.to_owned(), agreed_ns, ..Measured::default() })
+}
+
+impl Measured {
+    /// All points, in the order in which they were measured.
+    pub fn all(&mut self) -> impl Iterator<Item = &mut Point> {
+        self.points.iter_mut().chain(&mut self.overhead)
+    }
+}
+
+fn point(rest: &str) -> Option<Point> {
+    let (count, ticks) = rest.split_once(' ')?;
+    Some((count.parse().ok()?, ticks.parse().ok()?))
+}
+
+/// The script that runs them: what to run is a parameter of the kernel, `skerry.bench=ROUNDS,FILTER,SUITE...` with `~` for
+/// a blank.
+pub const RUNNER: &str = "/bench/run";
+const SCRIPT: &str = r#"#!/bin/sh
+export PATH=/bin:/sbin
+words=$(sed -n 's/.*skerry\.bench=\([^ ]*\).*/\1/p' /proc/cmdline)
+IFS=,
+set -- $words
+IFS=' '
+rounds=$1 filter=$(echo "$2" | tr '~' ' ')
+shift 2
+exec /bench/probes "$rounds" "$filter" "$@"
+"#;
+
+/// The kernel parameter of [`RUNNER`].
+pub fn parameter(rounds: u32, filter: Option<&str>, suites: &[&str]) -> String {
+    let filter = filter.unwrap_or("-").replace(' ', "~");
+    format!("skerry.bench={rounds},{filter},{}", suites.join(","))
+}
+
+/// Builds the probes, and the image they are in.
+///
+/// # Errors
+/// The compiler's messages; or mke2fs fails.
+pub fn image() -> Result<PathBuf> {
+    let tree = shell::build_path("bench-root")?;
+    disk::busybox_tree(&tree)?;
+    let folder = tree.join("bench");
+    fs::create_dir_all(&folder)?;
+    compile(&sources(|name| name != "nothing.c")?, &folder.join("probes"))?;
+    compile(&sources(|name| name == "nothing.c")?, &folder.join("nothing"))?;
+    fs::write(folder.join("run"), SCRIPT)?;
+    let image = shell::build_path("bench.ext4")?;
+    disk::pack(&tree, &image, &[])?;
+    Ok(image)
+}
+
+fn sources(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+    let folder = shell::root().join("bench/probes");
+    let mut found: Vec<PathBuf> = fs::read_dir(&folder)
+        .with_context(|| format!("reading {}", folder.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&is_wanted))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn compile(sources: &[PathBuf], program: &Path) -> Result<()> {
+    let mut compiler = Command::new("cc");
+    compiler.args(["-static", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o"]);
+    compiler.arg(program).args(sources);
+    shell::quietly("building the probes", &mut compiler)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_probes_say_is_understood() {
+        let start = Instant::now();
+        let text = "clock 1000\nprobe 0 read /dev/zero\npoint 30 900\nprobe 5 nap\nfailed read: x\nclock 3001000\ndone";
+        let late = |at: usize| start + Duration::from_millis(if at < 5 { 0 } else { 3 });
+        let lines: Vec<(Instant, String)> =
+            text.lines().enumerate().map(|(at, line)| (late(at), line.to_owned())).collect();
+        let said = parse(&lines);
+        assert!(said.is_whole);
+        assert!((said.rate.unwrap().0 - 1.0).abs() < 1e-9);
+        let [read, nap] = said.measured.as_slice() else { panic!("two probes") };
+        assert_eq!(
+            (read.name.as_str(), read.points.as_slice()),
+            ("read /dev/zero", &[(30.0, 900.0)][..])
+        );
+        assert_eq!((nap.agreed_ns, nap.failed.as_deref()), (5.0, Some("read: x")));
+    }
+
+    #[test]
+    fn blanks_of_a_filter_pass_the_command_line() {
+        assert_eq!(parameter(2, Some("sh -c"), &["a", "b"]), "skerry.bench=2,sh~-c,a,b");
+    }
+}

@@ -1,0 +1,218 @@
+//! What a comparison found: rows, each with a fit a boot and a side; their ratios; and what they are to be.
+use super::{
+    fit::{self, Fit},
+    probes::Measured,
+    side::Unit,
+};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Everything a bench found; what `build/bench/results.json` holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// The machine, in words.
+    pub machine: String,
+    /// What the others are compared with.
+    pub against: String,
+    /// The others.
+    pub systems: Vec<String>,
+    /// In the order of the suites.
+    pub rows: Vec<Row>,
+}
+
+impl Results {
+    /// Compares with what an earlier bench found: its first system's figures become those of `against`.
+    pub fn join(&mut self, earlier: Results) {
+        let Some(before) = earlier.systems.first() else { return };
+        for row in &mut self.rows {
+            let is_it = |old: &&Row| {
+                (&old.suite, &old.name, old.unit, old.cpus)
+                    == (&row.suite, &row.name, row.unit, row.cpus)
+            };
+            let fits = earlier.rows.iter().find(is_it).and_then(|old| old.fits.get(before));
+            row.fits.extend(fits.map(|fits| (self.against.clone(), fits.clone())));
+        }
+    }
+}
+
+/// One probe in one unit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// The suite it is of.
+    pub suite: String,
+    /// The probe.
+    pub name: String,
+    /// What was counted.
+    pub unit: Unit,
+    /// Processors.
+    pub cpus: u32,
+    /// By side: a fit a boot, in the boots' order.
+    pub fits: BTreeMap<String, Vec<Fit>>,
+    /// By side: why there is none.
+    pub failed: BTreeMap<String, String>,
+}
+
+/// How two sides of a row compare: the medians' ratio, and the least and the greatest of pairs of boots (of the
+/// intervals, where there was one boot).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Of the medians.
+    pub value: f64,
+    /// The least.
+    pub low: f64,
+    /// The greatest.
+    pub high: f64,
+}
+
+impl Ratio {
+    /// The spread says more than the distance from 1.
+    pub fn is_unsettled(&self) -> bool {
+        self.high - self.low > (self.value - 1.0).abs()
+    }
+}
+
+impl Row {
+    /// The row of a probe, empty.
+    pub fn new(suite: &str, name: &str, unit: Unit, cpus: u32) -> Row {
+        let (fits, failed) = (BTreeMap::new(), BTreeMap::new());
+        Row { suite: suite.to_owned(), name: name.to_owned(), unit, cpus, fits, failed }
+    }
+
+    /// Adds what one boot of `side` measured.
+    pub fn add(&mut self, side: &str, measured: &Measured) {
+        match (fit::fit_less(&measured.points, &measured.overhead), &measured.failed) {
+            (Some(fit), None) => self.fits.entry(side.to_owned()).or_default().push(fit),
+            (_, why) => {
+                let why = why.clone().unwrap_or_else(|| "too few points".to_owned());
+                self.failed.insert(side.to_owned(), why);
+            }
+        }
+    }
+
+    /// What one costs on `side`: the boots' median.
+    pub fn cost(&self, side: &str) -> Option<f64> {
+        let slopes = |fits: &Vec<Fit>| fits.iter().map(|fit| fit.slope).collect();
+        fit::median(self.fits.get(side).map(slopes)?)
+    }
+
+    /// `side` compared with `against`.
+    pub fn ratio(&self, side: &str, against: &str) -> Option<Ratio> {
+        let value = self.cost(side)? / self.cost(against)?;
+        let (ours, theirs) = (self.fits.get(side)?, self.fits.get(against)?);
+        let pairs = || ours.iter().zip(theirs);
+        let (low, high) = match pairs().count() {
+            1 => pairs().map(|(a, b)| {
+                (
+                    (a.slope - a.within) / (b.slope + b.within),
+                    (a.slope + a.within) / (b.slope - b.within),
+                )
+            }),
+            _ => return Some(widest(value, pairs().map(|(a, b)| a.slope / b.slope))),
+        }
+        .next()?;
+        Some(Ratio { value, low, high })
+    }
+
+    /// The most its ratio to Linux may be.
+    pub fn bar(&self) -> Option<f64> {
+        match (self.suite.as_str(), self.unit) {
+            ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
+            ("ksos" | "micro", Unit::Instructions) => Some(instruction_bar(&self.name)),
+            _ => None,
+        }
+    }
+
+    /// Whether a side's ratio is what it is to be: by the clock its interval decides.
+    pub fn is_met(&self, ratio: &Ratio) -> bool {
+        let judged = match self.unit {
+            Unit::Clock => ratio.low,
+            Unit::Instructions => ratio.value,
+        };
+        self.bar().is_none_or(|bar| judged <= bar)
+    }
+}
+
+fn widest(value: f64, ratios: impl Iterator<Item = f64> + Clone) -> Ratio {
+    let low = ratios.clone().fold(value, f64::min);
+    Ratio { value, low, high: ratios.fold(value, f64::max) }
+}
+
+/// By the clock, where the ratio's interval is to begin at most.
+const CLOCK_BAR: f64 = 1.02;
+/// What executes no system call.
+const USER_BAR: f64 = 1.005;
+/// What a design makes cheap: the beginnings of the rows' names.
+const HALF: [&str; 10] = [
+    "fork+exit",
+    "forkit",
+    "vfork+exec",
+    "fork+exec",
+    "sh -c",
+    "mmap ",
+    "create ",
+    "delete ",
+    "pipe round trip",
+    "switch ",
+];
+const SEVEN_TENTHS: [&str; 8] = [
+    "getppid",
+    "open+close",
+    "stat",
+    "fstat",
+    "anonymous fault",
+    "file fault",
+    "select",
+    "signal deliver",
+];
+
+/// The most instructions a row may execute, of Linux's.
+fn instruction_bar(name: &str) -> f64 {
+    let is_of = |list: &[&str]| list.iter().any(|start| name.starts_with(start));
+    match name {
+        "prime" => USER_BAR,
+        // A row of cached contents, not of maps.
+        "mmap cached, 1 MB" => 1.0,
+        _ if is_of(&HALF) => 0.5,
+        _ if is_of(&SEVEN_TENTHS) => 0.7,
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(ours: &[f64], theirs: &[f64]) -> Row {
+        let fits = |slopes: &[f64]| {
+            let fit = |&slope| Fit { slope, within: 0.1, r2: 1.0, outliers: 0 };
+            slopes.iter().map(fit).collect::<Vec<Fit>>()
+        };
+        let mut row = Row::new("micro", "getppid", Unit::Instructions, 1);
+        row.fits = [("a".to_owned(), fits(ours)), ("b".to_owned(), fits(theirs))].into();
+        row
+    }
+
+    #[test]
+    fn a_ratio_is_of_medians_and_spreads_over_the_pairs() {
+        let ratio = row(&[6.0, 8.0, 7.0], &[10.0, 10.0, 14.0]).ratio("a", "b").unwrap();
+        assert_eq!(ratio, Ratio { value: 0.7, low: 0.5, high: 0.8 });
+        assert!(!ratio.is_unsettled());
+        assert!(Ratio { value: 0.9, low: 0.8, high: 1.1 }.is_unsettled());
+    }
+
+    #[test]
+    fn one_boot_has_the_intervals_of_its_lines() {
+        let ratio = row(&[5.0], &[10.0]).ratio("a", "b").unwrap();
+        assert!(ratio.low < 0.5 && ratio.high > 0.5 && ratio.high < 0.53);
+        assert_eq!(row(&[5.0], &[]).ratio("a", "b"), None);
+    }
+
+    #[test]
+    fn rows_have_their_bars() {
+        let at = |value| Ratio { value, low: value, high: value };
+        let row = row(&[1.0], &[1.0]);
+        assert!(row.is_met(&at(0.69)) && !row.is_met(&at(0.71)));
+        let bars = ["prime", "mmap 64 KB", "mmap cached, 1 MB", "stat", "rw"].map(instruction_bar);
+        assert_eq!(bars, [1.005, 0.5, 1.0, 0.7, 1.0]);
+    }
+}

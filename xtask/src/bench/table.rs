@@ -1,0 +1,83 @@
+//! A comparison as a table on the terminal.
+use super::{
+    results::{Results, Row},
+    side::Unit,
+};
+
+/// A figure of a unit, as short as it says enough.
+pub fn figure(value: f64) -> String {
+    match value.abs() {
+        size if size < 100.0 => format!("{value:.1}"),
+        size if size < 1e6 => format!("{value:.0}"),
+        size if size < 1e9 => format!("{:.2} M", value / 1e6),
+        _ => format!("{:.2} G", value / 1e9),
+    }
+}
+
+/// A title of rows of one suite and unit.
+pub fn title(row: &Row) -> String {
+    let unit = match row.unit {
+        Unit::Clock => "nanoseconds",
+        Unit::Instructions => "executed instructions",
+    };
+    format!("{}: {unit}, {} processors", row.suite, row.cpus)
+}
+
+/// Prints `results`; whether every row is what it is to be.
+pub fn print(results: &Results) -> bool {
+    let mut is_good = true;
+    let mut last = String::new();
+    for row in &results.rows {
+        let title = title(row);
+        if title != last {
+            print_head(results, &title);
+            last = title;
+        }
+        is_good &= print_row(results, row);
+    }
+    println!(
+        "\n! above what it is to be   ~ not settled: the spread is more than the distance from 1"
+    );
+    is_good
+}
+
+fn print_head(results: &Results, title: &str) {
+    print!("\n{title}\n{:<26}{:>12}", "", results.against);
+    results.systems.iter().for_each(|system| print!("{system:>12}{:>22}", "ratio"));
+    println!("{:>8}", "at most");
+}
+
+fn print_row(results: &Results, row: &Row) -> bool {
+    let cost = |side: &str| row.cost(side).map_or_else(|| "-".to_owned(), figure);
+    let mut is_good = true;
+    print!("{:<26}{:>12}", row.name, cost(&results.against));
+    for system in &results.systems {
+        let ratio = row.ratio(system, &results.against);
+        let is_met = ratio.as_ref().is_some_and(|ratio| row.is_met(ratio));
+        is_good &= is_met;
+        let said = ratio.map_or_else(
+            || "-".to_owned(),
+            |ratio| {
+                let unsettled = if ratio.is_unsettled() { "~" } else { "" };
+                format!("{:.3}{unsettled} ({:.2}..{:.2})", ratio.value, ratio.low, ratio.high)
+            },
+        );
+        print!("{:>12}{said:>21}{}", cost(system), if is_met { " " } else { "!" });
+    }
+    println!("{:>8}", row.bar().map_or_else(String::new, |bar| format!("{bar:.3}")));
+    for (side, why) in &row.failed {
+        println!("  {side}: {why}");
+    }
+    is_good
+}
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn figures_are_short() {
+        let all = [12.34, 1234.5, 123_456_789.0, 2.5e9].map(figure);
+        assert_eq!(all, ["12.3", "1234", "123.46 M", "2.50 G"]);
+    }
+}
