@@ -1,11 +1,7 @@
 /*
  * A plugin of QEMU's TCG that counts what a guest executes: -plugin instructions.so,out=FILE[,functions=PART]
  *
- * A program in the guest, whatever its kernel, says where by an instruction that does nothing else:
- *
- *     0f 1f 80 NN NN 4b 53    nopl 0x534bNNNN(%rax)
- *
- * N = 1 begins a part and N = 2 ends it; what others mean is between the program and whoever reads. At each a line goes to FILE, with what all processors have executed so far (one
+ * At each mark of a program in the guest (plugin.h) a line goes to FILE, with what all processors have executed so far (one
  * that idles executes nothing):
  *
  *     mark N INSTRUCTIONS
@@ -15,37 +11,14 @@
  *
  *     block ADDRESS INSTRUCTIONS TIMES BYTES
  *
- * A block that is left by a fault counts as whole. Interface: QEMU's docs/devel/tcg-plugins.rst, version 1 of it, whose
- * header no Debian package has.
+ * A block that is left by a fault counts as whole.
  */
-#include <inttypes.h>
+#include "plugin.h"
 #include <pthread.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
-typedef uint64_t qemu_plugin_id_t;
-struct qemu_plugin_tb;
-struct qemu_plugin_insn;
-enum { QEMU_PLUGIN_CB_NO_REGS };
-typedef void (*vcpu_udata_callback)(unsigned int vcpu, void *data);
-void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t id, void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
-void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, vcpu_udata_callback, int flags, void *data);
-void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, vcpu_udata_callback, int flags, void *data);
-void qemu_plugin_register_atexit_cb(qemu_plugin_id_t id, void (*)(qemu_plugin_id_t, void *), void *data);
-size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
-uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
-struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t index);
-const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);
-size_t qemu_plugin_insn_size(const struct qemu_plugin_insn *);
-
-#define EXPORT __attribute__((visibility("default")))
-EXPORT int qemu_plugin_version = 1;
-
-enum { PROCESSORS = 64, BYTES = 48, BEGIN = 1, END = 2 };
+enum { BYTES = 48 };
 
 struct block {
     struct block *next;
@@ -90,16 +63,6 @@ static void marked(unsigned int processor, void *data)
     if (number == BEGIN || number == END)
         is_on = number == BEGIN && begun == wanted;
     pthread_mutex_unlock(&lock);
-}
-
-/* The number of the mark that an instruction is; 0 for any other. */
-static int mark(const struct qemu_plugin_insn *insn)
-{
-    const uint8_t *bytes = qemu_plugin_insn_data(insn);
-    static const uint8_t opcode[3] = {0x0f, 0x1f, 0x80};
-    if (qemu_plugin_insn_size(insn) != 7 || memcmp(bytes, opcode, 3) != 0 || bytes[5] != 0x4b || bytes[6] != 0x53)
-        return 0;
-    return bytes[3] | bytes[4] << 8;
 }
 
 /* Blocks are translated again now and then, after which both are listed. */
