@@ -16,6 +16,8 @@ mod miri;
 mod nucleus_tests;
 mod numbered;
 mod packages;
+mod plugin;
+mod profile;
 mod qemu;
 mod run;
 mod session;
@@ -54,6 +56,8 @@ enum Command {
     Kill(kill::Options),
     /// The experiments: printed as tables and drawn
     Bench(bench::Options),
+    /// Where the kernel spends a command's instructions: by function, by path of calls, drawn
+    Profile(Box<profile::Options>),
     /// Formatting, lints, import directions; lines of code and of unsafe per crate
     Check,
     /// Boot stopped at the first instruction, with gdb attached
@@ -70,6 +74,7 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::run(&options),
         Command::Kill(options) => kill::run(&options),
         Command::Bench(options) => bench::run(&options),
+        Command::Profile(options) => profile::run(&options),
         Command::Check => check::run(),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),

@@ -130,12 +130,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let config = config(options, cpus)?;
     let outcome = match &options.exec {
         Some(command) => {
-            let streams = Streams {
-                input: Box::new(io::stdin()),
-                output: Box::new(io::stdout()),
-                error: Box::new(io::stderr()),
-            };
-            execute(&config, command, streams, options.timeout, options.verbose)?
+            execute(&config, command, Streams::ours(), options.timeout, options.verbose)?
         }
         None => interactive(&config, options)?,
     };

@@ -58,6 +58,17 @@ pub struct Streams {
     pub error: Box<dyn Write + Send>,
 }
 
+impl Streams {
+    /// Our own.
+    pub fn ours() -> Streams {
+        Streams {
+            input: Box::new(io::stdin()),
+            output: Box::new(io::stdout()),
+            error: Box::new(io::stderr()),
+        }
+    }
+}
+
 /// The sockets, waiting for QEMU.
 pub struct Listening(Sockets<4>);
 

@@ -7,7 +7,8 @@
 use anyhow::{Context, Result};
 use std::path::Path;
 
-const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
+/// What the symbols of the kernel are above: the top two gigabytes.
+pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 const MAGIC: &[u8; 4] = b"SKSY";
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 8;
@@ -53,7 +54,7 @@ fn symbols_header(elf: &[u8]) -> Option<usize> {
 }
 
 /// Address (less [`KERNEL_BASE`]) and name of every function, ascending, one an address.
-fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
+pub fn functions(elf: &[u8]) -> Option<Vec<(u32, Vec<u8>)>> {
     const SYMBOL_TABLE: u64 = 2;
     const FUNCTION: u8 = 2;
     const NO_TYPE: u8 = 0;

@@ -1,7 +1,7 @@
 //! Whole boots, described in `tests/system/*.toml`: a machine, a command, and what is expected.
 use crate::{
     build::{self, Features},
-    campaign, compare, disk,
+    campaign, compare, disk, profile,
     qemu::{Config, Machine},
     shell, terminal_test,
     test::{self, Tally, Target},
@@ -160,7 +160,8 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
             }
         }
     }
-    terminal_test::run(tally, target, filter)
+    terminal_test::run(tally, target, filter)?;
+    profile::test::run(tally, target, filter)
 }
 
 fn cases() -> Result<Vec<Case>> {

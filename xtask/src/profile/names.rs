@@ -1,0 +1,83 @@
+//! The functions of a kernel: addresses and names.
+use crate::symbols;
+use anyhow::{Context, Result, bail};
+use std::{collections::BTreeMap, path::Path};
+
+/// Names by first address.
+#[derive(Clone, Debug)]
+pub struct Names(BTreeMap<u64, String>);
+
+impl Names {
+    /// Those of the kernel at `path`.
+    ///
+    /// # Errors
+    /// Where it cannot be read or has no symbols.
+    pub fn of(path: &Path) -> Result<Names> {
+        let elf = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let functions = symbols::functions(&elf).context("the kernel has no symbols")?;
+        let named = |(offset, name): (u32, Vec<u8>)| {
+            let name = String::from_utf8_lossy(&name).into_owned();
+            let name = format!("{:#}", rustc_demangle::demangle(&name));
+            (symbols::KERNEL_BASE + u64::from(offset), name)
+        };
+        Ok(Names(functions.into_iter().map(named).collect()))
+    }
+
+    /// First addresses, ascending.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> {
+        self.0.keys().copied()
+    }
+
+    /// The function that `address` lies in.
+    pub fn at(&self, address: u64) -> Option<&str> {
+        self.0.range(..=address).next_back().map(|(_, name)| name.as_str())
+    }
+
+    /// The first address of the function `name`.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn address(&self, name: &str) -> Result<u64> {
+        let found = self.0.iter().find(|(_, other)| *other == name).map(|(&address, _)| address);
+        found.with_context(|| format!("the kernel has no function {name}"))
+    }
+
+    /// Those of the function `text`; where there is none of just that name, of the shortest name that holds it.
+    ///
+    /// # Errors
+    /// Where there is none, or it was inlined.
+    pub fn holding(&self, text: &str) -> Result<Vec<u64>> {
+        let holds = |(_, name): &(&u64, &String)| name.contains(text);
+        let Some((_, best)) = self.0.iter().filter(holds).min_by_key(|(_, name)| name.len()) else {
+            bail!("the kernel has no function {text:?}, or it was inlined");
+        };
+        Ok(self.0.iter().filter(|(_, name)| *name == best).map(|(&address, _)| address).collect())
+    }
+}
+
+#[cfg(test)]
+impl Names {
+    /// Made-up ones.
+    pub fn named<const N: usize>(all: [(u64, &str); N]) -> Names {
+        Names(all.map(|(address, name)| (address, name.to_owned())).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_function_is_found_by_an_address_in_it_and_by_a_part_of_its_name() {
+        let names = Names::named([
+            (0x10, "posix::fork"),
+            (0x20, "posix::fork::copy"),
+            (0x30, "posix::fork"),
+        ]);
+        assert_eq!(names.at(0x1f), Some("posix::fork"));
+        assert_eq!(names.at(0xf), None);
+        assert_eq!(names.holding("fork").unwrap(), [0x10, 0x30]);
+        assert_eq!(names.holding("copy").unwrap(), [0x20]);
+        assert!(names.holding("exec").is_err() && names.address("fork").is_err());
+    }
+}
