@@ -186,7 +186,7 @@ static void naps(long count)
 }
 
 static const struct probe list[] = {
-    {.name = "getppid", .step = 10000, .body = getppids},
+    {.name = "getppid", .step = 40000, .body = getppids},
     {.name = "read /dev/zero", .step = 10000, .set_up = open_text, .body = reads, .text = "/dev/zero"},
     {.name = "write /dev/null", .step = 10000, .set_up = open_text, .body = writes, .text = "/dev/null"},
     {.name = "stat", .step = 4000, .set_up = make, .body = stats},
@@ -201,7 +201,7 @@ static const struct probe list[] = {
     {.name = "signal install", .step = 8000, .body = installs},
     {.name = "signal deliver", .step = 2000, .set_up = install, .body = delivers},
     {.name = "protection fault", .step = 1000, .set_up = protect, .body = violates},
-    {.name = "clock_gettime", .step = 40000, .body = clocks},
-    {.name = "nanosleep overshoot", .step = 4, .body = naps, .agreed_ns = 1000000},
+    {.name = "clock_gettime", .step = 100000, .body = clocks},
+    {.name = "nanosleep overshoot", .step = 8, .body = naps, .agreed_ns = 1000000},
 };
 SUITE(calls, list);

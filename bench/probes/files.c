@@ -2,7 +2,8 @@
 #include "harness.h"
 #include <dirent.h>
 
-enum { NAMES = 10000, CACHED = 4 << 20, BLOCK = 64 << 10 };
+/* A folder holds FOLDER_NAMES names at most: what its length costs is a row of its own. */
+enum { NAMES = 10000, FOLDER_NAMES = 200, CACHED = 4 << 20, BLOCK = 64 << 10 };
 static char block[BLOCK];
 static int fd;
 
@@ -20,10 +21,12 @@ static void leave(void)
     need(chdir("..") == 0 && rmdir("names") == 0, "rmdir");
 }
 
+/* Among folders of arg[1] names, or in this one. */
 static const char *name_of(long number)
 {
-    static char name[32];
-    snprintf(name, sizeof name, "file%ld", number);
+    static char name[48];
+    int length = arg[1] ? snprintf(name, sizeof name, "%ld/", number / arg[1]) : 0;
+    snprintf(name + length, sizeof name - length, "file%ld", number);
     return name;
 }
 
@@ -42,6 +45,42 @@ static void delete(long count)
 {
     for (long at = 0; at < count; at++)
         need(unlink(name_of(at)) == 0, "unlink");
+}
+
+/* The folders have been as full as they will be: no block and no inode is used for the first time. */
+static void make_folders(void)
+{
+    char folder[16];
+    enter();
+    for (long at = 0; at < COUNTS; at++) {
+        snprintf(folder, sizeof folder, "%ld", at);
+        need(mkdir(folder, 0755) == 0, folder);
+    }
+    create(COUNTS * arg[1]);
+    delete(COUNTS * arg[1]);
+}
+
+static void remove_folders(void)
+{
+    char folder[16];
+    for (long at = 0; at < COUNTS; at++) {
+        snprintf(folder, sizeof folder, "%ld", at);
+        need(rmdir(folder) == 0, folder);
+    }
+    leave();
+}
+
+/* Ends the journal's transaction, so that each measurement begins with an empty one. */
+static void settle(long count)
+{
+    (void)count;
+    sync();
+}
+
+static void create_and_settle(long count)
+{
+    create(count);
+    settle(count);
 }
 
 static void folders(long count)
@@ -156,15 +195,17 @@ static void map_cached(long count)
 }
 
 #define WORK .set_up = enter, .tear_down = leave
+#define FOLDERS(bytes, folder) \
+    .step = FOLDER_NAMES, .set_up = make_folders, .tear_down = remove_folders, .arg = {bytes, FOLDER_NAMES}, .text = folder
 #define CREATE(words, bytes, where, folder) \
-    {.name = "create " words " " where, .step = 100, WORK, .body = create, .finish = delete, .arg = {bytes}, .text = folder}, \
-    {.name = "delete " words " " where, .step = 100, WORK, .prepare = create, .body = delete, .arg = {bytes}, .text = folder}
+    {.name = "create " words " " where, FOLDERS(bytes, folder), .prepare = settle, .body = create, .finish = delete}, \
+    {.name = "delete " words " " where, FOLDERS(bytes, folder), .prepare = create_and_settle, .body = delete}
 #define CREATES(where, folder) \
     CREATE("0 KB", 0, where, folder), CREATE("1 KB", 1024, where, folder), CREATE("10 KB", 10240, where, folder)
 
 static const struct probe list[] = {
     CREATES("ext4", ON_DISK), CREATES("tmpfs", IN_MEMORY),
-    {.name = "mkdir+rmdir", .step = 100, WORK, .body = folders, .text = ON_DISK},
+    {.name = "mkdir+rmdir", .step = 100, WORK, .prepare = settle, .body = folders, .text = ON_DISK},
     {.name = "rename there and back", .step = 100, WORK, .prepare = make_one, .body = renames, .finish = delete_one, .text = ON_DISK},
     {.name = "look up 1 name", .step = 4000, .set_up = make_path, .body = look_up, .tear_down = remove_path, .arg = {1}, .text = ON_DISK},
     {.name = "look up 10 names", .step = 2000, .set_up = make_path, .body = look_up, .tear_down = remove_path, .arg = {10}, .text = ON_DISK},

@@ -22,6 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* A body is measured with 1 to COUNTS times its least count. */
+enum { COUNTS = 5 };
+
 struct probe {
     const char *name;
     /* The least count; the others are multiples of it. */

@@ -31,10 +31,12 @@ static void make(void)
     need(fd >= 0, "open");
 }
 
+/* The file again and again: `count` pages of maps. */
 static void map_file(long count)
 {
-    region = mmap(NULL, count * PAGE, PROT_READ, MAP_SHARED, fd, 0);
-    need(region != MAP_FAILED, "mmap");
+    reserve(count);
+    for (long at = 0; at < count; at += FILE_PAGES)
+        need(mmap(region + at * PAGE, FILE_PAGES * PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED, "mmap");
 }
 
 static void look(long count)
@@ -58,8 +60,8 @@ static void maps(long count)
 #define MAP(words, kib, least) {.name = "mmap " words, .step = least, .body = maps, .arg = {kib}}
 
 static const struct probe list[] = {
-    {.name = "anonymous fault", .step = 1000, .prepare = reserve, .body = touch, .finish = release},
-    {.name = "file fault", .step = 200, .set_up = make, .prepare = map_file, .body = look, .finish = release},
+    {.name = "anonymous fault", .step = 2000, .prepare = reserve, .body = touch, .finish = release},
+    {.name = "file fault", .step = 4 * FILE_PAGES, .set_up = make, .prepare = map_file, .body = look, .finish = release},
     MAP("64 KB", 64, 100), MAP("256 KB", 256, 30), MAP("1 MB", 1024, 10), MAP("4 MB", 4096, 4), MAP("16 MB", 16384, 2),
     MAP("64 MB", 65536, 1),
 };
