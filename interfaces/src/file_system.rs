@@ -275,6 +275,10 @@ pub trait FileSystem: Send + Sync {
     fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError>;
     /// Attributes of an inode held.
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError>;
+    /// Units of 512 bytes that an inode held uses, those set aside included: what [`Attributes::blocks`] says.
+    fn blocks(&self, inode: InodeNumber) -> Result<u64, FsError> {
+        Ok(self.attributes(inode)?.blocks)
+    }
     /// Changes attributes; returns them as they are then.
     fn set_attributes(
         &self,

@@ -36,6 +36,7 @@ mod line;
 #[cfg(not(target_os = "none"))]
 pub use world::control as host;
 
+pub mod checksum;
 pub mod device;
 #[cfg(all(target_os = "none", not(skerry_process)))]
 pub mod domain;

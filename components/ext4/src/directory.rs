@@ -39,11 +39,75 @@ pub(crate) struct Entry<'a> {
     next: usize,
 }
 
-/// The entries of an area, in order; ends after the first error.
-pub(crate) struct Entries<'a> {
+/// Where the entries of an area lie, in order, and what they say; whether their names are names nobody has looked at. Ends
+/// after the first error. Searches go by this: what equals a name is one.
+pub(crate) struct Spans<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
+}
+
+/// An entry as it lies there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<'a> {
+    /// Inode, zero if the entry is free.
+    pub(crate) inode: u32,
+    /// What is where its name is.
+    pub(crate) name: &'a [u8],
+    /// Number of its type.
+    kind: u8,
+    /// Offset of this entry and of the next.
+    pub(crate) offset: usize,
+    next: usize,
+}
+
+impl Span<'_> {
+    /// Its bytes, with those behind its name.
+    pub(crate) fn length(&self) -> usize {
+        self.next - self.offset
+    }
+}
+
+impl<'a> Spans<'a> {
+    /// The entries of `bytes` up to `end`.
+    pub(crate) fn new(bytes: &'a [u8], end: usize) -> Spans<'a> {
+        Spans { bytes, at: 0, end: end.min(bytes.len()) }
+    }
+
+    #[inline]
+    fn decode(&self) -> Option<Span<'a>> {
+        let left = self.bytes.get(self.at..self.end)?;
+        let (raw, rest) = RawEntry::ref_from_prefix(left).ok()?;
+        let length = usize::from(raw.length.get());
+        let name_length = usize::from(raw.name_length);
+        let needed = (ENTRY_BYTES + name_length).next_multiple_of(4);
+        if length < needed || length > left.len() || !length.is_multiple_of(4) {
+            return None;
+        }
+        let name = rest.get(..name_length)?;
+        let (inode, kind) = (raw.inode.get(), raw.file_type);
+        Some(Span { inode, name, kind, offset: self.at, next: self.at + length })
+    }
+}
+
+impl<'a> Iterator for Spans<'a> {
+    type Item = Result<Span<'a>, FsError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.at >= self.end {
+            return None;
+        }
+        let span = self.decode();
+        // Each entry is at least eight bytes long.
+        self.at = span.map_or(self.end, |span| span.next);
+        Some(span.ok_or(FsError::Corrupt))
+    }
+}
+
+/// The entries of an area, in order; ends after the first error.
+pub(crate) struct Entries<'a> {
+    spans: Spans<'a>,
     has_types: bool,
 }
 
@@ -51,7 +115,7 @@ impl<'a> Entries<'a> {
     /// The entries of `bytes` from `at` to `end`.
     pub(crate) fn new(volume: &Volume, bytes: &'a [u8], at: usize, end: usize) -> Entries<'a> {
         let has_types = volume.geometry.incompat.contains(Incompat::FILETYPE);
-        Entries { bytes, at, end: end.min(bytes.len()), has_types }
+        Entries { spans: Spans { bytes, at, end: end.min(bytes.len()) }, has_types }
     }
 
     /// Those that are names: not the free ones, `.` and `..`. An inode that a directory may not
@@ -66,35 +130,17 @@ impl<'a> Entries<'a> {
         })
     }
 
-    fn decode(&self) -> Option<Entry<'a>> {
-        let left = self.bytes.get(self.at..self.end)?;
-        let (raw, rest) = RawEntry::read_from_prefix(left).ok()?;
-        let length = usize::from(raw.length.get());
-        let name_length = usize::from(raw.name_length);
-        let needed = (ENTRY_BYTES + name_length).next_multiple_of(4);
-        if length < needed || length > left.len() || !length.is_multiple_of(4) {
+    fn check(&self, span: &Span<'a>) -> Option<Entry<'a>> {
+        let Span { inode, name, kind, offset, next } = *span;
+        if inode != 0 && !is_name(name) {
             return None;
         }
-        let name = rest.get(..name_length)?;
-        if raw.inode.get() != 0 && !is_name(name) {
-            return None;
-        }
-        Some(Entry {
-            inode: raw.inode.get(),
-            name,
-            file_type: self.has_types.then(|| decode_type(raw.file_type)).flatten(),
-            offset: self.at,
-            next: self.at + length,
-        })
+        let file_type = self.has_types.then(|| decode_type(kind)).flatten();
+        Some(Entry { inode, name, file_type, offset, next })
     }
 }
 
 impl Entry<'_> {
-    /// Its bytes, with those behind its name.
-    pub(crate) fn length(&self) -> usize {
-        self.next - self.offset
-    }
-
     /// As the interface has it, `next` being the position after it.
     pub(crate) fn shown(&self, next: u64) -> DirectoryEntry {
         DirectoryEntry {
@@ -110,13 +156,11 @@ impl<'a> Iterator for Entries<'a> {
     type Item = Result<Entry<'a>, FsError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.at >= self.end {
-            return None;
+        let checked = self.spans.next()?.and_then(|span| self.check(&span).ok_or(FsError::Corrupt));
+        if checked.is_err() {
+            self.spans.at = self.spans.end;
         }
-        let entry = self.decode();
-        // Each entry is at least eight bytes long.
-        self.at = entry.map_or(self.end, |entry| entry.next);
-        Some(entry.ok_or(FsError::Corrupt))
+        Some(checked)
     }
 }
 

@@ -5,7 +5,7 @@
 //! name up.
 use crate::{
     checksum::crc32c,
-    directory::{self, Entries},
+    directory::{self, Entries, Spans},
     extent::Extent,
     extent_edit,
     features::Incompat,
@@ -178,7 +178,7 @@ fn find_room(
     bytes: &[u8],
     wanted: usize,
 ) -> Result<Option<(usize, usize)>, FsError> {
-    for entry in Entries::new(volume, bytes, 0, entries_end(volume)) {
+    for entry in Spans::new(bytes, entries_end(volume)) {
         let entry = entry?;
         let used = if entry.inode == 0 { 0 } else { needed(entry.name) };
         if entry.length() >= used + wanted {
@@ -299,7 +299,7 @@ pub(crate) fn remove(
 ) -> Result<(), FsError> {
     let block = directory::load(volume, directory, place.logical)?;
     let mut before = None;
-    for entry in Entries::new(volume, block.bytes(), 0, entries_end(volume)) {
+    for entry in Spans::new(block.bytes(), entries_end(volume)) {
         let entry = entry?;
         if entry.offset >= place.offset {
             break;

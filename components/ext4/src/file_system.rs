@@ -102,6 +102,12 @@ impl FileSystem for Ext4 {
         Ok(Attributes { blocks: known.blocks + node.delayed_pages() * SECTORS_A_PAGE, ..known })
     }
 
+    fn blocks(&self, inode: InodeNumber) -> Result<u64, FsError> {
+        let node = self.node(inode)?;
+        let stored = node.read().attributes.blocks;
+        Ok(stored + node.delayed_pages() * SECTORS_A_PAGE)
+    }
+
     fn set_attributes(
         &self,
         inode: InodeNumber,

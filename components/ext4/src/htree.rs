@@ -7,7 +7,7 @@
 use crate::{
     cache::BlockRef,
     checksum::crc32c,
-    directory::{Entries, load},
+    directory::{Spans, load},
     directory_edit::Place,
     features::Incompat,
     hash::{END, Hash},
@@ -252,7 +252,7 @@ impl Descent<'_> {
                 None => Ok(Search::NoTree),
             };
         }
-        for entry in Entries::new(self.volume, block.bytes(), 0, block.bytes().len()) {
+        for entry in Spans::new(block.bytes(), block.bytes().len()) {
             let entry = entry?;
             if entry.inode != 0 && entry.name == self.name {
                 return match is_nameable(&self.volume.geometry, entry.inode) {

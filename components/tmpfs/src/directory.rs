@@ -4,17 +4,19 @@
 //! every name that was there all the time exactly once, whatever is added or removed meanwhile.
 //! Positions count down, so that the newest name comes first, as on Linux.
 use crate::node::Node;
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
+use hash::Seed;
+use hashbrown::HashTable;
 use interfaces::file_system::{DirectoryEntry, FileType, FsError};
-use rt::memory::Charge;
+use rt::{memory::Charge, sync::Once};
 
-/// What a name costs beside its bytes (which are charged twice: allocation headers and map nodes).
-const ENTRY_BYTES: usize = 128;
+/// What a name costs beside its bytes: allocation headers, map nodes, its place in the table.
+const ENTRY_BYTES: usize = 160;
 /// What `stat` says an entry takes, as on Linux.
 const SHOWN_ENTRY_BYTES: u64 = 20;
 
 struct Entry {
-    name: Arc<[u8]>,
+    name: Box<[u8]>,
     node: Arc<Node>,
     _charge: Charge,
 }
@@ -22,32 +24,54 @@ struct Entry {
 /// Above every position; what a program gets still fits a signed number.
 const TOP: u64 = 1 << 62;
 
+/// A name's hash and position.
+type Place = (u64, u64);
+
 /// The names of one directory.
 pub(crate) struct Directory {
-    by_name: BTreeMap<Arc<[u8]>, u64>,
+    by_name: HashTable<Place>,
     entries: BTreeMap<u64, Entry>,
     lowest: u64,
 }
 
 impl Default for Directory {
     fn default() -> Directory {
-        Directory { by_name: BTreeMap::new(), entries: BTreeMap::new(), lowest: TOP }
+        Directory { by_name: HashTable::new(), entries: BTreeMap::new(), lowest: TOP }
     }
 }
 
+fn hash(name: &[u8]) -> u64 {
+    static SEED: Once<Seed> = Once::new();
+    let seed = SEED.get_or_init(|| {
+        let mut bytes = [0; 16];
+        rt::entropy::fill(&mut bytes);
+        Seed::new(bytes)
+    });
+    seed.hash(0, name)
+}
+
 impl Directory {
+    fn position(&self, name: &[u8]) -> Option<u64> {
+        let is_it = |place: &Place| self.is_at(place.1, name);
+        self.by_name.find(hash(name), is_it).map(|place| place.1)
+    }
+
+    fn is_at(&self, position: u64, name: &[u8]) -> bool {
+        self.entries.get(&position).is_some_and(|entry| *entry.name == *name)
+    }
+
     /// What `name` stands for.
     pub(crate) fn find(&self, name: &[u8]) -> Result<&Arc<Node>, FsError> {
-        let position = self.by_name.get(name).ok_or(FsError::NotFound)?;
-        self.entries.get(position).map(|entry| &entry.node).ok_or(FsError::NotFound)
+        let position = self.position(name).ok_or(FsError::NotFound)?;
+        self.entries.get(&position).map(|entry| &entry.node).ok_or(FsError::NotFound)
     }
 
     /// Refuses a name that is there, or memory for a new one.
     pub(crate) fn charge_name(&self, name: &[u8]) -> Result<Charge, FsError> {
-        if self.by_name.contains_key(name) {
+        if self.position(name).is_some() {
             return Err(FsError::Exists);
         }
-        Charge::take(ENTRY_BYTES + 2 * name.len()).map_err(|_| FsError::NoMemory)
+        Charge::take(ENTRY_BYTES + name.len()).map_err(|_| FsError::NoMemory)
     }
 
     /// Takes everything out.
@@ -58,24 +82,27 @@ impl Directory {
 
     /// Adds a name that is not there, paid for by `charge`.
     pub(crate) fn insert(&mut self, name: &[u8], node: &Arc<Node>, charge: Charge) {
-        let name: Arc<[u8]> = name.into();
         self.lowest -= 1;
-        self.by_name.insert(Arc::clone(&name), self.lowest);
-        let entry = Entry { name, node: Arc::clone(node), _charge: charge };
+        let hash = hash(name);
+        self.by_name.insert_unique(hash, (hash, self.lowest), |place| place.0);
+        let entry = Entry { name: name.into(), node: Arc::clone(node), _charge: charge };
         self.entries.insert(self.lowest, entry);
     }
 
     /// Takes a name away.
     pub(crate) fn remove(&mut self, name: &[u8]) {
-        if let Some(position) = self.by_name.remove(name) {
+        let entries = &self.entries;
+        let is_it = |place: &Place| entries.get(&place.1).is_some_and(|entry| *entry.name == *name);
+        if let Ok(found) = self.by_name.find_entry(hash(name), is_it) {
+            let ((_, position), _) = found.remove();
             self.entries.remove(&position);
         }
     }
 
     /// Lets a name that is there stand for another inode.
     pub(crate) fn replace(&mut self, name: &[u8], node: &Arc<Node>) {
-        let entry = self.by_name.get(name).and_then(|position| self.entries.get_mut(position));
-        if let Some(entry) = entry {
+        let position = self.position(name);
+        if let Some(entry) = position.and_then(|position| self.entries.get_mut(&position)) {
             entry.node = Arc::clone(node);
         }
     }

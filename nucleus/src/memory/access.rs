@@ -11,7 +11,10 @@ use crate::{
     arch::{paging, paging::Entry, usercopy},
     thread,
 };
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::{
+    ffi::CStr,
+    sync::atomic::{AtomicU32, Ordering},
+};
 use program::{Access, Fault};
 
 /// What to do with user memory, by its own address or in the direct map.
@@ -206,8 +209,8 @@ impl Inner {
             // A piece never crosses a page, so it is there whole or not at all.
             self.run(at, piece, &In(rest.as_mut_ptr()))
                 .map_err(|fault| Fault { done: done + fault.done, ..fault })?;
-            if let Some(end) = rest.iter().position(|&byte| byte == 0) {
-                return Ok(done + end);
+            if let Ok(string) = CStr::from_bytes_until_nul(rest) {
+                return Ok(done + string.count_bytes());
             }
             done += piece;
         }

@@ -5,7 +5,7 @@
 //! the buddy allocator once a batch. Counted frames (those of `rt`) have their count in
 //! [`references`]; page tables, stacks and the heap own theirs alone and do not count.
 use crate::{
-    arch::{boot::phys_to_virt, pages, percpu},
+    arch::{boot::phys_to_virt, pages, percpu, smp},
     spin::{NoPreempt, SpinLock},
 };
 use buddy::Buddy;
@@ -257,7 +257,8 @@ pub fn counted() -> (u64, u64) {
 
 /// Frames managed, and frames free (caches included).
 pub fn totals() -> (usize, usize) {
-    let cached: usize = CACHES.iter().map(|cache| cache.count.load(Relaxed)).sum();
+    let caches = CACHES.iter().take(smp::online());
+    let cached: usize = caches.map(|cache| cache.count.load(Relaxed)).sum();
     (TOTAL.load(Relaxed), FREE.load(Relaxed) + cached)
 }
 

@@ -4,6 +4,7 @@
 use super::{AddressSpace, BadAccess};
 use crate::process::oom;
 use alloc::vec::Vec;
+use core::ops::Deref;
 use rt::user::{Access, Fault};
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -14,6 +15,35 @@ const TRIES: u32 = 64;
 
 /// Bytes a string is read by at first; most paths are shorter.
 const STRING_STEP: usize = 256;
+
+/// Bytes of a [`Text`] that lie in it.
+const INLINE_BYTES: usize = 64;
+
+/// A string of a program: a short one costs no heap.
+#[derive(Clone, Debug)]
+pub enum Text {
+    /// The bytes, and how many.
+    Inline([u8; INLINE_BYTES], usize),
+    /// The bytes of a longer one.
+    Heap(Vec<u8>),
+}
+
+impl Default for Text {
+    fn default() -> Text {
+        Text::Inline([0; INLINE_BYTES], 0)
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Text::Inline(bytes, length) => bytes.get(..*length).unwrap_or_default(),
+            Text::Heap(bytes) => bytes,
+        }
+    }
+}
 
 /// Counts how often the same address faulted.
 #[derive(Default)]
@@ -144,6 +174,17 @@ impl AddressSpace {
             }
         }
         Err(Errno::ENAMETOOLONG)
+    }
+    /// As [`AddressSpace::read_string`], without heap where it is short and its memory is there.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::read_string`].
+    pub fn read_text(&self, address: u64, max: usize) -> Result<Text, Errno> {
+        let mut bytes = [0; INLINE_BYTES];
+        match self.user().read_string(address, &mut bytes) {
+            Ok(length) if length < INLINE_BYTES.min(max) => Ok(Text::Inline(bytes, length)),
+            _ => self.read_string(address, max).map(Text::Heap),
+        }
     }
     /// Reads pointers from `address` until a null one: argv and envp.
     ///

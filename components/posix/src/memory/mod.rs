@@ -44,6 +44,7 @@ mod model_tests;
 #[cfg(test)]
 mod tests;
 
+pub use access::Text;
 pub use advice::Advice;
 pub use anonymous::Anonymous;
 pub use fault::BadAccess;

@@ -401,9 +401,14 @@ fn strings_end_at_their_nul_or_are_too_long() {
     assert_eq!(memory.read_string(AT + PAGE - 6, 4096).unwrap(), b"hello");
     assert_eq!(memory.read_string(AT + PAGE - 6, 5), Err(Errno::ENAMETOOLONG));
     assert_eq!(memory.read_string(AT + PAGE - 6, 6).unwrap(), b"hello");
+    assert_eq!(*memory.read_text(AT + PAGE - 6, 4096).unwrap(), *b"hello");
+    assert_eq!(memory.read_text(AT + PAGE - 6, 5).err(), Some(Errno::ENAMETOOLONG));
     memory.write_bytes(AT, &vec![b'x'; PAGE as usize]).unwrap();
     assert_eq!(memory.read_string(AT, 8192), Err(Errno::EFAULT));
     assert_eq!(memory.read_string(AT, 1000), Err(Errno::ENAMETOOLONG));
+    memory.write_bytes(AT + 100, b"\0").unwrap();
+    assert_eq!(*memory.read_text(AT, 1000).unwrap(), [b'x'; 100], "a long one");
+    assert_eq!(*memory.read_text(AT + 37, 1000).unwrap(), [b'x'; 63], "the longest short one");
 }
 
 #[test]

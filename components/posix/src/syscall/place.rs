@@ -3,9 +3,10 @@ use super::Call;
 use crate::{
     devices::anonymous,
     files::{OnExec, Scope},
+    memory::Text,
     process::Task,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk, file::File};
 
@@ -13,7 +14,7 @@ use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk, file::File};
 pub struct Named {
     directory: Option<Arc<OpenFile>>,
     /// The path as the program gave it.
-    pub path: Vec<u8>,
+    pub path: Text,
 }
 
 impl Named {
@@ -22,7 +23,7 @@ impl Named {
     /// # Errors
     /// `EFAULT`, `ENAMETOOLONG`; `EBADF` of a relative path from a descriptor that is not open.
     pub fn at(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
-        let path = call.task.memory().read_string(call.word(path), PATH_MAX)?;
+        let path = call.task.memory().read_text(call.word(path), PATH_MAX)?;
         Named::from(call, call.int(directory), path)
     }
     /// Reads the path at argument `path`, relative to the working directory.
@@ -30,7 +31,7 @@ impl Named {
     /// # Errors
     /// `EFAULT`, `ENAMETOOLONG`.
     pub fn cwd(call: &Call<'_>, path: usize) -> Result<Named, Errno> {
-        let path = call.task.memory().read_string(call.word(path), PATH_MAX)?;
+        let path = call.task.memory().read_text(call.word(path), PATH_MAX)?;
         Ok(Named { directory: None, path })
     }
     /// As [`Named::at`], where a null path stands for the descriptor itself (utimensat, statx).
@@ -39,17 +40,22 @@ impl Named {
     /// As [`Named::at`].
     pub fn at_or_null(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
         if call.word(path) == 0 {
-            return Named::from(call, call.int(directory), Vec::new());
+            return Named::from(call, call.int(directory), Text::default());
         }
         Named::at(call, directory, path)
     }
-    fn from(call: &Call<'_>, directory: i32, path: Vec<u8>) -> Result<Named, Errno> {
+    fn from(call: &Call<'_>, directory: i32, path: Text) -> Result<Named, Errno> {
         let is_absolute = path.first() == Some(&b'/');
         if is_absolute || directory == raw::AT_FDCWD {
             return Ok(Named { directory: None, path });
         }
         let directory = Some(call.task.files().get(directory)?);
         Ok(Named { directory, path })
+    }
+    /// The descriptor, where an empty path stands for it.
+    pub fn itself(&self, walk: Walk) -> Option<&OpenFile> {
+        let file = self.directory.as_deref()?;
+        (walk.contains(Walk::EMPTY) && self.path.is_empty()).then_some(file)
     }
     /// From where to walk.
     pub fn base(&self) -> Base<'_> {

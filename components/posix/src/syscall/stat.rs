@@ -4,7 +4,7 @@ use super::{
     place::{Named, walk_flags},
 };
 use crate::{devices::anonymous::is_event_file, files::Scope};
-use interfaces::file_system::FileTime;
+use interfaces::file_system::{Attributes, FileTime};
 use linux_raw_sys::general as raw;
 use vfs::{
     Errno, MountFlags, Path, Walk,
@@ -148,12 +148,16 @@ fn newfstatat(call: &mut Call<'_>) -> Result<u64, Errno> {
         true => Named::at_or_null(call, 0, 1)?,
         false => Named::at(call, 0, 1)?,
     };
+    if let Some(file) = named.itself(walk) {
+        return write_stat(call, 2, file.path());
+    }
     let place = named.walk(&Scope::of(call.task), walk)?;
     write_stat(call, 2, &place)
 }
 
 fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errno> {
     let Status { attributes, device, .. } = place.status();
+    let mode = mode_of(place, &attributes);
     let times = [attributes.accessed, attributes.modified, attributes.changed];
     let mut words = [0; 6];
     for (pair, time) in words.chunks_exact_mut(2).zip(times) {
@@ -163,7 +167,7 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
         device: encode_device(device),
         inode: attributes.inode,
         links: u64::from(attributes.links),
-        mode: mode_of(place),
+        mode,
         user: attributes.user,
         group: attributes.group,
         padding: 0,
@@ -179,8 +183,7 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
 }
 
 /// Type and permissions; Linux shows no type for what no name leads to (event files).
-fn mode_of(place: &Path) -> u32 {
-    let attributes = place.vnode().attributes();
+fn mode_of(place: &Path, attributes: &Attributes) -> u32 {
     let file_type = if is_event_file(place) { 0 } else { attributes.file_type as u16 };
     u32::from(file_type | attributes.permissions)
 }
@@ -222,7 +225,7 @@ fn statx_of(place: &Path) -> RawStatx {
         links: attributes.links,
         user: attributes.user,
         group: attributes.group,
-        mode: mode_of(place) as u16,
+        mode: mode_of(place, attributes) as u16,
         spare: 0,
         inode: attributes.inode,
         size: attributes.size,

@@ -35,7 +35,6 @@ mod errors;
 pub mod file;
 mod flush;
 pub mod generated;
-mod hash;
 mod instance;
 pub mod io;
 mod mount;

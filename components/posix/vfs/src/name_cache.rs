@@ -6,9 +6,10 @@
 //! nobody else. Who inserts or removes holds the directory's `contents` lock (insert: at least
 //! shared), so that the cache never contradicts the file system. Dentries leave a shard before
 //! they are dropped: their end may reach the file system.
-use crate::{dentry::Dentry, hash::Seed};
+use crate::dentry::Dentry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
+use hash::Seed;
 use hashbrown::{HashTable, hash_table::Entry as Slot};
 use rt::{lock_class, memory::Charge, sync::RwLock};
 
@@ -65,8 +66,11 @@ pub(crate) struct NameCache {
 impl NameCache {
     pub(crate) fn new() -> NameCache {
         let sweep_at = sweep_threshold(0);
+        let mut bytes = [0; 16];
+        rt::entropy::fill(&mut bytes);
+        let seed = Seed::new(bytes);
         NameCache {
-            seed: Seed::random(),
+            seed,
             shards: core::array::from_fn(|_| {
                 RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at })
             }),

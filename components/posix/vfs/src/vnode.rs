@@ -279,8 +279,7 @@ impl Vnode {
             return known;
         }
         let fs = self.instance.file_system();
-        let fresh = fs.ok().and_then(|fs| fs.attributes(self.inode).ok());
-        fresh.map_or(known, |fresh| fresh.blocks)
+        fs.and_then(|fs| Ok(fs.blocks(self.inode)?)).unwrap_or(known)
     }
     /// Notes that its contents changed now; the file system is told later.
     pub(crate) fn touch_modified(&self) {

@@ -1,22 +1,23 @@
 //! A keyed hash of names: multiply and fold, seeded at random so that programs cannot aim.
 //! Source: the folded multiply of wyhash (Wang Yi, public domain).
+#![no_std]
+#![forbid(unsafe_code)]
 
 /// The key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seed {
+pub struct Seed {
     first: u64,
     second: u64,
 }
 
 impl Seed {
-    pub(crate) fn random() -> Seed {
-        let mut bytes = [0; 16];
-        rt::entropy::fill(&mut bytes);
+    /// The key that 16 random bytes make.
+    pub fn new(bytes: [u8; 16]) -> Seed {
         let whole = u128::from_le_bytes(bytes);
         Seed { first: whole as u64 | 1, second: (whole >> 64) as u64 | 1 }
     }
-    /// Hash of `name` in directory `parent`.
-    pub(crate) fn hash(&self, parent: u64, name: &[u8]) -> u64 {
+    /// Hash of `name` in the directory `parent`.
+    pub fn hash(&self, parent: u64, name: &[u8]) -> u64 {
         let mut state = fold(parent ^ self.first, name.len() as u64 ^ self.second);
         let mut words = name.chunks_exact(8);
         for word in &mut words {
@@ -32,4 +33,23 @@ impl Seed {
 fn fold(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_parents_and_keys_all_count() {
+        let seed = Seed::new([7; 16]);
+        let all = [
+            seed.hash(1, b"name"),
+            seed.hash(2, b"name"),
+            seed.hash(1, b"name\0"),
+            seed.hash(1, b"long name of 17 b"),
+            Seed::new([8; 16]).hash(1, b"name"),
+        ];
+        assert_eq!(all[0], seed.hash(1, b"name"));
+        assert!(all.iter().enumerate().all(|(at, one)| !all[at + 1..].contains(one)));
+    }
 }
