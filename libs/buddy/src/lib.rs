@@ -69,6 +69,39 @@ impl<'a> Buddy<'a> {
         Some(frame)
     }
 
+    /// Takes single frames while there are some, a block at a time: how many of `frames`. The last have the lowest numbers, so
+    /// that a stack of them is taken in the order of their numbers.
+    pub fn allocate_each(&mut self, frames: &mut [u32]) -> usize {
+        let mut filled = 0;
+        while let Some(rest) = frames.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let Some(found) = (0..ORDERS).find(|&order| self.heads[order] != NONE) else { break };
+            let order = found.min(rest.len().ilog2() as usize);
+            let Some(start) = self.allocate(order) else { break };
+            let mut frame = start + (1 << order);
+            for place in &mut rest[..1 << order] {
+                frame -= 1;
+                *place = frame;
+            }
+            filled += 1 << order;
+        }
+        filled
+    }
+
+    /// Gives back single frames; those in the order of their numbers go at once.
+    pub fn free_each(&mut self, frames: &[u32]) {
+        let mut rest = frames.iter();
+        let Some(mut first) = rest.next().copied() else { return };
+        let mut end = first + 1;
+        for &frame in rest {
+            if frame != end {
+                self.free_range(first, (end - first) as usize);
+                first = frame;
+            }
+            end = frame + 1;
+        }
+        self.free_range(first, (end - first) as usize);
+    }
+
     /// Gives back the block of 2^`order` frames at `frame`, joining it with its free buddies.
     ///
     /// # Panics
@@ -184,6 +217,36 @@ mod tests {
             buddy.free(frame, order);
         }
         assert_eq!(buddy.free_frames(), 1 << 12);
+    }
+
+    #[test]
+    fn single_frames_come_by_blocks_and_go_by_runs() {
+        let mut links = vec![Link::TAKEN; 256];
+        let mut buddy = Buddy::new(&mut links);
+        buddy.free_range(3, 200);
+        let mut taken = [0; 40];
+        assert_eq!(buddy.allocate_each(&mut taken), 40);
+        assert_eq!(buddy.free_frames(), 160);
+        let mut sorted = taken;
+        sorted.sort_unstable();
+        assert!(sorted.windows(2).all(|pair| pair[0] < pair[1]), "each once");
+        assert!(sorted.iter().all(|frame| (3..203).contains(frame)));
+        buddy.free_each(&taken[..20]);
+        buddy.free_each(&taken[20..]);
+        assert_eq!(buddy.free_frames(), 200);
+        let mut all = [0; 300];
+        assert_eq!(buddy.allocate_each(&mut all), 200);
+        assert_eq!(buddy.allocate_each(&mut all), 0);
+    }
+
+    #[test]
+    fn a_block_taken_as_frames_is_popped_upwards() {
+        let mut links = vec![Link::TAKEN; 64];
+        let mut buddy = Buddy::new(&mut links);
+        buddy.free_range(32, 32);
+        let mut taken = [0; 32];
+        assert_eq!(buddy.allocate_each(&mut taken), 32);
+        assert!(taken.iter().rev().copied().eq(32..64));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 pub const LEGACY_BYTES: usize = 512;
 /// Components in the legacy area: x87 and SSE.
 pub const LEGACY_MASK: u64 = 3;
+/// Those and AVX, no more: registers of 32 bytes.
+pub const AVX_MASK: u64 = LEGACY_MASK | 4;
 const HEADER_BYTES: usize = 64;
 const MXCSR_AT: usize = 24;
 const MXCSR_MASK_AT: usize = 28;
@@ -16,13 +18,12 @@ const DEFAULT_CONTROL: u16 = 0x37f;
 /// The components to be used of those that are offered: x87, SSE, AVX, and the three parts of AVX-512, which
 /// go together and with AVX.
 pub const fn components(offered: u64) -> u64 {
-    const AVX: u64 = 4;
     const AVX_512: u64 = 0xe0;
-    let all = AVX_512 | AVX | LEGACY_MASK;
+    let all = AVX_512 | AVX_MASK;
     if offered & (all - LEGACY_MASK) == all - LEGACY_MASK {
         offered & all
     } else {
-        offered & (AVX | LEGACY_MASK)
+        offered & AVX_MASK
     }
 }
 

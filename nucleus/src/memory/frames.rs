@@ -18,8 +18,8 @@ use core::{
 };
 use sync::class::LockClass;
 
-const CACHE_FRAMES: usize = 64;
-const BATCH_FRAMES: usize = 32;
+const CACHE_FRAMES: usize = 128;
+const BATCH_FRAMES: usize = 64;
 
 static CLASS: LockClass = LockClass::new("nucleus.frames");
 static BUDDY: SpinLock<Option<Buddy<'static>>> = SpinLock::new(&CLASS, None);
@@ -148,15 +148,9 @@ fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
         _ => 0,
     };
     with_buddy(|buddy| {
-        let mut filled = 0;
         // What comes out of the reserve goes to who may have it, not into the cache for everybody.
         let batch = if buddy.free_frames() > reserve() + BATCH_FRAMES { BATCH_FRAMES } else { 1 };
-        while filled < batch && buddy.free_frames() > spare {
-            let Some(frame) = buddy.allocate(0) else { break };
-            frames[filled] = frame;
-            filled += 1;
-        }
-        filled
+        if buddy.free_frames() > spare { buddy.allocate_each(&mut frames[..batch]) } else { 0 }
     })
     .unwrap_or(0)
 }
@@ -169,7 +163,7 @@ pub fn free(frame: u32) {
 
 #[cold]
 fn drain(frames: &[u32]) {
-    with_buddy(|buddy| frames.iter().for_each(|&frame| buddy.free(frame, 0)));
+    with_buddy(|buddy| buddy.free_each(frames));
 }
 
 /// Gives what this processor's cache has to the buddy allocator.
@@ -209,13 +203,8 @@ pub fn references(frame: u32) -> &'static AtomicU32 {
 /// Takes one frame with one reference, any contents.
 #[inline]
 pub fn allocate_counted() -> Option<u32> {
-    let frame = with_cache(|cache, frames, count| {
-        let frame = take(frames, count, For::Program)?;
-        cache.made.store(cache.made.load(Relaxed) + 1, Relaxed);
-        Some(frame)
-    })?;
-    references(frame).store(1, Relaxed);
-    Some(frame)
+    let mut new = [0];
+    (allocate_all(&mut new) == 1).then_some(new[0])
 }
 
 /// Takes `count` contiguous frames, each with one reference.
@@ -235,17 +224,42 @@ pub fn retain(frame: u32) {
 /// One reference fewer; the last frees the frame.
 #[inline]
 pub fn release(frame: u32) {
-    let count = references(frame);
-    // Alone, nobody else can count up: no atomic step is needed.
-    if count.load(Acquire) == 1 {
-        count.store(0, Relaxed);
-    } else if count.fetch_sub(1, AcqRel) != 1 {
-        return;
-    }
+    release_all([frame]);
+}
+
+/// One reference fewer of each.
+#[inline]
+pub fn release_all(all: impl IntoIterator<Item = u32>) {
     with_cache(|cache, frames, count| {
-        put(frames, count, frame);
-        cache.freed.store(cache.freed.load(Relaxed) + 1, Relaxed);
+        let mut freed = 0;
+        for frame in all {
+            let references = references(frame);
+            // Alone, nobody else can count up: no atomic step is needed.
+            if references.load(Acquire) == 1 {
+                references.store(0, Relaxed);
+            } else if references.fetch_sub(1, AcqRel) != 1 {
+                continue;
+            }
+            put(frames, count, frame);
+            freed += 1;
+        }
+        cache.freed.store(cache.freed.load(Relaxed) + freed, Relaxed);
     });
+}
+
+/// Takes frames with one reference each, any contents, while there are some: how many of `new`.
+pub fn allocate_all(new: &mut [u32]) -> usize {
+    with_cache(|cache, frames, count| {
+        let mut made = 0;
+        for place in new {
+            let Some(frame) = take(frames, count, For::Program) else { break };
+            references(frame).store(1, Relaxed);
+            *place = frame;
+            made += 1;
+        }
+        cache.made.store(cache.made.load(Relaxed) + made, Relaxed);
+        made as usize
+    })
 }
 
 /// Frames with references now, and how many ever were handed out.

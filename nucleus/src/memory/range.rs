@@ -14,7 +14,7 @@ use core::cell::{Cell, RefCell};
 use program::{CloneMode, Page, Unshared};
 
 const BATCH: usize = 128;
-const ZERO_BATCH: usize = 16;
+const ZERO_BATCH: usize = 32;
 /// Pages looked at before the lock is let go for a moment.
 const PAGES_A_TURN: u64 = 2048;
 
@@ -38,7 +38,7 @@ impl Gathered {
         self.count == BATCH || self.table_count == self.tables.len()
     }
     fn release(&self) {
-        self.frames[..self.count].iter().for_each(|&frame| frames::release(frame));
+        frames::release_all(self.frames[..self.count].iter().copied());
         self.tables[..self.table_count].iter().for_each(|&table| free_table(table));
     }
 }
@@ -125,18 +125,18 @@ impl Inner {
     ) -> Result<usize, NoMemory> {
         let mut new = [0; ZERO_BATCH];
         let wanted = if count == 1 { 1 } else { count - self.count_present(start, count) };
-        for index in 0..wanted {
-            let Some(frame) = frames::allocate_counted() else {
-                new[..index].iter().for_each(|&frame| frames::release(frame));
-                return Err(NoMemory);
-            };
+        let made = frames::allocate_all(&mut new[..wanted]);
+        if made < wanted {
+            frames::release_all(new[..made].iter().copied());
+            return Err(NoMemory);
+        }
+        for &frame in &new[..wanted] {
             // SAFETY: a frame just allocated.
             unsafe { pages::zero(frames::address(frame)) };
-            new[index] = frame;
         }
         let (used, outcome) =
             self.install(start, count, &new[..wanted], Entry::allowing(protection));
-        new[used..wanted].iter().for_each(|&frame| frames::release(frame));
+        frames::release_all(new[used..wanted].iter().copied());
         outcome.map(|()| used)
     }
 
@@ -150,10 +150,16 @@ impl Inner {
     ) -> (usize, Result<(), NoMemory>) {
         let _guard = self.lock.lock();
         let mut used = 0;
+        let mut table: Option<&Table> = None;
         let outcome = (0..count).try_for_each(|page| {
             let Some(&frame) = new.get(used) else { return Ok(()) };
             let at = address_of(start, page);
-            let (leaf, slot) = (self.leaf_or_new(at)?, paging::index(at, 0));
+            let slot = paging::index(at, 0);
+            let leaf = match table {
+                Some(leaf) if slot != 0 => leaf,
+                _ => self.leaf_or_new(at)?,
+            };
+            table = Some(leaf);
             if !leaf.get(slot).holds_frame() {
                 leaf.set(slot, Entry::new(frame, flags));
                 used += 1;
@@ -166,12 +172,15 @@ impl Inner {
 
     fn count_present(&self, start: u64, count: usize) -> usize {
         let _guard = self.lock.lock();
-        (0..count)
-            .filter(|&page| {
-                let at = address_of(start, page);
-                self.leaf(at).is_ok_and(|leaf| leaf.get(paging::index(at, 0)).holds_frame())
-            })
-            .count()
+        let (mut at, end) = (start, address_of(start, count));
+        let mut present = 0;
+        while let Some(leaf) = self.next_leaf(&mut at, end) {
+            let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
+            let slots = (at..stop).step_by(PAGE).map(|at| paging::index(at, 0));
+            present += slots.filter(|&slot| leaf.get(slot).holds_frame()).count();
+            at = stop;
+        }
+        present
     }
 
     /// Takes every page from `start` to `end` out; how many there were.
@@ -214,13 +223,14 @@ impl Inner {
         {
             let leaf_start = at & !(LEAF_BYTES - 1);
             let stop = (leaf_start + LEAF_BYTES).min(end);
-            while at < stop && !gathered.is_full() {
-                let slot = paging::index(at, 0);
+            let room = (BATCH - gathered.count) * PAGE;
+            let here = stop.min(at + room as u64);
+            for slot in (at..here).step_by(PAGE).map(|at| paging::index(at, 0)) {
                 if leaf.get(slot).holds_frame() {
                     gathered.push(leaf.swap(slot, Entry::empty()).frame());
                 }
-                at += PAGE as u64;
             }
+            at = here;
             let is_cleared = at == leaf_start + LEAF_BYTES;
             if is_cleared
                 && (0..paging::ENTRIES).all(|slot| !leaf.get(slot).holds_frame())

@@ -208,12 +208,11 @@ impl Inner {
 unsafe fn free_tree(frame: u32, level: u32) {
     // SAFETY: as the caller says.
     let table = unsafe { paging::table(frame) };
-    for (_, entry) in table.used() {
-        if level == 0 {
-            if entry.holds_frame() {
-                frames::release(entry.frame());
-            }
-        } else if entry.contains(Entry::PRESENT) {
+    let entries = table.used().map(|(_, entry)| entry);
+    if level == 0 {
+        frames::release_all(entries.filter(|entry| entry.holds_frame()).map(|entry| entry.frame()));
+    } else {
+        for entry in entries.filter(|entry| entry.contains(Entry::PRESENT)) {
             // SAFETY: as the caller says, also for what is below.
             unsafe { free_tree(entry.frame(), level - 1) };
         }

@@ -23,8 +23,10 @@ use vfs::{
 
 /// Pages entered around a fault on an object whose pages are in memory (Linux's 64 KiB).
 const AROUND_OBJECT: u64 = 16;
-/// Pages entered around a store to anonymous memory.
+/// Pages entered around a store to anonymous memory; from the second store in a row on twice as many each time, ahead of
+/// it, up to [`AHEAD_MAX`].
 const AROUND_ANONYMOUS: u64 = 4;
+const AHEAD_MAX: u64 = 32;
 /// Anonymous regions up to this long get memory of their own at the first load; larger ones, which
 /// may be sparse, share one frame of zeroes until a store.
 const SMALL_PAGES: u64 = 512;
@@ -190,12 +192,29 @@ impl AddressSpace {
             self.space.map(one(page)?, &[zero], region.read_protection())?;
             return Ok(Step::Done);
         }
-        let (start, end) = window(region, page, AROUND_ANONYMOUS);
+        let (start, end) = self.ahead(region, page);
         let pages = range(start, end).ok_or(BadAccess::UNMAPPED)?;
         if self.space.map_zeroed(pages, region.page_protection()).is_err() {
             self.space.map_zeroed(one(page)?, region.page_protection())?;
         }
         Ok(Step::Done)
+    }
+
+    /// What to enter for a fault on anonymous memory: more the longer faults have followed one another. Several threads may
+    /// spoil each other's count, no more.
+    fn ahead(&self, region: &Region, page: u64) -> (u64, u64) {
+        let last = self.ahead.load(Ordering::Relaxed);
+        let (expected, pages) = (page_of(last), last % PAGE);
+        let (start, end) = match expected == page {
+            true => {
+                let pages = (2 * pages).clamp(AROUND_ANONYMOUS, AHEAD_MAX);
+                (page, region.end.min(page + pages * PAGE))
+            }
+            false => window(region, page, AROUND_ANONYMOUS),
+        };
+        // Of a page's address the low bits are free.
+        self.ahead.store(end | ((end - start) / PAGE), Ordering::Relaxed);
+        (start, end)
     }
 
     /// A load from an object: its pages around that are in memory, else the fetched one.

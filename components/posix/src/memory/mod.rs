@@ -152,6 +152,8 @@ pub struct AddressSpace {
     /// Moves when pages of something mapped here go or are written to storage, with the map's lock
     /// held to write.
     changes: AtomicU64,
+    /// Where the next fault in a row on anonymous memory would be, and in its low bits how many pages the last entered.
+    ahead: AtomicU64,
 }
 
 impl AddressSpace {
@@ -171,6 +173,7 @@ impl AddressSpace {
             peak_total_pages: AtomicU64::new(0),
             locks_future: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            ahead: AtomicU64::new(0),
         }))
     }
     /// An empty address space.

@@ -6,7 +6,7 @@
 //! leaving the processor saves it ([`save_if_live`]). [`OWNERS`] says whose state the registers
 //! still hold then, so coming back to the same processor loads nothing.
 //! Source: Intel SDM volume 1, chapter 13.
-use super::{bases, cpu, percpu};
+use super::{bases, cpu, pages, percpu};
 use crate::{
     objects::{self, Kind},
     spin::{NoInterrupts, NoPreempt},
@@ -67,6 +67,9 @@ pub fn init_cpu() {
         unsafe {
             asm!("xsetbv", in("ecx") 0, in("eax") mask as u32, in("edx") 0, options(nostack, nomem))
         };
+        if mask == xsave::AVX_MASK {
+            pages::set_avx();
+        }
         MASK.store(mask, Relaxed);
         BYTES.store(cpu::cpuid(0xd, 0)[1] as usize, Relaxed);
         HAS_XSAVE.store(true, Relaxed);

@@ -1,11 +1,51 @@
 //! Clearing and copying whole pages with the widest plain moves there are.
 //!
 //! The kernel is built without vector code, and the vector registers hold the running program's
-//! state; so these borrow one register and give it back, with preemption off meanwhile. Sixteen
-//! bytes a move: a 32-byte move would clear what lies above in 512-bit registers. String
+//! state; so these borrow some and give them back, with preemption off meanwhile. A 32-byte move clears what
+//! lies above in 512-bit registers: where programs have those, moves are of sixteen bytes. String
 //! instructions are rejected: without hardware virtualisation each of their steps is dear.
+use super::usercopy;
 use crate::spin::NoPreempt;
-use core::arch::asm;
+use core::{
+    arch::asm,
+    sync::atomic::{AtomicBool, Ordering::Relaxed},
+};
+
+/// Programs' registers are of 32 bytes.
+static HAS_AVX: AtomicBool = AtomicBool::new(false);
+
+/// Says that moves may be of 32 bytes: AVX is on, and AVX-512 is not.
+pub fn set_avx() {
+    HAS_AVX.store(true, Relaxed);
+}
+
+/// Whether they may.
+#[inline]
+pub fn has_avx() -> bool {
+    HAS_AVX.load(Relaxed)
+}
+
+/// The loop that zeroes `$page` by register `$r` of `$width` bytes, with `$plain` and `$aligned` moves.
+macro_rules! zero_by {
+    ($page:expr, $r:literal, $width:literal, $plain:literal, $aligned:literal, $clear:literal) => {
+        asm!(
+            concat!("sub rsp, ", $width),
+            concat!($plain, " [rsp], ", $r),
+            $clear,
+            "2:",
+            ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+            concat!($aligned, " [{page} + \\i * ", $width, "], ", $r),
+            ".endr",
+            concat!("add {page}, 32 * ", $width),
+            "dec {left:e}",
+            "jnz 2b",
+            concat!($plain, " ", $r, ", [rsp]"),
+            concat!("add rsp, ", $width),
+            page = inout(reg) $page => _,
+            left = inout(reg) 4096 / (32 * $width) => _,
+        )
+    };
+}
 
 /// Zeroes a page.
 ///
@@ -14,58 +54,21 @@ use core::arch::asm;
 #[inline]
 pub unsafe fn zero(page: *mut u8) {
     let _hold = NoPreempt::new();
-    // SAFETY: writes the page only; xmm0 is as before at the end, and no other thread runs in between.
-    unsafe {
-        asm!(
-            "sub rsp, 16",
-            "movups [rsp], xmm0",
-            "xorps xmm0, xmm0",
-            "2:",
-            ".irp at, 0,16,32,48,64,80,96,112,128,144,160,176,192,208,224,240",
-            "movaps [{page} + \\at], xmm0",
-            ".endr",
-            "add {page}, 256",
-            "dec {left:e}",
-            "jnz 2b",
-            "movups xmm0, [rsp]",
-            "add rsp, 16",
-            page = inout(reg) page => _,
-            left = inout(reg) 16 => _,
-        );
+    if has_avx() {
+        // SAFETY: as below, by ymm0.
+        unsafe { zero_by!(page, "ymm0", 32, "vmovups", "vmovaps", "vxorps ymm0, ymm0, ymm0") };
+    } else {
+        // SAFETY: writes the page only; xmm0 is as before at the end, and no other thread runs in between.
+        unsafe { zero_by!(page, "xmm0", 16, "movups", "movaps", "xorps xmm0, xmm0") };
     }
 }
 
 /// Copies a page.
 ///
 /// # Safety
-/// Both are page-aligned pages, `to` is ours, and they differ. `from` may be changing meanwhile.
+/// Both are pages, `to` is ours, and they differ. `from` may be changing meanwhile.
 #[inline]
 pub unsafe fn copy(from: *const u8, to: *mut u8) {
-    let _hold = NoPreempt::new();
-    // SAFETY: reads and writes these pages only; the registers are as before at the end, and no other thread
-    // runs in between.
-    unsafe {
-        asm!(
-            "sub rsp, 32",
-            "movups [rsp], xmm0",
-            "movups [rsp + 16], xmm1",
-            "2:",
-            ".irp at, 0,32,64,96,128,160,192,224",
-            "movaps xmm0, [{from} + \\at]",
-            "movaps xmm1, [{from} + \\at + 16]",
-            "movaps [{to} + \\at], xmm0",
-            "movaps [{to} + \\at + 16], xmm1",
-            ".endr",
-            "add {from}, 256",
-            "add {to}, 256",
-            "dec {left:e}",
-            "jnz 2b",
-            "movups xmm0, [rsp]",
-            "movups xmm1, [rsp + 16]",
-            "add rsp, 32",
-            from = inout(reg) from => _,
-            to = inout(reg) to => _,
-            left = inout(reg) 16 => _,
-        );
-    }
+    // SAFETY: as the caller says.
+    unsafe { usercopy::copy_raw(from, to, 4096) };
 }

@@ -4,6 +4,7 @@
 //! [`fixup`]'s table continues at the third label instead of being a kernel bug: in the fast loops
 //! that is the byte loop, which finds the exact byte; in the byte loop it is the return.
 //! `rep movs` was rejected: without hardware virtualisation each of its steps is dear.
+use super::pages;
 use crate::spin::NoPreempt;
 use core::{
     arch::{asm, global_asm},
@@ -27,36 +28,40 @@ skerry_fixups:
 
     .pushsection .text.usercopy, "ax", @progbits
     # rdi to, rsi from, rdx length -> rax left over
+    .macro skerry_copy_by name, register, width, move
     .balign 64
-    .global skerry_copy_wide
-skerry_copy_wide:
-    sub rsp, 72
+    .global \name
+\name:
+    sub rsp, 4 * \width + 8
     .irp i, 0,1,2,3
-    movups [rsp + 16 * \i], xmm\i
+    \move [rsp + \width * \i], \register\i
     .endr
-    sub rdx, 128
+    sub rdx, 8 * \width
     jb 21f
 20:
-    .irp at, 0,64
+    .irp at, 0,4
     .irp i, 0,1,2,3
-    movups xmm\i, [rsi + \at + 16 * \i]
+    \move \register\i, [rsi + \width * (\at + \i)]
     .endr
     .irp i, 0,1,2,3
-    movups [rdi + \at + 16 * \i], xmm\i
+    \move [rdi + \width * (\at + \i)], \register\i
     .endr
     .endr
-    sub rsi, -128
-    sub rdi, -128
-    sub rdx, 128
+    sub rsi, -8 * \width
+    sub rdi, -8 * \width
+    sub rdx, 8 * \width
     jae 20b
 21:
-    add rdx, 128
+    add rdx, 8 * \width
     .irp i, 0,1,2,3
-    movups xmm\i, [rsp + 16 * \i]
+    \move \register\i, [rsp + \width * \i]
     .endr
-    add rsp, 72
+    add rsp, 4 * \width + 8
     jmp skerry_copy
     skerry_fixup 20b, 21b, 21b
+    .endm
+    skerry_copy_by skerry_copy_wide, xmm, 16, movups
+    skerry_copy_by skerry_copy_wider, ymm, 32, vmovups
 
     .balign 64
     .global skerry_copy
@@ -163,13 +168,14 @@ skerry_word_fault:
     "#
 );
 
-const FIXUPS: usize = 8;
+const FIXUPS: usize = 9;
 /// From this length on copies go through vector registers, borrowed with preemption off.
 const WIDE_BYTES: usize = 256;
 
 unsafe extern "sysv64" {
     fn skerry_copy(to: *mut u8, from: *const u8, length: usize) -> usize;
     fn skerry_copy_wide(to: *mut u8, from: *const u8, length: usize) -> usize;
+    fn skerry_copy_wider(to: *mut u8, from: *const u8, length: usize) -> usize;
     fn skerry_zero(to: *mut u8, length_in_rsi: usize, length: usize) -> usize;
     fn skerry_exchange(word: u64, old: u32, new: u32) -> u64;
     fn skerry_load(word: u64) -> u64;
@@ -210,11 +216,12 @@ fn copy(
         return step(skerry_copy, to, from, length);
     }
     const PIECE: usize = 32 * 1024;
+    let wide = if pages::has_avx() { skerry_copy_wider } else { skerry_copy_wide };
     let mut done = 0;
     while done < length {
         let piece = PIECE.min(length - done);
         let _hold = NoPreempt::new();
-        let left = step(skerry_copy_wide, to.wrapping_add(done), from.wrapping_add(done), piece);
+        let left = step(wide, to.wrapping_add(done), from.wrapping_add(done), piece);
         done += piece - left;
         if left > 0 {
             break;
