@@ -221,9 +221,12 @@ impl Epoll {
     }
     /// Takes what is ready off the list; level-triggered entries go back to its end.
     fn harvest(&self, max: usize) -> Vec<Interest> {
-        let mut found = Vec::new();
-        let mut again = Vec::new();
-        while found.len() < max {
+        let listed = self.ready.lock().len();
+        let mut found = Vec::with_capacity(listed.min(max));
+        for _ in 0..listed {
+            if found.len() == max {
+                break;
+            }
             let Some(entry) = self.ready.lock().pop_front() else { break };
             entry.is_queued.store(false, Ordering::Release);
             let Some(events) = entry.look(None).filter(|events| *events != 0) else { continue };
@@ -233,11 +236,8 @@ impl Epoll {
                 interest.events &= MODE_BITS;
             } else if interest.events & raw::EPOLLET == 0 {
                 drop(interest);
-                again.push(entry);
+                self.queue(entry);
             }
-        }
-        for entry in again {
-            self.queue(entry);
         }
         found
     }

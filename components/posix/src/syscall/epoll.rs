@@ -1,9 +1,10 @@
 //! epoll and eventfd.
 use super::{Call, Entry, place::install_anonymous, poll::set_mask};
 use crate::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile};
+use zerocopy::{Immutable, IntoBytes};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -17,8 +18,18 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_eventfd2, "eventfd2", eventfd2),
 ];
 
-/// Bytes of `struct epoll_event` (packed on x86-64: 4 of events, 8 of data).
-const EVENT_BYTES: usize = 12;
+/// `struct epoll_event`, packed on x86-64.
+#[derive(Clone, Copy, Default, IntoBytes, Immutable)]
+#[repr(C, packed)]
+struct RawEvent {
+    events: u32,
+    data: u64,
+}
+
+const EVENT_BYTES: usize = size_of::<RawEvent>();
+const _: () = assert!(EVENT_BYTES == 12);
+/// Events written at once.
+const EVENTS_A_WRITE: usize = 8;
 /// Most events of one wait.
 const EVENTS_MAX: usize = i32::MAX as usize / EVENT_BYTES;
 const NS_A_MILLISECOND: u64 = 1_000_000;
@@ -95,12 +106,18 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     let max = max.ok_or(Errno::EINVAL)?;
     let file = call.working_file(0)?;
     let found = epoll_of(&file)?.wait(max, timeout.deadline())?;
-    let mut bytes = Vec::with_capacity(found.len() * EVENT_BYTES);
-    for event in &found {
-        bytes.extend_from_slice(&event.events.to_le_bytes());
-        bytes.extend_from_slice(&event.data.to_le_bytes());
+    let memory = call.task.memory();
+    for (at, events) in (0..).zip(found.chunks(EVENTS_A_WRITE)) {
+        let mut raw = [RawEvent::default(); EVENTS_A_WRITE];
+        for (raw, event) in raw.iter_mut().zip(events) {
+            *raw = RawEvent { events: event.events, data: event.data };
+        }
+        let bytes = raw.get(..events.len()).unwrap_or_default().as_bytes();
+        memory.write_bytes(
+            call.word(1).wrapping_add(at * (EVENTS_A_WRITE * EVENT_BYTES) as u64),
+            bytes,
+        )?;
     }
-    call.task.memory().write_bytes(call.word(1), &bytes)?;
     Ok(found.len() as u64)
 }
 

@@ -51,41 +51,75 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
         if address != 0 {
             *set = memory.read_array(address, words)?;
         }
+        clear_from(set, count);
     }
-    let mut wanted: Vec<Wanted> = Vec::new();
-    let mut descriptors = Vec::new();
-    for fd in 0..count {
-        let events = asked
-            .iter()
-            .zip(EVENTS)
-            .filter(|(set, _)| has(set, fd))
-            .fold(Ready::empty(), |sum, (_, events)| sum | events);
-        if !events.is_empty() {
-            let file = Some(files.get(fd as i32)?);
-            wanted.push(Wanted { file, events, found: Ready::empty() });
-            descriptors.push(fd);
-        }
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(descriptors(&asked, words).count());
+    for fd in descriptors(&asked, words) {
+        let of = asked.iter().zip(EVENTS).filter(|(set, _)| has(set, fd));
+        let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
+        wanted.push(Wanted { file: Some(files.get(fd as i32)?), events, found: Ready::empty() });
     }
     wait_ready(&mut wanted, timeout)?;
     let mut found = 0;
-    for ((set, events), address) in asked.iter().zip(EVENTS).zip(addresses) {
+    for ((set, events), address) in asked.clone().iter_mut().zip(EVENTS).zip(addresses) {
         if address == 0 {
             continue;
         }
-        let mut answer = vec![0; words];
-        for (want, fd) in wanted.iter().zip(&descriptors) {
-            if has(set, *fd) && want.found.intersects(events) {
-                found += 1;
-                if let Some(word) = answer.get_mut(fd / WORD_BITS) {
-                    *word |= 1u64 << (fd % WORD_BITS);
-                }
+        for (want, fd) in wanted.iter().zip(descriptors(&asked, words)) {
+            match want.found.intersects(events) {
+                true => found += u64::from(has(set, fd)),
+                false => clear(set, fd),
             }
         }
-        memory.write_bytes(address, zerocopy::IntoBytes::as_bytes(answer.as_slice()))?;
+        memory.write_bytes(address, zerocopy::IntoBytes::as_bytes(set.as_slice()))?;
     }
     Ok(found)
 }
 
+/// The descriptors of `words` words that are in any set, upwards.
+fn descriptors(sets: &[Vec<u64>; 3], words: usize) -> impl Iterator<Item = usize> {
+    let word = |at| sets.iter().fold(0, |sum, set| sum | set.get(at).copied().unwrap_or(0));
+    (0..words).flat_map(move |at| bits(word(at)).map(move |bit| at * WORD_BITS + bit))
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut word: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lowest = word.trailing_zeros() as usize;
+        word &= word.checked_sub(1)?;
+        Some(lowest)
+    })
+}
+
+fn clear(set: &mut [u64], fd: usize) {
+    if let Some(word) = set.get_mut(fd / WORD_BITS) {
+        *word &= !(1 << (fd % WORD_BITS));
+    }
+}
+
+/// Takes out what is not below `count`.
+fn clear_from(set: &mut [u64], count: usize) {
+    if let Some(last) = set.get_mut(count / WORD_BITS) {
+        *last &= (1 << (count % WORD_BITS)) - 1;
+    }
+}
+
 fn has(set: &[u64], fd: usize) -> bool {
     set.get(fd / WORD_BITS).is_some_and(|word| word >> (fd % WORD_BITS) & 1 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_are_those_of_all_sets_below_the_count() {
+        let mut sets = [vec![0b101, 1 << 63], vec![], vec![0b10, 1]];
+        assert!(descriptors(&sets, 2).eq([0, 1, 2, 64, 127]));
+        sets.iter_mut().for_each(|set| clear_from(set, 127));
+        assert!(descriptors(&sets, 2).eq([0, 1, 2, 64]));
+        clear(&mut sets[0], 2);
+        assert!(!has(&sets[0], 2) && has(&sets[0], 0));
+        assert!(bits(u64::MAX).eq(0..64));
+    }
 }
