@@ -221,30 +221,43 @@ pub fn retain(frame: u32) {
     references(frame).fetch_add(1, Relaxed);
 }
 
+/// One reference fewer; whether it was the last.
+#[inline]
+fn is_last(frame: u32) -> bool {
+    let references = references(frame);
+    // Alone, nobody else can count up: no atomic step is needed.
+    if references.load(Acquire) == 1 {
+        references.store(0, Relaxed);
+        return true;
+    }
+    references.fetch_sub(1, AcqRel) == 1
+}
+
 /// One reference fewer; the last frees the frame.
 #[inline]
 pub fn release(frame: u32) {
-    release_all([frame]);
+    if is_last(frame) {
+        give_back([frame]);
+    }
 }
 
-/// One reference fewer of each.
+/// Gives back frames that nobody refers to any more.
 #[inline]
-pub fn release_all(all: impl IntoIterator<Item = u32>) {
+fn give_back(all: impl IntoIterator<Item = u32>) {
     with_cache(|cache, frames, count| {
         let mut freed = 0;
         for frame in all {
-            let references = references(frame);
-            // Alone, nobody else can count up: no atomic step is needed.
-            if references.load(Acquire) == 1 {
-                references.store(0, Relaxed);
-            } else if references.fetch_sub(1, AcqRel) != 1 {
-                continue;
-            }
             put(frames, count, frame);
             freed += 1;
         }
         cache.freed.store(cache.freed.load(Relaxed) + freed, Relaxed);
     });
+}
+
+/// One reference fewer of each.
+#[inline]
+pub fn release_all(all: impl IntoIterator<Item = u32>) {
+    give_back(all.into_iter().filter(|&frame| is_last(frame)));
 }
 
 /// Takes frames with one reference each, any contents, while there are some: how many of `new`.

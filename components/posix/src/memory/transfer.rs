@@ -3,7 +3,10 @@
 //! Both walk a list of buffers ([`IoVec`]). A bad address ends the transfer: what was moved before
 //! it counts, and only a transfer that moved nothing is `EFAULT`, as on Linux.
 use super::{AddressSpace, access::Tries};
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::{
+    sync::Arc,
+    vec::{IntoIter, Vec},
+};
 use rt::{
     memory::Frame,
     user::{Fault, USER_END},
@@ -63,36 +66,34 @@ fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
 /// A position in a list of buffers.
 struct Cursor {
     memory: Arc<AddressSpace>,
-    buffers: Vec<IoVec>,
-    current: usize,
+    /// What is left of the current buffer.
+    current: IoVec,
+    rest: IntoIter<IoVec>,
     remaining: u64,
 }
 
 impl Cursor {
     fn new(memory: Arc<AddressSpace>, buffers: Vec<IoVec>) -> Cursor {
         let remaining = buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
-        Cursor { memory, buffers, current: 0, remaining: remaining.min(BYTES_MAX) }
+        let rest = buffers.into_iter();
+        Cursor { memory, current: IoVec::default(), rest, remaining: remaining.min(BYTES_MAX) }
     }
     fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor, Errno> {
         let buffer = IoVec { address, length: length.min(BYTES_MAX) };
         check_buffer(&buffer)?;
-        Ok(Cursor::new(memory.clone(), vec![buffer]))
+        let (memory, rest) = (memory.clone(), Vec::new().into_iter());
+        Ok(Cursor { memory, current: buffer, rest, remaining: buffer.length })
     }
     /// Where the next byte goes, and how many fit there.
     fn next(&mut self) -> Option<(u64, usize)> {
-        while let Some(buffer) = self.buffers.get(self.current) {
-            if buffer.length > 0 {
-                return Some((buffer.address, buffer.length.min(self.remaining) as usize));
-            }
-            self.current += 1;
+        while self.current.length == 0 {
+            self.current = self.rest.next()?;
         }
-        None
+        Some((self.current.address, self.current.length.min(self.remaining) as usize))
     }
     fn advance(&mut self, bytes: usize) {
-        if let Some(buffer) = self.buffers.get_mut(self.current) {
-            buffer.address = buffer.address.wrapping_add(bytes as u64);
-            buffer.length = buffer.length.saturating_sub(bytes as u64);
-        }
+        self.current.address = self.current.address.wrapping_add(bytes as u64);
+        self.current.length = self.current.length.saturating_sub(bytes as u64);
         self.remaining = self.remaining.saturating_sub(bytes as u64);
     }
     /// Moves at most `length` bytes: `part(memory, address, done before, count)` moves a piece.

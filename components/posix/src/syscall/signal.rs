@@ -54,12 +54,12 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let memory = call.task.memory();
     let new = if new_at == 0 { None } else { Some(memory.read::<Action>(new_at)?) };
-    let old = call.task.process.action(signal);
+    let old = (old_at != 0).then(|| call.task.process.action(signal));
     if let Some(mut new) = new {
         new.mask &= !UNBLOCKABLE;
         set_action(&call.task.process, signal, new);
     }
-    if old_at != 0 {
+    if let Some(old) = old {
         memory.write(old_at, &old)?;
     }
     Ok(0)
