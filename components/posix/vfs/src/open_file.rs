@@ -333,7 +333,7 @@ impl OpenFile {
 }
 
 /// Entries asked of a directory at once.
-const DIRECTORY_BATCH: usize = 64;
+const DIRECTORY_BATCH: usize = 256;
 
 impl Drop for OpenFile {
     fn drop(&mut self) {
