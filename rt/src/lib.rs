@@ -23,6 +23,8 @@ mod world;
 #[path = "host/mod.rs"]
 mod world;
 
+#[cfg(any(test, target_os = "none"))]
+mod compare;
 /// Copies to and from memory that others write at the same time.
 #[cfg_attr(target_os = "none", expect(dead_code, reason = "the rest is for the host's models"))]
 mod words;
