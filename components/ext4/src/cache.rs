@@ -167,11 +167,13 @@ impl Cache {
         change: impl FnOnce(&mut [u8]) -> T,
     ) -> Result<T, FsError> {
         loop {
-            drop(self.get(device, number, 1)?);
             let mut slots = self.shard(number)?.lock();
-            // Another thread may have dropped it meanwhile.
-            let Some(slot) = slots.by_number.get_mut(&number) else { continue };
-            return Ok(change(slot.touch()));
+            if let Some(slot) = slots.by_number.get_mut(&number) {
+                return Ok(change(slot.touch()));
+            }
+            drop(slots);
+            // Another thread may drop it before we look again.
+            drop(self.get(device, number, 1)?);
         }
     }
 

@@ -298,8 +298,17 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u3
 
 /// Block `logical` of a directory, its checksum verified. A hole makes no sense here.
 pub(crate) fn load(volume: &Volume, directory: &Inode, logical: u64) -> Result<BlockRef, FsError> {
-    let run = map::map(volume, directory, logical, 1)?;
-    let block = volume.block(run.start.ok_or(FsError::Corrupt)?)?;
+    load_placed(volume, directory, logical).map(|(_, block)| block)
+}
+
+/// [`load`], with where the block is on the volume.
+pub(crate) fn load_placed(
+    volume: &Volume,
+    directory: &Inode,
+    logical: u64,
+) -> Result<(u64, BlockRef), FsError> {
+    let place = map::map(volume, directory, logical, 1)?.start.ok_or(FsError::Corrupt)?;
+    let block = volume.block(place)?;
     if volume.geometry.has_checksums() {
         let is_root = logical == 0 && directory.has_flag(FLAG_INDEX);
         block.verify(|bytes| {
@@ -312,7 +321,7 @@ pub(crate) fn load(volume: &Volume, directory: &Inode, logical: u64) -> Result<B
             }
         })?;
     }
-    Ok(block)
+    Ok((place, block))
 }
 
 /// One free entry as long as the block: a node of the hash tree (a leaf ends with its tail).

@@ -104,19 +104,24 @@ pub(crate) fn seal(volume: &Volume, seed: u32, bytes: &mut [u8]) {
     put32(bytes, end + 8, sum);
 }
 
+/// A block of a directory that was loaded, and so verified: what is wrong must not get a right checksum.
+#[derive(Clone, Copy)]
+struct Leaf {
+    /// Block of the directory, and on the volume.
+    logical: u64,
+    block: u64,
+}
+
 /// Changes the entries of a leaf, and its checksum.
 fn modify(
     volume: &Volume,
     operation: &Operation<'_>,
     directory: &Inode,
-    logical: u64,
+    leaf: Leaf,
     change: impl FnOnce(&mut [u8]),
 ) -> Result<(), FsError> {
-    // Verified, so that what is wrong does not get a right checksum.
-    drop(directory::load(volume, directory, logical)?);
-    let block = physical(volume, directory, logical)?;
-    let is_root = logical == 0 && directory.has_flag(FLAG_INDEX);
-    volume.modify(operation, block, Class::Directory, |bytes| {
+    let is_root = leaf.logical == 0 && directory.has_flag(FLAG_INDEX);
+    volume.modify(operation, leaf.block, Class::Directory, |bytes| {
         change(bytes);
         match is_root {
             true => htree_edit::seal(volume, directory.seed, bytes, ROOT_COUNT_OFFSET),
@@ -196,13 +201,13 @@ pub(crate) fn insert_in(
     logical: u64,
     entry: &NewEntry<'_>,
 ) -> Result<bool, FsError> {
-    let block = directory::load(volume, directory, logical)?;
-    let Some((offset, used)) = find_room(volume, block.bytes(), needed(entry.name))? else {
+    let (block, found) = directory::load_placed(volume, directory, logical)?;
+    let Some((offset, used)) = find_room(volume, found.bytes(), needed(entry.name))? else {
         return Ok(false);
     };
-    drop(block);
+    drop(found);
     let file_type = encode_type(volume, entry.file_type);
-    modify(volume, operation, directory, logical, |bytes| {
+    modify(volume, operation, directory, Leaf { logical, block }, |bytes| {
         let length = usize::from(word16(bytes, offset + 4).unwrap_or(0));
         if used > 0 {
             put16(bytes, offset + 4, used as u16);
@@ -297,17 +302,18 @@ pub(crate) fn remove(
     directory: &Inode,
     place: Place,
 ) -> Result<(), FsError> {
-    let block = directory::load(volume, directory, place.logical)?;
+    let (block, found) = directory::load_placed(volume, directory, place.logical)?;
     let mut before = None;
-    for entry in Spans::new(block.bytes(), entries_end(volume)) {
+    for entry in Spans::new(found.bytes(), entries_end(volume)) {
         let entry = entry?;
         if entry.offset >= place.offset {
             break;
         }
         before = Some(entry.offset);
     }
-    drop(block);
-    modify(volume, operation, directory, place.logical, |bytes| {
+    drop(found);
+    let leaf = Leaf { logical: place.logical, block };
+    modify(volume, operation, directory, leaf, |bytes| {
         let length = word16(bytes, place.offset + 4).unwrap_or(0);
         match before {
             Some(before) => {
@@ -331,7 +337,10 @@ pub(crate) fn point(
     (inode, file_type): (u32, FileType),
 ) -> Result<(), FsError> {
     let file_type = encode_type(volume, file_type);
-    modify(volume, operation, directory, place.logical, |bytes| {
+    let (block, found) = directory::load_placed(volume, directory, place.logical)?;
+    drop(found);
+    let leaf = Leaf { logical: place.logical, block };
+    modify(volume, operation, directory, leaf, |bytes| {
         put32(bytes, place.offset, inode);
         put(bytes, place.offset + 7, &[file_type]);
     })
