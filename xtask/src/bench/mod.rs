@@ -80,6 +80,8 @@ enum Suite {
     Ksos,
     /// One call, fault, wait or file at a time
     Micro,
+    /// Files on the root disk, cold and cached, and trees of files
+    Disk,
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
     /// What it costs that drivers are isolated: `default` beside `monolith`
@@ -93,6 +95,7 @@ impl Suite {
         match self {
             Suite::Ksos => "ksos",
             Suite::Micro => "micro",
+            Suite::Disk => "disk",
             Suite::Ipc => "ipc",
             Suite::Isolation => "isolation",
             Suite::Minix => "minix",
@@ -104,6 +107,7 @@ impl Suite {
         match self {
             Suite::Ksos => &["ksos"],
             Suite::Micro => &["calls", "waits", "memory", "process", "files"],
+            Suite::Disk => &["disk"],
             Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
         }
     }
@@ -121,7 +125,7 @@ impl Suite {
             Suite::Ipc => ipc::run(),
             Suite::Isolation => isolation::run(),
             Suite::Minix => minix::run(),
-            Suite::Ksos | Suite::Micro => bail!("{} compares sides", self.name()),
+            Suite::Ksos | Suite::Micro | Suite::Disk => bail!("{} compares sides", self.name()),
         }
     }
 }

@@ -114,9 +114,37 @@ pub fn image() -> Result<PathBuf> {
     compile(&sources(|name| name != "nothing.c")?, &folder.join("probes"))?;
     compile(&sources(|name| name == "nothing.c")?, &folder.join("nothing"))?;
     fs::write(folder.join("run"), SCRIPT)?;
+    trees(&folder)?;
     let image = shell::build_path("bench.ext4")?;
     disk::pack(&tree, &image, &[])?;
     Ok(image)
+}
+
+/// Trees of files that `disk` works on, all alike, and one packed.
+fn trees(folder: &Path) -> Result<()> {
+    const TREES: usize = 5;
+    const FOLDERS: usize = 12;
+    const FILES: usize = 12;
+    for tree in 0..TREES {
+        for (inner, file) in
+            (0..FOLDERS).flat_map(|inner| (0..FILES).map(move |file| (inner, file)))
+        {
+            let folder = folder.join(format!("trees/{tree}/folder{inner}"));
+            fs::create_dir_all(&folder)?;
+            let lines = 40 * (1 + (inner * FILES + file) * 7 % 20);
+            let text: String =
+                (0..lines).map(|line| format!("line {line} of file {file}\n")).collect();
+            fs::write(folder.join(format!("file{file}")), text)?;
+        }
+    }
+    let mut tar = Command::new("/bin/busybox");
+    tar.args(["tar", "cf"])
+        .arg(folder.join("tree.tar"))
+        .arg("-C")
+        .arg(folder.join("trees/0"))
+        .arg(".");
+    shell::quietly("packing a tree", &mut tar)?;
+    Ok(())
 }
 
 fn sources(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {

@@ -118,15 +118,16 @@ impl Row {
         match (self.suite.as_str(), self.unit) {
             ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
             ("ksos" | "micro", Unit::Instructions) => Some(instruction_bar(&self.name)),
+            ("disk" | "mach", _) => Some(1.0),
             _ => None,
         }
     }
 
-    /// Whether a side's ratio is what it is to be: by the clock its interval decides.
+    /// Whether a side's ratio is what it is to be: for calls by the clock its interval decides.
     pub fn is_met(&self, ratio: &Ratio) -> bool {
-        let judged = match self.unit {
-            Unit::Clock => ratio.low,
-            Unit::Instructions => ratio.value,
+        let judged = match (self.suite.as_str(), self.unit) {
+            ("ksos" | "micro", Unit::Clock) => ratio.low,
+            _ => ratio.value,
         };
         self.bar().is_none_or(|bar| judged <= bar)
     }
