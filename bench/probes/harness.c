@@ -66,6 +66,13 @@ void make_file(const char *path, size_t bytes)
     close(fd);
 }
 
+void drop_caches(void)
+{
+    int fd = open("/proc/sys/vm/drop_caches", O_WRONLY);
+    need(fd >= 0 && write(fd, "3", 1) == 1, "drop_caches");
+    close(fd);
+}
+
 static uint64_t measure(const struct probe *probe, void (*body)(long), long count)
 {
     if (probe->prepare)

@@ -65,6 +65,8 @@ void need(int is_so, const char *what);
 void reap(pid_t child);
 /* A new file of `bytes`. */
 void make_file(const char *path, size_t bytes);
+/* What is clean of the caches of files and names goes. */
+void drop_caches(void);
 /* A static program that does nothing. */
 #define NOTHING "/bench/nothing"
 /* Where files are made: on the root disk, and in memory. */

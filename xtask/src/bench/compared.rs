@@ -3,26 +3,29 @@
 use super::{
     Options, Suite,
     causes::Causes,
+    locks::Lock,
     page,
     probes::{self, Measured},
     results::{Results, Row},
     side::{Plan, Rate, Side, Unit},
     table,
 };
-use crate::{packages, shell};
+use crate::{build::Features, packages, shell};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, hash_map::DefaultHasher},
     fs,
     hash::{Hash, Hasher},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 /// Boots that a row which is not settled is given beyond those of all.
 const MORE_BOOTS: u32 = 2;
 /// How often a boot measures each count.
 const ROUNDS: u32 = 2;
+/// The same with `--quick`.
+const QUICK_ROUNDS: u32 = 1;
 
 /// What was measured before, by what was booted: `build/bench/boots.json`.
 #[derive(Default, Serialize, Deserialize)]
@@ -51,7 +54,8 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     let earlier = options.earlier()?;
     let against = if earlier.is_some() { None } else { Some(options.against.clone()) };
     let names = against.into_iter().chain(options.systems());
-    let sides = names.map(|name| Side::new(&name, &image)).collect::<Result<Vec<Side>>>()?;
+    let none = Features::default();
+    let sides = names.map(|name| Side::new(&name, &image, &none)).collect::<Result<Vec<Side>>>()?;
     let kept = kept(fingerprint(&sides)?);
     let mut bench = Bench { options, sides, rate: Rate::default(), kept };
     let mut rows = Vec::new();
@@ -65,12 +69,29 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
         against: options.against.clone(),
         systems: options.systems(),
         rows,
+        locks: Vec::new(),
     };
+    if suites.contains(&Suite::Mach) {
+        results.locks = most_missed(&results, &image)?;
+    }
     if let Some(earlier) = earlier {
         results.join(earlier);
     }
     fs::remove_file(kept_path()?)?;
     report(options, &results)
+}
+
+/// Has a build with lock statistics of the first system run `mach`, once and not timed.
+fn most_missed(results: &Results, image: &Path) -> Result<Vec<Lock>> {
+    let Some(system) = results.systems.first() else { return Ok(Vec::new()) };
+    let features = Features { statistics: true, ..Features::default() };
+    let side = Side::new(system, image, &features)?;
+    let bar = shell::progress(&format!("mach: {system} with lock statistics"));
+    let suites = Suite::Mach.probes();
+    let plan = Plan { unit: Unit::Clock, cpus: super::MACH_CPUS, rounds: 1, filter: None, suites };
+    let locks = side.most_missed(&plan)?;
+    bar.finish_and_clear();
+    Ok(locks)
 }
 
 impl Bench<'_> {
@@ -138,10 +159,15 @@ impl Bench<'_> {
         cpus: u32,
         boot: u32,
     ) -> Result<Vec<Measured>> {
+        let rounds = if self.options.quick { QUICK_ROUNDS } else { ROUNDS };
         let side = &self.sides[at];
         let row = self.options.row.as_deref();
-        let key =
-            format!("{} {} {unit:?} {cpus} {boot} {}", side.name, suite.name(), row.unwrap_or("-"));
+        let key = format!(
+            "{} {} {unit:?} {cpus} {boot} {rounds} {}",
+            side.name,
+            suite.name(),
+            row.unwrap_or("-")
+        );
         if let Some(measured) = self.kept.boots.get(&key) {
             return Ok(measured.clone());
         }
@@ -151,7 +177,7 @@ impl Bench<'_> {
             side.name,
             boot + 1
         ));
-        let plan = Plan { unit, cpus, rounds: ROUNDS, filter: row, suites: suite.probes() };
+        let plan = Plan { unit, cpus, rounds, filter: row, suites: suite.probes() };
         let measured = side.boot(&plan, &mut self.rate)?;
         bar.finish_and_clear();
         self.kept.boots.insert(key, measured.clone());

@@ -3,10 +3,12 @@
 mod causes;
 mod chart;
 mod compared;
+mod curves;
 mod executed;
 mod fit;
 pub mod ipc;
 mod isolation;
+mod locks;
 mod measure;
 pub mod minix;
 mod page;
@@ -32,7 +34,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Measure::Both)]
     measure: Measure,
     /// Boots by the clock, of each side
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 3)]
     runs: u32,
     /// Processors by the clock; instructions are counted on one [default: 1]
     #[arg(long, value_name = "N")]
@@ -73,6 +75,9 @@ impl Measure {
     }
 }
 
+/// On how many processors tasks are shown to run at once.
+const MACH_CPUS: u32 = 2;
+
 /// What `bench` can run.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Suite {
@@ -82,6 +87,8 @@ enum Suite {
     Micro,
     /// Files on the root disk, cold and cached, and trees of files
     Disk,
+    /// Up to 20 tasks at once, on 1 and 2 processors, as the Mach/4.3BSD paper's figures
+    Mach,
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
     /// What it costs that drivers are isolated: `default` beside `monolith`
@@ -96,6 +103,7 @@ impl Suite {
             Suite::Ksos => "ksos",
             Suite::Micro => "micro",
             Suite::Disk => "disk",
+            Suite::Mach => "mach",
             Suite::Ipc => "ipc",
             Suite::Isolation => "isolation",
             Suite::Minix => "minix",
@@ -108,15 +116,18 @@ impl Suite {
             Suite::Ksos => &["ksos"],
             Suite::Micro => &["calls", "waits", "memory", "process", "files"],
             Suite::Disk => &["disk"],
+            Suite::Mach => &["mach"],
             Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
         }
     }
 
-    /// On how many processors it is measured.
+    /// On how many processors it is measured; on none in a unit that says nothing of it.
     fn processors(self, asked: Option<u32>, unit: Unit) -> Vec<u32> {
-        match unit {
-            Unit::Clock => vec![asked.unwrap_or(1)],
-            Unit::Instructions => vec![1],
+        match (self, unit, asked) {
+            (Suite::Mach, Unit::Instructions, _) => Vec::new(),
+            (Suite::Mach, Unit::Clock, None) => vec![1, MACH_CPUS],
+            (_, Unit::Clock, asked) => vec![asked.unwrap_or(1)],
+            (_, Unit::Instructions, _) => vec![1],
         }
     }
 
@@ -125,7 +136,9 @@ impl Suite {
             Suite::Ipc => ipc::run(),
             Suite::Isolation => isolation::run(),
             Suite::Minix => minix::run(),
-            Suite::Ksos | Suite::Micro | Suite::Disk => bail!("{} compares sides", self.name()),
+            Suite::Ksos | Suite::Micro | Suite::Disk | Suite::Mach => {
+                bail!("{} compares sides", self.name())
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A comparison as one HTML page that needs nothing else, and as a page of the documentation.
 use super::{
     causes::Causes,
-    papers,
+    curves, papers,
     results::{Results, Row},
     table::{figure, title},
 };
@@ -39,8 +39,9 @@ pub fn html(results: &Results) -> String {
         let _ = writeln!(text, "<h2>{}</h2>\n{}", escaped(&title(first)), chart(results, &rows));
         text += &html_table(results, &rows);
     }
+    text += &curves::html(results);
     for paper in papers::tables(results) {
-        let _ = writeln!(text, "<h2>{}</h2>\n<table>", escaped(paper.title));
+        let _ = writeln!(text, "<h2>{}</h2>\n<table>", escaped(&paper.title));
         html_row(&mut text, "th", &paper.head);
         paper.rows.iter().for_each(|cells| html_row(&mut text, "td", cells));
         text += "</table>\n";
@@ -254,6 +255,7 @@ mod tests {
             against: "linux".to_owned(),
             systems: vec!["default".to_owned()],
             rows: vec![row],
+            ..Results::default()
         }
     }
 

@@ -1,12 +1,15 @@
 //! The papers' own tables, redone: what the paper measured beside what is measured here.
-use super::results::{Results, Row};
+use super::{
+    curves, locks,
+    results::{Results, Row},
+};
 use crate::bench::{side::Unit, table::figure};
 
 /// A table.
 #[derive(Debug)]
 pub struct Table {
     /// What it is, and whose.
-    pub title: &'static str,
+    pub title: String,
     /// Names of the columns.
     pub head: Vec<String>,
     /// Their cells.
@@ -19,6 +22,14 @@ const KSOS: [(&str, u32, u32); 5] =
 
 /// Those of which there are rows.
 pub fn tables(results: &Results) -> Vec<Table> {
+    let system = results.systems.first().map_or("", String::as_str);
+    let mut tables: Vec<Table> = ksos(results).into_iter().collect();
+    tables.extend(curves::tables(results));
+    tables.extend(locks::table(&results.locks, system));
+    tables
+}
+
+fn ksos(results: &Results) -> Option<Table> {
     let row = |name: &str| {
         let is_it =
             |row: &&Row| row.suite == "ksos" && row.name == name && row.unit == Unit::Instructions;
@@ -29,12 +40,12 @@ pub fn tables(results: &Results) -> Vec<Table> {
         .filter_map(|&(name, ksos, bsd)| Some(ksos_row(results, row(name)?, (name, ksos, bsd))))
         .collect();
     if rows.is_empty() {
-        return Vec::new();
+        return None;
     }
     let mut head = ["", "KSOS, s", "4.2BSD, s", "ratio"].map(str::to_owned).to_vec();
     head.push(format!("{}, instructions", results.against));
     head.extend(results.systems.iter().flat_map(|system| [system.clone(), "ratio".to_owned()]));
-    vec![Table { title: "KSOS-32, Table 1: the five programs", head, rows }]
+    Some(Table { title: "KSOS-32, Table 1: the five programs".to_owned(), head, rows })
 }
 
 fn ksos_row(results: &Results, row: &Row, (name, ksos, bsd): (&str, u32, u32)) -> Vec<String> {

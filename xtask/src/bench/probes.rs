@@ -1,6 +1,6 @@
 //! The probes of `bench/probes`: static C programs, the same files on every side, in the same disk image; and what they
 //! say of themselves. `bench/probes/harness.c` has the format.
-use super::fit::Point;
+use super::{fit::Point, side::Plan};
 use crate::{disk, shell};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -93,13 +93,14 @@ set -- $words
 IFS=' '
 rounds=$1 filter=$(echo "$2" | tr '~' ' ')
 shift 2
-exec /bench/probes "$rounds" "$filter" "$@"
+/bench/probes "$rounds" "$filter" "$@" || exit
+[ ! -e /proc/skerry/locks ] || sed 's/^/lock /' /proc/skerry/locks
 "#;
 
 /// The kernel parameter of [`RUNNER`].
-pub fn parameter(rounds: u32, filter: Option<&str>, suites: &[&str]) -> String {
-    let filter = filter.unwrap_or("-").replace(' ', "~");
-    format!("skerry.bench={rounds},{filter},{}", suites.join(","))
+pub fn parameter(plan: &Plan) -> String {
+    let filter = plan.filter.unwrap_or("-").replace(' ', "~");
+    format!("skerry.bench={},{filter},{}", plan.rounds, plan.suites.join(","))
 }
 
 /// Builds the probes, and the image they are in.
@@ -170,6 +171,7 @@ fn compile(sources: &[PathBuf], program: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::side::Unit;
     use std::time::Duration;
 
     #[test]
@@ -192,6 +194,8 @@ mod tests {
 
     #[test]
     fn blanks_of_a_filter_pass_the_command_line() {
-        assert_eq!(parameter(2, Some("sh -c"), &["a", "b"]), "skerry.bench=2,sh~-c,a,b");
+        let suites = &["a", "b"];
+        let plan = Plan { unit: Unit::Clock, cpus: 1, rounds: 2, filter: Some("sh -c"), suites };
+        assert_eq!(parameter(&plan), "skerry.bench=2,sh~-c,a,b");
     }
 }

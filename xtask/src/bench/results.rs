@@ -1,6 +1,7 @@
 //! What a comparison found: rows, each with a fit a boot and a side; their ratios; and what they are to be.
 use super::{
     fit::{self, Fit},
+    locks::Lock,
     probes::Measured,
     side::Unit,
 };
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything a bench found; what `build/bench/results.json` holds.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Results {
     /// The machine, in words.
     pub machine: String,
@@ -18,9 +19,17 @@ pub struct Results {
     pub systems: Vec<String>,
     /// In the order of the suites.
     pub rows: Vec<Row>,
+    /// The locks missed most often by `mach` on the first system.
+    #[serde(default)]
+    pub locks: Vec<Lock>,
 }
 
 impl Results {
+    /// What they are compared with, and they.
+    pub fn sides(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.against).chain(&self.systems).map(String::as_str)
+    }
+
     /// Compares with what an earlier bench found: its first system's figures become those of `against`.
     pub fn join(&mut self, earlier: Results) {
         let Some(before) = earlier.systems.first() else { return };
@@ -102,10 +111,9 @@ impl Row {
         let pairs = || ours.iter().zip(theirs);
         let (low, high) = match pairs().count() {
             1 => pairs().map(|(a, b)| {
-                (
-                    (a.slope - a.within) / (b.slope + b.within),
-                    (a.slope + a.within) / (b.slope - b.within),
-                )
+                let least = (b.slope - b.within).max(0.0);
+                let low = (a.slope - a.within) / (b.slope + b.within);
+                (low.max(0.0), (a.slope + a.within) / least)
             }),
             _ => return Some(widest(value, pairs().map(|(a, b)| a.slope / b.slope))),
         }

@@ -1,6 +1,7 @@
 //! A side of a comparison: Linux, or a system of ours; and one boot of it that runs the probes.
 use super::{
     executed::Counter,
+    locks::{self, Lock},
     probes::{self, Measured},
 };
 use crate::{
@@ -70,14 +71,14 @@ const MEMORY_MIB: u32 = 1024;
 const LIMIT_SECONDS: u64 = 1800;
 
 impl Side {
-    /// Builds what `name` says.
+    /// Builds what `name` says, ours with `features`.
     ///
     /// # Errors
     /// Where there is no such system, or it does not build.
-    pub fn new(name: &str, image: &Path) -> Result<Side> {
+    pub fn new(name: &str, image: &Path, features: &Features) -> Result<Side> {
         let kernel = match name {
             LINUX => Kernel::Linux(compare::linux()?),
-            system => Kernel::Skerry(build::image(system, &Features::default())?),
+            system => Kernel::Skerry(build::image(system, features)?),
         };
         Ok(Side { name: name.to_owned(), kernel, image: image.to_owned() })
     }
@@ -111,8 +112,7 @@ impl Side {
             Unit::Instructions => Some(Counter::new(&format!("bench-{}.counts", self.name))?),
         };
         config.extra.extend(counter.iter().flat_map(Counter::arguments));
-        let parameter = probes::parameter(plan.rounds, plan.filter, plan.suites);
-        let lines = self.run(config, &parameter)?;
+        let lines = self.run(config, probes::RUNNER, &probes::parameter(plan))?;
         let said = probes::parse(&lines);
         if !said.is_whole {
             let last = lines.last().map_or("nothing", |(_, line)| line);
@@ -124,11 +124,31 @@ impl Side {
         }
     }
 
-    fn run(&self, mut config: Config, parameter: &str) -> Result<Vec<(Instant, String)>> {
+    /// Has it run the probes and names the locks that were missed most often.
+    ///
+    /// # Errors
+    /// Where it does not start, or says nothing of locks.
+    pub fn most_missed(&self, plan: &Plan) -> Result<Vec<Lock>> {
+        let lines = self.run(self.machine(plan.cpus)?, probes::RUNNER, &probes::parameter(plan))?;
+        let found =
+            locks::most_missed(lines.iter().filter_map(|(_, line)| line.strip_prefix("lock ")));
+        if found.is_empty() { bail!("{} has no lock statistics", self.name) } else { Ok(found) }
+    }
+
+    /// Boots it, has it run the script `runner` of the image with a parameter of the kernel; what it says, and when.
+    ///
+    /// # Errors
+    /// Where it does not start, or the script fails.
+    pub fn run(
+        &self,
+        mut config: Config,
+        runner: &str,
+        parameter: &str,
+    ) -> Result<Vec<(Instant, String)>> {
         let stamped = Stamped::default();
         match &self.kernel {
             Kernel::Linux(linux) => {
-                let parameters = format!("skerry.runner={} {parameter}", probes::RUNNER);
+                let parameters = format!("skerry.runner={runner} {parameter}");
                 let mut sink = stamped.clone();
                 compare::follow_linux(linux, config, &parameters, LIMIT_SECONDS, &mut sink)?;
             }
@@ -139,7 +159,7 @@ impl Side {
                     output: Box::new(stamped.clone()),
                     error: Box::new(io::stderr()),
                 };
-                let command = format!("/bin/sh {}", probes::RUNNER);
+                let command = format!("/bin/sh {runner}");
                 let outcome = run::execute(&config, &command, streams, Some(LIMIT_SECONDS), false)?;
                 if outcome != Outcome::Session(Ended::Exited(0)) {
                     bail!("{}: {outcome}; log in {}", self.name, config.log.display());

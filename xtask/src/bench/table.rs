@@ -1,5 +1,6 @@
 //! A comparison as a table on the terminal.
 use super::{
+    papers::{self, Table},
     results::{Results, Row},
     side::Unit,
 };
@@ -35,6 +36,7 @@ pub fn print(results: &Results) -> bool {
         }
         is_good &= print_row(results, row);
     }
+    papers::tables(results).iter().for_each(print_table);
     println!(
         "\n! above what it is to be   ~ not settled: the spread is more than the distance from 1"
     );
@@ -69,6 +71,16 @@ fn print_row(results: &Results, row: &Row) -> bool {
         println!("  {side}: {why}");
     }
     is_good
+}
+
+fn print_table(table: &Table) {
+    println!("\n{}", table.title);
+    for cells in std::iter::once(&table.head).chain(&table.rows) {
+        let (first, rest) = cells.split_first().map_or(("", &[][..]), |(a, rest)| (a, rest));
+        print!("{first:<26}");
+        rest.iter().for_each(|cell| print!("{cell:>21}"));
+        println!();
+    }
 }
 
 #[cfg(test)]

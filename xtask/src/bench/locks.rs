@@ -1,0 +1,72 @@
+//! The locks missed most often (M4) while several tasks ran: what `/proc/skerry/locks` said at the end.
+use super::papers::Table;
+use serde::{Deserialize, Serialize};
+
+/// How many are named.
+const NAMED: usize = 5;
+/// The greatest share of attempts that may miss.
+pub const MISSED_MAX: f64 = 0.01;
+
+/// A class of locks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lock {
+    /// Its class.
+    pub class: String,
+    /// How often it was wanted.
+    pub attempts: u64,
+    /// How often it was not free.
+    pub misses: u64,
+}
+
+impl Lock {
+    /// Of its attempts.
+    pub fn missed(&self) -> f64 {
+        self.misses as f64 / self.attempts.max(1) as f64
+    }
+}
+
+/// The most missed, from the lines of the table: class, attempts, misses and more.
+pub fn most_missed<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Lock> {
+    let mut all: Vec<Lock> = lines.filter_map(parse).collect();
+    all.sort_by_key(|lock| std::cmp::Reverse(lock.misses));
+    all.truncate(NAMED);
+    all
+}
+
+fn parse(line: &str) -> Option<Lock> {
+    let mut numbers = line.split_whitespace().rev();
+    // From the end: a name may have blanks.
+    let misses = numbers.nth(4)?.parse().ok()?;
+    let attempts = numbers.next()?.parse().ok()?;
+    let mut words: Vec<&str> = numbers.collect();
+    words.reverse();
+    Some(Lock { class: words.join(" "), attempts, misses })
+}
+
+/// Them as a table.
+pub fn table(locks: &[Lock], system: &str) -> Option<Table> {
+    let head = ["lock", "attempts", "misses", "per cent"].map(str::to_owned).to_vec();
+    let row = |lock: &Lock| {
+        let mark = if lock.missed() > MISSED_MAX { " !" } else { "" };
+        let share = format!("{:.3}{mark}", lock.missed() * 100.0);
+        vec![lock.class.clone(), lock.attempts.to_string(), lock.misses.to_string(), share]
+    };
+    let title = format!("Locks missed most often by mach on {system}, 2 processors");
+    (!locks.is_empty()).then(|| Table { title, head, rows: locks.iter().map(row).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_missed_come_first() {
+        let text = "class attempts misses reschedules shortest_ns longest_ns total_ns\n\
+                    a b 1000 5 0 1 2 3\nc 100 50 0 1 2 3\nd 9 0 0 0 0 0";
+        let found = most_missed(text.lines());
+        assert_eq!(found[0], Lock { class: "c".to_owned(), attempts: 100, misses: 50 });
+        assert_eq!((found[1].class.as_str(), found.len()), ("a b", 3));
+        let rows = table(&found, "default").unwrap().rows;
+        assert_eq!((rows[0][3].as_str(), rows[1][3].as_str()), ("50.000 !", "0.500"));
+    }
+}
