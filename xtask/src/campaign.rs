@@ -175,8 +175,8 @@ fn boot(options: &Options) -> Result<u8> {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let bar = shell::progress("booting Skerry and Linux in turn");
     for _ in 0..rounds {
-        ours.push(skerry_prompt(&kernel, &root)?);
-        theirs.push(linux_prompt(&linux, &root)?);
+        ours.push(skerry_until(&kernel, &root, "", "skerry:")?.as_millis());
+        theirs.push(linux_until(&linux, &root, "skerry.prompt", "prompt")?.as_millis());
     }
     bar.finish_and_clear();
     let (ours, theirs) = (median(&mut ours), median(&mut theirs));
@@ -200,7 +200,7 @@ fn time_to(
     console: &Path,
     console_arguments: &[String],
     text: &str,
-) -> Result<u128> {
+) -> Result<Duration> {
     let _ = fs::remove_file(console);
     let start = Instant::now();
     let mut child = config
@@ -215,7 +215,7 @@ fn time_to(
     while taken.is_none() && start.elapsed() < BOOT_LIMIT {
         std::thread::sleep(Duration::from_millis(2));
         if fs::read(console).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text)) {
-            taken = Some(start.elapsed().as_millis());
+            taken = Some(start.elapsed());
         }
     }
     child.kill()?;
@@ -224,28 +224,42 @@ fn time_to(
         .with_context(|| format!("no `{text}` within {BOOT_LIMIT:?}; see {}", config.log.display()))
 }
 
-fn skerry_prompt(kernel: &Path, root: &Path) -> Result<u128> {
+/// From QEMU's start until `text` is on the console of Skerry with one processor and further kernel parameters.
+///
+/// # Errors
+/// Where it does not come.
+pub fn skerry_until(kernel: &Path, root: &Path, parameters: &str, text: &str) -> Result<Duration> {
     let console = shell::build_path("boot.console")?;
-    let config = Config { cpus: 1, ..test::machine(kernel, root, "boot-skerry.log")? };
+    let mut config = Config { cpus: 1, ..test::machine(kernel, root, "boot-skerry.log")? };
+    config.append = format!("{} {parameters}", config.append);
     let console_arguments = [
         "-chardev".to_owned(),
         format!("file,id=terminal,path={}", crate::qemu::escaped(&console)),
         "-device".to_owned(),
         "virtconsole,chardev=terminal".to_owned(),
     ];
-    time_to(&config, &console, &console_arguments, "skerry:")
+    time_to(&config, &console, &console_arguments, text)
 }
 
-fn linux_prompt(linux: &compare::Linux, root: &Path) -> Result<u128> {
+/// The same of Linux, with its initramfs.
+///
+/// # Errors
+/// As [`skerry_until`].
+pub fn linux_until(
+    linux: &compare::Linux,
+    root: &Path,
+    parameters: &str,
+    text: &str,
+) -> Result<Duration> {
     let console = shell::build_path("boot.console")?;
     let mut config = Config { cpus: 1, ..test::machine(&linux.kernel, root, "boot-linux.log")? };
     config.initrd = Some(linux.initrd.clone());
     config.has_iommu = false;
-    config.append = format!("{} skerry.prompt", compare::LINUX_PARAMETERS);
+    config.append = format!("{} {parameters}", compare::LINUX_PARAMETERS);
     let console_arguments =
         ["-serial".to_owned(), format!("file:{}", crate::qemu::escaped(&console))];
     if !linux.initrd.exists() {
         bail!("no initramfs at {}", linux.initrd.display());
     }
-    time_to(&config, &console, &console_arguments, "prompt")
+    time_to(&config, &console, &console_arguments, text)
 }

@@ -1,7 +1,7 @@
 //! Suites that compare sides: every side boots in turn on a fresh disk, runs the same probes, and what it says is kept, so
 //! that an interrupted bench goes on where it was.
 use super::{
-    Options, Suite,
+    Options, Suite, boot,
     causes::Causes,
     locks::Lock,
     page,
@@ -39,6 +39,7 @@ struct Kept {
 struct Bench<'a> {
     options: &'a Options,
     sides: Vec<Side>,
+    image: PathBuf,
     rate: Rate,
     kept: Kept,
 }
@@ -57,7 +58,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     let none = Features::default();
     let sides = names.map(|name| Side::new(&name, &image, &none)).collect::<Result<Vec<Side>>>()?;
     let kept = kept(fingerprint(&sides)?);
-    let mut bench = Bench { options, sides, rate: Rate::default(), kept };
+    let mut bench = Bench { options, sides, image, rate: Rate::default(), kept };
     let mut rows = Vec::new();
     for &suite in suites {
         for unit in options.measure.units() {
@@ -72,12 +73,13 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
         locks: Vec::new(),
     };
     if suites.contains(&Suite::Mach) {
-        results.locks = most_missed(&results, &image)?;
+        results.locks = most_missed(&results, &bench.image)?;
     }
     if let Some(earlier) = earlier {
         results.join(earlier);
     }
-    fs::remove_file(kept_path()?)?;
+    // There is none where only `boot` was run.
+    let _ = fs::remove_file(kept_path()?);
     report(options, &results)
 }
 
@@ -98,6 +100,9 @@ impl Bench<'_> {
     /// All boots of a suite, and more for what is not settled.
     fn suite(&mut self, suite: Suite, unit: Unit) -> Result<Vec<Row>> {
         let boots = self.options.boots(unit);
+        if suite == Suite::Boot && unit == Unit::Clock {
+            return boot::rows(&self.sides, &self.image, boots);
+        }
         let mut rows = Vec::new();
         for cpus in suite.processors(self.options.cpus, unit) {
             let mut of_these = Vec::new();

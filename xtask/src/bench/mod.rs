@@ -1,5 +1,6 @@
 //! `./x bench`: the suites. Those that compare sides by the probes of `bench/probes` are run by `compared`; the experiments
 //! have a module each.
+mod boot;
 mod causes;
 mod chart;
 mod compared;
@@ -89,6 +90,8 @@ enum Suite {
     Disk,
     /// Up to 20 tasks at once, on 1 and 2 processors, as the Mach/4.3BSD paper's figures
     Mach,
+    /// From QEMU's start to the prompt, memory used there, and the kernel's size
+    Boot,
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
     /// What it costs that drivers are isolated: `default` beside `monolith`
@@ -104,6 +107,7 @@ impl Suite {
             Suite::Micro => "micro",
             Suite::Disk => "disk",
             Suite::Mach => "mach",
+            Suite::Boot => "boot",
             Suite::Ipc => "ipc",
             Suite::Isolation => "isolation",
             Suite::Minix => "minix",
@@ -117,14 +121,19 @@ impl Suite {
             Suite::Micro => &["calls", "waits", "memory", "process", "files"],
             Suite::Disk => &["disk"],
             Suite::Mach => &["mach"],
-            Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
+            Suite::Boot | Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
         }
+    }
+
+    /// It compares sides.
+    fn is_compared(self) -> bool {
+        self == Suite::Boot || !self.probes().is_empty()
     }
 
     /// On how many processors it is measured; on none in a unit that says nothing of it.
     fn processors(self, asked: Option<u32>, unit: Unit) -> Vec<u32> {
         match (self, unit, asked) {
-            (Suite::Mach, Unit::Instructions, _) => Vec::new(),
+            (_, Unit::Kib, _) | (Suite::Mach | Suite::Boot, Unit::Instructions, _) => Vec::new(),
             (Suite::Mach, Unit::Clock, None) => vec![1, MACH_CPUS],
             (_, Unit::Clock, asked) => vec![asked.unwrap_or(1)],
             (_, Unit::Instructions, _) => vec![1],
@@ -136,7 +145,7 @@ impl Suite {
             Suite::Ipc => ipc::run(),
             Suite::Isolation => isolation::run(),
             Suite::Minix => minix::run(),
-            Suite::Ksos | Suite::Micro | Suite::Disk | Suite::Mach => {
+            _ => {
                 bail!("{} compares sides", self.name())
             }
         }
@@ -169,7 +178,7 @@ impl Options {
             _ if self.quick => 1,
             Unit::Clock => self.runs.max(1),
             // They repeat to a thousandth.
-            Unit::Instructions => 1,
+            Unit::Instructions | Unit::Kib => 1,
         }
     }
 }
@@ -184,7 +193,7 @@ pub fn run(options: &Options) -> Result<u8> {
         suites => suites.to_vec(),
     };
     let (compared, experiments): (Vec<Suite>, Vec<Suite>) =
-        suites.into_iter().partition(|suite| !suite.probes().is_empty());
+        suites.into_iter().partition(|suite| suite.is_compared());
     let mut status = 0;
     if !compared.is_empty() {
         status = compared::run(options, &compared)?;

@@ -97,6 +97,10 @@ shift 2
 [ ! -e /proc/skerry/locks ] || sed 's/^/lock /' /proc/skerry/locks
 "#;
 
+/// The script that says what memory is in use.
+pub const MEMORY_RUNNER: &str = "/bench/memory";
+const MEMORY_SCRIPT: &str = "#!/bin/sh\nexec /bin/cat /proc/meminfo\n";
+
 /// The kernel parameter of [`RUNNER`].
 pub fn parameter(plan: &Plan) -> String {
     let filter = plan.filter.unwrap_or("-").replace(' ', "~");
@@ -110,15 +114,38 @@ pub fn parameter(plan: &Plan) -> String {
 pub fn image() -> Result<PathBuf> {
     let tree = shell::build_path("bench-root")?;
     disk::busybox_tree(&tree)?;
-    let folder = tree.join("bench");
+    let folder = folder()?;
     fs::create_dir_all(&folder)?;
-    compile(&sources(|name| name != "nothing.c")?, &folder.join("probes"))?;
-    compile(&sources(|name| name == "nothing.c")?, &folder.join("nothing"))?;
+    programs(&folder)?;
     fs::write(folder.join("run"), SCRIPT)?;
+    fs::write(folder.join("memory"), MEMORY_SCRIPT)?;
     trees(&folder)?;
     let image = shell::build_path("bench.ext4")?;
     disk::pack(&tree, &image, &[])?;
     Ok(image)
+}
+
+/// Where the image's `/bench` is laid.
+///
+/// # Errors
+/// Where `build/` cannot be made.
+pub fn folder() -> Result<PathBuf> {
+    Ok(shell::build_path("bench-root")?.join("bench"))
+}
+
+/// Programs of one file each; the others are one.
+const ALONE: [&str; 2] = ["nothing", "first"];
+
+fn programs(folder: &Path) -> Result<()> {
+    let stem = |path: &PathBuf| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let is_alone = |path: &PathBuf| stem(path).is_some_and(|stem| ALONE.contains(&stem.as_str()));
+    let (alone, together): (Vec<PathBuf>, Vec<PathBuf>) =
+        sources()?.into_iter().partition(is_alone);
+    for source in alone {
+        let program = folder.join(stem(&source).unwrap_or_default());
+        compile(&[source], &program)?;
+    }
+    compile(&together, &folder.join("probes"))
 }
 
 /// Trees of files that `disk` works on, all alike, and one packed.
@@ -148,13 +175,12 @@ fn trees(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-fn sources(is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
+fn sources() -> Result<Vec<PathBuf>> {
     let folder = shell::root().join("bench/probes");
     let mut found: Vec<PathBuf> = fs::read_dir(&folder)
         .with_context(|| format!("reading {}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
-        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(&is_wanted))
         .collect();
     found.sort();
     Ok(found)

@@ -1,5 +1,6 @@
 //! What a comparison found: rows, each with a fit a boot and a side; their ratios; and what they are to be.
 use super::{
+    boot,
     fit::{self, Fit},
     locks::Lock,
     probes::Measured,
@@ -98,6 +99,11 @@ impl Row {
         }
     }
 
+    /// Adds a figure that one boot of `side` gave.
+    pub fn note(&mut self, side: &str, value: f64) {
+        self.fits.entry(side.to_owned()).or_default().push(Fit::exact(value));
+    }
+
     /// What one costs on `side`: the boots' median.
     pub fn cost(&self, side: &str) -> Option<f64> {
         let slopes = |fits: &Vec<Fit>| fits.iter().map(|fit| fit.slope).collect();
@@ -127,6 +133,7 @@ impl Row {
             ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
             ("ksos" | "micro", Unit::Instructions) => Some(instruction_bar(&self.name)),
             ("disk" | "mach", _) => Some(1.0),
+            ("boot", _) => boot_bar(&self.name),
             _ => None,
         }
     }
@@ -144,6 +151,15 @@ impl Row {
 fn widest(value: f64, ratios: impl Iterator<Item = f64> + Clone) -> Ratio {
     let low = ratios.clone().fold(value, f64::min);
     Ratio { value, low, high: ratios.fold(value, f64::max) }
+}
+
+/// Of what Linux takes to start, and of the memory it then uses.
+fn boot_bar(name: &str) -> Option<f64> {
+    match name {
+        boot::FIRST | boot::PROMPT => Some(1.0 / 6.0),
+        boot::MEMORY => Some(0.25),
+        _ => None,
+    }
 }
 
 /// By the clock, where the ratio's interval is to begin at most.

@@ -29,6 +29,8 @@ pub enum Unit {
     Clock,
     /// Executed instructions, by a plugin of QEMU.
     Instructions,
+    /// KiB; no probe's.
+    Kib,
 }
 
 /// What is booted.
@@ -45,7 +47,8 @@ pub enum Kernel {
 pub struct Side {
     /// `linux`, or the system's name.
     pub name: String,
-    kernel: Kernel,
+    /// What it boots.
+    pub what: Kernel,
     image: PathBuf,
 }
 
@@ -76,16 +79,16 @@ impl Side {
     /// # Errors
     /// Where there is no such system, or it does not build.
     pub fn new(name: &str, image: &Path, features: &Features) -> Result<Side> {
-        let kernel = match name {
+        let what = match name {
             LINUX => Kernel::Linux(compare::linux()?),
             system => Kernel::Skerry(build::image(system, features)?),
         };
-        Ok(Side { name: name.to_owned(), kernel, image: image.to_owned() })
+        Ok(Side { name: name.to_owned(), what, image: image.to_owned() })
     }
 
     /// The kernel's file.
     pub fn kernel(&self) -> &Path {
-        match &self.kernel {
+        match &self.what {
             Kernel::Linux(linux) => &linux.kernel,
             Kernel::Skerry(kernel) => kernel,
         }
@@ -108,7 +111,7 @@ impl Side {
     pub fn boot(&self, plan: &Plan, rate: &mut Rate) -> Result<Vec<Measured>> {
         let mut config = self.machine(plan.cpus)?;
         let counter = match plan.unit {
-            Unit::Clock => None,
+            Unit::Clock | Unit::Kib => None,
             Unit::Instructions => Some(Counter::new(&format!("bench-{}.counts", self.name))?),
         };
         config.extra.extend(counter.iter().flat_map(Counter::arguments));
@@ -146,7 +149,7 @@ impl Side {
         parameter: &str,
     ) -> Result<Vec<(Instant, String)>> {
         let stamped = Stamped::default();
-        match &self.kernel {
+        match &self.what {
             Kernel::Linux(linux) => {
                 let parameters = format!("skerry.runner={runner} {parameter}");
                 let mut sink = stamped.clone();

@@ -20,6 +20,7 @@ pub fn title(row: &Row) -> String {
     let unit = match row.unit {
         Unit::Clock => "nanoseconds",
         Unit::Instructions => "executed instructions",
+        Unit::Kib => "KiB",
     };
     format!("{}: {unit}, {} processors", row.suite, row.cpus)
 }
