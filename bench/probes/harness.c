@@ -1,5 +1,5 @@
 /* probes ROUNDS FILTER SUITE...: runs the probes whose name holds FILTER (`-`: all) and says what it measured, a line a probe, a
- * measurement:
+ * measurement; with no rounds, each is run once and not measured:
  *
  *     clock TICKS                  the time stamp counter now; whoever reads this knows the time
  *     probe NAME AGREED_NS
@@ -145,7 +145,7 @@ int main(int count, char **words)
         return 2;
     }
     long rounds = atol(words[1]);
-    rounds = rounds < 1 ? 1 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
+    rounds = rounds < 0 ? 0 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;
     need(mkdir(ON_DISK, 0755) == 0 || errno == EEXIST, ON_DISK);
     need(mkdir(IN_MEMORY, 0755) == 0 || errno == EEXIST, IN_MEMORY);
     say("clock %llu\n", (unsigned long long)ticks());

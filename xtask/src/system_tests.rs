@@ -1,5 +1,6 @@
 //! Whole boots, described in `tests/system/*.toml`: a machine, a command, and what is expected.
 use crate::{
+    bench,
     build::{self, Features},
     campaign, compare, disk, profile,
     qemu::{Config, Machine},
@@ -161,7 +162,8 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
         }
     }
     terminal_test::run(tally, target, filter)?;
-    profile::test::run(tally, target, filter)
+    profile::test::run(tally, target, filter)?;
+    bench::test::run(tally, target, filter)
 }
 
 fn cases() -> Result<Vec<Case>> {

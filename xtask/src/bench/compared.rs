@@ -20,6 +20,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// All suites of `bench/probes`.
+pub const PROBES: [&str; 8] =
+    ["ksos", "calls", "waits", "memory", "process", "files", "disk", "mach"];
 /// Boots that a row which is not settled is given beyond those of all.
 const MORE_BOOTS: u32 = 2;
 /// How often a boot measures each count.
@@ -73,7 +76,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
         locks: Vec::new(),
     };
     if suites.contains(&Suite::Mach) {
-        results.locks = most_missed(&results, &bench.image)?;
+        results.locks = most_missed(&results, &bench.image, options.row.as_deref())?;
     }
     if let Some(earlier) = earlier {
         results.join(earlier);
@@ -84,13 +87,13 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
 }
 
 /// Has a build with lock statistics of the first system run `mach`, once and not timed.
-fn most_missed(results: &Results, image: &Path) -> Result<Vec<Lock>> {
+fn most_missed(results: &Results, image: &Path, filter: Option<&str>) -> Result<Vec<Lock>> {
     let Some(system) = results.systems.first() else { return Ok(Vec::new()) };
     let features = Features { statistics: true, ..Features::default() };
     let side = Side::new(system, image, &features)?;
     let bar = shell::progress(&format!("mach: {system} with lock statistics"));
     let suites = Suite::Mach.probes();
-    let plan = Plan { unit: Unit::Clock, cpus: super::MACH_CPUS, rounds: 1, filter: None, suites };
+    let plan = Plan { unit: Unit::Clock, cpus: super::MACH_CPUS, rounds: 1, filter, suites };
     let locks = side.most_missed(&plan)?;
     bar.finish_and_clear();
     Ok(locks)

@@ -8,6 +8,7 @@ mod curves;
 mod executed;
 mod fit;
 pub mod ipc;
+mod isolated;
 mod isolation;
 mod locks;
 mod measure;
@@ -19,16 +20,20 @@ mod results;
 mod side;
 mod split;
 mod table;
+pub mod test;
 
 use anyhow::{Context, Result, bail};
 use results::Results;
 use side::{LINUX, Unit};
 use std::path::Path;
 
+/// Those that compare sides.
+const COMPARED: [Suite; 5] = [Suite::Ksos, Suite::Micro, Suite::Disk, Suite::Mach, Suite::Boot];
+
 /// Options of `bench`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Which [default: ksos, micro]
+    /// Which [default: ksos, micro, disk, mach, boot, isolation]
     #[arg(value_name = "SUITE")]
     suites: Vec<Suite>,
     /// What is counted
@@ -94,7 +99,7 @@ enum Suite {
     Boot,
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
-    /// What it costs that drivers are isolated: `default` beside `monolith`
+    /// What it costs that drivers are isolated: an experiment and, alone, all the above with `default` beside `monolith`
     Isolation,
     /// What accesses of ports cost by message, kernel call, permission map and trap, beside a paper's figures
     Minix,
@@ -127,7 +132,7 @@ impl Suite {
 
     /// It compares sides.
     fn is_compared(self) -> bool {
-        self == Suite::Boot || !self.probes().is_empty()
+        COMPARED.contains(&self)
     }
 
     /// On how many processors it is measured; on none in a unit that says nothing of it.
@@ -189,7 +194,8 @@ impl Options {
 /// Where something does not build, start or end as it should.
 pub fn run(options: &Options) -> Result<u8> {
     let suites = match options.suites.as_slice() {
-        [] => vec![Suite::Ksos, Suite::Micro],
+        [] => COMPARED.into_iter().chain([Suite::Isolation]).collect(),
+        [Suite::Isolation] => return isolation(options),
         suites => suites.to_vec(),
     };
     let (compared, experiments): (Vec<Suite>, Vec<Suite>) =
@@ -202,4 +208,12 @@ pub fn run(options: &Options) -> Result<u8> {
         status = status.max(suite.experiment()?);
     }
     Ok(status)
+}
+
+/// The experiment, and all comparisons of the two systems.
+fn isolation(options: &Options) -> Result<u8> {
+    let status = isolation::run()?;
+    let [isolated, not] = isolated::SYSTEMS.map(str::to_owned);
+    let options = Options { against: not, system: vec![isolated], ..options.clone() };
+    Ok(status.max(compared::run(&options, &COMPARED)?))
 }

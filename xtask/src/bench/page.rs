@@ -3,7 +3,7 @@ use super::{
     causes::Causes,
     curves, papers,
     results::{Results, Row},
-    table::{figure, title},
+    table::{chapters, figure, title},
 };
 use std::fmt::Write;
 
@@ -101,21 +101,6 @@ fn losers(results: &Results, causes: &Causes) -> String {
 fn is_lost(results: &Results, row: &Row) -> bool {
     let ratio = |system: &String| row.ratio(system, &results.against);
     results.systems.iter().filter_map(ratio).any(|ratio| !row.is_met(&ratio))
-}
-
-/// Rows of one suite, unit and number of processors.
-fn chapters(results: &Results) -> Vec<Vec<&Row>> {
-    let mut chapters: Vec<Vec<&Row>> = Vec::new();
-    for row in &results.rows {
-        match chapters
-            .last_mut()
-            .filter(|rows| rows.first().is_some_and(|first| title(first) == title(row)))
-        {
-            Some(rows) => rows.push(row),
-            None => chapters.push(vec![row]),
-        }
-    }
-    chapters
 }
 
 fn head(results: &Results) -> Vec<String> {

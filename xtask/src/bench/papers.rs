@@ -1,6 +1,6 @@
 //! The papers' own tables, redone: what the paper measured beside what is measured here.
 use super::{
-    curves, locks,
+    curves, isolated, locks,
     results::{Results, Row},
 };
 use crate::bench::{side::Unit, table::figure};
@@ -25,6 +25,7 @@ pub fn tables(results: &Results) -> Vec<Table> {
     let system = results.systems.first().map_or("", String::as_str);
     let mut tables: Vec<Table> = ksos(results).into_iter().collect();
     tables.extend(curves::tables(results));
+    tables.extend(isolated::tables(results));
     tables.extend(locks::table(&results.locks, system));
     tables
 }

@@ -25,6 +25,21 @@ pub fn title(row: &Row) -> String {
     format!("{}: {unit}, {} processors", row.suite, row.cpus)
 }
 
+/// Rows of one suite, unit and number of processors.
+pub fn chapters(results: &Results) -> Vec<Vec<&Row>> {
+    let mut chapters: Vec<Vec<&Row>> = Vec::new();
+    for row in &results.rows {
+        match chapters
+            .last_mut()
+            .filter(|rows| rows.first().is_some_and(|first| title(first) == title(row)))
+        {
+            Some(rows) => rows.push(row),
+            None => chapters.push(vec![row]),
+        }
+    }
+    chapters
+}
+
 /// Prints `results`; whether every row is what it is to be.
 pub fn print(results: &Results) -> bool {
     let mut is_good = true;
