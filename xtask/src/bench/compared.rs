@@ -64,7 +64,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     let mut bench = Bench { options, sides, image, rate: Rate::default(), kept };
     let mut rows = Vec::new();
     for &suite in suites {
-        for unit in options.measure.units() {
+        for unit in options.measure.units().iter().filter(|&&unit| !options.skips(suite, unit)) {
             rows.extend(bench.suite(suite, *unit)?);
         }
     }

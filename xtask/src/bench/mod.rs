@@ -54,7 +54,7 @@ pub struct Options {
     /// Only rows whose name holds this
     #[arg(long, value_name = "NAME")]
     row: Option<String>,
-    /// Within five minutes: a boot of each side
+    /// Within five minutes: a boot of each side, with the disk by the clock alone and without the experiment of isolation
     #[arg(long)]
     quick: bool,
     /// Write docs/performance.md
@@ -177,6 +177,16 @@ impl Options {
         Ok(Some(found.with_context(|| format!("{}: no results of a bench", path.display()))?))
     }
 
+    /// With all suites there are five minutes for, the disk is measured by the clock alone.
+    fn skips(&self, suite: Suite, unit: Unit) -> bool {
+        self.is_brief() && (suite, unit) == (Suite::Disk, Unit::Instructions)
+    }
+
+    /// All suites, quickly.
+    fn is_brief(&self) -> bool {
+        self.quick && self.suites.is_empty() && self.measure == Measure::Both
+    }
+
     /// Boots of each side.
     fn boots(&self, unit: Unit) -> u32 {
         match unit {
@@ -194,6 +204,7 @@ impl Options {
 /// Where something does not build, start or end as it should.
 pub fn run(options: &Options) -> Result<u8> {
     let suites = match options.suites.as_slice() {
+        [] if options.is_brief() => COMPARED.to_vec(),
         [] => COMPARED.into_iter().chain([Suite::Isolation]).collect(),
         [Suite::Isolation] => return isolation(options),
         suites => suites.to_vec(),

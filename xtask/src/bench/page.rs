@@ -86,7 +86,7 @@ fn losers(results: &Results, causes: &Causes) -> String {
             .filter_map(|system| Some(format!("{:.2}", row.ratio(system, &results.against)?.value)))
             .collect();
         let why = causes.of(row).unwrap_or("not yet accounted for");
-        let bar = row.bar().unwrap_or(1.0);
+        let bar = results.bar(row).unwrap_or(1.0);
         let _ = writeln!(
             text,
             "- **{}** ({}): {} of at most {bar:.2}: {why}",
@@ -100,7 +100,7 @@ fn losers(results: &Results, causes: &Causes) -> String {
 
 fn is_lost(results: &Results, row: &Row) -> bool {
     let ratio = |system: &String| row.ratio(system, &results.against);
-    results.systems.iter().filter_map(ratio).any(|ratio| !row.is_met(&ratio))
+    results.systems.iter().filter_map(ratio).any(|ratio| !results.is_met(row, &ratio))
 }
 
 fn head(results: &Results) -> Vec<String> {
@@ -120,7 +120,7 @@ fn cells(results: &Results, row: &Row) -> Vec<String> {
         let value = ratio.map_or_else(
             || "-".to_owned(),
             |ratio| {
-                let mark = if row.is_met(&ratio) { "" } else { " !" };
+                let mark = if results.is_met(row, &ratio) { "" } else { " !" };
                 let unsettled = if ratio.is_unsettled() { " ~" } else { "" };
                 format!("{:.3}{unsettled}{mark}", ratio.value)
             },
@@ -132,7 +132,7 @@ fn cells(results: &Results, row: &Row) -> Vec<String> {
     let fits = || row.fits.values().flatten();
     let least = fits().map(|fit| fit.r2).fold(1.0, f64::min);
     let outliers: usize = fits().map(|fit| fit.outliers).sum();
-    let bar = row.bar().map_or_else(String::new, |bar| format!("{bar}"));
+    let bar = results.bar(row).map_or_else(String::new, |bar| format!("{bar:.3}"));
     cells.extend([bar, format!("{least:.4}"), outliers.to_string()]);
     cells
 }
@@ -179,7 +179,7 @@ fn chart(results: &Results, rows: &[&Row]) -> String {
                 bar(&mut text, top + which as f64 * BAR, ratio.value, FILLS[which % FILLS.len()]);
             }
         }
-        if let Some(most) = row.bar() {
+        if let Some(most) = results.bar(row) {
             line(&mut text, most, (top - 1.0, top + systems * BAR + 1.0), "#000");
         }
     }

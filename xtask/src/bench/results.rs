@@ -4,7 +4,7 @@ use super::{
     fit::{self, Fit},
     locks::Lock,
     probes::Measured,
-    side::Unit,
+    side::{LINUX, Unit},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,6 +29,20 @@ impl Results {
     /// What they are compared with, and they.
     pub fn sides(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.against).chain(&self.systems).map(String::as_str)
+    }
+
+    /// The most a row may be, of what Linux is; nothing where that is not what it is compared with.
+    pub fn bar(&self, row: &Row) -> Option<f64> {
+        row.bar().filter(|_| self.against == LINUX)
+    }
+
+    /// Whether a side's ratio is what it is to be: for calls by the clock its interval decides.
+    pub fn is_met(&self, row: &Row, ratio: &Ratio) -> bool {
+        let judged = match (row.suite.as_str(), row.unit) {
+            ("ksos" | "micro", Unit::Clock) => ratio.low,
+            _ => ratio.value,
+        };
+        self.bar(row).is_none_or(|bar| judged <= bar)
     }
 
     /// Compares with what an earlier bench found: its first system's figures become those of `against`.
@@ -128,7 +142,7 @@ impl Row {
     }
 
     /// The most its ratio to Linux may be.
-    pub fn bar(&self) -> Option<f64> {
+    fn bar(&self) -> Option<f64> {
         match (self.suite.as_str(), self.unit) {
             ("ksos" | "micro", Unit::Clock) => Some(CLOCK_BAR),
             ("ksos" | "micro", Unit::Instructions) => Some(instruction_bar(&self.name)),
@@ -136,15 +150,6 @@ impl Row {
             ("boot", _) => boot_bar(&self.name),
             _ => None,
         }
-    }
-
-    /// Whether a side's ratio is what it is to be: for calls by the clock its interval decides.
-    pub fn is_met(&self, ratio: &Ratio) -> bool {
-        let judged = match (self.suite.as_str(), self.unit) {
-            ("ksos" | "micro", Unit::Clock) => ratio.low,
-            _ => ratio.value,
-        };
-        self.bar().is_none_or(|bar| judged <= bar)
     }
 }
 
@@ -236,7 +241,9 @@ mod tests {
     fn rows_have_their_bars() {
         let at = |value| Ratio { value, low: value, high: value };
         let row = row(&[1.0], &[1.0]);
-        assert!(row.is_met(&at(0.69)) && !row.is_met(&at(0.71)));
+        let of = |against: &str| Results { against: against.to_owned(), ..Results::default() };
+        assert!(of(LINUX).is_met(&row, &at(0.69)) && !of(LINUX).is_met(&row, &at(0.71)));
+        assert!(of("monolith").is_met(&row, &at(0.71)), "a bar is one of Linux");
         let bars = ["prime", "mmap 64 KB", "mmap cached, 1 MB", "stat", "rw"].map(instruction_bar);
         assert_eq!(bars, [1.005, 0.5, 1.0, 0.7, 1.0]);
     }

@@ -71,7 +71,7 @@ fn print_row(results: &Results, row: &Row) -> bool {
     print!("{:<26}{:>12}", row.name, cost(&results.against));
     for system in &results.systems {
         let ratio = row.ratio(system, &results.against);
-        let is_met = ratio.as_ref().is_some_and(|ratio| row.is_met(ratio));
+        let is_met = ratio.as_ref().is_some_and(|ratio| results.is_met(row, ratio));
         is_good &= is_met;
         let said = ratio.map_or_else(
             || "-".to_owned(),
@@ -82,7 +82,7 @@ fn print_row(results: &Results, row: &Row) -> bool {
         );
         print!("{:>12}{said:>21}{}", cost(system), if is_met { " " } else { "!" });
     }
-    println!("{:>8}", row.bar().map_or_else(String::new, |bar| format!("{bar:.3}")));
+    println!("{:>8}", results.bar(row).map_or_else(String::new, |bar| format!("{bar:.3}")));
     for (side, why) in &row.failed {
         println!("  {side}: {why}");
     }
@@ -91,10 +91,13 @@ fn print_row(results: &Results, row: &Row) -> bool {
 
 fn print_table(table: &Table) {
     println!("\n{}", table.title);
-    for cells in std::iter::once(&table.head).chain(&table.rows) {
-        let (first, rest) = cells.split_first().map_or(("", &[][..]), |(a, rest)| (a, rest));
-        print!("{first:<26}");
-        rest.iter().for_each(|cell| print!("{cell:>21}"));
+    let lines = || std::iter::once(&table.head).chain(&table.rows);
+    let width = |at: usize| lines().filter_map(|cells| Some(cells.get(at)?.len())).max();
+    for cells in lines() {
+        for (at, cell) in cells.iter().enumerate() {
+            let width = width(at).unwrap_or_default();
+            if at == 0 { print!("{cell:<width$}") } else { print!("  {cell:>width$}") }
+        }
         println!();
     }
 }
