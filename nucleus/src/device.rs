@@ -13,17 +13,15 @@ use crate::{
 use alloc::vec::Vec;
 use firmware::{acpi::Line, parameters};
 pub use program::{DeviceError, MmioDevice};
-use sync::class::LockClass;
 pub use x86::port::holds;
 use x86::port::{Ranges, overlap};
 
-static MAPPED_CLASS: LockClass = LockClass::new("nucleus.device.mapped");
-static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(&MAPPED_CLASS, Vec::new());
-static PORTS_CLASS: LockClass = LockClass::new("nucleus.device.ports");
-static PORTS: SpinLock<Ranges> = SpinLock::new(&PORTS_CLASS, Ranges::new());
-static GRANTED_CLASS: LockClass = LockClass::new("nucleus.device.granted");
-static GRANTED: SpinLock<Granted> =
-    SpinLock::new(&GRANTED_CLASS, Granted { ports: Ranges::new(), lines: Vec::new() });
+static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(class!("nucleus.device.mapped"), Vec::new());
+static PORTS: SpinLock<Ranges> = SpinLock::new(class!("nucleus.device.ports"), Ranges::new());
+static GRANTED: SpinLock<Granted> = SpinLock::new(
+    class!("nucleus.device.granted"),
+    Granted { ports: Ranges::new(), lines: Vec::new() },
+);
 
 /// What the system description lets components open.
 #[derive(Debug)]

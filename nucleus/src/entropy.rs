@@ -5,14 +5,12 @@
 use crate::{arch::cpu, spin::SpinLock};
 use chacha::{Generator, Stream};
 use core::arch::asm;
-use sync::class::LockClass;
 
 /// Tries before the processor's generator is taken to be broken (Intel's advice is 10).
 const TRIES: usize = 16;
 const JITTER_ROUNDS: usize = 64;
 
-static CLASS: LockClass = LockClass::new("nucleus.entropy");
-static GENERATOR: SpinLock<Generator> = SpinLock::new(&CLASS, Generator::new());
+static GENERATOR: SpinLock<Generator> = SpinLock::new(class!("nucleus.entropy"), Generator::new());
 
 fn try_hardware(use_seed: bool) -> Option<u64> {
     (0..TRIES).find_map(|_| {

@@ -17,7 +17,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use program::DeviceError;
-use sync::{Outcome, class::LockClass};
+use sync::Outcome;
 
 const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
@@ -41,8 +41,6 @@ struct Slot {
     bound: SpinLock<Option<(EndpointRight, u64)>>,
 }
 
-static BOUND_CLASS: LockClass = LockClass::new("nucleus.irq.bound");
-
 impl Slot {
     const fn new() -> Slot {
         Slot {
@@ -53,7 +51,7 @@ impl Slot {
             source: AtomicU32::new(0),
             cpu: AtomicU32::new(0),
             count: AtomicU64::new(0),
-            bound: SpinLock::new(&BOUND_CLASS, None),
+            bound: SpinLock::new(class!("nucleus.irq.bound"), None),
         }
     }
 

@@ -7,6 +7,9 @@
 #![cfg(target_os = "none")]
 extern crate alloc;
 
+#[macro_use]
+pub mod spin;
+
 pub mod arch;
 pub mod backtrace;
 pub mod capability;
@@ -20,7 +23,6 @@ pub mod memory;
 pub mod objects;
 mod panic;
 pub mod params;
-pub mod spin;
 mod start;
 pub mod thread;
 pub mod time;

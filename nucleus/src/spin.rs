@@ -16,6 +16,14 @@ use core::{
 };
 use sync::{class::LockClass, spin::RawSpin};
 
+/// A class of locks by its name.
+macro_rules! class {
+    ($name:literal) => {{
+        static CLASS: sync::class::LockClass = sync::class::LockClass::new($name);
+        &CLASS
+    }};
+}
+
 /// How the lock kit blocks in the nucleus.
 #[derive(Debug)]
 pub struct World;

@@ -27,12 +27,11 @@ use alloc::{
 };
 use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use program::{PciAddress, Registers};
-use sync::class::LockClass;
 use x86::port::{self, INSTRUCTION_MAX, Machine};
 
-static OWNERS_CLASS: LockClass = LockClass::new("nucleus.domain.owners");
 /// Who opened each function last.
-static OWNERS: SpinLock<Vec<(u16, Weak<Domain>)>> = SpinLock::new(&OWNERS_CLASS, Vec::new());
+static OWNERS: SpinLock<Vec<(u16, Weak<Domain>)>> =
+    SpinLock::new(class!("nucleus.domain.owners"), Vec::new());
 
 /// Starts the thread that ends whoever's device reaches for what was not lent to it, where an IOMMU stops that.
 pub fn watch_faults() {

@@ -13,11 +13,9 @@ use alloc::{
 };
 use core::sync::atomic::Ordering::SeqCst;
 use program::{Access, Registers};
-use sync::class::LockClass;
 
-static ALL_CLASS: LockClass = LockClass::new("nucleus.domain.all");
 /// Every domain.
-static ALL: SpinLock<Vec<Weak<Domain>>> = SpinLock::new(&ALL_CLASS, Vec::new());
+static ALL: SpinLock<Vec<Weak<Domain>>> = SpinLock::new(class!("nucleus.domain.all"), Vec::new());
 
 /// Counts `domain` among those that may have been given something.
 pub(super) fn enter(domain: &Arc<Domain>) {

@@ -39,14 +39,7 @@ use core::sync::atomic::{
 };
 pub(crate) use run::here;
 use runqueue::Share;
-use sync::class::LockClass;
 use x86::port::Ranges;
-
-static HELD_CLASS: LockClass = LockClass::new("nucleus.domain.held");
-static TAKEN_CLASS: LockClass = LockClass::new("nucleus.domain.taken");
-static MAPPED_CLASS: LockClass = LockClass::new("nucleus.domain.mapped");
-static THREADS_CLASS: LockClass = LockClass::new("nucleus.domain.threads");
-static END_CLASS: LockClass = LockClass::new("nucleus.domain.end");
 
 /// What it has opened and mapped.
 #[derive(Debug, Default)]
@@ -114,18 +107,18 @@ impl Domain {
             space,
             grants,
             window,
-            held: SpinLock::new(&HELD_CLASS, Table::new()),
+            held: SpinLock::new(class!("nucleus.domain.held"), Table::new()),
             version: AtomicU32::new(0),
             unmapped: AtomicU32::new(0),
-            taken: SpinLock::new(&TAKEN_CLASS, taken),
-            mapped: PreemptLock::new(&MAPPED_CLASS, Vec::new()),
+            taken: SpinLock::new(class!("nucleus.domain.taken"), taken),
+            mapped: PreemptLock::new(class!("nucleus.domain.mapped"), Vec::new()),
             pages: AtomicUsize::new(0),
-            threads: SpinLock::new(&THREADS_CLASS, threads),
+            threads: SpinLock::new(class!("nucleus.domain.threads"), threads),
             alive: AtomicU32::new(0),
             is_ending: AtomicBool::new(false),
             is_finishing: AtomicBool::new(false),
             has_ended: AtomicU32::new(0),
-            end: SpinLock::new(&END_CLASS, None),
+            end: SpinLock::new(class!("nucleus.domain.end"), None),
             calls: AtomicU64::new(0),
             refused: [const { AtomicU32::new(0) }; Call::ALL.len()],
             strays: AtomicU32::new(0),

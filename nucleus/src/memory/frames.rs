@@ -16,13 +16,11 @@ use core::{
         Ordering::{AcqRel, Acquire, Relaxed},
     },
 };
-use sync::class::LockClass;
 
 const CACHE_FRAMES: usize = 128;
 const BATCH_FRAMES: usize = 64;
 
-static CLASS: LockClass = LockClass::new("nucleus.frames");
-static BUDDY: SpinLock<Option<Buddy<'static>>> = SpinLock::new(&CLASS, None);
+static BUDDY: SpinLock<Option<Buddy<'static>>> = SpinLock::new(class!("nucleus.frames"), None);
 static REFERENCES: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 static TABLE_LENGTH: AtomicUsize = AtomicUsize::new(0);
 static TOTAL: AtomicUsize = AtomicUsize::new(0);

@@ -23,7 +23,6 @@ use core::{
     },
 };
 use runqueue::{Fifo, Node, Store};
-use sync::class::LockClass;
 
 const ROUNDS: usize = 28;
 const BATCH: usize = ROUNDS / 2;
@@ -60,9 +59,8 @@ struct Partial {
 // SAFETY: the slabs are reached under the lock around this only.
 unsafe impl Send for Partial {}
 
-static LOCK_CLASS: LockClass = LockClass::new("nucleus.slab");
 static PARTIAL: [SpinLock<Partial>; CLASSES] = [const {
-    SpinLock::new(&LOCK_CLASS, Partial { list: Fifo::new(), spare: null_mut(), out: 0 })
+    SpinLock::new(class!("nucleus.slab"), Partial { list: Fifo::new(), spare: null_mut(), out: 0 })
 }; CLASSES];
 
 type Rounds = [*mut u8; ROUNDS];

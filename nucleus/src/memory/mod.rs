@@ -29,14 +29,12 @@ use core::sync::atomic::{
 };
 pub use program::{NoMemory, Statistics};
 pub use shootdown::interrupt as shootdown_interrupt;
-use sync::class::LockClass;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;
 
-static MAP_CLASS: LockClass = LockClass::new("nucleus.map");
 /// Guards the kernel's tables below the top level, and the next free device address.
-static MAP: PreemptLock<u64> = PreemptLock::new(&MAP_CLASS, paging::DEVICE_AREA);
+static MAP: PreemptLock<u64> = PreemptLock::new(class!("nucleus.map"), paging::DEVICE_AREA);
 static KERNEL_TABLES: AtomicUsize = AtomicUsize::new(0);
 
 /// Hands out the start of a range, before the frame allocator is there.

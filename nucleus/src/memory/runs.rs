@@ -21,7 +21,6 @@ use crate::{
 };
 use buddy::order_for;
 use core::ptr::null_mut;
-use sync::class::LockClass;
 
 /// Runs have up to 2^15 pages.
 const ORDERS: usize = 16;
@@ -48,9 +47,8 @@ struct Runs {
 // SAFETY: what `retired` points at is reached under the lock around this only.
 unsafe impl Send for Runs {}
 
-static CLASS: LockClass = LockClass::new("nucleus.runs");
 static RUNS: PreemptLock<Runs> = PreemptLock::new(
-    &CLASS,
+    class!("nucleus.runs"),
     Runs { fresh: [0; ORDERS], free: [0; ORDERS], retired: null_mut(), retired_pages: 0 },
 );
 

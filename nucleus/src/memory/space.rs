@@ -17,9 +17,6 @@ use crate::{
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 pub use program::Protection;
-use sync::class::LockClass;
-
-static CLASS: LockClass = LockClass::new("nucleus.space");
 
 /// First address that is never a program's.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
@@ -57,7 +54,7 @@ impl Space {
         Ok(Space(Arc::new(Inner {
             root,
             active: AtomicU64::new(0),
-            lock: PreemptLock::new(&CLASS, ()),
+            lock: PreemptLock::new(class!("nucleus.space"), ()),
             resident: AtomicUsize::new(0),
         })))
     }

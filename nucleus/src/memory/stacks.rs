@@ -13,7 +13,6 @@ use crate::{
     spin::SpinLock,
 };
 use buddy::Slots;
-use sync::class::LockClass;
 
 /// Frames of a stack.
 pub const FRAMES: usize = 8;
@@ -24,10 +23,8 @@ const SLOT_BYTES: u64 = 2 * BYTES as u64;
 const SLOTS: usize = 1 << 13;
 const BATCH: usize = 16;
 
-static CLASS: LockClass = LockClass::new("nucleus.stacks");
-
 /// Filled are those that keep their frames: up to `keep()` of them, and what is freed until the next trim.
-static FREE: SpinLock<Slots<SLOTS>> = SpinLock::new(&CLASS, Slots::new());
+static FREE: SpinLock<Slots<SLOTS>> = SpinLock::new(class!("nucleus.stacks"), Slots::new());
 
 /// A kernel stack; goes back to the cache when dropped.
 #[derive(Debug)]

@@ -19,9 +19,6 @@ use core::{
     sync::atomic::Ordering::{Relaxed, SeqCst},
 };
 use ipc::{Error, INLINE_WORDS, MESSAGE_WORDS, Message, Next, Party, Serving, Threads};
-use sync::class::LockClass;
-
-static CLASS: LockClass = LockClass::new("nucleus.endpoint");
 
 /// How long a step may block.
 #[derive(Clone, Copy, Debug, Default)]
@@ -152,7 +149,7 @@ pub fn take_along() -> Option<Capability> {
 impl Endpoint {
     /// Nobody waits there.
     pub const fn new() -> Endpoint {
-        Endpoint(SpinLock::new(&CLASS, ipc::Endpoint::new()))
+        Endpoint(SpinLock::new(class!("nucleus.endpoint"), ipc::Endpoint::new()))
     }
 
     /// Sends `message` and blocks until the reply, which comes in its place.

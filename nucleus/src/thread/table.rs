@@ -2,10 +2,9 @@
 use super::Thread;
 use crate::spin::SpinLock;
 use alloc::sync::Arc;
-use sync::class::LockClass;
 
-static CLASS: LockClass = LockClass::new("nucleus.threads");
-static TABLE: SpinLock<ipc::Table<Arc<Thread>, 65535>> = SpinLock::new(&CLASS, ipc::Table::new());
+static TABLE: SpinLock<ipc::Table<Arc<Thread>, 65535>> =
+    SpinLock::new(class!("nucleus.threads"), ipc::Table::new());
 
 /// Puts in the thread that `make` makes of its number; `None` where the table is full.
 pub fn insert(make: impl FnOnce(u64) -> Arc<Thread>) -> Option<Arc<Thread>> {

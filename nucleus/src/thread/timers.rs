@@ -8,15 +8,13 @@ use super::{Ref, Thread, TimerNodes, scheduler, wait};
 use crate::{arch::percpu, spin::SpinLock, time};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use runqueue::Heap;
-use sync::class::LockClass;
 
 /// Between ticks of a busy processor.
 pub const TICK_NS: u64 = 4_000_000;
 const NEVER: u64 = u64::MAX;
 
-static CLASS: LockClass = LockClass::new("nucleus.timers");
 static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] =
-    [const { SpinLock::new(&CLASS, Heap::new()) }; percpu::MAX_CPUS];
+    [const { SpinLock::new(class!("nucleus.timers"), Heap::new()) }; percpu::MAX_CPUS];
 /// When each processor's timer goes off; written by it alone.
 static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] =
     [const { AtomicU64::new(NEVER) }; percpu::MAX_CPUS];

@@ -22,7 +22,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Relaxed, SeqCst},
 };
 use runqueue::{Fifo, Node, Store};
-use sync::{Outcome, class::LockClass};
+use sync::Outcome;
 
 /// The outcome of a wait that was woken.
 pub(super) const SIGNALLED: u8 = 0;
@@ -48,9 +48,9 @@ struct Attended {
 /// What is called when a word is woken, by whoever wakes it, as if it were the body of a thread that had waited.
 pub type Attendant = Box<dyn Fn() + Send + Sync>;
 
-static CLASS: LockClass = LockClass::new("nucleus.wait");
-static TABLE: [SpinLock<Bucket>; BUCKETS] =
-    [const { SpinLock::new(&CLASS, Bucket { waiters: Fifo::new(), attendants: None }) }; BUCKETS];
+static TABLE: [SpinLock<Bucket>; BUCKETS] = [const {
+    SpinLock::new(class!("nucleus.wait"), Bucket { waiters: Fifo::new(), attendants: None })
+}; BUCKETS];
 
 fn bucket(address: usize) -> &'static SpinLock<Bucket> {
     let hash = (address as u64 >> 2).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56;

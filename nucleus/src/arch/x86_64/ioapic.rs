@@ -29,8 +29,8 @@ impl Controller {
     }
 }
 
-static CONTROLLERS: SpinLock<[Option<Controller>; 4]> = SpinLock::new(&CLASS, [None; 4]);
-static CLASS: sync::class::LockClass = sync::class::LockClass::new("nucleus.ioapic");
+static CONTROLLERS: SpinLock<[Option<Controller>; 4]> =
+    SpinLock::new(class!("nucleus.ioapic"), [None; 4]);
 
 /// Maps every I/O APIC and masks its lines.
 pub fn init() {

@@ -16,12 +16,10 @@ use core::{
     arch::asm,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
-use sync::class::LockClass;
 pub use vtd::{Access, Fault};
 use vtd::{Machine, Reach, Table, Unit};
 
-static UNIT_CLASS: LockClass = LockClass::new("nucleus.iommu");
-static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(&UNIT_CLASS, None);
+static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(class!("nucleus.iommu"), None);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Registers, and memory for tables.

@@ -14,15 +14,13 @@ use crate::{
 use alloc::vec::Vec;
 use pci::{Config, Functions};
 pub use pci::{Function, msix_areas, msix_enable, msix_entries, msix_entry, read_part};
-use sync::class::LockClass;
 
 const ADDRESS: u16 = 0xcf8;
 const DATA: u16 = 0xcfc;
 
-static PORTS_CLASS: LockClass = LockClass::new("nucleus.pci.ports");
-static PORTS: SpinLock<()> = SpinLock::new(&PORTS_CLASS, ());
-static FUNCTIONS_CLASS: LockClass = LockClass::new("nucleus.pci.functions");
-static FUNCTIONS: SpinLock<Functions> = SpinLock::new(&FUNCTIONS_CLASS, Functions::new(Vec::new()));
+static PORTS: SpinLock<()> = SpinLock::new(class!("nucleus.pci.ports"), ());
+static FUNCTIONS: SpinLock<Functions> =
+    SpinLock::new(class!("nucleus.pci.functions"), Functions::new(Vec::new()));
 
 /// Configuration space behind the ports.
 #[derive(Debug)]
