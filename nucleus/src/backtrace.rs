@@ -1,7 +1,10 @@
 //! Backtraces by frame pointers, with names from the symbol table behind the image.
 //!
 //! An image without the table still boots and prints bare addresses.
-use crate::arch::boot::{DIRECT_MAP, KERNEL_BASE};
+use crate::arch::{
+    boot::{DIRECT_MAP, KERNEL_BASE},
+    cpu,
+};
 use core::ops::Range;
 use firmware::symbols::{self, HEADER_BYTES};
 use x86::chain;
@@ -77,10 +80,5 @@ pub fn print_frame(depth: usize, address: u64) {
 /// Prints the caller's call chain.
 #[inline(never)]
 pub fn print_here() {
-    let rbp: u64;
-    // SAFETY: reads a register.
-    unsafe {
-        core::arch::asm!("mov {}, rbp", out(reg) rbp, options(nomem, nostack, preserves_flags))
-    };
-    print(print_here as *const () as u64, rbp);
+    print(print_here as *const () as u64, cpu::frame_pointer());
 }

@@ -2,7 +2,10 @@
 //!
 //! Fed through the `log` crate. One raw lock guards ring and UART, taken with interrupts off and
 //! never while anything else is taken inside; a panic breaks it ([`break_lock`]).
-use crate::arch::{cpu, serial};
+use crate::{
+    arch::{cpu, serial},
+    spin::NoInterrupts,
+};
 use alloc::string::String;
 use core::{
     fmt::Write,
@@ -16,28 +19,23 @@ static TAIL: Tail<RING_BYTES> = Tail::new();
 static LOCK: AtomicBool = AtomicBool::new(false);
 
 struct Held {
-    had_interrupts: bool,
+    _off: NoInterrupts,
 }
 
 impl Held {
     fn take() -> Held {
-        let had_interrupts = cpu::interrupts_enabled();
-        cpu::disable_interrupts();
+        let _off = NoInterrupts::new();
         while LOCK.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             cpu::relax();
         }
-        Held { had_interrupts }
+        Held { _off }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         LOCK.store(false, Ordering::Release);
-        if self.had_interrupts {
-            // SAFETY: they were on when the lock was taken.
-            unsafe { cpu::enable_interrupts() };
-        }
     }
 }
 

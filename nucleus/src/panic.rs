@@ -47,16 +47,12 @@ pub fn die_at(reason: core::fmt::Arguments<'_>, rip: u64, rbp: u64) -> ! {
     if is_first {
         crate::log::print(format_args!("backtrace:\n"));
         crate::backtrace::print(rip, rbp);
-        finish();
+        print_locks();
+        crate::log::print(format_args!("last trace records:\n"));
+        crate::trace::print(TRACE_RECORDS);
+        crate::log::print(format_args!("end of panic\n"));
     }
     power::die()
-}
-
-fn finish() {
-    print_locks();
-    crate::log::print(format_args!("last trace records:\n"));
-    crate::trace::print(TRACE_RECORDS);
-    crate::log::print(format_args!("end of panic\n"));
 }
 
 /// Known only where the lock kit checks (feature `check`).
@@ -82,12 +78,5 @@ fn print_locks() {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    let is_first = enter();
-    crate::log::print(format_args!("panic: {info} (processor {})\n", percpu::cpu()));
-    if is_first {
-        crate::log::print(format_args!("backtrace:\n"));
-        crate::backtrace::print_here();
-        finish();
-    }
-    power::die()
+    die_at(format_args!("{info}"), panic as *const () as u64, cpu::frame_pointer())
 }

@@ -314,12 +314,7 @@ pub fn current<'a>() -> &'a Thread {
 
 #[inline]
 fn current_pointer() -> *const Thread {
-    let pointer: *const Thread;
-    // SAFETY: `current` stands at offset 32 of this processor's data; one instruction, so no switch between.
-    unsafe {
-        core::arch::asm!("mov {}, gs:[32]", out(reg) pointer, options(nostack, preserves_flags, readonly))
-    };
-    pointer
+    percpu::current().cast()
 }
 
 /// The calling thread; none before there are threads.

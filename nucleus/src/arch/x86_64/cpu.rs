@@ -110,6 +110,15 @@ pub fn tsc() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
+/// The caller's frame pointer.
+#[inline(always)]
+pub fn frame_pointer() -> u64 {
+    let rbp;
+    // SAFETY: reads a register.
+    unsafe { asm!("mov {}, rbp", out(reg) rbp, options(nomem, nostack, preserves_flags)) };
+    rbp
+}
+
 /// Whether interrupts are let in.
 #[inline]
 pub fn interrupts_enabled() -> bool {

@@ -139,48 +139,47 @@ pub fn this() -> &'static PerCpu {
     unsafe { &*this }
 }
 
+/// A field of this processor's data, at an offset that is asserted above, in one instruction.
+macro_rules! field {
+    ($offset:literal, $type:ty, $register:literal) => {{
+        let value: $type;
+        // SAFETY: GS is this processor's `PerCpu`.
+        unsafe {
+            asm!(concat!("mov ", $register, ", gs:[", $offset, "]"), out(reg) value,
+                options(nostack, preserves_flags, readonly));
+        }
+        value
+    }};
+}
+
 /// Whether [`PerCpu::need_resched`] is set here.
 #[inline(always)]
 pub fn needs_reschedule() -> bool {
-    let wanted: u32;
-    // SAFETY: GS is this processor's `PerCpu`; `need_resched` stands at offset 40 (asserted above).
-    unsafe {
-        asm!("mov {:e}, gs:[40]", out(reg) wanted, options(nostack, preserves_flags, readonly));
-    }
-    wanted != 0
+    field!(40, u32, "{:e}") != 0
+}
+
+/// [`PerCpu::current`] of this processor.
+#[inline]
+pub fn current() -> *mut u8 {
+    field!(32, *mut u8, "{}")
 }
 
 /// [`PerCpu::processor`] of this processor.
 #[inline(always)]
 pub fn processor() -> *mut u8 {
-    let processor: *mut u8;
-    // SAFETY: GS is this processor's `PerCpu`; `processor` stands at offset 128 (asserted above).
-    unsafe {
-        asm!("mov {}, gs:[128]", out(reg) processor, options(nostack, preserves_flags, readonly));
-    }
-    processor
+    field!(128, *mut u8, "{}")
 }
 
 /// Number of this processor (a hint with preemption on).
 #[inline]
 pub fn cpu() -> usize {
-    let cpu: u32;
-    // SAFETY: GS is this processor's `PerCpu`; `cpu` stands at offset 24 (asserted above).
-    unsafe {
-        asm!("mov {:e}, gs:[24]", out(reg) cpu, options(nostack, preserves_flags, readonly));
-    }
-    cpu as usize
+    field!(24, u32, "{:e}") as usize
 }
 
 /// [`PerCpu::ready_space`] of this processor. Interrupts are off.
 #[inline(always)]
 pub fn ready_space() -> *mut u8 {
-    let space: *mut u8;
-    // SAFETY: GS is this processor's `PerCpu`; `ready_space` stands at offset 56 (asserted above).
-    unsafe {
-        asm!("mov {}, gs:[56]", out(reg) space, options(nostack, preserves_flags, readonly));
-    }
-    space
+    field!(56, *mut u8, "{}")
 }
 
 /// Whether [`PerCpu::ready_space`] is `space`. Interrupts are off.
