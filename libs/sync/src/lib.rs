@@ -12,6 +12,7 @@
 //! | [`once`] | first-use initialisation | blocking |
 //! | [`spin`] | mutual exclusion (nucleus only) | spinning |
 //! | [`ring`] | single producer, single consumer over shared words | its user's doorbell |
+//! | [`samples`] | single producer, single consumer, losing what finds no room | never |
 //!
 //! Features: `statistics` counts and times every class ([`class`]); `check` reports re-taking,
 //! foreign unlocks, blocking under a spin lock and order inversions ([`check`]). Without them a
@@ -56,6 +57,7 @@ pub mod once;
 mod platform;
 pub mod ring;
 pub mod rwlock;
+pub mod samples;
 pub mod spin;
 pub mod trace;
 

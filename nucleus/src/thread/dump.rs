@@ -2,9 +2,11 @@
 //!
 //! A thread that does not run has its registers on its stack, where they are read under its run
 //! queue's lock. Those that run on other processors are asked by an NMI, which also answers where
-//! interrupts are off; [`Sample`] is the answer. Meant for the log and for eyes: what is printed
+//! interrupts are off ([`ANSWERS`]). Meant for the log and for eyes: what is printed
 //! may be a moment old.
-use super::{BLOCKED, DEAD, INTERRUPTIBLE, Thread, current_pointer, scheduler, table, wait};
+use super::{
+    BLOCKED, DEAD, INTERRUPTIBLE, Thread, any_current, current_pointer, scheduler, table, wait,
+};
 use crate::{
     arch::{apic, cpu, percpu, smp, switch},
     backtrace,
@@ -16,12 +18,10 @@ use core::{
     fmt,
     ops::Range,
     ptr,
-    sync::atomic::{
-        AtomicU64, AtomicUsize,
-        Ordering::{Acquire, Relaxed, Release},
-    },
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use firmware::List;
+use sync::samples::Samples;
 use text::{Doing, ms};
 
 /// Calls remembered of a thread.
@@ -29,67 +29,53 @@ const DEPTH: usize = 24;
 /// How long a processor gets to answer an NMI.
 const ANSWER_NS: u64 = 20_000_000;
 
-/// What a processor did when it was asked; `depth` is stored last, plus one.
-struct Sample {
-    thread: AtomicU64,
-    depth: AtomicUsize,
-    calls: [AtomicU64; DEPTH],
-}
-
-static SAMPLES: [Sample; percpu::MAX_CPUS] = [const {
-    Sample {
-        thread: AtomicU64::new(0),
-        depth: AtomicUsize::new(0),
-        calls: [const { AtomicU64::new(0) }; DEPTH],
-    }
-}; percpu::MAX_CPUS];
+/// What each processor did when it was asked: its thread and calls.
+static ANSWERS: [Samples<[AtomicU64; DEPTH + 2]>; percpu::MAX_CPUS] =
+    [const { Samples::new([const { AtomicU64::new(0) }; DEPTH + 2]) }; percpu::MAX_CPUS];
 
 /// A call chain, innermost first.
-type Calls = List<u64, DEPTH>;
+pub(super) type Calls = List<u64, DEPTH>;
 
-fn collect(rip: u64, rbp: u64, stack: &Range<u64>) -> Calls {
+pub(super) fn collect(rip: u64, rbp: u64, stack: &Range<u64>) -> Calls {
     let mut calls = Calls::default();
     calls.push(rip);
     backtrace::walk(rbp, stack, |address| calls.push(address));
     calls
 }
 
-fn stack_of(thread: &Thread) -> Range<u64> {
+pub(super) fn stack_of(thread: &Thread) -> Range<u64> {
     thread.stack.as_ref().map_or(0..0, |stack| stack.top() - stacks::BYTES as u64..stack.top())
 }
 
-/// Notes where this processor was interrupted. From the NMI.
+/// Answers where this processor was interrupted. From the NMI.
 pub fn sample(rip: u64, rbp: u64) {
-    let sample = &SAMPLES[percpu::cpu()];
-    // SAFETY: the running thread is there while it runs.
-    let Some(thread) = (unsafe { current_pointer().as_ref() }) else { return };
+    let Some(thread) = any_current() else { return };
     let calls = collect(rip, rbp, &stack_of(thread));
-    let calls = calls.as_slice();
-    sample.calls.iter().zip(calls).for_each(|(slot, &address)| slot.store(address, Relaxed));
-    sample.thread.store(thread.number, Relaxed);
-    sample.depth.store(calls.len() + 1, Release);
+    ANSWERS[percpu::cpu()]
+        .push([thread.number].into_iter().chain(calls.as_slice().iter().copied()));
 }
 
-impl Sample {
-    /// The answer if it came and was about `thread`.
-    fn of(&self, thread: &Thread) -> Option<Calls> {
-        let depth = self.depth.load(Acquire).checked_sub(1)?;
+/// The calls of `thread`, which runs on processor `cpu`, if that answered and was about it.
+fn answer(cpu: usize, thread: &Thread) -> Option<Calls> {
+    let answer = ANSWERS[cpu % ANSWERS.len()].take(|words| {
+        let is_its = words.next() == Some(thread.number);
         let mut calls = Calls::default();
-        self.calls.iter().take(depth).for_each(|call| calls.push(call.load(Relaxed)));
-        (self.thread.load(Relaxed) == thread.number).then_some(calls)
-    }
+        words.for_each(|address| calls.push(address));
+        is_its.then_some(calls)
+    });
+    answer.flatten()
 }
 
 /// Asks the other processors what they do, and waits a little for their answers.
 fn sample_others() {
-    SAMPLES.iter().for_each(|sample| sample.depth.store(0, Relaxed));
+    ANSWERS.iter().for_each(|answer| _ = answer.take(|_| ()));
     let others = smp::online() - 1;
     if others == 0 {
         return;
     }
     apic::send_nmi_to_others();
     let give_up_ns = time::now_ns() + ANSWER_NS;
-    let answers = || SAMPLES.iter().filter(|sample| sample.depth.load(Relaxed) != 0).count();
+    let answers = || ANSWERS.iter().filter(|answer| answer.first().is_some()).count();
     while answers() < others && time::now_ns() < give_up_ns {
         cpu::relax();
     }
@@ -156,7 +142,8 @@ fn log_one(thread: &Thread) {
     if ptr::eq(thread, current_pointer()) {
         return backtrace::print_here();
     }
-    if let Some(calls) = calls.or_else(|| SAMPLES[cpu % SAMPLES.len()].of(thread)) {
+    let answer = || if doing == Doing::Runs { answer(cpu, thread) } else { None };
+    if let Some(calls) = calls.or_else(answer) {
         let calls = calls.as_slice().iter().enumerate();
         calls.for_each(|(depth, &address)| backtrace::print_frame(depth, address));
     }

@@ -1,0 +1,164 @@
+//! A ring of samples, each a number of words, from one producer to one consumer that trust each other (B9). A sample that
+//! finds no room is lost, and counted.
+//!
+//! A sample lies as its length and its words, which go on at the start of the ring behind its last word. Counts are of words
+//! and do not wrap. The producer alone writes `written`, the consumer alone `taken`.
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// The ring, over any memory.
+#[derive(Debug)]
+pub struct Samples<M> {
+    written: AtomicU64,
+    taken: AtomicU64,
+    lost: AtomicU64,
+    words: M,
+}
+
+impl<M> Samples<M> {
+    /// Empty.
+    pub const fn new(words: M) -> Samples<M> {
+        let [written, taken, lost] = [const { AtomicU64::new(0) }; 3];
+        Samples { written, taken, lost, words }
+    }
+}
+
+impl<M: AsRef<[AtomicU64]>> Samples<M> {
+    fn word(&self, at: u64) -> Option<&AtomicU64> {
+        let words = self.words.as_ref();
+        words.get(usize::try_from(at.checked_rem(words.len() as u64)?).ok()?)
+    }
+
+    fn store(&self, at: u64, value: u64) {
+        if let Some(word) = self.word(at) {
+            word.store(value, Relaxed);
+        }
+    }
+
+    /// Adds a sample, or counts it as lost. Cost: a store a word, no lock.
+    pub fn push(&self, sample: impl IntoIterator<Item = u64>) {
+        let written = self.written.load(Relaxed);
+        let end = self.taken.load(Acquire) + self.words.as_ref().len() as u64;
+        let mut at = written + 1;
+        for value in sample {
+            if at >= end {
+                return self.lose();
+            }
+            self.store(at, value);
+            at += 1;
+        }
+        if at > end {
+            return self.lose();
+        }
+        self.store(written, at - written - 1);
+        self.written.store(at, Release);
+    }
+
+    fn lose(&self) {
+        self.lost.store(self.lost.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Takes the oldest sample: `read` is given its words. `None` where there is none.
+    pub fn take<R>(&self, read: impl FnOnce(&mut dyn Iterator<Item = u64>) -> R) -> Option<R> {
+        self.first()?;
+        let taken = self.taken.load(Relaxed);
+        let length = self.word(taken)?.load(Relaxed);
+        let end = taken + 1 + length;
+        let words = |at| self.word(at).map_or(0, |word| word.load(Relaxed));
+        let answer = read(&mut (taken + 1..end).map(words));
+        self.taken.store(end, Release);
+        Some(answer)
+    }
+
+    /// The first word of the oldest sample, if there is one; 0 of one that is empty.
+    pub fn first(&self) -> Option<u64> {
+        let taken = self.taken.load(Relaxed);
+        if self.written.load(Acquire) == taken {
+            return None;
+        }
+        match self.word(taken)?.load(Relaxed) {
+            0 => Some(0),
+            _ => Some(self.word(taken + 1)?.load(Relaxed)),
+        }
+    }
+
+    /// Samples that found no room so far.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn ring<const N: usize>() -> Samples<[AtomicU64; N]> {
+        Samples::new([const { AtomicU64::new(0) }; N])
+    }
+
+    fn taken<const N: usize>(ring: &Samples<[AtomicU64; N]>) -> Option<Vec<u64>> {
+        ring.take(|words| words.collect())
+    }
+
+    #[test]
+    fn samples_come_out_as_they_went_in_across_the_end() {
+        let ring = ring::<7>();
+        for round in 0..20 {
+            ring.push([round, 1]);
+            ring.push([round]);
+            assert_eq!(ring.first(), Some(round));
+            assert_eq!(taken(&ring), Some(alloc::vec![round, 1]));
+            assert_eq!(taken(&ring), Some(alloc::vec![round]));
+            assert_eq!((ring.first(), taken(&ring)), (None, None));
+        }
+        assert_eq!(ring.lost(), 0);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_lost_whole_and_counted() {
+        let ring = ring::<6>();
+        ring.push([1, 2]);
+        ring.push([3, 4, 5]);
+        ring.push([6, 7]);
+        ring.push([8]);
+        assert_eq!(ring.lost(), 2);
+        assert_eq!(taken(&ring), Some(alloc::vec![1, 2]));
+        assert_eq!(taken(&ring), Some(alloc::vec![6, 7]));
+        ring.push([]);
+        assert_eq!((ring.first(), taken(&ring)), (Some(0), Some(Vec::new())));
+        ring.push([9, 10, 11, 12, 13]);
+        assert_eq!((taken(&ring), taken(&ring)), (Some(alloc::vec![9, 10, 11, 12, 13]), None));
+    }
+
+    #[test]
+    fn a_ring_without_memory_loses_all() {
+        let ring = ring::<0>();
+        ring.push([1]);
+        assert_eq!((taken(&ring), ring.lost()), (None, 1));
+    }
+
+    #[test]
+    fn a_consumer_beside_the_producer_sees_whole_samples() {
+        let ring = ring::<64>();
+        std::thread::scope(|scope| {
+            let producer = scope.spawn(|| {
+                for number in 0..20_000u64 {
+                    ring.push((0..number % 9 + 1).map(|_| number));
+                }
+            });
+            let (mut seen, mut last) = (0, None);
+            while !producer.is_finished() || ring.first().is_some() {
+                let Some(sample) = taken(&ring) else { continue };
+                let number = sample[0];
+                assert!(sample.iter().all(|&word| word == number), "{sample:?}");
+                assert_eq!(sample.len() as u64, number % 9 + 1);
+                assert!(last < Some(number), "in order");
+                (seen, last) = (seen + 1, Some(number));
+            }
+            assert_eq!(seen + ring.lost(), 20_000);
+        });
+    }
+}
