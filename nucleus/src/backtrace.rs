@@ -1,10 +1,7 @@
 //! Backtraces by frame pointers, with names from the symbol table behind the image.
 //!
 //! An image without the table still boots and prints bare addresses.
-use crate::arch::{
-    boot::{DIRECT_MAP, KERNEL_BASE},
-    cpu,
-};
+use crate::arch::boot::{DIRECT_MAP, KERNEL_BASE};
 use core::ops::Range;
 use firmware::symbols::{self, HEADER_BYTES};
 use x86::chain;
@@ -75,10 +72,4 @@ pub fn print_frame(depth: usize, address: u64) {
         }
         None => crate::log::print(format_args!("  {depth:2}: {address:#018x}\n")),
     }
-}
-
-/// Prints the caller's call chain.
-#[inline(never)]
-pub fn print_here() {
-    print(print_here as *const () as u64, cpu::frame_pointer());
 }

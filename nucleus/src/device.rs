@@ -18,17 +18,11 @@ use x86::port::{Ranges, overlap};
 
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(class!("nucleus.device.mapped"), Vec::new());
 static PORTS: SpinLock<Ranges> = SpinLock::new(class!("nucleus.device.ports"), Ranges::new());
-static GRANTED: SpinLock<Granted> = SpinLock::new(
-    class!("nucleus.device.granted"),
-    Granted { ports: Ranges::new(), lines: Vec::new() },
-);
-
 /// What the system description lets components open.
-#[derive(Debug)]
-struct Granted {
-    ports: Ranges,
-    lines: Vec<u32>,
-}
+static GRANTED_PORTS: SpinLock<Ranges> =
+    SpinLock::new(class!("nucleus.device.granted_ports"), Ranges::new());
+static GRANTED_LINES: SpinLock<Vec<u32>> =
+    SpinLock::new(class!("nucleus.device.granted_lines"), Vec::new());
 
 /// Ports that are the nucleus's own: interrupt controllers, the log's UART, PCI configuration.
 const NUCLEUS_PORTS: [(u16, u16); 4] = [(0x20, 2), (0xa0, 2), (serial::COM1, 8), (0xcf8, 8)];
@@ -180,12 +174,12 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
 
 /// Lets components open `count` ports from `first`.
 pub fn grant_ports(first: u16, count: u16) {
-    GRANTED.lock().ports.add((first, count));
+    GRANTED_PORTS.lock().add((first, count));
 }
 
 /// Lets components open `line`.
 pub fn grant_line(line: u32) {
-    GRANTED.lock().lines.push(line);
+    GRANTED_LINES.lock().push(line);
 }
 
 /// Takes an interrupt line; a transport's needs no grant.
@@ -195,7 +189,7 @@ pub fn grant_line(line: u32) {
 /// has it or vectors ran out.
 pub fn open_line(line: u32) -> Result<Interrupt, DeviceError> {
     let is_transport = transports().iter().any(|found| found.interrupt == line);
-    if !is_transport && !GRANTED.lock().lines.contains(&line) {
+    if !is_transport && !GRANTED_LINES.lock().contains(&line) {
         return Err(DeviceError::Refused);
     }
     take_line(line, is_transport)
@@ -216,7 +210,7 @@ pub fn take_line(line: u32, is_transport: bool) -> Result<Interrupt, DeviceError
 /// # Errors
 /// [`DeviceError::Refused`] where one was not granted, or the nucleus or another has it.
 pub fn open_ports(first: u16, count: u16) -> Result<(), DeviceError> {
-    let is_granted = GRANTED.lock().ports.has((first, count));
+    let is_granted = GRANTED_PORTS.lock().has((first, count));
     if is_granted { take_ports(first, count) } else { Err(DeviceError::Refused) }
 }
 

@@ -24,20 +24,16 @@ pub fn is_panicking() -> bool {
 fn enter() -> bool {
     cpu::disable_interrupts();
     let number = percpu::cpu();
-    match PANICKING.compare_exchange(NOBODY, number, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            smp::stop_others();
-            // SAFETY: panicking, the others are stopped or stopping.
-            unsafe { crate::log::break_lock() };
-            true
-        }
-        Err(first) if first == number => {
-            // SAFETY: a panic within the panic: the outer one may hold the lock and never goes on.
-            unsafe { crate::log::break_lock() };
-            false
-        }
-        Err(_) => cpu::halt_forever(),
+    let first =
+        PANICKING.compare_exchange(NOBODY, number, Ordering::AcqRel, Ordering::Acquire).err();
+    match first {
+        None => smp::stop_others(),
+        Some(first) if first == number => {}
+        Some(_) => cpu::halt_forever(),
     }
+    // SAFETY: the others are stopped or stopping; of a panic within the panic the outer one never goes on.
+    unsafe { crate::log::break_lock() };
+    first.is_none()
 }
 
 /// Ends the system because of `reason` at instruction `rip` with frame pointer `rbp` (a fault in the kernel).
@@ -49,7 +45,8 @@ pub fn die_at(reason: core::fmt::Arguments<'_>, rip: u64, rbp: u64) -> ! {
         crate::backtrace::print(rip, rbp);
         print_locks();
         crate::log::print(format_args!("last trace records:\n"));
-        crate::trace::print(TRACE_RECORDS);
+        let records = crate::trace::last(TRACE_RECORDS);
+        records.for_each(|record| crate::log::print(format_args!("  {record}\n")));
         crate::log::print(format_args!("end of panic\n"));
     }
     power::die()

@@ -13,23 +13,15 @@ use crate::{
     },
     memory, thread, time,
 };
-use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU64, Ordering::Release};
 
 unsafe extern "Rust" {
     /// The image's main: instantiates the components and returns.
     safe fn skerry_start();
 }
 
-const FIRST_STACK_BYTES: usize = 8 * 1024;
-
-#[repr(C, align(16))]
-struct FirstStack(UnsafeCell<[u8; FIRST_STACK_BYTES]>);
-
-// SAFETY: only the boot processor uses it, as a stack.
-unsafe impl Sync for FirstStack {}
-
-/// For double faults before there are guarded stacks.
-static FIRST_STACK: FirstStack = FirstStack(UnsafeCell::new([0; FIRST_STACK_BYTES]));
+/// For double faults before there are guarded stacks: 8 KiB.
+static FIRST_STACK: [AtomicU64; 1024] = [const { AtomicU64::new(0) }; 1024];
 
 /// The first Rust of all, called by the entry code with the physical address of the start information.
 #[unsafe(no_mangle)]
@@ -50,14 +42,14 @@ extern "C" fn boot_rust(start_info: u64) -> ! {
     unsafe { smp::start_others(info.trampoline) };
     log_machine(&info);
     thread::init_cpu();
-    percpu::this().is_online.store(1, core::sync::atomic::Ordering::Release);
+    percpu::this().is_online.store(1, Release);
     thread::start_first(first_thread);
     thread::idle()
 }
 
 fn init_boot_processor() {
     // SAFETY: processor 0, interrupts off, a stack of its own.
-    unsafe { gdt::init_cpu(0, FIRST_STACK.0.get() as u64 + FIRST_STACK_BYTES as u64) };
+    unsafe { gdt::init_cpu(0, FIRST_STACK.as_ptr_range().end as u64) };
     // SAFETY: processor 0's number again.
     unsafe { percpu::install(0) };
     cpu::init_cpu();

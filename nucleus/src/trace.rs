@@ -42,8 +42,3 @@ pub fn last(count: usize) -> impl Iterator<Item = TraceRecord> {
         })
     })
 }
-
-/// Prints them.
-pub fn print(count: usize) {
-    last(count).for_each(|record| crate::log::print(format_args!("  {record}\n")));
-}

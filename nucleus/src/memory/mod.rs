@@ -28,7 +28,7 @@ use core::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 pub use program::{NoMemory, Statistics};
-pub use shootdown::interrupt as shootdown_interrupt;
+pub use shootdown::answer as shootdown_interrupt;
 
 /// Bytes of a page.
 pub const PAGE: usize = 4096;

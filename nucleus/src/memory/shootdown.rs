@@ -6,7 +6,7 @@
 //! the root, so whoever changes tables and then reads the set misses nobody.
 use super::{PAGE, space::Inner};
 use crate::{
-    arch::{apic, cpu, paging, percpu, smp},
+    arch::{apic, cpu, paging, percpu},
     spin::{NoInterrupts, NoPreempt},
     thread,
 };
@@ -87,11 +87,7 @@ fn switch_root(cpu: usize, new: *mut Inner) {
 }
 
 /// Handles the shootdown interrupt.
-pub fn interrupt() {
-    answer();
-}
-
-fn answer() {
+pub fn answer() {
     let _off = NoInterrupts::new();
     let cpu = percpu::cpu();
     let mut senders = PENDING[cpu].swap(0, AcqRel);
@@ -198,9 +194,7 @@ pub fn kernel() {
         let _off = NoInterrupts::new();
         paging::flush_all();
     }
-    let online = smp::online();
-    let all = if online >= 64 { u64::MAX } else { (1 << online) - 1 };
-    let others = all & !(1 << me);
+    let others = thread::online_mask() & !(1 << me);
     if others != 0 {
         ask(others, core::ptr::null_mut(), 0, 0);
     }

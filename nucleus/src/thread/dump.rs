@@ -140,7 +140,7 @@ fn log_one(thread: &Thread) {
     ));
     log_locks(thread);
     if ptr::eq(thread, current_pointer()) {
-        return backtrace::print_here();
+        return backtrace::print(log_one as *const () as u64, cpu::frame_pointer());
     }
     let answer = || if doing == Doing::Runs { answer(cpu, thread) } else { None };
     if let Some(calls) = calls.or_else(answer) {

@@ -45,7 +45,7 @@ use parked::Parking;
 pub use parked::{
     Fast, Step, finish_parked, may_not_pass, may_pass, message_in, message_out, serve_at,
 };
-pub use processor::{IS_LOCKED_OFFSET, processor_times, runnable};
+pub use processor::{IS_LOCKED_OFFSET, online_mask, processor_times, runnable};
 use runqueue::{Class, Node, Share};
 pub use scheduler::{
     finish_switch, idle, idle_stack, init_cpu, preempt_from_interrupt, reschedule,
@@ -515,7 +515,7 @@ pub fn set_policy(number: u64, policy: Policy) {
 
 /// Restricts `number` to `affinity`; `false` where none of it is there.
 pub fn set_affinity(number: u64, affinity: u64) -> bool {
-    if affinity & processor::online_mask() == 0 {
+    if affinity & online_mask() == 0 {
         return false;
     }
     let Some(thread) = table::find(number) else { return true };

@@ -93,20 +93,16 @@ unsafe fn load_task(cpu: usize, start: u64) {
 /// # Panics
 /// Where there is no memory for them.
 pub fn guard_interrupt_stacks() {
-    let [double_fault, nmi] = [(); 2].map(|()| {
-        let stack = Stack::new().expect("no memory for a processor's interrupt stacks");
-        let top = stack.top();
-        core::mem::forget(stack);
-        top
-    });
     let cpu = super::percpu::cpu();
     let tss = SEGMENTS.0[cpu].tss.get();
     // SAFETY: in bounds; no reference is made.
     let ist = unsafe { (&raw mut (*tss).ist) }.cast::<u64>();
-    for (entry, top) in [(IST_DOUBLE_FAULT, double_fault), (IST_NMI, nmi)] {
+    for entry in [IST_DOUBLE_FAULT, IST_NMI] {
+        let stack = Stack::new().expect("no memory for a processor's interrupt stacks");
         let slot = ist.wrapping_add(usize::from(entry) - 1);
         // SAFETY: an entry of this processor's own table; the structure is packed, so unaligned.
-        unsafe { slot.write_unaligned(top) };
+        unsafe { slot.write_unaligned(stack.top()) };
+        core::mem::forget(stack);
     }
     // SAFETY: mapped there in every space, with the map behind.
     unsafe { load_task(cpu, port_map::AREA) };

@@ -76,18 +76,16 @@ pub fn route(line: Line, vector: u8, destination: u32) -> Option<()> {
     })
 }
 
+fn change(global: u32, by: impl FnOnce(u32) -> u32) {
+    let _ = with_entry(global, |controller, at| controller.write(at, by(controller.read(at))));
+}
+
 /// Masks a global line.
 pub fn mask(global: u32) {
-    let _ = with_entry(global, |controller, entry| {
-        let low = controller.read(entry);
-        controller.write(entry, low | MASKED);
-    });
+    change(global, |low| low | MASKED);
 }
 
 /// Unmasks a global line.
 pub fn unmask(global: u32) {
-    let _ = with_entry(global, |controller, entry| {
-        let low = controller.read(entry);
-        controller.write(entry, low & !MASKED);
-    });
+    change(global, |low| low & !MASKED);
 }

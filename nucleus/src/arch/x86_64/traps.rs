@@ -17,8 +17,7 @@ use crate::{
 };
 use core::{
     arch::{asm, global_asm},
-    cell::UnsafeCell,
-    sync::atomic::Ordering::Relaxed,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 use x86::descriptor::{self, TablePointer};
 
@@ -121,12 +120,8 @@ unsafe extern "C" {
     static skerry_stubs: u8;
 }
 
-struct Table(UnsafeCell<[[u64; 2]; 256]>);
-
-// SAFETY: written by the boot processor before any other runs, read by hardware only.
-unsafe impl Sync for Table {}
-
-static IDT: Table = Table(UnsafeCell::new([[0; 2]; 256]));
+/// Written by the boot processor before any other runs, read by hardware only.
+static IDT: [[AtomicU64; 2]; 256] = [const { [const { AtomicU64::new(0) }; 2] }; 256];
 
 fn gate(vector: usize) -> [u64; 2] {
     let stub = (&raw const skerry_stubs) as u64 + vector as u64 * 16;
@@ -140,13 +135,12 @@ fn gate(vector: usize) -> [u64; 2] {
 
 /// Loads the interrupt table, the system call entry and extended state on this processor.
 pub fn init_cpu() {
-    let table = IDT.0.get();
     if percpu::cpu() == 0 {
-        // SAFETY: the boot processor is alone.
-        let gates = unsafe { &mut *table };
-        gates.iter_mut().enumerate().for_each(|(vector, entry)| *entry = gate(vector));
+        for (vector, words) in IDT.iter().enumerate() {
+            words.iter().zip(gate(vector)).for_each(|(word, value)| word.store(value, Relaxed));
+        }
     }
-    let pointer = TablePointer::new(table as u64, size_of::<[[u64; 2]; 256]>());
+    let pointer = TablePointer::new(IDT.as_ptr() as u64, size_of_val(&IDT));
     // SAFETY: a static table of valid gates.
     unsafe { asm!("lidt [{}]", in(reg) &pointer, options(readonly, nostack, preserves_flags)) };
     if cpu::features().has_smap {
