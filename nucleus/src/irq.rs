@@ -95,17 +95,16 @@ pub fn dispatch(vector: u8) {
     percpu::forget_ready_space();
     match vector {
         apic::TIMER_VECTOR => {
-            count(0);
-            apic::end_of_interrupt();
+            acknowledge(0);
             thread::timer_interrupt(crate::time::now_ns());
         }
-        apic::RESCHEDULE_VECTOR => {
-            count(1);
-            apic::end_of_interrupt();
+        apic::SAMPLE_VECTOR => {
+            acknowledge(0);
+            thread::sample_interrupt(crate::time::now_ns());
         }
+        apic::RESCHEDULE_VECTOR => acknowledge(1),
         apic::SHOOTDOWN_VECTOR => {
-            count(2);
-            apic::end_of_interrupt();
+            acknowledge(2);
             memory::shootdown_interrupt();
         }
         apic::STOP_VECTOR => cpu::halt_forever(),
@@ -115,9 +114,10 @@ pub fn dispatch(vector: u8) {
     }
 }
 
-fn count(which: usize) {
+fn acknowledge(which: usize) {
     let counter = &COUNTS[which][percpu::cpu()];
     counter.store(counter.load(Relaxed) + 1, Relaxed);
+    apic::end_of_interrupt();
 }
 
 fn dispatch_device(slot: &Slot) {

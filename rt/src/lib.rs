@@ -46,6 +46,8 @@ pub mod entropy;
 pub mod memory;
 pub mod message;
 pub mod power;
+#[cfg(not(all(target_os = "none", skerry_process)))]
+pub mod profile;
 pub mod ring;
 pub mod sync;
 pub mod system;

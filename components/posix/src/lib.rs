@@ -20,6 +20,7 @@ pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod procfs;
+pub mod profile;
 pub mod signal;
 pub mod start;
 pub mod syscall;

@@ -16,7 +16,6 @@ use alloc::{boxed::Box, format, string::String, sync::Arc};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use ipc::MESSAGE_WORDS;
 use program::{Bases, Registers, Trap};
-use x86::chain;
 
 /// Deepest backtrace noted.
 const CALLS: usize = 24;
@@ -203,12 +202,7 @@ fn fault(domain: &Domain, trap: Trap, registers: Registers) -> End {
 
 /// The end of `domain` because of what its calling thread does at `registers`.
 pub(super) fn at(domain: &Domain, cause: String, registers: Registers) -> End {
-    let read = |frame| {
-        let mut words = [[0; 8]; 2];
-        let is_read = domain.space.read(frame, words.as_flattened_mut()).is_ok();
-        is_read.then_some(words.map(u64::from_le_bytes))
-    };
-    let calls = chain::walk(registers.rbp, CALLS, u64::MAX, read).collect();
+    let calls = domain.space.calls(registers.rbp, CALLS).collect();
     End { cause, registers, calls }
 }
 

@@ -16,6 +16,7 @@ use core::{
     sync::atomic::{AtomicU32, Ordering},
 };
 use program::{Access, Fault};
+use x86::chain;
 
 /// What to do with user memory, by its own address or in the direct map.
 trait Job {
@@ -146,6 +147,16 @@ impl Inner {
     /// [`Fault`].
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.run(address, out.len(), &In(out.as_mut_ptr()))
+    }
+
+    /// The calls that led to the program's frame at `rbp`, innermost first, at most `most`.
+    pub fn calls(&self, rbp: u64, most: usize) -> impl Iterator<Item = u64> {
+        let read = |frame| {
+            let mut words = [[0; 8]; 2];
+            let is_read = self.read(frame, words.as_flattened_mut()).is_ok();
+            is_read.then_some(words.map(u64::from_le_bytes))
+        };
+        chain::walk(rbp, most, u64::MAX, read)
     }
 
     /// Copies `data` to user memory.

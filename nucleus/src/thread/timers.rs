@@ -19,6 +19,9 @@ static TIMERS: [SpinLock<Heap<Ref>>; percpu::MAX_CPUS] =
 static PROGRAMMED: [AtomicU64; percpu::MAX_CPUS] =
     [const { AtomicU64::new(NEVER) }; percpu::MAX_CPUS];
 
+/// When each processor's next tick is, while its timer is periodic.
+static TICK_AT: [AtomicU64; percpu::MAX_CPUS] = [const { AtomicU64::new(0) }; percpu::MAX_CPUS];
+
 /// Sees to it that this processor's timer goes off at `deadline_ns` or before. Interrupts are off.
 pub fn program(deadline_ns: u64) {
     let programmed = &PROGRAMMED[percpu::cpu()];
@@ -71,6 +74,13 @@ fn expired(cpu: usize, now_ns: u64) -> Option<Option<Ref>> {
     Some(is_ours.then_some(first))
 }
 
+/// The first deadline of processor `cpu`.
+#[inline(always)]
+fn first_ns(cpu: usize) -> u64 {
+    let heap = TIMERS[cpu].lock();
+    heap.peek().map_or(NEVER, |first| runqueue::Store::node(&mut TimerNodes, first).key)
+}
+
 /// The timer went off. Interrupts are off.
 pub fn timer_interrupt(now_ns: u64) {
     let cpu = percpu::cpu();
@@ -83,11 +93,19 @@ pub fn timer_interrupt(now_ns: u64) {
     if scheduler::tick(now_ns) {
         program(now_ns + TICK_NS);
     }
-    let first = {
-        let heap = TIMERS[cpu].lock();
-        heap.peek().map(|first| runqueue::Store::node(&mut TimerNodes, first).key)
-    };
-    if let Some(deadline_ns) = first {
-        program(deadline_ns);
+    program(first_ns(cpu));
+}
+
+/// The timer went off, as it does each `period_ns` whatever the deadlines. Interrupts are off.
+pub fn periodic_interrupt(now_ns: u64, period_ns: u64) {
+    let cpu = percpu::cpu();
+    let first_ns = first_ns(cpu);
+    if now_ns >= first_ns.min(TICK_AT[cpu].load(Relaxed)) {
+        TICK_AT[cpu].store(now_ns + TICK_NS, Relaxed);
+        timer_interrupt(now_ns);
+    } else {
+        PROGRAMMED[cpu].store(NEVER, Relaxed);
+        program(first_ns);
     }
+    program(now_ns + period_ns);
 }

@@ -4,5 +4,5 @@ pub(crate) use nucleus::{
     log::contents as log,
     objects::all as objects,
     params::command_line,
-    thread::{log_all as log_threads, processor_times, runnable as runnable_threads},
+    thread::{log_all as log_threads, processor_times, runnable as runnable_threads, sample_every},
 };

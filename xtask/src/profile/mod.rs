@@ -3,12 +3,13 @@
 //! `docs/profile.md`.
 //!
 //! [`calls::follow`] runs any machine so, between the marks of a program in it or for a whole session; [`Profile`] is what
-//! comes of it, and [`report`] says it.
+//! comes of it, and [`report`] says it. With `--sample` the system samples itself instead ([`sample`]).
 pub mod calls;
 mod chrome;
 mod flame;
 mod names;
 mod path;
+mod sample;
 mod table;
 pub mod test;
 
@@ -56,6 +57,10 @@ pub struct Options {
     /// Count between the marks of a program in the guest (bench/plugin/plugin.h) alone, or between the Nth pair of them
     #[arg(long, value_name = "N", require_equals = true)]
     marks: Option<Option<u32>>,
+    /// Do not follow calls but have the system sample itself, so many times a second (at most 1000)
+    #[arg(long, value_name = "HZ", require_equals = true, default_missing_value = "1000", num_args = 0..=1,
+        value_parser = clap::value_parser!(u64).range(1..=1000), conflicts_with_all = ["trace", "marks"])]
+    sample: Option<u64>,
     /// End the run after so many seconds, with status 124
     #[arg(long, value_name = "SECONDS")]
     timeout: Option<u64>,
@@ -68,6 +73,12 @@ pub struct Options {
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(Need::Run)?;
     let config = machine(options)?;
+    if let Some(rate) = options.sample {
+        let limit_seconds = options.timeout;
+        let wanted = sample::Wanted { rate, rows: options.rows, limit_seconds };
+        let outcome = sample::report(&config, &options.command, &title(options), &wanted)?;
+        return Ok(status(&outcome));
+    }
     let wanted = Wanted {
         span: match options.marks {
             None => Span::Session,

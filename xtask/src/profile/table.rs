@@ -17,7 +17,8 @@ struct Row {
     bounds: Option<(u64, u64)>,
 }
 
-fn share(part: u64, whole: u64) -> f64 {
+/// `part` of `whole` in percent.
+pub fn share(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 

@@ -6,7 +6,7 @@ use super::{
     tree::{self, INIT, Tree},
 };
 use crate::{
-    futex,
+    futex, profile,
     signal::{
         self, Info, SIGCHLD, SIGCONT, SIGHUP,
         action::{self, flags},
@@ -34,6 +34,7 @@ pub fn end_group(task: &Task, status: ExitStatus) {
 
 /// The last thing a task's thread does.
 pub fn task_ended(task: &Arc<Task>) {
+    profile::note(task, profile::END_NS);
     release_memory_words(task);
     task.set_files(None);
     leave_directories(task);

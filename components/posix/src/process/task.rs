@@ -3,6 +3,7 @@ use super::Process;
 use crate::{
     files,
     memory::{AddressSpace, FaultCounts},
+    profile,
     signal::TaskSignals,
     syscall::Handler,
 };
@@ -170,6 +171,7 @@ impl Task {
     }
     /// Names it; cut to 15 bytes.
     pub fn set_command(&self, name: &[u8]) {
+        profile::note(self, 0);
         let mut command = [0; 16];
         for (to, from) in command.iter_mut().take(15).zip(name) {
             *to = *from;

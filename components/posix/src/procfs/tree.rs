@@ -1,6 +1,6 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
 use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
-use crate::process::tree;
+use crate::{process::tree, profile};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
@@ -21,6 +21,8 @@ pub enum Item {
     File(fn() -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// A file that only root may open.
+    Private(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
     /// A file that only root may open, to write.
     Trigger(fn(&[u8]) -> Result<(), Errno>),
     /// A directory.
@@ -148,6 +150,7 @@ const SKERRY: Table = &[
     ("processors", Item::File(system::processors)),
     ("pages", Item::File(system::pages)),
     ("locks", Item::File(system::locks)),
+    ("profile", Item::Private(profile::contents, profile::set_rate)),
     ("components", Item::File(components::components)),
     ("isolated", Item::File(components::isolated)),
     ("control", Item::Trigger(components::control)),
@@ -163,6 +166,7 @@ fn file_type(item: &Item) -> (FileType, u16) {
     match item {
         Item::File(_) => (FileType::Regular, 0o444),
         Item::Writable(..) => (FileType::Regular, 0o644),
+        Item::Private(..) => (FileType::Regular, 0o600),
         Item::Trigger(_) => (FileType::Regular, 0o200),
         Item::Directory(_) => (FileType::Directory, 0o555),
         Item::Link(_) => (FileType::Symlink, 0o777),
@@ -216,14 +220,18 @@ impl Node for Fixed {
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         match self.item {
-            Item::File(content) | Item::Writable(content, _) => Ok(content()),
+            Item::File(content) | Item::Writable(content, _) | Item::Private(content, _) => {
+                Ok(content())
+            }
             Item::Trigger(_) => Err(Errno::EIO),
             _ => Err(Errno::EINVAL),
         }
     }
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         match self.item {
-            Item::Writable(_, write) | Item::Trigger(write) => write(data),
+            Item::Writable(_, write) | Item::Private(_, write) | Item::Trigger(write) => {
+                write(data)
+            }
             _ => Err(Errno::EIO),
         }
     }

@@ -20,6 +20,8 @@ pub const RESCHEDULE_VECTOR: u8 = 0xf0;
 pub const SHOOTDOWN_VECTOR: u8 = 0xf1;
 /// Vector that stops a processor because another panics.
 pub const STOP_VECTOR: u8 = 0xf2;
+/// Vector of the timer while it samples, and of what begins that.
+pub const SAMPLE_VECTOR: u8 = 0xf3;
 /// Vector of interrupts that vanished before they were taken; needs no end of interrupt.
 pub const SPURIOUS_VECTOR: u8 = 0xff;
 
@@ -119,6 +121,11 @@ pub fn set_timer(ns: u64, deadline_tsc: u64) {
         0 => unsafe { cpu::write_msr(IA32_TSC_DEADLINE, deadline_tsc.max(1)) },
         rate => write(INITIAL_COUNT, timer_counts(ns, rate)),
     }
+}
+
+/// Makes `vector` what this processor's timer interrupts by.
+pub fn set_timer_vector(vector: u8) {
+    write(TIMER, read(TIMER) & !0xff | u32::from(vector));
 }
 
 /// Stops this processor's timer.

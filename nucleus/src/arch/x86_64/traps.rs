@@ -88,6 +88,8 @@ trap_common:
     popfq
     mov rdi, rsp
     call trap_kernel
+    .global skerry_trap_handled
+skerry_trap_handled:
     skerry_restore_registers
     add rsp, 16
     iretq
@@ -118,6 +120,7 @@ trap_either:
 
 unsafe extern "C" {
     static skerry_stubs: u8;
+    static skerry_trap_handled: u8;
 }
 
 /// Written by the boot processor before any other runs, read by hardware only.
@@ -172,6 +175,21 @@ pub fn interrupt(vector: u8) {
     nesting.store(nesting.load(Relaxed) + 1, Relaxed);
     irq::dispatch(vector);
     nesting.store(nesting.load(Relaxed) - 1, Relaxed);
+}
+
+/// The instruction and the frame pointer of the kernel code that the interrupt under way came upon.
+pub fn interrupted() -> (u64, u64) {
+    let mut frame = cpu::frame_pointer();
+    loop {
+        // SAFETY: a handler's frame, of the chain that begins with the call in `trap_common`.
+        let [outer, address] = unsafe { *(frame as *const [u64; 2]) };
+        if address == (&raw const skerry_trap_handled) as u64 {
+            // SAFETY: what was pushed before that call.
+            let place = unsafe { *((frame + 16) as *const Frame) };
+            return (place.rip, place.rbp);
+        }
+        frame = outer;
+    }
 }
 
 /// NMI, double fault, machine check.

@@ -1,0 +1,71 @@
+//! The sampling profiler's part that is each processor's (B9): while it is on, the timer interrupts by a vector of its own,
+//! as often as asked, and what the processor does is pushed to its ring. Off, no other path knows of it.
+//!
+//! A sample: time, thread, its name (two words), calls of the kernel, 0, calls of the program; each innermost first.
+use super::{any_current, dump, timers};
+use crate::{
+    arch::{apic, percpu, smp, traps},
+    memory::space::Inner,
+    spin::World,
+};
+use core::sync::atomic::{
+    AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use program::Registers;
+use sync::once::Once;
+
+/// A processor's samples.
+pub type Ring = sync::samples::Samples<&'static [AtomicU64]>;
+
+/// Calls of a program in a sample.
+const DEPTH: usize = 32;
+
+static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
+/// By processor.
+static RINGS: Once<&'static [Ring], World> = Once::new();
+
+/// Has every processor sampled each `period_ns`, to its ring of `rings`, which are always the same; 0: no more.
+pub fn sample_every(period_ns: u64, rings: &'static [Ring]) {
+    RINGS.get_or_init(|| rings);
+    if PERIOD_NS.swap(period_ns, SeqCst) == 0 && period_ns > 0 {
+        (0..smp::online()).for_each(|cpu| apic::send_ipi(cpu, apic::SAMPLE_VECTOR));
+    }
+}
+
+/// It is time for a sample. Interrupts are off.
+pub fn sample_interrupt(now_ns: u64) {
+    let period_ns = PERIOD_NS.load(SeqCst);
+    if period_ns == 0 {
+        apic::set_timer_vector(apic::TIMER_VECTOR);
+        return timers::timer_interrupt(now_ns);
+    }
+    apic::set_timer_vector(apic::SAMPLE_VECTOR);
+    note(now_ns);
+    timers::periodic_interrupt(now_ns, period_ns);
+}
+
+fn note(now_ns: u64) {
+    // An idle thread has no stack of the cache's.
+    let Some(me) = any_current().filter(|me| me.stack.is_some()) else { return };
+    let (here, stack) = (percpu::this(), dump::stack_of(me));
+    let end = here.registers_end.load(Relaxed);
+    let is_user = here.user_interrupted.load(Relaxed) != 0;
+    let calls = (!is_user).then(traps::interrupted);
+    let calls = calls.map_or_else(Default::default, |(rip, rbp)| dump::collect(rip, rbp, &stack));
+    // Those of another thread that entered user mode here lie elsewhere.
+    let has_user = is_user || stack.contains(&(end as u64));
+    // SAFETY: the thread runs, so the space and the registers that it left user mode with are there.
+    let program = unsafe { me.space_pointer.load(Relaxed).as_ref() }.filter(|_| has_user);
+    let program = program.into_iter().flat_map(|space: &Inner| {
+        // SAFETY: as above.
+        let Registers { rip, rbp, .. } = unsafe { *end.wrapping_sub(1) };
+        core::iter::once(rip).chain(space.calls(rbp, DEPTH))
+    });
+    let name = me.name.as_chunks().0.iter().map(|&word| u64::from_le_bytes(word));
+    let head = [now_ns, me.number].into_iter().chain(name);
+    let kernel = calls.as_slice().iter().copied().chain([0]);
+    if let Some(ring) = RINGS.get().and_then(|rings| rings.get(percpu::cpu())) {
+        ring.push(head.chain(kernel).chain(program));
+    }
+}
