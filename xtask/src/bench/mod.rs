@@ -22,9 +22,17 @@ mod split;
 mod table;
 pub mod test;
 
+use crate::{
+    build::Features,
+    packages,
+    profile::{
+        self,
+        calls::{Span, Wanted},
+    },
+};
 use anyhow::{Context, Result, bail};
 use results::Results;
-use side::{LINUX, Unit};
+use side::{LINUX, Plan, Side, Unit};
 use std::path::Path;
 
 /// Those that compare sides.
@@ -60,6 +68,9 @@ pub struct Options {
     /// Write docs/performance.md
     #[arg(long)]
     record: bool,
+    /// Do not compare, but say where the instructions of the rows whose name holds this go, on the first system
+    #[arg(long, value_name = "ROW", conflicts_with_all = ["row", "quick", "record"])]
+    profile: Option<String>,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,6 +214,9 @@ impl Options {
 /// # Errors
 /// Where something does not build, start or end as it should.
 pub fn run(options: &Options) -> Result<u8> {
+    if let Some(row) = &options.profile {
+        return profiled(options, row);
+    }
     let suites = match options.suites.as_slice() {
         [] if options.is_brief() => COMPARED.to_vec(),
         [] => COMPARED.into_iter().chain([Suite::Isolation]).collect(),
@@ -219,6 +233,31 @@ pub fn run(options: &Options) -> Result<u8> {
         status = status.max(suite.experiment()?);
     }
     Ok(status)
+}
+
+/// Rows of the table of functions.
+const FUNCTIONS: usize = 40;
+
+/// Follows the calls of a row's measurements, and of them alone.
+fn profiled(options: &Options, row: &str) -> Result<u8> {
+    packages::ensure(packages::Need::Test)?;
+    let systems = options.systems();
+    let system = systems.first().context("a system")?;
+    let side = Side::new(system, &probes::image()?, &Features::default())?;
+    let suites: Vec<&str> = match options.suites.as_slice() {
+        [] => COMPARED.iter().flat_map(|suite| suite.probes()).copied().collect(),
+        asked => asked.iter().flat_map(|suite| suite.probes()).copied().collect(),
+    };
+    let (unit, cpus, filter) = (Unit::Instructions, 1, Some(row));
+    let plan = Plan { unit, cpus, rounds: 1, filter, suites: &suites };
+    let mut config = side.machine(cpus)?;
+    config.append = format!("{} {}", config.append, probes::parameter(&plan));
+    let wanted =
+        Wanted { span: Span::Marks, trace: Vec::new(), events: 100_000, limit_seconds: None };
+    let title = format!("the measurements of `{row}` on {system}");
+    let command = format!("/bin/sh {}", probes::RUNNER);
+    let (outcome, _) = profile::report(&config, &command, &title, &wanted, FUNCTIONS)?;
+    Ok(outcome.status())
 }
 
 /// The experiment, and all comparisons of the two systems.
