@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn every_length_and_place_of_the_first_difference_orders() {
         for length in 0..40 {
-            let a: Vec<u8> = (0..length).map(|n| n as u8 * 7).collect();
+            let a: Vec<u8> = (0..length).map(|n| (n as u8).wrapping_mul(7)).collect();
             assert_eq!(compare(&a, &a), Ordering::Equal);
             for place in 0..length {
                 let mut b = a.clone();
