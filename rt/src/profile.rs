@@ -10,7 +10,7 @@ type Ring = Samples<&'static [AtomicU64]>;
 
 /// Most samples a second.
 pub const RATE_MAX: u64 = 1000;
-/// Of a ring: some seconds of samples at that rate.
+/// Of a ring: at that rate a second of the longest samples, several of usual ones.
 const WORDS: usize = 1 << 16;
 const NS_PER_S: u64 = 1_000_000_000;
 
