@@ -110,7 +110,7 @@ enum Suite {
     Boot,
     /// What messages cost: in instructions, how they split and grow, and by the clock
     Ipc,
-    /// What it costs that drivers are isolated: an experiment and, alone, all the above with `default` beside `monolith`
+    /// What it costs that drivers are isolated: an experiment; over all the above, `--against monolith --system default`
     Isolation,
     /// What accesses of ports cost by message, kernel call, permission map and trap, beside a paper's figures
     Minix,
@@ -220,7 +220,6 @@ pub fn run(options: &Options) -> Result<u8> {
     let suites = match options.suites.as_slice() {
         [] if options.is_brief() => COMPARED.to_vec(),
         [] => COMPARED.into_iter().chain([Suite::Isolation]).collect(),
-        [Suite::Isolation] => return isolation(options),
         suites => suites.to_vec(),
     };
     let (compared, experiments): (Vec<Suite>, Vec<Suite>) =
@@ -258,12 +257,4 @@ fn profiled(options: &Options, row: &str) -> Result<u8> {
     let command = format!("/bin/sh {}", probes::RUNNER);
     let (outcome, _) = profile::report(&config, &command, &title, &wanted, FUNCTIONS)?;
     Ok(outcome.status())
-}
-
-/// The experiment, and all comparisons of the two systems.
-fn isolation(options: &Options) -> Result<u8> {
-    let status = isolation::run()?;
-    let [isolated, not] = isolated::SYSTEMS.map(str::to_owned);
-    let options = Options { against: not, system: vec![isolated], ..options.clone() };
-    Ok(status.max(compared::run(&options, &COMPARED)?))
 }
