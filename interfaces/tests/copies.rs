@@ -32,8 +32,8 @@ impl Block for Device {
             depth: 64,
         }
     }
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
-        for request in batch {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        for request in batch.drain(..) {
             // The device sees the client's own frames.
             assert!(request.segments.iter().all(|segment| segment.frame.references() == 2));
             let tag = request.tag;
@@ -73,7 +73,7 @@ fn nothing_is_copied_between_client_and_driver() {
             .map(|_| Segment { frame: Frame::allocate(false).unwrap(), offset: 0, length: 4096 })
             .collect();
         let operation = if tag % 2 == 0 { Operation::Read } else { Operation::Write };
-        proxy.submit(vec![Request { tag, operation, sector: tag * 128, segments }], &sink);
+        proxy.submit(&mut vec![Request { tag, operation, sector: tag * 128, segments }], &sink);
     }
     let mut tags: Vec<u64> = (0..300).map(|_| ended.recv().unwrap()).collect();
     tags.sort_unstable();

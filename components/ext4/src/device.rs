@@ -68,8 +68,8 @@ impl Device {
     }
 
     /// Starts a batch; `sink` is told of each request.
-    pub(crate) fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
-        self.block.submit(batch, sink);
+    pub(crate) fn submit(&self, mut batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        self.block.submit(&mut batch, sink);
     }
 
     /// Writes are refused.
@@ -150,10 +150,10 @@ impl Device {
     }
 
     /// Submits a batch and waits for all of it.
-    pub(crate) fn run(&self, batch: Vec<Request>) -> Result<(), FsError> {
+    pub(crate) fn run(&self, mut batch: Vec<Request>) -> Result<(), FsError> {
         let waiter = Arc::new(Waiter::new(batch.len()));
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
-        self.block.submit(batch, &sink);
+        self.block.submit(&mut batch, &sink);
         waiter.wait()
     }
 

@@ -168,8 +168,15 @@ impl Flights {
     }
 
     /// Whether [`Flights::send`] is to be tried again though no completion comes.
+    #[inline]
     pub(crate) fn is_refused(&self) -> bool {
-        self.is_refused
+        self.is_refused && self.has_unsent()
+    }
+
+    /// Some wait to be sent.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Takes back the frames of what has ended, before any client is told.

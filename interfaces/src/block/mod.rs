@@ -118,8 +118,8 @@ pub trait BlockSink: Send + Sync {
 pub trait Block: Send + Sync {
     /// What it is.
     fn info(&self) -> BlockInfo;
-    /// Starts every request of the batch, with one notification of the device for all. Adjacent
+    /// Starts every request of the batch, which is empty then, with one notification of the device for all. Adjacent
     /// requests are merged where the device allows. Blocks while the device is full. Each request
     /// gets exactly one completion, also when it is refused.
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>);
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>);
 }

@@ -26,7 +26,7 @@ use alloc::{
 use rt::{
     device::DmaWindow,
     lock_class,
-    ring::Corrupt,
+    ring::{Corrupt, Doorbell},
     sync::Event,
     thread::{self, Policy},
     time,
@@ -121,7 +121,11 @@ impl BlockProxy {
                 let mut linked = self.link.lock();
                 let next = take(&mut linked, &mut ended, &mut count);
                 linked.traffic.settle();
-                (next, linked.send(), linked.traffic.is_refused())
+                let doorbell = match linked.traffic.has_unsent() {
+                    true => linked.send(),
+                    false => Ok(Doorbell::Silent),
+                };
+                (next, doorbell, linked.traffic.is_refused())
             };
             self.link.answer(doorbell);
             if is_refused {
@@ -204,11 +208,11 @@ impl Block for BlockProxy {
         self.info.clone()
     }
 
-    fn submit(&self, mut batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         if !batch.iter().all(entries::is_sayable) {
-            refuse_unsayable(&mut batch, sink);
+            refuse_unsayable(batch, sink);
         }
-        let mut batch = batch.into_iter();
+        let mut batch = core::mem::take(batch).into_iter();
         while !batch.as_slice().is_empty() {
             let ticket = self.room.ticket();
             let (doorbell, is_refused) = {

@@ -130,8 +130,9 @@ impl Session {
     ) {
         let sink: Arc<dyn BlockSink> = self.clone();
         let mut assembler = Assembler::default();
+        let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let (batch, gathered) = gather(&mut requests, &mut assembler);
+            let gathered = gather(&mut requests, &mut assembler, &mut batch);
             let is_closed = {
                 let mut sending = self.sending.lock();
                 sending.pending += batch.len();
@@ -142,7 +143,7 @@ impl Session {
                 break;
             }
             if !batch.is_empty() {
-                block.submit(batch, &sink);
+                block.submit(&mut batch, &sink);
             }
             match gathered {
                 Ok(Gathered::Some) => {}
@@ -170,23 +171,19 @@ enum Gathered {
     All,
 }
 
-/// Takes the requests that lie there, up to a batch: those before what makes no sense, and whether something did not.
+/// Takes the requests that lie there, up to a batch, into `batch`: those before what makes no sense, where something does not.
 fn gather(
     requests: &mut Consumer<Part, RequestEntry>,
     assembler: &mut Assembler,
-) -> (Vec<Request>, Result<Gathered, Corrupt>) {
+    batch: &mut Vec<Request>,
+) -> Result<Gathered, Corrupt> {
     let entries = requests.waiting().map_or(0, |waiting| BATCH.min(waiting as usize));
-    let mut batch = Vec::with_capacity(entries);
-    let mut take = || {
-        for _ in 0..entries {
-            let Some((entry, _)) = requests.pop()? else { break };
-            batch.extend(assembler.add(&entry)?);
-        }
-        let is_all = entries < BATCH && requests.wait_begins()?;
-        Ok(if is_all { Gathered::All } else { Gathered::Some })
-    };
-    let gathered = take();
-    (batch, gathered)
+    for _ in 0..entries {
+        let Some((entry, _)) = requests.pop()? else { break };
+        batch.extend(assembler.add(&entry)?);
+    }
+    let is_all = entries < BATCH && requests.wait_begins()?;
+    Ok(if is_all { Gathered::All } else { Gathered::Some })
 }
 
 impl BlockSink for Session {

@@ -136,9 +136,9 @@ impl Block for Disk {
     fn info(&self) -> BlockInfo {
         info()
     }
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         let mut queue = self.queue.lock().unwrap();
-        queue.extend(batch.into_iter().map(|request| (request, sink.clone())));
+        queue.extend(batch.drain(..).map(|request| (request, sink.clone())));
         self.changed.notify_all();
     }
 }
@@ -235,9 +235,9 @@ fn frames_of_any_number_of_segments_are_written_and_read_back() {
         let dyn_sink: Arc<dyn BlockSink> = sink.clone();
         let frames: Vec<Frame> = (0..count).map(|index| filled(index as u8)).collect();
         let empty: Vec<Frame> = (0..count).map(|_| filled(0xee)).collect();
-        proxy.submit(vec![request(1, Operation::Write, 8, &frames)], &dyn_sink);
+        proxy.submit(&mut vec![request(1, Operation::Write, 8, &frames)], &dyn_sink);
         sink.wait_for(1);
-        proxy.submit(vec![request(2, Operation::Read, 8, &empty)], &dyn_sink);
+        proxy.submit(&mut vec![request(2, Operation::Read, 8, &empty)], &dyn_sink);
         assert_eq!(sink.wait_for(2), [(1, Ok(())), (2, Ok(()))]);
         assert!(empty.iter().enumerate().all(|(index, frame)| byte_of(frame) == index as u8));
         assert!(frames.iter().chain(&empty).all(|frame| frame.references() == 1));
@@ -260,8 +260,8 @@ fn more_requests_than_the_rings_hold_wait_for_room() {
     let batch = |range: std::ops::Range<u64>| {
         range.map(|tag| request(tag, Operation::Write, tag * 80, &frames)).collect()
     };
-    proxy.submit(batch(0..count / 2), &dyn_sink);
-    proxy.submit(batch(count / 2..count), &dyn_sink);
+    proxy.submit(&mut batch(0..count / 2), &dyn_sink);
+    proxy.submit(&mut batch(count / 2..count), &dyn_sink);
     let ended = sink.wait_for(count as usize);
     assert!(ended.iter().zip(0..).all(|(ended, tag)| *ended == (tag, Ok(()))));
     proxy.close();
@@ -277,13 +277,13 @@ fn requests_whose_frame_is_lent_too_often_wait_for_others() {
     let sink = Arc::new(Sink::default());
     let dyn_sink: Arc<dyn BlockSink> = sink.clone();
     let frames = vec![filled(7); 256];
-    let batch = (0..8).map(|tag| request(tag, Operation::Write, tag * 2048, &frames)).collect();
-    proxy.submit(batch, &dyn_sink);
+    let mut batch = (0..8).map(|tag| request(tag, Operation::Write, tag * 2048, &frames)).collect();
+    proxy.submit(&mut batch, &dyn_sink);
     assert!(sink.wait_for(8).iter().all(|(_, result)| result.is_ok()));
     // Lent by somebody else: nothing of ours will end.
     let loans = [Loan { frame: frames[0].id(), is_written: false }; 1023];
     platter.window.lend(&loans).unwrap();
-    proxy.submit(vec![request(8, Operation::Write, 0, &frames)], &dyn_sink);
+    proxy.submit(&mut vec![request(8, Operation::Write, 0, &frames)], &dyn_sink);
     assert_eq!(platter.log.lock().unwrap().len(), 8);
     platter.window.take_back(&loans);
     assert_eq!(sink.wait_for(9).len(), 9);
@@ -303,7 +303,7 @@ fn a_driver_that_lives_has_done_what_it_was_sent_before_it_is_sent_it_again() {
     for round in 1..=100 {
         let one = |tag| request(tag, Operation::Write, tag % 16 * 512, &frames);
         let done = platter.log.lock().unwrap().len();
-        proxy.submit((0..16).map(one).collect(), &dyn_sink);
+        proxy.submit(&mut (0..16).map(one).collect(), &dyn_sink);
         while platter.log.lock().unwrap().len() == done {
             thread::yield_now();
         }
@@ -324,18 +324,18 @@ fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything_until_anot
     let sink = Arc::new(Sink::default());
     let dyn_sink: Arc<dyn BlockSink> = sink.clone();
     let frames: Vec<Frame> = (0..257).map(|_| filled(1)).collect();
-    proxy.submit(vec![request(1, Operation::Write, 0, &frames)], &dyn_sink);
+    proxy.submit(&mut vec![request(1, Operation::Write, 0, &frames)], &dyn_sink);
     assert_eq!(sink.wait_for(1), [(1, Err(BlockError::Invalid))]);
     driver.kill();
-    proxy.submit(vec![request(2, Operation::Flush, 0, &[])], &dyn_sink);
+    proxy.submit(&mut vec![request(2, Operation::Flush, 0, &[])], &dyn_sink);
     proxy.close();
-    proxy.submit(vec![request(3, Operation::Flush, 0, &[])], &dyn_sink);
+    proxy.submit(&mut vec![request(3, Operation::Flush, 0, &[])], &dyn_sink);
     let lost = Err(BlockError::Restarted);
     assert_eq!(sink.wait_for(3), [(1, Err(BlockError::Invalid)), (2, lost), (3, lost)]);
     let driver = Driver::start(&platter, &endpoint);
     assert_eq!(proxy.restarted(), Ok(()));
     for tag in 4..40 {
-        proxy.submit(vec![request(tag, Operation::Write, 8, &frames[..256])], &dyn_sink);
+        proxy.submit(&mut vec![request(tag, Operation::Write, 8, &frames[..256])], &dyn_sink);
         assert_eq!(sink.wait_for(tag as usize).last(), Some(&(tag, Ok(()))));
     }
     assert!(proxy.has_all_slots());
@@ -358,13 +358,13 @@ fn client(proxy: &dyn Block, number: u64, is_over: &AtomicBool) {
             })
             .collect();
         batch.push(request(tag + 16, Operation::Flush, 0, &[]));
-        proxy.submit(batch, &dyn_sink);
+        proxy.submit(&mut batch, &dyn_sink);
         sink.wait_for(tag as usize + 17);
         let back: Vec<Frame> = (0..16).map(|_| filled(0xee)).collect();
         let reads = (0..16).zip(&back).map(|(index, frame)| {
             request(tag + 17 + index, Operation::Read, place(index), core::slice::from_ref(frame))
         });
-        proxy.submit(reads.collect(), &dyn_sink);
+        proxy.submit(&mut reads.collect(), &dyn_sink);
         sink.wait_for(tag as usize + 33);
         assert!((0..16).zip(&back).all(|(index, frame)| byte_of(frame) == byte(index)));
         tag += 33;
@@ -510,8 +510,8 @@ proptest! {
         .unwrap();
         let sink = Arc::new(Sink::default());
         let dyn_sink: Arc<dyn BlockSink> = sink.clone();
-        let batch = (0..8).map(|tag| request(tag, Operation::Read, 0, &[])).collect();
-        proxy.submit(batch, &dyn_sink);
+        let mut batch = (0..8).map(|tag| request(tag, Operation::Read, 0, &[])).collect();
+        proxy.submit(&mut batch, &dyn_sink);
         // Most lies come before the requests, so that their first is the end of the driver.
         proxy.close();
         let all = sink.wait_for(8);

@@ -258,7 +258,7 @@ impl Block for Disk {
         self.info.clone()
     }
 
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         let works = merge::plan(batch, sink, &self.info);
         let count = self.queues.len().max(1);
         let Some(queue) = self.queues.get(thread::processors().1 % count) else { return };

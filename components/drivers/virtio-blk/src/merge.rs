@@ -91,9 +91,13 @@ fn transfer_sectors(segments: &[Segment], info: &BlockInfo) -> Result<u64, Block
 
 /// Orders a batch by position and merges neighbours. Requests that make no sense are completed at
 /// once. Within a batch nothing is promised about order, so sorting is allowed.
-pub(crate) fn plan(batch: Vec<Request>, sink: &Arc<dyn BlockSink>, info: &BlockInfo) -> Vec<Work> {
+pub(crate) fn plan(
+    batch: &mut Vec<Request>,
+    sink: &Arc<dyn BlockSink>,
+    info: &BlockInfo,
+) -> Vec<Work> {
     let mut works: Vec<Work> = Vec::with_capacity(batch.len());
-    for request in batch {
+    for request in batch.drain(..) {
         match check(&request, info) {
             Ok(sectors) => works.push(Work {
                 client: Client { tag: request.tag, sink: sink.clone() },

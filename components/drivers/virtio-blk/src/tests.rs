@@ -174,9 +174,9 @@ fn frames(count: usize) -> Vec<Frame> {
 }
 
 impl Rig {
-    fn submit(&self, batch: Vec<Request>) {
+    fn submit(&self, mut batch: Vec<Request>) {
         let sink: Arc<dyn BlockSink> = self.sink.clone();
-        self.disk.submit(batch, &sink);
+        self.disk.submit(&mut batch, &sink);
     }
     fn run(&self, batch: Vec<Request>) -> Vec<(u64, Result<(), BlockError>)> {
         let count = self.sink.ended.lock().unwrap().len() + batch.len();
@@ -392,7 +392,7 @@ fn several_queues_have_their_own_vectors_on_pci() {
     assert_eq!(disk.info().max_segments, 13);
     let sink = Arc::new(Sink::default());
     let dynamic: Arc<dyn BlockSink> = sink.clone();
-    disk.submit(vec![request(5, Operation::Read, 0, &frames(2))], &dynamic);
+    disk.submit(&mut vec![request(5, Operation::Read, 0, &frames(2))], &dynamic);
     assert_eq!(sink.wait(1), [(5, Ok(()))]);
     disk.stop();
 }

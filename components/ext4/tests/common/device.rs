@@ -188,7 +188,7 @@ impl Block for MemoryBlock {
         }
     }
 
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         self.requests.fetch_add(batch.len(), SeqCst);
         let sectors = |request: &Request| {
             self.most_segments.fetch_max(request.segments.len(), SeqCst);
@@ -212,6 +212,7 @@ impl Block for MemoryBlock {
             };
             sink.completed(request.tag, result);
         };
+        let batch = std::mem::take(batch);
         match self.completion {
             Completion::AtOnce => batch.into_iter().for_each(serve),
             Completion::Reversed => {

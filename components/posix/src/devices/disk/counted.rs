@@ -97,7 +97,7 @@ impl Block for Counted {
     fn info(&self) -> BlockInfo {
         self.inner.info()
     }
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         let started = rt::time::now();
         self.statistics.begin(batch.len() as u64, started);
         let requests =

@@ -35,17 +35,17 @@ impl Block for Slice {
         let name = format!("{}{}", whole.name, self.part.number);
         BlockInfo { name, sectors: self.part.sectors, ..whole }
     }
-    fn submit(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>) {
-        let mut inside = Vec::with_capacity(batch.len());
-        for mut request in batch {
-            let end = request.sector.checked_add(Slice::sectors(&request));
-            if end.is_none_or(|end| end > self.part.sectors) {
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        batch.retain_mut(|request| {
+            let end = request.sector.checked_add(Slice::sectors(request));
+            let is_inside = end.is_some_and(|end| end <= self.part.sectors);
+            if is_inside {
+                request.sector += self.part.start;
+            } else {
                 sink.completed(request.tag, Err(BlockError::Invalid));
-                continue;
             }
-            request.sector += self.part.start;
-            inside.push(request);
-        }
-        self.disk.submit(inside, sink);
+            is_inside
+        });
+        self.disk.submit(batch, sink);
     }
 }

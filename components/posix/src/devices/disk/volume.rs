@@ -64,7 +64,7 @@ impl Volume {
             sink.pages_done(tag, first + batch.len() as u64, beyond, Ok(()));
         }
         let transfer: Arc<dyn BlockSink> = Arc::new(Transfer { sink: sink.clone(), tag });
-        self.disk.submit(batch, &transfer);
+        self.disk.submit(&mut batch, &transfer);
     }
     /// Makes zeroes of sectors, by sending them where the device does not.
     fn write_zeroes(&self, first: u64, sectors: u64) -> Result<(), BlockError> {

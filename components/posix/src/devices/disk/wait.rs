@@ -34,7 +34,7 @@ pub fn run(
 ) -> Result<(), BlockError> {
     let waiter = Arc::new(Waiter { answer: Mutex::new(&ANSWER, None), news: Event::new() });
     let sink: Arc<dyn BlockSink> = waiter.clone();
-    disk.submit(alloc::vec![Request { tag: 0, operation, sector, segments }], &sink);
+    disk.submit(&mut alloc::vec![Request { tag: 0, operation, sector, segments }], &sink);
     loop {
         let ticket = waiter.news.ticket();
         if let Some(answer) = *waiter.answer.lock() {
