@@ -1,11 +1,8 @@
 //! Instructions that a guest executed, by the plugin of QEMU in `bench/plugin`: what idles is not counted, and the guest's
 //! clock runs as ever, which it does not under `-icount` where a disk is waited for.
-use crate::{qemu, shell};
+use crate::{plugin, qemu, shell};
 use anyhow::{Context, Result, bail};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::path::{Path, PathBuf};
 
 /// The mark at the beginning of a part.
 const BEGIN: u32 = 1;
@@ -36,12 +33,7 @@ impl Counter {
     /// # Errors
     /// Where the plugin does not build.
     pub fn new(name: &str) -> Result<Counter> {
-        let plugin = shell::build_path("instructions.so")?;
-        let source = shell::root().join("bench/plugin/instructions.c");
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O2", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden"]);
-        compiler.args(["-shared", "-fPIC", "-o"]).arg(&plugin).arg(source);
-        shell::quietly("building the plugin of QEMU", &mut compiler)?;
+        let plugin = plugin::build("instructions")?;
         Ok(Counter { plugin, out: shell::build_path(name)? })
     }
 
