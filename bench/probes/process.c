@@ -42,14 +42,24 @@ static void vforks(long count)
     }
 }
 
-static void fork_execs(long count)
+static void fork_and_start(long count, char *const *words)
 {
     while (count--) {
         pid_t child = fork();
         if (child == 0)
-            start(nothing);
+            start(words);
         reap(child);
     }
+}
+
+static void fork_execs(long count)
+{
+    fork_and_start(count, nothing);
+}
+
+static void shells(long count)
+{
+    fork_and_start(count, sh);
 }
 
 static void spawns(long count)
@@ -57,16 +67,6 @@ static void spawns(long count)
     while (count--) {
         pid_t child = -1;
         need(posix_spawn(&child, NOTHING, NULL, NULL, nothing, none) == 0, "posix_spawn");
-        reap(child);
-    }
-}
-
-static void shells(long count)
-{
-    while (count--) {
-        pid_t child = fork();
-        if (child == 0)
-            start(sh);
         reap(child);
     }
 }
