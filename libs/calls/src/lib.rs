@@ -134,7 +134,7 @@ calls! {
     SetPolicy = 16,
     /// (thread, mask) -> (1 where one of the mask is there).
     SetAffinity = 17,
-    /// (thread) -> (user ns, system ns, voluntary << 32 | forced switches).
+    /// (thread) -> (the words of a `CpuTime`).
     CpuTime = 18,
     /// () -> (processors, the current one).
     Processors = 19,

@@ -94,7 +94,7 @@ pub fn user_ns(run_ns: u64, user_ticks: u64, system_ticks: u64) -> u64 {
     }
 }
 
-/// Processor time a thread has used.
+/// Processor time a thread has used, and where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Nanoseconds in user mode.
@@ -105,6 +105,34 @@ pub struct CpuTime {
     pub voluntary_switches: u64,
     /// Switches away because the scheduler took the processor.
     pub forced_switches: u64,
+    /// The processor it runs on or ran on last.
+    pub processor: u32,
+}
+
+/// Bits of a number of switches in [`CpuTime::words`].
+const SWITCHES_BITS: u32 = 28;
+const SWITCHES_MAX: u64 = (1 << SWITCHES_BITS) - 1;
+
+impl CpuTime {
+    /// As a kernel call answers it; switches are at most 2^28 - 1, processors 255.
+    pub fn words(&self) -> [u64; 3] {
+        let voluntary = self.voluntary_switches.min(SWITCHES_MAX);
+        let forced = self.forced_switches.min(SWITCHES_MAX);
+        let processor = u64::from(self.processor.min(u8::MAX.into()));
+        let last = processor << (2 * SWITCHES_BITS) | voluntary << SWITCHES_BITS | forced;
+        [self.user_ns, self.system_ns, last]
+    }
+
+    /// What [`CpuTime::words`] told.
+    pub fn of_words([user_ns, system_ns, last]: [u64; 3]) -> CpuTime {
+        CpuTime {
+            user_ns,
+            system_ns,
+            voluntary_switches: last >> SWITCHES_BITS & SWITCHES_MAX,
+            forced_switches: last & SWITCHES_MAX,
+            processor: (last >> (2 * SWITCHES_BITS)) as u32,
+        }
+    }
 }
 
 /// One type of nucleus or rt object and how many there are.
@@ -252,6 +280,20 @@ mod tests {
             let step = PortStep { port: 0x2f8, width: 4, is_write, value: 0x8182_8384 };
             assert_eq!(PortStep::unpack(step.pack()), step);
         }
+    }
+
+    #[test]
+    fn used_time_comes_out_of_its_words() {
+        let used = CpuTime {
+            user_ns: u64::MAX,
+            system_ns: 7,
+            voluntary_switches: SWITCHES_MAX,
+            forced_switches: 3,
+            processor: 255,
+        };
+        assert_eq!(CpuTime::of_words(used.words()), used);
+        let more = CpuTime { voluntary_switches: u64::MAX, processor: 256, ..used };
+        assert_eq!(CpuTime::of_words(more.words()), used, "no field reaches into another");
     }
 
     #[test]

@@ -373,8 +373,7 @@ impl<'a> Caller<'a> {
             }
             Call::CpuTime => {
                 let used = thread::cpu_time(domain.own(first)?).ok_or(Status::NotFound)?;
-                (registers.rdi, registers.rsi) = (used.user_ns, used.system_ns);
-                registers.rdx = used.voluntary_switches << 32 | used.forced_switches & 0xffff_ffff;
+                [registers.rdi, registers.rsi, registers.rdx] = used.words();
             }
             Call::Processors => {
                 (registers.rdi, registers.rsi) = (smp::online() as u64, percpu::cpu() as u64);

@@ -542,5 +542,6 @@ pub fn cpu_time(number: u64) -> Option<CpuTime> {
         system_ns: run_ns - user_ns,
         voluntary_switches: thread.voluntary_switches.load(Relaxed),
         forced_switches: thread.forced_switches.load(Relaxed),
+        processor: thread.cpu.load(Relaxed),
     })
 }

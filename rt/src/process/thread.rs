@@ -265,13 +265,7 @@ pub(crate) fn set_affinity(thread: u64, affinity: u64) -> bool {
 }
 
 pub(crate) fn cpu_time(thread: u64) -> Option<CpuTime> {
-    let [user_ns, system_ns, switches] = ask(Call::CpuTime, &[thread]).ok()?;
-    Some(CpuTime {
-        user_ns,
-        system_ns,
-        voluntary_switches: switches >> 32,
-        forced_switches: switches & u64::from(u32::MAX),
-    })
+    ask(Call::CpuTime, &[thread]).ok().map(CpuTime::of_words)
 }
 
 pub(crate) fn processors() -> (usize, usize) {

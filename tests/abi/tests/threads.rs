@@ -385,6 +385,13 @@ fn a_signal_goes_to_the_thread_it_names() {
     });
 }
 
+/// Field 39 of `/proc/self/stat`.
+fn last_processor() -> usize {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+    let (_, fields) = text.rsplit_once(") ").unwrap();
+    fields.split(' ').nth(36).unwrap().parse().unwrap()
+}
+
 #[test]
 fn affinity_and_policies_read_back() {
     isolated(|| {
@@ -393,11 +400,13 @@ fn affinity_and_policies_read_back() {
             let mut set: libc::cpu_set_t = zeroed();
             must(libc::sched_getaffinity(0, std::mem::size_of_val(&set), &mut set));
             assert!(libc::CPU_COUNT(&set) >= 1);
-            let first = (0..64).find(|&cpu| libc::CPU_ISSET(cpu, &set)).unwrap();
-            let mut one: libc::cpu_set_t = zeroed();
-            libc::CPU_SET(first, &mut one);
-            must(libc::sched_setaffinity(0, std::mem::size_of_val(&one), &one));
-            assert_eq!(libc::sched_getcpu(), first as i32);
+            for cpu in (0..64).filter(|&cpu| libc::CPU_ISSET(cpu, &set)) {
+                let mut one: libc::cpu_set_t = zeroed();
+                libc::CPU_SET(cpu, &mut one);
+                must(libc::sched_setaffinity(0, std::mem::size_of_val(&one), &one));
+                assert_eq!(libc::sched_getcpu(), cpu as i32);
+                assert_eq!(last_processor(), cpu, "as proc(5) counts");
+            }
             assert_eq!(
                 check(libc::syscall(libc::SYS_sched_getscheduler, 0)),
                 Ok(libc::SCHED_OTHER.into())

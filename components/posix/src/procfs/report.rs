@@ -115,6 +115,8 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
         None => process.faults(),
     };
     let task = subject.task();
+    let last_ran = task.as_ref().and_then(|task| rt::thread::cpu_time(task.thread()));
+    let processor = last_ran.unwrap_or_default().processor;
     let nice = task.as_ref().map_or(0, |task| task.nice.load(Ordering::Relaxed));
     let real_time = task.as_ref().map_or(0, |task| task.real_time_priority.load(Ordering::Relaxed));
     let policy = task.as_ref().map_or(0, |task| task.policy.load(Ordering::Relaxed));
@@ -126,7 +128,7 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let (code, data) = (layout.code, layout.data);
     let text = format!(
         "{id} ({}) {} {} {} {} {terminal} {foreground} 0 {} {} {} {} {} {} {} {} {priority} {nice} {threads} 0 {} {} {} \
-         {} {} {} {} 0 0 {} {} {} {} 0 0 0 {exit_signal} 0 {real_time} {policy} 0 0 0 {} {} {} {} {} {} {} {exit_code}\n",
+         {} {} {} {} 0 0 {} {} {} {} 0 0 0 {exit_signal} {processor} {real_time} {policy} 0 0 0 {} {} {} {} {} {} {} {exit_code}\n",
         command(subject),
         state(subject).0,
         process.parent_id(),
