@@ -172,7 +172,15 @@ fn skerry_start() {
     report.add("posix", State::Running);
     let supervisor =
         supervisor.map(|supervisor| supervisor as Arc<dyn interfaces::supervisor::Supervisor>);
-    let boot = Boot { disks, ports, clock, file_systems, components: report.0, supervisor };
+    let boot = Boot {
+        disks,
+        ports,
+        clock,
+        file_systems,
+        components: report.0,
+        supervisor,
+        system_calls: SYSTEM_CALLS,
+    };
     let Err(what) = posix::start::start(boot);
     panic!("cannot start: {what}");
 }

@@ -31,6 +31,12 @@ pub(super) fn check(system: &mut System) -> Checked {
             span: wrong.span,
         })?;
     }
+    if let Some(word) = &system.system_calls
+        && parts::system_calls(word.get_ref()).is_none()
+    {
+        let what = "is not known; known are anywhere and master";
+        return Err(Wrong::at(word, format!("system_calls `{}` {what}", word.get_ref())));
+    }
     if !seen.contains(&"posix".to_owned()) {
         return Err(Wrong {
             span: 0..0,

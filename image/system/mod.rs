@@ -20,6 +20,8 @@ pub use table::table;
 pub struct System {
     /// Memory of the smallest machine it is for.
     memory_mib: Spanned<u64>,
+    /// Where system calls run: `anywhere`, or `master`: on the first processor.
+    system_calls: Option<Spanned<String>>,
     component: Vec<Component>,
 }
 

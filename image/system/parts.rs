@@ -23,6 +23,15 @@ pub(super) fn overlap(one: (u16, u16), other: (u16, u16)) -> bool {
     u32::from(one.0) < end(other) && u32::from(other.0) < end(one)
 }
 
+/// What the personality calls a place of system calls.
+pub(super) fn system_calls(word: &str) -> Option<&'static str> {
+    match word {
+        "anywhere" => Some("Anywhere"),
+        "master" => Some("Master"),
+        _ => None,
+    }
+}
+
 pub(super) fn priority(text: &str) -> Option<Priority> {
     match text.split_once(':') {
         None => (text == "fair").then_some(Priority::Fair(0)),

@@ -9,6 +9,12 @@ const NS_PER_MS: u64 = 1_000_000;
 /// The tables: the components, and the plans of those in the process world.
 pub fn table(name: &str, system: &System) -> String {
     let mut text = format!("/// The system's name.\npub const SYSTEM: &str = {name:?};\n");
+    let calls = system.system_calls.as_ref().map_or("anywhere", |word| word.get_ref());
+    let variant = parts::system_calls(calls).unwrap_or("Anywhere");
+    let _ = writeln!(
+        text,
+        "/// Where system calls run.\nconst SYSTEM_CALLS: ::posix::start::SystemCalls = ::posix::start::SystemCalls::{variant};"
+    );
     text.push_str("/// Its components, in the order of starting.\n");
     text.push_str("const COMPONENTS: &[Component] = &[\n");
     for component in &system.component {

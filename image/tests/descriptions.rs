@@ -126,6 +126,15 @@ fn an_unknown_name_is_refused() {
 }
 
 #[test]
+fn a_place_of_system_calls_that_is_none_is_refused() {
+    let at = "memory_mib = 64\n";
+    let master = SMALL.replacen(at, "memory_mib = 64\nsystem_calls = \"master\"\n", 1);
+    let table = system::table("small", &system::parse(&master).expect("a right description"));
+    assert!(table.contains("SystemCalls::Master;"), "{table}");
+    refused(at, "memory_mib = 64\nsystem_calls = \"slave\"\n", "known are anywhere and master");
+}
+
+#[test]
 fn a_name_twice_is_refused() {
     refused("name = \"rtc\"", "name = \"uart\"", "twice");
 }

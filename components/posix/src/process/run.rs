@@ -16,14 +16,53 @@ use crate::{
     syscall::{self, Call},
 };
 use alloc::sync::Arc;
-use rt::user::{Access, Context, Trap};
+use core::sync::atomic::Ordering;
+use rt::{
+    sync::Once,
+    thread::Affinity,
+    user::{Access, Context, Trap},
+};
 use vfs::Errno;
 
 const PAGE_FAULT_VECTOR: u64 = 14;
 const FIRST_INTERNAL_CODE: u16 = 512;
 
+/// Where system calls run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemCalls {
+    /// Where their program does.
+    Anywhere,
+    /// On the first processor, as Mach's `unix_master` has it (M1): for comparison. Programs, their faults and the
+    /// kernel's own threads run anywhere. Who changes his affinity by a call ends that call where it puts him.
+    Master,
+}
+
+static SYSTEM_CALLS: Once<SystemCalls> = Once::new();
+
+impl SystemCalls {
+    /// Makes it so for all tasks to come.
+    pub(crate) fn choose(self) {
+        SYSTEM_CALLS.get_or_init(|| self);
+    }
+}
+
+const MASTER: Affinity = Affinity(1);
+
 /// Runs the task to its end, on the rt thread made for it.
-pub fn run(task: &Arc<Task>, mut context: Context) {
+pub fn run(task: &Arc<Task>, context: Context) {
+    let has_others = rt::thread::processors().0 > 1;
+    match SYSTEM_CALLS.get_or_init(|| SystemCalls::Anywhere) {
+        SystemCalls::Master if has_others => run_with(task, context, answer_on_master),
+        _ => run_with(task, context, answer),
+    }
+}
+
+#[inline]
+fn run_with(
+    task: &Arc<Task>,
+    mut context: Context,
+    answer: impl Fn(&Arc<Task>, &mut Context) -> Option<Interrupted>,
+) {
     task::enter(task);
     let mut memory = task.memory();
     let mut interrupted = None;
@@ -52,7 +91,7 @@ pub fn run(task: &Arc<Task>, mut context: Context) {
 }
 
 /// Answers a system call; returns it if it was interrupted.
-#[inline]
+#[inline(always)]
 fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
     let registers = &context.registers;
     let number = registers.rax;
@@ -74,6 +113,14 @@ fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
         Err(code) => return Some(Interrupted { number, code }),
     }
     None
+}
+
+/// The same, on the first processor.
+fn answer_on_master(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
+    rt::thread::set_affinity(task.thread(), MASTER);
+    let interrupted = answer(task, context);
+    rt::thread::set_affinity(task.thread(), Affinity(task.affinity.load(Ordering::Relaxed)));
+    interrupted
 }
 
 fn page_fault(

@@ -27,6 +27,8 @@ use rt::{
 /// Makes a mounted file system of one type from a disk (if the type has one) and mount options.
 pub type MakeFileSystem = fn(Option<Arc<dyn Block>>, &[u8]) -> Result<Arc<dyn FileSystem>, FsError>;
 
+pub use crate::process::run::SystemCalls;
+
 /// How a component is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -84,6 +86,8 @@ pub struct Boot {
     pub components: Vec<Component>,
     /// Who keeps those that are isolated.
     pub supervisor: Option<Arc<dyn Supervisor>>,
+    /// Where system calls run.
+    pub system_calls: SystemCalls,
 }
 
 /// Runs the system until its session ends or a program asks for the end, then takes the machine down.
@@ -95,6 +99,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, String> {
     COMPONENTS.get_or_init(|| started);
     let supervisor = boot.supervisor.take();
     SUPERVISOR.get_or_init(|| supervisor);
+    boot.system_calls.choose();
     let clock = boot.clock.clone();
     CLOCK.get_or_init(|| clock);
     if let Some(ns) = boot.clock.as_ref().and_then(|clock| clock.read_ns()) {
