@@ -1,5 +1,5 @@
-/* probes ROUNDS FILTER SUITE...: runs the probes whose name holds FILTER (`-`: all) and says what it measured, a line a probe, a
- * measurement; with no rounds, each is run once and not measured:
+/* probes ROUNDS FILTER SUITE...: runs the probes whose name holds one of FILTER's parts (`a|b`; `-`: all) and says what it measured,
+ * a line a probe, a measurement; with no rounds, each is run once and not measured:
  *
  *     clock TICKS                  the time stamp counter now; whoever reads this knows the time
  *     probe NAME AGREED_NS
@@ -117,11 +117,23 @@ static void run(const struct probe *probe, long rounds)
 
 static const struct suite *suites[] = {&calls, &waits, &memory, &process, &files, &ksos, &disk, &mach};
 
+static int is_meant(const char *name, const char *filter)
+{
+    char parts[2048], *rest = parts, *part;
+    if (strcmp(filter, "-") == 0)
+        return 1;
+    snprintf(parts, sizeof parts, "%s", filter);
+    while ((part = strsep(&rest, "|")))
+        if (strstr(name, part))
+            return 1;
+    return 0;
+}
+
 static void run_suite(const struct suite *suite, long rounds, const char *filter)
 {
     for (size_t at = 0; at < suite->count; at++) {
         const struct probe *probe = &suite->probes[at];
-        if (strcmp(filter, "-") != 0 && !strstr(probe->name, filter))
+        if (!is_meant(probe->name, filter))
             continue;
         say("probe %ld %s\n", probe->agreed_ns, probe->name);
         MARK(3);

@@ -25,6 +25,8 @@ pub const PROBES: [&str; 8] =
     ["ksos", "calls", "waits", "memory", "process", "files", "disk", "mach"];
 /// Boots that a row which is not settled is given beyond those of all.
 const MORE_BOOTS: u32 = 2;
+/// Bytes of a filter that a kernel's command line has room for.
+const FILTER_MAX: usize = 1000;
 /// How often a boot measures each count.
 const ROUNDS: u32 = 2;
 /// The same with `--quick`.
@@ -42,6 +44,8 @@ struct Kept {
 struct Bench<'a> {
     options: &'a Options,
     sides: Vec<Side>,
+    /// Those of the sides that run `mach` alone; they come last.
+    curves_only: Vec<String>,
     image: PathBuf,
     rate: Rate,
     kept: Kept,
@@ -57,11 +61,13 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     let image = probes::image()?;
     let earlier = options.earlier()?;
     let against = if earlier.is_some() { None } else { Some(options.against.clone()) };
-    let names = against.into_iter().chain(options.systems());
+    let curves_only = options.curves_only(suites);
+    let names = against.into_iter().chain(options.systems()).chain(curves_only.clone());
     let none = Features::default();
     let sides = names.map(|name| Side::new(&name, &image, &none)).collect::<Result<Vec<Side>>>()?;
     let kept = kept(fingerprint(&sides)?);
-    let mut bench = Bench { options, sides, image, rate: Rate::default(), kept };
+    let rate = Rate::default();
+    let mut bench = Bench { options, sides, curves_only, image, rate, kept };
     let mut rows = Vec::new();
     for &suite in suites {
         for unit in options.measure.units().iter().filter(|&&unit| !options.skips(suite, unit)) {
@@ -72,6 +78,7 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
         machine: machine(),
         against: options.against.clone(),
         systems: options.systems(),
+        curves_only: bench.curves_only.clone(),
         rows,
         locks: Vec::new(),
     };
@@ -104,46 +111,54 @@ impl Bench<'_> {
     fn suite(&mut self, suite: Suite, unit: Unit) -> Result<Vec<Row>> {
         let boots = self.options.boots(unit);
         if suite == Suite::Boot && unit == Unit::Clock {
-            return boot::rows(&self.sides, &self.image, boots);
+            let (judged, _) = self.sides.split_at(self.sides.len() - self.curves_only.len());
+            return boot::rows(judged, &self.image, boots);
         }
         let mut rows = Vec::new();
         for cpus in suite.processors(self.options.cpus, unit) {
             let mut of_these = Vec::new();
+            let all = self.options.row.clone();
             for boot in 0..boots {
-                self.round(suite, unit, cpus, boot, &mut of_these)?;
+                self.round((suite, unit, cpus), all.as_deref(), boot, &mut of_these)?;
             }
-            for boot in boots..boots + MORE_BOOTS {
-                if self.options.quick || !self.has_unsettled(&of_these) {
-                    break;
-                }
-                self.round(suite, unit, cpus, boot, &mut of_these)?;
+            let more = if self.options.quick { 0 } else { MORE_BOOTS };
+            for boot in boots..boots + more {
+                let Some(unsettled) = self.unsettled(&of_these) else { break };
+                self.round((suite, unit, cpus), Some(&unsettled), boot, &mut of_these)?;
             }
             rows.extend(of_these);
         }
         Ok(rows)
     }
 
-    fn has_unsettled(&self, rows: &[Row]) -> bool {
-        let [against, others @ ..] = self.sides.as_slice() else { return false };
-        let is = |row: &Row, side: &Side| {
+    /// A filter for the rows that are not settled, if there are any.
+    fn unsettled(&self, rows: &[Row]) -> Option<String> {
+        let against = &self.sides.first()?.name;
+        let is = |row: &Row, system: &String| {
             row.unit == Unit::Clock
-                && row.ratio(&side.name, &against.name).is_some_and(|ratio| ratio.is_unsettled())
+                && row.ratio(system, against).is_some_and(|ratio| ratio.is_unsettled())
         };
-        rows.iter().any(|row| others.iter().any(|side| is(row, side)))
+        let systems = self.options.systems();
+        let found = rows.iter().filter(|row| systems.iter().any(|system| is(row, system)));
+        let names: Vec<&str> = found.map(|row| row.name.as_str()).collect();
+        let filter = names.join("|");
+        (!names.is_empty()).then(|| if filter.len() > FILTER_MAX { "-".to_owned() } else { filter })
     }
 
     /// One boot of each side.
     fn round(
         &mut self,
-        suite: Suite,
-        unit: Unit,
-        cpus: u32,
+        (suite, unit, cpus): (Suite, Unit, u32),
+        filter: Option<&str>,
         boot: u32,
         rows: &mut Vec<Row>,
     ) -> Result<()> {
         for at in 0..self.sides.len() {
             let name = self.sides[at].name.clone();
-            for one in self.boot(at, suite, unit, cpus, boot)? {
+            if suite != Suite::Mach && self.curves_only.contains(&name) {
+                continue;
+            }
+            for one in self.boot(at, (suite, unit, cpus), filter, boot)? {
                 let is_it = |row: &&mut Row| row.name == one.name;
                 let row = match rows.iter_mut().find(is_it) {
                     Some(row) => row,
@@ -162,19 +177,17 @@ impl Bench<'_> {
     fn boot(
         &mut self,
         at: usize,
-        suite: Suite,
-        unit: Unit,
-        cpus: u32,
+        (suite, unit, cpus): (Suite, Unit, u32),
+        filter: Option<&str>,
         boot: u32,
     ) -> Result<Vec<Measured>> {
         let rounds = if self.options.quick { QUICK_ROUNDS } else { ROUNDS };
         let side = &self.sides[at];
-        let row = self.options.row.as_deref();
         let key = format!(
             "{} {} {unit:?} {cpus} {boot} {rounds} {}",
             side.name,
             suite.name(),
-            row.unwrap_or("-")
+            filter.unwrap_or("-")
         );
         if let Some(measured) = self.kept.boots.get(&key) {
             return Ok(measured.clone());
@@ -185,7 +198,7 @@ impl Bench<'_> {
             side.name,
             boot + 1
         ));
-        let plan = Plan { unit, cpus, rounds, filter: row, suites: suite.probes() };
+        let plan = Plan { unit, cpus, rounds, filter, suites: suite.probes() };
         let measured = side.boot(&plan, &mut self.rate)?;
         bar.finish_and_clear();
         self.kept.boots.insert(key, measured.clone());

@@ -20,7 +20,7 @@ pub fn curves(results: &Results) -> Vec<Curves> {
     let mut all: Vec<Curves> = Vec::new();
     for row in results.rows.iter().filter(|row| row.suite == "mach") {
         let Some((test, tasks)) = parsed(row) else { continue };
-        let sides = || results.sides().map(|side| (side.to_owned(), Vec::new())).collect();
+        let sides = || results.drawn().map(|side| (side.to_owned(), Vec::new())).collect();
         let is_it = |curves: &Curves| curves.test == test && curves.cpus == row.cpus;
         let at = all.iter().position(is_it).unwrap_or_else(|| {
             all.push(Curves { test: test.to_owned(), cpus: row.cpus, sides: sides() });
@@ -112,7 +112,8 @@ fn throughputs(curves: &Curves, title: String) -> Table {
 fn scaling(results: &Results, all: &[Curves]) -> Option<Table> {
     let most = all.iter().map(|curves| curves.cpus).max().filter(|&most| most > 1)?;
     let mut head = vec!["test".to_owned(), results.against.clone()];
-    head.extend(results.systems.iter().flat_map(|system| [system.clone(), "ratio".to_owned()]));
+    let others = || results.drawn().skip(1);
+    head.extend(others().flat_map(|system| [system.to_owned(), "ratio".to_owned()]));
     let of = |test: &str, cpus: u32, side: &str| -> Option<&Vec<(f64, f64)>> {
         let curves = all.iter().find(|curves| curves.test == test && curves.cpus == cpus)?;
         curves.sides.iter().find(|(name, _)| name == side).map(|(_, points)| points)
@@ -122,7 +123,7 @@ fn scaling(results: &Results, all: &[Curves]) -> Option<Table> {
     let rows = all.iter().filter(|curves| curves.cpus == most).map(|curves| {
         let theirs = gain(&curves.test, &results.against);
         let mut cells = vec![curves.test.clone(), said(theirs)];
-        for system in &results.systems {
+        for system in others() {
             let ours = gain(&curves.test, system);
             cells.extend([said(ours), said(ours.zip(theirs).map(|(ours, theirs)| ours / theirs))]);
         }
@@ -148,7 +149,7 @@ const HEIGHT: f64 = 200.0;
 const LEFT: f64 = 60.0;
 const TOP: f64 = 24.0;
 /// Strokes and marks tell the sides apart without colour.
-const DASHES: [&str; 3] = ["", "6 3", "2 3"];
+const DASHES: [&str; 4] = ["", "6 3", "2 3", "9 3 2 3"];
 
 /// The curves of `results` as drawings; nothing where there are none.
 pub fn html(results: &Results) -> String {
@@ -211,9 +212,9 @@ fn axes(text: &mut String, most_tasks: f64, most: f64) {
     );
 }
 
-/// A disc, a square, a triangle.
+/// A disc, a square, a triangle, a cross.
 fn mark(text: &mut String, which: usize, (x, y): (f64, f64)) {
-    let _ = match which % 3 {
+    let _ = match which % DASHES.len() {
         0 => writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"#000\"/>"),
         1 => writeln!(
             text,
@@ -221,10 +222,16 @@ fn mark(text: &mut String, which: usize, (x, y): (f64, f64)) {
             x - 3.5,
             y - 3.5
         ),
-        _ => writeln!(
+        2 => writeln!(
             text,
             "<path d=\"M{x:.1},{:.1} l4,7 h-8 z\" fill=\"#9bd\" stroke=\"#357\"/>",
             y - 4.0
+        ),
+        _ => writeln!(
+            text,
+            "<path d=\"M{:.1},{:.1} l7,7 m0,-7 l-7,7\" stroke=\"#357\" stroke-width=\"2\"/>",
+            x - 3.5,
+            y - 3.5
         ),
     };
 }

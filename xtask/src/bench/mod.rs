@@ -177,6 +177,13 @@ impl Options {
         }
     }
 
+    /// Systems that the curves of `mach` show besides: the one that the paper compares with, where nothing else was asked for.
+    fn curves_only(&self, suites: &[Suite]) -> Vec<String> {
+        let is_asked = suites.contains(&Suite::Mach) && !self.is_brief();
+        let is_plain = self.system.is_empty() && self.against == LINUX;
+        if is_asked && is_plain { vec!["master".to_owned()] } else { Vec::new() }
+    }
+
     /// Results to compare with, where `--against` names a file.
     fn earlier(&self) -> Result<Option<Results>> {
         let path = Path::new(&self.against);

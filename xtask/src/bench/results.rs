@@ -18,6 +18,9 @@ pub struct Results {
     pub against: String,
     /// The others.
     pub systems: Vec<String>,
+    /// Systems that the curves of `mach` show besides.
+    #[serde(default)]
+    pub curves_only: Vec<String>,
     /// In the order of the suites.
     pub rows: Vec<Row>,
     /// The locks missed most often by `mach` on the first system.
@@ -29,6 +32,11 @@ impl Results {
     /// What they are compared with, and they.
     pub fn sides(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.against).chain(&self.systems).map(String::as_str)
+    }
+
+    /// Those, and who is in the curves of `mach` alone.
+    pub fn drawn(&self) -> impl Iterator<Item = &str> {
+        self.sides().chain(self.curves_only.iter().map(String::as_str))
     }
 
     /// The most a row may be, of what Linux is; nothing where that is not what it is compared with.

@@ -61,7 +61,7 @@ pub struct Plan<'a> {
     pub cpus: u32,
     /// How often each count is measured.
     pub rounds: u32,
-    /// Only probes whose name holds this.
+    /// Only probes whose name holds this, or one of its parts: `a|b`.
     pub filter: Option<&'a str>,
     /// Suites of `bench/probes`.
     pub suites: &'a [&'a str],
