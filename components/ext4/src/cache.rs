@@ -6,13 +6,16 @@
 //!
 //! A chunk that a transaction changed stays ([`State`]) until its blocks lie in place on the device;
 //! so the limit is exceeded rather than a change lost, and the log commits before that.
+//! It also remembers which of its blocks the running transaction knows of, so that it is told once.
 //! Chunks are spread over shards, so that writers in different places do not meet.
-use crate::device::{ChunkBytes, Device};
-use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
-use core::{
-    ops::Bound,
-    sync::atomic::{AtomicU8, Ordering::Relaxed},
+use crate::{
+    device::{ChunkBytes, Device},
+    log::Class,
 };
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use hash::Seed;
+use hashbrown::HashTable;
 use interfaces::file_system::FsError;
 use rt::{PAGE_BYTES, lock_class, memory::Charge, sync::Mutex};
 
@@ -22,6 +25,8 @@ lock_class! {
 
 /// Bytes of a unit of verification: the smallest block.
 const UNIT_BYTES: usize = 1024;
+/// Blocks of the smallest size in a chunk.
+const UNITS: usize = PAGE_BYTES / UNIT_BYTES;
 /// What a chunk costs beside its bytes.
 const CHUNK_EXTRA_BYTES: usize = 128;
 /// A power of two.
@@ -43,16 +48,50 @@ struct State {
     is_logged: bool,
 }
 
+/// Blocks of a chunk that a transaction was told of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Noted {
+    transaction: u64,
+    /// By where the block begins in the chunk.
+    classes: [Option<Class>; UNITS],
+}
+
 struct Slot {
+    number: u64,
     chunk: Arc<Chunk>,
     was_used: bool,
     state: State,
+    noted: Noted,
 }
 
-#[derive(Default)]
+/// A change of a block as the log wants to know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Note {
+    /// The running transaction, which does not end meanwhile.
+    pub(crate) transaction: u64,
+    /// Where the block begins in its chunk.
+    pub(crate) offset: usize,
+    /// When it may go in place.
+    pub(crate) class: Class,
+}
+
+/// Whether the log knows of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// By an earlier change in the same transaction.
+    Already,
+    /// It is to be told.
+    NotYet,
+}
+
+/// The chunks of a shard.
 struct Slots {
-    by_number: BTreeMap<u64, Slot>,
-    hand: u64,
+    all: Vec<Slot>,
+    /// Where in `all` they are, by their numbers.
+    places: HashTable<usize>,
+    seed: Seed,
+    /// The slot that goes next, unless it was used.
+    hand: usize,
 }
 
 /// Chunks read lately.
@@ -65,8 +104,11 @@ pub(crate) struct Cache {
 impl Cache {
     /// An empty cache of at most `limit` chunks.
     pub(crate) fn new(limit: usize) -> Cache {
+        let mut bytes = [0; 16];
+        rt::entropy::fill(&mut bytes);
+        let seed = Seed::new(bytes);
         Cache {
-            shards: core::array::from_fn(|_| Mutex::new(&CACHE, Slots::default())),
+            shards: core::array::from_fn(|_| Mutex::new(&CACHE, Slots::new(seed))),
             limit: limit.div_ceil(SHARDS as usize).max(1),
         }
     }
@@ -84,9 +126,9 @@ impl Cache {
                 count += 1;
             }
             let mut slots = shard.lock();
-            if slots.by_number.is_empty() {
-                // An emptied map keeps a node.
-                slots.by_number = BTreeMap::new();
+            if slots.all.is_empty() {
+                // What was emptied keeps its room.
+                *slots = Slots::new(slots.seed);
             }
         }
         count
@@ -103,7 +145,7 @@ impl Cache {
         number: u64,
         ahead: u64,
     ) -> Result<Arc<Chunk>, FsError> {
-        if let Some(slot) = self.shard(number)?.lock().by_number.get_mut(&number) {
+        if let Some(slot) = self.shard(number)?.lock().get_mut(number) {
             slot.was_used = true;
             return Ok(Arc::clone(&slot.chunk));
         }
@@ -144,32 +186,34 @@ impl Cache {
     ) -> Result<Arc<Chunk>, FsError> {
         let mut evicted = Vec::new();
         let mut slots = self.shard(number)?.lock();
-        if let Some(slot) = slots.by_number.get(&number) {
+        if let Some(slot) = slots.get_mut(number) {
             return Ok(Arc::clone(&slot.chunk));
         }
-        while slots.by_number.len() >= self.limit {
+        while slots.all.len() >= self.limit {
             match slots.evict() {
                 Some(chunk) => evicted.push(chunk),
                 None => break,
             }
         }
         let chunk = Arc::new(Chunk { bytes, verified: AtomicU8::new(0), _charge: charge });
-        let (slot_chunk, state) = (Arc::clone(&chunk), State::default());
-        slots.by_number.insert(number, Slot { chunk: slot_chunk, was_used: false, state });
+        slots.insert(number, Arc::clone(&chunk));
         Ok(chunk)
     }
 
-    /// Changes a chunk, which is read first unless it is here.
+    /// Changes a chunk, which is read first unless it is here. Says also whether the log knows of
+    /// the change; without a `note` it does not.
     pub(crate) fn modify<T>(
         &self,
         device: &Device,
         number: u64,
+        note: Option<Note>,
         change: impl FnOnce(&mut [u8]) -> T,
-    ) -> Result<T, FsError> {
+    ) -> Result<(T, Known), FsError> {
         loop {
             let mut slots = self.shard(number)?.lock();
-            if let Some(slot) = slots.by_number.get_mut(&number) {
-                return Ok(change(slot.touch()));
+            if let Some(slot) = slots.get_mut(number) {
+                let known = note.map_or(Known::NotYet, |note| slot.noted.add(note));
+                return Ok((change(slot.touch()), known));
             }
             drop(slots);
             // Another thread may drop it before we look again.
@@ -181,21 +225,23 @@ impl Cache {
     pub(crate) fn modify_fresh<T>(
         &self,
         number: u64,
+        note: Note,
         change: impl FnOnce(&mut [u8]) -> T,
-    ) -> Result<T, FsError> {
+    ) -> Result<(T, Known), FsError> {
         let charge = self.charge(number).unwrap_or(Charge::none());
         drop(self.insert(number, Box::new([0; PAGE_BYTES]), charge)?);
         let mut slots = self.shard(number)?.lock();
-        let slot = slots.by_number.get_mut(&number).ok_or(FsError::NoMemory)?;
+        let slot = slots.get_mut(number).ok_or(FsError::NoMemory)?;
+        let known = slot.noted.add(note);
         let bytes = slot.touch();
         bytes.fill(0);
-        Ok(change(bytes))
+        Ok((change(bytes), known))
     }
 
     /// A changed chunk as it is now: its state goes from dirty to logged.
     pub(crate) fn seal(&self, number: u64) -> Option<Arc<Chunk>> {
         let mut slots = self.shard(number).ok()?.lock();
-        let slot = slots.by_number.get_mut(&number)?;
+        let slot = slots.get_mut(number)?;
         slot.state = State { is_dirty: false, is_logged: true };
         Some(Arc::clone(&slot.chunk))
     }
@@ -203,10 +249,45 @@ impl Cache {
     /// What was logged of the chunk is in place now.
     pub(crate) fn settle(&self, number: u64) {
         if let Ok(shard) = self.shard(number)
-            && let Some(slot) = shard.lock().by_number.get_mut(&number)
+            && let Some(slot) = shard.lock().get_mut(number)
         {
             slot.state.is_logged = false;
         }
+    }
+
+    /// The running transaction has freed the block at `offset` of the chunk: where it changed no
+    /// other block of it, the chunk may go.
+    pub(crate) fn forget(&self, number: u64, transaction: u64, offset: usize) {
+        if let Ok(shard) = self.shard(number)
+            && let Some(slot) = shard.lock().get_mut(number)
+        {
+            slot.state.is_dirty &= slot.noted.remove(transaction, offset);
+        }
+    }
+}
+
+impl Noted {
+    /// Notes a change, unless an earlier one of the block says as much to the log.
+    fn add(&mut self, note: Note) -> Known {
+        if self.transaction != note.transaction {
+            *self = Noted { transaction: note.transaction, ..Noted::default() };
+        }
+        let Some(class) = self.classes.get_mut(note.offset / UNIT_BYTES) else {
+            return Known::NotYet;
+        };
+        if class.is_some_and(|class| class.with(note.class) == class) {
+            return Known::Already;
+        }
+        *class = Some(note.class);
+        Known::NotYet
+    }
+
+    /// Takes a block out; whether the transaction was told of others.
+    fn remove(&mut self, transaction: u64, offset: usize) -> bool {
+        if let Some(class) = self.classes.get_mut(offset / UNIT_BYTES) {
+            *class = None;
+        }
+        self.transaction == transaction && self.classes.iter().any(Option::is_some)
     }
 }
 
@@ -232,26 +313,62 @@ impl Slot {
 }
 
 impl Slots {
-    /// Takes out the next chunk after the hand that may go and was not used since the hand last
+    fn new(seed: Seed) -> Slots {
+        Slots { all: Vec::new(), places: HashTable::new(), seed, hand: 0 }
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        let is_it = |place: &usize| self.all.get(*place).is_some_and(|slot| slot.number == number);
+        self.places.find(self.seed.hash_number(number), is_it).copied()
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
+        let place = self.place(number)?;
+        self.all.get_mut(place)
+    }
+
+    /// Adds a chunk that is not there.
+    fn insert(&mut self, number: u64, chunk: Arc<Chunk>) {
+        let Slots { all, places, seed, .. } = self;
+        let (state, noted) = (State::default(), Noted::default());
+        let place = all.len();
+        all.push(Slot { number, chunk, was_used: false, state, noted });
+        places.insert_unique(seed.hash_number(number), place, |place| {
+            all.get(*place).map_or(0, |slot| seed.hash_number(slot.number))
+        });
+    }
+
+    /// Takes a slot out; the last one gets its place.
+    fn remove(&mut self, place: usize) -> Option<Arc<Chunk>> {
+        let Slots { all, places, seed, .. } = self;
+        let number = all.get(place)?.number;
+        if let Ok(entry) = places.find_entry(seed.hash_number(number), |at| *at == place) {
+            entry.remove();
+        }
+        let last = all.len() - 1;
+        let slot = all.swap_remove(place);
+        if let Some(moved) = all.get(place)
+            && let Some(at) = places.find_mut(seed.hash_number(moved.number), |at| *at == last)
+        {
+            *at = place;
+        }
+        Some(slot.chunk)
+    }
+
+    /// Takes out the next chunk from the hand on that may go and was not used since the hand last
     /// passed it.
     fn evict(&mut self) -> Option<Arc<Chunk>> {
         // The second round finds every mark cleared.
-        for _ in 0..=2 * self.by_number.len() {
-            let next = (Bound::Excluded(self.hand), Bound::Unbounded);
-            let first = self.by_number.range_mut(next).next();
-            let (number, slot) = match first {
-                Some(found) => found,
-                None => {
-                    self.hand = 0;
-                    self.by_number.iter_mut().next()?
-                }
-            };
-            self.hand = *number;
+        for _ in 0..2 * self.all.len() {
+            if self.hand >= self.all.len() {
+                self.hand = 0;
+            }
+            let slot = self.all.get_mut(self.hand)?;
             let must_stay = slot.state.is_dirty || slot.state.is_logged;
             if !core::mem::take(&mut slot.was_used) && !must_stay {
-                let number = *number;
-                return self.by_number.remove(&number).map(|slot| slot.chunk);
+                return self.remove(self.hand);
             }
+            self.hand += 1;
         }
         None
     }
@@ -297,5 +414,62 @@ impl Chunk {
     /// `length` bytes at `offset`.
     pub(crate) fn part(&self, offset: usize, length: usize) -> &[u8] {
         self.bytes.get(offset..offset + length).unwrap_or(&[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(transaction: u64, offset: usize, class: Class) -> Note {
+        Note { transaction, offset, class }
+    }
+
+    #[test]
+    fn the_log_is_told_of_a_block_once_a_transaction_and_class() {
+        let mut noted = Noted::default();
+        assert_eq!(noted.add(note(1, 0, Class::Directory)), Known::NotYet);
+        assert_eq!(noted.add(note(1, 0, Class::Directory)), Known::Already);
+        assert_eq!(noted.add(note(1, 1024, Class::Directory)), Known::NotYet, "another block");
+        assert_eq!(noted.add(note(1, 0, Class::Index)), Known::NotYet);
+        assert_eq!(noted.add(note(1, 0, Class::Directory)), Known::Already, "an index it stays");
+        assert_eq!(noted.add(note(1, 0, Class::Fresh)), Known::NotYet);
+        assert_eq!(noted.add(note(2, 0, Class::Other)), Known::NotYet, "another transaction");
+    }
+
+    #[test]
+    fn a_chunk_may_go_when_all_its_changed_blocks_were_freed() {
+        let cache = Cache::new(1);
+        for offset in [0, 1024] {
+            cache.modify_fresh(8, note(1, offset, Class::Fresh), |_| ()).unwrap();
+        }
+        assert_eq!(cache.shrink(1), 0, "changed");
+        cache.forget(8, 1, 0);
+        assert_eq!(cache.shrink(1), 0, "another block of it is changed");
+        cache.forget(8, 1, 1024);
+        assert_eq!(cache.shrink(1), 1);
+    }
+
+    #[test]
+    fn chunks_are_found_whatever_went_before_them() {
+        let mut slots = Slots::new(Seed::new([7; 16]));
+        let chunk = |number: u64| {
+            let bytes = Box::new([number as u8; PAGE_BYTES]);
+            Arc::new(Chunk { bytes, verified: AtomicU8::new(0), _charge: Charge::none() })
+        };
+        (0..100).for_each(|number| slots.insert(number, chunk(number)));
+        for number in (0..100).filter(|number| number % 3 == 0) {
+            slots.get_mut(number).unwrap().was_used = true;
+        }
+        for gone in 1..=66 {
+            assert_ne!(slots.evict().unwrap().part(0, 1)[0] % 3, 0, "used ones stay longer");
+            let is_found = |number: &u64| {
+                let slot = slots.get_mut(*number);
+                slot.is_some_and(|slot| slot.chunk.part(0, 1) == [*number as u8])
+            };
+            assert_eq!((0..100).filter(is_found).count(), 100 - gone);
+        }
+        assert_eq!(core::iter::from_fn(|| slots.evict()).count(), 34);
+        assert!(slots.places.is_empty());
     }
 }

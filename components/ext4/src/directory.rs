@@ -66,6 +66,15 @@ impl Span<'_> {
     pub(crate) fn length(&self) -> usize {
         self.next - self.offset
     }
+
+    /// Stands for `name`.
+    #[inline]
+    pub(crate) fn is(&self, name: &[u8]) -> bool {
+        // The names of a directory more often begin alike than they end alike.
+        self.name.len() == name.len()
+            && self.name.iter().rev().eq(name.iter().rev())
+            && self.inode != 0
+    }
 }
 
 impl<'a> Spans<'a> {

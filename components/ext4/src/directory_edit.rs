@@ -5,7 +5,7 @@
 //! name up.
 use crate::{
     checksum::crc32c,
-    directory::{self, Entries, Spans},
+    directory::{self, Entries, Span, Spans},
     extent::Extent,
     extent_edit,
     features::Incompat,
@@ -105,11 +105,20 @@ pub(crate) fn seal(volume: &Volume, seed: u32, bytes: &mut [u8]) {
 }
 
 /// A block of a directory that was loaded, and so verified: what is wrong must not get a right checksum.
-#[derive(Clone, Copy)]
-struct Leaf {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Leaf {
     /// Block of the directory, and on the volume.
-    logical: u64,
-    block: u64,
+    pub(crate) logical: u64,
+    pub(crate) block: u64,
+}
+
+/// Room for an entry in a leaf, until the directory is changed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    leaf: Leaf,
+    /// The entry there, and its bytes that stay in use.
+    offset: usize,
+    used: usize,
 }
 
 /// Changes the entries of a leaf, and its checksum.
@@ -176,21 +185,42 @@ pub(crate) fn locate_or_move(
     locate(volume, directory, name)
 }
 
-/// Room in the entries of a block for one of `wanted` bytes: its offset, and the bytes of the entry
-/// there that stay in use.
-fn find_room(
+/// Room behind an entry for one of `wanted` bytes.
+#[inline]
+fn room_at(leaf: Leaf, entry: &Span<'_>, wanted: usize) -> Option<Room> {
+    let used = if entry.inode == 0 { 0 } else { needed(entry.name) };
+    (entry.length() >= used + wanted).then_some(Room { leaf, offset: entry.offset, used })
+}
+
+/// Sees that there is no such name; returns where it finds room, if that was found on the way.
+///
+/// # Errors
+/// [`FsError::Exists`]; as [`directory::find`].
+pub(crate) fn check_absent(
     volume: &Volume,
-    bytes: &[u8],
-    wanted: usize,
-) -> Result<Option<(usize, usize)>, FsError> {
-    for entry in Spans::new(bytes, entries_end(volume)) {
-        let entry = entry?;
-        let used = if entry.inode == 0 { 0 } else { needed(entry.name) };
-        if entry.length() >= used + wanted {
-            return Ok(Some((entry.offset, used)));
+    directory: &Inode,
+    name: &[u8],
+) -> Result<Option<Room>, FsError> {
+    let (mut room, mut home) = (None, None);
+    let wanted = needed(name);
+    if directory::has_tree(volume, directory) {
+        let found = htree::find_passing(volume, directory, name, |leaf, entry| {
+            // Leaves that go on with its hash follow the one it belongs to.
+            if room.is_none() && *home.get_or_insert(leaf) == leaf {
+                room = room_at(leaf, entry, wanted);
+            }
+        })?;
+        match found {
+            htree::Search::Found(_) => return Err(FsError::Exists),
+            htree::Search::Absent => return Ok(room),
+            htree::Search::NoTree => {}
         }
     }
-    Ok(None)
+    match directory::find(volume, directory, name) {
+        Ok(_) => Err(FsError::Exists),
+        Err(FsError::NotFound) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Puts an entry into a leaf where there is room; `false` where there is none.
@@ -202,23 +232,40 @@ pub(crate) fn insert_in(
     entry: &NewEntry<'_>,
 ) -> Result<bool, FsError> {
     let (block, found) = directory::load_placed(volume, directory, logical)?;
-    let Some((offset, used)) = find_room(volume, found.bytes(), needed(entry.name))? else {
-        return Ok(false);
-    };
+    let leaf = Leaf { logical, block };
+    let mut room = None;
+    for other in Spans::new(found.bytes(), entries_end(volume)) {
+        room = room_at(leaf, &other?, needed(entry.name));
+        if room.is_some() {
+            break;
+        }
+    }
     drop(found);
+    let Some(room) = room else { return Ok(false) };
+    insert_at(volume, operation, directory, room, entry)?;
+    Ok(true)
+}
+
+fn insert_at(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    directory: &Inode,
+    Room { leaf, offset, used }: Room,
+    entry: &NewEntry<'_>,
+) -> Result<(), FsError> {
     let file_type = encode_type(volume, entry.file_type);
-    modify(volume, operation, directory, Leaf { logical, block }, |bytes| {
+    modify(volume, operation, directory, leaf, |bytes| {
         let length = usize::from(word16(bytes, offset + 4).unwrap_or(0));
         if used > 0 {
             put16(bytes, offset + 4, used as u16);
         }
         let new = (entry.inode, file_type, entry.name);
         write_entry(bytes, offset + used, length.saturating_sub(used), new);
-    })?;
-    Ok(true)
+    })
 }
 
-/// Puts an entry into a directory; the caller stores the directory's inode.
+/// Puts an entry into a directory, where there is `room` if the caller knows; the caller stores the
+/// directory's inode.
 ///
 /// # Errors
 /// [`FsError::NoSpace`], [`FsError::Unsupported`] for block maps and trees not known,
@@ -228,7 +275,11 @@ pub(crate) fn add(
     operation: &Operation<'_>,
     directory: &mut Inode,
     entry: &NewEntry<'_>,
+    room: Option<Room>,
 ) -> Result<(), FsError> {
+    if let Some(room) = room {
+        return insert_at(volume, operation, directory, room, entry);
+    }
     if directory.has_flag(FLAG_INLINE_DATA) {
         inline_edit::move_out(volume, operation, directory)?;
     }

@@ -7,8 +7,8 @@
 use crate::{
     cache::BlockRef,
     checksum::crc32c,
-    directory::{Spans, load},
-    directory_edit::Place,
+    directory::{Span, Spans, load, load_placed},
+    directory_edit::{self, Place, entries_end},
     features::Incompat,
     hash::{END, Hash},
     inode::{Inode, is_nameable},
@@ -38,13 +38,15 @@ pub(crate) enum Search {
 }
 
 /// A search on its way.
-struct Descent<'a> {
+struct Descent<'a, P> {
     volume: &'a Volume,
     directory: &'a Inode,
     name: &'a [u8],
     hash: u32,
     /// Blocks that may still be read.
     budget: u64,
+    /// Is shown each entry that is passed.
+    pass: P,
 }
 
 /// Looks for `name`.
@@ -52,10 +54,24 @@ struct Descent<'a> {
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`Volume::block`].
 pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Search, FsError> {
+    find_passing(volume, directory, name, |_, _| ())
+}
+
+/// As [`find`]; shows `pass` the entries that are passed, those of the leaf first that `name`
+/// belongs to.
+///
+/// # Errors
+/// As [`find`].
+pub(crate) fn find_passing(
+    volume: &Volume,
+    directory: &Inode,
+    name: &[u8],
+    pass: impl FnMut(directory_edit::Leaf, &Span<'_>),
+) -> Result<Search, FsError> {
     let Some(root) = Root::load(volume, directory)? else { return Ok(Search::NoTree) };
     let hash = root.hash.of(name).major;
     let budget = budget(volume, directory);
-    let mut descent = Descent { volume, directory, name, hash, budget };
+    let mut descent = Descent { volume, directory, name, hash, budget, pass };
     let Some(pairs) = pairs(root.block.bytes(), ROOT_COUNT_OFFSET) else {
         return Ok(Search::NoTree);
     };
@@ -225,7 +241,7 @@ pub(crate) fn block_of(pair: &[u8; PAIR_BYTES]) -> u64 {
     u64::from(word32(pair, 4).unwrap_or(0) & BLOCK_MASK)
 }
 
-impl Descent<'_> {
+impl<P: FnMut(directory_edit::Leaf, &Span<'_>)> Descent<'_, P> {
     /// Searches the children that may hold the name; `levels` of nodes are below.
     fn search(&mut self, pairs: &[[u8; PAIR_BYTES]], levels: u8) -> Result<Search, FsError> {
         let Some((first, others)) = pairs.split_first() else { return Ok(Search::NoTree) };
@@ -245,16 +261,18 @@ impl Descent<'_> {
 
     fn search_child(&mut self, logical: u64, levels: u8) -> Result<Search, FsError> {
         self.budget = self.budget.checked_sub(1).ok_or(FsError::Corrupt)?;
-        let block = load(self.volume, self.directory, logical)?;
+        let (place, block) = load_placed(self.volume, self.directory, logical)?;
         if levels > 0 {
             return match pairs(block.bytes(), NODE_COUNT_OFFSET) {
                 Some(pairs) => self.search(pairs, levels - 1),
                 None => Ok(Search::NoTree),
             };
         }
-        for entry in Spans::new(block.bytes(), block.bytes().len()) {
+        let leaf = directory_edit::Leaf { logical, block: place };
+        for entry in Spans::new(block.bytes(), entries_end(self.volume)) {
             let entry = entry?;
-            if entry.inode != 0 && entry.name == self.name {
+            (self.pass)(leaf, &entry);
+            if entry.is(self.name) {
                 return match is_nameable(&self.volume.geometry, entry.inode) {
                     true => {
                         let (offset, inode) = (entry.offset, entry.inode);

@@ -147,22 +147,32 @@ pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsErro
     let index = number.checked_sub(1).filter(|_| number <= geometry.inodes);
     let index = index.ok_or(FsError::Corrupt)?;
     let place = (index % geometry.inodes_per_group) as usize * geometry.inode_bytes;
-    let (block, offset) = inode_place(volume, number)?;
+    // Its descriptor says also whether the group's inodes were ever used.
+    let (group, _) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
+    let table = descriptor::inode_table(volume, group)?;
+    let (block, offset) = place_in(geometry, table, place);
     let left = geometry.inodes_per_group as usize * geometry.inode_bytes - place;
     let ahead = TABLE_CHUNKS_AHEAD.min(left.div_ceil(PAGE_BYTES) as u64);
     volume.part(block, offset, geometry.inode_bytes, ahead)
 }
 
-/// The block of an inode, and where in it.
+/// The block of an inode that is in use, and where in it.
 ///
 /// # Errors
 /// As [`raw_inode`].
 pub(crate) fn inode_place(volume: &Volume, number: u32) -> Result<(u64, usize), FsError> {
     let geometry = &volume.geometry;
     let (group, index) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
-    let table = descriptor::inode_table(volume, group)?;
-    let place = index as usize * geometry.inode_bytes;
-    Ok((table + (place / geometry.block_bytes) as u64, place % geometry.block_bytes))
+    let table = match volume.groups() {
+        Ok(groups) => groups.inode_table(group)?,
+        Err(_) => descriptor::inode_table(volume, group)?,
+    };
+    Ok(place_in(geometry, table, index as usize * geometry.inode_bytes))
+}
+
+/// The block of byte `place` of an inode table, and where in it.
+fn place_in(geometry: &Geometry, table: u64, place: usize) -> (u64, usize) {
+    (table + (place / geometry.block_bytes) as u64, place % geometry.block_bytes)
 }
 
 /// The number of extra bytes: inside the inode, a multiple of four.

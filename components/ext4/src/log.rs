@@ -8,7 +8,7 @@
 //!
 //! Locks, in this order: `ext4.commit` (one commit at a time, held during its I/O), `ext4.operations`
 //! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` (a leaf).
-use crate::{commit::Committer, journal::Journal, volume::Volume};
+use crate::{cache::Known, commit::Committer, journal::Journal, volume::Volume};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
@@ -47,6 +47,18 @@ pub(crate) enum Class {
     Directory,
     /// A root or node of a hash tree.
     Index,
+}
+
+impl Class {
+    /// Of a block that was of this class and is changed once more. A block fresh or of an index
+    /// stays what it is.
+    pub(crate) fn with(self, class: Class) -> Class {
+        match (self, class) {
+            (_, Class::Fresh) => Class::Fresh,
+            (Class::Fresh | Class::Index, _) => self,
+            (_, class) => class,
+        }
+    }
 }
 
 /// What the running transaction has changed.
@@ -248,15 +260,19 @@ impl Operation<'_> {
         self.log.running_id()
     }
 
-    /// A block was changed. A block fresh or of an index stays what it is.
+    /// A block was changed.
     pub(crate) fn note(&self, block: u64, class: Class) {
         self.has_changed.set(true);
         let mut running = self.log.running();
         let noted = running.blocks.entry(block).or_insert(class);
-        match (*noted, class) {
-            (_, Class::Fresh) => *noted = Class::Fresh,
-            (Class::Fresh | Class::Index, _) => {}
-            (_, class) => *noted = class,
+        *noted = noted.with(class);
+    }
+
+    /// As [`Operation::note`], of a block whose chunk may remember that the transaction knows.
+    pub(crate) fn note_unless(&self, known: Known, block: u64, class: Class) {
+        match known {
+            Known::Already => self.has_changed.set(true),
+            Known::NotYet => self.note(block, class),
         }
     }
 

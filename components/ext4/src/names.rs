@@ -39,14 +39,6 @@ fn check_parent(directory: &Inode) -> Result<(), FsError> {
     if directory.attributes.links == 0 { Err(FsError::NotFound) } else { Ok(()) }
 }
 
-fn check_absent(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<(), FsError> {
-    match directory::find(volume, directory, name) {
-        Ok(_) => Err(FsError::Exists),
-        Err(FsError::NotFound) => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
 /// One more subdirectory: a directory with more than it can count counts one.
 fn add_link(volume: &Volume, directory: &mut Inode) -> Result<(), FsError> {
     let links = directory.attributes.links;
@@ -96,7 +88,7 @@ pub(crate) fn create(
     volume.operate(|operation| {
         let mut parent = directory.write();
         check_parent(&parent)?;
-        check_absent(volume, &parent, name)?;
+        let room = directory_edit::check_absent(volume, &parent, name)?;
         let is_directory = new.file_type == FileType::Directory;
         if is_directory
             && parent.attributes.links >= LINKS_MAX
@@ -106,7 +98,7 @@ pub(crate) fn create(
         }
         let inode = make(volume, operation, &parent, new)?;
         let entry = NewEntry { name, inode: inode.number, file_type: new.file_type };
-        if let Err(error) = directory_edit::add(volume, operation, &mut parent, &entry) {
+        if let Err(error) = directory_edit::add(volume, operation, &mut parent, &entry, room) {
             unmake(volume, operation, inode)?;
             return Err(error);
         }
@@ -268,9 +260,9 @@ pub(crate) fn link(
         }
         let parent = of(&mut locked, directory.number)?;
         check_parent(parent)?;
-        check_absent(volume, parent, name)?;
+        let room = directory_edit::check_absent(volume, parent, name)?;
         let entry = NewEntry { name, inode: node.number, file_type };
-        directory_edit::add(volume, operation, parent, &entry)?;
+        directory_edit::add(volume, operation, parent, &entry, room)?;
         touch(parent, now);
         parent.store(volume, operation, Before::Itself)?;
         let inode = of(&mut locked, node.number)?;

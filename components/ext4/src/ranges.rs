@@ -2,7 +2,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 
 /// Ranges that neither overlap nor touch: start to end.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
@@ -11,6 +11,11 @@ impl Ranges {
         let before = self.0.range(..=end).rev();
         let touching = before.take_while(|(_, last)| **last >= first);
         touching.map(|(start, last)| (*start, *last)).collect()
+    }
+
+    /// Each range: first number and how many.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().map(|(start, end)| (*start, end - start))
     }
 
     /// How many numbers are in the set.

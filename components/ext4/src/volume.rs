@@ -3,7 +3,7 @@
 //! Whoever changes a block does so within an [`Operation`](crate::log::Operation), which proves that
 //! the log takes note of it.
 use crate::{
-    cache::{BlockRef, Cache, Chunk},
+    cache::{BlockRef, Cache, Chunk, Note},
     device::Device,
     groups::Groups,
     health::Health,
@@ -124,8 +124,10 @@ impl Volume {
         let (chunk, start) = self.place(block)?;
         let end = start + self.geometry.block_bytes;
         let whole = |bytes: &mut [u8]| change(bytes.get_mut(start..end).unwrap_or(&mut []));
-        let result = self.noticed(self.cache.modify(&self.device, chunk, whole))?;
-        operation.note(block, class);
+        let note = Some(Note { transaction: operation.id(), offset: start, class });
+        let modified = self.cache.modify(&self.device, chunk, note, whole);
+        let (result, known) = self.noticed(modified)?;
+        operation.note_unless(known, block, class);
         Ok(result)
     }
 
@@ -146,11 +148,12 @@ impl Volume {
             bytes.fill(0);
             change(bytes)
         };
-        let result = match self.geometry.block_bytes {
-            PAGE_BYTES => self.cache.modify_fresh(chunk, whole)?,
-            _ => self.noticed(self.cache.modify(&self.device, chunk, whole))?,
+        let note = Note { transaction: operation.id(), offset: start, class: Class::Fresh };
+        let (result, known) = match self.geometry.block_bytes {
+            PAGE_BYTES => self.cache.modify_fresh(chunk, note, whole)?,
+            _ => self.noticed(self.cache.modify(&self.device, chunk, Some(note), whole))?,
         };
-        operation.note(block, Class::Fresh);
+        operation.note_unless(known, block, Class::Fresh);
         Ok(result)
     }
 
@@ -162,9 +165,15 @@ impl Volume {
     ) -> Result<(), FsError> {
         let (chunk, start) = self.place(block)?;
         let end = start + self.geometry.block_bytes;
-        self.cache.modify(&self.device, chunk, |bytes| {
-            change(bytes.get_mut(start..end).unwrap_or(&mut []));
-        })
+        let whole = |bytes: &mut [u8]| change(bytes.get_mut(start..end).unwrap_or(&mut []));
+        self.cache.modify(&self.device, chunk, None, whole).map(|_| ())
+    }
+
+    /// What was changed of a block in the running transaction, which has freed it, is of no use.
+    pub(crate) fn forget(&self, operation: &Operation<'_>, block: u64) {
+        if let Ok((chunk, start)) = self.place(block) {
+            self.cache.forget(chunk, operation.id(), start);
+        }
     }
 
     /// Drops up to `chunks` cached chunks that may go; returns how many.

@@ -1,4 +1,4 @@
-//! A keyed hash of names: multiply and fold, seeded at random so that programs cannot aim.
+//! A keyed hash of names and numbers: multiply and fold, seeded at random so that programs cannot aim.
 //! Source: the folded multiply of wyhash (Wang Yi, public domain).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -28,6 +28,10 @@ impl Seed {
         let tail = tail.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
         fold(state ^ tail, self.first)
     }
+    /// Hash of a number.
+    pub fn hash_number(&self, number: u64) -> u64 {
+        fold(number ^ self.first, self.second)
+    }
 }
 
 fn fold(left: u64, right: u64) -> u64 {
@@ -51,5 +55,12 @@ mod tests {
         ];
         assert_eq!(all[0], seed.hash(1, b"name"));
         assert!(all.iter().enumerate().all(|(at, one)| !all[at + 1..].contains(one)));
+    }
+
+    #[test]
+    fn numbers_and_keys_both_count() {
+        let hash = |key, number| Seed::new([key; 16]).hash_number(number);
+        assert_eq!(hash(7, 1), hash(7, 1));
+        assert!(hash(7, 1) != hash(7, 2) && hash(7, 1) != hash(8, 1));
     }
 }

@@ -75,10 +75,7 @@ fn take(
     if group.free_blocks == 0 {
         return Ok(None);
     }
-    let mut free = load(volume, groups, number, &group)?;
-    for (start, count) in &group.pending {
-        bitmap::set(&mut free, *start as usize, *count as usize);
-    }
+    let free = load_without_pending(volume, groups, number, &group)?;
     let end = volume.geometry.blocks_in(number) as usize;
     // Right behind the goal even a short run is good: the file goes on there.
     let behind = bitmap::run_at(&free, from, want.min(end.saturating_sub(from)));
@@ -127,6 +124,20 @@ fn load(volume: &Volume, groups: &Groups, number: u32, group: &Group) -> Result<
         })?;
     }
     Ok(block.bytes().to_vec())
+}
+
+/// The block bitmap of a group, what is not to be used yet being set.
+fn load_without_pending(
+    volume: &Volume,
+    groups: &Groups,
+    number: u32,
+    group: &Group,
+) -> Result<Vec<u8>, FsError> {
+    let mut bits = load(volume, groups, number, group)?;
+    for (start, count) in group.pending.iter() {
+        bitmap::set(&mut bits, start as usize, count as usize);
+    }
+    Ok(bits)
 }
 
 fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
@@ -192,10 +203,8 @@ pub(crate) fn free(
         let bits = load(volume, groups, number, &group)?;
         let (first_bit, bits_count) = (first as usize, count as usize);
         let is_used = (first_bit..first_bit + bits_count).all(|bit| bitmap::is_set(&bits, bit));
-        let is_pending = group
-            .pending
-            .iter()
-            .any(|(other, others)| first < other + others && *other < first + count);
+        let is_pending =
+            group.pending.missing(u64::from(first), u64::from(count)) < u64::from(count);
         if !is_used || is_pending {
             return Err(FsError::Corrupt);
         }
@@ -203,12 +212,15 @@ pub(crate) fn free(
             bitmap::clear(bits, first_bit, bits_count);
         })?;
         group.free_blocks = group.free_blocks.saturating_add(count);
-        group.pending.push((first, count));
+        group.pending.insert(u64::from(first), u64::from(count));
         groups.pending.fetch_add(u64::from(count), Relaxed);
         groups.free_blocks.fetch_add(u64::from(count), Relaxed);
         store(volume, operation, number, &group)?;
         let block = volume.geometry.group_start(number) + u64::from(first);
         operation.note_freed(block, u64::from(count), content);
+        if content == Content::Metadata {
+            (block..block + u64::from(count)).for_each(|block| volume.forget(operation, block));
+        }
     }
     Ok(())
 }
@@ -231,10 +243,7 @@ pub(crate) fn with_free_runs(
     let blocks = volume.geometry.blocks_in(number);
     let from = range.start.clamp(base, base + blocks) - base;
     let end = range.end.clamp(base, base + blocks) - base;
-    let mut bits = load(volume, groups, number, &group)?;
-    for (start, count) in &group.pending {
-        bitmap::set(&mut bits, *start as usize, *count as usize);
-    }
+    let bits = load_without_pending(volume, groups, number, &group)?;
     let (mut at, end) = (from as usize, end as usize);
     while let Some(start) = bitmap::find_clear(&bits, at, end) {
         let length = bitmap::run_at(&bits, start, end - start);

@@ -16,6 +16,7 @@ use crate::{
     layout::group::{BLOCKS_UNUSED, INODES_UNUSED},
     log::Operation,
     orphans::Orphans,
+    ranges::Ranges,
     superblock::Geometry,
     volume::Volume,
 };
@@ -49,8 +50,8 @@ pub(crate) struct Group {
     pub(crate) flags: u16,
     pub(crate) block_bitmap_checksum: u32,
     pub(crate) inode_bitmap_checksum: u32,
-    /// Runs freed by transactions not yet durable.
-    pending: Vec<(u32, u32)>,
+    /// Blocks of the group freed by transactions not yet durable.
+    pending: Ranges,
 }
 
 /// Blocks of bitmaps and tables, and how many.
@@ -142,6 +143,15 @@ impl Groups {
         self.fixed.iter().flatten().copied()
     }
 
+    /// Where a group's inode table begins.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where the volume has no such group.
+    pub(crate) fn inode_table(&self, number: u32) -> Result<u64, FsError> {
+        let fixed = self.fixed.get(number as usize);
+        fixed.map(|[.., (table, _)]| *table).ok_or(FsError::Corrupt)
+    }
+
     /// Blocks free.
     pub(crate) fn free_blocks(&self) -> u64 {
         self.free_blocks.load(Relaxed)
@@ -194,8 +204,8 @@ impl Groups {
         for (start, count) in freed {
             for (group, first, count) in geometry.split(*start, *count) {
                 let Ok(mut group) = self.lock(group) else { continue };
-                group.pending.retain(|run| *run != (first, count));
-                self.pending.fetch_sub(u64::from(count), Relaxed);
+                let released = group.pending.remove(u64::from(first), u64::from(count));
+                self.pending.fetch_sub(released, Relaxed);
             }
         }
     }

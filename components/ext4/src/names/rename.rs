@@ -202,7 +202,7 @@ impl<'n> Step<'n> {
                 add_link(volume, parent)?;
             }
             let entry = NewEntry { name: self.to.1, inode: moved, file_type };
-            if let Err(error) = directory_edit::add(volume, operation, parent, &entry) {
+            if let Err(error) = directory_edit::add(volume, operation, parent, &entry, None) {
                 if changes_parent {
                     drop_link(parent);
                 }
