@@ -4,6 +4,7 @@
 //! the personality's. A file system answers lookups and fills or empties frames. The personality
 //! holds an inode (`lookup`, `create` ... count it up by one) until it calls `forget`.
 use alloc::{sync::Arc, vec::Vec};
+use core::ops::ControlFlow;
 use interfaces_macro::interface;
 use rt::memory::Frame;
 
@@ -114,15 +115,56 @@ pub struct NewInode<'a> {
 
 /// One name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DirectoryEntry {
+pub struct DirectoryEntry<Name = Vec<u8>> {
     /// Inode.
     pub inode: InodeNumber,
     /// Type if the directory knows it.
     pub file_type: Option<FileType>,
     /// Name, without NUL or slash.
-    pub name: Vec<u8>,
+    pub name: Name,
     /// Position after this entry, to continue from; 0 is the start.
     pub next: u64,
+}
+
+/// Takes one name after the other where it lies; a name at which it breaks is not taken, and the
+/// last. Locks of the directory are held meanwhile.
+pub type TakeEntry<'t> = dyn FnMut(&DirectoryEntry<&[u8]>) -> ControlFlow<()> + 't;
+
+impl DirectoryEntry {
+    /// The entry, its name where it is.
+    pub fn lent(&self) -> DirectoryEntry<&[u8]> {
+        let DirectoryEntry { inode, file_type, ref name, next } = *self;
+        DirectoryEntry { inode, file_type, name, next }
+    }
+}
+
+impl DirectoryEntry<&[u8]> {
+    /// The entry with a name of its own.
+    pub fn kept(&self) -> DirectoryEntry {
+        let DirectoryEntry { inode, file_type, name, next } = *self;
+        DirectoryEntry { inode, file_type, name: name.to_vec(), next }
+    }
+}
+
+/// At most `max` names of a directory from `position` on.
+///
+/// # Errors
+/// As [`FileSystem::read_directory`].
+pub fn list_directory(
+    fs: &dyn FileSystem,
+    directory: InodeNumber,
+    position: u64,
+    max: usize,
+) -> Result<Vec<DirectoryEntry>, FsError> {
+    let mut entries = Vec::new();
+    fs.read_directory(directory, position, &mut |entry| {
+        if entries.len() == max {
+            return ControlFlow::Break(());
+        }
+        entries.push(entry.kept());
+        ControlFlow::Continue(())
+    })?;
+    Ok(entries)
 }
 
 /// What `statfs` tells.
@@ -285,13 +327,14 @@ pub trait FileSystem: Send + Sync {
         inode: InodeNumber,
         change: &AttributeChange,
     ) -> Result<Attributes, FsError>;
-    /// Entries from `position` (0 first), `.` and `..` left out, at most `max`; empty at the end.
+    /// Hands entries from `position` (0 first) to `take`, `.` and `..` left out. What it meets may be
+    /// told after some were taken.
     fn read_directory(
         &self,
         directory: InodeNumber,
         position: u64,
-        max: usize,
-    ) -> Result<Vec<DirectoryEntry>, FsError>;
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), FsError>;
     /// The target of a symbolic link.
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError>;
     /// Starts reading pages `first ..` of a file into `frames`, whole pages; bytes beyond the end

@@ -17,9 +17,8 @@ use crate::{
     map,
     volume::Volume,
 };
-use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
-use interfaces::file_system::{DirectoryEntry, FileType, FsError};
+use interfaces::file_system::{DirectoryEntry, FileType, FsError, TakeEntry};
 use zerocopy::FromBytes;
 
 /// Where the first entry of an inline directory is: behind the number of its parent.
@@ -140,24 +139,28 @@ impl<'a> Entries<'a> {
     }
 
     fn check(&self, span: &Span<'a>) -> Option<Entry<'a>> {
+        let is_sound = span.inode == 0 || is_name(span.name);
+        is_sound.then(|| self.told(span))
+    }
+
+    fn told(&self, span: &Span<'a>) -> Entry<'a> {
         let Span { inode, name, kind, offset, next } = *span;
-        if inode != 0 && !is_name(name) {
-            return None;
-        }
         let file_type = self.has_types.then(|| decode_type(kind)).flatten();
-        Some(Entry { inode, name, file_type, offset, next })
+        Entry { inode, name, file_type, offset, next }
+    }
+
+    /// The next entry, which was looked at before.
+    pub(crate) fn next_checked(&mut self) -> Option<Entry<'a>> {
+        let span = self.spans.next()?.ok()?;
+        Some(self.told(&span))
     }
 }
 
-impl Entry<'_> {
+impl<'a> Entry<'a> {
     /// As the interface has it, `next` being the position after it.
-    pub(crate) fn shown(&self, next: u64) -> DirectoryEntry {
-        DirectoryEntry {
-            inode: u64::from(self.inode),
-            file_type: self.file_type,
-            name: self.name.to_vec(),
-            next,
-        }
+    pub(crate) fn shown(&self, next: u64) -> DirectoryEntry<&'a [u8]> {
+        let Entry { inode, name, file_type, .. } = *self;
+        DirectoryEntry { inode: u64::from(inode), file_type, name, next }
     }
 }
 
@@ -246,7 +249,7 @@ fn scan_area(
     Ok(ControlFlow::Continue(()))
 }
 
-/// At most `max` names from `position` on.
+/// Hands the names from `position` on to `take`.
 ///
 /// # Errors
 /// As [`scan`]; [`FsError::NoMemory`].
@@ -254,21 +257,13 @@ pub(crate) fn list(
     volume: &Volume,
     directory: &Inode,
     position: u64,
-    max: usize,
-) -> Result<Vec<DirectoryEntry>, FsError> {
+    take: &mut TakeEntry<'_>,
+) -> Result<(), FsError> {
     directory.check_directory()?;
-    if max == 0 {
-        return Ok(Vec::new());
+    if hash_order::list(volume, directory, position, take)? {
+        return Ok(());
     }
-    if let Some(entries) = hash_order::list(volume, directory, position, max)? {
-        return Ok(entries);
-    }
-    let mut entries = Vec::new();
-    scan(volume, directory, position, &mut |next, entry| {
-        entries.push(entry.shown(next));
-        if entries.len() < max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
-    Ok(entries)
+    scan(volume, directory, position, &mut |next, entry| take(&entry.shown(next)))
 }
 
 /// Has a hash tree that is kept in step with its names.

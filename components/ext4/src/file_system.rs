@@ -5,8 +5,8 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    Access, Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
-    FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, Usage, XattrMode,
+    Access, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FsError,
+    InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry, Usage, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -127,10 +127,10 @@ impl FileSystem for Ext4 {
         &self,
         directory: InodeNumber,
         position: u64,
-        max: usize,
-    ) -> Result<Vec<DirectoryEntry>, FsError> {
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), FsError> {
         let node = self.node(directory)?;
-        self.noticed(directory::list(&self.volume, &node.read(), position, max))
+        self.noticed(directory::list(&self.volume, &node.read(), position, take))
     }
 
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {

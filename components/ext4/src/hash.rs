@@ -120,10 +120,18 @@ impl Hash {
         let pad = pad | pad << 16;
         let mut words = [pad; N];
         for (word, bytes) in words.iter_mut().zip(rest.chunks(4)) {
-            *word =
-                bytes.iter().fold(pad, |word, byte| self.character(*byte).wrapping_add(word << 8));
+            *word = self.word(bytes, pad);
         }
         words
+    }
+
+    /// One word: its characters shifted in from the right, behind padding if they are fewer than four.
+    fn word(&self, bytes: &[u8], pad: u32) -> u32 {
+        match bytes.try_into().map(u32::from_be_bytes) {
+            // No character that could be negative.
+            Ok(whole) if whole & 0x8080_8080 == 0 => whole,
+            _ => bytes.iter().fold(pad, |word, byte| self.character(*byte).wrapping_add(word << 8)),
+        }
     }
 }
 

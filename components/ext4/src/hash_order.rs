@@ -21,7 +21,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, Range};
-use interfaces::file_system::{DirectoryEntry, FsError};
+use interfaces::file_system::{FsError, TakeEntry};
 use rt::memory::Charge;
 
 /// Behind every name.
@@ -29,7 +29,7 @@ const POSITION_END: u64 = ((END >> 1) as u64) << 32;
 /// Bytes of the shortest entry with a name.
 const NAME_BYTES_MIN: usize = 12;
 
-/// At most `max` names, at least one, from `position` on; `None` where Linux would not use hashes.
+/// Hands the names from `position` on to `take`; `false` where Linux would not use hashes.
 ///
 /// # Errors
 /// [`FsError::Corrupt`] where an entry makes no sense or is in a leaf it does not belong to;
@@ -38,23 +38,23 @@ pub(crate) fn list(
     volume: &Volume,
     directory: &Inode,
     position: u64,
-    max: usize,
-) -> Result<Option<Vec<DirectoryEntry>>, FsError> {
+    take: &mut TakeEntry<'_>,
+) -> Result<bool, FsError> {
     let geometry = &volume.geometry;
     if !geometry.compat.contains(Compat::DIR_INDEX) {
-        return Ok(None);
+        return Ok(false);
     }
-    let mut listing = Listing { volume, position, max, free: 0, entries: Vec::new() };
+    let mut listing = Listing { volume, position, take, free: 0, before: None };
     if has_tree(volume, directory) {
         let Some(leaves) = Leaves::open(volume, directory, start(position))? else {
-            return Ok(None);
+            return Ok(false);
         };
         listing.add_leaves(leaves)?;
-        return Ok(Some(listing.entries));
+        return Ok(true);
     }
     let version = geometry.hash_version;
     let hash = Hash::decode(version, geometry.has_unsigned_hash, geometry.hash_seed);
-    let Some(hash) = hash else { return Ok(None) };
+    let Some(hash) = hash else { return Ok(false) };
     let mut group = Group::default();
     if directory.has_flag(FLAG_INLINE_DATA) {
         let bytes = inline::load(volume, directory)?;
@@ -65,10 +65,10 @@ pub(crate) fn list(
         let whole = 0..block.bytes().len();
         group.add((volume, &hash), Source::Block(block), &[whole], 0..END)?;
     } else {
-        return Ok(None);
+        return Ok(false);
     }
-    let _ = listing.add(group);
-    Ok(Some(listing.entries))
+    listing.end_with(group);
+    Ok(true)
 }
 
 /// The major hash to start from: one before that of the position.
@@ -121,6 +121,8 @@ impl Group {
         let most = source.bytes().len() / NAME_BYTES_MIN;
         let charge = Charge::take(most * size_of::<Key>()).map_err(|_| FsError::NoMemory)?;
         self.charges.push(charge);
+        // Names are rarely as short as they may be.
+        self.keys.reserve(most / 2);
         let place = self.sources.len() as u32;
         for area in areas {
             let entries = Entries::new(volume, source.bytes(), area.start, area.end);
@@ -150,16 +152,17 @@ impl Group {
 }
 
 /// A listing on its way.
-struct Listing<'a> {
+struct Listing<'a, 't> {
     volume: &'a Volume,
     position: u64,
-    max: usize,
+    take: &'a mut TakeEntry<'t>,
     /// The first position no name got yet.
     free: u64,
-    entries: Vec<DirectoryEntry>,
+    /// The last name of a group, to be handed out when the position of the next is known.
+    before: Option<(Group, Key)>,
 }
 
-impl Listing<'_> {
+impl Listing<'_, '_> {
     fn add_leaves(&mut self, mut leaves: Leaves<'_>) -> Result<(), FsError> {
         let mut group = Group::default();
         while let Some(leaf) = leaves.next()? {
@@ -171,33 +174,49 @@ impl Listing<'_> {
                 return Ok(());
             }
         }
-        let _ = self.add(group);
+        self.end_with(group);
         Ok(())
     }
 
-    /// Adds the names of a group; `Break` when there are enough and the last knows its next.
+    /// Hands out the names of the last group.
+    fn end_with(&mut self, group: Group) {
+        if self.add(group).is_continue()
+            && let Some((group, key)) = self.before.take()
+        {
+            let _ = self.hand_out(&group, key, self.free.max(POSITION_END));
+        }
+    }
+
+    /// Hands out the names of a group but the last, and that of the group before; `Break` when no
+    /// more are wanted.
     fn add(&mut self, mut group: Group) -> ControlFlow<()> {
         group.sort();
+        let mut last = None;
         for key in &group.keys {
             let position = key.hash.position().max(self.free);
             self.free = position + 1;
             if position < self.position {
                 continue;
             }
-            if let Some(last) = self.entries.last_mut() {
-                last.next = position;
-            }
-            if self.entries.len() >= self.max {
-                return ControlFlow::Break(());
-            }
-            let source = group.sources.get(key.source as usize);
-            let bytes = source.map_or(&[][..], Source::bytes);
-            let mut entries = Entries::new(self.volume, bytes, key.offset as usize, bytes.len());
-            // It was decoded before.
-            if let Some(Ok(entry)) = entries.next() {
-                self.entries.push(entry.shown(self.free.max(POSITION_END)));
+            if let Some(key) = last.replace(*key) {
+                self.hand_out(&group, key, position)?;
+            } else if let Some((group, key)) = self.before.take() {
+                self.hand_out(&group, key, position)?;
             }
         }
+        if let Some(key) = last {
+            self.before = Some((group, key));
+        }
         ControlFlow::Continue(())
+    }
+
+    fn hand_out(&mut self, group: &Group, key: Key, next: u64) -> ControlFlow<()> {
+        let source = group.sources.get(key.source as usize);
+        let bytes = source.map_or(&[][..], Source::bytes);
+        let mut entries = Entries::new(self.volume, bytes, key.offset as usize, bytes.len());
+        match entries.next_checked() {
+            Some(entry) => (self.take)(&entry.shown(next)),
+            None => ControlFlow::Continue(()),
+        }
     }
 }

@@ -4,10 +4,10 @@
 //! every name that was there all the time exactly once, whatever is added or removed meanwhile.
 //! Positions count down, so that the newest name comes first, as on Linux.
 use crate::node::Node;
-use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
 use hash::Seed;
 use hashbrown::HashTable;
-use interfaces::file_system::{DirectoryEntry, FileType, FsError};
+use interfaces::file_system::{DirectoryEntry, FileType, FsError, TakeEntry};
 use rt::{memory::Charge, sync::Once};
 
 /// What a name costs beside its bytes: allocation headers, map nodes, its place in the table.
@@ -117,16 +117,19 @@ impl Directory {
         (self.entries.len() as u64 + 2) * SHOWN_ENTRY_BYTES
     }
 
-    /// At most `max` entries after `position`.
-    pub(crate) fn read(&self, position: u64, max: usize) -> Vec<DirectoryEntry> {
+    /// Hands the entries after `position` to `take`.
+    pub(crate) fn read(&self, position: u64, take: &mut TakeEntry<'_>) {
         let after = position.saturating_add(1);
-        let entry = |(next, entry): (&u64, &Entry)| DirectoryEntry {
-            inode: entry.node.inode,
-            file_type: Some(entry.node.file_type),
-            name: entry.name.to_vec(),
-            next: *next,
+        let entry = |(next, entry): (&u64, &'_ Entry)| {
+            take(&DirectoryEntry {
+                inode: entry.node.inode,
+                file_type: Some(entry.node.file_type),
+                name: &entry.name,
+                next: *next,
+            })
         };
-        self.entries.range(after..).take(max).map(entry).collect()
+        // Broken off or not: there is nothing to be done after it.
+        let _ = self.entries.range(after..).try_for_each(entry);
     }
 
     /// How many of the names are directories (for assertions on link counts).

@@ -2,8 +2,8 @@
 use crate::{MAGIC, ROOT, Tmpfs, xattr};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime, FileType, FsError,
-    InodeNumber, MountInfo, NewInode, PageSink, Usage, XattrMode,
+    AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber,
+    MountInfo, NewInode, PageSink, TakeEntry, Usage, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -50,11 +50,11 @@ impl FileSystem for Tmpfs {
         &self,
         directory: InodeNumber,
         position: u64,
-        max: usize,
-    ) -> Result<Vec<DirectoryEntry>, FsError> {
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), FsError> {
         let node = self.directory(directory)?;
-        let state = node.state.lock();
-        Ok(state.names.read(position, max))
+        node.state.lock().names.read(position, take);
+        Ok(())
     }
 
     fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {

@@ -58,7 +58,7 @@ fn walk_directory(
 ) {
     let mut position = 0;
     loop {
-        let entries = match fs.read_directory(directory, position, 100) {
+        let entries = match list_directory(fs, directory, position, 100) {
             Ok(entries) => entries,
             Err(error) => return tree.errors.push((path.to_vec(), error)),
         };

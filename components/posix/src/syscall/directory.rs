@@ -39,7 +39,7 @@ enum Layout {
 
 impl Layout {
     /// Appends `entry`, padded to 8 bytes; `false` if it does not fit into `max` bytes.
-    fn append(self, entry: &DirectoryEntry, max: usize, out: &mut Vec<u8>) -> bool {
+    fn append(self, entry: &DirectoryEntry<&[u8]>, max: usize, out: &mut Vec<u8>) -> bool {
         let length = (FIXED_BYTES + entry.name.len()).next_multiple_of(8);
         let Ok(length_field) = u16::try_from(length) else { return true };
         let start = out.len();
@@ -53,7 +53,7 @@ impl Layout {
         if self == Layout::Wide {
             out.push(kind);
         }
-        out.extend_from_slice(&entry.name);
+        out.extend_from_slice(entry.name);
         out.resize(start + length, 0);
         if let (Layout::Old, Some(last)) = (self, out.last_mut()) {
             *last = kind;
@@ -172,13 +172,9 @@ fn getcwd(call: &mut Call<'_>) -> Result<u64, Errno> {
 mod tests {
     use super::*;
 
-    fn entry(name: &str) -> DirectoryEntry {
-        DirectoryEntry {
-            inode: 7,
-            file_type: Some(FileType::Regular),
-            name: name.as_bytes().to_vec(),
-            next: 3,
-        }
+    fn entry(name: &str) -> DirectoryEntry<&[u8]> {
+        let (inode, file_type) = (7, Some(FileType::Regular));
+        DirectoryEntry { inode, file_type, name: name.as_bytes(), next: 3 }
     }
 
     #[test]

@@ -10,11 +10,10 @@ use crate::{
 use alloc::{
     string::String,
     sync::{Arc, Weak},
-    vec::Vec,
 };
 use bitflags::bitflags;
 pub use interfaces::file_system::Allocation;
-use interfaces::file_system::DirectoryEntry;
+use interfaces::file_system::TakeEntry;
 use rt::memory::Frame;
 
 bitflags! {
@@ -135,11 +134,12 @@ pub trait File: Send + Sync {
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         Ready::IN | Ready::OUT | Ready::READ_NORMAL | Ready::WRITE_NORMAL
     }
-    /// Directory entries from `position`, as [`interfaces::file_system::FileSystem::read_directory`] (`.` and `..` included here).
+    /// Hands directory entries from `position` to `take`, as [`interfaces::file_system::FileSystem::read_directory`] (`.` and
+    /// `..` included here).
     ///
     /// # Errors
     /// `ENOTDIR`.
-    fn read_directory(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
     /// Size for SEEK_END.

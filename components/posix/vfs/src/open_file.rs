@@ -11,8 +11,11 @@ use crate::{
     notify::{self, Events},
     vnode::{Slot, Vnode},
 };
-use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use alloc::sync::Arc;
+use core::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU32, AtomicUsize, Ordering},
+};
 use interfaces::file_system::DirectoryEntry;
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex};
@@ -247,32 +250,26 @@ impl OpenFile {
     /// `EBADF`, `ENOTDIR`, and what the directory says.
     pub fn read_directory(
         &self,
-        take: &mut dyn FnMut(&DirectoryEntry) -> bool,
+        take: &mut dyn FnMut(&DirectoryEntry<&[u8]>) -> bool,
     ) -> Result<usize, Errno> {
         self.check_readable()?;
         let mut offset = self.offset.lock();
-        let mut count = 0;
-        loop {
-            let entries: Vec<DirectoryEntry> =
-                match self.file.read_directory(*offset, DIRECTORY_BATCH) {
-                    Ok(entries) => entries,
-                    // Those taken are told of: the offset is behind them.
-                    Err(_) if count > 0 => Vec::new(),
-                    Err(error) => return Err(error),
-                };
-            if entries.is_empty() {
-                self.tell(Events::ACCESS);
-                return Ok(count);
+        let (mut next, mut count) = (*offset, 0);
+        let read = self.file.read_directory(next, &mut |entry| {
+            if !take(entry) {
+                return ControlFlow::Break(());
             }
-            for entry in &entries {
-                if !take(entry) {
-                    self.tell(Events::ACCESS);
-                    return Ok(count);
-                }
-                *offset = entry.next;
-                count += 1;
-            }
+            next = entry.next;
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        *offset = next;
+        // Those taken are told of: the offset is behind them.
+        if count == 0 {
+            read?;
         }
+        self.tell(Events::ACCESS);
+        Ok(count)
     }
     /// syncfs(2): writes everything of its file system.
     ///
@@ -331,9 +328,6 @@ impl OpenFile {
         if self.file.is_seekable() { Ok(()) } else { Err(Errno::ESPIPE) }
     }
 }
-
-/// Entries asked of a directory at once.
-const DIRECTORY_BATCH: usize = 256;
 
 impl Drop for OpenFile {
     fn drop(&mut self) {

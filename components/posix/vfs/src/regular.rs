@@ -3,6 +3,7 @@ use crate::{
     errno::Errno,
     errors::Told,
     file::{Allocation, File, IoFlags, Mappable, RangeSteps},
+    generated::Node,
     io::{Sink, Source},
     mount::{Mount, Path},
     open_file::Whence,
@@ -10,9 +11,11 @@ use crate::{
     permission,
     vnode::{FLAG_APPEND, Vnode},
 };
-use alloc::{sync::Arc, vec::Vec};
-use core::ops::Range;
-use interfaces::file_system::{AttributeChange, Backing, DirectoryEntry, FileType, SyncKind};
+use alloc::sync::Arc;
+use core::ops::{ControlFlow, Range};
+use interfaces::file_system::{
+    AttributeChange, Backing, DirectoryEntry, FileType, SyncKind, TakeEntry,
+};
 use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 
 lock_class! {
@@ -237,15 +240,17 @@ pub(crate) struct DirectoryFile {
 /// Positions 0 and 1 are `.` and `..`; those of the file system follow.
 const POSITION_PARENT: u64 = 1;
 const POSITION_FIRST: u64 = 2;
+/// Entries of generated directories asked for at a time.
+const GENERATED_BATCH: usize = 256;
 
 impl DirectoryFile {
     pub(crate) fn new(path: &Path) -> DirectoryFile {
         DirectoryFile { path: path.clone() }
     }
-    fn dot(&self) -> DirectoryEntry {
-        self.special(b".", self.path.vnode(), POSITION_PARENT)
+    fn dot(&self) -> DirectoryEntry<&[u8]> {
+        special(b".", self.path.vnode(), POSITION_PARENT)
     }
-    fn dot_dot(&self) -> DirectoryEntry {
+    fn dot_dot(&self) -> DirectoryEntry<&[u8]> {
         let mut at = self.path.clone();
         while at.is_mount_root() {
             match at.mount.at() {
@@ -254,28 +259,72 @@ impl DirectoryFile {
             }
         }
         let parent = at.dentry.parent().unwrap_or(at.dentry);
-        self.special(b"..", parent.vnode(), POSITION_FIRST)
+        special(b"..", parent.vnode(), POSITION_FIRST)
     }
-    fn special(&self, name: &[u8], vnode: &Vnode, next: u64) -> DirectoryEntry {
-        DirectoryEntry {
-            inode: vnode.inode(),
-            file_type: Some(FileType::Directory),
-            name: name.to_vec(),
-            next,
+    /// Hands `.` and `..` to `take`, unless `position` is behind them.
+    fn take_dots(&self, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
+        if position == 0 {
+            take(&self.dot())?;
         }
+        if position <= POSITION_PARENT { take(&self.dot_dot()) } else { ControlFlow::Continue(()) }
     }
-    fn stored(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn read_stored(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         let vnode = self.path.vnode();
-        if let Some(node) = vnode.node() {
-            return node.entries(position, max);
+        if vnode.is_dead() {
+            return Err(Errno::ENOENT);
+        }
+        if self.take_dots(position, take).is_break() {
+            return Ok(());
         }
         let _names = vnode.contents().read();
         if vnode.is_dead() {
             return Err(Errno::ENOENT);
         }
         let fs = vnode.instance().file_system()?;
-        Ok(fs.read_directory(vnode.inode(), position, max)?)
+        let (from, mut result) = (position.saturating_sub(POSITION_FIRST), Ok(()));
+        fs.read_directory(vnode.inode(), from, &mut |entry| match shifted(entry) {
+            Ok(entry) => take(&entry),
+            Err(error) => {
+                result = Err(error);
+                ControlFlow::Break(())
+            }
+        })?;
+        result
     }
+    fn read_generated(
+        &self,
+        node: &dyn Node,
+        position: u64,
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), Errno> {
+        // Asked first: what it shows may have gone.
+        let from = position.saturating_sub(POSITION_FIRST);
+        let mut entries = node.entries(from, GENERATED_BATCH)?;
+        if self.take_dots(position, take).is_break() {
+            return Ok(());
+        }
+        while let Some(last) = entries.last() {
+            let next = last.next;
+            for entry in &entries {
+                if take(&shifted(&entry.lent())?).is_break() {
+                    return Ok(());
+                }
+            }
+            entries = node.entries(next, GENERATED_BATCH)?;
+        }
+        Ok(())
+    }
+}
+
+/// An entry with its position behind those of `.` and `..`.
+fn shifted<'e>(entry: &DirectoryEntry<&'e [u8]>) -> Result<DirectoryEntry<&'e [u8]>, Errno> {
+    let next = entry.next.checked_add(POSITION_FIRST).ok_or(Errno::EOVERFLOW)?;
+    Ok(DirectoryEntry { next, ..*entry })
+}
+
+fn special(name: &'static [u8], vnode: &Vnode, next: u64) -> DirectoryEntry<&'static [u8]> {
+    let (inode, file_type) = (vnode.inode(), Some(FileType::Directory));
+    DirectoryEntry { inode, file_type, name, next }
 }
 
 impl File for DirectoryFile {
@@ -285,22 +334,14 @@ impl File for DirectoryFile {
     fn read(&self, _: u64, _: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         Err(Errno::EISDIR)
     }
-    fn read_directory(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        let mut entries = Vec::new();
-        if position == 0 && max > 0 {
-            entries.push(self.dot());
+    fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let vnode = self.path.vnode();
+        match vnode.node() {
+            Some(node) => self.read_generated(&**node, position, take)?,
+            None => self.read_stored(position, take)?,
         }
-        if position <= POSITION_PARENT && entries.len() < max {
-            entries.push(self.dot_dot());
-        }
-        let from = position.saturating_sub(POSITION_FIRST);
-        let mut rest = self.stored(from, max - entries.len())?;
-        for entry in &mut rest {
-            entry.next = entry.next.checked_add(POSITION_FIRST).ok_or(Errno::EOVERFLOW)?;
-        }
-        entries.append(&mut rest);
-        self.path.vnode().touch_accessed(self.path.mount.flags());
-        Ok(entries)
+        vnode.touch_accessed(self.path.mount.flags());
+        Ok(())
     }
     fn size(&self) -> u64 {
         self.path.vnode().size()

@@ -4,8 +4,8 @@ use alloc::{sync::Arc, vec::Vec};
 use interfaces::{
     block::{Block, BlockError, BlockSink, Operation, Request, SECTOR_BYTES, Segment},
     file_system::{
-        Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
-        FileType, FsError, InodeNumber, MountInfo, PageSink, Usage,
+        Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError,
+        InodeNumber, MountInfo, PageSink, TakeEntry, Usage,
     },
 };
 use rt::{PAGE_BYTES, memory::Frame};
@@ -154,12 +154,7 @@ impl FileSystem for Volume {
     ) -> Result<Attributes, FsError> {
         if change.size.is_some() { Err(FsError::Invalid) } else { self.attributes(inode) }
     }
-    fn read_directory(
-        &self,
-        _: InodeNumber,
-        _: u64,
-        _: usize,
-    ) -> Result<Vec<DirectoryEntry>, FsError> {
+    fn read_directory(&self, _: InodeNumber, _: u64, _: &mut TakeEntry<'_>) -> Result<(), FsError> {
         Err(FsError::NotDirectory)
     }
     fn read_link(&self, _: InodeNumber) -> Result<Vec<u8>, FsError> {

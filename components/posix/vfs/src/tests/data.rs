@@ -167,7 +167,7 @@ fn directories_list_themselves_and_continue_where_they_stopped() {
                 if room == 0 {
                     return false;
                 }
-                names.push(String::from_utf8(entry.name.clone()).unwrap());
+                names.push(String::from_utf8(entry.name.to_vec()).unwrap());
                 true
             })
             .unwrap();

@@ -117,7 +117,7 @@ impl World {
         let mut names = Vec::new();
         directory
             .read_directory(&mut |entry| {
-                names.push(String::from_utf8(entry.name.clone()).unwrap());
+                names.push(String::from_utf8(entry.name.to_vec()).unwrap());
                 true
             })
             .unwrap();

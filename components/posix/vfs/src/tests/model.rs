@@ -4,7 +4,8 @@
 //! every page has room set aside, no length is set and no block is moved while a write is under way.
 use interfaces::file_system::{
     Allocation, AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime,
-    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, Usage,
+    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry,
+    Usage,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 use std::{
@@ -271,19 +272,20 @@ impl FileSystem for Model {
         &self,
         _: InodeNumber,
         from: u64,
-        most: usize,
-    ) -> Result<Vec<DirectoryEntry>, FsError> {
+        take: &mut TakeEntry<'_>,
+    ) -> Result<(), FsError> {
         let mut disk = self.disk();
-        if disk.refuses_listing_at.take_if(|at| *at <= from).is_some() {
-            return Err(FsError::NoMemory);
+        let refused = disk.refuses_listing_at;
+        for (next, (name, inode)) in (1..).zip(&disk.names).skip(from as usize) {
+            if refused.is_some_and(|at| at < next) {
+                disk.refuses_listing_at = None;
+                return Err(FsError::NoMemory);
+            }
+            if take(&DirectoryEntry { inode: *inode, file_type: None, name, next }).is_break() {
+                break;
+            }
         }
-        let entry = |(next, (name, inode)): (u64, (&Vec<u8>, &InodeNumber))| DirectoryEntry {
-            inode: *inode,
-            file_type: None,
-            name: name.clone(),
-            next,
-        };
-        Ok((1..).zip(&disk.names).skip(from as usize).take(most).map(entry).collect())
+        Ok(())
     }
     fn read_link(&self, _: InodeNumber) -> Result<Vec<u8>, FsError> {
         Err(FsError::Invalid)

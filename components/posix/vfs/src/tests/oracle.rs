@@ -217,7 +217,7 @@ fn list(world: &World, path: &str) -> Result<String, Errno> {
     let directory = world.open(path, raw::O_RDONLY | raw::O_DIRECTORY)?;
     let mut names = Vec::new();
     let read = directory.read_directory(&mut |entry| {
-        names.push(String::from_utf8(entry.name.clone()).unwrap());
+        names.push(String::from_utf8(entry.name.to_vec()).unwrap());
         true
     });
     // A directory that was removed is ENOENT to getdents, and an end to the C library.

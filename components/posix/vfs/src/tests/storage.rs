@@ -2,8 +2,8 @@
 use super::World;
 use crate::{Active, Errno, file::IoFlags, io::SliceSink};
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, DirectoryEntry, FileSystem, FileTime, FileType, FsError,
-    InodeNumber, MountInfo, PageSink, Usage,
+    AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber,
+    MountInfo, PageSink, TakeEntry, Usage,
 };
 use linux_raw_sys::general as raw;
 use rt::memory::Frame;
@@ -92,13 +92,8 @@ impl FileSystem for Disk {
     fn set_attributes(&self, _: InodeNumber, _: &AttributeChange) -> Result<Attributes, FsError> {
         Err(FsError::ReadOnly)
     }
-    fn read_directory(
-        &self,
-        _: InodeNumber,
-        _: u64,
-        _: usize,
-    ) -> Result<Vec<DirectoryEntry>, FsError> {
-        Ok(Vec::new())
+    fn read_directory(&self, _: InodeNumber, _: u64, _: &mut TakeEntry<'_>) -> Result<(), FsError> {
+        Ok(())
     }
     fn read_link(&self, _: InodeNumber) -> Result<Vec<u8>, FsError> {
         Err(FsError::Invalid)
