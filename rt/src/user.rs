@@ -50,9 +50,9 @@ pub struct Mapping {
     pub frame: Frame,
     /// What the program may do now.
     pub protection: Protection,
-    /// Accessed since it was last harvested.
+    /// Accessed since it was mapped.
     pub is_accessed: bool,
-    /// Written since it was last harvested.
+    /// Written since it was mapped.
     pub is_dirty: bool,
 }
 
@@ -94,14 +94,21 @@ impl Space {
         self.0.map_zeroed(range.start, range.pages, protection)
     }
     /// Removes every page of the range; returns how many were present.
-    pub fn unmap(&self, range: PageRange) -> usize {
+    ///
+    /// # Errors
+    /// [`NoMemory`] where page tables are shared since a fork and the range ends within one that has pages there; nothing was
+    /// removed.
+    pub fn unmap(&self, range: PageRange) -> Result<usize, NoMemory> {
         self.0.unmap(range.start, range.end())
     }
     /// Sets the protection of every present page of the range.
-    pub fn protect(&self, range: PageRange, protection: Protection) {
-        self.0.protect(range.start, range.end(), protection);
+    ///
+    /// # Errors
+    /// [`NoMemory`] where page tables are shared since a fork; nothing has changed.
+    pub fn protect(&self, range: PageRange, protection: Protection) -> Result<(), NoMemory> {
+        self.0.protect(range.start, range.end(), protection)
     }
-    /// Copies the range's present pages into `to` at the same addresses, sharing the frames.
+    /// Copies the range's present pages into `to` at the same addresses, sharing the frames until a store.
     ///
     /// # Errors
     /// [`NoMemory`]; `to` then holds a part.
@@ -141,14 +148,6 @@ impl Space {
             is_accessed: page.is_accessed,
             is_dirty: page.is_dirty,
         })
-    }
-    /// Reads and clears accessed and dirty bits of the range: for each present page `visit` gets
-    /// its index in the range, frame number, accessed, dirty. (In the process world the back end
-    /// fills a buffer with one system call and visits that.)
-    pub fn harvest(&self, range: PageRange, mut visit: impl FnMut(usize, FrameId, bool, bool)) {
-        self.0.harvest(range.start, range.end(), &mut |index, frame, is_accessed, is_dirty| {
-            visit(index, FrameId(frame), is_accessed, is_dirty);
-        });
     }
     /// Pages present now.
     pub fn resident_pages(&self) -> usize {

@@ -122,13 +122,13 @@ pub enum Trap {
     Kicked,
 }
 
-/// How a clone of a range treats writable pages.
+/// How the pages of a range are cloned. Write access is taken from both sides; the first store faults and copies (K5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloneMode {
-    /// Write access is taken from both sides; the first store faults and copies (K5).
-    CopyOnWrite,
-    /// Both sides keep what they have.
-    Share,
+    /// One by one.
+    Pages,
+    /// By whole page tables that lie in the range, where that is less work.
+    Tables,
 }
 
 /// What making a page writable came to.

@@ -1,7 +1,10 @@
 //! Page tables of four levels: their entries, and what those allow.
 //! Source: Intel SDM volume 3, chapter 4.
 use bitflags::bitflags;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::{
+    ops::Range,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
 use program::Protection;
 
 /// Entries of a table.
@@ -87,6 +90,12 @@ impl Entry {
 #[derive(Debug)]
 pub struct Table([AtomicU64; ENTRIES]);
 
+impl Default for Table {
+    fn default() -> Table {
+        Table([const { AtomicU64::new(0) }; ENTRIES])
+    }
+}
+
 impl Table {
     /// Entry `index` (cut to the table).
     #[inline]
@@ -108,17 +117,28 @@ impl Table {
     pub fn add(&self, index: usize, bits: Entry) {
         self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
     }
-    /// What is not empty, with its index. Most of a table is empty, and is passed over by eight.
+    /// What is not empty in `eighths` of the table (a bit each), with its index. Most of a table is empty, and is passed over by
+    /// eight.
     #[inline]
-    pub fn used(&self) -> impl Iterator<Item = (usize, Entry)> {
-        let chunks = self.0.as_chunks::<8>().0.iter().zip((0..).step_by(8));
+    pub fn used(&self, eighths: u8) -> impl Iterator<Item = (usize, Entry)> {
         let all =
             |chunk: &[AtomicU64; 8]| chunk.iter().fold(0, |all, entry| all | entry.load(Relaxed));
+        let parts = self.0.as_chunks::<{ ENTRIES / 8 }>().0.iter().enumerate();
+        let marked = parts.filter(move |(part, _)| eighths & 1 << part != 0);
+        let chunks = marked.flat_map(|(part, entries)| {
+            entries.as_chunks::<8>().0.iter().zip((part * ENTRIES / 8..).step_by(8))
+        });
         let used = chunks.filter(move |(chunk, _)| all(chunk) != 0);
         let entries = used.flat_map(|(chunk, first)| (first..).zip(chunk));
         entries
             .map(|(index, entry)| (index, Entry::from_bits_retain(entry.load(Relaxed))))
             .filter(|(_, entry)| !entry.is_empty())
+    }
+    /// How many entries of `range` hold a frame.
+    #[inline]
+    pub fn held(&self, range: Range<usize>) -> usize {
+        let entries = self.0.get(range).unwrap_or_default().iter();
+        entries.filter(|entry| Entry::from_bits_retain(entry.load(Relaxed)).holds_frame()).count()
     }
     /// Clears `bits` of entry `index`; returns what was there.
     #[inline]
@@ -163,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_table_says_what_was_there() {
-        let table = Table([const { AtomicU64::new(0) }; ENTRIES]);
+        let table = Table::default();
         let entry = Entry::new(3, Entry::PRESENT | Entry::DIRTY);
         table.set(511, entry);
         assert_eq!(table.clear(511, Entry::DIRTY), entry);
@@ -174,15 +194,26 @@ mod tests {
 
     #[test]
     fn what_is_used_of_a_table_is_found() {
-        let table = Table([const { AtomicU64::new(0) }; ENTRIES]);
-        assert_eq!(table.used().count(), 0);
+        let table = Table::default();
+        assert_eq!(table.used(0xff).count(), 0);
         let places = [0, 7, 8, 9, 200, 504, 511];
         for index in places {
             table.set(index, Entry::new(index as u32, Entry::USER));
         }
         let used: Vec<(usize, u32)> =
-            table.used().map(|(index, entry)| (index, entry.frame())).collect();
+            table.used(0xff).map(|(index, entry)| (index, entry.frame())).collect();
         assert_eq!(used, places.map(|index| (index, index as u32)));
+        assert!(table.used(0b1000_1000).map(|(index, _)| index).eq([200, 504, 511]));
+    }
+
+    #[test]
+    fn frames_are_counted() {
+        let table = Table::default();
+        for index in [0, 3, 9, 511] {
+            table.set(index, Entry::new(7, Entry::allowing(Protection::READ)));
+        }
+        table.set(4, Entry::new(7, Entry::PRESENT | Entry::DEVICE));
+        assert_eq!([0..ENTRIES, 3..9, 4..9, 511..512].map(|range| table.held(range)), [4, 1, 0, 1]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Domain {
                 self.charge(pages)?;
                 let start = self.room(pages);
                 if self.space.map_zeroed(start, pages, READ_WRITE).is_err() {
-                    self.space.unmap(start, start + (pages * PAGE) as u64);
+                    let _ = self.space.unmap(start, start + (pages * PAGE) as u64);
                     self.uncharge(pages);
                     return Err(Status::NoMemory);
                 }
@@ -75,7 +75,8 @@ impl Domain {
 
     /// Unmaps and uncharges what there is of `pages` pages from `start`.
     pub(super) fn unmap(&self, start: u64, pages: usize) {
-        self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64));
+        // A component's tables are never shared, so no memory is needed.
+        self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64).unwrap_or(0));
         self.unmapped.fetch_add(1, Release);
     }
 
@@ -101,7 +102,7 @@ impl Domain {
                 Ok((start, region))
             }
             Err(NoMemory) => {
-                self.space.unmap(start, start + (frames.len() * PAGE) as u64);
+                let _ = self.space.unmap(start, start + (frames.len() * PAGE) as u64);
                 self.uncharge(frames.len());
                 Err(Status::NoMemory)
             }

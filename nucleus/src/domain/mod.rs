@@ -152,7 +152,7 @@ impl Domain {
         self.charge(pages).map_err(|_| NoMemory)?;
         self.space.map_zeroed(start, pages, protection | Protection::WRITE)?;
         let copied = self.space.write(start, &data[..data.len().min(pages * PAGE)]);
-        self.space.protect(start, start + (pages * PAGE) as u64, protection);
+        self.space.protect(start, start + (pages * PAGE) as u64, protection)?;
         copied.map_err(|_| NoMemory)
     }
 

@@ -125,14 +125,15 @@ impl Inner {
     /// Calls `act` with the kernel's address of user address `at`, if it may be accessed so.
     fn with_page<R>(&self, at: u64, access: Access, act: impl FnOnce(*mut u8) -> R) -> Option<R> {
         let _guard = self.lock.lock();
-        let leaf = self.leaf(at).ok()?;
+        let leaf = pmap::leaf(self, at).ok()?;
         let slot = paging::index(at, 0);
         let entry = leaf.get(slot);
         let needed = match access {
             Access::Write => Entry::PRESENT | Entry::WRITE,
             Access::Read | Access::Execute => Entry::PRESENT,
         };
-        if !entry.contains(needed) {
+        // What others share after a fork is only read.
+        if !entry.contains(needed) || access == Access::Write && leaf.is_shared {
             return None;
         }
         if access == Access::Write && !entry.contains(Entry::DIRTY) {

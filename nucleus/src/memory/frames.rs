@@ -244,10 +244,11 @@ pub fn release(frame: u32) {
 fn give_back(all: impl IntoIterator<Item = u32>) {
     with_cache(|cache, frames, count| {
         let mut freed = 0;
-        for frame in all {
+        // Tables are gone through by loops within loops, which an iterator driven from outside is not.
+        all.into_iter().for_each(|frame| {
             put(frames, count, frame);
             freed += 1;
-        }
+        });
         cache.freed.store(cache.freed.load(Relaxed) + freed, Relaxed);
     });
 }

@@ -61,11 +61,12 @@ impl Space {
     /// [`NoMemory`].
     pub fn with_port_map() -> Result<Space, NoMemory> {
         let space = Space::new()?;
-        let shared = space.leaf(AREA).map_err(|_| NoMemory)?;
+        let shared = pmap::leaf(&*space, AREA).map_err(|_| NoMemory)?;
         let own = space.own_leaf(AREA)?;
         (0..ENTRIES).for_each(|page| own.set(page, shared.get(page)));
         for page in MAP..MAP_END {
             own.set(page, Entry::new(ones()?, OWN));
+            pmap::count(&*space, &own, &(page..page + 1), 1);
         }
         Ok(space)
     }
@@ -76,7 +77,7 @@ impl Inner {
     /// returns. Nothing where it has no map of its own.
     pub fn show_ports(&self, first: u16, count: u16, is_shown: bool) {
         let _guard = self.lock.lock();
-        let Ok(leaf) = self.leaf(AREA) else { return };
+        let Ok(leaf) = pmap::leaf(self, AREA) else { return };
         for port in (usize::from(first)..).take(count.into()) {
             let entry = leaf.get(MAP + port / 8 / PAGE);
             if !entry.holds_frame() {

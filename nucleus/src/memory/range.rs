@@ -1,50 +1,31 @@
 //! Operations of a space over ranges of pages (B5).
 //!
 //! Each works in batches, so that the lock is never held long; within a batch the order is: change
-//! entries, tell the processors, only then give frames and tables back.
+//! entries, tell the processors, only then give frames and tables back. What is changed, and how, is `libs/pmap`.
 use super::{
     NoMemory, PAGE, frames, shootdown,
-    space::{Inner, LEAF_BYTES, Protection, free_table},
+    space::{Inner, Protection},
 };
 use crate::arch::{
     pages,
-    paging::{self, Entry, Table},
+    paging::{self, Entry},
 };
-use core::cell::{Cell, RefCell};
+use core::sync::atomic::Ordering::Acquire;
+use pmap::{BATCH, Cloned, Gathered};
 use program::{CloneMode, Page, Unshared};
 
-const BATCH: usize = 128;
 const ZERO_BATCH: usize = 32;
-/// Pages looked at before the lock is let go for a moment.
-const PAGES_A_TURN: u64 = 2048;
-
-/// Frames and tables to give back once the processors forgot them.
-struct Gathered {
-    frames: [u32; BATCH],
-    count: usize,
-    tables: [u32; 8],
-    table_count: usize,
-}
-
-impl Gathered {
-    const fn new() -> Gathered {
-        Gathered { frames: [0; BATCH], count: 0, tables: [0; 8], table_count: 0 }
-    }
-    fn push(&mut self, frame: u32) {
-        self.frames[self.count] = frame;
-        self.count += 1;
-    }
-    fn is_full(&self) -> bool {
-        self.count == BATCH || self.table_count == self.tables.len()
-    }
-    fn release(&self) {
-        frames::release_all(self.frames[..self.count].iter().copied());
-        self.tables[..self.table_count].iter().for_each(|&table| free_table(table));
-    }
-}
+/// Leaf tables looked at before the lock is let go for a moment.
+const TABLES_A_TURN: usize = 4;
+/// As a number of pages: all.
+const ALL: usize = usize::MAX / PAGE;
 
 fn address_of(start: u64, page: usize) -> u64 {
     start + (page * PAGE) as u64
+}
+
+fn pages_between(start: u64, end: u64) -> usize {
+    (end - start) as usize / PAGE
 }
 
 impl Inner {
@@ -55,26 +36,12 @@ impl Inner {
     pub fn map(&self, start: u64, list: &[u32], protection: Protection) -> Result<usize, NoMemory> {
         let flags = Entry::allowing(protection);
         let mut mapped = 0;
-        for (chunk, list) in list.chunks(BATCH).enumerate() {
+        for (list, at) in list.chunks(BATCH).zip((start..).step_by(BATCH * PAGE)) {
             let _guard = self.lock.lock();
-            let before = mapped;
-            let mut table: Option<&Table> = None;
-            let outcome = list.iter().enumerate().try_for_each(|(index, &frame)| {
-                let at = address_of(start, chunk * BATCH + index);
-                let slot = paging::index(at, 0);
-                let leaf = match table {
-                    Some(leaf) if slot != 0 => leaf,
-                    _ => self.leaf_or_new(at)?,
-                };
-                table = Some(leaf);
-                if !leaf.get(slot).holds_frame() {
-                    frames::retain(frame);
-                    leaf.set(slot, Entry::new(frame, flags));
-                    mapped += 1;
-                }
-                Ok(())
+            let (entered, outcome) = pmap::fill(self, at, list.len(), flags, |page| {
+                list.get(page).copied().inspect(|&frame| frames::retain(frame))
             });
-            self.count_resident((mapped - before) as isize);
+            mapped += entered;
             outcome?;
         }
         Ok(mapped)
@@ -92,7 +59,7 @@ impl Inner {
         for page in 0..pages {
             let at = address_of(start, page);
             let frame = (physical >> 12) as u32 + page as u32;
-            self.leaf_or_new(at)?.set(paging::index(at, 0), Entry::new(frame, flags));
+            pmap::own(self, at)?.set(paging::index(at, 0), Entry::new(frame, flags));
         }
         Ok(())
     }
@@ -124,7 +91,10 @@ impl Inner {
         protection: Protection,
     ) -> Result<usize, NoMemory> {
         let mut new = [0; ZERO_BATCH];
-        let wanted = if count == 1 { 1 } else { count - self.count_present(start, count) };
+        let wanted = if count == 1 { 1 } else { count - self.present(start, count) };
+        if wanted == 0 {
+            return Ok(0);
+        }
         let made = frames::allocate_all(&mut new[..wanted]);
         if made < wanted {
             frames::release_all(new[..made].iter().copied());
@@ -134,168 +104,73 @@ impl Inner {
             // SAFETY: a frame just allocated.
             unsafe { pages::zero(frames::address(frame)) };
         }
-        let (used, outcome) =
-            self.install(start, count, &new[..wanted], Entry::allowing(protection));
-        frames::release_all(new[used..wanted].iter().copied());
+        let mut next = new.iter().take(wanted).copied();
+        let (used, outcome) = {
+            let _guard = self.lock.lock();
+            pmap::fill(self, start, count, Entry::allowing(protection), |_| next.next())
+        };
+        frames::release_all(next);
         outcome.map(|()| used)
     }
 
-    /// Puts frames of `new` where nothing is; how many it used.
-    fn install(
-        &self,
-        start: u64,
-        count: usize,
-        new: &[u32],
-        flags: Entry,
-    ) -> (usize, Result<(), NoMemory>) {
+    fn present(&self, start: u64, count: usize) -> usize {
         let _guard = self.lock.lock();
-        let mut used = 0;
-        let mut table: Option<&Table> = None;
-        let outcome = (0..count).try_for_each(|page| {
-            let Some(&frame) = new.get(used) else { return Ok(()) };
-            let at = address_of(start, page);
-            let slot = paging::index(at, 0);
-            let leaf = match table {
-                Some(leaf) if slot != 0 => leaf,
-                _ => self.leaf_or_new(at)?,
-            };
-            table = Some(leaf);
-            if !leaf.get(slot).holds_frame() {
-                leaf.set(slot, Entry::new(frame, flags));
-                used += 1;
-            }
-            Ok(())
-        });
-        self.count_resident(used as isize);
-        (used, outcome)
-    }
-
-    fn count_present(&self, start: u64, count: usize) -> usize {
-        let _guard = self.lock.lock();
-        let (mut at, end) = (start, address_of(start, count));
-        let mut present = 0;
-        while let Some(leaf) = self.next_leaf(&mut at, end) {
-            let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
-            let slots = (at..stop).step_by(PAGE).map(|at| paging::index(at, 0));
-            present += slots.filter(|&slot| leaf.get(slot).holds_frame()).count();
-            at = stop;
-        }
-        present
+        pmap::present(self, start, count)
     }
 
     /// Takes every page from `start` to `end` out; how many there were.
-    pub fn unmap(&self, start: u64, end: u64) -> usize {
+    ///
+    /// # Errors
+    /// [`NoMemory`] for tables that others share after a fork; nothing is out then, unless they were shared meanwhile.
+    pub fn unmap(&self, start: u64, end: u64) -> Result<usize, NoMemory> {
         let (mut at, mut total) = (start, 0);
+        {
+            let _guard = self.lock.lock();
+            pmap::own_ends(self, start, end)?;
+        }
         while at < end {
-            let mut gathered = Gathered::new();
+            let mut gathered = Gathered::default();
             let guard = self.lock.lock();
             let first = at;
-            at = self.gather(at, end, &mut gathered);
-            let count = gathered.count;
-            self.count_resident(-(count as isize));
-            if gathered.table_count > 0 {
-                shootdown::user(self, first, usize::MAX / PAGE);
-            } else if count > 0 {
-                shootdown::user(self, first, ((at - first) as usize) / PAGE);
+            let outcome = pmap::gather(self, &mut at, end, &mut gathered);
+            if gathered.has_tables() {
+                shootdown::user(self, first, ALL);
+            } else if gathered.pages() > 0 {
+                shootdown::user(self, first, pages_between(first, at));
             }
             drop(guard);
-            gathered.release();
-            total += count;
+            gathered.release(self);
+            total += gathered.pages();
+            outcome?;
         }
-        total
-    }
-
-    /// The first leaf table from `at` on, which becomes the first address there, before `end`. The lock is held.
-    fn next_leaf(&self, at: &mut u64, end: u64) -> Option<&Table> {
-        while *at < end {
-            match self.leaf(*at) {
-                Ok(leaf) => return Some(leaf),
-                Err(next) => *at = next.min(end),
-            }
-        }
-        None
-    }
-
-    /// Clears entries from `at` on until `end` or the batch is full; where it stopped.
-    fn gather(&self, mut at: u64, end: u64, gathered: &mut Gathered) -> u64 {
-        while !gathered.is_full()
-            && let Some(leaf) = self.next_leaf(&mut at, end)
-        {
-            let leaf_start = at & !(LEAF_BYTES - 1);
-            let stop = (leaf_start + LEAF_BYTES).min(end);
-            let room = (BATCH - gathered.count) * PAGE;
-            let here = stop.min(at + room as u64);
-            for slot in (at..here).step_by(PAGE).map(|at| paging::index(at, 0)) {
-                if leaf.get(slot).holds_frame() {
-                    gathered.push(leaf.swap(slot, Entry::empty()).frame());
-                }
-            }
-            at = here;
-            let is_cleared = at == leaf_start + LEAF_BYTES;
-            if is_cleared
-                && (0..paging::ENTRIES).all(|slot| !leaf.get(slot).holds_frame())
-                && let Some(table) = self.detach_leaf(leaf_start)
-            {
-                gathered.tables[gathered.table_count] = table;
-                gathered.table_count += 1;
-            }
-        }
-        at
-    }
-
-    /// Calls `act` on each entry that holds a frame from `start` to `end`, and `turn` with the range
-    /// covered before the lock is let go.
-    fn each(
-        &self,
-        start: u64,
-        end: u64,
-        mut act: impl FnMut(u64, &Table, usize, Entry),
-        mut turn: impl FnMut(u64, usize),
-    ) {
-        let mut at = start;
-        while at < end {
-            let _guard = self.lock.lock();
-            let first = at;
-            while at < end && at - first < PAGES_A_TURN * PAGE as u64 {
-                let Some(leaf) = self.next_leaf(&mut at, end) else { break };
-                let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
-                while at < stop {
-                    let slot = paging::index(at, 0);
-                    let entry = leaf.get(slot);
-                    if entry.holds_frame() {
-                        act(at, leaf, slot, entry);
-                    }
-                    at += PAGE as u64;
-                }
-            }
-            turn(first, (at - first) as usize / PAGE);
-        }
+        Ok(total)
     }
 
     /// Sets the protection of every present page.
-    pub fn protect(&self, start: u64, end: u64, protection: Protection) {
-        let flags = Entry::allowing(protection);
-        let loses = Cell::new(false);
-        self.each(
-            start,
-            end,
-            |_, leaf, slot, entry| {
-                let kept = entry & (Entry::DIRTY | Entry::ACCESSED);
-                let old = leaf.swap(slot, Entry::new(entry.frame(), flags | kept));
-                if (old - kept).contains(Entry::DIRTY) {
-                    leaf.set(slot, Entry::new(entry.frame(), flags | kept | Entry::DIRTY));
-                }
-                loses.set(loses.get() || !protection.contains(old.allows()));
-            },
-            |first, pages| {
-                if loses.replace(false) {
-                    shootdown::user(self, first, pages);
-                }
-            },
-        );
+    ///
+    /// # Errors
+    /// [`NoMemory`] for tables that others share after a fork; nothing has changed then, unless they were shared meanwhile.
+    pub fn protect(&self, start: u64, end: u64, protection: Protection) -> Result<(), NoMemory> {
+        let mut at = start;
+        while at < end && !pmap::is_one_leaf(start, end) {
+            let _guard = self.lock.lock();
+            pmap::own_all(self, &mut at, end, TABLES_A_TURN)?;
+        }
+        at = start;
+        while at < end {
+            let _guard = self.lock.lock();
+            let (first, mut has_lost) = (at, false);
+            let outcome =
+                pmap::protect(self, &mut at, end, protection, TABLES_A_TURN, &mut has_lost);
+            if has_lost {
+                shootdown::user(self, first, pages_between(first, at));
+            }
+            outcome?;
+        }
+        Ok(())
     }
 
-    /// Copies the present pages into `to` at the same addresses, sharing frames; how many.
+    /// Shares the present pages with `to` at the same addresses, copy-on-write; how many.
     ///
     /// # Errors
     /// [`NoMemory`]; `to` then holds a part.
@@ -316,18 +191,13 @@ impl Inner {
             let (one, two) = if is_first { (self, to) } else { (to, self) };
             let _one = one.lock.lock();
             let _two = two.lock.lock();
-            let Some(leaf) = self.next_leaf(&mut at, end) else { break };
-            let first = at;
-            let stop = ((at & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
-            let target = to.leaf_or_new(at)?;
-            let (count, lost_write) =
-                clone_leaf(leaf, target, paging::index(at, 0), ((stop - at) as usize) / PAGE, mode);
-            at = stop;
-            to.count_resident(count as isize);
-            total += count;
-            if lost_write {
-                shootdown::user(self, first, ((at - first) as usize) / PAGE);
+            let (first, mut cloned) = (at, Cloned::default());
+            let outcome = pmap::clone((self, to), &mut at, end, mode, TABLES_A_TURN, &mut cloned);
+            if cloned.has_lost {
+                shootdown::user(self, first, pages_between(first, at));
             }
+            total += cloned.pages;
+            outcome?;
         }
         Ok(total)
     }
@@ -337,51 +207,25 @@ impl Inner {
     /// # Errors
     /// [`NoMemory`]; pages not yet moved stay.
     pub fn move_to(&self, start: u64, end: u64, to: u64) -> Result<usize, NoMemory> {
+        let distance = to.wrapping_sub(start);
         let (mut at, mut moved) = (start, 0);
         while at < end {
-            let mut replaced = Gathered::new();
+            let mut replaced = Gathered::default();
             let guard = self.lock.lock();
-            let first = at;
-            let outcome =
-                self.move_batch(&mut at, end, to.wrapping_sub(start), &mut replaced, &mut moved);
-            let pages = ((at - first) as usize).div_ceil(PAGE);
-            self.count_resident(-(replaced.count as isize));
-            shootdown::user(self, first, pages);
-            if replaced.count > 0 {
-                shootdown::user(self, first.wrapping_add(to.wrapping_sub(start)), pages);
+            let (first, before) = (at, moved);
+            let outcome = pmap::move_pages(self, &mut at, end, distance, &mut replaced, &mut moved);
+            let pages = pages_between(first, at);
+            if moved > before {
+                shootdown::user(self, first, pages);
+            }
+            if replaced.pages() > 0 {
+                shootdown::user(self, first.wrapping_add(distance), pages);
             }
             drop(guard);
-            replaced.release();
+            replaced.release(self);
             outcome?;
         }
         Ok(moved)
-    }
-
-    /// Moves entries from `at` on by `distance` until `end` or the batch is full. The lock is held.
-    fn move_batch(
-        &self,
-        at: &mut u64,
-        end: u64,
-        distance: u64,
-        replaced: &mut Gathered,
-        moved: &mut usize,
-    ) -> Result<(), NoMemory> {
-        for _ in 0..BATCH {
-            let Some(leaf) = self.next_leaf(at, end) else { break };
-            let slot = paging::index(*at, 0);
-            if leaf.get(slot).holds_frame() {
-                let target = at.wrapping_add(distance);
-                let target_leaf = self.leaf_or_new(target)?;
-                let entry = leaf.swap(slot, Entry::empty());
-                let old = target_leaf.swap(paging::index(target, 0), entry);
-                if old.holds_frame() {
-                    replaced.push(old.frame());
-                }
-                *moved += 1;
-            }
-            *at += PAGE as u64;
-        }
-        Ok(())
     }
 
     /// Gives the page at `address` `protection`, copying its frame first where others have it too.
@@ -396,15 +240,12 @@ impl Inner {
         let mut old = None;
         let outcome = {
             let _guard = self.lock.lock();
-            let Ok(leaf) = self.leaf(address) else { return Ok(Unshared::Absent) };
-            let slot = paging::index(address, 0);
-            let entry = leaf.get(slot);
-            if !entry.holds_frame() {
+            let Some((leaf, slot)) = pmap::page_to_change(self, address)? else {
                 return Ok(Unshared::Absent);
-            }
+            };
+            let entry = leaf.get(slot);
             let frame = entry.frame();
-            let is_alone =
-                frames::references(frame).load(core::sync::atomic::Ordering::Acquire) == 1;
+            let is_alone = frames::references(frame).load(Acquire) == 1;
             let dirty = Entry::allowing(protection) | Entry::DIRTY;
             if is_alone {
                 leaf.set(slot, Entry::new(frame, dirty));
@@ -431,7 +272,7 @@ impl Inner {
     /// The page at `address`.
     pub fn query(&self, address: u64) -> Option<Page> {
         let _guard = self.lock.lock();
-        let leaf = self.leaf(address).ok()?;
+        let leaf = pmap::leaf(self, address).ok()?;
         let entry = leaf.get(paging::index(address, 0));
         entry.holds_frame().then(|| {
             frames::retain(entry.frame());
@@ -443,62 +284,4 @@ impl Inner {
             }
         })
     }
-
-    /// Reads and clears accessed and dirty bits; `visit` gets index, frame, accessed, dirty, no lock held.
-    pub fn harvest(&self, start: u64, end: u64, visit: &mut dyn FnMut(usize, u32, bool, bool)) {
-        let mut at = start;
-        while at < end {
-            let stop = end.min(at.saturating_add((BATCH * PAGE) as u64));
-            let found = RefCell::new(([(0usize, Entry::empty()); BATCH], 0));
-            self.each(
-                at,
-                stop,
-                |at, leaf, slot, _| {
-                    let (found, count) = &mut *found.borrow_mut();
-                    let entry = leaf.clear(slot, Entry::ACCESSED | Entry::DIRTY);
-                    found[*count] = ((at - start) as usize / PAGE, entry);
-                    *count += 1;
-                },
-                |first, pages| {
-                    let (found, count) = &*found.borrow();
-                    if found[..*count].iter().any(|(_, entry)| entry.contains(Entry::DIRTY)) {
-                        shootdown::user(self, first, pages);
-                    }
-                },
-            );
-            at = stop;
-            let (found, count) = found.into_inner();
-            for &(index, entry) in &found[..count] {
-                let is = |bit| entry.contains(bit);
-                visit(index, entry.frame(), is(Entry::ACCESSED), is(Entry::DIRTY));
-            }
-        }
-    }
-}
-
-/// Clones `count` entries from `slot`; how many were copied and whether any lost write access.
-fn clone_leaf(
-    leaf: &Table,
-    target: &Table,
-    slot: usize,
-    count: usize,
-    mode: CloneMode,
-) -> (usize, bool) {
-    let (mut copied, mut lost_write) = (0, false);
-    for slot in slot..slot + count {
-        let entry = leaf.get(slot);
-        if !entry.holds_frame() || target.get(slot).holds_frame() {
-            continue;
-        }
-        frames::retain(entry.frame());
-        let mut copy = entry - Entry::DIRTY;
-        if mode == CloneMode::CopyOnWrite && entry.contains(Entry::WRITE) {
-            leaf.clear(slot, Entry::WRITE);
-            copy -= Entry::WRITE;
-            lost_write = true;
-        }
-        target.set(slot, copy);
-        copied += 1;
-    }
-    (copied, lost_write)
 }

@@ -108,17 +108,23 @@ impl SpaceHandle {
         Ok(mapped)
     }
 
-    pub(crate) fn unmap(&self, start: u64, end: u64) -> usize {
+    pub(crate) fn unmap(&self, start: u64, end: u64) -> Result<usize, NoMemory> {
         let mut pages = lock(&self.0);
         let mut tail = pages.split_off(&keys(start, end).start);
         let mut after = tail.split_off(&keys(start, end).end);
         pages.append(&mut after);
-        tail.len()
+        Ok(tail.len())
     }
 
-    pub(crate) fn protect(&self, start: u64, end: u64, protection: Protection) {
+    pub(crate) fn protect(
+        &self,
+        start: u64,
+        end: u64,
+        protection: Protection,
+    ) -> Result<(), NoMemory> {
         let mut pages = lock(&self.0);
         pages.range_mut(keys(start, end)).for_each(|(_, entry)| entry.protection = protection);
+        Ok(())
     }
 
     pub(crate) fn clone_to(
@@ -126,7 +132,7 @@ impl SpaceHandle {
         to: &SpaceHandle,
         start: u64,
         end: u64,
-        mode: CloneMode,
+        _mode: CloneMode,
     ) -> Result<usize, NoMemory> {
         memory::may_allocate()?;
         if Arc::ptr_eq(&self.0, &to.0) {
@@ -135,9 +141,7 @@ impl SpaceHandle {
         let (mut from, mut to) = lock_pair(self, to);
         let mut cloned = 0;
         for (page, entry) in from.range_mut(keys(start, end)) {
-            if mode == CloneMode::CopyOnWrite {
-                entry.protection.remove(Protection::WRITE);
-            }
+            entry.protection.remove(Protection::WRITE);
             to.entry(*page).or_insert_with(|| {
                 cloned += 1;
                 Entry::new(entry.frame.clone(), entry.protection)
@@ -194,25 +198,6 @@ impl SpaceHandle {
             is_accessed: entry.is_accessed,
             is_dirty: entry.is_dirty,
         })
-    }
-
-    pub(crate) fn harvest(
-        &self,
-        start: u64,
-        end: u64,
-        visit: &mut dyn FnMut(usize, u32, bool, bool),
-    ) {
-        let harvested: Vec<_> = lock(&self.0)
-            .range_mut(keys(start, end))
-            .map(|(page, entry)| {
-                let was = (entry.is_accessed, entry.is_dirty);
-                (entry.is_accessed, entry.is_dirty) = (false, false);
-                ((page - keys(start, end).start) as usize, entry.frame.id().0, was.0, was.1)
-            })
-            .collect();
-        for (index, frame, is_accessed, is_dirty) in harvested {
-            visit(index, frame, is_accessed, is_dirty);
-        }
     }
 
     pub(crate) fn resident(&self) -> usize {

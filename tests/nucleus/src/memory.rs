@@ -1,9 +1,12 @@
 //! Frames, heap, spaces, copies.
 use crate::suite::in_threads;
-use alloc::{vec, vec::Vec};
-use nucleus::memory::{
-    PAGE, charge, frame, frames, heap,
-    space::{Protection, Space, USER_END},
+use alloc::{sync::Arc, vec, vec::Vec};
+use nucleus::{
+    memory::{
+        PAGE, charge, frame, frames, heap,
+        space::{Protection, Space, USER_END},
+    },
+    objects::{self, Kind},
 };
 use program::{CloneMode, Unshared};
 
@@ -112,9 +115,9 @@ pub fn space_ranges() {
     for page in [0, 511, 512, 1499] {
         space.write(address(page), &(page as u64).to_le_bytes()).expect("mapped");
     }
-    space.protect(address(100), address(200), READ);
+    space.protect(address(100), address(200), READ).expect("own tables");
     assert!(space.write(address(150), &[1]).is_err());
-    space.protect(address(100), address(200), Protection::empty());
+    space.protect(address(100), address(200), Protection::empty()).expect("own tables");
     assert_eq!(
         space.query(address(150)).map(|page| (frames::release(page.frame), page.protection.bits())),
         Some(((), 0))
@@ -125,12 +128,13 @@ pub fn space_ranges() {
         space.read(address(100_000 + page), &mut word).expect("moved");
         assert_eq!(u64::from_le_bytes(word), page as u64);
     }
-    let mut dirty = 0;
-    space.harvest(address(100_000), address(101_500), &mut |_, _, _, is_dirty| {
-        dirty += usize::from(is_dirty)
+    let dirty = (0..1500).filter(|page| {
+        let page = space.query(address(100_000 + page)).expect("moved");
+        frames::release(page.frame);
+        page.is_dirty
     });
-    assert_eq!(dirty, 4);
-    assert_eq!(space.unmap(0, USER_END), 1500);
+    assert_eq!(dirty.count(), 4);
+    assert_eq!(space.unmap(0, USER_END), Ok(1500));
     assert_eq!(space.resident(), 0);
     assert_eq!(space.map_zeroed(address(7), 1, READ), Ok(1));
 }
@@ -139,7 +143,7 @@ pub fn space_ranges() {
 pub fn clone_copies_on_write() {
     let (one, two) = (Space::new().expect("a space"), Space::new().expect("a space"));
     assert_eq!(one.map_zeroed(address(0), 600, READ_WRITE), Ok(600));
-    assert_eq!(one.clone_to(&two, 0, USER_END, CloneMode::CopyOnWrite), Ok(600));
+    assert_eq!(one.clone_to(&two, 0, USER_END, CloneMode::Pages), Ok(600));
     assert!(one.write(address(3), &[1]).is_err());
     assert_eq!(one.make_writable(address(3), READ_WRITE), Ok(Unshared::Copied));
     one.write(address(3), &[1]).expect("writable");
@@ -150,6 +154,55 @@ pub fn clone_copies_on_write() {
     assert_eq!(two.make_writable(address(601), READ_WRITE), Ok(Unshared::Absent));
     drop(one);
     assert_eq!(two.make_writable(address(4), READ_WRITE), Ok(Unshared::Reused));
+}
+
+/// Tables are shared whole until a side changes something, whoever goes first.
+pub fn clone_shares_tables() {
+    let tables = || objects::of(Kind::TableFrame);
+    let (parent, child) = (Space::new().expect("a space"), Space::new().expect("a space"));
+    assert_eq!(parent.map_zeroed(address(0), 1024, READ_WRITE), Ok(1024));
+    let before = tables();
+    let pages = (address(0), address(1024));
+    assert_eq!(parent.clone_to(&child, pages.0, pages.1, CloneMode::Tables), Ok(1024));
+    assert_eq!((tables(), child.resident()), (before + 2, 1024));
+    assert!(parent.write(address(3), &[1]).is_err() && child.write(address(3), &[1]).is_err());
+    assert_eq!(child.make_writable(address(3), READ_WRITE), Ok(Unshared::Copied));
+    child.write(address(3), &[1]).expect("writable");
+    assert!(child.write(address(700), &[1]).is_err());
+    let mut byte = [9];
+    parent.read(address(3), &mut byte).expect("mapped");
+    assert_eq!((byte, tables()), ([0], before + 3));
+    assert_eq!(child.unmap(address(5), address(520)), Ok(515));
+    assert_eq!(child.protect(address(600), address(610), READ), Ok(()));
+    assert_eq!(parent.resident(), 1024);
+    drop(parent);
+    assert_eq!(child.make_writable(address(1000), READ_WRITE), Ok(Unshared::Reused));
+    child.write(address(1000), &[1]).expect("writable");
+}
+
+/// Spaces that share tables are made, written and dropped by all processors at once.
+pub fn shared_tables_are_let_go_by_the_last() {
+    let parent = Arc::new(Space::new().expect("a space"));
+    assert_eq!(parent.map_zeroed(address(0), 1024, READ_WRITE), Ok(1024));
+    in_threads(4, move |thread| {
+        for round in 0..50 {
+            let child = Space::new().expect("a space");
+            let (start, end) = (address(0), address(1024));
+            assert_eq!(parent.clone_to(&child, start, end, CloneMode::Tables), Ok(1024));
+            let grandchild = Space::new().expect("a space");
+            assert_eq!(child.clone_to(&grandchild, start, end, CloneMode::Tables), Ok(1024));
+            let at = address((thread as usize * 311 + round * 17) % 1024);
+            for space in [&parent, &child, &grandchild] {
+                assert_ne!(space.make_writable(at, READ_WRITE), Ok(Unshared::Absent));
+            }
+            child.write(at, &[1]).expect("writable");
+            let mut byte = [9];
+            grandchild.read(at, &mut byte).expect("mapped");
+            assert_eq!(byte, [0]);
+            drop(child);
+            grandchild.make_writable(address(round), READ_WRITE).expect("memory");
+        }
+    });
 }
 
 /// A copy that runs into nothing says how far it came.

@@ -14,6 +14,8 @@ const TESTS: &[(&str, fn())] = &[
     ("pages are cleared and copied whole", memory::pages_are_cleared_and_copied),
     ("space ranges map, move and unmap", memory::space_ranges),
     ("a clone copies on write", memory::clone_copies_on_write),
+    ("a clone shares tables", memory::clone_shares_tables),
+    ("shared tables are let go by the last", memory::shared_tables_are_let_go_by_the_last),
     ("user copies stop at the exact byte", memory::copies_stop_at_the_byte),
     ("threads start and end", threads::start_and_end),
     ("park keeps a token", threads::park_keeps_a_token),

@@ -82,7 +82,7 @@ impl AddressSpace {
                 return Err(Errno::EINVAL);
             }
             if let Some(pages) = range(region.start.max(start), region.end.min(end)) {
-                self.space.unmap(pages);
+                self.space.unmap(pages)?;
             }
         }
         Ok(())
@@ -145,7 +145,7 @@ impl AddressSpace {
                 return Err(Errno::EOPNOTSUPP);
             }
             if let Some(pages) = part.range() {
-                self.space.unmap(pages);
+                self.space.unmap(pages)?;
             }
         }
         Ok(())

@@ -322,9 +322,9 @@ impl AddressSpace {
         }
         let [frame] = &frames;
         if self.space.query(page).is_some_and(|present| present.frame.id() == frame.id()) {
-            self.space.protect(pages, region.page_protection());
+            self.space.protect(pages, region.page_protection())?;
         } else {
-            self.space.unmap(pages);
+            self.space.unmap(pages)?;
             self.space.map(pages, &frames, region.page_protection())?;
         }
         Ok(Step::Done)
@@ -366,12 +366,13 @@ fn is_too_near(below: &Region, page: u64) -> bool {
     is_guarded && page.saturating_sub(below.end) < GUARD_GAP
 }
 
+/// Page tables with pages of objects are never shared with other spaces ([`AddressSpace::fork`]), so these need no memory.
 impl Watcher for AddressSpace {
     fn truncated(&self, identity: u64, first: u64) {
         let map = self.map.write();
         self.changes.fetch_add(1, Ordering::Relaxed);
         for (_, gone) in mapped_parts(&map, identity, first, u64::MAX) {
-            self.space.unmap(gone);
+            let _ = self.space.unmap(gone);
         }
     }
     fn cleaned(&self, identity: u64, first: u64, count: u64) {
@@ -379,7 +380,7 @@ impl Watcher for AddressSpace {
         self.changes.fetch_add(1, Ordering::Relaxed);
         for (region, pages) in mapped_parts(&map, identity, first, first.saturating_add(count)) {
             if !region.is_private() && region.protection.contains(Protection::WRITE) {
-                self.space.protect(pages, region.read_protection());
+                let _ = self.space.protect(pages, region.read_protection());
             }
         }
     }

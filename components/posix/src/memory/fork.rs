@@ -63,7 +63,7 @@ impl AddressSpace {
     fn share_pages(&self, child: &AddressSpace, run: Option<(u64, u64)>) -> Result<(), NoMemory> {
         let pages: Option<PageRange> = run.and_then(|(start, end)| range(start, end));
         if let Some(pages) = pages {
-            self.space.clone_range(&child.space, pages, CloneMode::CopyOnWrite)?;
+            self.space.clone_range(&child.space, pages, CloneMode::Pages)?;
         }
         Ok(())
     }

@@ -129,7 +129,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EINVAL` for a misaligned start, a length of 0, or a range that is no program's; `ENOMEM`
-    /// where the split would make too many regions.
+    /// where the split would make too many regions, or a page table shared since a fork must be copied.
     pub fn unmap(&self, start: u64, bytes: u64) -> Result<(), Errno> {
         let end = checked_end(start, bytes).ok_or(Errno::EINVAL)?;
         if end == start {
@@ -154,10 +154,10 @@ impl AddressSpace {
         let mut removed = Vec::new();
         if is_occupied {
             self.note_resident();
-            removed = map.remove(start, end, &mut reserved);
             if let Some(pages) = range(start, end) {
-                self.space.unmap(pages);
+                self.space.unmap(pages)?;
             }
+            removed = map.remove(start, end, &mut reserved);
         }
         fill(map, &mut reserved);
         Ok(removed)

@@ -74,15 +74,15 @@ impl AddressSpace {
     fn apply_protection(&self, map: &mut Map, part: &Region) -> Result<(), Errno> {
         let mut reserved = map.reserve(2)?;
         let becomes_writable = part.protection.contains(Protection::WRITE) && part.is_private();
+        if let Some(pages) = range(part.start, part.end) {
+            self.space.protect(pages, part.read_protection())?;
+        }
         map.change(part.start, part.end, &mut reserved, |region| {
             region.protection = part.protection;
             if becomes_writable {
                 region.flags |= Flags::WAS_WRITABLE;
             }
         });
-        if let Some(pages) = range(part.start, part.end) {
-            self.space.protect(pages, part.read_protection());
-        }
         Ok(())
     }
 }

@@ -126,10 +126,10 @@ impl AddressSpace {
         let mut reserved = map.reserve(6)?;
         self.note_resident();
         let target_end = target + remap.new_bytes;
-        removed.extend(map.remove(target, target_end, &mut reserved));
         if let Some(pages) = range(target, target_end) {
-            self.space.unmap(pages);
+            self.space.unmap(pages)?;
         }
+        removed.extend(map.remove(target, target_end, &mut reserved));
         if let Some(pages) = range(remap.old, remap.old + remap.kept_bytes()) {
             self.move_pages(pages, target)?;
         }
@@ -170,10 +170,8 @@ impl AddressSpace {
             map.change(remap.old, old_end, reserved, |region| region.flags.remove(Flags::LOCKED));
             return;
         }
+        // Its pages have moved.
         removed.extend(map.remove(remap.old, old_end, reserved));
-        if let Some(pages) = range(remap.old, old_end) {
-            self.space.unmap(pages);
-        }
     }
 }
 

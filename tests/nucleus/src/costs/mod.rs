@@ -95,7 +95,7 @@ fn fork() {
     measure("new space", 1, || child = Space::new().ok());
     let Some(child) = child else { return };
     measure("clone a page", 500, || {
-        let _ = parent.clone_to(&child, 0, USER_END, CloneMode::CopyOnWrite);
+        let _ = parent.clone_to(&child, 0, USER_END, CloneMode::Pages);
     });
     measure("copy a page on write", 100, || {
         for page in 0..100 {

@@ -1,0 +1,143 @@
+//! Filling tables, and changing what is in them.
+use crate::{BATCH, Gathered, Leaf, PAGE, Pmap, count, leaf, next, next_own, own, slots};
+use program::{NoMemory, Protection};
+use x86::paging::{Entry, index};
+
+/// Enters frames where nothing is among `pages` pages from `start` on, as long as `frame_for` gives one for a page's number: how
+/// many were, and whether there was memory for the tables.
+#[inline]
+pub fn fill<P: Pmap>(
+    space: &P,
+    start: u64,
+    pages: usize,
+    flags: Entry,
+    mut frame_for: impl FnMut(usize) -> Option<u32>,
+) -> (usize, Result<(), NoMemory>) {
+    let (mut at, end) = (start, start + pages as u64 * PAGE);
+    let mut entered = 0;
+    while at < end {
+        let leaf = match own(space, at) {
+            Ok(leaf) => leaf,
+            Err(error) => return (entered, Err(error)),
+        };
+        let (slots, before) = (slots(at, end), entered);
+        let page = ((at - start) / PAGE) as usize;
+        for (slot, page) in slots.clone().zip(page..) {
+            if leaf.get(slot).holds_frame() {
+                continue;
+            }
+            let Some(frame) = frame_for(page) else { break };
+            leaf.set(slot, Entry::new(frame, flags));
+            entered += 1;
+        }
+        count(space, &leaf, &slots, (entered - before) as isize);
+        at += slots.len() as u64 * PAGE;
+    }
+    (entered, Ok(()))
+}
+
+/// Pages present of `pages` from `start` on.
+pub fn present<P: Pmap>(space: &P, start: u64, pages: usize) -> usize {
+    let (mut at, end) = (start, start + pages as u64 * PAGE);
+    let mut present = 0;
+    while let Some((leaf, _, slots)) = next(space, &mut at, end) {
+        present += leaf.held(slots);
+    }
+    present
+}
+
+/// The leaf table and the entry's number of the page at `address`, to be changed; `None` where no page is.
+///
+/// # Errors
+/// [`NoMemory`]; nothing has changed.
+pub fn page_to_change<P: Pmap>(
+    space: &P,
+    address: u64,
+) -> Result<Option<(Leaf<'_>, usize)>, NoMemory> {
+    let slot = index(address, 0);
+    match leaf(space, address) {
+        Ok(leaf) if !leaf.get(slot).holds_frame() => Ok(None),
+        Ok(leaf) if leaf.is_shared => Ok(Some((own(space, address)?, slot))),
+        Ok(leaf) => Ok(Some((leaf, slot))),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Makes the leaf tables from `at` to `end` that have pages there the space's own, at most `tables` of them; `at` is then behind.
+///
+/// # Errors
+/// [`NoMemory`]; what is mapped has not changed.
+pub fn own_all<P: Pmap>(space: &P, at: &mut u64, end: u64, tables: usize) -> Result<(), NoMemory> {
+    for _ in 0..tables {
+        if next_own(space, at, end)?.is_none() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Sets the protection of the pages from `at` to `end`, in at most `tables` leaf tables; `at` is then behind. `has_lost` is set
+/// where any lost a right, and the processors must be told.
+///
+/// # Errors
+/// [`NoMemory`], not where the tables are the space's own.
+pub fn protect<P: Pmap>(
+    space: &P,
+    at: &mut u64,
+    end: u64,
+    protection: Protection,
+    tables: usize,
+    has_lost: &mut bool,
+) -> Result<(), NoMemory> {
+    let flags = Entry::allowing(protection);
+    for _ in 0..tables {
+        let Some((leaf, _, slots)) = next_own(space, at, end)? else { break };
+        for slot in slots {
+            let entry = leaf.get(slot);
+            if !entry.holds_frame() {
+                continue;
+            }
+            let kept = entry & (Entry::DIRTY | Entry::ACCESSED);
+            let old = leaf.swap(slot, Entry::new(entry.frame(), flags | kept));
+            if (old - kept).contains(Entry::DIRTY) {
+                leaf.set(slot, Entry::new(entry.frame(), flags | kept | Entry::DIRTY));
+            }
+            *has_lost |= !protection.contains(old.allows());
+        }
+    }
+    Ok(())
+}
+
+/// Moves pages from `at` on by `distance` until `end` or as many as can be gathered were looked at, and counts them in `moved`.
+/// `at` is then behind, and what they replace is in `replaced`.
+///
+/// # Errors
+/// [`NoMemory`]; `at` is then the first page not moved.
+pub fn move_pages<P: Pmap>(
+    space: &P,
+    at: &mut u64,
+    end: u64,
+    distance: u64,
+    replaced: &mut Gathered,
+    moved: &mut usize,
+) -> Result<(), NoMemory> {
+    let end = end.min(at.saturating_add(BATCH as u64 * PAGE));
+    while let Some((leaf, first, slots)) = next_own(space, at, end)? {
+        for (slot, from) in slots.zip((first..).step_by(PAGE as usize)) {
+            if !leaf.get(slot).holds_frame() {
+                continue;
+            }
+            let to = from.wrapping_add(distance);
+            let target = own(space, to).inspect_err(|_| *at = from)?;
+            let there = index(to, 0);
+            let old = target.swap(there, leaf.swap(slot, Entry::empty()));
+            count(space, &leaf, &(slot..slot + 1), -1);
+            count(space, &target, &(there..there + 1), isize::from(!old.holds_frame()));
+            if old.holds_frame() {
+                replaced.push(old.frame());
+            }
+            *moved += 1;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! Cloning a space for a fork: pages are shared one by one, or by whole leaf tables until one of them is to be changed.
+use crate::{
+    Leaf, PAGE, Pmap, TABLE, count_in, enter, next, own,
+    release::let_go,
+    upper,
+    usage::{Usage, eighths},
+};
+use core::{ops::Range, sync::atomic::Ordering::Relaxed};
+use program::{CloneMode, NoMemory};
+use x86::paging::{ENTRIES, Entry, Table, index};
+
+/// A leaf table with fewer pages is not shared: the first store to one of them would cost more than sharing them one by one.
+const PAGES_TO_SHARE: usize = 64;
+/// Of the entry above a leaf table that is shared.
+const SHARED: Entry = TABLE.difference(Entry::WRITE);
+
+/// What was cloned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cloned {
+    /// Pages.
+    pub pages: usize,
+    /// Some lost write access, and the processors must be told.
+    pub has_lost: bool,
+}
+
+/// Has `to` share the pages from `at` to `end` where it has none, in at most `tables` leaf tables; nobody may write them then.
+/// `at` is then behind. Both spaces are locked.
+///
+/// # Errors
+/// [`NoMemory`]; `cloned` says what was done until then.
+pub fn clone<P: Pmap>(
+    (space, to): (&P, &P),
+    at: &mut u64,
+    end: u64,
+    mode: CloneMode,
+    tables: usize,
+    cloned: &mut Cloned,
+) -> Result<(), NoMemory> {
+    for _ in 0..tables {
+        let Some((leaf, first, slots)) = next(space, at, end) else { break };
+        let is_whole = slots.len() == ENTRIES && mode == CloneMode::Tables;
+        if !is_whole || !share(space, to, &leaf, first, cloned)? {
+            clone_pages(space, to, &leaf, first, &slots, cloned)?;
+        }
+    }
+    Ok(())
+}
+
+/// Shares the whole leaf table of `address`, where it is worth it and can be.
+fn share<P: Pmap>(
+    space: &P,
+    to: &P,
+    leaf: &Leaf<'_>,
+    address: u64,
+    cloned: &mut Cloned,
+) -> Result<bool, NoMemory> {
+    let usage = Usage(space.word(leaf.frame));
+    let pages = usage.held();
+    if pages < PAGES_TO_SHARE {
+        return Ok(false);
+    }
+    let (above, slot) = (upper(to, address)?, index(address, 1));
+    if to.table(above).get(slot).contains(Entry::PRESENT) || !usage.share() {
+        return Ok(false);
+    }
+    let entry = Entry::new(leaf.frame, SHARED);
+    if !leaf.is_shared {
+        space.table(upper(space, address)?).set(slot, entry);
+        cloned.has_lost = true;
+    }
+    enter(to, above, slot, entry);
+    to.count_resident(pages as isize);
+    cloned.pages += pages;
+    Ok(true)
+}
+
+/// Shares the pages of `slots` of a leaf table, one by one.
+fn clone_pages<P: Pmap>(
+    space: &P,
+    to: &P,
+    leaf: &Leaf<'_>,
+    address: u64,
+    slots: &Range<usize>,
+    cloned: &mut Cloned,
+) -> Result<(), NoMemory> {
+    let eighths = Usage(space.word(leaf.frame)).eighths() & eighths(slots);
+    let is_held = |&(slot, entry): &(usize, Entry)| slots.contains(&slot) && entry.holds_frame();
+    let held = || leaf.used(eighths).filter(is_held);
+    if !held().any(|_| true) {
+        return Ok(());
+    }
+    let target = own(to, address)?;
+    let mut pages = 0;
+    held().for_each(|(slot, entry)| {
+        if target.get(slot).holds_frame() {
+            return;
+        }
+        if share_page(space, leaf, slot, entry) {
+            cloned.has_lost |= !leaf.is_shared;
+        }
+        target.set(slot, entry - (Entry::WRITE | Entry::DIRTY));
+        pages += 1;
+    });
+    count_in(to, &target, eighths, pages);
+    cloned.pages += pages as usize;
+    Ok(())
+}
+
+/// One reference more to the page of `entry`, and no write access to it any more; whether there was.
+#[inline]
+fn share_page<P: Pmap>(space: &P, table: &Table, slot: usize, entry: Entry) -> bool {
+    space.word(entry.frame()).fetch_add(1, Relaxed);
+    let could_write = entry.contains(Entry::WRITE);
+    if could_write {
+        table.clear(slot, Entry::WRITE);
+    }
+    could_write
+}
+
+/// Makes the shared leaf table at `slot` of the table in frame `above` the space's own: itself, where nobody else has it any
+/// more, else a copy. `address` is one that it maps.
+///
+/// # Errors
+/// [`NoMemory`]; nothing has changed.
+#[cold]
+pub(crate) fn make_own<P: Pmap>(
+    space: &P,
+    above: u32,
+    slot: usize,
+    address: u64,
+) -> Result<u32, NoMemory> {
+    let (above, shared) = (space.table(above), space.table(above).get(slot).frame());
+    let usage = Usage(space.word(shared));
+    if !usage.is_shared() {
+        above.set(slot, Entry::new(shared, TABLE));
+        return Ok(shared);
+    }
+    let new = space.allocate_table().ok_or(NoMemory)?;
+    let (from, to) = (space.table(shared), space.table(new));
+    let held = from.used(usage.eighths()).filter(|(_, entry)| entry.holds_frame());
+    held.for_each(|(slot, entry)| {
+        share_page(space, from, slot, entry);
+        to.set(slot, entry - Entry::WRITE);
+    });
+    Usage(space.word(new)).count(usage.eighths(), usage.held() as isize);
+    above.set(slot, Entry::new(new, TABLE));
+    // Pages are the same, but a processor that still knew the table could go on by it.
+    space.forget(address & !(PAGE - 1), 1);
+    let_go(space, shared);
+    Ok(new)
+}

@@ -1,0 +1,207 @@
+//! The page tables of a program's space, four levels deep (Mach's pmap, B4).
+//!
+//! [`Pmap`] is a space's tables, as its owner has them. Each function here is called under the lock of the space. An entry of a
+//! leaf table that holds a frame has one reference to it.
+//!
+//! After a fork, spaces may *share* a leaf table. The entry above it then lacks write access, in each of them, so nothing
+//! can be stored by it. It has one reference to a frame however many spaces share it, and nothing in it changes but
+//! that entries lose write access and the processor sets bits. Who is to change more has a table of its own first
+//! ([`own`]): a copy, or that same table where all others let it go meanwhile. The last to let go gives back
+//! the frames. The processors that run a space forget what they know of a table before the lock is let go under which it was
+//! shared, or replaced by a copy.
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+
+mod change;
+mod clone;
+mod release;
+mod usage;
+
+#[cfg(test)]
+mod tests;
+
+pub use change::{fill, move_pages, own_all, page_to_change, present, protect};
+pub use clone::{Cloned, clone};
+use core::{
+    ops::{Deref, Range},
+    sync::atomic::AtomicU32,
+};
+use program::NoMemory;
+pub use release::{BATCH, Gathered, detach_tops, free_tree, gather, own_ends};
+use usage::{Usage, eighths};
+use x86::paging::{ENTRIES, Entry, Table, index};
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Bytes a leaf table maps.
+pub const LEAF_BYTES: u64 = ENTRIES as u64 * PAGE;
+/// The bits of an entry for a table.
+pub const TABLE: Entry =
+    Entry::PRESENT.union(Entry::WRITE).union(Entry::USER).union(Entry::ACCESSED);
+
+/// A leaf table.
+#[derive(Clone, Copy, Debug)]
+pub struct Leaf<'a> {
+    table: &'a Table,
+    frame: u32,
+    /// Other spaces may have it too: it is only read.
+    pub is_shared: bool,
+}
+
+impl Deref for Leaf<'_> {
+    type Target = Table;
+    fn deref(&self) -> &Table {
+        self.table
+    }
+}
+
+/// The tables of a space, and what they stand on.
+pub trait Pmap {
+    /// The frame of the root.
+    fn root(&self) -> u32;
+    /// The table in `frame`.
+    fn table(&self, frame: u32) -> &Table;
+    /// A zeroed frame for a table, whose word is 0; `None` where memory is refused.
+    fn allocate_table(&self) -> Option<u32>;
+    /// Gives back a frame that [`Pmap::allocate_table`] gave, its word set to 0.
+    fn free_table(&self, frame: u32);
+    /// The word of `frame`: a page's number of references, what is known of a table.
+    fn word(&self, frame: u32) -> &AtomicU32;
+    /// Takes one reference from each page.
+    fn release_all(&self, pages: impl Iterator<Item = u32>);
+    /// Makes the processors forget `pages` pages from `start`, and all that they know of the tables above these.
+    fn forget(&self, start: u64, pages: usize);
+    /// Counts pages present.
+    fn count_resident(&self, by: isize);
+}
+
+/// The leaf table for `address`, to be looked at.
+///
+/// # Errors
+/// Where there is none, the first address after `address` that another may have.
+#[inline]
+pub fn leaf<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, u64> {
+    let mut entry = Entry::new(space.root(), TABLE);
+    for level in (1..4).rev() {
+        entry = space.table(entry.frame()).get(index(address, level));
+        if !entry.contains(Entry::PRESENT) {
+            let bytes = 1u64 << (12 + 9 * level);
+            return Err((address | (bytes - 1)) + 1);
+        }
+    }
+    let frame = entry.frame();
+    Ok(Leaf { table: space.table(frame), frame, is_shared: !entry.contains(Entry::WRITE) })
+}
+
+/// The leaf table for `address`, to be changed: made where there is none, a copy of the space's own where others share it.
+///
+/// # Errors
+/// [`NoMemory`]; what is mapped has not changed.
+#[inline]
+pub fn own<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, NoMemory> {
+    let (above, slot) = (upper(space, address)?, index(address, 1));
+    let entry = space.table(above).get(slot);
+    let frame = match entry.contains(Entry::PRESENT) {
+        true if entry.contains(Entry::WRITE) => entry.frame(),
+        true => clone::make_own(space, above, slot, address)?,
+        false => new_table(space, above, slot)?,
+    };
+    Ok(Leaf { table: space.table(frame), frame, is_shared: false })
+}
+
+/// The frame of the table of leaf tables for `address`, made where there is none.
+#[inline]
+fn upper<P: Pmap>(space: &P, address: u64) -> Result<u32, NoMemory> {
+    let mut frame = space.root();
+    for level in [3, 2] {
+        let slot = index(address, level);
+        let entry = space.table(frame).get(slot);
+        frame = match entry.contains(Entry::PRESENT) {
+            true => entry.frame(),
+            false => new_table(space, frame, slot)?,
+        };
+    }
+    Ok(frame)
+}
+
+/// Makes a table and enters it into the one in frame `above`.
+#[cold]
+fn new_table<P: Pmap>(space: &P, above: u32, slot: usize) -> Result<u32, NoMemory> {
+    let new = space.allocate_table().ok_or(NoMemory)?;
+    enter(space, above, slot, Entry::new(new, TABLE));
+    Ok(new)
+}
+
+/// Enters a table into the one in frame `above`.
+fn enter<P: Pmap>(space: &P, above: u32, slot: usize, entry: Entry) {
+    space.table(above).set(slot, entry);
+    Usage(space.word(above)).count(eighths(&(slot..slot + 1)), 0);
+}
+
+/// Counts `by` pages more among `slots` of `leaf`, which is the space's own.
+#[inline]
+pub fn count<P: Pmap>(space: &P, leaf: &Leaf<'_>, slots: &Range<usize>, by: isize) {
+    count_in(space, leaf, eighths(slots), by);
+}
+
+/// As [`count`], in these eighths.
+#[inline]
+fn count_in<P: Pmap>(space: &P, leaf: &Leaf<'_>, eighths: u8, by: isize) {
+    Usage(space.word(leaf.frame)).count(eighths, by);
+    space.count_resident(by);
+}
+
+/// A part of a leaf table: the table, the first address, the entries.
+type Part<'a> = (Leaf<'a>, u64, Range<usize>);
+
+/// The first leaf table from `at` on before `end`, with its entries up to `end`; `at` is then behind them.
+#[inline]
+fn next<'a, P: Pmap>(space: &'a P, at: &mut u64, end: u64) -> Option<Part<'a>> {
+    while *at < end {
+        match leaf(space, *at) {
+            Ok(leaf) => {
+                let first = *at;
+                let slots = slots(first, end);
+                *at = first + slots.len() as u64 * PAGE;
+                return Some((leaf, first, slots));
+            }
+            Err(next) => *at = next.min(end),
+        }
+    }
+    None
+}
+
+/// As [`next`], of leaf tables to be changed: shared ones that have no page there are passed over.
+///
+/// # Errors
+/// [`NoMemory`]; `at` is then where it was lacking.
+#[inline]
+fn next_own<'a, P: Pmap>(
+    space: &'a P,
+    at: &mut u64,
+    end: u64,
+) -> Result<Option<Part<'a>>, NoMemory> {
+    while let Some((leaf, first, slots)) = next(space, at, end) {
+        if !leaf.is_shared {
+            return Ok(Some((leaf, first, slots)));
+        }
+        if leaf.held(slots.clone()) > 0 {
+            let own = own(space, first).inspect_err(|_| *at = first)?;
+            return Ok(Some((own, first, slots)));
+        }
+    }
+    Ok(None)
+}
+
+/// The entries from that of `first` on up to `end`, within one leaf table.
+#[inline]
+fn slots(first: u64, end: u64) -> Range<usize> {
+    let stop = ((first & !(LEAF_BYTES - 1)) + LEAF_BYTES).min(end);
+    let slot = index(first, 0);
+    slot..slot + (stop.saturating_sub(first) / PAGE) as usize
+}
+
+/// Whether one leaf table maps all from `start` to `end`.
+pub fn is_one_leaf(start: u64, end: u64) -> bool {
+    start / LEAF_BYTES == end.saturating_sub(1) / LEAF_BYTES
+}

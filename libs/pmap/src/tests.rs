@@ -1,0 +1,373 @@
+//! Spaces over frames in memory: each function against what it is to do, and random steps of several spaces that fork
+//! from one another against a map from pages to contents.
+use super::*;
+use core::sync::atomic::Ordering::Relaxed;
+use program::{CloneMode, Protection};
+use proptest::prelude::*;
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+};
+
+const FRAMES: usize = 20_000;
+const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
+
+/// Memory of spaces: a table that each frame may be, and its word. What a page holds is its number of versions.
+struct Memory {
+    tables: Vec<Table>,
+    words: Vec<AtomicU32>,
+    free: RefCell<Vec<u32>>,
+    contents: RefCell<Vec<u32>>,
+}
+
+impl Memory {
+    fn new(frames: usize) -> Rc<Memory> {
+        Rc::new(Memory {
+            tables: (0..frames).map(|_| Table::default()).collect(),
+            words: (0..frames).map(|_| AtomicU32::new(0)).collect(),
+            free: RefCell::new((0..frames as u32).collect()),
+            contents: RefCell::new(vec![0; frames]),
+        })
+    }
+
+    fn page(&self, contents: u32) -> Option<u32> {
+        let frame = self.free.borrow_mut().pop()?;
+        self.words[frame as usize].store(1, Relaxed);
+        self.contents.borrow_mut()[frame as usize] = contents;
+        Some(frame)
+    }
+
+    fn release(&self, frame: u32) {
+        let before = self.words[frame as usize].fetch_sub(1, Relaxed);
+        assert!((1..1000).contains(&before), "frame {frame} had {before} references");
+        if before == 1 {
+            self.free.borrow_mut().push(frame);
+        }
+    }
+}
+
+struct Space {
+    memory: Rc<Memory>,
+    root: u32,
+    resident: Cell<isize>,
+    forgotten: Cell<usize>,
+}
+
+impl Space {
+    fn new(memory: &Rc<Memory>) -> Option<Space> {
+        let root = memory.free.borrow_mut().pop()?;
+        let (resident, forgotten) = (Cell::new(0), Cell::new(0));
+        Some(Space { memory: memory.clone(), root, resident, forgotten })
+    }
+
+    fn fill(&self, page: u64, pages: usize, contents: u32) -> (usize, Result<(), NoMemory>) {
+        let flags = Entry::allowing(READ_WRITE);
+        fill(self, page * PAGE, pages, flags, |_| self.memory.page(contents))
+    }
+
+    /// As the nucleus does it.
+    fn store(&self, page: u64, contents: u32) -> Result<bool, NoMemory> {
+        let Some((leaf, slot)) = page_to_change(self, page * PAGE)? else { return Ok(false) };
+        let mut frame = leaf.get(slot).frame();
+        if self.word(frame).load(Relaxed) > 1 {
+            let copy = self.memory.page(0).ok_or(NoMemory)?;
+            self.memory.release(core::mem::replace(&mut frame, copy));
+        }
+        leaf.set(slot, Entry::new(frame, Entry::allowing(READ_WRITE)));
+        self.memory.contents.borrow_mut()[frame as usize] = contents;
+        Ok(true)
+    }
+
+    /// Whether the processor would let a program store there.
+    fn can_store(&self, page: u64) -> bool {
+        let leaf = leaf(self, page * PAGE);
+        leaf.is_ok_and(|leaf| {
+            !leaf.is_shared && leaf.get(index(page * PAGE, 0)).contains(Entry::WRITE)
+        })
+    }
+
+    fn is_alone(&self, page: u64) -> bool {
+        let entry = leaf(self, page * PAGE).map(|leaf| leaf.get(index(page * PAGE, 0)));
+        entry.is_ok_and(|entry| self.word(entry.frame()).load(Relaxed) == 1)
+    }
+
+    fn load(&self, page: u64) -> Option<u32> {
+        let entry = leaf(self, page * PAGE).ok()?.get(index(page * PAGE, 0));
+        entry.holds_frame().then(|| self.memory.contents.borrow()[entry.frame() as usize])
+    }
+
+    fn unmap(&self, page: u64, pages: u64) -> Result<usize, NoMemory> {
+        let (mut at, end) = (page * PAGE, (page + pages) * PAGE);
+        own_ends(self, at, end)?;
+        let mut count = 0;
+        while at < end {
+            let mut gathered = Gathered::default();
+            gather(self, &mut at, end, &mut gathered)?;
+            count += gathered.pages();
+            gathered.release(self);
+        }
+        Ok(count)
+    }
+
+    fn protect(&self, page: u64, pages: u64, protection: Protection) -> Result<bool, NoMemory> {
+        let (mut at, end, mut has_lost) = (page * PAGE, (page + pages) * PAGE, false);
+        own_all(self, &mut at, end, usize::MAX)?;
+        at = page * PAGE;
+        protect(self, &mut at, end, protection, usize::MAX, &mut has_lost)?;
+        Ok(has_lost)
+    }
+
+    fn clone_to(&self, to: &Space, page: u64, pages: u64) -> Result<Cloned, NoMemory> {
+        let (mut at, mut cloned) = (page * PAGE, Cloned::default());
+        let end = (page + pages) * PAGE;
+        clone((self, to), &mut at, end, CloneMode::Tables, usize::MAX, &mut cloned)?;
+        Ok(cloned)
+    }
+
+    fn move_pages(&self, page: u64, pages: u64, to: u64) -> Result<usize, NoMemory> {
+        let (mut at, end, mut moved) = (page * PAGE, (page + pages) * PAGE, 0);
+        while at < end {
+            let (distance, mut replaced) = ((to - page) * PAGE, Gathered::default());
+            let outcome = move_pages(self, &mut at, end, distance, &mut replaced, &mut moved);
+            replaced.release(self);
+            outcome?;
+        }
+        Ok(moved)
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        let mut tops = [0; 16];
+        let count = detach_tops(self, &mut tops);
+        tops[..count].iter().for_each(|&top| free_tree(self, top, 2));
+        self.free_table(self.root);
+    }
+}
+
+impl Pmap for Space {
+    fn root(&self) -> u32 {
+        self.root
+    }
+    fn table(&self, frame: u32) -> &Table {
+        &self.memory.tables[frame as usize]
+    }
+    fn allocate_table(&self) -> Option<u32> {
+        let frame = self.memory.free.borrow_mut().pop()?;
+        (0..ENTRIES).for_each(|slot| self.table(frame).set(slot, Entry::empty()));
+        assert_eq!(self.word(frame).load(Relaxed), 0, "no free frame");
+        Some(frame)
+    }
+    fn free_table(&self, frame: u32) {
+        self.word(frame).store(0, Relaxed);
+        (0..ENTRIES).for_each(|slot| self.table(frame).set(slot, Entry::empty()));
+        self.memory.free.borrow_mut().push(frame);
+    }
+    fn word(&self, frame: u32) -> &AtomicU32 {
+        &self.memory.words[frame as usize]
+    }
+    fn release_all(&self, pages: impl Iterator<Item = u32>) {
+        pages.for_each(|page| self.memory.release(page));
+    }
+    fn forget(&self, _start: u64, _pages: usize) {
+        self.forgotten.set(self.forgotten.get() + 1);
+    }
+    fn count_resident(&self, by: isize) {
+        self.resident.set(self.resident.get() + by);
+    }
+}
+
+#[test]
+fn a_shared_table_is_copied_at_the_first_store_and_taken_back_by_the_last() {
+    let memory = Memory::new(2000);
+    let parent = Space::new(&memory).unwrap();
+    parent.fill(512, 512, 1).1.unwrap();
+    let free = memory.free.borrow().len();
+    let child = Space::new(&memory).unwrap();
+    let cloned = parent.clone_to(&child, 512, 512).unwrap();
+    assert_eq!(cloned, Cloned { pages: 512, has_lost: true });
+    // A root and two tables above.
+    assert_eq!(free - memory.free.borrow().len(), 3);
+    assert!(!parent.can_store(600) && !child.can_store(600));
+    assert_eq!(child.store(600, 2), Ok(true));
+    assert_eq!((parent.load(600), child.load(600), child.load(601)), (Some(1), Some(2), Some(1)));
+    assert_eq!((child.forgotten.get(), child.resident.get()), (1, 512));
+    drop(child);
+    // The one that is left needs no memory.
+    let rest = core::mem::take(&mut *memory.free.borrow_mut());
+    assert_eq!(parent.store(600, 3), Ok(true));
+    *memory.free.borrow_mut() = rest;
+    assert_eq!((parent.load(600), parent.forgotten.get()), (Some(3), 0));
+}
+
+#[test]
+fn who_is_left_stores_at_once_where_nobody_changed_the_table() {
+    let memory = Memory::new(2000);
+    let parent = Space::new(&memory).unwrap();
+    parent.fill(512, 512, 1).1.unwrap();
+    for _ in 0..3 {
+        let child = Space::new(&memory).unwrap();
+        parent.clone_to(&child, 512, 512).unwrap();
+    }
+    assert!(!parent.can_store(700));
+    assert_eq!(parent.store(600, 3), Ok(true));
+    assert!(parent.can_store(700), "its pages are nobody else's");
+}
+
+#[test]
+fn tables_with_few_pages_or_beyond_the_range_are_copied() {
+    let memory = Memory::new(3000);
+    let parent = Space::new(&memory).unwrap();
+    parent.fill(512, 63, 1).1.unwrap();
+    parent.fill(1024, 512, 1).1.unwrap();
+    let child = Space::new(&memory).unwrap();
+    assert_eq!(parent.clone_to(&child, 512, 512 + 511).unwrap().pages, 63 + 511);
+    assert!([512, 1024, 1534].iter().all(|&page| !leaf(&child, page * PAGE).unwrap().is_shared));
+    assert_eq!((child.load(1534), child.load(1535)), (Some(1), None));
+    assert!(!parent.can_store(1534) && parent.can_store(1535));
+}
+
+#[test]
+fn without_memory_for_a_copy_nothing_changes() {
+    let memory = Memory::new(3000);
+    let parent = Space::new(&memory).unwrap();
+    parent.fill(512, 1024, 1).1.unwrap();
+    let child = Space::new(&memory).unwrap();
+    parent.clone_to(&child, 512, 1024).unwrap();
+    memory.free.borrow_mut().clear();
+    assert_eq!(child.store(600, 2), Err(NoMemory));
+    assert_eq!(child.unmap(600, 10), Err(NoMemory));
+    assert_eq!(child.unmap(600, 800), Err(NoMemory));
+    assert_eq!(child.protect(600, 10, Protection::READ), Err(NoMemory));
+    assert_eq!(child.move_pages(600, 10, 5000), Err(NoMemory));
+    assert_eq!(child.fill(600, 10, 2), (0, Err(NoMemory)));
+    assert!((512..1536).all(|page| child.load(page) == Some(1)));
+    assert_eq!(child.resident.get(), 1024);
+    // Whole tables need none.
+    assert_eq!(child.unmap(512, 1024), Ok(1024));
+}
+
+#[test]
+fn where_nothing_is_mapped_a_shared_table_stays_shared() {
+    let memory = Memory::new(2000);
+    let parent = Space::new(&memory).unwrap();
+    parent.fill(512, 100, 1).1.unwrap();
+    let child = Space::new(&memory).unwrap();
+    parent.clone_to(&child, 512, 512).unwrap();
+    assert_eq!(child.unmap(700, 50), Ok(0));
+    assert_eq!(child.protect(700, 50, Protection::READ), Ok(false));
+    assert_eq!(child.store(700, 2), Ok(false));
+    assert!(leaf(&child, 700 * PAGE).unwrap().is_shared);
+}
+
+/// One step of a space.
+#[derive(Clone, Debug)]
+enum Step {
+    Fill { page: u64, pages: u64 },
+    Store { page: u64 },
+    Unmap { page: u64, pages: u64 },
+    Protect { page: u64, pages: u64 },
+    Move { page: u64, pages: u64, to: u64 },
+    Fork { page: u64, pages: u64 },
+    Exit,
+}
+
+fn step() -> impl Strategy<Value = (prop::sample::Index, Step)> {
+    let range = || (0..2000_u64, 1..1500_u64);
+    let step = prop_oneof![
+        3 => range().prop_map(|(page, pages)| Step::Fill { page, pages }),
+        4 => (0..2500_u64).prop_map(|page| Step::Store { page }),
+        2 => range().prop_map(|(page, pages)| Step::Unmap { page, pages }),
+        1 => range().prop_map(|(page, pages)| Step::Protect { page, pages }),
+        1 => (0..1000_u64, 1..400_u64, 0..1000_u64)
+            .prop_map(|(page, pages, to)| Step::Move { page, pages, to: 2000 + to }),
+        3 => range().prop_map(|(page, pages)| Step::Fork { page, pages }),
+        1 => Just(Step::Exit),
+    ];
+    (any::<prop::sample::Index>(), step)
+}
+
+type Model = BTreeMap<u64, u32>;
+
+/// Does `step` to a space and its model, which another may follow; where memory was lacking the model is made after the space.
+fn apply(space: &Space, model: &mut Model, step: &Step, version: u32) -> Option<(Space, Model)> {
+    let before = model.clone();
+    let outcome = match *step {
+        Step::Fill { page, pages } => {
+            (page..page + pages).for_each(|page| _ = model.entry(page).or_insert(version));
+            let (entered, outcome) = space.fill(page, pages as usize, version);
+            let is_all = entered == model.len() - before.len();
+            outcome.and(if is_all { Ok(()) } else { Err(NoMemory) })
+        }
+        Step::Store { page } => {
+            model.entry(page).and_modify(|contents| *contents = version);
+            space.store(page, version).map(|was_there| {
+                assert_eq!(was_there, model.contains_key(&page));
+                assert!(!was_there || space.can_store(page));
+            })
+        }
+        Step::Unmap { page, pages } => {
+            let gone: Vec<u64> = model.range(page..page + pages).map(|(&page, _)| page).collect();
+            gone.iter().for_each(|page| _ = model.remove(page));
+            space.unmap(page, pages).map(|count| assert_eq!(count, gone.len()))
+        }
+        Step::Protect { page, pages } => space.protect(page, pages, Protection::READ).map(|_| {
+            assert!((page..page + pages).all(|page| !space.can_store(page)));
+        }),
+        Step::Move { page, pages, to } => {
+            let moved: Vec<(u64, u32)> = before
+                .range(page..page + pages)
+                .map(|(&page, &contents)| (page, contents))
+                .collect();
+            moved.iter().for_each(|(page, _)| _ = model.remove(page));
+            model.extend(moved.iter().map(|&(from, contents)| (from - page + to, contents)));
+            space.move_pages(page, pages, to).map(|count| assert_eq!(count, moved.len()))
+        }
+        Step::Fork { page, pages } => {
+            let child = Space::new(&space.memory)?;
+            let mine: Model = before.range(page..page + pages).map(|(&at, &is)| (at, is)).collect();
+            let cloned = space.clone_to(&child, page, pages);
+            return cloned.is_ok().then_some((child, mine));
+        }
+        Step::Exit => Ok(()),
+    };
+    if outcome.is_err() && matches!(step, Step::Fill { .. } | Step::Move { .. }) {
+        *model = (0..4000).filter_map(|page| Some((page, space.load(page)?))).collect();
+    } else if outcome.is_err() {
+        *model = before;
+    }
+    None
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn each_space_sees_its_own_whatever_others_do(
+        steps in prop::collection::vec(step(), 1..40),
+        frames in prop_oneof![Just(FRAMES), 1000..4000_usize],
+    ) {
+        let memory = Memory::new(frames);
+        let mut spaces = vec![(Space::new(&memory).unwrap(), Model::new())];
+        for ((which, step), version) in steps.iter().zip(1..) {
+            if matches!(step, Step::Exit) && spaces.len() > 1 {
+                drop(spaces.swap_remove(which.index(spaces.len())));
+            } else {
+                let which = which.index(spaces.len());
+                let (space, model) = &mut spaces[which];
+                let child = apply(space, model, step, version);
+                spaces.extend(child);
+            }
+            for (space, model) in &spaces {
+                prop_assert_eq!(space.resident.get(), model.len() as isize);
+                for page in 0..4000 {
+                    prop_assert_eq!(space.load(page), model.get(&page).copied(), "page {}", page);
+                    prop_assert!(!space.can_store(page) || space.is_alone(page));
+                }
+            }
+        }
+        drop(spaces);
+        prop_assert_eq!(memory.free.borrow().len(), frames);
+    }
+}
