@@ -1,17 +1,31 @@
 //! fork: the map is copied, pages are shared by range, copy-on-write (B5, K5).
+//!
+//! Where a page table maps nothing but anonymous memory that the child inherits, it may be shared whole. Tables with pages
+//! of objects are not: those are taken out when a file is truncated or written back, which cannot wait for memory.
 use super::{
     AddressSpace,
-    region::{Flags, range},
+    map::Map,
+    region::{Flags, Region, range},
 };
 use alloc::sync::Arc;
 use rt::{
     NoMemory,
-    user::{CloneMode, PageRange},
+    user::{CloneMode, USER_END},
 };
 use vfs::Errno;
 
 /// Pages that a small new space will need at once: tables, stack, first copies.
 const SPACE_PAGES: usize = 64;
+/// What a page table maps.
+const TABLE_BYTES: u64 = 2 << 20;
+
+/// Regions of a kind that follow one another, with what is free around them as far as their page tables reach.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u64,
+    end: u64,
+    mode: CloneMode,
+}
 
 impl AddressSpace {
     /// A copy of this address space for a child. Only ranges with pages of their own are gone
@@ -27,11 +41,10 @@ impl AddressSpace {
         vfs::make_room(SPACE_PAGES);
         let parent = self.map.read();
         let child = AddressSpace::with_top(parent.search_top)?;
-        let mut pending: Option<(u64, u64)> = None;
         child.set_limits(self.limits.get());
         {
             let mut map = child.map.write();
-            for region in parent.iter().filter(|region| !region.flags.contains(Flags::DONT_FORK)) {
+            for region in parent.iter().filter(is_inherited) {
                 let mut reserved = map.reserve(1)?;
                 let mut copy = region.clone();
                 copy.flags.remove(Flags::LOCKED);
@@ -39,20 +52,8 @@ impl AddressSpace {
             }
             child.note_sizes(&map, 0);
         }
-        for region in parent.iter().filter(|region| !region.flags.contains(Flags::DONT_FORK)) {
-            child.watch_object(region);
-            if !region.may_have_copies() || region.flags.contains(Flags::WIPE_ON_FORK) {
-                continue;
-            }
-            pending = match pending {
-                Some((start, end)) if end == region.start => Some((start, region.end)),
-                before => {
-                    self.share_pages(&child, before)?;
-                    Some((region.start, region.end))
-                }
-            };
-        }
-        self.share_pages(&child, pending)?;
+        parent.iter().filter(is_inherited).for_each(|region| child.watch_object(region));
+        self.share_pages(&parent, &child)?;
         drop(parent);
         child.set_layout(self.layout());
         if let Some(file) = self.executable() {
@@ -60,11 +61,43 @@ impl AddressSpace {
         }
         Ok(child)
     }
-    fn share_pages(&self, child: &AddressSpace, run: Option<(u64, u64)>) -> Result<(), NoMemory> {
-        let pages: Option<PageRange> = run.and_then(|(start, end)| range(start, end));
-        if let Some(pages) = pages {
-            self.space.clone_range(&child.space, pages, CloneMode::Pages)?;
+
+    /// Has `child` share what pages of its own this space has.
+    fn share_pages(&self, map: &Map, child: &AddressSpace) -> Result<(), NoMemory> {
+        let mut pending: Option<Run> = None;
+        let mut free_from = 0;
+        let mut regions = map.iter().peekable();
+        while let Some(region) = regions.next() {
+            let free_until = regions.peek().map_or(USER_END, |next| next.start);
+            let start = (region.start & !(TABLE_BYTES - 1)).max(free_from);
+            let end = region.end.next_multiple_of(TABLE_BYTES).min(free_until);
+            free_from = region.end;
+            let is_left_out = region.flags.contains(Flags::WIPE_ON_FORK) || !is_inherited(&region);
+            if is_left_out || !region.may_have_copies() {
+                continue;
+            }
+            let mode = if region.is_anonymous() { CloneMode::Tables } else { CloneMode::Pages };
+            pending = match pending {
+                Some(run) if run.mode == mode && run.end >= start => Some(Run { end, ..run }),
+                before => {
+                    self.share_run(child, before)?;
+                    Some(Run { start, end, mode })
+                }
+            };
+        }
+        self.share_run(child, pending)
+    }
+
+    fn share_run(&self, child: &AddressSpace, run: Option<Run>) -> Result<(), NoMemory> {
+        if let Some(Run { start, end, mode }) = run
+            && let Some(pages) = range(start, end)
+        {
+            self.space.clone_range(&child.space, pages, mode)?;
         }
         Ok(())
     }
+}
+
+fn is_inherited(region: &&Region) -> bool {
+    !region.flags.contains(Flags::DONT_FORK)
 }
