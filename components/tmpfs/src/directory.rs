@@ -4,7 +4,11 @@
 //! every name that was there all the time exactly once, whatever is added or removed meanwhile.
 //! Positions count down, so that the newest name comes first, as on Linux.
 use crate::node::Node;
-use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, btree_map::Entry as Slot},
+    sync::Arc,
+};
 use hash::Seed;
 use hashbrown::HashTable;
 use interfaces::file_system::{DirectoryEntry, FileType, FsError, TakeEntry};
@@ -19,6 +23,13 @@ struct Entry {
     name: Box<[u8]>,
     node: Arc<Node>,
     _charge: Charge,
+}
+
+/// A name that is not there, and the memory for it.
+pub(crate) struct Promised<'n> {
+    name: &'n [u8],
+    hash: u64,
+    charge: Charge,
 }
 
 /// Above every position; what a program gets still fits a signed number.
@@ -67,11 +78,13 @@ impl Directory {
     }
 
     /// Refuses a name that is there, or memory for a new one.
-    pub(crate) fn charge_name(&self, name: &[u8]) -> Result<Charge, FsError> {
-        if self.position(name).is_some() {
+    pub(crate) fn promise<'n>(&self, name: &'n [u8]) -> Result<Promised<'n>, FsError> {
+        let hash = hash(name);
+        if self.by_name.find(hash, |place| self.is_at(place.1, name)).is_some() {
             return Err(FsError::Exists);
         }
-        Charge::take(ENTRY_BYTES + name.len()).map_err(|_| FsError::NoMemory)
+        let charge = Charge::take(ENTRY_BYTES + name.len()).map_err(|_| FsError::NoMemory)?;
+        Ok(Promised { name, hash, charge })
     }
 
     /// Takes everything out.
@@ -80,23 +93,30 @@ impl Directory {
         core::mem::take(&mut self.entries).into_values().map(|entry| entry.node)
     }
 
-    /// Adds a name that is not there, paid for by `charge`.
-    pub(crate) fn insert(&mut self, name: &[u8], node: &Arc<Node>, charge: Charge) {
+    /// Adds a name that is not there.
+    pub(crate) fn insert(&mut self, promised: Promised<'_>, node: &Arc<Node>) {
+        let Promised { name, hash, charge } = promised;
         self.lowest -= 1;
-        let hash = hash(name);
         self.by_name.insert_unique(hash, (hash, self.lowest), |place| place.0);
         let entry = Entry { name: name.into(), node: Arc::clone(node), _charge: charge };
         self.entries.insert(self.lowest, entry);
     }
 
-    /// Takes a name away.
-    pub(crate) fn remove(&mut self, name: &[u8]) {
-        let entries = &self.entries;
+    /// Takes a name away, if `check` allows it for what it stands for, which is returned.
+    pub(crate) fn remove(
+        &mut self,
+        name: &[u8],
+        check: impl FnOnce(&Node) -> Result<(), FsError>,
+    ) -> Result<Arc<Node>, FsError> {
+        let Directory { by_name, entries, .. } = self;
         let is_it = |place: &Place| entries.get(&place.1).is_some_and(|entry| *entry.name == *name);
-        if let Ok(found) = self.by_name.find_entry(hash(name), is_it) {
-            let ((_, position), _) = found.remove();
-            self.entries.remove(&position);
-        }
+        let found = by_name.find_entry(hash(name), is_it).map_err(|_| FsError::NotFound)?;
+        let Slot::Occupied(entry) = entries.entry(found.get().1) else {
+            return Err(FsError::NotFound);
+        };
+        check(&entry.get().node)?;
+        found.remove();
+        Ok(entry.remove().node)
     }
 
     /// Lets a name that is there stand for another inode.

@@ -196,8 +196,7 @@ impl FileSystem for Tmpfs {
         if let Ok(node) = self.node(inode) {
             let mut state = node.state.lock();
             state.holds = state.holds.saturating_sub(count);
-            drop(state);
-            self.free_if_unused(&node);
+            self.free_if_unused(&node, state);
         }
     }
 

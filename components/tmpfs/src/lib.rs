@@ -31,8 +31,11 @@ mod xattr;
 
 use alloc::sync::Arc;
 use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber, NewInode};
-use node::Node;
-use rt::{lock_class, sync::Mutex};
+use node::{Node, State};
+use rt::{
+    lock_class,
+    sync::{Mutex, MutexGuard},
+};
 use space::Space;
 use table::Table;
 
@@ -121,9 +124,8 @@ impl Tmpfs {
         if node.file_type == FileType::Directory { Ok(node) } else { Err(FsError::NotDirectory) }
     }
 
-    /// Frees the inode if it has neither names nor holders. Its lock must not be held.
-    fn free_if_unused(&self, node: &Arc<Node>) {
-        let state = node.state.lock();
+    /// Frees the inode if it has neither names nor holders; `state` is this node's.
+    fn free_if_unused(&self, node: &Node, state: MutexGuard<'_, State>) {
         if state.links == 0 && state.holds == 0 && self.table.remove(node.inode) {
             self.space.give_pages(state.pages);
             self.space.give_inode();

@@ -33,9 +33,9 @@ impl Tmpfs {
         check_name(name)?;
         let parent = self.directory(directory)?;
         let mut names = parent.lock_alive()?;
-        let charge = names.names.charge_name(name)?;
+        let promised = names.names.promise(name)?;
         let node = self.new_node(directory, new)?;
-        names.names.insert(name, &node, charge);
+        names.names.insert(promised, &node);
         names.touch(new.now);
         if node.is_directory() {
             names.links = names.links.saturating_add(1);
@@ -80,12 +80,12 @@ impl Tmpfs {
         }
         let parent = self.directory(directory)?;
         let mut names = parent.lock_alive()?;
-        let charge = names.names.charge_name(name)?;
+        let promised = names.names.promise(name)?;
         let mut state = node.state.lock();
         state.links = state.links.checked_add(1).ok_or(FsError::TooManyLinks)?;
         state.changed = now;
         state.holds += 1;
-        names.names.insert(name, &node, charge);
+        names.names.insert(promised, &node);
         names.touch(now);
         Ok(node.attributes(&state))
     }
@@ -98,21 +98,17 @@ impl Tmpfs {
         now: FileTime,
     ) -> Result<(), FsError> {
         let parent = self.directory(directory)?;
-        let node = {
-            let mut names = parent.state.lock();
-            let node = Arc::clone(names.names.find(name)?);
-            if node.is_directory() {
-                return Err(FsError::IsDirectory);
-            }
-            names.names.remove(name);
-            names.touch(now);
-            let mut state = node.state.lock();
-            state.links = state.links.saturating_sub(1);
-            state.changed = now;
-            drop(state);
-            node
-        };
-        self.free_if_unused(&node);
+        let mut names = parent.state.lock();
+        let node = names.names.remove(name, |node| match node.is_directory() {
+            true => Err(FsError::IsDirectory),
+            false => Ok(()),
+        })?;
+        names.touch(now);
+        let mut state = node.state.lock();
+        state.links = state.links.saturating_sub(1);
+        state.changed = now;
+        drop(names);
+        self.free_if_unused(&node, state);
         Ok(())
     }
 
@@ -124,9 +120,8 @@ impl Tmpfs {
         now: FileTime,
     ) -> Result<(), FsError> {
         let parent = self.directory(directory)?;
-        let node = {
-            let mut names = parent.state.lock();
-            let node = Arc::clone(names.names.find(name)?);
+        let mut names = parent.state.lock();
+        let node = names.names.remove(name, |node| {
             if !node.is_directory() {
                 return Err(FsError::NotDirectory);
             }
@@ -134,15 +129,15 @@ impl Tmpfs {
             if !state.names.is_empty() {
                 return Err(FsError::NotEmpty);
             }
+            // Under its lock, which who makes a name in it takes too.
             state.links = 0;
             state.touch(now);
-            drop(state);
-            names.names.remove(name);
-            names.links = names.links.saturating_sub(1);
-            names.touch(now);
-            node
-        };
-        self.free_if_unused(&node);
+            Ok(())
+        })?;
+        names.links = names.links.saturating_sub(1);
+        names.touch(now);
+        drop(names);
+        self.free_if_unused(&node, node.state.lock());
         Ok(())
     }
 }

@@ -152,6 +152,9 @@ impl Node {
 impl Drop for Node {
     /// Drops the tree below in a loop: it may be deeper than a stack.
     fn drop(&mut self) {
+        if !self.is_directory() {
+            return;
+        }
         let mut left: Vec<Arc<Node>> = self.state.get_mut().names.take_nodes().collect();
         while let Some(node) = left.pop() {
             if let Some(mut node) = Arc::into_inner(node) {

@@ -54,9 +54,9 @@ impl Tmpfs {
             Some(replaced) if Arc::ptr_eq(replaced, &moved) => return Ok(()),
             Some(replaced) => self.replace(&mut locked, (from, to), &moved, replaced, now)?,
             None => {
-                let charge = locked.to().names.charge_name(to.1)?;
-                locked.from.names.remove(from.1);
-                locked.to().names.insert(to.1, &moved, charge);
+                let promised = locked.to().names.promise(to.1)?;
+                locked.from.names.remove(from.1, |_| Ok(()))?;
+                locked.to().names.insert(promised, &moved);
                 moved.state.lock().changed = now;
             }
         }
@@ -68,7 +68,7 @@ impl Tmpfs {
         locked.touch(now);
         drop(locked);
         if let Some(replaced) = replaced {
-            self.free_if_unused(&replaced);
+            self.free_if_unused(&replaced, replaced.state.lock());
         }
         Ok(())
     }
@@ -105,7 +105,7 @@ impl Tmpfs {
             locked.to().links = locked.to().links.saturating_sub(1);
         }
         locked.to().names.replace(to.1, moved);
-        locked.from.names.remove(from.1);
+        locked.from.names.remove(from.1, |_| Ok(()))?;
         Ok(())
     }
 

@@ -5,25 +5,24 @@
 //! the cycles: names cached and vnodes pinned are let go.
 //!
 //! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
-//! pinned as long as they have a name. Locks: `vnodes` and `pins` are leaves.
+//! pinned as long as they have a name. Locks: `vnodes` is a leaf.
 use crate::{
     dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, name_cache::NameCache, notify,
     pages::WHOLE, tally::Tally, vnode::Vnode,
 };
 use alloc::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::BTreeMap,
     sync::{Arc, Weak},
     vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use interfaces::file_system::{
-    Access, Attributes, Backing, FileSystem, FileType, InodeNumber, MountInfo, Usage,
+    Access, Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage,
 };
 use rt::{PAGE_BYTES, lock_class, sync::Mutex};
 
 lock_class! {
     static VNODES = "vfs.instance.vnodes";
-    static PINS = "vfs.instance.pins";
     static RENAME = "vfs.rename";
     static INSTANCES = "vfs.instances";
 }
@@ -33,8 +32,15 @@ pub(crate) const SHARDS: usize = 16;
 /// Vnodes taken from the table at a time.
 const BATCH: usize = 32;
 
+/// A vnode in use.
+struct Known {
+    vnode: Weak<Vnode>,
+    /// Keeps the only copy of a file's pages while it has a name.
+    pin: Option<Arc<Vnode>>,
+}
+
 /// Ordered, so that a walk in steps misses none that stays; and it shrinks with the files.
-type Known = BTreeMap<InodeNumber, Weak<Vnode>>;
+type Vnodes = BTreeMap<InodeNumber, Known>;
 
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
 static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
@@ -44,8 +50,7 @@ pub struct Instance {
     fs: Option<Arc<dyn FileSystem>>,
     info: MountInfo,
     device: (u32, u32),
-    vnodes: [Mutex<Known>; SHARDS],
-    pins: Mutex<BTreeMap<InodeNumber, Arc<Vnode>>>,
+    vnodes: [Mutex<Vnodes>; SHARDS],
     names: NameCache,
     rename: Mutex<()>,
     flusher: Arc<Flusher>,
@@ -131,7 +136,6 @@ impl Instance {
             is_read_only: AtomicBool::new(info.is_read_only),
             info,
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
-            pins: Mutex::new(&PINS, BTreeMap::new()),
             names: NameCache::new(),
             rename: Mutex::new(&RENAME, ()),
             flusher: Flusher::new(tally),
@@ -182,59 +186,68 @@ impl Instance {
     /// The vnode of an inode that the file system has just counted up for us.
     pub(crate) fn vnode(self: &Arc<Self>, attributes: Attributes) -> Arc<Vnode> {
         let inode = attributes.inode;
-        let found = {
-            let mut vnodes = self.shard(inode).lock();
-            match vnodes.get(&inode).and_then(Weak::upgrade) {
-                Some(vnode) => {
-                    vnode.count_up();
-                    return vnode;
-                }
-                None => {
-                    let vnode = Arc::new(Vnode::stored(self, attributes));
-                    vnodes.insert(inode, Arc::downgrade(&vnode));
-                    vnode
-                }
-            }
-        };
-        self.pin(&found, attributes.links);
-        found
+        let mut vnodes = self.shard(inode).lock();
+        if let Some(vnode) = vnodes.get(&inode).and_then(|known| known.vnode.upgrade()) {
+            vnode.count_up();
+            return vnode;
+        }
+        let vnode = Arc::new(Vnode::stored(self, attributes));
+        let is_pinned = attributes.links > 0 && self.keeps_only_copy(&vnode);
+        let pin = is_pinned.then(|| vnode.clone());
+        vnodes.insert(inode, Known { vnode: Arc::downgrade(&vnode), pin });
+        drop(vnodes);
+        if attributes.links == 0 {
+            self.flusher.loosen(&vnode);
+        }
+        vnode
     }
     /// The vnode of an inode, if it is in use.
     pub(crate) fn find(&self, inode: InodeNumber) -> Option<Arc<Vnode>> {
-        self.shard(inode).lock().get(&inode)?.upgrade()
+        self.shard(inode).lock().get(&inode)?.vnode.upgrade()
     }
-    fn shard(&self, inode: InodeNumber) -> &Mutex<Known> {
+    fn shard(&self, inode: InodeNumber) -> &Mutex<Vnodes> {
         &self.vnodes[inode as usize % SHARDS]
+    }
+    fn keeps_only_copy(&self, vnode: &Vnode) -> bool {
+        self.info.backing == Backing::Cache && vnode.is_regular()
     }
     /// Keeps the only copy of a file's pages while it has a name; lets it go when it has none.
     pub(crate) fn pin(&self, vnode: &Arc<Vnode>, links: u32) {
         if links == 0 {
             self.flusher.loosen(vnode);
         }
-        if self.info.backing != Backing::Cache || vnode.file_type() != FileType::Regular {
+        if !self.keeps_only_copy(vnode) {
             return;
         }
-        let inode = vnode.inode();
-        let mut pins = self.pins.lock();
-        let unpinned = match (pins.entry(inode), links) {
-            (Entry::Occupied(pin), 0) => Some(pin.remove()),
-            (Entry::Vacant(place), 1..) => {
-                place.insert(vnode.clone());
-                None
+        let pin = (links > 0).then(|| vnode.clone());
+        let mut vnodes = self.shard(vnode.inode()).lock();
+        let before =
+            vnodes.get_mut(&vnode.inode()).map(|known| core::mem::replace(&mut known.pin, pin));
+        drop(vnodes);
+        drop(before);
+    }
+    /// Lets go of every pin.
+    fn unpin_all(&self) {
+        for shard in &self.vnodes {
+            loop {
+                let mut vnodes = shard.lock();
+                let pins = vnodes.values_mut().filter_map(|known| known.pin.take());
+                let batch: Vec<Arc<Vnode>> = pins.take(BATCH).collect();
+                drop(vnodes);
+                if batch.is_empty() {
+                    break;
+                }
             }
-            _ => None,
-        };
-        drop(pins);
-        drop(unpinned);
+        }
     }
     /// A vnode ended: forgets it, and gives its counts back to the file system.
     pub(crate) fn release(&self, inode: InodeNumber, counts: u64) {
         let mut vnodes = self.shard(inode).lock();
-        if vnodes.get(&inode).is_some_and(|vnode| vnode.strong_count() == 0) {
+        if vnodes.get(&inode).is_some_and(|known| known.vnode.strong_count() == 0) {
             vnodes.remove(&inode);
             if vnodes.is_empty() {
                 // An emptied map keeps a node.
-                *vnodes = Known::new();
+                *vnodes = Vnodes::new();
             }
         }
         drop(vnodes);
@@ -250,7 +263,7 @@ impl Instance {
             let mut batch = Vec::with_capacity(BATCH);
             let vnodes = self.vnodes[part % SHARDS].lock();
             let mut rest = vnodes.range(next?..);
-            batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, vnode)| vnode.upgrade()));
+            batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, known)| known.vnode.upgrade()));
             next = rest.next().map(|(inode, _)| *inode);
             Some(batch)
         })
@@ -341,8 +354,7 @@ impl Instance {
             log::error!("vfs: {}: unmounted with errors", self.info.type_name);
         }
         self.names.clear();
-        let pins = core::mem::take(&mut *self.pins.lock());
-        drop(pins);
+        self.unpin_all();
         self.end();
     }
     /// Nothing is written from here on; the medium is marked as unmounted. Only the first time counts.

@@ -327,11 +327,13 @@ impl Vnode {
         }
         self.enlist();
     }
-    /// Asks the file system for the attributes after it changed them by itself (links, times).
-    pub(crate) fn refresh(&self) {
-        let Ok(fs) = self.instance.file_system() else { return };
+    /// Asks the file system for the attributes after it changed them by itself (links, times);
+    /// returns how many links it has.
+    pub(crate) fn refresh(&self) -> u32 {
         let mut state = self.state.lock();
-        if let Ok(mut fresh) = fs.attributes(self.inode) {
+        if let Ok(fs) = self.instance.file_system()
+            && let Ok(mut fresh) = fs.attributes(self.inode)
+        {
             let pending = state.pending;
             overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
             fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
@@ -339,6 +341,7 @@ impl Vnode {
             state.known = fresh;
             self.mirror(&state.known);
         }
+        state.known.links
     }
     fn mirror(&self, known: &Attributes) {
         self.owner.store(pack_owner(known), Ordering::Release);

@@ -221,8 +221,8 @@ impl Caller<'_> {
         let promised = Promised::take(name)?;
         fs.link(vnode.inode(), directory.inode(), name, crate::vnode::now())?;
         vnode.count_up();
-        vnode.refresh();
-        instance.pin(vnode, vnode.attributes().links);
+        let links = vnode.refresh();
+        instance.pin(vnode, links);
         directory.refresh();
         add_name(&parent.path, promised, vnode.clone());
         notify::about_vnode(vnode, Events::ATTRIBUTES);

@@ -104,6 +104,6 @@ pub(super) fn forget_name(directory: &Path, name: Arc<[u8]>, victim: &Arc<Dentry
 pub(super) fn drop_victim(victim: &Arc<Dentry>) {
     victim.set_deleted(true);
     let vnode = victim.vnode();
-    vnode.refresh();
-    vnode.instance().pin(vnode, vnode.attributes().links);
+    let links = vnode.refresh();
+    vnode.instance().pin(vnode, links);
 }
