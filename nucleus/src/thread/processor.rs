@@ -206,6 +206,11 @@ impl Processor {
         }
     }
 
+    /// It is idle, and nothing was queued that it has not come to yet.
+    pub(super) fn is_free(&self) -> bool {
+        self.is_idle.load(Relaxed) && self.queued.load(Relaxed) == 0
+    }
+
     /// Whether `thread` should run instead of the running one. The lock is held.
     pub(super) fn is_preempted_by(&self, thread: &Thread) -> bool {
         let queue = self.queue();

@@ -163,6 +163,8 @@ fn steal(here: &'static Processor) -> Option<Ref> {
             continue;
         };
         if !victim.try_lock() {
+            // An idle processor tries again.
+            percpu::this().want_reschedule();
             continue;
         }
         let ready = &victim.queue().ready;
@@ -338,8 +340,7 @@ pub fn unblock(thread: &Thread) {
 /// The processor that a thread about to run should run on.
 pub(super) fn choose(thread: &Thread) -> usize {
     let last = thread.cpu.load(Relaxed) as usize;
-    let is_idle =
-        |cpu: usize| processor(cpu).is_some_and(|processor| processor.is_idle.load(Relaxed));
+    let is_idle = |cpu: usize| processor(cpu).is_some_and(Processor::is_free);
     let online = smp::online();
     if online == 1 {
         return percpu::cpu();
