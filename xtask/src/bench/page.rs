@@ -72,28 +72,30 @@ pub fn markdown(results: &Results, causes: &Causes) -> String {
     text + &losers(results, causes)
 }
 
-/// Rows that are not what they are to be, with cause and remedy.
+/// Rows that are not what they are to be, by cause and remedy.
 fn losers(results: &Results, causes: &Causes) -> String {
-    let mut text = String::from("\n## Rows above what they are to be\n\n");
-    let mut all = results.rows.iter().filter(|row| is_lost(results, row)).peekable();
-    if all.peek().is_none() {
-        text += "None.\n";
-    }
-    for row in all {
-        let ratios: Vec<String> = results
-            .systems
-            .iter()
-            .filter_map(|system| Some(format!("{:.2}", row.ratio(system, &results.against)?.value)))
-            .collect();
-        let why = causes.of(row).unwrap_or("not yet accounted for");
+    let mut by_cause: Vec<(&str, Vec<String>)> = Vec::new();
+    for row in results.rows.iter().filter(|row| is_lost(results, row)) {
+        let ratio =
+            |system: &String| Some(format!("{:.2}", row.ratio(system, &results.against)?.value));
+        let ratios: Vec<String> = results.systems.iter().filter_map(ratio).collect();
         let bar = results.bar(row).unwrap_or(1.0);
-        let _ = writeln!(
-            text,
-            "- **{}** ({}): {} of at most {bar:.2}: {why}",
-            row.name,
-            title(row),
-            ratios.join(", ")
-        );
+        let line =
+            format!("- **{}** ({}): {} of {bar:.2}", row.name, title(row), ratios.join(", "));
+        let why = causes.of(row).unwrap_or("not yet accounted for");
+        match by_cause.iter_mut().find(|(other, _)| *other == why) {
+            Some((_, lines)) => lines.push(line),
+            None => by_cause.push((why, vec![line])),
+        }
+    }
+    let mut text = String::from("\n## Rows above what they are to be\n");
+    if by_cause.is_empty() {
+        text += "\nNone.\n";
+    }
+    for (why, lines) in by_cause {
+        let (first, rest) = why.split_at(why.chars().next().map_or(0, char::len_utf8));
+        let first = first.to_uppercase();
+        let _ = writeln!(text, "\n{first}{rest}.\n\n{}", lines.join("\n"));
     }
     text
 }
@@ -256,6 +258,11 @@ mod tests {
         let causes = Causes::parse("[[cause]]\nrows = [\"a<b\"]\nwhy = \"it is slow\"\n").unwrap();
         let page = markdown(&results(), &causes);
         assert!(page.contains("| a<b | 100 | 250 | 2.500 ! |"), "{page}");
-        assert!(page.contains("**a<b**") && page.contains("it is slow"));
+        assert!(
+            page.contains(
+                "\nIt is slow.\n\n- **a<b** (micro: executed instructions, 1 processors): 2.50 of"
+            ),
+            "{page}"
+        );
     }
 }
