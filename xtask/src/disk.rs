@@ -1,5 +1,5 @@
 //! Disk images: a Debian busybox root packed by the stock `mke2fs`.
-use crate::{build, shell};
+use crate::{build, debian, shell};
 use anyhow::{Context, Result, bail};
 use nix::unistd::{Gid, Uid};
 use std::{
@@ -28,20 +28,23 @@ pub fn default_root() -> Result<PathBuf> {
     Ok(image)
 }
 
-/// The image to boot from: `given` is an image, a folder to pack, or nothing.
+/// The image to boot from: `given` is an image, a folder to pack, `debian` (with `packages`), or nothing.
 ///
 /// # Errors
 /// As [`default_root`]; or `given` does not exist.
-pub fn root_image(given: Option<&Path>) -> Result<PathBuf> {
+pub fn root_image(given: Option<&Path>, packages: &[String]) -> Result<PathBuf> {
     match given {
         None => default_root(),
+        Some(name) if name == Path::new(debian::NAME) => debian::image(packages),
         Some(folder) if folder.is_dir() => {
             let image = shell::build_path("given-root.ext4")?;
             pack(folder, &image, &[])?;
             Ok(image)
         }
         Some(image) if image.is_file() => Ok(image.to_owned()),
-        Some(missing) => bail!("--root {}: neither an image nor a folder", missing.display()),
+        Some(missing) => {
+            bail!("--root {}: no image, no folder, and not `debian`", missing.display())
+        }
     }
 }
 

@@ -10,24 +10,28 @@ pub enum Need {
     Run,
     /// gdb as well.
     Debug,
+    /// What makes a Debian root.
+    Debian,
     /// Everything the tests compare with.
     Test,
 }
 
 /// A package and a file of it that shows it is installed.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("qemu-system-x86", "/usr/bin/qemu-system-x86_64"),
     ("e2fsprogs", "/sbin/mke2fs"),
     ("busybox-static", "/bin/busybox"),
     ("gdb", "/usr/bin/gdb"),
     ("cpio", "/usr/bin/cpio"),
+    ("mmdebstrap", "/usr/bin/mmdebstrap"),
 ];
 
 fn wanted(need: Need) -> &'static [(&'static str, &'static str)] {
     match need {
         Need::Run => &PACKAGES[..3],
         Need::Debug => &PACKAGES[..4],
-        Need::Test => &PACKAGES,
+        Need::Debian => &PACKAGES[5..],
+        Need::Test => &PACKAGES[..5],
     }
 }
 
@@ -63,6 +67,17 @@ fn privilege() -> Option<Option<&'static str>> {
     let can_sudo =
         Command::new("sudo").args(["-n", "true"]).output().is_ok_and(|o| o.status.success());
     can_sudo.then_some(Some("sudo"))
+}
+
+/// A command of plain words, run as root.
+///
+/// # Errors
+/// Where we cannot: the message says what to do.
+pub fn privileged(line: &str) -> Result<Command> {
+    let Some(prefix) = privilege() else {
+        bail!("`{line}` needs root's rights: type it as root, or where `sudo -n` works");
+    };
+    Ok(as_root(prefix, line))
 }
 
 /// A command of plain words, behind `prefix`.

@@ -1,6 +1,6 @@
 //! `./x run`: boots the system, interactively or for one command.
 use crate::{
-    accel, build, disk, packages,
+    accel, build, debian, disk, packages,
     qemu::{self, Accel, Config, Disk, Machine, Medium},
     session::{Ended, Listening, Session, Streams},
     shell,
@@ -27,9 +27,12 @@ pub struct Options {
     /// The system description, systems/NAME.toml
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub system: String,
-    /// Root disk: an ext4 image, used as it is, or a folder, packed into one
-    #[arg(long, value_name = "IMAGE|DIR")]
+    /// Root disk: an ext4 image, used as it is, a folder, packed into one, or `debian`: Debian 12, made once
+    #[arg(long, value_name = "IMAGE|DIR|debian")]
     pub root: Option<PathBuf>,
+    /// With `--root debian`: further Debian packages
+    #[arg(long, value_name = "A,B,C", value_delimiter = ',', requires = "root")]
+    pub packages: Vec<String>,
     /// A further disk: a raw image (/dev/vdb, /dev/vdc ... in the order given)
     #[arg(long, value_name = "IMAGE")]
     pub disk: Vec<PathBuf>,
@@ -39,9 +42,9 @@ pub struct Options {
     /// Processors [default: 2]
     #[arg(long, value_name = "N")]
     pub cpus: Option<u32>,
-    /// Memory in MiB
-    #[arg(long, value_name = "MIB", default_value_t = 512)]
-    pub memory: u32,
+    /// Memory in MiB [default: 512, with `--root debian` 1024]
+    #[arg(long, value_name = "MIB")]
+    pub memory: Option<u32>,
     /// One nanosecond an instruction, repeatable; one processor
     #[arg(long)]
     pub icount: bool,
@@ -86,6 +89,8 @@ pub enum Outcome {
     QemuFailed(String),
 }
 
+/// Memory where nothing was said, in MiB.
+const MEMORY_MIB: u32 = 512;
 /// Kernel parameters of every run.
 pub const PARAMETERS: &str = "skerry.exit_port=0xf4";
 /// Exit status of a run whose kernel panicked.
@@ -147,16 +152,20 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
     let features =
         build::Features { statistics: options.lock_statistics, check: options.lock_checks };
     let kernel = build::image(&options.system, &features)?;
-    let root = disk::root_image(options.root.as_deref())?;
+    let is_debian = options.root.as_deref() == Some(Path::new(debian::NAME));
+    let root = disk::root_image(options.root.as_deref(), &options.packages)?;
     let log = shell::build_path("run.log")?;
     let mut append = String::from(PARAMETERS);
+    if is_debian {
+        append = format!("{append} init={}", debian::SHELL);
+    }
     if !options.append.is_empty() {
         append = format!("{append} {}", options.append);
     }
     let mut config = Config {
         machine: options.machine,
         cpus,
-        memory: options.memory,
+        memory: options.memory.unwrap_or(if is_debian { debian::MEMORY_MIB } else { MEMORY_MIB }),
         is_counting_instructions: options.icount,
         accel: Accel::Tcg,
         kernel,

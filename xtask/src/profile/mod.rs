@@ -121,7 +121,7 @@ pub fn report(
 fn machine(options: &Options) -> Result<Config> {
     let cpus = qemu::check(Some(options.cpus), false)?;
     let kernel = build::image(&options.system, &build::Features::default())?;
-    let root = disk::root_image(options.root.as_deref())?;
+    let root = disk::root_image(options.root.as_deref(), &[])?;
     let mut config = plain_machine(&kernel, &root, "profile.log")?;
     config.append = format!("{} {}", config.append, options.append);
     Ok(Config { cpus, ..config })

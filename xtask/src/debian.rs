@@ -1,0 +1,98 @@
+//! A Debian 12 root: made once by the stock `mmdebstrap` and `mke2fs`, kept in `build/`.
+use crate::{build, packages, shell};
+use anyhow::{Result, bail};
+use nix::unistd::{Gid, Uid};
+use std::{
+    collections::{BTreeSet, hash_map::DefaultHasher},
+    fs,
+    hash::{Hash, Hasher},
+    path::{Path, PathBuf},
+};
+
+/// What `--root` calls it.
+pub const NAME: &str = "debian";
+/// Memory it is given where nothing was said, in MiB.
+pub const MEMORY_MIB: u32 = 1024;
+/// What interactive runs start.
+pub const SHELL: &str = "/bin/bash";
+/// The release.
+const SUITE: &str = "bookworm";
+/// What every root has beyond the packages that Debian calls essential.
+const ALWAYS: [&str; 2] = ["less", "procps"];
+/// Size of the image's file system; the file has what is used of it.
+const IMAGE: &str = "4G";
+
+/// The image with `wanted` packages, made on first use.
+///
+/// # Errors
+/// Where a name is none of a package's, or Debian's archive cannot be reached.
+pub fn image(wanted: &[String]) -> Result<PathBuf> {
+    let names: BTreeSet<&str> = wanted.iter().map(String::as_str).chain(ALWAYS).collect();
+    let is_package = |name: &&str| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_allowed)
+    };
+    if let Some(wrong) = names.iter().find(|name| !is_package(name)) {
+        bail!("--packages: `{wrong}` is no name of a package; write them as a,b,c");
+    }
+    let image = shell::build_path(&format!("debian-{:08x}.ext4", key(&names)))?;
+    if image.is_file() {
+        return Ok(image);
+    }
+    packages::ensure(packages::Need::Debian)?;
+    let tree = shell::build_path("debian-tree")?;
+    remove(&tree)?;
+    let list = names.into_iter().collect::<Vec<&str>>().join(",");
+    let mut make = packages::privileged("mmdebstrap --variant=minbase --mode=root")?;
+    make.arg(format!("--include={list}")).arg(SUITE).arg(&tree);
+    shell::quietly(&format!("making a Debian root with {list} (some minutes)"), &mut make)?;
+    for program in build::programs()? {
+        let mut install = packages::privileged("install -t")?;
+        install.arg(tree.join("usr/local/bin")).arg(program);
+        shell::quietly("adding our programs", &mut install)?;
+    }
+    let partial = image.with_extension("partial");
+    let mut pack = packages::privileged("/sbin/mke2fs -q -F -t ext4 -d")?;
+    shell::quietly("packing the disk image", pack.arg(&tree).arg(&partial).arg(IMAGE))?;
+    let owner = format!("{}:{}", Uid::effective(), Gid::effective());
+    let mut give = packages::privileged("chown")?;
+    shell::quietly("handing over the image", give.arg(owner).arg(&partial))?;
+    remove(&tree)?;
+    fs::rename(&partial, &image)?;
+    Ok(image)
+}
+
+/// Names the set of packages, and the release.
+fn key(names: &BTreeSet<&str>) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    (SUITE, names).hash(&mut hasher);
+    hasher.finish() as u32
+}
+
+fn remove(tree: &Path) -> Result<()> {
+    if fs::symlink_metadata(tree).is_ok() {
+        let mut remove = packages::privileged("rm -rf --one-file-system")?;
+        shell::quietly("removing the tree of an earlier root", remove.arg(tree))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_root_is_named_by_its_packages_in_any_order() {
+        let of = |names: &[&'static str]| key(&names.iter().copied().collect());
+        assert_eq!(of(&["gcc", "make"]), of(&["make", "gcc", "make"]));
+        assert_ne!(of(&["gcc"]), of(&["gcc", "make"]));
+    }
+
+    #[test]
+    fn what_is_no_name_is_refused_before_anything_is_made() {
+        for wrong in ["a b", "", "--setup-hook=true", "a;b"] {
+            let said = image(&[wrong.to_owned()]).unwrap_err().to_string();
+            assert!(said.contains("is no name of a package"), "{said}");
+        }
+    }
+}
