@@ -101,6 +101,7 @@ fn end_process(process: &Arc<Process>, status: ExitStatus) {
     let mut wakes = Wakes::default();
     bury(process, status, &mut wakes);
     wakes.deliver();
+    process.end.wake();
 }
 
 /// Gives the address space back and lets a vfork parent go on.

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     memory::AddressSpace,
     signal::{Dispositions, TaskSignals},
+    syscall::pidfd,
 };
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
@@ -94,6 +95,8 @@ pub const NAMESPACES: CloneFlags = CloneFlags::NEWNS
 pub struct CloneRequest {
     /// What is shared, and more.
     pub flags: CloneFlags,
+    /// Where the parent's memory gets the descriptor of `CLONE_PIDFD`.
+    pub pidfd: u64,
     /// Signal for the parent at the end, 0 none.
     pub exit_signal: u8,
     /// Stack pointer of the child, 0 the parent's.
@@ -111,6 +114,7 @@ impl CloneRequest {
     pub fn fork() -> CloneRequest {
         CloneRequest {
             flags: CloneFlags::empty(),
+            pidfd: 0,
             exit_signal: crate::signal::SIGCHLD,
             stack: 0,
             parent_tid: 0,
@@ -125,9 +129,11 @@ impl CloneRequest {
             || has(CloneFlags::THREAD) && !has(CloneFlags::SIGHAND)
             || has(CloneFlags::FS | CloneFlags::NEWNS)
             || has(CloneFlags::SIGHAND | CloneFlags::CLEAR_SIGHAND)
+            || has(CloneFlags::PIDFD)
+                && flags.intersects(CloneFlags::THREAD | CloneFlags::DETACHED)
             || has(CloneFlags::PARENT) && task.process.parent_id() == 0
             || self.exit_signal > crate::signal::LAST;
-        if is_nonsense || flags.intersects(CloneFlags::PIDFD | CloneFlags::INTO_CGROUP) {
+        if is_nonsense || has(CloneFlags::INTO_CGROUP) {
             return Err(Errno::EINVAL);
         }
         if flags.intersects(NAMESPACES) {
@@ -148,8 +154,14 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
     check_process_limit(task)?;
     let child = make(task, request)?;
     let id = child.id();
-    write_ids(task, &child, request);
-    if let Err(errno) = start(task, &child, child_context(context, request), child_bases(request)) {
+    let started = open_pidfd(task, &child, request).and_then(|fd| {
+        write_ids(task, &child, request);
+        let (context, bases) = (child_context(context, request), child_bases(request));
+        start(task, &child, context, bases).inspect_err(|_| {
+            fd.map(|fd| task.files().close(fd));
+        })
+    });
+    if let Err(errno) = started {
         unmake(&child);
         return Err(errno);
     }
@@ -284,6 +296,19 @@ fn child_actions(from: &Process, request: &CloneRequest) -> Arc<Mutex<Dispositio
         copy.reset_for_exec();
     }
     Dispositions::shared(copy)
+}
+
+/// The descriptor of `CLONE_PIDFD`, which the parent's memory is told.
+fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Option<i32>, Errno> {
+    if !request.flags.contains(CloneFlags::PIDFD) {
+        return Ok(None);
+    }
+    let fd = pidfd::install_of(task, &child.process, 0)? as i32;
+    let told = task.memory().write_bytes(request.pidfd, &fd.to_le_bytes());
+    told.inspect_err(|_| {
+        let _ = task.files().close(fd);
+    })?;
+    Ok(Some(fd))
 }
 
 fn write_ids(task: &Task, child: &Task, request: &CloneRequest) {

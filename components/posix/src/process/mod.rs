@@ -15,10 +15,12 @@ pub mod init;
 pub mod limits;
 pub mod object;
 pub mod oom;
+pub mod pidfd;
 pub mod run;
 pub mod session;
 pub mod status;
 pub mod task;
+pub mod trace;
 pub mod tree;
 pub mod wait;
 

@@ -72,6 +72,8 @@ pub struct Process {
     pub(crate) signal_arrived: WaitQueue,
     /// A task of the group ended.
     pub(crate) task_event: Event,
+    /// The whole group ended.
+    pub(crate) end: WaitQueue,
     /// The address space was given back by exec or exit: a vfork parent may go on.
     pub(crate) released: Event,
     pub(crate) is_released: AtomicBool,
@@ -132,6 +134,7 @@ impl Process {
             stop_event: Event::new(),
             signal_arrived: WaitQueue::new(),
             task_event: Event::new(),
+            end: WaitQueue::new(),
             released: Event::new(),
             is_released: AtomicBool::new(false),
             is_borrowing: AtomicBool::new(false),

@@ -12,14 +12,16 @@ use rt::thread::Woken;
 use vfs::Errno;
 
 /// Which children count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+#[derive(Clone, Copy)]
+pub enum Which<'a> {
     /// All.
     Any,
     /// This one.
     Process(u32),
     /// Those of a process group.
     Group(u32),
+    /// This one, whatever its number came to be.
+    Exactly(&'a Arc<Process>),
 }
 
 bitflags! {
@@ -73,7 +75,7 @@ pub struct Report {
 ///
 /// # Errors
 /// `ECHILD` if no child can ever match, `RESTART` when interrupted.
-pub fn wait(task: &Task, which: Which, options: Options) -> Result<Option<Report>, Errno> {
+pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Report>, Errno> {
     let process = &task.process;
     loop {
         let ticket = process.child_event.ticket();
@@ -94,7 +96,11 @@ pub fn wait(task: &Task, which: Which, options: Options) -> Result<Option<Report
 ///
 /// # Errors
 /// `ECHILD`.
-pub fn look(process: &Process, which: Which, options: Options) -> Result<Option<Report>, Errno> {
+pub fn look(
+    process: &Process,
+    which: Which<'_>,
+    options: Options,
+) -> Result<Option<Report>, Errno> {
     let mut tree = tree::write();
     let mut has_candidate = false;
     let mut found = None;
@@ -119,11 +125,12 @@ pub fn look(process: &Process, which: Which, options: Options) -> Result<Option<
     Ok(Some(Report { id: child.id(), user: child.real_user(), event, usage }))
 }
 
-fn matches(child: &Arc<Process>, which: Which, options: Options) -> bool {
+fn matches(child: &Arc<Process>, which: Which<'_>, options: Options) -> bool {
     let is_named = match which {
         Which::Any => true,
         Which::Process(id) => child.id() == id,
         Which::Group(group) => child.group() == group,
+        Which::Exactly(process) => Arc::ptr_eq(child, process),
     };
     let is_clone = child.exit_signal.load(Ordering::Relaxed) != SIGCHLD;
     is_named && (options.contains(Options::ALL) || is_clone == options.contains(Options::CLONE))

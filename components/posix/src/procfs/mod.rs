@@ -29,8 +29,15 @@ mod sysrq;
 mod system;
 mod tree;
 
+use crate::process::Process;
 use alloc::sync::Arc;
 use vfs::generated::Node;
+
+/// The process whose directory `/proc/PID` is `node`.
+pub fn process_of(node: &dyn Node) -> Option<Arc<Process>> {
+    let subject = node.subject()?.downcast_ref::<process::Subject>()?;
+    subject.thread.is_none().then(|| subject.process.clone())
+}
 
 /// The root of a new mount of procfs.
 pub fn root() -> Arc<dyn Node> {

@@ -132,6 +132,9 @@ impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
         attributes(self.0.inode(0), FileType::Directory, 0o555, self.0.owner())
     }
+    fn subject(&self) -> Option<&dyn core::any::Any> {
+        Some(&self.0)
+    }
     fn lookup(&self, wanted: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let (index, &(name, ref item)) =
             self.items().find(|(_, (known, _))| known.as_bytes() == wanted).ok_or(Errno::ENOENT)?;

@@ -2,13 +2,13 @@
 use super::{Call, Entry};
 use crate::{
     futex::{self, Requeue, Scope},
-    process::tree,
+    process::{trace, tree},
     time::clock::{Clock, Timespec},
 };
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use rt::time::Instant;
-use vfs::{Errno, credentials::Capabilities};
+use vfs::Errno;
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
@@ -129,10 +129,7 @@ fn get_robust_list(call: &mut Call<'_>) -> Result<u64, Errno> {
         0 => call.task.clone(),
         id => u32::try_from(id).ok().and_then(tree::task).ok_or(Errno::ESRCH)?,
     };
-    let is_own = target.process.id() == call.task.process.id();
-    if !is_own && !call.task.credentials().has(Capabilities::SYS_PTRACE) {
-        return Err(Errno::EPERM);
-    }
+    trace::check(call.task, &target.process)?;
     let memory = call.task.memory();
     memory.write(call.word(1), &target.robust_list.load(Ordering::Relaxed))?;
     memory.write(call.word(2), &LIST_HEAD_BYTES)?;

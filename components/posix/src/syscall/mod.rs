@@ -27,9 +27,11 @@ mod memory;
 mod mount;
 mod names;
 mod open;
+pub(crate) mod pidfd;
 mod place;
 mod poll;
 mod process;
+mod process_memory;
 mod read_write;
 mod scheduler;
 mod select;
@@ -120,7 +122,9 @@ pub const FAMILIES: &[&[Entry]] = &[
     mount::CALLS,
     names::CALLS,
     open::CALLS,
+    pidfd::CALLS,
     poll::CALLS,
+    process_memory::CALLS,
     read_write::CALLS,
     select::CALLS,
     space::CALLS,

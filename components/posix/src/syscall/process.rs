@@ -1,5 +1,5 @@
 //! Processes: making, executing, ending, waiting; ids, groups and sessions.
-use super::{Call, Entry};
+use super::{Call, Entry, pidfd};
 use crate::{
     exec::{self, Program},
     memory::{AddressSpace, Faults},
@@ -26,20 +26,15 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getppid, "getppid", getppid),
     Entry::whole(raw::__NR_fork, "fork", fork),
     Entry::whole(raw::__NR_vfork, "vfork", vfork),
-    Entry::partial(raw::__NR_clone, "clone", "namespaces, CLONE_PIDFD", clone),
-    Entry::partial(
-        raw::__NR_clone3,
-        "clone3",
-        "namespaces, CLONE_PIDFD, set_tid, CLONE_INTO_CGROUP",
-        clone3,
-    ),
+    Entry::partial(raw::__NR_clone, "clone", "namespaces", clone),
+    Entry::partial(raw::__NR_clone3, "clone3", "namespaces, set_tid, CLONE_INTO_CGROUP", clone3),
     Entry::partial(raw::__NR_unshare, "unshare", "namespaces", unshare),
     Entry::whole(raw::__NR_execve, "execve", execve),
     Entry::whole(raw::__NR_execveat, "execveat", execveat),
     Entry::whole(raw::__NR_exit, "exit", exit_task),
     Entry::whole(raw::__NR_exit_group, "exit_group", exit_group),
     Entry::whole(raw::__NR_wait4, "wait4", wait4),
-    Entry::partial(raw::__NR_waitid, "waitid", "P_PIDFD", waitid),
+    Entry::whole(raw::__NR_waitid, "waitid", waitid),
     Entry::whole(raw::__NR_getpgid, "getpgid", getpgid),
     Entry::whole(raw::__NR_getpgrp, "getpgrp", getpgrp),
     Entry::whole(raw::__NR_setpgid, "setpgid", setpgid),
@@ -73,8 +68,14 @@ fn vfork(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn clone(call: &mut Call<'_>) -> Result<u64, Errno> {
     const SIGNAL_MASK: u64 = 0xff;
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
+    let bits = flags & u64::from(u32::MAX) & !SIGNAL_MASK;
+    // There is one place for both.
+    if bits & CloneFlags::PIDFD.bits() != 0 && bits & CloneFlags::PARENT_SETTID.bits() != 0 {
+        return Err(Errno::EINVAL);
+    }
     let request = CloneRequest {
-        flags: CloneFlags::from_bits_truncate(flags & u64::from(u32::MAX) & !SIGNAL_MASK),
+        flags: CloneFlags::from_bits_truncate(bits),
+        pidfd: parent_tid,
         exit_signal: if flags & CloneFlags::THREAD.bits() != 0 {
             0
         } else {
@@ -120,6 +121,7 @@ fn clone3(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let request = CloneRequest {
         flags,
+        pidfd: arguments.pidfd,
         exit_signal: arguments.exit_signal as u8,
         stack: arguments.stack.wrapping_add(arguments.stack_bytes),
         parent_tid: arguments.parent_tid,
@@ -253,14 +255,24 @@ fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let id = call.int(1);
+    let file = if call.uint(0) == raw::P_PIDFD { Some(call.file(1)?) } else { None };
+    let named = file.as_deref().map(pidfd::of).transpose()?;
+    let is_nonblocking = file.as_ref().is_some_and(|file| file.flags() & raw::O_NONBLOCK != 0);
     let which = match call.uint(0) {
         raw::P_ALL => Which::Any,
         raw::P_PID if id > 0 => Which::Process(id as u32),
         raw::P_PGID if id == 0 => Which::Group(call.task.process.group()),
         raw::P_PGID if id > 0 => Which::Group(id as u32),
+        raw::P_PIDFD => {
+            Which::Exactly(named.ok_or(Errno::EBADF)?.process().map_err(|_| Errno::ECHILD)?)
+        }
         _ => return Err(Errno::EINVAL),
     };
-    let report = wait::wait(call.task, which, options)?;
+    let waiting = if is_nonblocking { options | Options::NO_HANG } else { options };
+    let report = wait::wait(call.task, which, waiting)?;
+    if report.is_none() && !options.contains(Options::NO_HANG) {
+        return Err(Errno::EAGAIN);
+    }
     let (info_at, usage_at) = (call.word(2), call.word(4));
     let memory = call.task.memory();
     if let Some(report) = &report

@@ -41,7 +41,7 @@ fn check_set_bytes(bytes: u64) -> Result<(), Errno> {
 }
 
 /// A signal number, 0 allowed.
-fn decode_signal(number: i32) -> Result<u8, Errno> {
+pub(super) fn decode_signal(number: i32) -> Result<u8, Errno> {
     u8::try_from(number).ok().filter(|signal| *signal <= LAST).ok_or(Errno::EINVAL)
 }
 
@@ -206,7 +206,7 @@ fn restart_syscall(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 /// The caller may signal `target`: privileged, the same user, or SIGCONT within the session.
-fn check_permission(task: &Task, target: &Process, signal: u8) -> Result<(), Errno> {
+pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Result<(), Errno> {
     if task.process.id() == target.id() {
         return Ok(());
     }
@@ -321,7 +321,12 @@ fn find_thread(group: Option<i32>, thread: i32) -> Result<Arc<Task>, Errno> {
 
 /// Reads a `siginfo_t` and sets its signal. A program may not pretend to be the kernel or kill(2)
 /// towards others.
-fn read_info(call: &Call<'_>, address: u64, signal: i32, is_own: bool) -> Result<Info, Errno> {
+pub(super) fn read_info(
+    call: &Call<'_>,
+    address: u64,
+    signal: i32,
+    is_own: bool,
+) -> Result<Info, Errno> {
     let mut info = call.task.memory().read::<Info>(address)?;
     info.signal = i32::from(decode_signal(signal)?);
     if (info.code >= 0 || info.code == info::SI_TKILL) && !is_own {

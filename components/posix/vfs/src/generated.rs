@@ -29,6 +29,10 @@ pub type Child = Arc<dyn Node>;
 pub trait Node: Send + Sync {
     /// What `stat` tells. Must not change type or inode number.
     fn attributes(&self) -> Attributes;
+    /// What the personality is to find in it by a downcast.
+    fn subject(&self) -> Option<&dyn core::any::Any> {
+        None
+    }
     /// Of a directory: the node called `name`, as `caller` sees it.
     ///
     /// # Errors

@@ -1,0 +1,49 @@
+//! [`ProcessFile`]: a process as a file (pidfd_open(2)). It is readable, to poll(2), once the process has ended, and names
+//! it for ever: its number may go to another, the file does not.
+use super::{Process, tree};
+use alloc::{format, string::String, sync::Arc};
+use vfs::{
+    Errno,
+    file::{File, Ready},
+    poll::PollTable,
+};
+
+/// The file.
+pub struct ProcessFile(Arc<Process>);
+
+impl ProcessFile {
+    /// Of `process`, which may have ended already.
+    pub fn new(process: Arc<Process>) -> ProcessFile {
+        ProcessFile(process)
+    }
+    /// The process.
+    ///
+    /// # Errors
+    /// `ESRCH` where it was waited for.
+    pub fn process(&self) -> Result<&Arc<Process>, Errno> {
+        let now = tree::process(self.0.id()).filter(|now| Arc::ptr_eq(now, &self.0));
+        now.map(|_| &self.0).ok_or(Errno::ESRCH)
+    }
+    /// Its number, which may be another's where it was waited for.
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl File for ProcessFile {
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.0.end);
+        }
+        let mut ready = Ready::empty();
+        ready.set(Ready::IN | Ready::READ_NORMAL, self.0.ended().is_some());
+        ready
+    }
+    fn details(&self) -> String {
+        let id = self.process().map_or(-1, |process| i64::from(process.id()));
+        format!("Pid:\t{id}\nNSpid:\t{id}\n")
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}

@@ -1,0 +1,105 @@
+//! Other processes' memory: process_vm_readv, process_vm_writev.
+use super::{Call, Entry};
+use crate::{
+    memory::{AddressSpace, IoVec, UserSink, UserSource},
+    process::{trace, tree},
+};
+use alloc::{sync::Arc, vec, vec::Vec};
+use linux_raw_sys::general as raw;
+use rt::PAGE_BYTES;
+use vfs::{
+    Errno,
+    io::{Sink, Source},
+};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_process_vm_readv, "process_vm_readv", read),
+    Entry::whole(raw::__NR_process_vm_writev, "process_vm_writev", write),
+];
+
+/// Most buffers of a list (`UIO_MAXIOV`).
+const BUFFERS_MAX: u64 = 1024;
+
+/// The buffers of both sides, and the other's memory.
+struct Request {
+    own: Vec<IoVec>,
+    their: Vec<IoVec>,
+    memory: Arc<AddressSpace>,
+}
+
+impl Request {
+    fn of(call: &Call<'_>) -> Result<Request, Errno> {
+        let [_, own_at, own_count, their_at, their_count, flags] = call.args;
+        if flags != 0 || own_count > BUFFERS_MAX || their_count > BUFFERS_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let memory = call.task.memory();
+        let own = memory.read_iovecs(own_at, own_count as usize)?;
+        let their: Vec<IoVec> = memory.read_array(their_at, their_count as usize)?;
+        if their.iter().any(|buffer| buffer.length > i64::MAX as u64) {
+            return Err(Errno::EINVAL);
+        }
+        let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
+        let process = tree::process(id)
+            .or_else(|| tree::task(id).map(|task| task.process.clone()))
+            .ok_or(Errno::ESRCH)?;
+        trace::check(call.task, &process)?;
+        let memory = process.try_memory().ok_or(Errno::ESRCH)?;
+        Ok(Request { own, their, memory })
+    }
+    /// Calls `part(memory, address, piece)` for pieces of the other's buffers, none across a page, as long as it moves
+    /// the whole of each. Says how many bytes it moved, or why none.
+    fn each(
+        &self,
+        mut part: impl FnMut(&AddressSpace, u64, &mut [u8]) -> Result<usize, Errno>,
+    ) -> Result<u64, Errno> {
+        let mut page = vec![0; PAGE_BYTES];
+        let mut done = 0;
+        for buffer in &self.their {
+            let mut at = 0;
+            while at < buffer.length {
+                let address = buffer.address.wrapping_add(at);
+                let room = PAGE_BYTES - address as usize % PAGE_BYTES;
+                let wanted = room.min(usize::try_from(buffer.length - at).unwrap_or(room));
+                let piece = page.get_mut(..wanted).unwrap_or_default();
+                match part(&self.memory, address, piece) {
+                    Ok(count) => {
+                        done += count as u64;
+                        at += count as u64;
+                        if count < wanted {
+                            return Ok(done);
+                        }
+                    }
+                    Err(_) if done > 0 => return Ok(done),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut request = Request::of(call)?;
+    let mut sink = UserSink::vectored(&call.task.memory(), core::mem::take(&mut request.own));
+    request.each(|memory, address, piece| {
+        let wanted = piece.len().min(sink.remaining());
+        let piece = piece.get_mut(..wanted).unwrap_or_default();
+        if piece.is_empty() {
+            return Ok(0);
+        }
+        memory.read_bytes(address, piece)?;
+        sink.put(piece)
+    })
+}
+
+fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut request = Request::of(call)?;
+    let mut source = UserSource::vectored(&call.task.memory(), core::mem::take(&mut request.own));
+    request.each(|memory, address, piece| {
+        let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };
+        memory.write_bytes(address, piece.get(..count).unwrap_or_default())?;
+        Ok(count)
+    })
+}
