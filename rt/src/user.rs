@@ -158,6 +158,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Fault`] at the first byte that cannot be read now; the caller may answer it and go on.
+    #[inline]
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.0.read(address, out)
     }
@@ -165,6 +166,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Fault`] at the first byte that cannot be written now.
+    #[inline]
     pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
         self.0.write(address, data)
     }
@@ -194,6 +196,21 @@ impl Space {
     ) -> Result<(), Fault> {
         self.0.read_into_frame(address, frame.id().0, offset, length)
     }
+    /// Saves the calling thread's extended state to user memory at `address`, a multiple of 64, in the space that
+    /// the thread runs in. The image's header must be all zeros; the software bytes stay. `false` where not all of it
+    /// can be stored to now.
+    #[must_use]
+    #[inline]
+    pub fn save_extended(&self, address: u64) -> bool {
+        self.0.save_extended(address)
+    }
+    /// Loads the calling thread's extended state from user memory at `address`, in the space that the thread runs in.
+    /// `false` where not all of it can be read now or the processor refuses it; the state is then a mixture of both.
+    #[must_use]
+    #[inline]
+    pub fn load_extended(&self, address: u64) -> bool {
+        self.0.load_extended(address)
+    }
     /// Zeroes user memory.
     ///
     /// # Errors
@@ -206,6 +223,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Fault`] where memory ended before the NUL.
+    #[inline]
     pub fn read_string(&self, address: u64, out: &mut [u8]) -> Result<usize, Fault> {
         self.0.copy_in_string(address, out)
     }
@@ -213,6 +231,7 @@ impl Space {
     ///
     /// # Errors
     /// [`Fault`].
+    #[inline]
     pub fn atomic_load(&self, address: u64) -> Result<u32, Fault> {
         self.0.atomic_load(address)
     }
@@ -247,11 +266,13 @@ impl Context {
 }
 
 /// Bytes of extended (XSAVE standard format) state on this machine; at least 512.
+#[inline]
 pub fn extended_bytes() -> usize {
     world::user::extended_bytes()
 }
 
 /// The XCR0 mask whose state [`save_extended`] saves.
+#[inline]
 pub fn extended_mask() -> u64 {
     world::user::extended_mask()
 }

@@ -273,6 +273,27 @@ fn extended_state_is_checked_before_it_is_loaded() {
     assert!(!rt::user::save_extended(&mut now[..100]));
 }
 
+#[test]
+fn extended_state_goes_to_a_programs_memory_and_back() {
+    const SOFTWARE_BYTES_AT: u64 = 464;
+    let space = Space::new().unwrap();
+    space.map_zeroed(range(0x1000, 1), read_write()).unwrap();
+    space.write(0x1000 + SOFTWARE_BYTES_AT, &[7]).unwrap();
+    assert!(space.save_extended(0x1000));
+    let mut software = [0];
+    space.read(0x1000 + SOFTWARE_BYTES_AT, &mut software).unwrap();
+    assert_eq!(software, [7], "they are the program's");
+    space.write(0x1000 + 40, &[3]).unwrap();
+    assert!(space.load_extended(0x1000));
+    let mut now = vec![0; rt::user::extended_bytes()];
+    assert!(rt::user::save_extended(&mut now));
+    assert_eq!(now[40], 3);
+    space.write(0x1000 + 27, &[0x80]).unwrap();
+    assert!(!space.load_extended(0x1000), "MXCSR");
+    assert!(!space.load_extended(0x1008), "not aligned");
+    assert!(!space.save_extended(0x2000 - 64), "not all there");
+}
+
 rt::lock_class! {
     static NUMBER = "host.number";
 }

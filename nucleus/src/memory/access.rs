@@ -8,7 +8,7 @@ use super::{
     space::{Inner, USER_END},
 };
 use crate::{
-    arch::{paging, paging::Entry, usercopy},
+    arch::{fpu, paging, paging::Entry, usercopy},
     thread,
 };
 use core::{
@@ -227,6 +227,25 @@ impl Inner {
             done += piece;
         }
         Ok(done)
+    }
+
+    #[inline(always)]
+    fn transfer(&self, at: u64, act: usercopy::Transfer) -> bool {
+        self.is_current()
+            && at < USER_END - fpu::bytes() as u64
+            // SAFETY: below `USER_END`, and the calling thread's space is loaded.
+            && unsafe { thread::current().extended.transfer(at as *mut u8, act) }
+    }
+
+    /// Saves the calling thread's extended state to `at`, where the header is all zeros; `false` where it cannot be.
+    pub fn save_extended(&self, at: u64) -> bool {
+        self.transfer(at, usercopy::save_extended)
+    }
+
+    /// Loads the calling thread's extended state from `at`; `false` where it is not there or the processor refuses it: the
+    /// state is a mixture of both then.
+    pub fn load_extended(&self, at: u64) -> bool {
+        self.transfer(at, usercopy::load_extended)
     }
 
     fn check_word(address: u64, access: Access) -> Result<(), Fault> {

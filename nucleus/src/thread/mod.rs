@@ -227,7 +227,7 @@ impl Thread {
             token: AtomicU32::new(0),
             space_pointer: AtomicPtr::new(ptr::null_mut()),
             space: UnsafeCell::new(None),
-            extended: fpu::State::new(),
+            extended: fpu::State::default(),
             run_ns: AtomicU64::new(0),
             user_ticks: AtomicU64::new(0),
             system_ticks: AtomicU64::new(0),

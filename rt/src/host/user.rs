@@ -250,6 +250,23 @@ impl SpaceHandle {
         })
     }
 
+    pub(crate) fn save_extended(&self, address: u64) -> bool {
+        const SOFTWARE: core::ops::Range<usize> = 464..512;
+        EXTENDED.with_borrow(|image| {
+            let header = address.wrapping_add(SOFTWARE.end as u64);
+            address.is_multiple_of(64)
+                && self.write(address, &image[..SOFTWARE.start]).is_ok()
+                && self.write(header, &image[SOFTWARE.end..]).is_ok()
+        })
+    }
+
+    pub(crate) fn load_extended(&self, address: u64) -> bool {
+        let mut image = [0; EXTENDED_BYTES];
+        address.is_multiple_of(64)
+            && self.read(address, &mut image).is_ok()
+            && extended().copy_in(&image)
+    }
+
     pub(crate) fn write_from_frame(
         &self,
         address: u64,

@@ -78,7 +78,15 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EFAULT`, `ENOMEM`.
+    #[inline]
     pub fn read_bytes(&self, address: u64, out: &mut [u8]) -> Result<(), Errno> {
+        match self.user().read(address, out) {
+            Ok(()) => Ok(()),
+            Err(_) => self.read_with_faults(address, out),
+        }
+    }
+    #[cold]
+    fn read_with_faults(&self, address: u64, out: &mut [u8]) -> Result<(), Errno> {
         let (mut at, mut rest, mut tries) = (address, out, Tries::default());
         while let Err(fault) = self.user().read(at, rest) {
             let done = fault.done.min(rest.len());
@@ -92,7 +100,15 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EFAULT`, `ENOMEM`; bytes before the bad address may have been written.
+    #[inline]
     pub fn write_bytes(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
+        match self.user().write(address, data) {
+            Ok(()) => Ok(()),
+            Err(_) => self.write_with_faults(address, data),
+        }
+    }
+    #[cold]
+    fn write_with_faults(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
         let (mut at, mut rest, mut tries) = (address, data, Tries::default());
         while let Err(fault) = self.user().write(at, rest) {
             let done = fault.done.min(rest.len());

@@ -134,10 +134,10 @@ fn unshare_files(task: &Task) -> Result<(), Errno> {
 }
 
 fn unshare_actions(process: &Process) {
-    let mut actions = process.actions.lock();
-    let mut copy = actions.lock().clone();
+    let mut state = process.signals.lock();
+    let mut copy = state.actions.lock().clone();
     copy.reset_for_exec();
-    *actions = crate::signal::Dispositions::shared(copy);
+    state.actions = crate::signal::Dispositions::shared(copy);
 }
 
 /// Tells the address space of `process` its limits.

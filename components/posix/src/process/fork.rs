@@ -287,7 +287,7 @@ fn make_process(
 }
 
 fn child_actions(from: &Process, request: &CloneRequest) -> Arc<Mutex<Dispositions>> {
-    let shared = from.actions.lock().clone();
+    let shared = from.signals.lock().actions.clone();
     if request.flags.contains(CloneFlags::SIGHAND) {
         return shared;
     }

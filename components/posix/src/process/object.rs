@@ -26,7 +26,6 @@ lock_class! {
     static SESSION = "process.session";
     static TERMINAL = "process.terminal";
     static USAGE = "process.usage";
-    static ACTIONS = "process.actions";
 }
 
 /// What a process and its waited-for children have used.
@@ -57,7 +56,6 @@ pub struct Process {
     pub(crate) lost_foreground: AtomicU32,
     memory: Mutex<Option<Arc<AddressSpace>>>,
     pub(crate) signals: Mutex<ProcessSignals>,
-    pub(crate) actions: Mutex<Arc<Mutex<Dispositions>>>,
     pub(crate) timers: Mutex<ProcessTimers>,
     pub(crate) usage: Mutex<Usage>,
     /// Resource limits.
@@ -124,8 +122,7 @@ impl Process {
             terminal: Mutex::new(&TERMINAL, None),
             lost_foreground: AtomicU32::new(0),
             memory: Mutex::new(&MEMORY, parts.memory),
-            signals: Mutex::new(&SIGNALS, ProcessSignals::new()),
-            actions: Mutex::new(&ACTIONS, parts.actions),
+            signals: Mutex::new(&SIGNALS, ProcessSignals::new(parts.actions)),
             timers: Mutex::new(&TIMERS, ProcessTimers::new()),
             usage: Mutex::new(&USAGE, Usage::default()),
             limits: parts.limits,
@@ -194,8 +191,10 @@ impl Process {
         core::mem::replace(&mut *self.memory.lock(), memory)
     }
     /// What it does on `signal`.
+    ///
+    /// Locks: takes `process.signals`, then `process.dispositions`.
     pub fn action(&self, signal: u8) -> Action {
-        self.actions.lock().clone().lock().get(signal)
+        self.signals.lock().actions.lock().get(signal)
     }
     pub(super) fn inherit_attributes(&self, from: &Process) {
         let copy = |to: &AtomicBool, from: &AtomicBool| {
@@ -207,14 +206,6 @@ impl Process {
         let adjustment = from.oom_adjustment.load(Ordering::Relaxed);
         self.oom_adjustment.store(adjustment, Ordering::Relaxed);
         self.personality.store(from.personality.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-    /// Sending it `signal` would do nothing.
-    pub fn is_ignored(&self, signal: u8) -> bool {
-        self.actions.lock().clone().lock().is_ignored(signal)
-    }
-    /// Gives `signal` its default action.
-    pub(crate) fn set_default(&self, signal: u8) {
-        self.actions.lock().clone().lock().set(signal, Action::default());
     }
     /// Real user id, of its oldest task or the one that ended last.
     pub fn real_user(&self) -> u32 {

@@ -157,6 +157,10 @@ impl Task {
     pub fn credentials(&self) -> Arc<Credentials> {
         self.credentials.lock().clone()
     }
+    /// Its real user id.
+    pub fn real_user(&self) -> u32 {
+        self.credentials.lock().user.real
+    }
     /// Changes who the task is.
     pub fn set_credentials(&self, credentials: Arc<Credentials>) {
         *self.credentials.lock() = credentials;
@@ -226,6 +230,13 @@ impl Task {
     pub(crate) fn summon(&self, bits: u32) {
         self.raise_attention(bits);
         rt::thread::kick(self.thread());
+    }
+    /// [`Task::summon`], but for the calling task, which must look by itself before it waits.
+    pub(crate) fn summon_others(&self, bits: u32) {
+        self.raise_attention(bits);
+        if self.thread() != rt::thread::current() {
+            rt::thread::kick(self.thread());
+        }
     }
     /// Arranges that the interrupted call goes on as `handler(args)` if no signal handler runs;
     /// a call returns what this returns.

@@ -88,11 +88,16 @@ impl Dispositions {
     pub fn get(&self, signal: u8) -> Action {
         self.0.get(usize::from(signal).wrapping_sub(1)).copied().unwrap_or_default()
     }
-    /// Sets the action for `signal`.
-    pub fn set(&mut self, signal: u8, action: Action) {
-        if let Some(slot) = self.0.get_mut(usize::from(signal).wrapping_sub(1)) {
-            *slot = action;
+    /// Sets the action for `signal`; the one before.
+    pub fn set(&mut self, signal: u8, action: Action) -> Action {
+        match self.0.get_mut(usize::from(signal).wrapping_sub(1)) {
+            Some(slot) => core::mem::replace(slot, action),
+            None => Action::default(),
         }
+    }
+    /// Gives `signal` its default action.
+    pub fn set_default(&mut self, signal: u8) {
+        self.set(signal, Action::default());
     }
     /// Sending `signal` would do nothing.
     pub fn is_ignored(&self, signal: u8) -> bool {

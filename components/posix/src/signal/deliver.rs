@@ -72,14 +72,17 @@ fn take(task: &Arc<Task>) -> Option<(Info, Action)> {
     let taken = {
         let mut signals = task.signals.lock();
         let wanted = !signals.mask;
-        signals.queue.take(wanted).or_else(|| state.queue.take(wanted))
+        let taken = signals.queue.take(wanted).or_else(|| state.queue.take(wanted));
+        mask::tell(&state, task, &signals);
+        taken
     };
-    mask::refresh(&state, task);
     let info = taken?;
-    let action = task.process.action(info.number());
+    let mut actions = state.actions.lock();
+    let action = actions.get(info.number());
     if action.flags & flags::RESETHAND != 0 && action.handler > action::IGNORE {
-        task.process.set_default(info.number());
+        actions.set_default(info.number());
     }
+    drop(actions);
     Some((info, action))
 }
 
@@ -107,7 +110,7 @@ fn act(
 /// The frame could not be pushed: SIGSEGV, and if that was what failed, the end.
 fn fail(task: &Arc<Task>, signal: u8) {
     if signal == SIGSEGV {
-        task.process.set_default(SIGSEGV);
+        task.process.signals.lock().actions.lock().set_default(SIGSEGV);
     }
     send::force(task, Info::kernel(SIGSEGV));
 }

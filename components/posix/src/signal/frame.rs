@@ -2,31 +2,28 @@
 //!
 //! ```text
 //!   high   extended state (XSAVE, 64-byte aligned) + magic2
-//!          siginfo            128 bytes
+//!          siginfo            128 bytes, written under SA_SIGINFO only
 //!          ucontext           304 bytes: flags link stack(24) mcontext(256) mask(8)
 //!   rsp -> return address     8 bytes: sa_restorer            (rsp + 8 is a multiple of 16)
 //! ```
 //! Everything read back by [`pop`] is the program's claim: masks are cleaned, flags filtered, the
-//! extended state is checked by rt, selectors are ignored (there is only one pair for programs).
+//! extended state is checked by rt ([`extended`]), selectors are ignored (there is only one pair for programs).
 //! Source: Linux `arch/x86/kernel/signal_64.c`, `asm/sigcontext.h`, `asm/ucontext.h`.
 use super::{
-    Info, SignalSet, UNBLOCKABLE,
+    Info, SignalSet,
     action::{Action, flags},
-    bit, mask,
+    bit, extended,
+    info::UserInfo,
+    mask,
     state::AlternateStack,
 };
 use crate::process::{Task, task::attention};
-use alloc::{sync::Arc, vec, vec::Vec};
+use alloc::sync::Arc;
+use core::mem::offset_of;
 use rt::user::{Context, Registers};
 use vfs::Errno;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
-const FXSAVE_BYTES: usize = 512;
-const XSAVE_HEADER_END: usize = 576;
-const SOFTWARE_BYTES_AT: usize = 464;
-const MAGIC_1: u32 = 0x4650_5853;
-const MAGIC_2: u32 = 0x4650_5845;
-const MAGIC_2_BYTES: usize = 4;
 const RED_ZONE_BYTES: u64 = 128;
 
 const UC_FP_XSTATE: u64 = 1;
@@ -107,7 +104,7 @@ struct UserContext {
 struct Frame {
     return_address: u64,
     user: UserContext,
-    info: Info,
+    info: UserInfo,
 }
 
 const _: () = assert!(size_of::<MachineContext>() == 256);
@@ -131,30 +128,30 @@ pub fn push(
         let signals = task.signals.lock();
         (signals.stack, signals.saved_mask.unwrap_or(signals.mask), signals.fault)
     };
-    let extended = extended_image();
-    let place = place(&stack, context.registers.rsp, action.flags, extended.len() as u64)
+    let place = place(&stack, context.registers.rsp, action.flags, extended::bytes())
         .ok_or(Errno::EFAULT)?;
-    let mut machine = machine_context(&context.registers);
+    // Filled where it is: a literal would be put together from copies.
+    let mut frame = Frame::new_zeroed();
+    frame.return_address = action.restorer;
+    frame.user.flags = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
+    frame.user.stack = stack_words(&stack, context.registers.rsp);
+    frame.user.mask = saved_mask;
+    let machine = &mut frame.user.machine;
+    save_registers(machine, &context.registers);
     machine.extended = place.extended;
     machine.old_mask = saved_mask;
     if bit(info.number()) & super::SYNCHRONOUS != 0 {
         (machine.error_code, machine.vector, machine.cr2) =
             (fault.error_code, fault.vector, fault.address);
     }
-    let frame = Frame {
-        return_address: action.restorer,
-        user: UserContext {
-            flags: UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS,
-            link: 0,
-            stack: stack_words(&stack, context.registers.rsp),
-            machine,
-            mask: saved_mask,
-        },
-        info: *info,
-    };
+    let mut length = offset_of!(Frame, info);
+    if action.flags & flags::SIGINFO != 0 {
+        frame.info.info = *info;
+        length = size_of::<Frame>();
+    }
     let memory = task.memory();
-    memory.write_bytes(place.extended, &extended)?;
-    memory.write_bytes(place.frame, frame.as_bytes())?;
+    extended::save(&memory, place.extended)?;
+    memory.write_bytes(place.frame, frame.as_bytes().get(..length).unwrap_or_default())?;
     enter_handler(context, place.frame, info.number(), action.handler);
     block_for_handler(task, info.number(), action, &stack);
     Ok(())
@@ -165,24 +162,22 @@ fn enter_handler(context: &mut Context, frame: u64, signal: u8, handler: u64) {
     registers.rsp = frame;
     registers.rip = handler;
     registers.rdi = u64::from(signal);
-    registers.rsi = frame + core::mem::offset_of!(Frame, info) as u64;
-    registers.rdx = frame + core::mem::offset_of!(Frame, user) as u64;
+    registers.rsi = frame + offset_of!(Frame, info) as u64;
+    registers.rdx = frame + offset_of!(Frame, user) as u64;
     registers.rax = 0;
     registers.rflags &= !CLEARED_FLAGS;
 }
 
 fn block_for_handler(task: &Arc<Task>, signal: u8, action: &Action, stack: &AlternateStack) {
-    let now = {
-        let mut signals = task.signals.lock();
+    task.lower_attention(attention::MASK);
+    mask::change_mask(task, |signals| {
         signals.saved_mask = None;
         if stack.is_disarmed_by_use {
             signals.stack = AlternateStack::default();
         }
         let own = if action.flags & flags::NODEFER == 0 { bit(signal) } else { 0 };
         signals.mask | action.mask | own
-    };
-    task.lower_attention(attention::MASK);
-    mask::set_mask(task, now);
+    });
 }
 
 struct Place {
@@ -247,59 +242,26 @@ pub fn decode_stack(words: &StackWords) -> Result<AlternateStack, Errno> {
     }
 }
 
-fn machine_context(from: &Registers) -> MachineContext {
-    MachineContext {
-        r8: from.r8,
-        r9: from.r9,
-        r10: from.r10,
-        r11: from.r11,
-        r12: from.r12,
-        r13: from.r13,
-        r14: from.r14,
-        r15: from.r15,
-        rdi: from.rdi,
-        rsi: from.rsi,
-        rbp: from.rbp,
-        rbx: from.rbx,
-        rdx: from.rdx,
-        rax: from.rax,
-        rcx: from.rcx,
-        rsp: from.rsp,
-        rip: from.rip,
-        rflags: from.rflags,
-        cs: USER_CS,
-        ss: USER_SS,
-        ..MachineContext::default()
-    }
-}
-
-/// The extended state as the frame holds it: software bytes in the legacy area, magic at the end.
-fn extended_image() -> Vec<u8> {
-    let bytes = rt::user::extended_bytes();
-    let has_header = bytes >= XSAVE_HEADER_END;
-    let mut image = vec![0; if has_header { bytes + MAGIC_2_BYTES } else { bytes }];
-    if let Some(state) = image.get_mut(..bytes) {
-        let _ = rt::user::save_extended(state);
-    }
-    if has_header {
-        let mask = rt::user::extended_mask();
-        put(&mut image, SOFTWARE_BYTES_AT, &MAGIC_1.to_le_bytes());
-        put(&mut image, SOFTWARE_BYTES_AT + 4, &((bytes + MAGIC_2_BYTES) as u32).to_le_bytes());
-        put(&mut image, SOFTWARE_BYTES_AT + 8, &mask.to_le_bytes());
-        put(&mut image, SOFTWARE_BYTES_AT + 16, &(bytes as u32).to_le_bytes());
-        put(&mut image, bytes, &MAGIC_2.to_le_bytes());
-    }
-    image
-}
-
-fn put(image: &mut [u8], at: usize, data: &[u8]) {
-    if let Some(place) = image.get_mut(at..at + data.len()) {
-        place.copy_from_slice(data);
-    }
-}
-
-fn word(image: &[u8], at: usize) -> u32 {
-    image.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
+fn save_registers(to: &mut MachineContext, from: &Registers) {
+    to.r8 = from.r8;
+    to.r9 = from.r9;
+    to.r10 = from.r10;
+    to.r11 = from.r11;
+    to.r12 = from.r12;
+    to.r13 = from.r13;
+    to.r14 = from.r14;
+    to.r15 = from.r15;
+    to.rdi = from.rdi;
+    to.rsi = from.rsi;
+    to.rbp = from.rbp;
+    to.rbx = from.rbx;
+    to.rdx = from.rdx;
+    to.rax = from.rax;
+    to.rcx = from.rcx;
+    to.rsp = from.rsp;
+    to.rip = from.rip;
+    to.rflags = from.rflags;
+    (to.cs, to.ss) = (USER_CS, USER_SS);
 }
 
 /// rt_sigreturn(2): undoes the frame at rsp - 8. Returns rax as it was.
@@ -308,18 +270,15 @@ fn word(image: &[u8], at: usize) -> u32 {
 /// `EFAULT` where the frame is not there or makes no sense; the caller then forces SIGSEGV.
 pub fn pop(task: &Arc<Task>, context: &mut Context) -> Result<u64, Errno> {
     let memory = task.memory();
-    let at = context.registers.rsp.wrapping_sub(8);
-    let mut frame = [0; size_of::<Frame>()];
-    memory.read_bytes(at, &mut frame)?;
-    let frame = Frame::read_from_bytes(&frame).map_err(|_| Errno::EFAULT)?;
-    let machine = &frame.user.machine;
-    restore_extended(task, machine.extended)?;
-    restore_registers(&mut context.registers, machine);
-    if let Ok(stack) = decode_stack(&frame.user.stack) {
-        task.signals.lock().stack = stack;
-    }
-    mask::set_mask(task, frame.user.mask & !UNBLOCKABLE);
-    Ok(machine.rax)
+    let mut user = UserContext::new_zeroed();
+    memory.read_bytes(context.registers.rsp, user.as_mut_bytes())?;
+    extended::restore(&memory, user.machine.extended)?;
+    restore_registers(&mut context.registers, &user.machine);
+    mask::change_mask(task, |signals| {
+        signals.stack = decode_stack(&user.stack).unwrap_or(signals.stack);
+        user.mask
+    });
+    Ok(user.machine.rax)
 }
 
 fn restore_registers(to: &mut Registers, from: &MachineContext) {
@@ -343,45 +302,6 @@ fn restore_registers(to: &mut Registers, from: &MachineContext) {
         rip: from.rip,
         rflags: to.rflags & !RESTORED_FLAGS | from.rflags & RESTORED_FLAGS,
     };
-}
-
-fn restore_extended(task: &Arc<Task>, address: u64) -> Result<(), Errno> {
-    if address == 0 {
-        rt::user::reset_extended();
-        return Ok(());
-    }
-    let memory = task.memory();
-    let bytes = rt::user::extended_bytes();
-    let mut image = vec![0; bytes];
-    let legacy = image.get_mut(..FXSAVE_BYTES).ok_or(Errno::EFAULT)?;
-    memory.read_bytes(address, legacy)?;
-    if bytes >= XSAVE_HEADER_END {
-        if has_whole_state(task, address, legacy, bytes)? {
-            memory.read_bytes(address, &mut image)?;
-        } else {
-            const LEGACY_COMPONENTS: u64 = 3;
-            put(&mut image, FXSAVE_BYTES, &LEGACY_COMPONENTS.to_le_bytes());
-        }
-    }
-    if rt::user::load_extended(&image) { Ok(()) } else { Err(Errno::EFAULT) }
-}
-
-/// Both magics and the sizes say that a whole XSAVE image of ours is there.
-fn has_whole_state(
-    task: &Arc<Task>,
-    address: u64,
-    legacy: &[u8],
-    bytes: usize,
-) -> Result<bool, Errno> {
-    let says_so = word(legacy, SOFTWARE_BYTES_AT) == MAGIC_1
-        && word(legacy, SOFTWARE_BYTES_AT + 4) as usize == bytes + MAGIC_2_BYTES
-        && word(legacy, SOFTWARE_BYTES_AT + 16) as usize == bytes;
-    if !says_so {
-        return Ok(false);
-    }
-    let mut magic = [0; MAGIC_2_BYTES];
-    task.memory().read_bytes(address.wrapping_add(bytes as u64), &mut magic)?;
-    Ok(u32::from_le_bytes(magic) == MAGIC_2)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! [`Info`]: `siginfo_t` of Linux x86-64, 128 bytes.
+//! [`Info`]: what `siginfo_t` of Linux x86-64 says, 48 bytes; [`UserInfo`]: the whole of it, 128 bytes.
 //!
 //! ```text
 //!   0 si_signo  4 si_errno  8 si_code  12 (pad)  16 fields:
 //!   kill, rt:  16 pid  20 uid  24 value           SIGCHLD: 16 pid 20 uid 24 status 32 utime 40 stime
 //!   timer:     16 id   20 overrun  24 value       fault:   16 address
 //! ```
-use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGTRAP};
+use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sent by kill(2).
@@ -54,7 +54,7 @@ pub enum ChildCode {
     Continued = 6,
 }
 
-/// A `siginfo_t`.
+/// The part of a `siginfo_t` that has a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Info {
@@ -65,10 +65,33 @@ pub struct Info {
     /// `si_code`.
     pub code: i32,
     padding: u32,
-    fields: [u64; 14],
+    fields: [u64; 4],
 }
 
-const _: () = assert!(size_of::<Info>() == 128);
+/// A `siginfo_t` as programs have it.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct UserInfo {
+    /// What it says.
+    pub info: Info,
+    expansion: [u64; 10],
+}
+
+impl UserInfo {
+    /// Whether all that it says is in `info`.
+    pub fn is_whole(&self) -> bool {
+        self.info.is_known() || self.expansion == [0; 10]
+    }
+}
+
+impl From<Info> for UserInfo {
+    fn from(info: Info) -> UserInfo {
+        UserInfo { info, expansion: [0; 10] }
+    }
+}
+
+const _: () = assert!(size_of::<Info>() == 48);
+const _: () = assert!(size_of::<UserInfo>() == 128);
 
 fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
@@ -76,7 +99,7 @@ fn pair(low: u32, high: u32) -> u64 {
 
 impl Info {
     fn new(signal: u8, code: i32) -> Info {
-        Info { signal: i32::from(signal), error: 0, code, padding: 0, fields: [0; 14] }
+        Info { signal: i32::from(signal), error: 0, code, padding: 0, fields: [0; 4] }
     }
     /// From the kernel, without a sender.
     pub fn kernel(signal: u8) -> Info {
@@ -116,6 +139,20 @@ impl Info {
         info.set(0, u64::from(band));
         info.set(1, u64::from(fd as u32));
         info
+    }
+    /// Whether its code is one whose fields are known (Linux's `known_siginfo_layout`).
+    fn is_known(&self) -> bool {
+        const SI_ASYNCNL: i32 = -60;
+        const SI_DETHREAD: i32 = -7;
+        let highest = match self.number() {
+            SIGILL => 11,
+            SIGFPE => 15,
+            SIGSEGV => 10,
+            SIGBUS => 5,
+            SIGSYS => 2,
+            _ => POLL_CODE_MAX,
+        };
+        matches!(self.code, SI_KERNEL | SI_ASYNCNL) || (SI_DETHREAD..=highest).contains(&self.code)
     }
     /// What it holds beside signal, error and code.
     pub fn shape(&self) -> Shape {

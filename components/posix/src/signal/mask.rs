@@ -1,13 +1,24 @@
 //! Signal masks of tasks and what follows from changing them.
-use super::{SignalSet, UNBLOCKABLE, bit, state::ProcessSignals};
+use super::{
+    SignalSet, UNBLOCKABLE, bit,
+    state::{ProcessSignals, TaskSignals},
+};
 use crate::process::{Task, task::attention};
 
 /// Sets the mask of the calling task. Signals of the process that only it would have taken are
 /// offered to the others.
 pub fn set_mask(task: &Task, mask: SignalSet) {
+    change_mask(task, |_| mask);
+}
+
+/// [`set_mask`] to what `change` makes of the task's state.
+pub fn change_mask(task: &Task, change: impl FnOnce(&mut TaskSignals) -> SignalSet) {
     let state = task.process.signals.lock();
-    task.signals.lock().mask = mask & !UNBLOCKABLE;
-    refresh(&state, task);
+    let mut signals = task.signals.lock();
+    let mask = change(&mut signals);
+    signals.mask = mask & !UNBLOCKABLE;
+    tell(&state, task, &signals);
+    drop(signals);
     offer_to_others(&state, task, mask);
 }
 
@@ -39,7 +50,11 @@ pub fn restore_mask(task: &Task) {
 
 /// Makes the task's attention say whether a signal can be taken. Under `process.signals`.
 pub fn refresh(state: &ProcessSignals, task: &Task) {
-    let signals = task.signals.lock();
+    tell(state, task, &task.signals.lock());
+}
+
+/// [`refresh`] with the task's own state at hand.
+pub fn tell(state: &ProcessSignals, task: &Task, signals: &TaskSignals) {
     if (signals.queue.pending() | state.queue.pending()) & !signals.mask != 0 {
         task.raise_attention(attention::SIGNAL);
     } else {
@@ -61,5 +76,6 @@ fn offer_to_others(state: &ProcessSignals, task: &Task, mask: SignalSet) {
 
 /// The terminal asks: a background write or read with this signal ignored or blocked is not stopped.
 pub fn is_ignored_or_blocked(task: &Task, signal: u8) -> bool {
-    task.signals.lock().mask & bit(signal) != 0 || task.process.is_ignored(signal)
+    let state = task.process.signals.lock();
+    state.actions.lock().is_ignored(signal) || task.signals.lock().mask & bit(signal) != 0
 }

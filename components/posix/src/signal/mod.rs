@@ -2,12 +2,13 @@
 //!
 //! [`queue::Queue`] holds pending signals; [`action::Dispositions`] what to do with each;
 //! [`send`] makes one pending and wakes a thread for it; [`deliver`] is the slow way back to user
-//! mode, where signals are acted on; [`frame`] builds and undoes the stack frame of a handler;
-//! [`stop`] is job control. `process.signals` guards the shared queue, the list of tasks and the
+//! mode, where signals are acted on; [`frame`] builds and undoes the stack frame of a handler, [`extended`]
+//! the part of it for extended state; [`stop`] is job control. `process.signals` guards the shared queue, the list of tasks and the
 //! stop and exit state, `task.signals` the task's queue and mask.
 //! Source: signal(7), POSIX.1-2017 2.4, Linux `kernel/signal.c` for order and restart rules.
 pub mod action;
 pub mod deliver;
+pub mod extended;
 pub mod frame;
 pub mod info;
 pub mod mask;
@@ -20,7 +21,7 @@ pub use action::Dispositions;
 pub use deliver::{pending, take_wanted};
 pub use info::{Info, Shape};
 pub use mask::{is_ignored_or_blocked, set_temporary_mask};
-pub use send::{force, send_to_group, send_to_process, send_to_task};
+pub use send::{force, send_to_group, send_to_own_process, send_to_process, send_to_task};
 pub use state::{ProcessSignals, TaskSignals};
 
 /// A set of signals: bit `n - 1` for signal `n`, as in the kernel's `sigset_t`.

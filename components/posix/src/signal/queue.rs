@@ -55,9 +55,12 @@ impl Queue {
             return None;
         }
         let signal = first.trailing_zeros() as u8 + 1;
-        let index = self.infos.iter().position(|info| info.number() == signal);
-        let info = index.and_then(|index| self.infos.remove(index));
-        if !self.infos.iter().any(|info| info.number() == signal) {
+        let is_wanted = |info: &Info| info.number() == signal;
+        let info = self.infos.pop_front_if(|oldest| is_wanted(oldest)).or_else(|| {
+            let index = self.infos.iter().position(is_wanted);
+            index.and_then(|index| self.infos.remove(index))
+        });
+        if signal < FIRST_REAL_TIME || !self.infos.iter().any(is_wanted) {
             self.pending &= !bit(signal);
         }
         Some(info.unwrap_or_else(|| Info::kernel(signal)))

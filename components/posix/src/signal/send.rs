@@ -35,12 +35,23 @@ impl Wakes {
     }
 }
 
+/// How a task is told that something waits for it.
+type Summon = fn(&Task, u32);
+
 /// Sends to a process: any of its tasks takes the signal.
 ///
 /// # Errors
 /// `EAGAIN` if a real-time signal was beyond the limit of pending signals.
 pub fn send_to_process(process: &Arc<Process>, info: Info) -> Result<(), Errno> {
-    post(process, None, info)
+    post(process, None, &info, Task::summon)
+}
+
+/// Sends to the calling task's own process, where the task does not wait before it enters its program again.
+///
+/// # Errors
+/// As [`send_to_process`].
+pub fn send_to_own_process(caller: &Task, info: Info) -> Result<(), Errno> {
+    post(&caller.process, None, &info, Task::summon_others)
 }
 
 /// Sends to one task.
@@ -48,7 +59,7 @@ pub fn send_to_process(process: &Arc<Process>, info: Info) -> Result<(), Errno> 
 /// # Errors
 /// As [`send_to_process`].
 pub fn send_to_task(task: &Arc<Task>, info: Info) -> Result<(), Errno> {
-    post(&task.process, Some(task), info)
+    post(&task.process, Some(task), &info, Task::summon)
 }
 
 /// Sends to every process of a group; returns how many there were.
@@ -60,18 +71,23 @@ pub fn send_to_group(group: u32, info: Info) -> usize {
     members.len()
 }
 
-fn post(process: &Arc<Process>, target: Option<&Arc<Task>>, info: Info) -> Result<(), Errno> {
+fn post(
+    process: &Arc<Process>,
+    target: Option<&Arc<Task>>,
+    info: &Info,
+    summon: Summon,
+) -> Result<(), Errno> {
     if process.id() == tree::INIT {
         crate::process::init::signalled(info.number());
         return Ok(());
     }
     if info.number() == SIGCONT {
         let mut wakes = Wakes::default();
-        let result = post_in(&tree::read(), process, target, info, &mut wakes);
+        let result = post_in(&tree::read(), process, target, *info, &mut wakes);
         wakes.deliver();
         return result;
     }
-    let (result, _) = post_one(process, target, info);
+    let (result, _) = post_one(process, target, info, summon);
     process.signal_arrived.wake();
     result
 }
@@ -91,7 +107,7 @@ pub fn post_in(
     if process.id() == tree::INIT {
         return Ok(());
     }
-    let (result, change) = post_one(process, target, info);
+    let (result, change) = post_one(process, target, &info, Task::summon);
     wakes.arrivals.push(process.clone());
     if let Some(change) = change {
         stop::tell_parent(tree, process, change, wakes);
@@ -102,21 +118,23 @@ pub fn post_in(
 fn post_one(
     process: &Process,
     target: Option<&Arc<Task>>,
-    info: Info,
+    info: &Info,
+    summon: Summon,
 ) -> (Result<(), Errno>, Option<stop::Change>) {
     let mut state = process.signals.lock();
     if state.ended.is_some() || state.exit.is_some() || info.number() == 0 {
         return (Ok(()), None);
     }
     let change = stop::anticipate(process, &mut state, info.number());
-    (post_locked(process, &mut state, target, info), change)
+    (post_locked(process, &mut state, target, info, summon), change)
 }
 
 fn post_locked(
     process: &Process,
     state: &mut ProcessSignals,
     target: Option<&Arc<Task>>,
-    info: Info,
+    info: &Info,
+    summon: Summon,
 ) -> Result<(), Errno> {
     let signal = info.number();
     if signal == SIGKILL {
@@ -128,13 +146,13 @@ fn post_locked(
         let signals = observer.signals.lock();
         (signals.mask | signals.waited) & bit(signal) != 0
     };
-    if !is_held_back && process.is_ignored(signal) {
+    if !is_held_back && state.actions.lock().is_ignored(signal) {
         return Ok(());
     }
     let limit = process.limits.soft(Resource::PendingSignals);
     let queued = match target {
-        Some(task) => task.signals.lock().queue.push(info, limit),
-        None => state.queue.push(info, limit),
+        Some(task) => task.signals.lock().queue.push(*info, limit),
+        None => state.queue.push(*info, limit),
     };
     match queued {
         Queued::Full => return Err(Errno::EAGAIN),
@@ -142,23 +160,23 @@ fn post_locked(
         Queued::Added => {}
     }
     match target {
-        Some(task) => wake_if_unblocked(task, signal),
-        None => wake_one(state, signal),
+        Some(task) => wake_if_unblocked(task, signal, summon),
+        None => wake_one(state, signal, summon),
     }
     Ok(())
 }
 
-fn wake_if_unblocked(task: &Task, signal: u8) {
+fn wake_if_unblocked(task: &Task, signal: u8, summon: Summon) {
     if task.signals.lock().mask & bit(signal) == 0 {
-        task.summon(attention::SIGNAL);
+        summon(task, attention::SIGNAL);
     }
 }
 
 /// Wakes the first task that does not block `signal`; if all do, whoever unblocks it takes it.
-fn wake_one(state: &ProcessSignals, signal: u8) {
+fn wake_one(state: &ProcessSignals, signal: u8, summon: Summon) {
     let ready = |task: &&Arc<Task>| task.signals.lock().mask & bit(signal) == 0;
     if let Some(task) = state.tasks.iter().find(ready) {
-        task.summon(attention::SIGNAL);
+        summon(task, attention::SIGNAL);
     }
 }
 
@@ -179,15 +197,17 @@ pub fn begin_exit(process: &Process, state: &mut ProcessSignals, status: ExitSta
 pub fn force(task: &Arc<Task>, info: Info) {
     let signal = info.number();
     let state = task.process.signals.lock();
+    let mut actions = state.actions.lock();
     let mut signals = task.signals.lock();
     let is_blocked = signals.mask & bit(signal) != 0;
-    if is_blocked || task.process.is_ignored(signal) {
-        task.process.set_default(signal);
+    if is_blocked || actions.is_ignored(signal) {
+        actions.set_default(signal);
     }
     signals.mask &= !bit(signal);
     signals.queue.discard(bit(signal));
     let _ = signals.queue.push(info, u64::MAX);
     drop(signals);
+    drop(actions);
     drop(state);
     task.raise_attention(attention::SIGNAL);
 }

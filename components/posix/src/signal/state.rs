@@ -1,7 +1,8 @@
 //! What is kept of signals for each process and each task.
-use super::{SignalSet, queue::Queue};
+use super::{Dispositions, SignalSet, queue::Queue};
 use crate::process::{ExitStatus, Task};
 use alloc::{sync::Arc, vec::Vec};
+use rt::sync::Mutex;
 
 /// Job-control state of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub enum StopState {
 pub struct ProcessSignals {
     /// Pending for any of its tasks.
     pub queue: Queue,
+    /// What is done with each; shared between processes by CLONE_SIGHAND.
+    pub actions: Arc<Mutex<Dispositions>>,
     /// Its tasks, oldest first.
     pub tasks: Vec<Arc<Task>>,
     /// Job control.
@@ -39,9 +42,10 @@ pub struct ProcessSignals {
 
 impl ProcessSignals {
     /// Nothing pending, no tasks.
-    pub const fn new() -> ProcessSignals {
+    pub fn new(actions: Arc<Mutex<Dispositions>>) -> ProcessSignals {
         ProcessSignals {
             queue: Queue::new(),
+            actions,
             tasks: Vec::new(),
             stop: StopState::Running,
             stop_report: None,
@@ -51,12 +55,6 @@ impl ProcessSignals {
             leader_code: 0,
             ended: None,
         }
-    }
-}
-
-impl Default for ProcessSignals {
-    fn default() -> Self {
-        ProcessSignals::new()
     }
 }
 

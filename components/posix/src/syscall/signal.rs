@@ -7,7 +7,8 @@ use crate::{
         action::{self, Action},
         bit, deliver,
         frame::{self, StackWords},
-        info, mask,
+        info::{self, UserInfo},
+        mask,
     },
     time::clock::Timespec,
 };
@@ -53,22 +54,23 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let memory = call.task.memory();
-    let new = if new_at == 0 { None } else { Some(memory.read::<Action>(new_at)?) };
-    let old = (old_at != 0).then(|| call.task.process.action(signal));
-    if let Some(mut new) = new {
+    let old = if new_at == 0 {
+        call.task.process.action(signal)
+    } else {
+        let mut new = memory.read::<Action>(new_at)?;
         new.mask &= !UNBLOCKABLE;
-        set_action(&call.task.process, signal, new);
-    }
-    if let Some(old) = old {
+        replace_action(&call.task.process, signal, new)
+    };
+    if old_at != 0 {
         memory.write(old_at, &old)?;
     }
     Ok(0)
 }
 
-/// Sets an action; what is ignored from now on is no longer pending.
-fn set_action(process: &Process, signal: u8, new: Action) {
+/// Sets an action and returns the one before; what is ignored from now on is no longer pending.
+fn replace_action(process: &Process, signal: u8, new: Action) -> Action {
     let mut state = process.signals.lock();
-    process.actions.lock().clone().lock().set(signal, new);
+    let old = state.actions.lock().set(signal, new);
     let is_ignored = new.handler == action::IGNORE
         || new.handler == action::DEFAULT && bit(signal) & IGNORED_BY_DEFAULT != 0;
     if is_ignored {
@@ -77,6 +79,7 @@ fn set_action(process: &Process, signal: u8, new: Action) {
             task.signals.lock().queue.discard(bit(signal));
         }
     }
+    old
 }
 
 fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -133,7 +136,7 @@ fn rt_sigtimedwait(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let found = wait_for(call.task, wanted, timeout)?;
     if info_at != 0 {
-        memory.write(info_at, &found)?;
+        memory.write(info_at, &UserInfo::from(found))?;
     }
     Ok(u64::from(found.number()))
 }
@@ -230,8 +233,7 @@ pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Res
 fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
     let signal = decode_signal(call.int(1))?;
     let own = &call.task.process;
-    let info =
-        Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real);
+    let info = Info::from_process(signal, info::SI_USER, own.id(), call.task.real_user());
     let targets: Vec<Arc<Process>> = match call.int(0) {
         0 => tree::read().group(own.group()).cloned().collect(),
         -1 => return kill_all(call.task, info),
@@ -254,6 +256,12 @@ fn kill_all(task: &Task, info: Info) -> Result<u64, Errno> {
 }
 
 fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {
+    if id == task.process.id() {
+        if info.number() != 0 {
+            signal::send_to_own_process(task, info)?;
+        }
+        return Ok(0);
+    }
     let target = tree::process(id)
         .or_else(|| tree::task(id).map(|task| task.process.clone()))
         .ok_or(Errno::ESRCH)?;
@@ -303,8 +311,8 @@ fn send_to_thread(
     let target = find_thread(group, thread)?;
     check_permission(call.task, &target.process, signal)?;
     if signal != 0 {
-        let user = call.task.credentials().user.real;
-        let info = Info::from_process(signal, info::SI_TKILL, call.task.process.id(), user);
+        let own = call.task;
+        let info = Info::from_process(signal, info::SI_TKILL, own.process.id(), own.real_user());
         signal::send_to_task(&target, info)?;
     }
     Ok(0)
@@ -327,8 +335,12 @@ pub(super) fn read_info(
     signal: i32,
     is_own: bool,
 ) -> Result<Info, Errno> {
-    let mut info = call.task.memory().read::<Info>(address)?;
-    info.signal = i32::from(decode_signal(signal)?);
+    let mut whole = call.task.memory().read::<UserInfo>(address)?;
+    whole.info.signal = i32::from(decode_signal(signal)?);
+    if !whole.is_whole() {
+        return Err(Errno::E2BIG);
+    }
+    let info = whole.info;
     if (info.code >= 0 || info.code == info::SI_TKILL) && !is_own {
         return Err(Errno::EPERM);
     }

@@ -42,11 +42,6 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Both zero.
-    pub const fn new() -> Kept {
-        Kept { fs: AtomicU64::new(0), gs: AtomicU64::new(0) }
-    }
-
     /// What is kept.
     pub fn get(&self) -> Bases {
         Bases { fs: self.fs.load(Relaxed), gs: self.gs.load(Relaxed) }

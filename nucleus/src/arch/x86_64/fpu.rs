@@ -6,7 +6,7 @@
 //! leaving the processor saves it ([`save_if_live`]). [`OWNERS`] says whose state the registers
 //! still hold then, so coming back to the same processor loads nothing.
 //! Source: Intel SDM volume 1, chapter 13.
-use super::{bases, cpu, pages, percpu};
+use super::{bases, cpu, pages, percpu, usercopy};
 use crate::{
     objects::{self, Kind},
     spin::{NoInterrupts, NoPreempt},
@@ -15,21 +15,21 @@ use alloc::alloc::{alloc_zeroed, dealloc};
 use core::{
     alloc::Layout,
     arch::asm,
-    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed},
 };
 use program::Bases;
 use x86::xsave::{self, LEGACY_BYTES, LEGACY_MASK};
 
-static MASK: AtomicU64 = AtomicU64::new(LEGACY_MASK);
 static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
-static HAS_XSAVE: AtomicBool = AtomicBool::new(false);
+/// What XSAVE and XRSTOR are asked for; 0 where there are but FXSAVE and FXRSTOR.
+static REQUEST: AtomicU32 = AtomicU32::new(0);
 static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
 /// Whose state each processor's registers hold (the address of its [`State`]).
 static OWNERS: [AtomicPtr<State>; percpu::MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
 
-/// A thread's extended state.
-#[derive(Debug)]
+/// A thread's extended state. By default none yet: it never entered a program.
+#[derive(Debug, Default)]
 pub struct State {
     area: AtomicPtr<u8>,
     /// The registers hold it; touched by its thread, and at switches.
@@ -54,7 +54,7 @@ fn clean() {
     if !owner.load(Relaxed).is_null() {
         owner.store(core::ptr::null_mut(), Relaxed);
         // SAFETY: a whole area in its first state; no processor has more than its 4096 bytes for the mask.
-        unsafe { load(CLEAN.0.as_ptr()) };
+        unsafe { load(CLEAN.0.as_ptr().cast_mut()) };
     }
 }
 
@@ -70,9 +70,8 @@ pub fn init_cpu() {
         if mask == xsave::AVX_MASK {
             pages::set_avx();
         }
-        MASK.store(mask, Relaxed);
         BYTES.store(cpu::cpuid(0xd, 0)[1] as usize, Relaxed);
-        HAS_XSAVE.store(true, Relaxed);
+        REQUEST.store(mask as u32, Relaxed);
     }
     #[repr(align(16))]
     struct Area([u8; LEGACY_BYTES]);
@@ -83,13 +82,15 @@ pub fn init_cpu() {
 }
 
 /// Bytes of the state.
+#[inline]
 pub fn bytes() -> usize {
     BYTES.load(Relaxed)
 }
 
 /// Components of the state.
+#[inline]
 pub fn mask() -> u64 {
-    MASK.load(Relaxed)
+    u64::from(REQUEST.load(Relaxed)).max(LEGACY_MASK)
 }
 
 fn layout() -> Layout {
@@ -99,45 +100,18 @@ fn layout() -> Layout {
 /// # Safety
 /// `area` is a whole area.
 unsafe fn save(area: *mut u8) {
-    let mask = mask() as u32;
-    if HAS_XSAVE.load(Relaxed) {
-        // SAFETY: aligned to 64 and long enough for the mask.
-        unsafe {
-            asm!("xsave64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack))
-        };
-    } else {
-        // SAFETY: aligned and 512 bytes long.
-        unsafe { asm!("fxsave64 [{}]", in(reg) area, options(nostack)) };
-    }
+    // SAFETY: as the caller says; areas are aligned to 64.
+    assert!(unsafe { usercopy::save_extended(area, REQUEST.load(Relaxed)) });
 }
 
 /// # Safety
 /// `area` is a whole area whose contents were checked.
-unsafe fn load(area: *const u8) {
-    let mask = mask() as u32;
-    if HAS_XSAVE.load(Relaxed) {
-        // SAFETY: as the caller says.
-        unsafe {
-            asm!("xrstor64 [{}]", in(reg) area, in("eax") mask, in("edx") 0, options(nostack))
-        };
-    } else {
-        // SAFETY: as the caller says.
-        unsafe { asm!("fxrstor64 [{}]", in(reg) area, options(nostack)) };
-    }
+unsafe fn load(area: *mut u8) {
+    // SAFETY: as in `save`.
+    assert!(unsafe { usercopy::load_extended(area, REQUEST.load(Relaxed)) });
 }
 
 impl State {
-    /// No state yet: a thread that never entered a program.
-    pub const fn new() -> State {
-        State {
-            area: AtomicPtr::new(core::ptr::null_mut()),
-            is_live: AtomicBool::new(false),
-            cpu: AtomicU32::new(0),
-            bases: bases::Kept::new(),
-            has_none: AtomicBool::new(false),
-        }
-    }
-
     /// Whether the registers hold it.
     #[inline]
     pub fn is_live(&self) -> bool {
@@ -272,6 +246,21 @@ impl State {
         true
     }
 
+    /// Makes the registers hold it, and has `act` save it to or load it from the program's memory; `false` where that
+    /// or `act` cannot be. Only its thread calls this.
+    ///
+    /// # Safety
+    /// As `act` with `at` and [`bytes`].
+    #[inline]
+    pub unsafe fn transfer(&self, at: *mut u8, act: usercopy::Transfer) -> bool {
+        let _off = NoInterrupts::new();
+        if !self.is_live() && self.is_prepared() {
+            self.make_live();
+        }
+        // SAFETY: as the caller says; what is not aligned faults.
+        self.is_live() && unsafe { act(at, REQUEST.load(Relaxed)) }
+    }
+
     /// Checks `image` and takes it over; `false` leaves the state as it was. Only its thread calls this.
     pub fn copy_in(&self, image: &[u8]) -> bool {
         self.prepare();
@@ -283,12 +272,6 @@ impl State {
         // SAFETY: allocated that long; its own thread is here, with preemption off.
         xsave::take_over(unsafe { &mut *self.area_slice() }, image);
         true
-    }
-}
-
-impl Default for State {
-    fn default() -> Self {
-        State::new()
     }
 }
 

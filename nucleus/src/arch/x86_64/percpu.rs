@@ -72,23 +72,8 @@ const _: () = {
 
 impl PerCpu {
     const fn new() -> PerCpu {
-        PerCpu {
-            this: AtomicPtr::new(core::ptr::null_mut()),
-            user_rsp: AtomicU64::new(0),
-            registers_end: AtomicPtr::new(core::ptr::null_mut()),
-            cpu: AtomicU32::new(0),
-            preempt_count: AtomicU32::new(0),
-            current: AtomicPtr::new(core::ptr::null_mut()),
-            need_resched: AtomicU32::new(0),
-            interrupt_nesting: AtomicU32::new(0),
-            kernel_rsp: AtomicU64::new(0),
-            ready_space: AtomicPtr::new(core::ptr::null_mut()),
-            entry_stack: [const { AtomicU64::new(0) }; 8],
-            user_interrupted: AtomicU32::new(0),
-            processor: AtomicPtr::new(core::ptr::null_mut()),
-            apic_id: AtomicU32::new(0),
-            is_online: AtomicU32::new(0),
-        }
+        // SAFETY: atomics all, of which 0 and null are values.
+        unsafe { core::mem::zeroed() }
     }
 }
 

@@ -155,20 +155,37 @@ skerry_exchange:
 25: mov eax, eax
     ret
     # rdi word -> rax as above
-    .global skerry_load
-skerry_load:
+    .global skerry_load_word
+skerry_load_word:
 26: mov eax, [rdi]
 27: ret
 skerry_word_fault:
     mov rax, -1
     ret
+    # rdi area, esi components (0: what FXSAVE knows) -> rax 0, or all ones where it faulted
+    .macro skerry_extended name, all, legacy
+    .global \name
+\name:
+    mov eax, esi
+    xor edx, edx
+    test esi, esi
+    jz 29f
+28: \all [rdi]
+    jmp 30f
+29: \legacy [rdi]
+30: xor eax, eax
+    ret
+    skerry_fixup 28b, 30b, skerry_word_fault
+    .endm
+    skerry_extended skerry_save, xsave64, fxsave64
+    skerry_extended skerry_load, xrstor64, fxrstor64
     skerry_fixup 24b, 25b, skerry_word_fault
     skerry_fixup 26b, 27b, skerry_word_fault
     .popsection
     "#
 );
 
-const FIXUPS: usize = 9;
+const FIXUPS: usize = 11;
 /// From this length on copies go through vector registers, borrowed with preemption off.
 const WIDE_BYTES: usize = 256;
 
@@ -178,7 +195,9 @@ unsafe extern "sysv64" {
     fn skerry_copy_wider(to: *mut u8, from: *const u8, length: usize) -> usize;
     fn skerry_zero(to: *mut u8, length_in_rsi: usize, length: usize) -> usize;
     fn skerry_exchange(word: u64, old: u32, new: u32) -> u64;
-    fn skerry_load(word: u64) -> u64;
+    fn skerry_load_word(word: u64) -> u64;
+    fn skerry_save(area: *mut u8, components: u32) -> u64;
+    fn skerry_load(area: *mut u8, components: u32) -> u64;
     static skerry_fixups: [[u64; 3]; FIXUPS];
 }
 
@@ -286,7 +305,31 @@ pub unsafe fn exchange_user(word: u64, old: u32, new: u32) -> Option<u32> {
 #[inline]
 pub unsafe fn load_user(word: u64) -> Option<u32> {
     // SAFETY: as above.
-    u32::try_from(with_access(|| unsafe { skerry_load(word) })).ok()
+    u32::try_from(with_access(|| unsafe { skerry_load_word(word) })).ok()
+}
+
+/// One of the two below.
+pub type Transfer = unsafe fn(*mut u8, u32) -> bool;
+
+/// Saves the registers' extended state; `false` where the area is a user's and cannot be stored to.
+///
+/// # Safety
+/// `area` is aligned to 64 and whole for `components`, 0 for FXSAVE's; as [`copy_user`] where it is a user's.
+#[inline]
+pub unsafe fn save_extended(area: *mut u8, components: u32) -> bool {
+    // SAFETY: as above.
+    with_access(|| unsafe { skerry_save(area, components) }) == 0
+}
+
+/// Loads extended state; `false` where the processor refuses it or the area is a user's and not there: then any
+/// part of it is loaded.
+///
+/// # Safety
+/// As [`save_extended`].
+#[inline]
+pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
+    // SAFETY: as above.
+    with_access(|| unsafe { skerry_load(area, components) }) == 0
 }
 
 /// Copies kernel memory that others may be changing.
