@@ -61,7 +61,7 @@ pub fn run(task: &Arc<Task>, context: Context) {
 fn run_with(
     task: &Arc<Task>,
     mut context: Context,
-    answer: impl Fn(&Arc<Task>, &mut Context) -> Option<Interrupted>,
+    answer: impl Fn(&Arc<Task>, &Arc<AddressSpace>, &mut Context) -> Option<Interrupted>,
 ) {
     task::enter(task);
     let mut memory = task.memory();
@@ -77,7 +77,7 @@ fn run_with(
             }
         }
         match context.run(memory.user()) {
-            Trap::Syscall => interrupted = answer(task, &mut context),
+            Trap::Syscall => interrupted = answer(task, &memory, &mut context),
             Trap::Kicked => {}
             Trap::PageFault { address, access, is_present } => {
                 page_fault(task, &memory, &context, (address, access, is_present));
@@ -92,17 +92,22 @@ fn run_with(
 
 /// Answers a system call; returns it if it was interrupted.
 #[inline(always)]
-fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
+fn answer(
+    task: &Arc<Task>,
+    memory: &Arc<AddressSpace>,
+    context: &mut Context,
+) -> Option<Interrupted> {
     let registers = &context.registers;
     let number = registers.rax;
     let args =
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     oom::fill_reserve(task);
     task.set_in_call(true);
-    let mut result = syscall::dispatch(&mut Call { task, args, context }, number);
+    let mut result = syscall::dispatch(&mut Call { task, memory, args, context }, number);
     if result == Err(Errno::ENOMEM) {
-        result =
-            oom::retried(task, || syscall::dispatch(&mut Call { task, args, context }, number));
+        result = oom::retried(task, || {
+            syscall::dispatch(&mut Call { task, memory, args, context }, number)
+        });
     }
     task.set_in_call(false);
     match result {
@@ -116,9 +121,13 @@ fn answer(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
 }
 
 /// The same, on the first processor.
-fn answer_on_master(task: &Arc<Task>, context: &mut Context) -> Option<Interrupted> {
+fn answer_on_master(
+    task: &Arc<Task>,
+    memory: &Arc<AddressSpace>,
+    context: &mut Context,
+) -> Option<Interrupted> {
     rt::thread::set_affinity(task.thread(), MASTER);
-    let interrupted = answer(task, context);
+    let interrupted = answer(task, memory, context);
     rt::thread::set_affinity(task.thread(), Affinity(task.affinity.load(Ordering::Relaxed)));
     interrupted
 }

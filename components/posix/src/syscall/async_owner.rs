@@ -37,7 +37,7 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
             Ok(owner as u64)
         }
         raw::F_SETOWN_EX => {
-            let owner: RawOwner = call.task.memory().read(call.word(2))?;
+            let owner: RawOwner = call.memory.read(call.word(2))?;
             set_owner(call, file, (owner.kind, owner.id))
         }
         raw::F_GETOWN_EX => {
@@ -47,7 +47,7 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
                 Whom::Process(id) => (PROCESS, id),
                 Whom::Group(id) => (GROUP, id),
             };
-            call.task.memory().write(call.word(2), &RawOwner { kind, id: id as i32 })?;
+            call.memory.write(call.word(2), &RawOwner { kind, id: id as i32 })?;
             Ok(0)
         }
         raw::F_SETSIG => {

@@ -112,7 +112,7 @@ fn utime(call: &mut Call<'_>) -> Result<u64, Errno> {
     let times = match call.word(1) {
         0 => BOTH_NOW,
         address => {
-            let [accessed, modified] = call.task.memory().read::<[i64; 2]>(address)?;
+            let [accessed, modified] = call.memory.read::<[i64; 2]>(address)?;
             let at = |seconds| TimeSetting::At(FileTime { seconds, nanoseconds: 0 });
             (at(accessed), at(modified))
         }
@@ -144,8 +144,7 @@ fn read_timevals(call: &Call<'_>, address: u64) -> Result<Times, Errno> {
     if address == 0 {
         return Ok(BOTH_NOW);
     }
-    let [seconds, micros, then_seconds, then_micros] =
-        call.task.memory().read::<[i64; 4]>(address)?;
+    let [seconds, micros, then_seconds, then_micros] = call.memory.read::<[i64; 4]>(address)?;
     let time = |seconds, micros: i64| match micros {
         0..MICROS_A_SECOND => {
             Ok(TimeSetting::At(FileTime { seconds, nanoseconds: micros as u32 * 1000 }))
@@ -180,7 +179,7 @@ fn read_timespecs(call: &Call<'_>, address: u64) -> Result<Times, Errno> {
     if address == 0 {
         return Ok(BOTH_NOW);
     }
-    let [seconds, ns, then_seconds, then_ns] = call.task.memory().read::<[i64; 4]>(address)?;
+    let [seconds, ns, then_seconds, then_ns] = call.memory.read::<[i64; 4]>(address)?;
     let time = |seconds, ns: i64| match ns {
         _ if ns == i64::from(raw::UTIME_NOW) => Ok(TimeSetting::Now),
         _ if ns == i64::from(raw::UTIME_OMIT) => Ok(TimeSetting::Omit),

@@ -152,7 +152,7 @@ const VERSION_3: u32 = 0x2008_0522;
 
 /// Reads the header: number of 32-bit halves and the process; answers a wrong version with ours.
 fn read_header(call: &Call<'_>) -> Result<(usize, u32), Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let [version, id] = memory.read::<[u32; 2]>(call.word(0))?;
     match version {
         VERSION_1 => Ok((1, id)),
@@ -189,7 +189,7 @@ fn capget(call: &mut Call<'_>) -> Result<u64, Errno> {
         })
         .flat_map(u32::to_le_bytes)
         .collect();
-    call.task.memory().write_bytes(call.word(1), &bytes)?;
+    call.memory.write_bytes(call.word(1), &bytes)?;
     Ok(0)
 }
 
@@ -198,7 +198,7 @@ fn capset(call: &mut Call<'_>) -> Result<u64, Errno> {
     if id != 0 && id != call.task.id() {
         return Err(Errno::EPERM);
     }
-    let words: Vec<u32> = call.task.memory().read_array(call.word(1), halves * 3)?;
+    let words: Vec<u32> = call.memory.read_array(call.word(1), halves * 3)?;
     let set = |kind: usize| {
         let word = |half: usize| u64::from(words.get(half * 3 + kind).copied().unwrap_or(0));
         Capabilities::from_bits_truncate(word(0) | word(1) << 32)

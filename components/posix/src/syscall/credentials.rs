@@ -65,7 +65,7 @@ impl Kind {
 }
 
 fn get_three(call: &Call<'_>, ids: Ids) -> Result<u64, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     memory.write(call.word(0), &ids.real)?;
     memory.write(call.word(1), &ids.effective)?;
     memory.write(call.word(2), &ids.saved)?;
@@ -182,7 +182,7 @@ fn getgroups(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(Errno::EINVAL);
         }
         let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_le_bytes()).collect();
-        call.task.memory().write_bytes(call.word(1), &bytes)?;
+        call.memory.write_bytes(call.word(1), &bytes)?;
     }
     Ok(groups.len() as u64)
 }
@@ -197,7 +197,7 @@ fn setgroups(call: &mut Call<'_>) -> Result<u64, Errno> {
         .ok()
         .filter(|count| *count <= GROUPS_MAX)
         .ok_or(Errno::EINVAL)?;
-    let mut groups: Vec<u32> = call.task.memory().read_array(call.word(1), count)?;
+    let mut groups: Vec<u32> = call.memory.read_array(call.word(1), count)?;
     groups.sort_unstable();
     call.task.set_credentials(Arc::new(Credentials {
         groups: Arc::from(groups),

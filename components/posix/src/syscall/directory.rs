@@ -91,7 +91,7 @@ fn read_entries(call: &Call<'_>, layout: Layout) -> Result<u64, Errno> {
     if count == 0 && is_too_small {
         return Err(Errno::EINVAL);
     }
-    call.task.memory().write_bytes(call.word(1), &bytes)?;
+    call.memory.write_bytes(call.word(1), &bytes)?;
     Ok(bytes.len() as u64)
 }
 
@@ -164,7 +164,7 @@ fn getcwd(call: &mut Call<'_>) -> Result<u64, Errno> {
     if text.len() as u64 > call.word(1) {
         return Err(Errno::ERANGE);
     }
-    call.task.memory().write_bytes(call.word(0), &text)?;
+    call.memory.write_bytes(call.word(0), &text)?;
     Ok(text.len() as u64)
 }
 

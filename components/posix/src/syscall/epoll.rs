@@ -68,7 +68,7 @@ fn control(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn read_interest(call: &Call<'_>, address: u64) -> Result<Interest, Errno> {
-    let words: [u32; 3] = call.task.memory().read(address)?;
+    let words: [u32; 3] = call.memory.read(address)?;
     let [events, low, high] = words;
     Ok(Interest { events, data: u64::from(low) | u64::from(high) << 32 })
 }
@@ -89,7 +89,7 @@ fn pwait(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn pwait2(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let timeout = Timeout::read_timespec(&call.task.memory(), call.word(3))?;
+    let timeout = Timeout::read_timespec(call.memory, call.word(3))?;
     set_mask(call, call.word(4), call.word(5))?;
     wait_until(call, timeout)
 }
@@ -106,7 +106,7 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     let max = max.ok_or(Errno::EINVAL)?;
     let file = call.working_file(0)?;
     let found = epoll_of(&file)?.wait(max, timeout.deadline())?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     for (at, events) in (0..).zip(found.chunks(EVENTS_A_WRITE)) {
         let mut raw = [RawEvent::default(); EVENTS_A_WRITE];
         for (raw, event) in raw.iter_mut().zip(events) {

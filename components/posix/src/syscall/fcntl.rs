@@ -121,7 +121,7 @@ fn posix_owner(task: &Task) -> Owner {
 }
 
 fn description_owner(call: &Call<'_>, file: &Arc<OpenFile>) -> Result<Owner, Errno> {
-    let lock: RawLock = call.task.memory().read(call.word(2))?;
+    let lock: RawLock = call.memory.read(call.word(2))?;
     if lock.process != 0 {
         return Err(Errno::EINVAL);
     }
@@ -166,7 +166,7 @@ fn set_lock(
     owner: Owner,
     on_conflict: OnConflict,
 ) -> Result<u64, Errno> {
-    let lock: RawLock = call.task.memory().read(call.word(2))?;
+    let lock: RawLock = call.memory.read(call.word(2))?;
     let range = range_of(&lock, file)?;
     let locks = FileLocks::of(file.vnode())?;
     if lock.kind == UNLOCK {
@@ -183,7 +183,7 @@ fn set_lock(
 }
 
 fn report_lock(call: &Call<'_>, file: &Arc<OpenFile>, owner: Owner) -> Result<u64, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let mut lock: RawLock = memory.read(call.word(2))?;
     let range = range_of(&lock, file)?;
     let kind = kind_of(lock.kind)?;

@@ -29,28 +29,28 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (operation, value, last) = (call.uint(1), call.uint(2), call.uint(5));
     let scope =
         if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
-    let memory = call.task.memory();
+    let memory = call.memory;
     let command = operation & COMMAND_MASK;
     match command {
         raw::FUTEX_WAIT => wait(call, scope, futex::ANY),
         raw::FUTEX_WAIT_BITSET => wait(call, scope, last),
         raw::FUTEX_WAKE => {
-            Ok(u64::from(futex::wake(&memory, address, scope, value.max(1), futex::ANY)?))
+            Ok(u64::from(futex::wake(memory, address, scope, value.max(1), futex::ANY)?))
         }
         raw::FUTEX_WAKE_BITSET => {
-            Ok(u64::from(futex::wake(&memory, address, scope, value.max(1), last)?))
+            Ok(u64::from(futex::wake(memory, address, scope, value.max(1), last)?))
         }
         raw::FUTEX_REQUEUE | raw::FUTEX_CMP_REQUEUE => {
             let limit = u32::try_from(fourth as i32).map_err(|_| Errno::EINVAL)?;
             let expected = (command == raw::FUTEX_CMP_REQUEUE).then_some(last);
             let request = Requeue { wake: value, requeue: limit, expected };
-            let (woken, moved) = futex::requeue(&memory, address, second, scope, request)?;
+            let (woken, moved) = futex::requeue(memory, address, second, scope, request)?;
             let counted = if expected.is_some() { woken + moved } else { woken };
             Ok(u64::from(counted))
         }
         raw::FUTEX_WAKE_OP => {
             let woken = futex::wake_operation(
-                &memory,
+                memory,
                 (address, second),
                 scope,
                 (value, fourth as u32),
@@ -84,7 +84,7 @@ fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
         return Ok(None);
     }
     let operation = call.uint(1);
-    let ns = call.task.memory().read::<Timespec>(call.word(3))?.to_ns()?;
+    let ns = call.memory.read::<Timespec>(call.word(3))?.to_ns()?;
     let clock =
         if operation & raw::FUTEX_CLOCK_REALTIME != 0 { Clock::Realtime } else { Clock::Monotonic };
     Ok(Some(match operation & COMMAND_MASK {
@@ -130,7 +130,7 @@ fn get_robust_list(call: &mut Call<'_>) -> Result<u64, Errno> {
         id => u32::try_from(id).ok().and_then(tree::task).ok_or(Errno::ESRCH)?,
     };
     trace::check(call.task, &target.process)?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     memory.write(call.word(1), &target.robust_list.load(Ordering::Relaxed))?;
     memory.write(call.word(2), &LIST_HEAD_BYTES)?;
     Ok(0)

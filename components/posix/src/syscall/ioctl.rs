@@ -26,7 +26,7 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
         request::FIOCLEX => files.set_on_exec(fd, OnExec::Close)?,
         request::FIONCLEX => files.set_on_exec(fd, OnExec::Keep)?,
         request::FIONBIO => {
-            let is_on = call.task.memory().read::<u32>(argument)? != 0;
+            let is_on = call.memory.read::<u32>(argument)? != 0;
             let rest = file.flags() & !raw::O_NONBLOCK;
             file.set_flags(if is_on { rest | raw::O_NONBLOCK } else { rest });
         }
@@ -37,7 +37,7 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> Result<u64, Errno> {
     let kind = file.file().as_any();
-    let memory = call.task.memory();
+    let memory = call.memory;
     if let Some(terminal) = kind.downcast_ref::<TerminalFile>() {
         return terminal.ioctl(call.task, command, argument);
     }
@@ -45,7 +45,7 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         return master.ioctl(call.task, command, argument);
     }
     if let Some(disk) = kind.downcast_ref::<BlockFile>() {
-        return disk.ioctl(&memory, command, argument);
+        return disk.ioctl(memory, command, argument);
     }
     let readable = if let Some(end) = kind.downcast_ref::<End>() {
         end.readable_bytes() as u64

@@ -187,7 +187,7 @@ fn check_known(flags: u32) -> Result<(), Errno> {
 }
 
 fn munmap(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.task.memory().unmap(call.word(0), call.word(1))?;
+    call.memory.unmap(call.word(0), call.word(1))?;
     Ok(0)
 }
 
@@ -244,7 +244,7 @@ fn msync(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let invalidates = flags & raw::MS_INVALIDATE != 0;
-    let files = call.task.memory().files_to_sync(call.word(0), call.word(1), invalidates)?;
+    let files = call.memory.files_to_sync(call.word(0), call.word(1), invalidates)?;
     if flags & raw::MS_SYNC != 0 {
         for file in files {
             file.file().sync(true)?;
@@ -255,7 +255,7 @@ fn msync(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn madvise(call: &mut Call<'_>) -> Result<u64, Errno> {
     let advice = advice_of(call.uint(2))?;
-    call.task.memory().advise(call.word(0), call.word(1), advice)?;
+    call.memory.advise(call.word(0), call.word(1), advice)?;
     Ok(0)
 }
 
@@ -299,7 +299,7 @@ fn mincore(call: &mut Call<'_>) -> Result<u64, Errno> {
     if end > USER_END {
         return Err(Errno::ENOMEM);
     }
-    let memory = call.task.memory();
+    let memory = call.memory;
     let mut at = start;
     while at < end {
         let pages = ((end - at) / PAGE).min(MINCORE_PAGES);
@@ -326,7 +326,7 @@ fn mlock2(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn munlock(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.task.memory().unlock_pages(call.word(0), call.word(1))?;
+    call.memory.unlock_pages(call.word(0), call.word(1))?;
     Ok(0)
 }
 
@@ -346,6 +346,6 @@ fn mlockall(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn munlockall(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.task.memory().unlock_all();
+    call.memory.unlock_all();
     Ok(0)
 }

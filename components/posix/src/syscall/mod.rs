@@ -4,7 +4,7 @@
 //! allocation. A number nobody registered answers `ENOSYS` and is named once in the log. The
 //! table is built at compile time, so that a number registered twice does not compile.
 //! Source: Linux x86-64 numbers as in `linux_raw_sys`.
-use crate::process::Task;
+use crate::{memory::AddressSpace, process::Task};
 use alloc::sync::Arc;
 use rt::user::Context;
 use vfs::Errno;
@@ -50,6 +50,8 @@ mod xattr;
 pub struct Call<'a> {
     /// Who calls.
     pub task: &'a Arc<Task>,
+    /// Its memory as it came: exec's new one is the next call's.
+    pub memory: &'a Arc<AddressSpace>,
     /// Its six arguments.
     pub args: [u64; 6],
     /// Registers of the caller; rip is past the `syscall` instruction.

@@ -82,7 +82,7 @@ fn check_propagation(flags: u32, at: &Path) -> Result<u64, Errno> {
 }
 
 fn mount_new(call: &Call<'_>, scope: &Scope, at: &Path, flags: MountFlags) -> Result<(), Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let text = |address: u64| match address {
         0 => Ok(Vec::new()),
         _ => memory.read_string(address, PATH_MAX),

@@ -118,7 +118,7 @@ fn symlinkat(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn make_link(call: &Call<'_>, named: &Named) -> Result<u64, Errno> {
-    let target = call.task.memory().read_string(call.word(0), PATH_MAX)?;
+    let target = call.memory.read_string(call.word(0), PATH_MAX)?;
     let scope = Scope::of(call.task);
     scope.caller().make_link(&target, named.base(), &named.path)?;
     Ok(0)
@@ -156,7 +156,7 @@ fn read_target(
 ) -> Result<u64, Errno> {
     let target = scope.caller().read_link(place)?;
     let shown = target.get(..room.min(target.len())).unwrap_or_default();
-    call.task.memory().write_bytes(address, shown)?;
+    call.memory.write_bytes(address, shown)?;
     Ok(shown.len() as u64)
 }
 

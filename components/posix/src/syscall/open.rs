@@ -75,7 +75,7 @@ fn openat2(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn read_how(call: &Call<'_>) -> Result<OpenHow, Errno> {
     let (address, bytes) = (call.word(2), call.word(3));
-    let memory = call.task.memory();
+    let memory = call.memory;
     if bytes < RAW_HOW_BYTES as u64 {
         return Err(Errno::EINVAL);
     }

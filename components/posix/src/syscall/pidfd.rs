@@ -79,7 +79,7 @@ fn send_signal(call: &mut Call<'_>) -> Result<u64, Errno> {
     let info = match call.word(2) {
         0 => Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real),
         at => {
-            let given = call.task.memory().read::<Info>(at)?;
+            let given = call.memory.read::<Info>(at)?;
             if given.signal != call.int(1) {
                 return Err(Errno::EINVAL);
             }

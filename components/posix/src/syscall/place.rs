@@ -23,7 +23,7 @@ impl Named {
     /// # Errors
     /// `EFAULT`, `ENAMETOOLONG`; `EBADF` of a relative path from a descriptor that is not open.
     pub fn at(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
-        let path = call.task.memory().read_text(call.word(path), PATH_MAX)?;
+        let path = call.memory.read_text(call.word(path), PATH_MAX)?;
         Named::from(call, call.int(directory), path)
     }
     /// Reads the path at argument `path`, relative to the working directory.
@@ -31,7 +31,7 @@ impl Named {
     /// # Errors
     /// `EFAULT`, `ENAMETOOLONG`.
     pub fn cwd(call: &Call<'_>, path: usize) -> Result<Named, Errno> {
-        let path = call.task.memory().read_text(call.word(path), PATH_MAX)?;
+        let path = call.memory.read_text(call.word(path), PATH_MAX)?;
         Ok(Named { directory: None, path })
     }
     /// As [`Named::at`], where a null path stands for the descriptor itself (utimensat, statx).

@@ -55,10 +55,10 @@ fn poll_restartable(call: &mut Call<'_>, timeout: Timeout) -> Result<u64, Errno>
 }
 
 fn ppoll(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let timeout = Timeout::read_timespec(&call.task.memory(), call.word(2))?;
+    let timeout = Timeout::read_timespec(call.memory, call.word(2))?;
     set_mask(call, call.word(3), call.word(4))?;
     let result = poll_until(call, timeout);
-    timeout.write_rest(&call.task.memory(), call.word(2));
+    timeout.write_rest(call.memory, call.word(2));
     result
 }
 
@@ -73,7 +73,7 @@ pub fn set_mask(call: &Call<'_>, address: u64, bytes: u64) -> Result<(), Errno> 
     if bytes != size_of::<u64>() as u64 {
         return Err(Errno::EINVAL);
     }
-    signal::set_temporary_mask(call.task, call.task.memory().read::<u64>(address)?);
+    signal::set_temporary_mask(call.task, call.memory.read::<u64>(address)?);
     if call.task.has_signal() {
         // A signal that was blocked until now ends the wait as one that comes during it.
         rt::thread::kick(call.task.thread());
@@ -86,7 +86,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     if count > descriptor_limit(call.task) {
         return Err(Errno::EINVAL);
     }
-    let memory = call.task.memory();
+    let memory = call.memory;
     let mut entries: Vec<RawPoll> = memory.read_array(address, count)?;
     let files = call.task.files();
     let mut wanted: Vec<Wanted> = entries

@@ -107,7 +107,7 @@ struct CloneArguments {
 }
 
 fn clone3(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let arguments = read_clone_arguments(&call.task.memory(), call.word(0), call.word(1))?;
+    let arguments = read_clone_arguments(call.memory, call.word(0), call.word(1))?;
     let flags = CloneFlags::from_bits(arguments.flags).ok_or(Errno::EINVAL)?;
     let has_wrong_signal = arguments.exit_signal > u64::from(crate::signal::LAST)
         || flags.intersects(CloneFlags::THREAD | CloneFlags::PARENT) && arguments.exit_signal != 0;
@@ -195,11 +195,10 @@ fn execute(
     flags: u32,
 ) -> Result<u64, Errno> {
     const PATH_BYTES_MAX: usize = 4096;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let name = memory.read_string(path, PATH_BYTES_MAX)?;
-    let arguments = exec::read_strings(&memory, arguments)?;
-    let environment = exec::read_strings(&memory, environment)?;
-    drop(memory);
+    let arguments = exec::read_strings(memory, arguments)?;
+    let environment = exec::read_strings(memory, environment)?;
     let program = Program { directory, name, flags, arguments, environment };
     crate::process::exec::execute(call.task, call.context, program)?;
     Ok(0)
@@ -231,7 +230,7 @@ fn wait4(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Ok(0);
     };
     let (status_at, usage_at) = (call.word(1), call.word(3));
-    let memory = call.task.memory();
+    let memory = call.memory;
     if status_at != 0 {
         memory.write(status_at, &wait_word(report.event))?;
     }
@@ -274,7 +273,7 @@ fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EAGAIN);
     }
     let (info_at, usage_at) = (call.word(2), call.word(4));
-    let memory = call.task.memory();
+    let memory = call.memory;
     if let Some(report) = &report
         && usage_at != 0
     {

@@ -34,7 +34,7 @@ impl Request {
         if flags != 0 || own_count > BUFFERS_MAX || their_count > BUFFERS_MAX {
             return Err(Errno::EINVAL);
         }
-        let memory = call.task.memory();
+        let memory = call.memory;
         let own = memory.read_iovecs(own_at, own_count as usize)?;
         let their: Vec<IoVec> = memory.read_array(their_at, their_count as usize)?;
         if their.iter().any(|buffer| buffer.length > i64::MAX as u64) {
@@ -82,7 +82,7 @@ impl Request {
 
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut request = Request::of(call)?;
-    let mut sink = UserSink::vectored(&call.task.memory(), core::mem::take(&mut request.own));
+    let mut sink = UserSink::vectored(call.memory, core::mem::take(&mut request.own));
     request.each(|memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
         let piece = piece.get_mut(..wanted).unwrap_or_default();
@@ -96,7 +96,7 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut request = Request::of(call)?;
-    let mut source = UserSource::vectored(&call.task.memory(), core::mem::take(&mut request.own));
+    let mut source = UserSource::vectored(call.memory, core::mem::take(&mut request.own));
     request.each(|memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };
         memory.write_bytes(address, piece.get(..count).unwrap_or_default())?;

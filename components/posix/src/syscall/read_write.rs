@@ -169,24 +169,24 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
 
 fn user_sink(call: &Call<'_>) -> Result<UserSink, Errno> {
     check_length(call.word(2))?;
-    UserSink::new(&call.task.memory(), call.word(1), call.word(2))
+    UserSink::new(call.memory, call.word(1), call.word(2))
 }
 
 fn user_source(call: &Call<'_>) -> Result<UserSource, Errno> {
     check_length(call.word(2))?;
-    UserSource::new(&call.task.memory(), call.word(1), call.word(2))
+    UserSource::new(call.memory, call.word(1), call.word(2))
 }
 
 fn vectored_sink(call: &Call<'_>) -> Result<UserSink, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?)?;
-    Ok(UserSink::vectored(&memory, buffers))
+    Ok(UserSink::vectored(memory, buffers))
 }
 
 fn vectored_source(call: &Call<'_>) -> Result<UserSource, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?)?;
-    Ok(UserSource::vectored(&memory, buffers))
+    Ok(UserSource::vectored(memory, buffers))
 }
 
 fn count(call: &Call<'_>) -> Result<usize, Errno> {

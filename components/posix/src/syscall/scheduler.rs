@@ -93,7 +93,7 @@ fn read_priority(call: &Call<'_>, address: u64) -> Result<u32, Errno> {
     if address == 0 {
         return Err(Errno::EINVAL);
     }
-    let priority: i32 = call.task.memory().read(address)?;
+    let priority: i32 = call.memory.read(address)?;
     u32::try_from(priority).map_err(|_| Errno::EINVAL)
 }
 
@@ -119,7 +119,7 @@ fn sched_getparam(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let priority = named(call, call.int(0))?.real_time_priority.load(Ordering::Relaxed);
-    call.task.memory().write(call.word(1), &priority)?;
+    call.memory.write(call.word(1), &priority)?;
     Ok(0)
 }
 
@@ -135,7 +135,7 @@ fn sched_rr_get_interval(call: &mut Call<'_>) -> Result<u64, Errno> {
     const SLICE_NS: u64 = 100_000_000;
     let target = named(call, call.int(0))?;
     let slice = if target.policy.load(Ordering::Relaxed) == raw::SCHED_FIFO { 0 } else { SLICE_NS };
-    call.task.memory().write(call.word(1), &[0u64, slice])?;
+    call.memory.write(call.word(1), &[0u64, slice])?;
     Ok(0)
 }
 
@@ -149,7 +149,7 @@ fn sched_setaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut bytes = [0; MASK_BYTES];
     let given = (call.word(1) as usize).min(MASK_BYTES);
     let place = bytes.get_mut(..given).ok_or(Errno::EINVAL)?;
-    call.task.memory().read_bytes(call.word(2), place)?;
+    call.memory.read_bytes(call.word(2), place)?;
     let mask = u64::from_le_bytes(bytes) & present_mask();
     if mask == 0 {
         return Err(Errno::EINVAL);
@@ -169,7 +169,7 @@ fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let target = named(call, call.int(0))?;
     let mask = target.affinity.load(Ordering::Relaxed) & present_mask();
-    call.task.memory().write(call.word(2), &mask)?;
+    call.memory.write(call.word(2), &mask)?;
     Ok(MASK_BYTES as u64)
 }
 
@@ -228,7 +228,7 @@ fn setpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn getcpu(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     if call.word(0) != 0 {
         memory.write(call.word(0), &(rt::thread::processors().1 as u32))?;
     }

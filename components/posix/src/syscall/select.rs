@@ -20,22 +20,22 @@ const EVENTS: [Ready; 3] = [
 ];
 
 fn select(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let memory = call.task.memory();
-    let timeout = Timeout::read_timeval(&memory, call.word(4))?;
+    let memory = call.memory;
+    let timeout = Timeout::read_timeval(memory, call.word(4))?;
     let result = select_until(call, timeout);
-    timeout.write_rest_timeval(&memory, call.word(4));
+    timeout.write_rest_timeval(memory, call.word(4));
     result
 }
 
 fn pselect(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let memory = call.task.memory();
-    let timeout = Timeout::read_timespec(&memory, call.word(4))?;
+    let memory = call.memory;
+    let timeout = Timeout::read_timespec(memory, call.word(4))?;
     if call.word(5) != 0 {
         let [address, bytes] = memory.read::<[u64; 2]>(call.word(5))?;
         set_mask(call, address, bytes)?;
     }
     let result = select_until(call, timeout);
-    timeout.write_rest(&memory, call.word(4));
+    timeout.write_rest(memory, call.word(4));
     result
 }
 
@@ -43,7 +43,7 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     let files = call.task.files();
     let count = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
     let count = count.min(files.size());
-    let memory = call.task.memory();
+    let memory = call.memory;
     let words = count.div_ceil(WORD_BITS);
     let addresses = [call.word(1), call.word(2), call.word(3)];
     let mut asked: [Vec<u64>; 3] = [vec![], vec![], vec![]];

@@ -53,7 +53,7 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     if signal == 0 || new_at != 0 && bit(signal) & UNBLOCKABLE != 0 {
         return Err(Errno::EINVAL);
     }
-    let memory = call.task.memory();
+    let memory = call.memory;
     let old = if new_at == 0 {
         call.task.process.action(signal)
     } else {
@@ -87,7 +87,7 @@ fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
     check_set_bytes(bytes)?;
     let old = call.task.signals.lock().mask;
     if new_at != 0 {
-        let given: SignalSet = call.task.memory().read(new_at)?;
+        let given: SignalSet = call.memory.read(new_at)?;
         let new = match call.uint(0) {
             raw::SIG_BLOCK => old | given,
             raw::SIG_UNBLOCK => old & !given,
@@ -99,7 +99,7 @@ fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     }
     if old_at != 0 {
-        call.task.memory().write(old_at, &old)?;
+        call.memory.write(old_at, &old)?;
     }
     Ok(0)
 }
@@ -121,14 +121,14 @@ fn rt_sigpending(call: &mut Call<'_>) -> Result<u64, Errno> {
     let pending = deliver::pending(call.task) & call.task.signals.lock().mask;
     let bytes = pending.to_le_bytes();
     let wanted = bytes.get(..call.word(1) as usize).unwrap_or(&bytes);
-    call.task.memory().write_bytes(call.word(0), wanted)?;
+    call.memory.write_bytes(call.word(0), wanted)?;
     Ok(0)
 }
 
 fn rt_sigtimedwait(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [set_at, info_at, timeout_at, bytes, ..] = call.args;
     check_set_bytes(bytes)?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let wanted = memory.read::<SignalSet>(set_at)? & !UNBLOCKABLE;
     let timeout = match timeout_at {
         0 => None,
@@ -165,7 +165,7 @@ fn wait_for(task: &Arc<Task>, wanted: SignalSet, timeout_ns: Option<u64>) -> Res
 
 fn rt_sigsuspend(call: &mut Call<'_>) -> Result<u64, Errno> {
     check_set_bytes(call.word(1))?;
-    let set = call.task.memory().read::<SignalSet>(call.word(0))?;
+    let set = call.memory.read::<SignalSet>(call.word(0))?;
     signal::set_temporary_mask(call.task, set);
     wait_for_any(call.task);
     Err(Errno::RESTART_NO_HANDLER)
@@ -187,7 +187,7 @@ fn wait_for_any(task: &Task) {
 fn sigaltstack(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (new_at, old_at) = (call.word(0), call.word(1));
     let rsp = call.context.registers.rsp;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let old = call.task.signals.lock().stack;
     if new_at != 0 {
         let words = memory.read::<StackWords>(new_at)?;
@@ -335,7 +335,7 @@ pub(super) fn read_info(
     signal: i32,
     is_own: bool,
 ) -> Result<Info, Errno> {
-    let mut whole = call.task.memory().read::<UserInfo>(address)?;
+    let mut whole = call.memory.read::<UserInfo>(address)?;
     whole.info.signal = i32::from(decode_signal(signal)?);
     if !whole.is_whole() {
         return Err(Errno::E2BIG);

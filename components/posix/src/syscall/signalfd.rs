@@ -24,7 +24,7 @@ fn open(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     if call.word(2) != size_of::<SignalSet>() as u64 {
         return Err(Errno::EINVAL);
     }
-    let wanted = call.task.memory().read::<SignalSet>(call.word(1))?;
+    let wanted = call.memory.read::<SignalSet>(call.word(1))?;
     if flags & !(raw::O_CLOEXEC | raw::O_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }

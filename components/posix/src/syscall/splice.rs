@@ -135,17 +135,17 @@ fn vmsplice(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     let end = end_of(&file).ok_or(Errno::EBADF)?;
     let count = usize::try_from(call.word(2)).map_err(|_| Errno::EINVAL)?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count)?;
     let flags = IoFlags { is_nonblocking: flags & raw::SPLICE_F_NONBLOCK != 0, is_append: false };
     if end.writes() {
-        let mut source = UserSource::vectored(&memory, buffers);
+        let mut source = UserSource::vectored(memory, buffers);
         if source.remaining() == 0 {
             return Ok(0);
         }
         return Ok(end.write_part(&mut source, flags)? as u64);
     }
-    Ok(file.read_with(&mut UserSink::vectored(&memory, buffers), flags)? as u64)
+    Ok(file.read_with(&mut UserSink::vectored(memory, buffers), flags)? as u64)
 }
 
 fn end_of(file: &OpenFile) -> Option<&End> {
@@ -174,13 +174,13 @@ fn check_place(file: &OpenFile, place: Place) -> Result<(), Errno> {
 fn read_place(call: &Call<'_>, index: usize) -> Result<Place, Errno> {
     match call.word(index) {
         0 => Ok(None),
-        address => call.task.memory().read::<u64>(address).and_then(offset).map(Some),
+        address => call.memory.read::<u64>(address).and_then(offset).map(Some),
     }
 }
 
 fn write_place(call: &Call<'_>, index: usize, place: Place) -> Result<(), Errno> {
     match place {
-        Some(position) => call.task.memory().write(call.word(index), &position),
+        Some(position) => call.memory.write(call.word(index), &position),
         None => Ok(()),
     }
 }

@@ -178,7 +178,7 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
         times: words,
         unused: [0; 3],
     };
-    call.task.memory().write(call.word(address), &raw)?;
+    call.memory.write(call.word(address), &raw)?;
     Ok(0)
 }
 
@@ -201,7 +201,7 @@ fn statx(call: &mut Call<'_>) -> Result<u64, Errno> {
         false => Named::at(call, 0, 1)?,
     };
     let place = named.walk(&Scope::of(call.task), walk)?;
-    call.task.memory().write(call.word(4), &statx_of(&place))?;
+    call.memory.write(call.word(4), &statx_of(&place))?;
     Ok(0)
 }
 
@@ -294,7 +294,7 @@ fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
         flags: u64::from(statfs_flags(flags) | ST_VALID),
         spare: [0; 4],
     };
-    call.task.memory().write(call.word(1), &raw)?;
+    call.memory.write(call.word(1), &raw)?;
     Ok(0)
 }
 

@@ -69,7 +69,7 @@ fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
             *to = *from;
         }
     }
-    call.task.memory().write_bytes(call.word(0), &buffer)?;
+    call.memory.write_bytes(call.word(0), &buffer)?;
     Ok(0)
 }
 
@@ -83,7 +83,7 @@ fn set_name(call: &mut Call<'_>, set: fn(&[u8])) -> Result<u64, Errno> {
         .ok_or(Errno::EINVAL)?;
     let mut name = [0; NAME_BYTES_MAX];
     let name = name.get_mut(..bytes).ok_or(Errno::EINVAL)?;
-    call.task.memory().read_bytes(call.word(0), name)?;
+    call.memory.read_bytes(call.word(0), name)?;
     set(name);
     Ok(0)
 }
@@ -121,7 +121,7 @@ fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
         unit: 1,
         ..SystemInformation::default()
     };
-    call.task.memory().write(call.word(0), &information)?;
+    call.memory.write(call.word(0), &information)?;
     Ok(0)
 }
 
@@ -139,7 +139,7 @@ fn getrusage(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         _ => return Err(Errno::EINVAL),
     };
-    call.task.memory().write(call.word(1), &answer)?;
+    call.memory.write(call.word(1), &answer)?;
     Ok(0)
 }
 
@@ -148,19 +148,19 @@ fn times(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.word(0) != 0 {
         let (own, children) = (process.cpu_time(), process.usage.lock().children);
         let words = [own.user_ns, own.system_ns, children.user_ns, children.system_ns].map(ticks);
-        call.task.memory().write(call.word(0), &words)?;
+        call.memory.write(call.word(0), &words)?;
     }
     Ok(ticks(rt::time::now().0))
 }
 
 fn getrlimit(call: &mut Call<'_>) -> Result<u64, Errno> {
     let limit = call.task.process.limits.get(call.uint(0)).ok_or(Errno::EINVAL)?;
-    call.task.memory().write(call.word(1), &[limit.soft, limit.hard])?;
+    call.memory.write(call.word(1), &[limit.soft, limit.hard])?;
     Ok(0)
 }
 
 fn setrlimit(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [soft, hard] = call.task.memory().read::<[u64; 2]>(call.word(1))?;
+    let [soft, hard] = call.memory.read::<[u64; 2]>(call.word(1))?;
     set_limit(call, &call.task.process, call.uint(0), Limit { soft, hard })?;
     Ok(0)
 }
@@ -172,7 +172,7 @@ fn prlimit64(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     check_limit_access(call.task, &target)?;
     let old = target.limits.get(call.uint(1)).ok_or(Errno::EINVAL)?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     if call.word(2) != 0 {
         let [soft, hard] = memory.read::<[u64; 2]>(call.word(2))?;
         set_limit(call, &target, call.uint(1), Limit { soft, hard })?;
@@ -223,7 +223,7 @@ fn set_limit(
 fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [_, second, third, fourth, fifth, _] = call.args;
     let process = &call.task.process;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let flag = |flag: &AtomicBool| Ok(u64::from(flag.load(Ordering::Relaxed)));
     let rest = [second, third, fourth, fifth];
     if let Some(answer) = capabilities::prctl(call.task, call.uint(0), rest) {
@@ -277,8 +277,8 @@ fn arch_prctl(call: &mut Call<'_>) -> Result<u64, Errno> {
         SET_FS | SET_GS if address >= rt::user::USER_END => return Err(Errno::EPERM),
         SET_FS => rt::user::set_bases(Bases { fs: address, ..bases }),
         SET_GS => rt::user::set_bases(Bases { gs: address, ..bases }),
-        GET_FS => call.task.memory().write(address, &bases.fs)?,
-        GET_GS => call.task.memory().write(address, &bases.gs)?,
+        GET_FS => call.memory.write(address, &bases.fs)?,
+        GET_GS => call.memory.write(address, &bases.gs)?,
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
@@ -301,7 +301,7 @@ fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let wanted = call.word(1).min(i32::MAX as u64);
-    let memory = call.task.memory();
+    let memory = call.memory;
     let mut done = 0;
     while done < wanted {
         let mut chunk = [0; CHUNK_BYTES];
@@ -395,7 +395,7 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
             let room = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
             let text = text.as_bytes();
             let part = text.get(text.len().saturating_sub(room)..).unwrap_or_default();
-            call.task.memory().write_bytes(call.word(1), part)?;
+            call.memory.write_bytes(call.word(1), part)?;
             Ok(part.len() as u64)
         }
         SIZE_BUFFER => Ok((text.len() as u64).max(1 << 14)),

@@ -45,14 +45,14 @@ const COARSE_RESOLUTION_NS: u64 = 1;
 
 fn clock_gettime(call: &mut Call<'_>) -> Result<u64, Errno> {
     let clock = Clock::decode(call.task, call.int(0))?;
-    call.task.memory().write(call.word(1), &Timespec::from_ns(clock.now_ns()))?;
+    call.memory.write(call.word(1), &Timespec::from_ns(clock.now_ns()))?;
     Ok(0)
 }
 
 fn clock_getres(call: &mut Call<'_>) -> Result<u64, Errno> {
     Clock::decode(call.task, call.int(0))?;
     if call.word(1) != 0 {
-        call.task.memory().write(call.word(1), &Timespec::from_ns(COARSE_RESOLUTION_NS))?;
+        call.memory.write(call.word(1), &Timespec::from_ns(COARSE_RESOLUTION_NS))?;
     }
     Ok(0)
 }
@@ -69,12 +69,12 @@ fn clock_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.uint(0) != raw::CLOCK_REALTIME {
         return Err(Errno::EINVAL);
     }
-    let ns = call.task.memory().read::<Timespec>(call.word(1))?.to_ns()?;
+    let ns = call.memory.read::<Timespec>(call.word(1))?.to_ns()?;
     set_wall(call.task, ns)
 }
 
 fn gettimeofday(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     if call.word(0) != 0 {
         memory.write(call.word(0), &Timeval::from_ns(rt::time::wall_ns()))?;
     }
@@ -88,20 +88,20 @@ fn settimeofday(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.word(0) == 0 {
         return Ok(0);
     }
-    let ns = call.task.memory().read::<Timeval>(call.word(0))?.to_ns()?;
+    let ns = call.memory.read::<Timeval>(call.word(0))?.to_ns()?;
     set_wall(call.task, ns)
 }
 
 fn time(call: &mut Call<'_>) -> Result<u64, Errno> {
     let seconds = rt::time::wall_ns() / SECOND_NS;
     if call.word(0) != 0 {
-        call.task.memory().write(call.word(0), &seconds)?;
+        call.memory.write(call.word(0), &seconds)?;
     }
     Ok(seconds)
 }
 
 fn nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let ns = call.task.memory().read::<Timespec>(call.word(0))?.to_ns()?;
+    let ns = call.memory.read::<Timespec>(call.word(0))?.to_ns()?;
     let deadline = rt::time::now().after_ns(ns);
     sleep_relative(call, Clock::Monotonic, deadline.0, call.word(1))
 }
@@ -111,7 +111,7 @@ fn clock_nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
     if matches!(clock, Clock::Thread(_)) {
         return Err(Errno::EINVAL);
     }
-    let ns = call.task.memory().read::<Timespec>(call.word(2))?.to_ns()?;
+    let ns = call.memory.read::<Timespec>(call.word(2))?.to_ns()?;
     if call.uint(1) & raw::TIMER_ABSTIME != 0 {
         return sleep(clock, ns).map_err(|_| Errno::RESTART_NO_HANDLER);
     }
@@ -149,7 +149,7 @@ fn sleep_relative(
     }
     let left = deadline_ns.saturating_sub(clock.now_ns());
     if left_at != 0 {
-        call.task.memory().write(left_at, &Timespec::from_ns(left))?;
+        call.memory.write(left_at, &Timespec::from_ns(left))?;
     }
     let process = match clock {
         Clock::Process(id) => u64::from(id),
@@ -191,7 +191,7 @@ fn decode_interval(call: &Call<'_>) -> Result<u32, Errno> {
 
 fn setitimer(call: &mut Call<'_>) -> Result<u64, Errno> {
     let number = decode_interval(call)?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let (value_ns, interval_ns) = match call.word(1) {
         0 => (0, 0),
         at => {
@@ -209,7 +209,7 @@ fn setitimer(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn getitimer(call: &mut Call<'_>) -> Result<u64, Errno> {
     let number = decode_interval(call)?;
     let left = timers::interval_left(&call.task.process, number);
-    call.task.memory().write(call.word(1), &IntervalValue::new(left))?;
+    call.memory.write(call.word(1), &IntervalValue::new(left))?;
     Ok(0)
 }
 
@@ -233,7 +233,7 @@ struct SignalEvent {
 
 fn timer_create(call: &mut Call<'_>) -> Result<u64, Errno> {
     let clock = Clock::decode(call.task, call.int(0))?;
-    let memory = call.task.memory();
+    let memory = call.memory;
     let (notify, value) = match call.word(1) {
         0 => (Notify::Process(SIGALRM), None),
         at => {
@@ -289,7 +289,7 @@ fn deadline(clock: Clock, value_ns: u64) -> (Clock, Option<u64>) {
 }
 
 fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let process: &Arc<Process> = &call.task.process;
     let new = memory.read::<TimerValue>(call.word(2))?;
     let (value_ns, interval_ns) = (new.value.to_ns()?, new.interval.to_ns()?);
@@ -307,7 +307,7 @@ fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn timer_gettime(call: &mut Call<'_>) -> Result<u64, Errno> {
     let timer = timers::get(&call.task.process, call.int(0))?;
-    call.task.memory().write(call.word(1), &TimerValue::new(&timer))?;
+    call.memory.write(call.word(1), &TimerValue::new(&timer))?;
     Ok(0)
 }
 

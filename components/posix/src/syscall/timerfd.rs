@@ -35,7 +35,7 @@ fn timer_of(file: &Arc<OpenFile>) -> Result<&TimerFile, Errno> {
 }
 
 fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let new = memory.read::<TimerValue>(call.word(2))?;
     let flags = call.uint(1);
     if flags & !(raw::TFD_TIMER_ABSTIME | raw::TFD_TIMER_CANCEL_ON_SET) != 0 {
@@ -53,7 +53,7 @@ fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
     let left = timer_of(&file)?.left();
-    call.task.memory().write(call.word(1), &value(left))?;
+    call.memory.write(call.word(1), &value(left))?;
     Ok(0)
 }
 

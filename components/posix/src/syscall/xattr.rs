@@ -57,7 +57,7 @@ fn get(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
 
 /// The name at argument 1.
 fn attribute_name(call: &Call<'_>) -> Result<Vec<u8>, Errno> {
-    match call.task.memory().read_string(call.word(1), NAME_BYTES) {
+    match call.memory.read_string(call.word(1), NAME_BYTES) {
         Err(Errno::ENAMETOOLONG) => Err(Errno::ERANGE),
         Ok(name) if name.is_empty() => Err(Errno::ERANGE),
         other => other,
@@ -94,7 +94,7 @@ fn answer(call: &Call<'_>, value: &[u8], address: u64, room: u64) -> Result<u64,
     if value.len() as u64 > room {
         return Err(Errno::ERANGE);
     }
-    call.task.memory().write_bytes(address, value)?;
+    call.memory.write_bytes(address, value)?;
     Ok(value.len() as u64)
 }
 
@@ -140,7 +140,7 @@ impl New {
             return Err(Errno::E2BIG);
         }
         let mut value = vec![0; call.word(3) as usize];
-        call.task.memory().read_bytes(call.word(2), &mut value)?;
+        call.memory.read_bytes(call.word(2), &mut value)?;
         Ok(New { name, value, mode })
     }
     fn set(&self, scope: &Scope, place: &Path) -> Result<u64, Errno> {

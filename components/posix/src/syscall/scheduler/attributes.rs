@@ -69,7 +69,7 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn read(call: &Call<'_>) -> Result<RawAttributes, Errno> {
-    let memory = call.task.memory();
+    let memory = call.memory;
     let size: u32 = memory.read(call.word(1))?;
     let size = if size == 0 { BYTES } else { size };
     if !(BYTES..=BYTES_MAX).contains(&size) {
@@ -100,6 +100,6 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let priority = target.real_time_priority.load(Ordering::Relaxed);
     let nice = if is_real_time(policy) { 0 } else { target.nice.load(Ordering::Relaxed) };
     let attributes = RawAttributes { size: BYTES, policy, nice, priority, ..Default::default() };
-    call.task.memory().write(call.word(1), &attributes)?;
+    call.memory.write(call.word(1), &attributes)?;
     Ok(0)
 }
