@@ -68,18 +68,19 @@ struct Entry {
 }
 
 impl Entry {
-    /// What of the interest its file is ready for; `None` where it is gone.
-    fn look(&self, table: Option<&PollTable>) -> Option<u32> {
+    /// What of the interest its file is ready for, and the interest; `None` where that is nothing, or it is gone.
+    fn look(&self, table: Option<&PollTable>) -> Option<(u32, Interest)> {
         if self.is_deleted.load(Ordering::Acquire) {
             return None;
         }
         let file = self.file.upgrade()?;
-        let events = self.interest.lock().events;
-        if events & !MODE_BITS == 0 {
-            return Some(0);
+        let interest = *self.interest.lock();
+        if interest.events & !MODE_BITS == 0 {
+            return None;
         }
-        let wanted = Ready::from_bits_truncate(events as u16) | Ready::ERROR | Ready::HANGUP;
-        Some(u32::from((file.file().poll(table) & wanted).bits()))
+        let asked = Ready::from_bits_truncate(interest.events as u16);
+        let found = file.file().poll(table) & (asked | Ready::ERROR | Ready::HANGUP);
+        (!found.is_empty()).then(|| (u32::from(found.bits()), interest))
     }
     fn is(&self, fd: i32, file: &Arc<OpenFile>) -> bool {
         self.fd == fd && Weak::as_ptr(&self.file) == Arc::as_ptr(file)
@@ -172,7 +173,7 @@ impl Epoll {
         })
     }
     fn look_at(&self, entry: Arc<Entry>, table: Option<&PollTable>) {
-        if entry.look(table).is_some_and(|found| found != 0) {
+        if entry.look(table).is_some() {
             self.queue(entry);
             self.changed.wake();
         }
@@ -202,44 +203,58 @@ impl Epoll {
         }
         Ok(())
     }
-    /// Waits until something is ready, and returns at most `max` of it; nothing after `deadline`.
+    /// Waits until something is ready, and tells at most `max` of it, with what it is ready for as its events; nothing
+    /// after `deadline`. No lock is held while it tells.
     ///
     /// # Errors
     /// `EINTR` for a signal.
-    pub fn wait(&self, max: usize, deadline: Option<Instant>) -> Result<Vec<Interest>, Errno> {
+    pub fn wait(
+        &self,
+        max: usize,
+        deadline: Option<Instant>,
+        mut tell: impl FnMut(Interest),
+    ) -> Result<(), Errno> {
+        if self.harvest(max, &mut tell) {
+            return Ok(());
+        }
         loop {
             let ticket = self.changed.ticket();
-            let found = self.harvest(max);
-            let is_over = deadline.is_some_and(|deadline| rt::time::now() >= deadline);
-            if !found.is_empty() || is_over {
-                return Ok(found);
+            let has_told = self.harvest(max, &mut tell);
+            if has_told || deadline.is_some_and(|deadline| rt::time::now() >= deadline) {
+                return Ok(());
             }
             if self.changed.wait(ticket, deadline) == Woken::Kicked {
                 return Err(Errno::EINTR);
             }
         }
     }
-    /// Takes what is ready off the list; level-triggered entries go back to its end.
-    fn harvest(&self, max: usize) -> Vec<Interest> {
-        let listed = self.ready.lock().len();
-        let mut found = Vec::with_capacity(listed.min(max));
-        for _ in 0..listed {
-            if found.len() == max {
+    /// Takes what is ready off the list and tells it; level-triggered entries go back to its end. Whether there was any.
+    fn harvest(&self, max: usize, tell: &mut impl FnMut(Interest)) -> bool {
+        let mut told = 0;
+        let mut ready = self.ready.lock();
+        for _ in 0..ready.len() {
+            if told == max {
                 break;
             }
-            let Some(entry) = self.ready.lock().pop_front() else { break };
+            let Some(entry) = ready.pop_front() else { break };
+            drop(ready);
             entry.is_queued.store(false, Ordering::Release);
-            let Some(events) = entry.look(None).filter(|events| *events != 0) else { continue };
-            let mut interest = entry.interest.lock();
-            found.push(Interest { events, data: interest.data });
-            if interest.events & raw::EPOLLONESHOT != 0 {
-                interest.events &= MODE_BITS;
-            } else if interest.events & raw::EPOLLET == 0 {
-                drop(interest);
-                self.queue(entry);
+            let found = entry.look(None);
+            if let Some((events, interest)) = found {
+                tell(Interest { events, data: interest.data });
+                told += 1;
+            }
+            let mode = found.map_or(raw::EPOLLET, |(_, interest)| interest.events);
+            if mode & raw::EPOLLONESHOT != 0 {
+                entry.interest.lock().events &= MODE_BITS;
+            }
+            ready = self.ready.lock();
+            let is_level = mode & (raw::EPOLLONESHOT | raw::EPOLLET) == 0;
+            if is_level && !entry.is_queued.swap(true, Ordering::AcqRel) {
+                ready.push_back(entry);
             }
         }
-        found
+        told > 0
     }
 }
 
@@ -263,7 +278,7 @@ impl File for Epoll {
             table.add(&self.changed);
         }
         let queued: Vec<_> = self.ready.lock().iter().cloned().collect();
-        let is_ready = queued.iter().any(|entry| entry.look(None).is_some_and(|found| found != 0));
+        let is_ready = queued.iter().any(|entry| entry.look(None).is_some());
         if is_ready { Ready::IN | Ready::READ_NORMAL } else { Ready::empty() }
     }
     fn details(&self) -> String {

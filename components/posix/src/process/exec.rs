@@ -126,8 +126,8 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
 
 fn unshare_files(task: &Task) -> Result<(), Errno> {
     let files = task.files();
-    // Ours and the task's are two references: more means that somebody shares the table.
-    if Arc::strong_count(&files) > 2 {
+    // Ours, the task's and that of its loop are three references: more means that somebody shares the table.
+    if Arc::strong_count(&files) > 3 {
         task.set_files(Some(Arc::new(files.duplicate()?)));
     }
     Ok(())

@@ -7,6 +7,7 @@ use super::{
     task::{self, attention},
 };
 use crate::{
+    files,
     memory::{AddressSpace, BadAccess},
     signal::{
         self, Info,
@@ -46,6 +47,18 @@ impl SystemCalls {
     }
 }
 
+/// What a task's calls use, until its attention says that it has others.
+struct Held {
+    memory: Arc<AddressSpace>,
+    files: Arc<files::Table>,
+}
+
+impl Held {
+    fn of(task: &Task) -> Held {
+        Held { memory: task.memory(), files: task.files() }
+    }
+}
+
 const MASTER: Affinity = Affinity(1);
 
 /// Runs the task to its end, on the rt thread made for it.
@@ -61,52 +74,49 @@ pub fn run(task: &Arc<Task>, context: Context) {
 fn run_with(
     task: &Arc<Task>,
     mut context: Context,
-    answer: impl Fn(&Arc<Task>, &Arc<AddressSpace>, &mut Context) -> Option<Interrupted>,
+    answer: impl Fn(&Arc<Task>, &Held, &mut Context) -> Option<Interrupted>,
 ) {
     task::enter(task);
-    let mut memory = task.memory();
+    let mut held = Held::of(task);
     let mut interrupted = None;
     loop {
         if task.attention() != 0 || interrupted.is_some() {
             if task.attention() & attention::RELOAD != 0 {
                 task.lower_attention(attention::RELOAD);
-                memory = task.memory();
+                held = Held::of(task);
             }
             if deliver::before_user(task, &mut context, interrupted.take()) == Next::End {
                 break;
             }
         }
-        match context.run(memory.user()) {
-            Trap::Syscall => interrupted = answer(task, &memory, &mut context),
+        match context.run(held.memory.user()) {
+            Trap::Syscall => interrupted = answer(task, &held, &mut context),
             Trap::Kicked => {}
             Trap::PageFault { address, access, is_present } => {
-                page_fault(task, &memory, &context, (address, access, is_present));
+                page_fault(task, &held.memory, &context, (address, access, is_present));
             }
             Trap::Exception { vector, error_code } => exception(task, &context, vector, error_code),
         }
     }
-    drop(memory);
+    drop(held);
     exit::task_ended(task);
     task::leave();
 }
 
 /// Answers a system call; returns it if it was interrupted.
 #[inline(always)]
-fn answer(
-    task: &Arc<Task>,
-    memory: &Arc<AddressSpace>,
-    context: &mut Context,
-) -> Option<Interrupted> {
+fn answer(task: &Arc<Task>, held: &Held, context: &mut Context) -> Option<Interrupted> {
     let registers = &context.registers;
     let number = registers.rax;
     let args =
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     oom::fill_reserve(task);
+    let Held { memory, files } = held;
     task.set_in_call(true);
-    let mut result = syscall::dispatch(&mut Call { task, memory, args, context }, number);
+    let mut result = syscall::dispatch(&mut Call { task, memory, files, args, context }, number);
     if result == Err(Errno::ENOMEM) {
         result = oom::retried(task, || {
-            syscall::dispatch(&mut Call { task, memory, args, context }, number)
+            syscall::dispatch(&mut Call { task, memory, files, args, context }, number)
         });
     }
     task.set_in_call(false);
@@ -121,13 +131,9 @@ fn answer(
 }
 
 /// The same, on the first processor.
-fn answer_on_master(
-    task: &Arc<Task>,
-    memory: &Arc<AddressSpace>,
-    context: &mut Context,
-) -> Option<Interrupted> {
+fn answer_on_master(task: &Arc<Task>, held: &Held, context: &mut Context) -> Option<Interrupted> {
     rt::thread::set_affinity(task.thread(), MASTER);
-    let interrupted = answer(task, memory, context);
+    let interrupted = answer(task, held, context);
     rt::thread::set_affinity(task.thread(), Affinity(task.affinity.load(Ordering::Relaxed)));
     interrupted
 }

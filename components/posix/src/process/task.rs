@@ -38,7 +38,7 @@ pub mod attention {
     pub const EXIT: u32 = 4;
     /// A temporary signal mask is to be taken back.
     pub const MASK: u32 = 8;
-    /// The address space was replaced by exec.
+    /// The address space or the descriptor table was replaced.
     pub const RELOAD: u32 = 16;
 }
 
@@ -143,6 +143,7 @@ impl Task {
     pub fn set_files(&self, files: Option<Arc<files::Table>>) {
         let old = core::mem::replace(&mut *self.files.lock(), files);
         drop(old);
+        self.raise_attention(attention::RELOAD);
     }
     /// Root, working directory and umask.
     pub fn fs(&self) -> Arc<files::FsContext> {

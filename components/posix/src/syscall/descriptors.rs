@@ -26,7 +26,7 @@ const CLOSE_RANGE_UNSHARE: u32 = 2;
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
 fn close(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.task.files().close(call.int(0))?;
+    call.files.close(call.int(0))?;
     Ok(0)
 }
 
@@ -35,11 +35,11 @@ fn close_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     if flags & !(CLOSE_RANGE_CLOEXEC | CLOSE_RANGE_UNSHARE) != 0 || last < first {
         return Err(Errno::EINVAL);
     }
+    let mut files = call.files.clone();
     if flags & CLOSE_RANGE_UNSHARE != 0 {
-        let own = call.task.files().duplicate()?;
-        call.task.set_files(Some(Arc::new(own)));
+        files = Arc::new(files.duplicate()?);
+        call.task.set_files(Some(files.clone()));
     }
-    let files = call.task.files();
     if flags & CLOSE_RANGE_CLOEXEC != 0 {
         files.close_range_on_exec(first, last);
         return Ok(0);
@@ -70,7 +70,7 @@ fn dup3(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn replace(call: &Call<'_>, on_exec: OnExec) -> Result<u64, Errno> {
     let limit = descriptor_limit(call.task);
-    call.task.files().replace(call.int(0), call.int(1), limit, on_exec)?;
+    call.files.replace(call.int(0), call.int(1), limit, on_exec)?;
     Ok(u64::from(call.uint(1)))
 }
 

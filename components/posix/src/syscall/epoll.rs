@@ -1,6 +1,9 @@
 //! epoll and eventfd.
 use super::{Call, Entry, place::install_anonymous, poll::set_mask};
-use crate::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
+use crate::{
+    memory::AddressSpace,
+    poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout},
+};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile};
@@ -29,7 +32,7 @@ struct RawEvent {
 const EVENT_BYTES: usize = size_of::<RawEvent>();
 const _: () = assert!(EVENT_BYTES == 12);
 /// Events written at once.
-const EVENTS_A_WRITE: usize = 8;
+const EVENTS_A_WRITE: usize = 4;
 /// Most events of one wait.
 const EVENTS_MAX: usize = i32::MAX as usize / EVENT_BYTES;
 const NS_A_MILLISECOND: u64 = 1_000_000;
@@ -101,24 +104,66 @@ fn milliseconds(count: i32) -> Timeout {
     }
 }
 
+#[inline]
 fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     let max = usize::try_from(call.int(2)).ok().filter(|max| (1..=EVENTS_MAX).contains(max));
     let max = max.ok_or(Errno::EINVAL)?;
     let file = call.working_file(0)?;
-    let found = epoll_of(&file)?.wait(max, timeout.deadline())?;
-    let memory = call.memory;
-    for (at, events) in (0..).zip(found.chunks(EVENTS_A_WRITE)) {
-        let mut raw = [RawEvent::default(); EVENTS_A_WRITE];
-        for (raw, event) in raw.iter_mut().zip(events) {
-            *raw = RawEvent { events: event.events, data: event.data };
-        }
-        let bytes = raw.get(..events.len()).unwrap_or_default().as_bytes();
-        memory.write_bytes(
-            call.word(1).wrapping_add(at * (EVENTS_A_WRITE * EVENT_BYTES) as u64),
-            bytes,
-        )?;
+    let mut answer = Answer::new(call.memory, call.word(1));
+    epoll_of(&file)?.wait(max, timeout.deadline(), |event| answer.push(event))?;
+    answer.finish()
+}
+
+/// Events on their way to the program.
+struct Answer<'a> {
+    memory: &'a AddressSpace,
+    /// Where the next go.
+    at: u64,
+    batch: [RawEvent; EVENTS_A_WRITE],
+    held: usize,
+    written: u64,
+    failed: Option<Errno>,
+}
+
+impl<'a> Answer<'a> {
+    #[inline]
+    fn new(memory: &'a AddressSpace, at: u64) -> Answer<'a> {
+        let batch = [RawEvent::default(); EVENTS_A_WRITE];
+        Answer { memory, at, batch, held: 0, written: 0, failed: None }
     }
-    Ok(found.len() as u64)
+    #[inline]
+    fn push(&mut self, event: Interest) {
+        if let Some(place) = self.batch.get_mut(self.held) {
+            *place = RawEvent { events: event.events, data: event.data };
+            self.held += 1;
+        }
+        if self.held == EVENTS_A_WRITE {
+            self.flush();
+        }
+    }
+    fn flush(&mut self) {
+        let events = self.batch.get(..core::mem::take(&mut self.held)).unwrap_or_default();
+        if self.failed.is_some() {
+            return;
+        }
+        match self.memory.write_bytes(self.at, events.as_bytes()) {
+            Ok(()) => {
+                self.at = self.at.wrapping_add(size_of_val(events) as u64);
+                self.written += events.len() as u64;
+            }
+            Err(error) => self.failed = Some(error),
+        }
+    }
+    /// How many were written; why none, where the first could not be.
+    fn finish(&mut self) -> Result<u64, Errno> {
+        if self.held > 0 {
+            self.flush();
+        }
+        match self.failed {
+            Some(error) if self.written == 0 => Err(error),
+            _ => Ok(self.written),
+        }
+    }
 }
 
 fn eventfd(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -42,7 +42,7 @@ const UNLOCK: u16 = raw::F_UNLCK as u16;
 
 fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
-    let (files, fd) = (call.task.files(), call.int(0));
+    let (files, fd) = (call.files, call.int(0));
     match call.uint(1) {
         raw::F_DUPFD => duplicate(call, file, OnExec::Keep),
         raw::F_DUPFD_CLOEXEC => duplicate(call, file, OnExec::Close),
@@ -79,7 +79,7 @@ fn duplicate(call: &Call<'_>, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u6
     if lowest == 0 {
         return install(call.task, file, on_exec);
     }
-    call.task.files().insert_from(file, lowest, limit, on_exec)
+    call.files.insert_from(file, lowest, limit, on_exec)
 }
 
 fn set_flags(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {

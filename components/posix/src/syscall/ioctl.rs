@@ -21,7 +21,7 @@ pub const CALLS: &[Entry] = &[Entry::partial(
 fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
     let (command, argument) = (call.uint(1), call.word(2));
-    let (files, fd) = (call.task.files(), call.int(0));
+    let (files, fd) = (call.files, call.int(0));
     match command {
         request::FIOCLEX => files.set_on_exec(fd, OnExec::Close)?,
         request::FIONCLEX => files.set_on_exec(fd, OnExec::Keep)?,

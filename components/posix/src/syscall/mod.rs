@@ -4,7 +4,7 @@
 //! allocation. A number nobody registered answers `ENOSYS` and is named once in the log. The
 //! table is built at compile time, so that a number registered twice does not compile.
 //! Source: Linux x86-64 numbers as in `linux_raw_sys`.
-use crate::{memory::AddressSpace, process::Task};
+use crate::{files, memory::AddressSpace, process::Task};
 use alloc::sync::Arc;
 use rt::user::Context;
 use vfs::Errno;
@@ -52,6 +52,8 @@ pub struct Call<'a> {
     pub task: &'a Arc<Task>,
     /// Its memory as it came: exec's new one is the next call's.
     pub memory: &'a Arc<AddressSpace>,
+    /// Its descriptors as it came: those that unshare and exec give are the next call's.
+    pub files: &'a Arc<files::Table>,
     /// Its six arguments.
     pub args: [u64; 6],
     /// Registers of the caller; rip is past the `syscall` instruction.

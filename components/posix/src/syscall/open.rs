@@ -123,7 +123,7 @@ fn decode_how(how: &RawHow) -> Result<OpenHow, Errno> {
 }
 
 fn open_named(call: &Call<'_>, named: &Named, how: OpenHow) -> Result<u64, Errno> {
-    call.task.files().check_room(descriptor_limit(call.task))?;
+    call.files.check_room(descriptor_limit(call.task))?;
     let scope = Scope::of(call.task);
     let file = scope.caller().open(named.base(), &named.path, how)?;
     let on_exec = OnExec::from_flag(how.flags, raw::O_CLOEXEC);

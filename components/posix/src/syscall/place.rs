@@ -49,7 +49,7 @@ impl Named {
         if is_absolute || directory == raw::AT_FDCWD {
             return Ok(Named { directory: None, path });
         }
-        let directory = Some(call.task.files().get(directory)?);
+        let directory = Some(call.files.get(directory)?);
         Ok(Named { directory, path })
     }
     /// The descriptor, where an empty path stands for it.
@@ -93,7 +93,7 @@ impl Call<'_> {
     /// # Errors
     /// `EBADF`.
     pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
-        self.task.files().get(self.int(index))
+        self.files.get(self.int(index))
     }
     /// As [`Call::file`], refusing one opened with O_PATH.
     ///

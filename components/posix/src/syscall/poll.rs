@@ -88,7 +88,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     }
     let memory = call.memory;
     let mut entries: Vec<RawPoll> = memory.read_array(address, count)?;
-    let files = call.task.files();
+    let files = call.files;
     let mut wanted: Vec<Wanted> = entries
         .iter()
         .map(|entry| Wanted {

@@ -169,7 +169,7 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     if flags.contains(CloneFlags::FILES) {
-        call.task.set_files(Some(Arc::new(call.task.files().duplicate()?)));
+        call.task.set_files(Some(Arc::new(call.files.duplicate()?)));
     }
     if flags.contains(CloneFlags::FS) {
         call.task.set_fs(Arc::new(call.task.fs().duplicate()));

@@ -40,7 +40,7 @@ fn pselect(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
-    let files = call.task.files();
+    let files = call.files;
     let count = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
     let count = count.min(files.size());
     let memory = call.memory;
