@@ -37,6 +37,7 @@ mod scheduler;
 mod select;
 mod signal;
 mod signalfd;
+mod socket;
 mod space;
 mod splice;
 mod stat;
@@ -119,6 +120,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     scheduler::CALLS,
     signal::CALLS,
     signalfd::CALLS,
+    socket::CALLS,
     system::CALLS,
     terminal::CALLS,
     time::CALLS,
