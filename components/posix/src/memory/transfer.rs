@@ -38,20 +38,26 @@ impl AddressSpace {
     /// # Errors
     /// `EINVAL` for too many or a length that is negative; `EFAULT`.
     pub fn read_iovecs(&self, address: u64, count: usize) -> Result<Vec<IoVec>, Errno> {
-        if count > BUFFERS_MAX {
-            return Err(Errno::EINVAL);
-        }
-        let mut buffers: Vec<IoVec> = self.read_array(address, count)?;
+        let mut buffers = self.read_their_iovecs(address, count)?;
         let mut room = BYTES_MAX;
         for buffer in &mut buffers {
-            if buffer.length > i64::MAX as u64 {
-                return Err(Errno::EINVAL);
-            }
             check_buffer(buffer)?;
             buffer.length = buffer.length.min(room);
             room -= buffer.length;
         }
         Ok(buffers)
+    }
+    /// Reads `count` iovecs at `address` that are of other memory than this: where they lie is not looked at.
+    ///
+    /// # Errors
+    /// `EINVAL` for too many or a length that is negative; `EFAULT`.
+    pub fn read_their_iovecs(&self, address: u64, count: usize) -> Result<Vec<IoVec>, Errno> {
+        if count > BUFFERS_MAX {
+            return Err(Errno::EINVAL);
+        }
+        let buffers: Vec<IoVec> = self.read_array(address, count)?;
+        let are_lengths = buffers.iter().all(|buffer| buffer.length <= i64::MAX as u64);
+        if are_lengths { Ok(buffers) } else { Err(Errno::EINVAL) }
     }
 }
 

@@ -21,12 +21,7 @@ impl ProcessFile {
     /// # Errors
     /// `ESRCH` where it was waited for.
     pub fn process(&self) -> Result<&Arc<Process>, Errno> {
-        let now = tree::process(self.0.id()).filter(|now| Arc::ptr_eq(now, &self.0));
-        now.map(|_| &self.0).ok_or(Errno::ESRCH)
-    }
-    /// Its number, which may be another's where it was waited for.
-    pub fn id(&self) -> u32 {
-        self.0.id()
+        if tree::is_there(&self.0) { Ok(&self.0) } else { Err(Errno::ESRCH) }
     }
 }
 

@@ -69,6 +69,17 @@ pub fn task(id: u32) -> Option<Arc<Task>> {
     read().tasks.get(&id).cloned()
 }
 
+/// The process `id`, or the one that task `id` is of.
+pub fn process_of(id: u32) -> Option<Arc<Process>> {
+    let tree = read();
+    tree.process(id).or_else(|| tree.tasks.get(&id).map(|task| task.process.clone()))
+}
+
+/// `process` was not waited for yet: its number is still its own.
+pub fn is_there(process: &Arc<Process>) -> bool {
+    self::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, process))
+}
+
 impl Tree {
     /// A number nobody uses as process, task, group or session.
     ///

@@ -247,9 +247,7 @@ impl Node for Root {
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         match parse_id(name) {
             // A thread's id leads to its process, although only processes are listed.
-            Some(id) => match tree::process(id)
-                .or_else(|| tree::task(id).map(|task| task.process.clone()))
-            {
+            Some(id) => match tree::process_of(id) {
                 Some(process) => Ok(Arc::new(ProcessDirectory::of_process(process))),
                 None => Err(Errno::ENOENT),
             },

@@ -2,13 +2,16 @@
 use super::{
     Call, Entry,
     place::{install, install_anonymous},
-    signal::{check_permission, decode_signal, read_info},
+    signal::{check_info, check_permission, decode_signal},
 };
 use crate::{
     files::OnExec,
     process::{Process, Task, pidfd::ProcessFile, trace, tree},
     procfs,
-    signal::{self, Info, info},
+    signal::{
+        self,
+        info::{self, Info, UserInfo},
+    },
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
@@ -61,9 +64,7 @@ fn named(file: &OpenFile) -> Result<Arc<Process>, Errno> {
         Err(_) => {
             let node = file.vnode().node().ok_or(Errno::EBADF)?;
             let process = procfs::process_of(node.as_ref()).ok_or(Errno::EBADF)?;
-            let is_there =
-                tree::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, &process));
-            if is_there { Ok(process) } else { Err(Errno::ESRCH) }
+            if tree::is_there(&process) { Ok(process) } else { Err(Errno::ESRCH) }
         }
     }
 }
@@ -77,13 +78,13 @@ fn send_signal(call: &mut Call<'_>) -> Result<u64, Errno> {
     let own = &call.task.process;
     let signal = decode_signal(call.int(1))?;
     let info = match call.word(2) {
-        0 => Info::from_process(signal, info::SI_USER, own.id(), call.task.credentials().user.real),
+        0 => Info::from_process(signal, info::SI_USER, own.id(), call.task.real_user()),
         at => {
-            let given = call.memory.read::<Info>(at)?;
-            if given.signal != call.int(1) {
+            let given = call.memory.read::<UserInfo>(at)?;
+            if given.info.signal != call.int(1) {
                 return Err(Errno::EINVAL);
             }
-            read_info(call, at, call.int(1), own.id() == target.id())?
+            check_info(given, own.id() == target.id())?
         }
     };
     check_permission(call.task, &target, signal)?;

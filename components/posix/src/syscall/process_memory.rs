@@ -18,9 +18,6 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_process_vm_writev, "process_vm_writev", write),
 ];
 
-/// Most buffers of a list (`UIO_MAXIOV`).
-const BUFFERS_MAX: u64 = 1024;
-
 /// The buffers of both sides, and the other's memory.
 struct Request {
     own: Vec<IoVec>,
@@ -31,19 +28,14 @@ struct Request {
 impl Request {
     fn of(call: &Call<'_>) -> Result<Request, Errno> {
         let [_, own_at, own_count, their_at, their_count, flags] = call.args;
-        if flags != 0 || own_count > BUFFERS_MAX || their_count > BUFFERS_MAX {
+        if flags != 0 {
             return Err(Errno::EINVAL);
         }
         let memory = call.memory;
         let own = memory.read_iovecs(own_at, own_count as usize)?;
-        let their: Vec<IoVec> = memory.read_array(their_at, their_count as usize)?;
-        if their.iter().any(|buffer| buffer.length > i64::MAX as u64) {
-            return Err(Errno::EINVAL);
-        }
+        let their = memory.read_their_iovecs(their_at, their_count as usize)?;
         let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
-        let process = tree::process(id)
-            .or_else(|| tree::task(id).map(|task| task.process.clone()))
-            .ok_or(Errno::ESRCH)?;
+        let process = tree::process_of(id).ok_or(Errno::ESRCH)?;
         trace::check(call.task, &process)?;
         let memory = process.try_memory().ok_or(Errno::ESRCH)?;
         Ok(Request { own, their, memory })

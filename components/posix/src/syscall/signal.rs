@@ -262,9 +262,7 @@ fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {
         }
         return Ok(0);
     }
-    let target = tree::process(id)
-        .or_else(|| tree::task(id).map(|task| task.process.clone()))
-        .ok_or(Errno::ESRCH)?;
+    let target = tree::process_of(id).ok_or(Errno::ESRCH)?;
     check_permission(task, &target, info.number())?;
     if info.number() != 0 {
         signal::send_to_process(&target, info)?;
@@ -327,20 +325,22 @@ fn find_thread(group: Option<i32>, thread: i32) -> Result<Arc<Task>, Errno> {
     }
 }
 
-/// Reads a `siginfo_t` and sets its signal. A program may not pretend to be the kernel or kill(2)
-/// towards others.
-pub(super) fn read_info(
-    call: &Call<'_>,
-    address: u64,
-    signal: i32,
-    is_own: bool,
-) -> Result<Info, Errno> {
+/// Reads a `siginfo_t` and sets its signal.
+fn read_info(call: &Call<'_>, address: u64, signal: i32, is_own: bool) -> Result<Info, Errno> {
     let mut whole = call.memory.read::<UserInfo>(address)?;
     whole.info.signal = i32::from(decode_signal(signal)?);
-    if !whole.is_whole() {
+    check_info(whole, is_own)
+}
+
+/// What a program says with a signal. It may not pretend to be the kernel or kill(2) towards others.
+///
+/// # Errors
+/// `E2BIG` where there is more than can be told, `EPERM`.
+pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
+    if !given.is_whole() {
         return Err(Errno::E2BIG);
     }
-    let info = whole.info;
+    let info = given.info;
     if (info.code >= 0 || info.code == info::SI_TKILL) && !is_own {
         return Err(Errno::EPERM);
     }
