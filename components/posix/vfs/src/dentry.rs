@@ -2,8 +2,8 @@
 //!
 //! A [`Dentry`] is always positive (negative names live in [`crate::name_cache`] alone) and its
 //! vnode never changes; its parent and name change by rename. Locks: `link` guards parent and
-//! name together and is the innermost lock; changed only with the directories' locks held.
-use crate::{notify, vnode::Vnode};
+//! name together and is the innermost lock; changed only with the directories locked to write.
+use crate::{name_cache::Key, notify, vnode::Vnode};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use rt::{NoMemory, lock_class, memory::Charge, sync::Mutex};
@@ -92,6 +92,11 @@ impl Dentry {
     /// Number never used again; the name cache hashes it as the parent of a name.
     pub fn id(&self) -> u64 {
         self.id
+    }
+    /// `name` in this directory, as its file system's name cache knows it.
+    #[inline]
+    pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
+        self.vnode.instance().names().key(self.id, name)
     }
     /// What it names.
     pub fn vnode(&self) -> &Arc<Vnode> {

@@ -5,7 +5,7 @@
 //! the cycles: names cached and vnodes pinned are let go.
 //!
 //! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
-//! pinned as long as they have a name. Locks: `vnodes` is a leaf.
+//! pinned as long as they have a name. Locks: `vnodes` is a leaf but for `vfs.vnode.state`.
 use crate::{
     dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, name_cache::NameCache, notify,
     pages::WHOLE, tally::Tally, vnode::Vnode,
@@ -219,8 +219,9 @@ impl Instance {
         if !self.keeps_only_copy(vnode) {
             return;
         }
-        let pin = (links > 0).then(|| vnode.clone());
         let mut vnodes = self.shard(vnode.inode()).lock();
+        // Asked under this lock: of two that give and take names at once, the later one knows of both.
+        let pin = (vnode.links() > 0).then(|| vnode.clone());
         let before =
             vnodes.get_mut(&vnode.inode()).map(|known| core::mem::replace(&mut known.pin, pin));
         drop(vnodes);

@@ -39,6 +39,7 @@ mod instance;
 pub mod io;
 mod mount;
 mod name_cache;
+mod name_lock;
 pub mod namespace;
 pub mod notify;
 mod open;

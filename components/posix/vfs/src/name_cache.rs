@@ -3,10 +3,10 @@
 //! [`NameCache`] is a hash table in shards; a lookup takes one shard's lock shared, copies
 //! nothing and allocates nothing. Entries are dropped least recently used first, by a clock: a
 //! hit marks its entry, a sweep drops what was not marked since the sweep before and is held by
-//! nobody else. Who inserts or removes holds the directory's `contents` lock (insert: at least
-//! shared), so that the cache never contradicts the file system. Dentries leave a shard before
+//! nobody else. Who inserts or removes holds a lock of the name ([`crate::name_lock`]) or the whole
+//! directory, so that the cache never contradicts the file system. Dentries leave a shard before
 //! they are dropped: their end may reach the file system.
-use crate::dentry::Dentry;
+use crate::{dentry::Dentry, name_lock::NameLocks};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use hash::Seed;
@@ -40,6 +40,28 @@ struct Shard {
     sweep_at: usize,
 }
 
+/// A name in a directory, hashed once for all that is asked about it.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'n> {
+    parent: u64,
+    name: &'n [u8],
+    hash: u64,
+}
+
+impl Key<'_> {
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+    /// The name.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.name
+    }
+    #[inline]
+    fn is_of(&self, entry: &Entry) -> bool {
+        entry.parent == self.parent && *entry.name == *self.name
+    }
+}
+
 /// What the cache knows of a name.
 pub(crate) enum Cached {
     /// It names this.
@@ -60,6 +82,7 @@ enum Existing {
 /// Names of one file system.
 pub(crate) struct NameCache {
     seed: Seed,
+    locks: NameLocks,
     shards: [RwLock<Shard>; SHARDS],
 }
 
@@ -71,20 +94,34 @@ impl NameCache {
         let seed = Seed::new(bytes);
         NameCache {
             seed,
+            locks: NameLocks::new(),
             shards: core::array::from_fn(|_| {
                 RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at })
             }),
         }
+    }
+    /// `name` in the directory `parent`.
+    #[inline]
+    pub(crate) fn key<'n>(&self, parent: u64, name: &'n [u8]) -> Key<'n> {
+        Key { parent, name, hash: self.seed.hash(parent, name) }
+    }
+    /// The locks of its names.
+    pub(crate) fn locks(&self) -> &NameLocks {
+        &self.locks
     }
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
         &self.shards[(hash >> 48) as usize % SHARDS]
     }
     /// What is known of `name` in the directory `parent`.
     pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached {
-        let hash = self.seed.hash(parent, name);
-        let shard = self.shard(hash).read();
-        let is_it = |entry: &Entry| entry.parent == parent && *entry.name == *name;
-        let Some(entry) = shard.entries.find(hash, is_it) else { return Cached::Unknown };
+        self.find(&self.key(parent, name))
+    }
+    /// As [`NameCache::get`], of a name hashed before.
+    #[inline]
+    pub(crate) fn find(&self, key: &Key<'_>) -> Cached {
+        let shard = self.shard(key.hash).read();
+        let found = shard.entries.find(key.hash, |entry| key.is_of(entry));
+        let Some(entry) = found else { return Cached::Unknown };
         if !entry.was_used.load(Ordering::Relaxed) {
             entry.was_used.store(true, Ordering::Relaxed);
         }
@@ -94,38 +131,38 @@ impl NameCache {
         }
     }
     /// Notes a name, replacing what was known of it.
-    pub(crate) fn insert(&self, parent: u64, name: Arc<[u8]>, dentry: Option<Arc<Dentry>>) {
+    pub(crate) fn insert(&self, key: &Key<'_>, name: Arc<[u8]>, dentry: Option<Arc<Dentry>>) {
         let charge = match &dentry {
             Some(_) => None,
             None => match Charge::take(ENTRY_BYTES + name.len()) {
                 Ok(charge) => Some(charge),
-                Err(_) => return self.remove(parent, &name),
+                Err(_) => return self.remove(key),
             },
         };
-        self.put(parent, name, dentry, charge, Existing::Replace);
+        self.put(key, name, dentry, charge, Existing::Replace);
     }
     /// As [`NameCache::insert`] of a dentry, unless one is there: then that one.
     pub(crate) fn insert_if_absent(
         &self,
-        parent: u64,
+        key: &Key<'_>,
         name: Arc<[u8]>,
         dentry: Arc<Dentry>,
     ) -> Arc<Dentry> {
-        self.put(parent, name, Some(dentry.clone()), None, Existing::Keep).unwrap_or(dentry)
+        self.put(key, name, Some(dentry.clone()), None, Existing::Keep).unwrap_or(dentry)
     }
     /// Puts an entry in place; returns the dentry that was there if it is kept.
     fn put(
         &self,
-        parent: u64,
+        key: &Key<'_>,
         name: Arc<[u8]>,
         dentry: Option<Arc<Dentry>>,
         charge: Option<Charge>,
         existing: Existing,
     ) -> Option<Arc<Dentry>> {
-        let hash = self.seed.hash(parent, &name);
-        let is_it = |entry: &Entry| entry.parent == parent && *entry.name == *name;
+        let Key { hash, parent, .. } = *key;
         let was_used = AtomicBool::new(true);
-        let fresh = Entry { hash, parent, name: name.clone(), dentry, was_used, _charge: charge };
+        let fresh = Entry { hash, parent, name, dentry, was_used, _charge: charge };
+        let is_it = |entry: &Entry| key.is_of(entry);
         let mut shard = self.shard(hash).write();
         let (kept, replaced) = match shard.entries.entry(hash, is_it, |entry| entry.hash) {
             Slot::Occupied(mut place) => match &place.get().dentry {
@@ -143,11 +180,10 @@ impl NameCache {
         kept
     }
     /// Forgets what is known of a name.
-    pub(crate) fn remove(&self, parent: u64, name: &[u8]) {
-        let hash = self.seed.hash(parent, name);
-        let is_it = |entry: &Entry| entry.parent == parent && *entry.name == *name;
-        let mut shard = self.shard(hash).write();
-        let removed = shard.entries.find_entry(hash, is_it).ok().map(|entry| entry.remove().0);
+    pub(crate) fn remove(&self, key: &Key<'_>) {
+        let mut shard = self.shard(key.hash).write();
+        let found = shard.entries.find_entry(key.hash, |entry| key.is_of(entry)).ok();
+        let removed = found.map(|entry| entry.remove().0);
         drop(shard);
         drop(removed);
     }

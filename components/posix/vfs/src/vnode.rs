@@ -4,8 +4,8 @@
 //! regular file, the target of a symbolic link, the pipe of a FIFO. Size and times are
 //! authoritative here; the [`crate::flush`]er pushes them to the file system with the pages.
 //!
-//! Locks: `contents` orders changes (the names of a directory; size and writes of a regular
-//! file), `state` guards the attributes and is innermost. Owner, permissions and the next due
+//! Locks: `contents` orders changes (size and writes of a regular file; the names of a directory with
+//! [`crate::name_lock`]), `state` guards the attributes and is innermost. Owner, permissions and the next due
 //! access-time update are mirrored in atomics so that a path walk takes no lock here.
 use crate::{
     errno::Errno,
@@ -30,7 +30,7 @@ use interfaces::file_system::{
 use rt::{
     lock_class,
     memory::Frame,
-    sync::{LockClass, Mutex, RwLock},
+    sync::{LockClass, Mutex, MutexGuard, RwLock},
 };
 
 lock_class! {
@@ -78,6 +78,8 @@ pub struct Vnode {
     permissions: AtomicU16,
     flags: AtomicU32,
     access_due_ns: AtomicU64,
+    /// The file system changed attributes by itself; `state` does not know them yet.
+    is_outdated: AtomicBool,
     state: Mutex<State>,
     contents: RwLock<()>,
     target: Mutex<Option<Arc<[u8]>>>,
@@ -124,6 +126,7 @@ impl Vnode {
             permissions: AtomicU16::new(known.permissions),
             flags: AtomicU32::new(known.flags),
             access_due_ns: AtomicU64::new(0),
+            is_outdated: AtomicBool::new(false),
             state: Mutex::new(&STATE, State { known, pending: AttributeChange::default() }),
             contents: RwLock::new(class, ()),
             target: Mutex::new(&TARGET, None),
@@ -182,7 +185,7 @@ impl Vnode {
     pub(crate) fn observers(&self) -> &Observers {
         &self.observers
     }
-    /// Orders changes: names of a directory, size and writes of a regular file.
+    /// Orders changes: size and writes of a regular file, names of a directory ([`crate::name_lock`]).
     pub(crate) fn contents(&self) -> &RwLock<()> {
         &self.contents
     }
@@ -240,7 +243,7 @@ impl Vnode {
         if let Some(node) = &self.node {
             return node.attributes();
         }
-        let mut known = self.state.lock().known;
+        let mut known = self.up_to_date().known;
         if let Some(pages) = &self.pages {
             known.size = pages.size();
             known.blocks = pages.blocks().unwrap_or_else(|| self.stored_blocks(known.blocks));
@@ -309,7 +312,7 @@ impl Vnode {
         }
     }
     fn is_access_time_stale(&self, now: FileTime) -> bool {
-        let state = self.state.lock();
+        let state = self.up_to_date();
         let known = &state.known;
         let age_seconds = now.seconds.saturating_sub(known.accessed.seconds);
         known.accessed <= known.modified
@@ -331,6 +334,31 @@ impl Vnode {
     /// returns how many links it has.
     pub(crate) fn refresh(&self) -> u32 {
         let mut state = self.state.lock();
+        self.refresh_locked(&mut state);
+        state.known.links
+    }
+    /// As [`Vnode::refresh`], but asked only when somebody wants to know. What is mirrored here (owner,
+    /// permissions) and the links are as before.
+    pub(crate) fn outdate(&self) {
+        self.is_outdated.store(true, Ordering::Release);
+        self.access_due_ns.store(0, Ordering::Relaxed);
+    }
+    /// The attributes, none of them outdated.
+    fn up_to_date(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock();
+        // Cleared before the file system is asked, under the lock: who finds it cleared finds the answer.
+        if self.is_outdated.load(Ordering::Acquire)
+            && self.is_outdated.swap(false, Ordering::AcqRel)
+        {
+            self.refresh_locked(&mut state);
+        }
+        state
+    }
+    /// Names of it, as of the last change here.
+    pub(crate) fn links(&self) -> u32 {
+        self.state.lock().known.links
+    }
+    fn refresh_locked(&self, state: &mut State) {
         if let Ok(fs) = self.instance.file_system()
             && let Ok(mut fresh) = fs.attributes(self.inode)
         {
@@ -341,7 +369,6 @@ impl Vnode {
             state.known = fresh;
             self.mirror(&state.known);
         }
-        state.known.links
     }
     fn mirror(&self, known: &Attributes) {
         self.owner.store(pack_owner(known), Ordering::Release);
@@ -387,7 +414,7 @@ impl Vnode {
             && self.listed_ns.load(Ordering::Relaxed) == 0
             && let Some(myself) = self.instance.find(self.inode)
         {
-            let links = self.state.lock().known.links;
+            let links = self.links();
             self.instance.flusher().enlist(&myself, links);
         }
     }
@@ -527,7 +554,7 @@ impl Drop for Vnode {
             return;
         }
         self.instance.flusher().delist(self);
-        let has_name = self.state.lock().known.links > 0;
+        let has_name = self.links() > 0;
         if let Some(pages) = &self.pages {
             if has_name && pages.backing() == Backing::Storage {
                 pages.write_and_wait(WHOLE);

@@ -2,14 +2,15 @@
 //!
 //! A [`Caller`] is on whose behalf. A step looks in the name cache without any exclusive lock and
 //! allocates nothing; a symbolic link replaces the text that is left. Locks of a step, each let
-//! go before the next: directory shared (on a miss only), a shard of the name cache shared, the
+//! go before the next: directory and name shared (on a miss only), a shard of the name cache shared, the
 //! mount table shared (only where something is mounted).
 use crate::{
     credentials::Credentials,
     dentry::Dentry,
     errno::Errno,
     mount::Path,
-    name_cache::Cached,
+    name_cache::{Cached, Key},
+    name_lock,
     namespace::Namespace,
     permission::{self, Want},
     protection, shrink,
@@ -168,16 +169,18 @@ impl<'a> Caller<'a> {
             Cached::Negative => return Ok(None),
             Cached::Unknown => {}
         }
-        let _names = directory.contents().read();
-        lookup_locked(parent, name)
+        let key = parent.key(name);
+        let _name = name_lock::share(parent, &key);
+        lookup_locked(parent, &key)
     }
 }
 
-/// As [`Caller::lookup`] of a stored directory whose `contents` lock the caller holds.
+/// As [`Caller::lookup`] in a stored directory, of a name the caller has locked, or all names.
 pub(crate) fn lookup_locked(
     parent: &Arc<Dentry>,
-    name: &[u8],
+    key: &Key<'_>,
 ) -> Result<Option<Arc<Dentry>>, Errno> {
+    let name = key.name();
     if name.len() > NAME_MAX {
         return Err(Errno::ENAMETOOLONG);
     }
@@ -187,7 +190,7 @@ pub(crate) fn lookup_locked(
     }
     let instance = directory.instance();
     let names = instance.names();
-    match names.get(parent.id(), name) {
+    match names.find(key) {
         Cached::Positive(dentry) => return Ok(Some(dentry)),
         Cached::Negative => return Ok(None),
         Cached::Unknown => {}
@@ -196,13 +199,13 @@ pub(crate) fn lookup_locked(
         Ok(attributes) => {
             let dentry = Dentry::child(parent, name, instance.vnode(attributes))?;
             if instance.info().has_stable_names {
-                return Ok(Some(names.insert_if_absent(parent.id(), dentry.name(), dentry)));
+                return Ok(Some(names.insert_if_absent(key, dentry.name(), dentry)));
             }
             Ok(Some(dentry))
         }
         Err(FsError::NotFound) => {
             if instance.info().has_stable_names {
-                names.insert(parent.id(), Arc::from(name), None);
+                names.insert(key, Arc::from(name), None);
             }
             Ok(None)
         }

@@ -4,6 +4,8 @@ use crate::{
     dentry::{Dentry, Promised},
     errno::Errno,
     mount::Path,
+    name_cache::Key,
+    name_lock,
     notify::{self, Events},
     permission::{self, GROUP_EXECUTE, SET_GROUP},
     protection, shrink,
@@ -68,7 +70,7 @@ fn without_foreign_group(mode: u16, group: u32, who: &Credentials) -> u16 {
     if is_program && !is_member { mode & !SET_GROUP } else { mode }
 }
 
-/// Makes `name` in `parent`. Locks: the directory to write.
+/// Makes `name` in `parent`. Locks: the directory to read, the name alone.
 ///
 /// # Errors
 /// `EEXIST`, `EROFS`, `EACCES`, `ENOSPC` ...
@@ -79,8 +81,9 @@ pub(crate) fn create_named(
     new: &NewFile<'_>,
 ) -> Result<Path, Errno> {
     let directory = parent.vnode();
-    let _names = directory.contents().write();
-    if lookup_locked(&parent.dentry, name)?.is_some() {
+    let key = parent.dentry.key(name);
+    let _name = name_lock::lock(&parent.dentry, &key);
+    if lookup_locked(&parent.dentry, &key)?.is_some() {
         return Err(Errno::EEXIST);
     }
     parent.mount.check_writable()?;
@@ -90,20 +93,20 @@ pub(crate) fn create_named(
     let promised = Promised::take(name)?;
     let made = instance.file_system()?.create(directory.inode(), name, &new);
     if made == Err(FsError::Exists) {
-        instance.names().remove(parent.dentry.id(), name);
+        instance.names().remove(&key);
     }
     let vnode = instance.vnode(made?);
-    directory.refresh();
-    let dentry = add_name(parent, promised, vnode);
+    directory.outdate();
+    let dentry = add_name(parent, &key, promised, vnode);
     notify::about_name(directory, name, dentry.vnode(), Events::CREATE);
     Ok(Path { mount: parent.mount.clone(), dentry })
 }
 
 /// Enters a name that was made in the name cache.
-fn add_name(parent: &Path, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
+fn add_name(parent: &Path, key: &Key<'_>, promised: Promised, vnode: Arc<Vnode>) -> Arc<Dentry> {
     let dentry = Dentry::promised(&parent.dentry, promised, vnode);
     let names = parent.vnode().instance().names();
-    names.insert(parent.dentry.id(), dentry.name(), Some(dentry.clone()));
+    names.insert(key, dentry.name(), Some(dentry.clone()));
     dentry
 }
 
@@ -202,8 +205,9 @@ impl Caller<'_> {
         }
         let instance = directory.instance();
         let fs = instance.file_system()?;
-        let _names = directory.contents().write();
-        if lookup_locked(&parent.path.dentry, name)?.is_some() {
+        let key = parent.path.dentry.key(name);
+        let _name = name_lock::lock(&parent.path.dentry, &key);
+        if lookup_locked(&parent.path.dentry, &key)?.is_some() {
             return Err(Errno::EEXIST);
         }
         if parent.has_slash {
@@ -223,8 +227,8 @@ impl Caller<'_> {
         vnode.count_up();
         let links = vnode.refresh();
         instance.pin(vnode, links);
-        directory.refresh();
-        add_name(&parent.path, promised, vnode.clone());
+        directory.outdate();
+        add_name(&parent.path, &key, promised, vnode.clone());
         notify::about_vnode(vnode, Events::ATTRIBUTES);
         notify::about_name(directory, name, vnode, Events::CREATE);
         Ok(())

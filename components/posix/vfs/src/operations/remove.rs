@@ -3,6 +3,8 @@ use crate::{
     dentry::Dentry,
     errno::Errno,
     mount::Path,
+    name_cache::Key,
+    name_lock,
     notify::{self, Events},
     permission,
     vnode::Vnode,
@@ -20,8 +22,9 @@ impl Caller<'_> {
         let Last::Name(name) = &parent.last else { return Err(Errno::EISDIR) };
         let directory = parent.path.vnode();
         self.check_stored(&parent.path, name)?;
-        let names = directory.contents().write();
-        let victim = lookup_locked(&parent.path.dentry, name)?.ok_or(Errno::ENOENT)?;
+        let key = parent.path.dentry.key(name);
+        let locked = name_lock::lock(&parent.path.dentry, &key);
+        let victim = lookup_locked(&parent.path.dentry, &key)?.ok_or(Errno::ENOENT)?;
         let is_directory = victim.vnode().is_directory();
         if parent.has_slash {
             return Err(if is_directory { Errno::EISDIR } else { Errno::ENOTDIR });
@@ -35,8 +38,8 @@ impl Caller<'_> {
         }
         let fs = directory.instance().file_system()?;
         fs.unlink(directory.inode(), name, crate::vnode::now())?;
-        forget_name(&parent.path, name.clone(), &victim);
-        drop(names);
+        forget_name(&parent.path, &key, name.clone(), &victim);
+        drop(locked);
         notify::about_vnode(victim.vnode(), Events::ATTRIBUTES);
         tell_removed(directory, name, victim);
         Ok(())
@@ -55,8 +58,9 @@ impl Caller<'_> {
         };
         let directory = parent.path.vnode();
         self.check_stored(&parent.path, name)?;
+        let key = parent.path.dentry.key(name);
         let names = directory.contents().write();
-        let victim = lookup_locked(&parent.path.dentry, name)?.ok_or(Errno::ENOENT)?;
+        let victim = lookup_locked(&parent.path.dentry, &key)?.ok_or(Errno::ENOENT)?;
         permission::check_remove(directory, victim.vnode(), self.credentials)?;
         if !victim.vnode().is_directory() {
             return Err(Errno::ENOTDIR);
@@ -69,7 +73,7 @@ impl Caller<'_> {
         fs.remove_directory(directory.inode(), name, crate::vnode::now())?;
         victim.vnode().set_dead();
         drop(inside);
-        forget_name(&parent.path, name.clone(), &victim);
+        forget_name(&parent.path, &key, name.clone(), &victim);
         drop(names);
         tell_removed(directory, name, victim);
         Ok(())
@@ -92,12 +96,12 @@ fn tell_removed(directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
     notify::about_name(directory, name, &vnode, Events::DELETE);
 }
 
-/// Mends caches after `name` of `victim` was taken away; the directory is locked to write.
-pub(super) fn forget_name(directory: &Path, name: Arc<[u8]>, victim: &Arc<Dentry>) {
+/// Mends caches after the name of `victim` was taken away; it is locked still.
+fn forget_name(directory: &Path, key: &Key<'_>, name: Arc<[u8]>, victim: &Arc<Dentry>) {
     let instance = directory.vnode().instance();
-    instance.names().insert(directory.dentry.id(), name, None);
+    instance.names().insert(key, name, None);
     drop_victim(victim);
-    directory.vnode().refresh();
+    directory.vnode().outdate();
 }
 
 /// Marks a dentry whose name is gone, and learns what is left of its inode.

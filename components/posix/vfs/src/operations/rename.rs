@@ -6,6 +6,7 @@ use crate::{
     dentry::Dentry,
     errno::Errno,
     mount::Path,
+    name_cache::Key,
     notify,
     permission::{self, Want},
     vnode::Vnode,
@@ -35,6 +36,15 @@ struct Side<'a> {
 impl Side<'_> {
     fn vnode(&self) -> &Arc<Vnode> {
         self.directory.vnode()
+    }
+    /// Its name in the name cache.
+    fn key(&self) -> Key<'_> {
+        self.directory.dentry.key(self.name)
+    }
+    /// Notes in the name cache what the name stands for now.
+    fn note(&self, dentry: Option<&Arc<Dentry>>) {
+        let names = self.vnode().instance().names();
+        names.insert(&self.key(), self.name.clone(), dentry.cloned());
     }
 }
 
@@ -69,8 +79,8 @@ impl Caller<'_> {
         self.rename_locked(&from, &to, mode)
     }
     fn rename_locked(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) -> Result<(), Errno> {
-        let source = lookup_locked(&from.directory.dentry, from.name)?.ok_or(Errno::ENOENT)?;
-        let target = lookup_locked(&to.directory.dentry, to.name)?;
+        let source = lookup_locked(&from.directory.dentry, &from.key())?.ok_or(Errno::ENOENT)?;
+        let target = lookup_locked(&to.directory.dentry, &to.key())?;
         check_shape(&source, from, target.as_ref(), to, mode)?;
         if let Some(target) = &target
             && Arc::ptr_eq(source.vnode(), target.vnode())
@@ -187,8 +197,7 @@ fn replace(
     target: Option<&Arc<Dentry>>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let instance = from.vnode().instance();
-    let fs = instance.file_system()?;
+    let fs = from.vnode().instance().file_system()?;
     let replaced = target.map(Arc::as_ref).filter(|target| target.vnode().is_directory());
     let inside = replaced.map(|target| target.vnode().contents().write());
     let old = (from.vnode().inode(), &**from.name);
@@ -199,13 +208,12 @@ fn replace(
     }
     drop(inside);
     source.relink(&to.directory.dentry, to.name.clone());
-    let names = instance.names();
-    names.insert(to.directory.dentry.id(), to.name.clone(), Some(source.clone()));
-    names.insert(from.directory.dentry.id(), from.name.clone(), None);
+    to.note(Some(source));
+    from.note(None);
     if let Some(target) = target {
         super::remove::drop_victim(target);
     }
-    refresh(&[from.vnode(), to.vnode(), source.vnode()]);
+    outdate(&[from.vnode(), to.vnode(), source.vnode()]);
     tell(from, to, source, target);
     Ok(())
 }
@@ -216,16 +224,14 @@ fn exchange(
     target: &Arc<Dentry>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let instance = from.vnode().instance();
     let old = (from.vnode().inode(), &**from.name);
     let new = (to.vnode().inode(), &**to.name);
-    instance.file_system()?.exchange(old, new, crate::vnode::now())?;
+    from.vnode().instance().file_system()?.exchange(old, new, crate::vnode::now())?;
     source.relink(&to.directory.dentry, to.name.clone());
     target.relink(&from.directory.dentry, from.name.clone());
-    let names = instance.names();
-    names.insert(to.directory.dentry.id(), to.name.clone(), Some(source.clone()));
-    names.insert(from.directory.dentry.id(), from.name.clone(), Some(target.clone()));
-    refresh(&[from.vnode(), to.vnode(), source.vnode(), target.vnode()]);
+    to.note(Some(source));
+    from.note(Some(target));
+    outdate(&[from.vnode(), to.vnode(), source.vnode(), target.vnode()]);
     tell(from, to, source, None);
     tell(to, from, target, None);
     Ok(())
@@ -237,8 +243,8 @@ fn tell(from: &Side<'_>, to: &Side<'_>, what: &Dentry, replaced: Option<&Arc<Den
     notify::about_move(old, new, what.vnode(), replaced);
 }
 
-fn refresh(vnodes: &[&Arc<Vnode>]) {
+fn outdate(vnodes: &[&Arc<Vnode>]) {
     for vnode in vnodes {
-        vnode.refresh();
+        vnode.outdate();
     }
 }

@@ -1,4 +1,5 @@
 //! Behaviours of the component over tmpfs and over a storage of its own ([`storage`]).
+mod at_once;
 mod data;
 mod generated;
 mod model;
