@@ -33,6 +33,8 @@ pub(crate) struct Inode {
     pub(crate) attribute_block: u64,
     /// When it was deleted, or the next of the orphans.
     pub(crate) deleted: u32,
+    /// How often it was locked to be changed: what was seen of it at one turn is true until the next.
+    pub(crate) turn: u64,
     _charge: Charge,
 }
 
@@ -78,6 +80,7 @@ impl Inode {
             seed,
             extra_bytes,
             attribute_block,
+            turn: 0,
             _charge: charge,
         })
     }
@@ -106,6 +109,7 @@ impl Inode {
             extra_bytes,
             attribute_block: 0,
             deleted: 0,
+            turn: 0,
             _charge: charge,
         })
     }

@@ -49,7 +49,9 @@ impl Node {
 
     /// The inode, to be changed.
     pub(crate) fn write(&self) -> WriteGuard<'_, Inode> {
-        self.inode.write()
+        let mut inode = self.inode.write();
+        inode.turn += 1;
+        inode
     }
 
     /// The inode was changed by an operation.

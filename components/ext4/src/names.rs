@@ -4,7 +4,7 @@
 //! taken after the operation has begun, all that it needs at once, in order of their addresses.
 use crate::{
     directory,
-    directory_edit::{self, NewEntry},
+    directory_edit::{self, NewEntry, Place, Room},
     extent_edit, file_size,
     groups::inodes,
     inode::Inode,
@@ -70,11 +70,30 @@ fn touch(directory: &mut Inode, now: FileTime) {
     (directory.attributes.modified, directory.attributes.changed) = (now, now);
 }
 
+/// What was seen in a directory that was locked to be read.
+#[derive(Clone, Copy)]
+struct Seen<T> {
+    turn: u64,
+    what: T,
+}
+
+impl<T> Seen<T> {
+    fn new(directory: &Inode, what: T) -> Seen<T> {
+        Seen { turn: directory.turn, what }
+    }
+    /// It, if nobody had the directory to change it before the caller, who has it now.
+    fn still_in(self, directory: &Inode) -> Option<T> {
+        (directory.turn == self.turn + 1).then_some(self.what)
+    }
+}
+
 fn check_name(name: &[u8]) -> Result<(), FsError> {
     if name.len() > 255 { Err(FsError::NameTooLong) } else { Ok(()) }
 }
 
 /// Makes an inode with a first name, held once.
+///
+/// All that can be is done before the directory is locked to be changed: others change it meanwhile.
 ///
 /// # Errors
 /// As [`interfaces::file_system::FileSystem::create`].
@@ -86,32 +105,59 @@ pub(crate) fn create(
 ) -> Result<Attributes, FsError> {
     check_name(name)?;
     volume.operate(|operation| {
-        let mut parent = directory.write();
-        check_parent(&parent)?;
-        let room = directory_edit::check_absent(volume, &parent, name)?;
-        let is_directory = new.file_type == FileType::Directory;
-        if is_directory
-            && parent.attributes.links >= LINKS_MAX
-            && !volume.geometry.has_uncounted_links()
-        {
-            return Err(FsError::TooManyLinks);
-        }
-        let inode = make(volume, operation, &parent, new)?;
-        let entry = NewEntry { name, inode: inode.number, file_type: new.file_type };
-        if let Err(error) = directory_edit::add(volume, operation, &mut parent, &entry, room) {
-            unmake(volume, operation, inode)?;
+        let (room, flags) = {
+            let parent = directory.read();
+            check_parent(&parent)?;
+            check_can_name(volume, &parent, new.file_type)?;
+            let room = directory_edit::check_absent(volume, &parent, name)?;
+            (Seen::new(&parent, room), parent.attributes.flags)
+        };
+        let inode = make(volume, operation, (directory.number, flags), new)?;
+        let attributes = inode.attributes;
+        let node = volume.inodes.insert(volume, inode)?;
+        node.note(operation);
+        let entry = NewEntry { name, inode: node.number, file_type: new.file_type };
+        if let Err(error) = add_entry(volume, operation, directory, &entry, (room, new.now)) {
+            volume.inodes.forget(attributes.inode, 1);
+            unmake(volume, operation, &mut node.write())?;
             return Err(error);
         }
-        if is_directory {
-            add_link(volume, &mut parent)?;
-        }
-        touch(&mut parent, new.now);
-        directory.note(operation);
-        parent.store(volume, operation, Before::Itself)?;
-        let attributes = inode.attributes;
-        volume.inodes.insert(volume, inode)?.note(operation);
         Ok(attributes)
     })
+}
+
+/// One more name of that type fits what the directory can count.
+fn check_can_name(volume: &Volume, parent: &Inode, file_type: FileType) -> Result<(), FsError> {
+    let is_full = file_type == FileType::Directory
+        && parent.attributes.links >= LINKS_MAX
+        && !volume.geometry.has_uncounted_links();
+    if is_full { Err(FsError::TooManyLinks) } else { Ok(()) }
+}
+
+/// Gives an inode just made its name; `room` is what was seen before. Nothing is changed where it fails.
+fn add_entry(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    directory: &Node,
+    entry: &NewEntry<'_>,
+    (room, now): (Seen<Option<Room>>, FileTime),
+) -> Result<(), FsError> {
+    let mut parent = directory.write();
+    let room = match room.still_in(&parent) {
+        Some(room) => room,
+        None => {
+            check_parent(&parent)?;
+            check_can_name(volume, &parent, entry.file_type)?;
+            directory_edit::check_absent(volume, &parent, entry.name)?
+        }
+    };
+    directory_edit::add(volume, operation, &mut parent, entry, room)?;
+    if entry.file_type == FileType::Directory {
+        add_link(volume, &mut parent)?;
+    }
+    touch(&mut parent, now);
+    directory.note(operation);
+    parent.store(volume, operation, Before::Itself)
 }
 
 /// Makes an inode without a name, held once.
@@ -126,7 +172,8 @@ pub(crate) fn create_unnamed(
     volume.operate(|operation| {
         let parent = directory.read();
         check_parent(&parent)?;
-        let mut inode = make(volume, operation, &parent, new)?;
+        let place = (directory.number, parent.attributes.flags);
+        let mut inode = make(volume, operation, place, new)?;
         inode.attributes.links = 0;
         orphans::add(volume, &mut inode)?;
         inode.store(volume, operation, Before::Itself)?;
@@ -136,11 +183,11 @@ pub(crate) fn create_unnamed(
     })
 }
 
-/// An inode with everything but a name.
+/// An inode with everything but a name, for a directory of that number with those flags.
 fn make(
     volume: &Volume,
     operation: &Operation<'_>,
-    parent: &Inode,
+    (parent, flags): (u32, u32),
     new: &NewInode<'_>,
 ) -> Result<Inode, FsError> {
     let kind = match new.file_type {
@@ -150,7 +197,7 @@ fn make(
     if new.file_type == FileType::Symlink {
         check_target(volume, new.target)?;
     }
-    let number = inodes::allocate(volume, operation, parent.number, kind)?;
+    let number = inodes::allocate(volume, operation, parent, kind)?;
     let generation = volume.groups()?.next_generation();
     let attributes = Attributes {
         inode: u64::from(number),
@@ -166,7 +213,7 @@ fn make(
         modified: new.now,
         changed: new.now,
         created: new.now,
-        flags: parent.attributes.flags & FLAGS_INHERITED,
+        flags: flags & FLAGS_INHERITED,
         generation,
     };
     let geometry = &volume.geometry;
@@ -176,13 +223,13 @@ fn make(
     };
     let extra = extra.min(geometry.inode_bytes - BASE_BYTES);
     let mut inode = Inode::fresh(geometry, attributes, extra)?;
-    let filled = fill(volume, operation, &mut inode, parent.number, new);
+    let filled = fill(volume, operation, &mut inode, parent, new);
     let stored = filled.and_then(|()| inode.store(volume, operation, Before::Another));
     match stored {
         Ok(()) => Ok(inode),
         Err(error) => {
             inode.store(volume, operation, Before::Another)?;
-            unmake(volume, operation, inode)?;
+            unmake(volume, operation, &mut inode)?;
             Err(error)
         }
     }
@@ -232,9 +279,9 @@ fn fill(
 }
 
 /// Frees an inode just made that got no name.
-fn unmake(volume: &Volume, operation: &Operation<'_>, mut inode: Inode) -> Result<(), FsError> {
-    while !file_size::step(volume, operation, &mut inode, 0..u64::MAX)? {}
-    file_size::free(volume, operation, &mut inode)
+fn unmake(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Result<(), FsError> {
+    while !file_size::step(volume, operation, inode, 0..u64::MAX)? {}
+    file_size::free(volume, operation, inode)
 }
 
 /// Gives an inode another name.
@@ -295,17 +342,28 @@ fn unname(
     inode.store(volume, operation, Before::Itself)
 }
 
-/// The node a name stands for, held; given back by [`let_go`].
-fn hold(volume: &Volume, directory: &Node, name: &[u8]) -> Result<Arc<Node>, FsError> {
-    let number = {
+/// The node a name stands for, held until given back by [`let_go`], and where the name was seen.
+fn hold(
+    volume: &Volume,
+    directory: &Node,
+    name: &[u8],
+) -> Result<(Arc<Node>, Option<Seen<Place>>), FsError> {
+    check_name(name)?;
+    let (number, seen) = {
         let parent = directory.read();
         check_parent(&parent)?;
-        directory::find(volume, &parent, name)?
+        match parent.has_flag(FLAG_INLINE_DATA) {
+            true => (directory::find(volume, &parent, name)?, None),
+            false => {
+                let place = directory_edit::locate(volume, &parent, name)?;
+                (place.inode, Some(Seen::new(&parent, place)))
+            }
+        }
     };
     if number == directory.number || number == crate::superblock::ROOT_INODE {
         return Err(FsError::Corrupt);
     }
-    volume.inodes.hold(volume, number)
+    Ok((volume.inodes.hold(volume, number)?, seen))
 }
 
 /// Gives up counts of an inode, which is freed if they were the last and it has no name.
@@ -347,9 +405,9 @@ pub(crate) fn remove(
 ) -> Result<(), FsError> {
     volume.health.check_writable()?;
     for _ in 0..RETRIES_MAX {
-        let victim = hold(volume, directory, name)?;
+        let (victim, seen) = hold(volume, directory, name)?;
         let result = volume.operate(|operation| {
-            remove_held(volume, operation, (directory, name), &victim, (kind, now))
+            remove_held(volume, operation, (directory, name, seen), &victim, (kind, now))
         });
         let_go(volume, u64::from(victim.number), 1);
         if result != Ok(Outcome::Changed) {
@@ -372,14 +430,19 @@ enum Outcome {
 fn remove_held(
     volume: &Volume,
     operation: &Operation<'_>,
-    (directory, name): (&Node, &[u8]),
+    (directory, name, seen): (&Node, &[u8], Option<Seen<Place>>),
     victim: &Node,
     (kind, now): (Kind, FileTime),
 ) -> Result<Outcome, FsError> {
     let mut locked = lock_all(&[directory, victim]);
     let parent = of(&mut locked, directory.number)?;
-    check_parent(parent)?;
-    let place = directory_edit::locate_or_move(volume, operation, parent, name)?;
+    let place = match seen.and_then(|seen| seen.still_in(parent)) {
+        Some(place) => place,
+        None => {
+            check_parent(parent)?;
+            directory_edit::locate_or_move(volume, operation, parent, name)?
+        }
+    };
     if place.inode != victim.number {
         return Ok(Outcome::Changed);
     }
@@ -393,6 +456,8 @@ fn remove_held(
     parent.store(volume, operation, Before::Itself)?;
     directory.note(operation);
     victim.note(operation);
+    // The name is gone: others need not wait for what becomes of its inode.
+    locked.retain(|(number, _)| *number == victim.number);
     unname(volume, operation, of(&mut locked, victim.number)?, now)?;
     Ok(Outcome::Done)
 }

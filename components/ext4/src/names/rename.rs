@@ -87,9 +87,9 @@ fn with_held(
 ) -> Result<Outcome, FsError> {
     volume.health.check_writable()?;
     for _ in 0..RETRIES_MAX {
-        let first = hold(volume, from.0, from.1)?;
+        let (first, _) = hold(volume, from.0, from.1)?;
         let second: Option<Arc<Node>> = match hold(volume, to.0, to.1) {
-            Ok(node) => Some(node),
+            Ok((node, _)) => Some(node),
             Err(FsError::NotFound) => None,
             Err(error) => {
                 let_go(volume, u64::from(first.number), 1);
