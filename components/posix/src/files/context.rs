@@ -11,7 +11,7 @@ lock_class! {
 /// Where names are looked up from, and which permissions new files do not get.
 pub struct FsContext {
     namespace: Arc<Namespace>,
-    places: RwLock<Places>,
+    places: RwLock<Arc<Places>>,
     umask: AtomicU16,
 }
 
@@ -28,8 +28,8 @@ impl FsContext {
     /// Root and working directory are the namespace's root.
     pub fn new(namespace: Arc<Namespace>) -> FsContext {
         let root = namespace.root();
-        let places = RwLock::new(&CONTEXT, Places { working: root.clone(), root });
-        FsContext { namespace, places, umask: AtomicU16::new(0o022) }
+        let places = Arc::new(Places { working: root.clone(), root });
+        FsContext { namespace, places: RwLock::new(&CONTEXT, places), umask: AtomicU16::new(0o022) }
     }
     /// The mounts seen.
     pub fn namespace(&self) -> &Arc<Namespace> {
@@ -44,7 +44,7 @@ impl FsContext {
         }
     }
     /// Root and working directory.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> Arc<Places> {
         self.places.read().clone()
     }
     /// The root.
@@ -57,23 +57,26 @@ impl FsContext {
     }
     /// Moves to another working directory.
     pub fn set_working(&self, directory: Path) {
-        let before = core::mem::replace(&mut self.places.write().working, directory);
-        drop(before);
+        self.change(|places| Places { root: places.root.clone(), working: directory });
     }
     /// Changes the root.
     pub fn set_root(&self, directory: Path) {
-        let before = core::mem::replace(&mut self.places.write().root, directory);
-        drop(before);
+        self.change(|places| Places { root: directory, working: places.working.clone() });
     }
     /// Moves root and working directory from `old` to `new` where they are there (pivot_root).
     pub fn follow_root(&self, old: &Path, new: &Path) {
-        let mut places = self.places.write();
-        let before = places.clone();
         let follow = |at: &Path| if at.is_same(old) { new.clone() } else { at.clone() };
-        let after = Places { root: follow(&before.root), working: follow(&before.working) };
-        let replaced = core::mem::replace(&mut *places, after);
+        self.change(|places| Places {
+            root: follow(&places.root),
+            working: follow(&places.working),
+        });
+    }
+    fn change(&self, change: impl FnOnce(&Places) -> Places) {
+        let mut places = self.places.write();
+        let after = Arc::new(change(&places));
+        let before = core::mem::replace(&mut *places, after);
         drop(places);
-        drop((before, replaced));
+        drop(before);
     }
     /// Permissions new files do not get.
     pub fn umask(&self) -> u16 {

@@ -7,7 +7,7 @@ use vfs::{Caller, Credentials};
 /// What a [`Caller`] borrows.
 pub struct Scope {
     fs: Arc<FsContext>,
-    places: Places,
+    places: Arc<Places>,
     credentials: Arc<Credentials>,
     process: u32,
     thread: u32,

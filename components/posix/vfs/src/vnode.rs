@@ -243,12 +243,14 @@ impl Vnode {
         if let Some(node) = &self.node {
             return node.attributes();
         }
-        let mut known = self.up_to_date().known;
-        if let Some(pages) = &self.pages {
-            known.size = pages.size();
-            known.blocks = pages.blocks().unwrap_or_else(|| self.stored_blocks(known.blocks));
+        let mut state = self.up_to_date();
+        let Some(pages) = &self.pages else { return state.known };
+        match pages.blocks() {
+            Some(blocks) => state.known.blocks = blocks,
+            None if pages.are_blocks_to_be_asked() => self.ask_blocks(&mut state.known),
+            None => {}
         }
-        known
+        Attributes { size: pages.size(), ..state.known }
     }
 
     /// Changes attributes at once, with what was pending.
@@ -266,7 +268,7 @@ impl Vnode {
         let mut whole = state.pending;
         merge(&mut whole, change);
         whole.size = whole.size.or(self.kept_size());
-        state.known = fs.set_attributes(self.inode, &whole)?;
+        self.know(&mut state, fs.set_attributes(self.inode, &whole)?);
         state.pending = AttributeChange::default();
         self.mirror(&state.known);
         Ok(())
@@ -276,13 +278,24 @@ impl Vnode {
         let pages = self.pages.as_ref().filter(|pages| pages.backing() == Backing::Cache);
         pages.map(|pages| pages.size())
     }
-    /// Units of 512 bytes that storage uses for it, those set aside included.
-    fn stored_blocks(&self, known: u64) -> u64 {
+    /// Asks for the units of 512 bytes that storage uses for it, those set aside included.
+    fn ask_blocks(&self, known: &mut Attributes) {
         if self.instance.is_read_only() {
-            return known;
+            return;
         }
-        let fs = self.instance.file_system();
-        fs.and_then(|fs| Ok(fs.blocks(self.inode)?)).unwrap_or(known)
+        let asked = self.instance.file_system().map(|fs| fs.blocks(self.inode));
+        if let Ok(Ok(blocks)) = asked {
+            known.blocks = blocks;
+        } else if let Some(pages) = &self.pages {
+            pages.note_blocks();
+        }
+    }
+    /// Keeps what the file system says of it; its blocks may be others.
+    fn know(&self, state: &mut State, known: Attributes) {
+        state.known = known;
+        if let Some(pages) = &self.pages {
+            pages.note_blocks();
+        }
     }
     /// Notes that its contents changed now; the file system is told later.
     pub(crate) fn touch_modified(&self) {
@@ -366,7 +379,7 @@ impl Vnode {
             overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
             fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
             fresh.modified = pending.modified.map_or(fresh.modified, |at| at.max(fresh.modified));
-            state.known = fresh;
+            self.know(&mut state, fresh);
             self.mirror(&state.known);
         }
     }
@@ -391,7 +404,7 @@ impl Vnode {
         }
         let pending = core::mem::take(&mut state.pending);
         match fs.set_attributes(self.inode, &pending) {
-            Ok(known) => state.known = known,
+            Ok(known) => self.know(&mut state, known),
             Err(error) => {
                 if error == FsError::NoMemory {
                     // Nothing was done: to be told again.

@@ -213,6 +213,25 @@ pub(crate) fn lookup_locked(
     }
 }
 
+/// Where the name that begins at `start` ends: at a slash or at the end of the text. Words are looked at, not bytes.
+fn name_end(text: &[u8], start: usize) -> usize {
+    const WORD: usize = size_of::<u64>();
+    const ONES: u64 = u64::MAX / 0xff;
+    const SLASHES: u64 = ONES * b'/' as u64;
+    let mut at = start;
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk::<WORD>()) {
+        let word = u64::from_le_bytes(*word) ^ SLASHES;
+        // The lowest bit set here is of the first byte that is zero now.
+        let found = word.wrapping_sub(ONES) & !word & ONES << 7;
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += WORD;
+    }
+    let rest = text.get(at..).unwrap_or_default();
+    at + rest.iter().take_while(|byte| **byte != b'/').count()
+}
+
 /// The last component, as a part of the text.
 pub(crate) struct LastPart {
     pub(crate) range: Range<usize>,
@@ -267,8 +286,7 @@ impl<'a> Walker<'a> {
         loop {
             let rest = self.text.get(self.position..).unwrap_or_default();
             let start = self.position + rest.iter().take_while(|byte| **byte == b'/').count();
-            let rest = self.text.get(start..).unwrap_or_default();
-            let end = start + rest.iter().take_while(|byte| **byte != b'/').count();
+            let end = name_end(&self.text, start);
             if start == end {
                 return Ok(None);
             }
@@ -427,5 +445,29 @@ impl<'a> Walker<'a> {
         }
         self.at = at;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_end;
+    use alloc::vec;
+
+    #[test]
+    fn names_end_where_a_look_at_every_byte_finds_the_next_slash() {
+        for length in 0..28 {
+            for slash in 0..=length {
+                // Bytes beside a slash in value, and ones with the highest bit set, are none.
+                for other in [b'.', b'0', 0x80 | b'/', 0, 0xff] {
+                    let mut text = vec![other; length];
+                    text.iter_mut().skip(slash).step_by(3).for_each(|byte| *byte = b'/');
+                    for start in 0..=length {
+                        let next = text[start..].iter().position(|byte| *byte == b'/');
+                        let expected = start + next.unwrap_or(length - start);
+                        assert_eq!(name_end(&text, start), expected, "{text:?} from {start}");
+                    }
+                }
+            }
+        }
     }
 }

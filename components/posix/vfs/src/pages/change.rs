@@ -147,7 +147,9 @@ impl PageCache {
         // What fails later leaves what was there: it is written first.
         let last = if moves { u64::MAX } else { range.end.div_ceil(PAGE) };
         self.settle(range.start / PAGE..last)?;
-        tell()?;
+        let told = tell();
+        self.note_blocks();
+        told?;
         match how {
             Allocation::Extend | Allocation::KeepSize => {}
             Allocation::PunchHole | Allocation::Zero | Allocation::ZeroKeepSize => {

@@ -146,11 +146,12 @@ impl PageCache {
         }
     }
     /// Storage has room for a page about to become dirty.
-    fn reserve_stored(&self, index: u64) -> Result<(), Errno> {
-        match self.backing {
-            Backing::Storage => Ok(self.fs.reserve_range(self.inode, index, 1)?),
-            Backing::Cache => Ok(()),
+    pub(super) fn reserve_stored(&self, index: u64) -> Result<(), Errno> {
+        if self.backing == Backing::Storage {
+            self.fs.reserve_range(self.inode, index, 1)?;
+            self.note_blocks();
         }
+        Ok(())
     }
     /// Copies into a page of which nothing needs to be read.
     fn write_new_page(

@@ -28,7 +28,7 @@ use alloc::{
 };
 use core::{
     ops::Range,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 use index::{Index, Page, Touch};
 use interfaces::file_system::{Attributes, Backing, FileSystem, FsError, InodeNumber, PageSink};
@@ -71,6 +71,8 @@ pub struct PageCache {
     inode: InodeNumber,
     backing: Backing,
     size: AtomicU64,
+    /// Whether the vnode knows the blocks that storage uses for it.
+    are_blocks_known: AtomicBool,
     shape: RwLock<()>,
     tail: Mutex<()>,
     index: RwLock<Index>,
@@ -95,6 +97,7 @@ impl PageCache {
             inode: known.inode,
             backing: instance.info().backing,
             size: AtomicU64::new(known.size),
+            are_blocks_known: AtomicBool::new(false),
             shape: RwLock::new(&SHAPE, ()),
             tail: Mutex::new(&TAIL, ()),
             index: RwLock::new(&INDEX, Index::new(instance.flusher().tally().clone())),
@@ -112,6 +115,16 @@ impl PageCache {
     /// Units of 512 bytes used, where only the cache knows.
     pub(crate) fn blocks(&self) -> Option<u64> {
         (self.backing == Backing::Cache).then(|| self.index.read().pages() * SECTORS_A_PAGE)
+    }
+    /// Whether the file system is to be asked for the blocks it uses; who asks does it now, with the vnode's `state`
+    /// locked, and keeps the answer.
+    pub(crate) fn are_blocks_to_be_asked(&self) -> bool {
+        !self.are_blocks_known.load(Ordering::Acquire)
+            && !self.are_blocks_known.swap(true, Ordering::AcqRel)
+    }
+    /// The file system may use other blocks than before: called after what changed them.
+    pub(crate) fn note_blocks(&self) {
+        self.are_blocks_known.store(false, Ordering::Release);
     }
     /// Pages in memory.
     pub fn resident_pages(&self) -> u64 {
@@ -188,7 +201,7 @@ impl PageCache {
         if index >= self.size().div_ceil(PAGE) {
             return Err(Errno::ENXIO);
         }
-        self.fs.reserve_range(self.inode, index, 1)?;
+        self.reserve_stored(index)?;
         Ok(self.index.read().get(index, touch))
     }
     /// Visits the pages of a range that are in memory and lie within the file.

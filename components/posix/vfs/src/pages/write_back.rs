@@ -53,6 +53,7 @@ impl PageCache {
             self.protect_mapped(first, count);
             let size = self.clear_behind_end(first, &picked.frames);
             self.fs.write_pages(self.inode, first, picked.frames, size, first, &sink);
+            self.note_blocks();
         }
     }
     /// Zeroes what a mapping may have stored behind the file's end; the size, sampled after the
@@ -141,6 +142,7 @@ impl PageSink for WriteSink {
             index.end_write(page, outcome);
         }
         drop(index);
+        cache.note_blocks();
         tally::note_end(cache.arrived.signal_awaited());
         cache.flusher.note_progress();
     }

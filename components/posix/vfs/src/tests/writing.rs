@@ -68,6 +68,27 @@ fn what_is_written_is_on_the_disk_after_fsync_in_whole_runs() {
 }
 
 #[test]
+fn blocks_are_asked_for_again_after_whatever_changes_them() {
+    use crate::file::Allocation;
+    let (world, _model) = world(1000);
+    let file = world.open("/f", CREATE).unwrap();
+    let blocks = || file.path().status().attributes.blocks / 8;
+    assert_eq!(blocks(), 0);
+    put(&file, &pattern(10 * 4096)).unwrap();
+    assert_eq!(blocks(), 10, "set aside");
+    file.file().sync(false).unwrap();
+    assert_eq!(blocks(), 10, "written");
+    world.caller().truncate(file.path(), 4 * 4096).unwrap();
+    assert_eq!(blocks(), 4, "cut");
+    file.file().allocate(0, 8 * 4096, Allocation::Extend).unwrap();
+    assert_eq!(blocks(), 8, "allocated");
+    file.file().allocate(4096, 2 * 4096, Allocation::PunchHole).unwrap();
+    assert_eq!(blocks(), 6, "punched");
+    file.file().mappable().unwrap().page(1, true).unwrap();
+    assert_eq!(blocks(), 7, "stored to by a mapping");
+}
+
+#[test]
 fn times_that_memory_was_refused_for_are_told_again() {
     let (world, model) = world(1000);
     let file = world.open("/f", CREATE).unwrap();
