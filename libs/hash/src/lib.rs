@@ -24,13 +24,29 @@ impl Seed {
             let word = word.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
             state = fold(state ^ word, self.second);
         }
-        let tail = words.remainder();
-        let tail = tail.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
-        fold(state ^ tail, self.first)
+        fold(state ^ tail(words.remainder()), self.first)
     }
     /// Hash of a number.
     pub fn hash_number(&self, number: u64) -> u64 {
         fold(number ^ self.first, self.second)
+    }
+}
+
+/// Fewer than eight bytes as a number that, with their count, only they have.
+#[inline]
+fn tail(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        // Four to seven: the first four and the last four, which may overlap.
+        (Some(first), Some(last)) => {
+            u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32
+        }
+        _ => match (bytes.first(), bytes.get(bytes.len() / 2), bytes.last()) {
+            // One to three: of fewer some count twice.
+            (Some(first), Some(middle), Some(last)) => {
+                u64::from(*first) | u64::from(*middle) << 8 | u64::from(*last) << 16
+            }
+            _ => 0,
+        },
     }
 }
 

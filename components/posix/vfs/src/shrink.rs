@@ -118,7 +118,16 @@ pub(crate) fn allocate_frame(is_zeroed: bool) -> Result<Frame, Errno> {
 ///
 /// # Errors
 /// What the operation says.
+#[inline]
 pub fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    match operate() {
+        Err(Errno::ENOMEM) if make_memory() => retried_after_refusal(operate),
+        result => result,
+    }
+}
+
+#[cold]
+fn retried_after_refusal<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     for _ in 0..LAST_TRIES {
         match operate() {
             Err(Errno::ENOMEM) if make_memory() => {}

@@ -379,7 +379,7 @@ impl Vnode {
             overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
             fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
             fresh.modified = pending.modified.map_or(fresh.modified, |at| at.max(fresh.modified));
-            self.know(&mut state, fresh);
+            self.know(state, fresh);
             self.mirror(&state.known);
         }
     }

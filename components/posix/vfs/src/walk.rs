@@ -215,21 +215,33 @@ pub(crate) fn lookup_locked(
 
 /// Where the name that begins at `start` ends: at a slash or at the end of the text. Words are looked at, not bytes.
 fn name_end(text: &[u8], start: usize) -> usize {
-    const WORD: usize = size_of::<u64>();
-    const ONES: u64 = u64::MAX / 0xff;
-    const SLASHES: u64 = ONES * b'/' as u64;
     let mut at = start;
-    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk::<WORD>()) {
-        let word = u64::from_le_bytes(*word) ^ SLASHES;
-        // The lowest bit set here is of the first byte that is zero now.
-        let found = word.wrapping_sub(ONES) & !word & ONES << 7;
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
+        if let Some(slash) = first_slash(u64::from_le_bytes(*word)) {
+            return at + slash;
         }
-        at += WORD;
+        at += WORD_BYTES;
     }
     let rest = text.get(at..).unwrap_or_default();
-    at + rest.iter().take_while(|byte| **byte != b'/').count()
+    let slash = match text.last_chunk() {
+        // What of the last word was not looked at; no byte of what comes instead is a slash.
+        Some(word) if !rest.is_empty() => {
+            first_slash(u64::from_le_bytes(*word) >> (8 * (WORD_BYTES - rest.len())))
+        }
+        _ => rest.iter().position(|byte| *byte == b'/'),
+    };
+    slash.map_or(text.len(), |slash| at + slash)
+}
+
+const WORD_BYTES: usize = size_of::<u64>();
+
+/// The lowest byte of a word that is a slash.
+fn first_slash(word: u64) -> Option<usize> {
+    const ONES: u64 = u64::MAX / 0xff;
+    let word = word ^ ONES * b'/' as u64;
+    // The lowest bit set here is of the first byte that is zero now.
+    let found = word.wrapping_sub(ONES) & !word & ONES << 7;
+    (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }
 
 /// The last component, as a part of the text.

@@ -47,6 +47,7 @@ pub enum AccessIds {
 
 impl Path {
     /// stat(2) of this place.
+    #[inline]
     pub fn status(&self) -> Status {
         Status {
             attributes: self.vnode().attributes(),
