@@ -69,6 +69,7 @@ struct Entry {
 
 impl Entry {
     /// What of the interest its file is ready for, and the interest; `None` where that is nothing, or it is gone.
+    #[inline]
     fn look(&self, table: Option<&PollTable>) -> Option<(u32, Interest)> {
         if self.is_deleted.load(Ordering::Acquire) {
             return None;
@@ -208,6 +209,7 @@ impl Epoll {
     ///
     /// # Errors
     /// `EINTR` for a signal.
+    #[inline]
     pub fn wait(
         &self,
         max: usize,

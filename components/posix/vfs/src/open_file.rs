@@ -114,6 +114,7 @@ impl OpenFile {
         let _ = self.flags.fetch_update(Ordering::Relaxed, Ordering::Relaxed, merge);
     }
     /// Opened with O_PATH: names a place and does no input or output.
+    #[inline]
     pub fn is_path_only(&self) -> bool {
         self.flags() & raw::O_PATH != 0
     }
