@@ -51,6 +51,7 @@ impl Registers {
         (end <= self.bytes && offset.is_multiple_of(width)).then_some(self.at as usize + offset)
     }
     /// Reads `width` (1, 2, 4, 8) bytes; all ones where out of range or misaligned.
+    #[inline]
     pub fn read(&self, offset: usize, width: usize) -> u64 {
         let Some(at) = self.address(offset, width) else { return u64::MAX };
         match width {
@@ -65,6 +66,7 @@ impl Registers {
         }
     }
     /// Writes `width` (1, 2, 4, 8) bytes; nothing where out of range or misaligned.
+    #[inline]
     pub fn write(&self, offset: usize, width: usize, value: u64) {
         let Some(at) = self.address(offset, width) else { return };
         match width {

@@ -8,7 +8,7 @@
 //! A [`Unit`] is the hardware and the first two; a function reaches nothing, all of memory, or a [`Window`]. All tables of a
 //! window are built with it, for all of memory, so that lending allocates nothing and cannot lack memory. An entry
 //! counts in the bits that hardware ignores how often its frame is lent. Legacy mode, invalidation by registers.
-//! Whoever owns a unit or a window keeps others from it meanwhile.
+//! Whoever owns a unit keeps others from it meanwhile; a window is changed by any number of threads at once, entry by entry.
 //! Source: Intel Virtualization Technology for Directed I/O, revision 3.4, chapters 3, 6, 7, 9 and 11.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -195,6 +195,50 @@ fn a_frame_lent_too_often_is_refused_and_stays_lent() {
     assert!(window.take_back(&&model, 7));
 }
 
+/// Tables for threads that share them.
+#[derive(Clone, Copy)]
+struct Tables<'a>(&'a [Box<Table>]);
+
+impl Machine for Tables<'_> {
+    fn read(&self, _: usize, _: usize) -> u64 {
+        unreachable!("a window has no registers")
+    }
+    fn write(&self, _: usize, _: usize, _: u64) {
+        unreachable!("a window has no registers")
+    }
+    fn allocate(&self) -> Option<u32> {
+        None
+    }
+    fn free(&self, _: u32) {}
+    fn table(&self, frame: u32) -> &Table {
+        &self.0[frame as usize - 1]
+    }
+    fn flush(&self, _: &AtomicU64) {}
+}
+
+#[test]
+fn no_loan_is_lost_where_threads_lend_at_once() {
+    let model = Model::new(20, CAPABILITY, EXTENDED);
+    let mut unit = Unit::start(&model, FRAMES).unwrap();
+    let window = window(&mut unit, 0x18);
+    let (tables, window) = (Tables(&model.tables), &window);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(move || {
+                for _ in 0..2_000 {
+                    assert!(window.lend(&tables, 7, Access::Read));
+                    let _ = window.take_back(&tables, 7);
+                }
+                assert!(window.lend(&tables, 7, Access::Read));
+            });
+        }
+    });
+    (0..3).for_each(|_| assert!(!window.take_back(&tables, 7)));
+    assert_eq!(model.reached(0x18, at(7), Access::Read), Some(at(7)));
+    assert!(window.take_back(&tables, 7));
+    assert_eq!(model.reached(0x18, at(7), Access::Read), None);
+}
+
 #[test]
 fn windows_give_back_what_they_took_and_are_refused_without_memory() {
     let model = Model::new(20, CAPABILITY, EXTENDED);

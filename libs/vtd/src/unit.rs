@@ -5,7 +5,10 @@ use crate::{
     get, set,
 };
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{
+    AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 
 /// Domains used: 0 is reserved (6.2.2.1), 1 is of the functions that reach all of memory.
 const PASSING: u16 = 1;
@@ -40,11 +43,13 @@ pub struct Unit<M> {
     spare: Option<Window>,
 }
 
-/// Frames that the functions attached to it reach.
+/// Frames that the functions attached to it reach. Any number of threads lend and take back at once.
 #[derive(Debug)]
 pub struct Window {
     domain: u16,
     is_coherent: bool,
+    /// The hardware remembers what it did not find, too.
+    remembers_nothing: bool,
     root: u32,
     /// Of all levels but the leaves, the root too.
     tables: Vec<u32>,
@@ -142,11 +147,16 @@ impl<M: Machine> Unit<M> {
         if domain >= self.capabilities.domains.min(u64::BITS) {
             return None;
         }
-        let is_coherent = self.capabilities.is_coherent;
-        let (tables, leaves) = (Vec::new(), Vec::new());
-        let (domain_number, lent) = (domain as u16, AtomicUsize::new(0));
-        let mut window =
-            Window { domain: domain_number, is_coherent, root: 0, tables, leaves, lent };
+        let Capabilities { is_coherent, remembers_nothing, .. } = self.capabilities;
+        let mut window = Window {
+            domain: domain as u16,
+            is_coherent,
+            remembers_nothing,
+            root: 0,
+            tables: Vec::new(),
+            leaves: Vec::new(),
+            lent: AtomicUsize::new(0),
+        };
         self.domains |= 1 << domain;
         let root = window.fill(&self.machine, self.capabilities.levels, 0, self.frames);
         window.root = root.unwrap_or(0);
@@ -176,11 +186,6 @@ impl<M: Machine> Unit<M> {
     /// Has the hardware forget what of `window` it remembers.
     pub fn forget_domain(&self, window: &Window) {
         self.forget(entries::forget(window.domain));
-    }
-
-    /// Whether [`Unit::forget_domain`] is due after a loan, too.
-    pub fn remembers_nothing(&self) -> bool {
-        self.capabilities.remembers_nothing
     }
 
     /// What the tables lie in.
@@ -233,30 +238,41 @@ impl Window {
         Some(table)
     }
 
-    fn leaf(&self, frame: u32) -> Option<(u32, usize)> {
-        let leaf = self.leaves.get(frame as usize / ENTRIES)?;
-        Some((*leaf, frame as usize % ENTRIES))
+    /// Whether [`Unit::forget_domain`] is due after a loan, too.
+    pub fn remembers_nothing(&self) -> bool {
+        self.remembers_nothing
+    }
+
+    /// Makes of the entry of `frame` what `next` says; what it was, and `None` where it is no memory or `next` refuses.
+    fn change(
+        &self,
+        machine: &impl Machine,
+        frame: u32,
+        next: impl FnMut(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        let leaf = *self.leaves.get(frame as usize / ENTRIES)?;
+        let entry = machine.table(leaf).get(frame as usize % ENTRIES)?;
+        let before = entry.fetch_update(SeqCst, Relaxed, next).ok()?;
+        if !self.is_coherent {
+            machine.flush(entry);
+        }
+        Some(before)
     }
 
     /// Lends `frame` once more; `false` where it is no memory or lent too often.
     #[must_use]
     pub fn lend(&self, machine: &impl Machine, frame: u32, access: Access) -> bool {
-        let Some((leaf, index)) = self.leaf(frame) else { return false };
-        let before = get(machine, leaf, index);
-        let Some(entry) = entries::lent(before, frame, access) else { return false };
-        self.lent.fetch_add(usize::from(before == 0), Relaxed);
-        set(machine, self.is_coherent, leaf, index, entry);
-        true
+        let before = self.change(machine, frame, |entry| entries::lent(entry, frame, access));
+        self.lent.fetch_add(usize::from(before == Some(0)), Relaxed);
+        before.is_some()
     }
 
     /// Takes back one loan of `frame`; whether it was the last, so that the hardware must forget it.
     #[must_use]
     pub fn take_back(&self, machine: &impl Machine, frame: u32) -> bool {
-        let Some((leaf, index)) = self.leaf(frame) else { return false };
-        let before = get(machine, leaf, index);
-        let entry = entries::taken_back(before);
-        self.lent.fetch_sub(usize::from(before != 0 && entry == 0), Relaxed);
-        set(machine, self.is_coherent, leaf, index, entry);
-        entry == 0
+        let before = self.change(machine, frame, |entry| Some(entries::taken_back(entry)));
+        let is_last = before.is_some_and(|before| before != 0 && entries::taken_back(before) == 0);
+        self.lent.fetch_sub(usize::from(is_last), Relaxed);
+        is_last
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A function that nobody has open reaches nothing; one that a component of the kernel world has open reaches all
 //! of memory, and one of a domain what is lent to the domain's [`Window`]. Frames keep their physical addresses.
-//! One lock guards the unit and the tables of all windows; it is a leaf.
+//! One lock, a leaf, guards the unit; what is lent by windows changes without it.
 use super::{acpi, boot::phys_to_virt};
 use crate::{
     device::{self, Registers},
@@ -23,13 +23,15 @@ static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(class!("nucl
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 /// Registers, and memory for tables.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Hardware(Registers);
 
 impl Machine for Hardware {
+    #[inline]
     fn read(&self, register: usize, width: usize) -> u64 {
         self.0.read(register, width)
     }
+    #[inline]
     fn write(&self, register: usize, width: usize, value: u64) {
         self.0.write(register, width, value);
     }
@@ -84,7 +86,10 @@ fn with_unit<R>(act: impl FnOnce(&mut Unit<Hardware>) -> R) -> Option<R> {
 
 /// What the functions of a domain reach. There until it is dropped.
 #[derive(Debug)]
-pub struct Window(Option<vtd::Window>);
+pub struct Window {
+    window: Option<vtd::Window>,
+    hardware: Hardware,
+}
 
 impl Window {
     /// A window with nothing in it; none where there is no IOMMU.
@@ -92,9 +97,11 @@ impl Window {
     /// # Errors
     /// [`NoMemory`].
     pub fn new() -> Result<Option<Arc<Window>>, NoMemory> {
-        let make = |unit: &mut Unit<Hardware>| unit.window().ok_or(NoMemory);
-        let window = with_unit(make).transpose()?;
-        Ok(window.map(|window| Arc::new(Window(Some(window)))))
+        let make = |unit: &mut Unit<Hardware>| {
+            let window = Some(unit.window().ok_or(NoMemory)?);
+            Ok(Arc::new(Window { window, hardware: *unit.machine() }))
+        };
+        with_unit(make).transpose()
     }
 
     /// Lends each of `loans`, which stays allocated until it is taken back as often.
@@ -105,43 +112,34 @@ impl Window {
     where
         I: Iterator<Item = (u32, Access)> + Clone,
     {
-        let done = self.with(|window, unit| {
-            let lend =
-                |&(frame, access): &(u32, Access)| window.lend(unit.machine(), frame, access);
-            let done =
-                loans.clone().take_while(lend).inspect(|loan| frames::retain(loan.0)).count();
-            if unit.remembers_nothing() {
-                unit.forget_domain(window);
+        let Some(window) = &self.window else { return Ok(()) };
+        for (done, (frame, access)) in loans.clone().enumerate() {
+            if !window.lend(&self.hardware, frame, access) {
+                self.take_back(loans.map(|loan| loan.0).take(done));
+                return Err(NoMemory);
             }
-            done
-        });
-        if loans.clone().nth(done).is_none() {
-            return Ok(());
+            frames::retain(frame);
         }
-        self.take_back(loans.map(|loan| loan.0).take(done));
-        Err(NoMemory)
+        if window.remembers_nothing() {
+            with_unit(|unit| unit.forget_domain(window));
+        }
+        Ok(())
     }
 
     /// Takes back one loan of each of `loans`: when this returns nothing reaches them through the window any more.
     pub fn take_back<I: Iterator<Item = u32> + Clone>(&self, loans: I) {
-        self.with(|window, unit| {
-            let take = |last, frame| window.take_back(unit.machine(), frame) | last;
-            if loans.clone().fold(false, take) {
-                unit.forget_domain(window);
-            }
-        });
+        let Some(window) = &self.window else { return };
+        let take = |last, frame| window.take_back(&self.hardware, frame) | last;
+        if loans.clone().fold(false, take) {
+            with_unit(|unit| unit.forget_domain(window));
+        }
         loans.for_each(frames::release);
-    }
-
-    fn with<R: Default>(&self, act: impl FnOnce(&vtd::Window, &mut Unit<Hardware>) -> R) -> R {
-        let done = self.0.as_ref().and_then(|window| with_unit(|unit| act(window, unit)));
-        done.unwrap_or_default()
     }
 }
 
 impl Drop for Window {
     fn drop(&mut self) {
-        if let Some(window) = self.0.take() {
+        if let Some(window) = self.window.take() {
             with_unit(|unit| unit.free(window));
         }
     }
@@ -158,7 +156,7 @@ pub fn attach(function: u16, window: Option<&Window>) -> bool {
         );
         return false;
     }
-    let reach = window.and_then(|window| window.0.as_ref()).map_or(Reach::All, Reach::Window);
+    let reach = window.and_then(|window| window.window.as_ref()).map_or(Reach::All, Reach::Window);
     with_unit(|unit| unit.attach(function, reach)).unwrap_or(true)
 }
 
