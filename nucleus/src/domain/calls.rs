@@ -2,50 +2,43 @@
 //!
 //! Numbers, registers and meanings are those of `libs/calls`. Every argument is taken to be hostile.
 mod here;
+mod wait;
 
 use super::{
     Domain,
     gifts::take_back,
-    run::{self, Pinned, Start},
+    run::{self, Start},
 };
 use crate::{
     arch::{cpu, percpu, smp},
     capability::{Capability, EndpointRight, Gift, Right},
-    entropy, params,
+    entropy,
+    irq::Interrupt,
+    params,
     spin::NoInterrupts,
     thread::{self, Endpoint, Fast, Step, Thread, Wait, message_in, message_out},
     time,
 };
 use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
 use alloc::{string::String, sync::Arc};
-use core::sync::atomic::{
-    AtomicU32,
-    Ordering::{Acquire, Relaxed},
-};
+use core::sync::atomic::Ordering::Relaxed;
 pub(super) use here::here;
 use here::{CALL_HERE, REPLY_HERE, without_here};
 use ipc::{Header, Message};
 use program::Registers;
+use wait::{Word, known_word};
 
 /// Longest text taken from a component.
 const TEXT_MAX: usize = 512;
 /// Most random bytes a call gives.
 const ENTROPY_MAX: usize = 256;
 
-/// An endpoint looked up before by a call that was granted; good while the table's version is the same.
+/// An endpoint, or what else, looked up before by a call that was granted; good while the table's version is the same.
 #[derive(Debug)]
-struct Known {
+struct Known<T = EndpointRight> {
     handle: u64,
     version: u32,
-    to: EndpointRight,
-}
-
-/// A word that the thread waited on or woke last, in a frame that is kept; good while nothing was unmapped since.
-#[derive(Debug)]
-struct Word {
-    address: u64,
-    unmapped: u32,
-    pinned: Pinned,
+    to: T,
 }
 
 /// As what a thread takes part at an endpoint.
@@ -64,6 +57,8 @@ pub(super) struct Caller<'a> {
     called: Option<Known>,
     served: Option<Known>,
     signalled: Option<Known>,
+    /// What it waited for last.
+    interrupt: Option<Known<Arc<Interrupt>>>,
     word: Option<Word>,
     /// A kick came while it ran.
     is_kicked: bool,
@@ -181,6 +176,7 @@ impl<'a> Caller<'a> {
             called: None,
             served: None,
             signalled: None,
+            interrupt: None,
             word: None,
             is_kicked: false,
             is_leaving: false,
@@ -247,7 +243,7 @@ impl<'a> Caller<'a> {
         Ok(Known { handle, version, to: self.domain.endpoint(handle)? })
     }
 
-    fn is_good(&self, known: Option<&Known>, handle: u64) -> bool {
+    fn is_good<T>(&self, known: Option<&Known<T>>, handle: u64) -> bool {
         let version = self.domain.version.load(Relaxed);
         known.is_some_and(|known| known.handle == handle && known.version == version)
     }
@@ -340,9 +336,13 @@ impl<'a> Caller<'a> {
             }
             Call::Send => self.exchange(Part::Client, registers, Endpoint::send)?,
             Call::Signal => self.signal(first, second)?,
-            Call::Close => domain.close(first)?,
+            Call::Close => {
+                self.interrupt.take_if(|known| known.handle == first);
+                domain.close(first)?;
+            }
             Call::MapRegion => domain.map_held(first, registers)?,
             Call::Wait => self.wait(registers)?,
+            Call::InterruptWait => self.wait_for_interrupt(first, second)?,
             Call::Wake => {
                 let word = known_word(&mut self.word, domain, first)?;
                 registers.rdi = u64::from(thread::wake(word, second as u32));
@@ -426,56 +426,12 @@ impl<'a> Caller<'a> {
         self.signalled = Some(known);
         Ok(())
     }
-
-    fn wait(&mut self, registers: &Registers) -> Done {
-        let is_interruptible = registers.r10 != 0;
-        if is_interruptible && self.take_kick() {
-            return Err(Status::Cancelled);
-        }
-        let Caller { word, domain, is_kicked, .. } = self;
-        let word = known_word(word, domain, registers.rdi)?;
-        let deadline_ns = until(registers.rdx).deadline_ns;
-        loop {
-            // A kick always ends the wait, or the domain could not be ended.
-            match thread::wait_on(word, registers.rsi as u32, deadline_ns, true) {
-                sync::Outcome::Signalled => return Ok(()),
-                sync::Outcome::TimedOut => return Err(Status::TimedOut),
-                sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),
-                sync::Outcome::Kicked => keep_kick(is_kicked),
-            }
-            if domain.is_ending.load(Relaxed) {
-                return Err(Status::Cancelled);
-            }
-        }
-    }
 }
 
 /// See [`Caller::kick`].
 fn keep_kick(is_kicked: &mut bool) {
     *is_kicked = true;
     thread::may_not_pass();
-}
-
-/// The word at `address`, which is `known` then.
-fn known_word<'a>(
-    known: &'a mut Option<Word>,
-    domain: &Domain,
-    address: u64,
-) -> Result<&'a AtomicU32, Status> {
-    let unmapped = domain.unmapped.load(Acquire);
-    let is_good = |word: &Word| word.address == address && word.unmapped == unmapped;
-    if !known.as_ref().is_some_and(is_good) {
-        *known = Some(Word { address, unmapped, pinned: Pinned::new(domain, address, 4)? });
-    }
-    known.as_ref().map(|word| word.pinned.word()).ok_or(Status::Fault)
-}
-
-impl Pinned {
-    /// As a word that threads wait on.
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: four aligned bytes of a frame that is kept; an atomic may be shared with anyone.
-        unsafe { AtomicU32::from_ptr(self.address().cast()) }
-    }
 }
 
 /// What goes along with a message that is being sent.
@@ -526,6 +482,12 @@ impl Domain {
     /// The right to an endpoint that `handle` names.
     pub(super) fn endpoint(&self, handle: u64) -> Result<EndpointRight, Status> {
         let Capability::Endpoint(to) = self.held(handle)? else { return Err(Status::Refused) };
+        Ok(to)
+    }
+
+    /// The interrupt that `handle` names.
+    pub(super) fn interrupt(&self, handle: u64) -> Result<Arc<Interrupt>, Status> {
+        let Capability::Interrupt(to) = self.held(handle)? else { return Err(Status::Refused) };
         Ok(to)
     }
 

@@ -1,11 +1,7 @@
 //! Kernel calls about devices: ports, interrupts, PCI functions, virtio-mmio transports.
 //!
 //! What is named must be granted, and but for opening it, open.
-use super::{
-    Domain, End, PortAccess,
-    calls::{Done, until},
-    run::Pinned,
-};
+use super::{Domain, End, PortAccess, calls::Done, run::Pinned};
 use crate::{
     arch::{
         iommu::{self, Fault},
@@ -96,10 +92,9 @@ impl Domain {
             | Call::PortWrite
             | Call::PortList => return self.port(call, registers),
             Call::InterruptOpen
-            | Call::InterruptWait
             | Call::InterruptAcknowledge
             | Call::InterruptWake
-            | Call::InterruptBind => return self.interrupt(call, registers),
+            | Call::InterruptBind => return self.interrupt_call(call, registers),
             Call::PciFunction => {
                 let address = *self.grants.functions.get(first as usize).ok_or(Status::NotFound)?;
                 let found = pci::find(address.0)?;
@@ -179,7 +174,7 @@ impl Domain {
         Ok(())
     }
 
-    fn interrupt(&self, call: Call, registers: &mut Registers) -> Done {
+    fn interrupt_call(&self, call: Call, registers: &mut Registers) -> Done {
         if call == Call::InterruptOpen {
             let line = u32::try_from(registers.rdi).map_err(|_| Status::Invalid)?;
             let mut all = device::transports().into_iter();
@@ -192,15 +187,8 @@ impl Domain {
             registers.rdi = self.grant(Capability::Interrupt(Arc::new(interrupt)))?;
             return Ok(());
         }
-        let Capability::Interrupt(interrupt) = self.held(registers.rdi)? else {
-            return Err(Status::Refused);
-        };
+        let interrupt = self.interrupt(registers.rdi)?;
         match call {
-            Call::InterruptWait => match interrupt.wait(until(registers.rsi).deadline_ns, true) {
-                sync::Outcome::Signalled => {}
-                sync::Outcome::TimedOut => return Err(Status::TimedOut),
-                sync::Outcome::Kicked => return Err(Status::Cancelled),
-            },
             Call::InterruptAcknowledge => interrupt.acknowledge(),
             Call::InterruptBind => {
                 interrupt.bind_to(&self.endpoint(registers.rsi)?, registers.rdx)?;

@@ -1,0 +1,80 @@
+//! Kernel calls that wait: for a word to be woken, for an interrupt.
+use super::{Caller, Done, Known, keep_kick, until};
+use crate::{
+    domain::{Domain, run::Pinned},
+    thread,
+};
+use ::calls::Status;
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed},
+};
+use program::Registers;
+
+/// A word that the thread waited on or woke last, in a frame that is kept; good while nothing was unmapped since.
+#[derive(Debug)]
+pub(super) struct Word {
+    address: u64,
+    unmapped: u32,
+    pinned: Pinned,
+}
+
+impl Caller<'_> {
+    pub(super) fn wait_for_interrupt(&mut self, handle: u64, deadline_ns: u64) -> Done {
+        if !self.is_good(self.interrupt.as_ref(), handle) {
+            let version = self.domain.version.load(Relaxed);
+            let to = self.domain.interrupt(handle)?;
+            self.interrupt = Some(Known { handle, version, to });
+        }
+        let interrupt = &self.interrupt.as_ref().ok_or(Status::Refused)?.to;
+        match interrupt.wait(until(deadline_ns).deadline_ns, true) {
+            sync::Outcome::Signalled => Ok(()),
+            sync::Outcome::TimedOut => Err(Status::TimedOut),
+            sync::Outcome::Kicked => Err(Status::Cancelled),
+        }
+    }
+
+    pub(super) fn wait(&mut self, registers: &Registers) -> Done {
+        let is_interruptible = registers.r10 != 0;
+        if is_interruptible && self.take_kick() {
+            return Err(Status::Cancelled);
+        }
+        let Caller { word, domain, is_kicked, .. } = self;
+        let word = known_word(word, domain, registers.rdi)?;
+        let deadline_ns = until(registers.rdx).deadline_ns;
+        loop {
+            // A kick always ends the wait, or the domain could not be ended.
+            match thread::wait_on(word, registers.rsi as u32, deadline_ns, true) {
+                sync::Outcome::Signalled => return Ok(()),
+                sync::Outcome::TimedOut => return Err(Status::TimedOut),
+                sync::Outcome::Kicked if is_interruptible => return Err(Status::Cancelled),
+                sync::Outcome::Kicked => keep_kick(is_kicked),
+            }
+            if domain.is_ending.load(Relaxed) {
+                return Err(Status::Cancelled);
+            }
+        }
+    }
+}
+
+/// The word at `address`, which is `known` then.
+pub(super) fn known_word<'a>(
+    known: &'a mut Option<Word>,
+    domain: &Domain,
+    address: u64,
+) -> Result<&'a AtomicU32, Status> {
+    let unmapped = domain.unmapped.load(Acquire);
+    let is_good = |word: &Word| word.address == address && word.unmapped == unmapped;
+    if !known.as_ref().is_some_and(is_good) {
+        *known = Some(Word { address, unmapped, pinned: Pinned::new(domain, address, 4)? });
+    }
+    known.as_ref().map(|word| word.pinned.word()).ok_or(Status::Fault)
+}
+
+impl Pinned {
+    /// As a word that threads wait on.
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: four aligned bytes of a frame that is kept; an atomic may be shared with anyone.
+        unsafe { AtomicU32::from_ptr(self.address().cast()) }
+    }
+}
