@@ -70,10 +70,11 @@ const STEP: usize = 16;
 /// Lists of them: up to 1 KiB.
 const LISTS: usize = 64;
 
-/// The list that memory of `layout` comes from, and how long its pieces are; none for larger ones.
-fn list_of(layout: Layout) -> Option<(usize, usize)> {
-    let steps = layout.size().div_ceil(STEP);
-    (steps <= LISTS && layout.align() <= STEP).then_some((steps.saturating_sub(1), steps * STEP))
+/// The list that memory of `layout` comes from; none for larger ones.
+#[inline]
+fn list_of(layout: Layout) -> Option<usize> {
+    let list = layout.size().wrapping_sub(1) / STEP;
+    (list < LISTS && layout.align() <= STEP).then_some(list)
 }
 
 struct Pieces {
@@ -92,15 +93,16 @@ unsafe impl Send for Pieces {}
 impl Pieces {
     /// # Safety
     /// The size is not 0.
+    #[inline]
     unsafe fn take(&mut self, layout: Layout) -> *mut u8 {
-        let Some((list, bytes)) = list_of(layout) else {
+        let Some(list) = list_of(layout) else {
             // SAFETY: the caller's promise.
-            return unsafe { self.lea.malloc(layout.size(), layout.align()) };
+            return unsafe { self.take_new(layout.size(), layout.align()) };
         };
         let first = self.free[list];
         if first.is_null() {
             // SAFETY: not 0 bytes.
-            return unsafe { self.lea.malloc(bytes, STEP) };
+            return unsafe { self.take_new((list + 1) * STEP, STEP) };
         }
         // SAFETY: a free piece, which `give` made.
         self.free[list] = unsafe { (*first).next };
@@ -108,16 +110,35 @@ impl Pieces {
     }
 
     /// # Safety
+    /// Not 0 bytes.
+    #[cold]
+    #[inline(never)]
+    unsafe fn take_new(&mut self, bytes: usize, align: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.lea.malloc(bytes, align) }
+    }
+
+    /// # Safety
     /// `memory` came from `take` by this layout and is used no more.
+    #[inline]
     unsafe fn give(&mut self, memory: *mut u8, layout: Layout) {
-        let Some((list, _)) = list_of(layout) else {
+        let Some(list) = list_of(layout) else {
             // SAFETY: the caller's promise.
-            return unsafe { self.lea.free(memory, layout.size(), layout.align()) };
+            return unsafe { self.give_large(memory, layout) };
         };
         let piece: *mut Piece = memory.cast();
         // SAFETY: at least 16 bytes, aligned to them, of nobody.
         unsafe { piece.write(Piece { next: self.free[list] }) };
         self.free[list] = piece;
+    }
+
+    /// # Safety
+    /// As [`Pieces::give`]; it has no list.
+    #[cold]
+    #[inline(never)]
+    unsafe fn give_large(&mut self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { self.lea.free(memory, layout.size(), layout.align()) };
     }
 }
 
