@@ -76,8 +76,13 @@ pub(crate) fn is_sayable(request: &Request) -> bool {
     request.segments.len() <= SEGMENTS_MAX && request.segments.iter().all(fits)
 }
 
-/// Part number `part` of `request`, under `tag`.
-pub(crate) fn encode(request: &Request, tag: u64, part: usize) -> RequestEntry {
+/// The part of `request`, under `tag`, that says the segments `said`, at most as many as an entry has.
+pub(crate) fn encode(
+    request: &Request,
+    tag: u64,
+    said: &[Segment],
+    has_more: bool,
+) -> RequestEntry {
     let (operation, sectors) = match request.operation {
         Operation::Read => (0, 0),
         Operation::Write => (1, 0),
@@ -85,9 +90,8 @@ pub(crate) fn encode(request: &Request, tag: u64, part: usize) -> RequestEntry {
         Operation::Discard { sectors } => (3, sectors),
         Operation::WriteZeroes { sectors } => (4, sectors),
     };
-    let rest = request.segments.get(part * ENTRY_SEGMENTS..).unwrap_or_default();
     let mut segments = [SegmentEntry::default(); ENTRY_SEGMENTS];
-    for (entry, segment) in segments.iter_mut().zip(rest) {
+    for (entry, segment) in segments.iter_mut().zip(said) {
         let (offset, length) = (segment.offset as u16, segment.length as u16);
         *entry = SegmentEntry { frame: segment.frame.id().0, offset, length };
     }
@@ -96,8 +100,8 @@ pub(crate) fn encode(request: &Request, tag: u64, part: usize) -> RequestEntry {
         sector: request.sector,
         sectors,
         operation,
-        segment_count: rest.len().min(ENTRY_SEGMENTS) as u8,
-        has_more: u8::from(rest.len() > ENTRY_SEGMENTS),
+        segment_count: said.len() as u8,
+        has_more: u8::from(has_more),
         unused: [0; 5],
         segments,
     }
@@ -110,39 +114,64 @@ pub(crate) struct Assembler {
 }
 
 impl Assembler {
-    /// Takes one entry; gives the request that it completes, with frames that are lent by their numbers.
+    /// Takes one entry; the request that it completes goes to `batch`, with frames that are lent by their numbers.
     ///
     /// # Errors
     /// [`Corrupt`]: the entry is no part of a request.
-    pub(crate) fn add(&mut self, entry: &RequestEntry) -> Result<Option<Request>, Corrupt> {
+    #[inline]
+    pub(crate) fn add(
+        &mut self,
+        entry: &RequestEntry,
+        batch: &mut Vec<Request>,
+    ) -> Result<(), Corrupt> {
         let operation = decode_operation(entry).ok_or(Corrupt)?;
-        let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
-        let mut request = match self.partial.take() {
-            Some(partial) if partial.tag != entry.tag || partial.operation != operation => {
+        if self.partial.is_some() || entry.has_more != 0 {
+            return self.add_part(entry, operation, batch);
+        }
+        let room = Vec::with_capacity(ENTRY_SEGMENTS.min(entry.segment_count.into()));
+        let segments = decode_segments(entry, room)?;
+        batch.push(Request { tag: entry.tag, operation, sector: entry.sector, segments });
+        Ok(())
+    }
+
+    /// [`Assembler::add`] of a request that is several entries.
+    fn add_part(
+        &mut self,
+        entry: &RequestEntry,
+        operation: Operation,
+        batch: &mut Vec<Request>,
+    ) -> Result<(), Corrupt> {
+        let RequestEntry { tag, sector, .. } = *entry;
+        let request = match self.partial.take() {
+            Some(partial) if partial.tag != tag || partial.operation != operation => {
                 return Err(Corrupt);
             }
             Some(partial) => partial,
-            None => Request {
-                tag: entry.tag,
-                operation,
-                sector: entry.sector,
-                segments: Vec::with_capacity(said.len()),
-            },
+            None => Request { tag, operation, sector, segments: Vec::new() },
         };
-        for SegmentEntry { frame, offset, length } in said {
-            let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
-            let (offset, length) = (u32::from(*offset), u32::from(*length));
-            request.segments.push(Segment { frame, offset, length });
-        }
+        let segments = decode_segments(entry, request.segments)?;
+        let request = Request { segments, ..request };
         match entry.has_more {
-            0 => Ok(Some(request)),
-            1 if request.segments.len() < SEGMENTS_MAX => {
-                self.partial = Some(request);
-                Ok(None)
-            }
-            _ => Err(Corrupt),
+            0 => batch.push(request),
+            1 if request.segments.len() < SEGMENTS_MAX => self.partial = Some(request),
+            _ => return Err(Corrupt),
         }
+        Ok(())
     }
+}
+
+/// The segments of `entry` behind those `before`.
+fn decode_segments(
+    entry: &RequestEntry,
+    mut before: Vec<Segment>,
+) -> Result<Vec<Segment>, Corrupt> {
+    let said = entry.segments.get(..usize::from(entry.segment_count)).ok_or(Corrupt)?;
+    for SegmentEntry { frame, offset, length } in said {
+        let frame = Frame::lent(FrameId(*frame)).ok_or(Corrupt)?;
+        let (offset, length) = (u32::from(*offset), u32::from(*length));
+        before.push(Segment { frame, offset, length });
+    }
+    Ok(before)
 }
 
 fn decode_operation(entry: &RequestEntry) -> Option<Operation> {

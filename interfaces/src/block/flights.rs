@@ -3,16 +3,18 @@
 //! A request has a slot; its tag in the rings is the slot's number and, above bit 32, how many requests the slot has had, so
 //! that no completion ends another request than its own. `waiting` are those that the present driver has not
 //! been sent, in the order in which clients submitted them. A request's frames are lent to the driver's devices from
-//! before it is sent until the completion was taken ([`Flights::settle`]). Of those that an earlier driver had been sent (older than
+//! before it is sent until the completion was taken and, without the lock that guards all this, they were taken back
+//! ([`give_back`]). Of those that an earlier driver had been sent (older than
 //! `replay_end`) a flush is a barrier: it is sent when all before it have ended, and what comes behind it when it has.
 use super::{
-    BlockError, BlockSink, Operation, Request,
+    BlockError, BlockSink, Operation, Request, Segment,
     entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
 };
 use crate::link::Traffic;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use rt::{
     device::{DmaWindow, Loan},
+    memory::FrameId,
     ring::{Consumer, Corrupt, Doorbell, Part, Producer},
 };
 
@@ -36,18 +38,57 @@ impl core::fmt::Debug for Flight {
     }
 }
 
-/// A request that ended; its frames are the client's again.
+/// A request that ended, whose frames are to be taken back ([`give_back`]) before its client is told.
 pub(crate) struct Ended {
     tag: u64,
     sink: Arc<dyn BlockSink>,
     result: Result<(), BlockError>,
+    segments: Vec<Segment>,
+    /// As they were lent.
+    is_written: bool,
 }
 
 impl Ended {
+    fn loans(&self) -> impl Iterator<Item = Loan> {
+        self.segments.iter().map(|segment| loan(segment, self.is_written))
+    }
     /// Tells the client; call without locks.
-    pub(crate) fn tell(self) {
+    pub(crate) fn tell(&mut self) {
+        // The frames are given back first: a client told may look at their reference counts.
+        drop(core::mem::take(&mut self.segments));
         self.sink.completed(self.tag, self.result);
     }
+}
+
+/// Loans taken back at once.
+const LOANS: usize = 64;
+
+/// Takes back what was lent of `ended` to `window`. That is dear, as hardware has to forget it: call without locks.
+pub(crate) fn give_back(window: &DmaWindow, ended: &[Option<Ended>]) {
+    if let [Some(Ended { segments, is_written, .. })] = ended
+        && let [segment] = segments.as_slice()
+    {
+        return window.take_back(&[loan(segment, *is_written)]);
+    }
+    take_back(window, ended.iter().flatten().flat_map(Ended::loans));
+}
+
+/// Takes `loans` back.
+#[cold]
+fn take_back(window: &DmaWindow, loans: impl Iterator<Item = Loan>) {
+    let mut returned = [Loan { frame: FrameId(0), is_written: false }; LOANS];
+    let mut count = 0;
+    for loan in loans {
+        if count == LOANS {
+            window.take_back(&returned);
+            count = 0;
+        }
+        if let Some(place) = returned.get_mut(count) {
+            *place = loan;
+            count += 1;
+        }
+    }
+    window.take_back(returned.get(..count).unwrap_or_default());
 }
 
 /// See the module's page.
@@ -67,16 +108,22 @@ pub(crate) struct Flights {
     window: DmaWindow,
     /// Of the request that is being sent.
     loans: Vec<Loan>,
-    /// Of requests that are at no driver any more, to be taken back.
-    returned: Vec<Loan>,
     /// The first that waits was not lent, because others have its frames so often.
     is_refused: bool,
 }
 
+fn loan(segment: &Segment, is_written: bool) -> Loan {
+    Loan { frame: segment.frame.id(), is_written }
+}
+
+/// Whether the device writes the frames of `request`.
+fn is_written(request: &Request) -> bool {
+    matches!(request.operation, Operation::Read)
+}
+
 /// What `request` lends.
 fn loans(request: &Request) -> impl Iterator<Item = Loan> {
-    let is_written = request.operation == Operation::Read;
-    request.segments.iter().map(move |segment| Loan { frame: segment.frame.id(), is_written })
+    request.segments.iter().map(|segment| loan(segment, is_written(request)))
 }
 
 impl Traffic for Flights {
@@ -91,16 +138,16 @@ impl Traffic for Flights {
     ) {
         (self.sent, self.sent_flushes) = (0, 0);
         self.replay_end = self.next_order;
+        let flights = self.slots.iter().filter_map(|slot| slot.flight.as_ref());
+        let sent = flights.filter(|flight| flight.is_sent);
+        take_back(&self.window, sent.flat_map(|flight| loans(&flight.request)));
         self.waiting.clear();
         for (number, slot) in (0..).zip(&mut self.slots) {
             if let Some(flight) = &mut slot.flight {
-                if core::mem::take(&mut flight.is_sent) {
-                    self.returned.extend(loans(&flight.request));
-                }
+                flight.is_sent = false;
                 self.waiting.push_back(number);
             }
         }
-        self.settle();
         let order = |number: &u32| {
             let slot = self.slots.get(*number as usize);
             slot.and_then(|slot| slot.flight.as_ref()).map(|flight| flight.order)
@@ -115,7 +162,7 @@ impl Traffic for Flights {
             let Some(slot) = self.slots.get_mut(number as usize) else { break };
             let tag = u64::from(slot.generation) << 32 | u64::from(number);
             let Some(flight) = &mut slot.flight else { break };
-            let is_flush = flight.request.operation == Operation::Flush;
+            let is_flush = matches!(flight.request.operation, Operation::Flush);
             let is_behind = if is_flush { self.sent > 0 } else { self.sent_flushes > 0 };
             if flight.order < self.replay_end && is_behind {
                 break;
@@ -131,12 +178,18 @@ impl Traffic for Flights {
             self.sent += 1;
             self.sent_flushes += usize::from(is_flush);
             self.waiting.pop_front();
-            for part in 0..entries::entries_for(&flight.request) {
+            let mut rest = flight.request.segments.as_slice();
+            loop {
+                let (said, behind) = rest.split_at(rest.len().min(ENTRY_SEGMENTS));
+                let entry = entries::encode(&flight.request, tag, said, !behind.is_empty());
                 // There is room for all that was admitted, unless the driver's count lies.
-                let entry = entries::encode(&flight.request, tag, part);
                 if ring.push(&entry).map_err(|_| Corrupt)? == Doorbell::Ring {
                     doorbell = Doorbell::Ring;
                 }
+                if behind.is_empty() {
+                    break;
+                }
+                rest = behind;
             }
         }
         Ok(doorbell)
@@ -157,7 +210,6 @@ impl Flights {
             sent_flushes: 0,
             window: DmaWindow::default(),
             loans: Vec::with_capacity(SEGMENTS_MAX),
-            returned: Vec::with_capacity(ENTRIES * ENTRY_SEGMENTS),
             is_refused: false,
         }
     }
@@ -179,12 +231,9 @@ impl Flights {
         !self.waiting.is_empty()
     }
 
-    /// Takes back the frames of what has ended, before any client is told.
-    pub(crate) fn settle(&mut self) {
-        if !self.returned.is_empty() {
-            self.window.take_back(&self.returned);
-            self.returned.clear();
-        }
+    /// Where the frames of what is sent, and of what has just ended, are lent.
+    pub(crate) fn window(&self) -> DmaWindow {
+        self.window.clone()
     }
 
     /// Whether `request` can be taken now.
@@ -203,36 +252,44 @@ impl Flights {
         self.waiting.push_back(number);
     }
 
-    /// Ends the request that a completion is about; `None` where the driver gave it up as it stopped:
-    /// its successor will be sent it.
+    /// Puts the request that a completion is about, whose frames are to be taken back, into `ended`; nothing where the driver
+    /// gave it up as it stopped: its successor will be sent it.
     ///
     /// # Errors
     /// [`Corrupt`]: the driver was not sent any such request, or said so before.
-    pub(crate) fn complete(&mut self, entry: &CompletionEntry) -> Result<Option<Ended>, Corrupt> {
+    #[inline]
+    pub(crate) fn complete(
+        &mut self,
+        entry: &CompletionEntry,
+        ended: &mut Option<Ended>,
+    ) -> Result<(), Corrupt> {
         let result = entry.result()?;
         let number = entry.tag as u32;
         let slot = self.slots.get_mut(number as usize).ok_or(Corrupt)?;
         let is_ours = u64::from(slot.generation) == entry.tag >> 32;
-        let is_sent = |flight: &mut Flight| flight.is_sent && is_ours;
-        let mut flight = slot.flight.take_if(is_sent).ok_or(Corrupt)?;
+        let is_sent = |flight: &&mut Flight| flight.is_sent && is_ours;
+        let flight = slot.flight.as_mut().filter(is_sent).ok_or(Corrupt)?;
         self.sent -= 1;
-        self.sent_flushes -= usize::from(flight.request.operation == Operation::Flush);
-        self.returned.extend(loans(&flight.request));
-        if result == Err(BlockError::Restarted) {
+        self.sent_flushes -= usize::from(matches!(flight.request.operation, Operation::Flush));
+        if matches!(result, Err(BlockError::Restarted)) {
             flight.is_sent = false;
-            slot.flight = Some(flight);
-            return Ok(None);
+            take_back(&self.window, loans(&flight.request));
+        } else {
+            *ended = self.end(number, result);
         }
-        Ok(Some(self.end(number, flight, result)))
+        Ok(())
     }
 
-    fn end(&mut self, number: u32, flight: Flight, result: Result<(), BlockError>) -> Ended {
-        if let Some(slot) = self.slots.get_mut(number as usize) {
-            slot.generation = slot.generation.wrapping_add(1);
-        }
+    #[inline]
+    fn end(&mut self, number: u32, result: Result<(), BlockError>) -> Option<Ended> {
+        let slot = self.slots.get_mut(number as usize)?;
+        let Flight { request, sink, .. } = slot.flight.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
         self.free.push(number);
-        self.entries_left += entries::entries_for(&flight.request);
-        Ended { tag: flight.request.tag, sink: flight.sink, result }
+        self.entries_left += entries::entries_for(&request);
+        let is_written = is_written(&request);
+        let Request { tag, segments, .. } = request;
+        Some(Ended { tag, sink, result, segments, is_written })
     }
 
     /// Ends one more request with `error`; to be repeated until there is none.
@@ -240,12 +297,11 @@ impl Flights {
         self.waiting.clear();
         let has_flight = |slot: &Slot| slot.flight.is_some();
         let number = self.slots.iter().position(has_flight)?;
-        let flight = self.slots.get_mut(number)?.flight.take()?;
+        let flight = self.slots.get(number)?.flight.as_ref()?;
         if flight.is_sent {
-            self.returned.extend(loans(&flight.request));
-            self.settle();
+            take_back(&self.window, loans(&flight.request));
         }
-        Some(self.end(number as u32, flight, Err(error)))
+        self.end(number as u32, Err(error))
     }
 
     /// See [`super::BlockProxy`].

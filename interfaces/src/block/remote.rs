@@ -10,7 +10,7 @@ use super::{
     Block, BlockError, BlockInfo, BlockSink, Request,
     control::{BlockControl, BlockControlClient},
     entries,
-    flights::{Ended, Flights},
+    flights::{self, Ended, Flights},
 };
 use crate::{
     AttachError,
@@ -23,6 +23,7 @@ use alloc::{
     sync::Arc,
     vec::{IntoIter, Vec},
 };
+use core::array;
 use rt::{
     device::DmaWindow,
     lock_class,
@@ -102,7 +103,7 @@ impl BlockProxy {
     /// [`BlockError::Restarted`], those in flight too.
     pub fn close(&self) {
         self.link.close();
-        while let Some(ended) = self.give_up_one() {
+        while let Some(mut ended) = self.give_up_one() {
             ended.tell();
         }
         self.room.signal();
@@ -115,26 +116,26 @@ impl BlockProxy {
     /// The driver, or somebody else, has rung: takes completions and tells clients, until there are none.
     fn complete_all(&self) {
         loop {
-            let mut ended = [const { None }; BATCH];
+            let mut places = array::from_fn::<_, BATCH, _>(|_| None);
             let mut count = 0;
-            let (next, doorbell, is_refused) = {
+            let (next, doorbell, is_refused, window) = {
                 let mut linked = self.link.lock();
-                let next = take(&mut linked, &mut ended, &mut count);
-                linked.traffic.settle();
+                let next = take(&mut linked, &mut places, &mut count);
                 let doorbell = match linked.traffic.has_unsent() {
                     true => linked.send(),
                     false => Ok(Doorbell::Silent),
                 };
-                (next, doorbell, linked.traffic.is_refused())
+                (next, doorbell, linked.traffic.is_refused(), linked.traffic.window())
             };
             self.link.answer(doorbell);
             if is_refused {
                 self.refused.signal();
             }
-            if count > 0 {
+            if let Some(ended) = places.get_mut(..count).filter(|ended| !ended.is_empty()) {
                 self.room.signal();
+                flights::give_back(&window, ended);
+                ended.iter_mut().flatten().for_each(Ended::tell);
             }
-            ended.iter_mut().take(count).filter_map(Option::take).for_each(Ended::tell);
             match next {
                 Ok(Next::More) => {}
                 Ok(Next::Wait) => return,
@@ -161,17 +162,18 @@ enum Next {
     Wait,
 }
 
-/// Takes completions, `count` of them, and announces the wait where there are no more, or they make no sense.
+/// Takes completions, to `count` of the places, and announces the wait where there are no more, or they make no sense.
+#[inline]
 fn take(
     linked: &mut Linked<Flights>,
-    ended: &mut [Option<Ended>; BATCH],
+    places: &mut [Option<Ended>; BATCH],
     count: &mut usize,
 ) -> Result<Next, Corrupt> {
     let mut take = || {
         let waiting = linked.received.waiting()? as usize;
-        for place in ended.iter_mut().take(waiting) {
+        for place in places.iter_mut().take(waiting) {
             let Some((entry, _)) = linked.received.pop()? else { break };
-            *place = linked.traffic.complete(&entry)?;
+            linked.traffic.complete(&entry, place)?;
             *count += 1;
         }
         Ok(waiting < BATCH)

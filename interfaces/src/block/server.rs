@@ -180,7 +180,7 @@ fn gather(
     let entries = requests.waiting().map_or(0, |waiting| BATCH.min(waiting as usize));
     for _ in 0..entries {
         let Some((entry, _)) = requests.pop()? else { break };
-        batch.extend(assembler.add(&entry)?);
+        assembler.add(&entry, batch)?;
     }
     let is_all = entries < BATCH && requests.wait_begins()?;
     Ok(if is_all { Gathered::All } else { Gathered::Some })

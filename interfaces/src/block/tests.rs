@@ -425,15 +425,16 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
     let mut assembler = super::entries::Assembler::default();
     let mut received = |flights: &mut Flights| {
         let _ = flights.send(&mut ring).unwrap();
-        let mut tags = Vec::new();
+        let mut all: Vec<Request> = Vec::new();
         while let Some((entry, _)) = driver.pop().unwrap() {
-            let request = assembler.add(&entry).unwrap().unwrap();
-            tags.push((request.sector / 8, request.tag));
+            assembler.add(&entry, &mut all).unwrap();
         }
-        tags
+        all.iter().map(|request| (request.sector / 8, request.tag)).collect::<Vec<_>>()
     };
     let end = |flights: &mut Flights, tag| {
-        assert!(flights.complete(&CompletionEntry::new(tag, Ok(()))).unwrap().is_some());
+        let mut ended = None;
+        flights.complete(&CompletionEntry::new(tag, Ok(())), &mut ended).unwrap();
+        assert!(ended.is_some());
     };
     let first = received(&mut flights);
     assert_eq!(first.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1]);
@@ -537,10 +538,15 @@ proptest! {
         let mut driver =
             Consumer::<_, super::entries::RequestEntry>::new(rings.forth.clone()).unwrap();
         let mut assembler = super::entries::Assembler::default();
+        let mut all = Vec::new();
         while let Some((entry, _)) = driver.pop().unwrap() {
-            if let Ok(Some(request)) = assembler.add(&entry) {
-                prop_assert!(request.segments.len() <= entries::SEGMENTS_MAX + 4);
+            let before = all.len();
+            if assembler.add(&entry, &mut all).is_err() {
+                prop_assert_eq!(all.len(), before);
             }
+        }
+        for request in all {
+            prop_assert!(request.segments.len() <= entries::SEGMENTS_MAX + 4);
         }
     }
 }

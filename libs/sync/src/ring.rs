@@ -168,6 +168,7 @@ impl<M: Memory, T: Entry> Producer<M, T> {
     ///
     /// # Errors
     /// [`PushError`].
+    #[inline]
     pub fn push(&mut self, entry: &T) -> Result<Doorbell, PushError> {
         let shared = &self.shared;
         let taken = shared.word(TAKEN).load(Acquire);
@@ -219,6 +220,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     ///
     /// # Errors
     /// [`Corrupt`].
+    #[inline]
     pub fn pop(&mut self) -> Result<Option<(T, Doorbell)>, Corrupt> {
         Ok(self.peek()?.map(|entry| (entry, self.advance())))
     }
@@ -227,6 +229,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     ///
     /// # Errors
     /// [`Corrupt`].
+    #[inline]
     pub fn peek(&self) -> Result<Option<T>, Corrupt> {
         self.peek_at(0)
     }
@@ -235,6 +238,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     ///
     /// # Errors
     /// [`Corrupt`].
+    #[inline]
     pub fn peek_at(&self, behind: u64) -> Result<Option<T>, Corrupt> {
         let shared = &self.shared;
         if self.waiting()? <= behind {
@@ -254,6 +258,7 @@ impl<M: Memory, T: Entry> Consumer<M, T> {
     }
 
     /// Takes the entry that [`Consumer::peek`] found; says whether the producer must be woken.
+    #[inline]
     pub fn advance(&mut self) -> Doorbell {
         self.taken += 1;
         self.shared.advance(TAKEN, self.taken, PRODUCER_WAITS)
