@@ -33,7 +33,10 @@ pub(crate) fn find_clear(bitmap: &[u8], from: usize, end: usize) -> Option<usize
     let mut bit = from;
     while bit < end {
         match bitmap.get(bit / 8) {
-            Some(0xff) | None => bit = (bit / 8 + 1) * 8,
+            Some(0xff) | None => {
+                let byte = bit / 8 + 1;
+                bit = byte * 8 + full_words(bitmap.get(byte..).unwrap_or_default()) * WORD_BITS;
+            }
             Some(byte) => {
                 let free = (!byte >> (bit % 8)).trailing_zeros() as usize;
                 if bit % 8 + free < 8 {
@@ -45,6 +48,15 @@ pub(crate) fn find_clear(bitmap: &[u8], from: usize, end: usize) -> Option<usize
         }
     }
     None
+}
+
+/// Bits looked at together.
+const WORD_BITS: usize = 64;
+
+/// How many words from the start are in use whole.
+fn full_words(bitmap: &[u8]) -> usize {
+    let words = bitmap.chunks_exact(WORD_BITS / 8);
+    words.take_while(|word| **word == [0xff; WORD_BITS / 8]).count()
 }
 
 /// Clear bits from `from` on, at most `max`.
@@ -99,5 +111,18 @@ mod tests {
         clear(&mut bitmap, 10, 1);
         assert_eq!(find_clear(&bitmap, 3, 64), Some(10));
         assert!(is_set(&bitmap, 64), "beyond the end all is in use");
+    }
+
+    #[test]
+    fn the_first_clear_bit_is_found_wherever_it_is() {
+        for clear in 0..256 {
+            let mut bitmap = [0xff; 32];
+            super::clear(&mut bitmap, clear, 1);
+            for from in 0..256 {
+                let expected = (from <= clear).then_some(clear);
+                assert_eq!(find_clear(&bitmap, from, 256), expected, "{clear} from {from}");
+                assert_eq!(find_clear(&bitmap, from, clear), None);
+            }
+        }
     }
 }
