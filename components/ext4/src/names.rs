@@ -349,15 +349,14 @@ fn hold(
     name: &[u8],
 ) -> Result<(Arc<Node>, Option<Seen<Place>>), FsError> {
     check_name(name)?;
-    let (number, seen) = {
-        let parent = directory.read();
-        check_parent(&parent)?;
-        match parent.has_flag(FLAG_INLINE_DATA) {
-            true => (directory::find(volume, &parent, name)?, None),
-            false => {
-                let place = directory_edit::locate(volume, &parent, name)?;
-                (place.inode, Some(Seen::new(&parent, place)))
-            }
+    // Locked until the inode is held: while the name is there it is not freed.
+    let parent = directory.read();
+    check_parent(&parent)?;
+    let (number, seen) = match parent.has_flag(FLAG_INLINE_DATA) {
+        true => (directory::find(volume, &parent, name)?, None),
+        false => {
+            let place = directory_edit::locate(volume, &parent, name)?;
+            (place.inode, Some(Seen::new(&parent, place)))
         }
     };
     if number == directory.number || number == crate::superblock::ROOT_INODE {
