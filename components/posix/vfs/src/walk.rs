@@ -238,9 +238,9 @@ const WORD_BYTES: usize = size_of::<u64>();
 /// The lowest byte of a word that is a slash.
 fn first_slash(word: u64) -> Option<usize> {
     const ONES: u64 = u64::MAX / 0xff;
-    let word = word ^ ONES * b'/' as u64;
+    let word = word ^ (ONES * b'/' as u64);
     // The lowest bit set here is of the first byte that is zero now.
-    let found = word.wrapping_sub(ONES) & !word & ONES << 7;
+    let found = word.wrapping_sub(ONES) & !word & (ONES << 7);
     (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }
 
