@@ -1,7 +1,8 @@
-/* Processes that wait for each other: pipes, event descriptors, rings of processes that pass a token. */
+/* Processes that wait for each other: pipes, sockets, event descriptors, rings of processes that pass a token. */
 #include "harness.h"
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
 enum { RING_MAX = 16, CHUNK = 64 << 10 };
 static pid_t children[RING_MAX];
@@ -113,6 +114,25 @@ static void drink(long count)
     }
 }
 
+/* A pair of sockets of kind arg[0], whose other end gives back what comes. */
+static void make_pair(void)
+{
+    int both[2];
+    need(socketpair(AF_UNIX, arg[0], 0, both) == 0, "socketpair");
+    add(pass, both[1], both[1], 1, 0);
+    close(both[1]);
+    to_first = from_last = both[0];
+}
+
+static void make_socket_stream(void)
+{
+    int both[2];
+    need(socketpair(AF_UNIX, SOCK_STREAM, 0, both) == 0, "socketpair");
+    add(pour, both[0], both[1], 0, 0);
+    close(both[1]);
+    from_last = both[0];
+}
+
 static void make_events(void)
 {
     int there = eventfd(0, 0), back = eventfd(0, 0);
@@ -138,6 +158,9 @@ static void events(long count)
 static const struct probe list[] = {
     {.name = "pipe round trip", .step = 400, .set_up = make_ring, .body = round_trips, .tear_down = end_children, .arg = {2, 0}},
     {.name = "pipe 64 KB", .step = 50, .set_up = make_stream, .body = drink, .tear_down = end_children},
+    {.name = "socket round trip", .step = 400, .set_up = make_pair, .body = round_trips, .tear_down = end_children, .arg = {SOCK_STREAM}},
+    {.name = "datagram round trip", .step = 400, .set_up = make_pair, .body = round_trips, .tear_down = end_children, .arg = {SOCK_DGRAM}},
+    {.name = "socket 64 KB", .step = 50, .set_up = make_socket_stream, .body = drink, .tear_down = end_children},
     {.name = "eventfd round trip", .step = 400, .set_up = make_events, .body = events, .tear_down = end_children},
     RING(2, 0), RING(2, 16), RING(2, 64), RING(8, 0), RING(8, 16), RING(8, 64), RING(16, 0), RING(16, 16), RING(16, 64),
 };

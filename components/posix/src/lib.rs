@@ -22,6 +22,7 @@ pub mod process;
 pub mod procfs;
 pub mod profile;
 pub mod signal;
+pub mod socket;
 pub mod start;
 pub mod syscall;
 pub mod sysfs;

@@ -14,6 +14,7 @@ use vfs::{
 const EVENT_TYPE: &str = "anon_inodefs";
 
 static PIPES: Once<Arc<Active>> = Once::new();
+static SOCKETS: Once<Arc<Active>> = Once::new();
 static OTHERS: Once<Arc<Active>> = Once::new();
 static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
@@ -35,8 +36,7 @@ impl Node for Anonymous {
 
 fn node(file_type: FileType, owner: (u32, u32), file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
     let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
-    let attributes = generated::attributes(inode, file_type, 0o600, owner);
-    Arc::new(Anonymous { attributes, file })
+    Arc::new(Anonymous { attributes: generated::attributes(inode, file_type, 0o600, owner), file })
 }
 
 fn pipes() -> Result<&'static Arc<Active>, Errno> {
@@ -67,6 +67,19 @@ pub fn pipe_place(who: &Credentials, end: &End) -> Result<Path, Errno> {
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     let node = node(FileType::Fifo, (0, 0), Some(stream));
     place(pipes()?, &format!("pipe:[{}]", node.attributes.inode), node)
+}
+
+/// The place of a new socket, whose number is that of its inode.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn socket_place(who: &Credentials, number: u64) -> Result<Path, Errno> {
+    let root = || Active::generated("sockfs", node(FileType::Directory, (0, 0), None));
+    let active = SOCKETS.get_or_try_init(root)?;
+    let owner = (who.user.fs, who.group.fs);
+    let attributes = generated::attributes(number, FileType::Socket, 0o777, owner);
+    let node = Arc::new(Anonymous { attributes, file: None });
+    place(active, &format!("socket:[{number}]"), node)
 }
 
 /// `place` is one of [`event_place`].

@@ -287,8 +287,10 @@ pub fn objects() -> Vec<u8> {
     };
     let memory = rt::memory::statistics();
     let (ptys, ptys_made) = crate::tty::pty::counts();
+    let (sockets, sockets_made) = crate::socket::counts();
     let rest = [
         ("pty", ptys, ptys_made),
+        ("socket", sockets, sockets_made),
         ("process", processes, forks),
         ("task", tasks, forks),
         ("vnode", vfs::vnode_count(), 0),

@@ -1,6 +1,13 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
 use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
-use crate::{process::tree, profile};
+use crate::{
+    process::tree,
+    profile,
+    socket::{
+        self,
+        message::{BUDGET_DEFAULT, BUDGET_MAX},
+    },
+};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
@@ -57,18 +64,39 @@ const ROOT: Table = &[
     ("interrupts", Item::File(system::interrupts)),
     ("devices", Item::File(system::devices)),
     ("driver", Item::Directory(DRIVER)),
+    ("net", Item::Directory(NET)),
     ("sys", Item::Directory(SETTINGS)),
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
+
+const NET: Table = &[("unix", Item::File(|| socket::table().into_bytes()))];
 
 const DRIVER: Table = &[("rtc", Item::File(components::clock))];
 
 const SETTINGS: Table = &[
     ("fs", Item::Directory(FILES)),
     ("kernel", Item::Directory(KERNEL)),
+    ("net", Item::Directory(NET_SETTINGS)),
     ("vm", Item::Directory(VM)),
 ];
+
+const NET_SETTINGS: Table =
+    &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
+
+const NET_CORE: Table = &[
+    ("somaxconn", Item::File(|| number(socket::BACKLOG_MAX))),
+    ("wmem_default", Item::File(|| number(BUDGET_DEFAULT))),
+    ("wmem_max", Item::File(|| number(BUDGET_MAX))),
+    ("rmem_default", Item::File(|| number(BUDGET_DEFAULT))),
+    ("rmem_max", Item::File(|| number(BUDGET_MAX))),
+];
+
+const NET_UNIX: Table = &[("max_dgram_qlen", Item::File(|| number(socket::DATAGRAMS_MAX)))];
+
+fn number(number: usize) -> Vec<u8> {
+    format!("{number}\n").into_bytes()
+}
 
 const FILES: Table = &[
     ("file-max", Item::File(settings::file_max)),

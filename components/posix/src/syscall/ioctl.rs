@@ -5,6 +5,7 @@ use crate::{
     files::OnExec,
     inotify::Inotify,
     pipe::End,
+    socket::Socket,
     tty::{Stream, TerminalFile, pty::Master},
 };
 use linux_raw_sys::{general as raw, ioctl as request};
@@ -14,7 +15,7 @@ use vfs::{Errno, OpenFile};
 pub const CALLS: &[Entry] = &[Entry::partial(
     raw::__NR_ioctl,
     "ioctl",
-    "requests of terminals, pipes, regular files and block devices only",
+    "requests of terminals, pipes, sockets, regular files and block devices only",
     ioctl,
 )];
 
@@ -46,6 +47,14 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
     }
     if let Some(disk) = kind.downcast_ref::<BlockFile>() {
         return disk.ioctl(memory, command, argument);
+    }
+    if let Some(socket) = kind.downcast_ref::<Socket>() {
+        let count = match command {
+            request::FIONREAD => socket.readable_bytes()?,
+            request::TIOCOUTQ => socket.budget().used(),
+            _ => return Err(Errno::ENOTTY),
+        };
+        return memory.write(argument, &(count.min(i32::MAX as usize) as u32)).map(|()| 0);
     }
     let readable = if let Some(end) = kind.downcast_ref::<End>() {
         end.readable_bytes() as u64

@@ -38,6 +38,8 @@ mod select;
 mod signal;
 mod signalfd;
 mod socket;
+mod socket_message;
+mod socket_options;
 mod space;
 mod splice;
 mod stat;

@@ -48,6 +48,8 @@ bitflags! {
         const SETPCAP = 1 << 8;
         /// Set the immutable and append-only flags.
         const LINUX_IMMUTABLE = 1 << 9;
+        /// Configure networks; sockets beyond their limits.
+        const NET_ADMIN = 1 << 12;
         /// Lock memory.
         const IPC_LOCK = 1 << 14;
         /// chroot.

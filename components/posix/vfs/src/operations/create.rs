@@ -137,9 +137,10 @@ impl Caller<'_> {
     /// # Errors
     /// As mkdir(2).
     pub fn make_directory(&self, base: Base<'_>, path: &[u8], mode: u16) -> Result<(), Errno> {
-        self.make(base, path, &NewFile::plain(FileType::Directory, mode & DIRECTORY_MODE))
+        self.make(base, path, &NewFile::plain(FileType::Directory, mode & DIRECTORY_MODE))?;
+        Ok(())
     }
-    /// mknod(2): a regular file, FIFO, socket or device node.
+    /// mknod(2): a regular file, FIFO, socket or device node; where it is.
     ///
     /// # Errors
     /// As mknod(2); `EPERM` for devices without CAP_MKNOD and for directories.
@@ -149,7 +150,7 @@ impl Caller<'_> {
         path: &[u8],
         (file_type, mode): (FileType, u16),
         device: (u32, u32),
-    ) -> Result<(), Errno> {
+    ) -> Result<Path, Errno> {
         match file_type {
             FileType::Character | FileType::Block if !self.credentials.has(Capabilities::MKNOD) => {
                 return Err(Errno::EPERM);
@@ -172,12 +173,13 @@ impl Caller<'_> {
             _ => {}
         }
         let new = NewFile { target, ..NewFile::plain(FileType::Symlink, 0o777) };
-        self.make(base, path, &new)
+        self.make(base, path, &new)?;
+        Ok(())
     }
-    fn make(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<(), Errno> {
+    fn make(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
         shrink::retried(|| self.make_once(base, path, new))
     }
-    fn make_once(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<(), Errno> {
+    fn make_once(&self, base: Base<'_>, path: &[u8], new: &NewFile<'_>) -> Result<Path, Errno> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EEXIST) };
         if parent.has_slash && new.file_type != FileType::Directory {
@@ -188,7 +190,7 @@ impl Caller<'_> {
             self.lookup(&parent.path.dentry, name)?;
             return Err(Errno::EEXIST);
         }
-        create_named(self, &parent.path, name, new).map(|_| ())
+        create_named(self, &parent.path, name, new)
     }
     /// link(2): gives `place` (already walked to) another name.
     ///

@@ -1,0 +1,178 @@
+//! Names of sockets: [`Address`], and who has which abstract one.
+use super::Socket;
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::String,
+    sync::{Arc, Weak},
+};
+use linux_raw_sys::{general as raw, net};
+use rt::{lock_class, sync::Mutex};
+use vfs::Errno;
+
+lock_class! {
+    static ABSTRACT = "socket.abstract";
+}
+
+/// Bytes of `sun_family`.
+const FAMILY_BYTES: usize = 2;
+/// Bytes of the longest `struct sockaddr_un`.
+pub const ADDRESS_MAX: usize = FAMILY_BYTES + 108;
+/// Names that bind(2) without one may give: five hexadecimal digits.
+const AUTOMATIC_NAMES: u32 = 1 << 20;
+
+/// What a socket is called (unix(7)).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Address {
+    /// Nothing.
+    #[default]
+    None,
+    /// The path that bind(2) was given.
+    Path(Arc<[u8]>),
+    /// A name that is no file's.
+    Abstract(Arc<[u8]>),
+}
+
+impl Address {
+    /// What a `struct sockaddr` of a program says. [`Address::None`] is one with a family alone.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length or a family that is not AF_UNIX's.
+    pub fn parse(bytes: &[u8]) -> Result<Address, Errno> {
+        let (family, name) = bytes.split_at_checked(FAMILY_BYTES).ok_or(Errno::EINVAL)?;
+        if family != (net::AF_UNIX as u16).to_le_bytes() || bytes.len() > ADDRESS_MAX {
+            return Err(Errno::EINVAL);
+        }
+        Ok(match name.split_first() {
+            None => Address::None,
+            Some((0, name)) => Address::Abstract(Arc::from(name)),
+            Some(_) => {
+                let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+                Address::Path(Arc::from(name.get(..length).unwrap_or_default()))
+            }
+        })
+    }
+    /// The `struct sockaddr_un`, and how many of its bytes there are.
+    pub fn encode(&self) -> ([u8; ADDRESS_MAX + 1], usize) {
+        let mut bytes = [0; ADDRESS_MAX + 1];
+        let family = (net::AF_UNIX as u16).to_le_bytes();
+        let mut length = 0;
+        let mut put = |piece: &[u8]| {
+            for byte in piece {
+                if let Some(place) = bytes.get_mut(length) {
+                    *place = *byte;
+                    length += 1;
+                }
+            }
+        };
+        put(&family);
+        match self {
+            Address::None => {}
+            Address::Path(name) => {
+                put(name);
+                put(&[0]);
+            }
+            Address::Abstract(name) => {
+                put(&[0]);
+                put(name);
+            }
+        }
+        (bytes, length)
+    }
+    /// As `/proc/net/unix` shows it: abstract names begin with `@`, and NULs are shown so too.
+    pub fn describe(&self) -> String {
+        match self {
+            Address::None => String::new(),
+            Address::Path(name) => format!(" {}", String::from_utf8_lossy(name)),
+            Address::Abstract(name) => {
+                let shown = String::from_utf8_lossy(name).replace('\0', "@");
+                format!(" @{shown}")
+            }
+        }
+    }
+}
+
+/// Sockets by abstract name.
+static NAMES: Mutex<BTreeMap<Arc<[u8]>, Weak<Socket>>> = Mutex::new(&ABSTRACT, BTreeMap::new());
+
+/// The socket that has the abstract `name`.
+pub(super) fn find(name: &[u8]) -> Option<Arc<Socket>> {
+    NAMES.lock().get(name).and_then(Weak::upgrade)
+}
+
+/// Gives `socket` the abstract `name`.
+///
+/// # Errors
+/// `EADDRINUSE`.
+pub(super) fn take(name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno> {
+    let mut names = NAMES.lock();
+    if names.get(name).is_some_and(|owner| owner.strong_count() > 0) {
+        return Err(Errno::EADDRINUSE);
+    }
+    names.insert(name.clone(), socket.clone());
+    Ok(())
+}
+
+/// Gives `socket` some abstract name that nobody has.
+///
+/// # Errors
+/// `ENOSPC` where there is none.
+pub(super) fn take_any(socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
+    let mut number = [0; 4];
+    rt::entropy::fill(&mut number);
+    let first = u32::from_le_bytes(number);
+    for step in 0..AUTOMATIC_NAMES {
+        let number = first.wrapping_add(step) % AUTOMATIC_NAMES;
+        let name: Arc<[u8]> = Arc::from(format!("{number:05x}").as_bytes());
+        match take(&name, socket) {
+            Ok(()) => return Ok(name),
+            Err(_) => continue,
+        }
+    }
+    Err(Errno::ENOSPC)
+}
+
+/// `name` is free again, if it was of `socket`.
+pub(super) fn give_back(name: &[u8], socket: &Weak<Socket>) {
+    let mut names = NAMES.lock();
+    if names.get(name).is_some_and(|owner| owner.ptr_eq(socket)) {
+        names.remove(name);
+    }
+}
+
+/// Permissions a socket's node is made with, before the mask.
+pub(super) const NODE_MODE: u16 = 0o777;
+
+const _: () = assert!(raw::S_IFSOCK == 0o140_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn bytes(name: &[u8]) -> Vec<u8> {
+        [&[1, 0][..], name].concat()
+    }
+
+    #[test]
+    fn addresses_are_read_and_written_as_linux_does() {
+        let path = Address::parse(&bytes(b"/run/it\0rest")).unwrap();
+        assert_eq!(path, Address::Path(Arc::from(&b"/run/it"[..])));
+        assert_eq!(&path.encode().0[..path.encode().1], bytes(b"/run/it\0"));
+        let name = Address::parse(&bytes(b"\0a\0b")).unwrap();
+        assert_eq!(name, Address::Abstract(Arc::from(&b"a\0b"[..])));
+        assert_eq!(&name.encode().0[..name.encode().1], bytes(b"\0a\0b"));
+        assert_eq!(name.describe(), " @a@b");
+        assert_eq!(Address::parse(&bytes(b"")), Ok(Address::None));
+        assert_eq!(Address::None.encode().1, 2);
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for bad in [&[][..], &[1], &[2, 0, b'a'], &bytes(&[b'a'; 109])] {
+            assert_eq!(Address::parse(bad), Err(Errno::EINVAL), "{bad:?}");
+        }
+        let longest = Address::parse(&bytes(&[b'a'; 108])).unwrap();
+        assert_eq!(longest.encode().1, ADDRESS_MAX + 1, "its NUL is told too");
+    }
+}

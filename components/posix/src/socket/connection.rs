@@ -1,0 +1,189 @@
+//! Connections: listen, connect, accept.
+use super::{Address, BACKLOG_MAX, Kind, Link, Party, Shut, Socket, State, wait};
+use alloc::{collections::VecDeque, sync::Arc};
+use core::sync::atomic::Ordering;
+use vfs::{Caller, Errno};
+
+impl Socket {
+    /// listen(2).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` of datagrams, `EINVAL` of one without a name or with a peer.
+    pub fn listen(&self, limit: usize, who: Party) -> Result<(), Errno> {
+        if self.kind == Kind::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut state = self.state.lock();
+        if state.name == Address::None {
+            return Err(Errno::EINVAL);
+        }
+        match &mut state.link {
+            Link::To(..) => return Err(Errno::EINVAL),
+            Link::Listening { limit: before, .. } => *before = limit.min(BACKLOG_MAX),
+            link => {
+                let limit = limit.min(BACKLOG_MAX);
+                *link = Link::Listening { limit, waiting: VecDeque::new() };
+            }
+        }
+        state.listener = who;
+        drop(state);
+        self.room.wake();
+        Ok(())
+    }
+    /// connect(2). Datagrams only remember where they go.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED`, `EISCONN`, `EINVAL`, `EAGAIN` where too many wait, `EPROTOTYPE`, `EPERM` of a peer that has another,
+    /// and what finding the name says.
+    pub fn connect(
+        &self,
+        caller: &Caller<'_>,
+        address: &Address,
+        who: Party,
+        is_nonblocking: bool,
+    ) -> Result<(), Errno> {
+        if self.kind == Kind::Datagram {
+            let to = self.find(caller, address)?;
+            to.check_takes(self)?;
+            let mut state = self.state.lock();
+            state.link = Link::To(Arc::downgrade(&to), address.clone());
+            drop(state);
+            self.budget.freed.wake();
+            return Ok(());
+        }
+        let timeout = self.send_deadline();
+        loop {
+            match self.state.lock().link {
+                Link::Free => {}
+                Link::To(..) => return Err(Errno::EISCONN),
+                Link::Listening { .. } => return Err(Errno::EINVAL),
+            }
+            let to = self.find(caller, address)?;
+            let ticket = to.room.ticket();
+            match to.offer(self, &who)? {
+                Some(other) => {
+                    let listener = to.state.lock().listener.clone();
+                    return self.enter(&other, address, listener);
+                }
+                None if is_nonblocking => return Err(Errno::EAGAIN),
+                None => wait(&to.room, ticket, timeout)?,
+            }
+        }
+    }
+    /// A datagram socket forgets where its messages go (connect(2) to AF_UNSPEC).
+    pub fn disconnect(&self) {
+        if self.kind == Kind::Datagram {
+            self.state.lock().link = Link::Free;
+            self.budget.freed.wake();
+        }
+    }
+    /// A datagram socket that has a peer takes messages from that alone.
+    fn check_takes(&self, from: &Socket) -> Result<(), Errno> {
+        let state = self.state.lock();
+        match &state.link {
+            Link::To(peer, _) if !peer.ptr_eq(&from.this) => Err(Errno::EPERM),
+            _ => Ok(()),
+        }
+    }
+    /// Puts a connection of `from` among those that wait, and says which socket is its other end; `None` where too many
+    /// wait.
+    fn offer(&self, from: &Socket, who: &Party) -> Result<Option<Arc<Socket>>, Errno> {
+        if !self.state.lock().takes_connection()? {
+            return Ok(None);
+        }
+        let made = self.other_end(from, who);
+        let mut state = self.state.lock();
+        let takes = state.takes_connection();
+        match (&takes, &mut state.link) {
+            (Ok(true), Link::Listening { waiting, .. }) => waiting.push_back(made.clone()),
+            _ => {
+                drop(state);
+                // It was nobody's other end: `from` is not to hear of its going.
+                made.state.lock().link = Link::Free;
+                return takes.map(|_| None);
+            }
+        }
+        drop(state);
+        self.arrived.wake();
+        Ok(Some(made))
+    }
+    /// What accept(2) is to give for a connection of `from`, which has this one's name.
+    fn other_end(&self, from: &Socket, who: &Party) -> Arc<Socket> {
+        let made = Socket::new(self.kind);
+        let from_name = from.name();
+        let (name, place) = {
+            let state = self.state.lock();
+            (state.name.clone(), state.place.clone())
+        };
+        let passes = self.options.passes_identity.load(Ordering::Relaxed);
+        made.options.passes_identity.store(passes, Ordering::Relaxed);
+        let mut state = made.state.lock();
+        state.link = Link::To(from.this.clone(), from_name);
+        state.peer = Some(who.clone());
+        (state.name, state.place) = (name, place);
+        drop(state);
+        made
+    }
+    /// The connection to `other` stands.
+    fn enter(&self, other: &Arc<Socket>, name: &Address, whose: Party) -> Result<(), Errno> {
+        let mut state = self.state.lock();
+        if !matches!(state.link, Link::Free) || state.is_closed {
+            drop(state);
+            other.hang_up(true);
+            return Err(Errno::EISCONN);
+        }
+        state.link = Link::To(Arc::downgrade(other), name.clone());
+        state.peer = Some(whose);
+        drop(state);
+        self.budget.freed.wake();
+        Ok(())
+    }
+    /// accept(2): the other end of the first connection that waits.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` of datagrams, `EINVAL` where it does not listen, `EAGAIN`, and for a signal as [`wait`].
+    pub fn accept(&self, is_nonblocking: bool) -> Result<Arc<Socket>, Errno> {
+        if self.kind == Kind::Datagram {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let timeout = self.receive_deadline();
+        loop {
+            let ticket = self.arrived.ticket();
+            {
+                let mut state = self.state.lock();
+                let is_shut = state.shut.contains(Shut::RECEIVE);
+                let Link::Listening { waiting, .. } = &mut state.link else {
+                    return Err(Errno::EINVAL);
+                };
+                let first = waiting.pop_front();
+                drop(state);
+                if let Some(first) = first {
+                    self.room.wake();
+                    return Ok(first);
+                }
+                if is_shut {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            if is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            wait(&self.arrived, ticket, timeout)?;
+        }
+    }
+}
+
+impl State {
+    /// Another connection may wait here; `false` where too many do.
+    ///
+    /// # Errors
+    /// `ECONNREFUSED` where none is taken.
+    fn takes_connection(&self) -> Result<bool, Errno> {
+        match &self.link {
+            Link::Listening { limit, waiting } if !self.shut.contains(Shut::RECEIVE) => {
+                Ok(waiting.len() <= *limit)
+            }
+            _ => Err(Errno::ECONNREFUSED),
+        }
+    }
+}

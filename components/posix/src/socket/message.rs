@@ -1,0 +1,207 @@
+//! What travels: [`Message`], the [`Budget`] of who sent it, and who that was ([`Identity`]).
+use super::{Address, rights::Rights};
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::sync::atomic::{AtomicUsize, Ordering};
+use rt::{
+    PAGE_BYTES,
+    memory::{Charge, Frame},
+};
+use vfs::{
+    Errno,
+    io::{Sink, Source},
+    poll::WaitQueue,
+};
+
+/// Bytes of a message that are kept on the heap; longer ones are kept in frames.
+const HEAP_MAX: usize = 2048;
+/// What a message costs beside its bytes, as Linux counts it against SO_SNDBUF.
+const OVERHEAD: usize = 256 + 320;
+/// Bytes that a sender may have on the way (`/proc/sys/net/core/wmem_default`).
+pub const BUDGET_DEFAULT: usize = 212_992;
+/// Most that SO_SNDBUF may ask for (`/proc/sys/net/core/wmem_max`).
+pub const BUDGET_MAX: usize = 212_992;
+
+/// How many bytes a socket has on the way, and may have.
+pub struct Budget {
+    used: AtomicUsize,
+    limit: AtomicUsize,
+    /// Some came back.
+    pub freed: WaitQueue,
+}
+
+impl Budget {
+    pub(super) fn new() -> Arc<Budget> {
+        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT));
+        Arc::new(Budget { used, limit, freed: WaitQueue::new() })
+    }
+    /// Another message may be made. The last one may go beyond the limit, as on Linux.
+    pub fn has_room(&self) -> bool {
+        self.used.load(Ordering::SeqCst) < self.limit()
+    }
+    /// Enough is free that poll(2) says so.
+    pub fn is_writable(&self) -> bool {
+        self.used.load(Ordering::SeqCst).saturating_mul(4) <= self.limit()
+    }
+    /// Bytes on the way.
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+    /// SO_SNDBUF.
+    pub fn limit(&self) -> usize {
+        self.limit.load(Ordering::Relaxed)
+    }
+    /// Sets it.
+    pub fn set_limit(&self, bytes: usize) {
+        self.limit.store(bytes, Ordering::Relaxed);
+        self.freed.wake();
+    }
+}
+
+/// Who sent something or stands behind a socket (`struct ucred`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Process id.
+    pub process: u32,
+    /// User id.
+    pub user: u32,
+    /// Group id.
+    pub group: u32,
+}
+
+/// Where the bytes of a message are.
+enum Payload {
+    Heap(Vec<u8>),
+    Frames(Vec<Frame>, usize),
+}
+
+impl Payload {
+    fn read(source: &mut dyn Source, length: usize) -> Result<Payload, Errno> {
+        if length <= HEAP_MAX {
+            let mut bytes = vec![0; length];
+            let count = if length > 0 { source.take(&mut bytes)? } else { 0 };
+            bytes.truncate(count);
+            return Ok(Payload::Heap(bytes));
+        }
+        let mut frames = Vec::with_capacity(length.div_ceil(PAGE_BYTES));
+        let mut done = 0;
+        while done < length {
+            let frame = Frame::allocate(false)?;
+            let wanted = (length - done).min(PAGE_BYTES);
+            let count = match source.take_into_frame(&frame, 0, wanted) {
+                Ok(count) => count,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => 0,
+            };
+            frames.push(frame);
+            done += count;
+            if count < wanted {
+                break;
+            }
+        }
+        Ok(Payload::Frames(frames, done))
+    }
+    fn length(&self) -> usize {
+        match self {
+            Payload::Heap(bytes) => bytes.len(),
+            Payload::Frames(_, length) => *length,
+        }
+    }
+    /// Puts bytes from `at` on into `sink`; how many.
+    fn write(&self, at: usize, sink: &mut dyn Sink) -> Result<usize, Errno> {
+        let wanted = self.length().saturating_sub(at).min(sink.remaining());
+        match self {
+            _ if wanted == 0 => Ok(0),
+            Payload::Heap(bytes) => sink.put(bytes.get(at..at + wanted).unwrap_or_default()),
+            Payload::Frames(frames, _) => {
+                let mut done = 0;
+                while done < wanted {
+                    let position = at + done;
+                    let Some(frame) = frames.get(position / PAGE_BYTES) else { break };
+                    let within = position % PAGE_BYTES;
+                    let piece = (wanted - done).min(PAGE_BYTES - within);
+                    let count = match sink.put_frame(frame, within, piece) {
+                        Ok(count) => count,
+                        Err(error) if done == 0 => return Err(error),
+                        Err(_) => 0,
+                    };
+                    done += count;
+                    if count < piece {
+                        break;
+                    }
+                }
+                Ok(done)
+            }
+        }
+    }
+}
+
+/// A datagram, or a piece of a stream.
+pub struct Message {
+    payload: Payload,
+    /// Bytes of a stream's piece that were read.
+    taken: usize,
+    cost: usize,
+    budget: Arc<Budget>,
+    _charge: Charge,
+    /// Of whom a datagram is.
+    pub sender: Address,
+    /// Who sent it.
+    pub identity: Identity,
+    /// Descriptors sent along.
+    pub rights: Option<Rights>,
+}
+
+/// What goes with the bytes.
+#[derive(Default)]
+pub struct Along {
+    /// Of whom a datagram is.
+    pub sender: Address,
+    /// Who sends it.
+    pub identity: Identity,
+    /// Descriptors.
+    pub rights: Option<Rights>,
+}
+
+impl Message {
+    /// Takes `length` bytes of `source`.
+    ///
+    /// # Errors
+    /// `EFAULT`, `ENOMEM`.
+    pub fn read(
+        source: &mut dyn Source,
+        length: usize,
+        budget: &Arc<Budget>,
+        along: Along,
+    ) -> Result<Message, Errno> {
+        let kept = if length <= HEAP_MAX { length } else { length.next_multiple_of(PAGE_BYTES) };
+        let cost = kept.next_power_of_two().min(kept + HEAP_MAX) + OVERHEAD;
+        let charge = Charge::take(cost)?;
+        let payload = Payload::read(source, length)?;
+        budget.used.fetch_add(cost, Ordering::SeqCst);
+        let Along { sender, identity, rights } = along;
+        let budget = budget.clone();
+        Ok(Message { payload, taken: 0, cost, budget, _charge: charge, sender, identity, rights })
+    }
+    /// Bytes that were not read yet.
+    pub fn left(&self) -> usize {
+        self.payload.length() - self.taken
+    }
+    /// Puts bytes from `skip` after those read into `sink`; how many.
+    ///
+    /// # Errors
+    /// `EFAULT` where it could put none.
+    pub fn write(&self, skip: usize, sink: &mut dyn Sink) -> Result<usize, Errno> {
+        self.payload.write(self.taken.saturating_add(skip), sink)
+    }
+    /// `count` more bytes were read.
+    pub fn consume(&mut self, count: usize) {
+        self.taken = self.taken.saturating_add(count).min(self.payload.length());
+    }
+}
+
+impl Drop for Message {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.cost, Ordering::SeqCst);
+        self.budget.freed.wake();
+    }
+}
