@@ -270,8 +270,8 @@ fn fill(
     Ok(done)
 }
 
-/// Signals the calling task that nobody will read what it writes.
-fn broken_pipe() {
+/// Signals the calling task that nobody will read what it writes (SIGPIPE).
+pub(crate) fn broken_pipe() {
     if let Some(task) = process::current() {
         let _ = signal::send_to_task(&task, signal::Info::kernel(signal::SIGPIPE));
     }

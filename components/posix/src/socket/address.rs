@@ -6,7 +6,7 @@ use alloc::{
     string::String,
     sync::{Arc, Weak},
 };
-use linux_raw_sys::{general as raw, net};
+use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex};
 use vfs::Errno;
 
@@ -142,8 +142,6 @@ pub(super) fn give_back(name: &[u8], socket: &Weak<Socket>) {
 
 /// Permissions a socket's node is made with, before the mask.
 pub(super) const NODE_MODE: u16 = 0o777;
-
-const _: () = assert!(raw::S_IFSOCK == 0o140_000);
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@ use super::{
     Address, Identity, Kind, Link, Message, Shut, Socket, State, message::Along, rights::Rights,
     wait,
 };
-use crate::{process, signal};
+use crate::{pipe::broken_pipe, process};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use vfs::{
@@ -56,13 +56,6 @@ pub fn own_identity() -> Identity {
     let Some(task) = process::current() else { return Identity::default() };
     let who = task.credentials();
     Identity { process: task.process.id(), user: who.user.real, group: who.group.real }
-}
-
-/// Signals the calling task that nobody will receive what it sends.
-fn broken_pipe() {
-    if let Some(task) = process::current() {
-        let _ = signal::send_to_task(&task, signal::Info::kernel(signal::SIGPIPE));
-    }
 }
 
 /// Why a message was not put into an inbox.

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     files::{OnExec, Scope},
-    memory::{AddressSpace, UserSink, UserSource},
+    memory::{AddressSpace, UserSink, UserSource, transfer::BUFFERS_MAX},
     process::{Task, tree},
     socket::{
         Address, Identity,
@@ -50,7 +50,6 @@ struct ControlHeader {
 const CONTROL_BYTES: usize = size_of::<ControlHeader>();
 /// Most bytes of control that may be sent (`net.core.optmem_max`).
 const CONTROL_MAX: usize = 20_480;
-const BUFFERS_MAX: u64 = 1024;
 const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
 const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;
 const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
@@ -136,7 +135,7 @@ pub fn send_one(
     header: &Header,
     flags: u32,
 ) -> Result<u64, Errno> {
-    if header.buffer_count > BUFFERS_MAX {
+    if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
     let buffers = call.memory.read_iovecs(header.buffers, header.buffer_count as usize)?;
@@ -216,7 +215,7 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     if header.name_length < 0 {
         return Err(Errno::EINVAL);
     }
-    if header.buffer_count > BUFFERS_MAX {
+    if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
     let buffers = call.memory.read_iovecs(header.buffers, header.buffer_count as usize)?;
