@@ -24,7 +24,7 @@ pub struct Options {
     /// Which campaign
     #[arg(value_enum)]
     pub what: What,
-    /// How many (forks, calls, programs, images; seconds of the loops; boots)
+    /// How many (forks, calls, programs, filters, images; seconds of the loops; boots)
     #[arg(long)]
     pub count: Option<u64>,
     /// Where the random ones start
@@ -46,6 +46,8 @@ pub enum What {
     Calls,
     /// Mutated ELF files through exec (1,000)
     Programs,
+    /// Random BPF programs through their check and their interpreter on the host (2,000,000)
+    Filters,
     /// Mutated ext4 images through the ext4 component on the host (10,000)
     Images,
     /// A few of them under Miri, about a minute each (12)
@@ -74,6 +76,7 @@ pub fn run(options: &Options) -> Result<u8> {
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
         ),
+        What::Filters => filters(options),
         What::Images => images(options),
         What::Miri => miri::run(options),
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
@@ -151,18 +154,24 @@ pub fn tree(tree: &Path) -> Result<()> {
     Ok(())
 }
 
+fn filters(options: &Options) -> Result<u8> {
+    on_host(options, "bpf", "damaged_programs", ("random BPF programs", 2_000_000))
+}
+
 fn images(options: &Options) -> Result<u8> {
-    let count = options.count.unwrap_or(10_000).to_string();
+    on_host(options, "ext4", "mutated", ("mutated images", 10_000))
+}
+
+/// Runs the test called `name` of a crate, with as many inputs as the options or `count` say.
+fn on_host(options: &Options, package: &str, name: &str, (what, count): (&str, u64)) -> Result<u8> {
+    let count = options.count.unwrap_or(count).to_string();
     let status = shell::cargo()
-        .args(["test", "--locked", "--release", "-p", "ext4", "mutated", "--", "--nocapture"])
+        .args(["test", "--locked", "--release", "-p", package, name, "--", "--nocapture"])
         .env("SKERRY_FUZZ_COUNT", &count)
         .env("SKERRY_FUZZ_SEED", options.seed.to_string())
         .status()
         .context("starting cargo")?;
-    println!(
-        "{count} mutated images: {}",
-        if status.success() { "no panic, no hang" } else { "failed" }
-    );
+    println!("{count} {what}: {}", if status.success() { "no panic, no hang" } else { "failed" });
     Ok(u8::from(!status.success()))
 }
 

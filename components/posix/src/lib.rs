@@ -21,6 +21,7 @@ pub mod poll;
 pub mod process;
 pub mod procfs;
 pub mod profile;
+pub mod seccomp;
 pub mod signal;
 pub mod socket;
 pub mod start;

@@ -10,6 +10,7 @@
 pub mod identity;
 pub mod jobs;
 pub mod pty;
+pub mod seccomp;
 
 use std::{
     ffi::CString,

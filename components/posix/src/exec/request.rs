@@ -66,7 +66,7 @@ pub fn load(task: &Arc<Task>, program: Program) -> Result<Image, Errno> {
         program: Executable::new(file)?,
         arguments: Arguments { arguments: program.arguments, environment: program.environment },
         credentials: scope.credentials(),
-        has_no_new_privileges: process.no_new_privileges.load(Ordering::Relaxed),
+        has_no_new_privileges: task.no_new_privileges.load(Ordering::Relaxed),
         is_randomised: process.personality.load(Ordering::Relaxed) & ADDR_NO_RANDOMIZE == 0,
         limits: limits_of(process),
         open: &open_named,

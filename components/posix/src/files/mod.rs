@@ -110,6 +110,25 @@ impl Table {
         self.closed(before);
         Ok(())
     }
+    /// Makes `to` stand for `file`; what was there is closed.
+    ///
+    /// # Errors
+    /// `EBADF` where `to` is not below `limit`, `ENOMEM`.
+    pub fn put(
+        &self,
+        file: Arc<OpenFile>,
+        to: i32,
+        limit: usize,
+        on_exec: OnExec,
+    ) -> Result<u64, Errno> {
+        let to = index(to)?;
+        if to >= limit {
+            return Err(Errno::EBADF);
+        }
+        let before = self.slots.write().put(to, file, on_exec)?;
+        self.closed(before);
+        Ok(to as u64)
+    }
     /// Closes `fd`.
     ///
     /// # Errors

@@ -103,6 +103,11 @@ fn record(info: &Info) -> [u8; RECORD_BYTES] {
     let (first, second) = info.sender();
     match info.shape() {
         signal::Shape::Fault => put(&mut record, 72, &info.address().to_le_bytes()),
+        signal::Shape::Call => {
+            put(&mut record, 84, &(info.word(1) as u32).to_le_bytes());
+            put(&mut record, 88, &info.address().to_le_bytes());
+            put(&mut record, 96, &((info.word(1) >> 32) as u32).to_le_bytes());
+        }
         signal::Shape::Timer => {
             put(&mut record, 24, &first.to_le_bytes());
             put(&mut record, 32, &second.to_le_bytes());
@@ -153,5 +158,9 @@ mod tests {
         let timer = record(&Info::timer(34, 3, 2, 99));
         assert_eq!([word(&timer, 12), word(&timer, 24), word(&timer, 32)], [0, 3, 2]);
         assert_eq!([word(&timer, 44), word(&timer, 48)], [99, 99]);
+        let refused = record(&Info::refused_call(5, 0x1_0000_0002, 39, 0xc000_003e));
+        assert_eq!([word(&refused, 0), word(&refused, 4), word(&refused, 8)], [31, 5, 1]);
+        assert_eq!([word(&refused, 84), word(&refused, 96)], [39, 0xc000_003e]);
+        assert_eq!([word(&refused, 88), word(&refused, 92), word(&refused, 12)], [2, 1, 0]);
     }
 }

@@ -20,9 +20,9 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 
-/// Ends the calling task with `code` (exit(2)): it does not return to user mode.
-pub fn end_task(task: &Task, code: u8) {
-    task.exit_code.store(u32::from(code), Ordering::Relaxed);
+/// Ends the calling task with `status` (exit(2)): it does not return to user mode.
+pub fn end_task(task: &Task, status: ExitStatus) {
+    task.set_exit_status(status);
     task.raise_attention(super::task::attention::EXIT);
 }
 
@@ -37,6 +37,7 @@ pub fn task_ended(task: &Arc<Task>) {
     profile::note(task, profile::END_NS);
     release_memory_words(task);
     task.set_files(None);
+    task.drop_guard();
     leave_directories(task);
     tree::write().remove_task(task.id());
     let last_status = leave_group(task);
@@ -68,20 +69,16 @@ pub fn release_memory_words(task: &Arc<Task>) {
     }
 }
 
-/// Takes the task out of its group; the status if it was the last.
+/// Takes the task out of its group; the group's status if it was the last, whose own counts where none was set.
 fn leave_group(task: &Arc<Task>) -> Option<ExitStatus> {
     let process = &task.process;
     let time = rt::thread::cpu_time(rt::thread::current()).unwrap_or_default();
-    let code = task.exit_code.load(Ordering::Relaxed) as u8;
     process.set_last_command(task.command());
     let mut state = process.signals.lock();
     state.tasks.retain(|other| !Arc::ptr_eq(other, task));
     add_time(&mut process.usage.lock().own, &time);
-    if task.id() == process.id() {
-        state.leader_code = code;
-    }
     if state.tasks.is_empty() {
-        return Some(state.exit.unwrap_or(ExitStatus::Exited(state.leader_code)));
+        return Some(state.exit.unwrap_or(task.exit_status()));
     }
     if state.queue.pending() != 0 {
         for other in &state.tasks {

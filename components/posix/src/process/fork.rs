@@ -1,6 +1,6 @@
 //! fork, vfork and clone: making tasks and processes.
 use super::{
-    Process, Task,
+    ExitStatus, Process, Task,
     limits::Resource,
     object::ProcessParts,
     run,
@@ -246,6 +246,7 @@ fn make_thread(
     if state.stop != crate::signal::state::StopState::Running {
         child.raise_attention(attention::STOP);
     }
+    child.inherit_confinement(task);
     state.tasks.push(child.clone());
     tree.insert_task(child.clone());
     Ok(child)
@@ -280,6 +281,7 @@ fn make_process(
     process.inherit_attributes(from);
     process.is_borrowing.store(request.flags.contains(CloneFlags::VM), Ordering::Relaxed);
     let child = new_task(task, id, process.clone(), parts, request);
+    child.inherit_confinement(task);
     process.signals.lock().tasks.push(child.clone());
     tree.insert(process);
     tree.insert_task(child.clone());
@@ -378,7 +380,7 @@ pub fn spawn(
     request: &CloneRequest,
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
 ) -> Result<u32, Errno> {
-    const NOT_EXECUTED: u8 = 127;
+    const NOT_EXECUTED: ExitStatus = ExitStatus::Exited(127);
     let parts = task_parts(task, request)?;
     let child = make_process(task, parts, request, None)?;
     let id = child.id();

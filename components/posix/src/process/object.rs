@@ -80,7 +80,6 @@ pub struct Process {
     pub(crate) has_executed: AtomicBool,
     pub(crate) is_subreaper: AtomicBool,
     pub(crate) is_dumpable: AtomicBool,
-    pub(crate) no_new_privileges: AtomicBool,
     pub(crate) parent_death_signal: AtomicU8,
     /// The signal its parent gets at its end (0 none).
     pub(crate) exit_signal: AtomicU8,
@@ -138,7 +137,6 @@ impl Process {
             has_executed: AtomicBool::new(false),
             is_subreaper: AtomicBool::new(false),
             is_dumpable: AtomicBool::new(true),
-            no_new_privileges: AtomicBool::new(false),
             parent_death_signal: AtomicU8::new(0),
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
@@ -197,11 +195,8 @@ impl Process {
         self.signals.lock().actions.lock().get(signal)
     }
     pub(super) fn inherit_attributes(&self, from: &Process) {
-        let copy = |to: &AtomicBool, from: &AtomicBool| {
-            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed)
-        };
-        copy(&self.is_dumpable, &from.is_dumpable);
-        copy(&self.no_new_privileges, &from.no_new_privileges);
+        let is_dumpable = from.is_dumpable.load(Ordering::Relaxed);
+        self.is_dumpable.store(is_dumpable, Ordering::Relaxed);
         self.set_terminal(from.terminal());
         let adjustment = from.oom_adjustment.load(Ordering::Relaxed);
         self.oom_adjustment.store(adjustment, Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! The main loop of a task: user mode, a trap, its answer, and back.
 //!
 //! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
-//! load of the task's attention, `Context::run` again: no lock, no allocation.
+//! load of the task's attention, `Context::run` again: no lock, no allocation. A task that may not make every
+//! call goes another way, which asks its guard first (`seccomp`).
 use super::{
     Task, exit, oom,
     task::{self, attention},
@@ -9,6 +10,7 @@ use super::{
 use crate::{
     files,
     memory::{AddressSpace, BadAccess},
+    seccomp::{self, Guard},
     signal::{
         self, Info,
         deliver::{self, Interrupted, Next},
@@ -51,11 +53,12 @@ impl SystemCalls {
 struct Held {
     memory: Arc<AddressSpace>,
     files: Arc<files::Table>,
+    guard: Option<Guard>,
 }
 
 impl Held {
     fn of(task: &Task) -> Held {
-        Held { memory: task.memory(), files: task.files() }
+        Held { memory: task.memory(), files: task.files(), guard: task.guard() }
     }
 }
 
@@ -77,30 +80,52 @@ fn run_with(
     answer: impl Fn(&Arc<Task>, &Held, &mut Context) -> Option<Interrupted>,
 ) {
     task::enter(task);
-    let mut held = Held::of(task);
+    loop {
+        let held = Held::of(task);
+        let next = match &held.guard {
+            None => run_holding(task, &held, &mut context, &answer),
+            Some(guard) => run_holding(task, &held, &mut context, |task, held, context| {
+                match seccomp::check(guard, task, context) {
+                    Ok(()) => answer(task, held, context),
+                    Err(interrupted) => interrupted,
+                }
+            }),
+        };
+        if next == Next::End {
+            break;
+        }
+    }
+    exit::task_ended(task);
+    task::leave();
+}
+
+/// Runs the task to its end, or until its calls are to use something else.
+fn run_holding(
+    task: &Arc<Task>,
+    held: &Held,
+    context: &mut Context,
+    answer: impl Fn(&Arc<Task>, &Held, &mut Context) -> Option<Interrupted>,
+) -> Next {
     let mut interrupted = None;
     loop {
         if task.attention() != 0 || interrupted.is_some() {
+            if deliver::before_user(task, context, interrupted.take()) == Next::End {
+                return Next::End;
+            }
             if task.attention() & attention::RELOAD != 0 {
                 task.lower_attention(attention::RELOAD);
-                held = Held::of(task);
-            }
-            if deliver::before_user(task, &mut context, interrupted.take()) == Next::End {
-                break;
+                return Next::Run;
             }
         }
         match context.run(held.memory.user()) {
-            Trap::Syscall => interrupted = answer(task, &held, &mut context),
+            Trap::Syscall => interrupted = answer(task, held, context),
             Trap::Kicked => {}
             Trap::PageFault { address, access, is_present } => {
-                page_fault(task, &held.memory, &context, (address, access, is_present));
+                page_fault(task, &held.memory, context, (address, access, is_present));
             }
-            Trap::Exception { vector, error_code } => exception(task, &context, vector, error_code),
+            Trap::Exception { vector, error_code } => exception(task, context, vector, error_code),
         }
     }
-    drop(held);
-    exit::task_ended(task);
-    task::leave();
 }
 
 /// Answers a system call; returns it if it was interrupted.
@@ -111,7 +136,7 @@ fn answer(task: &Arc<Task>, held: &Held, context: &mut Context) -> Option<Interr
     let args =
         [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
     oom::fill_reserve(task);
-    let Held { memory, files } = held;
+    let Held { memory, files, .. } = held;
     task.set_in_call(true);
     let mut result = syscall::dispatch(&mut Call { task, memory, files, args, context }, number);
     if result == Err(Errno::ENOMEM) {

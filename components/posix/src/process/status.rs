@@ -17,6 +17,13 @@ impl ExitStatus {
             ExitStatus::Signalled(signal) => u32::from(signal),
         }
     }
+    /// What [`ExitStatus::wait_word`] made `word` of.
+    pub fn from_wait_word(word: u32) -> ExitStatus {
+        match word as u8 {
+            0 => ExitStatus::Exited((word >> 8) as u8),
+            signal => ExitStatus::Signalled(signal),
+        }
+    }
 }
 
 /// The word for a stopped child.
@@ -36,5 +43,13 @@ mod tests {
         assert_eq!(ExitStatus::Exited(3).wait_word(), 0x300);
         assert_eq!(ExitStatus::Signalled(9).wait_word(), 9);
         assert_eq!(stopped_word(19), 0x137f);
+    }
+
+    #[test]
+    fn words_tell_what_they_were_made_of() {
+        let statuses = [0, 3, 255].map(ExitStatus::Exited).into_iter();
+        for status in statuses.chain([1, 9, 31, 64].map(ExitStatus::Signalled)) {
+            assert_eq!(ExitStatus::from_wait_word(status.wait_word()), status);
+        }
     }
 }

@@ -1,9 +1,10 @@
 //! [`Task`]: one Linux thread.
-use super::Process;
+use super::{ExitStatus, Process};
 use crate::{
     files,
     memory::{AddressSpace, FaultCounts},
     profile,
+    seccomp::Guard,
     signal::TaskSignals,
     syscall::Handler,
 };
@@ -23,6 +24,7 @@ lock_class! {
     static FS = "task.fs";
     static CREDENTIALS = "task.credentials";
     static COMMAND = "task.command";
+    static GUARD = "task.guard";
     static RESTART = "task.restart";
     static CURRENT = "task.current";
     pub(super) static SIGNALS = "task.signals";
@@ -38,7 +40,7 @@ pub mod attention {
     pub const EXIT: u32 = 4;
     /// A temporary signal mask is to be taken back.
     pub const MASK: u32 = 8;
-    /// The address space or the descriptor table was replaced.
+    /// The address space, the descriptor table or the guard was replaced.
     pub const RELOAD: u32 = 16;
 }
 
@@ -66,8 +68,11 @@ pub struct Task {
     credentials: Mutex<Arc<Credentials>>,
     command: Mutex<[u8; 16]>,
     restart: Mutex<Option<Restart>>,
+    guard: Mutex<Option<Guard>>,
+    /// No exec gives it more rights than it has.
+    pub(crate) no_new_privileges: AtomicBool,
     pub(crate) signals: Mutex<TaskSignals>,
-    pub(crate) exit_code: AtomicU32,
+    exit_status: AtomicU32,
     pub(crate) clear_child_tid: AtomicU64,
     pub(crate) robust_list: AtomicU64,
     pub(crate) nice: AtomicI32,
@@ -109,8 +114,10 @@ impl Task {
             credentials: Mutex::new(&CREDENTIALS, parts.credentials),
             command: Mutex::new(&COMMAND, parts.command),
             restart: Mutex::new(&RESTART, None),
+            guard: Mutex::new(&GUARD, None),
+            no_new_privileges: AtomicBool::new(false),
             signals: Mutex::new(&SIGNALS, parts.signals),
-            exit_code: AtomicU32::new(0),
+            exit_status: AtomicU32::new(0),
             clear_child_tid: AtomicU64::new(0),
             robust_list: AtomicU64::new(0),
             nice: AtomicI32::new(0),
@@ -195,9 +202,45 @@ impl Task {
     pub(super) fn set_in_call(&self, is_in_call: bool) {
         self.in_call.store(is_in_call, Ordering::Relaxed);
     }
+    /// Does `step` as part of a call.
+    pub(crate) fn in_call<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.set_in_call(true);
+        let done = step();
+        self.set_in_call(false);
+        done
+    }
     /// The task is to end: a killable wait must return.
     pub fn is_ending(&self) -> bool {
         self.attention() & attention::EXIT != 0
+    }
+    /// How it ends, should its group not end with a status of its own.
+    pub(super) fn exit_status(&self) -> ExitStatus {
+        ExitStatus::from_wait_word(self.exit_status.load(Ordering::Relaxed))
+    }
+    pub(super) fn set_exit_status(&self, status: ExitStatus) {
+        self.exit_status.store(status.wait_word(), Ordering::Relaxed);
+    }
+    /// What says which calls it may make; `None`: all.
+    pub fn guard(&self) -> Option<Guard> {
+        self.guard.lock().clone()
+    }
+    /// Has `guard` say which calls it may make, from when it looks at its attention. Under `process.signals`.
+    pub(crate) fn set_guard(&self, guard: Guard) {
+        let old = self.guard.lock().replace(guard);
+        drop(old);
+        self.raise_attention(attention::RELOAD);
+    }
+    /// At its end: it calls nothing any more.
+    pub(super) fn drop_guard(&self) {
+        let old = self.guard.lock().take();
+        drop(old);
+    }
+    /// What a new task may do is what its creator may. The guard comes first: who is given one by another thread was
+    /// refused new privileges before.
+    pub(super) fn inherit_confinement(&self, from: &Task) {
+        *self.guard.lock() = from.guard();
+        let is_confined = from.no_new_privileges.load(Ordering::Relaxed);
+        self.no_new_privileges.store(is_confined, Ordering::Relaxed);
     }
     pub(super) fn inherit_scheduling(&self, from: &Task) {
         self.nice.store(from.nice.load(Ordering::Relaxed), Ordering::Relaxed);

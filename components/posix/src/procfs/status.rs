@@ -159,10 +159,12 @@ fn write_rights(text: &mut String, task: &Task) {
     for (name, set) in lines {
         let _ = writeln!(text, "{name}:\t{:016x}", set.bits());
     }
-    let no_new = u8::from(task.process.no_new_privileges.load(Ordering::Relaxed));
+    let no_new = u8::from(task.no_new_privileges.load(Ordering::Relaxed));
     let count = rt::thread::processors().0.min(64) as u32;
     let allowed = task.affinity.load(Ordering::Relaxed) & (u64::MAX >> (64 - count.max(1)));
-    let _ = writeln!(text, "NoNewPrivs:\t{no_new}\nSeccomp:\t0\nSeccomp_filters:\t0");
+    let guard = task.guard();
+    let (mode, filters) = guard.map_or((0, 0), |guard| (guard.mode(), guard.filters()));
+    let _ = writeln!(text, "NoNewPrivs:\t{no_new}\nSeccomp:\t{mode}\nSeccomp_filters:\t{filters}");
     let list = processor_list(allowed);
     let _ = writeln!(text, "Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}");
     let _ = writeln!(text, "Mems_allowed:\t1\nMems_allowed_list:\t0");

@@ -3,6 +3,7 @@ use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sys
 use crate::{
     process::tree,
     profile,
+    seccomp::audit,
     socket::{
         self,
         message::{BUDGET_DEFAULT, BUDGET_MAX},
@@ -157,6 +158,12 @@ const KERNEL: Table = &[
     ("randomize_va_space", Item::File(|| b"2\n".to_vec())),
     ("sched_rr_timeslice_ms", Item::File(|| b"100\n".to_vec())),
     ("random", Item::Directory(RANDOM)),
+    ("seccomp", Item::Directory(SECCOMP)),
+];
+
+const SECCOMP: Table = &[
+    ("actions_avail", Item::File(audit::available)),
+    ("actions_logged", Item::Writable(audit::logged, audit::set_logged)),
 ];
 
 const RANDOM: Table = &[
@@ -321,7 +328,7 @@ mod tests {
 
     #[test]
     fn tables_fit_their_inode_numbers() {
-        for table in [ROOT, SETTINGS, FILES, INOTIFY, KERNEL, RANDOM, VM, SKERRY] {
+        for table in [ROOT, SETTINGS, FILES, INOTIFY, KERNEL, RANDOM, SECCOMP, VM, SKERRY] {
             assert!((table.len() as u64) < TABLE_MAX);
         }
     }

@@ -4,6 +4,7 @@
 //!   0 si_signo  4 si_errno  8 si_code  12 (pad)  16 fields:
 //!   kill, rt:  16 pid  20 uid  24 value           SIGCHLD: 16 pid 20 uid 24 status 32 utime 40 stime
 //!   timer:     16 id   20 overrun  24 value       fault:   16 address
+//!   SIGSYS:    16 address  24 number  28 architecture
 //! ```
 use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -25,6 +26,7 @@ pub const POLL_IN: i32 = 1;
 pub const POLL_OUT: i32 = 2;
 
 const POLL_CODE_MAX: i32 = 6;
+const SYS_CODE_MAX: i32 = 2;
 
 /// Which members of the union a `siginfo_t` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub enum Shape {
     Fault,
     /// Band and descriptor.
     Poll,
+    /// Where a system call was refused, its number and architecture.
+    Call,
 }
 
 /// What `si_code` says of a child.
@@ -117,6 +121,15 @@ impl Info {
         info.set(0, address);
         info
     }
+    /// A system call that a filter refused with `reason`; `address` is past its instruction.
+    pub fn refused_call(reason: u16, address: u64, number: u32, architecture: u32) -> Info {
+        const SYS_SECCOMP: i32 = 1;
+        let mut info = Info::new(SIGSYS, SYS_SECCOMP);
+        info.error = i32::from(reason);
+        info.set(0, address);
+        info.set(1, pair(number, architecture));
+        info
+    }
     /// A child's change of state; times in clock ticks.
     pub fn child(code: ChildCode, pid: u32, uid: u32, status: i32, times: (u64, u64)) -> Info {
         let mut info = Info::new(SIGCHLD, code as i32);
@@ -149,7 +162,7 @@ impl Info {
             SIGFPE => 15,
             SIGSEGV => 10,
             SIGBUS => 5,
-            SIGSYS => 2,
+            SIGSYS => SYS_CODE_MAX,
             _ => POLL_CODE_MAX,
         };
         matches!(self.code, SI_KERNEL | SI_ASYNCNL) || (SI_DETHREAD..=highest).contains(&self.code)
@@ -161,6 +174,7 @@ impl Info {
             _ if self.code == SI_TIMER => Shape::Timer,
             SIGCHLD if is_positive => Shape::Child,
             SIGILL | SIGFPE | SIGSEGV | SIGBUS | SIGTRAP if is_positive => Shape::Fault,
+            SIGSYS if is_positive && self.code <= SYS_CODE_MAX => Shape::Call,
             _ if is_positive && self.code <= POLL_CODE_MAX => Shape::Poll,
             _ => Shape::Sender,
         }

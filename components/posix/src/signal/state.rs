@@ -34,8 +34,6 @@ pub struct ProcessSignals {
     pub exit: Option<ExitStatus>,
     /// This task executes another program: all others are to end.
     pub exec: Option<u32>,
-    /// What its first task gave exit(2), should no group status come.
-    pub leader_code: u8,
     /// It has ended (it is a zombie until waited for).
     pub ended: Option<ExitStatus>,
 }
@@ -52,7 +50,6 @@ impl ProcessSignals {
             continue_report: false,
             exit: None,
             exec: None,
-            leader_code: 0,
             ended: None,
         }
     }

@@ -12,7 +12,7 @@ static SEEN: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS /
 #[cold]
 #[inline(never)]
 pub fn not_implemented(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let number = call.context.registers.rax;
+    let number = call.context.registers.rax as u32;
     if let Some(word) = SEEN.get((number / 64) as usize) {
         let bit = 1 << (number % 64);
         if word.fetch_or(bit, Ordering::Relaxed) & bit == 0 {

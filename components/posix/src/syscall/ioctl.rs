@@ -5,6 +5,7 @@ use crate::{
     files::OnExec,
     inotify::Inotify,
     pipe::End,
+    seccomp::listener::Listener,
     socket::Socket,
     tty::{Stream, TerminalFile, pty::Master},
 };
@@ -15,7 +16,7 @@ use vfs::{Errno, OpenFile};
 pub const CALLS: &[Entry] = &[Entry::partial(
     raw::__NR_ioctl,
     "ioctl",
-    "requests of terminals, pipes, sockets, regular files and block devices only",
+    "requests of terminals, pipes, sockets, regular files, block devices and listeners of seccomp only",
     ioctl,
 )];
 
@@ -44,6 +45,9 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
     }
     if let Some(master) = kind.downcast_ref::<Master>() {
         return master.ioctl(call.task, command, argument);
+    }
+    if let Some(listener) = kind.downcast_ref::<Listener>() {
+        return listener.ioctl(call.task, command, argument);
     }
     if let Some(disk) = kind.downcast_ref::<BlockFile>() {
         return disk.ioctl(memory, command, argument);

@@ -34,6 +34,7 @@ mod process;
 mod process_memory;
 mod read_write;
 mod scheduler;
+mod seccomp;
 mod select;
 mod signal;
 mod signalfd;
@@ -120,6 +121,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     memory::CALLS,
     process::CALLS,
     scheduler::CALLS,
+    seccomp::CALLS,
     signal::CALLS,
     signalfd::CALLS,
     socket::CALLS,
@@ -142,7 +144,7 @@ pub const FAMILIES: &[&[Entry]] = &[
 ];
 
 /// Numbers below this are in the table.
-pub const NUMBERS: usize = 512;
+pub const NUMBERS: usize = bpf::NUMBERS;
 
 /// Handlers by number.
 pub struct Table([Handler; NUMBERS]);
@@ -176,7 +178,8 @@ impl Table {
 /// Whatever the call answers; `ENOSYS` where there is none.
 #[inline]
 pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
-    match usize::try_from(number).ok().and_then(|number| TABLE.0.get(number)) {
+    // As on Linux, the low half is the number.
+    match TABLE.0.get(number as u32 as usize) {
         Some(handler) => handler(call),
         None => absent::not_implemented(call),
     }

@@ -205,7 +205,7 @@ fn execute(
 }
 
 fn exit_task(call: &mut Call<'_>) -> Result<u64, Errno> {
-    exit::end_task(call.task, call.word(0) as u8);
+    exit::end_task(call.task, ExitStatus::Exited(call.word(0) as u8));
     Ok(0)
 }
 

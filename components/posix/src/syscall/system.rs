@@ -1,5 +1,5 @@
 //! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
-use super::{Call, Entry, capabilities, process::ResourceUsage};
+use super::{Call, Entry, capabilities, process::ResourceUsage, seccomp};
 use crate::{
     process::{
         Process, Task,
@@ -256,11 +256,13 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         prctl::PR_SET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (1, 0, 0, 0) => {
             return Err(Errno::EINVAL);
         }
-        prctl::PR_SET_NO_NEW_PRIVS => process.no_new_privileges.store(true, Ordering::Relaxed),
-        prctl::PR_GET_NO_NEW_PRIVS => return flag(&process.no_new_privileges),
+        prctl::PR_SET_NO_NEW_PRIVS => call.task.no_new_privileges.store(true, Ordering::Relaxed),
+        prctl::PR_GET_NO_NEW_PRIVS => return flag(&call.task.no_new_privileges),
+        prctl::PR_SET_SECCOMP => return seccomp::set_by_prctl(call, second, third),
+        prctl::PR_GET_SECCOMP => return Ok(seccomp::mode(call.task)),
         prctl::PR_SET_TIMERSLACK | prctl::PR_SET_THP_DISABLE => {}
         prctl::PR_GET_TIMERSLACK => return Ok(50_000),
-        prctl::PR_GET_THP_DISABLE | prctl::PR_GET_SECCOMP => return Ok(0),
+        prctl::PR_GET_THP_DISABLE => return Ok(0),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)
@@ -347,7 +349,7 @@ fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 /// Runs the calling thread on every processor once: whatever ran there was switched away.
-fn visit_processors(task: &Task) {
+pub(super) fn visit_processors(task: &Task) {
     let thread = task.thread();
     for processor in 0..rt::thread::processors().0.min(64) {
         rt::thread::set_affinity(thread, rt::thread::Affinity(1 << processor));

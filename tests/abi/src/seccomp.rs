@@ -1,0 +1,136 @@
+//! Programs of classic BPF for seccomp(2), and calls made by their instruction alone.
+use crate::check;
+use std::arch::asm;
+
+/// Ends all threads as by SIGSYS.
+pub const KILL_PROCESS: u32 = 0x8000_0000;
+/// Ends the thread.
+pub const KILL_THREAD: u32 = 0;
+/// SIGSYS.
+pub const TRAP: u32 = 0x0003_0000;
+/// The call answers the error in the low half.
+pub const ERRNO: u32 = 0x0005_0000;
+/// A listener answers.
+pub const USER_NOTIF: u32 = 0x7fc0_0000;
+/// A tracer is asked.
+pub const TRACE: u32 = 0x7ff0_0000;
+/// The log is told.
+pub const LOG: u32 = 0x7ffc_0000;
+/// The call is made.
+pub const ALLOW: u32 = 0x7fff_0000;
+
+/// `AUDIT_ARCH_X86_64`
+pub const ARCHITECTURE: u32 = 0xc000_003e;
+/// The call that most filters of the tests are about.
+pub const SUBJECT: i64 = libc::SYS_getppid;
+
+const SET_MODE_FILTER: u32 = 1;
+
+/// `struct sock_filter`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Instruction {
+    /// What it does.
+    pub code: u16,
+    /// Passed where a test holds.
+    pub then: u8,
+    /// Passed where it does not.
+    pub otherwise: u8,
+    /// The constant.
+    pub constant: u32,
+}
+
+/// `struct sock_fprog`.
+#[repr(C)]
+pub struct Program {
+    /// How many.
+    pub length: u16,
+    /// Where.
+    pub instructions: *const Instruction,
+}
+
+/// Any instruction.
+pub fn instruction(code: u16, then: u8, otherwise: u8, constant: u32) -> Instruction {
+    Instruction { code, then, otherwise, constant }
+}
+
+/// The accumulator is a word of the call.
+pub fn load(offset: u32) -> Instruction {
+    instruction(0x20, 0, 0, offset)
+}
+
+/// Whether the accumulator is `constant` says how many are passed.
+pub fn if_equal(constant: u32, then: u8, otherwise: u8) -> Instruction {
+    instruction(0x15, then, otherwise, constant)
+}
+
+/// The answer.
+pub fn answer(value: u32) -> Instruction {
+    instruction(0x06, 0, 0, value)
+}
+
+/// The answer is the accumulator.
+pub const ANSWER_A: Instruction = Instruction { code: 0x16, then: 0, otherwise: 0, constant: 0 };
+
+/// `value` to calls of `number`, the rest allowed.
+pub fn only(number: i64, value: u32) -> Vec<Instruction> {
+    vec![load(0), if_equal(number as u32, 0, 1), answer(value), answer(ALLOW)]
+}
+
+/// The call.
+///
+/// # Errors
+/// The error number.
+pub fn seccomp(operation: u32, flags: u32, address: u64) -> Result<i64, i32> {
+    // SAFETY: what the tests hand over is readable, or the kernel must refuse it.
+    check(unsafe { libc::syscall(libc::SYS_seccomp, operation, flags, address) })
+}
+
+/// Adds a filter, with flags.
+///
+/// # Errors
+/// The error number.
+pub fn install_with(program: &[Instruction], flags: u32) -> Result<i64, i32> {
+    let program = Program { length: program.len() as u16, instructions: program.as_ptr() };
+    seccomp(SET_MODE_FILTER, flags, &raw const program as u64)
+}
+
+/// Adds a filter.
+///
+/// # Panics
+/// Where it is refused.
+#[track_caller]
+pub fn install(program: &[Instruction]) {
+    assert_eq!(install_with(program, 0), Ok(0));
+}
+
+/// A call by its instruction: what rax holds then, and where it goes on.
+pub fn raw(number: i64, arguments: [u64; 6]) -> (i64, u64) {
+    let [first, second, third, fourth, fifth, sixth] = arguments;
+    let (result, after): (i64, u64);
+    // SAFETY: the tests make calls that harm nobody but themselves.
+    unsafe {
+        asm!(
+            "lea {after}, [rip + 2f]", "syscall", "2:",
+            after = out(reg) after, inlateout("rax") number => result,
+            in("rdi") first, in("rsi") second, in("rdx") third,
+            in("r10") fourth, in("r8") fifth, in("r9") sixth, out("rcx") _, out("r11") _,
+        );
+    }
+    (result, after)
+}
+
+/// A call without arguments.
+pub fn call(number: i64) -> i64 {
+    raw(number, [0; 6]).0
+}
+
+/// What rax holds after an error.
+pub fn refused(error: i32) -> i64 {
+    -i64::from(error)
+}
+
+/// The calling thread's id.
+pub fn thread_id() -> i64 {
+    call(libc::SYS_gettid)
+}
