@@ -1,9 +1,13 @@
 /* System calls that wait for nothing, signals and clocks. */
 #include "harness.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/select.h>
 #include <time.h>
 
@@ -15,6 +19,26 @@ static void getppids(long count)
 {
     while (count--)
         syscall(SYS_getppid);
+}
+
+/* arg[0] tests on the way of every call: of its number, whose outcome can be known ahead, or of its argument arg[1]. */
+static void filter(void)
+{
+    enum { TESTS_MAX = 200 };
+    struct sock_filter program[TESTS_MAX + 3];
+    struct sock_fprog whole = {.filter = program};
+    need(arg[0] <= TESTS_MAX, "so many tests");
+    size_t tested = offsetof(struct seccomp_data, nr);
+    if (arg[1])
+        tested = offsetof(struct seccomp_data, args) + (arg[1] - 1) * sizeof(uint64_t);
+    program[whole.len++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, tested);
+    for (long at = 0; at < arg[0]; at++)
+        program[whole.len++] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x5eed000 + at, arg[0] - at, 0);
+    program[whole.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    program[whole.len++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    need(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0, "PR_SET_NO_NEW_PRIVS");
+    need(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &whole) == 0, "seccomp");
 }
 
 static void open_text(void)
@@ -187,6 +211,9 @@ static void naps(long count)
 
 static const struct probe list[] = {
     {.name = "getppid", .step = 40000, .body = getppids},
+    {.name = "getppid, filter of 100 numbers", .step = 40000, .set_up = filter, .body = getppids, .arg = {100}},
+    {.name = "getppid, filter of 10 values", .step = 20000, .set_up = filter, .body = getppids, .arg = {10, 1}},
+    {.name = "getppid, filter of 100 values", .step = 10000, .set_up = filter, .body = getppids, .arg = {100, 1}},
     {.name = "read /dev/zero", .step = 10000, .set_up = open_text, .body = reads, .text = "/dev/zero"},
     {.name = "write /dev/null", .step = 10000, .set_up = open_text, .body = writes, .text = "/dev/null"},
     {.name = "stat", .step = 4000, .set_up = make, .body = stats},
