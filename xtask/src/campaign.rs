@@ -4,6 +4,7 @@ use crate::{
     build::{self, Features},
     compare, disk,
     disk_campaign::{self, Pressure},
+    linux::{self, Linux},
     miri, nucleus_tests, packages,
     qemu::Config,
     run::Outcome,
@@ -180,7 +181,7 @@ fn boot(options: &Options) -> Result<u8> {
     let rounds = options.count.unwrap_or(7).max(1);
     let kernel = build::image("default", &Features::default())?;
     let root = disk::default_root()?;
-    let linux = compare::linux()?;
+    let linux = linux::prepare()?;
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     let bar = shell::progress("booting Skerry and Linux in turn");
     for _ in 0..rounds {
@@ -254,17 +255,12 @@ pub fn skerry_until(kernel: &Path, root: &Path, parameters: &str, text: &str) ->
 ///
 /// # Errors
 /// As [`skerry_until`].
-pub fn linux_until(
-    linux: &compare::Linux,
-    root: &Path,
-    parameters: &str,
-    text: &str,
-) -> Result<Duration> {
+pub fn linux_until(linux: &Linux, root: &Path, parameters: &str, text: &str) -> Result<Duration> {
     let console = shell::build_path("boot.console")?;
     let mut config = Config { cpus: 1, ..test::machine(&linux.kernel, root, "boot-linux.log")? };
     config.initrd = Some(linux.initrd.clone());
     config.has_iommu = false;
-    config.append = format!("{} {parameters}", compare::LINUX_PARAMETERS);
+    config.append = format!("{} {parameters}", linux::PARAMETERS);
     let console_arguments =
         ["-serial".to_owned(), format!("file:{}", crate::qemu::escaped(&console))];
     if !linux.initrd.exists() {

@@ -1,74 +1,230 @@
 //! The same commands on Skerry and under Debian's cloud kernel, in the same QEMU on the same image
 //! (Z4): both run one script that prints each command's output and status between marks.
+//!
+//! A list, `tests/system/NAME.txt`, holds a command a line; `#` opens a comment, and `@known REASON` before a command says
+//! that it differs, and why (docs/debian.md): the day it no longer does, the test fails.
 use crate::{
-    build, disk,
-    qemu::{self, Config},
-    run, session, shell, test,
+    build::{self, Features},
+    debian, disk,
+    linux::{self, Linux},
+    qemu::Config,
+    run, session, shell,
+    test::{self, Tally, Target},
 };
 use anyhow::{Context, Result, bail};
 use std::{
     fs,
     io::{self, Write},
-    os::unix::fs::{PermissionsExt, symlink},
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::Command,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+/// A list of commands and the root they run in.
+#[derive(Debug)]
+pub struct Comparison {
+    /// The list's name.
+    name: &'static str,
+    /// The program that reads a command.
+    shell: &'static str,
+    /// Where it looks for programs.
+    path: &'static str,
+    /// Memory of both machines, in MiB.
+    memory: u32,
+    /// Makes the image, with this folder as `/compare`.
+    root: fn(&Path) -> Result<PathBuf>,
+}
+
+/// Debian's busybox.
+pub const BUSYBOX: Comparison = Comparison {
+    name: "busybox",
+    shell: "/bin/sh",
+    path: "/bin:/sbin",
+    memory: run::MEMORY_MIB,
+    root: busybox_root,
+};
+
+/// Debian.
+pub const DEBIAN: Comparison = Comparison {
+    name: "debian",
+    shell: debian::SHELL,
+    path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    memory: debian::MEMORY_MIB,
+    root: debian_root,
+};
+
+/// How much of a list is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Every command.
+    Whole,
+    /// Every so many.
+    Sample,
+}
+
+/// One command of so many is in a sample.
+const SAMPLED: usize = 12;
+
+/// A command of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Case {
+    command: String,
+    /// Why it differs from Linux, where it is known to.
+    known: Option<String>,
+}
 
 /// One command's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+struct Answer {
     /// stdout and stderr together.
-    pub output: Vec<u8>,
+    output: Vec<u8>,
     /// Exit status.
-    pub status: String,
-}
-
-/// Commands to compare, one a line; `#` opens a comment.
-///
-/// # Errors
-/// Where the list cannot be read.
-pub fn commands() -> Result<Vec<String>> {
-    let text = fs::read_to_string(shell::root().join("tests/system/busybox.txt"))?;
-    Ok(text
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(str::to_owned)
-        .collect())
+    status: String,
 }
 
 const MARK: &str = "@@skerry@@";
-/// Longest time the whole list may take on one system.
-const LIMIT: Duration = Duration::from_secs(900);
+/// Longest time a whole list may take on one system.
+const LIMIT: Duration = Duration::from_secs(1800);
 
-/// The image both systems run on: the busybox root with the commands and their runner.
+/// Runs part of a list on Linux and on a system of ours; every command is a test. With a filter, it is those that hold it.
 ///
 /// # Errors
-/// As [`disk::pack`].
-pub fn image(commands: &[String]) -> Result<PathBuf> {
+/// Where the system does not build; what else is missing is a test that failed.
+pub fn run(
+    tally: &mut Tally,
+    comparison: &Comparison,
+    target: &Target,
+    filter: Option<&str>,
+    part: Part,
+) -> Result<()> {
+    let cases = comparison.cases()?;
+    let cases: Vec<Case> = match (filter, part) {
+        (Some(filter), _) => {
+            cases.into_iter().filter(|case| case.command.contains(filter)).collect()
+        }
+        (None, Part::Whole) => cases,
+        (None, Part::Sample) => cases.into_iter().step_by(SAMPLED).collect(),
+    };
+    if cases.is_empty() {
+        return Ok(());
+    }
+    let kernel = build::image(&target.system, &Features::default())?;
+    let name = comparison.name;
+    let both = || -> Result<[Vec<Answer>; 2]> {
+        let (image, linux) = (comparison.image(&cases)?, linux::prepare()?);
+        let bar = shell::progress(&format!("{} {name} commands on Linux", cases.len()));
+        let expected = comparison.on_linux(&linux, &image)?;
+        bar.set_message(format!("{} {name} commands on Skerry", cases.len()));
+        let found = comparison.on_skerry(&kernel, &image);
+        bar.finish_and_clear();
+        Ok([expected, found?])
+    };
+    match both() {
+        Ok([expected, found]) => {
+            for (case, (expected, found)) in cases.iter().zip(expected.iter().zip(&found)) {
+                tally.count(&case.command, case.judge(expected, found));
+            }
+        }
+        Err(why) => tally.count(&format!("comparison of {name}"), Err(format!("{why:#}"))),
+    }
+    Ok(())
+}
+
+impl Comparison {
+    fn cases(&self) -> Result<Vec<Case>> {
+        let list = shell::root().join(format!("tests/system/{}.txt", self.name));
+        let text =
+            fs::read_to_string(&list).with_context(|| format!("reading {}", list.display()))?;
+        Ok(parse_list(&text))
+    }
+
+    /// The image both systems run on: the root with the commands and their runner.
+    fn image(&self, cases: &[Case]) -> Result<PathBuf> {
+        let folder = shell::build_path(&format!("compare-{}", self.name))?;
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("cases"))?;
+        for (number, case) in (1..).zip(cases) {
+            fs::write(folder.join(format!("cases/{number:04}")), format!("{}\n", case.command))?;
+        }
+        fs::create_dir(folder.join("data"))?;
+        fs::write(folder.join("data/text"), sample_text())?;
+        let bytes: Vec<u8> = (0..70_000u64).map(|n| (n * n % 251) as u8).collect();
+        fs::write(folder.join("data/bytes"), bytes)?;
+        symlink("data/text", folder.join("link"))?;
+        let player = build::abi_programs()?
+            .into_iter()
+            .find(|program| program.ends_with("on_pty"))
+            .context("tests/abi has no on_pty")?;
+        fs::copy(player, folder.join("on_pty"))?;
+        let runner = RUNNER.replace("MARK", MARK).replace("PROGRAMS", self.path);
+        fs::write(folder.join("runner"), runner.replace("SHELL", self.shell))?;
+        (self.root)(&folder)
+    }
+
+    fn machine(&self, kernel: &Path, image: &Path, system: &str) -> Result<Config> {
+        let log = format!("compare-{}-{system}.log", self.name);
+        Ok(Config { memory: self.memory, ..test::machine(kernel, image, &log)? })
+    }
+
+    fn on_skerry(&self, kernel: &Path, image: &Path) -> Result<Vec<Answer>> {
+        let config = self.machine(kernel, image, "skerry")?;
+        let command = "/bin/sh /compare/runner";
+        let (outcome, output, _) = run_captured(&config, command, "", LIMIT.as_secs())?;
+        parse(&output)
+            .with_context(|| format!("Skerry ({outcome}; log in {})", config.log.display()))
+    }
+
+    fn on_linux(&self, linux: &Linux, image: &Path) -> Result<Vec<Answer>> {
+        let config = self.machine(&linux.kernel, image, "linux")?;
+        let parameter = "skerry.runner=/compare/runner";
+        let output = linux::boot(linux, config, parameter, LIMIT.as_secs())?;
+        parse(&output).context("Linux")
+    }
+}
+
+impl Case {
+    fn judge(&self, expected: &Answer, found: &Answer) -> std::result::Result<(), String> {
+        match (&self.known, expected == found) {
+            (None, true) | (Some(_), false) => Ok(()),
+            (None, false) => Err(difference(expected, found)),
+            (Some(reason), true) => {
+                Err(format!("Skerry is as Linux now: take `@known {reason}` away"))
+            }
+        }
+    }
+}
+
+fn parse_list(text: &str) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut known = None;
+    let lines = text.lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.strip_prefix("@known ") {
+            Some(reason) => known = Some(reason.to_owned()),
+            None => cases.push(Case { command: line.to_owned(), known: known.take() }),
+        }
+    }
+    cases
+}
+
+fn busybox_root(folder: &Path) -> Result<PathBuf> {
     let tree = shell::build_path("compare-root")?;
     disk::busybox_tree(&tree)?;
-    fs::create_dir_all(tree.join("compare/cases"))?;
-    for (at, command) in commands.iter().enumerate() {
-        fs::write(tree.join(format!("compare/cases/{:04}", at + 1)), format!("{command}\n"))?;
-    }
-    fs::create_dir_all(tree.join("compare/data"))?;
-    fs::write(tree.join("compare/data/text"), sample_text())?;
-    fs::write(
-        tree.join("compare/data/bytes"),
-        (0..70_000u64).map(|n| (n * n % 251) as u8).collect::<Vec<_>>(),
-    )?;
-    symlink("data/text", tree.join("compare/link"))?;
-    let player = build::abi_programs()?
-        .into_iter()
-        .find(|program| program.ends_with("on_pty"))
-        .context("tests/abi has no on_pty")?;
-    fs::copy(player, tree.join("compare/on_pty"))?;
-    fs::write(tree.join("compare/runner"), RUNNER.replace("MARK", MARK))?;
-    let image = shell::build_path("compare.ext4")?;
+    fs::rename(folder, tree.join("compare"))?;
+    let image = shell::build_path("compare-busybox.ext4")?;
     disk::pack(&tree, &image, &[])?;
+    Ok(image)
+}
+
+/// A copy of the root that is kept, its holes left out.
+fn debian_root(folder: &Path) -> Result<PathBuf> {
+    let (kept, image) = (debian::image(&[])?, shell::build_path("compare-debian.ext4")?);
+    let mut copy = Command::new("cp");
+    copy.arg("--sparse=always").args([&kept, &image]);
+    shell::quietly("copying the Debian root", &mut copy)?;
+    disk::add(folder, Path::new("/compare"), &image)?;
     Ok(image)
 }
 
@@ -80,16 +236,17 @@ fn sample_text() -> String {
         .collect()
 }
 
-/// Each case runs in an empty folder of a tmpfs with a clean environment and no input.
+/// Each case runs in an empty folder of a tmpfs, $DISK being one on the root disk, with a clean environment, no input and a
+/// pipe for its output, which is read for some time more where it leaves somebody behind.
 const RUNNER: &str = r#"#!/bin/sh
-export PATH=/bin:/sbin HOME=/root TERM=dumb LC_ALL=C TZ=UTC
+export PATH=PROGRAMS HOME=/root TERM=dumb LC_ALL=C TZ=UTC DISK=/var/work
 unset USER
 umask 022
 for case in /compare/cases/*; do
-    rm -rf /tmp/work; mkdir /tmp/work; cd /tmp/work
+    cd /; rm -rf /tmp/work $DISK; mkdir /tmp/work $DISK; cd /tmp/work
     printf '\nMARK begin\n'
-    timeout -s KILL 30 /bin/sh "$case" </dev/null 2>&1
-    printf '\nMARK status %s\n' $?
+    { timeout -s KILL 30 SHELL "$case" </dev/null 2>&1; echo $? >/run/status; } | timeout -s KILL 40 cat
+    printf '\nMARK status %s\n' "$(cat /run/status)"
 done
 printf '\nMARK done\n'
 "#;
@@ -109,15 +266,26 @@ fn parse(output: &[u8]) -> Result<Vec<Answer>> {
     Ok(answers)
 }
 
-/// Runs the list on Skerry.
-///
-/// # Errors
-/// Where the boot fails or the list does not end.
-pub fn on_skerry(kernel: &Path, image: &Path) -> Result<Vec<Answer>> {
-    let config = test::machine(kernel, image, "compare-skerry.log")?;
-    let (outcome, output, _) =
-        run_captured(&config, "/bin/sh /compare/runner", "", LIMIT.as_secs())?;
-    parse(&output).with_context(|| format!("Skerry ({outcome}; log in {})", config.log.display()))
+/// What both said, from a line before the first that differs.
+fn difference(expected: &Answer, found: &Answer) -> String {
+    const SHOWN: usize = 40;
+    let [theirs, ours] = [expected, found].map(|answer| String::from_utf8_lossy(&answer.output));
+    let same = theirs.lines().zip(ours.lines()).take_while(|(one, other)| one == other).count();
+    let from = |text: &str| -> String {
+        text.lines()
+            .skip(same.saturating_sub(1))
+            .take(SHOWN)
+            .map(|line| format!("{line}\n"))
+            .collect()
+    };
+    format!(
+        "Linux (status {}), from line {}:\n{}\nSkerry (status {}):\n{}",
+        expected.status,
+        same + 1,
+        from(&theirs),
+        found.status,
+        from(&ours)
+    )
 }
 
 /// Runs a command on a machine with `input` as its stdin and its output kept: (how it ended, stdout, stderr).
@@ -168,214 +336,13 @@ impl Write for Captured {
     }
 }
 
-/// Linux: its kernel and the initramfs that loads its disk modules.
-#[derive(Debug)]
-pub struct Linux {
-    /// bzImage.
-    pub kernel: PathBuf,
-    /// initramfs.
-    pub initrd: PathBuf,
-}
-
-/// Fetches `linux-image-cloud-amd64` into `build/linux` and makes the initramfs.
-///
-/// # Errors
-/// Where apt has no such package.
-pub fn linux() -> Result<Linux> {
-    let folder = shell::build_path("linux")?;
-    fs::create_dir_all(&folder)?;
-    let kernel = folder.join("vmlinuz");
-    let initrd = folder.join("initramfs");
-    let known = folder.join("version");
-    if !kernel.exists() || !known.exists() {
-        let version = fetch(&folder)?;
-        fs::copy(folder.join(format!("tree/boot/vmlinuz-{version}")), &kernel)?;
-        fs::write(&known, version)?;
-    }
-    initramfs(&folder, &fs::read_to_string(&known)?, &initrd)?;
-    Ok(Linux { kernel, initrd })
-}
-
-fn fetch(folder: &Path) -> Result<String> {
-    let find = || -> Option<String> {
-        let output =
-            Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]).output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        text.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned))
-    };
-    let package = match find() {
-        Some(package) => package,
-        None => {
-            shell::quietly(
-                "updating Debian's package lists",
-                Command::new("apt-get").args(["update", "-qq"]),
-            )?;
-            find().context("apt knows no linux-image-cloud-amd64")?
-        }
-    };
-    shell::quietly(
-        "fetching Debian's cloud kernel",
-        Command::new("apt-get").args(["download", "-qq", &package]).current_dir(folder),
-    )?;
-    let archive = fs::read_dir(folder)?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
-        .context("apt-get download left no package")?;
-    shell::quietly(
-        "unpacking it",
-        Command::new("dpkg-deb").arg("-x").arg(&archive).arg(folder.join("tree")),
-    )?;
-    fs::remove_file(archive)?;
-    Ok(package.trim_start_matches("linux-image-").to_owned())
-}
-
-/// Modules that reach a virtio disk, in order.
-const MODULES: [&str; 6] = [
-    "drivers/virtio/virtio_ring.ko",
-    "drivers/virtio/virtio.ko",
-    "drivers/virtio/virtio_pci_legacy_dev.ko",
-    "drivers/virtio/virtio_pci_modern_dev.ko",
-    "drivers/virtio/virtio_pci.ko",
-    "drivers/block/virtio_blk.ko",
-];
-
-fn initramfs(folder: &Path, version: &str, initrd: &Path) -> Result<()> {
-    let tree = folder.join("initramfs.tree");
-    let _ = fs::remove_dir_all(&tree);
-    for part in ["bin", "dev", "proc", "sys", "root", "modules"] {
-        fs::create_dir_all(tree.join(part))?;
-    }
-    fs::copy("/bin/busybox", tree.join("bin/busybox"))?;
-    symlink("busybox", tree.join("bin/sh"))?;
-    let mut init = String::from("#!/bin/sh\n");
-    for module in MODULES {
-        let name = module.rsplit('/').next().unwrap_or(module);
-        let from = folder.join(format!("tree/lib/modules/{version}/kernel/{module}"));
-        if from.exists() {
-            fs::copy(&from, tree.join("modules").join(name))?;
-            init.push_str(&format!("/bin/busybox insmod /modules/{name}\n"));
-        }
-    }
-    init.push_str(INIT);
-    fs::write(tree.join("init"), init)?;
-    fs::set_permissions(tree.join("init"), fs::Permissions::from_mode(0o755))?;
-    let script = format!(
-        "cd '{}' && find . | cpio --quiet -o -H newc > '{}'",
-        tree.display(),
-        initrd.display()
-    );
-    shell::quietly("making Linux's initramfs", Command::new("sh").args(["-c", &script]))?;
-    Ok(())
-}
-
-/// With `skerry.prompt` the busybox of the initramfs answers at once (the boot comparison), else the
-/// disk is mounted as Skerry mounts it and the runner starts in it.
-const INIT: &str = r#"b=/bin/busybox
-$b mount -t devtmpfs devtmpfs /dev
-$b mount -t proc proc /proc
-case "$($b cat /proc/cmdline)" in
-*skerry.prompt*) echo prompt > /dev/ttyS1; $b poweroff -f;;
-esac
-$b mount -t sysfs sysfs /sys
-$b mount -t ext4 /dev/vda /root
-for d in tmp run; do $b mount -t tmpfs -o mode=1777 tmpfs /root/$d; done
-$b mount -t proc proc /root/proc
-$b mount -t devtmpfs devtmpfs /root/dev
-$b ln -s /proc/self/fd /root/dev/fd
-for n in 0:stdin 1:stdout 2:stderr; do $b ln -s /proc/self/fd/${n%:*} /root/dev/${n#*:}; done
-$b mkdir /root/dev/pts
-$b mount -t devpts -o gid=5,mode=620,ptmxmode=666 devpts /root/dev/pts
-$b mount -t sysfs sysfs /root/sys
-$b stty -F /dev/ttyS1 raw -echo
-$b hostname skerry
-$b mkfifo /out
-$b cat /out > /dev/ttyS1 & copier=$!
-runner=$($b sed -n 's/.*skerry.runner=\([^ ]*\).*/\1/p' /proc/cmdline)
-$b chroot /root /bin/sh $runner < /dev/null > /out 2>&1
-# What the commands left running holds the pipe open.
-for p in /proc/[0-9]*; do
-    p=${p#/proc/}
-    [ $p = 1 ] || [ $p = $copier ] || kill -9 $p
-done
-wait $copier
-$b stty -F /dev/ttyS1 sane
-$b poweroff -f
-"#;
-
-/// Runs the list on Linux.
-///
-/// # Errors
-/// As [`on_skerry`].
-pub fn on_linux(linux: &Linux, image: &Path) -> Result<Vec<Answer>> {
-    let config = test::machine(&linux.kernel, image, "compare-linux.log")?;
-    let output = boot_linux(linux, config, "skerry.runner=/compare/runner", LIMIT.as_secs())?;
-    parse(&output).context("Linux")
-}
-
-/// Boots Linux, which runs the script that `parameters` name (`skerry.runner=PATH`) in the root disk;
-/// what the script said.
-///
-/// # Errors
-/// Where QEMU cannot be started.
-pub fn boot_linux(
-    linux: &Linux,
-    config: Config,
-    parameters: &str,
-    limit_seconds: u64,
-) -> Result<Vec<u8>> {
-    let mut said = Vec::new();
-    follow_linux(linux, config, parameters, limit_seconds, &mut said)?;
-    Ok(said)
-}
-
-/// How often what Linux says is looked at.
-const LOOK: Duration = Duration::from_millis(10);
-
-/// [`boot_linux`], what the script says going to `sink` as it comes.
-///
-/// # Errors
-/// Where QEMU cannot be started, or the sink does not take it.
-pub fn follow_linux(
-    linux: &Linux,
-    mut config: Config,
-    parameters: &str,
-    limit_seconds: u64,
-    sink: &mut dyn Write,
-) -> Result<()> {
-    config.initrd = Some(linux.initrd.clone());
-    config.has_iommu = false;
-    config.append = format!("{LINUX_PARAMETERS} {parameters}");
-    let output = config.log.with_extension("out");
-    fs::write(&output, "")?;
-    config.extra.extend(["-serial".to_owned(), format!("file:{}", qemu::escaped(&output))]);
-    let mut child = config
-        .command()
-        .args(["-display", "none", "-monitor", "none"])
-        .stdin(Stdio::null())
-        .spawn()
-        .context("starting qemu-system-x86_64")?;
-    let start = Instant::now();
-    let mut seen = fs::File::open(&output)?;
-    while child.try_wait()?.is_none() {
-        if start.elapsed() > Duration::from_secs(limit_seconds) {
-            child.kill()?;
-            break;
-        }
-        std::thread::sleep(LOOK);
-        io::copy(&mut seen, sink)?;
-    }
-    child.wait()?;
-    io::copy(&mut seen, sink)?;
-    Ok(())
-}
-
-/// Linux at its best.
-pub const LINUX_PARAMETERS: &str =
-    "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn answer(output: &str, status: &str) -> Answer {
+        Answer { output: output.as_bytes().to_vec(), status: status.to_owned() }
+    }
 
     #[test]
     fn marks_part_outputs_and_statuses() {
@@ -383,12 +350,7 @@ mod tests {
             "\n{MARK} begin\nhello\n\n{MARK} status 0\n\n{MARK} begin\n\n{MARK} status 3\n\n{MARK} done\n"
         );
         let answers = parse(output.as_bytes()).expect("a whole run");
-        assert_eq!(answers.len(), 2);
-        assert_eq!(
-            (answers[0].output.as_slice(), answers[0].status.as_str()),
-            (&b"hello\n"[..], "0")
-        );
-        assert_eq!(answers[1].status, "3");
+        assert_eq!(answers, [answer("hello\n", "0"), answer("", "3")]);
     }
 
     #[test]
@@ -397,14 +359,49 @@ mod tests {
     }
 
     #[test]
+    fn a_known_difference_fails_once_it_is_gone() {
+        let cases = parse_list("# why\n\n@known it is young\necho a # b\ntrue\n");
+        let [known, other] = cases.as_slice() else { panic!("{cases:?}") };
+        assert_eq!((known.known.as_deref(), other.known.as_deref()), (Some("it is young"), None));
+        assert_eq!(known.command, "echo a # b");
+        let (one, two) = (answer("1", "0"), answer("2", "0"));
+        assert!(known.judge(&one, &two).is_ok() && known.judge(&one, &one).is_err());
+        assert!(other.judge(&one, &two).is_err() && other.judge(&one, &one).is_ok());
+    }
+
+    #[test]
+    fn a_difference_shows_where_it_begins() {
+        let said = difference(&answer("a\nb\nc\nd\n", "0"), &answer("a\nb\nX\nd\n", "1"));
+        assert!(said.contains("Linux (status 0), from line 3") && said.contains("c\n"), "{said}");
+        assert!(!said.contains("a\n"), "{said}");
+    }
+
+    #[test]
+    fn known_differences_are_in_the_book() {
+        let book = fs::read_to_string(shell::root().join("docs/debian.md")).expect("the page");
+        for comparison in [BUSYBOX, DEBIAN] {
+            for reason in
+                comparison.cases().expect("a list").iter().filter_map(|c| c.known.as_ref())
+            {
+                assert!(
+                    book.contains(reason.as_str()),
+                    "docs/debian.md says nothing of `{reason}`"
+                );
+            }
+        }
+    }
+
+    #[test]
     #[ignore = "boots Linux: half a minute"]
     fn linux_runs_the_whole_list() {
-        let commands = commands().expect("the list");
-        let image = image(&commands).expect("an image");
-        let answers = on_linux(&linux().expect("a kernel"), &image).expect("a whole run");
-        assert_eq!(answers.len(), commands.len());
-        for (command, answer) in commands.iter().zip(&answers) {
-            println!("$ {command}\n{}[{}]", String::from_utf8_lossy(&answer.output), answer.status);
+        let cases = BUSYBOX.cases().expect("the list");
+        let image = BUSYBOX.image(&cases).expect("an image");
+        let linux = linux::prepare().expect("a kernel");
+        let answers = BUSYBOX.on_linux(&linux, &image).expect("a whole run");
+        assert_eq!(answers.len(), cases.len());
+        for (case, answer) in cases.iter().zip(&answers) {
+            let output = String::from_utf8_lossy(&answer.output);
+            println!("$ {}\n{output}[{}]", case.command, answer.status);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A Debian 12 root: made once by the stock `mmdebstrap` and `mke2fs`, kept in `build/`.
 use crate::{build, packages, shell};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use nix::unistd::{Gid, Uid};
 use std::{
     collections::{BTreeSet, hash_map::DefaultHasher},
@@ -36,13 +36,23 @@ pub fn image(wanted: &[String]) -> Result<PathBuf> {
         bail!("--packages: `{wrong}` is no name of a package; write them as a,b,c");
     }
     let image = shell::build_path(&format!("debian-{:08x}.ext4", key(&names)))?;
-    if image.is_file() {
-        return Ok(image);
+    if !image.is_file() {
+        make(&names, &image).with_context(|| {
+            format!(
+                "there is no {}: it is made once, with root's rights, from Debian's archive over the network; where that \
+                 cannot be, copy it from where it could",
+                image.display()
+            )
+        })?;
     }
+    Ok(image)
+}
+
+fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
     packages::ensure(packages::Need::Debian)?;
     let tree = shell::build_path("debian-tree")?;
     remove(&tree)?;
-    let list = names.into_iter().collect::<Vec<&str>>().join(",");
+    let list = names.iter().copied().collect::<Vec<&str>>().join(",");
     let mut make = packages::privileged("mmdebstrap --variant=minbase --mode=root")?;
     make.arg(format!("--include={list}")).arg(SUITE).arg(&tree);
     shell::quietly(&format!("making a Debian root with {list} (some minutes)"), &mut make)?;
@@ -58,8 +68,8 @@ pub fn image(wanted: &[String]) -> Result<PathBuf> {
     let mut give = packages::privileged("chown")?;
     shell::quietly("handing over the image", give.arg(owner).arg(&partial))?;
     remove(&tree)?;
-    fs::rename(&partial, &image)?;
-    Ok(image)
+    fs::rename(&partial, image)?;
+    Ok(())
 }
 
 /// Names the set of packages, and the release.

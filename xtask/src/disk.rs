@@ -242,6 +242,39 @@ fn give_away(tree: &Path, image: &Path) -> Result<()> {
         commands += &format!("sif \"/{path}\" uid {user}\nsif \"/{path}\" gid {group}\n");
         Ok(())
     })?;
+    debugfs(image, &commands)
+}
+
+/// Puts a tree at `place` of an image, by the stock `debugfs`: root's, with the modes it has.
+///
+/// # Errors
+/// Where debugfs complains.
+pub fn add(tree: &Path, place: &Path, image: &Path) -> Result<()> {
+    let mut commands = format!("mkdir \"{}\"\n", place.display());
+    walk(tree, Path::new(""), &mut |path, metadata| {
+        let (from, to) = (tree.join(path), place.join(path));
+        if metadata.is_dir() {
+            commands += &format!("mkdir \"{}\"\n", to.display());
+        } else if metadata.is_symlink() {
+            let target = fs::read_link(&from)?;
+            commands += &format!("symlink \"{}\" \"{}\"\n", to.display(), target.display());
+        } else {
+            // It writes to names of the directory it is in, and no other.
+            let (folder, name) =
+                (to.parent().unwrap_or(place), path.file_name().unwrap_or_default());
+            commands += &format!("cd \"{}\"\n", folder.display());
+            commands += &format!("write \"{}\" \"{}\"\n", from.display(), name.display());
+        }
+        Ok(())
+    })?;
+    debugfs(image, &commands)
+}
+
+/// Has the stock `debugfs` do these commands to an image.
+///
+/// # Errors
+/// Where it complains of any.
+pub fn debugfs(image: &Path, commands: &str) -> Result<()> {
     let script = image.with_extension("debugfs");
     fs::write(&script, commands)?;
     let mut command = Command::new("/sbin/debugfs");

@@ -4,6 +4,7 @@ use crate::{
     build::{self, Features},
     campaign, compare,
     disk::{self, Fsck},
+    linux,
     qemu::{Config, Disk, Medium},
     run::Outcome,
     session::Ended,
@@ -52,7 +53,7 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
             .to_vec();
         Ok(Config { cpus, memory, disks, ..test::machine(kernel, &root, log)? })
     };
-    let linux = compare::linux()?;
+    let linux = linux::prepare()?;
     let ours = empty_disk("disk-skerry.ext4")?;
     let theirs = empty_disk("disk-linux.ext4")?;
     let skerry = |disk: &Path, mode: &str| {
@@ -64,7 +65,7 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
         let config = Config { memory: memory.max(512), ..config };
         let bar = shell::progress(&format!("{mode} on Linux"));
         let parameters = format!("skerry.runner={SCRIPT_PATH} skerry.mode={mode}");
-        let output = compare::boot_linux(&linux, config, &parameters, LIMIT_SECONDS)?;
+        let output = linux::boot(&linux, config, &parameters, LIMIT_SECONDS)?;
         bar.finish_and_clear();
         Ok(String::from_utf8_lossy(&output).replace('\r', ""))
     };

@@ -13,6 +13,7 @@ mod disk;
 mod disk_campaign;
 mod isolated;
 mod kill;
+mod linux;
 mod miri;
 mod nucleus_tests;
 mod numbered;

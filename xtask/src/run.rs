@@ -90,7 +90,7 @@ pub enum Outcome {
 }
 
 /// Memory where nothing was said, in MiB.
-const MEMORY_MIB: u32 = 512;
+pub const MEMORY_MIB: u32 = 512;
 /// Kernel parameters of every run.
 pub const PARAMETERS: &str = "skerry.exit_port=0xf4";
 /// Exit status of a run whose kernel panicked.

@@ -2,7 +2,7 @@
 use crate::{
     bench,
     build::{self, Features},
-    campaign, compare, disk, profile,
+    campaign, compare, disk, linux, profile,
     qemu::{Config, Machine},
     shell, terminal_test,
     test::{self, Tally, Target},
@@ -213,7 +213,7 @@ const SCRIPT_PATH: &str = "/script";
 
 /// What Linux prints: its disks are not judged, and stderr cannot be told from stdout there.
 fn boot_linux(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
-    let linux = compare::linux()?;
+    let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;
     case.root.tree(&tree)?;
     let script = format!("export PATH=/bin:/sbin\nexec 2>/dev/null\n{}", case.run);
@@ -223,7 +223,7 @@ fn boot_linux(config: &Config, case: &Case) -> Result<std::result::Result<(), St
     let kernel = linux.kernel.clone();
     let config = with_disks(&Config { kernel, root, ..config.clone() }, case)?;
     let parameters = format!("skerry.runner={SCRIPT_PATH}");
-    let output = compare::boot_linux(&linux, config, &parameters, case.timeout)?;
+    let output = linux::boot(&linux, config, &parameters, case.timeout)?;
     let output = String::from_utf8_lossy(&output).replace('\r', "");
     Ok(judge(
         &Case { log: Vec::new(), stderr: None, ..case.clone() },

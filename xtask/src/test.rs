@@ -1,7 +1,8 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 use crate::{
     build::{self, Features},
-    compare, disk, nucleus_tests, packages,
+    compare::{self, BUSYBOX, DEBIAN, Part},
+    disk, nucleus_tests, packages,
     qemu::{Accel, Config, Machine},
     run, shell, system_tests,
 };
@@ -20,6 +21,9 @@ pub struct Options {
     /// Run only these suites
     #[arg(long, value_enum, value_delimiter = ',')]
     pub suite: Vec<Suite>,
+    /// The whole of the suites that are long, of which a sample is run else
+    #[arg(long)]
+    pub long: bool,
     /// On systems/NAME.toml alone [default: `default`, and the ABI and system tests on `monolith` each on one machine]
     #[arg(long, value_name = "NAME")]
     pub system: Option<String>,
@@ -42,6 +46,11 @@ impl Target {
 }
 
 impl Options {
+    /// How much of a long suite is run.
+    fn part(&self, suite: Suite) -> Part {
+        if self.long || self.suite.contains(&suite) { Part::Whole } else { Part::Sample }
+    }
+
     /// What the suites that boot the system boot.
     fn targets(&self) -> Vec<Target> {
         let target = |system: &str, is_short| Target { system: system.to_owned(), is_short };
@@ -69,9 +78,11 @@ pub enum Suite {
     System,
     /// Busybox commands on Skerry and on Debian's cloud kernel
     Compare,
+    /// Commands of Debian 12 on Skerry and on Debian's cloud kernel; all with --long or where only this is asked for
+    Debian,
 }
 
-const SUITES: [Suite; 7] = [
+const SUITES: [Suite; 8] = [
     Suite::Host,
     Suite::Models,
     Suite::Nucleus,
@@ -79,6 +90,7 @@ const SUITES: [Suite; 7] = [
     Suite::Abi,
     Suite::System,
     Suite::Compare,
+    Suite::Debian,
 ];
 
 /// What came out so far.
@@ -174,9 +186,13 @@ pub fn run(options: &Options) -> Result<u8> {
                     system_tests::run(&mut tally, target, filter)?;
                 }
             }
-            Suite::Compare => {
+            Suite::Compare | Suite::Debian => {
+                let (comparison, part) = match suite {
+                    Suite::Compare => (&BUSYBOX, Part::Whole),
+                    _ => (&DEBIAN, options.part(suite)),
+                };
                 for target in targets.iter().filter(|target| !target.is_short) {
-                    comparison(&mut tally, target, filter)?;
+                    compare::run(&mut tally, comparison, target, filter, part)?;
                 }
             }
         }
@@ -345,46 +361,6 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         has_iommu: true,
         extra: Vec::new(),
     })
-}
-
-fn comparison(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    let commands: Vec<String> = compare::commands()?
-        .into_iter()
-        .filter(|command| filter.is_none_or(|filter| command.contains(filter)))
-        .collect();
-    if commands.is_empty() {
-        return Ok(());
-    }
-    let kernel = build::image(&target.system, &Features::default())?;
-    let image = compare::image(&commands)?;
-    let linux = compare::linux()?;
-    let bar = shell::progress("busybox commands on Linux and on Skerry");
-    let expected = compare::on_linux(&linux, &image)?;
-    let found = compare::on_skerry(&kernel, &image);
-    bar.finish_and_clear();
-    let found = match found {
-        Ok(found) => found,
-        Err(error) => {
-            tally.count("compare", Err(format!("{error:#}")));
-            return Ok(());
-        }
-    };
-    for (command, (expected, found)) in commands.iter().zip(expected.iter().zip(&found)) {
-        let result = if expected == found { Ok(()) } else { Err(difference(expected, found)) };
-        tally.count(command, result);
-    }
-    Ok(())
-}
-
-fn difference(expected: &compare::Answer, found: &compare::Answer) -> String {
-    let cut = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(1500)]).into_owned();
-    format!(
-        "Linux (status {}):\n{}\nSkerry (status {}):\n{}",
-        expected.status,
-        cut(&expected.output),
-        found.status,
-        cut(&found.output)
-    )
 }
 
 #[cfg(test)]

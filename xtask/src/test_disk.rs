@@ -8,7 +8,7 @@ use crate::{
     qemu::{Disk, Medium},
     shell,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde::Deserialize;
 use std::{
     fs,
@@ -104,7 +104,7 @@ impl Description {
         mke2fs.arg(&image).arg(format!("{}M", self.mib));
         shell::quietly("making a disk", &mut mke2fs)?;
         fill(&image)?;
-        debugfs(&image, &self.debugfs)?;
+        disk::debugfs(&image, &self.debugfs.join("\n"))?;
         let medium = match (self.read_only, self.fault.is_empty()) {
             (true, _) => Medium::ReadOnly,
             (false, true) => Medium::Kept,
@@ -204,18 +204,5 @@ fn fill(image: &Path) -> Result<()> {
     commands.extend((0..40).map(|number| format!("write /dev/null e{number}")));
     commands.extend(["cd /", &write("bad"), "mkdir dir", "cd dir"].map(str::to_owned));
     commands.push(write("inside"));
-    debugfs(image, &commands)
-}
-
-fn debugfs(image: &Path, commands: &[String]) -> Result<()> {
-    let script = shell::build_path("test-disk.debugfs")?;
-    fs::write(&script, commands.join("\n"))?;
-    let mut debugfs = Command::new("/sbin/debugfs");
-    let output = debugfs.arg("-w").arg("-f").arg(&script).arg(image).output()?;
-    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    // It ends with 0 whatever happens, and says its version there.
-    if errors.lines().count() > 1 {
-        bail!("debugfs: {errors}");
-    }
-    Ok(())
+    disk::debugfs(image, &commands.join("\n"))
 }

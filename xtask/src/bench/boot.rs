@@ -1,12 +1,12 @@
 //! The suite `boot`: from QEMU's start to the first program and to the prompt, the memory in use there, and the kernel's size.
 //! Skerry starts programs from the root disk; Linux from an initramfs, which is its best case: the first of one that holds
-//! nothing else.
+//! nothing else. Debian's bash both start from the root disk.
 use super::{
     Suite, probes,
     results::Row,
     side::{Kernel, Side, Unit},
 };
-use crate::{campaign, compare::Linux, disk, qemu::Config, shell};
+use crate::{campaign, debian, disk, linux::Linux, qemu::Config, shell};
 use anyhow::{Context, Result};
 use std::{
     fs,
@@ -20,6 +20,8 @@ const MEMORY_MIB: u32 = 512;
 pub const FIRST: &str = "to the first program";
 /// To the prompt.
 pub const PROMPT: &str = "to the prompt";
+/// To the prompt of bash, in Debian.
+pub const DEBIAN: &str = "to bash's prompt in Debian";
 /// Memory in use there.
 pub const MEMORY: &str = "memory at the prompt";
 const IMAGE: &str = "kernel image";
@@ -32,22 +34,25 @@ pub fn rows(sides: &[Side], image: &Path, boots: u32) -> Result<Vec<Row>> {
     let row = |name, unit| Row::new(Suite::Boot.name(), name, unit, 1);
     let mut first = row(FIRST, Unit::Clock);
     let mut prompt = row(PROMPT, Unit::Clock);
+    let mut bash = row(DEBIAN, Unit::Clock);
     let mut memory = row(MEMORY, Unit::Kib);
     let mut size = row(IMAGE, Unit::Kib);
     let (root, initrd) = (disk::default_root()?, initrd()?);
+    let debian = debian::image(&[])?;
     for boot in 0..boots {
         for side in sides {
             let bar = shell::progress(&format!("boot: {}, boot {}", side.name, boot + 1));
             let (to_first, to_prompt) = times(side, image, &root, &initrd)?;
             first.note(&side.name, to_first);
             prompt.note(&side.name, to_prompt);
+            bash.note(&side.name, to_bash(side, &debian)?);
             memory.note(&side.name, memory_kib(side)?);
             let bytes = fs::metadata(side.kernel())?.len();
             size.note(&side.name, bytes as f64 / 1024.0);
             bar.finish_and_clear();
         }
     }
-    Ok(vec![first, prompt, memory, size])
+    Ok(vec![first, prompt, bash, memory, size])
 }
 
 /// Nanoseconds to the first program and to the prompt.
@@ -66,6 +71,18 @@ fn times(side: &Side, image: &Path, root: &Path, initrd: &Path) -> Result<(f64, 
         ),
     };
     Ok((first.as_nanos() as f64, prompt.as_nanos() as f64))
+}
+
+/// Nanoseconds to bash's prompt.
+fn to_bash(side: &Side, debian: &Path) -> Result<f64> {
+    const PROMPT: &str = ":/# ";
+    let taken = match &side.what {
+        Kernel::Linux(linux) => campaign::linux_until(linux, debian, "skerry.bash", PROMPT)?,
+        Kernel::Skerry(kernel) => {
+            campaign::skerry_until(kernel, debian, &format!("init={}", debian::SHELL), PROMPT)?
+        }
+    };
+    Ok(taken.as_nanos() as f64)
 }
 
 /// An initramfs with the first program alone.

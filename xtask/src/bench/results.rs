@@ -170,6 +170,7 @@ fn widest(value: f64, ratios: impl Iterator<Item = f64> + Clone) -> Ratio {
 fn boot_bar(name: &str) -> Option<f64> {
     match name {
         boot::FIRST | boot::PROMPT => Some(1.0 / 6.0),
+        boot::DEBIAN => Some(1.0 / 3.0),
         boot::MEMORY => Some(0.25),
         _ => None,
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     build::{self, Features},
-    compare,
+    linux::{self, Linux},
     qemu::Config,
     run::{self, Outcome},
     session::{Ended, Streams},
@@ -37,7 +37,7 @@ pub enum Unit {
 #[derive(Debug)]
 pub enum Kernel {
     /// Debian's.
-    Linux(compare::Linux),
+    Linux(Linux),
     /// A system of ours.
     Skerry(PathBuf),
 }
@@ -80,7 +80,7 @@ impl Side {
     /// Where there is no such system, or it does not build.
     pub fn new(name: &str, image: &Path, features: &Features) -> Result<Side> {
         let what = match name {
-            LINUX => Kernel::Linux(compare::linux()?),
+            LINUX => Kernel::Linux(linux::prepare()?),
             system => Kernel::Skerry(build::image(system, features)?),
         };
         Ok(Side { name: name.to_owned(), what, image: image.to_owned() })
@@ -155,7 +155,7 @@ impl Side {
             Kernel::Linux(linux) => {
                 let parameters = format!("skerry.runner={runner} {parameter}");
                 let mut sink = stamped.clone();
-                compare::follow_linux(linux, config, &parameters, LIMIT_SECONDS, &mut sink)?;
+                linux::follow(linux, config, &parameters, LIMIT_SECONDS, &mut sink)?;
             }
             Kernel::Skerry(_) => {
                 config.append = format!("{} {parameter}", config.append);

@@ -1,0 +1,220 @@
+//! Debian's cloud kernel, which Skerry is compared with: fetched by apt, with an initramfs of ours that starts a script in
+//! the root disk.
+use crate::{
+    qemu::{self, Config},
+    shell,
+};
+use anyhow::{Context, Result};
+use std::{
+    fs,
+    io::{self, Write},
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// Linux: its kernel and the initramfs that loads its disk modules.
+#[derive(Debug)]
+pub struct Linux {
+    /// bzImage.
+    pub kernel: PathBuf,
+    /// initramfs.
+    pub initrd: PathBuf,
+}
+
+/// Fetches `linux-image-cloud-amd64` into `build/linux` and makes the initramfs.
+///
+/// # Errors
+/// Where apt has no such package.
+pub fn prepare() -> Result<Linux> {
+    let folder = shell::build_path("linux")?;
+    fs::create_dir_all(&folder)?;
+    let kernel = folder.join("vmlinuz");
+    let initrd = folder.join("initramfs");
+    let known = folder.join("version");
+    if !kernel.exists() || !known.exists() {
+        let version = fetch(&folder)?;
+        fs::copy(folder.join(format!("tree/boot/vmlinuz-{version}")), &kernel)?;
+        fs::write(&known, version)?;
+    }
+    initramfs(&folder, &fs::read_to_string(&known)?, &initrd)?;
+    Ok(Linux { kernel, initrd })
+}
+
+fn fetch(folder: &Path) -> Result<String> {
+    let find = || -> Option<String> {
+        let output =
+            Command::new("apt-cache").args(["depends", "linux-image-cloud-amd64"]).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().find_map(|line| line.trim().strip_prefix("Depends: ").map(str::to_owned))
+    };
+    let package = match find() {
+        Some(package) => package,
+        None => {
+            shell::quietly(
+                "updating Debian's package lists",
+                Command::new("apt-get").args(["update", "-qq"]),
+            )?;
+            find().context("apt knows no linux-image-cloud-amd64")?
+        }
+    };
+    shell::quietly(
+        "fetching Debian's cloud kernel",
+        Command::new("apt-get").args(["download", "-qq", &package]).current_dir(folder),
+    )?;
+    let archive = fs::read_dir(folder)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|extension| extension == "deb"))
+        .context("apt-get download left no package")?;
+    shell::quietly(
+        "unpacking it",
+        Command::new("dpkg-deb").arg("-x").arg(&archive).arg(folder.join("tree")),
+    )?;
+    fs::remove_file(archive)?;
+    Ok(package.trim_start_matches("linux-image-").to_owned())
+}
+
+/// Modules that reach a virtio disk, in order.
+const MODULES: [&str; 6] = [
+    "drivers/virtio/virtio_ring.ko",
+    "drivers/virtio/virtio.ko",
+    "drivers/virtio/virtio_pci_legacy_dev.ko",
+    "drivers/virtio/virtio_pci_modern_dev.ko",
+    "drivers/virtio/virtio_pci.ko",
+    "drivers/block/virtio_blk.ko",
+];
+
+fn initramfs(folder: &Path, version: &str, initrd: &Path) -> Result<()> {
+    let tree = folder.join("initramfs.tree");
+    let _ = fs::remove_dir_all(&tree);
+    for part in ["bin", "dev", "proc", "sys", "root", "modules"] {
+        fs::create_dir_all(tree.join(part))?;
+    }
+    fs::copy("/bin/busybox", tree.join("bin/busybox"))?;
+    symlink("busybox", tree.join("bin/sh"))?;
+    let mut init = String::from("#!/bin/sh\n");
+    for module in MODULES {
+        let name = module.rsplit('/').next().unwrap_or(module);
+        let from = folder.join(format!("tree/lib/modules/{version}/kernel/{module}"));
+        if from.exists() {
+            fs::copy(&from, tree.join("modules").join(name))?;
+            init.push_str(&format!("/bin/busybox insmod /modules/{name}\n"));
+        }
+    }
+    init.push_str(INIT);
+    fs::write(tree.join("init"), init)?;
+    fs::set_permissions(tree.join("init"), fs::Permissions::from_mode(0o755))?;
+    let script = format!(
+        "cd '{}' && find . | cpio --quiet -o -H newc > '{}'",
+        tree.display(),
+        initrd.display()
+    );
+    shell::quietly("making Linux's initramfs", Command::new("sh").args(["-c", &script]))?;
+    Ok(())
+}
+
+/// For the comparisons of boots, with `skerry.prompt` the busybox of the initramfs answers at once, and with `skerry.bash`
+/// bash is started on the disk. Else what Skerry mounts is mounted, and the runner starts on the disk.
+const INIT: &str = r#"b=/bin/busybox
+$b mount -t devtmpfs devtmpfs /dev
+$b mount -t proc proc /proc
+case "$($b cat /proc/cmdline)" in
+*skerry.prompt*) echo prompt > /dev/ttyS1; $b poweroff -f;;
+esac
+$b mount -t ext4 /dev/vda /root
+case "$($b cat /proc/cmdline)" in
+*skerry.bash*)
+    for d in dev proc; do $b mount --move /$d /root/$d; done
+    exec $b chroot /root /bin/bash < /root/dev/ttyS1 > /root/dev/ttyS1 2>&1;;
+esac
+$b mount -t sysfs sysfs /sys
+$b mount -t tmpfs -o mode=1777 tmpfs /root/tmp
+$b mount -t tmpfs -o mode=755 tmpfs /root/run
+$b mount -t proc proc /root/proc
+$b mount -t devtmpfs devtmpfs /root/dev
+$b ln -s /proc/self/fd /root/dev/fd
+for n in 0:stdin 1:stdout 2:stderr; do $b ln -s /proc/self/fd/${n%:*} /root/dev/${n#*:}; done
+$b mkdir /root/dev/pts
+$b mkdir -m 1777 /root/dev/shm
+$b mount -t devpts -o nosuid,noexec,gid=5,mode=620,ptmxmode=000 devpts /root/dev/pts
+$b mount -t sysfs sysfs /root/sys
+$b stty -F /dev/ttyS1 raw -echo
+$b hostname skerry
+# As systemd does.
+echo 1 > /proc/sys/fs/protected_fifos
+echo 2 > /proc/sys/fs/protected_regular
+$b mkfifo /out
+$b cat /out > /dev/ttyS1 & copier=$!
+runner=$($b sed -n 's/.*skerry.runner=\([^ ]*\).*/\1/p' /proc/cmdline)
+$b chroot /root /bin/sh $runner < /dev/null > /out 2>&1
+# What the commands left running holds the pipe open.
+for p in /proc/[0-9]*; do
+    p=${p#/proc/}
+    [ $p = 1 ] || [ $p = $copier ] || kill -9 $p
+done
+wait $copier
+$b stty -F /dev/ttyS1 sane
+$b poweroff -f
+"#;
+
+/// Boots Linux, which runs the script that `parameters` name (`skerry.runner=PATH`) in the root disk;
+/// what the script said.
+///
+/// # Errors
+/// Where QEMU cannot be started.
+pub fn boot(
+    linux: &Linux,
+    config: Config,
+    parameters: &str,
+    limit_seconds: u64,
+) -> Result<Vec<u8>> {
+    let mut said = Vec::new();
+    follow(linux, config, parameters, limit_seconds, &mut said)?;
+    Ok(said)
+}
+
+/// How often what Linux says is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// [`boot`], what the script says going to `sink` as it comes.
+///
+/// # Errors
+/// Where QEMU cannot be started, or the sink does not take it.
+pub fn follow(
+    linux: &Linux,
+    mut config: Config,
+    parameters: &str,
+    limit_seconds: u64,
+    sink: &mut dyn Write,
+) -> Result<()> {
+    config.initrd = Some(linux.initrd.clone());
+    config.has_iommu = false;
+    config.append = format!("{PARAMETERS} {parameters}");
+    let output = config.log.with_extension("out");
+    fs::write(&output, "")?;
+    config.extra.extend(["-serial".to_owned(), format!("file:{}", qemu::escaped(&output))]);
+    let mut child = config
+        .command()
+        .args(["-display", "none", "-monitor", "none"])
+        .stdin(Stdio::null())
+        .spawn()
+        .context("starting qemu-system-x86_64")?;
+    let start = Instant::now();
+    let mut seen = fs::File::open(&output)?;
+    while child.try_wait()?.is_none() {
+        if start.elapsed() > Duration::from_secs(limit_seconds) {
+            child.kill()?;
+            break;
+        }
+        std::thread::sleep(LOOK);
+        io::copy(&mut seen, sink)?;
+    }
+    child.wait()?;
+    io::copy(&mut seen, sink)?;
+    Ok(())
+}
+
+/// Linux at its best.
+pub const PARAMETERS: &str =
+    "console=ttyS0 mitigations=off init_on_alloc=0 tsc=reliable quiet panic=-1";
