@@ -92,6 +92,8 @@ pub struct AttributeChange {
     pub modified: Option<FileTime>,
     /// Last change of attributes.
     pub changed: Option<FileTime>,
+    /// Inode flags as of `FS_IOC_SETFLAGS`; [`FsError::Unsupported`] where one is not kept.
+    pub flags: Option<u32>,
 }
 
 /// What a new inode is.

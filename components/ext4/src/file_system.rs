@@ -1,12 +1,21 @@
 //! The interface: each call finds its inode and hands over to the family's file.
 use crate::{
-    directory, file_range, file_size, inode_store::Before, inode_table::Node, mount::Ext4, names,
-    read, superblock::ROOT_INODE, symlink, transfer::Client, write, xattr, xattr_edit,
+    directory, file_range, file_size,
+    inode_store::Before,
+    inode_table::Node,
+    layout::inode::{FLAGS_KEPT, FLAGS_SETTABLE, FLAGS_SETTABLE_DIRECTORY, FLAGS_VISIBLE},
+    mount::Ext4,
+    names, read,
+    superblock::ROOT_INODE,
+    symlink,
+    transfer::Client,
+    write, xattr, xattr_edit,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    Access, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FsError,
-    InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry, Usage, XattrMode,
+    Access, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType,
+    FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry, Usage,
+    XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -66,6 +75,25 @@ fn apply(change: &AttributeChange, attributes: &mut Attributes) {
     set(&mut attributes.accessed, change.accessed);
     set(&mut attributes.modified, change.modified);
     set(&mut attributes.changed, change.changed);
+    let settable = settable_flags(attributes);
+    let flags = change.flags.unwrap_or(attributes.flags);
+    attributes.flags = attributes.flags & !settable | flags & settable;
+}
+
+fn settable_flags(attributes: &Attributes) -> u32 {
+    match attributes.file_type {
+        FileType::Directory => FLAGS_SETTABLE_DIRECTORY,
+        _ => FLAGS_SETTABLE,
+    }
+}
+
+/// Programs pass what they read, changed: what we cannot change must be as it was.
+fn check_flags(attributes: &Attributes, flags: u32) -> Result<(), FsError> {
+    let changed = (attributes.flags ^ flags) & !settable_flags(attributes);
+    if flags & !FLAGS_VISIBLE != 0 || changed & FLAGS_VISIBLE & !FLAGS_KEPT != 0 {
+        return Err(FsError::Unsupported);
+    }
+    Ok(())
 }
 
 impl FileSystem for Ext4 {
@@ -114,6 +142,9 @@ impl FileSystem for Ext4 {
         change: &AttributeChange,
     ) -> Result<Attributes, FsError> {
         let node = self.node(inode)?;
+        if let Some(flags) = change.flags {
+            check_flags(&node.read().attributes, flags)?;
+        }
         if let Some(size) = change.size {
             file_size::resize(&self.volume, &node, size, |inode| {
                 apply(change, &mut inode.attributes);

@@ -19,6 +19,8 @@ const NODE_BYTES: usize = size_of::<Node>() + 64;
 /// Largest file, as `s_maxbytes` of Linux.
 const MAX_BYTES: u64 = i64::MAX as u64;
 const SECTORS_A_PAGE: u64 = (PAGE_BYTES / 512) as u64;
+/// Inode flags that are kept, as Linux's tmpfs does: immutable, append only, no dump, no access time.
+const FLAGS: u32 = 0xf0;
 
 /// An inode.
 pub(crate) struct Node {
@@ -55,6 +57,7 @@ pub(crate) struct State {
     user: u32,
     group: u32,
     size: u64,
+    flags: u32,
     target: Box<[u8]>,
     _charge: Charge,
 }
@@ -80,6 +83,7 @@ impl Node {
             user: new.user,
             group: new.group,
             size: target.len() as u64,
+            flags: 0,
             names: Directory::default(),
             target: target.into(),
             xattrs: BTreeMap::new(),
@@ -132,13 +136,16 @@ impl Node {
             modified: state.modified,
             changed: state.changed,
             created: state.created,
-            flags: 0,
+            flags: state.flags,
             generation: 0,
         }
     }
 
     /// Refuses a change that this type does not take; changes nothing.
     pub(crate) fn check_change(&self, change: &AttributeChange) -> Result<(), FsError> {
+        if change.flags.is_some_and(|flags| flags & !FLAGS != 0) {
+            return Err(FsError::Unsupported);
+        }
         match (change.size, self.file_type) {
             (None, _) => Ok(()),
             (Some(size), FileType::Regular) if size > MAX_BYTES => Err(FsError::FileTooBig),
@@ -174,6 +181,7 @@ impl State {
         set(&mut self.accessed, change.accessed);
         set(&mut self.modified, change.modified);
         set(&mut self.changed, change.changed);
+        set(&mut self.flags, change.flags);
     }
 
     /// The names changed.

@@ -266,3 +266,20 @@ fn another_users_process_is_closed_to_look_into() {
         assert_eq!(looked, Err(libc::EPERM));
     });
 }
+
+#[test]
+fn memory_is_a_file() {
+    use std::os::unix::fs::FileExt;
+    isolated(|| {
+        let mut word = 7u64;
+        let at = (&raw mut word).addr() as u64;
+        let file = std::fs::File::options().read(true).write(true).open("/proc/self/mem").unwrap();
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes, at).unwrap();
+        assert_eq!(u64::from_ne_bytes(bytes), 7);
+        file.write_all_at(&8u64.to_ne_bytes(), at).unwrap();
+        // SAFETY: our own variable, that somebody else wrote.
+        assert_eq!(unsafe { (&raw const word).read_volatile() }, 8);
+        assert_eq!(file.read_at(&mut bytes, 0).unwrap_err().raw_os_error(), Some(libc::EIO));
+    });
+}

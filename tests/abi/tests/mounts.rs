@@ -149,3 +149,31 @@ fn the_mount_table_tells_what_is_mounted() {
         assert!(!line("r"));
     });
 }
+
+#[test]
+fn the_mount_table_tells_options_and_where_a_bind_begins() {
+    mounting(|scratch| {
+        let (at, other) = (scratch.path("m"), scratch.path("other"));
+        let field = |table: &str, place: &Path, column: usize| {
+            let text = fs::read_to_string(table).unwrap();
+            let at_column = if table.ends_with("mountinfo") { 4 } else { 1 };
+            let line = |line: &&str| line.split(' ').nth(at_column) == place.to_str();
+            text.lines().rfind(line).unwrap().split(' ').nth(column).unwrap().to_owned()
+        };
+        let (source, target, kind) = (c("some"), c(&at), c("tmpfs"));
+        let options = c("gid=2,uid=1,mode=750,size=65536");
+        let made = unsafe {
+            let options = options.as_ptr().cast();
+            libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), libc::MS_NOSUID, options)
+        };
+        assert_eq!(check(made), Ok(0));
+        let shown = field("/proc/self/mounts", &at, 3);
+        assert!(shown.starts_with("rw,nosuid,relatime,size=64k,mode=750,uid=1,gid=2"), "{shown}");
+        fs::create_dir_all(at.join("a/b")).unwrap();
+        fs::create_dir(&other).unwrap();
+        assert_eq!(mount(at.join("a/b").to_str().unwrap(), &other, "", libc::MS_BIND), Ok(0));
+        assert_eq!(field("/proc/self/mountinfo", &other, 3), "/a/b");
+        assert_eq!(field("/proc/self/mountinfo", &at, 3), "/");
+        assert_eq!(umount(&other, 0), Ok(0));
+    });
+}

@@ -365,3 +365,51 @@ fn what_lies_in_sticky_directories_is_not_opened_to_be_created() {
         });
     });
 }
+
+#[test]
+fn an_immutable_file_stays_and_one_to_append_to_only_grows() {
+    const GET: u64 = 0x8008_6601;
+    const SET: u64 = 0x4008_6602;
+    const IMMUTABLE: i32 = 0x10;
+    const APPEND: i32 = 0x20;
+    isolated(|| {
+        let scratch = Scratch::on_disk();
+        let path = scratch.file("f", b"one");
+        let fd = open(&path, libc::O_RDONLY, 0).unwrap();
+        let get = || {
+            let mut flags = 0i32;
+            // SAFETY: a word to write to.
+            check(unsafe { libc::ioctl(fd, GET as _, &raw mut flags) }).map(|_| flags)
+        };
+        // SAFETY: a word to read from.
+        let set = |flags: i32| check(unsafe { libc::ioctl(fd, SET as _, &raw const flags) });
+        let Ok(before) = get() else {
+            return eprintln!("this file system has no flags: nothing was tested");
+        };
+        if set(before | IMMUTABLE) == Err(libc::EPERM) {
+            return eprintln!("flags may not be set: nothing was tested");
+        }
+        assert_eq!(get(), Ok(before | IMMUTABLE));
+        let refusal = |result: std::io::Result<()>| result.unwrap_err().raw_os_error();
+        let other = scratch.path("other");
+        assert_eq!(open(&path, libc::O_WRONLY | libc::O_APPEND, 0), Err(libc::EPERM));
+        assert_eq!(refusal(std::fs::remove_file(&path)), Some(libc::EPERM));
+        assert_eq!(refusal(std::fs::rename(&path, &other)), Some(libc::EPERM));
+        assert_eq!(refusal(std::fs::hard_link(&path, &other)), Some(libc::EPERM));
+        assert_eq!(set(before | APPEND), Ok(0));
+        assert_eq!(open(&path, libc::O_WRONLY, 0), Err(libc::EPERM));
+        let end = open(&path, libc::O_WRONLY | libc::O_APPEND, 0).unwrap();
+        assert_eq!(write(end, b" more"), Ok(5));
+        // SAFETY: an open file.
+        assert_eq!(check(unsafe { libc::ftruncate(end, 0) }), Err(libc::EPERM));
+        assert_eq!(refusal(std::fs::remove_file(&path)), Some(libc::EPERM));
+        assert_eq!(set(before), Ok(0));
+        assert_eq!(std::fs::read(&path).unwrap(), b"one more");
+        std::fs::remove_file(&path).unwrap();
+        let null = open("/dev/null", libc::O_RDONLY, 0).unwrap();
+        let mut flags = 0i32;
+        // SAFETY: a word to write to.
+        let refused = check(unsafe { libc::ioctl(null, GET as _, &raw mut flags) });
+        assert_eq!(refused, Err(libc::ENOTTY));
+    });
+}

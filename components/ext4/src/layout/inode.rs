@@ -60,6 +60,14 @@ pub(crate) const FLAG_INLINE_DATA: u32 = 0x1000_0000;
 /// `i_flags` that a new inode takes over from its directory: compression, sync, no dump, no atime,
 /// append-only and immutable not among them.
 pub(crate) const FLAGS_INHERITED: u32 = 0x0001_00c8;
+/// `i_flags` that programs may set: sync, immutable, append-only, no dump, no atime and what means nothing (secure deletion,
+/// undelete, compression, no tail); of a directory also synchronous changes and top.
+pub(crate) const FLAGS_SETTABLE: u32 = 0x80ff;
+pub(crate) const FLAGS_SETTABLE_DIRECTORY: u32 = 0x3_80ff;
+/// `i_flags` that programs are told of.
+pub(crate) const FLAGS_VISIBLE: u32 = 0x705b_dfff;
+/// Those of them that no program changes, whatever it asks for (directory index, whole file system blocks, inline data).
+pub(crate) const FLAGS_KEPT: u32 = FLAGS_VISIBLE & !0x604b_c0ff;
 /// `i_flags` that cannot be read: encrypted, value inode of an attribute.
 pub(crate) const FLAGS_UNREADABLE: u32 = 0x800 | 0x20_0000;
 

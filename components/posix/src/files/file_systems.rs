@@ -3,6 +3,7 @@
 //! A disk is in use once at a time: mounting it again shows the same file system in another place,
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
 //! system is made from a disk, so that two mounts do not make two.
+use super::mount_options;
 use crate::{devices::Device, procfs, start::MakeFileSystem, sysfs, tty::pty::devpts};
 use alloc::{
     format,
@@ -20,6 +21,9 @@ lock_class! {
     static DISKS = "mounted.disks";
 }
 
+/// The type of `/dev`.
+const DEVTMPFS: &str = "devtmpfs";
+
 /// A device number.
 type Number = (u32, u32);
 
@@ -31,6 +35,8 @@ struct Known {
 }
 
 static KNOWN: Once<Known> = Once::new();
+/// `/dev`, once, however often it is mounted.
+static DEVICES: Once<Arc<Active>> = Once::new();
 
 /// Says what there is; only the first word counts.
 pub fn announce(devices: &[Arc<Device>], makers: &[(&'static str, MakeFileSystem)]) {
@@ -59,7 +65,7 @@ pub enum Writes {
 pub fn types() -> Vec<(&'static str, bool)> {
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
     let made = makers.iter().map(|(name, _)| (*name, *name == "tmpfs"));
-    [("sysfs", true), ("proc", true), ("devtmpfs", true), (devpts::TYPE_NAME, true)]
+    [("sysfs", true), ("proc", true), (DEVTMPFS, true), (devpts::TYPE_NAME, true)]
         .into_iter()
         .chain(made)
         .collect()
@@ -85,18 +91,41 @@ pub fn activate(
         return Active::generated("proc", procfs::root());
     }
     if type_name == devpts::TYPE_NAME {
-        return Active::generated(devpts::TYPE_NAME, devpts::Instance::new(options)?);
+        let root = devpts::Instance::new(options)?;
+        let shown = root.options_text();
+        let active = Active::generated(devpts::TYPE_NAME, root)?;
+        active.instance().set_options(shown);
+        return Ok(active);
+    }
+    if type_name == DEVTMPFS {
+        return devices_tree();
     }
     let known = KNOWN.get().ok_or(Errno::ENODEV)?;
     let maker = known.makers.iter().find(|(name, _)| *name == type_name);
     let (_, make) = maker.ok_or(Errno::ENODEV)?;
     if type_name == "tmpfs" {
-        return Active::stored(make(None, options)?, None);
+        let active = Active::stored(make(None, options)?, None)?;
+        active.instance().set_options(mount_options::of_tmpfs(options));
+        return Ok(active);
     }
     let number = disk.ok_or(Errno::ENOTBLK)?;
     let device = known.devices.iter().find(|device| device.number == number);
     check_medium(number, writes)?;
     known.mount_disk(device.ok_or(Errno::ENXIO)?, type_name, *make, writes, options)
+}
+
+/// The tree of `/dev`: empty at first.
+fn devices_tree() -> Result<Arc<Active>, Errno> {
+    const OPTIONS: &[u8] = b"mode=755";
+    let make = || {
+        let known = KNOWN.get().ok_or(Errno::ENODEV)?;
+        let maker = known.makers.iter().find(|(name, _)| *name == "tmpfs");
+        let (_, make) = maker.ok_or(Errno::ENODEV)?;
+        let active = Active::stored_as(DEVTMPFS, make(None, OPTIONS)?)?;
+        active.instance().set_options(mount_options::of_tmpfs(OPTIONS));
+        Ok::<_, Errno>(active)
+    };
+    DEVICES.get_or_try_init(make).cloned()
 }
 
 /// Whether the disk with this number, if it is one, takes what a mount does with it.

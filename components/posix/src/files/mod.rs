@@ -6,6 +6,7 @@
 //! Source: POSIX.1-2017 2.14, dup(2), fcntl(2), close_range(2).
 mod context;
 pub mod file_systems;
+mod mount_options;
 pub mod owner;
 mod scope;
 pub mod slots;

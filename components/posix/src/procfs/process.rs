@@ -1,11 +1,11 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
-    memory_text::{MemoryText, Part},
+    memory_text::{MemoryText, Part, WholeMemory},
     report, status,
     tree::parse_id,
 };
-use crate::process::{Process, Task};
+use crate::process::{Process, Task, trace};
 use alloc::{
     format,
     sync::{Arc, Weak},
@@ -69,6 +69,7 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
     Memory(Part),
+    WholeMemory,
     Link(fn(&Subject) -> Option<Path>),
     Descriptors(View),
     Threads,
@@ -82,6 +83,16 @@ const ITEMS: &[(&str, Item)] = &[
     ("comm", Item::File(0o644, report::comm)),
     ("environ", Item::Memory(|layout| layout.environment)),
     ("auxv", Item::Memory(|layout| layout.auxiliary)),
+    ("mem", Item::WholeMemory),
+    ("cgroup", Item::File(0o444, |_| Ok(b"0::/\n".to_vec()))),
+    ("loginuid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
+    ("sessionid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
+    ("uid_map", Item::File(0o444, report::identity_map)),
+    ("gid_map", Item::File(0o444, report::identity_map)),
+    ("setgroups", Item::File(0o444, |_| Ok(b"allow\n".to_vec()))),
+    ("coredump_filter", Item::File(0o444, |_| Ok(b"00000033\n".to_vec()))),
+    ("timerslack_ns", Item::File(0o444, |_| Ok(b"50000\n".to_vec()))),
+    ("mountstats", Item::File(0o400, report::mountstats)),
     ("personality", Item::File(0o400, report::personality)),
     ("maps", Item::File(0o444, report::maps)),
     ("limits", Item::File(0o444, report::limits)),
@@ -118,7 +129,7 @@ impl ProcessDirectory {
 
 fn type_of(item: &Item) -> FileType {
     match item {
-        Item::File(..) | Item::Memory(_) => FileType::Regular,
+        Item::File(..) | Item::Memory(_) | Item::WholeMemory => FileType::Regular,
         Item::Link(_) => FileType::Symlink,
         Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
@@ -143,7 +154,8 @@ impl Node for ProcessDirectory {
             Item::File(permissions, content) => {
                 Arc::new(ProcessFile { subject, inode, name, permissions, content })
             }
-            Item::Memory(part) => Arc::new(MemoryFile { subject, inode, part }),
+            Item::Memory(part) => Arc::new(MemoryFile { subject, inode, part: Some(part) }),
+            Item::WholeMemory => Arc::new(MemoryFile { subject, inode, part: None }),
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
             Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
             Item::Threads => Arc::new(Threads { subject, inode }),
@@ -189,21 +201,28 @@ impl Node for ProcessFile {
     }
 }
 
-/// A file of [`MemoryText`].
+/// A file of [`MemoryText`], or of [`WholeMemory`].
 struct MemoryFile {
     subject: Subject,
     inode: u64,
-    part: Part,
+    part: Option<Part>,
 }
 
 impl Node for MemoryFile {
     fn attributes(&self) -> Attributes {
-        attributes(self.inode, FileType::Regular, 0o400, self.subject.owner())
+        let permissions = if self.part.is_some() { 0o400 } else { 0o600 };
+        attributes(self.inode, FileType::Regular, permissions, self.subject.owner())
     }
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        let memory = self.subject.process.try_memory();
+        let process = &self.subject.process;
+        let memory = process.try_memory();
         let memory = memory.as_ref().map_or_else(Weak::new, Arc::downgrade);
-        Ok(Some(Arc::new(MemoryText::new(memory, self.part))))
+        let Some(part) = self.part else {
+            let own = crate::process::current().ok_or(Errno::EACCES)?;
+            trace::check(&own, process).map_err(|_| Errno::EACCES)?;
+            return Ok(Some(Arc::new(WholeMemory(memory))));
+        };
+        Ok(Some(Arc::new(MemoryText::new(memory, part))))
     }
 }
 

@@ -303,9 +303,10 @@ pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
         text.push(b' ');
         text.extend(escaped(&place));
         let rest = format!(
-            " {} {} 0 0\n",
+            " {} {}{} 0 0\n",
             mount.instance().info().type_name,
-            mount.seen_flags().describe()
+            mount.seen_flags().describe(),
+            mount.instance().options()
         );
         text.extend_from_slice(rest.as_bytes());
     }
@@ -320,17 +321,41 @@ pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
         let place = at.as_ref().map_or_else(|| b"/".to_vec(), |at| path_text(at, &root));
         let parent = at.map_or(mount.id(), |at| at.mount.id());
         let (major, minor) = mount.instance().device();
-        text.extend_from_slice(format!("{} {parent} {major}:{minor} / ", mount.id()).as_bytes());
+        text.extend_from_slice(format!("{} {parent} {major}:{minor} ", mount.id()).as_bytes());
+        text.extend(escaped(&mount.root_name()));
+        text.push(b' ');
         text.extend(escaped(&place));
         let flags = mount.seen_flags().describe();
+        let instance = mount.instance();
         let rest = format!(
-            " {flags} - {} {} {flags}\n",
-            mount.instance().info().type_name,
-            mount.source()
+            " {flags} - {} {} {}{}\n",
+            instance.info().type_name,
+            mount.source(),
+            if instance.refuses_changes() { "ro" } else { "rw" },
+            instance.options()
         );
         text.extend_from_slice(rest.as_bytes());
     }
     Ok(text)
+}
+
+/// The file systems mounted, in words.
+pub fn mountstats(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    let (namespace, root) = namespace(subject)?;
+    let mut text = Vec::new();
+    for mount in namespace.mounts() {
+        let place = mount.at().map_or_else(|| b"/".to_vec(), |at| path_text(&at, &root));
+        text.extend_from_slice(format!("device {} mounted on ", mount.source()).as_bytes());
+        text.extend(escaped(&place));
+        let type_name = mount.instance().info().type_name;
+        text.extend_from_slice(format!(" with fstype {type_name}\n").as_bytes());
+    }
+    Ok(text)
+}
+
+/// Every user and group stands for itself.
+pub fn identity_map(_: &Subject) -> Result<Vec<u8>, Errno> {
+    Ok(format!("{:10} {:10} {:10}\n", 0, 0, u32::MAX).into_bytes())
 }
 
 /// Blanks, newlines and backslashes as octal, as fstab(5) wants.

@@ -3,17 +3,11 @@ use super::Boot;
 use crate::{
     devices::{self, Device},
     files::file_systems::{self, Writes},
-    procfs, sysfs,
     tty::{Terminal, pty::devpts},
 };
 use alloc::{format, string::String, sync::Arc};
-use interfaces::{
-    block::Block,
-    file_system::{FileSystem, FileType},
-};
-use vfs::{
-    Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry,
-};
+use interfaces::file_system::FileType;
+use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
 
 /// Where a tmpfs goes if the root has the directory: place, mode.
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
@@ -51,19 +45,19 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
         process: 1,
         thread: 1,
     };
+    let plain = MountFlags::empty();
     // Where the root cannot be written, programs still need a place for their files.
     let scratch = SCRATCH.iter().chain(SCRATCH_READ_ONLY.iter().filter(|_| is_read_only));
     for &(place, options) in scratch {
-        let made = make(boot, "tmpfs", None, options.as_bytes());
-        report(place, made.and_then(|fs| mount(&caller, "tmpfs", Active::stored(fs, None), place)));
+        report(place, mount(&caller, "tmpfs", options, place, plain));
     }
     for directory in VAR.iter().filter(|_| is_read_only) {
         report(directory, caller.make_directory(Base::Cwd, directory.as_bytes(), 0o755));
     }
-    report("/proc", mount(&caller, "proc", Active::generated("proc", procfs::root()), "/proc"));
+    report("/proc", mount(&caller, "proc", "", "/proc", plain));
     // Not every root has the directory.
-    let _ = mount(&caller, "sysfs", Active::generated("sysfs", sysfs::root()), "/sys");
-    report("/dev", mount_devices(boot, &caller, terminals, &disks));
+    let _ = mount(&caller, "sysfs", "", "/sys", plain);
+    report("/dev", mount_devices(&caller, terminals, &disks));
     report("/dev/pts", mount_pseudo_terminals(&caller));
     Ok(namespace.clone())
 }
@@ -74,48 +68,34 @@ fn report(place: &str, result: Result<(), Errno>) {
     }
 }
 
-fn make(
-    boot: &Boot,
-    name: &str,
-    disk: Option<Arc<dyn Block>>,
-    options: &[u8],
-) -> Result<Arc<dyn FileSystem>, Errno> {
-    let found = boot.file_systems.iter().find(|(known, _)| *known == name);
-    let (_, make) = found.ok_or(Errno::ENODEV)?;
-    make(disk, options).map_err(Errno::from)
-}
-
+/// Mounts a file system that needs no disk.
 fn mount(
     caller: &Caller<'_>,
-    source: &str,
-    active: Result<Arc<Active>, Errno>,
+    type_name: &str,
+    options: &str,
     place: &str,
+    flags: MountFlags,
 ) -> Result<(), Errno> {
+    let active = file_systems::activate(type_name, None, Writes::Possible, options.as_bytes())?;
     let at = caller.walk(Base::Cwd, place.as_bytes(), Walk::FOLLOW | Walk::DIRECTORY)?;
-    caller.namespace.mount(caller.credentials, source, active?, &at, MountFlags::empty())?;
+    caller.namespace.mount(caller.credentials, type_name, active, &at, flags)?;
     Ok(())
 }
 
 /// A devpts as Debian mounts it.
 fn mount_pseudo_terminals(caller: &Caller<'_>) -> Result<(), Errno> {
     caller.make_directory(Base::Cwd, b"/dev/pts", 0o755)?;
-    let root = devpts::Instance::new(b"gid=5,mode=620,ptmxmode=000")?;
-    let active = Active::generated(devpts::TYPE_NAME, root)?;
-    let at = caller.walk(Base::Cwd, b"/dev/pts", Walk::FOLLOW | Walk::DIRECTORY)?;
     let flags = MountFlags::NO_SETUID | MountFlags::NO_EXECUTE;
-    caller.namespace.mount(caller.credentials, devpts::TYPE_NAME, active, &at, flags)?;
-    Ok(())
+    mount(caller, devpts::TYPE_NAME, "gid=5,mode=620,ptmxmode=000", "/dev/pts", flags)
 }
 
-/// A tmpfs with the nodes of every device.
+/// A tree with the nodes of every device.
 fn mount_devices(
-    boot: &Boot,
     caller: &Caller<'_>,
     terminals: &[Arc<Terminal>],
     disks: &[Arc<Device>],
 ) -> Result<(), Errno> {
-    let fs = make(boot, "tmpfs", None, b"mode=755")?;
-    mount(caller, "devtmpfs", Active::stored(fs, None), "/dev")?;
+    mount(caller, "devtmpfs", "", "/dev", MountFlags::empty())?;
     for &(name, file_type, mode, number) in devices::NODES {
         caller.make_node(
             Base::Cwd,
@@ -126,12 +106,12 @@ fn mount_devices(
     }
     for terminal in terminals {
         let path = format!("/dev/{}", terminal.name());
-        let kind = (FileType::Character, 0o660);
+        let kind = (FileType::Character, 0o600);
         caller.make_node(Base::Cwd, path.as_bytes(), kind, terminal.number())?;
     }
     for disk in disks {
         let path = format!("/dev/{}", disk.name);
-        caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o660), disk.number)?;
+        caller.make_node(Base::Cwd, path.as_bytes(), (FileType::Block, 0o600), disk.number)?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),

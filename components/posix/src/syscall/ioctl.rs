@@ -2,7 +2,7 @@
 use super::{Call, Entry};
 use crate::{
     devices::BlockFile,
-    files::OnExec,
+    files::{OnExec, Scope},
     inotify::Inotify,
     pipe::End,
     seccomp::listener::Listener,
@@ -60,6 +60,17 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         };
         return memory.write(argument, &(count.min(i32::MAX as usize) as u32)).map(|()| 0);
     }
+    if matches!(command, request::FIFREEZE | request::FITHAW) {
+        let is_administrator = call.task.credentials().has(vfs::Capabilities::SYS_ADMIN);
+        return Err(if is_administrator { Errno::EOPNOTSUPP } else { Errno::EPERM });
+    }
+    if file.vnode().is_regular() || file.vnode().is_directory() {
+        match command {
+            request::FS_IOC_GETFLAGS => return get_flags(call, file, argument),
+            request::FS_IOC_SETFLAGS => return set_flags(call, file, argument),
+            _ => {}
+        }
+    }
     let readable = if let Some(end) = kind.downcast_ref::<End>() {
         end.readable_bytes() as u64
     } else if let Some(inotify) = kind.downcast_ref::<Inotify>() {
@@ -75,5 +86,25 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         request::FIONREAD => memory.write(argument, &(readable.min(i32::MAX as u64) as u32))?,
         _ => return Err(Errno::ENOTTY),
     }
+    Ok(0)
+}
+
+/// Inode flags that programs are told of.
+const FLAGS_VISIBLE: u32 = 0x705b_dfff;
+
+fn get_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Errno> {
+    if file.vnode().node().is_some() {
+        return Err(Errno::ENOTTY);
+    }
+    call.memory.write(argument, &(file.vnode().attributes().flags & FLAGS_VISIBLE))?;
+    Ok(0)
+}
+
+fn set_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Errno> {
+    if file.vnode().node().is_some() {
+        return Err(Errno::ENOTTY);
+    }
+    let flags = call.memory.read::<u32>(argument)?;
+    Scope::of(call.task).caller().set_flags(file.path(), flags)?;
     Ok(0)
 }

@@ -42,7 +42,7 @@ pub const CALLS: &[Entry] = &[
     Entry::partial(
         raw::__NR_personality,
         "personality",
-        "only ADDR_NO_RANDOMIZE has an effect",
+        "only ADDR_NO_RANDOMIZE and PER_LINUX32 have an effect",
         personality,
     ),
     Entry::whole(raw::__NR_getrandom, "getrandom", getrandom),
@@ -52,18 +52,18 @@ pub const CALLS: &[Entry] = &[
 ];
 
 const FIELD_BYTES: usize = 65;
+/// `PER_MASK`.
+const PERSONA_MASK: u32 = 0xff;
+/// `PER_LINUX32`: programs that ask are told of a 32-bit processor.
+const PERSONA_LINUX32: u32 = 8;
 
 fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut buffer = [0; 6 * FIELD_BYTES];
     let (host, domain) = (system::host_name(), system::domain_name());
-    let fields: [&[u8]; 6] = [
-        b"Linux",
-        &host,
-        system::RELEASE.as_bytes(),
-        system::VERSION.as_bytes(),
-        b"x86_64",
-        &domain,
-    ];
+    let persona = call.task.process.personality.load(Ordering::Relaxed) & PERSONA_MASK;
+    let machine: &[u8] = if persona == PERSONA_LINUX32 { b"i686" } else { b"x86_64" };
+    let fields: [&[u8]; 6] =
+        [b"Linux", &host, system::RELEASE.as_bytes(), system::VERSION.as_bytes(), machine, &domain];
     for (place, field) in buffer.chunks_exact_mut(FIELD_BYTES).zip(fields) {
         for (to, from) in place.iter_mut().take(NAME_BYTES_MAX).zip(field) {
             *to = *from;

@@ -112,12 +112,28 @@ fn processors(builder: &mut Builder) {
         let at = format!("{SYSTEM}/cpu{processor}");
         builder.line(&format!("{at}/topology/core_id"), processor);
         builder.line(&format!("{at}/topology/physical_package_id"), 0);
-        builder.line(&format!("{at}/topology/thread_siblings_list"), processor);
+        for name in ["thread_siblings", "core_cpus"] {
+            builder.line(&format!("{at}/topology/{name}"), mask(processor..processor + 1));
+            builder.line(&format!("{at}/topology/{name}_list"), processor);
+        }
+        for name in ["core_siblings", "package_cpus"] {
+            builder.line(&format!("{at}/topology/{name}"), mask(0..count));
+            builder.line(&format!("{at}/topology/{name}_list"), &list);
+        }
         if processor > 0 {
             builder.line(&format!("{at}/online"), 1);
         }
     }
     builder.line("devices/system/node/online", 0);
+}
+
+/// Processors as bits, in words of 32.
+fn mask(processors: core::ops::Range<usize>) -> String {
+    let bits = processors.fold(0u64, |bits, at| bits | 1u64.checked_shl(at as u32).unwrap_or(0));
+    match bits >> 32 {
+        0 => format!("{bits:x}"),
+        high => format!("{high:x},{:08x}", bits as u32),
+    }
 }
 
 fn kernel(builder: &mut Builder) {
@@ -194,6 +210,12 @@ mod tests {
             }
             _ => None,
         })
+    }
+
+    #[test]
+    fn processors_are_bits() {
+        assert_eq!((mask(0..2), mask(1..2)), ("3".to_owned(), "2".to_owned()));
+        assert_eq!(mask(0..33), "1,ffffffff");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::{
 };
 use alloc::{
     collections::BTreeMap,
+    string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -19,7 +20,10 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use interfaces::file_system::{
     Access, Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage,
 };
-use rt::{PAGE_BYTES, lock_class, sync::Mutex};
+use rt::{
+    PAGE_BYTES, lock_class,
+    sync::{Mutex, Once},
+};
 
 lock_class! {
     static VNODES = "vfs.instance.vnodes";
@@ -49,6 +53,7 @@ static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::n
 pub struct Instance {
     fs: Option<Arc<dyn FileSystem>>,
     info: MountInfo,
+    options: Once<String>,
     device: (u32, u32),
     vnodes: [Mutex<Vnodes>; SHARDS],
     names: NameCache,
@@ -75,6 +80,24 @@ impl Active {
         device: Option<(u32, u32)>,
     ) -> Result<Arc<Active>, Errno> {
         let info = fs.mount_info();
+        Active::of(fs, info, device)
+    }
+    /// As [`Active::stored`], with a number of its own and seen as a file system of another type.
+    ///
+    /// # Errors
+    /// As [`Active::stored`].
+    pub fn stored_as(
+        type_name: &'static str,
+        fs: Arc<dyn FileSystem>,
+    ) -> Result<Arc<Active>, Errno> {
+        let info = MountInfo { type_name, ..fs.mount_info() };
+        Active::of(fs, info, None)
+    }
+    fn of(
+        fs: Arc<dyn FileSystem>,
+        info: MountInfo,
+        device: Option<(u32, u32)>,
+    ) -> Result<Arc<Active>, Errno> {
         let root = info.root;
         let instance = Instance::make(Some(fs.clone()), info, device);
         let attributes = fs.attributes(root)?;
@@ -135,6 +158,7 @@ impl Instance {
             device,
             is_read_only: AtomicBool::new(info.is_read_only),
             info,
+            options: Once::new(),
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
             names: NameCache::new(),
             rename: Mutex::new(&RENAME, ()),
@@ -157,6 +181,14 @@ impl Instance {
     /// How it behaves.
     pub fn info(&self) -> &MountInfo {
         &self.info
+    }
+    /// What `/proc/mounts` is to show of it behind the mount's flags, from a comma on; only the first word counts.
+    pub fn set_options(&self, options: String) {
+        self.options.get_or_init(|| options);
+    }
+    /// What [`Instance::set_options`] said, or nothing.
+    pub fn options(&self) -> &str {
+        self.options.get().map(String::as_str).unwrap_or_default()
     }
     /// The device number `stat` shows for its files.
     pub fn device(&self) -> (u32, u32) {

@@ -97,6 +97,18 @@ impl Mount {
     pub fn source(&self) -> &str {
         &self.source
     }
+    /// Where its root is in the file system's own tree: `/` but for binds.
+    pub fn root_name(&self) -> Vec<u8> {
+        let mut names = Vec::new();
+        let guard = self.instance().rename_lock().lock();
+        let mut at = self.root.clone();
+        while let (Some(parent), name) = at.place() {
+            names.push(name);
+            at = parent;
+        }
+        drop(guard);
+        join(&names)
+    }
     /// The file system.
     pub fn instance(&self) -> &Arc<Instance> {
         self.active.instance()

@@ -51,6 +51,8 @@ const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 pub const FLAG_IMMUTABLE: u32 = 0x10;
 /// `FS_APPEND_FL`: it may only grow at its end.
 pub const FLAG_APPEND: u32 = 0x20;
+/// `FS_NOATIME_FL`
+pub(crate) const FLAG_NO_ACCESS_TIME: u32 = 0x80;
 
 /// A place where another part of the personality keeps what belongs to a vnode.
 pub type Slot = Mutex<Option<Arc<dyn Any + Send + Sync>>>;

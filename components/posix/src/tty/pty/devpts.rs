@@ -11,6 +11,7 @@ use crate::{
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     format,
+    string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -123,6 +124,24 @@ impl Instance {
             slaves: Mutex::new(&SLAVES, Slaves::default()),
             multiplexer: Mutex::new(&ATTRIBUTES, multiplexer),
         }))
+    }
+    /// What `/proc/mounts` shows of its options, as Linux does.
+    pub fn options_text(&self) -> String {
+        let options = &self.options;
+        let mut text = String::new();
+        for (name, id) in [("uid", options.user), ("gid", options.group)] {
+            if let Some(id) = id {
+                text.push_str(&format!(",{name}={id}"));
+            }
+        }
+        text.push_str(&format!(
+            ",mode={:03o},ptmxmode={:03o}",
+            options.mode, options.multiplexer_mode
+        ));
+        if options.slaves_max < SLAVES_MAX {
+            text.push_str(&format!(",max={}", options.slaves_max));
+        }
+        text
     }
     /// Makes a pair; its slave is owned by the caller and locked.
     fn make_pair(&self) -> Result<Master, Errno> {

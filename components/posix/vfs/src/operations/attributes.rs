@@ -192,6 +192,24 @@ impl Caller<'_> {
         notify::about_dentry(&place.dentry, events);
         Ok(())
     }
+    /// FS_IOC_SETFLAGS.
+    ///
+    /// # Errors
+    /// `EPERM` for others than the owner, and without CAP_LINUX_IMMUTABLE where that is about what may be changed;
+    /// `EOPNOTSUPP`, `EROFS`.
+    pub fn set_flags(&self, place: &Path, flags: u32) -> Result<(), Errno> {
+        let vnode = place.vnode();
+        place.mount.check_writable()?;
+        let is_fixed = (vnode.flags() ^ flags) & (FLAG_APPEND | FLAG_IMMUTABLE) != 0;
+        let may_fix = !is_fixed || self.credentials.has(Capabilities::LINUX_IMMUTABLE);
+        if !may_fix || !permission::is_owner(vnode, self.credentials) {
+            return Err(Errno::EPERM);
+        }
+        let _contents = vnode.contents().write();
+        vnode.change(&AttributeChange { flags: Some(flags), ..changed_now() })?;
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
+        Ok(())
+    }
     /// truncate(2) of a place.
     ///
     /// # Errors

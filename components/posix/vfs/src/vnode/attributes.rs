@@ -1,5 +1,5 @@
 //! A vnode's attributes: what `stat` tells, how they change, and what of it the file system was not told yet.
-use super::{NS_A_SECOND, RELATIME_NS, State, Vnode, now, pack_owner};
+use super::{FLAG_NO_ACCESS_TIME, NS_A_SECOND, RELATIME_NS, State, Vnode, now, pack_owner};
 use crate::{errno::Errno, mount::MountFlags};
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{AttributeChange, Attributes, Backing, FileTime, FsError};
@@ -81,7 +81,8 @@ impl Vnode {
             return;
         }
         let wall_ns = rt::time::wall_ns();
-        if wall_ns < self.access_due_ns.load(Ordering::Relaxed) {
+        let is_due = wall_ns >= self.access_due_ns.load(Ordering::Relaxed);
+        if !is_due || self.flags() & FLAG_NO_ACCESS_TIME != 0 {
             return;
         }
         let now = now();
@@ -194,6 +195,7 @@ fn overlay(known: &mut Attributes, change: &AttributeChange) {
     known.accessed = change.accessed.unwrap_or(known.accessed);
     known.modified = change.modified.unwrap_or(known.modified);
     known.changed = change.changed.unwrap_or(known.changed);
+    known.flags = change.flags.unwrap_or(known.flags);
 }
 
 /// Adds `newer` to `whole`.
@@ -205,4 +207,5 @@ fn merge(whole: &mut AttributeChange, newer: &AttributeChange) {
     whole.accessed = newer.accessed.or(whole.accessed);
     whole.modified = newer.modified.or(whole.modified);
     whole.changed = newer.changed.or(whole.changed);
+    whole.flags = newer.flags.or(whole.flags);
 }
