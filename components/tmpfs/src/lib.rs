@@ -55,9 +55,9 @@ const TARGET_MAX: usize = 4095;
 /// What a mount is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Most bytes of file contents; `None`: half of memory.
+    /// Most bytes of file contents; `None`: half of memory, 0: no limit.
     pub size_bytes: Option<u64>,
-    /// Most inodes; `None`: one for every two frames of memory.
+    /// Most inodes; `None`: one for every two frames of memory, 0: no limit.
     pub inodes: Option<u64>,
     /// Permission bits of the root.
     pub permissions: u16,

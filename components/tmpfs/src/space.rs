@@ -3,6 +3,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interfaces::file_system::{FsError, Usage};
 use rt::PAGE_BYTES;
 
+/// The limit of a mount without one.
+const UNLIMITED: u64 = u64::MAX;
+
 /// Pages and inodes used, and how many may be.
 pub(crate) struct Space {
     page_limit: u64,
@@ -15,8 +18,13 @@ impl Space {
     /// Nothing used.
     pub(crate) fn new(size_bytes: Option<u64>, inodes: Option<u64>) -> Space {
         let frames = rt::memory::statistics().total_frames;
-        let page_limit = size_bytes.map_or(frames / 2, |bytes| bytes.div_ceil(PAGE_BYTES as u64));
-        let inode_limit = inodes.unwrap_or(frames / 2);
+        let limit = |wanted: Option<u64>| match wanted {
+            None => frames / 2,
+            Some(0) => UNLIMITED,
+            Some(most) => most,
+        };
+        let page_limit = limit(size_bytes.map(|bytes| bytes.div_ceil(PAGE_BYTES as u64)));
+        let inode_limit = limit(inodes);
         Space { page_limit, inode_limit, pages: AtomicU64::new(0), inodes: AtomicU64::new(0) }
     }
 
@@ -40,17 +48,22 @@ impl Space {
         self.inodes.fetch_sub(1, Relaxed);
     }
 
-    /// For `statfs`.
+    /// For `statfs`, which tells zeroes where there is no limit.
     pub(crate) fn usage(&self) -> Usage {
-        let free = self.page_limit.saturating_sub(self.pages.load(Relaxed));
+        let shown = |limit: u64, used: &AtomicU64| match limit {
+            UNLIMITED => (0, 0),
+            limit => (limit, limit.saturating_sub(used.load(Relaxed))),
+        };
+        let (blocks, free) = shown(self.page_limit, &self.pages);
+        let (files, files_free) = shown(self.inode_limit, &self.inodes);
         Usage {
             magic: crate::MAGIC,
             block_bytes: PAGE_BYTES as u32,
-            blocks: self.page_limit,
+            blocks,
             free,
             available: free,
-            files: self.inode_limit,
-            files_free: self.inode_limit.saturating_sub(self.inodes.load(Relaxed)),
+            files,
+            files_free,
             id: 0,
             name_max: crate::NAME_MAX as u32,
         }

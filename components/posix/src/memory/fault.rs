@@ -375,6 +375,10 @@ impl Watcher for AddressSpace {
             let _ = self.space.unmap(gone);
         }
     }
+    fn may_store(&self, identity: u64) -> bool {
+        let map = self.map.read();
+        mapped_parts(&map, identity, 0, u64::MAX).any(|(region, _)| region.may_be_stored_to())
+    }
     fn cleaned(&self, identity: u64, first: u64, count: u64) {
         let map = self.map.write();
         self.changes.fetch_add(1, Ordering::Relaxed);

@@ -96,7 +96,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EINVAL` for a length of 0 or a misaligned fixed address; `EEXIST`; `EPERM` below the lowest
-    /// address; `EAGAIN` where the limit of locked memory is passed; `ENOMEM` for no room, too
+    /// address, and for stores to what is sealed; `EAGAIN` where the limit of locked memory is passed; `ENOMEM` for no room, too
     /// many regions, a limit passed, or more than the machine has.
     pub fn map(self: &Arc<Self>, request: &MapRequest) -> Result<u64, Errno> {
         if request.bytes == 0 {
@@ -113,6 +113,7 @@ impl AddressSpace {
         let (start, removed) = self.update(|map| {
             let start = choose_place(map, request, bytes)?;
             (region.start, region.end) = (start, start + bytes);
+            heed_seals(&mut region)?;
             self.check_limits(map, &region)?;
             let removed = self.take_out(map, start, start + bytes, 1, |map, reserved| {
                 map.insert(region.clone(), reserved);
@@ -237,6 +238,20 @@ fn describe(request: &MapRequest, bytes: u64) -> Region {
 fn shared_anonymous(pages: u64) -> Backing {
     let origin = Origin::System(Label::SharedAnonymous);
     Backing::Object { object: Anonymous::new(pages), first: 0, origin }
+}
+
+/// A shared mapping of a file sealed against writes is never stored to.
+fn heed_seals(region: &mut Region) -> Result<(), Errno> {
+    if let Backing::Object { object, .. } = &region.backing
+        && region.may_be_stored_to()
+        && object.refuses_stores()
+    {
+        if region.protection.contains(Protection::WRITE) {
+            return Err(Errno::EPERM);
+        }
+        region.allowed.remove(Protection::WRITE);
+    }
+    Ok(())
 }
 
 /// Linux's heuristic overcommit: one mapping may not be larger than all of memory.

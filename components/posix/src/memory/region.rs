@@ -167,6 +167,10 @@ impl Region {
     pub fn is_private(&self) -> bool {
         !self.flags.contains(Flags::SHARED)
     }
+    /// Stores change the object, now or after an mprotect.
+    pub fn may_be_stored_to(&self) -> bool {
+        !self.is_private() && self.allowed.contains(Protection::WRITE)
+    }
     /// Zeroes, private.
     pub fn is_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous)

@@ -11,7 +11,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Capabilities, Errno, OpenFile, file::File};
+use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
@@ -56,6 +56,11 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         raw::F_SETFL => set_flags(call, &file),
         raw::F_GETPIPE_SZ => Ok(pipe_end(&file)?.size() as u64),
         raw::F_SETPIPE_SZ => set_pipe_size(call, &file),
+        raw::F_ADD_SEALS => add_seals(call, &file),
+        raw::F_GET_SEALS => {
+            let seals = file.vnode().seals().ok_or(Errno::EINVAL)?;
+            Ok(u64::from(seals.bits()))
+        }
         raw::F_GETLK => report_lock(call, &file, posix_owner(call.task)),
         raw::F_SETLK => set_lock(call, &file, posix_owner(call.task), OnConflict::Fail),
         raw::F_SETLKW => set_lock(call, &file, posix_owner(call.task), OnConflict::Wait),
@@ -98,6 +103,15 @@ fn set_flags(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     if let Some(end) = file.file().as_any().downcast_ref::<End>() {
         end.flags_changed(file.flags());
     }
+    Ok(0)
+}
+
+fn add_seals(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
+    if !file.is_writable() {
+        return Err(Errno::EPERM);
+    }
+    let bits = u8::try_from(call.uint(2)).map_err(|_| Errno::EINVAL)?;
+    file.vnode().add_seals(Seals::from_bits(bits).ok_or(Errno::EINVAL)?)?;
     Ok(0)
 }
 

@@ -24,6 +24,7 @@ mod inotify;
 mod io_priority;
 mod ioctl;
 mod memory;
+mod memory_file;
 mod mount;
 mod names;
 mod open;
@@ -119,6 +120,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     inotify::CALLS,
     io_priority::CALLS,
     memory::CALLS,
+    memory_file::CALLS,
     process::CALLS,
     scheduler::CALLS,
     seccomp::CALLS,

@@ -21,6 +21,8 @@ EPROTOTYPE ESOCKTNOSUPPORT EADDRINUSE EADDRNOTAVAIL ECONNREFUSED ECONNRESET ENOT
 impl Errno {
     /// Internal: restart the call after the signal unless a handler without SA_RESTART ran (then EINTR).
     pub const RESTART: Errno = Errno(512);
+    /// Internal: restart the call after the signal, whatever ran.
+    pub const RESTART_ALWAYS: Errno = Errno(513);
     /// Internal: go on through restart_syscall if no handler ran, else EINTR (made by `Task::restart_as`).
     pub const RESTART_BLOCK: Errno = Errno(516);
     /// Internal: restart only if no handler ran (sleep, poll: EINTR after any handler).

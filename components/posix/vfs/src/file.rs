@@ -75,6 +75,10 @@ pub trait Mappable: Send + Sync {
         let _ = (first, count);
         false
     }
+    /// No new shared mapping may be stored to (a seal); asked with the map locked in which it is made.
+    fn refuses_stores(&self) -> bool {
+        false
+    }
     /// A number no other mappable thing has, by which a [`Watcher`] knows it; 0 if it never shrinks.
     fn identity(&self) -> u64 {
         0
@@ -92,6 +96,8 @@ pub trait Watcher: Send + Sync {
     /// to be taken before this returns, so that the next store asks [`Mappable::page`] again. As
     /// with truncation, a fault that got its frame for writing before must not map it after.
     fn cleaned(&self, identity: u64, first: u64, count: u64);
+    /// The thing with this identity is mapped shared in a way that may be stored to, now or after an mprotect.
+    fn may_store(&self, identity: u64) -> bool;
 }
 
 /// How read and write are asked for beyond the file's own flags.

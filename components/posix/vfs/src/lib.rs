@@ -50,6 +50,7 @@ pub mod permission;
 pub mod poll;
 pub mod protection;
 mod regular;
+mod seals;
 mod shrink;
 mod tally;
 #[cfg(test)]
@@ -66,6 +67,7 @@ pub use namespace::Namespace;
 pub use open::OpenHow;
 pub use open_file::{OpenFile, SETTABLE_FLAGS, Whence};
 pub use pages::PageCache;
+pub use seals::Seals;
 pub use shrink::{
     drop_caches, make_room, name_count, reclaim, retried, set_last_resort, shrink, sync_all,
     vnode_count,

@@ -89,6 +89,11 @@ impl Mount {
             at: Mutex::new(&AT, None),
         })
     }
+    /// The tree of `active` for files that the system makes itself; it hangs nowhere.
+    pub fn unseen(source: &str, active: Arc<Active>) -> Arc<Mount> {
+        let root = active.root().clone();
+        Mount::new(source, active, root, MountFlags::empty())
+    }
     /// Number of the mount, never used again.
     pub fn id(&self) -> u64 {
         self.id

@@ -4,13 +4,14 @@ use crate::{
     errno::Errno,
     file::File,
     generated::GeneratedFile,
-    mount::{MountFlags, Path},
+    mount::{Mount, MountFlags, Path},
     notify::{self, Events},
     open_file::{OpenFile, PlaceOnly, WriteCount},
     operations::create::{NewFile, create_named, create_unnamed},
     permission::{self, Want},
     protection,
     regular::{AccessTime, DirectoryFile, Privilege, RegularFile, resize},
+    seals::Seals,
     shrink,
     vnode::FLAG_APPEND,
     walk::{Base, Caller, Walk, Walker},
@@ -113,6 +114,27 @@ impl Caller<'_> {
     pub fn open_path(&self, place: &Path, how: OpenHow) -> Result<Arc<OpenFile>, Errno> {
         self.open_place(place, how.checked()?, Origin::Found)
     }
+    /// Opens a new file in `mount` that never has a name and whose links read `label`, with `mode` as it is
+    /// (memfd_create(2)). As on Linux it can be run while it is open.
+    ///
+    /// # Errors
+    /// `ENOMEM`, `ENOSPC`, `ENFILE`.
+    pub fn open_nameless(
+        &self,
+        mount: &Arc<Mount>,
+        label: &[u8],
+        mode: u16,
+        seals: Seals,
+    ) -> Result<Arc<OpenFile>, Errno> {
+        let directory = Path { mount: mount.clone(), dentry: mount.root().clone() };
+        let maker = Caller { umask: 0, ..*self };
+        shrink::retried(|| {
+            let place = create_unnamed(&maker, &directory, mode, Some(label))?;
+            place.vnode().set_seals(seals);
+            let how = OpenHow::new(raw::O_RDWR | raw::O_LARGEFILE);
+            Ok(OpenFile::new(self.open_kind(&place, how)?, place, how.flags))
+        })
+    }
     /// Opens a program to be run: for reading, if it may be executed.
     ///
     /// # Errors
@@ -138,7 +160,7 @@ impl Caller<'_> {
     ) -> Result<Arc<OpenFile>, Errno> {
         let walk = how.resolve | Walk::FOLLOW | Walk::DIRECTORY;
         let directory = self.walk(base, path, walk)?;
-        let place = create_unnamed(self, &directory, how.mode)?;
+        let place = create_unnamed(self, &directory, how.mode, None)?;
         if !how.has(raw::O_EXCL) {
             place.vnode().set_linkable();
         }

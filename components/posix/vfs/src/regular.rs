@@ -4,7 +4,7 @@ use crate::{
     errors::Told,
     file::{Allocation, File, IoFlags, Mappable, RangeSteps},
     generated::Node,
-    io::{Sink, Source},
+    io::{Limited, Sink, Source},
     mount::{Mount, Path},
     open_file::Whence,
     pages::{PageCache, Readahead},
@@ -101,7 +101,10 @@ impl File for RegularFile {
             return Ok((0, start));
         }
         self.strip_privilege()?;
-        let count = self.pages.write(start, source)?;
+        let count = match self.vnode.sealed_room(start, length)? {
+            None => self.pages.write(start, source)?,
+            Some(room) => self.pages.write(start, &mut Limited::new(source, room))?,
+        };
         if count > 0 {
             self.vnode.touch_modified();
         }
@@ -133,6 +136,7 @@ impl File for RegularFile {
         let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
         let end = end.ok_or(Errno::EFBIG)?;
         let _contents = self.vnode.contents().write();
+        self.vnode.check_sealed_space(end, how)?;
         // First, as it may fail: what is moved must not be moved again.
         self.strip_privilege()?;
         match self.pages.backing() {
@@ -175,6 +179,7 @@ pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
     if size > i64::MAX as u64 {
         return Err(Errno::EFBIG);
     }
+    vnode.check_sealed_size(size)?;
     let now = crate::vnode::now();
     let change = AttributeChange {
         size: Some(size),

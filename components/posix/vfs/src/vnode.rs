@@ -16,6 +16,7 @@ use crate::{
     instance::Instance,
     notify::Observers,
     pages::{PageCache, WHOLE},
+    seals::Seals,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -23,7 +24,7 @@ use alloc::{
 };
 use core::{
     any::Any,
-    sync::atomic::{AtomicBool, AtomicI32, AtomicU16, AtomicU32, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use interfaces::file_system::{
     AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, SyncKind,
@@ -89,6 +90,7 @@ pub struct Vnode {
     is_dead: AtomicBool,
     /// It has no name yet and may be given one.
     is_linkable: AtomicBool,
+    seals: AtomicU8,
     counts: AtomicU64,
     writers: AtomicI32,
     /// When it came on the list of what is to be written; 0 while it is not there.
@@ -135,6 +137,7 @@ impl Vnode {
             target: Mutex::new(&TARGET, None),
             is_dead: AtomicBool::new(false),
             is_linkable: AtomicBool::new(false),
+            seals: AtomicU8::new(Seals::SEAL.bits()),
             counts: AtomicU64::new(1),
             writers: AtomicI32::new(0),
             listed_ns: AtomicU64::new(0),
@@ -205,6 +208,10 @@ impl Vnode {
     }
     pub(crate) fn set_dead(&self) {
         self.is_dead.store(true, Ordering::Release);
+    }
+    /// [`Seals`], changed under `contents`.
+    pub(crate) fn seal_bits(&self) -> &AtomicU8 {
+        &self.seals
     }
     /// The root of a file system is held by its mount, not by a count.
     pub(crate) fn set_uncounted(&self) {
@@ -375,6 +382,9 @@ impl Mappable for Vnode {
         if let Some(pages) = &self.pages {
             pages.forget_ended_watchers();
         }
+    }
+    fn refuses_stores(&self) -> bool {
+        self.refuses_stores()
     }
     fn discard(&self, first: u64, count: u64) -> bool {
         // Without the `contents` lock: the caller holds its address space's, which comes below it.

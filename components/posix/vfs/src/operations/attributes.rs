@@ -121,6 +121,7 @@ impl Caller<'_> {
             mode &= !SET_GROUP;
         }
         let _contents = vnode.contents().write();
+        vnode.check_sealed_mode(mode)?;
         vnode.change(&AttributeChange { permissions: Some(mode), ..changed_now() })?;
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())

@@ -110,11 +110,13 @@ fn add_name(parent: &Path, key: &Key<'_>, promised: Promised, vnode: Arc<Vnode>)
     dentry
 }
 
-/// Makes a regular file without a name in the file system of `directory`.
+/// Makes a regular file without a name in the file system of `directory`; `label` is what its links
+/// read, by default its inode's number.
 pub(crate) fn create_unnamed(
     caller: &Caller<'_>,
     directory: &Path,
     mode: u16,
+    label: Option<&[u8]>,
 ) -> Result<Path, Errno> {
     let vnode = directory.vnode();
     directory.mount.check_writable()?;
@@ -122,10 +124,12 @@ pub(crate) fn create_unnamed(
     let instance = vnode.instance();
     let new = NewFile::plain(FileType::Regular, mode);
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
-    let longest = Promised::take(&[b'#'; UNNAMED_BYTES])?;
+    let longest = Promised::take(label.unwrap_or(&[b'#'; UNNAMED_BYTES]))?;
     let made = fs.create_unnamed(vnode.inode(), &new.inode(caller, vnode))?;
-    let name = alloc::format!("#{}", made.inode);
-    let promised = longest.renamed(name.as_bytes());
+    let promised = match label {
+        Some(_) => longest,
+        None => longest.renamed(alloc::format!("#{}", made.inode).as_bytes()),
+    };
     let dentry = Dentry::promised(&directory.dentry, promised, instance.vnode(made));
     dentry.set_deleted(true);
     Ok(Path { mount: directory.mount.clone(), dentry })

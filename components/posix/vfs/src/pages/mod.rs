@@ -144,6 +144,10 @@ impl PageCache {
     fn live_watchers(&self) -> Vec<Arc<dyn Watcher>> {
         self.watchers.lock().iter().filter_map(Weak::upgrade).collect()
     }
+    /// Somebody maps it shared and may store to it.
+    pub(crate) fn is_stored_to(&self) -> bool {
+        self.live_watchers().iter().any(|watcher| watcher.may_store(self.identity))
+    }
     pub(crate) fn forget_ended_watchers(&self) {
         self.watchers.lock().retain(|known| known.strong_count() > 0);
     }

@@ -91,6 +91,9 @@ struct Told(Mutex<Vec<(u64, u64)>>);
 
 impl Watcher for Told {
     fn cleaned(&self, _: u64, _: u64, _: u64) {}
+    fn may_store(&self, _: u64) -> bool {
+        false
+    }
     fn truncated(&self, identity: u64, first: u64) {
         self.0.lock().unwrap().push((identity, first));
     }

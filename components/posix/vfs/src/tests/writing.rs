@@ -256,6 +256,9 @@ impl Watcher for Mapping {
     fn cleaned(&self, _: u64, first: u64, count: u64) {
         self.0.lock().unwrap().retain(|page| !(first..first + count).contains(page));
     }
+    fn may_store(&self, _: u64) -> bool {
+        true
+    }
 }
 
 #[test]
