@@ -107,19 +107,25 @@ pub struct CpuTime {
     pub forced_switches: u64,
     /// The processor it runs on or ran on last.
     pub processor: u32,
+    /// It runs or could run; else it waits.
+    pub is_runnable: bool,
 }
 
 /// Bits of a number of switches in [`CpuTime::words`].
 const SWITCHES_BITS: u32 = 28;
 const SWITCHES_MAX: u64 = (1 << SWITCHES_BITS) - 1;
+/// Bits of the processor's number there.
+const PROCESSOR_MAX: u32 = 0x7f;
+const RUNNABLE: u64 = 1 << 63;
 
 impl CpuTime {
-    /// As a kernel call answers it; switches are at most 2^28 - 1, processors 255.
+    /// As a kernel call answers it; switches are at most 2^28 - 1, processors 127.
     pub fn words(&self) -> [u64; 3] {
         let voluntary = self.voluntary_switches.min(SWITCHES_MAX);
         let forced = self.forced_switches.min(SWITCHES_MAX);
-        let processor = u64::from(self.processor.min(u8::MAX.into()));
-        let last = processor << (2 * SWITCHES_BITS) | voluntary << SWITCHES_BITS | forced;
+        let processor = u64::from(self.processor.min(PROCESSOR_MAX));
+        let state = if self.is_runnable { RUNNABLE } else { 0 };
+        let last = state | processor << (2 * SWITCHES_BITS) | voluntary << SWITCHES_BITS | forced;
         [self.user_ns, self.system_ns, last]
     }
 
@@ -130,7 +136,8 @@ impl CpuTime {
             system_ns,
             voluntary_switches: last >> SWITCHES_BITS & SWITCHES_MAX,
             forced_switches: last & SWITCHES_MAX,
-            processor: (last >> (2 * SWITCHES_BITS)) as u32,
+            processor: (last >> (2 * SWITCHES_BITS)) as u32 & PROCESSOR_MAX,
+            is_runnable: last & RUNNABLE != 0,
         }
     }
 }
@@ -289,10 +296,11 @@ mod tests {
             system_ns: 7,
             voluntary_switches: SWITCHES_MAX,
             forced_switches: 3,
-            processor: 255,
+            processor: PROCESSOR_MAX,
+            is_runnable: true,
         };
         assert_eq!(CpuTime::of_words(used.words()), used);
-        let more = CpuTime { voluntary_switches: u64::MAX, processor: 256, ..used };
+        let more = CpuTime { voluntary_switches: u64::MAX, processor: 255, ..used };
         assert_eq!(CpuTime::of_words(more.words()), used, "no field reaches into another");
     }
 

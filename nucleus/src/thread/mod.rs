@@ -543,5 +543,6 @@ pub fn cpu_time(number: u64) -> Option<CpuTime> {
         voluntary_switches: thread.voluntary_switches.load(Relaxed),
         forced_switches: thread.forced_switches.load(Relaxed),
         processor: thread.cpu.load(Relaxed),
+        is_runnable: matches!(thread.state.load(Relaxed), RUNNABLE | WAKING),
     })
 }

@@ -6,19 +6,29 @@
 //! place in the object mapped there.
 //!
 //! Locks: `futex.bucket`; requeue takes two, the lower index first. Source: futex(2).
+pub mod inherit;
 pub mod robust;
 mod table;
+mod vector;
 
 use crate::{memory::AddressSpace, process::Task};
 use alloc::sync::Arc;
 use rt::{thread::Woken, time::Instant, user::Access};
 use table::{Waiter, pair};
-use vfs::Errno;
+use vfs::{Errno, file::Mappable};
 
 pub use table::Key;
+pub use vector::{VECTOR_MAX, Wanted, wait_for_any};
 
 /// Matches every waiter and every waker.
 pub const ANY: u32 = u32::MAX;
+
+/// Of a lock word (robust, or one that passes on priority): somebody waits.
+const WAITERS: u32 = 0x8000_0000;
+/// Its owner ended with it.
+const OWNER_DIED: u32 = 0x4000_0000;
+/// The owner's thread id.
+const TID_MASK: u32 = 0x3fff_ffff;
 
 /// Whether other address spaces may wait for the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +44,25 @@ pub enum Scope {
 /// # Errors
 /// `EINVAL` for a misaligned address, `EFAULT` for one that is no program's.
 pub fn key(memory: &Arc<AddressSpace>, address: u64, scope: Scope) -> Result<Key, Errno> {
+    Ok(key_and(memory, address, scope, |_| ())?.0)
+}
+
+/// As [`key`], with the object mapped there: while it is held its number is not another's.
+fn held_key(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+) -> Result<(Key, Option<Arc<dyn Mappable>>), Errno> {
+    key_and(memory, address, scope, Arc::clone)
+}
+
+/// The key, and what `take` makes of the object of a shared one.
+fn key_and<T>(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+    take: impl FnOnce(&Arc<dyn Mappable>) -> T,
+) -> Result<(Key, Option<T>), Errno> {
     const WORD_BYTES: u64 = 4;
     if !address.is_multiple_of(WORD_BYTES) {
         return Err(Errno::EINVAL);
@@ -41,12 +70,16 @@ pub fn key(memory: &Arc<AddressSpace>, address: u64, scope: Scope) -> Result<Key
     if address >= rt::user::USER_END {
         return Err(Errno::EFAULT);
     }
+    let shared = |object: &Arc<dyn Mappable>, offset| {
+        let key = Key { object: Arc::as_ptr(object).addr(), offset, is_shared: true };
+        (key, Some(take(object)))
+    };
     if scope == Scope::Shared
-        && let Some((object, offset)) = memory.shared_place(address)
+        && let Some(found) = memory.shared_place(address, shared)
     {
-        return Ok(Key { object, offset, is_shared: true });
+        return Ok(found);
     }
-    Ok(Key { object: Arc::as_ptr(memory) as usize, offset: address, is_shared: false })
+    Ok((Key { object: Arc::as_ptr(memory) as usize, offset: address, is_shared: false }, None))
 }
 
 /// Waits while the word is `expected`, until a wake whose set meets `set`.
@@ -67,12 +100,13 @@ pub fn wait(
     let key = key(&memory, address, scope)?;
     let waiter = Arc::new(Waiter::new(key, set));
     enqueue(&memory, address, expected, &waiter)?;
+    let event = waiter.event();
     loop {
-        let ticket = waiter.event.ticket();
+        let ticket = event.ticket();
         if waiter.is_woken() {
             return Ok(());
         }
-        match waiter.event.wait(ticket, deadline, true) {
+        match event.wait(ticket, deadline, true) {
             Woken::Signalled => {}
             Woken::TimedOut if table::leave(&waiter) => return Err(Errno::ETIMEDOUT),
             Woken::Kicked if table::leave(&waiter) => return Err(Errno::RESTART_NO_HANDLER),

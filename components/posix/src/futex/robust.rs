@@ -7,16 +7,13 @@
 //! The list is the program's claim: it may be circular, long or wild. At most 2048 entries are
 //! followed, and every word is accessed with faults tolerated. Source: get_robust_list(2), Linux
 //! `Documentation/locking/robust-futex-ABI.rst`.
-use super::wake_shared;
+use super::{OWNER_DIED, TID_MASK, WAITERS, wake_shared};
 use crate::{memory::AddressSpace, process::Task};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use rt::user::Access;
 
 const ENTRIES_MAX: usize = 2048;
-const WAITERS: u32 = 0x8000_0000;
-const OWNER_DIED: u32 = 0x4000_0000;
-const TID_MASK: u32 = 0x3fff_ffff;
 const PI_BIT: u64 = 1;
 
 /// Walks and forgets the list of `task`.
@@ -50,9 +47,13 @@ pub fn release_list(task: &Task) {
             None => return,
         }
     }
-    let pending = pending & !PI_BIT;
-    if pending != 0 {
-        let _ = release(&memory, pending.wrapping_add(offset), task.id());
+    if pending & !PI_BIT != 0 {
+        let address = (pending & !PI_BIT).wrapping_add(offset);
+        let _ = release(&memory, address, task.id());
+        if pending & PI_BIT == 0 && memory.user().atomic_load(address) == Ok(0) {
+            // It may have let the lock go and not come to wake anybody.
+            let _ = wake_shared(&memory, address, 1);
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 //! The waiters of all futexes, in buckets by hash of their key.
+use super::inherit;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rt::{
@@ -14,7 +15,7 @@ lock_class! {
 const BUCKETS: usize = 256;
 
 /// Names a futex word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     /// The address space, or the object mapped.
     pub object: usize,
@@ -32,23 +33,55 @@ impl Key {
     }
 }
 
-/// One waiting task.
+/// What a waiter is woken by.
+enum Bell {
+    Own(Event),
+    /// With other waiters of the same task.
+    Common(Arc<Event>),
+    /// By being given the lock with this key, for which it is to wait once it is taken out here (FUTEX_WAIT_REQUEUE_PI).
+    Lock(Arc<inherit::Waiter>, Key),
+}
+
+/// One waiting task, at one word.
 pub(super) struct Waiter {
     /// Changed by requeue, with both buckets held.
     key: Mutex<Key>,
     set: u32,
     woken: AtomicBool,
-    pub(super) event: Event,
+    bell: Bell,
 }
 
 impl Waiter {
     pub(super) fn new(key: Key, set: u32) -> Waiter {
-        Waiter {
-            key: Mutex::new(&KEY, key),
-            set,
-            woken: AtomicBool::new(false),
-            event: Event::new(),
+        Waiter::with(key, set, Bell::Own(Event::new()))
+    }
+    /// One of several that wake their task by `event`.
+    pub(super) fn of_many(key: Key, event: &Arc<Event>) -> Waiter {
+        Waiter::with(key, super::ANY, Bell::Common(event.clone()))
+    }
+    /// One that waits to be made wait for the lock at `target`, as `waiter`.
+    pub(super) fn of_lock(key: Key, waiter: &Arc<inherit::Waiter>, target: Key) -> Waiter {
+        Waiter::with(key, super::ANY, Bell::Lock(waiter.clone(), target))
+    }
+    fn with(key: Key, set: u32, bell: Bell) -> Waiter {
+        Waiter { key: Mutex::new(&KEY, key), set, woken: AtomicBool::new(false), bell }
+    }
+    pub(super) fn event(&self) -> &Event {
+        match &self.bell {
+            Bell::Own(event) => event,
+            Bell::Common(event) => event,
+            Bell::Lock(waiter, _) => &waiter.event,
         }
+    }
+    /// As whom it is to wait for which lock; `None` where it waits to be woken.
+    pub(super) fn wanted_lock(&self) -> Option<(&Arc<inherit::Waiter>, Key)> {
+        match &self.bell {
+            Bell::Lock(waiter, target) => Some((waiter, *target)),
+            _ => None,
+        }
+    }
+    fn is_at(&self, key: &Key) -> bool {
+        self.key() == *key
     }
     pub(super) fn key(&self) -> Key {
         *self.key.lock()
@@ -75,15 +108,29 @@ fn at(index: usize) -> &'static Mutex<Bucket> {
 pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 {
     let mut woken = 0;
     bucket.retain(|waiter| {
-        if woken == count || waiter.set & set == 0 || waiter.key() != *key {
+        if woken == count || waiter.set & set == 0 || !waiter.is_at(key) {
+            return true;
+        }
+        if waiter.wanted_lock().is_some() {
             return true;
         }
         woken += 1;
         waiter.woken.store(true, Ordering::Release);
-        waiter.event.signal();
+        waiter.event().signal();
         false
     });
     woken
+}
+
+/// The longest waiting of `key`.
+pub(super) fn first(bucket: &Bucket, key: &Key) -> Option<Arc<Waiter>> {
+    bucket.iter().find(|waiter| waiter.is_at(key)).cloned()
+}
+
+/// Takes `waiter` out of its bucket for good: it waits elsewhere.
+pub(super) fn take_out(bucket: &mut Bucket, waiter: &Arc<Waiter>) {
+    waiter.woken.store(true, Ordering::Release);
+    bucket.retain(|other| !Arc::ptr_eq(other, waiter));
 }
 
 /// Takes `waiter` out of whichever bucket it is in; `false` if it was woken before.
@@ -135,7 +182,9 @@ impl Pair {
     pub(super) fn move_waiters(&mut self, source: &Key, target: &Key, count: u32) -> u32 {
         let mut moved = Vec::new();
         self.first.retain(|waiter| {
-            let goes = (moved.len() as u64) < u64::from(count) && waiter.key() == *source;
+            let goes = (moved.len() as u64) < u64::from(count)
+                && waiter.is_at(source)
+                && waiter.wanted_lock().is_none();
             if goes {
                 moved.push(waiter.clone());
             }

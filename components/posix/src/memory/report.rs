@@ -6,7 +6,7 @@ use super::{
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use rt::user::Protection;
-use vfs::OpenFile;
+use vfs::{OpenFile, file::Mappable};
 
 /// Sizes, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,16 +117,23 @@ impl AddressSpace {
             })
             .collect()
     }
-    /// The place in a shared object that `address` stands for, by which futexes of several
-    /// processes meet: a number of the object and the byte offset. `None` in private memory.
-    pub fn shared_place(&self, address: u64) -> Option<(usize, u64)> {
+    /// What `take` makes of the place in a shared object that `address` stands for, by which futexes of several
+    /// processes meet: the object and the byte offset. `None` in private memory.
+    ///
+    /// # Locks
+    /// `memory.map`, to read, over `take`.
+    pub fn shared_place<T>(
+        &self,
+        address: u64,
+        take: impl FnOnce(&Arc<dyn Mappable>, u64) -> T,
+    ) -> Option<T> {
         let map = self.map.read();
         let region = map.find(address).filter(|region| !region.is_private())?;
         match &region.backing {
             Backing::Anonymous => None,
             Backing::Object { object, first, .. } => {
                 let offset = first.wrapping_mul(PAGE).wrapping_add(address - region.start);
-                Some((Arc::as_ptr(object).addr(), offset))
+                Some(take(object, offset))
             }
         }
     }

@@ -23,7 +23,9 @@ pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Res
     let image = exec::load(task, program)?;
     end_other_threads(task)?;
     super::exit::release_memory_words(task);
-    change(task, context, image)
+    let changed = change(task, context, image);
+    task.forget_locks();
+    changed
 }
 
 /// As [`execute`], for a task in the kernel that runs its first program.

@@ -57,9 +57,10 @@ fn leave_directories(task: &Task) {
 }
 
 /// What a task does to words of its memory as it leaves it (end or exec): robust futexes are
-/// marked, the thread id word is cleared and a waiter woken.
+/// marked, locks with priority inheritance passed on, the thread id word is cleared and a waiter woken.
 pub fn release_memory_words(task: &Arc<Task>) {
     futex::robust::release_list(task);
+    futex::inherit::release_all(task);
     let word = task.clear_child_tid.swap(0, Ordering::Relaxed);
     if word != 0 {
         let memory = task.memory();

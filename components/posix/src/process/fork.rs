@@ -362,7 +362,7 @@ fn start_thread(
     body: impl FnOnce() + Send + 'static,
 ) -> Result<(), Errno> {
     let name = format!("task {id}");
-    let thread = rt::thread::spawn(&name, creator.rt_policy(), body)?;
+    let thread = rt::thread::spawn(&name, creator.own_policy(), body)?;
     let affinity = creator.affinity.load(Ordering::Relaxed);
     if affinity != u64::MAX {
         rt::thread::set_affinity(thread, Affinity(affinity));

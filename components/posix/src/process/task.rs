@@ -44,6 +44,14 @@ pub mod attention {
     pub const RELOAD: u32 = 16;
 }
 
+/// Bits of `Task::ownership`.
+mod ownership {
+    /// Somebody waits for a lock it has, or has waited.
+    pub const OWNS: u32 = 1;
+    /// It has passed its locks on.
+    pub const LEFT: u32 = 2;
+}
+
 /// What `restart_syscall` does: the call that was interrupted, with what is left of it.
 #[derive(Clone, Copy)]
 pub struct Restart {
@@ -78,6 +86,10 @@ pub struct Task {
     pub(crate) nice: AtomicI32,
     pub(crate) policy: AtomicU32,
     pub(crate) real_time_priority: AtomicU32,
+    /// The highest real-time priority that waits for one of its locks ([`crate::futex::inherit`]); 0: none.
+    inherited_priority: AtomicU32,
+    /// Whether somebody has waited for a lock of its own, and whether it passed them all on.
+    ownership: AtomicU32,
     pub(crate) affinity: AtomicU64,
     /// Faults of its program.
     pub(crate) faults: FaultCounts,
@@ -123,6 +135,8 @@ impl Task {
             nice: AtomicI32::new(0),
             policy: AtomicU32::new(0),
             real_time_priority: AtomicU32::new(0),
+            inherited_priority: AtomicU32::new(0),
+            ownership: AtomicU32::new(0),
             affinity: AtomicU64::new(u64::MAX),
             faults: FaultCounts::new(),
             io_priority: AtomicU32::new(0),
@@ -250,8 +264,40 @@ impl Task {
         self.io_priority.store(from.io_priority.load(Ordering::Relaxed), Ordering::Relaxed);
         self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-    /// How rt schedules it.
+    /// Its real-time priority, its own or that of who waits for it; 0: none.
+    pub(crate) fn effective_priority(&self) -> u32 {
+        let own = self.real_time_priority.load(Ordering::Relaxed);
+        own.max(self.inherited_priority.load(Ordering::Relaxed))
+    }
+    /// Has it run at least at this real-time priority.
+    pub(crate) fn inherit_priority(&self, priority: u32) {
+        if self.inherited_priority.swap(priority, Ordering::Relaxed) != priority {
+            rt::thread::set_policy(self.thread(), self.rt_policy());
+        }
+    }
+    /// Notes that somebody waits for a lock of its own; `false` if it has passed its locks on and gets no more.
+    pub(crate) fn begin_owning(&self) -> bool {
+        self.ownership.fetch_or(ownership::OWNS, Ordering::AcqRel) & ownership::LEFT == 0
+    }
+    /// It passes its locks on and gets no more; `false` if nobody has waited for any.
+    pub(crate) fn leave_locks(&self) -> bool {
+        self.ownership.fetch_or(ownership::LEFT, Ordering::AcqRel) & ownership::OWNS != 0
+    }
+    /// It may own locks again, after an exec.
+    pub(crate) fn forget_locks(&self) {
+        self.ownership.store(0, Ordering::Release);
+    }
+    /// How rt schedules it now.
     pub(crate) fn rt_policy(&self) -> Policy {
+        let priority = self.effective_priority();
+        match self.own_policy() {
+            own if priority == self.real_time_priority.load(Ordering::Relaxed) => own,
+            Policy::RoundRobin(_) => Policy::RoundRobin(priority as u8),
+            _ => Policy::Fifo(priority as u8),
+        }
+    }
+    /// How rt is to schedule it by its own policy, and its children.
+    pub(crate) fn own_policy(&self) -> Policy {
         let priority = self.real_time_priority.load(Ordering::Relaxed) as u8;
         match self.policy.load(Ordering::Relaxed) {
             SCHED_FIFO => Policy::Fifo(priority),

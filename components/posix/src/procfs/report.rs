@@ -48,12 +48,8 @@ pub fn state(subject: &Subject) -> (char, &'static str) {
             return ('T', "stopped");
         }
     }
-    let own = rt::thread::current();
-    match subject.task() {
-        Some(task) if task.thread() == own => ('R', "running"),
-        Some(task) if task.is_in_user_mode() => ('R', "running"),
-        _ => ('S', "sleeping"),
-    }
+    let time = subject.task().and_then(|task| rt::thread::cpu_time(task.thread()));
+    if time.is_some_and(|time| time.is_runnable) { ('R', "running") } else { ('S', "sleeping") }
 }
 
 pub fn comm(subject: &Subject) -> Result<Vec<u8>, Errno> {
@@ -120,7 +116,8 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let nice = task.as_ref().map_or(0, |task| task.nice.load(Ordering::Relaxed));
     let real_time = task.as_ref().map_or(0, |task| task.real_time_priority.load(Ordering::Relaxed));
     let policy = task.as_ref().map_or(0, |task| task.policy.load(Ordering::Relaxed));
-    let priority = if real_time > 0 { -1 - i64::from(real_time) } else { 20 + i64::from(nice) };
+    let effective = task.as_ref().map_or(0, |task| task.effective_priority());
+    let priority = if effective > 0 { -1 - i64::from(effective) } else { 20 + i64::from(nice) };
     let sets = SignalSets::of(subject);
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
     let exit_code = process.ended().map_or(0, |status| status.wait_word());

@@ -136,7 +136,9 @@ fn end(task: &Arc<Task>, status: ExitStatus) {
 
 /// A handler runs: `EINTR`, or the call again after the handler.
 fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
-    if call.code == Errno::RESTART && action_flags & flags::RESTART != 0 {
+    let is_restarted = call.code == Errno::RESTART_ALWAYS
+        || call.code == Errno::RESTART && action_flags & flags::RESTART != 0;
+    if is_restarted {
         again(context, call.number);
     } else {
         context.registers.rax = crate::syscall::failure(Errno::EINTR);

@@ -1,28 +1,28 @@
-//! futex(2) and the robust list.
+//! futex(2), futex_waitv(2), and the robust list.
 use super::{Call, Entry};
 use crate::{
-    futex::{self, Requeue, Scope},
+    futex::{self, Requeue, Scope, VECTOR_MAX, Wanted, inherit},
     process::{trace, tree},
     time::clock::{Clock, Timespec},
 };
+use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use rt::time::Instant;
 use vfs::Errno;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(
-        raw::__NR_futex,
-        "futex",
-        "priority inheritance (FUTEX_LOCK_PI and its kin: ENOSYS)",
-        futex,
-    ),
+    Entry::whole(raw::__NR_futex, "futex", futex),
+    Entry::whole(raw::__NR_futex_waitv, "futex_waitv", futex_waitv),
     Entry::whole(raw::__NR_set_robust_list, "set_robust_list", set_robust_list),
     Entry::whole(raw::__NR_get_robust_list, "get_robust_list", get_robust_list),
 ];
 
 const COMMAND_MASK: u32 = 0x7f;
+/// Commands that may name their clock.
+const CLOCKED: [u32; 3] = [raw::FUTEX_WAIT_BITSET, raw::FUTEX_LOCK_PI2, raw::FUTEX_WAIT_REQUEUE_PI];
 
 fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [address, _, _, fourth, second, _] = call.args;
@@ -31,6 +31,9 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
         if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
     let memory = call.memory;
     let command = operation & COMMAND_MASK;
+    if operation & raw::FUTEX_CLOCK_REALTIME != 0 && !CLOCKED.contains(&command) {
+        return Err(Errno::ENOSYS);
+    }
     match command {
         raw::FUTEX_WAIT => wait(call, scope, futex::ANY),
         raw::FUTEX_WAIT_BITSET => wait(call, scope, last),
@@ -58,6 +61,24 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
             )?;
             Ok(u64::from(woken))
         }
+        raw::FUTEX_LOCK_PI | raw::FUTEX_LOCK_PI2 => {
+            let deadline = deadline(call)?;
+            inherit::lock(call.task, (address, scope), deadline).map(|()| 0)
+        }
+        raw::FUTEX_TRYLOCK_PI => inherit::try_lock(call.task, (address, scope)).map(|()| 0),
+        raw::FUTEX_UNLOCK_PI => inherit::unlock(call.task, (address, scope)).map(|()| 0),
+        raw::FUTEX_WAIT_REQUEUE_PI => {
+            let deadline = deadline(call)?;
+            let words = (address, second, scope);
+            inherit::wait_and_lock(call.task, words, value, deadline).map(|()| 0)
+        }
+        raw::FUTEX_CMP_REQUEUE_PI => {
+            let limit = u32::try_from(fourth as i32).map_err(|_| Errno::EINVAL)?;
+            if value != 1 {
+                return Err(Errno::EINVAL);
+            }
+            inherit::requeue(memory, (address, second, scope), limit, last).map(u64::from)
+        }
         _ => Err(Errno::ENOSYS),
     }
 }
@@ -77,8 +98,8 @@ fn wait(call: &mut Call<'_>, scope: Scope, set: u32) -> Result<u64, Errno> {
     timed_wait(call, [address, scope_word, u64::from(value), u64::from(set), deadline.0, 0])
 }
 
-/// FUTEX_WAIT counts from now on the monotonic clock, FUTEX_WAIT_BITSET means a time of the clock
-/// its flag names.
+/// FUTEX_WAIT counts from now on the monotonic clock, FUTEX_LOCK_PI means a time of the wall clock, others one of the clock
+/// their flag names.
 fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
     if call.word(3) == 0 {
         return Ok(None);
@@ -89,6 +110,7 @@ fn deadline(call: &Call<'_>) -> Result<Option<Instant>, Errno> {
         if operation & raw::FUTEX_CLOCK_REALTIME != 0 { Clock::Realtime } else { Clock::Monotonic };
     Ok(Some(match operation & COMMAND_MASK {
         raw::FUTEX_WAIT => rt::time::now().after_ns(ns),
+        raw::FUTEX_LOCK_PI => Clock::Realtime.earliest(ns),
         _ => clock.earliest(ns),
     }))
 }
@@ -112,6 +134,53 @@ fn timed_wait(call: &Call<'_>, args: [u64; 6]) -> Result<u64, Errno> {
 
 fn continue_wait(call: &mut Call<'_>) -> Result<u64, Errno> {
     timed_wait(call, call.args)
+}
+
+/// `struct futex_waitv`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct RawWanted {
+    value: u64,
+    address: u64,
+    flags: u32,
+    reserved: u32,
+}
+
+impl RawWanted {
+    fn decode(&self) -> Result<Wanted, Errno> {
+        let is_private = self.flags & raw::FUTEX_PRIVATE_FLAG != 0;
+        if self.flags & !raw::FUTEX_PRIVATE_FLAG != raw::FUTEX_32 || self.reserved != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let expected = u32::try_from(self.value).map_err(|_| Errno::EINVAL)?;
+        let scope = if is_private { Scope::Private } else { Scope::Shared };
+        Ok(Wanted { address: self.address, scope, expected })
+    }
+}
+
+fn futex_waitv(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (count, flags, timeout) = (call.uint(1) as usize, call.uint(2), call.word(3));
+    if flags != 0 || !(1..=VECTOR_MAX).contains(&count) || call.word(0) == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let deadline = match timeout {
+        0 => None,
+        at => {
+            let clock = match call.uint(4) {
+                raw::CLOCK_REALTIME => Clock::Realtime,
+                raw::CLOCK_MONOTONIC => Clock::Monotonic,
+                _ => return Err(Errno::EINVAL),
+            };
+            Some(clock.earliest(call.memory.read::<Timespec>(at)?.to_ns()?))
+        }
+    };
+    let given: Vec<RawWanted> = call.memory.read_array(call.word(0), count)?;
+    let words: Vec<Wanted> = given.iter().map(RawWanted::decode).collect::<Result<_, _>>()?;
+    match futex::wait_for_any(call.task, &words, deadline) {
+        Ok(woken) => Ok(woken as u64),
+        Err(Errno::RESTART_NO_HANDLER) => Err(Errno::RESTART),
+        Err(error) => Err(error),
+    }
 }
 
 const LIST_HEAD_BYTES: u64 = 24;

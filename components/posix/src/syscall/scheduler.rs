@@ -1,6 +1,9 @@
 //! Scheduling: priorities, policies, processor affinity.
 use super::{Call, Entry};
-use crate::process::{Task, limits::Resource, tree};
+use crate::{
+    futex::inherit,
+    process::{Task, limits::Resource, tree},
+};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
@@ -67,7 +70,12 @@ fn is_real_time(policy: u32) -> bool {
     policy == raw::SCHED_FIFO || policy == raw::SCHED_RR
 }
 
-fn set_policy(call: &Call<'_>, target: &Task, policy: u32, priority: u32) -> Result<u64, Errno> {
+fn set_policy(
+    call: &Call<'_>,
+    target: &Arc<Task>,
+    policy: u32,
+    priority: u32,
+) -> Result<u64, Errno> {
     let fits = match policy {
         raw::SCHED_FIFO | raw::SCHED_RR => (1..=PRIORITY_MAX).contains(&priority),
         raw::SCHED_NORMAL | raw::SCHED_BATCH | raw::SCHED_IDLE => priority == 0,
@@ -86,6 +94,7 @@ fn set_policy(call: &Call<'_>, target: &Task, policy: u32, priority: u32) -> Res
     target.policy.store(policy, Ordering::Relaxed);
     target.real_time_priority.store(priority, Ordering::Relaxed);
     rt::thread::set_policy(target.thread(), target.rt_policy());
+    inherit::priority_changed(target);
     Ok(0)
 }
 
