@@ -115,7 +115,7 @@ static void run(const struct probe *probe, long rounds)
         probe->tear_down();
 }
 
-static const struct suite *suites[] = {&calls, &waits, &memory, &process, &files, &ksos, &disk, &mach};
+static const struct suite *suites[] = {&calls, &waits, &threads, &memory, &process, &files, &ksos, &disk, &mach};
 
 static int is_meant(const char *name, const char *filter)
 {

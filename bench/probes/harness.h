@@ -52,7 +52,7 @@ struct suite {
     size_t count;
 };
 
-extern const struct suite calls, waits, memory, process, files, ksos, disk, mach;
+extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach;
 /* Those of the probe that runs. */
 extern const long *arg;
 extern const char *text;

@@ -21,8 +21,8 @@ use std::{
 };
 
 /// All suites of `bench/probes`.
-pub const PROBES: [&str; 8] =
-    ["ksos", "calls", "waits", "memory", "process", "files", "disk", "mach"];
+pub const PROBES: [&str; 9] =
+    ["ksos", "calls", "waits", "threads", "memory", "process", "files", "disk", "mach"];
 /// Boots that a row which is not settled is given beyond those of all.
 const MORE_BOOTS: u32 = 2;
 /// Bytes of a filter that a kernel's command line has room for.

@@ -134,7 +134,7 @@ impl Suite {
     fn probes(self) -> &'static [&'static str] {
         match self {
             Suite::Ksos => &["ksos"],
-            Suite::Micro => &["calls", "waits", "memory", "process", "files"],
+            Suite::Micro => &["calls", "waits", "threads", "memory", "process", "files"],
             Suite::Disk => &["disk"],
             Suite::Mach => &["mach"],
             Suite::Boot | Suite::Ipc | Suite::Isolation | Suite::Minix => &[],

@@ -188,7 +188,16 @@ fn sources() -> Result<Vec<PathBuf>> {
 
 fn compile(sources: &[PathBuf], program: &Path) -> Result<()> {
     let mut compiler = Command::new("cc");
-    compiler.args(["-static", "-O2", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-o"]);
+    compiler.args([
+        "-static",
+        "-pthread",
+        "-O2",
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-o",
+    ]);
     compiler.arg(program).args(sources);
     shell::quietly("building the probes", &mut compiler)?;
     Ok(())
