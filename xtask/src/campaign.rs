@@ -45,6 +45,8 @@ pub enum What {
     Loops,
     /// Random system calls from unprivileged processes (10,000,000)
     Calls,
+    /// The same beside programs that take all memory and fill the disk, half with few descriptors (1,000,000)
+    Starved,
     /// Mutated ELF files through exec (1,000)
     Programs,
     /// Random BPF programs through their check and their interpreter on the host (2,000,000)
@@ -72,7 +74,8 @@ pub fn run(options: &Options) -> Result<u8> {
     match options.what {
         What::Forks => on_skerry(options, &forks(options.count.unwrap_or(10_000))),
         What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
-        What::Calls => on_skerry(options, &calls(options)),
+        What::Calls => on_skerry(options, &calls(options, 10_000_000, "")),
+        What::Starved => on_skerry(options, &calls(options, 1_000_000, STARVED)),
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
@@ -87,13 +90,22 @@ pub fn run(options: &Options) -> Result<u8> {
     }
 }
 
-/// One process of random calls a processor.
-fn calls(options: &Options) -> String {
-    let each = options.count.unwrap_or(10_000_000) / u64::from(options.cpus);
-    let seeds = (0..options.cpus).map(|number| options.seed + u64::from(number));
-    let start = |seed| format!("/abi/random_calls {each} {seed} || touch /tmp/failed; ");
-    let all: String = seeds.map(|seed| format!("({}) & ", start(seed))).collect();
-    format!("{all} wait; [ ! -e /tmp/failed ]")
+/// Takes all memory, and all of both file systems, again and again; ended with the shell's other children.
+const STARVED: &str = "few='ulimit -n 12'; (while :; do tail /dev/zero; done) >/dev/null 2>&1 & \
+    (while :; do for d in /tmp /var/tmp; do dd if=/dev/zero of=$d/full bs=64k; rm -f $d/full; done; done) 2>/dev/null & ";
+
+/// One process of random calls a processor, after `before`.
+fn calls(options: &Options, default: u64, before: &str) -> String {
+    let each = options.count.unwrap_or(default) / u64::from(options.cpus);
+    let start = |number: u32| {
+        let seed = options.seed + u64::from(number);
+        let limit = if number % 2 == 1 { "$few; " } else { "" };
+        format!("({limit}/abi/random_calls {each} {seed} || touch /run/failed) & all=\"$all $!\"; ")
+    };
+    let all: String = (0..options.cpus).map(start).collect();
+    format!(
+        "few=:; {before} all=; {all} wait $all; kill $(jobs -p) 2>/dev/null; [ ! -e /run/failed ]"
+    )
 }
 
 /// A command as an argument of `counted` (tests/abi), which fails where it does not give all back.

@@ -1,7 +1,11 @@
-//! Random system calls with random arguments from an unprivileged process, until `count` have been
-//! made: `random_calls COUNT SEED`. Children do the calls and may die of them; the parent starts the
-//! next. It ends with how many were made; the kernel must survive, and so must every other process.
-use abi::{Ended, c, check, fork, handle, must, wait, zeroed};
+//! Random system calls from an unprivileged process, until `count` have been made: `random_calls COUNT SEED`.
+//! Most have arguments of the sort the call takes ([`shapes`]), the others words of every sort. Children
+//! do the calls and may die of them; the parent starts the next. It ends with how many were made; the
+//! kernel must survive, and so must every other process.
+mod shapes;
+
+use abi::{Ended, check, fork, handle, must, wait, zeroed};
+use shapes::{Arena, SHAPES};
 use std::{
     sync::atomic::{AtomicU64, Ordering::SeqCst},
     time::{Duration, Instant},
@@ -13,7 +17,7 @@ const CALLS_A_CHILD: u64 = 5_000;
 const PAGE_BYTES: usize = 4096;
 
 /// xorshift64*, so that a seed repeats a run.
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -45,8 +49,9 @@ const LEFT_OUT: [i64; 14] = [
     libc::SYS_rt_tgsigqueueinfo,
 ];
 
-fn argument(random: &mut Random, buffer: &[u64], strings: &[std::ffi::CString]) -> u64 {
-    let inside = buffer.as_ptr() as u64 + random.below(buffer.len() as u64 * 8);
+/// A word of any sort.
+fn argument(random: &mut Random, arena: &Arena) -> u64 {
+    let inside = arena.inside(random);
     match random.below(14) {
         0 => 0,
         1 => random.below(8),
@@ -60,8 +65,58 @@ fn argument(random: &mut Random, buffer: &[u64], strings: &[std::ffi::CString]) 
         10 => 0x7fff_ffff_f000 - random.below(8192),
         11 => 0xffff_8000_0000_0000 | random.below(1 << 32),
         12 => libc::AT_FDCWD as u64,
-        _ => strings[random.below(strings.len() as u64) as usize].as_ptr() as u64,
+        _ => arena.string(random),
     }
+}
+
+/// Opens files of most sorts: descriptors from 3 on.
+#[allow(clippy::multiple_unsafe_ops_per_block, reason = "every line is a call of the C library")]
+fn open_some() {
+    let open = |path: &str, flags: i32| {
+        let _ = abi::open(path, flags, 0o600);
+    };
+    let both = libc::O_RDWR | libc::O_CREAT | libc::O_NONBLOCK;
+    open("/tmp/f", both);
+    open("/var/tmp/f", both);
+    open("/tmp", libc::O_RDONLY | libc::O_DIRECTORY);
+    open("/tmp", libc::O_RDWR | libc::O_TMPFILE);
+    open("/dev/ptmx", libc::O_RDWR | libc::O_NONBLOCK);
+    open("/dev/zero", libc::O_RDWR);
+    open("/proc/self/status", libc::O_RDONLY);
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors; no other memory is named.
+    unsafe {
+        libc::pipe2(ends.as_mut_ptr(), libc::O_NONBLOCK);
+        for kind in [libc::SOCK_STREAM, libc::SOCK_DGRAM, libc::SOCK_SEQPACKET] {
+            libc::socketpair(libc::AF_UNIX, kind | libc::SOCK_NONBLOCK, 0, ends.as_mut_ptr());
+            libc::socket(libc::AF_UNIX, kind | libc::SOCK_NONBLOCK, 0);
+        }
+        libc::eventfd(1, libc::EFD_NONBLOCK);
+        libc::epoll_create1(0);
+        libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_NONBLOCK);
+        libc::inotify_init1(libc::IN_NONBLOCK);
+        libc::syscall(libc::SYS_memfd_create, c"m".as_ptr(), 2);
+        libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0);
+    }
+}
+
+/// Of so many calls one has words of every sort.
+const WILD: u64 = 4;
+/// After so many calls files are opened anew.
+const CALLS_AN_OPENING: u64 = 1_000;
+
+/// The next call: its number and arguments.
+fn next_call(random: &mut Random, arena: &mut Arena) -> (i64, [u64; 6]) {
+    let mut arguments = [0u64; 6];
+    arguments.fill_with(|| argument(random, arena));
+    if random.below(WILD) == 0 {
+        return (random.below(470) as i64, arguments);
+    }
+    let (number, kinds) = SHAPES[random.below(SHAPES.len() as u64) as usize];
+    for (argument, kind) in arguments.iter_mut().zip(kinds) {
+        *argument = arena.make(random, *kind);
+    }
+    (number, arguments)
 }
 
 extern "C" fn interrupt(_: i32) {}
@@ -105,35 +160,21 @@ fn child(seed: u64, made: &AtomicU64, count: u64) {
     // SAFETY: plain numbers.
     must(unsafe { libc::setresuid(65534, 65534, 65534) });
     let mut random = Random(seed | 1);
-    let mut buffer: Vec<u64> = (0..2048).map(|_| random.next() >> random.below(64)).collect();
-    let strings = [
-        "/tmp",
-        "/tmp/f",
-        "/proc/self/stat",
-        "/dev/null",
-        "/dev/zero",
-        "x",
-        "/",
-        "/bin/busybox",
-        "..",
-        "",
-    ]
-    .map(c);
-    for _ in 0..CALLS_A_CHILD {
+    let mut arena = Arena::new(&mut random);
+    for at in 0..CALLS_A_CHILD {
         if made.fetch_add(1, SeqCst) >= count {
             break;
         }
-        let number = random.below(460) as i64;
+        if at % CALLS_AN_OPENING == 0 {
+            open_some();
+        }
+        let (number, [a, b, x, d, e, f]) = next_call(&mut random, &mut arena);
         if LEFT_OUT.contains(&number) {
             continue;
         }
-        let mut arguments = [0u64; 6];
-        arguments.fill_with(|| argument(&mut random, &buffer, &strings));
-        let [a, b, x, d, e, f] = arguments;
         // SAFETY: none; that is what is tested, and the process is thrown away.
         unsafe { libc::syscall(number, a, b, x, d, e, f) };
-        let at = random.below(buffer.len() as u64) as usize;
-        buffer[at] = random.next() >> random.below(64);
+        arena.stir(&mut random);
     }
 }
 
