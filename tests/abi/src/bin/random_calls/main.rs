@@ -147,6 +147,12 @@ fn watch(child: libc::pid_t, made: &AtomicU64) -> Ended {
 }
 
 fn child(seed: u64, made: &AtomicU64, count: u64) {
+    let null = abi::open("/dev/null", libc::O_RDWR, 0).expect("/dev/null");
+    for standard in 0..3 {
+        // SAFETY: descriptors of our own; what calls write to them is nobody's.
+        must(unsafe { libc::dup2(null, standard) });
+    }
+    abi::close(null);
     // Blocking calls are interrupted by this timer; where a random call took it away, the parent kills.
     handle(libc::SIGALRM, interrupt, 0);
     let period = libc::timeval { tv_sec: 0, tv_usec: 10_000 };
