@@ -55,18 +55,6 @@ pub const DEBIAN: Comparison = Comparison {
     root: debian_root,
 };
 
-/// How much of a list is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// Every command.
-    Whole,
-    /// Every so many.
-    Sample,
-}
-
-/// One command of so many is in a sample.
-const SAMPLED: usize = 12;
-
 /// A command of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Case {
@@ -88,7 +76,7 @@ const MARK: &str = "@@skerry@@";
 /// Longest time a whole list may take on one system.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// Runs part of a list on Linux and on a system of ours; every command is a test. With a filter, it is those that hold it.
+/// Runs a list on Linux and on a system of ours; every command is a test. With a filter, it is those that hold it.
 ///
 /// # Errors
 /// Where the system does not build; what else is missing is a test that failed.
@@ -97,16 +85,9 @@ pub fn run(
     comparison: &Comparison,
     target: &Target,
     filter: Option<&str>,
-    part: Part,
 ) -> Result<()> {
-    let cases = comparison.cases()?;
-    let cases: Vec<Case> = match (filter, part) {
-        (Some(filter), _) => {
-            cases.into_iter().filter(|case| case.command.contains(filter)).collect()
-        }
-        (None, Part::Whole) => cases,
-        (None, Part::Sample) => cases.into_iter().step_by(SAMPLED).collect(),
-    };
+    let mut cases = comparison.cases()?;
+    cases.retain(|case| filter.is_none_or(|filter| case.command.contains(filter)));
     if cases.is_empty() {
         return Ok(());
     }

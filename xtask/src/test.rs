@@ -1,7 +1,7 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 use crate::{
     build::{self, Features},
-    compare::{self, BUSYBOX, DEBIAN, Part},
+    compare::{self, BUSYBOX, DEBIAN},
     disk, nucleus_tests, packages,
     qemu::{Accel, Config, Machine},
     run, shell, system_tests,
@@ -21,7 +21,7 @@ pub struct Options {
     /// Run only these suites
     #[arg(long, value_enum, value_delimiter = ',')]
     pub suite: Vec<Suite>,
-    /// The whole of the suites that are long, of which a sample is run else
+    /// The suites that are long, too
     #[arg(long)]
     pub long: bool,
     /// On systems/NAME.toml alone [default: `default`, and the ABI and system tests on `monolith` each on one machine]
@@ -46,9 +46,12 @@ impl Target {
 }
 
 impl Options {
-    /// How much of a long suite is run.
-    fn part(&self, suite: Suite) -> Part {
-        if self.long || self.suite.contains(&suite) { Part::Whole } else { Part::Sample }
+    /// Whether a suite is run: those asked for, else all but the long one.
+    fn includes(&self, suite: Suite) -> bool {
+        match self.suite.is_empty() {
+            true => self.long || suite != Suite::Debian,
+            false => self.suite.contains(&suite),
+        }
     }
 
     /// What the suites that boot the system boot.
@@ -78,7 +81,7 @@ pub enum Suite {
     System,
     /// Busybox commands on Skerry and on Debian's cloud kernel
     Compare,
-    /// Commands of Debian 12 on Skerry and on Debian's cloud kernel; all with --long or where only this is asked for
+    /// Commands of Debian 12 on Skerry and on Debian's cloud kernel; with --long or where it is asked for
     Debian,
 }
 
@@ -167,9 +170,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let mut tally = Tally::default();
     let filter = options.filter.as_deref();
     let targets = options.targets();
-    for suite in
-        SUITES.into_iter().filter(|suite| options.suite.is_empty() || options.suite.contains(suite))
-    {
+    for suite in SUITES.into_iter().filter(|suite| options.includes(*suite)) {
         let before = (tally.passed, tally.failed);
         match suite {
             Suite::Host => host(&mut tally, filter)?,
@@ -187,12 +188,9 @@ pub fn run(options: &Options) -> Result<u8> {
                 }
             }
             Suite::Compare | Suite::Debian => {
-                let (comparison, part) = match suite {
-                    Suite::Compare => (&BUSYBOX, Part::Whole),
-                    _ => (&DEBIAN, options.part(suite)),
-                };
+                let comparison = if suite == Suite::Compare { &BUSYBOX } else { &DEBIAN };
                 for target in targets.iter().filter(|target| !target.is_short) {
-                    compare::run(&mut tally, comparison, target, filter, part)?;
+                    compare::run(&mut tally, comparison, target, filter)?;
                 }
             }
         }
