@@ -131,11 +131,11 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
         wait.end();
     }
 
-    /// Looks a few times while the lock is taken and nobody waits.
+    /// Looks a few times while the lock is taken, also before those who sleep: they need longer to come than it is held.
     fn spin(&self) -> u32 {
         for _ in 0..P::SPINS {
             let state = self.word.load(Relaxed);
-            if state != TAKEN {
+            if state == FREE {
                 return state;
             }
             spin_loop();

@@ -15,7 +15,7 @@ pub enum Outcome {
 /// Blocking and waking.
 pub trait Platform {
     /// Times a blocking lock looks again before it blocks. Zero suits a single processor.
-    const SPINS: u32 = 40;
+    const SPINS: u32 = 200;
 
     /// Blocks while `word` holds `expected`, until woken, the deadline (monotonic nanoseconds) or a
     /// kick. Comparing and going to sleep are one step with respect to [`Platform::wake`].

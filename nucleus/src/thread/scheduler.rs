@@ -28,7 +28,7 @@ use core::{
         Ordering::{Relaxed, Release, SeqCst},
     },
 };
-use runqueue::{Place, Ready, rebased_ns};
+use runqueue::{Class, Place, Ready, rebased_ns};
 
 /// Ticks of a round-robin slice.
 const ROUND_ROBIN_TICKS: u32 = 25;
@@ -370,8 +370,9 @@ fn place(thread: &Thread) {
     target.enqueue(thread, Place::Back);
     let preempts = target.is_preempted_by(thread);
     let is_here = cpu == percpu::cpu();
-    // Who wakes another that is only fair is often about to wait for it: that is one switch then.
-    let is_later = is_here && thread.real_time() == 0 && !target.is_idle.load(Relaxed);
+    // Who wakes another that is only fair is often about to wait for it: that is one switch then. Elsewhere it may
+    // come upon somebody with a lock that others wait for.
+    let is_later = thread.real_time() == 0 && !target.is_idle.load(Relaxed);
     match (preempts, is_later) {
         (false, _) => {}
         (true, true) => percpu::of(cpu).want_reschedule_later(),
@@ -458,15 +459,18 @@ pub fn tick(now_ns: u64) -> bool {
     let slice = me.slice_ticks.load(Relaxed) + 1;
     me.slice_ticks.store(slice, Relaxed);
     let best = here.best();
-    let is_over = best.is_some_and(|best| {
+    let next = best.and_then(|best| {
         let is_behind = best.get().virtual_ns.load(Relaxed) < me.virtual_ns.load(Relaxed);
         let is_slice_over = slice >= ROUND_ROBIN_TICKS;
         let is_turn_over = me.policy().is_turn_over(is_behind, is_slice_over);
-        me.class().gives_way(here.queue().ready.class_of(&mut QueueNodes, best), is_turn_over)
+        let class = here.queue().ready.class_of(&mut QueueNodes, best);
+        me.class().gives_way(class, is_turn_over).then_some(class)
     });
     here.unlock();
-    if is_over {
-        percpu::this().want_reschedule();
+    match next {
+        Some(Class::FAIR) if me.class() == Class::FAIR => percpu::this().want_reschedule_lazily(),
+        Some(_) => percpu::this().want_reschedule(),
+        None => {}
     }
     if best.is_some() {
         call_idle();

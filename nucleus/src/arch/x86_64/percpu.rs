@@ -89,9 +89,16 @@ impl PerCpu {
         self.ready_space.store(core::ptr::null_mut(), Relaxed);
     }
 
-    /// The same at the end of what it does in the kernel, unless it is wanted sooner. For this processor.
+    /// The same at the end of what it does in the kernel, unless it is wanted sooner.
     pub fn want_reschedule_later(&self) {
         self.need_resched.fetch_max(RESCHEDULE_LATER, SeqCst);
+        self.ready_space.store(core::ptr::null_mut(), Relaxed);
+    }
+
+    /// At a tick: later, or at once where that was wanted before the tick and the kernel has not come to its end.
+    pub fn want_reschedule_lazily(&self) {
+        let wanted = self.need_resched.load(SeqCst);
+        self.need_resched.fetch_max((wanted + 1).min(RESCHEDULE_NOW), SeqCst);
         self.ready_space.store(core::ptr::null_mut(), Relaxed);
     }
 
