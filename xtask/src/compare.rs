@@ -11,7 +11,7 @@ use crate::{
     run, session, shell,
     test::{self, Tally, Target},
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use std::{
     fs,
     io::{self, Write},
@@ -19,6 +19,7 @@ use std::{
     path::{Path, PathBuf},
     process::Command,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -95,12 +96,15 @@ pub fn run(
     let name = comparison.name;
     let both = || -> Result<[Vec<Answer>; 2]> {
         let (image, linux) = (comparison.image(&cases)?, linux::prepare()?);
-        let bar = shell::progress(&format!("{} {name} commands on Linux", cases.len()));
-        let expected = comparison.on_linux(&linux, &image)?;
-        bar.set_message(format!("{} {name} commands on Skerry", cases.len()));
-        let found = comparison.on_skerry(&kernel, &image);
+        let bar = shell::progress(&format!("{} {name} commands on Linux and Skerry", cases.len()));
+        let (expected, found) = thread::scope(|scope| {
+            let expected = scope.spawn(|| comparison.on_linux(&linux, &image));
+            let found = comparison.on_skerry(&kernel, &image);
+            (expected.join(), found)
+        });
         bar.finish_and_clear();
-        Ok([expected, found?])
+        let expected = expected.map_err(|_| anyhow!("Linux's side of the comparison panicked"))?;
+        Ok([expected?, found?])
     };
     match both() {
         Ok([expected, found]) => {
