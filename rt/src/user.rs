@@ -149,6 +149,10 @@ impl Space {
             is_dirty: page.is_dirty,
         })
     }
+    /// The address of the first page present from `start` on, before `end`.
+    pub fn first_present(&self, start: u64, end: u64) -> Option<u64> {
+        self.0.first_present(start, end)
+    }
     /// Pages present now.
     pub fn resident_pages(&self) -> usize {
         self.0.resident()

@@ -230,7 +230,7 @@ umask 022
 for case in /compare/cases/*; do
     cd /; rm -rf /tmp/work $DISK; mkdir /tmp/work $DISK; cd /tmp/work
     printf '\nMARK begin\n'
-    { timeout -s KILL 30 SHELL "$case" </dev/null 2>&1; echo $? >/run/status; } | timeout -s KILL 40 cat
+    { timeout -s KILL 120 SHELL "$case" </dev/null 2>&1; echo $? >/run/status; } | timeout -s KILL 130 cat
     printf '\nMARK status %s\n' "$(cat /run/status)"
 done
 printf '\nMARK done\n'

@@ -1,7 +1,7 @@
 //! The interface: each call finds its inode and hands over to the family's file.
 use crate::{
     directory, file_range, file_size,
-    inode_store::Before,
+    inode_store::{Before, storable},
     inode_table::Node,
     layout::inode::{FLAGS_KEPT, FLAGS_SETTABLE, FLAGS_SETTABLE_DIRECTORY, FLAGS_VISIBLE},
     mount::Ext4,
@@ -66,9 +66,9 @@ impl Ext4 {
     }
 }
 
-/// Applies everything but a length.
+/// Applies everything but a length; of times the nearest that an inode can hold.
 fn apply(change: &AttributeChange, attributes: &mut Attributes) {
-    let set = |to: &mut FileTime, from: Option<FileTime>| *to = from.unwrap_or(*to);
+    let set = |to: &mut FileTime, from: Option<FileTime>| *to = from.map_or(*to, storable);
     attributes.permissions = change.permissions.unwrap_or(attributes.permissions) & 0o7777;
     attributes.user = change.user.unwrap_or(attributes.user);
     attributes.group = change.group.unwrap_or(attributes.group);

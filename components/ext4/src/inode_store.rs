@@ -185,6 +185,13 @@ fn clamp(time: FileTime) -> i64 {
     time.seconds.clamp(i64::from(i32::MIN), SECONDS_MAX)
 }
 
+/// The nearest time that an inode with an extra part holds: whole seconds at both ends, as in Linux.
+pub(crate) fn storable(time: FileTime) -> FileTime {
+    let seconds = clamp(time);
+    let is_end = seconds == SECONDS_MAX || seconds == i64::from(i32::MIN);
+    FileTime { seconds, nanoseconds: if is_end { 0 } else { time.nanoseconds } }
+}
+
 /// The low 32 bits; without an extra part the nearest that can be told.
 fn encode_seconds_alone(time: FileTime) -> u32 {
     clamp(time).min(i64::from(i32::MAX)) as u32

@@ -3,6 +3,7 @@
 //! Locks: `system.names` is a leaf. The load is a decaying average of the threads that could run,
 //! sampled every five seconds by whoever asks first after that.
 use alloc::vec::Vec;
+use core::sync::atomic::AtomicBool;
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -16,6 +17,11 @@ pub const RELEASE: &str = "6.1.0-skerry";
 pub const VERSION: &str = concat!("#1 SMP PREEMPT Skerry ", env!("CARGO_PKG_VERSION"));
 /// Longest host name.
 pub const NAME_BYTES_MAX: usize = 64;
+
+/// The keys Ctrl, Alt and Del restart the machine at once (LINUX_REBOOT_CMD_CAD_ON, `/proc/sys/kernel/ctrl-alt-del`).
+pub static RESTARTS_BY_KEYS: AtomicBool = AtomicBool::new(true);
+/// Only who has CAP_SYSLOG reads the kernel's log (`/proc/sys/kernel/dmesg_restrict`): Debian's default.
+pub static HIDES_LOG: AtomicBool = AtomicBool::new(true);
 
 struct Names {
     host: Vec<u8>,

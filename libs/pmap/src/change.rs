@@ -46,6 +46,18 @@ pub fn present<P: Pmap>(space: &P, start: u64, pages: usize) -> usize {
     present
 }
 
+/// The first page present from `start` on, before `end`.
+pub fn first_present<P: Pmap>(space: &P, start: u64, end: u64) -> Option<u64> {
+    let mut at = start;
+    while let Some((leaf, first, mut slots)) = next(space, &mut at, end) {
+        let base = slots.start;
+        if let Some(slot) = slots.find(|slot| leaf.get(*slot).holds_frame()) {
+            return Some(first + (slot - base) as u64 * PAGE);
+        }
+    }
+    None
+}
+
 /// The leaf table and the entry's number of the page at `address`, to be changed; `None` where no page is.
 ///
 /// # Errors

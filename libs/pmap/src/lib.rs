@@ -20,7 +20,7 @@ mod usage;
 #[cfg(test)]
 mod tests;
 
-pub use change::{fill, move_pages, own_all, page_to_change, present, protect};
+pub use change::{fill, first_present, move_pages, own_all, page_to_change, present, protect};
 pub use clone::{Cloned, clone};
 use core::{
     ops::{Deref, Range},

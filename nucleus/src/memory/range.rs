@@ -269,6 +269,12 @@ impl Inner {
         Ok(outcome)
     }
 
+    /// The first page present from `start` on, before `end`.
+    pub fn first_present(&self, start: u64, end: u64) -> Option<u64> {
+        let _guard = self.lock.lock();
+        pmap::first_present(self, start, end)
+    }
+
     /// The page at `address`.
     pub fn query(&self, address: u64) -> Option<Page> {
         let _guard = self.lock.lock();

@@ -200,6 +200,12 @@ impl SpaceHandle {
         })
     }
 
+    pub(crate) fn first_present(&self, start: u64, end: u64) -> Option<u64> {
+        let pages = lock(&self.0);
+        let found = pages.range(start / PAGE..end.div_ceil(PAGE)).next()?;
+        Some(found.0 * PAGE)
+    }
+
     pub(crate) fn resident(&self) -> usize {
         lock(&self.0).len()
     }

@@ -63,24 +63,31 @@ pub enum Writes {
 
 /// Names of the types, those that need no disk marked (`/proc/filesystems`).
 pub fn types() -> Vec<(&'static str, bool)> {
+    const TMPFS: &str = "tmpfs";
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
-    let made = makers.iter().map(|(name, _)| (*name, *name == "tmpfs"));
-    [("sysfs", true), ("proc", true), (DEVTMPFS, true), (devpts::TYPE_NAME, true)]
+    let of_disks = makers.iter().filter(|(name, _)| *name != TMPFS).map(|(name, _)| (*name, false));
+    // In Linux's order.
+    [("sysfs", true), (TMPFS, true), ("proc", true), (DEVTMPFS, true), (devpts::TYPE_NAME, true)]
         .into_iter()
-        .chain(made)
+        .chain(of_disks)
         .collect()
 }
 
-/// Mounts a file system of type `type_name`: on the disk with number `disk`, or on none. A disk in
+/// For types that need no disk.
+pub fn no_disk() -> Result<Number, Errno> {
+    Err(Errno::ENOTBLK)
+}
+
+/// Mounts a file system of type `type_name`: one of disks on that with the number `disk` finds. A disk in
 /// use already is shared.
 ///
 /// # Errors
-/// `ENODEV` for an unknown type, `ENOTBLK` where it needs a disk, `ENXIO`, `EACCES` where it is to be
+/// `ENODEV` for an unknown type, what `disk` says, `ENXIO`, `EACCES` where it is to be
 /// written and the disk refuses that, `EBUSY` while the disk's last file system is being written, and
 /// what the file system says of the disk.
 pub fn activate(
     type_name: &str,
-    disk: Option<Number>,
+    disk: impl FnOnce() -> Result<Number, Errno>,
     writes: Writes,
     options: &[u8],
 ) -> Result<Arc<Active>, Errno> {
@@ -108,7 +115,7 @@ pub fn activate(
         active.instance().set_options(mount_options::of_tmpfs(options));
         return Ok(active);
     }
-    let number = disk.ok_or(Errno::ENOTBLK)?;
+    let number = disk()?;
     let device = known.devices.iter().find(|device| device.number == number);
     check_medium(number, writes)?;
     known.mount_disk(device.ok_or(Errno::ENXIO)?, type_name, *make, writes, options)

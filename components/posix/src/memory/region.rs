@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use bitflags::bitflags;
 use rt::{
     PAGE_BYTES,
+    memory::Frame,
     user::{PageRange, Protection},
 };
 use vfs::{OpenFile, file::Mappable};
@@ -154,6 +155,14 @@ impl Region {
     /// Length in pages.
     pub fn pages(&self) -> u64 {
         self.bytes() / PAGE
+    }
+    /// Whether the page at `address`, in `frame`, is its object's own and no private copy.
+    pub fn is_page_of_object(&self, address: u64, frame: &Frame) -> bool {
+        let Backing::Object { object, first, .. } = &self.backing else { return false };
+        let index = first.wrapping_add((address - self.start) / PAGE);
+        let mut is_it = false;
+        object.resident(index, 1, &mut |_, own| is_it = own.id() == frame.id());
+        is_it
     }
     /// Its pages.
     pub fn range(&self) -> Option<PageRange> {

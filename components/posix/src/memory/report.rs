@@ -1,6 +1,6 @@
 //! What /proc shows of an address space.
 use super::{
-    AddressSpace, Faults,
+    AddressSpace, Faults, Layout,
     region::{Backing, Flags, Label, Origin, PAGE, Region},
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -67,6 +67,49 @@ pub struct RegionReport {
     pub flags: Flags,
 }
 
+/// What [`Usage::share`] counts a page as that nobody else maps.
+pub const SHARE_ONE: u64 = 1 << 12;
+
+/// Present pages of a region, or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// All of them.
+    pub pages: u64,
+    /// Each divided among those who map it, in parts of [`SHARE_ONE`].
+    pub share: u64,
+    /// The dirty ones' part of it.
+    pub dirty_share: u64,
+    /// Mapped by others too and as they are in their file.
+    pub shared_clean: u64,
+    /// Mapped by others too and written.
+    pub shared_dirty: u64,
+    /// Mapped here alone and as they are in their file.
+    pub private_clean: u64,
+    /// Mapped here alone and written.
+    pub private_dirty: u64,
+    /// Accessed since they were mapped.
+    pub accessed: u64,
+    /// Of no object.
+    pub anonymous: u64,
+}
+
+impl Usage {
+    /// The sums of both.
+    pub fn plus(&self, other: &Usage) -> Usage {
+        Usage {
+            pages: self.pages + other.pages,
+            share: self.share + other.share,
+            dirty_share: self.dirty_share + other.dirty_share,
+            shared_clean: self.shared_clean + other.shared_clean,
+            shared_dirty: self.shared_dirty + other.shared_dirty,
+            private_clean: self.private_clean + other.private_clean,
+            private_dirty: self.private_dirty + other.private_dirty,
+            accessed: self.accessed + other.accessed,
+            anonymous: self.anonymous + other.anonymous,
+        }
+    }
+}
+
 impl AddressSpace {
     /// Faults resolved so far.
     pub fn faults(&self) -> Faults {
@@ -101,21 +144,7 @@ impl AddressSpace {
     /// Every region, in order.
     pub fn regions(&self) -> Vec<RegionReport> {
         let layout = self.layout();
-        let map = self.map.read();
-        map.iter()
-            .map(|region| {
-                let mut report = describe(region, layout.stack_start);
-                let heap = layout.heap_start..layout.heap_end;
-                if region.is_anonymous()
-                    && !heap.is_empty()
-                    && region.start < heap.end
-                    && heap.start < region.end
-                {
-                    report.name = Name::Heap;
-                }
-                report
-            })
-            .collect()
+        self.map.read().iter().map(|region| describe(region, &layout)).collect()
     }
     /// What `take` makes of the place in a shared object that `address` stands for, by which futexes of several
     /// processes meet: the object and the byte offset. `None` in private memory.
@@ -137,16 +166,50 @@ impl AddressSpace {
             }
         }
     }
-    /// Present pages between `start` and `end` (`/proc/PID/smaps`).
-    pub fn resident_between(&self, start: u64, end: u64) -> u64 {
-        let pages = (start..end).step_by(PAGE as usize);
-        pages.filter(|page| self.space.query(*page).is_some()).count() as u64
+    /// Every region, in order, with what is present of it.
+    ///
+    /// # Locks
+    /// `memory.map`, to read.
+    pub fn usages(&self) -> Vec<(RegionReport, Usage)> {
+        let layout = self.layout();
+        let map = self.map.read();
+        map.iter().map(|region| (describe(region, &layout), self.usage(region))).collect()
+    }
+    fn usage(&self, region: &Region) -> Usage {
+        let mut usage = Usage::default();
+        let mut at = region.start;
+        while let Some(page) = self.space.first_present(at, region.end) {
+            at = page + PAGE;
+            let Some(mapping) = self.space.query(page) else { continue };
+            let is_of_object = region.is_page_of_object(page, &mapping.frame);
+            // One reference is ours, and one its object's.
+            let others = 1 + u32::from(is_of_object);
+            let mappers = mapping.frame.references().saturating_sub(others).max(1);
+            let is_dirty = mapping.is_dirty || !is_of_object;
+            let share = SHARE_ONE / u64::from(mappers);
+            usage.pages += 1;
+            usage.share += share;
+            usage.dirty_share += if is_dirty { share } else { 0 };
+            usage.accessed += u64::from(mapping.is_accessed);
+            usage.anonymous += u64::from(!is_of_object);
+            let count = match (mappers > 1, is_dirty) {
+                (true, true) => &mut usage.shared_dirty,
+                (true, false) => &mut usage.shared_clean,
+                (false, true) => &mut usage.private_dirty,
+                (false, false) => &mut usage.private_clean,
+            };
+            *count += 1;
+        }
+        usage
     }
 }
 
-fn describe(region: &Region, stack_start: u64) -> RegionReport {
+fn describe(region: &Region, layout: &Layout) -> RegionReport {
+    let heap = layout.heap_start..layout.heap_end;
+    let is_heap = !heap.is_empty() && region.start < heap.end && heap.start < region.end;
     let (name, offset) = match &region.backing {
-        Backing::Anonymous if region.contains(stack_start) => (Name::Stack, 0),
+        Backing::Anonymous if is_heap => (Name::Heap, 0),
+        Backing::Anonymous if region.contains(layout.stack_start) => (Name::Stack, 0),
         Backing::Anonymous => (Name::None, 0),
         Backing::Object { first, origin, .. } => match origin {
             Origin::File(file) => (Name::File(file.clone()), first.wrapping_mul(PAGE)),

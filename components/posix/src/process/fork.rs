@@ -82,7 +82,7 @@ bitflags! {
 }
 
 /// The flags that ask for namespaces, which there are none of.
-pub const NAMESPACES: CloneFlags = CloneFlags::NEWNS
+const NAMESPACES: CloneFlags = CloneFlags::NEWNS
     .union(CloneFlags::NEWCGROUP)
     .union(CloneFlags::NEWUTS)
     .union(CloneFlags::NEWIPC)
@@ -136,12 +136,17 @@ impl CloneRequest {
         if is_nonsense || has(CloneFlags::INTO_CGROUP) {
             return Err(Errno::EINVAL);
         }
-        if flags.intersects(NAMESPACES) {
-            let is_privileged = task.credentials().has(Capabilities::SYS_ADMIN);
-            return Err(if is_privileged { Errno::EINVAL } else { Errno::EPERM });
-        }
-        Ok(())
+        check_namespaces(task, flags)
     }
+}
+
+/// There are no namespaces, which is said to who might have had one.
+pub fn check_namespaces(task: &Task, flags: CloneFlags) -> Result<(), Errno> {
+    if !flags.intersects(NAMESPACES) {
+        return Ok(());
+    }
+    let is_privileged = task.credentials().has(Capabilities::SYS_ADMIN);
+    Err(if is_privileged { Errno::EINVAL } else { Errno::EPERM })
 }
 
 /// Makes the child and starts it; returns its id. A vfork parent waits until the child has given
@@ -157,7 +162,7 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
     let started = open_pidfd(task, &child, request).and_then(|fd| {
         write_ids(task, &child, request);
         let (context, bases) = (child_context(context, request), child_bases(request));
-        start(task, &child, context, bases).inspect_err(|_| {
+        start(&child, context, bases).inspect_err(|_| {
             fd.map(|fd| task.files().close(fd));
         })
     });
@@ -341,11 +346,11 @@ fn child_bases(request: &CloneRequest) -> Bases {
 }
 
 /// Starts the child's thread with a copy of the caller's extended state.
-fn start(creator: &Task, child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno> {
+fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno> {
     let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
     let _ = rt::user::save_extended(&mut extended);
     let task = child.clone();
-    start_thread(creator, child.id(), move || {
+    start_thread(child, child.id(), move || {
         task.set_thread(rt::thread::current());
         // The image is our own thread's state; a back end that refuses it leaves the initial state.
         let _ = rt::user::load_extended(&extended);
@@ -355,15 +360,11 @@ fn start(creator: &Task, child: &Arc<Task>, context: Context, bases: Bases) -> R
     })
 }
 
-/// Starts the thread of task `id`, scheduled as `creator` is.
-fn start_thread(
-    creator: &Task,
-    id: u32,
-    body: impl FnOnce() + Send + 'static,
-) -> Result<(), Errno> {
+/// Starts the thread of task `id`, scheduled as `model` is.
+fn start_thread(model: &Task, id: u32, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
     let name = format!("task {id}");
-    let thread = rt::thread::spawn(&name, creator.own_policy(), body)?;
-    let affinity = creator.affinity.load(Ordering::Relaxed);
+    let thread = rt::thread::spawn(&name, model.own_policy(), body)?;
+    let affinity = model.affinity.load(Ordering::Relaxed);
     if affinity != u64::MAX {
         rt::thread::set_affinity(thread, Affinity(affinity));
     }

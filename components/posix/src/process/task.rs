@@ -86,6 +86,8 @@ pub struct Task {
     pub(crate) nice: AtomicI32,
     pub(crate) policy: AtomicU32,
     pub(crate) real_time_priority: AtomicU32,
+    /// Its children are neither real-time nor of a nice value below 0.
+    pub(crate) is_reset_on_fork: AtomicBool,
     /// The highest real-time priority that waits for one of its locks ([`crate::futex::inherit`]); 0: none.
     inherited_priority: AtomicU32,
     /// Whether somebody has waited for a lock of its own, and whether it passed them all on.
@@ -135,6 +137,7 @@ impl Task {
             nice: AtomicI32::new(0),
             policy: AtomicU32::new(0),
             real_time_priority: AtomicU32::new(0),
+            is_reset_on_fork: AtomicBool::new(false),
             inherited_priority: AtomicU32::new(0),
             ownership: AtomicU32::new(0),
             affinity: AtomicU64::new(u64::MAX),
@@ -257,10 +260,17 @@ impl Task {
         self.no_new_privileges.store(is_confined, Ordering::Relaxed);
     }
     pub(super) fn inherit_scheduling(&self, from: &Task) {
-        self.nice.store(from.nice.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.policy.store(from.policy.load(Ordering::Relaxed), Ordering::Relaxed);
-        self.real_time_priority
-            .store(from.real_time_priority.load(Ordering::Relaxed), Ordering::Relaxed);
+        let is_reset = from.is_reset_on_fork.load(Ordering::Relaxed);
+        let (nice, policy) =
+            (from.nice.load(Ordering::Relaxed), from.policy.load(Ordering::Relaxed));
+        if is_reset && matches!(policy, SCHED_FIFO | SCHED_RR) {
+            self.nice.store(0, Ordering::Relaxed);
+        } else {
+            let priority = from.real_time_priority.load(Ordering::Relaxed);
+            self.nice.store(if is_reset { nice.max(0) } else { nice }, Ordering::Relaxed);
+            self.policy.store(policy, Ordering::Relaxed);
+            self.real_time_priority.store(priority, Ordering::Relaxed);
+        }
         self.io_priority.store(from.io_priority.load(Ordering::Relaxed), Ordering::Relaxed);
         self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
     }

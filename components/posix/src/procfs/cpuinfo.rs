@@ -1,7 +1,7 @@
 //! `/proc/cpuinfo`: what CPUID says, in Linux's words (proc(5); Intel SDM volume 2, CPUID).
 use alloc::{string::String, vec::Vec};
 use core::fmt::Write;
-use raw_cpuid::{CpuId, CpuIdReaderNative};
+use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative};
 
 /// One paragraph a processor.
 pub fn cpuinfo() -> Vec<u8> {
@@ -19,19 +19,87 @@ pub fn cpuinfo() -> Vec<u8> {
         .get_processor_capacity_feature_info()
         .map_or((36, 48), |info| (info.physical_address_bits(), info.linear_address_bits()));
     let flags = flags(&id);
+    let level = CpuIdReaderNative.cpuid1(0).eax;
+    let l2_kib = id.get_l2_l3_cache_and_tlb_info().map_or(0, |info| info.l2cache_size());
+    let power = power_words();
+    let khz = tsc_khz();
     let mut text = String::new();
     for processor in 0..count {
         let _ = write!(
             text,
             "processor\t: {processor}\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n\
-             model name\t: {brand}\nstepping\t: {stepping}\nphysical id\t: 0\nsiblings\t: {count}\n\
-             core id\t\t: {processor}\ncpu cores\t: {count}\napicid\t\t: {processor}\nfpu\t\t: yes\n\
-             fpu_exception\t: yes\nwp\t\t: yes\nflags\t\t: {flags}\nclflush size\t: 64\n\
-             address sizes\t: {} bits physical, {} bits virtual\n\n",
+             model name\t: {brand}\nstepping\t: {stepping}\ncpu MHz\t\t: {}.{:03}\ncache size\t: {l2_kib} KB\nphysical id\t: 0\nsiblings\t: {count}\n\
+             core id\t\t: {processor}\ncpu cores\t: {count}\napicid\t\t: {processor}\ninitial apicid\t: {processor}\nfpu\t\t: yes\n\
+             fpu_exception\t: yes\ncpuid level\t: {level}\nwp\t\t: yes\nflags\t\t: {flags}\nbugs\t\t:\n\
+             bogomips\t: {}.{:02}\n",
+            khz / 1000,
+            khz % 1000,
+            khz / 500,
+            khz % 500 / 5,
+        );
+        if let Some(pages) = second_tlb_pages() {
+            let _ = writeln!(text, "TLB size\t: {pages} 4K pages");
+        }
+        let _ = write!(
+            text,
+            "clflush size\t: 64\ncache_alignment\t: 64\n\
+             address sizes\t: {} bits physical, {} bits virtual\npower management:{power}\n\n",
             widths.0, widths.1
         );
     }
     text.into_bytes()
+}
+
+/// Kilohertz of the time stamp counter.
+fn tsc_khz() -> u64 {
+    let scale = rt::time::tsc_scale();
+    scale.map_or(0, |scale| {
+        ((1_000_000 << scale.shift) / u128::from(scale.multiplier.max(1))) as u64
+    })
+}
+
+/// Pages of 4 KiB that the second level of the translation buffers holds, where AMD's leaf says so.
+fn second_tlb_pages() -> Option<u32> {
+    const EXTENDED_LEAVES: u32 = 0x8000_0000;
+    const CACHES: u32 = 0x8000_0006;
+    const ENTRIES: u32 = 0xfff;
+    if CpuIdReaderNative.cpuid1(EXTENDED_LEAVES).eax < CACHES {
+        return None;
+    }
+    let leaf = CpuIdReaderNative.cpuid1(CACHES).ebx;
+    let pages = (leaf >> 16 & ENTRIES) + (leaf & ENTRIES);
+    (pages > 0).then_some(pages)
+}
+
+/// What of power management AMD's leaf tells of, in Linux's words.
+fn power_words() -> String {
+    const EXTENDED_LEAVES: u32 = 0x8000_0000;
+    const POWER: u32 = 0x8000_0007;
+    const WORDS: [&str; 13] = [
+        "ts",
+        "fid",
+        "vid",
+        "ttp",
+        "tm",
+        "stc",
+        "100mhzsteps",
+        "hwpstate",
+        "",
+        "cpb",
+        "eff_freq_ro",
+        "proc_feedback",
+        "acc_power",
+    ];
+    if CpuIdReaderNative.cpuid1(EXTENDED_LEAVES).eax < POWER {
+        return String::new();
+    }
+    let bits = CpuIdReaderNative.cpuid1(POWER).edx;
+    let is_told = |(bit, word): &(usize, &str)| bits >> bit & 1 != 0 && !word.is_empty();
+    WORDS
+        .into_iter()
+        .enumerate()
+        .filter(is_told)
+        .fold(String::new(), |text, (_, word)| text + " " + word)
 }
 
 fn flags(id: &CpuId<CpuIdReaderNative>) -> String {

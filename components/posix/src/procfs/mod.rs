@@ -9,6 +9,7 @@
 //! | `cpuinfo` | the processors, as CPUID tells of them |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
 //! | `report`, `status` | contents of a process's files |
+//! | `maps` | its memory: `maps`, `smaps`, `smaps_rollup` |
 //! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
 //! | `memory_text` | files that show memory as it was at open |
 //! | `disks`, `settings` | disks; `/proc/sys` |
@@ -20,6 +21,7 @@ mod components;
 mod cpuinfo;
 mod descriptors;
 mod disks;
+mod maps;
 mod memory_text;
 mod process;
 mod report;

@@ -1,6 +1,7 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
+    maps,
     memory_text::{MemoryText, Part, WholeMemory},
     report, status,
     tree::parse_id,
@@ -68,6 +69,8 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 #[derive(Clone, Copy)]
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    /// To be opened by who may look into the process alone.
+    Secret(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
     Memory(Part),
     WholeMemory,
     Link(fn(&Subject) -> Option<Path>),
@@ -84,7 +87,7 @@ const ITEMS: &[(&str, Item)] = &[
     ("environ", Item::Memory(|layout| layout.environment)),
     ("auxv", Item::Memory(|layout| layout.auxiliary)),
     ("mem", Item::WholeMemory),
-    ("cgroup", Item::File(0o444, |_| Ok(b"0::/\n".to_vec()))),
+    ("cgroup", Item::File(0o444, |_| Ok(Vec::new()))),
     ("loginuid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
     ("sessionid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
     ("uid_map", Item::File(0o444, report::identity_map)),
@@ -92,9 +95,11 @@ const ITEMS: &[(&str, Item)] = &[
     ("setgroups", Item::File(0o444, |_| Ok(b"allow\n".to_vec()))),
     ("coredump_filter", Item::File(0o444, |_| Ok(b"00000033\n".to_vec()))),
     ("timerslack_ns", Item::File(0o444, |_| Ok(b"50000\n".to_vec()))),
-    ("mountstats", Item::File(0o400, report::mountstats)),
-    ("personality", Item::File(0o400, report::personality)),
-    ("maps", Item::File(0o444, report::maps)),
+    ("mountstats", Item::Secret(0o400, report::mountstats)),
+    ("personality", Item::Secret(0o400, report::personality)),
+    ("maps", Item::Secret(0o444, maps::maps)),
+    ("smaps", Item::Secret(0o444, maps::details)),
+    ("smaps_rollup", Item::Secret(0o444, maps::sums)),
     ("limits", Item::File(0o444, report::limits)),
     ("mounts", Item::File(0o444, report::mounts)),
     ("mountinfo", Item::File(0o444, report::mountinfo)),
@@ -129,7 +134,9 @@ impl ProcessDirectory {
 
 fn type_of(item: &Item) -> FileType {
     match item {
-        Item::File(..) | Item::Memory(_) | Item::WholeMemory => FileType::Regular,
+        Item::File(..) | Item::Secret(..) | Item::Memory(_) | Item::WholeMemory => {
+            FileType::Regular
+        }
         Item::Link(_) => FileType::Symlink,
         Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
@@ -151,8 +158,9 @@ impl Node for ProcessDirectory {
             self.items().find(|(_, (known, _))| known.as_bytes() == wanted).ok_or(Errno::ENOENT)?;
         let (subject, inode) = (self.0.clone(), self.0.inode(place(index)));
         Ok(match *item {
-            Item::File(permissions, content) => {
-                Arc::new(ProcessFile { subject, inode, name, permissions, content })
+            Item::File(permissions, content) | Item::Secret(permissions, content) => {
+                let is_secret = matches!(item, Item::Secret(..));
+                Arc::new(ProcessFile { subject, inode, name, permissions, is_secret, content })
             }
             Item::Memory(part) => Arc::new(MemoryFile { subject, inode, part: Some(part) }),
             Item::WholeMemory => Arc::new(MemoryFile { subject, inode, part: None }),
@@ -182,12 +190,19 @@ struct ProcessFile {
     inode: u64,
     name: &'static str,
     permissions: u16,
+    is_secret: bool,
     content: fn(&Subject) -> Result<Vec<u8>, Errno>,
 }
 
 impl Node for ProcessFile {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, self.permissions, self.subject.owner())
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        if self.is_secret {
+            check_insight(&self.subject)?;
+        }
+        Ok(None)
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         (self.content)(&self.subject)
@@ -199,6 +214,12 @@ impl Node for ProcessFile {
             _ => Err(Errno::EINVAL),
         }
     }
+}
+
+/// The caller may look into the process.
+fn check_insight(subject: &Subject) -> Result<(), Errno> {
+    let own = crate::process::current().ok_or(Errno::EACCES)?;
+    trace::check(&own, &subject.process).map_err(|_| Errno::EACCES)
 }
 
 /// A file of [`MemoryText`], or of [`WholeMemory`].
@@ -218,8 +239,7 @@ impl Node for MemoryFile {
         let memory = process.try_memory();
         let memory = memory.as_ref().map_or_else(Weak::new, Arc::downgrade);
         let Some(part) = self.part else {
-            let own = crate::process::current().ok_or(Errno::EACCES)?;
-            trace::check(&own, process).map_err(|_| Errno::EACCES)?;
+            check_insight(&self.subject)?;
             return Ok(Some(Arc::new(WholeMemory(memory))));
         };
         Ok(Some(Arc::new(MemoryText::new(memory, part))))

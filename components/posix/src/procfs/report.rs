@@ -1,13 +1,12 @@
 //! Contents of the files of `/proc/PID`.
 use super::{process::Subject, status::SignalSets};
 use crate::{
-    memory::{Label, report::Name},
-    process::{Process, limits::INFINITY, object::ticks, oom},
+    memory::Layout,
+    process::{Process, limits::INFINITY, object::ticks, oom, trace},
     signal::state::StopState,
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
-use rt::user::Protection;
 use vfs::{Capabilities, Errno, Path, namespace::Namespace};
 
 /// How a link to `path` reads, as seen from `root`; a thing without a place (a pipe) by what it is.
@@ -122,7 +121,10 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
     let exit_code = process.ended().map_or(0, |status| status.wait_word());
     let threads = process.tasks().len();
-    let (code, data) = (layout.code, layout.data);
+    // Where its memory lies is told to whom who may look at it.
+    let may_look = crate::process::current().is_some_and(|own| trace::check(&own, process).is_ok());
+    let layout = if may_look { layout } else { Layout::default() };
+    let (code, data) = if may_look { (layout.code, layout.data) } else { ((1, 1), (0, 0)) };
     let text = format!(
         "{id} ({}) {} {} {} {} {terminal} {foreground} 0 {} {} {} {} {} {} {} {} {priority} {nice} {threads} 0 {} {} {} \
          {} {} {} {} 0 0 {} {} {} {} 0 0 0 {exit_signal} {processor} {real_time} {policy} 0 0 0 {} {} {} {} {} {} {} {exit_code}\n",
@@ -196,58 +198,9 @@ pub fn set_comm(subject: &Subject, data: &[u8]) -> Result<(), Errno> {
         return Err(Errno::EINVAL);
     }
     let task = subject.task().ok_or(Errno::ESRCH)?;
-    let end = data.iter().position(|byte| matches!(byte, 0 | b'\n')).unwrap_or(data.len());
+    let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
     task.set_command(data.get(..end).unwrap_or_default());
     Ok(())
-}
-
-pub fn maps(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    const NAME_COLUMN: usize = 73;
-    let Some(memory) = subject.process.try_memory() else { return Ok(Vec::new()) };
-    let root = subject.task().map(|task| task.fs().root());
-    let mut text = Vec::new();
-    for region in memory.regions() {
-        let flag = |wanted, letter| if region.protection.contains(wanted) { letter } else { '-' };
-        let (device, inode, name) = match &region.name {
-            Name::None => ((0, 0), 0, Vec::new()),
-            Name::Heap => ((0, 0), 0, b"[heap]".to_vec()),
-            Name::Stack => ((0, 0), 0, b"[stack]".to_vec()),
-            Name::System(label) => ((0, 0), 0, label_text(*label).to_vec()),
-            Name::File(file) => {
-                let name =
-                    root.as_ref().map(|root| path_text(file.path(), root)).unwrap_or_default();
-                let status = file.path().status();
-                (status.device, status.attributes.inode, name)
-            }
-        };
-        let mut line = format!(
-            "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {inode} ",
-            region.start,
-            region.end,
-            flag(Protection::READ, 'r'),
-            flag(Protection::WRITE, 'w'),
-            flag(Protection::EXECUTE, 'x'),
-            if region.is_shared { 's' } else { 'p' },
-            region.offset,
-            device.0,
-            device.1,
-        );
-        if !name.is_empty() {
-            line = format!("{line:<NAME_COLUMN$}");
-        }
-        text.extend_from_slice(line.as_bytes());
-        text.extend(name);
-        text.push(b'\n');
-    }
-    Ok(text)
-}
-
-fn label_text(label: Label) -> &'static [u8] {
-    match label {
-        Label::Vdso => b"[vdso]",
-        Label::Vvar => b"[vvar]",
-        Label::SharedAnonymous => b"/dev/zero (deleted)",
-    }
 }
 
 pub fn limits(subject: &Subject) -> Result<Vec<u8>, Errno> {
@@ -275,12 +228,9 @@ pub fn limits(subject: &Subject) -> Result<Vec<u8>, Errno> {
         format!("{:<26}{:<21}{:<21}{:<10}\n", "Limit", "Soft Limit", "Hard Limit", "Units");
     for (number, (name, unit)) in (0..).zip(ROWS) {
         if let Some(limit) = subject.process.limits.get(number) {
-            let _ = writeln!(
-                text,
-                "{name:<26}{:<21}{:<21}{unit:<10}",
-                show(limit.soft),
-                show(limit.hard)
-            );
+            let _ = write!(text, "{name:<26}{:<21}{:<21}", show(limit.soft), show(limit.hard));
+            let width = if unit.is_empty() { 0 } else { 10 };
+            let _ = writeln!(text, "{unit:<width$}");
         }
     }
     Ok(text.into_bytes())

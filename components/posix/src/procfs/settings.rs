@@ -1,6 +1,7 @@
 //! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
-use crate::{files::slots::DESCRIPTORS_MAX, inotify, pipe};
+use crate::{files::slots::DESCRIPTORS_MAX, inotify, pipe, system};
 use alloc::{format, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
 use vfs::Errno;
 
 /// A number and a newline.
@@ -54,4 +55,34 @@ pub fn inotify_watches_max() -> Vec<u8> {
 
 pub fn overflow_id() -> Vec<u8> {
     number(65_534)
+}
+
+fn set_switch(switch: &AtomicBool, data: &[u8]) -> Result<(), Errno> {
+    let is_on = match data.trim_ascii() {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(Errno::EINVAL),
+    };
+    switch.store(is_on, Ordering::Relaxed);
+    Ok(())
+}
+
+/// `ctrl-alt-del`: whether the keys restart the machine at once, or ask init to (reboot(2)).
+pub fn restart_keys() -> Vec<u8> {
+    number(u8::from(system::RESTARTS_BY_KEYS.load(Ordering::Relaxed)))
+}
+
+/// Sets it.
+pub fn set_restart_keys(data: &[u8]) -> Result<(), Errno> {
+    set_switch(&system::RESTARTS_BY_KEYS, data)
+}
+
+/// `dmesg_restrict`: whether only who has CAP_SYSLOG reads the kernel's log.
+pub fn log_secrecy() -> Vec<u8> {
+    number(u8::from(system::HIDES_LOG.load(Ordering::Relaxed)))
+}
+
+/// Sets it.
+pub fn set_log_secrecy(data: &[u8]) -> Result<(), Errno> {
+    set_switch(&system::HIDES_LOG, data)
 }

@@ -86,8 +86,7 @@ fn write_identity(text: &mut String, task: &Task) {
         let _ =
             writeln!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
     }
-    let size = task.files().descriptors(0, usize::MAX).last().map_or(0, |last| last + 1);
-    let _ = write!(text, "FDSize:\t{}\nGroups:\t", size.next_multiple_of(64).max(64));
+    let _ = write!(text, "FDSize:\t{}\nGroups:\t", task.files().size().max(64));
     // Linux ends the list with a blank, even an empty one.
     for group in credentials.groups.iter() {
         let _ = write!(text, "{group} ");

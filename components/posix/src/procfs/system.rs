@@ -17,23 +17,27 @@ const CENTISECOND_NS: u64 = 10_000_000;
 
 pub fn meminfo() -> Vec<u8> {
     let memory = rt::memory::statistics();
-    let cached = vfs::cached_pages() * PAGE_KIB;
+    let (cached, stored) = (vfs::cached_pages() * PAGE_KIB, vfs::stored_pages() * PAGE_KIB);
     let pages = vfs::dirty_pages();
     let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
+    let kernel = (memory.heap_frames + memory.stack_frames + memory.table_frames) * PAGE_KIB;
+    // What nothing else counts: besides programs', what is lent to devices.
+    let anonymous = total.saturating_sub(free + kernel + cached);
     let lines = [
         ("MemTotal", total),
         ("MemFree", free),
-        ("MemAvailable", (free + cached).min(total)),
+        ("MemAvailable", (free + stored).min(total)),
         ("Buffers", 0),
         ("Cached", cached),
         ("SwapCached", 0),
-        ("Active", 0),
+        ("Active", anonymous),
         ("Inactive", cached),
         ("SwapTotal", 0),
         ("SwapFree", 0),
         ("Dirty", pages.dirty * PAGE_KIB),
         ("Writeback", pages.writing * PAGE_KIB),
-        ("Shmem", 0),
+        ("AnonPages", anonymous),
+        ("Shmem", cached.saturating_sub(stored)),
         ("Slab", memory.heap_frames * PAGE_KIB),
         ("SReclaimable", 0),
         ("SUnreclaim", memory.heap_frames * PAGE_KIB),
@@ -94,7 +98,8 @@ pub fn stat() -> Vec<u8> {
         text,
         "intr {interrupts}\nctxt {switches}\nbtime {boot_seconds}\nprocesses {forks}"
     );
-    let _ = writeln!(text, "procs_running {running}\nprocs_blocked 0");
+    // Of what Linux counts as soft interrupts there is none.
+    let _ = writeln!(text, "procs_running {running}\nprocs_blocked 0\nsoftirq{}", " 0".repeat(11));
     text.into_bytes()
 }
 

@@ -153,6 +153,8 @@ const KERNEL: Table = &[
     ("threads-max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
     ("ngroups_max", Item::File(|| b"65536\n".to_vec())),
     ("cap_last_cap", Item::File(|| b"40\n".to_vec())),
+    ("ctrl-alt-del", Item::Writable(settings::restart_keys, settings::set_restart_keys)),
+    ("dmesg_restrict", Item::Writable(settings::log_secrecy, settings::set_log_secrecy)),
     ("overflowuid", Item::File(settings::overflow_id)),
     ("overflowgid", Item::File(settings::overflow_id)),
     ("randomize_va_space", Item::File(|| b"2\n".to_vec())),

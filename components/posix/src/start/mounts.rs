@@ -76,7 +76,12 @@ fn mount(
     place: &str,
     flags: MountFlags,
 ) -> Result<(), Errno> {
-    let active = file_systems::activate(type_name, None, Writes::Possible, options.as_bytes())?;
+    let active = file_systems::activate(
+        type_name,
+        file_systems::no_disk,
+        Writes::Possible,
+        options.as_bytes(),
+    )?;
     let at = caller.walk(Base::Cwd, place.as_bytes(), Walk::FOLLOW | Walk::DIRECTORY)?;
     caller.namespace.mount(caller.credentials, type_name, active, &at, flags)?;
     Ok(())

@@ -9,6 +9,7 @@ use crate::{
     socket::Socket,
     tty::{Stream, TerminalFile, pty::Master},
 };
+use alloc::sync::Arc;
 use linux_raw_sys::{general as raw, ioctl as request};
 use vfs::{Errno, OpenFile};
 
@@ -64,6 +65,9 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         let is_administrator = call.task.credentials().has(vfs::Capabilities::SYS_ADMIN);
         return Err(if is_administrator { Errno::EOPNOTSUPP } else { Errno::EPERM });
     }
+    if matches!(command, request::FICLONE | request::FICLONERANGE | request::FIDEDUPERANGE) {
+        return share_blocks(call, file, command, argument);
+    }
     if file.vnode().is_regular() || file.vnode().is_directory() {
         match command {
             request::FS_IOC_GETFLAGS => return get_flags(call, file, argument),
@@ -87,6 +91,42 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         _ => return Err(Errno::ENOTTY),
     }
     Ok(0)
+}
+
+/// FICLONE, FICLONERANGE (ioctl_ficlone(2)) and FIDEDUPERANGE: no file system here shares blocks, which is said after what
+/// else is wrong.
+fn share_blocks(
+    call: &Call<'_>,
+    file: &OpenFile,
+    command: u32,
+    argument: u64,
+) -> Result<u64, Errno> {
+    let source = match command {
+        request::FICLONE => argument as i32,
+        request::FICLONERANGE => call.memory.read::<i64>(argument)? as i32,
+        _ => {
+            call.memory.read::<[u64; 3]>(argument)?;
+            check_shareable(file)?;
+            return Err(Errno::EOPNOTSUPP);
+        }
+    };
+    let source = call.files.get(source)?;
+    if !Arc::ptr_eq(source.vnode().instance(), file.vnode().instance()) {
+        return Err(Errno::EXDEV);
+    }
+    check_shareable(&source)?;
+    check_shareable(file)?;
+    if !source.is_readable() || !file.is_writable() || file.flags() & raw::O_APPEND != 0 {
+        return Err(Errno::EBADF);
+    }
+    Err(Errno::EOPNOTSUPP)
+}
+
+fn check_shareable(file: &OpenFile) -> Result<(), Errno> {
+    if file.vnode().is_directory() {
+        return Err(Errno::EISDIR);
+    }
+    if file.vnode().is_regular() { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 /// Inode flags that programs are told of.

@@ -28,7 +28,8 @@ fn mount() -> Result<&'static Arc<Mount>, Errno> {
     static MOUNT: Once<Arc<Mount>> = Once::new();
     MOUNT.get_or_try_init(|| {
         let options = b"mode=1777,size=0,nr_inodes=0";
-        let active = file_systems::activate("tmpfs", None, Writes::Possible, options)?;
+        let active =
+            file_systems::activate("tmpfs", file_systems::no_disk, Writes::Possible, options)?;
         Ok(Mount::unseen("tmpfs", active))
     })
 }

@@ -96,11 +96,11 @@ fn mount_new(call: &Call<'_>, scope: &Scope, at: &Path, flags: MountFlags) -> Re
         0 => Vec::new(),
         address => memory.read_string(address, OPTIONS_BYTES)?,
     };
-    let disk = disk_of(scope, &source);
+    let disk = || disk_of(scope, &source);
     let namespace = scope.fs().namespace();
     let shown = String::from_utf8_lossy(&source).into_owned();
     let shown = if shown.is_empty() { "none".to_owned() } else { shown };
-    let active = file_systems::activate(&type_name, disk?, writes(flags), &options)?;
+    let active = file_systems::activate(&type_name, disk, writes(flags), &options)?;
     namespace.mount(scope.credentials(), &shown, active, at, flags)?;
     Ok(())
 }
@@ -112,14 +112,14 @@ fn writes(flags: MountFlags) -> Writes {
     }
 }
 
-/// The number of the disk that `source` names; `None` where it names something else.
-fn disk_of(scope: &Scope, source: &[u8]) -> Result<Option<(u32, u32)>, Errno> {
-    if source.first() != Some(&b'/') {
-        return Ok(None);
+/// The number of the disk that `source` names.
+fn disk_of(scope: &Scope, source: &[u8]) -> Result<(u32, u32), Errno> {
+    if source.is_empty() {
+        return Err(Errno::EINVAL);
     }
     let place = scope.caller().walk(vfs::Base::Cwd, source, Walk::FOLLOW)?;
     let vnode = place.vnode();
-    Ok((vnode.file_type() == FileType::Block).then(|| vnode.device()))
+    if vnode.file_type() == FileType::Block { Ok(vnode.device()) } else { Err(Errno::ENOTBLK) }
 }
 
 fn unmount(call: &mut Call<'_>) -> Result<u64, Errno> {

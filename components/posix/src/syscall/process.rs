@@ -162,7 +162,8 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = CloneFlags::from_bits(call.word(0)).ok_or(Errno::EINVAL)?;
     let harmless = CloneFlags::FS | CloneFlags::FILES | CloneFlags::SYSVSEM;
     let alone = CloneFlags::THREAD | CloneFlags::SIGHAND | CloneFlags::VM;
-    if flags.intersects(fork::NAMESPACES) || !(harmless | alone).contains(flags) {
+    fork::check_namespaces(call.task, flags)?;
+    if !(harmless | alone).contains(flags) {
         return Err(Errno::EINVAL);
     }
     if flags.intersects(alone) && call.task.process.tasks().len() > 1 {

@@ -75,6 +75,7 @@ fn set_policy(
     target: &Arc<Task>,
     policy: u32,
     priority: u32,
+    is_reset_on_fork: bool,
 ) -> Result<u64, Errno> {
     let fits = match policy {
         raw::SCHED_FIFO | raw::SCHED_RR => (1..=PRIORITY_MAX).contains(&priority),
@@ -87,11 +88,14 @@ fn set_policy(
     let is_privileged = call.task.credentials().has(Capabilities::SYS_NICE);
     let limit = target.process.limits.soft(Resource::RealTimePriority);
     let is_allowed = is_privileged
-        || owns(call, target) && (!is_real_time(policy) || u64::from(priority) <= limit);
+        || owns(call, target)
+            && (!is_real_time(policy) || u64::from(priority) <= limit)
+            && (is_reset_on_fork || !target.is_reset_on_fork.load(Ordering::Relaxed));
     if !is_allowed {
         return Err(Errno::EPERM);
     }
     target.policy.store(policy, Ordering::Relaxed);
+    target.is_reset_on_fork.store(is_reset_on_fork, Ordering::Relaxed);
     target.real_time_priority.store(priority, Ordering::Relaxed);
     rt::thread::set_policy(target.thread(), target.rt_policy());
     inherit::priority_changed(target);
@@ -109,18 +113,23 @@ fn read_priority(call: &Call<'_>, address: u64) -> Result<u32, Errno> {
 fn sched_setscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
     let priority = read_priority(call, call.word(2))?;
     let target = named(call, call.int(0))?;
-    set_policy(call, &target, call.uint(1) & !RESET_ON_FORK, priority)
+    let policy = call.uint(1);
+    set_policy(call, &target, policy & !RESET_ON_FORK, priority, policy & RESET_ON_FORK != 0)
 }
 
 fn sched_getscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
-    Ok(u64::from(named(call, call.int(0))?.policy.load(Ordering::Relaxed)))
+    let target = named(call, call.int(0))?;
+    let is_reset = target.is_reset_on_fork.load(Ordering::Relaxed);
+    let flag = if is_reset { RESET_ON_FORK } else { 0 };
+    Ok(u64::from(target.policy.load(Ordering::Relaxed) | flag))
 }
 
 fn sched_setparam(call: &mut Call<'_>) -> Result<u64, Errno> {
     let priority = read_priority(call, call.word(1))?;
     let target = named(call, call.int(0))?;
     let policy = target.policy.load(Ordering::Relaxed);
-    set_policy(call, &target, policy, priority)
+    let is_reset_on_fork = target.is_reset_on_fork.load(Ordering::Relaxed);
+    set_policy(call, &target, policy, priority, is_reset_on_fork)
 }
 
 fn sched_getparam(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -135,7 +144,7 @@ fn sched_getparam(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn priority_range(call: &Call<'_>) -> Result<(u64, u64), Errno> {
     match call.uint(0) {
         raw::SCHED_FIFO | raw::SCHED_RR => Ok((1, u64::from(PRIORITY_MAX))),
-        raw::SCHED_NORMAL | raw::SCHED_BATCH | raw::SCHED_IDLE => Ok((0, 0)),
+        raw::SCHED_NORMAL | raw::SCHED_BATCH | raw::SCHED_IDLE | raw::SCHED_DEADLINE => Ok((0, 0)),
         _ => Err(Errno::EINVAL),
     }
 }

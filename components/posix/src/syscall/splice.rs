@@ -66,6 +66,9 @@ fn copy_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     if output.io_flags().is_append {
         return Err(Errno::EBADF);
     }
+    if !Arc::ptr_eq(input.vnode().instance(), output.vnode().instance()) {
+        return Err(Errno::EXDEV);
+    }
     let (mut from, mut to) = (read_place(call, 1)?, read_place(call, 3)?);
     check_overlap(&input, from, &output, to, call.word(4))?;
     let length = call.word(4).min(BYTES_MAX);

@@ -365,6 +365,7 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
     const HALT: u32 = 0xcdef_0123;
     const POWER_OFF: u32 = 0x4321_fedc;
     const CAD_ON: u32 = 0x89ab_cdef;
+    const CAD_OFF: u32 = 0;
     if !call.task.credentials().has(Capabilities::SYS_BOOT) {
         return Err(Errno::EPERM);
     }
@@ -372,7 +373,10 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let signal = match call.uint(2) {
-        0 | CAD_ON => return Ok(0),
+        keys @ (CAD_OFF | CAD_ON) => {
+            crate::system::RESTARTS_BY_KEYS.store(keys == CAD_ON, Ordering::Relaxed);
+            return Ok(0);
+        }
         RESTART => crate::signal::SIGTERM,
         HALT => crate::signal::SIGUSR1,
         POWER_OFF => crate::signal::SIGUSR2,
@@ -391,8 +395,16 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
     const READ_ALL: i32 = 3;
     const READ_CLEAR: i32 = 4;
     const SIZE_BUFFER: i32 = 10;
+    let (action, credentials) = (call.int(0), call.task.credentials());
+    let is_open = matches!(action, READ_ALL | SIZE_BUFFER)
+        && !crate::system::HIDES_LOG.load(Ordering::Relaxed);
+    let is_privileged =
+        credentials.has(Capabilities::SYSLOG) || credentials.has(Capabilities::SYS_ADMIN);
+    if !is_open && !is_privileged {
+        return Err(Errno::EPERM);
+    }
     let text = rt::system::log();
-    match call.int(0) {
+    match action {
         READ_ALL | READ_CLEAR => {
             let room = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
             let text = text.as_bytes();
@@ -401,10 +413,7 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
             Ok(part.len() as u64)
         }
         SIZE_BUFFER => Ok((text.len() as u64).max(1 << 14)),
-        CLOSE | OPEN | 5..=9 => {
-            let is_privileged = call.task.credentials().has(Capabilities::SYS_ADMIN);
-            if is_privileged { Ok(0) } else { Err(Errno::EPERM) }
-        }
+        CLOSE | OPEN | 5..=9 => Ok(0),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -72,6 +72,8 @@ bitflags! {
         const MKNOD = 1 << 27;
         /// Leases on files of others.
         const LEASE = 1 << 28;
+        /// Read the kernel's log.
+        const SYSLOG = 1 << 34;
         /// Timers that wake the machine.
         const WAKE_ALARM = 1 << 35;
         /// What a change of the file-system user takes and gives (`CAP_FS_SET`): these, and

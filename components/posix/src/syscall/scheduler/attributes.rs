@@ -44,11 +44,15 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     if new.flags & !KNOWN_FLAGS != 0 {
         return Err(Errno::EINVAL);
     }
-    let present = target.policy.load(Ordering::Relaxed);
-    let policy = if new.flags & KEEP_POLICY != 0 { present } else { new.policy };
+    let (policy, is_reset) = if new.flags & KEEP_POLICY != 0 {
+        let is_reset = target.is_reset_on_fork.load(Ordering::Relaxed);
+        (target.policy.load(Ordering::Relaxed), is_reset)
+    } else {
+        (new.policy, new.flags & RESET_ON_FORK != 0)
+    };
     if new.flags & KEEP_PARAMETERS != 0 {
         let priority = target.real_time_priority.load(Ordering::Relaxed);
-        return set_policy(call, &target, policy, priority);
+        return set_policy(call, &target, policy, priority, is_reset);
     }
     let before = target.nice.load(Ordering::Relaxed);
     let has_nice = matches!(policy, raw::SCHED_NORMAL | raw::SCHED_BATCH);
@@ -61,7 +65,7 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EPERM);
     }
     target.nice.store(nice, Ordering::Relaxed);
-    let set = set_policy(call, &target, policy, new.priority);
+    let set = set_policy(call, &target, policy, new.priority, is_reset);
     if set.is_err() {
         target.nice.store(before, Ordering::Relaxed);
     }
@@ -99,7 +103,10 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
     let policy = target.policy.load(Ordering::Relaxed);
     let priority = target.real_time_priority.load(Ordering::Relaxed);
     let nice = if is_real_time(policy) { 0 } else { target.nice.load(Ordering::Relaxed) };
-    let attributes = RawAttributes { size: BYTES, policy, nice, priority, ..Default::default() };
+    let is_reset = target.is_reset_on_fork.load(Ordering::Relaxed);
+    let flags = if is_reset { RESET_ON_FORK } else { 0 };
+    let attributes =
+        RawAttributes { size: BYTES, policy, flags, nice, priority, ..Default::default() };
     call.memory.write(call.word(1), &attributes)?;
     Ok(0)
 }

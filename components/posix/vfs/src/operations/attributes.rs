@@ -182,9 +182,10 @@ impl Caller<'_> {
             }
             permission::check(vnode, self.credentials, Want::WRITE)?;
         }
-        let accessed = time(accessed);
-        let modified = time(modified);
-        vnode.change(&AttributeChange { accessed, modified, ..changed_now() })?;
+        let now = crate::vnode::now();
+        let (accessed, modified) = (time(accessed, now), time(modified, now));
+        let changed = Some(now);
+        vnode.change(&AttributeChange { accessed, modified, changed, ..Default::default() })?;
         let events = match (accessed, modified) {
             (Some(_), None) => Events::ACCESS,
             (None, Some(_)) => Events::MODIFY,
@@ -249,10 +250,10 @@ impl Caller<'_> {
     }
 }
 
-fn time(setting: TimeSetting) -> Option<FileTime> {
+fn time(setting: TimeSetting, now: FileTime) -> Option<FileTime> {
     match setting {
         TimeSetting::Omit => None,
-        TimeSetting::Now => Some(crate::vnode::now()),
+        TimeSetting::Now => Some(now),
         TimeSetting::At(time) => Some(time),
     }
 }

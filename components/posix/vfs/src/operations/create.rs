@@ -37,6 +37,19 @@ impl NewFile<'_> {
     pub(crate) fn plain(file_type: FileType, mode: u16) -> NewFile<'static> {
         NewFile { file_type, mode: mode & FILE_MODE, device: (0, 0), target: b"" }
     }
+    /// Who may not make devices still makes what stands for a removed name in overlays: the character device 0, 0.
+    fn check_device(&self, caller: &Caller<'_>) -> Result<(), Errno> {
+        let is_allowed = match self.file_type {
+            FileType::Character => self.device == (0, 0),
+            FileType::Block => false,
+            _ => true,
+        };
+        if is_allowed || caller.credentials.has(Capabilities::MKNOD) {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
+        }
+    }
     /// The inode it becomes in `directory`: umask, and what a setgid directory passes on.
     fn inode<'n>(&'n self, caller: &Caller<'_>, directory: &Vnode) -> NewInode<'n> {
         let who = caller.credentials;
@@ -88,6 +101,7 @@ pub(crate) fn create_named(
     }
     parent.mount.check_writable()?;
     permission::check_create(directory, caller.credentials)?;
+    new.check_device(caller)?;
     let instance = directory.instance();
     let new = new.inode(caller, directory);
     let promised = Promised::take(name)?;
@@ -156,9 +170,6 @@ impl Caller<'_> {
         device: (u32, u32),
     ) -> Result<Path, Errno> {
         match file_type {
-            FileType::Character | FileType::Block if !self.credentials.has(Capabilities::MKNOD) => {
-                return Err(Errno::EPERM);
-            }
             FileType::Directory => return Err(Errno::EPERM),
             FileType::Symlink => return Err(Errno::EINVAL),
             _ => {}
