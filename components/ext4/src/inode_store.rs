@@ -214,3 +214,18 @@ pub(crate) fn encode_device((major, minor): (u32, u32)) -> [u8; BODY_BYTES] {
     }
     body
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_beyond_both_ends_are_the_ends() {
+        let at = |seconds, nanoseconds| storable(FileTime { seconds, nanoseconds });
+        let told = |time: FileTime| (time.seconds, time.nanoseconds);
+        assert_eq!(told(at(1_700_000_000, 7)), (1_700_000_000, 7));
+        assert_eq!(told(at(i64::MAX, 7)), (SECONDS_MAX, 0));
+        assert_eq!(told(at(SECONDS_MAX, 7)), (SECONDS_MAX, 0));
+        assert_eq!(told(at(i64::MIN, 7)), (i64::from(i32::MIN), 0));
+    }
+}

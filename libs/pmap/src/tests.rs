@@ -179,6 +179,28 @@ impl Pmap for Space {
 }
 
 #[test]
+fn the_first_page_present_is_found_over_gaps_of_every_size() {
+    let memory = Memory::new(64);
+    let space = Space::new(&memory).unwrap();
+    let far = 1 << 33;
+    for page in [3, 511, 512, far] {
+        space.fill(page, 1, 1).1.unwrap();
+    }
+    let first = |from: u64, to: u64| {
+        first_present(&space, from * PAGE, to * PAGE).map(|address| address / PAGE)
+    };
+    assert_eq!(first(0, far + 1), Some(3));
+    assert_eq!(first(3, 4), Some(3));
+    assert_eq!(first(4, 511), None);
+    assert_eq!(first(4, 2000), Some(511));
+    assert_eq!(first(512, 2000), Some(512));
+    assert_eq!(first(513, far), None);
+    assert_eq!(first(513, far + 1), Some(far));
+    assert_eq!(first(far + 1, far + 9), None);
+    assert_eq!(first(9, 9), None);
+}
+
+#[test]
 fn a_shared_table_is_copied_at_the_first_store_and_taken_back_by_the_last() {
     let memory = Memory::new(2000);
     let parent = Space::new(&memory).unwrap();

@@ -1,0 +1,331 @@
+//! What `/proc/PID` tells, and to whom; what small differences of calls Debian's programs turned up.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
+use abi::{identity::become_user, pty::ioctl, *};
+use std::{fs, path::Path, ptr};
+
+const PAGE: usize = 4096;
+
+/// `pages` new anonymous pages, a region of their own: a page on either side may not be touched.
+fn anonymous(pages: usize, flags: i32) -> *mut u8 {
+    let (length, flags) = ((pages + 2) * PAGE, flags | libc::MAP_ANONYMOUS);
+    let all = unsafe { libc::mmap(ptr::null_mut(), length, libc::PROT_NONE, flags, -1, 0) };
+    assert_ne!(all, libc::MAP_FAILED);
+    let at = all.cast::<u8>().wrapping_add(PAGE);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    must(unsafe { libc::mprotect(at.cast(), pages * PAGE, protection) });
+    at
+}
+
+fn store(at: *mut u8, pages: impl IntoIterator<Item = usize>) {
+    for page in pages {
+        unsafe { at.add(page * PAGE).write_volatile(1) };
+    }
+}
+
+/// The lines of `text` that belong to the region at `at`, its first apart.
+fn lines_of(text: &str, at: *const u8) -> Vec<(String, String)> {
+    let start = format!("{:08x}-", at.addr());
+    let lines = text.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
+    let is_field = |line: &&str| line.split(' ').next().is_some_and(|word| word.ends_with(':'));
+    lines
+        .take_while(is_field)
+        .map(|line| {
+            let (name, value) = line.split_once(':').unwrap();
+            (name.to_owned(), value.trim().to_owned())
+        })
+        .collect()
+}
+
+fn field(lines: &[(String, String)], name: &str) -> String {
+    lines.iter().find(|line| line.0 == name).unwrap_or_else(|| panic!("no {name}")).1.clone()
+}
+
+fn kib(lines: &[(String, String)], name: &str) -> u64 {
+    field(lines, name).strip_suffix(" kB").unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn smaps_counts_what_is_present() {
+    isolated(|| {
+        let at = anonymous(64, libc::MAP_PRIVATE);
+        unsafe { libc::madvise(at.cast(), 64 * PAGE, libc::MADV_NOHUGEPAGE) };
+        store(at, [0, 1, 2, 40, 63]);
+        let lines = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+        // Neighbours may come with a page, or not.
+        let present = kib(&lines, "Rss");
+        assert!((20..=256).contains(&present), "{present}");
+        assert_eq!(kib(&lines, "Size"), 256);
+        for name in ["Pss", "Private_Dirty", "Anonymous", "Pss_Dirty"] {
+            assert_eq!(kib(&lines, name), present, "{name}");
+        }
+        for name in ["Shared_Clean", "Shared_Dirty", "Private_Clean", "Swap", "Locked"] {
+            assert_eq!(kib(&lines, name), 0, "{name}");
+        }
+        let flags = field(&lines, "VmFlags");
+        for word in ["rd", "wr", "mr", "mw", "me"] {
+            assert!(flags.split(' ').any(|flag| flag == word), "{word} in {flags}");
+        }
+        must(unsafe { libc::munmap(at.add(8 * PAGE).cast(), 56 * PAGE) });
+        let lines = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+        assert_eq!(kib(&lines, "Size"), 32);
+        assert!((12..=32).contains(&kib(&lines, "Rss")));
+    });
+}
+
+#[test]
+fn smaps_divides_shared_pages_among_those_who_map_them() {
+    isolated(|| {
+        let at = anonymous(16, libc::MAP_SHARED);
+        store(at, 0..16);
+        let (reader, writer) = pipe();
+        let child = fork(|| {
+            store(at, 0..16);
+            close(writer);
+            read(reader, 1).unwrap();
+        });
+        // The child has them too once it was there.
+        let shared = loop {
+            let lines = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+            if kib(&lines, "Shared_Dirty") == 64 {
+                break lines;
+            }
+            jobs::pause_ms(5);
+        };
+        assert_eq!((kib(&shared, "Rss"), kib(&shared, "Pss")), (64, 32));
+        let flags = field(&shared, "VmFlags");
+        assert!(flags.split(' ').any(|flag| flag == "sh"), "{flags}");
+        close(writer);
+        assert_eq!(wait(child), Ended::Exited(0));
+        let alone = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+        assert_eq!((kib(&alone, "Pss"), kib(&alone, "Shared_Dirty")), (64, 0));
+    });
+}
+
+#[test]
+fn the_rollup_is_the_sum() {
+    isolated(|| {
+        let (reader, writer) = pipe();
+        let child = fork(|| {
+            close(writer);
+            read(reader, 1).unwrap();
+        });
+        jobs::pause_ms(50);
+        let read = |name: &str| fs::read_to_string(format!("/proc/{child}/{name}")).unwrap();
+        let sum = |text: &str, name: &str| -> u64 {
+            let lines = text.lines().filter(|line| line.starts_with(name));
+            lines.map(|line| line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap()).sum()
+        };
+        let (all, rollup) = (read("smaps"), read("smaps_rollup"));
+        assert!(rollup.lines().next().unwrap().ends_with("[rollup]"), "{rollup}");
+        for name in ["Rss:", "Anonymous:"] {
+            assert_eq!(sum(&all, name), sum(&rollup, name), "{name}");
+        }
+        let resident = sum(&read("status"), "VmRSS:");
+        let counted = sum(&rollup, "Rss:");
+        assert!(resident.abs_diff(counted) <= 256, "VmRSS {resident}, smaps {counted}");
+        close(writer);
+        assert_eq!(wait(child), Ended::Exited(0));
+    });
+}
+
+#[test]
+fn where_memory_lies_is_not_for_everybody() {
+    isolated(|| {
+        let parent = unsafe { libc::getpid() };
+        let child = fork(|| {
+            become_user(1000);
+            for name in ["maps", "smaps", "smaps_rollup", "mem", "personality", "auxv", "environ"] {
+                let found = open(format!("/proc/{parent}/{name}"), libc::O_RDONLY, 0);
+                assert_eq!(found, Err(libc::EACCES), "{name}");
+            }
+            let stat = fs::read_to_string(format!("/proc/{parent}/stat")).unwrap();
+            let (_, fields) = stat.rsplit_once(") ").unwrap();
+            let fields: Vec<&str> = fields.split(' ').collect();
+            // Code from and to, the stack; data and heap, arguments and environment.
+            assert_eq!(fields[23..26], ["1", "1", "0"]);
+            assert_eq!(fields[42..49], ["0"; 7]);
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        let stat = fs::read_to_string("/proc/self/stat").unwrap();
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        assert!(fields.split(' ').nth(25).unwrap().parse::<u64>().unwrap() > 0);
+    });
+}
+
+#[test]
+fn comm_keeps_a_newline() {
+    isolated(|| {
+        fs::write("/proc/self/comm", "named\n").unwrap();
+        assert_eq!(fs::read_to_string("/proc/self/comm").unwrap(), "named\n\n");
+        fs::write("/proc/self/comm", "0123456789abcdefgh").unwrap();
+        assert_eq!(fs::read_to_string("/proc/self/comm").unwrap(), "0123456789abcde\n");
+    });
+}
+
+#[test]
+fn names_that_nobody_made_are_not_renamed() {
+    let rename =
+        |from: &str, to: &str| check(unsafe { libc::rename(c(from).as_ptr(), c(to).as_ptr()) });
+    assert_eq!(rename("/proc/version", "/proc/nosuch"), Err(libc::ENOENT));
+    assert_eq!(rename("/proc/nosuch", "/proc/version"), Err(libc::ENOENT));
+    assert_eq!(rename("/proc/version", "/proc/uptime"), Err(libc::EPERM));
+}
+
+/// ioctl_ficlone(2); neither tmpfs nor ext4 shares blocks.
+#[test]
+fn files_that_cannot_share_blocks_say_so_last() {
+    const FICLONE: libc::c_ulong = 0x4004_9409;
+    const FICLONERANGE: libc::Ioctl = 0x4020_940d_u32 as libc::Ioctl;
+    let scratch = Scratch::on_disk();
+    let path = scratch.file("one", b"content");
+    let one = open(&path, libc::O_RDONLY, 0).unwrap();
+    let two = open(scratch.path("two"), libc::O_RDWR | libc::O_CREAT, 0o644).unwrap();
+    let folder = open(scratch.path(""), libc::O_RDONLY | libc::O_DIRECTORY, 0).unwrap();
+    let clone = |to: i32, from: i32| {
+        check(unsafe { libc::ioctl(to, FICLONE as libc::Ioctl, from as libc::c_ulong) })
+    };
+    assert_eq!(clone(two, 999), Err(libc::EBADF));
+    assert_eq!(clone(two, folder), Err(libc::EISDIR));
+    let null = open("/dev/null", libc::O_RDONLY, 0).unwrap();
+    assert_eq!(clone(two, null), Err(libc::EXDEV));
+    assert_eq!(clone(one, two), Err(libc::EBADF), "not to be written");
+    assert_eq!(clone(two, one), Err(libc::EOPNOTSUPP));
+    let mut range = [i64::from(one), 0, 0, 0];
+    assert_eq!(ioctl(two, FICLONERANGE, &mut range), Err(libc::EOPNOTSUPP));
+    [one, two, folder, null].into_iter().for_each(close);
+}
+
+#[test]
+fn ranges_are_not_copied_between_file_systems() {
+    let scratch = Scratch::on_disk();
+    let path = scratch.file("one", b"content");
+    let one = open(&path, libc::O_RDONLY, 0).unwrap();
+    let memory = must(unsafe { libc::memfd_create(c("two").as_ptr(), 0) }) as i32;
+    let copy = |from: i32, to: i32| {
+        let nowhere = ptr::null_mut();
+        check(unsafe { libc::copy_file_range(from, nowhere, to, nowhere, 7, 0) } as i64)
+    };
+    assert_eq!(copy(one, memory), Err(libc::EXDEV));
+    let two = open(scratch.path("two"), libc::O_RDWR | libc::O_CREAT, 0o644).unwrap();
+    assert_eq!(copy(one, two), Ok(7));
+    [one, memory, two].into_iter().for_each(close);
+}
+
+#[test]
+fn a_touched_file_has_one_time() {
+    let scratch = Scratch::new();
+    let path = scratch.file("f", b"");
+    must(unsafe { libc::utimensat(libc::AT_FDCWD, c(&path).as_ptr(), ptr::null(), 0) });
+    let found = stat(&path).unwrap();
+    let times = [
+        (found.st_atime, found.st_atime_nsec),
+        (found.st_mtime, found.st_mtime_nsec),
+        (found.st_ctime, found.st_ctime_nsec),
+    ];
+    assert_eq!((times[0], times[0]), (times[1], times[2]));
+}
+
+/// A device node asks for the right to make names first, and for CAP_MKNOD then.
+#[test]
+fn nodes_are_refused_by_their_folder_first() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let own = scratch.path("own");
+        fs::create_dir(&own).unwrap();
+        std::os::unix::fs::chown(&own, Some(1000), Some(1000)).unwrap();
+        fs::set_permissions(scratch.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let child = fork(|| {
+            become_user(1000);
+            let make = |path: &Path, kind: u32, device: u64| {
+                check(unsafe { libc::mknod(c(path).as_ptr(), kind | 0o644, device) })
+            };
+            let null = libc::makedev(1, 3);
+            assert_eq!(make(&scratch.path("n"), libc::S_IFCHR, null), Err(libc::EACCES));
+            assert_eq!(make(&own.join("n"), libc::S_IFCHR, null), Err(libc::EPERM));
+            assert_eq!(make(&own.join("n"), libc::S_IFBLK, 0), Err(libc::EPERM));
+            assert_eq!(make(&own.join("whiteout"), libc::S_IFCHR, 0), Ok(0));
+            assert_eq!(make(&own.join("pipe"), libc::S_IFIFO, 0), Ok(0));
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+    });
+}
+
+/// sched(7), "SCHED_RESET_ON_FORK".
+#[test]
+fn children_of_who_resets_on_fork_are_not_real_time() {
+    const RESET: i32 = 0x4000_0000;
+    isolated(|| {
+        let set = |policy: i32, priority: i32| {
+            let parameters = priority;
+            check(unsafe {
+                libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const parameters)
+            })
+        };
+        let get = || must(unsafe { libc::syscall(libc::SYS_sched_getscheduler, 0) }) as i32;
+        let nice = || must(unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) });
+        must(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -5) });
+        assert_eq!(set(libc::SCHED_OTHER | RESET, 0), Ok(0));
+        let child = fork(|| assert_eq!((get(), nice()), (libc::SCHED_OTHER, 0)));
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(set(libc::SCHED_FIFO | RESET, 3), Ok(0));
+        assert_eq!(get(), libc::SCHED_FIFO | RESET);
+        let child = fork(|| assert_eq!(get(), libc::SCHED_OTHER));
+        assert_eq!(wait(child), Ended::Exited(0));
+        let child = fork(|| {
+            must(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) });
+            assert_eq!(set(libc::SCHED_OTHER | RESET, 0), Ok(0));
+            become_user(1000);
+            assert_eq!(set(libc::SCHED_OTHER, 0), Err(libc::EPERM));
+            assert_eq!(set(libc::SCHED_BATCH | RESET, 0), Ok(0));
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(set(libc::SCHED_FIFO, 3), Ok(0));
+        let child = fork(|| assert_eq!(get(), libc::SCHED_FIFO));
+        assert_eq!(wait(child), Ended::Exited(0));
+    });
+}
+
+#[test]
+fn deadlines_have_no_priorities() {
+    const SCHED_DEADLINE: i32 = 6;
+    assert_eq!(
+        check(unsafe { libc::syscall(libc::SYS_sched_get_priority_max, SCHED_DEADLINE) }),
+        Ok(0)
+    );
+    assert_eq!(
+        check(unsafe { libc::syscall(libc::SYS_sched_get_priority_min, SCHED_DEADLINE) }),
+        Ok(0)
+    );
+    let wrong = unsafe { libc::syscall(libc::SYS_sched_get_priority_max, SCHED_DEADLINE + 3) };
+    assert_eq!(check(wrong), Err(libc::EINVAL));
+}
+
+#[test]
+fn what_a_mount_needs_of_its_source() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let at = scratch.path("m");
+        fs::create_dir(&at).unwrap();
+        let mount = |source: &str, kind: &str| {
+            let (source, at, kind) = (c(source), c(&at), c(kind));
+            let (source, at, kind) = (source.as_ptr(), at.as_ptr(), kind.as_ptr());
+            check(unsafe { libc::mount(source, at, kind, 0, ptr::null()) })
+        };
+        assert_eq!(mount("none", "nosuchfs"), Err(libc::ENODEV));
+        assert_eq!(mount("none", "ext4"), Err(libc::ENOENT));
+        assert_eq!(mount("/nosuch", "ext4"), Err(libc::ENOENT));
+        assert_eq!(mount("/dev/null", "ext4"), Err(libc::ENOTBLK));
+        assert_eq!(mount("", "ext4"), Err(libc::EINVAL));
+        let child = fork(|| {
+            become_user(1000);
+            assert_eq!(check(unsafe { libc::unshare(libc::CLONE_NEWNS) }), Err(libc::EPERM));
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+    });
+}
