@@ -177,13 +177,19 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
 }
 
 fn check_process_limit(task: &Task) -> Result<(), Errno> {
+    if tree::read().task_count() as u64 >= tree::tasks_max() {
+        return Err(Errno::EAGAIN);
+    }
     let credentials = task.credentials();
     if credentials.has(Capabilities::SYS_RESOURCE) || credentials.has(Capabilities::SYS_ADMIN) {
         return Ok(());
     }
     let limit = task.process.limits.soft(Resource::Processes);
     let owner = credentials.user.real;
-    let count = tree::read().processes().filter(|process| process.real_user() == owner).count();
+    let tree = tree::read();
+    let own = tree.processes().filter(|process| process.real_user() == owner);
+    // One that has ended counts until it is waited for.
+    let count: usize = own.map(|process| process.task_count().max(1)).sum();
     if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
 }
 

@@ -1,4 +1,5 @@
 //! Resource limits: sixteen pairs, read without a lock wherever they are enforced.
+use super::tree;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 
@@ -60,8 +61,9 @@ impl Limits {
         limits.set(raw::RLIMIT_MSGQUEUE, Limit { soft: 819_200, hard: 819_200 });
         limits.set(raw::RLIMIT_NICE, Limit { soft: 0, hard: 0 });
         limits.set(raw::RLIMIT_RTPRIO, Limit { soft: 0, hard: 0 });
-        limits.set(raw::RLIMIT_NPROC, Limit { soft: 4096, hard: 4096 });
-        limits.set(raw::RLIMIT_SIGPENDING, Limit { soft: 4096, hard: 4096 });
+        let half = tree::tasks_max() / 2;
+        limits.set(raw::RLIMIT_NPROC, Limit { soft: half, hard: half });
+        limits.set(raw::RLIMIT_SIGPENDING, Limit { soft: half, hard: half });
         limits
     }
     /// The enforced limit of `resource`.

@@ -220,6 +220,10 @@ impl Process {
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
     }
+    /// How many there are.
+    pub fn task_count(&self) -> usize {
+        self.signals.lock().tasks.len()
+    }
     /// How it ended, once it has.
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended

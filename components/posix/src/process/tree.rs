@@ -80,6 +80,15 @@ pub fn is_there(process: &Arc<Process>) -> bool {
     self::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, process))
 }
 
+/// Tasks there may be: as many as an eighth of memory has room for with 16 KiB each, Linux's measure.
+pub fn tasks_max() -> u64 {
+    const FRAMES_A_TASK: u64 = 32;
+    const LEAST: u64 = 20;
+    static MAX: Once<u64> = Once::new();
+    let from_memory = || rt::memory::statistics().total_frames / FRAMES_A_TASK;
+    *MAX.get_or_init(|| from_memory().clamp(LEAST, u64::from(ID_MAX)))
+}
+
 impl Tree {
     /// A number nobody uses as process, task, group or session.
     ///

@@ -150,7 +150,7 @@ const KERNEL: Table = &[
     ("osrelease", Item::File(|| format!("{}\n", crate::system::RELEASE).into_bytes())),
     ("version", Item::File(|| format!("{}\n", crate::system::VERSION).into_bytes())),
     ("pid_max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
-    ("threads-max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
+    ("threads-max", Item::File(|| format!("{}\n", tree::tasks_max()).into_bytes())),
     ("ngroups_max", Item::File(|| b"65536\n".to_vec())),
     ("cap_last_cap", Item::File(|| b"40\n".to_vec())),
     ("ctrl-alt-del", Item::Writable(settings::restart_keys, settings::set_restart_keys)),
