@@ -1,7 +1,7 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 use crate::{
     build::{self, Features},
-    compare::{self, BUSYBOX, DEBIAN},
+    compare::{self, BUSYBOX, Comparison, DEBIAN, PYTHON, TOOLS},
     disk, nucleus_tests, packages,
     qemu::{Accel, Config, Machine},
     run, shell, system_tests,
@@ -49,7 +49,7 @@ impl Options {
     /// Whether a suite is run: those asked for, else all but the long one.
     fn includes(&self, suite: Suite) -> bool {
         match self.suite.is_empty() {
-            true => self.long || suite != Suite::Debian,
+            true => self.long || !LONG.contains(&suite),
             false => self.suite.contains(&suite),
         }
     }
@@ -83,9 +83,16 @@ pub enum Suite {
     Compare,
     /// Commands of Debian 12 on Skerry and on Debian's cloud kernel; with --long or where it is asked for
     Debian,
+    /// Compilers, git, databases and editors likewise
+    Tools,
+    /// Modules of Python's own tests likewise
+    Python,
 }
 
-const SUITES: [Suite; 8] = [
+/// What is run with --long, or where it is asked for.
+const LONG: [Suite; 3] = [Suite::Debian, Suite::Tools, Suite::Python];
+
+const SUITES: [Suite; 10] = [
     Suite::Host,
     Suite::Models,
     Suite::Nucleus,
@@ -94,6 +101,8 @@ const SUITES: [Suite; 8] = [
     Suite::System,
     Suite::Compare,
     Suite::Debian,
+    Suite::Tools,
+    Suite::Python,
 ];
 
 /// What came out so far.
@@ -187,12 +196,10 @@ pub fn run(options: &Options) -> Result<u8> {
                     system_tests::run(&mut tally, target, filter)?;
                 }
             }
-            Suite::Compare | Suite::Debian => {
-                let comparison = if suite == Suite::Compare { &BUSYBOX } else { &DEBIAN };
-                for target in targets.iter().filter(|target| !target.is_short) {
-                    compare::run(&mut tally, comparison, target, filter)?;
-                }
-            }
+            Suite::Compare => compared(&mut tally, &BUSYBOX, &targets, filter)?,
+            Suite::Debian => compared(&mut tally, &DEBIAN, &targets, filter)?,
+            Suite::Tools => compared(&mut tally, &TOOLS, &targets, filter)?,
+            Suite::Python => compared(&mut tally, &PYTHON, &targets, filter)?,
         }
         println!(
             "{suite:?}: {} passed, {} failed",
@@ -205,6 +212,18 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(u8::from(tally.failed > 0))
+}
+
+fn compared(
+    tally: &mut Tally,
+    comparison: &Comparison,
+    targets: &[Target],
+    filter: Option<&str>,
+) -> Result<()> {
+    for target in targets.iter().filter(|target| !target.is_short) {
+        compare::run(tally, comparison, target, filter)?;
+    }
+    Ok(())
 }
 
 /// Runs a test command to its end, under a progress line; its output, whatever its status.

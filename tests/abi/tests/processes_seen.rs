@@ -307,6 +307,19 @@ fn deadlines_have_no_priorities() {
 }
 
 #[test]
+fn affinities_of_nobody_are_not_found() {
+    let mut mask = 0u64;
+    let (get, set) = (libc::SYS_sched_getaffinity, libc::SYS_sched_setaffinity);
+    for call in [get, set] {
+        let found = unsafe { libc::syscall(call, -1, 8, &raw mut mask) };
+        assert_eq!(check(found), Err(libc::ESRCH));
+        mask = 1;
+    }
+    let found = unsafe { libc::syscall(libc::SYS_sched_getscheduler, -1) };
+    assert_eq!(check(found), Err(libc::EINVAL));
+}
+
+#[test]
 fn what_a_mount_needs_of_its_source() {
     isolated(|| {
         let scratch = Scratch::new();

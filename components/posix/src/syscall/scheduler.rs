@@ -59,6 +59,11 @@ fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     }
 }
 
+/// The same for the calls that have no number wrong but nobody's.
+fn named_or_nobody(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
+    named(call, id).map_err(|_| Errno::ESRCH)
+}
+
 fn owns(call: &Call<'_>, target: &Task) -> bool {
     let (own, their) = (call.task.credentials(), target.credentials());
     own.has(Capabilities::SYS_NICE)
@@ -163,7 +168,7 @@ fn present_mask() -> u64 {
 }
 
 fn sched_setaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let target = named(call, call.int(0))?;
+    let target = named_or_nobody(call, call.int(0))?;
     let mut bytes = [0; MASK_BYTES];
     let given = (call.word(1) as usize).min(MASK_BYTES);
     let place = bytes.get_mut(..given).ok_or(Errno::EINVAL)?;
@@ -185,7 +190,7 @@ fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
     if room < MASK_BYTES || !room.is_multiple_of(MASK_BYTES) {
         return Err(Errno::EINVAL);
     }
-    let target = named(call, call.int(0))?;
+    let target = named_or_nobody(call, call.int(0))?;
     let mask = target.affinity.load(Ordering::Relaxed) & present_mask();
     call.memory.write(call.word(2), &mask)?;
     Ok(MASK_BYTES as u64)
@@ -200,7 +205,7 @@ fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     };
     let found = match call.uint(0) {
         raw::PRIO_PROCESS => {
-            return Ok(alloc::vec![named(call, who as i32).map_err(|_| Errno::ESRCH)?]);
+            return Ok(alloc::vec![named_or_nobody(call, who as i32)?]);
         }
         raw::PRIO_PGRP => {
             let group = if who == 0 { own.process.group() } else { who };

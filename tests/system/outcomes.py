@@ -1,0 +1,85 @@
+"""Runs tests of Python's own suite and prints how each ended, in order of their names.
+
+    outcomes.py MODULE [--only PATTERN | --without PATTERN]...
+
+What the tests print is dropped. A PATTERN is part of a test's name.
+"""
+import os
+import sys
+import unittest
+
+
+class Outcomes(unittest.TestResult):
+    """How each test ended: the worst of its parts."""
+
+    ORDER = ["ok", "skipped", "expected failure", "failed", "error", "unexpected success"]
+
+    def __init__(self):
+        super().__init__()
+        self.by_name = {}
+
+    def note(self, test, outcome):
+        name = getattr(test, "test_case", test).id()
+        before = self.by_name.get(name, "ok")
+        self.by_name[name] = max(before, outcome, key=self.ORDER.index)
+
+    def addSuccess(self, test):
+        self.note(test, "ok")
+
+    def addSkip(self, test, reason):
+        self.note(test, "skipped")
+
+    def addExpectedFailure(self, test, error):
+        self.note(test, "expected failure")
+
+    def addUnexpectedSuccess(self, test):
+        self.note(test, "unexpected success")
+
+    def addFailure(self, test, error):
+        super().addFailure(test, error)
+        self.note(test, "failed")
+
+    def addError(self, test, error):
+        super().addError(test, error)
+        self.note(test, "error")
+
+    def addSubTest(self, test, part, error):
+        super().addSubTest(test, part, error)
+        if error is not None:
+            self.note(test, "failed" if issubclass(error[0], test.failureException) else "error")
+
+
+def chosen(suite, only, without):
+    """The tests of a suite that are to be run."""
+    for test in suite:
+        if isinstance(test, unittest.TestSuite):
+            yield from chosen(test, only, without)
+        elif (not only or any(part in test.id() for part in only)) and not any(
+            part in test.id() for part in without
+        ):
+            yield test
+
+
+def main(module, arguments):
+    only, without = (
+        [value for name, value in zip(arguments, arguments[1:]) if name == option]
+        for option in ("--only", "--without")
+    )
+    said = os.dup(1)
+    nowhere = os.open(os.environ.get("OUTCOMES_LOG", os.devnull), os.O_WRONLY | os.O_CREAT, 0o644)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    outcomes = Outcomes()
+    suite = unittest.defaultTestLoader.loadTestsFromName("test." + module)
+    # A suite, not tests one by one: it sets classes and modules up.
+    unittest.TestSuite(chosen(suite, only, without)).run(outcomes)
+    with os.fdopen(said, "w") as out:
+        for name, outcome in sorted(outcomes.by_name.items()):
+            print(outcome, name, file=out)
+        for _, error in outcomes.failures + outcomes.errors:
+            print(error.strip().splitlines()[-1], file=out)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
