@@ -73,6 +73,8 @@ pub struct Attributes {
     pub flags: u32,
     /// Generation number.
     pub generation: u32,
+    /// It may have access control lists; who checks rights asks for them.
+    pub may_have_acls: bool,
 }
 
 /// What to change; `None` stays.
@@ -112,6 +114,30 @@ pub struct NewInode<'a> {
     /// Target of a symbolic link.
     pub target: &'a [u8],
     /// Its times.
+    pub now: FileTime,
+    /// Its access control lists.
+    pub acls: NewAcls<'a>,
+}
+
+/// The access control lists of a new inode, as [`FileSystem::get_xattr`] shows them; empty is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NewAcls<'a> {
+    /// Who may use it.
+    pub access: &'a [u8],
+    /// What it hands on, if it is a directory.
+    pub default: &'a [u8],
+}
+
+/// One access control list to be set, and what changes with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AclChange<'a> {
+    /// The name of its attribute.
+    pub name: &'a [u8],
+    /// The list as [`FileSystem::get_xattr`] shows it; empty takes it away.
+    pub value: &'a [u8],
+    /// Permission bits.
+    pub permissions: Option<u16>,
+    /// Last change of attributes.
     pub now: FileTime,
 }
 
@@ -298,6 +324,8 @@ pub struct MountInfo {
     pub backing: Backing,
     /// Names may be cached although the file system was not told (always, unless it changes by itself as procfs does).
     pub has_stable_names: bool,
+    /// It keeps access control lists, of all but symbolic links.
+    pub has_acls: bool,
 }
 
 /// Told when an asynchronous transfer of pages has ended.
@@ -501,6 +529,15 @@ pub trait FileSystem: Send + Sync {
     /// Takes an extended attribute away.
     fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
         let _ = (inode, name, now);
+        Err(FsError::Unsupported)
+    }
+    /// Sets or takes away an access control list, and what changes with it, all or nothing. Returns the
+    /// attributes as they are then.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`] where [`MountInfo::has_acls`] is not so, `NoSpace`.
+    fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
+        let _ = (inode, change);
         Err(FsError::Unsupported)
     }
     /// Space for `pages` more pages of a file is set aside, before the page cache makes absent

@@ -13,9 +13,9 @@ use crate::{
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    Access, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType,
-    FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry, Usage,
-    XattrMode,
+    Access, AclChange, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime,
+    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry,
+    Usage, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -104,6 +104,7 @@ impl FileSystem for Ext4 {
             is_read_only: self.volume.health.check_writable().is_err(),
             backing: Backing::Storage,
             has_stable_names: true,
+            has_acls: self.has_acls,
         }
     }
 
@@ -311,6 +312,16 @@ impl FileSystem for Ext4 {
             inode.attributes.changed = now;
             node.note(operation);
             xattr_edit::remove(&self.volume, operation, &mut inode, name)
+        })
+    }
+
+    fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
+        let node = self.node(inode)?;
+        self.volume.operate(|operation| {
+            let mut inode = node.write();
+            node.note(operation);
+            xattr_edit::set_acl(&self.volume, operation, &mut inode, change)?;
+            Ok(inode.attributes)
         })
     }
 

@@ -4,7 +4,7 @@ use crate::{
     checksum::crc32c,
     features::{Incompat, ReadOnlyCompat},
     groups::descriptor,
-    layout::inode::*,
+    layout::{inode::*, word32, xattr},
     superblock::{Geometry, ROOT_INODE},
     volume::Volume,
 };
@@ -67,10 +67,12 @@ impl Inode {
         if raw.flags.get() & FLAGS_UNREADABLE != 0 {
             return Err(FsError::Unsupported);
         }
-        let attributes = decode_attributes(geometry, number, &raw, &extra)?;
-        check_body(geometry, &attributes)?;
         let attribute_block = u64::from(raw.attribute_block_low.get())
             | u64::from(raw.attribute_block_high.get()) << 32;
+        let has_xattrs = attribute_block != 0
+            || extra_bytes > 0 && word32(rest, extra_bytes) == Some(xattr::MAGIC);
+        let attributes = decode_attributes(geometry, number, (&raw, &extra), has_xattrs)?;
+        check_body(geometry, &attributes)?;
         let charge = Charge::take(HELD_BYTES).map_err(|_| FsError::NoMemory)?;
         Ok(Inode {
             deleted: raw.deleted.get(),
@@ -224,8 +226,8 @@ fn is_sum_right(
 fn decode_attributes(
     geometry: &Geometry,
     number: u32,
-    raw: &RawInode,
-    extra: &RawExtra,
+    (raw, extra): (&RawInode, &RawExtra),
+    has_xattrs: bool,
 ) -> Result<Attributes, FsError> {
     let mode = raw.mode.get();
     let file_type = decode_type(mode).ok_or(FsError::Corrupt)?;
@@ -253,6 +255,7 @@ fn decode_attributes(
         created,
         flags: raw.flags.get(),
         generation: raw.generation.get(),
+        may_have_acls: has_xattrs,
     })
 }
 

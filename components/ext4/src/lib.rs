@@ -32,7 +32,6 @@
 )]
 extern crate alloc;
 
-mod acl;
 mod batch;
 mod cache;
 mod checksum;

@@ -32,6 +32,8 @@ pub struct Options {
     pub errors: Option<ErrorPolicy>,
     /// What becomes of a journal with changes not yet in place.
     pub recovery: Recovery,
+    /// Whether it keeps access control lists (`noacl`: those there are mean nothing).
+    pub has_acls: bool,
 }
 
 /// What becomes of a journal with changes not yet in place.
@@ -50,14 +52,14 @@ impl Default for Options {
             access: Access::Writable,
             errors: None,
             recovery: Recovery::Replay,
+            has_acls: true,
         }
     }
 }
 
 /// Options that change nothing here: what they ask for is so, or is the personality's.
-const IGNORED: [&[u8]; 14] = [
+const IGNORED: [&[u8]; 13] = [
     b"defaults",
-    b"acl",
     b"user_xattr",
     b"barrier",
     b"barrier=1",
@@ -73,7 +75,7 @@ const IGNORED: [&[u8]; 14] = [
 ];
 
 impl Options {
-    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`.
+    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`, `noacl`.
     ///
     /// # Errors
     /// [`FsError::Invalid`] for an option unknown.
@@ -87,6 +89,8 @@ impl Options {
                 b"errors=remount-ro" | b"errors=panic" => {
                     options.errors = Some(ErrorPolicy::RemountReadOnly);
                 }
+                b"acl" => options.has_acls = true,
+                b"noacl" => options.has_acls = false,
                 b"noload" | b"norecovery" => options.recovery = Recovery::Skip,
                 word if IGNORED.contains(&word) || word.starts_with(b"commit=") => {}
                 _ => return Err(FsError::Invalid),
@@ -145,6 +149,7 @@ impl fmt::Display for MountError {
 pub struct Ext4 {
     /// Geometry and metadata.
     pub(crate) volume: Arc<Volume>,
+    pub(crate) has_acls: bool,
 }
 
 /// Mounts the volume on `block`.
@@ -182,7 +187,7 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
             error => return Err(MountError::Failed(error)),
         }
     }
-    Ok(Arc::new(Ext4 { volume: Arc::new(volume) }))
+    Ok(Arc::new(Ext4 { volume: Arc::new(volume), has_acls: options.has_acls }))
 }
 
 /// Reads the superblock.

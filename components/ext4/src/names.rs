@@ -14,6 +14,7 @@ use crate::{
     log::Operation,
     orphans,
     volume::Volume,
+    xattr_edit,
 };
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, FileTime, FileType, FsError, InodeNumber, NewInode};
@@ -215,6 +216,7 @@ fn make(
         created: new.now,
         flags: flags & FLAGS_INHERITED,
         generation,
+        may_have_acls: false,
     };
     let geometry = &volume.geometry;
     let extra = match usize::from(geometry.extra_bytes) {
@@ -225,6 +227,8 @@ fn make(
     let mut inode = Inode::fresh(geometry, attributes, extra)?;
     let filled = fill(volume, operation, &mut inode, parent, new);
     let stored = filled.and_then(|()| inode.store(volume, operation, Before::Another));
+    let stored =
+        stored.and_then(|()| xattr_edit::set_new(volume, operation, &mut inode, &new.acls));
     match stored {
         Ok(()) => Ok(inode),
         Err(error) => {

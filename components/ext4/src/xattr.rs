@@ -1,6 +1,5 @@
 //! Extended attributes, in the inode and in a block of their own.
 use crate::{
-    acl,
     cache::BlockRef,
     checksum::crc32c,
     inode::{Inode, raw_inode},
@@ -15,8 +14,8 @@ use zerocopy::FromBytes;
 /// Classes by number: the prefix, and whether the class is the whole name.
 const CLASSES: [(u8, &[u8]); 7] = [
     (1, b"user."),
-    (ACL_ACCESS, b"system.posix_acl_access"),
-    (ACL_DEFAULT, b"system.posix_acl_default"),
+    (ACL_ACCESS, acl::ACCESS_NAME),
+    (ACL_DEFAULT, acl::DEFAULT_NAME),
     (4, b"trusted."),
     (6, b"security."),
     (SYSTEM, b"system."),
@@ -172,7 +171,10 @@ pub(crate) fn get(volume: &Volume, inode: &Inode, name: &[u8]) -> Result<Vec<u8>
     for area in areas(volume, inode)?.into_iter().flatten() {
         if let Some(value) = area.find(class, rest)? {
             return match class {
-                ACL_ACCESS | ACL_DEFAULT => acl::to_portable(&value).ok_or(FsError::Corrupt),
+                ACL_ACCESS | ACL_DEFAULT => {
+                    let entries = acl::from_disk(&value).map_err(|_| FsError::Corrupt)?;
+                    Ok(acl::to_portable(&entries))
+                }
                 _ => Ok(value),
             };
         }

@@ -6,7 +6,6 @@
 //!
 //! Source: Linux fs/ext4/xattr.c.
 use crate::{
-    acl,
     checksum::crc32c,
     groups::blocks,
     inode::Inode,
@@ -17,7 +16,7 @@ use crate::{
     xattr::{self, ACL_ACCESS, ACL_DEFAULT, Attribute, INLINE_NAME, SYSTEM},
 };
 use alloc::vec::Vec;
-use interfaces::file_system::{FsError, XattrMode};
+use interfaces::file_system::{AclChange, FileType, FsError, NewAcls, XattrMode};
 
 /// Longest name behind its prefix.
 const NAME_BYTES_MAX: usize = 255;
@@ -37,7 +36,7 @@ pub(crate) fn set(
 ) -> Result<(), FsError> {
     let (class, rest) = decode_name(name)?;
     let value = match class {
-        ACL_ACCESS | ACL_DEFAULT => acl::to_disk(value).ok_or(FsError::Invalid)?,
+        ACL_ACCESS | ACL_DEFAULT => acl_on_disk(value)?,
         _ => value.to_vec(),
     };
     let mut areas = xattr::load(volume, inode)?;
@@ -82,6 +81,58 @@ pub(crate) fn remove(
         return Err(FsError::NoAttribute);
     }
     store(volume, operation, inode, areas)
+}
+
+/// Gives an inode just stored its access control lists.
+///
+/// # Errors
+/// As [`set`].
+pub(crate) fn set_new(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    acls: &NewAcls<'_>,
+) -> Result<(), FsError> {
+    for (name, value) in [(acl::ACCESS_NAME, acls.access), (acl::DEFAULT_NAME, acls.default)] {
+        if !value.is_empty() {
+            set(volume, operation, inode, (name, value), XattrMode::Set)?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets or takes away an access control list, and what changes with it; stores the inode.
+///
+/// # Errors
+/// As [`set`]; nothing has changed then.
+pub(crate) fn set_acl(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    change: &AclChange<'_>,
+) -> Result<(), FsError> {
+    if inode.attributes.file_type == FileType::Symlink {
+        return Err(FsError::Unsupported);
+    }
+    let before = inode.attributes;
+    inode.attributes.permissions = change.permissions.unwrap_or(before.permissions);
+    inode.attributes.changed = change.now;
+    let result = if change.value.is_empty() {
+        match remove(volume, operation, inode, change.name) {
+            Err(FsError::NoAttribute) => inode.store(volume, operation, Before::Itself),
+            other => other,
+        }
+    } else {
+        set(volume, operation, inode, (change.name, change.value), XattrMode::Set)
+    };
+    result.inspect_err(|_| inode.attributes = before)
+}
+
+fn acl_on_disk(value: &[u8]) -> Result<Vec<u8>, FsError> {
+    match acl::from_portable(value) {
+        Ok(Some(entries)) => Ok(acl::to_disk(&entries)),
+        _ => Err(FsError::Invalid),
+    }
 }
 
 /// Takes the attribute of inline data away; stores the inode.
@@ -137,6 +188,7 @@ fn store(
     inode: &mut Inode,
     [inner, mut outer]: [Vec<Attribute>; 2],
 ) -> Result<(), FsError> {
+    inode.attributes.may_have_acls = !inner.is_empty() || !outer.is_empty();
     outer.sort_by(|a, b| (a.class, a.name.len(), &a.name).cmp(&(b.class, b.name.len(), &b.name)));
     store_outer(volume, operation, inode, &outer)?;
     store_inner(volume, operation, inode, &inner)

@@ -2,8 +2,8 @@
 use crate::{MAGIC, ROOT, Tmpfs, xattr};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber,
-    MountInfo, NewInode, PageSink, TakeEntry, Usage, XattrMode,
+    AclChange, AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError,
+    InodeNumber, MountInfo, NewInode, PageSink, TakeEntry, Usage, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -15,6 +15,7 @@ impl FileSystem for Tmpfs {
             is_read_only: false,
             backing: Backing::Cache,
             has_stable_names: true,
+            has_acls: true,
         }
     }
 
@@ -170,6 +171,10 @@ impl FileSystem for Tmpfs {
 
     fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
         xattr::remove(&*self.node(inode)?, name, now)
+    }
+
+    fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
+        xattr::set_acl(&*self.node(inode)?, change)
     }
 
     fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {

@@ -30,7 +30,7 @@ mod tests;
 mod xattr;
 
 use alloc::sync::Arc;
-use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber, NewInode};
+use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber, NewAcls, NewInode};
 use node::{Node, State};
 use rt::{
     lock_class,
@@ -100,6 +100,7 @@ pub fn new(options: Options) -> Result<Arc<Tmpfs>, FsError> {
             device: (0, 0),
             target: &[],
             now: wall_time(),
+            acls: NewAcls::default(),
         },
     )?;
     // The mount's own count and the root's name "/" keep it for as long as the mount.

@@ -1,7 +1,9 @@
 //! Names made and taken away: create, link, unlink, rmdir.
-use crate::{TARGET_MAX, Tmpfs, check_name, node::Node};
+use crate::{TARGET_MAX, Tmpfs, check_name, node::Node, xattr};
 use alloc::sync::Arc;
-use interfaces::file_system::{Attributes, FileTime, FileType, FsError, InodeNumber, NewInode};
+use interfaces::file_system::{
+    Attributes, FileTime, FileType, FsError, InodeNumber, NewAcls, NewInode,
+};
 
 impl Tmpfs {
     /// The inode a name stands for, counted up.
@@ -20,7 +22,15 @@ impl Tmpfs {
             return Err(FsError::NameTooLong);
         }
         self.space.take_inode()?;
-        Node::new(self.table.new_number(), parent, new).inspect_err(|_| self.space.give_inode())
+        let node = Node::new(self.table.new_number(), parent, new);
+        let node = node.inspect_err(|_| self.space.give_inode())?;
+        if new.acls != NewAcls::default()
+            && let Err(error) = xattr::set_new(&node, &new.acls)
+        {
+            self.space.give_inode();
+            return Err(error);
+        }
+        Ok(node)
     }
 
     /// Makes an inode with a first name, held once.

@@ -1,6 +1,9 @@
 //! One inode: what never changes, and what its lock guards.
-use crate::directory::{Directory, is_directory};
-use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
+use crate::{
+    directory::{Directory, is_directory},
+    xattr::Xattrs,
+};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interfaces::file_system::{
     AttributeChange, Attributes, FileTime, FileType, FsError, InodeNumber, NewInode,
@@ -50,7 +53,7 @@ pub(crate) struct State {
     /// Names, if it is a directory.
     pub(crate) names: Directory,
     /// Extended attributes by full name.
-    pub(crate) xattrs: BTreeMap<Vec<u8>, (Vec<u8>, Charge)>,
+    pub(crate) xattrs: Xattrs,
     accessed: FileTime,
     created: FileTime,
     permissions: u16,
@@ -86,7 +89,7 @@ impl Node {
             flags: 0,
             names: Directory::default(),
             target: target.into(),
-            xattrs: BTreeMap::new(),
+            xattrs: Xattrs::new(),
             _charge: charge,
         };
         let is_device = matches!(new.file_type, FileType::Character | FileType::Block);
@@ -138,6 +141,7 @@ impl Node {
             created: state.created,
             flags: state.flags,
             generation: 0,
+            may_have_acls: !state.xattrs.is_empty(),
         }
     }
 

@@ -76,7 +76,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interfaces::file_system::{FileTime, FileType, NewInode};
+    use interfaces::file_system::{FileTime, FileType, NewAcls, NewInode};
 
     fn node(inode: InodeNumber) -> Arc<Node> {
         let new = NewInode {
@@ -87,6 +87,7 @@ mod tests {
             device: (0, 0),
             target: b"",
             now: FileTime::default(),
+            acls: NewAcls::default(),
         };
         Node::new(inode, 1, &new).unwrap()
     }

@@ -19,6 +19,7 @@ fn new_inode(file_type: FileType) -> NewInode<'static> {
         device: (8, 1),
         target: b"to",
         now: NOW,
+        acls: NewAcls::default(),
     }
 }
 

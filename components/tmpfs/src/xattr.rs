@@ -1,13 +1,40 @@
-//! Extended attributes of the classes `user.`, `trusted.` and `security.`.
+//! Extended attributes of the classes `user.`, `trusted.` and `security.`, and access control lists.
 use crate::node::{Node, State};
-use alloc::vec::Vec;
-use interfaces::file_system::{FileTime, FileType, FsError, XattrMode};
+use alloc::{collections::BTreeMap, vec::Vec};
+use interfaces::file_system::{
+    AclChange, AttributeChange, Attributes, FileTime, FileType, FsError, NewAcls, XattrMode,
+};
 use rt::memory::Charge;
 
 /// What an attribute costs beside name and value.
 const XATTR_BYTES: usize = 96;
 /// Longest value (`XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65536;
+
+/// Attributes by full name, with what each is charged.
+pub(crate) type Xattrs = BTreeMap<Vec<u8>, (Vec<u8>, Charge)>;
+
+/// Gives a new inode its access control lists.
+#[cold]
+pub(crate) fn set_new(node: &Node, acls: &NewAcls<'_>) -> Result<(), FsError> {
+    for (name, value) in [(acl::ACCESS_NAME, acls.access), (acl::DEFAULT_NAME, acls.default)] {
+        if !value.is_empty() {
+            let value = charged(name, value)?;
+            put(&mut node.state.lock(), name, value);
+        }
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn put(state: &mut State, name: &[u8], value: (Vec<u8>, Charge)) {
+    state.xattrs.insert(name.to_vec(), value);
+}
+
+fn charged(name: &[u8], value: &[u8]) -> Result<(Vec<u8>, Charge), FsError> {
+    let charge = Charge::take(XATTR_BYTES + name.len() + value.len());
+    Ok((value.to_vec(), charge.map_err(|_| FsError::NoMemory)?))
+}
 
 fn check_name(node: &Node, name: &[u8]) -> Result<(), FsError> {
     if name.len() > crate::NAME_MAX {
@@ -27,6 +54,7 @@ pub(crate) fn get(node: &Node, name: &[u8]) -> Result<Vec<u8>, FsError> {
     let state = node.state.lock();
     match state.xattrs.get(name) {
         Some((value, _)) => Ok(value.clone()),
+        None if matches!(name, acl::ACCESS_NAME | acl::DEFAULT_NAME) => Err(FsError::NoAttribute),
         None => check_name(node, name).and(Err(FsError::NoAttribute)),
     }
 }
@@ -48,11 +76,10 @@ pub(crate) fn set(
     if value.len() > VALUE_MAX {
         return Err(FsError::NoSpace);
     }
-    let charge = Charge::take(XATTR_BYTES + name.len() + value.len());
-    let charge = charge.map_err(|_| FsError::NoMemory)?;
+    let value = charged(name, value)?;
     let mut state = node.state.lock();
     check_mode(&state, name, mode)?;
-    state.xattrs.insert(name.to_vec(), (value.to_vec(), charge));
+    put(&mut state, name, value);
     state.changed = now;
     Ok(())
 }
@@ -72,4 +99,23 @@ pub(crate) fn remove(node: &Node, name: &[u8], now: FileTime) -> Result<(), FsEr
     state.xattrs.remove(name).ok_or(FsError::NoAttribute)?;
     state.changed = now;
     Ok(())
+}
+
+/// Sets or takes away an access control list.
+pub(crate) fn set_acl(node: &Node, change: &AclChange<'_>) -> Result<Attributes, FsError> {
+    if node.file_type == FileType::Symlink {
+        return Err(FsError::Unsupported);
+    }
+    let value = match change.value {
+        [] => None,
+        value => Some(charged(change.name, value)?),
+    };
+    let mut state = node.state.lock();
+    match value {
+        Some(value) => put(&mut state, change.name, value),
+        None => drop(state.xattrs.remove(change.name)),
+    }
+    let (permissions, changed) = (change.permissions, Some(change.now));
+    state.apply_change(&AttributeChange { permissions, changed, ..Default::default() });
+    Ok(node.attributes(&state))
 }

@@ -185,6 +185,13 @@ impl Scratch {
         std::fs::create_dir_all("/var/tmp").expect("making /var/tmp");
         Scratch::under("/var/tmp")
     }
+    /// Makes it in memory.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    pub fn in_memory() -> Scratch {
+        Scratch::under("/dev/shm")
+    }
     fn under(folder: &str) -> Scratch {
         let mut name = format!("{folder}/abi-XXXXXX\0").into_bytes();
         // SAFETY: a writable NUL-terminated template.

@@ -70,6 +70,7 @@ pub fn new(file_type: FileType) -> NewInode<'static> {
         device: (0, 0),
         target: b"",
         now: NOW,
+        acls: NewAcls::default(),
     }
 }
 

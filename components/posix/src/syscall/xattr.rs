@@ -4,7 +4,7 @@ use crate::files::Scope;
 use alloc::{vec, vec::Vec};
 use interfaces::file_system::XattrMode;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, Path, Walk};
+use vfs::{Errno, Path, Walk, operations::extended::is_acl_name};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -128,14 +128,17 @@ struct New {
 impl New {
     /// `EINVAL` for unknown flags, `E2BIG` for a value beyond 64 KiB.
     fn read(call: &Call<'_>) -> Result<New, Errno> {
+        if call.uint(4) & !BOTH != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let name = attribute_name(call)?;
         let mode = match call.uint(4) {
-            0 => Some(XattrMode::Set),
+            _ if is_acl_name(&name) => Some(XattrMode::Set),
             raw::XATTR_CREATE => Some(XattrMode::Create),
             raw::XATTR_REPLACE => Some(XattrMode::Replace),
             BOTH => None,
-            _ => return Err(Errno::EINVAL),
+            _ => Some(XattrMode::Set),
         };
-        let name = attribute_name(call)?;
         if call.word(3) > raw::XATTR_SIZE_MAX.into() {
             return Err(Errno::E2BIG);
         }

@@ -101,6 +101,15 @@ pub struct CapabilitySets {
     pub ambient: Capabilities,
 }
 
+impl acl::Subject for Credentials {
+    fn is_user(&self, user: u32) -> bool {
+        self.user.fs == user
+    }
+    fn is_in_group(&self, group: u32) -> bool {
+        self.is_in_group(group)
+    }
+}
+
 impl CapabilitySets {
     /// As of the first process.
     pub const FULL: CapabilitySets = CapabilitySets {

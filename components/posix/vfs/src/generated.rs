@@ -116,6 +116,7 @@ pub fn attributes(
         created: FileTime::default(),
         flags: 0,
         generation: 0,
+        may_have_acls: false,
     }
 }
 

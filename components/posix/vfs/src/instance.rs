@@ -140,6 +140,7 @@ impl Instance {
             is_read_only: false,
             backing: Backing::Cache,
             has_stable_names: false,
+            has_acls: false,
         };
         Instance::make(None, info, None)
     }

@@ -16,7 +16,8 @@
 //!                                                                   pages.shape
 //!                                                                     [a call to a file system]
 //!                                                                     pages.index
-//! leaves: vnode.state (held over a file system's set_attributes), dentry.link, mount.at, instance.*,
+//! leaves: vnode.state (held over a file system's set_attributes; below vnode.acls, held over set_acl),
+//!         dentry.link, mount.at, instance.*,
 //!         flush.list, pages.readahead, pages.watchers, errors
 //! ```
 //!

@@ -1,9 +1,9 @@
-//! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), B7).
+//! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), acl(5), B7).
 use crate::{
     credentials::{Capabilities, Credentials},
     errno::Errno,
     mount::{MountFlags, Path},
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, HAS_ACCESS_ACL, Vnode},
 };
 use bitflags::bitflags;
 use interfaces::file_system::FileType;
@@ -17,6 +17,7 @@ pub const STICKY: u16 = 0o1000;
 /// Execute permission of the group.
 pub const GROUP_EXECUTE: u16 = 0o010;
 const ANY_EXECUTE: u16 = 0o111;
+const GROUP_BITS: u16 = 0o070;
 
 bitflags! {
     /// What is wanted of a file; the values are those of access(2).
@@ -31,35 +32,42 @@ bitflags! {
     }
 }
 
-/// Checks `want` against owner, group and mode, with root's override.
+/// Checks `want` against owner, group, mode and access control list, with root's override.
 ///
 /// # Errors
-/// `EACCES`; `EPERM` for a write to something immutable.
+/// `EACCES`; `EPERM` for a write to something immutable; what reading the list met.
 #[inline]
 pub fn check(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
     let everyone = (want.bits() & 7) * 0o111;
-    let is_open_to_all = vnode.permissions() & everyone == everyone;
+    let is_open_to_all = vnode.rights() & (everyone | HAS_ACCESS_ACL) == everyone;
     if is_open_to_all && !want.contains(Want::WRITE) {
         return Ok(());
     }
     check_class(vnode, who, want)
 }
 
+#[inline(never)]
 fn check_class(vnode: &Vnode, who: &Credentials, want: Want) -> Result<(), Errno> {
     if want.contains(Want::WRITE) && vnode.flags() & FLAG_IMMUTABLE != 0 {
         return Err(Errno::EPERM);
     }
-    let mode = vnode.permissions();
+    let rights = vnode.rights();
     let (user, group) = vnode.owner();
-    let class = if user == who.user.fs {
-        mode >> 6
-    } else if who.is_in_group(group) {
-        mode >> 3
-    } else {
-        mode
-    };
     let wanted = want.bits() & 7;
-    if class & wanted == wanted || overrides(vnode, who, want, mode) {
+    let is_allowed = if user == who.user.fs {
+        rights >> 6 & wanted == wanted
+    } else if rights & HAS_ACCESS_ACL != 0
+        && rights & GROUP_BITS != 0
+        && let Some(list) = vnode.acl(AclKind::Access)?
+    {
+        // As Linux: where the group (that is, the mask) has nothing, the list is not asked.
+        list.allows(who, (user, group), wanted)
+    } else if who.is_in_group(group) {
+        rights >> 3 & wanted == wanted
+    } else {
+        rights & wanted == wanted
+    };
+    if is_allowed || overrides(vnode, who, want, rights) {
         return Ok(());
     }
     Err(Errno::EACCES)

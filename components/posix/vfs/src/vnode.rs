@@ -6,8 +6,12 @@
 //!
 //! Locks: `contents` orders changes (size and writes of a regular file; the names of a directory with
 //! [`crate::name_lock`]), `state` guards the attributes and is innermost. Owner, permissions and the next due
-//! access-time update are mirrored in atomics so that a path walk takes no lock here.
+//! access-time update are mirrored in atomics so that a path walk takes no lock here. `acls` guards the access
+//! control lists and is above `state`.
+mod acls;
 mod attributes;
+
+pub(crate) use acls::{AclKind, HAS_ACCESS_ACL, HAS_DEFAULT_ACL};
 
 use crate::{
     errno::Errno,
@@ -18,7 +22,9 @@ use crate::{
     pages::{PageCache, WHOLE},
     seals::Seals,
 };
+use acls::Acls;
 use alloc::{
+    boxed::Box,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -37,6 +43,7 @@ use rt::{
 
 lock_class! {
     static STATE = "vfs.vnode.state";
+    static ACLS = "vfs.vnode.acls";
     static TARGET = "vfs.vnode.target";
     static SLOT = "vfs.vnode.slot";
     static CONTENTS = "vfs.file";
@@ -45,6 +52,8 @@ lock_class! {
 /// Rename and removal hold several directories: a parent before its child, else by number.
 static DIRECTORY: LockClass = LockClass::nestable("vfs.directory");
 
+/// Permission bits with setuid, setgid and sticky.
+const PERMISSION_BITS: u16 = 0o7777;
 const NS_A_SECOND: u64 = 1_000_000_000;
 const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 
@@ -79,7 +88,10 @@ pub struct Vnode {
     node: Option<Arc<dyn Node>>,
     pages: Option<Arc<PageCache>>,
     owner: AtomicU64,
-    permissions: AtomicU16,
+    /// Permission bits, and [`HAS_ACCESS_ACL`] and [`HAS_DEFAULT_ACL`]; changed under `state`.
+    rights: AtomicU16,
+    /// Read when they are first asked for; few files have any.
+    acls: Mutex<Option<Box<Acls>>>,
     flags: AtomicU32,
     access_due_ns: AtomicU64,
     /// The file system changed attributes by itself; `state` does not know them yet.
@@ -128,7 +140,8 @@ impl Vnode {
             node,
             pages,
             owner: AtomicU64::new(pack_owner(&known)),
-            permissions: AtomicU16::new(known.permissions),
+            rights: AtomicU16::new(known.permissions | acls::hint(instance, &known)),
+            acls: Mutex::new(&ACLS, None),
             flags: AtomicU32::new(known.flags),
             access_due_ns: AtomicU64::new(0),
             is_outdated: AtomicBool::new(false),
@@ -232,9 +245,14 @@ impl Vnode {
     }
     /// Permission bits with setuid, setgid and sticky.
     pub fn permissions(&self) -> u16 {
+        self.rights() & PERMISSION_BITS
+    }
+    /// As [`Vnode::permissions`], with [`HAS_ACCESS_ACL`] and [`HAS_DEFAULT_ACL`] where there may be such a list.
+    #[inline]
+    pub(crate) fn rights(&self) -> u16 {
         match &self.node {
             Some(node) => node.attributes().permissions,
-            None => self.permissions.load(Ordering::Acquire),
+            None => self.rights.load(Ordering::Acquire),
         }
     }
     /// Inode flags ([`FLAG_IMMUTABLE`] ...).

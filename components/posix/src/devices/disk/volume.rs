@@ -118,6 +118,7 @@ impl FileSystem for Volume {
             is_read_only: self.disk.info().is_read_only,
             backing: Backing::Storage,
             has_stable_names: true,
+            has_acls: false,
         }
     }
     fn usage(&self) -> Result<Usage, FsError> {
@@ -144,6 +145,7 @@ impl FileSystem for Volume {
             created: epoch,
             flags: 0,
             generation: 0,
+            may_have_acls: false,
         })
     }
     /// Times of the inside are nobody's; the length is the disk's.

@@ -6,9 +6,10 @@ use crate::{
     notify::{self, Events},
     permission::{self, SET_GROUP, Want},
     regular::resize,
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::{Base, Caller, Walk},
 };
+use acl::Acl;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType};
 
@@ -104,7 +105,7 @@ impl Caller<'_> {
         vnode.touch_accessed(place.mount.flags());
         Ok(vnode.link_target()?.to_vec())
     }
-    /// chmod(2).
+    /// chmod(2). An access control list follows.
     ///
     /// # Errors
     /// `EPERM` for others than the owner, `EROFS`, `EOPNOTSUPP` for a symbolic link.
@@ -122,7 +123,15 @@ impl Caller<'_> {
         }
         let _contents = vnode.contents().write();
         vnode.check_sealed_mode(mode)?;
-        vnode.change(&AttributeChange { permissions: Some(mode), ..changed_now() })?;
+        match vnode.acl(AclKind::Access)? {
+            Some(list) => {
+                let mut list = Acl::clone(&list);
+                list.set_mode(mode);
+                let kept = (!list.is_mode()).then_some(&list);
+                vnode.set_acl(AclKind::Access, kept, Some(mode))?;
+            }
+            None => vnode.change(&AttributeChange { permissions: Some(mode), ..changed_now() })?,
+        }
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }

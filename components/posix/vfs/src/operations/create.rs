@@ -9,14 +9,19 @@ use crate::{
     notify::{self, Events},
     permission::{self, GROUP_EXECUTE, SET_GROUP},
     protection, shrink,
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, HAS_DEFAULT_ACL, Vnode},
     walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
 };
-use alloc::sync::Arc;
-use interfaces::file_system::{FileType, FsError, NewInode};
+use acl::Acl;
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use interfaces::file_system::{FileType, FsError, NewAcls, NewInode};
 
+/// Permissions of the three classes.
+const CLASSES: u16 = 0o777;
 /// Permission bits mkdir takes.
 const DIRECTORY_MODE: u16 = 0o1777;
+/// Those of every symbolic link.
+const LINK_MODE: u16 = 0o777;
 /// Permission bits a file may have.
 const FILE_MODE: u16 = 0o7777;
 
@@ -50,11 +55,15 @@ impl NewFile<'_> {
             Err(Errno::EPERM)
         }
     }
-    /// The inode it becomes in `directory`: umask, and what a setgid directory passes on.
-    fn inode<'n>(&'n self, caller: &Caller<'_>, directory: &Vnode) -> NewInode<'n> {
+    /// The inode it becomes in `directory`, which passes on its group where it is setgid, and `inherited`.
+    fn inode<'n>(
+        &'n self,
+        caller: &Caller<'_>,
+        directory: &Vnode,
+        inherited: &'n Inherited,
+    ) -> NewInode<'n> {
         let who = caller.credentials;
-        let is_link = self.file_type == FileType::Symlink;
-        let mut mode = if is_link { 0o777 } else { self.mode & !caller.umask };
+        let mut mode = self.mode;
         let mut group = who.group.fs;
         if directory.permissions() & SET_GROUP != 0 {
             group = directory.owner().1;
@@ -64,15 +73,66 @@ impl NewFile<'_> {
                 mode = without_foreign_group(mode, group, who);
             }
         }
+        let is_link = self.file_type == FileType::Symlink;
         NewInode {
             file_type: self.file_type,
-            permissions: mode,
+            permissions: if is_link { LINK_MODE } else { mode & !inherited.umask },
             user: who.user.fs,
             group,
             device: self.device,
             target: self.target,
             now: crate::vnode::now(),
+            acls: match &inherited.lists {
+                None => NewAcls::default(),
+                Some(lists) => NewAcls { access: &lists.access, default: &lists.default },
+            },
         }
+    }
+}
+
+/// What something new gets by the access control list that its directory hands on.
+struct Inherited {
+    /// Permissions it does not get: the caller's umask, or what the list does not allow.
+    umask: u16,
+    lists: Option<Box<Lists>>,
+}
+
+/// The lists themselves, as a file system takes them.
+struct Lists {
+    access: Vec<u8>,
+    default: Vec<u8>,
+}
+
+impl Inherited {
+    /// Of `directory`, for what `new` says.
+    ///
+    /// # Errors
+    /// What reading the list met.
+    #[inline]
+    fn of(directory: &Vnode, new: &NewFile<'_>, caller: &Caller<'_>) -> Result<Inherited, Errno> {
+        match directory.rights() & HAS_DEFAULT_ACL {
+            0 => Ok(Inherited { umask: caller.umask, lists: None }),
+            _ => Inherited::read(directory, new, caller),
+        }
+    }
+    #[cold]
+    fn read(directory: &Vnode, new: &NewFile<'_>, caller: &Caller<'_>) -> Result<Inherited, Errno> {
+        let is_link = new.file_type == FileType::Symlink;
+        let list = directory.acl(AclKind::Default)?;
+        let Some(list) = list.filter(|_| !is_link) else {
+            return Ok(Inherited { umask: caller.umask, lists: None });
+        };
+        let inherited = list.inherited(new.mode);
+        let is_directory = new.file_type == FileType::Directory;
+        let written = |list: &Acl, is_wanted: bool| match is_wanted {
+            true => acl::to_portable(list.entries()),
+            false => Vec::new(),
+        };
+        let lists = Lists {
+            access: written(&inherited, !inherited.is_mode()),
+            default: written(&list, is_directory),
+        };
+        Ok(Inherited { umask: CLASSES & !list.mode(), lists: Some(Box::new(lists)) })
     }
 }
 
@@ -103,7 +163,8 @@ pub(crate) fn create_named(
     permission::check_create(directory, caller.credentials)?;
     new.check_device(caller)?;
     let instance = directory.instance();
-    let new = new.inode(caller, directory);
+    let inherited = Inherited::of(directory, new, caller)?;
+    let new = new.inode(caller, directory, &inherited);
     let promised = Promised::take(name)?;
     let made = instance.file_system()?.create(directory.inode(), name, &new);
     if made == Err(FsError::Exists) {
@@ -139,7 +200,8 @@ pub(crate) fn create_unnamed(
     let new = NewFile::plain(FileType::Regular, mode);
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
     let longest = Promised::take(label.unwrap_or(&[b'#'; UNNAMED_BYTES]))?;
-    let made = fs.create_unnamed(vnode.inode(), &new.inode(caller, vnode))?;
+    let inherited = Inherited::of(vnode, &new, caller)?;
+    let made = fs.create_unnamed(vnode.inode(), &new.inode(caller, vnode, &inherited))?;
     let promised = match label {
         Some(_) => longest,
         None => longest.renamed(alloc::format!("#{}", made.inode).as_bytes()),

@@ -1,18 +1,41 @@
-//! Extended attributes (xattr(7)).
+//! Extended attributes (xattr(7)), and those of them that are access control lists (acl(5)).
 use crate::{
     credentials::Capabilities,
     errno::Errno,
     mount::Path,
     notify::{self, Events},
-    permission::{self, STICKY, Want},
-    vnode::{FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    permission::{self, SET_GROUP, STICKY, Want},
+    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::Caller,
 };
+use acl::{Acl, Entry, FormError};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{FileSystem, XattrMode};
 
 /// Bytes of the longest name (XATTR_NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
+/// Permissions of the three classes.
+const CLASSES: u16 = 0o777;
+
+/// A list as setxattr(2) takes it; without entries it is none.
+fn decode_list(value: &[u8]) -> Result<Option<Vec<Entry>>, Errno> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    acl::from_portable(value).map_err(|error| match error {
+        FormError::Malformed => Errno::EINVAL,
+        FormError::Version => Errno::EOPNOTSUPP,
+    })
+}
+
+fn check_takes_acls(vnode: &Vnode) -> Result<(), Errno> {
+    if vnode.takes_acls() { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+/// An attribute of that name is an access control list; setxattr(2)'s flags mean nothing for one.
+pub fn is_acl_name(name: &[u8]) -> bool {
+    AclKind::named(name).is_some()
+}
 
 impl Caller<'_> {
     /// getxattr(2): the value of `name` (`user.x`).
@@ -24,6 +47,11 @@ impl Caller<'_> {
             return Err(Errno::ERANGE);
         }
         let vnode = place.vnode();
+        if let Some(kind) = AclKind::named(name) {
+            check_takes_acls(vnode)?;
+            let list = vnode.acl(kind)?.ok_or(Errno::ENODATA)?;
+            return Ok(acl::to_portable(list.entries()));
+        }
         self.check_attribute(vnode, name, Want::READ)?;
         let fs = vnode.instance().file_system().map_err(|_| Errno::EOPNOTSUPP)?;
         Ok(fs.get_xattr(vnode.inode(), name)?)
@@ -38,6 +66,9 @@ impl Caller<'_> {
         let mut names = Vec::new();
         for name in fs.list_xattr(vnode.inode())? {
             if name.starts_with(b"trusted.") && !self.credentials.has(Capabilities::SYS_ADMIN) {
+                continue;
+            }
+            if is_acl_name(&name) && !vnode.takes_acls() {
                 continue;
             }
             names.extend_from_slice(&name);
@@ -55,6 +86,10 @@ impl Caller<'_> {
         (name, value): (&[u8], &[u8]),
         mode: XattrMode,
     ) -> Result<(), Errno> {
+        if let Some(kind) = AclKind::named(name) {
+            place.mount.check_writable()?;
+            return self.set_list(place, kind, decode_list(value)?);
+        }
         let (vnode, fs) = self.check_change(place, name)?;
         let _contents = vnode.contents().write();
         fs.set_xattr(vnode.inode(), name, value, mode, crate::vnode::now())?;
@@ -67,10 +102,54 @@ impl Caller<'_> {
     /// # Errors
     /// `ENODATA`, and as [`Caller::set_attribute`].
     pub fn remove_attribute(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
+        if let Some(kind) = AclKind::named(name) {
+            place.mount.check_writable()?;
+            return self.set_list(place, kind, None);
+        }
         let (vnode, fs) = self.check_change(place, name)?;
         let _contents = vnode.contents().write();
         fs.remove_xattr(vnode.inode(), name, crate::vnode::now())?;
         vnode.refresh();
+        notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
+        Ok(())
+    }
+    /// Sets or takes away an access control list; one that says no more than a mode is only the mode.
+    fn set_list(
+        &self,
+        place: &Path,
+        kind: AclKind,
+        entries: Option<Vec<Entry>>,
+    ) -> Result<(), Errno> {
+        let vnode = place.vnode();
+        if vnode.flags() & (FLAG_APPEND | FLAG_IMMUTABLE) != 0 {
+            return Err(Errno::EPERM);
+        }
+        check_takes_acls(vnode)?;
+        if kind == AclKind::Default && !vnode.is_directory() {
+            return if entries.is_some() { Err(Errno::EACCES) } else { Ok(()) };
+        }
+        if !permission::is_owner(vnode, self.credentials) {
+            return Err(Errno::EPERM);
+        }
+        let list = match entries {
+            Some(entries) => Some(Acl::new(entries).ok_or(Errno::EINVAL)?),
+            None => None,
+        };
+        let _contents = vnode.contents().write();
+        match (kind, &list) {
+            (AclKind::Access, Some(list)) => {
+                let mut mode = vnode.permissions() & !CLASSES | list.mode();
+                let is_member = self.credentials.is_in_group(vnode.owner().1);
+                if !is_member && !self.credentials.has(Capabilities::FSETID) {
+                    mode &= !SET_GROUP;
+                }
+                vnode.check_sealed_mode(mode)?;
+                let kept = Some(list).filter(|list| !list.is_mode());
+                vnode.set_acl(kind, kept, Some(mode))?;
+            }
+            (_, None) if matches!(vnode.acl(kind), Ok(None)) => {}
+            (_, list) => vnode.set_acl(kind, list.as_ref(), None)?,
+        }
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
@@ -111,7 +190,7 @@ impl Caller<'_> {
             }
             return permission::check(vnode, self.credentials, want);
         }
-        let known: [&[u8]; 3] = [b"trusted.", b"security.", b"system."];
+        let known: [&[u8]; 2] = [b"trusted.", b"security."];
         match known.iter().any(|prefix| name.starts_with(prefix)) {
             true => Ok(()),
             false => Err(Errno::EOPNOTSUPP),

@@ -116,6 +116,7 @@ fn attributes(inode: InodeNumber, file_type: FileType) -> Attributes {
         created: now(),
         flags: 0,
         generation: 0,
+        may_have_acls: false,
     }
 }
 
@@ -230,6 +231,7 @@ impl FileSystem for Model {
             is_read_only: false,
             backing: Backing::Storage,
             has_stable_names: true,
+            has_acls: false,
         }
     }
     fn usage(&self) -> Result<Usage, FsError> {

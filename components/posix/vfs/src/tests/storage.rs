@@ -66,6 +66,7 @@ fn attributes_of(inode: InodeNumber) -> Attributes {
         created: time,
         flags: 0,
         generation: 0,
+        may_have_acls: false,
     }
 }
 
@@ -77,6 +78,7 @@ impl FileSystem for Disk {
             is_read_only: true,
             backing: Backing::Storage,
             has_stable_names: true,
+            has_acls: false,
         }
     }
     fn usage(&self) -> Result<Usage, FsError> {

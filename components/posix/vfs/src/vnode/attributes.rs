@@ -1,5 +1,5 @@
 //! A vnode's attributes: what `stat` tells, how they change, and what of it the file system was not told yet.
-use super::{FLAG_NO_ACCESS_TIME, NS_A_SECOND, RELATIME_NS, State, Vnode, now, pack_owner};
+use super::{FLAG_NO_ACCESS_TIME, NS_A_SECOND, RELATIME_NS, State, Vnode, acls, now, pack_owner};
 use crate::{errno::Errno, mount::MountFlags};
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{AttributeChange, Attributes, Backing, FileTime, FsError};
@@ -142,19 +142,24 @@ impl Vnode {
     }
     fn refresh_locked(&self, state: &mut State) {
         if let Ok(fs) = self.instance.file_system()
-            && let Ok(mut fresh) = fs.attributes(self.inode)
+            && let Ok(fresh) = fs.attributes(self.inode)
         {
-            let pending = state.pending;
-            overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
-            fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
-            fresh.modified = pending.modified.map_or(fresh.modified, |at| at.max(fresh.modified));
-            self.know(state, fresh);
-            self.mirror(&state.known);
+            self.learn(state, fresh);
         }
+    }
+    /// Takes over what the file system says after it changed something by itself; what is pending is kept.
+    pub(super) fn learn(&self, state: &mut State, mut fresh: Attributes) {
+        let pending = state.pending;
+        overlay(&mut fresh, &AttributeChange { changed: None, modified: None, ..pending });
+        fresh.changed = pending.changed.map_or(fresh.changed, |at| at.max(fresh.changed));
+        fresh.modified = pending.modified.map_or(fresh.modified, |at| at.max(fresh.modified));
+        self.know(state, fresh);
+        self.mirror(&state.known);
     }
     fn mirror(&self, known: &Attributes) {
         self.owner.store(pack_owner(known), Ordering::Release);
-        self.permissions.store(known.permissions, Ordering::Release);
+        let hints = self.rights.load(Ordering::Relaxed) & acls::HINTS;
+        self.rights.store(known.permissions | hints, Ordering::Release);
         self.flags.store(known.flags, Ordering::Release);
         self.access_due_ns.store(0, Ordering::Relaxed);
     }

@@ -1,0 +1,155 @@
+//! A vnode's access control lists: read when they are first asked for, kept, and dropped when one changes.
+//!
+//! Two bits beside the mirrored permissions say that there may be one: a check of a file without lists costs
+//! nothing for them.
+use super::{Instance, Vnode, now};
+use crate::errno::Errno;
+use acl::Acl;
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use interfaces::file_system::{AclChange, Attributes, FileSystem, FileType, FsError};
+use rt::memory::Charge;
+
+/// Beside the permissions: there may be a list that says who may use it.
+pub(crate) const HAS_ACCESS_ACL: u16 = 0x8000;
+/// Beside the permissions: there may be a list that it hands on.
+pub(crate) const HAS_DEFAULT_ACL: u16 = 0x4000;
+pub(super) const HINTS: u16 = HAS_ACCESS_ACL | HAS_DEFAULT_ACL;
+
+/// Which of the two lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AclKind {
+    /// Who may use it.
+    Access,
+    /// What a directory hands to what is made in it.
+    Default,
+}
+
+impl AclKind {
+    /// The list an attribute's name stands for.
+    pub(crate) fn named(name: &[u8]) -> Option<AclKind> {
+        match name {
+            acl::ACCESS_NAME => Some(AclKind::Access),
+            acl::DEFAULT_NAME => Some(AclKind::Default),
+            _ => None,
+        }
+    }
+    fn name(self) -> &'static [u8] {
+        match self {
+            AclKind::Access => acl::ACCESS_NAME,
+            AclKind::Default => acl::DEFAULT_NAME,
+        }
+    }
+    fn hint(self) -> u16 {
+        match self {
+            AclKind::Access => HAS_ACCESS_ACL,
+            AclKind::Default => HAS_DEFAULT_ACL,
+        }
+    }
+}
+
+/// A list with what it is charged.
+pub(crate) struct Kept {
+    list: Acl,
+    _charge: Charge,
+}
+
+impl core::ops::Deref for Kept {
+    type Target = Acl;
+    fn deref(&self) -> &Acl {
+        &self.list
+    }
+}
+
+/// The lists that were found.
+pub(super) struct Acls {
+    access: Option<Arc<Kept>>,
+    default: Option<Arc<Kept>>,
+}
+
+/// What the attributes of an inode that is new here say.
+pub(super) fn hint(instance: &Instance, known: &Attributes) -> u16 {
+    match (known.may_have_acls && instance.info().has_acls, known.file_type) {
+        (false, _) | (_, FileType::Symlink) => 0,
+        (true, FileType::Directory) => HINTS,
+        (true, _) => HAS_ACCESS_ACL,
+    }
+}
+
+fn read(fs: &dyn FileSystem, vnode: &Vnode, kind: AclKind) -> Result<Option<Arc<Kept>>, Errno> {
+    if vnode.rights() & kind.hint() == 0 {
+        return Ok(None);
+    }
+    let value = match fs.get_xattr(vnode.inode(), kind.name()) {
+        Err(FsError::NoAttribute) => return Ok(None),
+        other => other?,
+    };
+    let charge = Charge::take(size_of::<Acls>() + size_of::<Kept>() + value.len() * 2)?;
+    let entries = acl::from_portable(&value).map_err(|_| Errno::EIO)?;
+    let list = entries.and_then(Acl::new).ok_or(Errno::EIO)?;
+    Ok(Some(Arc::new(Kept { list, _charge: charge })))
+}
+
+impl Vnode {
+    /// It may have such lists at all.
+    pub(crate) fn takes_acls(&self) -> bool {
+        self.node.is_none() && self.instance.info().has_acls && self.file_type != FileType::Symlink
+    }
+    /// One of its lists.
+    ///
+    /// # Errors
+    /// What the file system says; `EIO` for a list that makes no sense.
+    pub(crate) fn acl(&self, kind: AclKind) -> Result<Option<Arc<Kept>>, Errno> {
+        if self.rights() & kind.hint() == 0 {
+            return Ok(None);
+        }
+        let mut acls = self.acls.lock();
+        let (access, default) = if let Some(acls) = acls.as_deref() {
+            (acls.access.clone(), acls.default.clone())
+        } else {
+            let fs = self.instance.file_system()?.as_ref();
+            let access = read(fs, self, AclKind::Access)?;
+            let default = read(fs, self, AclKind::Default)?;
+            let mut hints = 0;
+            hints |= if access.is_some() { HAS_ACCESS_ACL } else { 0 };
+            hints |= if default.is_some() { HAS_DEFAULT_ACL } else { 0 };
+            if hints != 0 {
+                let found = Acls { access: access.clone(), default: default.clone() };
+                *acls = Some(Box::new(found));
+            }
+            self.set_hints(hints);
+            (access, default)
+        };
+        Ok(match kind {
+            AclKind::Access => access,
+            AclKind::Default => default,
+        })
+    }
+    /// Sets or takes away one of its lists, and its permissions with it.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn set_acl(
+        &self,
+        kind: AclKind,
+        list: Option<&Acl>,
+        permissions: Option<u16>,
+    ) -> Result<(), Errno> {
+        let fs = self.instance.file_system()?;
+        let value = list.map_or(Vec::new(), |list| acl::to_portable(list.entries()));
+        let change = AclChange { name: kind.name(), value: &value, permissions, now: now() };
+        let mut acls = self.acls.lock();
+        let mut state = self.state.lock();
+        let fresh = fs.set_acl(self.inode, &change)?;
+        self.learn(&mut state, fresh);
+        drop(state);
+        *acls = None;
+        self.set_hints(if self.is_directory() { HINTS } else { HAS_ACCESS_ACL });
+        Ok(())
+    }
+    fn set_hints(&self, hints: u16) {
+        let state = self.state.lock();
+        let permissions = state.known.permissions;
+        self.rights.store(permissions | hints, Ordering::Release);
+    }
+}
