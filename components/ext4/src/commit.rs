@@ -18,6 +18,7 @@
 use crate::{
     cache::Chunk,
     device::Piece,
+    groups,
     inode::inode_place,
     journal::Journal,
     log::{Class, Running},
@@ -84,7 +85,9 @@ impl Volume {
             return Err(FsError::Io);
         }
         let mut ended = loop {
-            let Some(mut ended) = self.end_running() else {
+            let ended = self.end_running();
+            let ended = ended.inspect_err(|error| self.health.abort(self.device.name(), *error))?;
+            let Some(mut ended) = ended else {
                 return self.flush_data();
             };
             self.log.wait_data(ended.id);
@@ -122,19 +125,20 @@ impl Volume {
     }
 
     /// Ends the running transaction and takes its blocks as they are; `None` where nothing changed.
-    fn end_running(&self) -> Option<Ended> {
+    fn end_running(&self) -> Result<Option<Ended>, FsError> {
         let stopped = self.log.stop();
         if !self.log.running().blocks.is_empty() {
+            groups::seal(self)?;
             superblock_edit::note(self);
         }
-        let (id, running) = self.log.take(&stopped)?;
+        let Some((id, running)) = self.log.take(&stopped) else { return Ok(None) };
         let mut blocks = BTreeMap::new();
         for (block, class) in &running.blocks {
             if let Some((chunk, offset)) = self.seal(*block) {
                 blocks.insert(*block, Version { class: *class, chunk, offset });
             }
         }
-        Some(Ended { id, running, blocks })
+        Ok(Some(Ended { id, running, blocks }))
     }
 
     fn write_ended(&self, committer: &mut Committer, ended: &mut Ended) -> Result<(), FsError> {

@@ -153,9 +153,12 @@ pub(crate) fn raw_inode(volume: &Volume, number: u32) -> Result<BlockRef, FsErro
     let index = number.checked_sub(1).filter(|_| number <= geometry.inodes);
     let index = index.ok_or(FsError::Corrupt)?;
     let place = (index % geometry.inodes_per_group) as usize * geometry.inode_bytes;
-    // Its descriptor says also whether the group's inodes were ever used.
     let (group, _) = geometry.inode_group(number).ok_or(FsError::Corrupt)?;
-    let table = descriptor::inode_table(volume, group)?;
+    // In a group whose inodes were never used the table means nothing.
+    let table = match volume.groups() {
+        Ok(groups) => groups.used_inode_table(group)?,
+        Err(_) => descriptor::inode_table(volume, group)?,
+    };
     let (block, offset) = place_in(geometry, table, place);
     let left = geometry.inodes_per_group as usize * geometry.inode_bytes - place;
     let ahead = TABLE_CHUNKS_AHEAD.min(left.div_ceil(PAGE_BYTES) as u64);

@@ -72,6 +72,8 @@ pub(crate) struct Running {
     pub(crate) freed: Vec<(u64, u64)>,
     /// Inodes allocated.
     pub(crate) new_inodes: BTreeSet<u32>,
+    /// Block groups changed, whose descriptors are to be written when the transaction ends.
+    pub(crate) groups: BTreeSet<u32>,
     /// Runs of files whose data could not be written.
     pub(crate) failed: Vec<FailedRun>,
 }
@@ -284,6 +286,11 @@ impl Operation<'_> {
     /// An inode was freed.
     pub(crate) fn drop_inode(&self, number: u32) {
         self.log.running().new_inodes.remove(&number);
+    }
+
+    /// A block group was changed.
+    pub(crate) fn note_group(&self, number: u32) {
+        self.log.running().groups.insert(number);
     }
 
     /// Blocks were freed. Of metadata, nothing that was logged is to be written in place any more.

@@ -18,6 +18,11 @@ impl Ranges {
         self.0.iter().map(|(start, end)| (*start, end - start))
     }
 
+    /// No number is in the set.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// How many numbers are in the set.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()

@@ -2,14 +2,13 @@
 //!
 //! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group;
 //! a run is taken whole where one is long enough, so that a dirty run is one allocation.
-use super::{Group, Groups, bitmap, layout::first_bitmap, store};
+use super::{Group, Groups, bitmap, bring, layout::first_bitmap};
 use crate::{
     checksum::crc32c,
     layout::group::BLOCKS_UNUSED,
     log::{Class, Content, Operation},
     volume::Volume,
 };
-use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering::*};
 use interfaces::file_system::FsError;
 
@@ -75,19 +74,8 @@ fn take(
     if group.free_blocks == 0 {
         return Ok(None);
     }
-    let free = load_without_pending(volume, groups, number, &group)?;
     let end = volume.geometry.blocks_in(number) as usize;
-    // Right behind the goal even a short run is good: the file goes on there.
-    let behind = bitmap::run_at(&free, from, want.min(end.saturating_sub(from)));
-    let run = if from > 0 && (behind == want || (behind > 0 && want - behind < want / 2)) {
-        Some((from, behind))
-    } else {
-        let after = bitmap::find_run(&free, from, end, want);
-        match after {
-            Some((_, length)) if length >= want => after,
-            _ => bitmap::find_run(&free, 0, end, want).max_by_length(after),
-        }
-    };
+    let run = with_free(volume, groups, number, &group, |free| find(free, from, end, want))?;
     let Some((start, length)) = run else { return Ok(None) };
     if wanted == Wanted::Whole && length < want && start != from {
         return Ok(None);
@@ -96,8 +84,22 @@ fn take(
     change(volume, operation, number, &mut group, |bits| bitmap::set(bits, start, length))?;
     group.free_blocks -= length as u32;
     groups.free_blocks.fetch_sub(length as u64, Relaxed);
-    store(volume, operation, number, &group)?;
     Ok(Some((volume.geometry.group_start(number) + start as u64, length as u64)))
+}
+
+/// A run of clear bits: right behind `from` if there is one, else the first that is long enough, else
+/// the longest.
+fn find(bits: &[u8], from: usize, end: usize, want: usize) -> Option<(usize, usize)> {
+    // Right behind the goal even a short run is good: the file goes on there.
+    let behind = bitmap::run_at(bits, from, want.min(end.saturating_sub(from)));
+    if from > 0 && (behind == want || (behind > 0 && want - behind < want / 2)) {
+        return Some((from, behind));
+    }
+    let after = bitmap::find_run(bits, from, end, want);
+    match after {
+        Some((_, length)) if length >= want => after,
+        _ => bitmap::find_run(bits, 0, end, want).max_by_length(after),
+    }
 }
 
 /// The longer of two runs.
@@ -112,32 +114,44 @@ impl Longer for Option<(usize, usize)> {
     }
 }
 
-/// The block bitmap of a group.
-fn load(volume: &Volume, groups: &Groups, number: u32, group: &Group) -> Result<Vec<u8>, FsError> {
-    if group.has_unused_blocks() {
-        return Ok(first_bitmap(&volume.geometry, groups, number));
-    }
-    let block = volume.block(group.block_bitmap)?;
-    if volume.geometry.has_checksums() {
-        block.verify(|bytes| {
-            checksum(volume, bytes) & group.checksum_mask(volume) == group.block_bitmap_checksum
-        })?;
-    }
-    Ok(block.bytes().to_vec())
-}
-
-/// The block bitmap of a group, what is not to be used yet being set.
-fn load_without_pending(
+/// Shows `look` the block bitmap of a group.
+fn with_bits<T>(
     volume: &Volume,
     groups: &Groups,
     number: u32,
     group: &Group,
-) -> Result<Vec<u8>, FsError> {
-    let mut bits = load(volume, groups, number, group)?;
-    for (start, count) in group.pending.iter() {
-        bitmap::set(&mut bits, start as usize, count as usize);
+    look: impl FnOnce(&[u8]) -> T,
+) -> Result<T, FsError> {
+    if group.has_unused_blocks() {
+        return Ok(look(&first_bitmap(&volume.geometry, groups, number)));
     }
-    Ok(bits)
+    let block = volume.block(group.block_bitmap)?;
+    if volume.geometry.has_checksums() && !group.unsummed.blocks {
+        block.verify(|bytes| {
+            checksum(volume, bytes) & group.checksum_mask(volume) == group.block_bitmap_checksum
+        })?;
+    }
+    Ok(look(block.bytes()))
+}
+
+/// As [`with_bits`], what is not to be used yet being set.
+fn with_free<T>(
+    volume: &Volume,
+    groups: &Groups,
+    number: u32,
+    group: &Group,
+    look: impl FnOnce(&[u8]) -> T,
+) -> Result<T, FsError> {
+    with_bits(volume, groups, number, group, |bits| {
+        if group.pending.is_empty() {
+            return look(bits);
+        }
+        let mut bits = bits.to_vec();
+        for (start, count) in group.pending.iter() {
+            bitmap::set(&mut bits, start as usize, count as usize);
+        }
+        look(&bits)
+    })
 }
 
 fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
@@ -145,7 +159,15 @@ fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
     crc32c(volume.geometry.checksum_seed, bits.get(..covered).unwrap_or(bits))
 }
 
-/// Changes the bitmap of a group, which is made first where it was not.
+/// Sums the bitmap of a group.
+pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
+    let block = volume.block(group.block_bitmap)?;
+    group.block_bitmap_checksum = checksum(volume, block.bytes()) & group.checksum_mask(volume);
+    Ok(())
+}
+
+/// Changes the bitmap of a group, which is made first where it was not; it was looked at
+/// ([`with_bits`]).
 fn change(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -153,21 +175,19 @@ fn change(
     group: &mut Group,
     of: impl FnOnce(&mut [u8]),
 ) -> Result<(), FsError> {
-    let sum = if group.has_unused_blocks() {
-        let bits = first_bitmap(&volume.geometry, volume.groups()?, number);
-        group.flags &= !BLOCKS_UNUSED;
-        volume.modify(operation, group.block_bitmap, Class::Other, |bytes| {
-            bytes.copy_from_slice(&bits);
-            of(bytes);
-            checksum(volume, bytes)
-        })?
-    } else {
-        volume.modify(operation, group.block_bitmap, Class::Other, |bytes| {
-            of(bytes);
-            checksum(volume, bytes)
-        })?
+    let made = match group.has_unused_blocks() {
+        true => Some(first_bitmap(&volume.geometry, volume.groups()?, number)),
+        false => None,
     };
-    group.block_bitmap_checksum = sum & group.checksum_mask(volume);
+    bring(volume, operation, number, group)?;
+    volume.modify(operation, group.block_bitmap, Class::Other, |bytes| {
+        if let Some(made) = &made {
+            bytes.copy_from_slice(made);
+        }
+        of(bytes);
+    })?;
+    group.flags &= !BLOCKS_UNUSED;
+    group.unsummed.blocks = true;
     Ok(())
 }
 
@@ -200,9 +220,10 @@ pub(crate) fn free(
     }
     for (number, first, count) in volume.geometry.split(start, count) {
         let mut group = groups.lock(number)?;
-        let bits = load(volume, groups, number, &group)?;
         let (first_bit, bits_count) = (first as usize, count as usize);
-        let is_used = (first_bit..first_bit + bits_count).all(|bit| bitmap::is_set(&bits, bit));
+        let is_used = with_bits(volume, groups, number, &group, |bits| {
+            (first_bit..first_bit + bits_count).all(|bit| bitmap::is_set(bits, bit))
+        })?;
         let is_pending =
             group.pending.missing(u64::from(first), u64::from(count)) < u64::from(count);
         if !is_used || is_pending {
@@ -215,7 +236,6 @@ pub(crate) fn free(
         group.pending.insert(u64::from(first), u64::from(count));
         groups.pending.fetch_add(u64::from(count), Relaxed);
         groups.free_blocks.fetch_add(u64::from(count), Relaxed);
-        store(volume, operation, number, &group)?;
         let block = volume.geometry.group_start(number) + u64::from(first);
         operation.note_freed(block, u64::from(count), content);
         if content == Content::Metadata {
@@ -243,14 +263,15 @@ pub(crate) fn with_free_runs(
     let blocks = volume.geometry.blocks_in(number);
     let from = range.start.clamp(base, base + blocks) - base;
     let end = range.end.clamp(base, base + blocks) - base;
-    let bits = load_without_pending(volume, groups, number, &group)?;
     let (mut at, end) = (from as usize, end as usize);
-    while let Some(start) = bitmap::find_clear(&bits, at, end) {
-        let length = bitmap::run_at(&bits, start, end - start);
-        if length as u64 >= minimum {
-            visit(base + start as u64, length as u64)?;
+    with_free(volume, groups, number, &group, |bits| {
+        while let Some(start) = bitmap::find_clear(bits, at, end) {
+            let length = bitmap::run_at(bits, start, end - start);
+            if length as u64 >= minimum {
+                visit(base + start as u64, length as u64)?;
+            }
+            at = start + length + 1;
         }
-        at = start + length + 1;
-    }
-    Ok(())
+        Ok(())
+    })?
 }

@@ -99,17 +99,22 @@ pub(super) fn load_whole(volume: &Volume, number: u32) -> Result<Group, FsError>
     Ok(group)
 }
 
-/// Brings a group's counts into its descriptor.
-pub(super) fn store(
+/// Has the running transaction know that a group's descriptor changes, which [`store`] does at its end.
+pub(super) fn note(
     volume: &Volume,
     operation: &Operation<'_>,
     number: u32,
-    group: &Group,
 ) -> Result<(), FsError> {
+    let (block, _) = place(&volume.geometry, number);
+    volume.modify(operation, block, Class::Other, |_| ())
+}
+
+/// Puts a group's counts into its descriptor, which was noted; no operation is on its way.
+pub(super) fn store(volume: &Volume, number: u32, group: &Group) -> Result<(), FsError> {
     let geometry = &volume.geometry;
     let (block, offset) = place(geometry, number);
     let is_wide = geometry.descriptor_bytes >= WIDE_BYTES;
-    volume.modify(operation, block, Class::Other, |bytes| {
+    volume.modify_unlogged(block, |bytes| {
         let end = offset + geometry.descriptor_bytes;
         let bytes = bytes.get_mut(offset..end).unwrap_or(&mut []);
         let mut count = |offset: usize, high_offset: usize, value: u32| {

@@ -6,7 +6,7 @@
 //! directory's group.
 //!
 //! Source: Linux fs/ext4/ialloc.c; G. Orlov, "Directory allocation algorithm for FFS" (2001).
-use super::{Group, bitmap, blocks, store};
+use super::{Group, bitmap, blocks, bring};
 use crate::{
     checksum::crc32c,
     layout::group::INODES_UNUSED,
@@ -88,22 +88,6 @@ fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
     crc32c(volume.geometry.checksum_seed, bits.get(..covered).unwrap_or(bits))
 }
 
-/// The first free bit of a group's bitmap.
-fn find(volume: &Volume, number: u32, group: &Group) -> Result<Option<usize>, FsError> {
-    let geometry = &volume.geometry;
-    let reserved = if number == 0 { geometry.first_inode as usize - 1 } else { 0 };
-    if group.has_unused_inodes() {
-        return Ok(Some(reserved));
-    }
-    let block = volume.block(group.inode_bitmap)?;
-    if geometry.has_checksums() {
-        block.verify(|bytes| {
-            checksum(volume, bytes) & group.checksum_mask(volume) == group.inode_bitmap_checksum
-        })?;
-    }
-    Ok(bitmap::find_clear(block.bytes(), reserved, geometry.inodes_per_group as usize))
-}
-
 fn take(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -111,13 +95,19 @@ fn take(
     kind: Kind,
 ) -> Result<Option<u32>, FsError> {
     let groups = volume.groups()?;
+    let geometry = &volume.geometry;
+    let per_group = geometry.inodes_per_group;
+    let reserved = if number == 0 { geometry.first_inode as usize - 1 } else { 0 };
     let mut group = groups.lock(number)?;
     if group.free_inodes == 0 {
         return Ok(None);
     }
-    let Some(bit) = find(volume, number, &group)? else { return Ok(None) };
-    change(volume, operation, &mut group, |bits| bitmap::set(bits, bit, 1))?;
-    let per_group = volume.geometry.inodes_per_group;
+    let found = change(volume, operation, number, &mut group, |bits| {
+        let bit = bitmap::find_clear(bits, reserved, per_group as usize)?;
+        bitmap::set(bits, bit, 1);
+        Some(bit)
+    })?;
+    let Some(bit) = found else { return Ok(None) };
     group.free_inodes -= 1;
     group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
     if kind == Kind::Directory {
@@ -126,30 +116,45 @@ fn take(
     groups.free_inodes.fetch_sub(1, Relaxed);
     // A group with inodes in use has a bitmap of its blocks.
     blocks::initialise(volume, operation, number, &mut group)?;
-    store(volume, operation, number, &group)?;
     Ok(Some(number * per_group + bit as u32 + 1))
 }
 
-/// Changes the bitmap of a group, which is made first where it was not.
-fn change(
+/// Changes the bitmap of a group, which is made first where it was not, and is right where it was.
+fn change<T>(
     volume: &Volume,
     operation: &Operation<'_>,
+    number: u32,
     group: &mut Group,
-    of: impl FnOnce(&mut [u8]),
-) -> Result<(), FsError> {
+    of: impl FnOnce(&mut [u8]) -> T,
+) -> Result<T, FsError> {
     let inodes = volume.geometry.inodes_per_group as usize;
     let was_unused = group.has_unused_inodes();
-    let sum = volume.modify(operation, group.inode_bitmap, Class::Other, |bytes| {
+    if !was_unused && !group.unsummed.inodes && volume.geometry.has_checksums() {
+        let (mask, sum) = (group.checksum_mask(volume), group.inode_bitmap_checksum);
+        let block = volume.block(group.inode_bitmap)?;
+        block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
+    }
+    bring(volume, operation, number, group)?;
+    let result = volume.modify(operation, group.inode_bitmap, Class::Other, |bytes| {
         if was_unused {
             bytes.fill(0);
             let beyond = bytes.len() * 8 - inodes;
             bitmap::set(bytes, inodes, beyond);
         }
-        of(bytes);
-        checksum(volume, bytes)
+        of(bytes)
     })?;
-    group.flags &= !INODES_UNUSED;
-    group.inode_bitmap_checksum = sum & group.checksum_mask(volume);
+    if was_unused {
+        group.flags &= !INODES_UNUSED;
+        volume.groups()?.note_inodes(number);
+    }
+    group.unsummed.inodes = true;
+    Ok(result)
+}
+
+/// Sums the bitmap of a group.
+pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
+    let block = volume.block(group.inode_bitmap)?;
+    group.inode_bitmap_checksum = checksum(volume, block.bytes()) & group.checksum_mask(volume);
     Ok(())
 }
 
@@ -166,17 +171,22 @@ pub(crate) fn free(
     let groups = volume.groups()?;
     let (number, bit) = volume.geometry.inode_group(inode).ok_or(FsError::Corrupt)?;
     let mut group = groups.lock(number)?;
-    let is_used = !group.has_unused_inodes()
-        && bitmap::is_set(volume.block(group.inode_bitmap)?.bytes(), bit as usize);
-    if !is_used {
+    if group.has_unused_inodes() {
         return Err(FsError::Corrupt);
     }
-    change(volume, operation, &mut group, |bits| bitmap::clear(bits, bit as usize, 1))?;
+    let was_used = change(volume, operation, number, &mut group, |bits| {
+        let was_used = bitmap::is_set(bits, bit as usize);
+        bitmap::clear(bits, bit as usize, 1);
+        was_used
+    })?;
+    if !was_used {
+        return Err(FsError::Corrupt);
+    }
     group.free_inodes = group.free_inodes.saturating_add(1);
     if kind == Kind::Directory {
         group.directories = group.directories.saturating_sub(1);
     }
     groups.free_inodes.fetch_add(1, Relaxed);
     operation.drop_inode(inode);
-    store(volume, operation, number, &group)
+    Ok(())
 }

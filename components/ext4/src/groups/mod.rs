@@ -4,6 +4,9 @@
 //! (`ext4.group`, a leaf but for the cache and the log's notes), so that writers in different groups
 //! do not meet.
 //!
+//! A group in memory is what counts. Its descriptor is written, and its bitmaps are summed, once a
+//! transaction, when that ends ([`seal`]), not at each change.
+//!
 //! A group can be "uninitialised": its bitmap on the device means nothing, and is made when it is
 //! first needed.
 pub(crate) mod bitmap;
@@ -52,15 +55,30 @@ pub(crate) struct Group {
     pub(crate) inode_bitmap_checksum: u32,
     /// Blocks of the group freed by transactions not yet durable.
     pending: Ranges,
+    unsummed: Unsummed,
 }
 
-/// Blocks of bitmaps and tables, and how many.
-type Fixed = [(u64, u64); 3];
+/// What of a group the running transaction has changed, and [`seal`] is to sum. A bitmap was
+/// verified before it was changed, and stays in the cache until then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unsummed {
+    descriptor: bool,
+    blocks: bool,
+    inodes: bool,
+}
+
+/// What of a group is known without its lock.
+#[derive(Debug)]
+struct Fixed {
+    /// Blocks of its bitmaps and its inode table, and how many.
+    places: [(u64, u64); 3],
+    /// Its inodes were ever used.
+    has_inodes: AtomicBool,
+}
 
 /// All groups, and what the superblock counts.
 pub(crate) struct Groups {
     groups: Vec<Mutex<Group>>,
-    /// Where the bitmaps and tables of all groups lie.
     fixed: Vec<Fixed>,
     free_blocks: AtomicU64,
     free_inodes: AtomicU64,
@@ -105,7 +123,9 @@ impl Groups {
             free_blocks += u64::from(group.free_blocks);
             free_inodes += u64::from(group.free_inodes);
             let table = (group.inode_table, geometry.table_blocks());
-            fixed.push([(group.block_bitmap, 1), (group.inode_bitmap, 1), table]);
+            let places = [(group.block_bitmap, 1), (group.inode_bitmap, 1), table];
+            let has_inodes = AtomicBool::new(!group.has_unused_inodes());
+            fixed.push(Fixed { places, has_inodes });
             groups.push(Mutex::new(&GROUP, group));
         }
         let mut seed = [0; 4];
@@ -140,7 +160,7 @@ impl Groups {
 
     /// The groups' bitmaps and tables.
     fn fixed(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.fixed.iter().flatten().copied()
+        self.fixed.iter().flat_map(|fixed| fixed.places)
     }
 
     /// Where a group's inode table begins.
@@ -149,7 +169,24 @@ impl Groups {
     /// [`FsError::Corrupt`] where the volume has no such group.
     pub(crate) fn inode_table(&self, number: u32) -> Result<u64, FsError> {
         let fixed = self.fixed.get(number as usize);
-        fixed.map(|[.., (table, _)]| *table).ok_or(FsError::Corrupt)
+        fixed.map(|Fixed { places: [.., (table, _)], .. }| *table).ok_or(FsError::Corrupt)
+    }
+
+    /// Where a group's inode table begins, whose inodes were ever used.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] where the volume has no such group, or it was not.
+    pub(crate) fn used_inode_table(&self, number: u32) -> Result<u64, FsError> {
+        let fixed = self.fixed.get(number as usize).ok_or(FsError::Corrupt)?;
+        let is_used = fixed.has_inodes.load(Acquire);
+        if is_used { self.inode_table(number) } else { Err(FsError::Corrupt) }
+    }
+
+    /// The inodes of a group are used from now on.
+    fn note_inodes(&self, number: u32) {
+        if let Some(fixed) = self.fixed.get(number as usize) {
+            fixed.has_inodes.store(true, Release);
+        }
     }
 
     /// Blocks free.
@@ -233,12 +270,40 @@ impl Group {
     }
 }
 
-/// Brings a changed group into the running transaction.
-fn store(
+/// Brings a group that is about to be changed into the running transaction.
+fn bring(
     volume: &Volume,
     operation: &Operation<'_>,
     number: u32,
-    group: &Group,
+    group: &mut Group,
 ) -> Result<(), FsError> {
-    descriptor::store(volume, operation, number, group)
+    if !group.unsummed.descriptor {
+        descriptor::note(volume, operation, number)?;
+        operation.note_group(number);
+        group.unsummed.descriptor = true;
+    }
+    Ok(())
+}
+
+/// Sums the bitmaps and writes the descriptors of the groups that the running transaction, which
+/// nobody is at work on, has changed.
+///
+/// # Errors
+/// As [`Volume::block`]; the transaction must not be written then.
+pub(crate) fn seal(volume: &Volume) -> Result<(), FsError> {
+    let Ok(groups) = volume.groups() else { return Ok(()) };
+    let changed = core::mem::take(&mut volume.log.running().groups);
+    let has_checksums = volume.geometry.has_checksums();
+    for number in changed {
+        let mut group = groups.lock(number)?;
+        if group.unsummed.blocks && has_checksums {
+            blocks::sum(volume, &mut group)?;
+        }
+        if group.unsummed.inodes && has_checksums {
+            inodes::sum(volume, &mut group)?;
+        }
+        descriptor::store(volume, number, &group)?;
+        group.unsummed = Unsummed::default();
+    }
+    Ok(())
 }
