@@ -6,7 +6,8 @@
 //!
 //! A chunk that a transaction changed stays ([`State`]) until its blocks lie in place on the device;
 //! so the limit is exceeded rather than a change lost, and the log commits before that.
-//! It also remembers which of its blocks the running transaction knows of, so that it is told once.
+//! It also remembers which of its blocks the running transaction knows of, so that it is told once, and
+//! which of them are to be summed when the transaction ends: they count as verified until then.
 //! Chunks are spread over shards, so that writers in different places do not meet.
 use crate::{
     device::{ChunkBytes, Device},
@@ -54,6 +55,8 @@ struct Noted {
     transaction: u64,
     /// By where the block begins in the chunk.
     classes: [Option<Class>; UNITS],
+    /// Seeds of the blocks that are to be summed, likewise.
+    unsummed: [Option<u32>; UNITS],
 }
 
 struct Slot {
@@ -73,6 +76,9 @@ pub(crate) struct Note {
     pub(crate) offset: usize,
     /// When it may go in place.
     pub(crate) class: Class,
+    /// The seed of its checksum, where that is to be made when the transaction ends: the block was
+    /// verified. Else it is right now.
+    pub(crate) unsummed: Option<u32>,
 }
 
 /// Whether the log knows of a change.
@@ -212,7 +218,7 @@ impl Cache {
         loop {
             let mut slots = self.shard(number)?.lock();
             if let Some(slot) = slots.get_mut(number) {
-                let known = note.map_or(Known::NotYet, |note| slot.noted.add(note));
+                let known = note.map_or(Known::NotYet, |note| slot.note(note));
                 return Ok((change(slot.touch()), known));
             }
             drop(slots);
@@ -232,16 +238,25 @@ impl Cache {
         drop(self.insert(number, Box::new([0; PAGE_BYTES]), charge)?);
         let mut slots = self.shard(number)?.lock();
         let slot = slots.get_mut(number).ok_or(FsError::NoMemory)?;
-        let known = slot.noted.add(note);
+        let known = slot.note(note);
         let bytes = slot.touch();
         bytes.fill(0);
         Ok((change(bytes), known))
     }
 
-    /// A changed chunk as it is now: its state goes from dirty to logged.
-    pub(crate) fn seal(&self, number: u64) -> Option<Arc<Chunk>> {
+    /// A changed chunk as it is now, when `sum`, which is given a seed, has summed the block at `offset`
+    /// where that is due: its state goes from dirty to logged.
+    pub(crate) fn seal(
+        &self,
+        number: u64,
+        offset: usize,
+        sum: impl FnOnce(u32, &mut [u8]),
+    ) -> Option<Arc<Chunk>> {
         let mut slots = self.shard(number).ok()?.lock();
         let slot = slots.get_mut(number)?;
+        if let Some(seed) = slot.noted.take_unsummed(offset) {
+            sum(seed, slot.touch());
+        }
         slot.state = State { is_dirty: false, is_logged: true };
         Some(Arc::clone(&slot.chunk))
     }
@@ -272,6 +287,9 @@ impl Noted {
         if self.transaction != note.transaction {
             *self = Noted { transaction: note.transaction, ..Noted::default() };
         }
+        if let Some(unsummed) = self.unsummed.get_mut(note.offset / UNIT_BYTES) {
+            *unsummed = note.unsummed;
+        }
         let Some(class) = self.classes.get_mut(note.offset / UNIT_BYTES) else {
             return Known::NotYet;
         };
@@ -282,8 +300,14 @@ impl Noted {
         Known::NotYet
     }
 
+    /// The seed of a block that is to be summed.
+    fn take_unsummed(&mut self, offset: usize) -> Option<u32> {
+        self.unsummed.get_mut(offset / UNIT_BYTES)?.take()
+    }
+
     /// Takes a block out; whether the transaction was told of others.
     fn remove(&mut self, transaction: u64, offset: usize) -> bool {
+        self.take_unsummed(offset);
         if let Some(class) = self.classes.get_mut(offset / UNIT_BYTES) {
             *class = None;
         }
@@ -292,6 +316,15 @@ impl Noted {
 }
 
 impl Slot {
+    /// A block is about to be changed.
+    fn note(&mut self, note: Note) -> Known {
+        if note.unsummed.is_some() {
+            // Its sum will not be right for now.
+            self.chunk.verified.fetch_or(1 << (note.offset / UNIT_BYTES), Relaxed);
+        }
+        self.noted.add(note)
+    }
+
     /// The bytes to be changed: the chunk's own, or a copy's where somebody reads them.
     fn touch(&mut self) -> &mut [u8] {
         self.was_used = true;
@@ -422,7 +455,7 @@ mod tests {
     use super::*;
 
     fn note(transaction: u64, offset: usize, class: Class) -> Note {
-        Note { transaction, offset, class }
+        Note { transaction, offset, class, unsummed: None }
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub(crate) struct Room {
     used: usize,
 }
 
-/// Changes the entries of a leaf, and its checksum.
+/// Changes the entries of a leaf, which is summed when the transaction ends, or those of a root.
 fn modify(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -130,12 +130,12 @@ fn modify(
     change: impl FnOnce(&mut [u8]),
 ) -> Result<(), FsError> {
     let is_root = leaf.logical == 0 && directory.has_flag(FLAG_INDEX);
+    if !is_root {
+        return volume.modify_leaf(operation, leaf.block, directory.seed, change);
+    }
     volume.modify(operation, leaf.block, Class::Directory, |bytes| {
         change(bytes);
-        match is_root {
-            true => htree_edit::seal(volume, directory.seed, bytes, ROOT_COUNT_OFFSET),
-            false => seal(volume, directory.seed, bytes),
-        }
+        htree_edit::seal(volume, directory.seed, bytes, ROOT_COUNT_OFFSET);
     })
 }
 

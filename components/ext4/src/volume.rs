@@ -5,6 +5,7 @@
 use crate::{
     cache::{BlockRef, Cache, Chunk, Note},
     device::Device,
+    directory_edit,
     groups::Groups,
     health::Health,
     inode_table::InodeTable,
@@ -121,10 +122,35 @@ impl Volume {
         class: Class,
         change: impl FnOnce(&mut [u8]) -> T,
     ) -> Result<T, FsError> {
+        self.modify_with(operation, block, (class, None), change)
+    }
+
+    /// As [`Volume::modify`], of a leaf of a directory that was verified: it is summed, with `seed`, when
+    /// the transaction ends.
+    ///
+    /// # Errors
+    /// As [`Volume::modify`].
+    pub(crate) fn modify_leaf<T>(
+        &self,
+        operation: &Operation<'_>,
+        block: u64,
+        seed: u32,
+        change: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, FsError> {
+        self.modify_with(operation, block, (Class::Directory, Some(seed)), change)
+    }
+
+    fn modify_with<T>(
+        &self,
+        operation: &Operation<'_>,
+        block: u64,
+        (class, unsummed): (Class, Option<u32>),
+        change: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<T, FsError> {
         let (chunk, start) = self.place(block)?;
         let end = start + self.geometry.block_bytes;
         let whole = |bytes: &mut [u8]| change(bytes.get_mut(start..end).unwrap_or(&mut []));
-        let note = Some(Note { transaction: operation.id(), offset: start, class });
+        let note = Some(Note { transaction: operation.id(), offset: start, class, unsummed });
         let modified = self.cache.modify(&self.device, chunk, note, whole);
         let (result, known) = self.noticed(modified)?;
         operation.note_unless(known, block, class);
@@ -148,7 +174,8 @@ impl Volume {
             bytes.fill(0);
             change(bytes)
         };
-        let note = Note { transaction: operation.id(), offset: start, class: Class::Fresh };
+        let (transaction, class) = (operation.id(), Class::Fresh);
+        let note = Note { transaction, offset: start, class, unsummed: None };
         let (result, known) = match self.geometry.block_bytes {
             PAGE_BYTES => self.cache.modify_fresh(chunk, note, whole)?,
             _ => self.noticed(self.cache.modify(&self.device, chunk, Some(note), whole))?,
@@ -184,7 +211,11 @@ impl Volume {
     /// The chunk of a changed block as it is now, and where the block is in it; see [`Cache::seal`].
     pub(crate) fn seal(&self, block: u64) -> Option<(Arc<Chunk>, usize)> {
         let (chunk, start) = self.place(block).ok()?;
-        Some((self.cache.seal(chunk)?, start))
+        let end = start + self.geometry.block_bytes;
+        let sum = |seed, bytes: &mut [u8]| {
+            directory_edit::seal(self, seed, bytes.get_mut(start..end).unwrap_or(&mut []));
+        };
+        Some((self.cache.seal(chunk, start, sum)?, start))
     }
 
     /// What was logged of the block's chunk is in place.

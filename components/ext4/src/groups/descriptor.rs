@@ -100,11 +100,7 @@ pub(super) fn load_whole(volume: &Volume, number: u32) -> Result<Group, FsError>
 }
 
 /// Has the running transaction know that a group's descriptor changes, which [`store`] does at its end.
-pub(super) fn note(
-    volume: &Volume,
-    operation: &Operation<'_>,
-    number: u32,
-) -> Result<(), FsError> {
+pub(super) fn note(volume: &Volume, operation: &Operation<'_>, number: u32) -> Result<(), FsError> {
     let (block, _) = place(&volume.geometry, number);
     volume.modify(operation, block, Class::Other, |_| ())
 }
