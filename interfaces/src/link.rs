@@ -3,7 +3,7 @@
 //!
 //! A link counts its drivers (`epoch`): what one of them says after its successor was started is nobody's. While there
 //! is none, or it broke the protocol, nothing is sent; what that means is the [`Traffic`]'s, which [`Linked`] guards
-//! along with the rings. No lock is held over a message.
+//! along with the sending half. The receiving half is the traffic's own. No lock is held over a message.
 use crate::{call::Failure, wire::Wire};
 use alloc::{boxed::Box, string::String};
 use rt::{
@@ -98,14 +98,16 @@ impl Rings {
 pub(crate) trait Traffic {
     /// What the client says.
     type Sent: Entry;
-    /// What the driver says.
-    type Received: Entry;
-    /// The driver is no more. What it left in the rings is still there; what it has not ended is to be sent again.
-    fn recall(
+    /// The driver is no more: what it left in `rings`, of which `sent` is the sending half, is taken out, and what
+    /// it has not ended is to be sent again. The rings are empty then, with new halves, of which this gives the sending one.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    fn renew(
         &mut self,
         sent: &Producer<Part, Self::Sent>,
-        received: &mut Consumer<Part, Self::Received>,
-    );
+        rings: &Rings,
+    ) -> Result<Producer<Part, Self::Sent>, AttachError>;
     /// Puts what may be sent into the ring.
     ///
     /// # Errors
@@ -131,7 +133,6 @@ pub(crate) struct Linked<T: Traffic> {
     /// Drivers so far.
     epoch: u64,
     pub(crate) sent: Producer<Part, T::Sent>,
-    pub(crate) received: Consumer<Part, T::Received>,
     pub(crate) traffic: T,
 }
 
@@ -168,20 +169,21 @@ pub(crate) struct Link<T: Traffic> {
 }
 
 impl<T: Traffic> Link<T> {
-    /// A link without a driver, called `name` in the log, over rings of so many words.
+    /// A link without a driver, called `name` in the log, over rings of so many words; `traffic` takes the receiving half.
     ///
     /// # Errors
     /// [`AttachError`].
-    pub(crate) fn new(
+    pub(crate) fn new<R: Entry>(
         name: String,
         class: &'static LockClass,
         words: [usize; 2],
-        traffic: T,
+        traffic: impl FnOnce(Consumer<Part, R>) -> T,
         on_corrupt: Box<dyn Fn() + Send + Sync>,
     ) -> Result<Link<T>, AttachError> {
         let rings = Rings::new(words)?;
         let (sent, received) = rings.client()?;
-        let linked = Linked { status: Status::Down, epoch: 0, sent, received, traffic };
+        let traffic = traffic(received);
+        let linked = Linked { status: Status::Down, epoch: 0, sent, traffic };
         Ok(Link {
             name,
             state: Mutex::new(class, linked),
@@ -210,10 +212,8 @@ impl<T: Traffic> Link<T> {
     ) -> Result<(), AttachError> {
         let epoch = {
             let mut linked = self.state.lock();
-            let Linked { sent, received, traffic, .. } = &mut *linked;
-            traffic.recall(sent, received);
-            self.rings.clear();
-            (linked.sent, linked.received) = self.rings.client()?;
+            let Linked { sent, traffic, .. } = &mut *linked;
+            *sent = traffic.renew(sent, &self.rings)?;
             linked.status = Status::Down;
             linked.epoch += 1;
             linked.epoch

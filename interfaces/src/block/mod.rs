@@ -7,6 +7,7 @@ mod entries;
 mod flights;
 mod remote;
 mod server;
+mod slots;
 #[cfg(test)]
 mod tests;
 

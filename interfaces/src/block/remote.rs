@@ -3,20 +3,18 @@
 //! Requests are kept here, with their frames, until the driver says through the ring that they have ended; no
 //! byte of theirs is copied, and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
 //! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
-//! is sent nothing more and named to the supervisor. The [`Link`]'s lock guards everything; sinks are called without
-//! it, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
+//! is sent nothing more and named to the supervisor. Each direction has its lock: the [`Link`]'s is held to send, that of
+//! [`Completing`](super::slots::Completing), which comes after it, to take completions. Sinks are called without
+//! locks, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
 //! who waits for it and nobody between (M2).
 use super::{
     Block, BlockError, BlockInfo, BlockSink, Request,
     control::{BlockControl, BlockControlClient},
     entries,
-    flights::{self, Ended, Flights},
+    flights::Flights,
+    slots::{self, BATCH, Ended, Next, Slots},
 };
-use crate::{
-    AttachError,
-    call::Caller,
-    link::{Link, Linked},
-};
+use crate::{AttachError, call::Caller, link::Link};
 use alloc::{
     boxed::Box,
     format,
@@ -27,7 +25,7 @@ use core::array;
 use rt::{
     device::DmaWindow,
     lock_class,
-    ring::{Corrupt, Doorbell},
+    ring::Corrupt,
     sync::Event,
     thread::{self, Policy},
     time,
@@ -41,14 +39,13 @@ lock_class! {
 const COMPLETION_NICE: i8 = -10;
 /// Until frames that could not be lent are tried again.
 const RETRY_NS: u64 = 1_000_000;
-/// Completions taken under the lock at once.
-const BATCH: usize = 4;
 
 /// See the module's page.
 pub struct BlockProxy {
     info: BlockInfo,
     control: BlockControlClient,
     link: Link<Flights>,
+    slots: Arc<Slots>,
     /// Signalled when requests have ended.
     room: Event,
     /// Signalled when frames could not be lent.
@@ -70,10 +67,10 @@ impl BlockProxy {
     ) -> Result<Arc<BlockProxy>, AttachError> {
         let control = BlockControlClient::new(caller);
         let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
-        let link =
-            Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new(), on_corrupt)?;
+        let link = Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new, on_corrupt)?;
+        let slots = link.lock().traffic.slots();
         let (room, refused) = (Event::new(), Event::new());
-        let proxy = Arc::new(BlockProxy { info, control, link, room, refused, window });
+        let proxy = Arc::new(BlockProxy { info, control, link, slots, room, refused, window });
         proxy.restarted()?;
         let policy = Policy::Fair { nice: COMPLETION_NICE };
         let name = format!("{}/remote", proxy.info.name);
@@ -118,22 +115,17 @@ impl BlockProxy {
         loop {
             let mut places = array::from_fn::<_, BATCH, _>(|_| None);
             let mut count = 0;
-            let (next, doorbell, is_refused, window) = {
-                let mut linked = self.link.lock();
-                let next = take(&mut linked, &mut places, &mut count);
-                let doorbell = match linked.traffic.has_unsent() {
-                    true => linked.send(),
-                    false => Ok(Doorbell::Silent),
-                };
-                (next, doorbell, linked.traffic.is_refused(), linked.traffic.window())
+            let (next, window) = {
+                let mut completing = self.slots.completing();
+                let next = self.slots.take_completions(&mut completing, &mut places, &mut count);
+                (next, completing.window.clone())
             };
-            self.link.answer(doorbell);
-            if is_refused {
-                self.refused.signal();
+            if self.slots.has_unsent() {
+                self.send_more();
             }
             if let Some(ended) = places.get_mut(..count).filter(|ended| !ended.is_empty()) {
                 self.room.signal();
-                flights::give_back(&window, ended);
+                slots::give_back(&window, ended);
                 ended.iter_mut().flatten().for_each(Ended::tell);
             }
             match next {
@@ -141,6 +133,19 @@ impl BlockProxy {
                 Ok(Next::Wait) => return,
                 Err(Corrupt) => return self.link.break_off(),
             }
+        }
+    }
+
+    /// Sends what waited for others to end.
+    #[cold]
+    fn send_more(&self) {
+        let (doorbell, is_refused) = {
+            let mut linked = self.link.lock();
+            (linked.send(), linked.traffic.is_refused())
+        };
+        self.link.answer(doorbell);
+        if is_refused {
+            self.refused.signal();
         }
     }
 
@@ -154,36 +159,6 @@ impl BlockProxy {
             self.complete_all();
         }
     }
-}
-
-/// What is done after completions were taken.
-enum Next {
-    More,
-    Wait,
-}
-
-/// Takes completions, to `count` of the places, and announces the wait where there are no more, or they make no sense.
-#[inline]
-fn take(
-    linked: &mut Linked<Flights>,
-    places: &mut [Option<Ended>; BATCH],
-    count: &mut usize,
-) -> Result<Next, Corrupt> {
-    let mut take = || {
-        let waiting = linked.received.waiting()? as usize;
-        for place in places.iter_mut().take(waiting) {
-            let Some((entry, _)) = linked.received.pop()? else { break };
-            linked.traffic.complete(&entry, place)?;
-            *count += 1;
-        }
-        Ok(waiting < BATCH)
-    };
-    let taken = take();
-    if taken == Ok(false) {
-        return Ok(Next::More);
-    }
-    let is_idle = linked.received.wait_begins()?;
-    taken.map(|_| if is_idle { Next::Wait } else { Next::More })
 }
 
 impl Flights {

@@ -4,6 +4,7 @@ use super::{
     BlockSink, Operation, Request, SECTOR_BYTES, Segment,
     entries::{self, CompletionEntry, ENTRIES, RINGS},
     flights::Flights,
+    slots::BATCH,
 };
 use crate::{
     AttachError,
@@ -411,17 +412,16 @@ fn drivers_that_die_at_any_instant_are_a_pause() {
 fn a_flush_is_a_barrier_among_requests_issued_again() {
     let rings = Rings::new(RINGS).unwrap();
     let sink: Arc<dyn BlockSink> = Arc::new(Sink::default());
-    let mut flights = Flights::new();
     let order = [Operation::Write, Operation::Read, Operation::Flush, Operation::Write];
-    let (mut ring, mut completions) = rings.client().unwrap();
+    let (mut ring, received) = rings.client().unwrap();
+    let mut flights = Flights::new(received);
     for (operation, tag) in order.into_iter().zip(0..) {
         flights.admit(request(tag, operation, tag * 8, &[]), &sink);
     }
     let _ = flights.send(&mut ring).unwrap();
-    flights.recall(&ring, &mut completions);
-    rings.clear();
-    let mut ring = Producer::new(rings.forth.clone()).unwrap();
-    let mut driver = Consumer::<_, super::entries::RequestEntry>::new(rings.forth.clone()).unwrap();
+    let mut ring = flights.renew(&ring, &rings).unwrap();
+    let (mut completions, mut driver) =
+        rings.driver::<CompletionEntry, super::entries::RequestEntry>().unwrap();
     let mut assembler = super::entries::Assembler::default();
     let mut received = |flights: &mut Flights| {
         let _ = flights.send(&mut ring).unwrap();
@@ -431,10 +431,12 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
         }
         all.iter().map(|request| (request.sector / 8, request.tag)).collect::<Vec<_>>()
     };
-    let end = |flights: &mut Flights, tag| {
-        let mut ended = None;
-        flights.complete(&CompletionEntry::new(tag, Ok(())), &mut ended).unwrap();
-        assert!(ended.is_some());
+    let mut end = |flights: &mut Flights, tag| {
+        let _ = completions.push(&CompletionEntry::new(tag, Ok(()))).unwrap();
+        let (slots, mut places, mut count) = (flights.slots(), [const { None }; BATCH], 0);
+        let mut completing = slots.completing();
+        slots.take_completions(&mut completing, &mut places, &mut count).unwrap();
+        assert!(count == 1 && places[0].is_some());
     };
     let first = received(&mut flights);
     assert_eq!(first.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1]);

@@ -51,7 +51,7 @@ impl PortProxy {
         let control = PortControlClient::new(caller);
         let description = control.call_describe()?.ok_or(AttachError::Lost)?;
         let name = String::from(description.name.as_str());
-        let link = Link::new(name, &STATE, entries::RINGS, State::new(), on_corrupt)?;
+        let link = Link::new(name, &STATE, entries::RINGS, State::new, on_corrupt)?;
         let order = Mutex::new(&ORDER, ());
         let proxy = Arc::new(PortProxy { description, control, order, link });
         proxy.restarted()?;
@@ -162,7 +162,9 @@ impl PortProxy {
         let must_wait = {
             let mut linked = self.link.lock();
             let is_quiet = !linked.is_closed() && !linked.traffic.has_left_over();
-            is_quiet && !linked.traffic.is_sink_new && linked.received.wait_begins() == Ok(true)
+            is_quiet
+                && !linked.traffic.is_sink_new
+                && linked.traffic.received.wait_begins() == Ok(true)
         };
         if must_wait {
             self.link.bell.wait(None);

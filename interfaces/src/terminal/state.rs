@@ -4,11 +4,15 @@ use super::{
     PortSink, Position,
     entries::{Chunk, ENTRIES, Entry, Input, Output},
 };
-use crate::link::{Linked, Traffic};
+use crate::{
+    AttachError,
+    link::{Linked, Rings, Traffic},
+};
 use alloc::{collections::VecDeque, sync::Arc};
 use rt::ring::{Consumer, Corrupt, Doorbell, Part, Producer};
 
 pub(super) struct State {
+    pub(super) received: Consumer<Part, Entry>,
     /// Accepted and not at the device; the first `in_ring` are in the ring.
     kept: VecDeque<Output>,
     in_ring: usize,
@@ -32,17 +36,24 @@ pub(super) type News = (Option<bool>, Option<(u16, u16)>);
 
 impl Traffic for State {
     type Sent = Entry;
-    type Received = Entry;
 
     /// What the driver took is settled, what it brought is kept, the rest is to be sent again.
-    fn recall(&mut self, sent: &Producer<Part, Entry>, received: &mut Consumer<Part, Entry>) {
+    fn renew(
+        &mut self,
+        sent: &Producer<Part, Entry>,
+        rings: &Rings,
+    ) -> Result<Producer<Part, Entry>, AttachError> {
         if self.settle(sent).is_err() {
             log::error!("a driver left a count that cannot be");
         }
-        while let Ok(Some((input, _))) = self.pop(received) {
+        while let Ok(Some((input, _))) = self.pop() {
             self.left_over.push_back(input);
         }
         (self.in_ring, self.settled) = (0, 0);
+        rings.clear();
+        let (sent, received) = rings.client()?;
+        self.received = received;
+        Ok(sent)
     }
 
     /// Puts what is kept into the ring.
@@ -59,8 +70,9 @@ impl Traffic for State {
 }
 
 impl State {
-    pub(super) fn new() -> State {
+    pub(super) fn new(received: Consumer<Part, Entry>) -> State {
         State {
+            received,
             kept: VecDeque::with_capacity(ENTRIES),
             in_ring: 0,
             settled: 0,
@@ -144,11 +156,8 @@ impl State {
         Some(self.accepted)
     }
 
-    fn pop(
-        &mut self,
-        ring: &mut Consumer<Part, Entry>,
-    ) -> Result<Option<(Input, Doorbell)>, Corrupt> {
-        let Some((entry, doorbell)) = ring.pop()? else { return Ok(None) };
+    fn pop(&mut self) -> Result<Option<(Input, Doorbell)>, Corrupt> {
+        let Some((entry, doorbell)) = self.received.pop()? else { return Ok(None) };
         let input = Input::decode(&entry)?;
         if let Input::Bytes(chunk) = &input {
             self.position.received += chunk.as_slice().len() as u64;
@@ -188,26 +197,26 @@ impl Linked<State> {
         if let Some(input) = self.traffic.take_left_over() {
             return Ok(Some((input, Doorbell::Silent)));
         }
-        self.traffic.pop(&mut self.received)
+        self.traffic.pop()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{link::Rings, terminal::entries};
+    use crate::terminal::entries;
     use alloc::vec::Vec;
 
     #[test]
     fn what_a_driver_leaves_over_comes_in_order_and_takes_no_memory_afterwards() {
         let rings = Rings::new(entries::RINGS).unwrap();
-        let (sent, mut received) = rings.client::<Entry, Entry>().unwrap();
+        let (sent, received) = rings.client::<Entry, Entry>().unwrap();
         let (mut brings, _) = rings.driver::<Entry, Entry>().unwrap();
         let inputs: Vec<Input> =
             (0..20).map(|at| Input::Bytes(Chunk::first_of(&[at; 3]))).collect();
         inputs.iter().for_each(|input| assert!(brings.push(&input.encode()).is_ok()));
-        let mut state = State::new();
-        state.recall(&sent, &mut received);
+        let mut state = State::new(received);
+        assert!(state.renew(&sent, &rings).is_ok());
         assert_eq!(state.position().received, 60);
         let taken: Vec<Input> = core::iter::from_fn(|| state.take_left_over()).collect();
         assert_eq!(taken, inputs);

@@ -1,0 +1,363 @@
+//! Requests at the driver, and how they end: what both directions of [`super::remote`] know.
+//!
+//! A request that is sent has a slot; its tag in the rings is the slot's number and, above bit 32, how many requests the
+//! slot has had, so that no completion ends another request than its own. Who sends takes a slot, and who takes completions
+//! gives it back, each by an atomic step; the slot's own lock hands the request from one to the other. What has ended is
+//! counted under the lock of [`Completing`], so by one writer, and read by who sends.
+//!
+//! A request's frames are lent to the driver's devices from before it is sent until the completion was taken and, without
+//! that lock, they were taken back ([`give_back`]).
+use super::{
+    BlockError, BlockSink, Operation, Request, Segment,
+    entries::{self, CompletionEntry, ENTRIES},
+};
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
+use rt::{
+    device::{DmaWindow, Loan},
+    lock_class,
+    memory::FrameId,
+    ring::{Consumer, Corrupt, Part},
+    sync::{Mutex, MutexGuard},
+};
+
+lock_class! {
+    static SLOT = "block.slot";
+    static COMPLETING = "block.proxy.completions";
+}
+
+/// Slots of a word of the free ones.
+const WORD_SLOTS: usize = u64::BITS as usize;
+const _: () = assert!(ENTRIES.is_multiple_of(WORD_SLOTS));
+/// Completions taken under the lock at once.
+pub(crate) const BATCH: usize = 4;
+/// Loans taken back at once.
+const LOANS: usize = 64;
+
+/// A request that was taken from a client and has not ended.
+pub(crate) struct Flight {
+    pub(crate) request: Request,
+    pub(crate) sink: Arc<dyn BlockSink>,
+    /// When it was submitted, among all.
+    pub(crate) order: u64,
+    /// The driver has it: its frames are lent.
+    pub(crate) is_sent: bool,
+}
+
+impl Flight {
+    /// What it lends.
+    pub(crate) fn loans(&self) -> impl Iterator<Item = Loan> {
+        let is_written = self.is_written();
+        self.request.segments.iter().map(move |segment| loan(segment, is_written))
+    }
+
+    pub(crate) fn is_flush(&self) -> bool {
+        matches!(self.request.operation, Operation::Flush)
+    }
+
+    /// Whether the device writes the frames.
+    fn is_written(&self) -> bool {
+        matches!(self.request.operation, Operation::Read)
+    }
+
+    fn end(self, result: Result<(), BlockError>) -> Ended {
+        let is_written = self.is_written();
+        let Flight { request: Request { tag, segments, .. }, sink, .. } = self;
+        Ended { tag, sink, result, segments, is_written }
+    }
+}
+
+/// A request that ended, whose frames are to be taken back ([`give_back`]) before its client is told.
+pub(crate) struct Ended {
+    tag: u64,
+    sink: Arc<dyn BlockSink>,
+    result: Result<(), BlockError>,
+    segments: Vec<Segment>,
+    /// As they were lent.
+    is_written: bool,
+}
+
+impl Ended {
+    fn loans(&self) -> impl Iterator<Item = Loan> {
+        self.segments.iter().map(|segment| loan(segment, self.is_written))
+    }
+    /// Tells the client; call without locks.
+    pub(crate) fn tell(&mut self) {
+        // The frames are given back first: a client told may look at their reference counts.
+        drop(core::mem::take(&mut self.segments));
+        self.sink.completed(self.tag, self.result);
+    }
+}
+
+fn loan(segment: &Segment, is_written: bool) -> Loan {
+    Loan { frame: segment.frame.id(), is_written }
+}
+
+/// Takes back what was lent of `ended` to `window`. That is dear, as hardware has to forget it: call without locks.
+pub(crate) fn give_back(window: &DmaWindow, ended: &[Option<Ended>]) {
+    if let [Some(Ended { segments, is_written, .. })] = ended
+        && let [segment] = segments.as_slice()
+    {
+        return window.take_back(&[loan(segment, *is_written)]);
+    }
+    take_back(window, ended.iter().flatten().flat_map(Ended::loans));
+}
+
+/// Takes `loans` back.
+#[cold]
+pub(crate) fn take_back(window: &DmaWindow, loans: impl Iterator<Item = Loan>) {
+    let mut returned = [Loan { frame: FrameId(0), is_written: false }; LOANS];
+    let mut count = 0;
+    for loan in loans {
+        if count == LOANS {
+            window.take_back(&returned);
+            count = 0;
+        }
+        if let Some(place) = returned.get_mut(count) {
+            *place = loan;
+            count += 1;
+        }
+    }
+    window.take_back(returned.get(..count).unwrap_or_default());
+}
+
+#[derive(Default)]
+struct Slot {
+    generation: u32,
+    flight: Option<Flight>,
+}
+
+impl Slot {
+    fn take(&mut self) -> Option<Flight> {
+        self.generation = self.generation.wrapping_add(1);
+        self.flight.take()
+    }
+}
+
+/// What who takes completions holds.
+pub(crate) struct Completing {
+    pub(crate) received: Consumer<Part, CompletionEntry>,
+    /// Where the frames of what ends are lent.
+    pub(crate) window: DmaWindow,
+}
+
+/// What is done after completions were taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// There are more.
+    More,
+    /// The bell rings when there are.
+    Wait,
+}
+
+/// See the module's page.
+pub(crate) struct Slots {
+    slots: Vec<Mutex<Slot>>,
+    /// A bit a slot, set where it is free.
+    free: [AtomicU64; ENTRIES / WORD_SLOTS],
+    /// Entries of requests that ended, ever.
+    freed_entries: AtomicUsize,
+    /// Requests that came back from the present driver; of them flushes.
+    returned: AtomicUsize,
+    returned_flushes: AtomicUsize,
+    /// Some wait to be sent until others have ended.
+    has_unsent: AtomicBool,
+    completing: Mutex<Completing>,
+}
+
+impl Slots {
+    /// None taken; all memory they will ever need is allocated here.
+    pub(crate) fn new(received: Consumer<Part, CompletionEntry>) -> Slots {
+        let completing = Completing { received, window: DmaWindow::default() };
+        Slots {
+            slots: (0..ENTRIES).map(|_| Mutex::new(&SLOT, Slot::default())).collect(),
+            free: [const { AtomicU64::new(u64::MAX) }; ENTRIES / WORD_SLOTS],
+            freed_entries: AtomicUsize::new(0),
+            returned: AtomicUsize::new(0),
+            returned_flushes: AtomicUsize::new(0),
+            has_unsent: AtomicBool::new(false),
+            completing: Mutex::new(&COMPLETING, completing),
+        }
+    }
+
+    /// To take completions, or to keep others from it.
+    pub(crate) fn completing(&self) -> MutexGuard<'_, Completing> {
+        self.completing.lock()
+    }
+
+    /// Entries of requests that ended, ever.
+    pub(crate) fn freed_entries(&self) -> usize {
+        self.freed_entries.load(Acquire)
+    }
+
+    /// Requests that came back from the present driver, and flushes among them.
+    pub(crate) fn returned(&self) -> (usize, usize) {
+        (self.returned.load(Acquire), self.returned_flushes.load(Acquire))
+    }
+
+    /// Some wait to be sent until others have ended.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.has_unsent.load(Acquire)
+    }
+
+    /// Some do, or not: called by who sends, after it sent what it could.
+    pub(crate) fn set_unsent(&self, has_unsent: bool) {
+        if self.has_unsent.load(Relaxed) != has_unsent {
+            self.has_unsent.store(has_unsent, Release);
+        }
+    }
+
+    /// Takes a free slot. One thread at a time takes, any gives back.
+    #[inline]
+    pub(crate) fn take(&self) -> Option<u32> {
+        for (at, word) in self.free.iter().enumerate() {
+            let free = word.load(Acquire);
+            if free != 0 {
+                word.fetch_and(!(free & free.wrapping_neg()), Relaxed);
+                return Some((at * WORD_SLOTS) as u32 + free.trailing_zeros());
+            }
+        }
+        None
+    }
+
+    /// Gives a slot back.
+    #[inline]
+    pub(crate) fn give(&self, number: u32) {
+        if let Some(word) = self.free.get(number as usize / WORD_SLOTS) {
+            word.fetch_or(1 << (number as usize % WORD_SLOTS), Release);
+        }
+    }
+
+    /// Puts a request into a slot that was taken, and has `send` say it under its tag.
+    #[inline]
+    pub(crate) fn put<T>(
+        &self,
+        number: u32,
+        flight: Flight,
+        send: impl FnOnce(u64, &Request) -> Result<T, Corrupt>,
+    ) -> Result<T, Corrupt> {
+        let mut slot = self.slots.get(number as usize).ok_or(Corrupt)?.lock();
+        let tag = u64::from(slot.generation) << 32 | u64::from(number);
+        // Half sent is sent: its frames are lent.
+        send(tag, &slot.flight.insert(flight).request)
+    }
+
+    /// Takes completions, to `count` of the places, and announces the wait where there are no more, or they make no sense.
+    ///
+    /// # Errors
+    /// As [`Slots::complete`].
+    #[inline]
+    pub(crate) fn take_completions(
+        &self,
+        completing: &mut Completing,
+        places: &mut [Option<Ended>; BATCH],
+        count: &mut usize,
+    ) -> Result<Next, Corrupt> {
+        let mut take = || {
+            let waiting = completing.received.waiting()? as usize;
+            for place in places.iter_mut().take(waiting) {
+                let Some((entry, _)) = completing.received.pop()? else { break };
+                self.complete(&completing.window, &entry, place)?;
+                *count += 1;
+            }
+            Ok(waiting < BATCH)
+        };
+        let taken = take();
+        if taken == Ok(false) {
+            return Ok(Next::More);
+        }
+        let is_idle = completing.received.wait_begins()?;
+        taken.map(|_| if is_idle { Next::Wait } else { Next::More })
+    }
+
+    /// Puts the request that a completion is about, whose frames are to be taken back, into `ended`; nothing where the driver
+    /// gave it up as it stopped: its successor will be sent it.
+    ///
+    /// # Errors
+    /// [`Corrupt`]: the driver was not sent any such request, or said so before.
+    #[inline]
+    fn complete(
+        &self,
+        window: &DmaWindow,
+        entry: &CompletionEntry,
+        ended: &mut Option<Ended>,
+    ) -> Result<(), Corrupt> {
+        let result = entry.result()?;
+        let number = entry.tag as u32;
+        let mut slot = self.slots.get(number as usize).ok_or(Corrupt)?.lock();
+        let is_ours = u64::from(slot.generation) == entry.tag >> 32;
+        let is_sent = |flight: &&mut Flight| flight.is_sent && is_ours;
+        let flight = slot.flight.as_mut().filter(is_sent).ok_or(Corrupt)?;
+        add(&self.returned, 1);
+        if flight.is_flush() {
+            add(&self.returned_flushes, 1);
+        }
+        if matches!(result, Err(BlockError::Restarted)) {
+            flight.is_sent = false;
+            take_back(window, flight.loans());
+            return Ok(());
+        }
+        let flight = slot.take();
+        drop(slot);
+        *ended = flight.map(|flight| self.end(Some(number), flight, result));
+        Ok(())
+    }
+
+    /// A request leaves its slot, if it had one, and its entries of the ring.
+    #[inline]
+    fn end(&self, number: Option<u32>, flight: Flight, result: Result<(), BlockError>) -> Ended {
+        if let Some(number) = number {
+            self.give(number);
+        }
+        // Whoever finds room finds a slot.
+        add(&self.freed_entries, entries::entries_for(&flight.request));
+        flight.end(result)
+    }
+
+    /// Ends a request that waited to be sent.
+    pub(crate) fn end_unsent(&self, flight: Flight, error: BlockError) -> Ended {
+        let _completing = self.completing();
+        self.end(None, flight, Err(error))
+    }
+
+    /// Ends one more of the requests in slots with `error`.
+    pub(crate) fn give_up(&self, error: BlockError) -> Option<Ended> {
+        let completing = self.completing();
+        let take = |slot: &Mutex<Slot>| {
+            let mut slot = slot.lock();
+            if slot.flight.is_some() { slot.take() } else { None }
+        };
+        let (number, flight) =
+            (0..).zip(&self.slots).find_map(|(number, slot)| Some((number, take(slot)?)))?;
+        if flight.is_sent {
+            take_back(&completing.window, flight.loans());
+        }
+        Some(self.end(Some(number), flight, Err(error)))
+    }
+
+    /// Empties every slot, to be sent to another driver; nobody may take completions meanwhile.
+    pub(crate) fn recall(&self, _completing: &mut Completing, waiting: &mut VecDeque<Flight>) {
+        for (number, slot) in (0..).zip(&self.slots) {
+            let mut slot = slot.lock();
+            if slot.flight.is_some() {
+                waiting.extend(slot.take());
+                self.give(number);
+            }
+        }
+        self.returned.store(0, Release);
+        self.returned_flushes.store(0, Release);
+        self.has_unsent.store(true, Release);
+    }
+
+    /// None is taken.
+    #[cfg(test)]
+    pub(crate) fn are_all_free(&self) -> bool {
+        self.free.iter().all(|word| word.load(Acquire) == u64::MAX)
+    }
+}
+
+/// Adds to a count, as its only writer for now.
+fn add(count: &AtomicUsize, more: usize) {
+    count.store(count.load(Relaxed).wrapping_add(more), Release);
+}
