@@ -10,6 +10,7 @@ mod server;
 mod slots;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub use control::*;
 pub use remote::BlockProxy;

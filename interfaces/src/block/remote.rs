@@ -4,7 +4,7 @@
 //! byte of theirs is copied, and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
 //! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
 //! is sent nothing more and named to the supervisor. Each direction has its lock: the [`Link`]'s is held to send, that of
-//! [`Completing`](super::slots::Completing), which comes after it, to take completions. Sinks are called without
+//! [`Completing`](super::slots::Completing), which comes after it, to take completions; who finds another sending hands over what it has ([`Turn`]). Sinks are called without
 //! locks, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
 //! who waits for it and nobody between (M2).
 use super::{
@@ -13,6 +13,7 @@ use super::{
     entries,
     flights::Flights,
     slots::{self, BATCH, Ended, Next, Slots},
+    turn::Turn,
 };
 use crate::{AttachError, call::Caller, link::Link};
 use alloc::{
@@ -25,7 +26,7 @@ use core::array;
 use rt::{
     device::DmaWindow,
     lock_class,
-    ring::Corrupt,
+    ring::{Corrupt, Doorbell},
     sync::Event,
     thread::{self, Policy},
     time,
@@ -46,6 +47,7 @@ pub struct BlockProxy {
     control: BlockControlClient,
     link: Link<Flights>,
     slots: Arc<Slots>,
+    turn: Turn,
     /// Signalled when requests have ended.
     room: Event,
     /// Signalled when frames could not be lent.
@@ -69,8 +71,9 @@ impl BlockProxy {
         let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
         let link = Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new, on_corrupt)?;
         let slots = link.lock().traffic.slots();
-        let (room, refused) = (Event::new(), Event::new());
-        let proxy = Arc::new(BlockProxy { info, control, link, slots, room, refused, window });
+        let (turn, room, refused) = (Turn::new(), Event::new(), Event::new());
+        let proxy =
+            Arc::new(BlockProxy { info, control, link, slots, turn, room, refused, window });
         proxy.restarted()?;
         let policy = Policy::Fair { nice: COMPLETION_NICE };
         let name = format!("{}/remote", proxy.info.name);
@@ -149,6 +152,73 @@ impl BlockProxy {
         }
     }
 
+    /// Sends what there is room for of a batch; nothing more can be where this says [`Closed`].
+    #[inline]
+    fn send_some(
+        &self,
+        batch: &mut IntoIter<Request>,
+        sink: &Arc<dyn BlockSink>,
+    ) -> Result<Result<Doorbell, Corrupt>, Closed> {
+        let (doorbell, is_refused) = {
+            let mut linked = self.link.lock();
+            if linked.is_closed() {
+                return Err(Closed);
+            }
+            linked.traffic.admit_some(batch, sink);
+            (linked.send(), linked.traffic.is_refused())
+        };
+        if is_refused {
+            self.refused.signal();
+        }
+        Ok(doorbell)
+    }
+
+    /// Sends a batch, or ends it where the device is closed; blocks while there is no room. The turn, where it is ours,
+    /// ends before others are woken, who would keep us from ending it.
+    fn send_all(&self, batch: Vec<Request>, sink: &Arc<dyn BlockSink>, mut has_turn: bool) {
+        let mut batch = batch.into_iter();
+        loop {
+            let ticket = self.room.ticket();
+            let sent = self.send_some(&mut batch, sink);
+            let is_over = sent.is_err() || batch.as_slice().is_empty();
+            let mut doorbell = sent.unwrap_or(Ok(Doorbell::Silent));
+            if core::mem::take(&mut has_turn) && self.turn.end() {
+                doorbell = join(doorbell, self.send_handed());
+            }
+            self.link.answer(doorbell);
+            if is_over {
+                break;
+            }
+            self.room.wait(ticket, None, false);
+        }
+        for request in batch {
+            let tag = request.tag;
+            drop(request);
+            sink.completed(tag, Err(BlockError::Restarted));
+        }
+    }
+
+    /// Sends what was handed over, with the turn, and ends that; says whether the driver is to be woken.
+    #[cold]
+    fn send_handed(&self) -> Result<Doorbell, Corrupt> {
+        let mut doorbell = Ok(Doorbell::Silent);
+        loop {
+            while let Some((batch, sink)) = self.turn.next() {
+                let mut batch = batch.into_iter();
+                let sent = self.send_some(&mut batch, &sink);
+                doorbell = join(doorbell, sent.unwrap_or(Ok(Doorbell::Silent)));
+                if !batch.as_slice().is_empty() {
+                    // It is full: what is there is to be done first.
+                    self.link.answer(core::mem::replace(&mut doorbell, Ok(Doorbell::Silent)));
+                    self.send_all(batch.collect(), &sink, false);
+                }
+            }
+            if !self.turn.end() {
+                return doorbell;
+            }
+        }
+    }
+
     /// The proxy's thread, which stays as long as the system: lends again what was refused.
     fn retry_refused(&self) -> ! {
         loop {
@@ -172,6 +242,17 @@ impl Flights {
     }
 }
 
+/// There is no driver, and nobody waits for one.
+struct Closed;
+
+/// What both say.
+fn join(
+    one: Result<Doorbell, Corrupt>,
+    other: Result<Doorbell, Corrupt>,
+) -> Result<Doorbell, Corrupt> {
+    Ok(if one? == Doorbell::Ring { other.and(Ok(Doorbell::Ring))? } else { other? })
+}
+
 /// Takes what the rings cannot say out of `batch`, and tells.
 #[cold]
 fn refuse_unsayable(batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
@@ -189,30 +270,19 @@ impl Block for BlockProxy {
         if !batch.iter().all(entries::is_sayable) {
             refuse_unsayable(batch, sink);
         }
-        let mut batch = core::mem::take(batch).into_iter();
-        while !batch.as_slice().is_empty() {
-            let ticket = self.room.ticket();
-            let (doorbell, is_refused) = {
-                let mut linked = self.link.lock();
-                if linked.is_closed() {
-                    break;
+        let mut batch = core::mem::take(batch);
+        let has_turn = self.turn.take();
+        if !has_turn {
+            match self.turn.hand((batch, sink.clone())) {
+                Ok(false) => return,
+                Ok(true) => {
+                    let doorbell = self.send_handed();
+                    return self.link.answer(doorbell);
                 }
-                linked.traffic.admit_some(&mut batch, sink);
-                (linked.send(), linked.traffic.is_refused())
-            };
-            self.link.answer(doorbell);
-            if is_refused {
-                self.refused.signal();
-            }
-            if !batch.as_slice().is_empty() {
-                self.room.wait(ticket, None, false);
+                Err((all, _)) => batch = all,
             }
         }
-        for request in batch {
-            let tag = request.tag;
-            drop(request);
-            sink.completed(tag, Err(BlockError::Restarted));
-        }
+        self.send_all(batch, sink, has_turn);
     }
 }
 
