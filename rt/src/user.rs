@@ -293,6 +293,12 @@ pub fn load_extended(image: &[u8]) -> bool {
     world::user::extended().copy_in(image)
 }
 
+/// Has [`Context::run`] of the calling thread return [`Trap::Kicked`] also when the thread was moved to another
+/// processor or preempted, before its program goes on; or no longer. Costs a load at each change of threads.
+pub fn report_moves(is_wanted: bool) {
+    world::user::report_moves(is_wanted);
+}
+
 /// Sets the calling thread's extended state to the one a new program starts with.
 pub fn reset_extended() {
     world::user::extended().reset();

@@ -69,6 +69,10 @@ const WAKING: u8 = 2;
 const DEAD: u8 = 3;
 /// As `BLOCKED`, and a kick may claim it too.
 const INTERRUPTIBLE: u8 = 4;
+/// Of `Thread::told`: nobody asked.
+const NOT_TOLD: u32 = u32::MAX;
+/// Of `Thread::told`: its program was interrupted and others may have run.
+const PREEMPTED: u32 = u32::MAX - 1;
 
 /// Links of a wait bucket's list.
 #[derive(Debug)]
@@ -121,6 +125,8 @@ pub struct Thread {
     timer_cpu: AtomicU32,
     is_timer_armed: AtomicBool,
     is_kicked: AtomicBool,
+    /// Where it was last told to run; [`PREEMPTED`] since then, or [`NOT_TOLD`].
+    told: AtomicU32,
     /// It frees memory: what it needs for that is not refused while anything is left.
     uses_reserve: AtomicBool,
     token: AtomicU32,
@@ -223,6 +229,7 @@ impl Thread {
             timer_cpu: AtomicU32::new(0),
             is_timer_armed: AtomicBool::new(false),
             is_kicked: AtomicBool::new(false),
+            told: AtomicU32::new(NOT_TOLD),
             uses_reserve: AtomicBool::new(false),
             token: AtomicU32::new(0),
             space_pointer: AtomicPtr::new(ptr::null_mut()),
@@ -497,6 +504,30 @@ pub fn kick(number: u64) {
         wait::interrupt(&thread);
         scheduler::interrupt_if_running(&thread);
     }
+}
+
+/// Has the calling thread leave user mode as if kicked after it was moved or preempted, or no longer.
+pub fn report_moves(is_wanted: bool) {
+    let me = current();
+    me.told.store(if is_wanted { me.cpu.load(Relaxed) } else { NOT_TOLD }, Relaxed);
+}
+
+/// The caller's program was interrupted, perhaps to run others before it. Interrupts are off.
+pub fn note_preempted() {
+    let me = current();
+    if percpu::this().need_resched.load(Relaxed) != 0 && me.told.load(Relaxed) != NOT_TOLD {
+        me.told.store(PREEMPTED, Relaxed);
+    }
+}
+
+/// Whether the caller wants to be told that it was moved or preempted; it is, by this. Interrupts are off.
+pub fn was_moved(me: &Thread) -> bool {
+    let (told, cpu) = (me.told.load(Relaxed), me.cpu.load(Relaxed));
+    let is_news = told != cpu && told != NOT_TOLD;
+    if is_news {
+        me.told.store(cpu, Relaxed);
+    }
+    is_news
 }
 
 /// Says that an interrupt from user mode is being handled.

@@ -25,6 +25,8 @@ pub(crate) fn space_map(
     space.map(start, numbers, protection)
 }
 
+pub(crate) use nucleus::thread::report_moves;
+
 #[inline(always)]
 pub(crate) fn run(context: &mut Context, space: &SpaceHandle) -> Trap {
     user::run(&mut context.registers, space)

@@ -9,7 +9,10 @@ use super::{
     image::Image,
     place::Place,
 };
-use crate::memory::{AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace, region::page_of};
+use crate::{
+    memory::{AddressSpace, MapFlags, MapRequest, PAGE, Place as MapPlace, region::page_of},
+    process::rseq,
+};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use rt::{memory::Charge, user::Protection};
@@ -86,6 +89,7 @@ pub fn build(
     let (strings_start, strings) = strings.finish();
     let mut builder = Builder::below(strings_start - place.stack_offset, pointers + 1024);
     let auxiliary = push_auxiliary(&mut builder, contents, path);
+    let auxiliary_words = auxiliary.len();
     let vector = [pointer_words(contents, &layout), auxiliary].concat();
     builder.align(16);
     if vector.len() % 2 == 1 {
@@ -94,7 +98,7 @@ pub fn build(
     let vector_bytes: Vec<u8> = vector.iter().flat_map(|word| word.to_le_bytes()).collect();
     let pointer = builder.push(&vector_bytes);
     layout.stack_start = pointer;
-    let auxiliary_start = pointer + (vector.len() - auxiliary_words(contents)) as u64 * 8;
+    let auxiliary_start = pointer + (vector.len() - auxiliary_words) as u64 * 8;
     layout.auxiliary = (auxiliary_start, pointer + vector.len() as u64 * 8);
     let (start, bytes) = builder.finish();
     map_stack(memory, place, headers, start)?;
@@ -153,7 +157,7 @@ fn push_auxiliary(builder: &mut Builder, contents: &Contents<'_>, path: u64) -> 
 fn auxiliary(contents: &Contents<'_>, path: u64, platform: u64, random: u64) -> Vec<u64> {
     let (image, who) = (contents.image, contents.credentials);
     let signal_stack = rt::user::extended_bytes() as u64 + SIGNAL_FRAME_BYTES;
-    let mut pairs = Vec::with_capacity(24);
+    let mut pairs = Vec::with_capacity(26);
     if let Some(vdso) = contents.vdso {
         pairs.push((raw::AT_SYSINFO_EHDR, vdso));
     }
@@ -175,16 +179,13 @@ fn auxiliary(contents: &Contents<'_>, path: u64, platform: u64, random: u64) -> 
         (raw::AT_SECURE, u64::from(contents.is_secure)),
         (raw::AT_RANDOM, random),
         (raw::AT_HWCAP2, further_features()),
+        (raw::AT_RSEQ_FEATURE_SIZE, rseq::FEATURE_BYTES),
+        (raw::AT_RSEQ_ALIGN, rseq::ALIGNMENT),
         (raw::AT_EXECFN, path),
         (raw::AT_PLATFORM, platform),
         (raw::AT_NULL, 0),
     ]);
     pairs.into_iter().flat_map(|(key, value)| [u64::from(key), value]).collect()
-}
-
-/// Words of the auxiliary vector of `contents`.
-fn auxiliary_words(contents: &Contents<'_>) -> usize {
-    if contents.vdso.is_some() { 42 } else { 40 }
 }
 
 /// The number of arguments and both lists of pointers.

@@ -8,6 +8,7 @@ use super::{
     region::{Flags, Region, range},
 };
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use rt::{
     NoMemory,
     user::{CloneMode, USER_END},
@@ -56,6 +57,7 @@ impl AddressSpace {
         self.share_pages(&parent, &child)?;
         drop(parent);
         child.set_layout(self.layout());
+        child.barriers().store(self.barriers().load(Ordering::Relaxed), Ordering::Relaxed);
         if let Some(file) = self.executable() {
             child.set_executable(file)?;
         }

@@ -55,7 +55,7 @@ pub use remap::RemapFlags;
 pub use transfer::{IoVec, UserSink, UserSource};
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use map::Map;
 use rt::{
     NoMemory, lock_class,
@@ -152,6 +152,8 @@ pub struct AddressSpace {
     /// Moves when pages of something mapped here go or are written to storage, with the map's lock
     /// held to write.
     changes: AtomicU64,
+    /// The memory barriers it registered for (membarrier(2)).
+    barriers: AtomicU32,
     /// Where the next fault in a row on anonymous memory would be, and in its low bits how many pages the last entered.
     ahead: AtomicU64,
 }
@@ -173,8 +175,13 @@ impl AddressSpace {
             peak_total_pages: AtomicU64::new(0),
             locks_future: AtomicBool::new(false),
             changes: AtomicU64::new(0),
+            barriers: AtomicU32::new(0),
             ahead: AtomicU64::new(0),
         }))
+    }
+    /// The memory barriers its programs registered for, as `syscall/barrier.rs` keeps them.
+    pub(crate) fn barriers(&self) -> &AtomicU32 {
+        &self.barriers
     }
     /// An empty address space.
     ///

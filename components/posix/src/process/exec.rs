@@ -111,6 +111,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     process.is_dumpable.store(!image.is_secure, Ordering::Relaxed);
     process.has_executed.store(true, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);
+    task.rseq.end();
     let old = process.set_memory(Some(image.memory));
     if let Some(old) = &old {
         process.note_usage(old);

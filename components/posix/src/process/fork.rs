@@ -236,6 +236,9 @@ fn new_task(
 ) -> Arc<Task> {
     let child = Task::new(id, process, parts);
     child.inherit_scheduling(creator);
+    if !request.flags.contains(CloneFlags::VM) {
+        child.rseq.copy(&creator.rseq);
+    }
     if request.flags.contains(CloneFlags::CHILD_CLEARTID) {
         child.clear_child_tid.store(request.child_tid, Ordering::Relaxed);
     }

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod object;
 pub mod oom;
 pub mod pidfd;
+pub mod rseq;
 pub mod run;
 pub mod session;
 pub mod status;

@@ -4,7 +4,7 @@
 //! load of the task's attention, `Context::run` again: no lock, no allocation. A task that may not make every
 //! call goes another way, which asks its guard first (`seccomp`).
 use super::{
-    Task, exit, oom,
+    Task, exit, oom, rseq,
     task::{self, attention},
 };
 use crate::{
@@ -80,6 +80,9 @@ fn run_with(
     answer: impl Fn(&Arc<Task>, &Held, &mut Context) -> Option<Interrupted>,
 ) {
     task::enter(task);
+    if task.rseq.is_there() {
+        rseq::begin(task, &task.memory());
+    }
     loop {
         let held = Held::of(task);
         let next = match &held.guard {
@@ -119,6 +122,7 @@ fn run_holding(
         }
         match context.run(held.memory.user()) {
             Trap::Syscall => interrupted = answer(task, held, context),
+            Trap::Kicked if task.rseq.is_there() => rseq::moved(task, &held.memory, context),
             Trap::Kicked => {}
             Trap::PageFault { address, access, is_present } => {
                 page_fault(task, &held.memory, context, (address, access, is_present));

@@ -1,5 +1,5 @@
 //! [`Task`]: one Linux thread.
-use super::{ExitStatus, Process};
+use super::{ExitStatus, Process, rseq::Registration};
 use crate::{
     files,
     memory::{AddressSpace, FaultCounts},
@@ -83,6 +83,7 @@ pub struct Task {
     exit_status: AtomicU32,
     pub(crate) clear_child_tid: AtomicU64,
     pub(crate) robust_list: AtomicU64,
+    pub(crate) rseq: Registration,
     pub(crate) nice: AtomicI32,
     pub(crate) policy: AtomicU32,
     pub(crate) real_time_priority: AtomicU32,
@@ -134,6 +135,7 @@ impl Task {
             exit_status: AtomicU32::new(0),
             clear_child_tid: AtomicU64::new(0),
             robust_list: AtomicU64::new(0),
+            rseq: Registration::default(),
             nice: AtomicI32::new(0),
             policy: AtomicU32::new(0),
             real_time_priority: AtomicU32::new(0),

@@ -8,7 +8,7 @@ use super::{
     action::{self, Action, DefaultEffect, default_effect, flags},
     bit, frame, mask, send, stop,
 };
-use crate::process::{ExitStatus, Task, task::attention, tree};
+use crate::process::{ExitStatus, Task, rseq, task::attention, tree};
 use alloc::sync::Arc;
 use linux_raw_sys::general::__NR_restart_syscall;
 use rt::user::Context;
@@ -99,6 +99,9 @@ fn act(
         _ => {
             if let Some(call) = interrupted.take() {
                 interrupt(context, call, action.flags);
+            }
+            if task.rseq.is_there() && rseq::settle(task, &task.memory(), context).is_err() {
+                fail(task, info.number());
             }
             if frame::push(task, context, info, &action).is_err() {
                 fail(task, info.number());

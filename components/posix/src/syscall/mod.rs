@@ -12,6 +12,7 @@ use vfs::Errno;
 mod absent;
 mod async_owner;
 mod attributes;
+mod barrier;
 mod bounded;
 mod capabilities;
 mod credentials;
@@ -128,6 +129,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     signalfd::CALLS,
     socket::CALLS,
     system::CALLS,
+    barrier::CALLS,
     terminal::CALLS,
     time::CALLS,
     timerfd::CALLS,

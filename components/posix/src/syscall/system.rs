@@ -46,7 +46,6 @@ pub const CALLS: &[Entry] = &[
         personality,
     ),
     Entry::whole(raw::__NR_getrandom, "getrandom", getrandom),
-    Entry::partial(raw::__NR_membarrier, "membarrier", "restartable sequences", membarrier),
     Entry::partial(raw::__NR_reboot, "reboot", "kexec, suspend", reboot),
     Entry::partial(raw::__NR_syslog, "syslog", "console levels have no effect", syslog),
 ];
@@ -318,44 +317,6 @@ fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     }
     Ok(done)
-}
-
-/// A switch of threads is a full barrier on its processor. rt has no call that makes other
-/// processors pass one, so the caller visits each of them ([`visit_processors`]).
-fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
-    const QUERY: i32 = 0;
-    const GLOBAL: i32 = 1;
-    const REGISTER_GLOBAL_EXPEDITED: i32 = 4;
-    const GLOBAL_EXPEDITED: i32 = 2;
-    const PRIVATE_EXPEDITED: i32 = 8;
-    const REGISTER_PRIVATE_EXPEDITED: i32 = 16;
-    const SUPPORTED: i32 = GLOBAL
-        | GLOBAL_EXPEDITED
-        | REGISTER_GLOBAL_EXPEDITED
-        | PRIVATE_EXPEDITED
-        | REGISTER_PRIVATE_EXPEDITED;
-    if call.uint(1) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    match call.int(0) {
-        QUERY => Ok(SUPPORTED as u64),
-        REGISTER_GLOBAL_EXPEDITED | REGISTER_PRIVATE_EXPEDITED => Ok(0),
-        GLOBAL | GLOBAL_EXPEDITED | PRIVATE_EXPEDITED => {
-            visit_processors(call.task);
-            Ok(0)
-        }
-        _ => Err(Errno::EINVAL),
-    }
-}
-
-/// Runs the calling thread on every processor once: whatever ran there was switched away.
-pub(super) fn visit_processors(task: &Task) {
-    let thread = task.thread();
-    for processor in 0..rt::thread::processors().0.min(64) {
-        rt::thread::set_affinity(thread, rt::thread::Affinity(1 << processor));
-        rt::thread::yield_now();
-    }
-    rt::thread::set_affinity(thread, rt::thread::Affinity(task.affinity.load(Ordering::Relaxed)));
 }
 
 fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -282,6 +282,11 @@ fn make_ready(space: &Space) -> Option<Trap> {
             return Some(trap);
         }
     }
+    if thread::was_moved(me) {
+        // SAFETY: they were on when `run` was called.
+        unsafe { cpu::enable_interrupts() };
+        return Some(Trap::Kicked);
+    }
     if !me.extended.is_live() {
         me.extended.make_live();
     }
@@ -316,6 +321,7 @@ pub fn trapped(left: Left, rip: u64) -> Option<Trap> {
         thread::note_user_interrupted(true);
         traps::interrupt(left.kind as u8);
         thread::note_user_interrupted(false);
+        thread::note_preempted();
         return None;
     }
     let address = paging::fault_address();
