@@ -54,7 +54,7 @@ pub const BUSYBOX: Comparison = Comparison {
 pub const DEBIAN: Comparison = Comparison {
     name: "debian",
     shell: debian::SHELL,
-    path: DEBIAN_PATH,
+    path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     memory: debian::MEMORY_MIB,
     packages: Some(&[]),
     command_seconds: 120,
@@ -72,8 +72,6 @@ pub const PYTHON: Comparison = Comparison {
     command_seconds: 900,
     ..DEBIAN
 };
-
-const DEBIAN_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Packages of both.
 const PROGRAMS: [&str; 13] = [

@@ -1,6 +1,6 @@
 //! The calls that change a process's users and groups, each answering its error number
 //! (setuid(2), setreuid(2), setresuid(2), setfsuid(2), setgroups(2), credentials(7)).
-use crate::check;
+use crate::{Ended, check, fork, wait};
 
 /// Defines safe calls that take user or group ids only.
 macro_rules! calls_of_ids {
@@ -79,4 +79,17 @@ pub fn become_user_with(user: u32, groups: &[u32]) {
 #[track_caller]
 pub fn become_user(user: u32) {
     become_user_with(user, &[]);
+}
+
+/// Runs `body` in a child as `user`, whose group is the same number, with supplementary `groups`.
+///
+/// # Panics
+/// Where the child did not end well.
+#[track_caller]
+pub fn as_user(user: u32, groups: &[u32], body: impl FnOnce()) {
+    let child = fork(|| {
+        become_user_with(user, groups);
+        body();
+    });
+    assert_eq!(wait(child), Ended::Exited(0));
 }

@@ -1,8 +1,9 @@
 //! Access control lists, on disk and in memory: set, shown, asked, followed by the mode, handed on
 //! (acl(5), xattr(7)). Run as root.
 use abi::{
-    Ended, Scratch, c, check, close, fork, identity::become_user_with, isolated, must, open, stat,
-    wait,
+    Ended, Scratch, c, check, close, fork,
+    identity::{as_user, become_user_with},
+    isolated, must, open, stat, wait,
 };
 use libc::*;
 use std::{
@@ -113,15 +114,6 @@ fn access(path: &Path, want: i32) -> Result<i64, i32> {
 
 fn mode(path: &Path) -> u32 {
     stat(path).expect("stat").st_mode & 0o7777
-}
-
-#[track_caller]
-fn as_user(user: u32, groups: &[u32], body: impl FnOnce()) {
-    let child = fork(|| {
-        become_user_with(user, groups);
-        body();
-    });
-    assert_eq!(wait(child), Ended::Exited(0));
 }
 
 /// What of reading, writing and executing `user` with `groups` may.

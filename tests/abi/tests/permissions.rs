@@ -1,25 +1,12 @@
 //! Users and permissions on files: classes, sticky and setgid directories, umask, chmod and chown,
 //! privileges lost by writing, protected links (path_resolution(7), chmod(2), chown(2), proc_sys_fs(5)).
 //! Run as root.
-use abi::{
-    Ended, Scratch, c, check, close, fork, identity::become_user_with, isolated, must, open, stat,
-    wait, write,
-};
+use abi::{Scratch, c, check, close, identity::as_user, isolated, must, open, stat, write};
 use libc::*;
 use std::path::Path;
 
 const USER: u32 = 1000;
 const OTHER: u32 = 2000;
-
-/// Runs `body` as `user` with `group` and supplementary `groups`.
-#[track_caller]
-fn as_user(user: u32, groups: &[u32], body: impl FnOnce()) {
-    let child = fork(|| {
-        become_user_with(user, groups);
-        body();
-    });
-    assert_eq!(wait(child), Ended::Exited(0));
-}
 
 fn chmod(path: impl AsRef<Path>, mode: u32) -> Result<i64, i32> {
     // SAFETY: a NUL-terminated path.

@@ -5,7 +5,11 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::become_user, pty::ioctl, *};
+use abi::{
+    identity::{as_user, become_user},
+    pty::ioctl,
+    *,
+};
 use std::{fs, path::Path, ptr};
 
 const PAGE: usize = 4096;
@@ -137,8 +141,7 @@ fn the_rollup_is_the_sum() {
 fn where_memory_lies_is_not_for_everybody() {
     isolated(|| {
         let parent = unsafe { libc::getpid() };
-        let child = fork(|| {
-            become_user(1000);
+        as_user(1000, &[], || {
             for name in ["maps", "smaps", "smaps_rollup", "mem", "personality", "auxv", "environ"] {
                 let found = open(format!("/proc/{parent}/{name}"), libc::O_RDONLY, 0);
                 assert_eq!(found, Err(libc::EACCES), "{name}");
@@ -150,7 +153,6 @@ fn where_memory_lies_is_not_for_everybody() {
             assert_eq!(fields[23..26], ["1", "1", "0"]);
             assert_eq!(fields[42..49], ["0"; 7]);
         });
-        assert_eq!(wait(child), Ended::Exited(0));
         let stat = fs::read_to_string("/proc/self/stat").unwrap();
         let (_, fields) = stat.rsplit_once(") ").unwrap();
         assert!(fields.split(' ').nth(25).unwrap().parse::<u64>().unwrap() > 0);
@@ -240,8 +242,7 @@ fn nodes_are_refused_by_their_folder_first() {
         std::os::unix::fs::chown(&own, Some(1000), Some(1000)).unwrap();
         fs::set_permissions(scratch.path(""), std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .unwrap();
-        let child = fork(|| {
-            become_user(1000);
+        as_user(1000, &[], || {
             let make = |path: &Path, kind: u32, device: u64| {
                 check(unsafe { libc::mknod(c(path).as_ptr(), kind | 0o644, device) })
             };
@@ -252,7 +253,6 @@ fn nodes_are_refused_by_their_folder_first() {
             assert_eq!(make(&own.join("whiteout"), libc::S_IFCHR, 0), Ok(0));
             assert_eq!(make(&own.join("pipe"), libc::S_IFIFO, 0), Ok(0));
         });
-        assert_eq!(wait(child), Ended::Exited(0));
     });
 }
 
@@ -335,10 +335,8 @@ fn what_a_mount_needs_of_its_source() {
         assert_eq!(mount("/nosuch", "ext4"), Err(libc::ENOENT));
         assert_eq!(mount("/dev/null", "ext4"), Err(libc::ENOTBLK));
         assert_eq!(mount("", "ext4"), Err(libc::EINVAL));
-        let child = fork(|| {
-            become_user(1000);
+        as_user(1000, &[], || {
             assert_eq!(check(unsafe { libc::unshare(libc::CLONE_NEWNS) }), Err(libc::EPERM));
         });
-        assert_eq!(wait(child), Ended::Exited(0));
     });
 }

@@ -21,6 +21,8 @@ lock_class! {
     static DISKS = "mounted.disks";
 }
 
+/// The type of files in memory alone.
+const TMPFS: &str = "tmpfs";
 /// The type of `/dev`.
 const DEVTMPFS: &str = "devtmpfs";
 
@@ -63,7 +65,6 @@ pub enum Writes {
 
 /// Names of the types, those that need no disk marked (`/proc/filesystems`).
 pub fn types() -> Vec<(&'static str, bool)> {
-    const TMPFS: &str = "tmpfs";
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
     let of_disks = makers.iter().filter(|(name, _)| *name != TMPFS).map(|(name, _)| (*name, false));
     // In Linux's order.
@@ -110,7 +111,7 @@ pub fn activate(
     let known = KNOWN.get().ok_or(Errno::ENODEV)?;
     let maker = known.makers.iter().find(|(name, _)| *name == type_name);
     let (_, make) = maker.ok_or(Errno::ENODEV)?;
-    if type_name == "tmpfs" {
+    if type_name == TMPFS {
         let active = Active::stored(make(None, options)?, None)?;
         active.instance().set_options(mount_options::of_tmpfs(options));
         return Ok(active);
@@ -126,7 +127,7 @@ fn devices_tree() -> Result<Arc<Active>, Errno> {
     const OPTIONS: &[u8] = b"mode=755";
     let make = || {
         let known = KNOWN.get().ok_or(Errno::ENODEV)?;
-        let maker = known.makers.iter().find(|(name, _)| *name == "tmpfs");
+        let maker = known.makers.iter().find(|(name, _)| *name == TMPFS);
         let (_, make) = maker.ok_or(Errno::ENODEV)?;
         let active = Active::stored_as(DEVTMPFS, make(None, OPTIONS)?)?;
         active.instance().set_options(mount_options::of_tmpfs(OPTIONS));
@@ -161,7 +162,7 @@ pub fn activate_root(
     let device = devices.find(|device| wanted.is_none_or(|name| device.name == name));
     let device = device.ok_or_else(nothing)?;
     let mut refusals = String::new();
-    for (type_name, make) in known.makers.iter().filter(|(type_name, _)| *type_name != "tmpfs") {
+    for (type_name, make) in known.makers.iter().filter(|(type_name, _)| *type_name != TMPFS) {
         match known.mount_disk(device, type_name, *make, writes, b"") {
             Ok(active) => return Ok((format!("/dev/{}", device.name), active)),
             Err(error) => refusals.push_str(&format!(" {type_name}: {error:?}")),

@@ -177,16 +177,16 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
 }
 
 fn check_process_limit(task: &Task) -> Result<(), Errno> {
-    if tree::read().task_count() as u64 >= tree::tasks_max() {
+    let credentials = task.credentials();
+    let tree = tree::read();
+    if tree.task_count() as u64 >= tree::tasks_max() {
         return Err(Errno::EAGAIN);
     }
-    let credentials = task.credentials();
     if credentials.has(Capabilities::SYS_RESOURCE) || credentials.has(Capabilities::SYS_ADMIN) {
         return Ok(());
     }
     let limit = task.process.limits.soft(Resource::Processes);
     let owner = credentials.user.real;
-    let tree = tree::read();
     let own = tree.processes().filter(|process| process.real_user() == owner);
     // One that has ended counts until it is waited for.
     let count: usize = own.map(|process| process.task_count().max(1)).sum();

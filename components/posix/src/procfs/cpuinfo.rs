@@ -1,7 +1,7 @@
 //! `/proc/cpuinfo`: what CPUID says, in Linux's words (proc(5); Intel SDM volume 2, CPUID).
 use alloc::{string::String, vec::Vec};
 use core::fmt::Write;
-use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative};
+use raw_cpuid::{CpuId, CpuIdReader, CpuIdReaderNative, CpuIdResult};
 
 /// One paragraph a processor.
 pub fn cpuinfo() -> Vec<u8> {
@@ -58,22 +58,24 @@ fn tsc_khz() -> u64 {
     })
 }
 
+/// An extended leaf of CPUID, where there is one.
+fn extended_leaf(number: u32) -> Option<CpuIdResult> {
+    const EXTENDED_LEAVES: u32 = 0x8000_0000;
+    let last = CpuIdReaderNative.cpuid1(EXTENDED_LEAVES).eax;
+    (number <= last).then(|| CpuIdReaderNative.cpuid1(number))
+}
+
 /// Pages of 4 KiB that the second level of the translation buffers holds, where AMD's leaf says so.
 fn second_tlb_pages() -> Option<u32> {
-    const EXTENDED_LEAVES: u32 = 0x8000_0000;
     const CACHES: u32 = 0x8000_0006;
     const ENTRIES: u32 = 0xfff;
-    if CpuIdReaderNative.cpuid1(EXTENDED_LEAVES).eax < CACHES {
-        return None;
-    }
-    let leaf = CpuIdReaderNative.cpuid1(CACHES).ebx;
+    let leaf = extended_leaf(CACHES)?.ebx;
     let pages = (leaf >> 16 & ENTRIES) + (leaf & ENTRIES);
     (pages > 0).then_some(pages)
 }
 
 /// What of power management AMD's leaf tells of, in Linux's words.
 fn power_words() -> String {
-    const EXTENDED_LEAVES: u32 = 0x8000_0000;
     const POWER: u32 = 0x8000_0007;
     const WORDS: [&str; 13] = [
         "ts",
@@ -90,10 +92,7 @@ fn power_words() -> String {
         "proc_feedback",
         "acc_power",
     ];
-    if CpuIdReaderNative.cpuid1(EXTENDED_LEAVES).eax < POWER {
-        return String::new();
-    }
-    let bits = CpuIdReaderNative.cpuid1(POWER).edx;
+    let bits = extended_leaf(POWER).map_or(0, |leaf| leaf.edx);
     let is_told = |(bit, word): &(usize, &str)| bits >> bit & 1 != 0 && !word.is_empty();
     WORDS
         .into_iter()

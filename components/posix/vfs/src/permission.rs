@@ -17,6 +17,8 @@ pub const STICKY: u16 = 0o1000;
 /// Execute permission of the group.
 pub const GROUP_EXECUTE: u16 = 0o010;
 const ANY_EXECUTE: u16 = 0o111;
+/// Permissions of the three classes.
+pub(crate) const CLASSES: u16 = 0o777;
 const GROUP_BITS: u16 = 0o070;
 
 bitflags! {

@@ -7,7 +7,7 @@ use crate::{
     name_cache::Key,
     name_lock,
     notify::{self, Events},
-    permission::{self, GROUP_EXECUTE, SET_GROUP},
+    permission::{self, CLASSES, GROUP_EXECUTE, SET_GROUP},
     protection, shrink,
     vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, HAS_DEFAULT_ACL, Vnode},
     walk::{Base, Caller, Last, PATH_MAX, lookup_locked},
@@ -16,8 +16,6 @@ use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use interfaces::file_system::{FileType, FsError, NewAcls, NewInode};
 
-/// Permissions of the three classes.
-const CLASSES: u16 = 0o777;
 /// Permission bits mkdir takes.
 const DIRECTORY_MODE: u16 = 0o1777;
 /// Those of every symbolic link.

@@ -4,7 +4,7 @@ use crate::{
     errno::Errno,
     mount::Path,
     notify::{self, Events},
-    permission::{self, SET_GROUP, STICKY, Want},
+    permission::{self, CLASSES, SET_GROUP, STICKY, Want},
     vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
     walk::Caller,
 };
@@ -14,8 +14,6 @@ use interfaces::file_system::{FileSystem, XattrMode};
 
 /// Bytes of the longest name (XATTR_NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
-/// Permissions of the three classes.
-const CLASSES: u16 = 0o777;
 
 /// A list as setxattr(2) takes it; without entries it is none.
 fn decode_list(value: &[u8]) -> Result<Option<Vec<Entry>>, Errno> {
