@@ -7,6 +7,7 @@
 mod context;
 pub mod file_systems;
 mod mount_options;
+pub mod notes;
 pub mod owner;
 mod scope;
 pub mod slots;
@@ -156,6 +157,7 @@ impl Table {
     /// What left the table is let go, with no lock held.
     fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
         for file in files {
+            notes::descriptor_closed(self.id, &file);
             locks::descriptor_closed(self.id, file);
         }
     }

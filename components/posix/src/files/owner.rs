@@ -126,14 +126,22 @@ impl Watcher for Owner {
         if !self.is_on.load(Ordering::Acquire) {
             return;
         }
-        let setting = self.setting.lock().clone();
+        let fd = self.setting.lock().fd;
         let band = match self.code {
             info::POLL_IN => Ready::IN | Ready::READ_NORMAL,
             _ => Ready::OUT | Ready::WRITE_NORMAL,
         };
+        self.tell(self.code, u32::from(band.bits()), fd);
+    }
+}
+
+impl Owner {
+    /// Tells whoever is to be told that `code` (one of [`info`]'s) with `band` is true of descriptor `fd`.
+    pub fn tell(&self, code: i32, band: u32, fd: i32) {
+        let setting = self.setting.lock().clone();
         let message = match setting.signal {
             0 => Info::kernel(SIGIO),
-            signal => Info::poll(signal, self.code, u32::from(band.bits()), setting.fd),
+            signal => Info::poll(signal, code, band, fd),
         };
         let may = |process: &Process| setting.by.as_ref().is_some_and(|by| by.may_signal(process));
         let targets: Vec<Arc<Process>> = match setting.whom {

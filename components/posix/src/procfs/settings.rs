@@ -1,5 +1,8 @@
 //! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
-use crate::{files::slots::DESCRIPTORS_MAX, inotify, pipe, system};
+use crate::{
+    files::{notes, slots::DESCRIPTORS_MAX},
+    inotify, pipe, system,
+};
 use alloc::{format, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};
 use vfs::Errno;
@@ -75,6 +78,16 @@ pub fn restart_keys() -> Vec<u8> {
 /// Sets it.
 pub fn set_restart_keys(data: &[u8]) -> Result<(), Errno> {
     set_switch(&system::RESTARTS_BY_KEYS, data)
+}
+
+/// `dir-notify-enable`: whether directories send notes (fcntl's F_NOTIFY).
+pub fn notes() -> Vec<u8> {
+    number(u8::from(notes::IS_ENABLED.load(Ordering::Relaxed)))
+}
+
+/// Sets it.
+pub fn set_notes(data: &[u8]) -> Result<(), Errno> {
+    set_switch(&notes::IS_ENABLED, data)
 }
 
 /// `dmesg_restrict`: whether only who has CAP_SYSLOG reads the kernel's log.

@@ -100,6 +100,7 @@ fn number(number: usize) -> Vec<u8> {
 }
 
 const FILES: Table = &[
+    ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
     ("file-max", Item::File(settings::file_max)),
     ("file-nr", Item::File(settings::file_count)),
     ("nr_open", Item::File(settings::descriptors_max)),

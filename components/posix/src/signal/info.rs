@@ -24,6 +24,8 @@ pub const SI_TKILL: i32 = -6;
 pub const POLL_IN: i32 = 1;
 /// As [`POLL_IN`], there is room.
 pub const POLL_OUT: i32 = 2;
+/// As [`POLL_IN`], something happened in a directory.
+pub const POLL_MSG: i32 = 3;
 
 const POLL_CODE_MAX: i32 = 6;
 const SYS_CODE_MAX: i32 = 2;
@@ -146,7 +148,7 @@ impl Info {
         info.set(1, value);
         info
     }
-    /// Signal-driven I/O on descriptor `fd`; `code` is [`POLL_IN`] or [`POLL_OUT`].
+    /// Signal-driven I/O on descriptor `fd`; `code` is [`POLL_IN`], [`POLL_OUT`] or [`POLL_MSG`].
     pub fn poll(signal: u8, code: i32, band: u32, fd: i32) -> Info {
         let mut info = Info::new(signal, code);
         info.set(0, u64::from(band));

@@ -4,7 +4,7 @@ use super::{
     place::{descriptor_limit, install},
 };
 use crate::{
-    files::{OnExec, owner::Owner as FileOwner},
+    files::{OnExec, notes, owner::Owner as FileOwner},
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
     pipe::{End, SIZE_MAX},
     process::Task,
@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(raw::__NR_fcntl, "fcntl", "leases, directory notes and write hints", fcntl),
+    Entry::partial(raw::__NR_fcntl, "fcntl", "leases and write hints", fcntl),
     Entry::whole(raw::__NR_flock, "flock", flock),
 ];
 
@@ -67,10 +67,10 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         F_OFD_GETLK => report_lock(call, &file, description_owner(call, &file)?),
         F_OFD_SETLK => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Fail),
         F_OFD_SETLKW => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Wait),
-        // Nobody holds a lease, and none is given; directories send no notes.
+        // Nobody holds a lease, and none is given.
         raw::F_GETLEASE => Ok(u64::from(raw::F_UNLCK)),
         raw::F_SETLEASE if call.uint(2) == raw::F_UNLCK => Err(Errno::EAGAIN),
-        raw::F_NOTIFY if !file.vnode().is_directory() => Err(Errno::ENOTDIR),
+        raw::F_NOTIFY => notes::set(call.task, &file, fd, call.uint(2)).map(|()| 0),
         command => async_owner::control(call, &file, command),
     }
 }
