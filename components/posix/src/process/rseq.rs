@@ -162,11 +162,19 @@ pub fn moved(task: &Arc<Task>, memory: &AddressSpace, context: &mut Context) {
     }
 }
 
-/// As [`moved`], before a signal's handler is entered.
+/// A signal's handler is about to be entered: the section is aborted. Where it runs the program is told at each move.
 ///
 /// # Errors
 /// Something of it cannot be read or written, or makes no sense: the program is to get SIGSEGV.
-pub fn settle(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
+pub fn interrupt(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
+    let address = task.rseq.address.load(Relaxed).saturating_add(SECTION_OFFSET);
+    match memory.read::<u64>(address)? {
+        0 => Ok(()),
+        _ => settle(task, memory, context),
+    }
+}
+
+fn settle(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
     let address = task.rseq.address.load(Relaxed);
     let area: Area = memory.read(address)?;
     if area.section != 0 {

@@ -112,7 +112,7 @@ fn run_holding(
     let mut interrupted = None;
     loop {
         if task.attention() != 0 || interrupted.is_some() {
-            if deliver::before_user(task, context, interrupted.take()) == Next::End {
+            if deliver::before_user(task, &held.memory, context, interrupted.take()) == Next::End {
                 return Next::End;
             }
             if task.attention() & attention::RELOAD != 0 {

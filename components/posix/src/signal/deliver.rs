@@ -8,7 +8,10 @@ use super::{
     action::{self, Action, DefaultEffect, default_effect, flags},
     bit, frame, mask, send, stop,
 };
-use crate::process::{ExitStatus, Task, rseq, task::attention, tree};
+use crate::{
+    memory::AddressSpace,
+    process::{ExitStatus, Task, rseq, task::attention, tree},
+};
 use alloc::sync::Arc;
 use linux_raw_sys::general::__NR_restart_syscall;
 use rt::user::Context;
@@ -37,6 +40,7 @@ pub enum Next {
 /// Acts on stops, signals and the end of the group, until user mode can be entered.
 pub fn before_user(
     task: &Arc<Task>,
+    memory: &AddressSpace,
     context: &mut Context,
     mut interrupted: Option<Interrupted>,
 ) -> Next {
@@ -52,7 +56,7 @@ pub fn before_user(
         if why & attention::STOP != 0 {
             stop::stand_still(task);
         } else if let Some((info, action)) = take(task) {
-            act(task, context, &mut interrupted, &info, action);
+            act((task, memory), context, &mut interrupted, &info, action);
         } else if let Some(call) = interrupted.take() {
             restart(context, call);
         } else if why & attention::MASK != 0 {
@@ -87,7 +91,7 @@ fn take(task: &Arc<Task>) -> Option<(Info, Action)> {
 }
 
 fn act(
-    task: &Arc<Task>,
+    (task, memory): (&Arc<Task>, &AddressSpace),
     context: &mut Context,
     interrupted: &mut Option<Interrupted>,
     info: &Info,
@@ -100,10 +104,10 @@ fn act(
             if let Some(call) = interrupted.take() {
                 interrupt(context, call, action.flags);
             }
-            if task.rseq.is_there() && rseq::settle(task, &task.memory(), context).is_err() {
+            if task.rseq.is_there() && rseq::interrupt(task, memory, context).is_err() {
                 fail(task, info.number());
             }
-            if frame::push(task, context, info, &action).is_err() {
+            if frame::push((task, memory), context, info, &action).is_err() {
                 fail(task, info.number());
             }
         }

@@ -17,7 +17,10 @@ use super::{
     mask,
     state::AlternateStack,
 };
-use crate::process::{Task, task::attention};
+use crate::{
+    memory::AddressSpace,
+    process::{Task, task::attention},
+};
 use alloc::sync::Arc;
 use core::mem::offset_of;
 use rt::user::{Context, Registers};
@@ -116,7 +119,7 @@ const _: () = assert!(size_of::<Frame>() == 440);
 /// # Errors
 /// `EFAULT` if the stack cannot take it or the action has no restorer.
 pub fn push(
-    task: &Arc<Task>,
+    (task, memory): (&Arc<Task>, &AddressSpace),
     context: &mut Context,
     info: &Info,
     action: &Action,
@@ -149,8 +152,7 @@ pub fn push(
         frame.info.info = *info;
         length = size_of::<Frame>();
     }
-    let memory = task.memory();
-    extended::save(&memory, place.extended)?;
+    extended::save(memory, place.extended)?;
     memory.write_bytes(place.frame, frame.as_bytes().get(..length).unwrap_or_default())?;
     enter_handler(context, place.frame, info.number(), action.handler);
     block_for_handler(task, info.number(), action, &stack);
