@@ -102,11 +102,13 @@ fn take(
     if group.free_inodes == 0 {
         return Ok(None);
     }
+    let from = reserved.max(group.inodes_in_use as usize);
     let found = change(volume, operation, number, &mut group, |bits| {
-        let bit = bitmap::find_clear(bits, reserved, per_group as usize)?;
+        let bit = bitmap::find_clear(bits, from, per_group as usize)?;
         bitmap::set(bits, bit, 1);
         Some(bit)
     })?;
+    group.inodes_in_use = found.map_or(per_group, |bit| bit as u32 + 1);
     let Some(bit) = found else { return Ok(None) };
     group.free_inodes -= 1;
     group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
@@ -183,6 +185,7 @@ pub(crate) fn free(
         return Err(FsError::Corrupt);
     }
     group.free_inodes = group.free_inodes.saturating_add(1);
+    group.inodes_in_use = group.inodes_in_use.min(bit);
     if kind == Kind::Directory {
         group.directories = group.directories.saturating_sub(1);
     }

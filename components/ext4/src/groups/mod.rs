@@ -53,6 +53,8 @@ pub(crate) struct Group {
     pub(crate) flags: u16,
     pub(crate) block_bitmap_checksum: u32,
     pub(crate) inode_bitmap_checksum: u32,
+    /// Each inode of the group before this one is in use.
+    pub(crate) inodes_in_use: u32,
     /// Blocks of the group freed by transactions not yet durable.
     pending: Ranges,
     unsummed: Unsummed,
