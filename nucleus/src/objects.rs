@@ -27,6 +27,8 @@ kinds! {
     Frame = "frame",
     /// Frames of page tables of programs.
     TableFrame = "table frame",
+    /// Large pages of programs.
+    LargePage = "large page",
     /// Slabs of the kernel heap.
     Slab = "slab",
     /// Frames of large kernel allocations.

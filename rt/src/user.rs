@@ -14,6 +14,9 @@ pub use program::{Access, Bases, CloneMode, Fault, Protection, Registers, Trap, 
 /// First address that is never a program's (the lower half's end less a guard page, as on Linux).
 pub const USER_END: u64 = 0x7fff_ffff_f000;
 
+/// Bytes of a large page.
+pub const LARGE_BYTES: usize = 2 << 20;
+
 /// A run of pages: `start` is page-aligned, the end does not pass [`USER_END`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageRange {
@@ -54,6 +57,8 @@ pub struct Mapping {
     pub is_accessed: bool,
     /// Written since it was mapped.
     pub is_dirty: bool,
+    /// A part of a large page.
+    pub is_large: bool,
 }
 
 /// An address space for a program; destroyed (every page unmapped) when dropped.
@@ -93,18 +98,30 @@ impl Space {
     pub fn map_zeroed(&self, range: PageRange, protection: Protection) -> Result<usize, NoMemory> {
         self.0.map_zeroed(range.start, range.pages, protection)
     }
+    /// Maps one new zeroed large page at `start`, where no page is nor was since all around was unmapped. `false` where one
+    /// is or was, where memory has no [`LARGE_BYTES`] side by side to spare, or where `start` is no multiple of that; nothing
+    /// was mapped then. Every other operation takes a part of it as the pages that it stands for, and may need memory for a
+    /// page table then.
+    ///
+    /// # Errors
+    /// [`NoMemory`] for page tables.
+    pub fn map_large(&self, start: u64, protection: Protection) -> Result<bool, NoMemory> {
+        let is_possible = start.is_multiple_of(LARGE_BYTES as u64)
+            && PageRange::new(start, LARGE_BYTES / PAGE_BYTES).is_some();
+        if is_possible { self.0.map_large(start, protection) } else { Ok(false) }
+    }
     /// Removes every page of the range; returns how many were present.
     ///
     /// # Errors
-    /// [`NoMemory`] where page tables are shared since a fork and the range ends within one that has pages there; nothing was
-    /// removed.
+    /// [`NoMemory`] where page tables are shared since a fork, or large pages are mapped, and the range ends within one that
+    /// has pages there; nothing was removed.
     pub fn unmap(&self, range: PageRange) -> Result<usize, NoMemory> {
         self.0.unmap(range.start, range.end())
     }
     /// Sets the protection of every present page of the range.
     ///
     /// # Errors
-    /// [`NoMemory`] where page tables are shared since a fork; nothing has changed.
+    /// [`NoMemory`] where page tables are shared since a fork or large pages are mapped; nothing has changed.
     pub fn protect(&self, range: PageRange, protection: Protection) -> Result<(), NoMemory> {
         self.0.protect(range.start, range.end(), protection)
     }
@@ -147,6 +164,7 @@ impl Space {
             protection: page.protection,
             is_accessed: page.is_accessed,
             is_dirty: page.is_dirty,
+            is_large: page.is_large,
         })
     }
     /// The address of the first page present from `start` on, before `end`.

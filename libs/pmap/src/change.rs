@@ -1,5 +1,7 @@
 //! Filling tables, and changing what is in them.
-use crate::{BATCH, Gathered, Leaf, PAGE, Pmap, count, leaf, next, next_own, own, slots};
+use crate::{
+    BATCH, Gathered, Leaf, LeafTable, PAGE, Pmap, count, leaf, next, next_own, own, slots,
+};
 use program::{NoMemory, Protection};
 use x86::paging::{Entry, index};
 
@@ -58,20 +60,33 @@ pub fn first_present<P: Pmap>(space: &P, start: u64, end: u64) -> Option<u64> {
     None
 }
 
-/// The leaf table and the entry's number of the page at `address`, to be changed; `None` where no page is.
+/// Where a page to be changed stands.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// There is none.
+    Absent,
+    /// In a large page that allows already what is wanted.
+    Large,
+    /// In this table, at this entry.
+    Table(LeafTable<'a>, usize),
+}
+
+/// Where the page at `address` stands that is to allow `protection`.
 ///
 /// # Errors
 /// [`NoMemory`]; nothing has changed.
 pub fn page_to_change<P: Pmap>(
     space: &P,
     address: u64,
-) -> Result<Option<(Leaf<'_>, usize)>, NoMemory> {
+    protection: Protection,
+) -> Result<Place<'_>, NoMemory> {
     let slot = index(address, 0);
     match leaf(space, address) {
-        Ok(leaf) if !leaf.get(slot).holds_frame() => Ok(None),
-        Ok(leaf) if leaf.is_shared => Ok(Some((own(space, address)?, slot))),
-        Ok(leaf) => Ok(Some((leaf, slot))),
-        Err(_) => Ok(None),
+        Ok(leaf) if !leaf.get(slot).holds_frame() => Ok(Place::Absent),
+        Ok(Leaf::Own(table)) => Ok(Place::Table(table, slot)),
+        Ok(Leaf::Large(entry)) if entry.allows().contains(protection) => Ok(Place::Large),
+        Ok(_) => Ok(Place::Table(own(space, address)?, slot)),
+        Err(_) => Ok(Place::Absent),
     }
 }
 

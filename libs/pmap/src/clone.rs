@@ -1,6 +1,6 @@
 //! Cloning a space for a fork: pages are shared one by one, or by whole leaf tables until one of them is to be changed.
 use crate::{
-    Leaf, PAGE, Pmap, TABLE, count_in, enter, next, own,
+    Leaf, LeafTable, PAGE, Pmap, TABLE, count_in, enter, next, own,
     release::let_go,
     upper,
     usage::{Usage, eighths},
@@ -38,9 +38,14 @@ pub fn clone<P: Pmap>(
 ) -> Result<(), NoMemory> {
     for _ in 0..tables {
         let Some((leaf, first, slots)) = next(space, at, end) else { break };
+        let is_shared = leaf.is_shared();
+        let table = match leaf {
+            Leaf::Own(table) | Leaf::Shared(table) => table,
+            Leaf::Large(_) => own(space, first)?,
+        };
         let is_whole = slots.len() == ENTRIES && mode == CloneMode::Tables;
-        if !is_whole || !share(space, to, &leaf, first, cloned)? {
-            clone_pages(space, to, &leaf, first, &slots, cloned)?;
+        if !is_whole || !share(space, to, &table, is_shared, first, cloned)? {
+            clone_pages(space, to, &table, is_shared, first, &slots, cloned)?;
         }
     }
     Ok(())
@@ -50,7 +55,8 @@ pub fn clone<P: Pmap>(
 fn share<P: Pmap>(
     space: &P,
     to: &P,
-    leaf: &Leaf<'_>,
+    leaf: &LeafTable<'_>,
+    is_shared: bool,
     address: u64,
     cloned: &mut Cloned,
 ) -> Result<bool, NoMemory> {
@@ -64,7 +70,7 @@ fn share<P: Pmap>(
         return Ok(false);
     }
     let entry = Entry::new(leaf.frame, SHARED);
-    if !leaf.is_shared {
+    if !is_shared {
         space.table(upper(space, address)?).set(slot, entry);
         cloned.has_lost = true;
     }
@@ -78,7 +84,8 @@ fn share<P: Pmap>(
 fn clone_pages<P: Pmap>(
     space: &P,
     to: &P,
-    leaf: &Leaf<'_>,
+    leaf: &LeafTable<'_>,
+    is_shared: bool,
     address: u64,
     slots: &Range<usize>,
     cloned: &mut Cloned,
@@ -96,7 +103,7 @@ fn clone_pages<P: Pmap>(
             return;
         }
         if share_page(space, leaf, slot, entry) {
-            cloned.has_lost |= !leaf.is_shared;
+            cloned.has_lost |= !is_shared;
         }
         target.set(slot, entry - (Entry::WRITE | Entry::DIRTY));
         pages += 1;
@@ -129,14 +136,14 @@ pub(crate) fn make_own<P: Pmap>(
     slot: usize,
     address: u64,
 ) -> Result<u32, NoMemory> {
-    let (above, shared) = (space.table(above), space.table(above).get(slot).frame());
-    let usage = Usage(space.word(shared));
+    let (above, shared) = (space.table(above), space.table(above).get(slot));
+    let usage = Usage(space.word(shared.frame()));
     if !usage.is_shared() {
-        above.set(slot, Entry::new(shared, TABLE));
-        return Ok(shared);
+        above.set(slot, Entry::new(shared.frame(), TABLE));
+        return Ok(shared.frame());
     }
     let new = space.allocate_table().ok_or(NoMemory)?;
-    let (from, to) = (space.table(shared), space.table(new));
+    let (from, to) = (space.table(shared.frame()), space.table(new));
     let held = from.used(usage.eighths()).filter(|(_, entry)| entry.holds_frame());
     held.for_each(|(slot, entry)| {
         share_page(space, from, slot, entry);

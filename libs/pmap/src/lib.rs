@@ -9,23 +9,30 @@
 //! ([`own`]): a copy, or that same table where all others let it go meanwhile. The last to let go gives back
 //! the frames. The processors that run a space forget what they know of a table before the lock is let go under which it was
 //! shared, or replaced by a copy.
+//!
+//! In the place of a leaf table a *large page* may stand: frames side by side, each with a reference as in a table. It
+//! goes as a whole; whoever is to change, share or take out less has it [`split`](own) into a table first.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 mod change;
 mod clone;
+mod large;
 mod release;
 mod usage;
 
 #[cfg(test)]
 mod tests;
 
-pub use change::{fill, first_present, move_pages, own_all, page_to_change, present, protect};
+pub use change::{
+    Place, fill, first_present, move_pages, own_all, page_to_change, present, protect,
+};
 pub use clone::{Cloned, clone};
 use core::{
     ops::{Deref, Range},
     sync::atomic::AtomicU32,
 };
+pub use large::enter_large;
 use program::NoMemory;
 pub use release::{BATCH, Gathered, detach_tops, free_tree, gather, own_ends};
 use usage::{Usage, eighths};
@@ -39,19 +46,55 @@ pub const LEAF_BYTES: u64 = ENTRIES as u64 * PAGE;
 pub const TABLE: Entry =
     Entry::PRESENT.union(Entry::WRITE).union(Entry::USER).union(Entry::ACCESSED);
 
+/// Of an entry above a leaf table of the space's own.
+const OWN: Entry = Entry::PRESENT.union(Entry::WRITE);
+
 /// A leaf table.
 #[derive(Clone, Copy, Debug)]
-pub struct Leaf<'a> {
+pub struct LeafTable<'a> {
     table: &'a Table,
     frame: u32,
-    /// Other spaces may have it too: it is only read.
-    pub is_shared: bool,
 }
 
-impl Deref for Leaf<'_> {
+impl Deref for LeafTable<'_> {
     type Target = Table;
     fn deref(&self) -> &Table {
         self.table
+    }
+}
+
+/// What maps the 2 MiB around an address.
+#[derive(Clone, Copy, Debug)]
+pub enum Leaf<'a> {
+    /// A table of the space's own.
+    Own(LeafTable<'a>),
+    /// A table that other spaces may have too: it is only read.
+    Shared(LeafTable<'a>),
+    /// A large page: the entry above.
+    Large(Entry),
+}
+
+impl Leaf<'_> {
+    /// Whether other spaces may have it too.
+    #[inline]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Leaf::Shared(_))
+    }
+    /// Entry `slot` of the table, or what it would be.
+    #[inline]
+    pub fn get(&self, slot: usize) -> Entry {
+        match self {
+            Leaf::Own(table) | Leaf::Shared(table) => table.get(slot),
+            Leaf::Large(entry) => large::part(*entry, slot),
+        }
+    }
+    /// How many of `slots` hold a frame.
+    #[inline]
+    pub fn held(&self, slots: Range<usize>) -> usize {
+        match self {
+            Leaf::Own(table) | Leaf::Shared(table) => table.held(slots),
+            Leaf::Large(_) => slots.len(),
+        }
     }
 }
 
@@ -69,16 +112,20 @@ pub trait Pmap {
     fn word(&self, frame: u32) -> &AtomicU32;
     /// Takes one reference from each page.
     fn release_all(&self, pages: impl Iterator<Item = u32>);
+    /// Takes one reference from each page of the large one that starts with frame `first`.
+    fn release_large(&self, first: u32);
     /// Makes the processors forget `pages` pages from `start`, and all that they know of the tables above these.
     fn forget(&self, start: u64, pages: usize);
     /// Counts pages present.
     fn count_resident(&self, by: isize);
+    /// Counts large pages.
+    fn count_large(&self, by: isize);
 }
 
-/// The leaf table for `address`, to be looked at.
+/// What maps `address`, to be looked at.
 ///
 /// # Errors
-/// Where there is none, the first address after `address` that another may have.
+/// Where nothing does, the first address after `address` that another may have.
 #[inline]
 pub fn leaf<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, u64> {
     let mut entry = Entry::new(space.root(), TABLE);
@@ -89,24 +136,33 @@ pub fn leaf<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, u64> {
             return Err((address | (bytes - 1)) + 1);
         }
     }
+    if entry.contains(Entry::LARGE) {
+        return Ok(Leaf::Large(entry));
+    }
     let frame = entry.frame();
-    Ok(Leaf { table: space.table(frame), frame, is_shared: !entry.contains(Entry::WRITE) })
+    let table = LeafTable { table: space.table(frame), frame };
+    Ok(if entry.contains(Entry::WRITE) { Leaf::Own(table) } else { Leaf::Shared(table) })
 }
 
-/// The leaf table for `address`, to be changed: made where there is none, a copy of the space's own where others share it.
+/// The leaf table for `address`, to be changed: made where there is none or a large page, a copy of the space's own where
+/// others share it.
 ///
 /// # Errors
 /// [`NoMemory`]; what is mapped has not changed.
 #[inline]
-pub fn own<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, NoMemory> {
+pub fn own<P: Pmap>(space: &P, address: u64) -> Result<LeafTable<'_>, NoMemory> {
     let (above, slot) = (upper(space, address)?, index(address, 1));
     let entry = space.table(above).get(slot);
-    let frame = match entry.contains(Entry::PRESENT) {
-        true if entry.contains(Entry::WRITE) => entry.frame(),
-        true => clone::make_own(space, above, slot, address)?,
-        false => new_table(space, above, slot)?,
+    let frame = if entry & (Entry::PRESENT | Entry::WRITE | Entry::LARGE) == OWN {
+        entry.frame()
+    } else if entry.contains(Entry::LARGE) {
+        large::split(space, above, slot, address)?
+    } else if entry.contains(Entry::PRESENT) {
+        clone::make_own(space, above, slot, address)?
+    } else {
+        new_table(space, above, slot)?
     };
-    Ok(Leaf { table: space.table(frame), frame, is_shared: false })
+    Ok(LeafTable { table: space.table(frame), frame })
 }
 
 /// The frame of the table of leaf tables for `address`, made where there is none.
@@ -140,23 +196,23 @@ fn enter<P: Pmap>(space: &P, above: u32, slot: usize, entry: Entry) {
 
 /// Counts `by` pages more among `slots` of `leaf`, which is the space's own.
 #[inline]
-pub fn count<P: Pmap>(space: &P, leaf: &Leaf<'_>, slots: &Range<usize>, by: isize) {
+pub fn count<P: Pmap>(space: &P, leaf: &LeafTable<'_>, slots: &Range<usize>, by: isize) {
     count_in(space, leaf, eighths(slots), by);
 }
 
 /// As [`count`], in these eighths.
 #[inline]
-fn count_in<P: Pmap>(space: &P, leaf: &Leaf<'_>, eighths: u8, by: isize) {
+fn count_in<P: Pmap>(space: &P, leaf: &LeafTable<'_>, eighths: u8, by: isize) {
     Usage(space.word(leaf.frame)).count(eighths, by);
     space.count_resident(by);
 }
 
-/// A part of a leaf table: the table, the first address, the entries.
-type Part<'a> = (Leaf<'a>, u64, Range<usize>);
+/// A part of a leaf: the leaf, the first address, the entries.
+type Part<L> = (L, u64, Range<usize>);
 
-/// The first leaf table from `at` on before `end`, with its entries up to `end`; `at` is then behind them.
+/// The first leaf from `at` on before `end`, with its entries up to `end`; `at` is then behind them.
 #[inline]
-fn next<'a, P: Pmap>(space: &'a P, at: &mut u64, end: u64) -> Option<Part<'a>> {
+fn next<'a, P: Pmap>(space: &'a P, at: &mut u64, end: u64) -> Option<Part<Leaf<'a>>> {
     while *at < end {
         match leaf(space, *at) {
             Ok(leaf) => {
@@ -171,7 +227,7 @@ fn next<'a, P: Pmap>(space: &'a P, at: &mut u64, end: u64) -> Option<Part<'a>> {
     None
 }
 
-/// As [`next`], of leaf tables to be changed: shared ones that have no page there are passed over.
+/// As [`next`], of tables to be changed: shared ones that have no page there are passed over.
 ///
 /// # Errors
 /// [`NoMemory`]; `at` is then where it was lacking.
@@ -180,10 +236,10 @@ fn next_own<'a, P: Pmap>(
     space: &'a P,
     at: &mut u64,
     end: u64,
-) -> Result<Option<Part<'a>>, NoMemory> {
+) -> Result<Option<Part<LeafTable<'a>>>, NoMemory> {
     while let Some((leaf, first, slots)) = next(space, at, end) {
-        if !leaf.is_shared {
-            return Ok(Some((leaf, first, slots)));
+        if let Leaf::Own(table) = leaf {
+            return Ok(Some((table, first, slots)));
         }
         if leaf.held(slots.clone()) > 0 {
             let own = own(space, first).inspect_err(|_| *at = first)?;

@@ -1,5 +1,7 @@
 //! Taking pages and tables out, and giving them back once the processors forgot them.
-use crate::{LEAF_BYTES, Leaf, PAGE, Pmap, count, next, next_own, own, upper, usage::Usage};
+use crate::{
+    LEAF_BYTES, Leaf, LeafTable, PAGE, Pmap, count, next, next_own, own, upper, usage::Usage,
+};
 use core::ops::Range;
 use program::NoMemory;
 use x86::paging::{ENTRIES, Entry, index};
@@ -8,12 +10,13 @@ use x86::paging::{ENTRIES, Entry, index};
 pub const BATCH: usize = 128;
 const TABLES: usize = 16;
 
-/// Frames and leaf tables to give back once the processors forgot them.
+/// Frames, leaf tables and large pages to give back once the processors forgot them.
 #[derive(Debug)]
 pub struct Gathered {
     frames: [u32; BATCH],
     frame_count: usize,
-    tables: [u32; TABLES],
+    /// The entries that were above: of tables and of large pages.
+    tables: [Entry; TABLES],
     table_count: usize,
     table_pages: usize,
 }
@@ -23,7 +26,7 @@ impl Default for Gathered {
         Gathered {
             frames: [0; BATCH],
             frame_count: 0,
-            tables: [0; TABLES],
+            tables: [Entry::empty(); TABLES],
             table_count: 0,
             table_pages: 0,
         }
@@ -38,7 +41,7 @@ impl Gathered {
         }
     }
 
-    fn push_table(&mut self, table: u32, pages: usize) {
+    fn push_table(&mut self, table: Entry, pages: usize) {
         if let Some(place) = self.tables.get_mut(self.table_count) {
             *place = table;
             self.table_count += 1;
@@ -99,20 +102,24 @@ pub fn gather<P: Pmap>(
         && let Some((leaf, first, slots)) = next(space, at, end)
     {
         if slots.len() == ENTRIES {
-            detach_leaf(space, &leaf, first, gathered);
+            let pages = match leaf {
+                Leaf::Own(table) | Leaf::Shared(table) => Usage(space.word(table.frame)).held(),
+                Leaf::Large(_) => ENTRIES,
+            };
+            detach(space, first, pages, gathered);
             continue;
         }
-        let leaf = match leaf.is_shared {
-            true if leaf.held(slots.clone()) == 0 => continue,
-            true => own(space, first).inspect_err(|_| *at = first)?,
-            false => leaf,
+        let leaf = match leaf {
+            Leaf::Own(table) => table,
+            leaf if leaf.held(slots.clone()) == 0 => continue,
+            _ => own(space, first).inspect_err(|_| *at = first)?,
         };
         let room = BATCH - gathered.frame_count;
         let slots = slots.start..slots.end.min(slots.start + room);
         *at = first + slots.len() as u64 * PAGE;
         gather_pages(space, &leaf, &slots, gathered);
         if slots.end == ENTRIES && Usage(space.word(leaf.frame)).held() == 0 {
-            detach_leaf(space, &leaf, first, gathered);
+            detach(space, first, 0, gathered);
         }
     }
     Ok(())
@@ -121,7 +128,7 @@ pub fn gather<P: Pmap>(
 /// Takes out the pages of `slots` of a leaf table.
 fn gather_pages<P: Pmap>(
     space: &P,
-    leaf: &Leaf<'_>,
+    leaf: &LeafTable<'_>,
     slots: &Range<usize>,
     gathered: &mut Gathered,
 ) {
@@ -134,13 +141,12 @@ fn gather_pages<P: Pmap>(
     count(space, leaf, slots, before.wrapping_sub(gathered.frame_count) as isize);
 }
 
-/// Takes the leaf table of `address` out of the one above.
-fn detach_leaf<P: Pmap>(space: &P, leaf: &Leaf<'_>, address: u64, gathered: &mut Gathered) {
-    let pages = Usage(space.word(leaf.frame)).held();
+/// Takes the leaf of `address`, which has `pages` pages, out of the table above.
+fn detach<P: Pmap>(space: &P, address: u64, pages: usize, gathered: &mut Gathered) {
     if let Ok(above) = upper(space, address) {
-        space.table(above).set(index(address, 1), Entry::empty());
+        let leaf = space.table(above).swap(index(address, 1), Entry::empty());
         space.count_resident(-(pages as isize));
-        gathered.push_table(leaf.frame, pages);
+        gathered.push_table(leaf, pages);
     }
 }
 
@@ -158,21 +164,26 @@ pub fn detach_tops<P: Pmap>(space: &P, tops: &mut [u32; TABLES]) -> usize {
     count
 }
 
-/// Frees the table in `frame` of `level` (3 is the root, 0 the leaves) and lets go all below. It is in no other table, and no
-/// processor knows it.
+/// Frees the table in `frame` of `level` (3 is the root, 1 those above the leaves) and lets go all below. It is in no other
+/// table, and no processor knows it.
 pub fn free_tree<P: Pmap>(space: &P, frame: u32, level: u32) {
-    if level == 0 {
-        return let_go(space, frame);
-    }
     let eighths = Usage(space.word(frame)).eighths();
     for (_, entry) in space.table(frame).used(eighths) {
-        free_tree(space, entry.frame(), level - 1);
+        match level {
+            1 => let_go(space, entry),
+            _ => free_tree(space, entry.frame(), level - 1),
+        }
     }
     space.free_table(frame);
 }
 
-/// The space has the leaf table in `frame` no more; who is the last gives back its pages, too.
-pub(crate) fn let_go<P: Pmap>(space: &P, frame: u32) {
+/// The space has the leaf of `entry` no more; who is the last that had a table gives back its pages, too.
+pub(crate) fn let_go<P: Pmap>(space: &P, entry: Entry) {
+    if entry.contains(Entry::LARGE) {
+        space.count_large(-1);
+        return space.release_large(entry.frame());
+    }
+    let frame = entry.frame();
     let usage = Usage(space.word(frame));
     if usage.let_go() {
         let held =

@@ -11,6 +11,8 @@ use std::{
 };
 
 const FRAMES: usize = 20_000;
+/// Runs of frames for large pages.
+const LARGE: usize = 4;
 const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
 /// Memory of spaces: a table that each frame may be, and its word. What a page holds is its number of versions.
@@ -18,17 +20,26 @@ struct Memory {
     tables: Vec<Table>,
     words: Vec<AtomicU32>,
     free: RefCell<Vec<u32>>,
+    /// First frames of those for large pages, which are free frames like others once they are given back.
+    runs: RefCell<Vec<u32>>,
     contents: RefCell<Vec<u32>>,
 }
 
 impl Memory {
     fn new(frames: usize) -> Rc<Memory> {
+        let end = frames + LARGE * ENTRIES;
         Rc::new(Memory {
-            tables: (0..frames).map(|_| Table::default()).collect(),
-            words: (0..frames).map(|_| AtomicU32::new(0)).collect(),
+            tables: (0..end).map(|_| Table::default()).collect(),
+            words: (0..end).map(|_| AtomicU32::new(0)).collect(),
             free: RefCell::new((0..frames as u32).collect()),
-            contents: RefCell::new(vec![0; frames]),
+            runs: RefCell::new((frames as u32..end as u32).step_by(ENTRIES).collect()),
+            contents: RefCell::new(vec![0; end]),
         })
+    }
+
+    /// Frames that are free, one way or the other.
+    fn free(&self) -> usize {
+        self.free.borrow().len() + self.runs.borrow().len() * ENTRIES
     }
 
     fn page(&self, contents: u32) -> Option<u32> {
@@ -51,14 +62,20 @@ struct Space {
     memory: Rc<Memory>,
     root: u32,
     resident: Cell<isize>,
+    large: Cell<isize>,
     forgotten: Cell<usize>,
 }
 
 impl Space {
     fn new(memory: &Rc<Memory>) -> Option<Space> {
         let root = memory.free.borrow_mut().pop()?;
-        let (resident, forgotten) = (Cell::new(0), Cell::new(0));
-        Some(Space { memory: memory.clone(), root, resident, forgotten })
+        Some(Space {
+            memory: memory.clone(),
+            root,
+            resident: Cell::new(0),
+            large: Cell::new(0),
+            forgotten: Cell::new(0),
+        })
     }
 
     fn fill(&self, page: u64, pages: usize, contents: u32) -> (usize, Result<(), NoMemory>) {
@@ -66,9 +83,31 @@ impl Space {
         fill(self, page * PAGE, pages, flags, |_| self.memory.page(contents))
     }
 
+    /// Enters a large page whose pages hold `contents`; whether it did.
+    fn large(&self, page: u64, contents: u32) -> Result<bool, NoMemory> {
+        let Some(&first) = self.memory.runs.borrow().last() else { return Ok(false) };
+        if !enter_large(self, page * PAGE, first, Entry::allowing(READ_WRITE))? {
+            return Ok(false);
+        }
+        self.memory.runs.borrow_mut().pop();
+        for frame in (first as usize..).take(ENTRIES) {
+            self.memory.words[frame].store(1, Relaxed);
+            self.memory.contents.borrow_mut()[frame] = contents;
+        }
+        Ok(true)
+    }
+
     /// As the nucleus does it.
     fn store(&self, page: u64, contents: u32) -> Result<bool, NoMemory> {
-        let Some((leaf, slot)) = page_to_change(self, page * PAGE)? else { return Ok(false) };
+        let (leaf, slot) = match page_to_change(self, page * PAGE, READ_WRITE)? {
+            Place::Absent => return Ok(false),
+            Place::Large => {
+                let entry = leaf(self, page * PAGE).unwrap().get(index(page * PAGE, 0));
+                self.memory.contents.borrow_mut()[entry.frame() as usize] = contents;
+                return Ok(true);
+            }
+            Place::Table(leaf, slot) => (leaf, slot),
+        };
         let mut frame = leaf.get(slot).frame();
         if self.word(frame).load(Relaxed) > 1 {
             let copy = self.memory.page(0).ok_or(NoMemory)?;
@@ -83,7 +122,7 @@ impl Space {
     fn can_store(&self, page: u64) -> bool {
         let leaf = leaf(self, page * PAGE);
         leaf.is_ok_and(|leaf| {
-            !leaf.is_shared && leaf.get(index(page * PAGE, 0)).contains(Entry::WRITE)
+            !leaf.is_shared() && leaf.get(index(page * PAGE, 0)).contains(Entry::WRITE)
         })
     }
 
@@ -170,11 +209,17 @@ impl Pmap for Space {
     fn release_all(&self, pages: impl Iterator<Item = u32>) {
         pages.for_each(|page| self.memory.release(page));
     }
+    fn release_large(&self, first: u32) {
+        (first..).take(ENTRIES).for_each(|page| self.memory.release(page));
+    }
     fn forget(&self, _start: u64, _pages: usize) {
         self.forgotten.set(self.forgotten.get() + 1);
     }
     fn count_resident(&self, by: isize) {
         self.resident.set(self.resident.get() + by);
+    }
+    fn count_large(&self, by: isize) {
+        self.large.set(self.large.get() + by);
     }
 }
 
@@ -245,7 +290,7 @@ fn tables_with_few_pages_or_beyond_the_range_are_copied() {
     parent.fill(1024, 512, 1).1.unwrap();
     let child = Space::new(&memory).unwrap();
     assert_eq!(parent.clone_to(&child, 512, 512 + 511).unwrap().pages, 63 + 511);
-    assert!([512, 1024, 1534].iter().all(|&page| !leaf(&child, page * PAGE).unwrap().is_shared));
+    assert!([512, 1024, 1534].iter().all(|&page| !leaf(&child, page * PAGE).unwrap().is_shared()));
     assert_eq!((child.load(1534), child.load(1535)), (Some(1), None));
     assert!(!parent.can_store(1534) && parent.can_store(1535));
 }
@@ -280,13 +325,67 @@ fn where_nothing_is_mapped_a_shared_table_stays_shared() {
     assert_eq!(child.unmap(700, 50), Ok(0));
     assert_eq!(child.protect(700, 50, Protection::READ), Ok(false));
     assert_eq!(child.store(700, 2), Ok(false));
-    assert!(leaf(&child, 700 * PAGE).unwrap().is_shared);
+    assert!(leaf(&child, 700 * PAGE).unwrap().is_shared());
+}
+
+#[test]
+fn a_large_page_goes_whole_and_is_split_for_less() {
+    let memory = Memory::new(100);
+    let space = Space::new(&memory).unwrap();
+    assert_eq!(space.large(512, 7), Ok(true));
+    assert_eq!(space.large(512, 8), Ok(false), "one is there");
+    assert_eq!((space.resident.get(), space.large.get()), (512, 1));
+    assert_eq!((space.load(511), space.load(512), space.load(1023)), (None, Some(7), Some(7)));
+    assert_eq!(present(&space, 600 * PAGE, 1000), 424);
+    assert_eq!(first_present(&space, 0, u64::from(u32::MAX)), Some(512 * PAGE));
+    let free = memory.free();
+    assert_eq!(space.store(600, 9), Ok(true));
+    assert_eq!((memory.free(), space.forgotten.get()), (free, 0), "nothing was split");
+    assert_eq!(space.protect(1023, 1, Protection::READ), Ok(true));
+    assert_eq!((free - memory.free(), space.large.get(), space.forgotten.get()), (1, 0, 1));
+    assert!(space.can_store(1022) && !space.can_store(1023));
+    assert_eq!((space.load(599), space.load(600), space.load(1023)), (Some(7), Some(9), Some(7)));
+    assert_eq!(space.large(1024, 8), Ok(true));
+    assert_eq!(space.unmap(512, 1024), Ok(1024));
+    assert_eq!((space.resident.get(), space.large.get()), (0, 0));
+    assert_eq!(space.large(1024, 8), Ok(true), "nothing is left of the one before");
+    drop(space);
+    assert_eq!(memory.free(), 100 + LARGE * ENTRIES);
+}
+
+#[test]
+fn a_page_of_a_large_one_may_outlive_it() {
+    let memory = Memory::new(100);
+    let space = Space::new(&memory).unwrap();
+    assert_eq!(space.large(0, 7), Ok(true));
+    let held = leaf(&space, 0).unwrap().get(3).frame();
+    space.word(held).fetch_add(1, Relaxed);
+    assert_eq!(space.unmap(0, 512), Ok(512));
+    assert_eq!(space.word(held).load(Relaxed), 1);
+    memory.release(held);
+    drop(space);
+    assert_eq!(memory.free(), 100 + LARGE * ENTRIES);
+}
+
+#[test]
+fn without_memory_for_a_table_a_large_page_stays() {
+    let memory = Memory::new(100);
+    let space = Space::new(&memory).unwrap();
+    assert_eq!(space.large(0, 7), Ok(true));
+    let child = Space::new(&memory).unwrap();
+    memory.free.borrow_mut().clear();
+    assert_eq!(space.unmap(10, 1), Err(NoMemory));
+    assert_eq!(space.protect(10, 1, Protection::READ), Err(NoMemory));
+    assert_eq!(space.clone_to(&child, 0, 512), Err(NoMemory));
+    assert!((0..512).all(|page| space.can_store(page)));
+    assert_eq!(space.unmap(0, 512), Ok(512), "whole it needs none");
 }
 
 /// One step of a space.
 #[derive(Clone, Debug)]
 enum Step {
     Fill { page: u64, pages: u64 },
+    Large { page: u64 },
     Store { page: u64 },
     Unmap { page: u64, pages: u64 },
     Protect { page: u64, pages: u64 },
@@ -299,6 +398,7 @@ fn step() -> impl Strategy<Value = (prop::sample::Index, Step)> {
     let range = || (0..2000_u64, 1..1500_u64);
     let step = prop_oneof![
         3 => range().prop_map(|(page, pages)| Step::Fill { page, pages }),
+        2 => (0..4_u64).prop_map(|page| Step::Large { page: page * ENTRIES as u64 }),
         4 => (0..2500_u64).prop_map(|page| Step::Store { page }),
         2 => range().prop_map(|(page, pages)| Step::Unmap { page, pages }),
         1 => range().prop_map(|(page, pages)| Step::Protect { page, pages }),
@@ -322,6 +422,13 @@ fn apply(space: &Space, model: &mut Model, step: &Step, version: u32) -> Option<
             let is_all = entered == model.len() - before.len();
             outcome.and(if is_all { Ok(()) } else { Err(NoMemory) })
         }
+        Step::Large { page } => space.large(page, version).map(|is_entered| {
+            if is_entered {
+                let pages = page..page + ENTRIES as u64;
+                assert_eq!(model.range(pages.clone()).count(), 0);
+                model.extend(pages.map(|page| (page, version)));
+            }
+        }),
         Step::Store { page } => {
             model.entry(page).and_modify(|contents| *contents = version);
             space.store(page, version).map(|was_there| {
@@ -390,6 +497,6 @@ proptest! {
             }
         }
         drop(spaces);
-        prop_assert_eq!(memory.free.borrow().len(), frames);
+        prop_assert_eq!(memory.free(), frames + LARGE * ENTRIES);
     }
 }

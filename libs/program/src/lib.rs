@@ -73,6 +73,8 @@ pub struct Page {
     pub is_accessed: bool,
     /// Written since it was last harvested.
     pub is_dirty: bool,
+    /// A part of a large page.
+    pub is_large: bool,
 }
 
 /// What an access that faulted wanted.

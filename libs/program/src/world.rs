@@ -201,6 +201,8 @@ pub struct Statistics {
     pub stack_frames: u64,
     /// Bytes charged now.
     pub charged_bytes: u64,
+    /// Large pages of programs.
+    pub large_pages: u64,
 }
 
 /// Address of a PCI function: segment 0, `bus << 8 | device << 3 | function`.

@@ -15,6 +15,7 @@ use core::{
     ffi::CStr,
     sync::atomic::{AtomicU32, Ordering},
 };
+use pmap::Leaf;
 use program::{Access, Fault};
 use x86::chain;
 
@@ -133,11 +134,15 @@ impl Inner {
             Access::Read | Access::Execute => Entry::PRESENT,
         };
         // What others share after a fork is only read.
-        if !entry.contains(needed) || access == Access::Write && leaf.is_shared {
+        if !entry.contains(needed) || access == Access::Write && leaf.is_shared() {
             return None;
         }
-        if access == Access::Write && !entry.contains(Entry::DIRTY) {
-            leaf.add(slot, Entry::DIRTY);
+        // Large pages are entered dirty.
+        if let Leaf::Own(table) = leaf
+            && access == Access::Write
+            && !entry.contains(Entry::DIRTY)
+        {
+            table.add(slot, Entry::DIRTY);
         }
         Some(act(frames::address(entry.frame()).wrapping_add(at as usize % PAGE)))
     }

@@ -259,6 +259,17 @@ pub fn release_all(all: impl IntoIterator<Item = u32>) {
     give_back(all.into_iter().filter(|&frame| is_last(frame)));
 }
 
+/// One reference fewer of each of `count` contiguous frames, which go back as one where nobody else has any of them.
+pub fn release_run(first: u32, count: usize) {
+    let run = (first..).take(count);
+    if run.clone().any(|frame| references(frame).load(Acquire) != 1) {
+        return release_all(run);
+    }
+    run.for_each(|frame| references(frame).store(0, Relaxed));
+    with_cache(|cache, _, _| cache.freed.store(cache.freed.load(Relaxed) + count as u64, Relaxed));
+    free_contiguous(first, count);
+}
+
 /// Takes frames with one reference each, any contents, while there are some: how many of `new`.
 pub fn allocate_all(new: &mut [u32]) -> usize {
     with_cache(|cache, frames, count| {

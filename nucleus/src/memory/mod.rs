@@ -172,6 +172,7 @@ pub fn statistics() -> Statistics {
         table_frames: tables,
         stack_frames: objects::of(Kind::Stack) as u64 * stacks::FRAMES as u64,
         charged_bytes: charge::charged() as u64,
+        large_pages: objects::of(Kind::LargePage) as u64,
     }
 }
 

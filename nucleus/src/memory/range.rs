@@ -8,10 +8,10 @@ use super::{
 };
 use crate::arch::{
     pages,
-    paging::{self, Entry},
+    paging::{self, ENTRIES, Entry},
 };
 use core::sync::atomic::Ordering::Acquire;
-use pmap::{BATCH, Cloned, Gathered};
+use pmap::{BATCH, Cloned, Gathered, Leaf, Place};
 use program::{CloneMode, Page, Unshared};
 
 const ZERO_BATCH: usize = 32;
@@ -111,6 +111,35 @@ impl Inner {
         };
         frames::release_all(next);
         outcome.map(|()| used)
+    }
+
+    /// Maps a new zeroed large page at `start`, which is aligned to it, where no page is nor lately was; whether there was
+    /// memory side by side.
+    ///
+    /// # Errors
+    /// [`NoMemory`]; nothing is mapped then.
+    pub fn map_large(&self, start: u64, protection: Protection) -> Result<bool, NoMemory> {
+        let is_taken = {
+            let _guard = self.lock.lock();
+            pmap::leaf(self, start).is_ok()
+        };
+        if is_taken {
+            return Ok(false);
+        }
+        let Some(first) = frames::allocate_counted_run(ENTRIES) else { return Ok(false) };
+        for frame in (first..).take(ENTRIES) {
+            // SAFETY: a frame just allocated.
+            unsafe { pages::zero(frames::address(frame)) };
+        }
+        let flags = Entry::allowing(protection) | Entry::DIRTY;
+        let entered = {
+            let _guard = self.lock.lock();
+            pmap::enter_large(self, start, first, flags)
+        };
+        if !matches!(entered, Ok(true)) {
+            frames::release_run(first, ENTRIES);
+        }
+        entered
     }
 
     fn present(&self, start: u64, count: usize) -> usize {
@@ -240,8 +269,10 @@ impl Inner {
         let mut old = None;
         let outcome = {
             let _guard = self.lock.lock();
-            let Some((leaf, slot)) = pmap::page_to_change(self, address)? else {
-                return Ok(Unshared::Absent);
+            let (leaf, slot) = match pmap::page_to_change(self, address, protection)? {
+                Place::Table(leaf, slot) => (leaf, slot),
+                Place::Large => return Ok(Unshared::Reused),
+                Place::Absent => return Ok(Unshared::Absent),
             };
             let entry = leaf.get(slot);
             let frame = entry.frame();
@@ -287,6 +318,7 @@ impl Inner {
                 protection: entry.allows(),
                 is_accessed: entry.contains(Entry::ACCESSED),
                 is_dirty: entry.contains(Entry::DIRTY),
+                is_large: matches!(leaf, Leaf::Large(_)),
             }
         })
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use pmap::{Leaf, Pmap};
+use pmap::{LeafTable, Pmap};
 pub use program::Protection;
 
 /// First address that is never a program's.
@@ -109,12 +109,18 @@ impl Pmap for Inner {
     fn release_all(&self, pages: impl Iterator<Item = u32>) {
         frames::release_all(pages);
     }
+    fn release_large(&self, first: u32) {
+        frames::release_run(first, ENTRIES);
+    }
     fn forget(&self, start: u64, pages: usize) {
         shootdown::user(self, start, pages);
     }
     fn count_resident(&self, by: isize) {
         let now = self.resident.load(Relaxed);
         self.resident.store(now.wrapping_add_signed(by), Relaxed);
+    }
+    fn count_large(&self, by: isize) {
+        objects::count(Kind::LargePage, by as i64);
     }
 }
 
@@ -132,7 +138,7 @@ impl Inner {
 
     /// The leaf table for an address of the kernel's in a space that nobody uses yet: all under its entry of the root becomes
     /// the space's own.
-    pub(super) fn own_leaf(&self, address: u64) -> Result<Leaf<'_>, NoMemory> {
+    pub(super) fn own_leaf(&self, address: u64) -> Result<LeafTable<'_>, NoMemory> {
         let _guard = self.lock.lock();
         self.table(self.root).set(paging::index(address, 3), Entry::empty());
         pmap::own(self, address)

@@ -197,6 +197,7 @@ pub(crate) fn statistics() -> Statistics {
         total_frames: total as u64,
         free_frames: total.saturating_sub(used) as u64,
         charged_bytes: CHARGED_BYTES.load(Relaxed) as u64,
+        large_pages: 0,
         ..Statistics::default()
     }
 }

@@ -10,7 +10,10 @@ use super::{
 use crate::{
     NoMemory, PAGE_BYTES,
     memory::Frame,
-    user::{Access, Bases, CloneMode, Context, Fault, Protection, Space, Trap, USER_END, Unshared},
+    user::{
+        Access, Bases, CloneMode, Context, Fault, LARGE_BYTES, Protection, Space, Trap, USER_END,
+        Unshared,
+    },
     words,
 };
 use program::Page;
@@ -108,6 +111,16 @@ impl SpaceHandle {
         Ok(mapped)
     }
 
+    /// Pages of their own, as many as a large one has.
+    pub(crate) fn map_large(&self, start: u64, protection: Protection) -> Result<bool, NoMemory> {
+        memory::may_allocate()?;
+        let end = start + LARGE_BYTES as u64;
+        if lock(&self.0).range(keys(start, end)).next().is_some() {
+            return Ok(false);
+        }
+        self.map_zeroed(start, LARGE_BYTES / PAGE_BYTES, protection).map(|_| true)
+    }
+
     pub(crate) fn unmap(&self, start: u64, end: u64) -> Result<usize, NoMemory> {
         let mut pages = lock(&self.0);
         let mut tail = pages.split_off(&keys(start, end).start);
@@ -197,6 +210,7 @@ impl SpaceHandle {
             protection: entry.protection,
             is_accessed: entry.is_accessed,
             is_dirty: entry.is_dirty,
+            is_large: false,
         })
     }
 

@@ -138,6 +138,7 @@ pub(crate) fn statistics() -> Statistics {
         heap_frames: super::heap::mapped_frames(),
         stack_frames: super::thread::stack_frames(),
         charged_bytes: CHARGED_BYTES.load(Relaxed) as u64,
+        large_pages: 0,
         ..Statistics::default()
     }
 }

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod jobs;
 pub mod pty;
 pub mod seccomp;
+pub mod smaps;
 
 use std::{
     ffi::CString,

@@ -8,6 +8,7 @@
 use abi::{
     identity::{as_user, become_user},
     pty::ioctl,
+    smaps::{field, kib},
     *,
 };
 use std::{fs, path::Path, ptr};
@@ -31,35 +32,13 @@ fn store(at: *mut u8, pages: impl IntoIterator<Item = usize>) {
     }
 }
 
-/// The lines of `text` that belong to the region at `at`, its first apart.
-fn lines_of(text: &str, at: *const u8) -> Vec<(String, String)> {
-    let start = format!("{:08x}-", at.addr());
-    let lines = text.lines().skip_while(|line| !line.starts_with(&start)).skip(1);
-    let is_field = |line: &&str| line.split(' ').next().is_some_and(|word| word.ends_with(':'));
-    lines
-        .take_while(is_field)
-        .map(|line| {
-            let (name, value) = line.split_once(':').unwrap();
-            (name.to_owned(), value.trim().to_owned())
-        })
-        .collect()
-}
-
-fn field(lines: &[(String, String)], name: &str) -> String {
-    lines.iter().find(|line| line.0 == name).unwrap_or_else(|| panic!("no {name}")).1.clone()
-}
-
-fn kib(lines: &[(String, String)], name: &str) -> u64 {
-    field(lines, name).strip_suffix(" kB").unwrap().trim().parse().unwrap()
-}
-
 #[test]
 fn smaps_counts_what_is_present() {
     isolated(|| {
         let at = anonymous(64, libc::MAP_PRIVATE);
         unsafe { libc::madvise(at.cast(), 64 * PAGE, libc::MADV_NOHUGEPAGE) };
         store(at, [0, 1, 2, 40, 63]);
-        let lines = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+        let lines = smaps::lines_at(at);
         // Neighbours may come with a page, or not.
         let present = kib(&lines, "Rss");
         assert!((20..=256).contains(&present), "{present}");
@@ -75,7 +54,7 @@ fn smaps_counts_what_is_present() {
             assert!(flags.split(' ').any(|flag| flag == word), "{word} in {flags}");
         }
         must(unsafe { libc::munmap(at.add(8 * PAGE).cast(), 56 * PAGE) });
-        let lines = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+        let lines = smaps::lines_at(at);
         assert_eq!(kib(&lines, "Size"), 32);
         assert!((12..=32).contains(&kib(&lines, "Rss")));
     });
@@ -94,7 +73,7 @@ fn smaps_divides_shared_pages_among_those_who_map_them() {
         });
         // The child has them too once it was there.
         let shared = loop {
-            let lines = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+            let lines = smaps::lines_at(at);
             if kib(&lines, "Shared_Dirty") == 64 {
                 break lines;
             }
@@ -105,7 +84,7 @@ fn smaps_divides_shared_pages_among_those_who_map_them() {
         assert!(flags.split(' ').any(|flag| flag == "sh"), "{flags}");
         close(writer);
         assert_eq!(wait(child), Ended::Exited(0));
-        let alone = lines_of(&fs::read_to_string("/proc/self/smaps").unwrap(), at);
+        let alone = smaps::lines_at(at);
         assert_eq!((kib(&alone, "Pss"), kib(&alone, "Shared_Dirty")), (64, 0));
     });
 }

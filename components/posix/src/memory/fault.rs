@@ -26,7 +26,7 @@ const AROUND_OBJECT: u64 = 16;
 /// Pages entered around a store to anonymous memory; from the second store in a row on twice as many each time, ahead of
 /// it, up to [`AHEAD_MAX`].
 const AROUND_ANONYMOUS: u64 = 4;
-const AHEAD_MAX: u64 = 32;
+pub(super) const AHEAD_MAX: u64 = 32;
 /// Anonymous regions up to this long get memory of their own at the first load; larger ones, which
 /// may be sparse, share one frame of zeroes until a store.
 const SMALL_PAGES: u64 = 512;
@@ -187,12 +187,23 @@ impl AddressSpace {
             if self.space.make_writable(page, region.page_protection())? != Unshared::Absent {
                 return Ok(Step::Done);
             }
-        } else if !region.protection.contains(Protection::WRITE) || region.pages() > SMALL_PAGES {
+        } else if !region.protection.contains(Protection::WRITE)
+            || region.pages() > SMALL_PAGES && !region.flags.contains(Flags::LARGE)
+        {
             let zero = zero_frame()?;
             self.space.map(one(page)?, &[zero], region.read_protection())?;
             return Ok(Step::Done);
         }
-        let (start, end) = self.ahead(region, page);
+        let last = self.ahead.load(Ordering::Relaxed);
+        let last = (page_of(last), last % PAGE);
+        if let Some(large) = self.large_at(region, page, last)
+            && self.space.map_large(large.start(), region.page_protection())?
+        {
+            self.expect_fault(large.start(), large.end());
+            return Ok(Step::Done);
+        }
+        let (start, end) = self.ahead(region, page, last);
+        self.expect_fault(start, end);
         let pages = range(start, end).ok_or(BadAccess::UNMAPPED)?;
         if self.space.map_zeroed(pages, region.page_protection()).is_err() {
             self.space.map_zeroed(one(page)?, region.page_protection())?;
@@ -200,21 +211,20 @@ impl AddressSpace {
         Ok(Step::Done)
     }
 
-    /// What to enter for a fault on anonymous memory: more the longer faults have followed one another. Several threads may
-    /// spoil each other's count, no more.
-    fn ahead(&self, region: &Region, page: u64) -> (u64, u64) {
-        let last = self.ahead.load(Ordering::Relaxed);
-        let (expected, pages) = (page_of(last), last % PAGE);
-        let (start, end) = match expected == page {
-            true => {
-                let pages = (2 * pages).clamp(AROUND_ANONYMOUS, AHEAD_MAX);
-                (page, region.end.min(page + pages * PAGE))
-            }
-            false => window(region, page, AROUND_ANONYMOUS),
-        };
+    /// What to enter for a fault on anonymous memory: more the longer faults have followed one another.
+    fn ahead(&self, region: &Region, page: u64, (expected, last): (u64, u64)) -> (u64, u64) {
+        if expected != page {
+            return window(region, page, AROUND_ANONYMOUS);
+        }
+        let pages = (2 * last).clamp(AROUND_ANONYMOUS, AHEAD_MAX);
+        (page, self.small_until(region, page).min(page + pages * PAGE))
+    }
+
+    /// Notes what a fault on anonymous memory entered, and so where the next in a row would be. Several threads may spoil each
+    /// other's notes, no more.
+    fn expect_fault(&self, start: u64, end: u64) {
         // Of a page's address the low bits are free.
         self.ahead.store(end | ((end - start) / PAGE), Ordering::Relaxed);
-        (start, end)
     }
 
     /// A load from an object: its pages around that are in memory, else the fetched one.

@@ -57,6 +57,7 @@ impl AddressSpace {
         self.share_pages(&parent, &child)?;
         drop(parent);
         child.set_layout(self.layout());
+        child.set_large_pages(self.has_large_pages());
         child.barriers().store(self.barriers().load(Ordering::Relaxed), Ordering::Relaxed);
         if let Some(file) = self.executable() {
             child.set_executable(file)?;

@@ -12,6 +12,7 @@
 //! | `mapping`, `protect`, `remap`, `heap` | mmap and munmap, mprotect, mremap, brk |
 //! | `advice`, `lock` | madvise, mincore, msync; mlock |
 //! | `anonymous` | shared memory without a file |
+//! | `large` | where large pages are entered |
 //! | `fork`, `report` | fork by range; what /proc shows |
 //!
 //! Locks: `memory.map` is a reader/writer lock. A fault holds it to read while it enters pages
@@ -30,6 +31,7 @@ mod fault;
 pub mod fault_counts;
 mod fork;
 mod heap;
+pub mod large;
 pub mod lock;
 pub mod map;
 pub mod mapping;
@@ -156,6 +158,8 @@ pub struct AddressSpace {
     barriers: AtomicU32,
     /// Where the next fault in a row on anonymous memory would be, and in its low bits how many pages the last entered.
     ahead: AtomicU64,
+    /// `PR_SET_THP_DISABLE`.
+    lacks_large_pages: AtomicBool,
 }
 
 impl AddressSpace {
@@ -177,6 +181,7 @@ impl AddressSpace {
             changes: AtomicU64::new(0),
             barriers: AtomicU32::new(0),
             ahead: AtomicU64::new(0),
+            lacks_large_pages: AtomicBool::new(false),
         }))
     }
     /// The memory barriers its programs registered for, as `syscall/barrier.rs` keeps them.

@@ -36,6 +36,10 @@ bitflags! {
         const WAS_WRITABLE = 1 << 7;
         /// Belongs to the system (vDSO): neither grown, nor advised on.
         const SPECIAL = 1 << 8;
+        /// The program wants large pages.
+        const LARGE = 1 << 9;
+        /// The program wants none.
+        const NO_LARGE = 1 << 10;
     }
 }
 

@@ -65,6 +65,8 @@ pub struct RegionReport {
     pub name: Name,
     /// Flags.
     pub flags: Flags,
+    /// Large pages may be entered.
+    pub takes_large: bool,
 }
 
 /// What [`Usage::share`] counts a page as that nobody else maps.
@@ -91,6 +93,8 @@ pub struct Usage {
     pub accessed: u64,
     /// Of no object.
     pub anonymous: u64,
+    /// In large pages.
+    pub large: u64,
 }
 
 impl Usage {
@@ -106,6 +110,7 @@ impl Usage {
             private_dirty: self.private_dirty + other.private_dirty,
             accessed: self.accessed + other.accessed,
             anonymous: self.anonymous + other.anonymous,
+            large: self.large + other.large,
         }
     }
 }
@@ -144,7 +149,7 @@ impl AddressSpace {
     /// Every region, in order.
     pub fn regions(&self) -> Vec<RegionReport> {
         let layout = self.layout();
-        self.map.read().iter().map(|region| describe(region, &layout)).collect()
+        self.map.read().iter().map(|region| self.describe(region, &layout)).collect()
     }
     /// What `take` makes of the place in a shared object that `address` stands for, by which futexes of several
     /// processes meet: the object and the byte offset. `None` in private memory.
@@ -173,7 +178,7 @@ impl AddressSpace {
     pub fn usages(&self) -> Vec<(RegionReport, Usage)> {
         let layout = self.layout();
         let map = self.map.read();
-        map.iter().map(|region| (describe(region, &layout), self.usage(region))).collect()
+        map.iter().map(|region| (self.describe(region, &layout), self.usage(region))).collect()
     }
     fn usage(&self, region: &Region) -> Usage {
         let mut usage = Usage::default();
@@ -192,6 +197,7 @@ impl AddressSpace {
             usage.dirty_share += if is_dirty { share } else { 0 };
             usage.accessed += u64::from(mapping.is_accessed);
             usage.anonymous += u64::from(!is_of_object);
+            usage.large += u64::from(mapping.is_large);
             let count = match (mappers > 1, is_dirty) {
                 (true, true) => &mut usage.shared_dirty,
                 (true, false) => &mut usage.shared_clean,
@@ -202,27 +208,27 @@ impl AddressSpace {
         }
         usage
     }
-}
-
-fn describe(region: &Region, layout: &Layout) -> RegionReport {
-    let heap = layout.heap_start..layout.heap_end;
-    let is_heap = !heap.is_empty() && region.start < heap.end && heap.start < region.end;
-    let (name, offset) = match &region.backing {
-        Backing::Anonymous if is_heap => (Name::Heap, 0),
-        Backing::Anonymous if region.contains(layout.stack_start) => (Name::Stack, 0),
-        Backing::Anonymous => (Name::None, 0),
-        Backing::Object { first, origin, .. } => match origin {
-            Origin::File(file) => (Name::File(file.clone()), first.wrapping_mul(PAGE)),
-            Origin::System(label) => (Name::System(*label), 0),
-        },
-    };
-    RegionReport {
-        start: region.start,
-        end: region.end,
-        protection: region.protection,
-        is_shared: !region.is_private(),
-        offset,
-        name,
-        flags: region.flags,
+    fn describe(&self, region: &Region, layout: &Layout) -> RegionReport {
+        let heap = layout.heap_start..layout.heap_end;
+        let is_heap = !heap.is_empty() && region.start < heap.end && heap.start < region.end;
+        let (name, offset) = match &region.backing {
+            Backing::Anonymous if is_heap => (Name::Heap, 0),
+            Backing::Anonymous if region.contains(layout.stack_start) => (Name::Stack, 0),
+            Backing::Anonymous => (Name::None, 0),
+            Backing::Object { first, origin, .. } => match origin {
+                Origin::File(file) => (Name::File(file.clone()), first.wrapping_mul(PAGE)),
+                Origin::System(label) => (Name::System(*label), 0),
+            },
+        };
+        RegionReport {
+            start: region.start,
+            end: region.end,
+            protection: region.protection,
+            is_shared: !region.is_private(),
+            offset,
+            name,
+            flags: region.flags,
+            takes_large: self.takes_large(region),
+        }
     }
 }

@@ -112,8 +112,10 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     process.has_executed.store(true, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);
     task.rseq.end();
+    let new = image.memory.clone();
     let old = process.set_memory(Some(image.memory));
     if let Some(old) = &old {
+        new.set_large_pages(old.has_large_pages());
         process.note_usage(old);
     }
     drop(old);

@@ -35,7 +35,9 @@ pub fn details(subject: &Subject) -> Result<Vec<u8>, Errno> {
             &[("Size", kib), ("KernelPageSize", PAGE_KIB), ("MMUPageSize", PAGE_KIB)],
         );
         write_usage(&mut text, &usage, region.flags.contains(Flags::LOCKED));
-        text.extend_from_slice(b"THPeligible:    0\nVmFlags:");
+        text.extend(
+            format!("THPeligible:    {}\nVmFlags:", u8::from(region.takes_large)).into_bytes(),
+        );
         for (_, word) in words(&region).into_iter().filter(|(is_so, _)| *is_so) {
             text.push(b' ');
             text.extend_from_slice(word.as_bytes());
@@ -126,7 +128,7 @@ fn write_usage(text: &mut Vec<u8>, usage: &Usage, is_locked: bool) {
         ("Referenced", kib(usage.accessed)),
         ("Anonymous", kib(usage.anonymous)),
         ("LazyFree", 0),
-        ("AnonHugePages", 0),
+        ("AnonHugePages", kib(usage.large)),
         ("ShmemPmdMapped", 0),
         ("FilePmdMapped", 0),
         ("Shared_Hugetlb", 0),
@@ -139,7 +141,7 @@ fn write_usage(text: &mut Vec<u8>, usage: &Usage, is_locked: bool) {
 }
 
 /// The words of `VmFlags` and whether they hold.
-fn words(region: &RegionReport) -> [(bool, &'static str); 14] {
+fn words(region: &RegionReport) -> [(bool, &'static str); 16] {
     let (allows, is) =
         (|what| region.protection.contains(what), |flag| region.flags.contains(flag));
     let is_private = !region.is_shared;
@@ -158,5 +160,7 @@ fn words(region: &RegionReport) -> [(bool, &'static str); 14] {
         (is(Flags::NO_RESERVE), "nr"),
         (is(Flags::WIPE_ON_FORK), "wf"),
         (is(Flags::DONT_DUMP), "dd"),
+        (is(Flags::LARGE), "hg"),
+        (is(Flags::NO_LARGE), "nh"),
     ]
 }

@@ -127,7 +127,8 @@ fn write_memory(text: &mut String, memory: &AddressSpace) {
     for (name, pages) in lines {
         let _ = writeln!(text, "{name}:\t{:>8} kB", pages * PAGE_KIB);
     }
-    text.push_str("HugetlbPages:\t       0 kB\nCoreDumping:\t0\nTHP_enabled:\t0\n");
+    text.push_str("HugetlbPages:\t       0 kB\nCoreDumping:\t0\n");
+    let _ = writeln!(text, "THP_enabled:\t{}", u8::from(memory.has_large_pages()));
 }
 
 fn write_signals(text: &mut String, subject: &Subject) {

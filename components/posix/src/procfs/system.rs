@@ -13,6 +13,7 @@ use rt::sync::Once;
 use vfs::{Errno, protection::Protection};
 
 const PAGE_KIB: u64 = 4;
+const LARGE_KIB: u64 = 2048;
 const CENTISECOND_NS: u64 = 10_000_000;
 
 pub fn meminfo() -> Vec<u8> {
@@ -45,6 +46,7 @@ pub fn meminfo() -> Vec<u8> {
         ("PageTables", memory.table_frames * PAGE_KIB),
         ("CommitLimit", total / 2),
         ("Committed_AS", crate::memory::committed_pages() * PAGE_KIB),
+        ("AnonHugePages", memory.large_pages * LARGE_KIB),
     ];
     let mut text = String::new();
     for (name, kib) in lines {

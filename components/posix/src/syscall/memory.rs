@@ -268,8 +268,6 @@ fn advice_of(number: u32) -> Result<Advice, Errno> {
         | raw::MADV_SEQUENTIAL
         | raw::MADV_MERGEABLE
         | raw::MADV_UNMERGEABLE
-        | raw::MADV_HUGEPAGE
-        | raw::MADV_NOHUGEPAGE
         | raw::MADV_COLD
         | raw::MADV_PAGEOUT
         | raw::MADV_COLLAPSE => Advice::Nothing,
@@ -284,6 +282,8 @@ fn advice_of(number: u32) -> Result<Advice, Errno> {
         raw::MADV_KEEPONFORK => mark(none, Flags::WIPE_ON_FORK),
         raw::MADV_DONTDUMP => mark(Flags::DONT_DUMP, none),
         raw::MADV_DODUMP => mark(none, Flags::DONT_DUMP),
+        raw::MADV_HUGEPAGE => mark(Flags::LARGE, Flags::NO_LARGE),
+        raw::MADV_NOHUGEPAGE => mark(Flags::NO_LARGE, Flags::LARGE),
         raw::MADV_POPULATE_READ => Advice::Populate(Access::Read),
         raw::MADV_POPULATE_WRITE => Advice::Populate(Access::Write),
         _ => return Err(Errno::EINVAL),

@@ -259,9 +259,16 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         prctl::PR_GET_NO_NEW_PRIVS => return flag(&call.task.no_new_privileges),
         prctl::PR_SET_SECCOMP => return seccomp::set_by_prctl(call, second, third),
         prctl::PR_GET_SECCOMP => return Ok(seccomp::mode(call.task)),
-        prctl::PR_SET_TIMERSLACK | prctl::PR_SET_THP_DISABLE => {}
+        prctl::PR_SET_TIMERSLACK => {}
+        prctl::PR_SET_THP_DISABLE if (third, fourth, fifth) != (0, 0, 0) => {
+            return Err(Errno::EINVAL);
+        }
+        prctl::PR_SET_THP_DISABLE => memory.set_large_pages(second == 0),
+        prctl::PR_GET_THP_DISABLE if (second, third, fourth, fifth) != (0, 0, 0, 0) => {
+            return Err(Errno::EINVAL);
+        }
         prctl::PR_GET_TIMERSLACK => return Ok(50_000),
-        prctl::PR_GET_THP_DISABLE => return Ok(0),
+        prctl::PR_GET_THP_DISABLE => return Ok(u64::from(!memory.has_large_pages())),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

@@ -15,10 +15,13 @@ use vfs::{
 /// A file's content, made when it is read.
 type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
 
+/// Takes what is written to a file.
+type Setter = fn(&[u8]) -> Result<(), Errno>;
+
 /// What a name stands for.
 enum Kind {
     Directory(Vec<(String, Arc<Entry>)>),
-    File(Content),
+    File(Content, Option<Setter>),
     Link(String),
 }
 
@@ -37,7 +40,7 @@ impl Entry {
     fn file_type(&self) -> FileType {
         match self.kind {
             Kind::Directory(_) => FileType::Directory,
-            Kind::File(_) => FileType::Regular,
+            Kind::File(..) => FileType::Regular,
             Kind::Link(_) => FileType::Symlink,
         }
     }
@@ -54,11 +57,12 @@ impl Node for Entry {
         const FILE_BYTES: u64 = 4096;
         let permissions = match self.kind {
             Kind::Directory(_) => 0o755,
-            Kind::File(_) => 0o444,
+            Kind::File(_, None) => 0o444,
+            Kind::File(_, Some(_)) => 0o644,
             Kind::Link(_) => 0o777,
         };
         let mut attributes = attributes(self.inode, self.file_type(), permissions, (0, 0));
-        if let Kind::File(_) = self.kind {
+        if let Kind::File(..) = self.kind {
             attributes.size = FILE_BYTES;
         }
         attributes
@@ -85,8 +89,14 @@ impl Node for Entry {
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         match &self.kind {
-            Kind::File(content) => Ok(content().into_bytes()),
+            Kind::File(content, _) => Ok(content().into_bytes()),
             _ => Err(Errno::EINVAL),
+        }
+    }
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        match &self.kind {
+            Kind::File(_, Some(set)) => set(data),
+            _ => Err(Errno::EIO),
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What is where in `/sys`: a [`Builder`] puts files at paths, then makes the tree of them.
-use super::{Content, Entry, Kind};
+use super::{Content, Entry, Kind, Setter};
 use crate::{
     devices::{Device, NODES},
     files::file_systems,
+    memory::large,
 };
 use alloc::{
     borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
@@ -13,7 +14,7 @@ use interfaces::file_system::FileType;
 /// A directory or what is in it, while the tree grows.
 enum Draft {
     Directory(BTreeMap<String, Draft>),
-    File(Content),
+    File(Content, Option<Setter>),
     Link(String),
 }
 
@@ -43,7 +44,11 @@ impl Builder {
     }
     /// A file whose content is made at each read.
     fn live(&mut self, path: &str, content: impl Fn() -> String + Send + Sync + 'static) {
-        self.put(path, Draft::File(Box::new(content)));
+        self.put(path, Draft::File(Box::new(content), None));
+    }
+    /// A file that can be written.
+    fn setting(&mut self, path: &str, content: fn() -> String, set: Setter) {
+        self.put(path, Draft::File(Box::new(content), Some(set)));
     }
     /// A file with one line that never changes.
     fn line(&mut self, path: &str, value: impl Display) {
@@ -60,7 +65,7 @@ impl Builder {
             Draft::Directory(names) => Kind::Directory(
                 names.into_iter().map(|(name, draft)| (name, self.finish(draft))).collect(),
             ),
-            Draft::File(content) => Kind::File(content),
+            Draft::File(content, set) => Kind::File(content, set),
             Draft::Link(target) => Kind::Link(target),
         };
         Arc::new(Entry { inode, kind })
@@ -141,7 +146,9 @@ fn kernel(builder: &mut Builder) {
     builder.line("kernel/cpu_byteorder", "little");
     builder.line("kernel/fscaps", 0);
     builder.line("kernel/uevent_seqnum", 0);
-    builder.line("kernel/mm/transparent_hugepage/enabled", "always madvise [never]");
+    let place = "kernel/mm/transparent_hugepage";
+    builder.setting(&format!("{place}/enabled"), large::policy_text, large::set_policy);
+    builder.line(&format!("{place}/hpage_pmd_size"), rt::user::LARGE_BYTES);
 }
 
 /// A disk, or a partition within its disk.
@@ -221,7 +228,7 @@ mod tests {
     #[test]
     fn files_and_links_are_where_they_were_put() {
         let root = build();
-        let Some(Kind::File(content)) =
+        let Some(Kind::File(content, None)) =
             find(&root, "devices/virtual/mem/null/dev").map(|it| &it.kind)
         else {
             panic!("no dev file");

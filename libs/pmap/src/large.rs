@@ -1,0 +1,54 @@
+//! Large pages: an entry above the leaf tables that maps 512 frames side by side.
+use crate::{ENTRIES, PAGE, Pmap, TABLE, enter, upper, usage::Usage};
+use program::NoMemory;
+use x86::paging::{Entry, index};
+
+/// What entry `slot` of a leaf table would be that maps what the large page of `entry` does.
+#[inline]
+pub(crate) fn part(entry: Entry, slot: usize) -> Entry {
+    Entry::new(entry.frame() + slot as u32, entry - (Entry::ADDRESS | Entry::LARGE))
+}
+
+/// Enters `frame`, which is aligned, and those after it as a large page at `start`, unless a table is there or another large
+/// page; whether it did.
+///
+/// # Errors
+/// [`NoMemory`]; what is mapped has not changed.
+pub fn enter_large<P: Pmap>(
+    space: &P,
+    start: u64,
+    frame: u32,
+    flags: Entry,
+) -> Result<bool, NoMemory> {
+    let (above, slot) = (upper(space, start)?, index(start, 1));
+    if !space.table(above).get(slot).is_empty() {
+        return Ok(false);
+    }
+    enter(space, above, slot, Entry::new(frame, flags | Entry::LARGE));
+    space.count_resident(ENTRIES as isize);
+    space.count_large(1);
+    Ok(true)
+}
+
+/// Puts a leaf table into the place of the large page at `slot` of the table in frame `above`. `address` lies in it.
+///
+/// # Errors
+/// [`NoMemory`]; nothing has changed.
+#[cold]
+pub(crate) fn split<P: Pmap>(
+    space: &P,
+    above: u32,
+    slot: usize,
+    address: u64,
+) -> Result<u32, NoMemory> {
+    let new = space.allocate_table().ok_or(NoMemory)?;
+    let (above, table) = (space.table(above), space.table(new));
+    // A processor is never to know one address by pages of two sizes: who comes between faults and finds it mapped.
+    let large = above.swap(slot, Entry::empty());
+    space.forget(address & !(PAGE - 1), 1);
+    (0..ENTRIES).for_each(|slot| table.set(slot, part(large, slot)));
+    Usage(space.word(new)).count(u8::MAX, ENTRIES as isize);
+    above.set(slot, Entry::new(new, TABLE));
+    space.count_large(-1);
+    Ok(new)
+}

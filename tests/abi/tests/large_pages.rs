@@ -1,0 +1,256 @@
+//! Large pages of anonymous memory: whatever is done to a part of one, programs see the pages they know.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
+use abi::{
+    smaps::{field, kib, lines_at},
+    *,
+};
+use std::{fs, sync::Barrier, thread};
+
+const PAGE: usize = 4096;
+const LARGE: usize = 2 << 20;
+const LARGE_KIB: u64 = 2048;
+/// Pages of an area.
+const PAGES: usize = 4 * LARGE / PAGE;
+const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+const POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Four large pages' private memory, aligned to them.
+#[derive(Clone, Copy)]
+struct Area(*mut u8);
+
+// SAFETY: threads share it on purpose; words are accessed whole.
+unsafe impl Send for Area {}
+unsafe impl Sync for Area {}
+
+impl Area {
+    fn new(advice: i32) -> Area {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let (none, bytes) = (std::ptr::null_mut(), 6 * LARGE);
+        let at = unsafe { libc::mmap(none, bytes, READ_WRITE, flags, -1, 0) }.cast::<u8>();
+        assert_ne!(at.cast(), libc::MAP_FAILED);
+        let start = at.wrapping_add(at.align_offset(LARGE));
+        let end = start.wrapping_add(PAGES * PAGE);
+        let (before, after) = (start.addr() - at.addr(), at.addr() + bytes - end.addr());
+        for (rest, length) in [(at, before), (end, after)] {
+            assert!(length == 0 || unsafe { libc::munmap(rest.cast(), length) } == 0);
+        }
+        must(unsafe { libc::madvise(start.cast(), PAGES * PAGE, advice) });
+        Area(start)
+    }
+    /// One that the system may have large pages for, each page with its number.
+    fn filled() -> Area {
+        let area = Area::new(libc::MADV_HUGEPAGE);
+        (0..PAGES).for_each(|page| area.set(page, page));
+        area
+    }
+    fn at(self, page: usize) -> *mut usize {
+        self.0.wrapping_add(page * PAGE).cast()
+    }
+    fn get(self, page: usize) -> usize {
+        unsafe { self.at(page).read_volatile() }
+    }
+    fn set(self, page: usize, value: usize) {
+        unsafe { self.at(page).write_volatile(value) }
+    }
+    /// All pages but those of `changed` are as they were filled, and these have `value`.
+    fn check(self, changed: impl Fn(usize) -> bool, value: usize) {
+        for page in 0..PAGES {
+            let expected = if changed(page) { value } else { page };
+            assert_eq!(self.get(page), expected, "page {page}");
+        }
+    }
+    fn large_kib(self) -> u64 {
+        kib(&lines_at(self.0), "AnonHugePages")
+    }
+}
+
+fn are_there() -> bool {
+    fs::read_to_string(POLICY).is_ok_and(|policy| !policy.contains("[never]"))
+}
+
+#[test]
+fn memory_that_asks_for_them_gets_them_and_what_forbids_them_does_not() {
+    isolated(|| {
+        let with = Area::filled();
+        with.check(|_| false, 0);
+        let lines = lines_at(with.0);
+        if are_there() {
+            // As far as memory had room for them side by side.
+            assert!(kib(&lines, "AnonHugePages") >= LARGE_KIB);
+            assert_eq!(field(&lines, "THPeligible"), "1");
+        }
+        assert_eq!(kib(&lines, "Rss"), 4 * LARGE_KIB);
+        assert!(field(&lines, "VmFlags").split(' ').any(|word| word == "hg"));
+        let without = Area::new(libc::MADV_NOHUGEPAGE);
+        (0..PAGES).for_each(|page| without.set(page, page));
+        let lines = lines_at(without.0);
+        assert_eq!((kib(&lines, "AnonHugePages"), kib(&lines, "Rss")), (0, 4 * LARGE_KIB));
+        assert_eq!(field(&lines, "THPeligible"), "0");
+        assert!(field(&lines, "VmFlags").split(' ').any(|word| word == "nh"));
+    });
+}
+
+#[test]
+fn one_touch_of_memory_that_forbids_them_makes_few_pages() {
+    isolated(|| {
+        let area = Area::new(libc::MADV_NOHUGEPAGE);
+        area.set(PAGES / 2, 1);
+        assert!(kib(&lines_at(area.0), "Rss") <= 64);
+    });
+}
+
+#[test]
+fn a_part_can_be_unmapped_protected_discarded_and_moved() {
+    isolated(|| {
+        let area = Area::filled();
+        let moved = unsafe {
+            must(libc::munmap(area.at(10).cast(), 3 * PAGE));
+            must(libc::mprotect(area.at(600).cast(), PAGE, libc::PROT_READ));
+            must(libc::madvise(area.at(700).cast(), 5 * PAGE, libc::MADV_DONTNEED));
+            let bytes = 4 * PAGE;
+            libc::mremap(area.at(1100).cast(), bytes, 2 * bytes, libc::MREMAP_MAYMOVE)
+        };
+        assert_ne!(moved, libc::MAP_FAILED);
+        assert_eq!(unsafe { moved.cast::<usize>().read_volatile() }, 1100);
+        let is_gone = |page: usize| (10..13).contains(&page) || (1100..1104).contains(&page);
+        for page in (0..PAGES).filter(|page| !is_gone(*page)) {
+            let expected = if (700..705).contains(&page) { 0 } else { page };
+            assert_eq!(area.get(page), expected, "page {page}");
+        }
+        let faults = |page| wait(fork(|| area.set(page, 1))) == Ended::Signalled(libc::SIGSEGV);
+        assert!(faults(10) && faults(600) && faults(1102));
+        assert!(!faults(9) && !faults(601) && !faults(1099) && !faults(702));
+        area.set(599, 5);
+        assert_eq!((area.get(599), area.get(600)), (5, 600));
+    });
+}
+
+#[test]
+fn what_goes_whole_reads_as_zeroes_afterwards() {
+    isolated(|| {
+        let area = Area::filled();
+        must(unsafe { libc::madvise(area.at(512).cast(), LARGE, libc::MADV_DONTNEED) });
+        assert!(kib(&lines_at(area.0), "Rss") < 4 * LARGE_KIB);
+        area.check(|page| (512..1024).contains(&page), 0);
+        must(unsafe { libc::munmap(area.at(1024).cast(), LARGE) });
+        area.set(1023, 1);
+        area.set(1536, 2);
+        assert_eq!((area.get(1023), area.get(1536), area.get(1537)), (1, 2, 1537));
+    });
+}
+
+#[test]
+fn a_fork_shares_until_a_store() {
+    isolated(|| {
+        let area = Area::filled();
+        let child = fork(|| {
+            area.check(|_| false, 0);
+            (0..PAGES).step_by(7).for_each(|page| area.set(page, 1 << 20));
+            area.check(|page| page % 7 == 0, 1 << 20);
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        area.check(|_| false, 0);
+        (0..PAGES).step_by(3).for_each(|page| area.set(page, 2 << 20));
+        area.check(|page| page % 3 == 0, 2 << 20);
+    });
+}
+
+#[test]
+fn threads_that_meet_at_the_first_touch_lose_nothing() {
+    isolated(|| {
+        for _ in 0..8 {
+            let area = Area::new(libc::MADV_HUGEPAGE);
+            let start = Barrier::new(4);
+            thread::scope(|scope| {
+                for thread in 0..4 {
+                    let start = &start;
+                    scope.spawn(move || {
+                        let area = area;
+                        start.wait();
+                        (thread..PAGES).step_by(4).for_each(|page| area.set(page, page));
+                    });
+                }
+            });
+            area.check(|_| false, 0);
+            must(unsafe { libc::munmap(area.0.cast(), PAGES * PAGE) });
+        }
+    });
+}
+
+#[test]
+fn one_thread_splits_what_another_stores_to() {
+    isolated(|| {
+        for _ in 0..8 {
+            let area = Area::filled();
+            let start = Barrier::new(2);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    (0..PAGES).filter(|page| page % 512 != 100).for_each(|page| area.set(page, 3));
+                });
+                start.wait();
+                for page in (100..PAGES).step_by(512) {
+                    must(unsafe { libc::mprotect(area.at(page).cast(), PAGE, libc::PROT_NONE) });
+                    must(unsafe { libc::mprotect(area.at(page).cast(), PAGE, READ_WRITE) });
+                }
+            });
+            area.check(|page| page % 512 != 100, 3);
+            must(unsafe { libc::munmap(area.0.cast(), PAGES * PAGE) });
+        }
+    });
+}
+
+#[test]
+fn the_system_reads_and_writes_them_as_any_memory() {
+    isolated(|| {
+        let area = Area::filled();
+        let (reader, writer) = pipe();
+        let at = area.at(511).cast::<u8>().wrapping_add(PAGE - 8);
+        assert_eq!(unsafe { libc::write(writer, at.cast(), 16) }, 16);
+        let read = unsafe { libc::read(reader, area.at(900).cast(), 16) };
+        assert_eq!((read, area.get(900)), (16, 0));
+        assert_eq!(unsafe { area.at(900).add(1).read() }, 512);
+        let (to, from) = (area.at(1500), area.at(40));
+        let child = fork(|| {
+            let parent = unsafe { libc::getppid() };
+            let iovec = |at: *mut usize| libc::iovec { iov_base: at.cast(), iov_len: PAGE };
+            let (here, there) = (iovec(to), iovec(from));
+            let moved = unsafe { libc::process_vm_readv(parent, &here, 1, &there, 1, 0) };
+            assert_eq!((moved, area.get(1500)), (PAGE as isize, 40));
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(area.get(1500), 1500);
+    });
+}
+
+#[test]
+fn a_process_can_do_without_and_its_children_with_it() {
+    isolated(|| {
+        let prctl = |option, second: u64, third: u64| {
+            check(unsafe { libc::prctl(option, second, third, 0u64, 0u64) })
+        };
+        let line = || {
+            let status = fs::read_to_string("/proc/self/status").unwrap();
+            let line = status.lines().find(|line| line.starts_with("THP_enabled:")).unwrap();
+            line.ends_with('1')
+        };
+        assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 0, 0), Ok(0));
+        assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 1, 0), Err(libc::EINVAL));
+        assert!(line());
+        assert_eq!(prctl(libc::PR_SET_THP_DISABLE, 1, 0), Ok(0));
+        assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 0, 0), Ok(1));
+        assert!(!line());
+        assert_eq!(Area::filled().large_kib(), 0);
+        let child = fork(|| {
+            assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 0, 0), Ok(1));
+            assert_eq!(prctl(libc::PR_SET_THP_DISABLE, 0, 0), Ok(0));
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 0, 0), Ok(1));
+    });
+}
