@@ -9,7 +9,7 @@ use crate::{
     qemu::Config,
     run::Outcome,
     session::Ended,
-    shell, test,
+    shell, stress, test,
 };
 use anyhow::{Context, Result, bail};
 use std::{
@@ -34,6 +34,12 @@ pub struct Options {
     /// Processors
     #[arg(long, default_value_t = 4)]
     pub cpus: u32,
+    /// Of the stressors this one alone
+    #[arg(long, value_name = "STRESSOR")]
+    pub only: Option<String>,
+    /// Write docs/stress.md
+    #[arg(long)]
+    pub record: bool,
 }
 
 /// The campaigns.
@@ -61,6 +67,8 @@ pub enum What {
     Memory,
     /// Random kernel calls and messages of a component, beside others that must not notice (10,000,000)
     Hostile,
+    /// Every stressor of stress-ng, beside Linux (all)
+    Stress,
     /// QEMU's start to the prompt, beside Linux (7 boots of each)
     Boot,
 }
@@ -86,6 +94,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
         What::Hostile => nucleus_tests::hostile(options.count.unwrap_or(10_000_000), options.cpus),
+        What::Stress => stress::run(options),
         What::Boot => boot(options),
     }
 }

@@ -1,8 +1,9 @@
 //! The same commands on Skerry and under Debian's cloud kernel, in the same QEMU on the same image
 //! (Z4): both run one script that prints each command's output and status between marks.
 //!
-//! A list, `tests/system/NAME.txt`, holds a command a line; `#` opens a comment, and `@known REASON` before a command says
-//! that it differs, and why (docs/debian.md): the day it no longer does, the test fails.
+//! A list, `tests/system/NAME.txt`, holds a command a line; `#` opens a comment. Before a command `@known REASON` says
+//! that it differs, and why (docs/debian.md): the day it no longer does, the test fails; and `@sample` that it is
+//! among those of [`SAMPLE`].
 use crate::{
     build::{self, Features},
     debian, disk,
@@ -23,11 +24,15 @@ use std::{
     time::Duration,
 };
 
-/// A list of commands and the root they run in.
+/// Commands and the root they run in.
 #[derive(Debug)]
 pub struct Comparison {
-    /// The list's name.
+    /// Its name.
     name: &'static str,
+    /// The lists.
+    lists: &'static [&'static str],
+    /// Only commands that are a sample.
+    is_sample: bool,
     /// The program that reads a command.
     shell: &'static str,
     /// Where it looks for programs.
@@ -43,6 +48,8 @@ pub struct Comparison {
 /// Debian's busybox.
 pub const BUSYBOX: Comparison = Comparison {
     name: "busybox",
+    lists: &["busybox"],
+    is_sample: false,
     shell: "/bin/sh",
     path: "/bin:/sbin",
     memory: run::MEMORY_MIB,
@@ -53,6 +60,8 @@ pub const BUSYBOX: Comparison = Comparison {
 /// Debian.
 pub const DEBIAN: Comparison = Comparison {
     name: "debian",
+    lists: &["debian"],
+    is_sample: false,
     shell: debian::SHELL,
     path: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     memory: debian::MEMORY_MIB,
@@ -61,19 +70,43 @@ pub const DEBIAN: Comparison = Comparison {
 };
 
 /// Programs that people work with.
-pub const TOOLS: Comparison =
-    Comparison { name: "tools", packages: Some(&PROGRAMS), command_seconds: 900, ..DEBIAN };
+pub const TOOLS: Comparison = Comparison {
+    name: "tools",
+    lists: &["tools"],
+    packages: Some(&PROGRAMS),
+    command_seconds: 900,
+    ..DEBIAN
+};
 
 /// Modules of Python's own tests.
 pub const PYTHON: Comparison = Comparison {
     name: "python",
+    lists: &["python"],
     memory: 2048,
     packages: Some(&PROGRAMS),
     command_seconds: 900,
     ..DEBIAN
 };
 
-/// Packages of both.
+/// Some of each of these three, in a root that is soon made.
+pub const SAMPLE: Comparison = Comparison {
+    name: "sample",
+    lists: &["debian", "tools", "python"],
+    is_sample: true,
+    packages: Some(&["acl", "git", "libpython3.11-testsuite", "python3", "sqlite3"]),
+    ..DEBIAN
+};
+
+/// Stressors of stress-ng, of which `stress` makes commands.
+pub const STRESS: Comparison = Comparison {
+    name: "stress",
+    lists: &["stress"],
+    packages: Some(&PROGRAMS),
+    command_seconds: 180,
+    ..DEBIAN
+};
+
+/// Packages of `tools` and `python`, and of `stress`.
 const PROGRAMS: [&str; 13] = [
     "acl",
     "gcc",
@@ -92,19 +125,22 @@ const PROGRAMS: [&str; 13] = [
 
 /// A command of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Case {
-    command: String,
+pub struct Case {
+    /// What the shell reads.
+    pub command: String,
     /// Why it differs from Linux, where it is known to.
-    known: Option<String>,
+    pub known: Option<String>,
+    /// It is among [`SAMPLE`]'s.
+    pub is_sample: bool,
 }
 
 /// One command's result.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Answer {
+pub struct Answer {
     /// stdout and stderr together.
-    output: Vec<u8>,
+    pub output: Vec<u8>,
     /// Exit status.
-    status: String,
+    pub status: String,
 }
 
 const MARK: &str = "@@skerry@@";
@@ -129,16 +165,8 @@ pub fn run(
     let kernel = build::image(&target.system, &Features::default())?;
     let name = comparison.name;
     let both = || -> Result<[Vec<Answer>; 2]> {
-        let (image, linux) = (comparison.image(&cases)?, linux::prepare()?);
-        let bar = shell::progress(&format!("{} {name} commands on Linux and Skerry", cases.len()));
-        let (expected, found) = thread::scope(|scope| {
-            let expected = scope.spawn(|| comparison.on_linux(&linux, &image));
-            let found = comparison.on_skerry(&kernel, &image);
-            (expected.join(), found)
-        });
-        bar.finish_and_clear();
-        let expected = expected.map_err(|_| anyhow!("Linux's side of the comparison panicked"))?;
-        Ok([expected?, found?])
+        let [expected, found] = comparison.ask(&kernel, &cases)?;
+        Ok([expected.whole("Linux")?, found.whole("Skerry")?])
     };
     match both() {
         Ok([expected, found]) => {
@@ -152,11 +180,26 @@ pub fn run(
 }
 
 impl Comparison {
-    fn cases(&self) -> Result<Vec<Case>> {
-        let list = shell::root().join(format!("tests/system/{}.txt", self.name));
-        let text =
-            fs::read_to_string(&list).with_context(|| format!("reading {}", list.display()))?;
-        Ok(parse_list(&text))
+    /// What its lists hold.
+    ///
+    /// # Errors
+    /// Where they cannot be read.
+    pub fn cases(&self) -> Result<Vec<Case>> {
+        let mut cases = Vec::new();
+        for name in self.lists {
+            let list = shell::root().join(format!("tests/system/{name}.txt"));
+            let text =
+                fs::read_to_string(&list).with_context(|| format!("reading {}", list.display()))?;
+            cases.extend(parse_list(&text));
+        }
+        cases.retain(|case| case.is_sample || !self.is_sample);
+        Ok(cases)
+    }
+
+    /// Why its root can neither be found nor made here.
+    pub fn what_lacks(&self) -> Option<String> {
+        let packages = self.packages?;
+        debian::image(&owned(packages)).err().map(|why| format!("{why:#}"))
     }
 
     /// The image both systems run on: the root with the commands and their runner.
@@ -173,7 +216,7 @@ impl Comparison {
         fs::write(folder.join("data/bytes"), bytes)?;
         symlink("data/text", folder.join("link"))?;
         let programs = build::abi_programs()?;
-        for name in ["on_pty", "channels"] {
+        for name in ["on_pty", "channels", "counted"] {
             let program = programs.iter().find(|program| program.ends_with(name));
             let program = program.with_context(|| format!("tests/abi has no {name}"))?;
             fs::copy(program, folder.join(name))?;
@@ -205,19 +248,37 @@ impl Comparison {
         Ok(Config { memory: self.memory, ..test::machine(kernel, image, &log)? })
     }
 
-    fn on_skerry(&self, kernel: &Path, image: &Path) -> Result<Vec<Answer>> {
+    /// What Linux and Skerry answer, both at once.
+    ///
+    /// # Errors
+    /// Where one of them does not start.
+    pub fn ask(&self, kernel: &Path, cases: &[Case]) -> Result<[Answers; 2]> {
+        let (image, linux) = (self.image(cases)?, linux::prepare()?);
+        let what = format!("{} {} commands on Linux and Skerry", cases.len(), self.name);
+        let bar = shell::progress(&what);
+        let (expected, found) = thread::scope(|scope| {
+            let expected = scope.spawn(|| self.on_linux(&linux, &image));
+            let found = self.on_skerry(kernel, &image);
+            (expected.join(), found)
+        });
+        bar.finish_and_clear();
+        let expected = expected.map_err(|_| anyhow!("Linux's side of the comparison panicked"))?;
+        Ok([expected?, found?])
+    }
+
+    fn on_skerry(&self, kernel: &Path, image: &Path) -> Result<Answers> {
         let config = self.machine(kernel, image, "skerry")?;
         let command = "/bin/sh /compare/runner";
         let (outcome, output, _) = run_captured(&config, command, "", LIMIT.as_secs())?;
-        parse(&output)
-            .with_context(|| format!("Skerry ({outcome}; log in {})", config.log.display()))
+        Ok(Answers::parse(&output, format!("{outcome}; log in {}", config.log.display())))
     }
 
-    fn on_linux(&self, linux: &Linux, image: &Path) -> Result<Vec<Answer>> {
+    fn on_linux(&self, linux: &Linux, image: &Path) -> Result<Answers> {
         let config = self.machine(&linux.kernel, image, "linux")?;
+        let log = config.log.display().to_string();
         let parameter = "skerry.runner=/compare/runner";
         let output = linux::boot(linux, config, parameter, LIMIT.as_secs())?;
-        parse(&output).context("Linux")
+        Ok(Answers::parse(&output, format!("log in {log}")))
     }
 }
 
@@ -235,15 +296,23 @@ impl Case {
 
 fn parse_list(text: &str) -> Vec<Case> {
     let mut cases = Vec::new();
-    let mut known = None;
+    let (mut known, mut is_sample) = (None, false);
     let lines = text.lines().map(str::trim);
     for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        match line.strip_prefix("@known ") {
-            Some(reason) => known = Some(reason.to_owned()),
-            None => cases.push(Case { command: line.to_owned(), known: known.take() }),
+        if line == "@sample" {
+            is_sample = true;
+        } else if let Some(reason) = line.strip_prefix("@known ") {
+            known = Some(reason.to_owned());
+        } else {
+            let (known, is_sample) = (known.take(), std::mem::take(&mut is_sample));
+            cases.push(Case { command: line.to_owned(), known, is_sample });
         }
     }
     cases
+}
+
+fn owned(packages: &[&str]) -> Vec<String> {
+    packages.iter().map(|&package| package.to_owned()).collect()
 }
 
 fn busybox_root(folder: &Path) -> Result<PathBuf> {
@@ -257,8 +326,7 @@ fn busybox_root(folder: &Path) -> Result<PathBuf> {
 
 /// A copy of the root that is kept, its holes left out.
 fn debian_root(name: &str, packages: &[&str], folder: &Path) -> Result<PathBuf> {
-    let packages: Vec<String> = packages.iter().map(|&package| package.to_owned()).collect();
-    let kept = debian::image(&packages)?;
+    let kept = debian::image(&owned(packages))?;
     let image = shell::build_path(&format!("compare-{name}.ext4"))?;
     let mut copy = Command::new("cp");
     copy.arg("--sparse=always").args([&kept, &image]);
@@ -290,19 +358,35 @@ done
 printf '\nMARK done\n'
 "#;
 
-fn parse(output: &[u8]) -> Result<Vec<Answer>> {
-    let text = String::from_utf8_lossy(output);
-    let mut answers = Vec::new();
-    for part in text.split(&format!("\n{MARK} begin\n")).skip(1) {
-        let (output, rest) =
-            part.split_once(&format!("\n{MARK} status ")).context("a command never ended")?;
-        let status = rest.lines().next().unwrap_or_default().to_owned();
-        answers.push(Answer { output: output.as_bytes().to_vec(), status });
+/// What a system answered.
+#[derive(Debug)]
+pub struct Answers {
+    /// To each command, until it stopped.
+    pub all: Vec<Answer>,
+    /// It got through the list.
+    pub is_whole: bool,
+    /// How the machine ended, and where its log is.
+    pub end: String,
+}
+
+impl Answers {
+    fn parse(output: &[u8], end: String) -> Answers {
+        let text = String::from_utf8_lossy(output);
+        let answer = |part: &str| {
+            let (output, rest) = part.split_once(&format!("\n{MARK} status "))?;
+            let status = rest.lines().next().unwrap_or_default().to_owned();
+            Some(Answer { output: output.as_bytes().to_vec(), status })
+        };
+        let all = text.split(&format!("\n{MARK} begin\n")).skip(1).map_while(answer).collect();
+        Answers { all, is_whole: text.contains(&format!("\n{MARK} done\n")), end }
     }
-    if !text.contains(&format!("\n{MARK} done\n")) {
-        bail!("the runner stopped after {} commands", answers.len());
+
+    fn whole(self, system: &str) -> Result<Vec<Answer>> {
+        if !self.is_whole {
+            bail!("{system} stopped after {} commands ({})", self.all.len(), self.end);
+        }
+        Ok(self.all)
     }
-    Ok(answers)
 }
 
 /// What both said, from a line before the first that differs.
@@ -388,20 +472,24 @@ mod tests {
         let output = format!(
             "\n{MARK} begin\nhello\n\n{MARK} status 0\n\n{MARK} begin\n\n{MARK} status 3\n\n{MARK} done\n"
         );
-        let answers = parse(output.as_bytes()).expect("a whole run");
-        assert_eq!(answers, [answer("hello\n", "0"), answer("", "3")]);
+        let answers = Answers::parse(output.as_bytes(), String::new());
+        assert_eq!(answers.whole("it").expect("all"), [answer("hello\n", "0"), answer("", "3")]);
     }
 
     #[test]
     fn a_run_cut_short_is_an_error() {
-        assert!(parse(format!("\n{MARK} begin\nhello").as_bytes()).is_err());
+        let output = format!("\n{MARK} begin\na\n{MARK} status 0\n\n{MARK} begin\nhello");
+        let answers = Answers::parse(output.as_bytes(), String::new());
+        assert_eq!(answers.all, [answer("a", "0")]);
+        assert!(answers.whole("it").is_err());
     }
 
     #[test]
     fn a_known_difference_fails_once_it_is_gone() {
-        let cases = parse_list("# why\n\n@known it is young\necho a # b\ntrue\n");
+        let cases = parse_list("# why\n\n@sample\n@known it is young\necho a # b\ntrue\n");
         let [known, other] = cases.as_slice() else { panic!("{cases:?}") };
         assert_eq!((known.known.as_deref(), other.known.as_deref()), (Some("it is young"), None));
+        assert_eq!((known.is_sample, other.is_sample), (true, false));
         assert_eq!(known.command, "echo a # b");
         let (one, two) = (answer("1", "0"), answer("2", "0"));
         assert!(known.judge(&one, &two).is_ok() && known.judge(&one, &one).is_err());
@@ -437,6 +525,7 @@ mod tests {
         let image = BUSYBOX.image(&cases).expect("an image");
         let linux = linux::prepare().expect("a kernel");
         let answers = BUSYBOX.on_linux(&linux, &image).expect("a whole run");
+        let answers = answers.whole("Linux").expect("all");
         assert_eq!(answers.len(), cases.len());
         for (case, answer) in cases.iter().zip(&answers) {
             let output = String::from_utf8_lossy(&answer.output);

@@ -25,6 +25,7 @@ mod run;
 mod session;
 mod shell;
 mod sockets;
+mod stress;
 mod symbols;
 mod system_tests;
 mod terminal;

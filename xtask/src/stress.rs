@@ -1,0 +1,185 @@
+//! `./x campaign stress`: every stressor of stress-ng on Linux and on Skerry, one after the other (docs/stress.md).
+//!
+//! On Skerry each runs between two readings of the kernel's objects, which must agree. Where a machine stops, the stressor it
+//! stopped at is noted and the rest goes on in another.
+use crate::{
+    build::{self, Features},
+    campaign::Options,
+    compare::{Answer, Answers, Case, STRESS},
+    shell,
+};
+use anyhow::Result;
+use std::{collections::BTreeMap, fmt::Write, fs};
+
+/// Stressors of one boot.
+const BATCH: usize = 32;
+/// Seconds of one.
+const SECONDS: u64 = 3;
+
+/// How a stressor ended on one system.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct End {
+    /// stress-ng(1), EXIT STATUS.
+    status: String,
+    /// The kernel's objects are as before, where that was looked at.
+    is_clean: bool,
+    /// What stress-ng said of it last.
+    said: String,
+}
+
+impl End {
+    fn stopped(system: &Answers) -> End {
+        let said = format!("the system stopped: {}", system.end);
+        End { status: "stopped".to_owned(), is_clean: false, said }
+    }
+
+    fn of(answer: &Answer) -> End {
+        let text = String::from_utf8_lossy(&answer.output);
+        let mut lines = text.lines().map(str::trim);
+        let status = lines.clone().find_map(|line| line.strip_prefix("stress-ng ended with "));
+        let is_told =
+            |line: &&str| ["fail:", "error:", "skip"].iter().any(|word| line.contains(word));
+        let said = lines.clone().rfind(is_told).unwrap_or_default();
+        let said = said.rsplit_once("] ").map_or(said, |(_, said)| said);
+        End {
+            status: status.unwrap_or("time").to_owned(),
+            is_clean: !lines.any(|line| line == "not all came back"),
+            said: said.to_owned(),
+        }
+    }
+
+    fn word(&self) -> &str {
+        match self.status.as_str() {
+            "0" => "passed",
+            "1" | "2" => "failed",
+            "3" => "no resources",
+            "4" => "not implemented",
+            "5" => "ended by a signal",
+            "6" => "metrics in doubt",
+            "time" => "ended by time",
+            other => other,
+        }
+    }
+
+    /// It passed or was refused, and gave all back.
+    fn is_good(&self) -> bool {
+        self.is_clean && matches!(self.status.as_str(), "0" | "3" | "4")
+    }
+}
+
+/// Runs them all, or the first `count`.
+///
+/// # Errors
+/// Where a system does not start or the page cannot be written.
+pub fn run(options: &Options) -> Result<u8> {
+    let kernel = build::image("default", &Features::default())?;
+    let mut names: Vec<String> = STRESS.cases()?.into_iter().map(|case| case.command).collect();
+    names.truncate(options.count.map_or(usize::MAX, |count| count as usize));
+    names.retain(|name| options.only.as_deref().is_none_or(|only| name == only));
+    let mut ends: [BTreeMap<String, End>; 2] = Default::default();
+    loop {
+        let is_open = |name: &&String| ends.iter().any(|ends| !ends.contains_key(*name));
+        let batch: Vec<String> = names.iter().filter(is_open).take(BATCH).cloned().collect();
+        if batch.is_empty() {
+            break;
+        }
+        let cases: Vec<Case> = batch.iter().map(|name| case(name)).collect();
+        for (ends, answers) in ends.iter_mut().zip(STRESS.ask(&kernel, &cases)?) {
+            for (name, answer) in batch.iter().zip(&answers.all) {
+                ends.entry(name.clone()).or_insert_with(|| End::of(answer));
+            }
+            if let Some(name) = batch.get(answers.all.len()).filter(|_| !answers.is_whole) {
+                ends.entry(name.clone()).or_insert_with(|| End::stopped(&answers));
+            }
+        }
+        println!("{} of {}", ends.iter().map(BTreeMap::len).min().unwrap_or(0), names.len());
+    }
+    let [linux, skerry] = ends;
+    let page = page(&linux, &skerry);
+    print!("{page}");
+    if options.record {
+        fs::write(shell::root().join("docs/stress.md"), page)?;
+    }
+    let is_good = |(name, end): (&String, &End)| {
+        end.is_good()
+            || end.is_clean && linux.get(name).is_some_and(|theirs| theirs.status == end.status)
+    };
+    Ok(u8::from(!skerry.iter().all(is_good)))
+}
+
+fn case(name: &str) -> Case {
+    let command = format!(
+        "stress-ng --{name} 1 --timeout {SECONDS}s --verify --temp-path /var/work 2>&1; echo stress-ng ended with \\$?"
+    );
+    let command = format!(
+        "if [ -e /proc/skerry/objects ]; then /compare/counted --after /bin/true \"{command}\"; else sh -c \"{command}\"; fi"
+    );
+    Case { command, known: None, is_sample: false }
+}
+
+fn page(linux: &BTreeMap<String, End>, skerry: &BTreeMap<String, End>) -> String {
+    let mut text = format!(
+        "# stress-ng\n\nMade by `./x campaign stress --record`: `stress-ng --STRESSOR 1 --timeout {SECONDS}s --verify` for each stressor \
+         of Debian 12's stress-ng, as root, on Debian's cloud kernel and on Skerry (`default`), in the same QEMU on the same \
+         image. On Skerry every object of the kernel's is counted before and after each.\n\n| Linux | Skerry | | stressors |\n| --- | --- | ---: | --- |\n"
+    );
+    let mut groups: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for (name, end) in skerry {
+        let theirs = linux.get(name).map_or("-", End::word);
+        groups.entry((theirs, end.word())).or_default().push(name);
+    }
+    let mut groups: Vec<_> = groups.into_iter().collect();
+    groups.sort_by_key(|(_, names)| std::cmp::Reverse(names.len()));
+    for ((theirs, ours), names) in groups {
+        let _ = writeln!(text, "| {theirs} | {ours} | {} | {} |", names.len(), names.join(", "));
+    }
+    let is_told = |(name, end): &(&String, &End)| {
+        end.status != "0" && linux.get(*name).is_none_or(|theirs| theirs.status != end.status)
+            || !end.is_clean
+    };
+    let told: Vec<_> = skerry.iter().filter(is_told).collect();
+    if !told.is_empty() {
+        text.push_str("\nWhere Skerry differs, what stress-ng said there:\n\n| stressor | Skerry | |\n| --- | --- | --- |\n");
+    }
+    for (name, end) in told {
+        let objects = if end.is_clean { "" } else { "; not all objects came back" };
+        let _ = writeln!(text, "| {name} | {}{objects} | {} |", end.word(), end.said);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(output: &str) -> End {
+        End::of(&Answer { output: output.as_bytes().to_vec(), status: "0".to_owned() })
+    }
+
+    #[test]
+    fn what_was_said_is_understood() {
+        let passed =
+            end("stress-ng: info:  [3] dispatching\nstress-ng ended with 0\nall came back\n");
+        assert_eq!((passed.word(), passed.is_good()), ("passed", true));
+        let failed = end(
+            "stress-ng: fail:  [7] get: no such thing\nstress-ng ended with 2\nnot all came back\n",
+        );
+        assert_eq!(
+            (failed.word(), failed.said.as_str(), failed.is_good()),
+            ("failed", "get: no such thing", false)
+        );
+        assert_eq!(end("stress-ng: info").word(), "ended by time");
+    }
+
+    #[test]
+    fn a_page_has_each_stressor_and_what_differs() {
+        let ends = |status: &str| {
+            let end = End { status: status.to_owned(), is_clean: true, said: "why".to_owned() };
+            BTreeMap::from([("access".to_owned(), end)])
+        };
+        assert!(!page(&ends("0"), &ends("0")).contains("why"));
+        let differs = page(&ends("0"), &ends("4"));
+        assert!(differs.contains("| passed | not implemented | 1 | access |"));
+        assert!(differs.contains("| access | not implemented | why |"));
+    }
+}
