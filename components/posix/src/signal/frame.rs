@@ -270,11 +270,13 @@ fn save_registers(to: &mut MachineContext, from: &Registers) {
 ///
 /// # Errors
 /// `EFAULT` where the frame is not there or makes no sense; the caller then forces SIGSEGV.
-pub fn pop(task: &Arc<Task>, context: &mut Context) -> Result<u64, Errno> {
-    let memory = task.memory();
+pub fn pop(
+    (task, memory): (&Arc<Task>, &AddressSpace),
+    context: &mut Context,
+) -> Result<u64, Errno> {
     let mut user = UserContext::new_zeroed();
     memory.read_bytes(context.registers.rsp, user.as_mut_bytes())?;
-    extended::restore(&memory, user.machine.extended)?;
+    extended::restore(memory, user.machine.extended)?;
     restore_registers(&mut context.registers, &user.machine);
     mask::change_mask(task, |signals| {
         signals.stack = decode_stack(&user.stack).unwrap_or(signals.stack);

@@ -105,7 +105,7 @@ fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn rt_sigreturn(call: &mut Call<'_>) -> Result<u64, Errno> {
-    match frame::pop(call.task, call.context) {
+    match frame::pop((call.task, call.memory), call.context) {
         Ok(rax) => Ok(rax),
         Err(_) => {
             signal::force(call.task, Info::kernel(SIGSEGV));
