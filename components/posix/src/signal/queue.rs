@@ -48,12 +48,14 @@ impl Queue {
         Queued::Added
     }
     /// Takes the next signal of `wanted`.
+    #[inline]
     pub fn take(&mut self, wanted: SignalSet) -> Option<Info> {
         let ready = self.pending & wanted;
+        (ready != 0).then(|| self.take_first(ready))
+    }
+    /// Takes the next signal of `ready`, all of which are pending.
+    fn take_first(&mut self, ready: SignalSet) -> Info {
         let first = if ready & SYNCHRONOUS != 0 { ready & SYNCHRONOUS } else { ready };
-        if first == 0 {
-            return None;
-        }
         let signal = first.trailing_zeros() as u8 + 1;
         let is_wanted = |info: &Info| info.number() == signal;
         let info = self.infos.pop_front_if(|oldest| is_wanted(oldest)).or_else(|| {
@@ -63,7 +65,7 @@ impl Queue {
         if signal < FIRST_REAL_TIME || !self.infos.iter().any(is_wanted) {
             self.pending &= !bit(signal);
         }
-        Some(info.unwrap_or_else(|| Info::kernel(signal)))
+        info.unwrap_or_else(|| Info::kernel(signal))
     }
     /// Counts `more` expiries to the pending signal of POSIX timer `id`; its overruns then, `None`
     /// if it is not pending.
