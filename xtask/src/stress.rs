@@ -13,6 +13,8 @@ use std::{collections::BTreeMap, fmt::Write, fs};
 
 /// Stressors of one boot.
 const BATCH: usize = 32;
+/// Runs first in each boot and does not count: what is made at a first use is there then.
+const FIRST: &str = "hdd";
 /// Seconds of one.
 const SECONDS: u64 = 3;
 
@@ -21,8 +23,8 @@ const SECONDS: u64 = 3;
 struct End {
     /// stress-ng(1), EXIT STATUS.
     status: String,
-    /// The kernel's objects are as before, where that was looked at.
-    is_clean: bool,
+    /// Objects of the kernel's of which there are more or fewer than before, and how many.
+    kept: String,
     /// What stress-ng said of it last.
     said: String,
 }
@@ -30,22 +32,21 @@ struct End {
 impl End {
     fn stopped(system: &Answers) -> End {
         let said = format!("the system stopped: {}", system.end);
-        End { status: "stopped".to_owned(), is_clean: false, said }
+        End { status: "stopped".to_owned(), kept: String::new(), said }
     }
 
     fn of(answer: &Answer) -> End {
         let text = String::from_utf8_lossy(&answer.output);
-        let mut lines = text.lines().map(str::trim);
+        let lines = text.lines().map(str::trim);
         let status = lines.clone().find_map(|line| line.strip_prefix("stress-ng ended with "));
         let is_told =
             |line: &&str| ["fail:", "error:", "skip"].iter().any(|word| line.contains(word));
         let said = lines.clone().rfind(is_told).unwrap_or_default();
         let said = said.rsplit_once("] ").map_or(said, |(_, said)| said);
-        End {
-            status: status.unwrap_or("time").to_owned(),
-            is_clean: !lines.any(|line| line == "not all came back"),
-            said: said.to_owned(),
-        }
+        let is_clean = !lines.clone().any(|line| line == "not all came back");
+        let kept: Vec<String> = lines.filter_map(kept).collect();
+        let kept = if is_clean { String::new() } else { kept.join(", ") };
+        End { status: status.unwrap_or("time").to_owned(), kept, said: said.to_owned() }
     }
 
     fn word(&self) -> &str {
@@ -63,8 +64,19 @@ impl End {
 
     /// It passed or was refused, and gave all back.
     fn is_good(&self) -> bool {
-        self.is_clean && matches!(self.status.as_str(), "0" | "3" | "4")
+        self.kept.is_empty() && matches!(self.status.as_str(), "0" | "3" | "4")
     }
+}
+
+/// An object that `counted` (tests/abi) found more or fewer of, and how many; nothing for what the processors keep.
+fn kept(line: &str) -> Option<String> {
+    const KEPT_FOR_LATER: [&str; 6] =
+        ["stack", "slab", "frame", "heap_frames", "table_frames", "free_frames"];
+    let (rest, after) = line.strip_suffix("differs")?.trim_end().rsplit_once(' ')?;
+    let (name, before) = rest.trim_end().rsplit_once(' ')?;
+    let (name, before) = (name.trim_end(), before.parse::<i64>().ok()?);
+    let more = after.parse::<i64>().ok()? - before;
+    (!KEPT_FOR_LATER.contains(&name)).then(|| format!("{more:+} {name}"))
 }
 
 /// Runs them all, or the first `count`.
@@ -83,12 +95,14 @@ pub fn run(options: &Options) -> Result<u8> {
         if batch.is_empty() {
             break;
         }
-        let cases: Vec<Case> = batch.iter().map(|name| case(name)).collect();
+        let each = std::iter::once(FIRST).chain(batch.iter().map(String::as_str));
+        let cases: Vec<Case> = each.map(case).collect();
         for (ends, answers) in ends.iter_mut().zip(STRESS.ask(&kernel, &cases)?) {
-            for (name, answer) in batch.iter().zip(&answers.all) {
+            for (name, answer) in batch.iter().zip(answers.all.iter().skip(1)) {
                 ends.entry(name.clone()).or_insert_with(|| End::of(answer));
             }
-            if let Some(name) = batch.get(answers.all.len()).filter(|_| !answers.is_whole) {
+            let stopped = batch.get(answers.all.len().saturating_sub(1));
+            if let Some(name) = stopped.filter(|_| !answers.is_whole) {
                 ends.entry(name.clone()).or_insert_with(|| End::stopped(&answers));
             }
         }
@@ -102,17 +116,21 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     let is_good = |(name, end): (&String, &End)| {
         end.is_good()
-            || end.is_clean && linux.get(name).is_some_and(|theirs| theirs.status == end.status)
+            || end.kept.is_empty()
+                && linux.get(name).is_some_and(|theirs| theirs.status == end.status)
     };
     Ok(u8::from(!skerry.iter().all(is_good)))
 }
 
+/// What it says goes to a file, for a pipe in use keeps memory.
 fn case(name: &str) -> Case {
-    let command = format!(
-        "stress-ng --{name} 1 --timeout {SECONDS}s --verify --temp-path /var/work 2>&1; echo stress-ng ended with \\$?"
+    let stressor = format!(
+        "stress-ng --{name} 1 --timeout {SECONDS}s --verify --temp-path /var/work > /var/work/said 2>&1; \
+         echo stress-ng ended with \\$? >> /var/work/said"
     );
     let command = format!(
-        "if [ -e /proc/skerry/objects ]; then /compare/counted --after /bin/true \"{command}\"; else sh -c \"{command}\"; fi"
+        "touch /var/work/said; if [ -e /proc/skerry/objects ]; then /compare/counted --after /bin/true \"{stressor}\"; \
+         else sh -c \"{stressor}\"; fi; cat /var/work/said"
     );
     Case { command, known: None, is_sample: false }
 }
@@ -135,15 +153,15 @@ fn page(linux: &BTreeMap<String, End>, skerry: &BTreeMap<String, End>) -> String
     }
     let is_told = |(name, end): &(&String, &End)| {
         end.status != "0" && linux.get(*name).is_none_or(|theirs| theirs.status != end.status)
-            || !end.is_clean
+            || !end.kept.is_empty()
     };
     let told: Vec<_> = skerry.iter().filter(is_told).collect();
     if !told.is_empty() {
         text.push_str("\nWhere Skerry differs, what stress-ng said there:\n\n| stressor | Skerry | |\n| --- | --- | --- |\n");
     }
     for (name, end) in told {
-        let objects = if end.is_clean { "" } else { "; not all objects came back" };
-        let _ = writeln!(text, "| {name} | {}{objects} | {} |", end.word(), end.said);
+        let kept = if end.kept.is_empty() { "" } else { "; kept: " };
+        let _ = writeln!(text, "| {name} | {}{kept}{} | {} |", end.word(), end.kept, end.said);
     }
     text
 }
@@ -162,19 +180,21 @@ mod tests {
             end("stress-ng: info:  [3] dispatching\nstress-ng ended with 0\nall came back\n");
         assert_eq!((passed.word(), passed.is_good()), ("passed", true));
         let failed = end(
-            "stress-ng: fail:  [7] get: no such thing\nstress-ng ended with 2\nnot all came back\n",
+            "stress-ng: fail:  [7] get: no such thing\nstress-ng ended with 2\nspace 1 3  differs\nnot all came back\n",
         );
         assert_eq!(
             (failed.word(), failed.said.as_str(), failed.is_good()),
             ("failed", "get: no such thing", false)
         );
+        assert_eq!(failed.kept, "+2 space");
         assert_eq!(end("stress-ng: info").word(), "ended by time");
     }
 
     #[test]
     fn a_page_has_each_stressor_and_what_differs() {
         let ends = |status: &str| {
-            let end = End { status: status.to_owned(), is_clean: true, said: "why".to_owned() };
+            let end =
+                End { status: status.to_owned(), kept: String::new(), said: "why".to_owned() };
             BTreeMap::from([("access".to_owned(), end)])
         };
         assert!(!page(&ends("0"), &ends("0")).contains("why"));
