@@ -5,7 +5,7 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::*;
+use abi::{identity::become_user, *};
 use std::{
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
     time::{Duration, Instant, SystemTime},
@@ -178,6 +178,45 @@ fn times_and_sysinfo_tell_something() {
             let mut resolution = libc::timespec { tv_sec: 9, tv_nsec: 9 };
             must(libc::clock_getres(libc::CLOCK_MONOTONIC, &mut resolution));
             assert_eq!((resolution.tv_sec, resolution.tv_nsec), (0, 1));
+        }
+    });
+}
+
+fn adjust(change: impl FnOnce(&mut libc::timex)) -> Result<libc::timex, i32> {
+    // SAFETY: all zeros ask for nothing.
+    let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+    change(&mut timex);
+    // SAFETY: a struct of ours.
+    let state = check(unsafe { libc::adjtimex(&mut timex) } as i64)?;
+    let is_unsynchronised = timex.status & libc::STA_UNSYNC != 0;
+    assert_eq!(state == i64::from(libc::TIME_ERROR), is_unsynchronised);
+    Ok(timex)
+}
+
+#[test]
+fn the_clocks_discipline_is_told_to_everybody_and_changed_by_few() {
+    isolated(|| {
+        become_user(1000);
+        let before = clock_ns(libc::CLOCK_REALTIME) / 1_000_000_000;
+        let told = adjust(|_| {}).unwrap();
+        assert!((before..before + 60).contains(&(told.time.tv_sec as u64)));
+        assert!((9_000..=11_000).contains(&told.tick));
+        assert_eq!((told.tolerance, told.precision), (500 << 16, 1));
+        let adjtime = adjust(|timex| timex.modes = libc::ADJ_OFFSET_SS_READ).unwrap();
+        assert_eq!(adjtime.offset, 0);
+        for modes in [libc::ADJ_STATUS, libc::ADJ_SETOFFSET, libc::ADJ_OFFSET_SINGLESHOT] {
+            assert_eq!(adjust(|timex| timex.modes = modes).err(), Some(libc::EPERM));
+        }
+        assert_eq!(adjust(|timex| timex.modes = 0x8000).err(), Some(libc::EINVAL));
+        // SAFETY: no memory of ours.
+        let result = unsafe { libc::syscall(libc::SYS_adjtimex, 8) };
+        assert_eq!(check(result), Err(libc::EFAULT));
+        // SAFETY: all zeros ask for nothing.
+        let mut timex: libc::timex = unsafe { std::mem::zeroed() };
+        for (clock, error) in [(libc::CLOCK_MONOTONIC, libc::EOPNOTSUPP), (99, libc::EINVAL)] {
+            // SAFETY: a struct of ours.
+            let result = unsafe { libc::syscall(libc::SYS_clock_adjtime, clock, &raw mut timex) };
+            assert_eq!(check(result), Err(error));
         }
     });
 }

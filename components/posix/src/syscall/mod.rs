@@ -10,6 +10,7 @@ use rt::user::Context;
 use vfs::Errno;
 
 mod absent;
+mod adjust;
 mod async_owner;
 mod attributes;
 mod barrier;
@@ -132,6 +133,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     barrier::CALLS,
     terminal::CALLS,
     time::CALLS,
+    adjust::CALLS,
     timerfd::CALLS,
     mount::CALLS,
     names::CALLS,
