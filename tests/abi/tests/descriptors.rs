@@ -392,3 +392,21 @@ fn sendfile_moves_a_file_into_a_pipe() {
         assert_eq!((read(reader, 10).unwrap(), offset), (b"23456".to_vec(), 7));
     });
 }
+
+#[test]
+fn devices_of_memory_have_no_places() {
+    isolated(|| {
+        for name in ["null", "zero", "full", "urandom"] {
+            let fd = open(format!("/dev/{name}"), libc::O_RDWR, 0).unwrap();
+            let seek = |distance, whence| {
+                // SAFETY: no memory.
+                check(unsafe { libc::lseek(fd, distance, whence) })
+            };
+            read(fd, 5).unwrap();
+            for whence in [libc::SEEK_SET, libc::SEEK_CUR, libc::SEEK_END, libc::SEEK_DATA] {
+                assert_eq!((seek(7, whence), seek(-9, whence)), (Ok(0), Ok(0)), "{name}");
+            }
+            assert_eq!(seek(0, 9), Err(libc::EINVAL));
+        }
+    });
+}

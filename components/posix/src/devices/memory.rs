@@ -55,6 +55,9 @@ impl File for MemoryDevice {
     fn is_seekable(&self) -> bool {
         true
     }
+    fn has_no_places(&self) -> bool {
+        true
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         match self.kind {
             Kind::Null => Ok(0),

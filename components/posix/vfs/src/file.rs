@@ -117,6 +117,10 @@ pub trait File: Send + Sync {
     fn is_seekable(&self) -> bool {
         false
     }
+    /// lseek goes to its start, wherever it is to go (devices without places).
+    fn has_no_places(&self) -> bool {
+        false
+    }
     /// Reads at `offset`; returns the bytes put, 0 at the end.
     ///
     /// # Errors

@@ -231,6 +231,10 @@ impl OpenFile {
         self.check_seekable()?;
         let mut offset = self.offset.lock();
         let from = match whence {
+            _ if self.file.has_no_places() => {
+                *offset = 0;
+                return Ok(0);
+            }
             Whence::Start => 0,
             Whence::Current => *offset,
             Whence::End => self.file.size(),
