@@ -13,8 +13,6 @@ use std::{collections::BTreeMap, fmt::Write, fs};
 
 /// Stressors of one boot.
 const BATCH: usize = 32;
-/// Runs first in each boot and does not count: what is made at a first use is there then.
-const FIRST: &str = "hdd";
 /// Seconds of one.
 const SECONDS: u64 = 3;
 
@@ -95,14 +93,13 @@ pub fn run(options: &Options) -> Result<u8> {
         if batch.is_empty() {
             break;
         }
-        let each = std::iter::once(FIRST).chain(batch.iter().map(String::as_str));
-        let cases: Vec<Case> = each.map(case).collect();
+        let cases: Vec<Case> = batch.iter().map(|name| case(name)).collect();
         for (ends, answers) in ends.iter_mut().zip(STRESS.ask(&kernel, &cases)?) {
-            for (name, answer) in batch.iter().zip(answers.all.iter().skip(1)) {
+            for (name, answer) in batch.iter().zip(&answers.all) {
                 ends.entry(name.clone()).or_insert_with(|| End::of(answer));
             }
-            let stopped = batch.get(answers.all.len().saturating_sub(1));
-            if let Some(name) = stopped.filter(|_| !answers.is_whole) {
+            let stopped = batch.get(answers.all.len()).filter(|_| !answers.is_whole);
+            if let Some(name) = stopped {
                 ends.entry(name.clone()).or_insert_with(|| End::stopped(&answers));
             }
         }
@@ -122,14 +119,17 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(!skerry.iter().all(is_good)))
 }
 
-/// What it says goes to a file, for a pipe in use keeps memory.
+/// What it says goes to a file, for a pipe in use keeps memory. It runs for a moment first: what its first use makes stays.
 fn case(name: &str) -> Case {
-    let stressor = format!(
-        "stress-ng --{name} 1 --timeout {SECONDS}s --verify --temp-path /var/work > /var/work/said 2>&1; \
-         echo stress-ng ended with \\$? >> /var/work/said"
-    );
+    let run = |seconds| {
+        format!(
+            "stress-ng --{name} 1 --timeout {seconds}s --verify --temp-path /var/work > /var/work/said 2>&1; \
+             echo stress-ng ended with \\$? >> /var/work/said"
+        )
+    };
+    let (first, stressor) = (run(1), run(SECONDS));
     let command = format!(
-        "touch /var/work/said; if [ -e /proc/skerry/objects ]; then /compare/counted --after /bin/true \"{stressor}\"; \
+        "touch /var/work/said; if [ -e /proc/skerry/objects ]; then /compare/counted --after \"{first}\" \"{stressor}\"; \
          else sh -c \"{stressor}\"; fi; cat /var/work/said"
     );
     Case { command, known: None, is_sample: false }
