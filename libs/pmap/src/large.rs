@@ -10,7 +10,7 @@ pub(crate) fn part(entry: Entry, slot: usize) -> Entry {
 }
 
 /// Enters `frame`, which is aligned, and those after it as a large page at `start`, unless a table is there or another large
-/// page; whether it did.
+/// page, or `flags` let nobody access it; whether it did.
 ///
 /// # Errors
 /// [`NoMemory`]; what is mapped has not changed.
@@ -21,7 +21,7 @@ pub fn enter_large<P: Pmap>(
     flags: Entry,
 ) -> Result<bool, NoMemory> {
     let (above, slot) = (upper(space, start)?, index(start, 1));
-    if !space.table(above).get(slot).is_empty() {
+    if !space.table(above).get(slot).is_empty() || !flags.contains(Entry::PRESENT) {
         return Ok(false);
     }
     enter(space, above, slot, Entry::new(frame, flags | Entry::LARGE));

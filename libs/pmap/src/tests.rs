@@ -334,6 +334,8 @@ fn a_large_page_goes_whole_and_is_split_for_less() {
     let space = Space::new(&memory).unwrap();
     assert_eq!(space.large(512, 7), Ok(true));
     assert_eq!(space.large(512, 8), Ok(false), "one is there");
+    let none = Entry::allowing(Protection::empty());
+    assert_eq!(enter_large(&space, 0, 7, none), Ok(false), "it could not be told from nothing");
     assert_eq!((space.resident.get(), space.large.get()), (512, 1));
     assert_eq!((space.load(511), space.load(512), space.load(1023)), (None, Some(7), Some(7)));
     assert_eq!(present(&space, 600 * PAGE, 1000), 424);

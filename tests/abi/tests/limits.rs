@@ -188,24 +188,23 @@ fn limits_of_another_process_can_be_set() {
 #[test]
 fn faults_memory_and_switches_are_counted() {
     isolated(|| {
+        let touch = |pages: usize| {
+            let at = map(pages * PAGE).unwrap();
+            must(unsafe { libc::madvise(at, pages * PAGE, libc::MADV_NOHUGEPAGE) });
+            for page in 0..pages {
+                unsafe { at.cast::<u8>().add(page * PAGE).write_volatile(1) };
+            }
+        };
         let before = usage(libc::RUSAGE_SELF);
         // A kernel may enter up to 32 pages at a fault.
-        let at = map(1000 * PAGE).unwrap().cast::<u8>();
-        for page in 0..1000 {
-            unsafe { at.add(page * PAGE).write_volatile(1) };
-        }
+        touch(1000);
         thread::sleep(Duration::from_millis(5));
         let after = usage(libc::RUSAGE_SELF);
         assert!(after.ru_minflt - before.ru_minflt >= 20, "{}", after.ru_minflt - before.ru_minflt);
         assert!(after.ru_maxrss >= before.ru_maxrss + 3900);
         assert!(after.ru_nvcsw > before.ru_nvcsw);
         assert!(usage(libc::RUSAGE_THREAD).ru_minflt >= 20);
-        let child = fork(|| {
-            let at = map(2000 * PAGE).unwrap().cast::<u8>();
-            for page in 0..2000 {
-                unsafe { at.add(page * PAGE).write_volatile(1) };
-            }
-        });
+        let child = fork(|| touch(2000));
         assert_eq!(wait(child), Ended::Exited(0));
         let children = usage(libc::RUSAGE_CHILDREN);
         assert!(children.ru_minflt >= 40 && children.ru_maxrss >= 8000);
