@@ -34,9 +34,9 @@ pub struct Options {
     /// Processors
     #[arg(long, default_value_t = 4)]
     pub cpus: u32,
-    /// Of the stressors this one alone
-    #[arg(long, value_name = "STRESSOR")]
-    pub only: Option<String>,
+    /// Of the stressors these alone
+    #[arg(long, value_name = "STRESSOR", value_delimiter = ',')]
+    pub only: Vec<String>,
     /// Write docs/stress.md
     #[arg(long)]
     pub record: bool,
