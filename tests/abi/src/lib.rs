@@ -9,6 +9,7 @@
 //! thread only).
 pub mod identity;
 pub mod jobs;
+pub mod pages;
 pub mod pty;
 pub mod seccomp;
 pub mod smaps;

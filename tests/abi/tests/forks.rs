@@ -5,61 +5,30 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::*;
+use abi::{
+    pages::{PAGE, PAGES, Pages},
+    *,
+};
 use std::{
-    ffi::c_void,
     sync::atomic::{AtomicBool, Ordering::Relaxed},
     thread,
 };
 
-const PAGE: usize = 4096;
-/// Several page tables whole, whatever the address.
-const PAGES: usize = 2048;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Private memory whose pages each hold a word.
-#[derive(Clone, Copy)]
-struct Pages(*mut u8);
-
-// SAFETY: threads share it on purpose; words are accessed whole.
-unsafe impl Send for Pages {}
-
-impl Pages {
-    /// Of `PAGES` pages, each with its number.
-    fn new() -> Pages {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let none = std::ptr::null_mut();
-        let at = unsafe { libc::mmap(none, PAGES * PAGE, READ_WRITE, flags, -1, 0) };
-        assert_ne!(at, libc::MAP_FAILED);
-        let pages = Pages(at.cast());
-        (0..PAGES).for_each(|page| pages.set(page, page));
-        pages
-    }
-    fn at(self, page: usize) -> *mut usize {
-        self.0.wrapping_add(page * PAGE).cast()
-    }
-    fn get(self, page: usize) -> usize {
-        unsafe { self.at(page).read_volatile() }
-    }
-    fn set(self, page: usize, value: usize) {
-        unsafe { self.at(page).write_volatile(value) }
-    }
-    fn area(self, page: usize) -> *mut c_void {
-        self.at(page).cast()
-    }
-    /// All pages but those of `changed` are as they were made, and these have `value`.
-    fn check(self, changed: impl Fn(usize) -> bool, value: usize) {
-        for page in 0..PAGES {
-            let expected = if changed(page) { value } else { page };
-            assert_eq!(self.get(page), expected, "page {page}");
-        }
-    }
+/// Private pages, each with its number.
+fn private() -> Pages {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let none = std::ptr::null_mut();
+    let at = unsafe { libc::mmap(none, PAGES * PAGE, READ_WRITE, flags, -1, 0) };
+    assert_ne!(at, libc::MAP_FAILED);
+    Pages(at.cast()).number()
 }
 
 #[test]
 fn stores_are_not_seen_by_the_other_side() {
     isolated(|| {
-        let pages = Pages::new();
+        let pages = private();
         let ((go_reader, go_writer), (reader, writer)) = (pipe(), pipe());
         let child = fork(|| {
             (0..PAGES).step_by(3).for_each(|page| pages.set(page, 1 << 20));
@@ -79,7 +48,7 @@ fn stores_are_not_seen_by_the_other_side() {
 #[test]
 fn forks_of_forks_have_their_own() {
     isolated(|| {
-        let pages = Pages::new();
+        let pages = private();
         let child = fork(|| {
             let grandchild = fork(|| {
                 (100..1500).for_each(|page| pages.set(page, 7));
@@ -121,7 +90,7 @@ fn rearrange(pages: Pages) {
 #[test]
 fn the_map_changes_on_one_side_only() {
     isolated(|| {
-        let pages = Pages::new();
+        let pages = private();
         assert_eq!(wait(fork(|| rearrange(pages))), Ended::Exited(0));
         pages.check(|_| false, 0);
         let ((reader, writer), (go_reader, go_writer)) = (pipe(), pipe());
@@ -141,7 +110,7 @@ fn the_map_changes_on_one_side_only() {
 #[test]
 fn the_kernel_stores_for_its_caller_only() {
     isolated(|| {
-        let pages = Pages::new();
+        let pages = private();
         let (reader, writer) = pipe();
         let receive = |value: usize| {
             let bytes = value.to_ne_bytes();
@@ -161,7 +130,7 @@ fn memory_outlives_the_parent() {
     isolated(|| {
         let (reader, writer) = pipe();
         let parent = fork(|| {
-            let pages = Pages::new();
+            let pages = private();
             let (gone_reader, gone_writer) = pipe();
             fork(|| {
                 unsafe { must(libc::close(gone_writer)) };
@@ -182,7 +151,7 @@ fn memory_outlives_the_parent() {
 #[test]
 fn what_is_shared_counts_as_resident() {
     isolated(|| {
-        let pages = Pages::new();
+        let pages = private();
         let resident = || {
             let text = std::fs::read_to_string("/proc/self/statm").unwrap();
             text.split(' ').nth(1).unwrap().parse::<usize>().unwrap()
@@ -203,7 +172,7 @@ fn what_is_shared_counts_as_resident() {
 #[test]
 fn a_fork_stands_still_while_threads_go_on_storing() {
     isolated(|| {
-        let pages = Pages::new();
+        let pages = private();
         static IS_OVER: AtomicBool = AtomicBool::new(false);
         let store = move || {
             let pages = pages;

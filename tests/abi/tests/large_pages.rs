@@ -6,67 +6,41 @@
 )]
 
 use abi::{
+    pages::{PAGE, PAGES, Pages},
     smaps::{field, kib, lines_at},
     *,
 };
 use std::{fs, sync::Barrier, thread};
 
-const PAGE: usize = 4096;
 const LARGE: usize = 2 << 20;
 const LARGE_KIB: u64 = 2048;
-/// Pages of an area.
-const PAGES: usize = 4 * LARGE / PAGE;
 const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 const POLICY: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
+const _: () = assert!(PAGES * PAGE == 4 * LARGE);
 
-/// Four large pages' private memory, aligned to them.
-#[derive(Clone, Copy)]
-struct Area(*mut u8);
+/// Private pages, as many as four large ones have and aligned to these.
+fn aligned(advice: i32) -> Pages {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    let (none, bytes) = (std::ptr::null_mut(), 6 * LARGE);
+    let at = unsafe { libc::mmap(none, bytes, READ_WRITE, flags, -1, 0) }.cast::<u8>();
+    assert_ne!(at.cast(), libc::MAP_FAILED);
+    let start = at.wrapping_add(at.align_offset(LARGE));
+    let end = start.wrapping_add(PAGES * PAGE);
+    let (before, after) = (start.addr() - at.addr(), at.addr() + bytes - end.addr());
+    for (rest, length) in [(at, before), (end, after)] {
+        assert!(length == 0 || unsafe { libc::munmap(rest.cast(), length) } == 0);
+    }
+    must(unsafe { libc::madvise(start.cast(), PAGES * PAGE, advice) });
+    Pages(start)
+}
 
-// SAFETY: threads share it on purpose; words are accessed whole.
-unsafe impl Send for Area {}
-unsafe impl Sync for Area {}
+/// Those that the system may have large pages for, each with its number.
+fn filled() -> Pages {
+    aligned(libc::MADV_HUGEPAGE).number()
+}
 
-impl Area {
-    fn new(advice: i32) -> Area {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        let (none, bytes) = (std::ptr::null_mut(), 6 * LARGE);
-        let at = unsafe { libc::mmap(none, bytes, READ_WRITE, flags, -1, 0) }.cast::<u8>();
-        assert_ne!(at.cast(), libc::MAP_FAILED);
-        let start = at.wrapping_add(at.align_offset(LARGE));
-        let end = start.wrapping_add(PAGES * PAGE);
-        let (before, after) = (start.addr() - at.addr(), at.addr() + bytes - end.addr());
-        for (rest, length) in [(at, before), (end, after)] {
-            assert!(length == 0 || unsafe { libc::munmap(rest.cast(), length) } == 0);
-        }
-        must(unsafe { libc::madvise(start.cast(), PAGES * PAGE, advice) });
-        Area(start)
-    }
-    /// One that the system may have large pages for, each page with its number.
-    fn filled() -> Area {
-        let area = Area::new(libc::MADV_HUGEPAGE);
-        (0..PAGES).for_each(|page| area.set(page, page));
-        area
-    }
-    fn at(self, page: usize) -> *mut usize {
-        self.0.wrapping_add(page * PAGE).cast()
-    }
-    fn get(self, page: usize) -> usize {
-        unsafe { self.at(page).read_volatile() }
-    }
-    fn set(self, page: usize, value: usize) {
-        unsafe { self.at(page).write_volatile(value) }
-    }
-    /// All pages but those of `changed` are as they were filled, and these have `value`.
-    fn check(self, changed: impl Fn(usize) -> bool, value: usize) {
-        for page in 0..PAGES {
-            let expected = if changed(page) { value } else { page };
-            assert_eq!(self.get(page), expected, "page {page}");
-        }
-    }
-    fn large_kib(self) -> u64 {
-        kib(&lines_at(self.0), "AnonHugePages")
-    }
+fn large_kib(pages: Pages) -> u64 {
+    kib(&lines_at(pages.0), "AnonHugePages")
 }
 
 fn are_there() -> bool {
@@ -76,7 +50,7 @@ fn are_there() -> bool {
 #[test]
 fn memory_that_asks_for_them_gets_them_and_what_forbids_them_does_not() {
     isolated(|| {
-        let with = Area::filled();
+        let with = filled();
         with.check(|_| false, 0);
         let lines = lines_at(with.0);
         if are_there() {
@@ -86,8 +60,8 @@ fn memory_that_asks_for_them_gets_them_and_what_forbids_them_does_not() {
         }
         assert_eq!(kib(&lines, "Rss"), 4 * LARGE_KIB);
         assert!(field(&lines, "VmFlags").split(' ').any(|word| word == "hg"));
-        let without = Area::new(libc::MADV_NOHUGEPAGE);
-        (0..PAGES).for_each(|page| without.set(page, page));
+        let without = aligned(libc::MADV_NOHUGEPAGE);
+        without.number();
         let lines = lines_at(without.0);
         assert_eq!((kib(&lines, "AnonHugePages"), kib(&lines, "Rss")), (0, 4 * LARGE_KIB));
         assert_eq!(field(&lines, "THPeligible"), "0");
@@ -98,7 +72,7 @@ fn memory_that_asks_for_them_gets_them_and_what_forbids_them_does_not() {
 #[test]
 fn one_touch_of_memory_that_forbids_them_makes_few_pages() {
     isolated(|| {
-        let area = Area::new(libc::MADV_NOHUGEPAGE);
+        let area = aligned(libc::MADV_NOHUGEPAGE);
         area.set(PAGES / 2, 1);
         assert!(kib(&lines_at(area.0), "Rss") <= 64);
     });
@@ -107,7 +81,7 @@ fn one_touch_of_memory_that_forbids_them_makes_few_pages() {
 #[test]
 fn a_part_can_be_unmapped_protected_discarded_and_moved() {
     isolated(|| {
-        let area = Area::filled();
+        let area = filled();
         let moved = unsafe {
             must(libc::munmap(area.at(10).cast(), 3 * PAGE));
             must(libc::mprotect(area.at(600).cast(), PAGE, libc::PROT_READ));
@@ -133,7 +107,7 @@ fn a_part_can_be_unmapped_protected_discarded_and_moved() {
 #[test]
 fn what_goes_whole_reads_as_zeroes_afterwards() {
     isolated(|| {
-        let area = Area::filled();
+        let area = filled();
         must(unsafe { libc::madvise(area.at(512).cast(), LARGE, libc::MADV_DONTNEED) });
         assert!(kib(&lines_at(area.0), "Rss") < 4 * LARGE_KIB);
         area.check(|page| (512..1024).contains(&page), 0);
@@ -147,7 +121,7 @@ fn what_goes_whole_reads_as_zeroes_afterwards() {
 #[test]
 fn a_fork_shares_until_a_store() {
     isolated(|| {
-        let area = Area::filled();
+        let area = filled();
         let child = fork(|| {
             area.check(|_| false, 0);
             (0..PAGES).step_by(7).for_each(|page| area.set(page, 1 << 20));
@@ -164,7 +138,7 @@ fn a_fork_shares_until_a_store() {
 fn threads_that_meet_at_the_first_touch_lose_nothing() {
     isolated(|| {
         for _ in 0..8 {
-            let area = Area::new(libc::MADV_HUGEPAGE);
+            let area = aligned(libc::MADV_HUGEPAGE);
             let start = Barrier::new(4);
             thread::scope(|scope| {
                 for thread in 0..4 {
@@ -186,7 +160,7 @@ fn threads_that_meet_at_the_first_touch_lose_nothing() {
 fn one_thread_splits_what_another_stores_to() {
     isolated(|| {
         for _ in 0..8 {
-            let area = Area::filled();
+            let area = filled();
             let start = Barrier::new(2);
             thread::scope(|scope| {
                 scope.spawn(|| {
@@ -208,7 +182,7 @@ fn one_thread_splits_what_another_stores_to() {
 #[test]
 fn the_system_reads_and_writes_them_as_any_memory() {
     isolated(|| {
-        let area = Area::filled();
+        let area = filled();
         let (reader, writer) = pipe();
         let at = area.at(511).cast::<u8>().wrapping_add(PAGE - 8);
         assert_eq!(unsafe { libc::write(writer, at.cast(), 16) }, 16);
@@ -245,7 +219,7 @@ fn a_process_can_do_without_and_its_children_with_it() {
         assert_eq!(prctl(libc::PR_SET_THP_DISABLE, 1, 0), Ok(0));
         assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 0, 0), Ok(1));
         assert!(!line());
-        assert_eq!(Area::filled().large_kib(), 0);
+        assert_eq!(large_kib(filled()), 0);
         let child = fork(|| {
             assert_eq!(prctl(libc::PR_GET_THP_DISABLE, 0, 0), Ok(1));
             assert_eq!(prctl(libc::PR_SET_THP_DISABLE, 0, 0), Ok(0));

@@ -109,6 +109,11 @@ impl Owner {
             file.file().poll(Some(&PollTable::telling(watcher)));
         }
     }
+    /// Tells whoever is to be told that `code` (one of [`info`]'s) with `band` is true of descriptor `fd`.
+    pub fn tell(&self, code: i32, band: u32, fd: i32) {
+        let setting = self.setting.lock().clone();
+        setting.tell(code, band, fd);
+    }
     /// O_ASYNC was taken away.
     pub fn turn_off(&self) {
         self.is_on.store(false, Ordering::Release);
@@ -126,25 +131,24 @@ impl Watcher for Owner {
         if !self.is_on.load(Ordering::Acquire) {
             return;
         }
-        let fd = self.setting.lock().fd;
+        let setting = self.setting.lock().clone();
         let band = match self.code {
             info::POLL_IN => Ready::IN | Ready::READ_NORMAL,
             _ => Ready::OUT | Ready::WRITE_NORMAL,
         };
-        self.tell(self.code, u32::from(band.bits()), fd);
+        setting.tell(self.code, u32::from(band.bits()), setting.fd);
     }
 }
 
-impl Owner {
-    /// Tells whoever is to be told that `code` (one of [`info`]'s) with `band` is true of descriptor `fd`.
-    pub fn tell(&self, code: i32, band: u32, fd: i32) {
-        let setting = self.setting.lock().clone();
-        let message = match setting.signal {
+impl Setting {
+    /// As [`Owner::tell`].
+    fn tell(&self, code: i32, band: u32, fd: i32) {
+        let message = match self.signal {
             0 => Info::kernel(SIGIO),
             signal => Info::poll(signal, code, band, fd),
         };
-        let may = |process: &Process| setting.by.as_ref().is_some_and(|by| by.may_signal(process));
-        let targets: Vec<Arc<Process>> = match setting.whom {
+        let may = |process: &Process| self.by.as_ref().is_some_and(|by| by.may_signal(process));
+        let targets: Vec<Arc<Process>> = match self.whom {
             Whom::Nobody => Vec::new(),
             Whom::Thread(id) => {
                 if let Some(task) = tree::task(id).filter(|task| may(&task.process)) {
