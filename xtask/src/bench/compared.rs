@@ -24,7 +24,7 @@ use std::{
 pub const PROBES: [&str; 9] =
     ["ksos", "calls", "waits", "threads", "memory", "process", "files", "disk", "mach"];
 /// Boots that a row which is not settled is given beyond those of all.
-const MORE_BOOTS: u32 = 2;
+const MORE_BOOTS: u32 = 1;
 /// Bytes of a filter that a kernel's command line has room for.
 const FILTER_MAX: usize = 1000;
 /// How often a boot measures each count.
