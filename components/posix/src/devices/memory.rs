@@ -3,7 +3,7 @@ use crate::memory::Anonymous;
 use alloc::sync::Arc;
 use vfs::{
     Errno, Vnode,
-    file::{File, IoFlags, Mappable, Opener},
+    file::{File, IoFlags, Mappable, Opener, Places},
     io::{Sink, Source},
 };
 
@@ -55,8 +55,8 @@ impl File for MemoryDevice {
     fn is_seekable(&self) -> bool {
         true
     }
-    fn has_no_places(&self) -> bool {
-        true
+    fn places(&self) -> Places {
+        Places::Start
     }
     fn read(&self, _: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         match self.kind {

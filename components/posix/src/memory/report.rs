@@ -4,8 +4,8 @@ use super::{
     region::{Backing, Flags, Label, Origin, PAGE, Region},
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::Ordering;
-use rt::user::Protection;
+use core::{ops::Range, sync::atomic::Ordering};
+use rt::user::{Mapping, Protection};
 use vfs::{OpenFile, file::Mappable};
 
 /// Sizes, in pages.
@@ -97,6 +97,19 @@ pub struct Usage {
     pub large: u64,
 }
 
+/// A page that is present.
+#[derive(Debug)]
+pub struct PresentPage {
+    /// Where.
+    pub address: u64,
+    /// What the page table says of it.
+    pub mapping: Mapping,
+    /// It is its object's own, and no private copy.
+    pub is_of_object: bool,
+    /// How many map it, as far as its frame's references tell; 1 at least.
+    pub mappers: u32,
+}
+
 impl Usage {
     /// The sums of both.
     pub fn plus(&self, other: &Usage) -> Usage {
@@ -180,32 +193,53 @@ impl AddressSpace {
         let map = self.map.read();
         map.iter().map(|region| (self.describe(region, &layout), self.usage(region))).collect()
     }
-    fn usage(&self, region: &Region) -> Usage {
-        let mut usage = Usage::default();
-        let mut at = region.start;
-        while let Some(page) = self.space.first_present(at, region.end) {
-            at = page + PAGE;
-            let Some(mapping) = self.space.query(page) else { continue };
-            let is_of_object = region.is_page_of_object(page, &mapping.frame);
+    /// Hands every present page from `start` to before `end` to `take`, in order.
+    ///
+    /// # Locks
+    /// `memory.map`, to read.
+    pub fn each_present(&self, start: u64, end: u64, mut take: impl FnMut(&PresentPage)) {
+        let map = self.map.read();
+        for region in map.overlapping(start, end) {
+            self.each_of_region(region, start.max(region.start)..end.min(region.end), &mut take);
+        }
+    }
+    fn each_of_region(
+        &self,
+        region: &Region,
+        range: Range<u64>,
+        take: &mut impl FnMut(&PresentPage),
+    ) {
+        let mut at = range.start;
+        while let Some(address) = self.space.first_present(at, range.end) {
+            at = address + PAGE;
+            let Some(mapping) = self.space.query(address) else { continue };
+            let is_of_object = region.is_page_of_object(address, &mapping.frame);
             // One reference is ours, and one its object's.
             let others = 1 + u32::from(is_of_object);
             let mappers = mapping.frame.references().saturating_sub(others).max(1);
-            let is_dirty = mapping.is_dirty || !is_of_object;
-            let share = SHARE_ONE / u64::from(mappers);
+            take(&PresentPage { address, mapping, is_of_object, mappers });
+        }
+    }
+    fn usage(&self, region: &Region) -> Usage {
+        let mut usage = Usage::default();
+        self.each_of_region(region, region.start..region.end, &mut |page| {
+            let PresentPage { mapping, is_of_object, mappers, .. } = page;
+            let is_dirty = mapping.is_dirty || !*is_of_object;
+            let share = SHARE_ONE / u64::from(*mappers);
             usage.pages += 1;
             usage.share += share;
             usage.dirty_share += if is_dirty { share } else { 0 };
             usage.accessed += u64::from(mapping.is_accessed);
-            usage.anonymous += u64::from(!is_of_object);
+            usage.anonymous += u64::from(!*is_of_object);
             usage.large += u64::from(mapping.is_large);
-            let count = match (mappers > 1, is_dirty) {
+            let count = match (*mappers > 1, is_dirty) {
                 (true, true) => &mut usage.shared_dirty,
                 (true, false) => &mut usage.shared_clean,
                 (false, true) => &mut usage.private_dirty,
                 (false, false) => &mut usage.private_clean,
             };
             *count += 1;
-        }
+        });
         usage
     }
     fn describe(&self, region: &Region, layout: &Layout) -> RegionReport {

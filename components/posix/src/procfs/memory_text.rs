@@ -1,13 +1,14 @@
-//! Files that show a program's memory: parts of it (`environ`, `auxv`), and all of it (`mem`). It is that of the address
-//! space there was when they were opened, also after an exec; nothing once that has gone.
-use crate::memory::{AddressSpace, Layout};
+//! Files that show a program's memory: parts of it (`environ`, `auxv`), all of it (`mem`), and what is where in it
+//! (`pagemap`). It is that of the address space there was when they were opened, also after an exec; nothing once that has gone.
+use crate::memory::{AddressSpace, Layout, report::PresentPage};
 use alloc::{sync::Weak, vec};
-use rt::PAGE_BYTES;
+use rt::{PAGE_BYTES, user::USER_END};
 use vfs::{
     Errno,
-    file::{File, IoFlags},
+    file::{File, IoFlags, Places},
     io::{Sink, Source},
 };
+use zerocopy::IntoBytes;
 
 /// Most bytes of one read.
 const STEP_BYTES: u64 = 64 << 10;
@@ -78,6 +79,9 @@ impl File for WholeMemory {
     fn is_seekable(&self) -> bool {
         true
     }
+    fn places(&self) -> Places {
+        Places::Endless
+    }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let Some(memory) = self.0.upgrade() else { return Ok(0) };
         let mut page = vec![0; PAGE_BYTES];
@@ -103,6 +107,77 @@ impl File for WholeMemory {
             Ok(taken)
         })?;
         Ok((done, offset.saturating_add(done as u64)))
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
+
+/// A word for each page that a program can have (Documentation/admin-guide/mm/pagemap.rst).
+pub struct PageMap {
+    /// Whose.
+    pub memory: Weak<AddressSpace>,
+    /// Who opened it may know the numbers of frames.
+    pub shows_frames: bool,
+}
+
+const WORD_BYTES: u64 = size_of::<u64>() as u64;
+/// Pages looked at in one go.
+const PAGES_A_STEP: usize = 512;
+
+impl PageMap {
+    const PRESENT: u64 = 1 << 63;
+    const OF_OBJECT: u64 = 1 << 61;
+    const EXCLUSIVE: u64 = 1 << 56;
+    /// Written since `clear_refs` was, which there is not.
+    const SOFT_DIRTY: u64 = 1 << 55;
+
+    fn word(&self, page: &PresentPage) -> u64 {
+        let frame = if self.shows_frames { u64::from(page.mapping.frame.id().0) } else { 0 };
+        let flag = |is_so: bool, flag| if is_so { flag } else { 0 };
+        (PageMap::PRESENT | PageMap::SOFT_DIRTY | frame)
+            | flag(page.is_of_object, PageMap::OF_OBJECT)
+            | flag(page.mappers == 1, PageMap::EXCLUSIVE)
+    }
+}
+
+impl File for PageMap {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn places(&self) -> Places {
+        Places::Endless
+    }
+    /// # Errors
+    /// `EINVAL` where it is not whole words.
+    fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        if !offset.is_multiple_of(WORD_BYTES)
+            || !(sink.remaining() as u64).is_multiple_of(WORD_BYTES)
+        {
+            return Err(Errno::EINVAL);
+        }
+        let Some(memory) = self.memory.upgrade() else { return Ok(0) };
+        let last = USER_END / PAGE_BYTES as u64;
+        let mut first = offset / WORD_BYTES;
+        let mut done = 0;
+        let mut words = vec![0; PAGES_A_STEP.min(sink.remaining() / size_of::<u64>())];
+        while sink.remaining() > 0 && first < last {
+            let most = (last - first).min((sink.remaining() as u64) / WORD_BYTES);
+            let step = words.len().min(most as usize);
+            let words = words.get_mut(..step).unwrap_or_default();
+            words.fill(0);
+            let start = first * PAGE_BYTES as u64;
+            let end = start + (step * PAGE_BYTES) as u64;
+            memory.each_present(start, end, |page| {
+                let index = (page.address - start) as usize / PAGE_BYTES;
+                if let Some(word) = words.get_mut(index) {
+                    *word = self.word(page);
+                }
+            });
+            done += sink.put(words.as_bytes())?;
+            first += step as u64;
+        }
+        Ok(done)
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self

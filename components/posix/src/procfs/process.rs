@@ -2,7 +2,7 @@
 use super::{
     descriptors::{Descriptors, View},
     maps,
-    memory_text::{MemoryText, Part, WholeMemory},
+    memory_text::{MemoryText, PageMap, Part, WholeMemory},
     report, status,
     tree::parse_id,
 };
@@ -71,8 +71,7 @@ enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
     /// To be opened by who may look into the process alone.
     Secret(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
-    Memory(Part),
-    WholeMemory,
+    Memory(MemoryView),
     Link(fn(&Subject) -> Option<Path>),
     Descriptors(View),
     Threads,
@@ -84,9 +83,10 @@ const ITEMS: &[(&str, Item)] = &[
     ("statm", Item::File(0o444, report::statm)),
     ("cmdline", Item::File(0o444, report::cmdline)),
     ("comm", Item::File(0o644, report::comm)),
-    ("environ", Item::Memory(|layout| layout.environment)),
-    ("auxv", Item::Memory(|layout| layout.auxiliary)),
-    ("mem", Item::WholeMemory),
+    ("environ", Item::Memory(MemoryView::Part(|layout| layout.environment))),
+    ("auxv", Item::Memory(MemoryView::Part(|layout| layout.auxiliary))),
+    ("mem", Item::Memory(MemoryView::Whole)),
+    ("pagemap", Item::Memory(MemoryView::Pages)),
     ("cgroup", Item::File(0o444, |_| Ok(Vec::new()))),
     ("loginuid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
     ("sessionid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
@@ -134,9 +134,7 @@ impl ProcessDirectory {
 
 fn type_of(item: &Item) -> FileType {
     match item {
-        Item::File(..) | Item::Secret(..) | Item::Memory(_) | Item::WholeMemory => {
-            FileType::Regular
-        }
+        Item::File(..) | Item::Secret(..) | Item::Memory(_) => FileType::Regular,
         Item::Link(_) => FileType::Symlink,
         Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
@@ -162,8 +160,7 @@ impl Node for ProcessDirectory {
                 let is_secret = matches!(item, Item::Secret(..));
                 Arc::new(ProcessFile { subject, inode, name, permissions, is_secret, content })
             }
-            Item::Memory(part) => Arc::new(MemoryFile { subject, inode, part: Some(part) }),
-            Item::WholeMemory => Arc::new(MemoryFile { subject, inode, part: None }),
+            Item::Memory(view) => Arc::new(MemoryFile { subject, inode, view }),
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
             Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
             Item::Threads => Arc::new(Threads { subject, inode }),
@@ -222,27 +219,41 @@ fn check_insight(subject: &Subject) -> Result<(), Errno> {
     trace::check(&own, &subject.process).map_err(|_| Errno::EACCES)
 }
 
-/// A file of [`MemoryText`], or of [`WholeMemory`].
+/// What a file shows of memory.
+#[derive(Clone, Copy)]
+enum MemoryView {
+    /// By [`MemoryText`].
+    Part(Part),
+    /// By [`WholeMemory`].
+    Whole,
+    /// By [`PageMap`].
+    Pages,
+}
+
 struct MemoryFile {
     subject: Subject,
     inode: u64,
-    part: Option<Part>,
+    view: MemoryView,
 }
 
 impl Node for MemoryFile {
     fn attributes(&self) -> Attributes {
-        let permissions = if self.part.is_some() { 0o400 } else { 0o600 };
+        let permissions = if matches!(self.view, MemoryView::Whole) { 0o600 } else { 0o400 };
         attributes(self.inode, FileType::Regular, permissions, self.subject.owner())
     }
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        let process = &self.subject.process;
-        let memory = process.try_memory();
+        let memory = self.subject.process.try_memory();
         let memory = memory.as_ref().map_or_else(Weak::new, Arc::downgrade);
-        let Some(part) = self.part else {
-            check_insight(&self.subject)?;
+        if let MemoryView::Part(part) = self.view {
+            return Ok(Some(Arc::new(MemoryText::new(memory, part))));
+        }
+        check_insight(&self.subject)?;
+        if let MemoryView::Whole = self.view {
             return Ok(Some(Arc::new(WholeMemory(memory))));
-        };
-        Ok(Some(Arc::new(MemoryText::new(memory, part))))
+        }
+        let opener = crate::process::current().ok_or(Errno::EACCES)?;
+        let shows_frames = opener.credentials().has(Capabilities::SYS_ADMIN);
+        Ok(Some(Arc::new(PageMap { memory, shows_frames })))
     }
 }
 

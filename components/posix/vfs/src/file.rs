@@ -109,6 +109,17 @@ pub struct IoFlags {
     pub is_append: bool,
 }
 
+/// Where lseek(2) may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Places {
+    /// Anywhere.
+    All,
+    /// Anywhere from the start on: there is no end, and there are no holes.
+    Endless,
+    /// To the start, wherever it is told to go (devices without places).
+    Start,
+}
+
 /// The operations of something open. `offset` is `None` for a stream (pipe, terminal).
 /// A default answers as Linux does for a file that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
@@ -117,9 +128,9 @@ pub trait File: Send + Sync {
     fn is_seekable(&self) -> bool {
         false
     }
-    /// lseek goes to its start, wherever it is to go (devices without places).
-    fn has_no_places(&self) -> bool {
-        false
+    /// Where lseek may go, if it is seekable.
+    fn places(&self) -> Places {
+        Places::All
     }
     /// Reads at `offset`; returns the bytes put, 0 at the end.
     ///

@@ -5,7 +5,7 @@
 use crate::{
     errno::Errno,
     errors::Told,
-    file::{Allocation, File, IoFlags},
+    file::{Allocation, File, IoFlags, Places},
     io::{Sink, Source},
     mount::Path,
     notify::{self, Events},
@@ -230,13 +230,15 @@ impl OpenFile {
         }
         self.check_seekable()?;
         let mut offset = self.offset.lock();
+        let places = self.file.places();
         let from = match whence {
-            _ if self.file.has_no_places() => {
+            _ if places == Places::Start => {
                 *offset = 0;
                 return Ok(0);
             }
             Whence::Start => 0,
             Whence::Current => *offset,
+            _ if places == Places::Endless => return Err(Errno::EINVAL),
             Whence::End => self.file.size(),
             Whence::Data | Whence::Hole => {
                 let position = u64::try_from(distance).map_err(|_| Errno::ENXIO)?;
