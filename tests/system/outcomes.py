@@ -2,11 +2,15 @@
 
     outcomes.py MODULE [--only PATTERN | --without PATTERN]...
 
-What the tests print is dropped. A PATTERN is part of a test's name.
+What the tests print is dropped. A PATTERN is part of a test's name. As with `python3 -m test`, what takes very long
+or asks the Internet is skipped.
 """
 import os
 import sys
 import unittest
+from test import support
+
+RESOURCES = ["largefile", "subprocess"]
 
 
 class Outcomes(unittest.TestResult):
@@ -69,6 +73,7 @@ def main(module, arguments):
     nowhere = os.open(os.environ.get("OUTCOMES_LOG", os.devnull), os.O_WRONLY | os.O_CREAT, 0o644)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
+    support.use_resources = RESOURCES
     outcomes = Outcomes()
     suite = unittest.defaultTestLoader.loadTestsFromName("test." + module)
     # A suite, not tests one by one: it sets classes and modules up.
