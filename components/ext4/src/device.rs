@@ -2,8 +2,14 @@
 //!
 //! Metadata is copied between its frames and the cache; frames for writing are set aside when the
 //! volume becomes writable, so that a commit needs no memory that only a commit could free.
-use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use alloc::{
+    boxed::Box,
+    collections::VecDeque,
+    sync::{Arc, Weak},
+    vec,
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use interfaces::{
     block::{
         BlockError, BlockHandle, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
@@ -18,6 +24,7 @@ use rt::{
 
 lock_class! {
     static FRAMES = "ext4.frames";
+    static FOLLOWING = "ext4.following";
 }
 
 /// Frames set aside for metadata on its way to the device.
@@ -104,28 +111,60 @@ impl Device {
             return if pieces.is_empty() { Ok(()) } else { Err(FsError::NoMemory) };
         }
         for part in pieces.chunks(frames.len()) {
-            let mut batch: Vec<Request> = Vec::new();
-            for ((sector, bytes), frame) in part.iter().zip(frames.iter()) {
-                frame.write(0, bytes);
-                let length = bytes.len() as u32;
-                let segment = Segment { frame: frame.clone(), offset: 0, length };
-                match batch.last_mut() {
-                    Some(last)
-                        if end_of(last) == *sector && last.segments.len() < self.max_segments() =>
-                    {
-                        last.segments.push(segment);
-                    }
-                    _ => batch.push(Request {
-                        tag: batch.len() as u64,
-                        operation: Operation::Write,
-                        sector: *sector,
-                        segments: vec![segment],
-                    }),
-                }
-            }
-            self.run(batch)?;
+            self.run(self.writes(part, &frames))?;
         }
         Ok(())
+    }
+
+    /// Writes `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where there are
+    /// frames for all: what follows begins where the end of what comes before it is told.
+    ///
+    /// Locks: `ext4.frames`, during the I/O.
+    ///
+    /// # Errors
+    /// As [`Device::write`] and [`Device::flush`]; `last` is not written where one of `pieces` was not.
+    pub(crate) fn write_in_turn(
+        &self,
+        pieces: &[Piece<'_>],
+        last: Piece<'_>,
+    ) -> Result<(), FsError> {
+        let frames = self.frames.lock();
+        if frames.len() <= pieces.len() {
+            drop(frames);
+            self.write(pieces)?;
+            self.flush()?;
+            self.write(&[last])?;
+            return self.flush();
+        }
+        let (frames, of_last) = frames.split_at(pieces.len());
+        let flush = || self.info.has_flush.then(flush_request);
+        let last = self.writes(&[last], of_last);
+        let following = flush().into_iter().chain(last).chain(flush()).collect();
+        self.run_in_turn(self.writes(pieces, frames), following)
+    }
+
+    /// The requests that write `pieces` from `frames`, which are no fewer.
+    fn writes(&self, pieces: &[Piece<'_>], frames: &[Frame]) -> Vec<Request> {
+        let mut batch: Vec<Request> = Vec::new();
+        for ((sector, bytes), frame) in pieces.iter().zip(frames) {
+            frame.write(0, bytes);
+            let length = bytes.len() as u32;
+            let segment = Segment { frame: frame.clone(), offset: 0, length };
+            match batch.last_mut() {
+                Some(last)
+                    if end_of(last) == *sector && last.segments.len() < self.max_segments() =>
+                {
+                    last.segments.push(segment);
+                }
+                _ => batch.push(Request {
+                    tag: batch.len() as u64,
+                    operation: Operation::Write,
+                    sector: *sector,
+                    segments: vec![segment],
+                }),
+            }
+        }
+        batch
     }
 
     /// Everything that completed is on stable storage when this returns.
@@ -136,8 +175,7 @@ impl Device {
         if !self.info.has_flush {
             return Ok(());
         }
-        let operation = Operation::Flush;
-        self.run(vec![Request { tag: 0, operation, sector: 0, segments: Vec::new() }])
+        self.run(vec![flush_request()])
     }
 
     /// Tells the device that the contents of `sectors` sectors are not needed any more.
@@ -150,11 +188,26 @@ impl Device {
     }
 
     /// Submits a batch and waits for all of it.
-    pub(crate) fn run(&self, mut batch: Vec<Request>) -> Result<(), FsError> {
-        let waiter = Arc::new(Waiter::new(batch.len()));
+    pub(crate) fn run(&self, batch: Vec<Request>) -> Result<(), FsError> {
+        self.run_in_turn(batch, VecDeque::new())
+    }
+
+    /// Submits a batch and, each when all before it ended well, the requests `following`; waits for the last.
+    fn run_in_turn(
+        &self,
+        mut batch: Vec<Request>,
+        mut following: VecDeque<Request>,
+    ) -> Result<(), FsError> {
+        if batch.is_empty() {
+            batch.extend(following.pop_front());
+        }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let waiter = Waiter::new(&self.block, batch.len(), following);
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
         self.block.submit(&mut batch, &sink);
-        waiter.wait()
+        waiter.wait(&sink)
     }
 
     /// Reads `count` chunks, or only the first where memory is short, and waits. What lies beyond the device's end is zero.
@@ -196,6 +249,10 @@ impl Device {
     }
 }
 
+fn flush_request() -> Request {
+    Request { tag: 0, operation: Operation::Flush, sector: 0, segments: Vec::new() }
+}
+
 /// First sector after a request.
 pub(crate) fn end_of(request: &Request) -> u64 {
     let bytes: u64 = request.segments.iter().map(|part| u64::from(part.length)).sum();
@@ -219,37 +276,76 @@ pub(crate) fn error_of(error: BlockError) -> FsError {
     }
 }
 
-/// Waits for the last of several requests.
+/// Waits for the last of several requests, and begins those that come later.
 struct Waiter {
+    block: BlockHandle,
+    /// Of those that were begun.
     left: AtomicUsize,
     /// Zero while all went well, else 1 plus the error's place in [`ERRORS`].
     failed: AtomicUsize,
+    /// Those to be begun, in this order.
+    following: Mutex<VecDeque<Request>>,
+    /// The first of them was refused where it was offered, and is to be submitted by who waits.
+    is_refused: AtomicBool,
+    is_over: AtomicBool,
+    /// Signalled when one of these two is so.
     event: Event,
+    this: Weak<Waiter>,
 }
 
 const ERRORS: [FsError; 4] =
     [FsError::Io, FsError::Restarted, FsError::NoMemory, FsError::ReadOnly];
 
 impl Waiter {
-    fn new(requests: usize) -> Waiter {
-        Waiter {
+    fn new(block: &BlockHandle, requests: usize, following: VecDeque<Request>) -> Arc<Waiter> {
+        Arc::new_cyclic(|this| Waiter {
+            block: block.clone(),
             left: AtomicUsize::new(requests),
             failed: AtomicUsize::new(0),
+            following: Mutex::new(&FOLLOWING, following),
+            is_refused: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
             event: Event::new(),
-        }
+            this: this.clone(),
+        })
     }
 
-    fn wait(&self) -> Result<(), FsError> {
+    fn wait(&self, sink: &Arc<dyn BlockSink>) -> Result<(), FsError> {
         loop {
             let ticket = self.event.ticket();
-            if self.left.load(Acquire) == 0 {
+            if self.is_over.load(Acquire) {
                 break;
+            }
+            if self.is_refused.swap(false, AcqRel) {
+                let mut batch = self.next().into_iter().collect();
+                self.block.submit(&mut batch, sink);
+                continue;
             }
             self.event.wait(ticket, None, false);
         }
         match self.failed.load(Relaxed) {
             0 => Ok(()),
             place => Err(ERRORS.get(place - 1).copied().unwrap_or(FsError::Io)),
+        }
+    }
+
+    fn next(&self) -> Option<Request> {
+        self.following.lock().pop_front()
+    }
+
+    /// All that was begun has ended.
+    fn go_on(&self) {
+        let next = if self.failed.load(Relaxed) == 0 { self.next() } else { None };
+        let (Some(next), Some(this)) = (next, self.this.upgrade()) else {
+            self.is_over.store(true, Release);
+            return self.event.signal();
+        };
+        self.left.store(1, Release);
+        let sink: Arc<dyn BlockSink> = this;
+        if let Err(refused) = self.block.offer(next, &sink) {
+            self.following.lock().push_front(refused);
+            self.is_refused.store(true, Release);
+            self.event.signal();
         }
     }
 }
@@ -261,7 +357,8 @@ impl BlockSink for Waiter {
             let place = ERRORS.iter().position(|known| *known == error).unwrap_or(0);
             self.failed.store(place + 1, Relaxed);
         }
-        self.left.fetch_sub(1, AcqRel);
-        self.event.signal();
+        if self.left.fetch_sub(1, AcqRel) == 1 {
+            self.go_on();
+        }
     }
 }

@@ -124,4 +124,13 @@ pub trait Block: Send + Sync {
     /// requests are merged where the device allows. Blocks while the device is full. Each request
     /// gets exactly one completion, also when it is refused.
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>);
+    /// Starts one request, as [`Block::submit`] would, where that can be done without waiting: a sink may do so with what is
+    /// to follow. Who is refused submits it on a thread that may wait.
+    ///
+    /// # Errors
+    /// The request, of which nothing was done.
+    fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        let _ = sink;
+        Err(request)
+    }
 }

@@ -15,7 +15,11 @@ use super::{
     slots::{self, BATCH, Ended, Next, Slots},
     turn::Turn,
 };
-use crate::{AttachError, call::Caller, link::Link};
+use crate::{
+    AttachError,
+    call::Caller,
+    link::{Link, Linked},
+};
 use alloc::{
     boxed::Box,
     format,
@@ -27,7 +31,7 @@ use rt::{
     device::DmaWindow,
     lock_class,
     ring::{Corrupt, Doorbell},
-    sync::Event,
+    sync::{Event, MutexGuard},
     thread::{self, Policy},
     time,
 };
@@ -142,14 +146,8 @@ impl BlockProxy {
     /// Sends what waited for others to end.
     #[cold]
     fn send_more(&self) {
-        let (doorbell, is_refused) = {
-            let mut linked = self.link.lock();
-            (linked.send(), linked.traffic.is_refused())
-        };
+        let doorbell = self.send(self.link.lock());
         self.link.answer(doorbell);
-        if is_refused {
-            self.refused.signal();
-        }
     }
 
     /// Sends what there is room for of a batch; nothing more can be where this says [`Closed`].
@@ -159,18 +157,23 @@ impl BlockProxy {
         batch: &mut IntoIter<Request>,
         sink: &Arc<dyn BlockSink>,
     ) -> Result<Result<Doorbell, Corrupt>, Closed> {
-        let (doorbell, is_refused) = {
-            let mut linked = self.link.lock();
-            if linked.is_closed() {
-                return Err(Closed);
-            }
-            linked.traffic.admit_some(batch, sink);
-            (linked.send(), linked.traffic.is_refused())
-        };
+        let mut linked = self.link.lock();
+        if linked.is_closed() {
+            return Err(Closed);
+        }
+        linked.traffic.admit_some(batch, sink);
+        Ok(self.send(linked))
+    }
+
+    /// Sends what was admitted.
+    #[inline]
+    fn send(&self, mut linked: MutexGuard<'_, Linked<Flights>>) -> Result<Doorbell, Corrupt> {
+        let (doorbell, is_refused) = (linked.send(), linked.traffic.is_refused());
+        drop(linked);
         if is_refused {
             self.refused.signal();
         }
-        Ok(doorbell)
+        doorbell
     }
 
     /// Sends a batch, or ends it where the device is closed; blocks while there is no room. The turn, where it is ours,
@@ -283,6 +286,22 @@ impl Block for BlockProxy {
             }
         }
         self.send_all(batch, sink, has_turn);
+    }
+
+    fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        if !entries::is_sayable(&request) {
+            return Err(request);
+        }
+        let doorbell = {
+            let mut linked = self.link.lock();
+            if linked.is_closed() || !linked.traffic.has_room(&request) {
+                return Err(request);
+            }
+            linked.traffic.admit(request, sink);
+            self.send(linked)
+        };
+        self.link.answer(doorbell);
+        Ok(())
     }
 }
 

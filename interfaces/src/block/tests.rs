@@ -25,7 +25,7 @@ use std::{
     collections::{HashMap, VecDeque},
     string::ToString,
     sync::{
-        Arc, Condvar, Mutex,
+        Arc, Condvar, Mutex, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     thread::{self, JoinHandle},
@@ -341,6 +341,86 @@ fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything_until_anot
     }
     assert!(proxy.has_all_slots());
     proxy.close();
+    driver.kill();
+}
+
+/// Offers the next request where one has ended.
+struct Chain {
+    proxy: Arc<BlockProxy>,
+    following: Mutex<VecDeque<Request>>,
+    refused: Mutex<Option<Request>>,
+    ended: Arc<Sink>,
+    this: Weak<Chain>,
+}
+
+impl Chain {
+    fn of(proxy: &Arc<BlockProxy>, following: VecDeque<Request>) -> Arc<Chain> {
+        Arc::new_cyclic(|this| Chain {
+            proxy: proxy.clone(),
+            following: Mutex::new(following),
+            refused: Mutex::default(),
+            ended: Arc::default(),
+            this: this.clone(),
+        })
+    }
+}
+
+impl BlockSink for Chain {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        let next = self.following.lock().unwrap().pop_front();
+        if let (Some(next), Some(this)) = (next, self.this.upgrade()) {
+            let this: Arc<dyn BlockSink> = this;
+            *self.refused.lock().unwrap() = self.proxy.offer(next, &this).err();
+        }
+        self.ended.completed(tag, result);
+    }
+}
+
+#[test]
+fn a_sink_offers_what_follows() {
+    const STEPS: u64 = 300;
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint, &platter);
+    let frame = [filled(3)];
+    let step = |tag| match tag % 3 {
+        2 => request(tag, Operation::Flush, 0, &[]),
+        _ => request(tag, Operation::Write, tag * 8, &frame),
+    };
+    let chain = Chain::of(&proxy, (1..STEPS).map(step).collect());
+    let sink: Arc<dyn BlockSink> = chain.clone();
+    proxy.submit(&mut vec![step(0)], &sink);
+    let ended = chain.ended.wait_for(STEPS as usize);
+    assert!(ended.iter().zip(0..).all(|(ended, tag)| *ended == (tag, Ok(()))));
+    let done: Vec<_> = (0..STEPS).map(step).map(|step| (step.operation, step.sector)).collect();
+    assert_eq!(*platter.log.lock().unwrap(), done);
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn an_offer_is_refused_where_it_would_wait_or_cannot_be_said() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint, &platter);
+    let sink = Arc::new(Sink::default());
+    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let frames: Vec<Frame> = (0..257).map(|_| filled(1)).collect();
+    assert!(proxy.offer(request(0, Operation::Write, 0, &frames), &dyn_sink).is_err());
+    driver.kill();
+    let offer = |tag| proxy.offer(request(tag, Operation::Write, tag * 8, &frames[..1]), &dyn_sink);
+    let refused = (0..).find_map(|tag| offer(tag).err()).unwrap();
+    assert_eq!((refused.tag, refused.segments.len()), (ENTRIES as u64, 1));
+    let driver = Driver::start(&platter, &endpoint);
+    assert_eq!(proxy.restarted(), Ok(()));
+    assert!(sink.wait_for(ENTRIES).iter().all(|(_, result)| result.is_ok()));
+    assert!(offer(ENTRIES as u64).is_ok());
+    sink.wait_for(ENTRIES + 1);
+    proxy.close();
+    assert!(offer(0).is_err());
+    assert!(proxy.has_all_slots());
     driver.kill();
 }
 

@@ -5,7 +5,7 @@ use crate::{
 };
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering::*};
-use interfaces::block::{Block, BlockError, BlockInfo, BlockSink, Request};
+use interfaces::block::{Block, BlockError, BlockInfo, BlockSink, Operation, Request};
 use rt::{
     lock_class,
     sync::{Event, Mutex},
@@ -198,6 +198,16 @@ impl Disk {
         if self.is_stopping.load(Acquire) { BlockError::Restarted } else { BlockError::Device }
     }
 
+    /// The queue for requests from this processor.
+    fn queue_here(&self) -> Option<&DiskQueue> {
+        self.queues.get(thread::processors().1 % self.queues.len().max(1))
+    }
+
+    /// Without a volatile cache everything completed is stable already.
+    fn has_no_effect(&self, work: &Work) -> bool {
+        work.operation == Operation::Flush && !self.info.has_flush
+    }
+
     /// Puts one piece of work into the queue, waiting for room.
     fn enqueue(&self, queue: &DiskQueue, mut work: Work) {
         loop {
@@ -260,11 +270,9 @@ impl Block for Disk {
 
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         let works = merge::plan(batch, sink, &self.info);
-        let count = self.queues.len().max(1);
-        let Some(queue) = self.queues.get(thread::processors().1 % count) else { return };
+        let Some(queue) = self.queue_here() else { return };
         for work in works {
-            if work.operation == interfaces::block::Operation::Flush && !self.info.has_flush {
-                // Without a volatile cache everything completed is stable already.
+            if self.has_no_effect(&work) {
                 work.complete(Ok(()));
             } else {
                 self.enqueue(queue, work);
@@ -274,6 +282,19 @@ impl Block for Disk {
         if !self.is_dead.load(Acquire) {
             ring.publish();
         }
+    }
+
+    fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        let work = Work::of(request, sink, &self.info).map_err(|(request, _)| request)?;
+        let queue = self.queue_here().filter(|_| !self.has_no_effect(&work));
+        let Some(queue) = queue else { return Err(work.into_request()) };
+        let mut ring = queue.ring.lock();
+        if self.is_dead.load(Acquire) {
+            return Err(work.into_request());
+        }
+        ring.add(work).map_err(Work::into_request)?;
+        ring.publish();
+        Ok(())
     }
 }
 

@@ -32,6 +32,30 @@ impl Work {
         }
     }
 
+    /// What `sink` wants done, alone.
+    ///
+    /// # Errors
+    /// The request, and why it makes no sense.
+    pub(crate) fn of(
+        request: Request,
+        sink: &Arc<dyn BlockSink>,
+        info: &BlockInfo,
+    ) -> Result<Work, (Request, BlockError)> {
+        let sectors = match check(&request, info) {
+            Ok(sectors) => sectors,
+            Err(error) => return Err((request, error)),
+        };
+        let Request { tag, operation, sector, segments } = request;
+        let client = Client { tag, sink: sink.clone() };
+        Ok(Work { client, others: Vec::new(), operation, sector, sectors, segments })
+    }
+
+    /// The request it was made of, if it has taken in no other.
+    pub(crate) fn into_request(self) -> Request {
+        let Work { client: Client { tag, .. }, operation, sector, segments, .. } = self;
+        Request { tag, operation, sector, segments }
+    }
+
     fn can_take(&self, next: &Work, max_segments: usize) -> bool {
         let is_transfer = matches!(self.operation, Operation::Read | Operation::Write);
         is_transfer
@@ -98,16 +122,9 @@ pub(crate) fn plan(
 ) -> Vec<Work> {
     let mut works: Vec<Work> = Vec::with_capacity(batch.len());
     for request in batch.drain(..) {
-        match check(&request, info) {
-            Ok(sectors) => works.push(Work {
-                client: Client { tag: request.tag, sink: sink.clone() },
-                others: Vec::new(),
-                operation: request.operation,
-                sector: request.sector,
-                sectors,
-                segments: request.segments,
-            }),
-            Err(error) => sink.completed(request.tag, Err(error)),
+        match Work::of(request, sink, info) {
+            Ok(work) => works.push(work),
+            Err((request, error)) => sink.completed(request.tag, Err(error)),
         }
     }
     works.sort_by_key(|work| work.sector);

@@ -206,6 +206,34 @@ fn what_is_written_is_read_back() {
 }
 
 #[test]
+fn what_is_offered_is_taken_or_given_back() {
+    let rig = rig(USUAL, Mood::Lazy);
+    let sink: Arc<dyn BlockSink> = rig.sink.clone();
+    let frame = frames(1);
+    let offer = |tag, operation, sector| {
+        let frames = if operation == Operation::Flush { &[] } else { frame.as_slice() };
+        rig.disk.offer(request(tag, operation, sector, frames), &sink)
+    };
+    // Nobody waits: what there is no room for comes back as it was.
+    let refused = (0..).map(|tag| offer(tag, Operation::Write, 8)).find_map(Result::err).unwrap();
+    let taken = refused.tag;
+    assert!((1..=64).contains(&taken), "{taken}");
+    assert_eq!((refused.operation, refused.sector, refused.segments.len()), (Operation::Write, 8, 1));
+    rig.medium.0.lock().unwrap().mood = Mood::Prompt;
+    rig.medium.serve_kept(&rig.model);
+    assert_eq!(rig.sink.wait(taken as usize).len(), taken as usize);
+    assert_eq!(rig.run(vec![refused]).last(), Some(&(taken, Ok(()))));
+    // As is what makes no sense, which `submit` says.
+    assert!(offer(1, Operation::Write, SECTORS as u64).is_err());
+    assert!(offer(2, Operation::Flush, 0).is_ok());
+    assert_eq!(rig.sink.wait(taken as usize + 2).last(), Some(&(2, Ok(()))));
+    rig.disk.stop();
+    assert!(offer(3, Operation::Flush, 0).is_err());
+    assert_eq!(rig.sink.ended.lock().unwrap().len(), taken as usize + 2);
+    assert_eq!(frame[0].references(), 1);
+}
+
+#[test]
 fn parts_of_frames_are_transferred_to_the_byte() {
     let rig = rig(USUAL, Mood::Prompt);
     let frame = frames(2);

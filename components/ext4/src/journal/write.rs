@@ -109,12 +109,9 @@ impl Journal {
         if self.is_empty() {
             self.write_super(device, self.head, sequence)?;
         }
-        device.write(&pieces)?;
-        device.flush()?;
         let commit = self.commit_block();
         let place = self.place(self.after(self.head, log.len() as u32))?;
-        device.write(&[(self.sector(place), &commit)])?;
-        device.flush()?;
+        device.write_in_turn(&pieces, (self.sector(place), &commit))?;
         let written = log.len() as u32 + 1;
         self.head = self.after(self.head, written);
         self.used += written;

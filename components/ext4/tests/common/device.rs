@@ -45,6 +45,8 @@ pub struct MemoryBlock {
     pub is_broken: AtomicBool,
     /// Sectors that err: on which operation, and for how many requests more.
     pub faults: Arc<Mutex<Vec<Fault>>>,
+    /// Requests offered; every other is refused, as by a device that is full for a moment.
+    pub offered: AtomicUsize,
 }
 
 /// A sector that errs.
@@ -95,6 +97,7 @@ impl MemoryBlock {
             batches: Mutex::new(Vec::new()),
             is_broken: AtomicBool::new(false),
             faults: Arc::default(),
+            offered: AtomicUsize::new(0),
         })
     }
 
@@ -219,5 +222,13 @@ impl Block for MemoryBlock {
                 std::thread::spawn(move || batch.into_iter().rev().for_each(serve));
             }
         }
+    }
+
+    fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        if self.offered.fetch_add(1, SeqCst) % 2 == 1 {
+            return Err(request);
+        }
+        self.submit(&mut vec![request], sink);
+        Ok(())
     }
 }

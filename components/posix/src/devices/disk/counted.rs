@@ -87,6 +87,19 @@ impl Counted {
     pub fn new(inner: Arc<dyn Block>) -> Counted {
         Counted { inner, statistics: Arc::default() }
     }
+    /// Counts `requests` as begun; the sink counts them as they end, and tells `sink`.
+    fn count(&self, requests: &[Request], sink: &Arc<dyn BlockSink>) -> Arc<dyn BlockSink> {
+        let started = rt::time::now();
+        self.statistics.begin(requests.len() as u64, started);
+        let requests =
+            requests.iter().map(|request| (request.tag, request.operation, sectors(request)));
+        Arc::new(CountingSink {
+            sink: sink.clone(),
+            statistics: self.statistics.clone(),
+            started,
+            requests: requests.collect(),
+        })
+    }
     /// What was counted.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
@@ -98,17 +111,13 @@ impl Block for Counted {
         self.inner.info()
     }
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
-        let started = rt::time::now();
-        self.statistics.begin(batch.len() as u64, started);
-        let requests =
-            batch.iter().map(|request| (request.tag, request.operation, sectors(request)));
-        let counting: Arc<dyn BlockSink> = Arc::new(CountingSink {
-            sink: sink.clone(),
-            statistics: self.statistics.clone(),
-            started,
-            requests: requests.collect(),
-        });
+        let counting = self.count(batch, sink);
         self.inner.submit(batch, &counting);
+    }
+    fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        let counting = self.count(core::slice::from_ref(&request), sink);
+        let offered = self.inner.offer(request, &counting);
+        offered.inspect_err(|_| self.statistics.end(rt::time::now()))
     }
 }
 

@@ -16,6 +16,11 @@ impl Slice {
     pub fn new(disk: &Arc<dyn Block>, part: Partition) -> Slice {
         Slice { disk: disk.clone(), part }
     }
+    /// Whether a request lies within the partition.
+    fn has(&self, request: &Request) -> bool {
+        let end = request.sector.checked_add(Slice::sectors(request));
+        end.is_some_and(|end| end <= self.part.sectors)
+    }
     /// Sectors a request covers.
     fn sectors(request: &Request) -> u64 {
         match request.operation {
@@ -37,8 +42,7 @@ impl Block for Slice {
     }
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         batch.retain_mut(|request| {
-            let end = request.sector.checked_add(Slice::sectors(request));
-            let is_inside = end.is_some_and(|end| end <= self.part.sectors);
+            let is_inside = self.has(request);
             if is_inside {
                 request.sector += self.part.start;
             } else {
@@ -47,5 +51,15 @@ impl Block for Slice {
             is_inside
         });
         self.disk.submit(batch, sink);
+    }
+    fn offer(&self, mut request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        if !self.has(&request) {
+            return Err(request);
+        }
+        request.sector += self.part.start;
+        self.disk.offer(request, sink).map_err(|mut request| {
+            request.sector -= self.part.start;
+            request
+        })
     }
 }
