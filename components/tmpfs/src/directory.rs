@@ -80,6 +80,8 @@ impl Chunk {
 pub(crate) struct Promised {
     name: Name,
     hash: u64,
+    /// Its chunk, where there is none yet.
+    chunk: Option<Box<Chunk>>,
 }
 
 /// Above every position; what a program gets still fits a signed number.
@@ -104,7 +106,7 @@ fn entry(chunks: &Chunks, position: u64) -> Option<&Entry> {
 /// The names of one directory.
 pub(crate) struct Directory {
     by_name: HashTable<Place>,
-    /// Every chunk with an entry, and from [`Directory::promise`] on that of `lowest - 1`.
+    /// Every chunk with an entry.
     chunks: Chunks,
     lowest: u64,
 }
@@ -147,18 +149,17 @@ impl Directory {
         entry.map(|entry| &entry.node).ok_or(FsError::NotFound)
     }
 
-    /// Refuses a name that is there, or memory for a new one. Names may be removed before the next
-    /// is inserted, which is this one.
-    pub(crate) fn promise(&mut self, name: &[u8]) -> Result<Promised, FsError> {
+    /// Refuses a name that is there, or memory for a new one, which is inserted before anything else
+    /// here is changed, or not at all.
+    pub(crate) fn promise(&self, name: &[u8]) -> Result<Promised, FsError> {
         let hash = hash(name);
         if self.position_of(hash, name).is_some() {
             return Err(FsError::Exists);
         }
-        let promised = Promised { name: Name::new(name)?, hash };
-        if let Slot::Vacant(slot) = self.chunks.entry(self.next().0) {
-            slot.insert(Box::new(Chunk::new()?));
-        }
-        Ok(promised)
+        let name = Name::new(name)?;
+        let has_chunk = self.chunks.contains_key(&self.next().0);
+        let chunk = if has_chunk { None } else { Some(Box::new(Chunk::new()?)) };
+        Ok(Promised { name, hash, chunk })
     }
 
     /// Takes everything out.
@@ -170,9 +171,13 @@ impl Directory {
 
     /// Adds the name promised last.
     pub(crate) fn insert(&mut self, promised: Promised, node: &Arc<Node>) {
-        let Promised { name, hash } = promised;
+        let Promised { name, hash, chunk } = promised;
         let (number, index) = self.next();
-        let Some(chunk) = self.chunks.get_mut(&number) else { return };
+        let chunk = match (self.chunks.entry(number), chunk) {
+            (Slot::Occupied(chunk), _) => chunk.into_mut(),
+            (Slot::Vacant(place), Some(chunk)) => place.insert(chunk),
+            (Slot::Vacant(_), None) => return,
+        };
         let Some(slot) = chunk.entries.get_mut(index) else { return };
         *slot = Some(Entry { name, node: Arc::clone(node) });
         chunk.used += 1;
@@ -186,7 +191,6 @@ impl Directory {
         name: &[u8],
         check: impl FnOnce(&Node) -> Result<(), FsError>,
     ) -> Result<Arc<Node>, FsError> {
-        let next = self.next().0;
         let Directory { by_name, chunks, .. } = self;
         let is_it = |place: &Place| entry(chunks, place.1).is_some_and(|entry| entry.is(name));
         let found = by_name.find_entry(hash(name), is_it).map_err(|_| FsError::NotFound)?;
@@ -196,8 +200,12 @@ impl Directory {
         check(&slot.as_ref().ok_or(FsError::NotFound)?.node)?;
         let entry = slot.take().ok_or(FsError::NotFound)?;
         chunk.used -= 1;
-        if chunk.used == 0 && number != next {
+        if chunk.used == 0 {
             chunks.remove(&number);
+            if chunks.is_empty() {
+                // An emptied map keeps a node.
+                *chunks = Chunks::new();
+            }
         }
         found.remove();
         if by_name.len() * SPARSE < by_name.capacity() {
@@ -333,13 +341,11 @@ mod tests {
         (0..5000).for_each(|number| add(&mut directory, &name(number), &node));
         for number in (0..5000).rev() {
             directory.remove(&name(number), |_| Ok(())).unwrap();
-            assert!(directory.chunks.len() <= number / CHUNK + 2);
+            assert_eq!(directory.chunks.len(), number.div_ceil(CHUNK));
         }
         assert_eq!(directory.by_name.capacity(), 0);
-        // A name that is promised and not given keeps the chunk it would go to, and no more.
-        for number in 0..100 {
-            drop(directory.promise(&name(number)).unwrap());
-        }
-        assert!(directory.chunks.len() <= 1);
+        // A name that is promised and not given keeps nothing.
+        drop(directory.promise(&name(0)).unwrap());
+        assert!(directory.chunks.is_empty());
     }
 }

@@ -55,8 +55,8 @@ impl Tmpfs {
             Some(replaced) => self.replace(&mut locked, (from, to), &moved, replaced, now)?,
             None => {
                 let promised = locked.to().names.promise(to.1)?;
-                locked.from.names.remove(from.1, |_| Ok(()))?;
                 locked.to().names.insert(promised, &moved);
+                locked.from.names.remove(from.1, |_| Ok(()))?;
                 moved.state.lock().changed = now;
             }
         }

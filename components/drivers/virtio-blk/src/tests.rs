@@ -218,7 +218,10 @@ fn what_is_offered_is_taken_or_given_back() {
     let refused = (0..).map(|tag| offer(tag, Operation::Write, 8)).find_map(Result::err).unwrap();
     let taken = refused.tag;
     assert!((1..=64).contains(&taken), "{taken}");
-    assert_eq!((refused.operation, refused.sector, refused.segments.len()), (Operation::Write, 8, 1));
+    assert_eq!(
+        (refused.operation, refused.sector, refused.segments.len()),
+        (Operation::Write, 8, 1)
+    );
     rig.medium.0.lock().unwrap().mood = Mood::Prompt;
     rig.medium.serve_kept(&rig.model);
     assert_eq!(rig.sink.wait(taken as usize).len(), taken as usize);

@@ -174,7 +174,13 @@ impl File for PageMap {
                     *word = self.word(page);
                 }
             });
-            done += sink.put(words.as_bytes())?;
+            let bytes = words.as_bytes();
+            match sink.put(bytes) {
+                Ok(put) if put == bytes.len() => done += put,
+                Ok(put) => return Ok(done + put),
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
             first += step as u64;
         }
         Ok(done)
