@@ -17,7 +17,7 @@ const FRAME: u64 = (1 << 55) - 1;
 const END: i64 = (1 << 47) / PAGE as i64 * 8;
 
 fn pagemap(process: &str) -> Result<i32, i32> {
-    open(&format!("/proc/{process}/pagemap"), libc::O_RDONLY, 0)
+    open(format!("/proc/{process}/pagemap"), libc::O_RDONLY, 0)
 }
 
 fn pread(descriptor: i32, out: &mut [u8], offset: i64) -> Result<usize, i32> {

@@ -29,7 +29,7 @@ const MORE_BOOTS: u32 = 1;
 const FILTER_MAX: usize = 1000;
 /// How often a boot measures each count.
 const ROUNDS: u32 = 2;
-/// The same with `--quick`.
+/// The same with `--quick`, and of `mach`, whose rows differ more from boot to boot than within one and take half of the bench's time.
 const QUICK_ROUNDS: u32 = 1;
 
 /// What was measured before, by what was booted: `build/bench/boots.json`.
@@ -181,7 +181,8 @@ impl Bench<'_> {
         filter: Option<&str>,
         boot: u32,
     ) -> Result<Vec<Measured>> {
-        let rounds = if self.options.quick { QUICK_ROUNDS } else { ROUNDS };
+        let is_once = self.options.quick || suite == Suite::Mach;
+        let rounds = if is_once { QUICK_ROUNDS } else { ROUNDS };
         let side = &self.sides[at];
         let key = format!(
             "{} {} {unit:?} {cpus} {boot} {rounds} {}",
