@@ -206,6 +206,21 @@ fn connect(endpoint: &Endpoint, platter: &Arc<Platter>) -> Arc<BlockProxy> {
     BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), window).unwrap()
 }
 
+/// A driver that runs, and who asks it.
+fn connected() -> (Arc<Platter>, Driver, Arc<BlockProxy>) {
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint, &platter);
+    (platter, driver, proxy)
+}
+
+/// A sink, and the same for who is to tell it.
+fn listening() -> (Arc<Sink>, Arc<dyn BlockSink>) {
+    let sink = Arc::new(Sink::default());
+    (sink.clone(), sink)
+}
+
 fn request(tag: u64, operation: Operation, sector: u64, frames: &[Frame]) -> Request {
     let whole = |frame: &Frame| Segment { frame: frame.clone(), offset: 0, length: 4096 };
     Request { tag, operation, sector, segments: frames.iter().map(whole).collect() }
@@ -226,14 +241,10 @@ fn byte_of(frame: &Frame) -> u8 {
 
 #[test]
 fn frames_of_any_number_of_segments_are_written_and_read_back() {
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
+    let (platter, driver, proxy) = connected();
     assert_eq!(proxy.info(), info());
     for count in [1, 4, 5, 61, 256] {
-        let sink = Arc::new(Sink::default());
-        let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+        let (sink, dyn_sink) = listening();
         let frames: Vec<Frame> = (0..count).map(|index| filled(index as u8)).collect();
         let empty: Vec<Frame> = (0..count).map(|_| filled(0xee)).collect();
         proxy.submit(&mut vec![request(1, Operation::Write, 8, &frames)], &dyn_sink);
@@ -250,12 +261,8 @@ fn frames_of_any_number_of_segments_are_written_and_read_back() {
 
 #[test]
 fn more_requests_than_the_rings_hold_wait_for_room() {
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
-    let sink = Arc::new(Sink::default());
-    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let (_, driver, proxy) = connected();
+    let (sink, dyn_sink) = listening();
     let frames: Vec<Frame> = (0..9).map(filled).collect();
     let count = 3 * ENTRIES as u64;
     let batch = |range: std::ops::Range<u64>| {
@@ -271,12 +278,8 @@ fn more_requests_than_the_rings_hold_wait_for_room() {
 
 #[test]
 fn requests_whose_frame_is_lent_too_often_wait_for_others() {
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
-    let sink = Arc::new(Sink::default());
-    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let (platter, driver, proxy) = connected();
+    let (sink, dyn_sink) = listening();
     let frames = vec![filled(7); 256];
     let mut batch = (0..8).map(|tag| request(tag, Operation::Write, tag * 2048, &frames)).collect();
     proxy.submit(&mut batch, &dyn_sink);
@@ -294,12 +297,8 @@ fn requests_whose_frame_is_lent_too_often_wait_for_others() {
 
 #[test]
 fn a_driver_that_lives_has_done_what_it_was_sent_before_it_is_sent_it_again() {
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
-    let sink = Arc::new(Sink::default());
-    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let (platter, driver, proxy) = connected();
+    let (sink, dyn_sink) = listening();
     let frames = vec![filled(7); 64];
     for round in 1..=100 {
         let one = |tag| request(tag, Operation::Write, tag % 16 * 512, &frames);
@@ -318,12 +317,9 @@ fn a_driver_that_lives_has_done_what_it_was_sent_before_it_is_sent_it_again() {
 
 #[test]
 fn what_cannot_be_said_is_refused_and_a_closed_device_ends_everything_until_another_driver_comes() {
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
-    let sink = Arc::new(Sink::default());
-    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let (platter, driver, proxy) = connected();
+    let endpoint = driver.endpoint.clone();
+    let (sink, dyn_sink) = listening();
     let frames: Vec<Frame> = (0..257).map(|_| filled(1)).collect();
     proxy.submit(&mut vec![request(1, Operation::Write, 0, &frames)], &dyn_sink);
     assert_eq!(sink.wait_for(1), [(1, Err(BlockError::Invalid))]);
@@ -379,10 +375,7 @@ impl BlockSink for Chain {
 #[test]
 fn a_sink_offers_what_follows() {
     const STEPS: u64 = 300;
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
+    let (platter, driver, proxy) = connected();
     let frame = [filled(3)];
     let step = |tag| match tag % 3 {
         2 => request(tag, Operation::Flush, 0, &[]),
@@ -401,12 +394,9 @@ fn a_sink_offers_what_follows() {
 
 #[test]
 fn an_offer_is_refused_where_it_would_wait_or_cannot_be_said() {
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
-    let sink = Arc::new(Sink::default());
-    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let (platter, driver, proxy) = connected();
+    let endpoint = driver.endpoint.clone();
+    let (sink, dyn_sink) = listening();
     let frames: Vec<Frame> = (0..257).map(|_| filled(1)).collect();
     assert!(proxy.offer(request(0, Operation::Write, 0, &frames), &dyn_sink).is_err());
     driver.kill();
@@ -426,8 +416,7 @@ fn an_offer_is_refused_where_it_would_wait_or_cannot_be_said() {
 
 /// Writes, flushes and reads back its own sectors until told to end; every request must end once and well.
 fn client(proxy: &dyn Block, number: u64, is_over: &AtomicBool) {
-    let sink = Arc::new(Sink::default());
-    let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+    let (sink, dyn_sink) = listening();
     let mut tag = 0;
     let mut round = 0;
     while !is_over.load(SeqCst) {
@@ -458,10 +447,8 @@ fn client(proxy: &dyn Block, number: u64, is_over: &AtomicBool) {
 #[test]
 fn drivers_that_die_at_any_instant_are_a_pause() {
     const KILLS: usize = 200;
-    let endpoint = Endpoint::new().unwrap();
-    let platter: Arc<Platter> = Arc::default();
-    let mut driver = Driver::start(&platter, &endpoint);
-    let proxy = connect(&endpoint, &platter);
+    let (platter, mut driver, proxy) = connected();
+    let endpoint = driver.endpoint.clone();
     let is_over = Arc::new(AtomicBool::new(false));
     let clients: Vec<_> = (0..3)
         .map(|number| {
@@ -591,8 +578,7 @@ proptest! {
         let known = window.clone();
         let proxy = BlockProxy::new(caller, on_corrupt, Box::new(move || known.clone()))
         .unwrap();
-        let sink = Arc::new(Sink::default());
-        let dyn_sink: Arc<dyn BlockSink> = sink.clone();
+        let (sink, dyn_sink) = listening();
         let mut batch = (0..8).map(|tag| request(tag, Operation::Read, 0, &[])).collect();
         proxy.submit(&mut batch, &dyn_sink);
         // Most lies come before the requests, so that their first is the end of the driver.

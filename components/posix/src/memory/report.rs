@@ -223,16 +223,16 @@ impl AddressSpace {
     fn usage(&self, region: &Region) -> Usage {
         let mut usage = Usage::default();
         self.each_of_region(region, region.start..region.end, &mut |page| {
-            let PresentPage { mapping, is_of_object, mappers, .. } = page;
-            let is_dirty = mapping.is_dirty || !*is_of_object;
-            let share = SHARE_ONE / u64::from(*mappers);
+            let &PresentPage { ref mapping, is_of_object, mappers, .. } = page;
+            let is_dirty = mapping.is_dirty || !is_of_object;
+            let share = SHARE_ONE / u64::from(mappers);
             usage.pages += 1;
             usage.share += share;
             usage.dirty_share += if is_dirty { share } else { 0 };
             usage.accessed += u64::from(mapping.is_accessed);
-            usage.anonymous += u64::from(!*is_of_object);
+            usage.anonymous += u64::from(!is_of_object);
             usage.large += u64::from(mapping.is_large);
-            let count = match (*mappers > 1, is_dirty) {
+            let count = match (mappers > 1, is_dirty) {
                 (true, true) => &mut usage.shared_dirty,
                 (true, false) => &mut usage.shared_clean,
                 (false, true) => &mut usage.private_dirty,
