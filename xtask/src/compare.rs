@@ -216,7 +216,7 @@ impl Comparison {
         fs::write(folder.join("data/bytes"), bytes)?;
         symlink("data/text", folder.join("link"))?;
         let programs = build::abi_programs()?;
-        for name in ["on_pty", "channels", "counted"] {
+        for name in ["on_pty", "channels", "counted", "promises"] {
             let program = programs.iter().find(|program| program.ends_with(name));
             let program = program.with_context(|| format!("tests/abi has no {name}"))?;
             fs::copy(program, folder.join(name))?;

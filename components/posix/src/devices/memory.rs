@@ -1,5 +1,5 @@
 //! `/dev/null`, `/dev/zero`, `/dev/full`, `/dev/random` and `/dev/urandom` (null(4), random(4)).
-use crate::memory::Anonymous;
+use crate::memory::{Anonymous, commit::Commitment};
 use alloc::sync::Arc;
 use vfs::{
     Errno, Vnode,
@@ -79,7 +79,7 @@ impl File for MemoryDevice {
     }
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         match self.kind {
-            Kind::Zero => Ok(Anonymous::new(PAGES)),
+            Kind::Zero => Ok(Anonymous::new(PAGES, Commitment::none())),
             _ => Err(Errno::ENODEV),
         }
     }

@@ -1,6 +1,7 @@
 //! [`Anonymous`]: shared memory without a file, made of frames that live as long as somebody maps it.
 //!
-//! Frames come at the first store or load. `frames` guards the table and is innermost.
+//! All of it is promised as long as that. Frames come at the first store or load. `frames` guards the table and is innermost.
+use super::commit::Commitment;
 use alloc::sync::Arc;
 use hashbrown::HashMap;
 use rt::{
@@ -21,6 +22,7 @@ const SLOT_BYTES: usize = 24;
 pub struct Anonymous {
     pages: u64,
     frames: Mutex<Table>,
+    _commitment: Commitment,
 }
 
 struct Table {
@@ -29,10 +31,9 @@ struct Table {
 }
 
 impl Anonymous {
-    /// Memory of `pages` pages, none of which takes room yet.
-    pub fn new(pages: u64) -> Arc<Anonymous> {
-        let table = Table { frames: HashMap::new(), charge: Charge::none() };
-        Arc::new(Anonymous { pages, frames: Mutex::new(&FRAMES, table) })
+    /// Memory of `pages` pages, none of which takes room yet; `commitment` says how many are promised.
+    pub fn new(pages: u64, commitment: Commitment) -> Arc<Anonymous> {
+        Anonymous::with_frames(pages, HashMap::new(), Charge::none(), commitment)
     }
     /// Memory whose pages are `frames` (the vDSO).
     ///
@@ -42,7 +43,16 @@ impl Anonymous {
         let charge = Charge::take(frames.len() * SLOT_BYTES)?;
         let frames: HashMap<u64, Frame> = (0..).zip(frames.iter().cloned()).collect();
         let pages = frames.len() as u64;
-        Ok(Arc::new(Anonymous { pages, frames: Mutex::new(&FRAMES, Table { frames, charge }) }))
+        Ok(Anonymous::with_frames(pages, frames, charge, Commitment::none()))
+    }
+    fn with_frames(
+        pages: u64,
+        frames: HashMap<u64, Frame>,
+        charge: Charge,
+        commitment: Commitment,
+    ) -> Arc<Anonymous> {
+        let frames = Mutex::new(&FRAMES, Table { frames, charge });
+        Arc::new(Anonymous { pages, frames, _commitment: commitment })
     }
 }
 

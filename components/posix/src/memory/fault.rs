@@ -363,10 +363,14 @@ impl AddressSpace {
         if is_refused {
             return Err(BadAccess::UNMAPPED);
         }
+        let addition = Region { start: page, end: start, ..stack.clone() };
         let committed = map.committed_pages;
-        map.extend_down(start, page);
-        self.note_sizes(&map, committed);
-        Ok(())
+        let promised = self.promise(&mut map, &addition);
+        if promised.is_ok() {
+            map.extend_down(start, page);
+        }
+        self.note_sizes(&mut map, committed);
+        promised.map_err(|_| BadAccess::UNMAPPED)
     }
 }
 

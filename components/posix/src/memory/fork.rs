@@ -45,13 +45,9 @@ impl AddressSpace {
         child.set_limits(self.limits.get());
         {
             let mut map = child.map.write();
-            for region in parent.iter().filter(is_inherited) {
-                let mut reserved = map.reserve(1)?;
-                let mut copy = region.clone();
-                copy.flags.remove(Flags::LOCKED);
-                map.insert(copy, &mut reserved);
-            }
-            child.note_sizes(&map, 0);
+            let copied = copy_regions(&parent, &child, &mut map);
+            child.note_sizes(&mut map, 0);
+            copied?;
         }
         parent.iter().filter(is_inherited).for_each(|region| child.watch_object(region));
         self.share_pages(&parent, &child)?;
@@ -99,6 +95,18 @@ impl AddressSpace {
         }
         Ok(())
     }
+}
+
+/// Enters what the child inherits into its map.
+fn copy_regions(parent: &Map, child: &AddressSpace, map: &mut Map) -> Result<(), Errno> {
+    for region in parent.iter().filter(is_inherited) {
+        let mut reserved = map.reserve(1)?;
+        child.promise(map, region)?;
+        let mut copy = region.clone();
+        copy.flags.remove(Flags::LOCKED);
+        map.insert(copy, &mut reserved);
+    }
+    Ok(())
 }
 
 fn is_inherited(region: &&Region) -> bool {

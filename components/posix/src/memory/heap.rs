@@ -1,7 +1,6 @@
 //! The program break.
 use super::{
     AddressSpace,
-    mapping::check_commit,
     region::{Backing, Flags, PAGE, Region, round_up},
 };
 use core::sync::atomic::Ordering;
@@ -48,12 +47,12 @@ impl AddressSpace {
             flags,
             backing: Backing::Anonymous,
         };
-        check_commit(&region)?;
         self.update(|map| {
             if !map.is_free(start, end + PAGE) {
                 return Err(Errno::ENOMEM);
             }
             self.check_limits(map, &region)?;
+            self.promise(map, &region)?;
             let mut reserved = map.reserve(1)?;
             map.insert(region.clone(), &mut reserved);
             Ok(())

@@ -4,10 +4,7 @@
 //! may split take their charges first ([`Map::reserve`]), so that what follows cannot fail.
 use super::region::{Flags, PAGE, Region};
 use alloc::{collections::BTreeMap, vec::Vec};
-use rt::{
-    memory::Charge,
-    user::{Protection, USER_END},
-};
+use rt::{memory::Charge, user::USER_END};
 use vfs::Errno;
 
 /// Most regions of an address space (Linux's default `vm.max_map_count`).
@@ -44,8 +41,10 @@ pub struct Map {
     pub data_pages: u64,
     /// Pages of locked regions.
     pub locked_pages: u64,
-    /// Private writable pages, what Linux calls committed.
+    /// Pages promised ([`Region::committed_pages`]).
     pub committed_pages: u64,
+    /// Pages counted as promised ahead of the change that is under way.
+    pub promised_pages: u64,
     /// Where the search for room begins, downwards.
     pub search_top: u64,
 }
@@ -59,6 +58,7 @@ impl Map {
             data_pages: 0,
             locked_pages: 0,
             committed_pages: 0,
+            promised_pages: 0,
             search_top,
         }
     }
@@ -124,14 +124,10 @@ impl Map {
                 *sum = sum.wrapping_add_signed(pages);
             }
         };
-        let is_writable = region.protection.contains(Protection::WRITE);
         add(&mut self.total_pages, true);
         add(&mut self.data_pages, region.is_data());
         add(&mut self.locked_pages, region.flags.contains(Flags::LOCKED));
-        add(
-            &mut self.committed_pages,
-            region.is_private() && is_writable && !region.flags.contains(Flags::NO_RESERVE),
-        );
+        add(&mut self.committed_pages, region.is_committed());
     }
     /// Enters `region`; nothing overlaps it. Joins it with its neighbours where they are alike.
     pub fn insert(&mut self, region: Region, reserved: &mut Reserved) {

@@ -1,6 +1,7 @@
 //! mmap and munmap.
 use super::{
     AddressSpace, Anonymous,
+    commit::{self, Commitment, Policy},
     map::{LOWEST, Map},
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of, range, round_up},
 };
@@ -104,17 +105,17 @@ impl AddressSpace {
         }
         let bytes =
             round_up(request.bytes).filter(|bytes| *bytes <= USER_END).ok_or(Errno::ENOMEM)?;
-        let mut region = describe(request, bytes);
+        let mut region = self.region_of(request, bytes)?;
         if self.locks_future.load(Ordering::Relaxed) {
             region.flags |= Flags::LOCKED;
         }
-        check_commit(&region)?;
         self.watch_object(&region);
         let (start, removed) = self.update(|map| {
             let start = choose_place(map, request, bytes)?;
             (region.start, region.end) = (start, start + bytes);
             heed_seals(&mut region)?;
             self.check_limits(map, &region)?;
+            self.promise(map, &region)?;
             let removed = self.take_out(map, start, start + bytes, 1, |map, reserved| {
                 map.insert(region.clone(), reserved);
             })?;
@@ -125,6 +126,44 @@ impl AddressSpace {
             self.populate_region(&region);
         }
         Ok(start)
+    }
+    /// The region as asked for, not placed yet.
+    fn region_of(&self, request: &MapRequest, bytes: u64) -> Result<Region, Errno> {
+        let everything = Protection::all();
+        let is_strict = commit::policy() == Policy::Strict;
+        let may_lack = request.flags.contains(MapFlags::NO_RESERVE) && !is_strict;
+        let (backing, allowed, is_shared) = match &request.source {
+            Source::Anonymous => (Backing::Anonymous, everything, false),
+            Source::SharedAnonymous => {
+                (self.shared_anonymous(bytes / PAGE, may_lack)?, everything, true)
+            }
+            Source::Object { object, first, origin, allowed, is_shared } => {
+                let (object, origin) = (object.clone(), origin.clone());
+                (Backing::Object { object, first: *first, origin }, *allowed, *is_shared)
+            }
+        };
+        let is_writable = request.protection.contains(Protection::WRITE);
+        let mut flags = Flags::empty();
+        flags.set(Flags::SHARED, is_shared);
+        flags.set(Flags::NO_RESERVE, may_lack);
+        flags.set(Flags::GROWS_DOWN, request.flags.contains(MapFlags::GROWS_DOWN));
+        flags.set(Flags::LOCKED, request.flags.contains(MapFlags::LOCKED));
+        if let Backing::Object { origin: Origin::System(Label::Vdso | Label::Vvar), .. } = &backing
+        {
+            flags |= Flags::SPECIAL;
+        }
+        flags.set(Flags::WAS_WRITABLE, is_writable && !is_shared);
+        let protection = request.protection;
+        Ok(Region { start: 0, end: bytes, protection, allowed, flags, backing })
+    }
+    /// Shared memory, of which all is promised at once unless it `may_lack` memory.
+    fn shared_anonymous(&self, pages: u64, may_lack: bool) -> Result<Backing, Errno> {
+        let commitment = match may_lack {
+            true => Commitment::none(),
+            false => Commitment::take(pages, self.map.read().total_pages)?,
+        };
+        let origin = Origin::System(Label::SharedAnonymous);
+        Ok(Backing::Object { object: Anonymous::new(pages, commitment), first: 0, origin })
     }
     /// Unmaps everything between `start` and `start + bytes`.
     ///
@@ -212,34 +251,6 @@ pub(super) fn checked_end(start: u64, bytes: u64) -> Option<u64> {
     (start.is_multiple_of(PAGE) && end <= USER_END).then_some(end)
 }
 
-/// The region as asked for, not placed yet.
-fn describe(request: &MapRequest, bytes: u64) -> Region {
-    let everything = Protection::all();
-    let (backing, allowed, is_shared) = match &request.source {
-        Source::Anonymous => (Backing::Anonymous, everything, false),
-        Source::SharedAnonymous => (shared_anonymous(bytes / PAGE), everything, true),
-        Source::Object { object, first, origin, allowed, is_shared } => {
-            let (object, origin) = (object.clone(), origin.clone());
-            (Backing::Object { object, first: *first, origin }, *allowed, *is_shared)
-        }
-    };
-    let mut flags = Flags::empty();
-    flags.set(Flags::SHARED, is_shared);
-    flags.set(Flags::NO_RESERVE, request.flags.contains(MapFlags::NO_RESERVE));
-    flags.set(Flags::GROWS_DOWN, request.flags.contains(MapFlags::GROWS_DOWN));
-    flags.set(Flags::LOCKED, request.flags.contains(MapFlags::LOCKED));
-    if let Backing::Object { origin: Origin::System(Label::Vdso | Label::Vvar), .. } = &backing {
-        flags |= Flags::SPECIAL;
-    }
-    flags.set(Flags::WAS_WRITABLE, request.protection.contains(Protection::WRITE) && !is_shared);
-    Region { start: 0, end: bytes, protection: request.protection, allowed, flags, backing }
-}
-
-fn shared_anonymous(pages: u64) -> Backing {
-    let origin = Origin::System(Label::SharedAnonymous);
-    Backing::Object { object: Anonymous::new(pages), first: 0, origin }
-}
-
 /// A shared mapping of a file sealed against writes is never stored to.
 fn heed_seals(region: &mut Region) -> Result<(), Errno> {
     if let Backing::Object { object, .. } = &region.backing
@@ -250,20 +261,6 @@ fn heed_seals(region: &mut Region) -> Result<(), Errno> {
             return Err(Errno::EPERM);
         }
         region.allowed.remove(Protection::WRITE);
-    }
-    Ok(())
-}
-
-/// Linux's heuristic overcommit: one mapping may not be larger than all of memory.
-pub(super) fn check_commit(region: &Region) -> Result<(), Errno> {
-    let is_counted = !region.flags.contains(Flags::NO_RESERVE)
-        && (region.is_private() && region.protection.contains(Protection::WRITE)
-            || matches!(
-                region.backing,
-                Backing::Object { origin: Origin::System(Label::SharedAnonymous), .. }
-            ));
-    if is_counted && region.pages() > rt::memory::statistics().total_frames {
-        return Err(Errno::ENOMEM);
     }
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! | `advice`, `lock` | madvise, mincore, msync; mlock |
 //! | `anonymous` | shared memory without a file |
 //! | `large` | where large pages are entered |
+//! | `commit` | what programs are promised |
 //! | `fork`, `report` | fork by range; what /proc shows |
 //!
 //! Locks: `memory.map` is a reader/writer lock. A fault holds it to read while it enters pages
@@ -27,6 +28,7 @@
 pub mod access;
 pub mod advice;
 pub mod anonymous;
+pub mod commit;
 mod fault;
 pub mod fault_counts;
 mod fork;
@@ -72,14 +74,6 @@ lock_class! {
 
 /// fork holds the parent's and, inside, the new child's, which nobody else knows yet.
 static MAP: LockClass = LockClass::nestable("memory.map");
-
-/// Pages committed by all address spaces (`Committed_AS`).
-static COMMITTED_PAGES: AtomicU64 = AtomicU64::new(0);
-
-/// Pages committed by all address spaces: private, writable, not `MAP_NORESERVE`.
-pub fn committed_pages() -> u64 {
-    COMMITTED_PAGES.load(Ordering::Relaxed)
-}
 
 /// The resource limits that concern memory, in bytes; read without a lock.
 #[derive(Debug)]
@@ -250,17 +244,17 @@ impl AddressSpace {
         self.map.read().find_room(region::round_up(bytes).ok_or(Errno::ENOMEM)?)
     }
     /// Notes the sums after a change, for peaks and the system's committed memory.
-    fn note_sizes(&self, map: &Map, committed_before: u64) {
+    fn note_sizes(&self, map: &mut Map, committed_before: u64) {
         self.peak_total_pages.fetch_max(map.total_pages, Ordering::Relaxed);
-        let change = map.committed_pages.wrapping_sub(committed_before);
-        COMMITTED_PAGES.fetch_add(change, Ordering::Relaxed);
+        let counted = committed_before + core::mem::take(&mut map.promised_pages);
+        commit::count(map.committed_pages.wrapping_sub(counted));
     }
     /// Changes the map by `change`, which also takes pages out of the space where regions go.
     fn update<T>(&self, change: impl FnOnce(&mut Map) -> Result<T, Errno>) -> Result<T, Errno> {
         let mut map = self.map.write();
         let committed = map.committed_pages;
         let result = change(&mut map);
-        self.note_sizes(&map, committed);
+        self.note_sizes(&mut map, committed);
         result
     }
 }
@@ -297,8 +291,7 @@ impl Limits {
 
 impl Drop for AddressSpace {
     fn drop(&mut self) {
-        let committed = self.map.read().committed_pages;
-        COMMITTED_PAGES.fetch_sub(committed, Ordering::Relaxed);
+        commit::count(self.map.read().committed_pages.wrapping_neg());
         let mut last = 0;
         for region in self.map.get_mut().iter() {
             if let region::Backing::Object { object, .. } = &region.backing

@@ -2,7 +2,7 @@
 use super::{
     AddressSpace,
     map::Map,
-    mapping::{check_commit, checked_end},
+    mapping::checked_end,
     region::{Flags, PAGE, Region, range},
 };
 use rt::user::Protection;
@@ -53,35 +53,37 @@ impl AddressSpace {
             }
             if region.protection != protection {
                 let mut part = region.part(at, until);
+                let (was_data, was_committed) = (part.is_data(), part.is_committed());
                 part.protection = protection;
-                self.check_writable(map, region, &part)?;
+                if protection.contains(Protection::WRITE) && part.is_private() {
+                    part.flags |= Flags::WAS_WRITABLE;
+                }
+                if part.is_data() && !was_data {
+                    self.check_data(map, &part)?;
+                }
+                if !was_committed {
+                    self.promise(map, &part)?;
+                }
                 self.apply_protection(map, &part)?;
             }
             at = until;
         }
         Ok(())
     }
-    /// Memory that becomes writable counts as data and as committed.
-    fn check_writable(&self, map: &Map, before: &Region, after: &Region) -> Result<(), Errno> {
-        if !after.is_data() || before.is_data() {
-            return Ok(());
+    /// `RLIMIT_DATA` allows what becomes data.
+    fn check_data(&self, map: &Map, part: &Region) -> Result<(), Errno> {
+        match (map.data_pages + part.pages()).saturating_mul(PAGE) > self.limits.get().data {
+            true => Err(Errno::ENOMEM),
+            false => Ok(()),
         }
-        if (map.data_pages + after.pages()).saturating_mul(PAGE) > self.limits.get().data {
-            return Err(Errno::ENOMEM);
-        }
-        check_commit(after)
     }
     fn apply_protection(&self, map: &mut Map, part: &Region) -> Result<(), Errno> {
         let mut reserved = map.reserve(2)?;
-        let becomes_writable = part.protection.contains(Protection::WRITE) && part.is_private();
         if let Some(pages) = range(part.start, part.end) {
             self.space.protect(pages, part.read_protection())?;
         }
         map.change(part.start, part.end, &mut reserved, |region| {
-            region.protection = part.protection;
-            if becomes_writable {
-                region.flags |= Flags::WAS_WRITABLE;
-            }
+            (region.protection, region.flags) = (part.protection, part.flags);
         });
         Ok(())
     }

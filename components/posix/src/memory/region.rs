@@ -184,13 +184,25 @@ impl Region {
     pub fn may_be_stored_to(&self) -> bool {
         !self.is_private() && self.allowed.contains(Protection::WRITE)
     }
+    /// It can be written to, or once could.
+    pub fn was_writable(&self) -> bool {
+        self.flags.contains(Flags::WAS_WRITABLE)
+    }
     /// Zeroes, private.
     pub fn is_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous)
     }
     /// Pages not shared with anybody may be present: fork must clone them.
     pub fn may_have_copies(&self) -> bool {
-        self.is_private() && (self.is_anonymous() || self.flags.contains(Flags::WAS_WRITABLE))
+        self.is_private() && (self.is_anonymous() || self.was_writable())
+    }
+    /// Its pages are promised, used or not: they are private and can be written to, or once could.
+    pub fn is_committed(&self) -> bool {
+        self.was_writable() && !self.flags.contains(Flags::NO_RESERVE)
+    }
+    /// How many of its pages are promised.
+    pub fn committed_pages(&self) -> u64 {
+        if self.is_committed() { self.pages() } else { 0 }
     }
     /// Counts against `RLIMIT_DATA`: private, writable, no stack.
     pub fn is_data(&self) -> bool {

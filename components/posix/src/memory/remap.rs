@@ -2,7 +2,7 @@
 use super::{
     AddressSpace,
     map::{LOWEST, Map},
-    mapping::{check_commit, checked_end},
+    mapping::checked_end,
     region::{Backing, Flags, PAGE, Region, range, round_up},
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -102,9 +102,9 @@ impl AddressSpace {
         self.move_region(map, &region, remap, removed)
     }
 
-    fn check_growth(&self, map: &Map, region: &Region, remap: &Remap) -> Result<(), Errno> {
+    fn check_growth(&self, map: &mut Map, region: &Region, remap: &Remap) -> Result<(), Errno> {
         let grown = Region { start: 0, end: remap.new_bytes - remap.old_bytes, ..region.clone() };
-        check_commit(&grown)?;
+        self.promise(map, &grown)?;
         let mut nowhere = Map::new(0);
         (nowhere.total_pages, nowhere.data_pages) = (map.total_pages, map.data_pages);
         nowhere.locked_pages = map.locked_pages;
@@ -123,6 +123,9 @@ impl AddressSpace {
             Some(hint) if map.is_free(hint, hint + remap.new_bytes) => hint,
             _ => map.find_room(remap.new_bytes)?,
         };
+        if remap.flags.contains(RemapFlags::DONT_UNMAP) {
+            self.promise(map, &region.part(remap.old, remap.old + remap.old_bytes))?;
+        }
         let mut reserved = map.reserve(6)?;
         self.note_resident();
         let target_end = target + remap.new_bytes;

@@ -141,7 +141,7 @@ fn write_usage(text: &mut Vec<u8>, usage: &Usage, is_locked: bool) {
 }
 
 /// The words of `VmFlags` and whether they hold.
-fn words(region: &RegionReport) -> [(bool, &'static str); 16] {
+fn words(region: &RegionReport) -> [(bool, &'static str); 17] {
     let (allows, is) =
         (|what| region.protection.contains(what), |flag| region.flags.contains(flag));
     let is_private = !region.is_shared;
@@ -157,6 +157,7 @@ fn words(region: &RegionReport) -> [(bool, &'static str); 16] {
         (is(Flags::GROWS_DOWN), "gd"),
         (is(Flags::LOCKED), "lo"),
         (is(Flags::DONT_FORK), "dc"),
+        (is(Flags::WAS_WRITABLE) && !is(Flags::NO_RESERVE), "ac"),
         (is(Flags::NO_RESERVE), "nr"),
         (is(Flags::WIPE_ON_FORK), "wf"),
         (is(Flags::DONT_DUMP), "dd"),

@@ -1,14 +1,19 @@
 //! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
 use crate::{
     files::{notes, slots::DESCRIPTORS_MAX},
-    inotify, pipe, system,
+    inotify,
+    memory::commit::{self, Limit, Policy},
+    pipe, system,
 };
 use alloc::{format, vec::Vec};
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::{
+    str::FromStr,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use vfs::Errno;
 
 /// A number and a newline.
-fn number(value: impl core::fmt::Display) -> Vec<u8> {
+pub fn number(value: impl core::fmt::Display) -> Vec<u8> {
     format!("{value}\n").into_bytes()
 }
 
@@ -58,6 +63,61 @@ pub fn inotify_watches_max() -> Vec<u8> {
 
 pub fn overflow_id() -> Vec<u8> {
     number(65_534)
+}
+
+/// The number that was written, or the first of several.
+///
+/// # Errors
+/// `EINVAL` for what is none.
+pub fn parsed<T: FromStr>(data: &[u8]) -> Result<T, Errno> {
+    let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
+    let first = text.split_ascii_whitespace().next().ok_or(Errno::EINVAL)?;
+    first.parse().map_err(|_| Errno::EINVAL)
+}
+
+/// `overcommit_memory`: what is refused.
+pub fn overcommit() -> Vec<u8> {
+    number(commit::policy() as u8)
+}
+
+/// Sets it.
+pub fn set_overcommit(data: &[u8]) -> Result<(), Errno> {
+    commit::set_policy(match parsed(data)? {
+        0_u8 => Policy::Heuristic,
+        1 => Policy::Always,
+        2 => Policy::Strict,
+        _ => return Err(Errno::EINVAL),
+    });
+    Ok(())
+}
+
+/// `overcommit_ratio`: hundredths of memory that are promised at most; 0 where that is said in KiB.
+pub fn overcommit_ratio() -> Vec<u8> {
+    number(match commit::limit() {
+        Limit::Percent(percent) => percent,
+        Limit::Kib(_) => 0,
+    })
+}
+
+/// Sets it.
+pub fn set_overcommit_ratio(data: &[u8]) -> Result<(), Errno> {
+    let percent: u32 = parsed(data)?;
+    commit::set_limit(Limit::Percent(percent.into()));
+    Ok(())
+}
+
+/// `overcommit_kbytes`: KiB that are promised at most; 0 where that is said in hundredths.
+pub fn overcommit_kib() -> Vec<u8> {
+    number(match commit::limit() {
+        Limit::Percent(_) => 0,
+        Limit::Kib(kib) => kib,
+    })
+}
+
+/// Sets it.
+pub fn set_overcommit_kib(data: &[u8]) -> Result<(), Errno> {
+    commit::set_limit(Limit::Kib(parsed(data)?));
+    Ok(())
 }
 
 fn set_switch(switch: &AtomicBool, data: &[u8]) -> Result<(), Errno> {

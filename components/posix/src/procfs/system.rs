@@ -2,7 +2,7 @@
 use super::disks;
 use crate::{
     devices,
-    memory::fault_counts,
+    memory::{commit, fault_counts},
     process::{object::ticks, tree},
     system,
 };
@@ -44,8 +44,8 @@ pub fn meminfo() -> Vec<u8> {
         ("SUnreclaim", memory.heap_frames * PAGE_KIB),
         ("KernelStack", memory.stack_frames * PAGE_KIB),
         ("PageTables", memory.table_frames * PAGE_KIB),
-        ("CommitLimit", total / 2),
-        ("Committed_AS", crate::memory::committed_pages() * PAGE_KIB),
+        ("CommitLimit", commit::limit_pages() * PAGE_KIB),
+        ("Committed_AS", commit::committed_pages() * PAGE_KIB),
         ("AnonHugePages", memory.large_pages * LARGE_KIB),
     ];
     let mut text = String::new();

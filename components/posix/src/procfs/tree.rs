@@ -1,6 +1,7 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
 use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
 use crate::{
+    memory::commit::{ADMIN_RESERVE, USER_RESERVE},
     process::tree,
     profile,
     seccomp::audit,
@@ -86,18 +87,15 @@ const NET_SETTINGS: Table =
     &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
 
 const NET_CORE: Table = &[
-    ("somaxconn", Item::File(|| number(socket::BACKLOG_MAX))),
-    ("wmem_default", Item::File(|| number(BUDGET_DEFAULT))),
-    ("wmem_max", Item::File(|| number(BUDGET_MAX))),
-    ("rmem_default", Item::File(|| number(BUDGET_DEFAULT))),
-    ("rmem_max", Item::File(|| number(BUDGET_MAX))),
+    ("somaxconn", Item::File(|| settings::number(socket::BACKLOG_MAX))),
+    ("wmem_default", Item::File(|| settings::number(BUDGET_DEFAULT))),
+    ("wmem_max", Item::File(|| settings::number(BUDGET_MAX))),
+    ("rmem_default", Item::File(|| settings::number(BUDGET_DEFAULT))),
+    ("rmem_max", Item::File(|| settings::number(BUDGET_MAX))),
 ];
 
-const NET_UNIX: Table = &[("max_dgram_qlen", Item::File(|| number(socket::DATAGRAMS_MAX)))];
-
-fn number(number: usize) -> Vec<u8> {
-    format!("{number}\n").into_bytes()
-}
+const NET_UNIX: Table =
+    &[("max_dgram_qlen", Item::File(|| settings::number(socket::DATAGRAMS_MAX)))];
 
 const FILES: Table = &[
     ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
@@ -178,7 +176,26 @@ const RANDOM: Table = &[
 
 const VM: Table = &[
     ("drop_caches", Item::Trigger(settings::drop_caches)),
-    ("overcommit_memory", Item::File(|| b"0\n".to_vec())),
+    ("overcommit_memory", Item::Writable(settings::overcommit, settings::set_overcommit)),
+    (
+        "overcommit_ratio",
+        Item::Writable(settings::overcommit_ratio, settings::set_overcommit_ratio),
+    ),
+    ("overcommit_kbytes", Item::Writable(settings::overcommit_kib, settings::set_overcommit_kib)),
+    (
+        "user_reserve_kbytes",
+        Item::Writable(
+            || settings::number(USER_RESERVE.kib()),
+            |data| settings::parsed(data).map(|kib| USER_RESERVE.set_kib(kib)),
+        ),
+    ),
+    (
+        "admin_reserve_kbytes",
+        Item::Writable(
+            || settings::number(ADMIN_RESERVE.kib()),
+            |data| settings::parsed(data).map(|kib| ADMIN_RESERVE.set_kib(kib)),
+        ),
+    ),
     ("max_map_count", Item::File(|| b"65530\n".to_vec())),
     ("mmap_min_addr", Item::File(|| b"65536\n".to_vec())),
 ];

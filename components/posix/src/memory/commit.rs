@@ -1,0 +1,213 @@
+//! What programs are promised: how many pages all of them may ask for, whether they use them or not.
+//!
+//! A private mapping counts from when it may first be written to, unless it is `MAP_NORESERVE`; shared memory without
+//! a file counts while it exists, pages of memory file systems while they are there. Reads and changes without a lock.
+//! Source: Linux's `Documentation/mm/overcommit-accounting.rst` and `admin-guide/sysctl/vm.rst`.
+use super::{AddressSpace, Region, map::Map, region::PAGE};
+use core::sync::atomic::{
+    AtomicU8, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use vfs::{Errno, credentials::Capabilities};
+
+/// What is refused (`vm.overcommit_memory`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Policy {
+    /// What is more than the machine has, at once.
+    Heuristic = 0,
+    /// Nothing.
+    Always = 1,
+    /// What would make more than [`limit_pages`] of all that is promised.
+    Strict = 2,
+}
+
+/// How much memory [`Policy::Strict`] promises (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So many hundredths of the machine's.
+    Percent(u64),
+    /// So many KiB.
+    Kib(u64),
+}
+
+const KIB_A_PAGE: u64 = PAGE / 1024;
+/// [`LIMIT`] is in KiB where this is set, else in hundredths.
+const IS_KIB: u64 = 1 << 63;
+/// Hundredths of memory, unless somebody says otherwise.
+const PERCENT: u64 = 50;
+/// Part of a space that its owner is refused for its own sake.
+const OWN_PART: u64 = 32;
+/// Part of the machine that a reserve is at most, unless somebody says otherwise.
+const RESERVE_PART: u64 = 32;
+
+/// Pages of mappings and of shared memory without a file.
+static COMMITTED: AtomicU64 = AtomicU64::new(0);
+static POLICY: AtomicU8 = AtomicU8::new(Policy::Heuristic as u8);
+static LIMIT: AtomicU64 = AtomicU64::new(PERCENT);
+
+/// Memory that is kept from some under [`Policy::Strict`].
+#[derive(Debug)]
+pub struct Reserve {
+    /// What was asked for; [`UNSET`] at first.
+    kib: AtomicU64,
+    /// At most this where nothing was.
+    max_kib: u64,
+}
+
+const UNSET: u64 = u64::MAX;
+
+/// `vm.user_reserve_kbytes`: what no single space is promised, so that its owner can still begin something.
+pub static USER_RESERVE: Reserve = Reserve { kib: AtomicU64::new(UNSET), max_kib: 128 << 10 };
+/// `vm.admin_reserve_kbytes`: what only who has CAP_SYS_ADMIN is promised.
+pub static ADMIN_RESERVE: Reserve = Reserve { kib: AtomicU64::new(UNSET), max_kib: 8 << 10 };
+
+impl Reserve {
+    /// Its size in KiB.
+    pub fn kib(&self) -> u64 {
+        match self.kib.load(Relaxed) {
+            UNSET => (total_pages() * KIB_A_PAGE / RESERVE_PART).min(self.max_kib),
+            kib => kib,
+        }
+    }
+    /// Sets it.
+    pub fn set_kib(&self, kib: u64) {
+        self.kib.store(kib.min(UNSET - 1), Relaxed);
+    }
+    fn pages(&self) -> u64 {
+        self.kib() / KIB_A_PAGE
+    }
+}
+
+/// The machine's, which stay as many as they are.
+fn total_pages() -> u64 {
+    static TOTAL: AtomicU64 = AtomicU64::new(0);
+    match TOTAL.load(Relaxed) {
+        0 => {
+            let total = rt::memory::statistics().total_frames;
+            TOTAL.store(total, Relaxed);
+            total
+        }
+        total => total,
+    }
+}
+
+/// What is refused.
+pub fn policy() -> Policy {
+    match POLICY.load(Relaxed) {
+        0 => Policy::Heuristic,
+        1 => Policy::Always,
+        _ => Policy::Strict,
+    }
+}
+
+/// Changes what is refused; what was promised stays.
+pub fn set_policy(policy: Policy) {
+    POLICY.store(policy as u8, Relaxed);
+}
+
+/// How much [`Policy::Strict`] promises.
+pub fn limit() -> Limit {
+    match LIMIT.load(Relaxed) {
+        kib if kib & IS_KIB != 0 => Limit::Kib(kib & !IS_KIB),
+        percent => Limit::Percent(percent),
+    }
+}
+
+/// Changes it.
+pub fn set_limit(limit: Limit) {
+    let word = match limit {
+        Limit::Kib(kib) => kib | IS_KIB,
+        Limit::Percent(percent) => percent & !IS_KIB,
+    };
+    LIMIT.store(word, Relaxed);
+}
+
+/// The same in pages (`CommitLimit`).
+pub fn limit_pages() -> u64 {
+    match limit() {
+        Limit::Kib(kib) => kib / KIB_A_PAGE,
+        Limit::Percent(percent) => total_pages().saturating_mul(percent) / 100,
+    }
+}
+
+/// Pages promised to all (`Committed_AS`).
+pub fn committed_pages() -> u64 {
+    COMMITTED.load(SeqCst) + vfs::cached_pages().saturating_sub(vfs::stored_pages())
+}
+
+/// Counts a change.
+pub(super) fn count(change: u64) {
+    if change != 0 {
+        COMMITTED.fetch_add(change, SeqCst);
+    }
+}
+
+/// What is promised to all is within what a space of `space_pages` may see promised.
+///
+/// # Errors
+/// `ENOMEM`.
+pub(super) fn check(space_pages: u64) -> Result<(), Errno> {
+    if policy() != Policy::Strict {
+        return Ok(());
+    }
+    let is_administrator = crate::process::current()
+        .is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN));
+    let kept = if is_administrator { 0 } else { ADMIN_RESERVE.pages() };
+    let own = (space_pages / OWN_PART).min(USER_RESERVE.pages());
+    match committed_pages() < limit_pages().saturating_sub(kept + own) {
+        true => Ok(()),
+        false => Err(Errno::ENOMEM),
+    }
+}
+
+/// Shared memory without a file: promised while this lives.
+#[derive(Debug)]
+pub struct Commitment(u64);
+
+impl Commitment {
+    /// Nothing.
+    pub const fn none() -> Commitment {
+        Commitment(0)
+    }
+    /// `pages` pages, for a space that has `space_pages`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn take(pages: u64, space_pages: u64) -> Result<Commitment, Errno> {
+        if policy() == Policy::Heuristic && pages > total_pages() {
+            return Err(Errno::ENOMEM);
+        }
+        count(pages);
+        let taken = Commitment(pages);
+        check(space_pages)?;
+        Ok(taken)
+    }
+}
+
+impl Drop for Commitment {
+    fn drop(&mut self) {
+        count(self.0.wrapping_neg());
+    }
+}
+
+impl AddressSpace {
+    /// May `region` be entered into `map`, or written to from now on? Under [`Policy::Strict`] it is counted at once,
+    /// so that nobody else is promised the same.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn promise(&self, map: &mut Map, region: &Region) -> Result<(), Errno> {
+        let pages = region.committed_pages();
+        match policy() {
+            _ if pages == 0 => Ok(()),
+            Policy::Heuristic if pages > total_pages() => Err(Errno::ENOMEM),
+            Policy::Heuristic | Policy::Always => Ok(()),
+            Policy::Strict => {
+                count(pages);
+                map.promised_pages += pages;
+                check(map.total_pages)
+            }
+        }
+    }
+}
