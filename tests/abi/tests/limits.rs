@@ -11,7 +11,8 @@ use std::{
     fs,
     io::{Read, Write},
     process::Command,
-    ptr::null_mut,
+    ptr::{null, null_mut},
+    sync::mpsc,
     thread,
     time::Duration,
 };
@@ -95,6 +96,60 @@ fn a_user_has_only_so_many_processes() {
         }
         assert_eq!(second, Err(libc::EAGAIN));
         wait(first as i32);
+    });
+}
+
+/// A child that became `user` and is stopped.
+fn stopped_child_of(user: u32) -> libc::pid_t {
+    let child = fork(|| {
+        must(unsafe { libc::setresuid(user, user, user) });
+        must(unsafe { libc::raise(libc::SIGSTOP) });
+    });
+    let mut status = 0;
+    must(unsafe { libc::waitpid(child, &mut status, libc::WUNTRACED) });
+    assert!(libc::WIFSTOPPED(status), "{status:#x}");
+    child
+}
+
+#[test]
+fn who_became_a_user_with_too_many_processes_runs_no_other_program() {
+    const USER: u32 = 54_322;
+    isolated(|| {
+        let others = [stopped_child_of(USER), stopped_child_of(USER)];
+        let child = fork(|| {
+            set_limit(libc::RLIMIT_NPROC, 1);
+            must(unsafe { libc::setresuid(USER, USER, USER) });
+            let words = [c"/bin/true".as_ptr(), null()];
+            let run = || check(unsafe { libc::execv(words[0], words.as_ptr()) });
+            assert_eq!(run(), Err(libc::EAGAIN));
+            assert_eq!(run(), Err(libc::EAGAIN));
+            set_limit(libc::RLIMIT_NPROC, 3);
+            panic!("{:?}", run());
+        });
+        assert_eq!(wait(child), Ended::Exited(0));
+        for other in others {
+            must(unsafe { libc::kill(other, libc::SIGKILL) });
+            wait(other);
+        }
+    });
+}
+
+#[test]
+fn threads_and_whoever_was_not_waited_for_count_against_a_users_limit() {
+    const USER: u32 = 54_323;
+    isolated(|| {
+        must(unsafe { libc::setresuid(USER, USER, USER) });
+        set_limit(libc::RLIMIT_NPROC, 3);
+        let ended = fork(|| {});
+        let flags = libc::WEXITED | libc::WNOWAIT;
+        must(unsafe { libc::waitid(libc::P_PID, ended as u32, &mut std::mem::zeroed(), flags) });
+        let (end, is_over) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || is_over.recv());
+        assert!(thread::Builder::new().spawn(|| {}).is_err(), "a thread too many");
+        wait(ended);
+        assert_eq!(wait(fork(|| {})), Ended::Exited(0));
+        drop(end);
+        assert!(thread.join().expect("it does not panic").is_err(), "nothing was sent");
     });
 }
 

@@ -3,7 +3,7 @@
 //! The new program is loaded into a fresh address space first, so that every failure is reported
 //! to a caller that still is what it was. Then the other threads end, and only after that the
 //! process changes: memory, dispositions, descriptors, credentials, name.
-use super::{Task, object::Process, task::attention, tree};
+use super::{Task, limits::Resource, object::Process, task::attention, tree};
 use crate::{
     exec::{self, Image, Program},
     signal::{SIGCHLD, state::AlternateStack},
@@ -20,12 +20,26 @@ use vfs::Errno;
 /// As execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
 /// an exit: the task ends.
 pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
+    check_process_limit(&task.process)?;
     let image = exec::load(task, program)?;
     end_other_threads(task)?;
     super::exit::release_memory_words(task);
     let changed = change(task, context, image);
     task.forget_locks();
     changed
+}
+
+/// The user whose the process became has no more processes than it may; nobody counts them who never exceeded that.
+fn check_process_limit(process: &Process) -> Result<(), Errno> {
+    let flag = &process.exceeds_limit;
+    if flag.load(Ordering::Relaxed) {
+        let count = tree::read().user_tasks(process.real_user());
+        if count > process.limits.soft(Resource::Processes) {
+            return Err(Errno::EAGAIN);
+        }
+        flag.store(false, Ordering::Relaxed);
+    }
+    Ok(())
 }
 
 /// As [`execute`], for a task in the kernel that runs its first program.
@@ -103,7 +117,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     task.signals.lock().stack = AlternateStack::default();
     task.set_command(&image.command);
     if let Some(credentials) = image.credentials {
-        process.set_real_user(credentials.user.real);
+        tree::set_real_user(process, credentials.user.real);
         task.set_credentials(credentials);
         process.parent_death_signal.store(0, Ordering::Relaxed);
     }

@@ -188,10 +188,17 @@ fn heir(tree: &Tree, process: &Process) -> u32 {
 }
 
 /// Groups that have stopped members and might lose the only parent that could continue them: the
-/// process's own, and those of its children. Only those not orphaned already.
+/// process's own, and those of its children, where the tie is of one group to another in a session. Only those not
+/// orphaned already.
 fn stopped_groups_touched(tree: &Tree, process: &Process) -> Vec<u32> {
-    let mut groups: Vec<u32> = tree.children(process.id()).map(|child| child.group()).collect();
-    groups.push(process.group());
+    let is_tie = |child: &Process, parent: &Process| {
+        child.group() != parent.group() && child.session().id() == parent.session().id()
+    };
+    let children = tree.children(process.id()).filter(|child| is_tie(child, process));
+    let mut groups: Vec<u32> = children.map(|child| child.group()).collect();
+    if tree.process(process.parent_id()).is_some_and(|parent| is_tie(process, &parent)) {
+        groups.push(process.group());
+    }
     groups.sort_unstable();
     groups.dedup();
     let is_stopped = |member: &Arc<Process>| member.signals.lock().stop != StopState::Running;

@@ -182,15 +182,15 @@ fn check_process_limit(task: &Task) -> Result<(), Errno> {
     if tree.task_count() as u64 >= tree::tasks_max() {
         return Err(Errno::EAGAIN);
     }
-    if credentials.has(Capabilities::SYS_RESOURCE) || credentials.has(Capabilities::SYS_ADMIN) {
-        return Ok(());
-    }
-    let limit = task.process.limits.soft(Resource::Processes);
     let owner = credentials.user.real;
-    let own = tree.processes().filter(|process| process.real_user() == owner);
-    // One that has ended counts until it is waited for.
-    let count: usize = own.map(|process| process.task_count().max(1)).sum();
-    if count as u64 >= limit { Err(Errno::EAGAIN) } else { Ok(()) }
+    let is_limited = owner != 0
+        && !credentials.has(Capabilities::SYS_RESOURCE)
+        && !credentials.has(Capabilities::SYS_ADMIN);
+    let limit = task.process.limits.soft(Resource::Processes);
+    match is_limited && tree.user_tasks(owner) >= limit {
+        true => Err(Errno::EAGAIN),
+        false => Ok(()),
+    }
 }
 
 fn make(task: &Arc<Task>, request: &CloneRequest) -> Result<Arc<Task>, Errno> {

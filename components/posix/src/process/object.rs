@@ -77,6 +77,8 @@ pub struct Process {
     pub(crate) is_released: AtomicBool,
     /// The address space is the parent's, with the faults it has counted (CLONE_VM).
     pub(crate) is_borrowing: AtomicBool,
+    /// It became a user's whose limit of processes had been passed: it may run no other program until that is over.
+    pub(crate) exceeds_limit: AtomicBool,
     pub(crate) has_executed: AtomicBool,
     pub(crate) is_subreaper: AtomicBool,
     pub(crate) is_dumpable: AtomicBool,
@@ -134,6 +136,7 @@ impl Process {
             released: Event::new(),
             is_released: AtomicBool::new(false),
             is_borrowing: AtomicBool::new(false),
+            exceeds_limit: AtomicBool::new(false),
             has_executed: AtomicBool::new(false),
             is_subreaper: AtomicBool::new(false),
             is_dumpable: AtomicBool::new(true),
@@ -219,10 +222,6 @@ impl Process {
     /// The tasks alive now.
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
-    }
-    /// How many there are.
-    pub fn task_count(&self) -> usize {
-        self.signals.lock().tasks.len()
     }
     /// How it ended, once it has.
     pub fn ended(&self) -> Option<ExitStatus> {

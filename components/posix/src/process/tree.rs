@@ -5,7 +5,11 @@
 //! changes and its parent is told ([`crate::signal::stop`]).
 use super::{Process, Task};
 use crate::signal::SIGCHLD;
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    vec::Vec,
+};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;
 use rt::{
@@ -30,6 +34,8 @@ pub struct Node {
     pub process: Arc<Process>,
     /// Ids of its children, oldest first.
     pub children: Vec<u32>,
+    /// What it counts against its user's limit: itself until it was waited for, and each further thread.
+    tasks: u64,
 }
 
 /// The maps.
@@ -37,10 +43,31 @@ pub struct Node {
 pub struct Tree {
     nodes: BTreeMap<u32, Node>,
     tasks: HashMap<u32, Arc<Task>>,
-    groups: HashMap<u32, usize>,
-    sessions: HashMap<u32, usize>,
+    groups: Members,
+    sessions: Members,
+    /// What the processes of each real user count (`RLIMIT_NPROC`).
+    users: HashMap<u32, u64>,
     last: u32,
     forks: u64,
+}
+
+/// Processes by what they are members of.
+#[derive(Default)]
+struct Members(BTreeSet<(u32, u32)>);
+
+impl Members {
+    fn of(&self, id: u32) -> impl Iterator<Item = u32> {
+        self.0.range((id, 0)..=(id, u32::MAX)).map(|(_, member)| *member)
+    }
+    fn has(&self, id: u32) -> bool {
+        self.of(id).next().is_some()
+    }
+    fn insert(&mut self, id: u32, member: u32) {
+        self.0.insert((id, member));
+    }
+    fn remove(&mut self, id: u32, member: u32) {
+        self.0.remove(&(id, member));
+    }
 }
 
 static TREE: Once<RwLock<Tree>> = Once::new();
@@ -80,6 +107,20 @@ pub fn is_there(process: &Arc<Process>) -> bool {
     self::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, process))
 }
 
+/// Gives a process, and what it counts, to real user `user`.
+pub fn set_real_user(process: &Process, user: u32) {
+    if process.real_user() == user {
+        return;
+    }
+    let mut tree = write();
+    let Tree { nodes, users, .. } = &mut *tree;
+    if let Some(node) = nodes.get(&process.id()) {
+        release(users, process.real_user(), node.tasks);
+        *users.entry(user).or_default() += node.tasks;
+    }
+    process.set_real_user(user);
+}
+
 /// Tasks there may be: as many as an eighth of memory has room for with 16 KiB each, Linux's measure.
 pub fn tasks_max() -> u64 {
     const FRAMES_A_TASK: u64 = 32;
@@ -107,8 +148,8 @@ impl Tree {
     fn is_used(&self, id: u32) -> bool {
         self.nodes.contains_key(&id)
             || self.tasks.contains_key(&id)
-            || self.groups.contains_key(&id)
-            || self.sessions.contains_key(&id)
+            || self.groups.has(id)
+            || self.sessions.has(id)
     }
     /// Takes `id` without asking: for the first process.
     pub fn reserve(&mut self, id: u32) {
@@ -140,44 +181,73 @@ impl Tree {
         let children = self.nodes.get(&id).map_or(&[][..], |node| &node.children);
         children.iter().filter_map(|child| self.nodes.get(child).map(|node| &node.process))
     }
+    /// Process `id`, where it is a child of `parent`.
+    pub fn child(&self, parent: u32, id: u32) -> Option<&Arc<Process>> {
+        let process = self.nodes.get(&id).map(|node| &node.process);
+        process.filter(|process| process.parent_id() == parent)
+    }
     /// The processes of group `group`.
     pub fn group(&self, group: u32) -> impl Iterator<Item = &Arc<Process>> {
-        self.processes().filter(move |process| process.group() == group)
+        self.listed(self.groups.of(group))
     }
     /// The processes of session `session`.
     pub fn session(&self, session: u32) -> impl Iterator<Item = &Arc<Process>> {
-        self.processes().filter(move |process| process.session().id() == session)
+        self.listed(self.sessions.of(session))
+    }
+    fn listed(&self, ids: impl Iterator<Item = u32>) -> impl Iterator<Item = &Arc<Process>> {
+        ids.filter_map(|id| self.nodes.get(&id).map(|node| &node.process))
+    }
+    /// What the processes of real user `user` count: threads, and whoever was not waited for.
+    pub fn user_tasks(&self, user: u32) -> u64 {
+        self.users.get(&user).copied().unwrap_or(0)
     }
     /// The group has a member.
     pub fn has_group(&self, group: u32) -> bool {
-        self.groups.contains_key(&group)
+        self.groups.has(group)
     }
     /// Adds a process, as its parent's youngest child.
     pub fn insert(&mut self, process: Arc<Process>) {
         let id = process.id();
-        *self.groups.entry(process.group()).or_default() += 1;
-        *self.sessions.entry(process.session().id()).or_default() += 1;
+        self.groups.insert(process.group(), id);
+        self.sessions.insert(process.session().id(), id);
+        *self.users.entry(process.real_user()).or_default() += 1;
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
             parent.children.push(id);
         }
-        self.nodes.insert(id, Node { process, children: Vec::new() });
+        self.nodes.insert(id, Node { process, children: Vec::new(), tasks: 1 });
     }
     /// Takes away a process that was waited for.
     pub fn remove(&mut self, process: &Process) {
-        self.nodes.remove(&process.id());
+        let Some(node) = self.nodes.remove(&process.id()) else { return };
+        release(&mut self.users, process.real_user(), node.tasks);
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
-            parent.children.retain(|child| *child != process.id());
+            let place = parent.children.iter().position(|child| *child == process.id());
+            place.map(|place| parent.children.remove(place));
         }
-        release(&mut self.groups, process.group());
-        release(&mut self.sessions, process.session().id());
+        self.groups.remove(process.group(), process.id());
+        self.sessions.remove(process.session().id(), process.id());
     }
-    /// Adds a task.
+    /// Adds a task, of a process that was added.
     pub fn insert_task(&mut self, task: Arc<Task>) {
+        let process = &task.process;
+        if task.id() != process.id()
+            && let Some(node) = self.nodes.get_mut(&process.id())
+        {
+            node.tasks += 1;
+            *self.users.entry(process.real_user()).or_default() += 1;
+        }
         self.tasks.insert(task.id(), task);
     }
     /// Takes away a task that ended.
     pub fn remove_task(&mut self, id: u32) {
-        self.tasks.remove(&id);
+        let Some(task) = self.tasks.remove(&id) else { return };
+        let process = &task.process;
+        if id != process.id()
+            && let Some(node) = self.nodes.get_mut(&process.id())
+        {
+            node.tasks -= 1;
+            release(&mut self.users, process.real_user(), 1);
+        }
     }
     /// Gives every child of `id` to `heir`, who is told of their ends by SIGCHLD whatever they
     /// were made with; returns the children.
@@ -199,14 +269,14 @@ impl Tree {
     }
     /// Moves a process to another group.
     pub fn set_group(&mut self, process: &Process, group: u32) {
-        release(&mut self.groups, process.group());
-        *self.groups.entry(group).or_default() += 1;
+        self.groups.remove(process.group(), process.id());
+        self.groups.insert(group, process.id());
         process.group.store(group, Ordering::Relaxed);
     }
     /// Makes `process` leader of a new session and group.
     pub fn start_session(&mut self, process: &Process) {
-        release(&mut self.sessions, process.session().id());
-        *self.sessions.entry(process.id()).or_default() += 1;
+        self.sessions.remove(process.session().id(), process.id());
+        self.sessions.insert(process.id(), process.id());
         process.set_session(Arc::new(super::session::Session::new(process.id())));
         process.set_terminal(None);
         self.set_group(process, process.id());
@@ -226,9 +296,9 @@ impl Tree {
     }
 }
 
-fn release(counts: &mut HashMap<u32, usize>, id: u32) {
+fn release(counts: &mut HashMap<u32, u64>, id: u32, fewer: u64) {
     if let Some(count) = counts.get_mut(&id) {
-        *count -= 1;
+        *count = count.saturating_sub(fewer);
         if *count == 0 {
             counts.remove(&id);
         }

@@ -102,27 +102,38 @@ pub fn look(
     options: Options,
 ) -> Result<Option<Report>, Errno> {
     let mut tree = tree::write();
-    let mut has_candidate = false;
-    let mut found = None;
-    for child in tree.children(process.id()) {
-        if !matches(child, which, options) {
-            continue;
-        }
-        has_candidate = true;
-        if let Some(event) = event_of(child, options) {
-            found = Some((child.clone(), event));
-            break;
-        }
-    }
-    let Some((child, event)) = found else {
-        return if has_candidate { Ok(None) } else { Err(Errno::ECHILD) };
+    let found = match which {
+        // Found by its number, however many others there are.
+        Which::Process(id) => first_event(tree.child(process.id(), id), which, options),
+        Which::Exactly(child) => first_event(tree.child(process.id(), child.id()), which, options),
+        Which::Any | Which::Group(_) => first_event(tree.children(process.id()), which, options),
     };
+    let Some((child, event)) = found? else { return Ok(None) };
     let usage = *child.usage.lock();
     if matches!(event, Event::Ended(_)) && !options.contains(Options::NO_WAIT) {
         tree.remove(&child);
         inherit_usage(process, &usage);
     }
     Ok(Some(Report { id: child.id(), user: child.real_user(), event, usage }))
+}
+
+/// The first of `children` that matches and has something to report.
+///
+/// # Errors
+/// `ECHILD` where none matches.
+fn first_event<'a>(
+    children: impl IntoIterator<Item = &'a Arc<Process>>,
+    which: Which<'_>,
+    options: Options,
+) -> Result<Option<(Arc<Process>, Event)>, Errno> {
+    let mut found = Err(Errno::ECHILD);
+    for child in children.into_iter().filter(|child| matches(child, which, options)) {
+        if let Some(event) = event_of(child, options) {
+            return Ok(Some((child.clone(), event)));
+        }
+        found = Ok(None);
+    }
+    found
 }
 
 fn matches(child: &Arc<Process>, which: Which<'_>, options: Options) -> bool {

@@ -1,6 +1,6 @@
 //! User and group ids and supplementary groups (credentials(7)).
 use super::{Call, Entry, capabilities};
-use crate::process::Task;
+use crate::process::{Process, Task, limits::Resource, tree};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
@@ -80,10 +80,18 @@ fn apply(task: &Task, kind: Kind, ids: Ids) {
         Kind::Group => new.group = ids,
         Kind::User => {
             new.user = ids;
+            note_process_limit(&task.process, ids.real);
             capabilities::follow_user(&mut new, old);
         }
     }
     install(task, new);
+}
+
+/// Whether `user` has more processes than it may is asked when the process, which is to be theirs, runs another
+/// program: many a program does not look at what setuid says (execve(2), EAGAIN).
+fn note_process_limit(process: &Process, user: u32) {
+    let is_over = tree::read().user_tasks(user) > process.limits.soft(Resource::Processes);
+    process.exceeds_limit.store(user != 0 && is_over, Ordering::Relaxed);
 }
 
 /// Puts new credentials in place. A process whose rights have changed is nobody's to look into.
@@ -96,7 +104,7 @@ pub(super) fn install(task: &Task, new: Credentials) {
         task.process.is_dumpable.store(false, Ordering::Relaxed);
         task.process.parent_death_signal.store(0, Ordering::Relaxed);
     }
-    task.process.set_real_user(new.user.real);
+    tree::set_real_user(&task.process, new.user.real);
     task.set_credentials(Arc::new(new));
 }
 
