@@ -1,11 +1,12 @@
 //! [`Volume`]: a disk as a file system with one file, for the page cache to stand on.
 use super::wait::run;
 use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, Ordering};
 use interfaces::{
     block::{Block, BlockError, BlockSink, Operation, Request, SECTOR_BYTES, Segment},
     file_system::{
         Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime, FileType, FsError,
-        InodeNumber, MountInfo, PageSink, TakeEntry, Usage,
+        InodeNumber, MountInfo, PageSink, SyncKind, TakeEntry, Usage,
     },
 };
 use rt::{PAGE_BYTES, memory::Frame};
@@ -19,12 +20,22 @@ const ZERO_SEGMENTS: u64 = 64;
 /// A file system with one file: the disk.
 pub struct Volume {
     disk: Arc<dyn Block>,
+    /// Something was written here since the last flush: whoever only reads a disk waits for none.
+    was_written: AtomicBool,
 }
 
 impl Volume {
     /// The disk as a file.
     pub fn new(disk: Arc<dyn Block>) -> Volume {
-        Volume { disk }
+        Volume { disk, was_written: AtomicBool::new(false) }
+    }
+    fn flush(&self) -> Result<(), FsError> {
+        if self.disk.info().is_read_only {
+            return Ok(());
+        }
+        self.was_written.store(false, Ordering::Release);
+        let flushed = run(&self.disk, Operation::Flush, 0, Vec::new());
+        flushed.inspect_err(|_| self.was_written.store(true, Ordering::Release)).map_err(fs_error)
     }
     fn bytes(&self) -> u64 {
         self.disk.info().sectors * SECTOR_BYTES as u64
@@ -181,6 +192,7 @@ impl FileSystem for Volume {
         tag: u64,
         sink: &Arc<dyn PageSink>,
     ) {
+        self.was_written.store(true, Ordering::Release);
         self.transfer(Operation::Write, first, frames, tag, sink);
     }
     fn allocate(
@@ -192,6 +204,7 @@ impl FileSystem for Volume {
         _: FileTime,
     ) -> Result<Attributes, FsError> {
         let (first, sectors) = (offset / SECTOR_BYTES as u64, length / SECTOR_BYTES as u64);
+        self.was_written.store(true, Ordering::Release);
         let done = match how {
             Allocation::PunchHole => {
                 run(&self.disk, Operation::Discard { sectors }, first, Vec::new())
@@ -203,10 +216,11 @@ impl FileSystem for Volume {
         self.attributes(inode)
     }
     fn forget(&self, _: InodeNumber, _: u64) {}
+    /// What others wrote, past this cache, is flushed too (fsync(2)).
+    fn sync_inode(&self, _: InodeNumber, _: SyncKind) -> Result<(), FsError> {
+        self.flush()
+    }
     fn sync(&self) -> Result<(), FsError> {
-        if self.disk.info().is_read_only {
-            return Ok(());
-        }
-        run(&self.disk, Operation::Flush, 0, Vec::new()).map_err(fs_error)
+        if self.was_written.load(Ordering::Acquire) { self.flush() } else { Ok(()) }
     }
 }
