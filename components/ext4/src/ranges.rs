@@ -7,20 +7,17 @@ pub(crate) struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
     /// The ranges that touch `first .. end`.
-    fn touching(&self, first: u64, end: u64) -> Vec<(u64, u64)> {
+    fn touching(&self, first: u64, end: u64) -> impl Iterator<Item = (u64, u64)> {
         let before = self.0.range(..=end).rev();
-        let touching = before.take_while(|(_, last)| **last >= first);
-        touching.map(|(start, last)| (*start, *last)).collect()
+        let touching = before.take_while(move |(_, last)| **last >= first);
+        touching.map(|(start, last)| (*start, *last))
     }
 
-    /// Each range: first number and how many.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.0.iter().map(|(start, end)| (*start, end - start))
-    }
-
-    /// No number is in the set.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// The first range that ends behind `number`: its start and its end.
+    pub(crate) fn at_or_after(&self, number: u64) -> Option<(u64, u64)> {
+        let around = self.0.range(..=number).next_back().filter(|(_, end)| **end > number);
+        let found = around.or_else(|| self.0.range(number..).next());
+        found.map(|(start, end)| (*start, *end))
     }
 
     /// How many numbers are in the set.
@@ -32,7 +29,7 @@ impl Ranges {
     pub(crate) fn missing(&self, first: u64, count: u64) -> u64 {
         let end = first.saturating_add(count);
         let inside = |(start, last): (u64, u64)| last.min(end).saturating_sub(start.max(first));
-        (end - first) - self.touching(first, end).into_iter().map(inside).sum::<u64>()
+        (end - first) - self.touching(first, end).map(inside).sum::<u64>()
     }
 
     /// Adds `count` numbers.
@@ -41,7 +38,8 @@ impl Ranges {
         if start == end {
             return;
         }
-        for (other, last) in self.touching(start, end) {
+        let touching: Vec<(u64, u64)> = self.touching(start, end).collect();
+        for (other, last) in touching {
             self.0.remove(&other);
             start = start.min(other);
             end = end.max(last);
@@ -53,7 +51,8 @@ impl Ranges {
     pub(crate) fn remove(&mut self, first: u64, count: u64) -> u64 {
         let end = first.saturating_add(count);
         let mut removed = 0;
-        for (start, last) in self.touching(first, end) {
+        let touching: Vec<(u64, u64)> = self.touching(first, end).collect();
+        for (start, last) in touching {
             let (from, to) = (start.max(first), last.min(end));
             if from >= to {
                 continue;
@@ -84,6 +83,9 @@ mod tests {
         assert_eq!(ranges.0.len(), 2);
         assert_eq!(ranges.missing(0, 50), 30);
         assert_eq!(ranges.missing(12, 3), 0);
+        let after = |number| ranges.at_or_after(number);
+        assert_eq!([after(0), after(10), after(19)], [Some((10, 20)); 3]);
+        assert_eq!((after(20), after(40)), (Some((30, 40)), None));
         assert_eq!(ranges.remove(12, 20), 10);
         assert_eq!(ranges.0.iter().collect::<Vec<_>>(), [(&10, &12), (&32, &40)]);
         assert_eq!(ranges.remove(0, u64::MAX), 10);

@@ -72,28 +72,6 @@ pub(crate) fn run_at(bitmap: &[u8], from: usize, max: usize) -> usize {
     (bit - from).min(max)
 }
 
-/// The first run of `want` clear bits in `from .. end`, else the longest.
-pub(crate) fn find_run(
-    bitmap: &[u8],
-    from: usize,
-    end: usize,
-    want: usize,
-) -> Option<(usize, usize)> {
-    let mut best: Option<(usize, usize)> = None;
-    let mut at = from;
-    while let Some(start) = find_clear(bitmap, at, end) {
-        let length = run_at(bitmap, start, want.min(end - start));
-        if length >= want {
-            return Some((start, length));
-        }
-        if best.is_none_or(|(_, longest)| length > longest) {
-            best = Some((start, length));
-        }
-        at = start + length + 1;
-    }
-    best
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,9 +81,6 @@ mod tests {
         let mut bitmap = [0_u8; 8];
         set(&mut bitmap, 3, 20);
         assert_eq!(bitmap, [0xf8, 0xff, 0x7f, 0, 0, 0, 0, 0]);
-        assert_eq!(find_run(&bitmap, 0, 64, 4), Some((23, 4)));
-        assert_eq!(find_run(&bitmap, 0, 20, 4), Some((0, 3)), "else the longest");
-        assert_eq!(find_run(&bitmap, 0, 64, 100), Some((23, 41)));
         assert_eq!(find_clear(&bitmap, 3, 23), None);
         assert_eq!(run_at(&bitmap, 30, 100), 34);
         clear(&mut bitmap, 10, 1);

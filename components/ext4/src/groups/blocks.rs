@@ -2,7 +2,7 @@
 //!
 //! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group;
 //! a run is taken whole where one is long enough, so that a dirty run is one allocation.
-use super::{Group, Groups, bitmap, bring, layout::first_bitmap};
+use super::{Group, Groups, bitmap, bring, free::Free, layout::first_bitmap};
 use crate::{
     checksum::crc32c,
     layout::group::BLOCKS_UNUSED,
@@ -75,7 +75,7 @@ fn take(
         return Ok(None);
     }
     let end = volume.geometry.blocks_in(number) as usize;
-    let run = with_free(volume, groups, number, &group, |free| find(free, from, end, want))?;
+    let run = with_free(volume, groups, number, &group, |free| free.find(from, end, want))?;
     let Some((start, length)) = run else { return Ok(None) };
     if wanted == Wanted::Whole && length < want && start != from {
         return Ok(None);
@@ -85,33 +85,6 @@ fn take(
     group.free_blocks -= length as u32;
     groups.free_blocks.fetch_sub(length as u64, Relaxed);
     Ok(Some((volume.geometry.group_start(number) + start as u64, length as u64)))
-}
-
-/// A run of clear bits: right behind `from` if there is one, else the first that is long enough, else
-/// the longest.
-fn find(bits: &[u8], from: usize, end: usize, want: usize) -> Option<(usize, usize)> {
-    // Right behind the goal even a short run is good: the file goes on there.
-    let behind = bitmap::run_at(bits, from, want.min(end.saturating_sub(from)));
-    if from > 0 && (behind == want || (behind > 0 && want - behind < want / 2)) {
-        return Some((from, behind));
-    }
-    let after = bitmap::find_run(bits, from, end, want);
-    match after {
-        Some((_, length)) if length >= want => after,
-        _ => bitmap::find_run(bits, 0, end, want).max_by_length(after),
-    }
-}
-
-/// The longer of two runs.
-trait Longer {
-    fn max_by_length(self, other: Self) -> Self;
-}
-
-impl Longer for Option<(usize, usize)> {
-    fn max_by_length(self, other: Self) -> Self {
-        let length = |run: &Option<(usize, usize)>| run.map_or(0, |(_, length)| length);
-        if length(&other) > length(&self) { other } else { self }
-    }
 }
 
 /// Shows `look` the block bitmap of a group.
@@ -134,24 +107,15 @@ fn with_bits<T>(
     Ok(look(block.bytes()))
 }
 
-/// As [`with_bits`], what is not to be used yet being set.
+/// Shows `look` which blocks of a group may be taken.
 fn with_free<T>(
     volume: &Volume,
     groups: &Groups,
     number: u32,
     group: &Group,
-    look: impl FnOnce(&[u8]) -> T,
+    look: impl FnOnce(Free<'_>) -> T,
 ) -> Result<T, FsError> {
-    with_bits(volume, groups, number, group, |bits| {
-        if group.pending.is_empty() {
-            return look(bits);
-        }
-        let mut bits = bits.to_vec();
-        for (start, count) in group.pending.iter() {
-            bitmap::set(&mut bits, start as usize, count as usize);
-        }
-        look(&bits)
-    })
+    with_bits(volume, groups, number, group, |bits| look(Free { bits, pending: &group.pending }))
 }
 
 fn checksum(volume: &Volume, bits: &[u8]) -> u32 {
@@ -264,13 +228,12 @@ pub(crate) fn with_free_runs(
     let from = range.start.clamp(base, base + blocks) - base;
     let end = range.end.clamp(base, base + blocks) - base;
     let (mut at, end) = (from as usize, end as usize);
-    with_free(volume, groups, number, &group, |bits| {
-        while let Some(start) = bitmap::find_clear(bits, at, end) {
-            let length = bitmap::run_at(bits, start, end - start);
+    with_free(volume, groups, number, &group, |free| {
+        while let Some((start, length)) = free.next(at, end, usize::MAX) {
             if length as u64 >= minimum {
                 visit(base + start as u64, length as u64)?;
             }
-            at = start + length + 1;
+            at = start + length;
         }
         Ok(())
     })?

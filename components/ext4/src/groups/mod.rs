@@ -12,6 +12,7 @@
 pub(crate) mod bitmap;
 pub(crate) mod blocks;
 pub(crate) mod descriptor;
+mod free;
 pub(crate) mod inodes;
 mod layout;
 
