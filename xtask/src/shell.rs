@@ -1,7 +1,16 @@
 //! Running other programs: with progress, with their output kept for the error message.
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{
+    path::PathBuf,
+    process::Command,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
 
 /// The repository's root.
 pub fn root() -> PathBuf {
@@ -33,6 +42,35 @@ pub fn progress(what: &str) -> ProgressBar {
     bar
 }
 
+/// Processors of this machine.
+pub fn processors() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Does `work` for every item, so many (one, at least) at a time; what came out, in the items' order.
+pub fn side_by_side<T: Sync, R: Send + Sync>(
+    items: &[T],
+    at_a_time: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> Vec<R> {
+    let results: Vec<OnceLock<R>> = items.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let take = || {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        items.get(index).zip(results.get(index))
+    };
+    thread::scope(|scope| {
+        for _ in 0..at_a_time.max(1) {
+            scope.spawn(|| {
+                while let Some((item, result)) = take() {
+                    let _ = result.set(work(item));
+                }
+            });
+        }
+    });
+    results.into_iter().filter_map(OnceLock::into_inner).collect()
+}
+
 /// Runs `command` quietly under a progress line.
 ///
 /// # Errors
@@ -59,4 +97,18 @@ pub fn cargo() -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(root());
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_done_side_by_side_comes_in_the_items_order() {
+        let items: Vec<usize> = (0..50).collect();
+        for at_a_time in [0, 1, 3, 80] {
+            let doubled = side_by_side(&items, at_a_time, |item| item * 2);
+            assert!(doubled.iter().copied().eq(items.iter().map(|item| item * 2)));
+        }
+    }
 }

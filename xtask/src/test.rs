@@ -336,33 +336,34 @@ fn abi_image() -> Result<(PathBuf, Vec<String>)> {
 }
 
 fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    let kernel = build::image(&target.system, &Features::default())?;
+    let system = &target.system;
+    let kernel = build::image(system, &Features::default())?;
     let (image, names) = abi_image()?;
     for &cpus in target.some(&[2, 1, 4]) {
-        for name in &names {
-            let config =
-                Config { cpus, ..machine(&kernel, &image, &format!("abi-{name}-{cpus}.log"))? };
-            let command =
-                format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
-            let system = &target.system;
-            let what = format!("ABI tests ({name}) on Skerry ({system}) with {cpus} processors");
-            let bar = shell::progress(&what);
-            let (outcome, output, error) = compare::run_captured(&config, &command, "", 240)?;
-            bar.finish_and_clear();
-            let text = format!(
-                "{}\n{}",
-                String::from_utf8_lossy(&output),
-                String::from_utf8_lossy(&error)
-            );
-            let text = if text.contains("test result:") {
-                text
-            } else {
-                format!("{text}\n{outcome}; log in {}", config.log.display())
-            };
-            tally.count_libtest(&format!("{system}-{cpus} {name}"), &text);
+        let bar = shell::progress(&format!("ABI tests on Skerry ({system}, processors: {cpus})"));
+        let boot = |name: &String| {
+            bar.set_message(format!("ABI tests ({name}) on Skerry ({system}, processors: {cpus})"));
+            let log = format!("abi-{name}-{cpus}.log");
+            abi_boot(&Config { cpus, ..machine(&kernel, &image, &log)? }, name, filter)
+        };
+        let outputs = shell::side_by_side(&names, shell::processors() / cpus as usize, boot);
+        bar.finish_and_clear();
+        for (name, output) in names.iter().zip(outputs) {
+            tally.count_libtest(&format!("{system}-{cpus} {name}"), &output?);
         }
     }
     Ok(())
+}
+
+/// Boots with one of the ABI tests' programs as the session; what it printed.
+fn abi_boot(config: &Config, name: &str, filter: Option<&str>) -> Result<String> {
+    let command = format!("cd /tmp; /abi/{name} --test-threads=1 {}", filter.unwrap_or_default());
+    let (outcome, output, error) = compare::run_captured(config, &command, "", 240)?;
+    let text = format!("{}\n{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
+    Ok(match text.contains("test result:") {
+        true => text,
+        false => format!("{text}\n{outcome}; log in {}", config.log.display()),
+    })
 }
 
 /// The machine of the tests, before a test changes it; TCG, so that the same tests run everywhere.

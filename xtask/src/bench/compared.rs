@@ -246,9 +246,9 @@ fn machine() -> String {
     );
     let qemu = qemu
         .map(|said| String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned());
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
     format!(
-        "{processors} x {}; {}; -machine q35 -accel tcg -cpu max,-erms,-fsrm",
+        "{} x {}; {}; -machine q35 -accel tcg -cpu max,-erms,-fsrm",
+        shell::processors(),
         first("/proc/cpuinfo", "model name"),
         qemu.unwrap_or_default()
     )
