@@ -1,5 +1,4 @@
 //! Why rows are not what they are to be, and what would change it: `bench/causes.toml`, written by people.
-use super::results::Row;
 use crate::shell;
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -15,7 +14,7 @@ pub struct Causes {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cause {
-    /// Names of rows.
+    /// Names of rows, or of locks.
     rows: Vec<String>,
     /// The cause and the remedy.
     why: String,
@@ -40,9 +39,9 @@ impl Causes {
         toml::from_str(text).context("bench/causes.toml")
     }
 
-    /// Why `row` is not what it is to be.
-    pub fn of(&self, row: &Row) -> Option<&str> {
-        let is_of = |cause: &&Cause| cause.rows.contains(&row.name);
-        self.cause.iter().find(is_of).map(|cause| cause.why.as_str())
+    /// Why row or lock `name` is not what it is to be.
+    pub fn of(&self, name: &str) -> &str {
+        let is_of = |cause: &&Cause| cause.rows.iter().any(|row| row == name);
+        self.cause.iter().find(is_of).map_or("not yet accounted for", |cause| cause.why.as_str())
     }
 }

@@ -1,7 +1,9 @@
 //! A comparison as one HTML page that needs nothing else, and as a page of the documentation.
 use super::{
     causes::Causes,
-    curves, papers,
+    curves,
+    locks::{Lock, MISSED_MAX},
+    papers,
     results::{Results, Row},
     table::{chapters, figure, title},
 };
@@ -72,17 +74,26 @@ pub fn markdown(results: &Results, causes: &Causes) -> String {
     text + &losers(results, causes)
 }
 
-/// Rows that are not what they are to be, by cause and remedy.
+/// Rows and locks that are not what they are to be, by cause and remedy.
 fn losers(results: &Results, causes: &Causes) -> String {
-    let mut by_cause: Vec<(&str, Vec<String>)> = Vec::new();
-    for row in results.rows.iter().filter(|row| is_lost(results, row)) {
+    let of_row = |row: &Row| {
         let ratio =
             |system: &String| Some(format!("{:.2}", row.ratio(system, &results.against)?.value));
         let ratios: Vec<String> = results.systems.iter().filter_map(ratio).collect();
         let bar = results.bar(row).unwrap_or(1.0);
-        let line =
-            format!("- **{}** ({}): {} of {bar:.2}", row.name, title(row), ratios.join(", "));
-        let why = causes.of(row).unwrap_or("not yet accounted for");
+        format!("- **{}** ({}): {} of {bar:.2}", row.name, title(row), ratios.join(", "))
+    };
+    let of_lock = |lock: &Lock| {
+        let (missed, bar) = (lock.missed() * 100.0, MISSED_MAX * 100.0);
+        format!("- **{}** (misses of a lock): {missed:.2} % of {bar:.2} %", lock.class)
+    };
+    let rows = results.rows.iter().filter(|row| is_lost(results, row));
+    let locks = results.locks.iter().filter(|lock| lock.missed() > MISSED_MAX);
+    let lost = rows
+        .map(|row| (causes.of(&row.name), of_row(row)))
+        .chain(locks.map(|lock| (causes.of(&lock.class), of_lock(lock))));
+    let mut by_cause: Vec<(&str, Vec<String>)> = Vec::new();
+    for (why, line) in lost {
         match by_cause.iter_mut().find(|(other, _)| *other == why) {
             Some((_, lines)) => lines.push(line),
             None => by_cause.push((why, vec![line])),
@@ -231,6 +242,8 @@ mod tests {
     use super::*;
     use crate::bench::{probes::Measured, side::Unit};
 
+    const LOCK: &str = "- **a.lock** (misses of a lock): 5.00 % of 1.00 %";
+
     fn results() -> Results {
         let mut row = Row::new("micro", "a<b", Unit::Instructions, 1);
         for (side, slope) in [("linux", 100.0), ("default", 250.0)] {
@@ -242,6 +255,7 @@ mod tests {
             against: "linux".to_owned(),
             systems: vec!["default".to_owned()],
             rows: vec![row],
+            locks: vec![Lock { class: "a.lock".to_owned(), attempts: 100, misses: 5 }],
             ..Results::default()
         }
     }
@@ -264,5 +278,6 @@ mod tests {
             ),
             "{page}"
         );
+        assert!(page.contains(&format!("\nNot yet accounted for.\n\n{LOCK}")), "{page}");
     }
 }
