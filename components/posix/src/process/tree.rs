@@ -5,11 +5,7 @@
 //! changes and its parent is told ([`crate::signal::stop`]).
 use super::{Process, Task};
 use crate::signal::SIGCHLD;
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;
 use rt::{
@@ -51,22 +47,28 @@ pub struct Tree {
     forks: u64,
 }
 
-/// Processes by what they are members of.
+/// Processes by what they are members of; none is empty.
 #[derive(Default)]
-struct Members(BTreeSet<(u32, u32)>);
+struct Members(HashMap<u32, Vec<u32>>);
 
 impl Members {
     fn of(&self, id: u32) -> impl Iterator<Item = u32> {
-        self.0.range((id, 0)..=(id, u32::MAX)).map(|(_, member)| *member)
+        self.0.get(&id).into_iter().flatten().copied()
     }
     fn has(&self, id: u32) -> bool {
-        self.of(id).next().is_some()
+        self.0.contains_key(&id)
     }
     fn insert(&mut self, id: u32, member: u32) {
-        self.0.insert((id, member));
+        self.0.entry(id).or_default().push(member);
     }
+    /// Most leave soon after they came, so that they are looked for from the end.
     fn remove(&mut self, id: u32, member: u32) {
-        self.0.remove(&(id, member));
+        let Some(members) = self.0.get_mut(&id) else { return };
+        let place = members.iter().rposition(|other| *other == member);
+        place.map(|place| members.swap_remove(place));
+        if members.is_empty() {
+            self.0.remove(&id);
+        }
     }
 }
 
