@@ -80,11 +80,18 @@ fn apply(task: &Task, kind: Kind, ids: Ids) {
         Kind::Group => new.group = ids,
         Kind::User => {
             new.user = ids;
-            note_process_limit(&task.process, ids.real);
             capabilities::follow_user(&mut new, old);
         }
     }
     install(task, new);
+}
+
+/// As [`apply`], of ids that processes are counted by.
+fn change(task: &Task, kind: Kind, ids: Ids) {
+    if kind == Kind::User {
+        note_process_limit(&task.process, ids.real);
+    }
+    apply(task, kind, ids);
 }
 
 /// Whether `user` has more processes than it may is asked when the process, which is to be theirs, runs another
@@ -121,7 +128,7 @@ fn set_one(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
     } else {
         return Err(Errno::EPERM);
     };
-    apply(call.task, kind, new);
+    change(call.task, kind, new);
     Ok(0)
 }
 
@@ -148,7 +155,7 @@ fn set_two(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
         new.saved = new.effective;
     }
     new.fs = new.effective;
-    apply(call.task, kind, new);
+    change(call.task, kind, new);
     Ok(0)
 }
 
@@ -168,7 +175,7 @@ fn set_three(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
         saved: choose(call.uint(2), old.saved)?,
         fs: effective,
     };
-    apply(call.task, kind, new);
+    change(call.task, kind, new);
     Ok(0)
 }
 
