@@ -7,6 +7,7 @@
 
 use abi::*;
 use std::{
+    os::unix::thread::JoinHandleExt,
     sync::{
         Arc, Barrier, Condvar, Mutex, RwLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::SeqCst},
@@ -415,6 +416,39 @@ fn affinity_and_policies_read_back() {
                 check(libc::sched_setaffinity(0, 8, zeroed::<[u64; 16]>().as_ptr().cast())),
                 Err(libc::EINVAL)
             );
+        }
+    });
+}
+
+/// The creator says where, in the moment between clone and the thread's first step.
+#[test]
+fn who_is_bound_before_its_first_step_stays_there() {
+    isolated(|| {
+        // SAFETY: processor sets are plain bits.
+        let mut allowed: libc::cpu_set_t = unsafe { zeroed() };
+        let size = std::mem::size_of_val(&allowed);
+        // SAFETY: as above.
+        must(unsafe { libc::sched_getaffinity(0, size, &mut allowed) });
+        // SAFETY: as above.
+        let cpus = (0..64).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &allowed) });
+        let cpus: Vec<usize> = cpus.collect();
+        for &cpu in cpus.iter().cycle().take(60) {
+            let (bind, bound) = mpsc::channel();
+            let thread = thread::spawn(move || {
+                bound.recv().unwrap();
+                // SAFETY: they take nothing.
+                (0..50)
+                    .all(|_| unsafe { (libc::sched_getcpu(), libc::sched_yield()).0 } == cpu as i32)
+            });
+            let id = thread.as_pthread_t() as libc::pthread_t;
+            // SAFETY: as above; the thread is not joined yet.
+            unsafe {
+                let mut one: libc::cpu_set_t = zeroed();
+                libc::CPU_SET(cpu, &mut one);
+                assert_eq!(libc::pthread_setaffinity_np(id, size, &one), 0);
+            }
+            bind.send(()).unwrap();
+            assert!(thread.join().unwrap(), "bound to {cpu}");
         }
     });
 }

@@ -14,10 +14,9 @@ use crate::{
 };
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{Ordering, fence};
 use rt::{
     sync::Mutex,
-    thread::Affinity,
     user::{Bases, Context},
 };
 use vfs::{Errno, credentials::Capabilities};
@@ -359,7 +358,7 @@ fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno>
     let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
     let _ = rt::user::save_extended(&mut extended);
     let task = child.clone();
-    start_thread(child, child.id(), move || {
+    start_thread(child, move || {
         task.set_thread(rt::thread::current());
         // The image is our own thread's state; a back end that refuses it leaves the initial state.
         let _ = rt::user::load_extended(&extended);
@@ -369,13 +368,18 @@ fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno>
     })
 }
 
-/// Starts the thread of task `id`, scheduled as `model` is.
-fn start_thread(model: &Task, id: u32, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
-    let name = format!("task {id}");
-    let thread = rt::thread::spawn(&name, model.own_policy(), body)?;
-    let affinity = model.affinity.load(Ordering::Relaxed);
-    if affinity != u64::MAX {
-        rt::thread::set_affinity(thread, Affinity(affinity));
+/// Starts the thread of `child`, and has it be known: its creator may go on before it runs, and change how it is scheduled.
+fn start_thread(child: &Task, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+    let name = format!("task {}", child.id());
+    let policy = child.own_policy();
+    child.set_thread(rt::thread::spawn(&name, policy, body)?);
+    // Whoever found it in the tree before its thread was known changed only what is looked at here.
+    fence(Ordering::SeqCst);
+    if child.rt_policy() != policy {
+        child.follow_policy();
+    }
+    if child.affinity.load(Ordering::Relaxed) != u64::MAX {
+        child.follow_affinity();
     }
     Ok(())
 }
@@ -395,7 +399,7 @@ pub fn spawn(
     let child = make_process(task, parts, request, None)?;
     let id = child.id();
     let own = child.clone();
-    let started = start_thread(task, id, move || {
+    let started = start_thread(&child, move || {
         own.set_thread(rt::thread::current());
         super::task::enter(&own);
         let mut context = Context::default();

@@ -9,13 +9,13 @@ use crate::{
     syscall::Handler,
 };
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use hashbrown::HashMap;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
 use rt::{
     lock_class,
     sync::{Mutex, RwLock},
-    thread::{Policy, ThreadId},
+    thread::{Affinity, Policy, ThreadId},
 };
 use vfs::{Credentials, Errno};
 
@@ -284,8 +284,19 @@ impl Task {
     /// Has it run at least at this real-time priority.
     pub(crate) fn inherit_priority(&self, priority: u32) {
         if self.inherited_priority.swap(priority, Ordering::Relaxed) != priority {
-            rt::thread::set_policy(self.thread(), self.rt_policy());
+            self.follow_policy();
         }
+    }
+    /// Has its thread be scheduled as was just stored. Where that is not known yet, `fork::start_thread` does.
+    pub(crate) fn follow_policy(&self) {
+        fence(Ordering::SeqCst);
+        rt::thread::set_policy(self.thread(), self.rt_policy());
+    }
+    /// Has its thread run where was just stored, likewise.
+    pub(crate) fn follow_affinity(&self) {
+        fence(Ordering::SeqCst);
+        let affinity = self.affinity.load(Ordering::Relaxed);
+        rt::thread::set_affinity(self.thread(), Affinity(affinity));
     }
     /// Notes that somebody waits for a lock of its own; `false` if it has passed its locks on and gets no more.
     pub(crate) fn begin_owning(&self) -> bool {

@@ -7,7 +7,6 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
-use rt::thread::Affinity;
 use vfs::{Errno, credentials::Capabilities};
 
 mod attributes;
@@ -102,7 +101,7 @@ fn set_policy(
     target.policy.store(policy, Ordering::Relaxed);
     target.is_reset_on_fork.store(is_reset_on_fork, Ordering::Relaxed);
     target.real_time_priority.store(priority, Ordering::Relaxed);
-    rt::thread::set_policy(target.thread(), target.rt_policy());
+    target.follow_policy();
     inherit::priority_changed(target);
     Ok(0)
 }
@@ -181,7 +180,7 @@ fn sched_setaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EPERM);
     }
     target.affinity.store(mask, Ordering::Relaxed);
-    rt::thread::set_affinity(target.thread(), Affinity(mask));
+    target.follow_affinity();
     Ok(0)
 }
 
@@ -245,7 +244,7 @@ fn setpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(Errno::EACCES);
         }
         task.nice.store(nice, Ordering::Relaxed);
-        rt::thread::set_policy(task.thread(), task.rt_policy());
+        task.follow_policy();
     }
     Ok(0)
 }
