@@ -206,6 +206,14 @@ impl Table {
         }
         self.closed(removed);
     }
+    /// Pages of files that go with their descriptors ([`vfs::Vnode::orphaned_pages`]): of each its share, where an
+    /// open file has several.
+    pub fn orphaned_pages(&self) -> u64 {
+        let slots = self.slots.read();
+        let used = core::iter::successors(slots.next_used(0), |fd| slots.next_used(fd + 1));
+        let files = used.filter_map(|fd| slots.get(fd));
+        files.map(|file| file.vnode().orphaned_pages() / Arc::strong_count(file) as u64).sum()
+    }
     /// Beyond the highest descriptor there was room for so far.
     pub fn size(&self) -> usize {
         self.slots.read().size()

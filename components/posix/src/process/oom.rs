@@ -2,9 +2,11 @@
 //! at the least loss is killed, and the log says so.
 //!
 //! The choice is Linux's `oom_badness`: resident pages and page tables, shifted by the process's
-//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. One
-//! victim at a time: who finds memory refused meanwhile waits for it to end. Lock: `oom.victim`
-//! is held while one is chosen, above `process.tree`.
+//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. Pages of
+//! files without names that only its descriptors hold (memfd_create(2), O_TMPFILE on tmpfs) count as well, which
+//! Linux does not see: there, who fills such a file sees others killed. One victim at a time: who finds
+//! memory refused meanwhile waits for it to end. Lock: `oom.victim` is held while one is chosen, above
+//! `process.tree` and `files.table`.
 use super::{Process, Task, task, tree};
 use crate::signal::{self, Info};
 use alloc::sync::{Arc, Weak};
@@ -47,7 +49,8 @@ fn badness(process: &Process) -> Option<u64> {
         return None;
     }
     let resident = process.try_memory()?.user().resident_pages() as u64;
-    let pages = resident + resident / PAGES_A_TABLE;
+    let held = process.tasks().first().map_or(0, |task| task.orphaned_pages());
+    let pages = resident + resident / PAGES_A_TABLE + held;
     let total = rt::memory::statistics().total_frames;
     let shift = i64::from(adjustment) * (total / ALWAYS as u64) as i64;
     Some(pages.saturating_add_signed(shift).max(1))

@@ -165,6 +165,10 @@ impl Task {
     pub fn files(&self) -> Arc<files::Table> {
         self.files.lock().clone().unwrap_or_else(|| Arc::new(files::Table::new()))
     }
+    /// [`files::Table::orphaned_pages`] of its descriptors, none of which is closed by this.
+    pub fn orphaned_pages(&self) -> u64 {
+        self.files.lock().as_ref().map_or(0, |files| files.orphaned_pages())
+    }
     /// Replaces the descriptor table (unshare, exec); `None` at the end.
     pub fn set_files(&self, files: Option<Arc<files::Table>>) {
         let old = core::mem::replace(&mut *self.files.lock(), files);

@@ -192,6 +192,14 @@ impl Vnode {
     pub fn pages(&self) -> Option<&Arc<PageCache>> {
         self.pages.as_ref()
     }
+    /// Pages that are freed with the last who holds it: those of a file without a name, in memory alone.
+    pub fn orphaned_pages(&self) -> u64 {
+        let pages = self.pages.as_ref().filter(|pages| pages.backing() == Backing::Cache);
+        match pages {
+            Some(pages) if self.attributes().links == 0 => pages.resident_pages(),
+            _ => 0,
+        }
+    }
     /// Where the personality keeps the pipe of a FIFO, or what else a special file needs.
     pub fn pipe(&self) -> &Slot {
         &self.pipe
