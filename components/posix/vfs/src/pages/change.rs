@@ -3,7 +3,7 @@ use super::{
     PAGE, PageCache,
     index::{Page, Touch},
 };
-use crate::errno::Errno;
+use crate::{errno::Errno, shrink};
 use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Allocation, Backing, FsError, Seek};
@@ -198,14 +198,30 @@ impl PageCache {
     /// Makes a page of every hole in a byte range, beyond the end too; the size stays.
     ///
     /// # Errors
-    /// `ENOSPC`, `ENOMEM`, with the pages before made.
+    /// `ENOSPC` with nothing done, where the file system or all of memory has no room for it; `ENOMEM`, with the pages
+    /// before made.
     pub(crate) fn allocate(&self, range: Range<u64>) -> Result<(), Errno> {
-        for page in range.start / PAGE..range.end.div_ceil(PAGE) {
+        let pages = range.start / PAGE..range.end.div_ceil(PAGE);
+        let at_least = (pages.end - pages.start).saturating_sub(self.resident_pages());
+        if at_least > rt::memory::statistics().total_frames {
+            return Err(Errno::ENOSPC);
+        }
+        let mut reserved = self.index.read().missing(pages.clone()) as u64;
+        self.fs.reserve(self.inode, reserved)?;
+        let mut outcome = Ok(());
+        for page in pages {
+            if reserved == 0 || outcome.is_err() {
+                break;
+            }
             if self.index.read().missing(page..page + 1) > 0 {
-                self.fill_zeroes(page, Touch::Read)?;
+                let made = shrink::allocate_frame(true);
+                let made = made.and_then(|frame| self.put_reserved(page, frame, Touch::Read));
+                reserved -= u64::from(made == Ok(true));
+                outcome = made.map(|_| ());
             }
         }
-        Ok(())
+        self.fs.release(self.inode, reserved);
+        outcome
     }
     fn tell_watchers(&self, first: u64) {
         for watcher in self.live_watchers() {

@@ -324,11 +324,16 @@ impl PageCache {
     /// Puts a new page in place; one that is there already stays.
     fn put_new(&self, index: u64, frame: Frame, touch: Touch) -> Result<(), Errno> {
         self.fs.reserve(self.inode, 1)?;
-        let outcome = self.index.write().insert_ready(index, frame, touch);
-        if !matches!(outcome, Ok(None)) {
+        let outcome = self.put_reserved(index, frame, touch);
+        if outcome != Ok(true) {
             self.fs.release(self.inode, 1);
         }
         outcome.map(|_| ())
+    }
+    /// As [`PageCache::put_new`], of a page that is set aside: whether it was used.
+    fn put_reserved(&self, index: u64, frame: Frame, touch: Touch) -> Result<bool, Errno> {
+        let there_already = self.index.write().insert_ready(index, frame, touch)?;
+        Ok(there_already.is_none())
     }
     /// Drops clean pages that storage has too, least recently used first; returns how many.
     pub(crate) fn shrink(&self, most: usize) -> usize {
