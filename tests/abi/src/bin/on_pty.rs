@@ -20,7 +20,7 @@ use std::{
 };
 
 /// Longest wait for one TEXT.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(50);
 const TIMED_OUT: u8 = 124;
 static WINDOW: libc::winsize = libc::winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
 
@@ -146,13 +146,13 @@ impl User {
                 return Ok(());
             }
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.read(left)? {
-                let text = String::from_utf8_lossy(text).into_owned();
-                return Err(io::Error::new(
-                    io::ErrorKind::TimedOut,
-                    format!("`{text}` did not come"),
-                ));
-            }
+            let outcome = match self.read(left) {
+                Ok(true) if !left.is_zero() => continue,
+                Ok(_) => io::Error::from(io::ErrorKind::TimedOut),
+                Err(error) => error,
+            };
+            let text = String::from_utf8_lossy(text);
+            return Err(io::Error::new(outcome.kind(), format!("`{text}` did not come: {outcome}")));
         }
     }
 
@@ -163,7 +163,7 @@ impl User {
         // SAFETY: one entry, ours.
         let count = unsafe { libc::poll(&raw mut ready, 1, limit.as_millis() as i32) };
         if count == 0 {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the command never ended"));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing came, nor did it end"));
         }
         let mut bytes = [0; 4096];
         let taken = match master.read(&mut bytes) {
