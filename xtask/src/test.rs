@@ -254,7 +254,6 @@ fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     tally.count_libtest("host", &output_of("host tests", &mut cargo)?);
     let mut cargo = shell::cargo();
     cargo.args(["test", "--locked", "--no-fail-fast"]).args(CHECKED).args(filter);
-    cargo.env("CARGO_TARGET_DIR", shell::root().join("target/checked"));
     tally.count_libtest(
         "host with lock checks",
         &output_of("host tests with lock checks and statistics", &mut cargo)?,
