@@ -93,6 +93,9 @@ impl Waiter {
 
 pub(super) type Bucket = Vec<Arc<Waiter>>;
 
+/// Places that an empty bucket keeps for its next waiters.
+const KEPT: usize = 8;
+
 static TABLE: [Mutex<Bucket>; BUCKETS] = [const { Mutex::new(&BUCKET, Vec::new()) }; BUCKETS];
 
 pub(super) fn bucket(key: &Key) -> &'static Mutex<Bucket> {
@@ -102,6 +105,13 @@ pub(super) fn bucket(key: &Key) -> &'static Mutex<Bucket> {
 fn at(index: usize) -> &'static Mutex<Bucket> {
     let [first, ..] = &TABLE;
     TABLE.get(index).unwrap_or(first)
+}
+
+/// Gives back what a bucket needed for many waiters, once there is none.
+fn settle(bucket: &mut Bucket) {
+    if bucket.is_empty() && bucket.capacity() > KEPT {
+        *bucket = Vec::new();
+    }
 }
 
 /// Wakes at most `count` waiters of `key` whose set meets `set`, the longest waiting first.
@@ -119,6 +129,7 @@ pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 
         waiter.event().signal();
         false
     });
+    settle(bucket);
     woken
 }
 
@@ -131,6 +142,7 @@ pub(super) fn first(bucket: &Bucket, key: &Key) -> Option<Arc<Waiter>> {
 pub(super) fn take_out(bucket: &mut Bucket, waiter: &Arc<Waiter>) {
     waiter.woken.store(true, Ordering::Release);
     bucket.retain(|other| !Arc::ptr_eq(other, waiter));
+    settle(bucket);
 }
 
 /// Takes `waiter` out of whichever bucket it is in; `false` if it was woken before.
@@ -143,6 +155,7 @@ pub(super) fn leave(waiter: &Arc<Waiter>) -> bool {
         }
         if waiter.key() == key {
             bucket.retain(|other| !Arc::ptr_eq(other, waiter));
+            settle(&mut bucket);
             return true;
         }
     }
