@@ -152,7 +152,10 @@ impl User {
                 Err(error) => error,
             };
             let text = String::from_utf8_lossy(text);
-            return Err(io::Error::new(outcome.kind(), format!("`{text}` did not come: {outcome}")));
+            return Err(io::Error::new(
+                outcome.kind(),
+                format!("`{text}` did not come: {outcome}"),
+            ));
         }
     }
 
