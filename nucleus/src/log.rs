@@ -6,14 +6,15 @@ use crate::{
     arch::{cpu, serial},
     spin::NoInterrupts,
 };
-use alloc::string::String;
+use alloc::vec::Vec;
 use core::{
     fmt::Write,
     sync::atomic::{AtomicBool, Ordering},
 };
 use text::{Pieces, Tail};
 
-const RING_BYTES: usize = 64 * 1024;
+/// As much of the log is kept.
+pub const RING_BYTES: usize = 64 * 1024;
 
 static TAIL: Tail<RING_BYTES> = Tail::new();
 static LOCK: AtomicBool = AtomicBool::new(false);
@@ -93,13 +94,14 @@ pub fn init() {
     }
 }
 
-/// The log so far, oldest first.
-pub fn contents() -> String {
-    let mut bytes = alloc::vec::Vec::with_capacity(RING_BYTES);
+/// The log so far, oldest first, and how many bytes were written before it.
+pub fn contents() -> (u64, Vec<u8>) {
+    let mut bytes = Vec::with_capacity(RING_BYTES);
     let held = Held::take();
     bytes.extend(TAIL.bytes());
+    let start = TAIL.written() - bytes.len() as u64;
     drop(held);
-    String::from_utf8_lossy(&bytes).into_owned()
+    (start, bytes)
 }
 
 /// Frees the log's lock whoever holds it.

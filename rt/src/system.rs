@@ -26,9 +26,34 @@ pub fn locks() -> Vec<sync::class::Report> {
     sync::class::reports()
 }
 
-/// The kernel log so far, oldest first (dmesg).
-pub fn log() -> String {
-    crate::world::system::log()
+/// As much of the kernel log is kept.
+pub const LOG_BYTES: usize = crate::world::system::LOG_BYTES;
+
+/// The end of the kernel log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Log {
+    /// Bytes ever written before `text`.
+    pub start: u64,
+    /// Oldest first; the first line may be cut.
+    pub text: Vec<u8>,
+}
+
+impl Log {
+    /// Bytes ever written.
+    pub fn end(&self) -> u64 {
+        self.start + self.text.len() as u64
+    }
+    /// What was written after the first `bytes`.
+    pub fn since(&self, bytes: u64) -> &[u8] {
+        let known = usize::try_from(bytes.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        self.text.get(known..).unwrap_or_default()
+    }
+}
+
+/// The kernel log so far (dmesg).
+pub fn log() -> Log {
+    let (start, text) = crate::world::system::log();
+    Log { start, text }
 }
 
 /// Logs every thread: what it does or waits for, since when, and the calls that led there.

@@ -33,14 +33,19 @@ impl<const BYTES: usize> Tail<BYTES> {
 
     /// Writes `text` behind the rest.
     pub fn write(&self, text: &[u8]) {
-        let start = self.written.load(Relaxed);
+        let start = self.written();
         (start..).zip(text).for_each(|(at, &byte)| self.byte(at).store(byte, Relaxed));
         self.written.store(start + text.len() as u64, Relaxed);
     }
 
-    /// What is left of it, oldest first.
+    /// Bytes ever written.
+    pub fn written(&self) -> u64 {
+        self.written.load(Relaxed)
+    }
+
+    /// What is left of them, oldest first.
     pub fn bytes(&self) -> impl Iterator<Item = u8> {
-        let end = self.written.load(Relaxed);
+        let end = self.written();
         (end.saturating_sub(BYTES as u64)..end).map(|at| self.byte(at).load(Relaxed))
     }
 }

@@ -1,7 +1,7 @@
 //! What the kernel world tells about itself.
 pub(crate) use nucleus::{
     irq::statistics as interrupts,
-    log::contents as log,
+    log::{RING_BYTES as LOG_BYTES, contents as log},
     objects::all as objects,
     params::command_line,
     thread::{log_all as log_threads, processor_times, runnable as runnable_threads, sample_every},

@@ -47,6 +47,7 @@ mod socket_options;
 mod space;
 mod splice;
 mod stat;
+mod syslog;
 mod system;
 mod terminal;
 mod time;
@@ -130,6 +131,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     signalfd::CALLS,
     socket::CALLS,
     system::CALLS,
+    syslog::CALLS,
     barrier::CALLS,
     terminal::CALLS,
     time::CALLS,

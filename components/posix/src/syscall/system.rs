@@ -47,7 +47,6 @@ pub const CALLS: &[Entry] = &[
     ),
     Entry::whole(raw::__NR_getrandom, "getrandom", getrandom),
     Entry::partial(raw::__NR_reboot, "reboot", "kexec, suspend", reboot),
-    Entry::partial(raw::__NR_syslog, "syslog", "console levels have no effect", syslog),
 ];
 
 const FIELD_BYTES: usize = 65;
@@ -355,35 +354,6 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
         rt::thread::park(None, true);
     }
     Ok(0)
-}
-
-fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
-    const CLOSE: i32 = 0;
-    const OPEN: i32 = 1;
-    const READ_ALL: i32 = 3;
-    const READ_CLEAR: i32 = 4;
-    const SIZE_BUFFER: i32 = 10;
-    let (action, credentials) = (call.int(0), call.task.credentials());
-    let is_open = matches!(action, READ_ALL | SIZE_BUFFER)
-        && !crate::system::HIDES_LOG.load(Ordering::Relaxed);
-    let is_privileged =
-        credentials.has(Capabilities::SYSLOG) || credentials.has(Capabilities::SYS_ADMIN);
-    if !is_open && !is_privileged {
-        return Err(Errno::EPERM);
-    }
-    let text = rt::system::log();
-    match action {
-        READ_ALL | READ_CLEAR => {
-            let room = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
-            let text = text.as_bytes();
-            let part = text.get(text.len().saturating_sub(room)..).unwrap_or_default();
-            call.memory.write_bytes(call.word(1), part)?;
-            Ok(part.len() as u64)
-        }
-        SIZE_BUFFER => Ok((text.len() as u64).max(1 << 14)),
-        CLOSE | OPEN | 5..=9 => Ok(0),
-        _ => Err(Errno::EINVAL),
-    }
 }
 
 const _: () = assert!(size_of::<SystemInformation>() == size_of::<raw_system::sysinfo>());
