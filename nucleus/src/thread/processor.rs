@@ -15,7 +15,7 @@ use core::{
     ptr,
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
-        Ordering::{Acquire, Relaxed, Release},
+        Ordering::{Acquire, Relaxed, Release, SeqCst},
     },
 };
 use program::ProcessorTime;
@@ -230,7 +230,7 @@ impl Processor {
 }
 
 pub(super) fn may_run(thread: &Thread, cpu: usize) -> bool {
-    let affinity = thread.affinity.load(Relaxed);
+    let affinity = thread.affinity.load(SeqCst);
     affinity & 1 << cpu != 0 || affinity & online_mask() == 0
 }
 

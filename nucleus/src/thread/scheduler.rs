@@ -26,6 +26,7 @@ use core::{
     sync::atomic::{
         AtomicBool, AtomicPtr, AtomicU32, AtomicU64,
         Ordering::{Relaxed, Release, SeqCst},
+        fence,
     },
 };
 use runqueue::{Class, Place, Ready, rebased_ns};
@@ -305,7 +306,7 @@ pub fn hand_over(next: &Thread) {
     next.cpu.store(cpu as u32, Relaxed);
     let lent_ns = here.queue().ready.lent_ns(me.virtual_ns.load(Relaxed));
     next.virtual_ns.fetch_max(lent_ns, Relaxed);
-    next.is_on_queue.store(true, Relaxed);
+    next.is_on_queue.store(true, Release);
     next.state.store(RUNNABLE, Relaxed);
     switch_to(here, me, Ref::of(next), now_ns, Reason::Blocked);
 }
@@ -313,10 +314,9 @@ pub fn hand_over(next: &Thread) {
 /// Whether `thread`, which we claimed, is off the processor where it blocked.
 #[cold]
 fn has_left(thread: &Thread) -> bool {
-    let Some(home) = lock_home(thread) else { return false };
-    let has_left = !thread.is_on_queue.load(Relaxed);
+    let Some((home, is_on_queue)) = lock_home(thread) else { return false };
     home.unlock();
-    has_left
+    !is_on_queue
 }
 
 /// Makes a thread that we claimed run again.
@@ -350,8 +350,12 @@ pub(super) fn choose(thread: &Thread) -> usize {
 
 /// Queues `thread` (state WAKING, on no queue) on the processor chosen for it. Interrupts are off.
 fn place(thread: &Thread) {
-    let cpu = choose(thread);
-    let Some(target) = processor(cpu) else { return };
+    while !place_on(thread, choose(thread)) {}
+}
+
+/// [`place`] on processor `cpu`; `false` where it may not run there any more.
+fn place_on(thread: &Thread, cpu: usize) -> bool {
+    let Some(target) = processor(cpu) else { return true };
     let home = processor(thread.cpu.load(Relaxed) as usize).unwrap_or(target);
     let mut from_ns = None;
     if !ptr::eq(home, target) {
@@ -365,7 +369,13 @@ fn place(thread: &Thread) {
     let woken_ns = ready.woken_ns(thread.virtual_ns.load(Relaxed), from_ns);
     thread.virtual_ns.store(woken_ns, Relaxed);
     thread.cpu.store(cpu as u32, Relaxed);
-    thread.is_on_queue.store(true, Relaxed);
+    // Before its affinity is looked at: who changes that looks at this after it ([`change`]).
+    thread.is_on_queue.store(true, SeqCst);
+    if !may_run(thread, cpu) {
+        thread.is_on_queue.store(false, Relaxed);
+        target.unlock();
+        return false;
+    }
     thread.state.store(RUNNABLE, SeqCst);
     target.enqueue(thread, Place::Back);
     let preempts = target.is_preempted_by(thread);
@@ -382,6 +392,7 @@ fn place(thread: &Thread) {
     if preempts && !is_here {
         apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
     }
+    true
 }
 
 /// Gives the processor away if that is wanted and may be done here.
@@ -501,14 +512,17 @@ pub fn interrupt_if_running(thread: &Thread) {
     }
 }
 
-/// Locks the run queue of the processor that `thread` is on or was on last. Interrupts are off.
-fn lock_home(thread: &Thread) -> Option<&'static Processor> {
+/// Locks the run queue of the processor that `thread` is on or was on last; whether it runs or is queued there. If not, it
+/// may be woken onto another any moment. Interrupts are off.
+fn lock_home(thread: &Thread) -> Option<(&'static Processor, bool)> {
     loop {
         let cpu = thread.cpu.load(Relaxed);
         let home = processor(cpu as usize)?;
         home.lock();
+        // Who queues it elsewhere says where first.
+        let is_on_queue = thread.is_on_queue.load(SeqCst);
         if thread.cpu.load(Relaxed) == cpu {
-            return Some(home);
+            return Some((home, is_on_queue));
         }
         home.unlock();
     }
@@ -518,42 +532,52 @@ fn lock_home(thread: &Thread) -> Option<&'static Processor> {
 /// but by being woken onto another processor.
 pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
     let _off = NoInterrupts::new();
-    let home = lock_home(thread)?;
+    let (home, _) = lock_home(thread)?;
     let seen = look(ptr::eq(home.queue().current.get(), thread));
     home.unlock();
     Some(seen)
 }
 
-/// Changes what `thread` is queued by.
-pub fn change(thread: &Thread, act: impl FnOnce(&Thread)) {
-    {
-        let _off = NoInterrupts::new();
-        let Some(home) = lock_home(thread) else { return };
-        let is_running = ptr::eq(home.queue().current.get(), thread);
-        let is_queued = thread.is_on_queue.load(Relaxed) && !is_running;
-        if is_queued {
-            home.dequeue(thread);
-        }
-        act(thread);
-        let cpu = thread.cpu.load(Relaxed) as usize;
-        let must_move = !may_run(thread, cpu);
-        if is_queued && must_move {
-            thread.is_on_queue.store(false, Relaxed);
-            thread.state.store(WAKING, SeqCst);
-        } else if is_queued {
-            home.enqueue(thread, Place::Back);
-        }
-        home.unlock();
-        if is_queued && must_move {
-            place(thread);
-        } else {
-            percpu::of(cpu).want_reschedule();
-            if cpu != percpu::cpu() {
-                apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
-            }
+/// Changes what `thread` is queued by: `act` says how, again where it was queued meanwhile.
+pub fn change(thread: &Thread, act: impl Fn(&Thread)) {
+    while !change_at_home(thread, &act) {
+        // Whoever queued it may not have seen the change, or sees it ([`place_on`]).
+        fence(SeqCst);
+        if !thread.is_on_queue.load(SeqCst) {
+            break;
         }
     }
     reschedule_if_wanted();
+}
+
+/// [`change`], whether it runs or is queued or not; which of the two.
+fn change_at_home(thread: &Thread, act: impl Fn(&Thread)) -> bool {
+    let _off = NoInterrupts::new();
+    let Some((home, is_on_queue)) = lock_home(thread) else { return true };
+    let is_running = ptr::eq(home.queue().current.get(), thread);
+    let is_queued = is_on_queue && !is_running;
+    if is_queued {
+        home.dequeue(thread);
+    }
+    act(thread);
+    let cpu = thread.cpu.load(Relaxed) as usize;
+    let must_move = !may_run(thread, cpu);
+    if is_queued && must_move {
+        thread.is_on_queue.store(false, Relaxed);
+        thread.state.store(WAKING, SeqCst);
+    } else if is_queued {
+        home.enqueue(thread, Place::Back);
+    }
+    home.unlock();
+    if is_queued && must_move {
+        place(thread);
+    } else {
+        percpu::of(cpu).want_reschedule();
+        if cpu != percpu::cpu() {
+            apic::send_ipi(cpu, apic::RESCHEDULE_VECTOR);
+        }
+    }
+    is_on_queue
 }
 
 /// Processor time `thread` has used, up to now if it runs.

@@ -452,3 +452,48 @@ fn who_is_bound_before_its_first_step_stays_there() {
         }
     });
 }
+
+/// They are moved while they wait, are woken, run and are queued.
+#[test]
+fn who_is_moved_all_the_time_loses_nothing() {
+    isolated(|| {
+        const ROUNDS: u32 = 1000;
+        // SAFETY: processor sets are plain bits.
+        let mut allowed: libc::cpu_set_t = unsafe { zeroed() };
+        let size = std::mem::size_of_val(&allowed);
+        // SAFETY: as above.
+        must(unsafe { libc::sched_getaffinity(0, size, &mut allowed) });
+        // SAFETY: as above.
+        let cpus = (0..64).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &allowed) });
+        let cpus: Vec<usize> = cpus.collect();
+        let players = (0..3).flat_map(|_| {
+            let ((to, at), (back, home)) = (mpsc::channel(), mpsc::channel());
+            let hit = thread::spawn(move || {
+                (0..ROUNDS).for_each(|round| {
+                    to.send(round).unwrap();
+                    assert_eq!(home.recv(), Ok(round));
+                });
+            });
+            let returned =
+                thread::spawn(move || at.iter().for_each(|ball| back.send(ball).unwrap()));
+            [hit, returned]
+        });
+        let players: Vec<_> = players.collect();
+        for turn in 0.. {
+            if players.iter().all(|player| player.is_finished()) {
+                break;
+            }
+            for (number, player) in players.iter().enumerate() {
+                let id = player.as_pthread_t() as libc::pthread_t;
+                // SAFETY: as above; none is joined yet.
+                unsafe {
+                    let mut one: libc::cpu_set_t = zeroed();
+                    libc::CPU_SET(cpus[(turn + number) % cpus.len()], &mut one);
+                    let outcome = libc::pthread_setaffinity_np(id, size, &one);
+                    assert!([0, libc::ESRCH].contains(&outcome), "{outcome}");
+                }
+            }
+        }
+        players.into_iter().for_each(|player| player.join().unwrap());
+    });
+}
