@@ -458,3 +458,133 @@ fn several_processes_exercise_files_of_one_directory() {
         }
     });
 }
+
+/// Reads `/proc/self/io` by one call each time.
+struct Accounts {
+    file: File,
+    text: String,
+}
+
+impl Accounts {
+    fn open() -> Accounts {
+        let mut accounts =
+            Accounts { file: File::open("/proc/self/io").unwrap(), text: String::new() };
+        accounts.read();
+        accounts
+    }
+    fn read(&mut self) {
+        let mut bytes = [0; 4096];
+        let count = self.file.read_at(&mut bytes, 0).unwrap();
+        self.text = String::from_utf8_lossy(&bytes[..count]).into_owned();
+    }
+    fn get(&self, name: &str) -> u64 {
+        let line = self.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap().parse().unwrap()
+    }
+    /// What has come to each count since it was read last, without that.
+    fn since<const N: usize>(&mut self, names: [&str; N]) -> [u64; N] {
+        let own = |name: &str| match name {
+            "rchar" => self.text.len() as u64,
+            "syscr" => 1,
+            _ => 0,
+        };
+        let before = names.map(|name| self.get(name) + own(name));
+        self.read();
+        std::array::from_fn(|at| self.get(names[at]) - before[at])
+    }
+}
+
+const CALLS: [&str; 4] = ["rchar", "wchar", "syscr", "syscw"];
+const STORAGE: [&str; 3] = ["read_bytes", "write_bytes", "cancelled_write_bytes"];
+
+#[test]
+fn calls_that_read_and_write_are_counted_with_their_bytes() {
+    isolated(|| {
+        let scratch = Scratch::in_memory();
+        let (file, other) = (create(&scratch.path("f")), create(&scratch.path("g")));
+        let (fd, other_fd) = (file.as_raw_fd(), other.as_raw_fd());
+        let mut accounts = Accounts::open();
+        assert_eq!(accounts.since(CALLS), [0; 4]);
+        assert_eq!(write(fd, &[1; 5000]), Ok(5000));
+        file.write_at(&[2; 100], 50).unwrap();
+        assert_eq!(accounts.since(CALLS), [0, 5100, 0, 2]);
+        let mut bytes = [0; 700];
+        assert_eq!(file.read_at(&mut bytes, 4900).unwrap(), 100);
+        assert_eq!(file.read_at(&mut bytes, 5000).unwrap(), 0);
+        assert_eq!(read(99, 1), Err(libc::EBADF));
+        assert_eq!(accounts.since(CALLS), [100, 0, 2, 0]);
+        let part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 300 };
+        assert_eq!(check(unsafe { libc::preadv(fd, &part, 1, 0) } as i64), Ok(300));
+        assert_eq!(check(unsafe { libc::pwritev(fd, &part, 1, 0) } as i64), Ok(300));
+        assert_eq!(accounts.since(CALLS), [300, 300, 1, 1]);
+        let mut from = 0;
+        assert_eq!(check(unsafe { libc::sendfile(other_fd, fd, &mut from, 600) } as i64), Ok(600));
+        assert_eq!(accounts.since(CALLS), [600, 600, 1, 1]);
+        let folder = File::open(scratch.path("")).unwrap();
+        assert_eq!(read(folder.as_raw_fd(), 1), Err(libc::EISDIR));
+        let (read_end, write_end) = pipe();
+        assert_eq!(write(write_end, b"abc"), Ok(3));
+        assert_eq!(read(read_end, 10).unwrap(), b"abc");
+        assert_eq!(accounts.since(CALLS), [3, 3, 2, 1]);
+        assert_eq!(wait(fork(|| assert_eq!(write(fd, &[1; 10]), Ok(10)))), Ended::Exited(0));
+        assert_eq!(accounts.since(CALLS), [0, 10, 0, 1], "who is waited for");
+        assert_eq!(std::thread::spawn(move || write(fd, &[1; 10])).join().unwrap(), Ok(10));
+        let [written, calls] = accounts.since(["wchar", "syscw"]);
+        assert!(written >= 10 && calls >= 1, "an ended thread's stay");
+        assert_eq!(accounts.since(STORAGE), [0; 3], "nothing of it is on storage");
+    });
+}
+
+#[test]
+fn what_storage_reads_and_writes_for_a_process_is_counted() {
+    isolated(|| {
+        const BYTES: usize = 100_000;
+        const BLOCK: i64 = 512;
+        let blocks = |who| {
+            let mut usage: libc::rusage = unsafe { zeroed() };
+            must(unsafe { libc::getrusage(who, &mut usage) });
+            (usage.ru_inblock, usage.ru_oublock)
+        };
+        let scratch = Scratch::on_disk();
+        let file = create(&scratch.path("f"));
+        let mut accounts = Accounts::open();
+        let before = blocks(libc::RUSAGE_SELF);
+        file.write_at(&[1; BYTES], 0).unwrap();
+        let [_, written, cancelled] = accounts.since(STORAGE);
+        assert!((BYTES as u64..1 << 20).contains(&written), "{written}");
+        assert_eq!(cancelled, 0);
+        let after = blocks(libc::RUSAGE_SELF);
+        assert!(after.1 - before.1 >= BYTES as i64 / BLOCK, "{before:?} {after:?}");
+        file.set_len(BYTES as u64 / 2).unwrap();
+        let [_, _, cancelled] = accounts.since(STORAGE);
+        assert!((BYTES as u64 / 4..=BYTES as u64 / 2).contains(&cancelled), "{cancelled}");
+        file.sync_all().unwrap();
+        accounts.read();
+        let advice = libc::POSIX_FADV_DONTNEED;
+        assert_eq!(unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, advice) }, 0);
+        let before = blocks(libc::RUSAGE_SELF);
+        assert_eq!(contents(&file).len(), BYTES / 2);
+        let [read, ..] = accounts.since(STORAGE);
+        assert!((BYTES as u64 / 2..1 << 20).contains(&read), "{read}");
+        assert_eq!(blocks(libc::RUSAGE_SELF).0 - before.0, read as i64 / BLOCK);
+        let map = Shared::of(&file, PAGE);
+        map.set(1, 1);
+        let [_, written, _] = accounts.since(STORAGE);
+        assert!(written >= PAGE as u64);
+        let before = blocks(libc::RUSAGE_CHILDREN);
+        let path = scratch.path("g");
+        assert_eq!(
+            wait(fork(|| create(&path).write_at(&[1; PAGE], 0).map(drop).unwrap())),
+            Ended::Exited(0)
+        );
+        let after = blocks(libc::RUSAGE_CHILDREN);
+        assert!(after.1 - before.1 >= PAGE as i64 / BLOCK, "{before:?} {after:?}");
+        let gone = create(&scratch.path("h"));
+        gone.write_at(&[1; 2 * PAGE], 0).unwrap();
+        fs::remove_file(scratch.path("h")).unwrap();
+        accounts.read();
+        drop(gone);
+        let [_, _, cancelled] = accounts.since(STORAGE);
+        assert!(cancelled >= 2 * PAGE as u64, "{cancelled}");
+    });
+}

@@ -77,7 +77,11 @@ fn leave_group(task: &Arc<Task>) -> Option<ExitStatus> {
     process.set_last_command(task.command());
     let mut state = process.signals.lock();
     state.tasks.retain(|other| !Arc::ptr_eq(other, task));
-    add_time(&mut process.usage.lock().own, &time);
+    {
+        let mut usage = process.usage.lock();
+        add_time(&mut usage.own, &time);
+        usage.io += task.io.get();
+    }
     if state.tasks.is_empty() {
         return Some(state.exit.unwrap_or(task.exit_status()));
     }

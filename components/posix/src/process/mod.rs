@@ -12,6 +12,7 @@ pub mod exec;
 pub mod exit;
 pub mod fork;
 pub mod init;
+pub mod io_counts;
 pub mod limits;
 pub mod object;
 pub mod oom;

@@ -1,6 +1,7 @@
 //! [`Process`]: a thread group.
 use super::{
     ExitStatus, Task,
+    io_counts::Io,
     limits::Limits,
     session::{ControllingTerminal, Session},
 };
@@ -43,6 +44,10 @@ pub struct Usage {
     pub faults: Faults,
     /// Faults of the children waited for.
     pub children_faults: Faults,
+    /// What tasks that have ended read and wrote.
+    pub io: Io,
+    /// What the children waited for did, theirs included.
+    pub children_io: Io,
 }
 
 /// A thread group.
@@ -245,6 +250,12 @@ impl Process {
         if !self.is_borrowing.swap(false, Ordering::Relaxed) {
             usage.faults += memory.faults();
         }
+    }
+    /// What all its tasks read and wrote, ended ones included.
+    pub fn io(&self) -> Io {
+        let mut sum = self.usage.lock().io;
+        self.tasks().iter().for_each(|task| sum += task.io.get());
+        sum
     }
     /// Processor time of all its threads, ended ones included.
     pub fn cpu_time(&self) -> CpuTime {

@@ -1,5 +1,5 @@
 //! [`Task`]: one Linux thread.
-use super::{ExitStatus, Process, rseq::Registration};
+use super::{ExitStatus, Process, io_counts::IoCounts, rseq::Registration};
 use crate::{
     files,
     memory::{AddressSpace, FaultCounts},
@@ -96,6 +96,7 @@ pub struct Task {
     pub(crate) affinity: AtomicU64,
     /// Faults of its program.
     pub(crate) faults: FaultCounts,
+    pub(crate) io: IoCounts,
     /// As ioprio_set(2) gave it.
     pub(crate) io_priority: AtomicU32,
 }
@@ -144,6 +145,7 @@ impl Task {
             ownership: AtomicU32::new(0),
             affinity: AtomicU64::new(u64::MAX),
             faults: FaultCounts::new(),
+            io: IoCounts::new(),
             io_priority: AtomicU32::new(0),
         }
     }
@@ -385,5 +387,7 @@ pub(crate) fn enter(task: &Arc<Task>) {
 
 /// Undoes [`enter`].
 pub(crate) fn leave() {
-    let _ = running().write().remove(&rt::thread::current().0);
+    let task = running().write().remove(&rt::thread::current().0);
+    // Not with the lock held: what goes with it may ask for the current task.
+    drop(task);
 }

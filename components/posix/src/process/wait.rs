@@ -175,6 +175,8 @@ fn inherit_usage(process: &Process, child: &Usage) {
     add_time(&mut usage.children, &child.children);
     usage.children_faults += child.faults;
     usage.children_faults += child.children_faults;
+    usage.children_io += child.io;
+    usage.children_io += child.children_io;
     let peak = child.peak_pages.max(child.children_peak_pages);
     usage.children_peak_pages = usage.children_peak_pages.max(peak);
 }

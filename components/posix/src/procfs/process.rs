@@ -100,6 +100,7 @@ const ITEMS: &[(&str, Item)] = &[
     ("maps", Item::Secret(0o444, maps::maps)),
     ("smaps", Item::Secret(0o444, maps::details)),
     ("smaps_rollup", Item::Secret(0o444, maps::sums)),
+    ("io", Item::Secret(0o400, report::io)),
     ("limits", Item::File(0o444, report::limits)),
     ("mounts", Item::File(0o444, report::mounts)),
     ("mountinfo", Item::File(0o444, report::mountinfo)),

@@ -2,7 +2,7 @@
 use super::{process::Subject, status::SignalSets};
 use crate::{
     memory::Layout,
-    process::{Process, limits::INFINITY, object::ticks, oom, trace},
+    process::{Process, io_counts, limits::INFINITY, object::ticks, oom, trace},
     signal::state::StopState,
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
@@ -26,6 +26,23 @@ pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
 pub fn executable(subject: &Subject) -> Option<Path> {
     let memory = subject.process.try_memory()?;
     memory.executable().map(|file| file.path().clone())
+}
+
+/// `/proc/PID/io`: of a thread, or of all and the children waited for.
+pub fn io(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    let io = match &subject.thread {
+        Some(task) => task.io.get(),
+        None => {
+            let mut sum = subject.process.io();
+            sum += subject.process.usage.lock().children_io;
+            sum
+        }
+    };
+    let mut text = String::new();
+    for (name, number) in io_counts::NAMES.iter().zip(io.0) {
+        let _ = writeln!(text, "{name}: {number}");
+    }
+    Ok(text.into_bytes())
 }
 
 pub fn command(subject: &Subject) -> String {

@@ -23,6 +23,7 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
     vfs::set_last_resort(crate::process::oom::relieve);
+    vfs::set_charge(crate::process::io_counts::charge);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
     file_systems::announce(&disks, &boot.file_systems);

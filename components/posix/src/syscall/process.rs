@@ -6,6 +6,7 @@ use crate::{
     process::{
         ExitStatus, Process, exit,
         fork::{self, CloneFlags, CloneRequest},
+        io_counts::{Count, Io},
         object::Usage,
         status, tree,
         wait::{self, Event, Options, Report, Which},
@@ -310,6 +311,7 @@ pub struct ResourceUsage {
     shared_text: [u64; 3],
     faults: [u64; 2],
     swaps: u64,
+    /// Of 512 bytes: read from storage, and to be written there.
     blocks: [u64; 2],
     messages: [u64; 2],
     signals: u64,
@@ -318,15 +320,17 @@ pub struct ResourceUsage {
 }
 
 impl ResourceUsage {
-    /// From times, faults and the largest resident size.
-    pub fn new(time: &CpuTime, faults: Faults, peak_pages: u64) -> ResourceUsage {
+    /// From times, faults, what was read and written, and the largest resident size.
+    pub fn new(time: &CpuTime, faults: Faults, io: Io, peak_pages: u64) -> ResourceUsage {
         const PAGE_KIB: u64 = 4;
+        const BLOCK_BYTES: u64 = 512;
         let split = |ns: u64| [ns / 1_000_000_000, ns % 1_000_000_000 / 1000];
         ResourceUsage {
             user: split(time.user_ns),
             system: split(time.system_ns),
             peak_kib: peak_pages * PAGE_KIB,
             faults: [faults.minor, faults.major],
+            blocks: [Count::BytesRead, Count::BytesWritten].map(|count| io.of(count) / BLOCK_BYTES),
             voluntary_switches: time.voluntary_switches,
             forced_switches: time.forced_switches,
             ..ResourceUsage::default()
@@ -339,7 +343,9 @@ fn usage_of_child(usage: &Usage) -> ResourceUsage {
     crate::process::object::add_time(&mut time, &usage.children);
     let mut faults = usage.faults;
     faults += usage.children_faults;
-    ResourceUsage::new(&time, faults, usage.peak_pages.max(usage.children_peak_pages))
+    let mut io = usage.io;
+    io += usage.children_io;
+    ResourceUsage::new(&time, faults, io, usage.peak_pages.max(usage.children_peak_pages))
 }
 
 /// The process `id` of a call, 0 being the caller's.

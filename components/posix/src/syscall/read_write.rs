@@ -35,14 +35,14 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_readable(&file)?;
     let mut sink = user_sink(call)?;
-    Ok(file.read(&mut sink)? as u64)
+    noted(call, file.read(&mut sink))
 }
 
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_writable(&file)?;
     let mut source = user_source(call)?;
-    write_stream(call.task, &file, &mut source)
+    write_to(call.task, &file, None, &mut source, 0)
 }
 
 fn pread(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -51,7 +51,7 @@ fn pread(call: &mut Call<'_>) -> Result<u64, Errno> {
     check_positioned(&file)?;
     check_readable(&file)?;
     let mut sink = user_sink(call)?;
-    Ok(file.read_at(offset, &mut sink, file.io_flags())? as u64)
+    noted(call, file.read_at(offset, &mut sink, file.io_flags()))
 }
 
 fn pwrite(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -60,21 +60,21 @@ fn pwrite(call: &mut Call<'_>) -> Result<u64, Errno> {
     check_positioned(&file)?;
     check_writable(&file)?;
     let mut source = user_source(call)?;
-    write_positioned(call.task, &file, offset, &mut source, 0)
+    write_to(call.task, &file, Some(offset), &mut source, 0)
 }
 
 fn readv(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_readable(&file)?;
     let mut sink = vectored_sink(call)?;
-    Ok(file.read(&mut sink)? as u64)
+    noted(call, file.read(&mut sink))
 }
 
 fn writev(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_writable(&file)?;
     let mut source = vectored_source(call)?;
-    write_stream(call.task, &file, &mut source)
+    write_to(call.task, &file, None, &mut source, 0)
 }
 
 fn preadv(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -96,7 +96,7 @@ fn preadv2(call: &mut Call<'_>) -> Result<u64, Errno> {
             check_readable(&file)?;
             let mut sink = vectored_sink(call)?;
             let io = IoFlags { is_nonblocking: true, ..file.io_flags() };
-            Ok(file.read_with(&mut sink, io)? as u64)
+            noted(call, file.read_with(&mut sink, io))
         }
         at => read_vectored(call, offset(at as u64)?, flags),
     }
@@ -110,10 +110,7 @@ fn pwritev2(call: &mut Call<'_>) -> Result<u64, Errno> {
             let file = call.file(0)?;
             check_writable(&file)?;
             let mut source = vectored_source(call)?;
-            let count =
-                bounded::write(call.task, &file, None, &mut source, io_flags(&file, flags))?;
-            sync_written(&file, flags)?;
-            Ok(count as u64)
+            write_to(call.task, &file, None, &mut source, flags)
         }
         at => write_vectored(call, offset(at as u64)?, flags),
     }
@@ -124,7 +121,7 @@ fn read_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno>
     check_positioned(&file)?;
     check_readable(&file)?;
     let mut sink = vectored_sink(call)?;
-    Ok(file.read_at(offset, &mut sink, io_flags(&file, flags))? as u64)
+    noted(call, file.read_at(offset, &mut sink, io_flags(&file, flags)))
 }
 
 fn write_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno> {
@@ -132,23 +129,27 @@ fn write_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno
     check_positioned(&file)?;
     check_writable(&file)?;
     let mut source = vectored_source(call)?;
-    write_positioned(call.task, &file, offset, &mut source, flags)
+    write_to(call.task, &file, Some(offset), &mut source, flags)
 }
 
-fn write_stream(task: &Arc<Task>, file: &OpenFile, source: &mut UserSource) -> Result<u64, Errno> {
-    let count = bounded::write(task, file, None, source, file.io_flags())?;
-    sync_written(file, 0)?;
-    Ok(count as u64)
+/// How a read went, which is counted.
+fn noted(call: &Call<'_>, outcome: Result<usize, Errno>) -> Result<u64, Errno> {
+    let outcome = outcome.map(|count| count as u64);
+    call.task.io.note_read(outcome.unwrap_or(0));
+    outcome
 }
 
-fn write_positioned(
+/// Writes at `offset`, or at the description's, with flags of pwritev2; counts it, and makes it durable where that is asked for.
+fn write_to(
     task: &Arc<Task>,
     file: &OpenFile,
-    offset: u64,
+    offset: Option<u64>,
     source: &mut UserSource,
     flags: u32,
 ) -> Result<u64, Errno> {
-    let count = bounded::write(task, file, Some(offset), source, io_flags(file, flags))?;
+    let outcome = bounded::write(task, file, offset, source, io_flags(file, flags));
+    task.io.note_written(outcome.map_or(0, |count| count as u64));
+    let count = outcome?;
     sync_written(file, flags)?;
     Ok(count as u64)
 }

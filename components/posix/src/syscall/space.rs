@@ -105,12 +105,26 @@ fn check_kind(file: &OpenFile) -> Result<(), Errno> {
 
 /// Advice is taken as read: readahead finds sequential use by itself.
 fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
+    const PAGE: u64 = rt::PAGE_BYTES as u64;
     let file = call.working_file(0)?;
     if !file.file().is_seekable() && !file.vnode().is_directory() {
         return Err(Errno::ESPIPE);
     }
-    let is_known = call.uint(3) <= raw::POSIX_FADV_NOREUSE;
-    if is_known && call.word(2) as i64 >= 0 { Ok(0) } else { Err(Errno::EINVAL) }
+    let (start, length) = (call.word(1), call.word(2));
+    if call.uint(3) > raw::POSIX_FADV_NOREUSE || (length as i64) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    // The others are taken as read: what is read in order is read ahead anyway.
+    if call.uint(3) == raw::POSIX_FADV_DONTNEED
+        && let Some(pages) = file.vnode().pages()
+    {
+        let end = if length == 0 { u64::MAX } else { start.saturating_add(length) };
+        let _ = file.file().write_range(start, end.min(i64::MAX as u64), RangeSteps::WRITE);
+        // A page that is only in part not needed stays, but for the last one.
+        let end = if end >= pages.size() { u64::MAX } else { end };
+        pages.forget(start.div_ceil(PAGE)..(end / PAGE).max(start.div_ceil(PAGE)));
+    }
+    Ok(0)
 }
 
 fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -51,8 +51,15 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         _ => copy(call.task, (&input, &mut from), (&output, &mut None), length)?,
     };
+    note_copied(call, count);
     write_place(call, 2, from)?;
     Ok(count)
+}
+
+/// Counts as a read and a write.
+fn note_copied(call: &Call<'_>, bytes: u64) {
+    call.task.io.note_read(bytes);
+    call.task.io.note_written(bytes);
 }
 
 fn copy_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -73,6 +80,9 @@ fn copy_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     check_overlap(&input, from, &output, to, call.word(4))?;
     let length = call.word(4).min(BYTES_MAX);
     let count = copy(call.task, (&input, &mut from), (&output, &mut to), length)?;
+    if count > 0 {
+        note_copied(call, count);
+    }
     write_place(call, 1, from)?;
     write_place(call, 3, to)?;
     Ok(count)

@@ -129,11 +129,16 @@ fn getrusage(call: &mut Call<'_>) -> Result<u64, Errno> {
     let peak =
         process.try_memory().map_or(0, |memory| memory.sizes().peak_resident).max(usage.peak_pages);
     let answer = match call.int(0) {
-        0 => ResourceUsage::new(&process.cpu_time(), process.faults(), peak),
-        -1 => ResourceUsage::new(&usage.children, usage.children_faults, usage.children_peak_pages),
+        0 => ResourceUsage::new(&process.cpu_time(), process.faults(), process.io(), peak),
+        -1 => ResourceUsage::new(
+            &usage.children,
+            usage.children_faults,
+            usage.children_io,
+            usage.children_peak_pages,
+        ),
         1 => {
             let time = rt::thread::cpu_time(call.task.thread()).unwrap_or_default();
-            ResourceUsage::new(&time, call.task.faults.get(), peak)
+            ResourceUsage::new(&time, call.task.faults.get(), call.task.io.get(), peak)
         }
         _ => return Err(Errno::EINVAL),
     };

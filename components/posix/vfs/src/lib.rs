@@ -28,6 +28,7 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used))]
 extern crate alloc;
 
+mod charge;
 pub mod credentials;
 mod dentry;
 pub mod devices;
@@ -59,6 +60,7 @@ mod tests;
 mod vnode;
 mod walk;
 
+pub use charge::{StorageIo, set_charge};
 pub use credentials::{Capabilities, Credentials};
 pub use dentry::Dentry;
 pub use errno::Errno;

@@ -3,7 +3,7 @@ use super::{
     PAGE, PageCache,
     index::{Page, Touch},
 };
-use crate::{errno::Errno, shrink};
+use crate::{charge::StorageIo, errno::Errno, shrink};
 use alloc::vec::Vec;
 use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Allocation, Backing, FsError, Seek};
@@ -25,7 +25,7 @@ impl PageCache {
             return;
         }
         self.size.store(size, Ordering::Release);
-        let gone = self.drop_from(size.div_ceil(PAGE));
+        let (gone, _) = self.drop_from(size.div_ceil(PAGE));
         self.fs.release(self.inode, gone.len() as u64);
         self.zero_tail(size);
     }
@@ -43,11 +43,12 @@ impl PageCache {
         if size < before {
             self.clear_stored_tail(size)?;
         }
-        let _shape = self.shape.write();
+        let mut cancelled = 0;
+        let shape = self.shape.write();
         self.zero_tail(before);
         self.size.store(size, Ordering::Release);
         if size < before {
-            drop(self.drop_from(size.div_ceil(PAGE)));
+            cancelled = self.drop_from(size.div_ceil(PAGE)).1;
         }
         self.wait_written(super::WHOLE);
         // What was cut off is gone: that is no time to be refused memory.
@@ -55,16 +56,19 @@ impl PageCache {
         if told.is_err() {
             self.size.store(before, Ordering::Release);
         }
+        drop(shape);
+        self.charge(StorageIo::Cancelled, cancelled);
         told
     }
-    /// Takes every page from `first` on, from mappings too, when none is on its way any more.
-    fn drop_from(&self, first: u64) -> Vec<Frame> {
+    /// Takes every page from `first` on, from mappings too, when none is on its way any more; how many were dirty.
+    fn drop_from(&self, first: u64) -> (Vec<Frame>, u64) {
         self.tell_watchers(first);
         loop {
             let ticket = self.arrived.ticket();
             let mut index = self.index.write();
             if !index.is_reading(first..u64::MAX) && !index.is_writing(first..u64::MAX) {
-                return index.truncate(first);
+                let dirty = index.dirty_from(first);
+                return (index.truncate(first), dirty);
             }
             drop(index);
             let _ = self.arrived.wait(ticket, None, false);
@@ -79,7 +83,8 @@ impl PageCache {
         }
         let frame = self.page(page, true)?;
         frame.zero(within, PAGE_BYTES - within);
-        self.index.read().soil(page);
+        let soiled = u64::from(self.index.read().soil(page));
+        self.charge(StorageIo::Write, soiled);
         Ok(())
     }
     /// The page is dirty, or storage has blocks for it.

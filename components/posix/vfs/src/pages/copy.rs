@@ -4,6 +4,7 @@ use super::{
     index::{Page, Touch},
 };
 use crate::{
+    charge::StorageIo,
     errno::Errno,
     io::{Sink, Source},
     shrink,
@@ -107,10 +108,10 @@ impl PageCache {
         if offset > self.size() {
             self.zero_tail(self.size());
         }
-        let mut done = 0;
+        let (mut done, mut soiled) = (0, 0);
         while source.remaining() > 0 {
             let at = offset + done as u64;
-            match self.write_page(at, source) {
+            match self.write_page(at, source, &mut soiled) {
                 Ok(0) => break,
                 Ok(count) => done += count,
                 Err(error) if done == 0 => return Err(error),
@@ -120,11 +121,17 @@ impl PageCache {
                 self.flusher.balance();
             }
         }
+        self.charge(StorageIo::Write, soiled);
         Ok(done)
     }
-    /// Copies into one page. The size is moved before the page is made dirty: who writes the page
-    /// then knows of the bytes.
-    fn write_page(&self, at: u64, source: &mut dyn Source) -> Result<usize, Errno> {
+    /// Copies into one page; counts it in `soiled` if it was clean. The size is moved before the page is made dirty: who
+    /// writes the page then knows of the bytes.
+    fn write_page(
+        &self,
+        at: u64,
+        source: &mut dyn Source,
+        soiled: &mut u64,
+    ) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let length = source.remaining().min(PAGE_BYTES - within);
         let mut found = self.ready_page(index);
@@ -132,12 +139,16 @@ impl PageCache {
         if found.is_none() && self.backing == Backing::Storage && !is_new {
             found = Some(self.wait_for(index..index + 1, &self.faults)?);
         }
-        let Some(frame) = found else { return self.write_new_page(at, length, source) };
+        let Some(frame) = found else { return self.write_new_page(at, length, source, soiled) };
         self.reserve_stored(index)?;
         let count = source.take_into_frame(&frame, within, length)?;
-        self.size.fetch_max(at + count as u64, Ordering::AcqRel);
-        self.index.read().soil(index);
+        *soiled += self.note_written(at, count);
         Ok(count)
+    }
+    /// The bytes of a page are there; how many pages became dirty.
+    fn note_written(&self, at: u64, count: usize) -> u64 {
+        self.size.fetch_max(at + count as u64, Ordering::AcqRel);
+        u64::from(self.index.read().soil(at / PAGE))
     }
     fn ready_page(&self, index: u64) -> Option<Frame> {
         match self.index.read().get(index, Touch::Read) {
@@ -159,6 +170,7 @@ impl PageCache {
         at: u64,
         length: usize,
         source: &mut dyn Source,
+        soiled: &mut u64,
     ) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let is_whole = length == PAGE_BYTES;
@@ -170,15 +182,21 @@ impl PageCache {
         if must_merge && self.backing == Backing::Storage && index * PAGE < self.size() {
             // A whole page was promised and did not come: the rest is what storage has.
             let present = self.wait_for(index..index + 1, &self.faults)?;
-            return self.merge(at, count, &frame, &present);
+            return Ok(self.merge(at, count, &frame, &present, soiled));
         }
         if must_merge {
             frame.zero(count, PAGE_BYTES - count);
         }
-        self.put_written(at, count, &frame)
+        self.put_written(at, count, &frame, soiled)
     }
     /// Puts a written page in place, or its bytes into the page somebody has put there meanwhile.
-    fn put_written(&self, at: u64, count: usize, frame: &Frame) -> Result<usize, Errno> {
+    fn put_written(
+        &self,
+        at: u64,
+        count: usize,
+        frame: &Frame,
+        soiled: &mut u64,
+    ) -> Result<usize, Errno> {
         let index = at / PAGE;
         loop {
             let ticket = self.arrived.ticket();
@@ -186,11 +204,10 @@ impl PageCache {
             let found = self.index.read().get(index, Touch::Read);
             match found {
                 Page::Ready(present) if present.id() == frame.id() => {
-                    self.size.fetch_max(at + count as u64, Ordering::AcqRel);
-                    self.index.read().soil(index);
+                    *soiled += self.note_written(at, count);
                     return Ok(count);
                 }
-                Page::Ready(present) => return self.merge(at, count, frame, &present),
+                Page::Ready(present) => return Ok(self.merge(at, count, frame, &present, soiled)),
                 Page::Reading => {
                     let _ = self.arrived.wait(ticket, None, false);
                 }
@@ -199,14 +216,20 @@ impl PageCache {
         }
     }
     /// Copies `count` bytes at `at` of the file from `frame` to the page that is in place.
-    fn merge(&self, at: u64, count: usize, frame: &Frame, present: &Frame) -> Result<usize, Errno> {
+    fn merge(
+        &self,
+        at: u64,
+        count: usize,
+        frame: &Frame,
+        present: &Frame,
+        soiled: &mut u64,
+    ) -> usize {
         let within = (at % PAGE) as usize;
         let mut bytes = alloc::vec![0; count];
         frame.read(within, &mut bytes);
         present.write(within, &bytes);
-        self.size.fetch_max(at + count as u64, Ordering::AcqRel);
-        self.index.read().soil(at / PAGE);
-        Ok(count)
+        *soiled += self.note_written(at, count);
+        count
     }
 }
 

@@ -289,6 +289,26 @@ impl Index {
         self.remove_pages(gone.len() as u64);
         gone
     }
+    /// Takes the clean pages of a range that nobody else holds.
+    pub(super) fn forget(&mut self, range: Range<u64>) -> Vec<Frame> {
+        let mut gone = Vec::new();
+        let (first_key, _) = split(range.start);
+        for (key, chunk) in self.chunks.range_mut(first_key..) {
+            let base = key * CHUNK_PAGES;
+            if base >= range.end {
+                break;
+            }
+            let clean = chunk.up_to_date & !(chunk.writing | *chunk.dirty.get_mut());
+            for slot in bits(clean).filter(|slot| range.contains(&(base + slot))) {
+                if chunk.frame(slot).is_some_and(|frame| frame.references() == 1) {
+                    gone.extend(chunk.take(slot, &self.tally));
+                }
+            }
+        }
+        self.chunks.retain(|_, chunk| !chunk.is_empty());
+        self.remove_pages(gone.len() as u64);
+        gone
+    }
     /// Visits the ready pages of a range.
     pub(super) fn visit(&self, range: Range<u64>, visit: &mut dyn FnMut(u64, &Frame)) {
         let (first_key, _) = split(range.start);

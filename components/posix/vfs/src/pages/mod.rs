@@ -19,8 +19,13 @@ pub(crate) use readahead::{Hit, Readahead};
 pub(crate) use write_back::WHOLE;
 
 use crate::{
-    errno::Errno, errors::ErrorSequence, file::Watcher, flush::Flusher, instance::Instance, shrink,
-    tally,
+    charge::{self, StorageIo},
+    errno::Errno,
+    errors::ErrorSequence,
+    file::Watcher,
+    flush::Flusher,
+    instance::Instance,
+    shrink, tally,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -201,12 +206,23 @@ impl PageCache {
             return Ok(self.index.read().get(index, touch));
         }
         // Nothing may become dirty while the file is cut or moved.
-        let _shape = self.shape.read();
+        let shape = self.shape.read();
         if index >= self.size().div_ceil(PAGE) {
             return Err(Errno::ENXIO);
         }
         self.reserve_stored(index)?;
-        Ok(self.index.read().get(index, touch))
+        let pages = self.index.read();
+        let found = pages.get(index, Touch::Read);
+        let soiled = u64::from(pages.soil(index));
+        drop((pages, shape));
+        self.charge(StorageIo::Write, soiled);
+        Ok(found)
+    }
+    /// The calling thread caused I/O of so many pages, where there is storage.
+    fn charge(&self, io: StorageIo, pages: u64) {
+        if self.backing == Backing::Storage {
+            charge::charge(io, pages);
+        }
     }
     /// Visits the pages of a range that are in memory and lie within the file.
     pub(crate) fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
@@ -285,13 +301,16 @@ impl PageCache {
             _ => shrink::with_reclaim(|| Frame::allocate_many(missing, false, &mut frames))?,
         }
         frames.reverse();
-        let _shape = self.shape.read();
+        let shape = self.shape.read();
         // Cut since it was planned: a page behind the end would be read from blocks given away.
         let range = range.start..range.end.min(self.size().div_ceil(PAGE));
         let runs = self.place_frames(range, frames)?;
+        let pages = runs.iter().map(|(_, frames)| frames.len() as u64).sum();
         for (first, frames) in runs {
             self.fs.read_pages(self.inode, first, frames, first, &sink);
         }
+        drop(shape);
+        self.charge(StorageIo::Read, pages);
         Ok(())
     }
     /// Puts frames (the last one first) in place of absent pages; returns the runs to read.
@@ -346,6 +365,13 @@ impl PageCache {
         };
         gone.len()
     }
+    /// Drops the clean pages of a range that storage has too and nobody else holds.
+    pub fn forget(&self, range: Range<u64>) {
+        if self.backing == Backing::Storage {
+            let gone = self.index.write().forget(range);
+            drop(gone);
+        }
+    }
     /// Waits until no page is on its way, from storage or to it.
     pub(crate) fn wait_idle(&self) {
         loop {
@@ -362,7 +388,11 @@ impl PageCache {
     }
     /// The vnode ends: what was reserved for the pages is given back.
     pub(crate) fn release(&self) {
-        let pages = self.index.read().pages();
+        let (pages, dirty) = {
+            let index = self.index.read();
+            (index.pages(), index.dirty_from(0))
+        };
+        self.charge(StorageIo::Cancelled, dirty);
         if self.backing == Backing::Cache && pages > 0 {
             self.fs.release(self.inode, pages);
         }

@@ -1,5 +1,5 @@
 //! The states of pages on their way to storage: dirty, being written, clean.
-use super::{CHUNK_PAGES, Index, Page, Touch, bits, split};
+use super::{CHUNK_PAGES, Index, bits, set_bit, split};
 use alloc::vec::Vec;
 use core::ops::Range;
 use rt::memory::Frame;
@@ -24,9 +24,29 @@ impl Index {
     pub(crate) fn writing(&self) -> u64 {
         self.writing
     }
-    /// Notes that the ready page `index` was written to; `false` if there is none.
+    /// Notes that the page `index` was written to, if it is ready; whether it was clean.
     pub(crate) fn soil(&self, index: u64) -> bool {
-        matches!(self.get(index, Touch::Write), Page::Ready(_))
+        let (key, slot) = split(index);
+        let bit = 1 << slot;
+        let chunk = self.chunks.get(&key).filter(|chunk| chunk.up_to_date & bit != 0);
+        chunk.is_some_and(|chunk| {
+            set_bit(&chunk.used, bit);
+            let was_clean = set_bit(&chunk.dirty, bit);
+            if was_clean {
+                self.tally.soil(1);
+            }
+            was_clean
+        })
+    }
+    /// Dirty pages from `first` on.
+    pub(crate) fn dirty_from(&self, first: u64) -> u64 {
+        let (first_key, slot) = split(first);
+        let dirty = self.chunks.range(first_key..).map(|(&key, chunk)| {
+            let below = if key == first_key { (1 << slot) - 1 } else { 0 };
+            let dirty = chunk.dirty.load(core::sync::atomic::Ordering::Relaxed);
+            u64::from((dirty & !below).count_ones())
+        });
+        dirty.sum()
     }
     /// Takes the first run of dirty pages of a range, at most `most`, for writing; they are clean
     /// from now on. Pages that are being written already are passed over, and `passed` set.

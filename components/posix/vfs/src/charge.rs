@@ -1,0 +1,30 @@
+//! Whose I/O it is: who caused pages to be read from storage, or to be written, is told of on the
+//! thread that did (getrusage(2), proc(5) on `/proc/PID/io`). No lock of a page's is held then.
+use rt::{PAGE_BYTES, sync::Once};
+
+/// What there is to do, or no longer, between storage and pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageIo {
+    /// Pages are being read.
+    Read,
+    /// Pages became dirty, and will be written.
+    Write,
+    /// Dirty pages went, and need not be written.
+    Cancelled,
+}
+
+static CHARGE: Once<fn(StorageIo, u64)> = Once::new();
+
+/// Says who keeps the accounts: told what there was and of how many bytes. Only the first word counts.
+pub fn set_charge(charge: fn(StorageIo, u64)) {
+    CHARGE.get_or_init(|| charge);
+}
+
+/// The calling thread caused `io` of so many pages.
+pub(crate) fn charge(io: StorageIo, pages: u64) {
+    if pages > 0
+        && let Some(charge) = CHARGE.get()
+    {
+        charge(io, pages * PAGE_BYTES as u64);
+    }
+}
