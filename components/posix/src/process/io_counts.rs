@@ -32,7 +32,7 @@ pub const NAMES: [&str; COUNTS] =
     ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes"];
 
 /// Counts of one task, whose own thread alone adds to them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct IoCounts([AtomicU64; COUNTS]);
 
 /// Numbers by [`Count`].
