@@ -21,7 +21,6 @@ use std::{
     process::Command,
     sync::{Arc, Mutex},
     thread,
-    time::Duration,
 };
 
 /// Commands and the root they run in.
@@ -165,8 +164,9 @@ pub struct Answer {
 }
 
 const MARK: &str = "@@skerry@@";
-/// Longest time a whole list may take on one system.
-const LIMIT: Duration = Duration::from_secs(4 * 3600);
+/// Longest time a whole list may take on one system, and until it starts.
+const LIST_SECONDS: u64 = 4 * 3600;
+const START_SECONDS: u64 = 300;
 /// Behind the status of a command that was ended for taking too long.
 const LATE: &str = " (out of time)";
 
@@ -283,9 +283,10 @@ impl Comparison {
         let (image, linux) = (self.image(cases)?, linux::prepare()?);
         let what = format!("{} {} commands on Linux and Skerry", cases.len(), self.name);
         let bar = shell::progress(&what);
+        let limit = self.limit(cases.len());
         let (expected, found) = thread::scope(|scope| {
-            let expected = scope.spawn(|| self.on_linux(&linux, &image));
-            let found = self.on_skerry(kernel, &image);
+            let expected = scope.spawn(|| self.on_linux(&linux, &image, limit));
+            let found = self.on_skerry(kernel, &image, limit);
             (expected.join(), found)
         });
         bar.finish_and_clear();
@@ -293,18 +294,24 @@ impl Comparison {
         Ok([expected?, found?])
     }
 
-    fn on_skerry(&self, kernel: &Path, image: &Path) -> Result<Answers> {
+    /// Longest time, in seconds, for so many commands: some may need all of theirs, most are soon done.
+    fn limit(&self, commands: usize) -> u64 {
+        let all = commands as u64 * u64::from(self.command_seconds);
+        START_SECONDS + (all / 8).max(u64::from(self.command_seconds)).min(LIST_SECONDS)
+    }
+
+    fn on_skerry(&self, kernel: &Path, image: &Path, limit: u64) -> Result<Answers> {
         let config = self.machine(kernel, image, "skerry")?;
         let command = "/bin/sh /compare/runner";
-        let (outcome, output, _) = run_captured(&config, command, "", LIMIT.as_secs())?;
+        let (outcome, output, _) = run_captured(&config, command, "", limit)?;
         Ok(Answers::parse(&output, format!("{outcome}; log in {}", config.log.display())))
     }
 
-    fn on_linux(&self, linux: &Linux, image: &Path) -> Result<Answers> {
+    fn on_linux(&self, linux: &Linux, image: &Path, limit: u64) -> Result<Answers> {
         let config = self.machine(&linux.kernel, image, "linux")?;
         let log = config.log.display().to_string();
         let parameter = "skerry.runner=/compare/runner";
-        let output = linux::boot(linux, config, parameter, LIMIT.as_secs())?;
+        let output = linux::boot(linux, config, parameter, limit)?;
         Ok(Answers::parse(&output, format!("log in {log}")))
     }
 }
@@ -577,7 +584,8 @@ mod tests {
         let cases = BUSYBOX.cases().expect("the list");
         let image = BUSYBOX.image(&cases).expect("an image");
         let linux = linux::prepare().expect("a kernel");
-        let answers = BUSYBOX.on_linux(&linux, &image).expect("a whole run");
+        let answers =
+            BUSYBOX.on_linux(&linux, &image, BUSYBOX.limit(cases.len())).expect("a whole run");
         let answers = answers.whole("Linux").expect("all");
         assert_eq!(answers.len(), cases.len());
         for (case, answer) in cases.iter().zip(&answers) {

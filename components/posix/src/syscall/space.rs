@@ -103,7 +103,7 @@ fn check_kind(file: &OpenFile) -> Result<(), Errno> {
     Err(if is_stream { Errno::ESPIPE } else { Errno::ENODEV })
 }
 
-/// Advice is taken as read: readahead finds sequential use by itself.
+/// Drops what is said not to be needed. Other advice is taken as read: readahead finds sequential use by itself.
 fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
     const PAGE: u64 = rt::PAGE_BYTES as u64;
     let file = call.working_file(0)?;
@@ -114,7 +114,6 @@ fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.uint(3) > raw::POSIX_FADV_NOREUSE || (length as i64) < 0 {
         return Err(Errno::EINVAL);
     }
-    // The others are taken as read: what is read in order is read ahead anyway.
     if call.uint(3) == raw::POSIX_FADV_DONTNEED
         && let Some(pages) = file.vnode().pages()
     {
