@@ -109,13 +109,20 @@ fn at(index: usize) -> &'static Mutex<Bucket> {
 
 /// Gives back what a bucket needed for many waiters, once there is none.
 fn settle(bucket: &mut Bucket) {
-    if bucket.is_empty() && bucket.capacity() > KEPT {
+    #[cold]
+    fn give_back(bucket: &mut Bucket) {
         *bucket = Vec::new();
+    }
+    if bucket.is_empty() && bucket.capacity() > KEPT {
+        give_back(bucket);
     }
 }
 
 /// Wakes at most `count` waiters of `key` whose set meets `set`, the longest waiting first.
 pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 {
+    if bucket.is_empty() {
+        return 0;
+    }
     let mut woken = 0;
     bucket.retain(|waiter| {
         if woken == count || waiter.set & set == 0 || !waiter.is_at(key) {
