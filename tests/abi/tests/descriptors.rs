@@ -312,6 +312,48 @@ fn poll_names_a_closed_descriptor_and_skips_a_negative_one() {
 }
 
 #[test]
+fn poll_tells_of_every_descriptor_whichever_is_bad() {
+    isolated(|| {
+        // More than are looked up at once, one in three bad.
+        let (reader, writer) = pipe();
+        write(writer, b"x").unwrap();
+        let fd = |index: i32| [reader, 900, -1][index as usize % 3];
+        let entry = |index| libc::pollfd { fd: fd(index), events: libc::POLLIN, revents: 7 };
+        let mut entries: Vec<libc::pollfd> = (0..200).map(entry).collect();
+        // SAFETY: the entries outlive the call.
+        let count = must(unsafe { libc::poll(entries.as_mut_ptr(), 200, -1) });
+        assert_eq!(count, 67 + 67);
+        for (index, entry) in entries.iter().enumerate() {
+            assert_eq!(entry.revents, [libc::POLLIN, libc::POLLNVAL, 0][index % 3], "{index}");
+        }
+    });
+}
+
+#[test]
+fn a_place_opened_with_o_path_is_no_file_for_poll_and_always_ready_for_select() {
+    isolated(|| {
+        let place = open("/", libc::O_PATH, 0).unwrap();
+        assert_eq!(poll_one(place, libc::POLLIN, -1), (1, libc::POLLNVAL));
+        // SAFETY: descriptor sets are plain bits, the descriptor is small.
+        unsafe {
+            let mut sets: [libc::fd_set; 3] = zeroed();
+            sets.iter_mut().for_each(|set| libc::FD_SET(place, set));
+            let [read, write, exceptional] = &mut sets;
+            let none = std::ptr::null_mut();
+            assert_eq!(must(libc::select(place + 1, read, write, exceptional, none)), 3);
+            assert!(sets.iter().all(|set| libc::FD_ISSET(place, set)));
+            // One that is not open is an error.
+            close(place);
+            let [read, ..] = &mut sets;
+            assert_eq!(
+                check(libc::select(place + 1, read, none.cast(), none.cast(), none)),
+                Err(libc::EBADF)
+            );
+        }
+    });
+}
+
+#[test]
 fn select_finds_the_ready_one() {
     isolated(|| {
         let ((quiet, _w), (ready, writer)) = (pipe(), pipe());

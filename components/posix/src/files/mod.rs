@@ -19,7 +19,10 @@ pub use slots::OnExec;
 use crate::locks;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
-use rt::{lock_class, sync::RwLock};
+use rt::{
+    lock_class,
+    sync::{ReadGuard, RwLock},
+};
 use slots::Slots;
 use vfs::{Errno, OpenFile};
 
@@ -29,6 +32,19 @@ lock_class! {
 
 /// The number of the next table.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A descriptor table that is being looked at.
+pub struct LookUp<'a>(ReadGuard<'a, Slots<Arc<OpenFile>>>);
+
+impl LookUp<'_> {
+    /// What `fd` stands for.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn get(&self, fd: i32) -> Result<&Arc<OpenFile>, Errno> {
+        self.0.get(index(fd)?).ok_or(Errno::EBADF)
+    }
+}
 
 /// A descriptor table.
 pub struct Table {
@@ -62,8 +78,11 @@ impl Table {
     /// # Errors
     /// `EBADF`.
     pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>, Errno> {
-        let fd = index(fd)?;
-        self.slots.read().get(fd).cloned().ok_or(Errno::EBADF)
+        self.look_up().get(fd).cloned()
+    }
+    /// To look up several: nothing changes in between.
+    pub fn look_up(&self) -> LookUp<'_> {
+        LookUp(self.slots.read())
     }
     /// Puts `file` at the lowest free descriptor from `lowest` below `limit`.
     ///

@@ -15,6 +15,7 @@ pub struct Scope {
 
 impl Scope {
     /// The task as it is now.
+    #[inline]
     pub fn of(task: &Task) -> Scope {
         let fs = task.fs();
         Scope {

@@ -48,6 +48,7 @@ impl<F: Clone> Slots<F> {
         }
     }
     /// What `fd` stands for.
+    #[inline]
     pub fn get(&self, fd: usize) -> Option<&F> {
         self.files.get(fd)?.as_ref()
     }

@@ -22,21 +22,28 @@ use vfs::{Errno, OpenFile, file::Ready, poll::PollTable};
 
 /// One file and what is wanted of it.
 pub struct Wanted {
-    /// The file; `None` is never ready.
-    pub file: Option<Arc<OpenFile>>,
-    /// What to wait for.
-    pub events: Ready,
-    /// What of it was found.
-    pub found: Ready,
+    file: Option<Arc<OpenFile>>,
+    events: Ready,
+    found: Ready,
 }
 
 impl Wanted {
-    /// No file that can be polled is there.
-    pub fn is_bad(&self) -> bool {
-        self.file.as_ref().is_none_or(|file| file.is_path_only())
+    /// What is never ready.
+    pub const NOTHING: Wanted =
+        Wanted { file: None, events: Ready::empty(), found: Ready::empty() };
+
+    /// To wait for `events` of `file`; where no file that can be polled is there, INVALID is found at once.
+    pub fn new(file: Option<Arc<OpenFile>>, events: Ready) -> Wanted {
+        let file = file.filter(|file| !file.is_path_only());
+        let found = if file.is_some() { Ready::empty() } else { Ready::INVALID };
+        Wanted { file, events, found }
+    }
+    /// What of it was found.
+    pub fn found(&self) -> Ready {
+        self.found
     }
     fn look(&mut self, table: Option<&PollTable>) -> bool {
-        if let Some(file) = self.file.as_ref().filter(|file| !file.is_path_only()) {
+        if let Some(file) = &self.file {
             self.found = file.file().poll(table) & self.events;
         }
         !self.found.is_empty()

@@ -141,21 +141,31 @@ fn a_waiter_is_woken_by_a_change() {
 #[test]
 fn waiting_for_several_files_ends_when_one_is_ready() {
     let (one, other) = (counter(0, ReadMode::Whole), counter(0, ReadMode::Whole));
-    let want = |file: &Arc<OpenFile>| Wanted {
-        file: Some(file.clone()),
-        events: Ready::IN,
-        found: Ready::empty(),
-    };
+    let want = |file: &Arc<OpenFile>| Wanted::new(Some(file.clone()), Ready::IN);
     let mut wanted = [want(&one), want(&other)];
     let waiter = thread::spawn(move || {
         wait_ready(&mut wanted, Timeout::Never).unwrap();
-        wanted.map(|want| want.found)
+        wanted.map(|want| want.found())
     });
     add(&other, 1);
     assert_eq!(waiter.join().unwrap(), [Ready::empty(), Ready::IN]);
     let mut wanted = [want(&one)];
     wait_ready(&mut wanted, Timeout::after_ns(1_000_000)).unwrap();
-    assert_eq!(wanted[0].found, Ready::empty());
+    assert_eq!(wanted[0].found(), Ready::empty());
+}
+
+#[test]
+fn what_cannot_be_polled_is_found_invalid_without_waiting_and_nothing_never_ready() {
+    let file = counter(1, ReadMode::Whole);
+    let mut wanted = [
+        Wanted::NOTHING,
+        Wanted::new(None, Ready::IN),
+        Wanted::new(Some(file.clone()), Ready::IN),
+        Wanted::new(Some(file), Ready::PRIORITY),
+    ];
+    wait_ready(&mut wanted, Timeout::Never).unwrap();
+    let found = wanted.map(|want| want.found());
+    assert_eq!(found, [Ready::empty(), Ready::INVALID, Ready::IN, Ready::empty()]);
 }
 
 #[test]

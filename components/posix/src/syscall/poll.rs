@@ -23,7 +23,8 @@ struct RawPoll {
     found: u16,
 }
 
-const POLLNVAL: u16 = 0x20;
+/// So many descriptors are looked up under one lock.
+const LOOKED_UP: usize = 64;
 const NS_A_MILLISECOND: u64 = 1_000_000;
 
 fn poll(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -88,22 +89,21 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     }
     let memory = call.memory;
     let mut entries: Vec<RawPoll> = memory.read_array(address, count)?;
-    let files = call.files;
-    let mut wanted: Vec<Wanted> = entries
-        .iter()
-        .map(|entry| Wanted {
-            file: files.get(entry.fd).ok(),
-            events: Ready::from_bits_truncate(entry.wanted) | Ready::ERROR | Ready::HANGUP,
-            found: Ready::empty(),
-        })
-        .collect();
-    let is_bad = |entry: &RawPoll, want: &Wanted| entry.fd >= 0 && want.is_bad();
-    let has_bad = entries.iter().zip(&wanted).any(|(entry, want)| is_bad(entry, want));
-    let timeout = if has_bad { Timeout::Now } else { timeout };
+    let mut wanted = Vec::with_capacity(count);
+    for some in entries.chunks(LOOKED_UP) {
+        let files = call.files.look_up();
+        wanted.extend(some.iter().map(|entry| {
+            if entry.fd < 0 {
+                return Wanted::NOTHING;
+            }
+            let events = Ready::from_bits_truncate(entry.wanted) | Ready::ERROR | Ready::HANGUP;
+            Wanted::new(files.get(entry.fd).ok().cloned(), events)
+        }));
+    }
     wait_ready(&mut wanted, timeout)?;
     let mut found = 0;
     for (entry, want) in entries.iter_mut().zip(&wanted) {
-        entry.found = if is_bad(entry, want) { POLLNVAL } else { want.found.bits() };
+        entry.found = want.found().bits();
         found += u64::from(entry.found != 0);
     }
     for (index, entry) in entries.iter().enumerate() {

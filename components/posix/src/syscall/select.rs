@@ -2,6 +2,7 @@
 use super::{Call, Entry, poll::set_mask};
 use crate::poll::{Timeout, Wanted, wait_ready};
 use alloc::{vec, vec::Vec};
+use core::ops::Range;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, file::Ready};
 
@@ -12,11 +13,15 @@ pub const CALLS: &[Entry] = &[
 ];
 
 const WORD_BITS: usize = u64::BITS as usize;
-/// What makes a descriptor readable, writable, exceptional.
+/// What makes a descriptor readable, writable, exceptional; one that cannot be polled is all of them.
 const EVENTS: [Ready; 3] = [
-    Ready::IN.union(Ready::READ_NORMAL).union(Ready::HANGUP).union(Ready::ERROR),
-    Ready::OUT.union(Ready::WRITE_NORMAL).union(Ready::ERROR),
-    Ready::PRIORITY,
+    Ready::IN
+        .union(Ready::READ_NORMAL)
+        .union(Ready::HANGUP)
+        .union(Ready::ERROR)
+        .union(Ready::INVALID),
+    Ready::OUT.union(Ready::WRITE_NORMAL).union(Ready::ERROR).union(Ready::INVALID),
+    Ready::PRIORITY.union(Ready::INVALID),
 ];
 
 fn select(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -53,11 +58,14 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
         }
         clear_from(set, count);
     }
-    let mut wanted: Vec<Wanted> = Vec::with_capacity(descriptors(&asked, words).count());
-    for fd in descriptors(&asked, words) {
-        let of = asked.iter().zip(EVENTS).filter(|(set, _)| has(set, fd));
-        let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
-        wanted.push(Wanted { file: Some(files.get(fd as i32)?), events, found: Ready::empty() });
+    let mut wanted: Vec<Wanted> = Vec::with_capacity(descriptors(&asked, 0..words).count());
+    for word in 0..words {
+        let files = files.look_up();
+        for fd in descriptors(&asked, word..word + 1) {
+            let of = asked.iter().zip(EVENTS).filter(|(set, _)| has(set, fd));
+            let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
+            wanted.push(Wanted::new(Some(files.get(fd as i32)?.clone()), events));
+        }
     }
     wait_ready(&mut wanted, timeout)?;
     let mut found = 0;
@@ -65,8 +73,8 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
         if address == 0 {
             continue;
         }
-        for (want, fd) in wanted.iter().zip(descriptors(&asked, words)) {
-            match want.found.intersects(events) {
+        for (want, fd) in wanted.iter().zip(descriptors(&asked, 0..words)) {
+            match want.found().intersects(events) {
                 true => found += u64::from(has(set, fd)),
                 false => clear(set, fd),
             }
@@ -76,10 +84,10 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     Ok(found)
 }
 
-/// The descriptors of `words` words that are in any set, upwards.
-fn descriptors(sets: &[Vec<u64>; 3], words: usize) -> impl Iterator<Item = usize> {
+/// The descriptors of `words` that are in any set, upwards.
+fn descriptors(sets: &[Vec<u64>; 3], words: Range<usize>) -> impl Iterator<Item = usize> {
     let word = |at| sets.iter().fold(0, |sum, set| sum | set.get(at).copied().unwrap_or(0));
-    (0..words).flat_map(move |at| bits(word(at)).map(move |bit| at * WORD_BITS + bit))
+    words.flat_map(move |at| bits(word(at)).map(move |bit| at * WORD_BITS + bit))
 }
 
 /// The numbers of the bits that are set.
@@ -115,9 +123,9 @@ mod tests {
     #[test]
     fn descriptors_are_those_of_all_sets_below_the_count() {
         let mut sets = [vec![0b101, 1 << 63], vec![], vec![0b10, 1]];
-        assert!(descriptors(&sets, 2).eq([0, 1, 2, 64, 127]));
+        assert!(descriptors(&sets, 0..2).eq([0, 1, 2, 64, 127]));
         sets.iter_mut().for_each(|set| clear_from(set, 127));
-        assert!(descriptors(&sets, 2).eq([0, 1, 2, 64]));
+        assert!(descriptors(&sets, 0..2).eq([0, 1, 2, 64]));
         clear(&mut sets[0], 2);
         assert!(!has(&sets[0], 2) && has(&sets[0], 0));
         assert!(bits(u64::MAX).eq(0..64));

@@ -30,6 +30,8 @@ bitflags! {
         const ERROR = 0x008;
         /// POLLHUP
         const HANGUP = 0x010;
+        /// POLLNVAL, of a descriptor that cannot be polled
+        const INVALID = 0x020;
         /// POLLRDNORM
         const READ_NORMAL = 0x040;
         /// POLLWRNORM
