@@ -252,7 +252,7 @@ impl Index {
             if base >= range.end {
                 break;
             }
-            for slot in bits(chunk.up_to_date).filter(|slot| range.contains(&(base + slot))) {
+            for slot in bits(chunk.up_to_date & slots_in(&range, base)) {
                 match chunk.frame(slot) {
                     Some(frame) if frame.references() > 1 => {
                         shared.push(frame.clone());
@@ -299,7 +299,7 @@ impl Index {
                 break;
             }
             let clean = chunk.up_to_date & !(chunk.writing | *chunk.dirty.get_mut());
-            for slot in bits(clean).filter(|slot| range.contains(&(base + slot))) {
+            for slot in bits(clean & slots_in(&range, base)) {
                 if chunk.frame(slot).is_some_and(|frame| frame.references() == 1) {
                     gone.extend(chunk.take(slot, &self.tally));
                 }
@@ -317,13 +317,13 @@ impl Index {
             if base >= range.end {
                 break;
             }
-            for slot in bits(chunk.up_to_date) {
-                let index = base + slot;
-                if range.contains(&index)
-                    && let Some(frame) = chunk.frame(slot)
-                {
-                    set_bit(&chunk.used, 1 << slot);
-                    visit(index, frame);
+            let ready = chunk.up_to_date & slots_in(&range, base);
+            if ready & !chunk.used.load(Ordering::Relaxed) != 0 {
+                chunk.used.fetch_or(ready, Ordering::Relaxed);
+            }
+            for slot in bits(ready) {
+                if let Some(frame) = chunk.frame(slot) {
+                    visit(base + slot, frame);
                 }
             }
         }
@@ -369,9 +369,38 @@ fn set_bit(word: &AtomicU64, bit: u64) -> bool {
     word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
 }
 
+/// The slots that pages of `range` have in the chunk of the pages from `base` on: a bit each.
+fn slots_in(range: &Range<u64>, base: u64) -> u64 {
+    let from = |page: u64| {
+        let slot = page.saturating_sub(base).min(CHUNK_PAGES);
+        u64::MAX.checked_shl(slot as u32).unwrap_or(0)
+    };
+    from(range.start) & !from(range.end)
+}
+
 /// Numbers of the bits set.
 fn bits(word: u64) -> impl Iterator<Item = u64> {
     let next = |rest: &u64| Some(rest & (rest - 1)).filter(|rest| *rest != 0);
     core::iter::successors(Some(word).filter(|word| *word != 0), next)
         .map(|rest| u64::from(rest.trailing_zeros()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chunks_slots_in_a_range_are_those_of_its_pages_there() {
+        let expected = |range: &Range<u64>, base| {
+            let is_in = |slot: &u64| range.contains(&(base + slot));
+            (0..CHUNK_PAGES).filter(is_in).fold(0, |sum, slot| sum | 1 << slot)
+        };
+        let ends = [0, 1, 63, 64, 65, 100, 127, 128, 129, 192, u64::MAX];
+        for (start, end) in ends.iter().flat_map(|&start| ends.map(|end| (start, end))) {
+            for base in [0, 64, 128] {
+                let range = start..end;
+                assert_eq!(slots_in(&range, base), expected(&range, base), "{range:?} {base}");
+            }
+        }
+    }
 }

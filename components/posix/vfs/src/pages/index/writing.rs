@@ -1,5 +1,5 @@
 //! The states of pages on their way to storage: dirty, being written, clean.
-use super::{CHUNK_PAGES, Index, bits, set_bit, split};
+use super::{CHUNK_PAGES, Index, bits, set_bit, slots_in, split};
 use alloc::vec::Vec;
 use core::ops::Range;
 use rt::memory::Frame;
@@ -64,11 +64,9 @@ impl Index {
             if base >= range.end || next.is_some_and(|next| next < base) {
                 break;
             }
-            for slot in bits(*chunk.dirty.get_mut() & chunk.up_to_date) {
+            let dirty = *chunk.dirty.get_mut() & chunk.up_to_date;
+            for slot in bits(dirty & slots_in(&range, base)) {
                 let index = base + slot;
-                if !range.contains(&index) {
-                    continue;
-                }
                 if chunk.writing & (1 << slot) != 0 {
                     *passed = true;
                     continue;
@@ -119,9 +117,6 @@ impl Index {
         let (first_key, _) = split(range.start);
         let chunks = self.chunks.range(first_key..);
         let mut within = chunks.take_while(|(key, _)| **key * CHUNK_PAGES < range.end);
-        within.any(|(key, chunk)| {
-            let base = key * CHUNK_PAGES;
-            bits(state(chunk)).any(|slot| range.contains(&(base + slot)))
-        })
+        within.any(|(key, chunk)| state(chunk) & slots_in(&range, key * CHUNK_PAGES) != 0)
     }
 }
