@@ -9,6 +9,8 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Room for so many segments is made at once, where there are as many pages.
+const EXPECTED_SEGMENTS: usize = 16;
 
 /// Requests on their way to becoming a transfer.
 pub(crate) struct Batch<'a> {
@@ -88,10 +90,15 @@ impl Batch<'_> {
                 return;
             }
         }
-        let tag = self.requests.len() as u64;
-        let (operation, segments) = (self.operation, vec![part]);
+        // What follows is most often its continuation.
+        let expected = self.frames.len().saturating_sub(page).min(EXPECTED_SEGMENTS);
+        let mut segments = Vec::with_capacity(expected);
+        segments.push(part);
+        let mut touched = Vec::with_capacity(expected);
+        touched.push(page);
+        let (tag, operation) = (self.requests.len() as u64, self.operation);
         self.requests.push(Request { tag, operation, sector, segments });
-        self.touched.push(vec![page]);
+        self.touched.push(touched);
         self.count(page);
     }
 

@@ -146,13 +146,19 @@ impl Index {
     }
     /// How many pages of `range` would have to be read.
     pub(super) fn missing(&self, range: Range<u64>) -> usize {
-        let has = |index: &u64| {
-            let (key, slot) = split(*index);
-            self.chunks
-                .get(&key)
-                .is_some_and(|chunk| (chunk.up_to_date | chunk.reading) & (1 << slot) != 0)
-        };
-        range.filter(|index| !has(index)).count()
+        let known = self
+            .chunks_of(&range)
+            .map(|(base, chunk)| (chunk.up_to_date | chunk.reading) & slots_in(&range, base));
+        let known: u32 = known.map(u64::count_ones).sum();
+        (range.end.saturating_sub(range.start)).saturating_sub(u64::from(known)) as usize
+    }
+    /// The chunks that hold pages of `range`, each with its first page.
+    fn chunks_of(&self, range: &Range<u64>) -> impl Iterator<Item = (u64, &Chunk)> {
+        let (first_key, _) = split(range.start);
+        let end = range.end;
+        let chunks = self.chunks.range(first_key..);
+        let chunks = chunks.map(|(key, chunk)| (key * CHUNK_PAGES, &**chunk));
+        chunks.take_while(move |(base, _)| *base < end)
     }
     fn chunk(&mut self, key: u64) -> Result<&mut Box<Chunk>, Errno> {
         match self.chunks.entry(key) {
@@ -311,12 +317,7 @@ impl Index {
     }
     /// Visits the ready pages of a range.
     pub(super) fn visit(&self, range: Range<u64>, visit: &mut dyn FnMut(u64, &Frame)) {
-        let (first_key, _) = split(range.start);
-        for (key, chunk) in self.chunks.range(first_key..) {
-            let base = key * CHUNK_PAGES;
-            if base >= range.end {
-                break;
-            }
+        for (base, chunk) in self.chunks_of(&range) {
             let ready = chunk.up_to_date & slots_in(&range, base);
             if ready & !chunk.used.load(Ordering::Relaxed) != 0 {
                 chunk.used.fetch_or(ready, Ordering::Relaxed);

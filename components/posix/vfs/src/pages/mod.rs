@@ -326,7 +326,11 @@ impl PageCache {
             match index.begin_read(page, frame.clone()) {
                 Ok(true) => match runs.last_mut() {
                     Some((first, run)) if *first + run.len() as u64 == page => run.push(frame),
-                    _ => runs.push((page, alloc::vec![frame])),
+                    _ => {
+                        let mut run = Vec::with_capacity(1 + frames.len());
+                        run.push(frame);
+                        runs.push((page, run));
+                    }
                 },
                 Ok(false) => frames.push(frame),
                 Err(error) if runs.is_empty() => return Err(error),

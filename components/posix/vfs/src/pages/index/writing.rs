@@ -114,9 +114,6 @@ impl Index {
         self.any(range, |chunk| chunk.reading)
     }
     fn any(&self, range: Range<u64>, state: impl Fn(&super::Chunk) -> u64) -> bool {
-        let (first_key, _) = split(range.start);
-        let chunks = self.chunks.range(first_key..);
-        let mut within = chunks.take_while(|(key, _)| **key * CHUNK_PAGES < range.end);
-        within.any(|(key, chunk)| state(chunk) & slots_in(&range, key * CHUNK_PAGES) != 0)
+        self.chunks_of(&range).any(|(base, chunk)| state(chunk) & slots_in(&range, base) != 0)
     }
 }
