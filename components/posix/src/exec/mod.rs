@@ -35,7 +35,10 @@ pub use arguments::{Arguments, Strings};
 pub use file::Executable;
 pub use request::{Image, Program, limits_of, load, read_strings};
 
-use crate::memory::{AddressSpace, LimitValues};
+use crate::{
+    files::OnExec,
+    memory::{AddressSpace, LimitValues},
+};
 use alloc::sync::Arc;
 use credentials::Secure;
 use vfs::{Credentials, Errno, OpenFile};
@@ -50,6 +53,8 @@ pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno> + 'a;
 pub struct ExecRequest<'a> {
     /// Its name as the caller gave it: `AT_EXECFN`, and a script's own argument.
     pub path: &'a [u8],
+    /// What becomes of the descriptor that the name goes by, where it goes by one.
+    pub on_exec: OnExec,
     /// The file behind it.
     pub program: Executable,
     /// Arguments and environment.
@@ -86,12 +91,11 @@ pub struct Loaded {
 ///
 /// # Errors
 /// `ENOEXEC` for no program or one that makes no sense; `E2BIG` for too long arguments; `ELOOP`
-/// for scripts upon scripts; `ELIBBAD` for a bad interpreter; `ETXTBSY` while the file is written;
+/// for scripts upon scripts; `ENOENT` for a script that its interpreter could not open; `ELIBBAD` for a bad interpreter; `ETXTBSY` while the file is written;
 /// `ENOMEM`, `EINVAL`, `EPERM` as mmap; and what opening and reading say.
 pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
-    let ExecRequest { path, program, arguments, limits, .. } = &request;
-    let (program, arguments) =
-        script::resolve(path, program.clone(), arguments.clone(), request.open)?;
+    let ExecRequest { path, limits, .. } = &request;
+    let (program, arguments) = script::resolve(&request)?;
     arguments.check_limits(path, limits.stack)?;
     let headers = elf::read(&program)?;
     let interpreter = match &headers.interpreter {

@@ -1,7 +1,7 @@
 //! What execve asks for, on a task's behalf: [`Program`] in, [`Image`] out.
 use super::{Arguments, ExecRequest, Executable, Strings, build};
 use crate::{
-    files::Scope,
+    files::{OnExec, Scope},
     memory::{AddressSpace, LimitValues},
     process::{Process, Task, limits::Resource},
 };
@@ -58,11 +58,12 @@ pub fn read_strings(memory: &AddressSpace, address: u64) -> Result<Strings, Errn
 /// As execve(2).
 pub fn load(task: &Arc<Task>, program: Program) -> Result<Image, Errno> {
     let scope = Scope::of(task);
-    let (file, path) = open(task, &scope, &program)?;
+    let Opened { file, path, on_exec } = open(task, &scope, &program)?;
     let open_named = |name: &[u8]| scope.caller().open_executable(Base::Cwd, name, Walk::FOLLOW);
     let process = &task.process;
     let loaded = build(ExecRequest {
         path: &path,
+        on_exec,
         program: Executable::new(file)?,
         arguments: Arguments { arguments: program.arguments, environment: program.environment },
         credentials: scope.credentials(),
@@ -91,8 +92,16 @@ pub fn limits_of(process: &Process) -> LimitValues {
     }
 }
 
-/// Opens the program; returns the path by which it can be told of, too.
-fn open(task: &Task, scope: &Scope, program: &Program) -> Result<(Arc<OpenFile>, Vec<u8>), Errno> {
+/// A program that is open.
+struct Opened {
+    file: Arc<OpenFile>,
+    /// By which it can be told of.
+    path: Vec<u8>,
+    /// What becomes of the descriptor in that.
+    on_exec: OnExec,
+}
+
+fn open(task: &Task, scope: &Scope, program: &Program) -> Result<Opened, Errno> {
     if program.flags & !(raw::AT_EMPTY_PATH | raw::AT_SYMLINK_NOFOLLOW) != 0 {
         return Err(Errno::EINVAL);
     }
@@ -102,14 +111,17 @@ fn open(task: &Task, scope: &Scope, program: &Program) -> Result<(Arc<OpenFile>,
     let caller = scope.caller();
     let name = &program.name;
     if name.starts_with(b"/") || program.directory == raw::AT_FDCWD {
-        return Ok((caller.open_executable(Base::Cwd, name, walk)?, name.clone()));
+        let file = caller.open_executable(Base::Cwd, name, walk)?;
+        return Ok(Opened { file, path: name.clone(), on_exec: OnExec::Keep });
     }
-    let directory = task.files().get(program.directory)?;
+    let files = task.files();
+    let directory = files.get(program.directory)?;
+    let on_exec = files.on_exec(program.directory)?;
     let file = caller.open_executable(Base::At(directory.path()), name, walk)?;
     let mut path = format!("/dev/fd/{}", program.directory).into_bytes();
     if !name.is_empty() {
         path.push(b'/');
         path.extend(name);
     }
-    Ok((file, path))
+    Ok(Opened { file, path, on_exec })
 }

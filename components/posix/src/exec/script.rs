@@ -1,5 +1,6 @@
 //! `#!`: programs that name the program that runs them, by Linux's rules.
-use super::{Arguments, Opener, SCRIPTS_MAX, file::Executable};
+use super::{Arguments, ExecRequest, SCRIPTS_MAX, file::Executable};
+use crate::files::OnExec;
 use alloc::vec::Vec;
 use vfs::Errno;
 
@@ -15,23 +16,22 @@ pub struct Line {
     pub argument: Option<Vec<u8>>,
 }
 
-/// Goes from a script to its interpreter until there is a program that is no script; `arguments`
+/// Goes from a script to its interpreter until there is a program that is no script; arguments
 /// change on the way: `script a b` becomes `interpreter argument script a b`.
 ///
 /// # Errors
-/// `ENOEXEC`, `ELOOP`, and as opening.
-pub fn resolve(
-    path: &[u8],
-    mut program: Executable,
-    mut arguments: Arguments,
-    open: &Opener<'_>,
-) -> Result<(Executable, Arguments), Errno> {
-    let mut name = path.to_vec();
+/// `ENOEXEC`, `ELOOP`, `ENOENT` where the script's descriptor is closed before it could be read, and as opening.
+pub fn resolve(request: &ExecRequest<'_>) -> Result<(Executable, Arguments), Errno> {
+    let (mut program, mut arguments) = (request.program.clone(), request.arguments.clone());
+    let mut name = request.path.to_vec();
     for _ in 0..=SCRIPTS_MAX {
         let mut head = [0; HEAD_BYTES];
         program.read(0, &mut head)?;
         if !head.starts_with(b"#!") {
             return Ok((program, arguments));
+        }
+        if request.on_exec == OnExec::Close {
+            return Err(Errno::ENOENT);
         }
         let line = parse(&head)?;
         let mut first = Vec::from([line.interpreter.clone()]);
@@ -39,7 +39,7 @@ pub fn resolve(
         first.push(name);
         arguments.replace_first(&first);
         name = line.interpreter;
-        program = Executable::new(open(&name)?)?;
+        program = Executable::new((request.open)(&name)?)?;
     }
     Err(Errno::ELOOP)
 }

@@ -28,6 +28,7 @@ fn strings(all: &[&str]) -> Strings {
 fn load_with(bytes: &[u8], arguments: &[&str], environment: &[&str]) -> Result<Loaded, Errno> {
     build(ExecRequest {
         path: b"/bin/program",
+        on_exec: OnExec::Keep,
         program: executable(bytes),
         arguments: Arguments { arguments: strings(arguments), environment: strings(environment) },
         credentials: &Credentials::root(),
