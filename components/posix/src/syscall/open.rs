@@ -69,7 +69,7 @@ fn creat(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn openat2(call: &mut Call<'_>) -> Result<u64, Errno> {
     let how = read_how(call)?;
-    let named = Named::at(call, 0, 1)?;
+    let named = Named::within(call, 0, 1, how.resolve)?;
     open_named(call, &named, how)
 }
 

@@ -44,12 +44,31 @@ impl Named {
         }
         Named::at(call, directory, path)
     }
+    /// As [`Named::at`], where the descriptor of a scoped walk counts for a path from the root, too: it is the root.
+    ///
+    /// # Errors
+    /// As [`Named::at`].
+    pub fn within(
+        call: &Call<'_>,
+        directory: usize,
+        path: usize,
+        resolve: Walk,
+    ) -> Result<Named, Errno> {
+        if !resolve.intersects(Walk::SCOPED) {
+            return Named::at(call, directory, path);
+        }
+        let path = call.memory.read_text(call.word(path), PATH_MAX)?;
+        Named::from_descriptor(call, call.int(directory), path)
+    }
     fn from(call: &Call<'_>, directory: i32, path: Text) -> Result<Named, Errno> {
-        let is_absolute = path.first() == Some(&b'/');
-        if is_absolute || directory == raw::AT_FDCWD {
+        if path.first() == Some(&b'/') {
             return Ok(Named { directory: None, path });
         }
-        let directory = Some(call.files.get(directory)?);
+        Named::from_descriptor(call, directory, path)
+    }
+    fn from_descriptor(call: &Call<'_>, directory: i32, path: Text) -> Result<Named, Errno> {
+        let is_cwd = directory == raw::AT_FDCWD;
+        let directory = if is_cwd { None } else { Some(call.files.get(directory)?) };
         Ok(Named { directory, path })
     }
     /// The descriptor, where an empty path stands for it.

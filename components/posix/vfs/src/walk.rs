@@ -48,6 +48,8 @@ bitflags! {
         const BENEATH = 0x80;
         /// RESOLVE_IN_ROOT
         const IN_ROOT = 0x100;
+        /// The walk does not leave the directory that it starts from.
+        const SCOPED = Self::BENEATH.bits() | Self::IN_ROOT.bits();
     }
 }
 
@@ -275,18 +277,17 @@ impl<'a> Walker<'a> {
             return Err(Errno::ENAMETOOLONG);
         }
         let base = caller.base(base);
-        let is_scoped = flags.intersects(Walk::BENEATH | Walk::IN_ROOT);
-        let root = if is_scoped { base } else { caller.root };
+        let root = if flags.intersects(Walk::SCOPED) { base } else { caller.root };
         let is_absolute = path.first() == Some(&b'/');
+        // Where the walk starts is no mount that it crossed, be it another than the working directory's.
+        if is_absolute && flags.contains(Walk::BENEATH) {
+            return Err(Errno::EXDEV);
+        }
         let at = if is_absolute { root.clone() } else { base.clone() };
         let text = Cow::Borrowed(path);
-        let walker = Walker { caller, root, flags, at, text, position: 0, links: 0 };
-        if is_absolute {
-            walker.check_absolute(base)?;
-        }
-        Ok(walker)
+        Ok(Walker { caller, root, flags, at, text, position: 0, links: 0 })
     }
-    /// A text that begins with a slash leads from `from` to the root.
+    /// A link's text that begins with a slash leads from `from` to the root.
     fn check_absolute(&self, from: &Path) -> Result<(), Errno> {
         let changes_mount = from.mount.id() != self.root.mount.id();
         let is_refused = self.flags.contains(Walk::BENEATH)
@@ -423,7 +424,7 @@ impl<'a> Walker<'a> {
         if self.flags.contains(Walk::NO_MAGIC_LINKS) {
             return Err(Errno::ELOOP);
         }
-        if self.flags.intersects(Walk::BENEATH | Walk::IN_ROOT) {
+        if self.flags.intersects(Walk::SCOPED) {
             return Err(Errno::EXDEV);
         }
         if self.flags.contains(Walk::NO_MOUNTS) && to.mount.id() != self.at.mount.id() {
