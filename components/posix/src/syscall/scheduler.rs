@@ -90,10 +90,9 @@ fn set_policy(
         return Err(Errno::EINVAL);
     }
     let is_privileged = call.task.credentials().has(Capabilities::SYS_NICE);
-    let limit = target.process.limits.soft(Resource::RealTimePriority);
     let is_allowed = is_privileged
         || owns(call, target)
-            && (!is_real_time(policy) || u64::from(priority) <= limit)
+            && may_take(target, policy, priority)
             && (is_reset_on_fork || !target.is_reset_on_fork.load(Ordering::Relaxed));
     if !is_allowed {
         return Err(Errno::EPERM);
@@ -104,6 +103,26 @@ fn set_policy(
     target.follow_policy();
     inherit::priority_changed(target);
     Ok(0)
+}
+
+/// Without privileges a real-time policy is taken within RLIMIT_RTPRIO and may be kept with a priority that is no higher,
+/// and who left the fair for SCHED_IDLE comes back where RLIMIT_NICE allows the nice value (sched(7)).
+fn may_take(target: &Task, policy: u32, priority: u32) -> bool {
+    let limits = &target.process.limits;
+    let before = target.policy.load(Ordering::Relaxed);
+    if is_real_time(policy) {
+        let limit = limits.soft(Resource::RealTimePriority);
+        let is_raise = priority > target.real_time_priority.load(Ordering::Relaxed);
+        return (policy == before || limit > 0) && (!is_raise || u64::from(priority) <= limit);
+    }
+    before != raw::SCHED_IDLE
+        || policy == raw::SCHED_IDLE
+        || allows_nice(target, target.nice.load(Ordering::Relaxed))
+}
+
+/// RLIMIT_NICE allows `nice`.
+fn allows_nice(target: &Task, nice: i32) -> bool {
+    (NICE_LIMIT_BASE - i64::from(nice)) as u64 <= target.process.limits.soft(Resource::Nice)
 }
 
 fn read_priority(call: &Call<'_>, address: u64) -> Result<u32, Errno> {
@@ -237,10 +256,9 @@ fn setpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
         if !owns(call, &task) {
             return Err(Errno::EPERM);
         }
-        let limit = task.process.limits.soft(Resource::Nice);
         let is_raise = nice < task.nice.load(Ordering::Relaxed);
-        let wanted = (NICE_LIMIT_BASE - i64::from(nice)) as u64;
-        if is_raise && wanted > limit && !call.task.credentials().has(Capabilities::SYS_NICE) {
+        let is_privileged = call.task.credentials().has(Capabilities::SYS_NICE);
+        if is_raise && !allows_nice(&task, nice) && !is_privileged {
             return Err(Errno::EACCES);
         }
         task.nice.store(nice, Ordering::Relaxed);

@@ -3,8 +3,7 @@
 //! ```text
 //!  0 size  4 policy  8 flags  16 nice  20 priority  24 runtime  32 deadline  40 period
 //! ```
-use super::{Call, is_real_time, named, owns, set_policy};
-use crate::process::limits::Resource;
+use super::{Call, allows_nice, is_real_time, named, owns, set_policy};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use vfs::{Capabilities, Errno};
@@ -57,9 +56,8 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     let before = target.nice.load(Ordering::Relaxed);
     let has_nice = matches!(policy, raw::SCHED_NORMAL | raw::SCHED_BATCH);
     let nice = if has_nice { new.nice.clamp(-20, 19) } else { before };
-    let limit = target.process.limits.soft(Resource::Nice);
     let is_allowed = nice >= before
-        || (20 - i64::from(nice)) as u64 <= limit
+        || allows_nice(&target, nice)
         || call.task.credentials().has(Capabilities::SYS_NICE);
     if !is_allowed || !owns(call, &target) {
         return Err(Errno::EPERM);
