@@ -107,9 +107,10 @@ fn nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn clock_nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let clock = Clock::decode(call.task, call.int(0))?;
+    let clock = Clock::decode_timed(call.task, call.int(0))?;
     if matches!(clock, Clock::Thread(_)) {
-        return Err(Errno::EINVAL);
+        let is_by_name = call.uint(0) == raw::CLOCK_THREAD_CPUTIME_ID;
+        return Err(if is_by_name { Errno::EOPNOTSUPP } else { Errno::EINVAL });
     }
     let ns = call.memory.read::<Timespec>(call.word(2))?.to_ns()?;
     if call.uint(1) & raw::TIMER_ABSTIME != 0 {
@@ -232,7 +233,7 @@ struct SignalEvent {
 }
 
 fn timer_create(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let clock = Clock::decode(call.task, call.int(0))?;
+    let clock = Clock::decode_timed(call.task, call.int(0))?;
     let memory = call.memory;
     let (notify, value) = match call.word(1) {
         0 => (Notify::Process(SIGALRM), None),
@@ -291,6 +292,9 @@ fn deadline(clock: Clock, value_ns: u64) -> (Clock, Option<u64>) {
 fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
     let memory = call.memory;
     let process: &Arc<Process> = &call.task.process;
+    if call.word(2) == 0 {
+        return Err(Errno::EINVAL);
+    }
     let new = memory.read::<TimerValue>(call.word(2))?;
     let (value_ns, interval_ns) = (new.value.to_ns()?, new.interval.to_ns()?);
     let clock = timers::get(process, call.int(0))?.clock;

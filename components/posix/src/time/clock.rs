@@ -43,6 +43,18 @@ impl Clock {
             _ => return Err(Errno::EINVAL),
         })
     }
+    /// The clock `number` to be waited for, or to have a timer.
+    ///
+    /// # Errors
+    /// As [`Clock::decode`]; `EOPNOTSUPP` for a clock that can only be looked at.
+    pub fn decode_timed(task: &Task, number: i32) -> Result<Clock, Errno> {
+        match number as u32 {
+            raw::CLOCK_MONOTONIC_RAW | raw::CLOCK_MONOTONIC_COARSE | raw::CLOCK_REALTIME_COARSE => {
+                Err(Errno::EOPNOTSUPP)
+            }
+            _ => Clock::decode(task, number),
+        }
+    }
     /// `~id << 3 | per-thread << 2 | which`: the clocks clock_getcpuclockid(3) makes.
     fn decode_dynamic(task: &Task, number: i32) -> Result<Clock, Errno> {
         const PER_THREAD: i32 = 4;
