@@ -1,7 +1,12 @@
 //! docs/syscalls.md says of every Linux x86-64 system call whether it is there: generated from the
 //! call table. `UPDATE=1 cargo test -p posix --test call_table` writes it anew.
 use posix::syscall::{Entry, FAMILIES, Status};
-use std::{collections::BTreeMap, fmt::Write, fs, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    fs,
+    path::{Path, PathBuf},
+};
 
 /// Number and name of every call, as `linux_raw_sys` knows them.
 const LINUX: &str = include_str!("linux_calls.txt");
@@ -59,6 +64,41 @@ fn the_page_is_up_to_date() {
     let difference = written.lines().zip(table.lines()).find(|(old, new)| old != new);
     assert_eq!(difference, None, "run UPDATE=1 cargo test -p posix --test call_table");
     assert_eq!(written.len(), table.len(), "run UPDATE=1 cargo test -p posix --test call_table");
+}
+
+/// The code of every file in `folder` and below, without whole lines of comment.
+fn sources(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            text += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let file = fs::read_to_string(&path).unwrap();
+            text.extend(file.lines().filter(|line| !line.trim_start().starts_with("//")));
+        }
+    }
+    text
+}
+
+#[test]
+fn every_whole_call_is_made_by_an_abi_test() {
+    let text = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/abi"));
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    // By its number, or as a function of that name, called or handed on.
+    let is_made = |name: &str| {
+        text.match_indices(name).any(|(at, _)| {
+            let before = &text.as_bytes()[..at];
+            let after = &text.as_bytes()[at + name.len()..];
+            let stands_alone = !before.last().is_some_and(is_part);
+            let is_named = before.ends_with(b"SYS_") || before.ends_with(b"libc::");
+            !after.first().is_some_and(is_part)
+                && (is_named || stands_alone && after.first() == Some(&b'('))
+        })
+    };
+    let whole = entries().into_values().filter(|entry| entry.status == Status::Whole);
+    let untested: Vec<_> = whole.map(|entry| entry.name).filter(|name| !is_made(name)).collect();
+    assert_eq!(untested, [""; 0], "calls that docs/syscalls.md says are whole");
 }
 
 #[test]

@@ -252,6 +252,28 @@ fn the_file_system_user_tells_the_former_and_takes_file_capabilities() {
 }
 
 #[test]
+fn the_file_system_group_is_whose_what_is_made_becomes() {
+    isolated(|| {
+        let setfsgid = |group: u32| {
+            // SAFETY: a plain number.
+            unsafe { libc::syscall(libc::SYS_setfsgid, group) }
+        };
+        let scratch = open_scratch();
+        assert_eq!((setfsgid(7), setfsgid(u32::MAX), setfsgid(7)), (0, 7, 7));
+        let made = std::fs::metadata(scratch.file("file", b"")).unwrap();
+        assert_eq!(std::os::unix::fs::MetadataExt::gid(&made), 7);
+        assert_eq!(groups_of_three(), (0, 0, 0), "the process's are as before");
+        become_user(USER);
+        assert_eq!((setfsgid(7), setfsgid(USER)), (USER as i64, USER as i64), "not its own");
+        let told = [SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid].map(|call| {
+            // SAFETY: calls without arguments.
+            unsafe { syscall(call) }
+        });
+        assert_eq!(told, [USER as i64; 4]);
+    });
+}
+
+#[test]
 fn supplementary_groups_are_set_told_and_count() {
     isolated(|| {
         let scratch = open_scratch();

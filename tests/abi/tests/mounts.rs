@@ -8,7 +8,7 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::*;
+use abi::{identity::as_user, *};
 use std::{env, fs, path::Path, ptr::null};
 
 fn mount(source: &str, at: &Path, kind: &str, flags: u64) -> Result<i64, i32> {
@@ -175,5 +175,41 @@ fn the_mount_table_tells_options_and_where_a_bind_begins() {
         assert_eq!(field("/proc/self/mountinfo", &other, 3), "/a/b");
         assert_eq!(field("/proc/self/mountinfo", &at, 3), "/");
         assert_eq!(umount(&other, 0), Ok(0));
+    });
+}
+
+#[test]
+fn the_root_is_exchanged_for_a_mount_and_back() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        fs::create_dir(at.join("old")).unwrap();
+        fs::create_dir(scratch.path("other")).unwrap();
+        fs::write(at.join("inner"), b"inner").unwrap();
+        let pivot = |new: &Path, old: &Path| {
+            let (new, old) = (c(new), c(old));
+            check(unsafe { libc::syscall(libc::SYS_pivot_root, new.as_ptr(), old.as_ptr()) })
+        };
+        let etc = Path::new("/etc");
+        assert_eq!(pivot(&at.join("old"), &at.join("old")), Err(libc::EINVAL), "no mount's root");
+        assert_eq!(pivot(etc, etc), Err(libc::EBUSY), "in the root's own mount");
+        assert_eq!(pivot(&at, etc), Err(libc::EBUSY), "the same");
+        assert_eq!(pivot(Path::new("/"), &at.join("old")), Err(libc::EBUSY), "it is the root");
+        assert_eq!(pivot(&at, &at.join("none")), Err(libc::ENOENT));
+        assert_eq!(pivot(&at, &at.join("inner")), Err(libc::ENOTDIR));
+        as_user(65534, &[], || assert_eq!(pivot(&at, &at.join("old")), Err(libc::EPERM)));
+        let before = env::current_dir().unwrap();
+        env::set_current_dir(&at).unwrap();
+        assert_eq!(pivot(Path::new("."), Path::new("old")), Ok(0));
+        assert_eq!(fs::read("/inner").unwrap(), b"inner");
+        assert_eq!(env::current_dir().unwrap(), Path::new("/"));
+        let within_old = |path: &Path| Path::new("/old").join(path.strip_prefix("/").unwrap());
+        assert!(within_old(scratch.path("other").as_path()).is_dir());
+        assert!(!scratch.path("other").exists());
+        let child = fork(|| assert_eq!(fs::read("/inner").unwrap(), b"inner"));
+        assert_eq!(wait(child), Ended::Exited(0));
+        assert_eq!(pivot(Path::new("/old"), &within_old(&at)), Ok(0));
+        assert!(scratch.path("other").is_dir());
+        assert_eq!(fs::read(at.join("inner")).unwrap(), b"inner");
+        env::set_current_dir(before).unwrap();
     });
 }
