@@ -2,6 +2,9 @@
 //! (setuid(2), setreuid(2), setresuid(2), setfsuid(2), setgroups(2), credentials(7)).
 use crate::{Ended, check, fork, wait};
 
+/// User and group of nobody in particular, who may nothing.
+pub const NOBODY: u32 = 65534;
+
 /// Defines safe calls that take user or group ids only.
 macro_rules! calls_of_ids {
     ($($(#[$doc:meta])* $name:ident($($id:ident),*);)*) => {$(

@@ -8,7 +8,10 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::as_user, *};
+use abi::{
+    identity::{NOBODY, as_user},
+    *,
+};
 use std::{env, fs, path::Path, ptr::null};
 
 fn mount(source: &str, at: &Path, kind: &str, flags: u64) -> Result<i64, i32> {
@@ -196,7 +199,7 @@ fn the_root_is_exchanged_for_a_mount_and_back() {
         assert_eq!(pivot(Path::new("/"), &at.join("old")), Err(libc::EBUSY), "it is the root");
         assert_eq!(pivot(&at, &at.join("none")), Err(libc::ENOENT));
         assert_eq!(pivot(&at, &at.join("inner")), Err(libc::ENOTDIR));
-        as_user(65534, &[], || assert_eq!(pivot(&at, &at.join("old")), Err(libc::EPERM)));
+        as_user(NOBODY, &[], || assert_eq!(pivot(&at, &at.join("old")), Err(libc::EPERM)));
         let before = env::current_dir().unwrap();
         env::set_current_dir(&at).unwrap();
         assert_eq!(pivot(Path::new("."), Path::new("old")), Ok(0));

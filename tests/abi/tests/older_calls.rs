@@ -5,15 +5,16 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::as_user, *};
+use abi::{
+    identity::{NOBODY, as_user},
+    *,
+};
 use std::{
     fs,
     os::unix::fs::{MetadataExt, PermissionsExt, symlink},
     path::Path,
     ptr::{null, null_mut},
 };
-
-const NOBODY: u32 = 65534;
 
 #[test]
 fn creat_makes_or_empties_a_file_and_opens_it_to_be_written() {

@@ -6,15 +6,16 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::as_user, *};
+use abi::{
+    identity::{NOBODY, as_user},
+    *,
+};
 use std::{
     env,
     ffi::CString,
     fs,
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink},
 };
-
-const NOBODY: u32 = 65534;
 
 /// A folder that is open.
 struct Folder {

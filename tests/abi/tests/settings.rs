@@ -5,14 +5,16 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::as_user, *};
+use abi::{
+    identity::{NOBODY, as_user},
+    *,
+};
 use std::{
     ffi::CStr,
     fs,
     ptr::{null, null_mut},
 };
 
-const NOBODY: u32 = 65534;
 const PAGE: usize = 4096;
 /// A number that no process has.
 const NOBODYS_ID: i32 = 0x3fff_fff0;

@@ -5,14 +5,16 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{identity::as_user, *};
+use abi::{
+    identity::{NOBODY, as_user},
+    *,
+};
 use std::{
     ptr::{null, null_mut},
     thread::sleep,
     time::Duration,
 };
 
-const NOBODY: u32 = 65534;
 const SECOND_NS: u64 = 1_000_000_000;
 const MILLISECOND_NS: u64 = 1_000_000;
 const SI_TIMER: i32 = -2;
