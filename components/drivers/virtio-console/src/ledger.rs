@@ -3,11 +3,12 @@
 //! ```text
 //! page  0       word 0 phase: 1 salvaged, 2 live; else there was no driver before
 //! page  1 + 11N port N:
-//!       0       word  0 announced 1, open 2, positions are not the client's yet 4
+//!       0       word  0 announced 1, open 2
 //!                     1 input:  position 48 | used index 16   handed over before that buffer
 //!                     2 output: position 48 | used index 16   at the device before that buffer
 //!                     3 input, 4 output: position as salvaged
 //!                     5 entries of the queue of input, 6 of output
+//!                     7 positions are not the client's yet 1
 //!                     8 to 11   input buffers left by drivers before: position 48 | bytes 16, or 0
 //!                    16 to 19   output buffers: position behind each
 //!       1, 2    queues of input and output
@@ -18,7 +19,8 @@
 //! them (input that was not handed over stays in its buffers), then says *salvaged*, from when on the queues do not
 //! count, clears them, and says *live* again. It may die between any two stores: its successor writes the same, or goes
 //! on. Words 1 and 2 move on before a buffer is used again. Positions are the client's. All of it is checked like what
-//! comes from outside.
+//! comes from outside. Word 0 is the device's thread's to change and word 7 the client's, so neither undoes the other's; words
+//! 1 and 8 to 11 change under the port's `input`, 2 and 16 to 19 under its `output`.
 use crate::port::BUFFER_BYTES;
 use alloc::vec::Vec;
 use rt::device::DmaBuffer;
@@ -34,7 +36,6 @@ const SALVAGED: u64 = 1;
 const LIVE: u64 = 2;
 const ANNOUNCED: u64 = 1;
 const OPEN: u64 = 2;
-const FRESH: u64 = 4;
 
 mod word {
     pub(super) const STATE: usize = 0;
@@ -44,6 +45,7 @@ mod word {
     pub(super) const OUTPUT_END: usize = 4;
     pub(super) const INPUT_SIZE: usize = 5;
     pub(super) const OUTPUT_SIZE: usize = 6;
+    pub(super) const FRESH: usize = 7;
     pub(super) const LEFT: usize = 8;
     pub(super) const BEHIND: usize = 16;
     pub(super) const END: usize = 20;
@@ -123,7 +125,7 @@ impl PortLedger {
 
     fn clear(&self) {
         (0..word::END).for_each(|word| self.store(word, 0));
-        self.store(word::STATE, FRESH);
+        self.store(word::FRESH, 1);
     }
 
     fn pages(&self, first: usize, count: usize) -> Option<DmaBuffer> {
@@ -241,9 +243,9 @@ impl PortLedger {
     /// No client has said where it stands, so that positions count from the first driver on; from now on they are the
     /// client's.
     pub(crate) fn take_fresh(&self) -> bool {
-        let state = self.load(word::STATE);
-        self.store(word::STATE, state & !FRESH);
-        state & FRESH != 0
+        let was_fresh = self.load(word::FRESH) != 0;
+        self.store(word::FRESH, 0);
+        was_fresh
     }
 }
 

@@ -1,5 +1,5 @@
 //! The driver against a model console.
-use crate::Console;
+use crate::{Console, ledger::Ledger};
 use interfaces::terminal::{Port, PortSink, Position, Resumable};
 use rt::{
     device::{DmaBuffer, MmioDevice},
@@ -8,12 +8,15 @@ use rt::{
 };
 use std::sync::{
     Arc, Condvar, Mutex,
-    atomic::{AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 use virtio::{
     Candidate,
     model::{Behaviour, Chain, Model},
 };
+
+/// After so long nothing comes any more.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(20);
 
 const F_SIZE: u64 = 1;
 const F_MULTIPORT: u64 = 2;
@@ -153,8 +156,7 @@ impl Sink {
     }
     fn wait(&self, wanted: &[News]) {
         let state = self.news.lock().unwrap();
-        let patience = std::time::Duration::from_secs(20);
-        let waited = self.changed.wait_timeout_while(state, patience, |(news, _)| news != wanted);
+        let waited = self.changed.wait_timeout_while(state, PATIENCE, |(news, _)| news != wanted);
         let state = waited.unwrap().0;
         assert_eq!(state.0, wanted);
     }
@@ -448,8 +450,10 @@ impl Device {
                 }
                 sender.drain();
             });
+            let stuck = std::time::Instant::now() + PATIENCE;
             while !is_over() && (!sending.is_finished() || self.received().len() < self.typed.len())
             {
+                assert!(std::time::Instant::now() < stuck, "only {:?} came", self.received());
                 self.work();
                 std::thread::yield_now();
             }
@@ -502,4 +506,30 @@ fn drivers_may_die_at_any_step_and_no_byte_is_lost_or_doubled() {
         steps += 1;
     }
     assert!(steps > 300, "{steps} steps");
+}
+
+#[test]
+fn a_client_that_said_where_it_stands_stays_known_while_the_host_opens_and_closes() {
+    let kept = DmaBuffer::allocate(KEPT_BYTES).unwrap();
+    let port = || Ledger::open(&kept, 1).unwrap().port(0).unwrap();
+    let (of_device, is_over) = (port(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                of_device.set_open(true);
+                of_device.set_open(false);
+            }
+        });
+        for _ in 0..20_000 {
+            // As if there had been no driver before.
+            kept.store64(0, 0);
+            let port = port();
+            let told = [port.take_fresh(), port.take_fresh(), port.take_fresh()];
+            if told != [true, false, false] {
+                is_over.store(true, Relaxed);
+                panic!("{told:?}");
+            }
+        }
+        is_over.store(true, Relaxed);
+    });
 }
