@@ -139,13 +139,14 @@ impl ConsolePort {
     }
 
     pub(crate) fn set_open(&self, is_open: bool) {
+        // First where it outlives the driver: whoever was told has to find it again.
+        if let Some(ledger) = &self.ledger {
+            ledger.set_open(is_open);
+        }
         {
             let mut state = self.state.lock();
             state.is_open = is_open;
             state.was_open |= is_open;
-        }
-        if let Some(ledger) = &self.ledger {
-            ledger.set_open(is_open);
         }
         self.room.signal();
     }

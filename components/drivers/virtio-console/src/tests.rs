@@ -431,7 +431,8 @@ impl Device {
                 return true;
             }
         };
-        while !is_over() && !console.ports().iter().any(|port| port.is_settled()) {
+        // Who prints before the host has opened the port prints to nobody.
+        while !is_over() && !console.ports().iter().any(|port| port.is_connected()) {
             console.wait_ports(time::now().after_ns(1_000_000));
         }
         if let Some(port) = console.ports().first().cloned().filter(|_| !is_over()) {
