@@ -7,7 +7,11 @@ use abi::{
     read, wait,
 };
 use libc::*;
-use std::{os::unix::process::CommandExt, process::Command};
+use std::{
+    os::unix::process::CommandExt,
+    process::Command,
+    time::{Duration, Instant},
+};
 
 /// A shell of busybox's on a pty; its prompt is `$ `.
 struct Shell {
@@ -45,6 +49,25 @@ impl Shell {
         }
         shown
     }
+    /// Waits until a job has the terminal, and keys that stop and end it work.
+    #[track_caller]
+    fn until_job(&self) {
+        let has_job = || {
+            // SAFETY: a descriptor.
+            let group = unsafe { tcgetpgrp(self.pty.master) };
+            let status = std::fs::read_to_string(format!("/proc/{group}/status"));
+            let ignored = status.ok().and_then(|status| {
+                let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?;
+                u64::from_str_radix(ignored.trim(), 16).ok()
+            });
+            group != self.child && ignored.is_some_and(|mask| mask >> (SIGTSTP - 1) & 1 == 0)
+        };
+        let patience = Instant::now() + Duration::from_secs(10);
+        while !has_job() {
+            assert!(Instant::now() < patience, "the shell keeps its terminal");
+            pause_ms(1);
+        }
+    }
     #[track_caller]
     fn run(&self, line: &str) -> String {
         self.pty.type_bytes(line.as_bytes());
@@ -58,7 +81,7 @@ fn a_shell_stops_continues_and_ends_its_jobs() {
     limited(|| {
         let shell = Shell::start();
         shell.pty.type_bytes(b"sleep 100\r");
-        pause_ms(300);
+        shell.until_job();
         shell.pty.type_bytes(b"\x1a");
         let shown = shell.until("\n$ ");
         assert!(shown.contains("Stopped"), "{shown}");
@@ -67,7 +90,7 @@ fn a_shell_stops_continues_and_ends_its_jobs() {
         assert!(shell.run("jobs").contains("Running"));
         shell.pty.type_bytes(b"fg\r");
         shell.until("sleep 100\r\n");
-        pause_ms(200);
+        shell.until_job();
         shell.pty.type_bytes(b"\x03");
         shell.until("$ ");
         assert!(!shell.run("jobs").contains("sleep"));
@@ -82,12 +105,13 @@ fn a_shell_s_background_reader_stops_and_reads_once_in_the_foreground() {
     limited(|| {
         let shell = Shell::start();
         shell.run("cat &");
-        pause_ms(200);
-        let shown = shell.run("");
-        assert!(shown.contains("Stopped (tty input)"), "{shown}");
+        let patience = Instant::now() + Duration::from_secs(10);
+        while !shell.run("").contains("Stopped (tty input)") {
+            assert!(Instant::now() < patience, "it reads, and goes on");
+        }
         shell.pty.type_bytes(b"fg\r");
         shell.until("cat\r\n");
-        pause_ms(200);
+        shell.until_job();
         shell.pty.type_bytes(b"hello\r");
         shell.until("hello\r\nhello\r\n");
         shell.pty.type_bytes(b"\x04");
