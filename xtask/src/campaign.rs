@@ -51,7 +51,7 @@ pub enum What {
     Loops,
     /// Random system calls from unprivileged processes (10,000,000)
     Calls,
-    /// The same beside programs that take all memory and fill the disk, half with few descriptors (1,000,000)
+    /// The same beside programs that take all memory and fill the disk, half with few descriptors (10,000,000)
     Starved,
     /// Mutated ELF files through exec (1,000)
     Programs,
@@ -83,7 +83,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Forks => on_skerry(options, &forks(options.count.unwrap_or(10_000))),
         What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
         What::Calls => on_skerry(options, &calls(options, 10_000_000, "")),
-        What::Starved => on_skerry(options, &calls(options, 1_000_000, STARVED)),
+        What::Starved => on_skerry(options, &calls(options, 10_000_000, STARVED)),
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
