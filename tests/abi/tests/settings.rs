@@ -7,6 +7,7 @@
 
 use abi::{
     identity::{NOBODY, as_user},
+    jobs::nothing,
     *,
 };
 use std::{
@@ -293,8 +294,6 @@ fn reading_ahead_and_writing_everything_back_can_be_asked_for() {
         assert_eq!(&fs::read(&file).unwrap()[..7], b"written");
     });
 }
-
-extern "C" fn nothing(_: i32) {}
 
 /// Signals that wait, as a mask of so many bytes.
 fn pending(bytes: usize) -> Result<u64, i32> {

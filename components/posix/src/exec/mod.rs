@@ -91,7 +91,8 @@ pub struct Loaded {
 ///
 /// # Errors
 /// `ENOEXEC` for no program or one that makes no sense; `E2BIG` for too long arguments; `ELOOP`
-/// for scripts upon scripts; `ENOENT` for a script that its interpreter could not open; `ELIBBAD` for a bad interpreter; `ETXTBSY` while the file is written;
+/// for scripts upon scripts; `ENOENT` for a script that its interpreter could not open; `ELIBBAD`
+/// for a bad interpreter; `ETXTBSY` while the file is written;
 /// `ENOMEM`, `EINVAL`, `EPERM` as mmap; and what opening and reading say.
 pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     let ExecRequest { path, limits, .. } = &request;
