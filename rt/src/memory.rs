@@ -235,7 +235,7 @@ pub fn is_short() -> bool {
     world::memory::is_short()
 }
 
-/// Whether programs are refused memory now. Cost as a system call: none (a word that is shared).
+/// Whether programs are refused memory now, or would be a few frames on. Cost as a system call: none (a word that is shared).
 pub fn is_full() -> bool {
     world::memory::is_full()
 }

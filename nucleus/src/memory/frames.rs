@@ -305,9 +305,9 @@ pub fn is_short() -> bool {
     FREE.load(Relaxed) < RESERVE.load(Relaxed) / 2
 }
 
-/// What is free is kept for the kernel: programs are refused frames.
+/// What is free is kept for the kernel, but for a few frames: programs are refused frames, or soon will be.
 pub fn is_full() -> bool {
-    FREE.load(Relaxed) <= RESERVE.load(Relaxed)
+    FREE.load(Relaxed) <= RESERVE.load(Relaxed) + BATCH_FRAMES
 }
 
 /// Frames kept for the kernel.

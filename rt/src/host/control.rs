@@ -121,6 +121,11 @@ pub(super) fn is_refused() -> bool {
     GRANTS.with(is_refused) || !USES_RESERVE.get() && PLAIN_GRANTS.with(is_refused)
 }
 
+/// Whether the thread's next allocation is refused.
+pub(super) fn refuses() -> bool {
+    GRANTS.get() == Some(0) || !USES_RESERVE.get() && PLAIN_GRANTS.get() == Some(0)
+}
+
 /// Says whether the thread could use the reserve before.
 pub(super) fn use_reserve() -> bool {
     USES_RESERVE.replace(true)

@@ -103,9 +103,9 @@ pub(crate) fn is_short() -> bool {
     false
 }
 
-/// Asked only after a refusal, and that is a test's: it stays.
+/// Whether a test has the calling thread's next allocation refused.
 pub(crate) fn is_full() -> bool {
-    true
+    control::refuses()
 }
 
 /// The host's allocator is its own.

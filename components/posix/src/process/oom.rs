@@ -102,16 +102,24 @@ fn fill_reserve_slowly(task: &Task) {
 }
 
 /// Does again what ended in `ENOMEM`, after making memory, as long as there is too little for programs.
-/// A call that ends so has done nothing. Where there is enough, the call asked for too much.
+/// A call that ends so has done nothing. Where there is enough and it is refused once more, it asked for
+/// too much: the first time may have been a moment before a victim's memory came back.
 #[cold]
-pub fn retried(task: &Task, mut call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
+pub fn retried(task: &Task, call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
+    retried_while(|| !task.is_ending(), call)
+}
+
+fn retried_while(
+    goes_on: impl Fn() -> bool,
+    mut call: impl FnMut() -> Result<u64, Errno>,
+) -> Result<u64, Errno> {
     for _ in 0..CALL_TRIES {
-        let is_hopeless = !rt::memory::is_full() || task.is_ending();
-        if is_hopeless || vfs::reclaim(FILL_PAGES) == 0 && !relieve() {
+        let is_full = rt::memory::is_full();
+        if !goes_on() || is_full && vfs::reclaim(FILL_PAGES) == 0 && !relieve() {
             break;
         }
         match call() {
-            Err(Errno::ENOMEM) => {}
+            Err(Errno::ENOMEM) if is_full => {}
             result => return result,
         }
     }
@@ -184,4 +192,48 @@ fn report(victim: &Process) {
         score(victim),
         victim.oom_adjustment.load(Ordering::Relaxed)
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rt::memory::Frame;
+
+    fn take_frame() -> Result<u64, Errno> {
+        Frame::allocate(false).map(|_| 1).map_err(Errno::from)
+    }
+
+    #[test]
+    fn memory_that_came_back_since_the_refusal_is_used() {
+        rt::host::refuse_after(Some(0));
+        let refused = take_frame();
+        rt::host::refuse_after(None);
+        assert_eq!(refused, Err(Errno::ENOMEM));
+        assert_eq!(retried_while(|| true, take_frame), Ok(1));
+    }
+
+    #[test]
+    fn who_asks_for_too_much_is_refused_once_more() {
+        let mut calls = 0;
+        let too_much = || {
+            calls += 1;
+            Err(Errno::ENOMEM)
+        };
+        assert_eq!(retried_while(|| true, too_much), Err(Errno::ENOMEM));
+        assert_eq!(calls, 1);
+    }
+
+    #[test]
+    fn who_is_to_end_tries_nothing() {
+        let called = || -> Result<u64, Errno> { unreachable!("called") };
+        assert_eq!(retried_while(|| false, called), Err(Errno::ENOMEM));
+    }
+
+    #[test]
+    fn where_nobody_gives_memory_back_it_is_refused() {
+        rt::host::refuse_after(Some(0));
+        let refused = retried_while(|| true, take_frame);
+        rt::host::refuse_after(None);
+        assert_eq!(refused, Err(Errno::ENOMEM));
+    }
 }
