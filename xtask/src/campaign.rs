@@ -82,8 +82,8 @@ pub fn run(options: &Options) -> Result<u8> {
     match options.what {
         What::Forks => on_skerry(options, &forks(options.count.unwrap_or(10_000))),
         What::Loops => on_skerry(options, &loops(options.count.unwrap_or(60))),
-        What::Calls => on_skerry(options, &calls(options, 10_000_000, "")),
-        What::Starved => on_skerry(options, &calls(options, 10_000_000, STARVED)),
+        What::Calls => on_skerry(options, &calls(options, false)),
+        What::Starved => on_skerry(options, &calls(options, true)),
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
@@ -99,27 +99,44 @@ pub fn run(options: &Options) -> Result<u8> {
     }
 }
 
-/// Takes all memory, and all of both file systems, again and again; ended with the shell's other children.
-const STARVED: &str = "few='ulimit -n 12'; (while :; do tail /dev/zero; done) >/dev/null 2>&1 & \
-    (while :; do for d in /tmp /var/tmp; do dd if=/dev/zero of=$d/full bs=64k; rm -f $d/full; done; done) 2>/dev/null & ";
+/// Takes all memory, and all of both file systems, again and again, until the shell's jobs are ended.
+const STARVED: &str = "(while :; do tail /dev/zero; done) >/dev/null 2>&1 & \
+    (while :; do for d in /tmp /var/tmp; do dd if=/dev/zero of=$d/full bs=64k; rm -f $d/full; done; done) \
+    >/dev/null 2>&1 & ";
+/// Ends what [`STARVED`] started, and takes away what it and random calls have left in files.
+const TIDIED: &str = "for job in $(jobs -p); do kill $job; done 2>/dev/null; killall -q -9 tail dd; wait; \
+    rm -rf /tmp/* /tmp/.[!.]* /var/tmp/* /var/tmp/.[!.]*; [ ! -e /run/failed ]";
+/// Of so many calls one is made before objects are counted.
+const CALLS_A_FIRST: u64 = 100;
 
-/// One process of random calls a processor, after `before`.
-fn calls(options: &Options, default: u64, before: &str) -> String {
-    let each = options.count.unwrap_or(default) / u64::from(options.cpus);
-    let start = |number: u32| {
-        let seed = options.seed + u64::from(number);
-        let limit = if number % 2 == 1 { "$few; " } else { "" };
-        format!("({limit}/abi/random_calls {each} {seed} || touch /run/failed) & all=\"$all $!\"; ")
+/// One process of random calls a processor, with everything taken beside them or not. What they leave
+/// behind in the kernel is counted.
+fn calls(options: &Options, is_starved: bool) -> String {
+    let count = options.count.unwrap_or(10_000_000);
+    let all = |count: u64| {
+        let each = count / u64::from(options.cpus);
+        let start = |number: u32| {
+            let limit = if is_starved && number % 2 == 1 { "ulimit -n 12; " } else { "" };
+            let seed = options.seed + u64::from(number);
+            format!(
+                "({limit}/abi/random_calls {each} {seed} || touch /run/failed) & all=\"$all $!\"; "
+            )
+        };
+        let beside = if is_starved { STARVED } else { "" };
+        let all: String = (0..options.cpus).map(start).collect();
+        format!("{beside} all=; {all} wait $all; {TIDIED}")
     };
-    let all: String = (0..options.cpus).map(start).collect();
-    format!(
-        "few=:; {before} all=; {all} wait $all; kill $(jobs -p) 2>/dev/null; [ ! -e /run/failed ]"
-    )
+    counted_after(&all(count.div_ceil(CALLS_A_FIRST)), &all(count))
 }
 
 /// A command as an argument of `counted` (tests/abi), which fails where it does not give all back.
 fn counted(command: &str) -> String {
     format!("/abi/counted '{command}'")
+}
+
+/// The same with a lesser command, which brings what is made at a first use and stays.
+fn counted_after(first: &str, command: &str) -> String {
+    format!("/abi/counted --after '{first}' '{command}'")
 }
 
 fn forks(count: u64) -> String {

@@ -67,11 +67,13 @@ pub fn busybox_tree(tree: &Path) -> Result<()> {
         "sys",
         "tmp",
         "usr",
-        "var",
+        "var/tmp",
     ] {
         fs::create_dir_all(tree.join(folder))?;
     }
-    fs::set_permissions(tree.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+    for everybodys in ["tmp", "var/tmp"] {
+        fs::set_permissions(tree.join(everybodys), fs::Permissions::from_mode(0o1777))?;
+    }
     fs::set_permissions(tree.join("root"), fs::Permissions::from_mode(0o700))?;
     for (from, to) in [("../bin", "usr/bin"), ("../sbin", "usr/sbin")] {
         symlink(from, tree.join(to))?;

@@ -17,7 +17,7 @@ use rt::{thread::Woken, time::Instant, user::Access};
 use table::{Waiter, pair};
 use vfs::{Errno, file::Mappable};
 
-pub use table::Key;
+pub use table::{Key, shrink};
 pub use vector::{VECTOR_MAX, Wanted, wait_for_any};
 
 /// Matches every waiter and every waker.

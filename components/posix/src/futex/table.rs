@@ -118,6 +118,16 @@ fn settle(bucket: &mut Bucket) {
     }
 }
 
+/// Gives back the places that empty buckets keep.
+pub fn shrink() {
+    for bucket in &TABLE {
+        let mut bucket = bucket.lock();
+        if bucket.is_empty() {
+            *bucket = Vec::new();
+        }
+    }
+}
+
 /// Wakes at most `count` waiters of `key` whose set meets `set`, the longest waiting first.
 pub(super) fn wake(bucket: &mut Bucket, key: &Key, count: u32, set: u32) -> u32 {
     if bucket.is_empty() {

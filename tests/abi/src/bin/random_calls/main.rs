@@ -121,9 +121,34 @@ fn next_call(random: &mut Random, arena: &mut Arena) -> (i64, [u64; 6]) {
 
 extern "C" fn interrupt(_: i32) {}
 
+/// A killed child that takes longer to end hangs in the kernel.
+const DEATH_MAX: Duration = Duration::from_secs(10);
+
+/// What the children say in memory that the parent sees.
+struct Said {
+    /// Calls made.
+    made: AtomicU64,
+    /// The number of the last one.
+    last: AtomicU64,
+}
+
+/// Kills `child` and waits for its end.
+///
+/// # Panics
+/// Where that takes longer than [`DEATH_MAX`].
+fn kill(child: libc::pid_t, said: &Said) -> Ended {
+    let start = Instant::now();
+    // SAFETY: our own child.
+    unsafe { libc::kill(child, libc::SIGKILL) };
+    let ended = wait(child);
+    let (taken, call) = (start.elapsed(), said.last.load(SeqCst));
+    assert!(taken < DEATH_MAX, "a child was killed in call {call} and ended {taken:?} later");
+    ended
+}
+
 /// Waits for `child` as long as it makes calls; one that stands still is killed.
-fn watch(child: libc::pid_t, made: &AtomicU64) -> Ended {
-    let mut last = (made.load(SeqCst), Instant::now());
+fn watch(child: libc::pid_t, said: &Said) -> Ended {
+    let mut last = (said.made.load(SeqCst), Instant::now());
     loop {
         // SAFETY: no answer is stored; WNOWAIT leaves the child for `wait`.
         let (mut info, options): (libc::siginfo_t, _) =
@@ -134,19 +159,17 @@ fn watch(child: libc::pid_t, made: &AtomicU64) -> Ended {
         if looked.is_err() || unsafe { info.si_pid() } == child {
             return wait(child);
         }
-        let now = made.load(SeqCst);
+        let now = said.made.load(SeqCst);
         if now != last.0 {
             last = (now, Instant::now());
         } else if last.1.elapsed() > Duration::from_millis(300) {
-            // SAFETY: our own child.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-            return wait(child);
+            return kill(child, said);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-fn child(seed: u64, made: &AtomicU64, count: u64) {
+fn child(seed: u64, said: &Said, count: u64) {
     let null = abi::open("/dev/null", libc::O_RDWR, 0).expect("/dev/null");
     for standard in 0..3 {
         // SAFETY: descriptors of our own; what calls write to them is nobody's.
@@ -168,7 +191,7 @@ fn child(seed: u64, made: &AtomicU64, count: u64) {
     let mut random = Random(seed | 1);
     let mut arena = Arena::new(&mut random);
     for at in 0..CALLS_A_CHILD {
-        if made.fetch_add(1, SeqCst) >= count {
+        if said.made.fetch_add(1, SeqCst) >= count {
             break;
         }
         if at % CALLS_AN_OPENING == 0 {
@@ -178,6 +201,7 @@ fn child(seed: u64, made: &AtomicU64, count: u64) {
         if LEFT_OUT.contains(&number) {
             continue;
         }
+        said.last.store(number as u64, SeqCst);
         // SAFETY: none; that is what is tested, and the process is thrown away.
         unsafe { libc::syscall(number, a, b, x, d, e, f) };
         arena.stir(&mut random);
@@ -201,21 +225,21 @@ fn main() {
     let middle = closed.wrapping_byte_add(PAGE_BYTES);
     let page = map(middle, 1, libc::PROT_READ | libc::PROT_WRITE, shared);
     assert_ne!(page, libc::MAP_FAILED, "no page for the counter");
-    // SAFETY: the page is zeroed, is never unmapped, and holds this one counter.
-    let made = unsafe { &*page.cast::<AtomicU64>() };
+    // SAFETY: the page is zeroed, is never unmapped, and holds these counters alone.
+    let said = unsafe { &*page.cast::<Said>() };
     let mut deaths = 0u64;
-    while made.load(SeqCst) < count {
+    while said.made.load(SeqCst) < count {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let pid = fork(|| {
             // SAFETY: no arguments. A group of its own, so that what it signals stays there.
             unsafe { libc::setsid() };
-            child(seed, made, count);
+            child(seed, said, count);
         });
-        if watch(pid, made) != Ended::Exited(0) {
+        if watch(pid, said) != Ended::Exited(0) {
             deaths += 1;
         }
         // SAFETY: whatever the child left behind in its group.
         unsafe { libc::kill(-pid, libc::SIGKILL) };
     }
-    println!("{} calls made, {deaths} children died", made.load(SeqCst).min(count));
+    println!("{} calls made, {deaths} children died", said.made.load(SeqCst).min(count));
 }
