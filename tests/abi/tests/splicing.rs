@@ -221,6 +221,64 @@ fn sendfile_feeds_pipes_and_files() {
 }
 
 #[test]
+fn what_takes_no_plain_bytes_is_spliced_none() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let file = opened(&scratch, "file", &text(PAGE));
+        let counter = must(unsafe { libc::eventfd(0, 0) } as i64) as i32;
+        let full = open("/dev/full", libc::O_RDWR, 0).unwrap();
+        let (reader, writer) = pipe();
+        write(writer, b"12345678").unwrap();
+        for target in [counter, full] {
+            let sent = check(unsafe { libc::sendfile(target, file, null_mut(), 8) } as i64);
+            assert_eq!(sent, Err(libc::EINVAL));
+            assert_eq!(splice((reader, None), (target, None), 8, 0), Err(libc::EINVAL));
+        }
+        assert_eq!(read(reader, 10).unwrap(), b"12345678");
+    });
+}
+
+extern "C" fn nothing(_: i32) {}
+
+/// Most that one call moves.
+const MOST: usize = 0x7fff_f000;
+
+/// Makes a call that would move [`MOST`] bytes beside a timer's signals, which are many until it has.
+fn cut_short(call: impl FnOnce() -> i64) {
+    handle(libc::SIGALRM, nothing, libc::SA_RESTART);
+    let period = libc::timeval { tv_sec: 0, tv_usec: 1_000 };
+    let timer = libc::itimerval { it_interval: period, it_value: period };
+    must(unsafe { libc::setitimer(libc::ITIMER_REAL, &timer, null_mut()) });
+    let moved = must(call());
+    assert!(moved > 0 && moved < MOST as i64, "{moved} bytes beside signals");
+}
+
+#[test]
+fn a_signal_ends_a_long_copy_with_what_was_copied() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let sparse = opened(&scratch, "sparse", b"");
+        must(unsafe { libc::ftruncate(sparse, 1 << 33) });
+        let null = open("/dev/null", libc::O_WRONLY, 0).unwrap();
+        cut_short(|| unsafe { libc::sendfile(null, sparse, null_mut(), MOST) } as i64);
+    });
+}
+
+#[test]
+fn a_signal_ends_a_long_read_of_a_device_with_what_was_read() {
+    const BUFFER: usize = 2 << 20;
+    for device in ["/dev/zero", "/dev/urandom"] {
+        isolated(|| {
+            let fd = open(device, libc::O_RDONLY, 0).unwrap();
+            let mut buffer = vec![0u8; BUFFER];
+            let into = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: BUFFER };
+            let all = [into; 1024];
+            cut_short(|| unsafe { libc::readv(fd, all.as_ptr(), 1024) } as i64);
+        });
+    }
+}
+
+#[test]
 fn ranges_are_copied_between_and_within_files() {
     isolated(|| {
         let scratch = Scratch::new();

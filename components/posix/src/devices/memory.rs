@@ -1,5 +1,8 @@
 //! `/dev/null`, `/dev/zero`, `/dev/full`, `/dev/random` and `/dev/urandom` (null(4), random(4)).
-use crate::memory::{Anonymous, commit::Commitment};
+use crate::{
+    memory::{Anonymous, commit::Commitment},
+    process::task,
+};
 use alloc::sync::Arc;
 use vfs::{
     Errno, Vnode,
@@ -22,6 +25,9 @@ pub const URANDOM: u32 = 9;
 const PAGES: u64 = 1 << 51;
 /// Random bytes made at once.
 const PIECE_BYTES: usize = 256;
+/// A long read of random bytes looks for signals once in so many, one of zeroes in so many.
+const RANDOM_LOOK_BYTES: usize = 4096;
+const ZEROES_LOOK_BYTES: usize = 1 << 20;
 
 /// Opens the memory devices.
 pub struct Memory;
@@ -61,7 +67,7 @@ impl File for MemoryDevice {
     fn read(&self, _: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         match self.kind {
             Kind::Null => Ok(0),
-            Kind::Zero | Kind::Full => sink.put_zeroes(sink.remaining()),
+            Kind::Zero | Kind::Full => read_zeroes(sink),
             Kind::Random => read_random(sink),
         }
     }
@@ -77,6 +83,9 @@ impl File for MemoryDevice {
         let count = source.remaining();
         Ok((count, offset.saturating_add(count as u64)))
     }
+    fn takes_spliced(&self) -> bool {
+        self.kind != Kind::Full
+    }
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         match self.kind {
             Kind::Zero => Ok(Anonymous::new(PAGES, Commitment::none())),
@@ -86,6 +95,27 @@ impl File for MemoryDevice {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
+}
+
+/// A signal ends a long read early, with what was read.
+fn is_signalled() -> bool {
+    task::current().is_some_and(|task| task.has_signal())
+}
+
+fn read_zeroes(sink: &mut dyn Sink) -> Result<usize, Errno> {
+    let mut done = 0;
+    while sink.remaining() > 0 {
+        match sink.put_zeroes(sink.remaining().min(ZEROES_LOOK_BYTES)) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(_) if done > 0 => break,
+            Err(error) => return Err(error),
+        }
+        if sink.remaining() > 0 && is_signalled() {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 fn read_random(sink: &mut dyn Sink) -> Result<usize, Errno> {
@@ -100,6 +130,9 @@ fn read_random(sink: &mut dyn Sink) -> Result<usize, Errno> {
             Ok(count) => done += count,
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
+        }
+        if done.is_multiple_of(RANDOM_LOOK_BYTES) && is_signalled() {
+            break;
         }
     }
     Ok(done)

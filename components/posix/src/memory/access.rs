@@ -2,7 +2,7 @@
 //!
 //! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
 use super::{AddressSpace, BadAccess};
-use crate::process::oom;
+use crate::process::{oom, task};
 use alloc::vec::Vec;
 use core::ops::Deref;
 use rt::user::{Access, Fault};
@@ -12,6 +12,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// Answers at one address before the access is given up. More than one is needed only while other
 /// threads change the map under us.
 const TRIES: u32 = 64;
+
+/// Making pages present looks so often whether its task is to end.
+const LOOK_BYTES: u64 = 1 << 20;
 
 /// Bytes a string is read by at first; most paths are shorter.
 const STRING_STEP: usize = 256;
@@ -248,7 +251,8 @@ impl AddressSpace {
             }
         }
     }
-    /// Makes the pages of `start .. start + length` present, writable ones for stores.
+    /// Makes the pages of `start .. start + length` present, writable ones for stores; no more of them where
+    /// the calling task is to end.
     ///
     /// # Errors
     /// The first bad access.
@@ -260,6 +264,11 @@ impl AddressSpace {
                 self.fault(page, access)?;
             }
             page += super::PAGE;
+            if page.is_multiple_of(LOOK_BYTES)
+                && task::current().is_some_and(|task| task.is_ending())
+            {
+                break;
+            }
         }
         Ok(())
     }

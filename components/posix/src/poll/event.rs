@@ -106,6 +106,9 @@ impl File for EventCounter {
         self.until(flags, || self.add(more).then_some(()))?;
         Ok((NUMBER_BYTES, 0))
     }
+    fn takes_spliced(&self) -> bool {
+        false
+    }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);

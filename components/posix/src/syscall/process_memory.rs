@@ -2,7 +2,7 @@
 use super::{Call, Entry};
 use crate::{
     memory::{AddressSpace, IoVec, UserSink, UserSource},
-    process::{trace, tree},
+    process::{Task, trace, tree},
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -44,6 +44,7 @@ impl Request {
     /// the whole of each. Says how many bytes it moved, or why none.
     fn each(
         &self,
+        task: &Task,
         mut part: impl FnMut(&AddressSpace, u64, &mut [u8]) -> Result<usize, Errno>,
     ) -> Result<u64, Errno> {
         let mut page = vec![0; PAGE_BYTES];
@@ -59,7 +60,7 @@ impl Request {
                     Ok(count) => {
                         done += count as u64;
                         at += count as u64;
-                        if count < wanted {
+                        if count < wanted || task.is_ending() {
                             return Ok(done);
                         }
                     }
@@ -75,7 +76,7 @@ impl Request {
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut request = Request::of(call)?;
     let mut sink = UserSink::vectored(call.memory, core::mem::take(&mut request.own));
-    request.each(|memory, address, piece| {
+    request.each(call.task, |memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
         let piece = piece.get_mut(..wanted).unwrap_or_default();
         if piece.is_empty() {
@@ -89,7 +90,7 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut request = Request::of(call)?;
     let mut source = UserSource::vectored(call.memory, core::mem::take(&mut request.own));
-    request.each(|memory, address, piece| {
+    request.each(call.task, |memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };
         memory.write_bytes(address, piece.get(..count).unwrap_or_default())?;
         Ok(count)

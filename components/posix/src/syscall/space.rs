@@ -2,7 +2,7 @@
 use super::{Call, Entry, place::Named};
 use crate::{
     files::Scope,
-    memory::transfer::BYTES_MAX,
+    memory::{advice::read_ahead, transfer::BYTES_MAX},
     process::{
         Task,
         limits::{INFINITY, Resource},
@@ -134,9 +134,7 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     let object = file.file().mappable().map_err(|_| Errno::EINVAL)?;
     let first = call.word(1) / rt::PAGE_BYTES as u64;
     let bytes = call.word(2).min(BYTES_MAX).min(file.file().size().saturating_sub(call.word(1)));
-    for page in first..first + bytes.div_ceil(rt::PAGE_BYTES as u64) {
-        object.page(page, false)?;
-    }
+    read_ahead(&*object, first, bytes.div_ceil(rt::PAGE_BYTES as u64))?;
     Ok(0)
 }
 

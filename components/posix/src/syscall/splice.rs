@@ -37,7 +37,7 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (output, input) = (call.file(0)?, call.file(1)?);
     check_readable(&input)?;
     check_writable(&output)?;
-    if output.io_flags().is_append {
+    if output.io_flags().is_append || !output.file().takes_spliced() {
         return Err(Errno::EINVAL);
     }
     let mut from = read_place(call, 2)?;
@@ -258,7 +258,7 @@ fn pipe_to_file(
     length: u64,
     flags: IoFlags,
 ) -> Result<u64, Errno> {
-    if output.io_flags().is_append {
+    if output.io_flags().is_append || !output.file().takes_spliced() {
         return Err(Errno::EINVAL);
     }
     let Some(mut borrowed) = source.borrow(length as usize, flags)? else { return Ok(0) };
@@ -290,7 +290,8 @@ fn write_parcel(
     Ok(done)
 }
 
-/// Copies up to `length` bytes; places that are given move on, else the offsets of the files do.
+/// Copies up to `length` bytes; places that are given move on, else the offsets of the files do. A
+/// signal ends it early, with what was copied.
 fn copy(
     task: &Arc<Task>,
     (input, from): (&OpenFile, &mut Place),
@@ -318,7 +319,7 @@ fn copy(
             }
         }
         done += written;
-        if written < count || count == 0 {
+        if written < count || count == 0 || task.has_signal() {
             break;
         }
     }

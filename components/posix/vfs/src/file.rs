@@ -153,6 +153,10 @@ pub trait File: Send + Sync {
     ) -> Result<(usize, u64), Errno> {
         Err(Errno::EINVAL)
     }
+    /// Whether splice and sendfile may write to it: not to what takes bytes by other rules than a file.
+    fn takes_spliced(&self) -> bool {
+        true
+    }
     /// What it is ready for now. Where `table` is given, it is added to the file's wait queues first.
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         Ready::IN | Ready::OUT | Ready::READ_NORMAL | Ready::WRITE_NORMAL

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     charge::StorageIo,
+    ending::Look,
     errno::Errno,
     io::{Sink, Source},
     shrink,
@@ -15,6 +16,8 @@ use rt::{PAGE_BYTES, memory::Frame, sync::Mutex};
 
 /// A long write looks at the limits of dirty pages once in so many pages.
 const BALANCE_PAGES: u64 = 32;
+/// Bytes of a hole read at once.
+const HOLE_BYTES: usize = 1 << 20;
 
 impl PageCache {
     /// Copies from the file at `offset` to `sink` until either ends; returns the bytes copied.
@@ -27,8 +30,8 @@ impl PageCache {
         sink: &mut dyn Sink,
         readahead: &Mutex<Readahead>,
     ) -> Result<usize, Errno> {
-        let mut done = 0;
-        while sink.remaining() > 0 {
+        let (mut done, mut look) = (0, Look::new());
+        while sink.remaining() > 0 && !look.is_over(done) {
             let at = offset.saturating_add(done as u64);
             let left = self.size().saturating_sub(at).min(sink.remaining() as u64);
             if left == 0 {
@@ -96,7 +99,7 @@ impl PageCache {
     fn read_hole(&self, at: u64, left: u64, sink: &mut dyn Sink) -> Result<usize, Errno> {
         let next = self.index.read().next_present(at / PAGE);
         let length = next.map_or(left, |page| left.min((page * PAGE).saturating_sub(at)));
-        sink.put_zeroes(usize::try_from(length).unwrap_or(usize::MAX))
+        sink.put_zeroes(usize::try_from(length).map_or(HOLE_BYTES, |length| length.min(HOLE_BYTES)))
     }
     /// Copies from `source` into the pages from `offset` on; the size grows with it. The caller
     /// holds the vnode's `contents` lock to write.
@@ -108,8 +111,8 @@ impl PageCache {
         if offset > self.size() {
             self.zero_tail(self.size());
         }
-        let (mut done, mut soiled) = (0, 0);
-        while source.remaining() > 0 {
+        let (mut done, mut soiled, mut look) = (0, 0, Look::new());
+        while source.remaining() > 0 && !look.is_over(done) {
             let at = offset + done as u64;
             match self.write_page(at, source, &mut soiled) {
                 Ok(0) => break,

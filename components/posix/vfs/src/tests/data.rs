@@ -6,7 +6,10 @@ use crate::{
     io::{SliceSink, SliceSource},
 };
 use linux_raw_sys::general as raw;
-use std::sync::{Arc, Mutex};
+use std::{
+    cell::Cell,
+    sync::{Arc, Mutex},
+};
 
 const PLAIN: IoFlags = IoFlags { is_nonblocking: false, is_append: false };
 const RDWR: u32 = raw::O_CREAT | raw::O_RDWR;
@@ -185,6 +188,28 @@ fn directories_list_themselves_and_continue_where_they_stopped() {
     directory.seek(0, Whence::Start).unwrap();
     assert_eq!(world.list("/d").len(), 202);
     assert_eq!(get(&directory).err(), Some(Errno::EISDIR));
+}
+
+thread_local! {
+    static IS_ENDING: Cell<bool> = const { Cell::new(false) };
+}
+
+#[test]
+fn a_program_that_is_to_end_is_not_kept_by_a_long_transfer() {
+    const MIB: usize = 1 << 20;
+    crate::set_ending(|| IS_ENDING.get());
+    let world = World::new();
+    let file = world.open("/f", RDWR).unwrap();
+    file.truncate(4 * MIB as u64).unwrap();
+    let mut all = vec![1; 3 * MIB];
+    let mut read = || file.read_at(0, &mut SliceSink::new(&mut all), PLAIN);
+    let data = vec![2; 2 * MIB];
+    let write = || file.write_at(0, &mut SliceSource::new(&data), PLAIN);
+    assert_eq!((read(), write()), (Ok(3 * MIB), Ok(2 * MIB)));
+    IS_ENDING.set(true);
+    let ended = (read(), write());
+    IS_ENDING.set(false);
+    assert_eq!(ended, (Ok(MIB), Ok(MIB)));
 }
 
 #[test]
