@@ -106,8 +106,8 @@ const STARVED: &str = "(while :; do tail /dev/zero; done) >/dev/null 2>&1 & \
 /// Ends what [`STARVED`] started, and takes away what it and random calls have left in files.
 const TIDIED: &str = "for job in $(jobs -p); do kill $job; done 2>/dev/null; killall -q -9 tail dd; wait; \
     rm -rf /tmp/* /tmp/.[!.]* /var/tmp/* /var/tmp/.[!.]*; [ ! -e /run/failed ]";
-/// Of so many calls one is made before objects are counted.
-const CALLS_A_FIRST: u64 = 100;
+/// Calls made before objects are counted: what comes at a first use and stays is there then.
+const FIRST_CALLS: u64 = 200_000;
 
 /// One process of random calls a processor, with everything taken beside them or not. What they leave
 /// behind in the kernel is counted.
@@ -126,7 +126,7 @@ fn calls(options: &Options, is_starved: bool) -> String {
         let all: String = (0..options.cpus).map(start).collect();
         format!("{beside} all=; {all} wait $all; {TIDIED}")
     };
-    counted_after(&all(count.div_ceil(CALLS_A_FIRST)), &all(count))
+    counted_after(&all(count.min(FIRST_CALLS)), &all(count))
 }
 
 /// A command as an argument of `counted` (tests/abi), which fails where it does not give all back.
