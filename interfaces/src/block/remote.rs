@@ -186,7 +186,7 @@ impl BlockProxy {
             let is_over = sent.is_err() || batch.as_slice().is_empty();
             let mut doorbell = sent.unwrap_or(Ok(Doorbell::Silent));
             if core::mem::take(&mut has_turn) && self.turn.end() {
-                doorbell = join(doorbell, self.send_handed());
+                doorbell = self.send_handed(doorbell);
             }
             self.link.answer(doorbell);
             if is_over {
@@ -201,10 +201,10 @@ impl BlockProxy {
         }
     }
 
-    /// Sends what was handed over, with the turn, and ends that; says whether the driver is to be woken.
+    /// Sends what was handed over, with the turn, and ends that; says whether the driver is to be woken, for `doorbell` that
+    /// was said before, too. It is woken before anything waits for room, which nobody else would make.
     #[cold]
-    fn send_handed(&self) -> Result<Doorbell, Corrupt> {
-        let mut doorbell = Ok(Doorbell::Silent);
+    fn send_handed(&self, mut doorbell: Result<Doorbell, Corrupt>) -> Result<Doorbell, Corrupt> {
         loop {
             while let Some((batch, sink)) = self.turn.next() {
                 let mut batch = batch.into_iter();
@@ -279,7 +279,7 @@ impl Block for BlockProxy {
             match self.turn.hand((batch, sink.clone())) {
                 Ok(false) => return,
                 Ok(true) => {
-                    let doorbell = self.send_handed();
+                    let doorbell = self.send_handed(Ok(Doorbell::Silent));
                     return self.link.answer(doorbell);
                 }
                 Err((all, _)) => batch = all,
@@ -307,6 +307,17 @@ impl Block for BlockProxy {
 
 #[cfg(test)]
 impl BlockProxy {
+    /// Submits `batch`, while which another thread hands `handed` over.
+    pub(super) fn submit_beside(
+        &self,
+        handed: Vec<Request>,
+        batch: Vec<Request>,
+        sink: &Arc<dyn BlockSink>,
+    ) {
+        assert!(self.turn.take());
+        assert!(matches!(self.turn.hand((handed, sink.clone())), Ok(false)));
+        self.send_all(batch, sink, true);
+    }
     /// Nothing is in flight, and none of the room for it was lost.
     pub(super) fn has_all_slots(&self) -> bool {
         self.link.lock().traffic.has_all_slots()

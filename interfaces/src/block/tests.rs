@@ -277,6 +277,24 @@ fn more_requests_than_the_rings_hold_wait_for_room() {
 }
 
 #[test]
+fn the_driver_is_woken_for_what_was_sent_before_what_was_handed_over_waits_for_room() {
+    let (_, driver, proxy) = connected();
+    let frame = [filled(3)];
+    let count = ENTRIES as u64;
+    let batch = |range: std::ops::Range<u64>| {
+        range.map(|tag| request(tag, Operation::Write, tag * 8, &frame)).collect()
+    };
+    // The driver waits for its bell, or soon will.
+    for _ in 0..20 {
+        let (sink, dyn_sink) = listening();
+        proxy.submit_beside(batch(count..2 * count), batch(0..count), &dyn_sink);
+        assert_eq!(sink.wait_for(2 * count as usize).len(), 2 * count as usize);
+    }
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
 fn requests_whose_frame_is_lent_too_often_wait_for_others() {
     let (platter, driver, proxy) = connected();
     let (sink, dyn_sink) = listening();
