@@ -61,6 +61,50 @@ fn smaps_counts_what_is_present() {
 }
 
 #[test]
+fn status_and_statm_tell_anonymous_memory_from_files_and_shared_memory() {
+    const PAGES: usize = 1024;
+    // Linux counts a processor's changes apart until they are some.
+    const FEW: i64 = 256;
+    let sizes = || {
+        let text = fs::read_to_string("/proc/self/status").unwrap();
+        ["RssAnon:", "RssFile:", "RssShmem:", "VmRSS:"].map(|name| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.trim().trim_end_matches(" kB").parse::<i64>().unwrap() / 4
+        })
+    };
+    let shared = || {
+        let text = fs::read_to_string("/proc/self/statm").unwrap();
+        text.split(' ').nth(2).unwrap().parse::<i64>().unwrap()
+    };
+    isolated(|| {
+        let scratch = Scratch::on_disk();
+        let path = scratch.file("file", &vec![1; PAGES * PAGE]);
+        let fd = open(path, libc::O_RDONLY, 0).unwrap();
+        let take = |which: usize| match which {
+            0 => store(anonymous(PAGES, libc::MAP_PRIVATE), 0..PAGES),
+            1 => unsafe {
+                let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE | libc::MAP_POPULATE);
+                let at = libc::mmap(ptr::null_mut(), PAGES * PAGE, protection, flags, fd, 0);
+                assert_ne!(at, libc::MAP_FAILED);
+            },
+            _ => store(anonymous(PAGES, libc::MAP_SHARED), 0..PAGES),
+        };
+        for which in 0..3 {
+            let (before, shared_before) = (sizes(), shared());
+            take(which);
+            let (after, shared_after) = (sizes(), shared());
+            for (at, (before, after)) in before.iter().zip(after).enumerate() {
+                let grown = after - before;
+                let expected = if at == which || at == 3 { PAGES as i64 } else { 0 };
+                assert!((grown - expected).abs() <= FEW, "{at} grew by {grown} for {which}");
+            }
+            let expected = if which == 0 { 0 } else { PAGES as i64 };
+            assert!((shared_after - shared_before - expected).abs() <= FEW);
+        }
+    });
+}
+
+#[test]
 fn smaps_divides_shared_pages_among_those_who_map_them() {
     isolated(|| {
         let at = anonymous(16, libc::MAP_SHARED);

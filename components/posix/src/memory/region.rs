@@ -192,6 +192,18 @@ impl Region {
     pub fn is_anonymous(&self) -> bool {
         matches!(self.backing, Backing::Anonymous)
     }
+    /// Its object is nowhere but in memory: a file of tmpfs, shared memory without a name.
+    pub fn is_in_memory(&self) -> bool {
+        match &self.backing {
+            Backing::Object { origin: Origin::File(file), .. } => {
+                file.vnode().instance().info().backing == interfaces::file_system::Backing::Cache
+            }
+            Backing::Object { origin: Origin::System(label), .. } => {
+                *label == Label::SharedAnonymous
+            }
+            Backing::Anonymous => false,
+        }
+    }
     /// Pages not shared with anybody may be present: fork must clone them.
     pub fn may_have_copies(&self) -> bool {
         self.is_private() && (self.is_anonymous() || self.was_writable())

@@ -19,8 +19,6 @@ pub struct Sizes {
     pub resident: u64,
     /// Most present so far.
     pub peak_resident: u64,
-    /// Present pages of objects in regions that are not anonymous (an upper bound).
-    pub shared: u64,
     /// Private and writable, stacks apart.
     pub data: u64,
     /// The stack.
@@ -31,6 +29,15 @@ pub struct Sizes {
     pub libraries: u64,
     /// Locked.
     pub locked: u64,
+}
+
+/// Present pages that are an object's own, not copies made of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ObjectPages {
+    /// Of files on storage.
+    pub files: u64,
+    /// Of files in memory, and of shared memory without a name.
+    pub shared_memory: u64,
 }
 
 /// What a line of `/proc/PID/maps` names.
@@ -151,13 +158,27 @@ impl AddressSpace {
             peak_total: self.peak_total_pages.load(Ordering::Relaxed),
             resident,
             peak_resident: self.peak_pages.load(Ordering::Relaxed),
-            shared: sum(&|region| !region.is_anonymous()).min(resident),
             data: map.data_pages,
             stack: sum(&|region| region.flags.contains(Flags::GROWS_DOWN)),
             code,
             libraries: executable.saturating_sub(code),
             locked: map.locked_pages,
         }
+    }
+    /// How many pages of objects are present. Goes through them all.
+    ///
+    /// # Locks
+    /// `memory.map`, to read.
+    pub fn object_pages(&self) -> ObjectPages {
+        let mut pages = ObjectPages::default();
+        for region in self.map.read().iter().filter(|region| !region.is_anonymous()) {
+            let count =
+                if region.is_in_memory() { &mut pages.shared_memory } else { &mut pages.files };
+            self.each_of_region(region, region.start..region.end, &mut |page| {
+                *count += u64::from(page.is_of_object);
+            });
+        }
+        pages
     }
     /// Every region, in order.
     pub fn regions(&self) -> Vec<RegionReport> {

@@ -181,9 +181,12 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 pub fn statm(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let sizes = subject.process.try_memory().map(|memory| memory.sizes()).unwrap_or_default();
-    let data = sizes.data + sizes.stack;
-    Ok(format!("{} {} {} {} 0 {data} 0\n", sizes.total, sizes.resident, sizes.shared, sizes.code)
+    let (sizes, pages) = match subject.process.try_memory() {
+        Some(memory) => (memory.sizes(), memory.object_pages()),
+        None => Default::default(),
+    };
+    let (shared, data) = (pages.files + pages.shared_memory, sizes.data + sizes.stack);
+    Ok(format!("{} {} {shared} {} 0 {data} 0\n", sizes.total, sizes.resident, sizes.code)
         .into_bytes())
 }
 

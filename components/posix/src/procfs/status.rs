@@ -105,8 +105,8 @@ fn write_identity(text: &mut String, task: &Task) {
 }
 
 fn write_memory(text: &mut String, memory: &AddressSpace) {
-    let sizes = memory.sizes();
-    let anonymous = sizes.resident.saturating_sub(sizes.shared);
+    let (sizes, pages) = (memory.sizes(), memory.object_pages());
+    let anonymous = sizes.resident.saturating_sub(pages.files + pages.shared_memory);
     let lines = [
         ("VmPeak", sizes.peak_total),
         ("VmSize", sizes.total),
@@ -115,8 +115,8 @@ fn write_memory(text: &mut String, memory: &AddressSpace) {
         ("VmHWM", sizes.peak_resident),
         ("VmRSS", sizes.resident),
         ("RssAnon", anonymous),
-        ("RssFile", sizes.shared),
-        ("RssShmem", 0),
+        ("RssFile", pages.files),
+        ("RssShmem", pages.shared_memory),
         ("VmData", sizes.data),
         ("VmStk", sizes.stack),
         ("VmExe", sizes.code),
