@@ -389,18 +389,6 @@ impl Watcher for AddressSpace {
             let _ = self.space.unmap(gone);
         }
     }
-    /// All but locked memory, programs' text, and what may have pages of its own.
-    fn unmap(&self, identity: u64, first: u64, count: u64) {
-        let Some(map) = self.map.try_write() else { return };
-        for (region, pages) in mapped_parts(&map, identity, first, first.saturating_add(count)) {
-            let stays = region.flags.contains(Flags::LOCKED)
-                || region.protection.contains(Protection::EXECUTE)
-                || region.may_have_copies();
-            if !stays {
-                let _ = self.space.unmap(pages);
-            }
-        }
-    }
     fn may_store(&self, identity: u64) -> bool {
         let map = self.map.read();
         mapped_parts(&map, identity, 0, u64::MAX).any(|(region, _)| region.may_be_stored_to())

@@ -98,9 +98,6 @@ pub trait Watcher: Send + Sync {
     /// to be taken before this returns, so that the next store asks [`Mappable::page`] again. As
     /// with truncation, a fault that got its frame for writing before must not map it after.
     fn cleaned(&self, identity: u64, first: u64, count: u64);
-    /// Memory is short: pages `first .. first + count`, which are clean, are to be unmapped where nothing is lost by it
-    /// and nobody has to be waited for. Whoever calls may hold any lock, so that none is waited for here.
-    fn unmap(&self, identity: u64, first: u64, count: u64);
     /// The thing with this identity is mapped shared in a way that may be stored to, now or after an mprotect.
     fn may_store(&self, identity: u64) -> bool;
 }

@@ -3,7 +3,6 @@ use crate::{
     errno::Errno,
     flush,
     instance::{self, Instance},
-    pages::PageCache,
 };
 use core::sync::atomic::{AtomicUsize, Ordering};
 use rt::{NoMemory, memory::Frame, sync::Once};
@@ -48,8 +47,6 @@ pub fn sync_all() -> Result<(), Errno> {
 const NAMES_A_PAGE: usize = 4;
 /// Which part of the vnode table the next look for pages begins with.
 static HAND: AtomicUsize = AtomicUsize::new(0);
-/// The same for pages that are mapped.
-static MAPPED_HAND: AtomicUsize = AtomicUsize::new(0);
 
 /// Drops up to `pages` clean pages, and names and other objects not used lately; returns how many pages
 /// that may have freed, for objects of the heap an estimate.
@@ -66,7 +63,7 @@ pub fn shrink(pages: usize) -> usize {
                 return freed;
             }
             let part = HAND.fetch_add(1, Ordering::Relaxed);
-            freed += shrink_part(&instance, part, pages - freed, PageCache::shrink);
+            freed += shrink_part(&instance, part, pages - freed);
         }
         if let Ok(fs) = instance.file_system() {
             freed += fs.shrink(pages.saturating_sub(freed));
@@ -75,39 +72,19 @@ pub fn shrink(pages: usize) -> usize {
     freed
 }
 
-/// As [`shrink`], of pages that programs map, which they then have to ask for again: what is mapped is not known to be used.
-fn shrink_mapped(pages: usize) -> usize {
-    let mut freed = 0;
-    for instance in instance::instances() {
-        for _ in 0..instance::SHARDS {
-            if freed >= pages {
-                return freed;
-            }
-            let part = MAPPED_HAND.fetch_add(1, Ordering::Relaxed);
-            freed += shrink_part(&instance, part, pages - freed, PageCache::shrink_mapped);
-        }
-    }
-    freed
-}
-
-fn shrink_part(
-    instance: &Instance,
-    part: usize,
-    pages: usize,
-    shrink: fn(&PageCache, usize) -> usize,
-) -> usize {
+fn shrink_part(instance: &Instance, part: usize, pages: usize) -> usize {
     let mut freed = 0;
     for vnode in instance.batches_of(part).flatten() {
         if freed >= pages {
             break;
         }
-        freed += vnode.pages().map_or(0, |cache| shrink(cache, pages - freed));
+        freed += vnode.pages().map_or(0, |cache| cache.shrink(pages - freed));
     }
     freed
 }
 
-/// As [`shrink`], also of what was used lately; where that finds nothing, of what programs map, and then
-/// dirty pages are written. Returns the pages dropped.
+/// As [`shrink`], also of what was used lately; where that finds nothing, dirty pages are written
+/// first. Returns the pages dropped.
 pub fn reclaim(pages: usize) -> usize {
     loop {
         let freed = (0..ROUNDS).map(|_| shrink(pages)).find(|freed| *freed > 0).unwrap_or(0);
@@ -115,10 +92,6 @@ pub fn reclaim(pages: usize) -> usize {
             return freed;
         }
         rt::memory::shrink();
-        let freed = shrink_mapped(pages);
-        if freed > 0 {
-            return freed;
-        }
         if !flush::write_for_room() {
             return 0;
         }

@@ -295,31 +295,6 @@ impl Index {
         self.remove_pages(gone.len() as u64);
         gone
     }
-    /// The next chunks from page `from` on that follow one another and have clean pages that others hold too, not used since
-    /// [`Index::evict`] was here, until those are `most`: their pages.
-    pub(super) fn held_idle(&self, from: u64, most: usize) -> Option<Range<u64>> {
-        let (mut found, mut pages): (Option<Range<u64>>, usize) = (None, 0);
-        for (key, chunk) in self.chunks.range(from.div_ceil(CHUNK_PAGES)..) {
-            let busy = chunk.writing
-                | chunk.dirty.load(Ordering::Relaxed)
-                | chunk.used.load(Ordering::Relaxed);
-            let is_held =
-                |slot: &u64| chunk.frame(*slot).is_some_and(|frame| frame.references() > 1);
-            let held = bits(chunk.up_to_date & !busy).filter(is_held).count();
-            let (start, end) = (key * CHUNK_PAGES, (key + 1) * CHUNK_PAGES);
-            found = match found {
-                None if held > 0 => Some(start..end),
-                Some(range) if held > 0 && range.end == start => Some(range.start..end),
-                None => continue,
-                whole => return whole,
-            };
-            pages += held;
-            if pages >= most {
-                break;
-            }
-        }
-        found
-    }
     /// Takes the clean pages of a range that nobody else holds.
     pub(super) fn forget(&mut self, range: Range<u64>) -> Vec<Frame> {
         let mut gone = Vec::new();

@@ -86,8 +86,6 @@ pub struct PageCache {
     flusher: Arc<Flusher>,
     errors: ErrorSequence,
     faults: Mutex<Readahead>,
-    /// Where [`PageCache::shrink_mapped`] goes on.
-    hand: AtomicU64,
     watchers: Mutex<Vec<Weak<dyn Watcher>>>,
 }
 
@@ -112,7 +110,6 @@ impl PageCache {
             flusher: instance.flusher().clone(),
             errors: ErrorSequence::new(),
             faults: Mutex::new(&READAHEAD, Readahead::default()),
-            hand: AtomicU64::new(0),
             watchers: Mutex::new(&WATCHERS, Vec::new()),
         })
     }
@@ -371,42 +368,6 @@ impl PageCache {
             None => return 0,
         };
         gone.len()
-    }
-    /// As [`PageCache::shrink`], of pages that programs map: has them unmapped first. Goes around the file.
-    pub(crate) fn shrink_mapped(&self, most: usize) -> usize {
-        let watchers = self.live_watchers();
-        if self.backing == Backing::Cache || watchers.is_empty() {
-            return 0;
-        }
-        let start = self.hand.load(Ordering::Relaxed);
-        let freed = self.shrink_mapped_in(start..u64::MAX, most, &watchers);
-        if freed >= most {
-            return freed;
-        }
-        freed + self.shrink_mapped_in(0..start, most - freed, &watchers)
-    }
-    fn shrink_mapped_in(
-        &self,
-        range: Range<u64>,
-        most: usize,
-        watchers: &[Arc<dyn Watcher>],
-    ) -> usize {
-        let (mut freed, mut from) = (0, range.start);
-        while freed < most {
-            let found =
-                self.index.try_write().and_then(|index| index.held_idle(from, most - freed));
-            let Some(held) = found.filter(|held| held.start < range.end) else { break };
-            from = held.end;
-            for watcher in watchers {
-                watcher.unmap(self.identity, held.start, held.end - held.start);
-            }
-            let Some(mut index) = self.index.try_write() else { break };
-            let gone = index.forget(held);
-            drop(index);
-            freed += gone.len();
-        }
-        self.hand.store(from, Ordering::Relaxed);
-        freed
     }
     /// Drops the clean pages of a range that storage has too and nobody else holds.
     pub fn forget(&self, range: Range<u64>) {

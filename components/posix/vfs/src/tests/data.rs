@@ -94,7 +94,6 @@ struct Told(Mutex<Vec<(u64, u64)>>);
 
 impl Watcher for Told {
     fn cleaned(&self, _: u64, _: u64, _: u64) {}
-    fn unmap(&self, _: u64, _: u64, _: u64) {}
     fn may_store(&self, _: u64) -> bool {
         false
     }

@@ -245,63 +245,20 @@ fn a_full_disk_refuses_the_write_that_does_not_fit_and_nothing_else() {
     assert_eq!(object.page(11, true).err(), Some(Errno::ENOSPC), "a store to a hole");
 }
 
-/// Somebody who maps a file: which pages may be stored to, and which are mapped.
+/// Somebody who maps a file: which pages may be stored to.
 #[derive(Default)]
-struct Mapping {
-    writable: Mutex<std::collections::HashSet<u64>>,
-    mapped: Mutex<std::collections::HashMap<u64, rt::memory::Frame>>,
-}
+struct Mapping(Mutex<std::collections::HashSet<u64>>);
 
 impl Watcher for Mapping {
     fn truncated(&self, _: u64, first: u64) {
-        self.writable.lock().unwrap().retain(|page| *page < first);
+        self.0.lock().unwrap().retain(|page| *page < first);
     }
     fn cleaned(&self, _: u64, first: u64, count: u64) {
-        self.writable.lock().unwrap().retain(|page| !(first..first + count).contains(page));
-    }
-    fn unmap(&self, _: u64, first: u64, count: u64) {
-        self.mapped.lock().unwrap().retain(|page, _| !(first..first + count).contains(page));
+        self.0.lock().unwrap().retain(|page| !(first..first + count).contains(page));
     }
     fn may_store(&self, _: u64) -> bool {
         true
     }
-}
-
-#[test]
-fn clean_pages_that_are_mapped_go_where_nothing_else_is_left() {
-    let _reclaim = super::RECLAIM.write();
-    let (world, model) = world(1000);
-    let file = world.open("/f", CREATE).unwrap();
-    put(&file, &[5; 300 * 4096]).unwrap();
-    file.file().sync(true).unwrap();
-    let mapping = Arc::new(Mapping::default());
-    let watcher: Arc<dyn Watcher> = mapping.clone();
-    let object = file.file().mappable().unwrap();
-    object.watch(Arc::downgrade(&watcher));
-    object.resident(0, 300, &mut |page, frame| {
-        mapping.mapped.lock().unwrap().insert(page, frame.clone());
-    });
-    // A page that somebody else holds stays, one stored to as well.
-    let held = mapping.mapped.lock().unwrap().get(&100).cloned();
-    let stored = object.page(200, true).unwrap();
-    stored.write(0, &[6]);
-    drop(stored);
-    let mut freed = 0;
-    for _ in 0..20 {
-        freed += crate::reclaim(64);
-    }
-    let resident = || {
-        let mut pages = Vec::new();
-        object.resident(0, 300, &mut |page, _| pages.push(page));
-        pages
-    };
-    assert!(freed >= 298, "{freed} pages freed");
-    assert_eq!(resident(), [100]);
-    assert!(mapping.mapped.lock().unwrap().is_empty());
-    assert_eq!(model.stored("f").bytes()[200 * 4096], 6, "it was written first");
-    drop(held);
-    assert_eq!(get_at(&file, 100 * PAGE, 1), [5]);
-    assert_eq!(get_at(&file, 200 * PAGE, 1), [6]);
 }
 
 #[test]
@@ -315,11 +272,11 @@ fn stores_to_a_mapping_are_written_and_the_next_one_is_noticed_again() {
     object.watch(Arc::downgrade(&watcher));
     for round in 1..4 {
         let frame = object.page(5, true).unwrap();
-        mapping.writable.lock().unwrap().insert(5);
+        mapping.0.lock().unwrap().insert(5);
         frame.write(9, &[round]);
         drop(frame);
         file.file().sync(true).unwrap();
-        assert!(mapping.writable.lock().unwrap().is_empty(), "write access was taken");
+        assert!(mapping.0.lock().unwrap().is_empty(), "write access was taken");
         assert_eq!(model.stored("f").bytes()[5 * 4096 + 9], round);
         assert_eq!(model.disk().runs.len(), usize::from(round));
     }
