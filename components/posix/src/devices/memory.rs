@@ -67,7 +67,10 @@ impl File for MemoryDevice {
     fn read(&self, _: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         match self.kind {
             Kind::Null => Ok(0),
-            Kind::Zero | Kind::Full => read_zeroes(sink),
+            Kind::Zero | Kind::Full => match sink.remaining() {
+                few @ ..=ZEROES_LOOK_BYTES => sink.put_zeroes(few),
+                _ => read_zeroes(sink),
+            },
             Kind::Random => read_random(sink),
         }
     }
@@ -102,6 +105,7 @@ fn is_signalled() -> bool {
     task::current().is_some_and(|task| task.has_signal())
 }
 
+#[cold]
 fn read_zeroes(sink: &mut dyn Sink) -> Result<usize, Errno> {
     let mut done = 0;
     while sink.remaining() > 0 {
