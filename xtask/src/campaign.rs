@@ -135,7 +135,7 @@ fn counted(command: &str) -> String {
 }
 
 /// The same with a lesser command, which brings what is made at a first use and stays.
-fn counted_after(first: &str, command: &str) -> String {
+pub fn counted_after(first: &str, command: &str) -> String {
     format!("/abi/counted --after '{first}' '{command}'")
 }
 

@@ -86,9 +86,10 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
 fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     let bar = shell::progress(&format!("{mode} on Skerry"));
     // Where memory is short, all of it must come back, too.
+    let run = |mode: &str| format!("sh {SCRIPT_PATH} {mode}");
     let command = match mode {
-        "hog" => format!("/abi/counted --after 'sh {SCRIPT_PATH} look' 'sh {SCRIPT_PATH} {mode}'"),
-        _ => format!("sh {SCRIPT_PATH} {mode}"),
+        "hog" => campaign::counted_after(&run("look"), &run(mode)),
+        _ => run(mode),
     };
     let (outcome, output, error) = compare::run_captured(config, &command, "", LIMIT_SECONDS)?;
     bar.finish_and_clear();

@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<u8> {
     let Options { component, count, seed, .. } = options;
     let kills = |count| format!("/abi/kill_component {component} {count} {seed} /kill");
     let first = format!("{} quietly", kills(FIRST_KILLS));
-    let command = format!("/abi/counted --after '{first}' '{}'", kills(*count));
+    let command = campaign::counted_after(&first, &kills(*count));
     let bar = shell::progress("killing");
     let limit = BOOT_SECONDS + (FIRST_KILLS + count) * KILL_SECONDS;
     let Killed { outcome, output, error, seen } = kill(config.clone(), component, &command, limit)?;

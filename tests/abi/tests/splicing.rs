@@ -6,7 +6,7 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::*;
+use abi::{jobs::nothing, *};
 use std::{os::fd::IntoRawFd, ptr::null_mut};
 
 const PAGE: usize = 4096;
@@ -237,8 +237,6 @@ fn what_takes_no_plain_bytes_is_spliced_none() {
         assert_eq!(read(reader, 10).unwrap(), b"12345678");
     });
 }
-
-extern "C" fn nothing(_: i32) {}
 
 /// Most that one call moves.
 const MOST: usize = 0x7fff_f000;

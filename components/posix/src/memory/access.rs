@@ -264,9 +264,7 @@ impl AddressSpace {
                 self.fault(page, access)?;
             }
             page += super::PAGE;
-            if page.is_multiple_of(LOOK_BYTES)
-                && task::current().is_some_and(|task| task.is_ending())
-            {
+            if page.is_multiple_of(LOOK_BYTES) && task::is_current_ending() {
                 break;
             }
         }

@@ -66,7 +66,7 @@ pub fn score(process: &Process) -> u64 {
 /// the memory, unless there is some again. `false`: there is none to be killed, or the caller is to
 /// end itself.
 pub fn relieve() -> bool {
-    if task::current().is_some_and(|task| task.is_ending()) {
+    if task::is_current_ending() {
         return false;
     }
     let victim = match choose() {

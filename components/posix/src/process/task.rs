@@ -380,6 +380,11 @@ pub fn current() -> Option<Arc<Task>> {
     running().read().get(&rt::thread::current().0).cloned()
 }
 
+/// Whether the calling task is to end; not on the personality's own threads.
+pub fn is_current_ending() -> bool {
+    current().is_some_and(|task| task.is_ending())
+}
+
 /// Makes [`current`] answer `task` on this thread.
 pub(crate) fn enter(task: &Arc<Task>) {
     running().write().insert(rt::thread::current().0, task.clone());

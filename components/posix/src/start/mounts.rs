@@ -24,7 +24,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let registry = Arc::new(Registry::new());
     vfs::set_last_resort(crate::process::oom::relieve);
     vfs::set_charge(crate::process::io_counts::charge);
-    vfs::set_ending(|| crate::process::task::current().is_some_and(|task| task.is_ending()));
+    vfs::set_ending(crate::process::task::is_current_ending);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
     file_systems::announce(&disks, &boot.file_systems);
