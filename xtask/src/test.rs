@@ -307,7 +307,7 @@ fn suite_name(binary: &Path) -> String {
 }
 
 fn abi_on_linux(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
-    for binary in build::abi_tests()? {
+    for binary in abi_tests(filter)? {
         let mut command = Command::new(&binary);
         command.arg("--test-threads=1").args(filter);
         tally.count_libtest(
@@ -318,13 +318,26 @@ fn abi_on_linux(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// A root with the ABI tests in /abi.
-fn abi_image() -> Result<(PathBuf, Vec<String>)> {
+/// The programs of ABI tests that hold a test which `filter` lets through: no other needs a boot.
+fn abi_tests(filter: Option<&str>) -> Result<Vec<PathBuf>> {
+    let mut binaries = build::abi_tests()?;
+    if let Some(filter) = filter {
+        let lists_one = |binary: &PathBuf| {
+            let listed = Command::new(binary).args(["--list", filter]).output();
+            listed.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(": test"))
+        };
+        binaries.retain(lists_one);
+    }
+    Ok(binaries)
+}
+
+/// A root with the ABI tests that `filter` lets through in /abi.
+fn abi_image(filter: Option<&str>) -> Result<(PathBuf, Vec<String>)> {
     let tree = shell::build_path("abi-root")?;
     disk::busybox_tree(&tree)?;
     fs::create_dir(tree.join("abi"))?;
     let mut names = Vec::new();
-    for binary in build::abi_tests()? {
+    for binary in abi_tests(filter)? {
         let name = suite_name(&binary);
         fs::copy(&binary, tree.join("abi").join(&name))?;
         names.push(name);
@@ -337,7 +350,7 @@ fn abi_image() -> Result<(PathBuf, Vec<String>)> {
 fn abi_on_skerry(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let system = &target.system;
     let kernel = build::image(system, &Features::default())?;
-    let (image, names) = abi_image()?;
+    let (image, names) = abi_image(filter)?;
     for &cpus in target.some(&[2, 1, 4]) {
         let bar = shell::progress(&format!("ABI tests on Skerry ({system}, processors: {cpus})"));
         let boot = |name: &String| {
