@@ -19,14 +19,18 @@ const DEADLINE_NS: u64 = 10_000_000_000;
 const ATTACH_NS: u64 = 1_000_000_000;
 /// Messages that may be lost on the way to that.
 const ATTACH_TRIES: usize = 3;
-/// Most instances that a component is believed to have.
-const INSTANCES_MAX: u64 = 64;
+/// Most instances of a component that are used: a component that lies of them must not hold the boot up.
+const INSTANCES_MAX: u64 = 256;
 
 /// Numbers of the instances of `interface` behind `endpoint`.
 fn instances(endpoint: &Endpoint, interface: u16) -> Vec<u64> {
     let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
-    let described = (0..INSTANCES_MAX).map_while(|index| {
+    let described = (0..=INSTANCES_MAX).map_while(|index| {
         let description = service.call_describe(index).ok().flatten()?;
+        if index == INSTANCES_MAX {
+            log::warn!("only {INSTANCES_MAX} instances of a component are used; this one has more");
+            return None;
+        }
         Some((index, description.interface))
     });
     described.filter(|&(_, offered)| offered == interface).map(|(index, _)| index).collect()

@@ -273,6 +273,12 @@ fn check_process(component: &Component, process: &Spanned<Process>) -> Checked {
             return Err(Wrong::at(process, what));
         }
     }
+    if component.devices.is_empty()
+        && fields.device_memory_kib + u64::from(fields.device_threads) > 0
+    {
+        let what = "has `device_memory_kib` or `device_threads` but no `devices`: leave them out";
+        return Err(Wrong::at(process, what));
+    }
     for call in [Call::ReplyAndReceive, Call::Spawn, Call::Map, Call::Wait, Call::Clock] {
         if !granted.contains(&(call as u64)) {
             let what =

@@ -69,6 +69,12 @@ struct Process {
     kept_kib: u64,
     /// Most threads.
     threads: u32,
+    /// Memory beyond `memory_kib` for each of its devices that the machine has.
+    #[serde(default)]
+    device_memory_kib: u64,
+    /// Threads beyond `threads` for each of its devices that the machine has.
+    #[serde(default)]
+    device_threads: u32,
     /// How much of all processors' time they may have while others want it.
     share_percent: Spanned<u8>,
     /// Time between pings.

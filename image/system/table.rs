@@ -77,7 +77,7 @@ fn plan(component: &Component, process: &Process) -> String {
     let calls: Vec<u64> = calls(process).into_iter().collect();
     let _ = write!(
         text,
-        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, threads: {}, policy: {policy}, share_percent: {},",
+        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: {policy}, share_percent: {},",
         devices.collect::<Vec<_>>().join(", "),
         ports(component),
         interrupts(component),
@@ -85,6 +85,8 @@ fn plan(component: &Component, process: &Process) -> String {
         process.memory_kib << 10,
         process.kept_kib << 10,
         process.threads,
+        process.device_memory_kib << 10,
+        process.device_threads,
         process.share_percent.get_ref(),
     );
     let _ = writeln!(

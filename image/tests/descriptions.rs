@@ -209,6 +209,13 @@ fn more_memory_than_the_machine_can_promise_is_refused() {
 }
 
 #[test]
+fn a_grant_for_each_device_needs_devices() {
+    for field in ["device_threads", "device_memory_kib"] {
+        refused("threads = 2", &format!("threads = 2\n{field} = 1"), "but no `devices`");
+    }
+}
+
+#[test]
 fn numbers_that_make_no_sense_are_refused() {
     refused("threads = 2", "threads = 0", "`threads` must not be 0");
     refused("threads = 2", "threads = -1", "invalid value");

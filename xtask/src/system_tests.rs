@@ -53,6 +53,12 @@ struct Case {
     memory: Vec<u32>,
     #[serde(default)]
     append: String,
+    /// Further arguments of QEMU, behind the others.
+    #[serde(default)]
+    qemu: Vec<String>,
+    /// Further disks of 1 MiB that read as zeroes, eight to a slot of q35's bus.
+    #[serde(default)]
+    empty_disks: u32,
     #[serde(default)]
     lock_checks: bool,
     #[serde(default)]
@@ -146,7 +152,8 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
                 };
                 let mut config = test::machine(&kernel, &root, "system-test.log")?;
                 config.append = format!("{} {}", config.append, case.append);
-                let config = Config { machine, cpus, memory, ..config };
+                let extra = [case.qemu.clone(), empty_disks(case.empty_disks)].concat();
+                let config = Config { machine, cpus, memory, extra, ..config };
                 if case.on_linux && !target.is_short {
                     let name = format!("{name} on Linux");
                     let bar = shell::progress(&name);
@@ -199,6 +206,21 @@ fn boot(config: &Config, case: &Case) -> Result<std::result::Result<(), String>>
         }
     }
     Ok(Ok(()))
+}
+
+/// QEMU's arguments for `count` disks without a file behind them.
+fn empty_disks(count: u32) -> Vec<String> {
+    const FIRST_SLOT: u32 = 0x10;
+    const FUNCTIONS: u32 = 8;
+    let disk = |number: u32| {
+        let (slot, function) = (FIRST_SLOT + number / FUNCTIONS, number % FUNCTIONS);
+        let device = format!(
+            "virtio-blk-pci,disable-legacy=on,iommu_platform=on,drive=empty{number},addr={slot:x}.{function},multifunction=on"
+        );
+        let backing = format!("driver=null-co,read-zeroes=on,size=1048576,node-name=empty{number}");
+        ["-blockdev".to_owned(), backing, "-device".to_owned(), device]
+    };
+    (0..count).flat_map(disk).collect()
 }
 
 /// The machine with the case's disks, fresh.

@@ -13,7 +13,7 @@ use rt::{
 };
 
 fn grants(plan: &Plan) -> Grants {
-    let (functions, transports) = plan::find(plan.devices);
+    let (functions, transports) = plan::find(plan);
     Grants {
         calls: plan.calls.iter().filter_map(|&number| Call::of(number)).collect(),
         ports: plan.ports.to_vec(),

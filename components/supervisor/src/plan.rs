@@ -33,6 +33,12 @@ pub struct Plan {
     pub kept_bytes: usize,
     /// Most threads.
     pub threads: usize,
+    /// Memory beyond `memory_bytes` for each of its devices.
+    pub device_memory_bytes: usize,
+    /// Threads beyond `threads` for each of its devices.
+    pub device_threads: usize,
+    /// Most devices it is granted.
+    pub devices_max: usize,
     /// The best policy of its threads.
     pub policy: Policy,
     /// How much of all processors' time they may have while others want it.
@@ -45,15 +51,88 @@ pub struct Plan {
     pub rules: Rules,
 }
 
-/// The PCI functions and transports (by address of their registers) of this machine that `devices` means.
+/// An isolated component may have at most this part of the machine's memory for its devices.
+const DEVICE_MEMORY_SHARE: usize = 8;
+
+impl Plan {
+    /// Returns the plan for a machine that has `devices` of the component's devices and `machine_bytes` of memory: the grants for
+    /// each device are added. Grants fewer devices, and logs which limit stops the others, where the machine has too
+    /// little memory for them.
+    #[must_use]
+    pub fn with_devices(self, devices: usize, machine_bytes: usize) -> Plan {
+        let most_bytes = machine_bytes / DEVICE_MEMORY_SHARE;
+        let devices_max = most_bytes.checked_div(self.device_memory_bytes).unwrap_or(usize::MAX);
+        if devices > devices_max {
+            log::warn!(
+                "{}: {devices} devices, of which {devices_max} are used: the limit is an eighth of the machine's memory, {} KiB a device",
+                self.name,
+                self.device_memory_bytes >> 10,
+            );
+        }
+        let used = devices.min(devices_max);
+        Plan {
+            memory_bytes: self.memory_bytes.saturating_add(self.device_memory_bytes * used),
+            threads: self.threads.saturating_add(self.device_threads.saturating_mul(used)),
+            devices_max,
+            ..self
+        }
+    }
+}
+
+/// The first `devices_max` PCI functions and transports (by address of their registers) of this machine that the plan means.
 #[cfg_attr(not(target_os = "none"), expect(dead_code, reason = "domains are of the kernel world"))]
-pub(crate) fn find(devices: &[Device]) -> (Vec<PciAddress>, Vec<u64>) {
+pub(crate) fn find(plan: &Plan) -> (Vec<PciAddress>, Vec<u64>) {
     let (mut functions, mut transports) = (Vec::new(), Vec::new());
-    for candidate in devices.iter().flat_map(|&Device::Virtio(kind)| virtio::candidates(kind)) {
+    let found = plan.devices.iter().flat_map(|&Device::Virtio(kind)| virtio::candidates(kind));
+    for candidate in found.take(plan.devices_max) {
         match candidate {
             Candidate::Pci(function) => functions.push(function.address),
             Candidate::Mmio(device) => transports.push(device.base),
         }
     }
     (functions, transports)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: Plan = Plan {
+        name: "disks",
+        calls: &[],
+        devices: &[],
+        ports: &[],
+        interrupts: &[],
+        can_use_dma: true,
+        memory_bytes: 4 << 20,
+        kept_bytes: 0,
+        threads: 40,
+        device_memory_bytes: 256 << 10,
+        device_threads: 2,
+        devices_max: usize::MAX,
+        policy: Policy::Fair { nice: 0 },
+        share_percent: 50,
+        ping_ns: 1,
+        ping_deadline_ns: 1,
+        rules: Rules { restarts_max: 0, window_ns: 1, pause_ns: 1, pause_ns_max: 1 },
+    };
+
+    #[test]
+    fn grants_grow_with_the_devices() {
+        let plan = PLAN.with_devices(21, 512 << 20);
+        assert_eq!((plan.memory_bytes, plan.threads), ((4 << 20) + 21 * (256 << 10), 82));
+        assert!(plan.devices_max >= 21);
+    }
+
+    #[test]
+    fn a_small_machine_limits_the_devices() {
+        let plan = PLAN.with_devices(101, 128 << 20);
+        assert_eq!((plan.devices_max, plan.memory_bytes), (64, 20 << 20));
+    }
+
+    #[test]
+    fn a_component_without_grants_for_devices_has_no_limit() {
+        let plan = Plan { device_memory_bytes: 0, ..PLAN }.with_devices(101, 128 << 20);
+        assert_eq!((plan.devices_max, plan.memory_bytes), (usize::MAX, 4 << 20));
+    }
 }

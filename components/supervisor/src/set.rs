@@ -1,5 +1,8 @@
 //! All isolated components of a system: [`start`] and what is shown and steered of them.
-use crate::{keeper::Keeper, plan::Plan};
+use crate::{
+    keeper::Keeper,
+    plan::{self, Plan},
+};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::supervisor::{self, Listener, Order, OrderError, Status};
 use rt::{NoMemory, device::DmaWindow, message::Endpoint};
@@ -14,7 +17,11 @@ pub struct Supervisor(Vec<Arc<Keeper>>);
 /// [`NoMemory`] for the supervisor itself; a component that cannot be started is only reported.
 pub fn start(plans: &[Plan], archive: &'static [u8]) -> Result<Arc<Supervisor>, NoMemory> {
     let mut keepers = Vec::new();
-    for &plan in plans {
+    let machine_frames = rt::memory::statistics().total_frames as usize;
+    for plan in plans {
+        let (functions, transports) = plan::find(plan);
+        let devices = functions.len() + transports.len();
+        let plan = plan.with_devices(devices, machine_frames.saturating_mul(rt::PAGE_BYTES));
         let file = archive::find(archive, plan.name).unwrap_or_default();
         let keeper = Keeper::start(plan, file)?;
         keeper.wait_for_service();

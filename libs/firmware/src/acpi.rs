@@ -11,7 +11,7 @@ use program::MmioDevice;
 pub const MAX_PROCESSORS: usize = 64;
 const MAX_IO_APICS: usize = 4;
 const MAX_TRANSPORTS: usize = 32;
-const MAX_FUNCTIONS: usize = 64;
+const MAX_FUNCTIONS: usize = 256;
 
 /// One I/O APIC.
 #[derive(Clone, Copy, Debug, Default)]

@@ -209,6 +209,13 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PciAddress(pub u16);
 
+impl core::fmt::Display for PciAddress {
+    /// `BUS:DEVICE.FUNCTION`, as lspci prints it.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:02x}:{:02x}.{}", self.0 >> 8, self.0 >> 3 & 0x1f, self.0 & 7)
+    }
+}
+
 /// One PCI function found at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciFunction {
@@ -244,6 +251,16 @@ pub enum DeviceError {
     Refused,
     /// Memory was refused.
     NoMemory,
+}
+
+impl core::fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            DeviceError::NotFound => "there is no such device, region or interrupt",
+            DeviceError::Refused => "it is not granted, or in use already",
+            DeviceError::NoMemory => "memory or a thread was refused",
+        })
+    }
 }
 
 impl From<NoMemory> for DeviceError {

@@ -30,6 +30,15 @@ pub enum Candidate {
     Mmio(MmioDevice),
 }
 
+impl core::fmt::Display for Candidate {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Candidate::Pci(function) => write!(f, "PCI {}", function.address),
+            Candidate::Mmio(device) => write!(f, "MMIO {:#x}", device.base),
+        }
+    }
+}
+
 /// Every device of type `kind` (see [`crate::kind`]), PCI first, each bus in address order.
 pub fn candidates(kind: u32) -> Vec<Candidate> {
     let on_pci = pci_functions()

@@ -63,8 +63,24 @@ pub enum Error {
     Stuck,
     /// It has no such queue.
     NoQueue,
+    /// No interrupt vector is left for it.
+    NoVector,
     /// It wrote what makes no sense: named in the log once, then reset.
     Corrupt(&'static str),
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Error::Device(error) => error.fmt(f),
+            Error::NotModern => f.write_str("it is no modern virtio device"),
+            Error::Features => f.write_str("it and the driver agree on no features"),
+            Error::Stuck => f.write_str("it did not answer in time"),
+            Error::NoQueue => f.write_str("it has no such queue"),
+            Error::NoVector => f.write_str("no interrupt vector is left"),
+            Error::Corrupt(what) => f.write_str(what),
+        }
+    }
 }
 
 impl From<rt::device::DeviceError> for Error {

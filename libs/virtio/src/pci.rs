@@ -201,9 +201,12 @@ impl Transport for PciTransport {
         if count == 0 {
             return Err(Error::NotModern);
         }
-        let vectors = (0..count)
-            .map(|entry| Ok(Vector { interrupt: self.pci.msix(entry)?, line: None }))
-            .collect::<Result<Vec<Vector>, Error>>()?;
+        // Queues share a vector where the machine has no more of them.
+        let open = |entry| Some(Vector { interrupt: self.pci.msix(entry).ok()?, line: None });
+        let vectors: Vec<Vector> = (0..count).map_while(open).collect();
+        if vectors.is_empty() {
+            return Err(Error::NoVector);
+        }
         self.common.write16(common::CONFIG_VECTOR, 0);
         Ok(vectors)
     }

@@ -37,6 +37,10 @@ mod config {
     pub(super) const ZEROES_SECTORS_MAX: usize = 48;
 }
 
+/// Most queues of a disk: each costs a thread and some 100 KiB, and more do not make a disk faster.
+const QUEUES_MAX: usize = 8;
+/// Most queues of all disks, unless there are more disks. The system description grants memory and threads for so many.
+const ALL_QUEUES_MAX: usize = 32;
 /// Entries of a queue, and so most buffers of a request.
 const QUEUE_SIZE: u16 = 64;
 /// Buffers of a request that are not data: header, status.
@@ -65,10 +69,12 @@ pub struct Disk {
 /// [`virtio::candidates`]. A disk that cannot be used is named in the log and left out.
 pub fn probe() -> Vec<Arc<Disk>> {
     let mut disks = Vec::new();
-    for candidate in candidates(kind::BLOCK) {
-        match Disk::open(candidate, disk_name(disks.len())) {
+    let candidates = candidates(kind::BLOCK);
+    let queues_max = (ALL_QUEUES_MAX / candidates.len().max(1)).clamp(1, QUEUES_MAX);
+    for candidate in candidates {
+        match Disk::open(candidate, disk_name(disks.len()), queues_max) {
             Ok(disk) => disks.push(disk),
-            Err(error) => log::error!("virtio-blk: {candidate:?}: {error:?}"),
+            Err(error) => log::error!("virtio-blk: the disk at {candidate} is not used: {error}"),
         }
     }
     disks
@@ -84,18 +90,18 @@ fn disk_name(index: usize) -> String {
 }
 
 impl Disk {
-    /// Opens one disk and starts its threads.
+    /// Opens one disk with at most `queues_max` queues and starts its threads.
     ///
     /// # Errors
     /// [`Error`].
-    pub fn open(candidate: Candidate, name: String) -> Result<Arc<Disk>, Error> {
+    pub fn open(candidate: Candidate, name: String, queues_max: usize) -> Result<Arc<Disk>, Error> {
         let device = Device::open(candidate, WANTED)?;
         let offered = if device.has(F_QUEUES) {
             u16::from_le_bytes(device.config(config::QUEUES)).max(1)
         } else {
             1
         };
-        let wanted = offered.min(thread::processors().0 as u16).max(1);
+        let wanted = offered.min(thread::processors().0.min(queues_max) as u16).max(1);
         let vectors = device.vectors(wanted)?;
         let range_max = RangeMax {
             discard: u32::from_le_bytes(device.config(config::DISCARD_SECTORS_MAX)),

@@ -156,7 +156,7 @@ fn rig(features: u64, mood: Mood) -> Rig {
     let model = Model::new(2, features, configuration(10), (2, 256), Box::new(medium.clone()));
     let base = NEXT_BASE.fetch_add(0x1000, Relaxed);
     let (device, plugged) = model.plug_mmio(base, base as u32);
-    let disk = Disk::open(Candidate::Mmio(device), "vda".into()).unwrap();
+    let disk = Disk::open(Candidate::Mmio(device), "vda".into(), 8).unwrap();
     Rig { medium, model, disk, sink: Arc::default(), _plugged: plugged }
 }
 
@@ -418,7 +418,7 @@ fn several_queues_have_their_own_vectors_on_pci() {
     let features = USUAL | F_QUEUES;
     let model = Model::new(2, features, configuration(10), (2, 16), Box::new(medium));
     let (function, _plugged) = model.plug_pci(0x28, 2);
-    let disk = Disk::open(Candidate::Pci(function), "vdb".into()).unwrap();
+    let disk = Disk::open(Candidate::Pci(function), "vdb".into(), 8).unwrap();
     assert_eq!(disk.info().depth, 16 * 2.min(rt::thread::processors().0));
     assert_eq!(disk.info().max_segments, 13);
     let sink = Arc::new(Sink::default());

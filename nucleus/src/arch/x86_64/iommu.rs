@@ -152,7 +152,8 @@ pub fn attach(function: u16, window: Option<&Window>) -> bool {
     let is_served = acpi::tables().iommu.is_some_and(|iommu| iommu.serves(function));
     if window.is_some() && !is_served {
         log::error!(
-            "function {function:#x} does not go through the IOMMU: not for isolated drivers"
+            "the firmware names no IOMMU for function {}: not for isolated drivers",
+            program::PciAddress(function)
         );
         return false;
     }
