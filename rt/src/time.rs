@@ -1,6 +1,10 @@
 //! Time: a monotonic clock, the wall clock, and the numbers a vDSO needs.
 use crate::world;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use program::SCALE_SHIFT;
+
+/// Whether the wall clock was set since the boot.
+static IS_WALL_SET: AtomicBool = AtomicBool::new(false);
 
 /// A point on the monotonic clock, in nanoseconds since boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -29,7 +33,22 @@ pub fn wall_ns() -> u64 {
 
 /// Sets the wall clock: now is `ns` since 1970-01-01 UTC.
 pub fn set_wall_ns(ns: u64) {
+    IS_WALL_SET.store(true, Relaxed);
     world::time::set_wall_ns(ns);
+}
+
+/// Returns whether [`set_wall_ns`] was called in this component. Before that, the wall clock of a machine starts at 1970.
+pub fn is_wall_set() -> bool {
+    IS_WALL_SET.load(Relaxed)
+}
+
+/// Moves a wall clock that was never set forward to `ns` since 1970-01-01 UTC; does nothing where it was set, or is later. A
+/// file system calls it with the last time that its medium knows, so that no file gets a time before that on a
+/// machine without a real-time clock.
+pub fn raise_wall_ns(ns: u64) {
+    if !is_wall_set() && wall_ns() < ns {
+        world::time::set_wall_ns(ns);
+    }
 }
 
 /// Blocks until `deadline`.

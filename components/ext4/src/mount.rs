@@ -57,6 +57,8 @@ impl Default for Options {
     }
 }
 
+const NS_PER_SECOND: u64 = 1_000_000_000;
+
 /// Options that change nothing here: what they ask for is so, or is the personality's.
 const IGNORED: [&[u8]; 13] = [
     b"defaults",
@@ -199,6 +201,10 @@ fn open(device: Device, options: &Options) -> Result<Volume, MountError> {
     let bytes: &[u8] = chunk.first().map_or(&[], |chunk: &ChunkBytes| chunk.as_slice());
     let bytes = bytes.get(SUPERBLOCK_OFFSET..).ok_or(MountError::TooShort)?;
     let geometry = Geometry::decode(bytes, device.bytes())?;
+    // On a machine without a real-time clock nothing gets a time before the volume's last one.
+    rt::time::raise_wall_ns(
+        superblock_edit::last_used_seconds(bytes).saturating_mul(NS_PER_SECOND),
+    );
     let policy = match geometry.errors {
         ERRORS_CONTINUE => ErrorPolicy::Continue,
         _ => ErrorPolicy::RemountReadOnly,

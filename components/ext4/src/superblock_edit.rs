@@ -44,6 +44,13 @@ fn seconds() -> u64 {
     rt::time::wall_ns() / 1_000_000_000
 }
 
+/// Returns when the volume was last mounted or its superblock written, in seconds since 1970, as `raw`, its superblock, says.
+pub(crate) fn last_used_seconds(raw: &[u8]) -> u64 {
+    let word = |offset| u64::from(word32(raw, offset).unwrap_or(0));
+    let high = raw.get(WRITE_TIME_HIGH_OFFSET).copied().map_or(0, u64::from);
+    word(MOUNT_TIME_OFFSET).max(high << 32 | word(WRITE_TIME_OFFSET))
+}
+
 fn seal(volume: &Volume, raw: &mut [u8]) {
     let now = seconds();
     put32(raw, WRITE_TIME_OFFSET, now as u32);

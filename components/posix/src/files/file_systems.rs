@@ -4,7 +4,7 @@
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
 //! system is made from a disk, so that two mounts do not make two.
 use super::mount_options;
-use crate::{devices::Device, procfs, start::MakeFileSystem, sysfs, tty::pty::devpts};
+use crate::{devices::Device, procfs, start::MakeFileSystem, sysfs, time::wall, tty::pty::devpts};
 use alloc::{
     format,
     string::String,
@@ -195,6 +195,7 @@ impl Known {
             Writes::Possible => options.to_vec(),
         };
         let fs = make(Some(device.block.clone()), &whole)?;
+        wall::was_raised();
         let active = Active::stored(fs, Some(device.number))?;
         mounted.retain(|(number, _)| *number != device.number);
         mounted.push((device.number, Arc::downgrade(&active)));

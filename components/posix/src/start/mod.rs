@@ -4,6 +4,7 @@
 //! [`start`] is called once by whoever wired the components. Kernel parameters: `root=` (a disk's
 //! name, the first if absent), `init=` (another program than the shell), `skerry.exec` (a session on
 //! named ports instead of the terminal: [`session`]), `skerry.rows`, `skerry.columns`.
+mod clock;
 mod control;
 mod mounts;
 mod session;
@@ -102,10 +103,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, String> {
     boot.system_calls.choose();
     let clock = boot.clock.clone();
     CLOCK.get_or_init(|| clock);
-    if let Some(ns) = boot.clock.as_ref().and_then(|clock| clock.read_ns()) {
-        rt::time::set_wall_ns(ns);
-        crate::exec::vdso::update();
-    }
+    clock::set_wall(boot.clock.as_ref());
     power::down(run(&boot)?)
 }
 

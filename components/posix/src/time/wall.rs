@@ -32,6 +32,13 @@ pub fn watch(watcher: Weak<dyn WallWatcher>) {
     watchers.push(watcher);
 }
 
+/// Tells programs of a wall clock that a mount moved forward ([`rt::time::raise_wall_ns`]): at the start, before anybody waits for it.
+pub fn was_raised() {
+    if !rt::time::is_wall_set() {
+        vdso::update();
+    }
+}
+
 /// Sets the wall clock: now is `ns` since 1970.
 pub fn set(ns: u64) {
     rt::time::set_wall_ns(ns);

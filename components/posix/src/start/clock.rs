@@ -1,0 +1,78 @@
+//! The wall clock at the start: set by the real-time clock, which is asked again where it gives no time.
+//!
+//! Until somebody sets the wall clock, each mounted volume moves it forward to the last time that the volume knows
+//! (`rt::time::raise_wall_ns`).
+use crate::time::wall;
+use alloc::sync::Arc;
+use interfaces::clock::Clock;
+use rt::{
+    thread::{self, Policy},
+    time,
+};
+
+/// The pause before the clock is asked for the second time; doubled for each further time.
+const FIRST_PAUSE_NS: u64 = 1_000_000_000;
+/// The longest pause.
+const LONGEST_PAUSE_NS: u64 = 64 * FIRST_PAUSE_NS;
+
+/// Sets the wall clock by `clock`. Where that gives no time, logs a warning and leaves a thread that asks again.
+pub fn set_wall(clock: Option<&Arc<dyn Clock>>) {
+    let Some(clock) = clock else {
+        log::warn!(
+            "there is no real-time clock: the wall clock starts at the last mount of the root"
+        );
+        return;
+    };
+    if let Some(ns) = clock.read_ns() {
+        return wall::set(ns);
+    }
+    log::warn!(
+        "the real-time clock gives no time: the wall clock starts at the last mount of the root, and the clock is asked again"
+    );
+    let clock = clock.clone();
+    let asks = move || ask_again(&*clock, FIRST_PAUSE_NS);
+    if thread::spawn("clock", Policy::Fair { nice: 0 }, asks).is_err() {
+        log::error!("no memory for the thread that asks the real-time clock again");
+    }
+}
+
+/// Asks `clock` until it gives a time or a program has set the wall clock, and sets the wall clock by the former.
+fn ask_again(clock: &dyn Clock, first_pause_ns: u64) {
+    let mut pause_ns = first_pause_ns;
+    loop {
+        time::sleep_until(time::now().after_ns(pause_ns));
+        if time::is_wall_set() {
+            return;
+        }
+        if let Some(ns) = clock.read_ns() {
+            log::info!("the real-time clock gives the time now");
+            return wall::set(ns);
+        }
+        pause_ns = pause_ns.saturating_mul(2).min(LONGEST_PAUSE_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    /// Gives no time until it was asked so often.
+    struct Late(AtomicU64);
+
+    impl Clock for Late {
+        fn read_ns(&self) -> Option<u64> {
+            let left = self.0.load(Relaxed);
+            self.0.store(left.saturating_sub(1), Relaxed);
+            (left == 0).then(time::wall_ns)
+        }
+    }
+
+    #[test]
+    fn a_clock_that_gives_no_time_is_asked_until_it_does() {
+        let late = Late(AtomicU64::new(3));
+        ask_again(&late, 1_000);
+        // Another test of this program may have set the clock, which ends the asking too.
+        assert!(late.0.load(Relaxed) == 0 || time::is_wall_set());
+    }
+}
