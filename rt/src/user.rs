@@ -218,15 +218,16 @@ impl Space {
     ) -> Result<(), Fault> {
         self.0.read_into_frame(address, frame.id().0, offset, length)
     }
-    /// Saves the calling thread's extended state to user memory at `address`, a multiple of 64, in the space that
-    /// the thread runs in. The image's header must be all zeros; the software bytes stay. `false` where not all of it
-    /// can be stored to now.
+    /// Moves the calling thread's extended state to user memory at `address`, a multiple of 64: the thread then has the
+    /// state that a program starts with. The space must be that of the thread's program, which need not have run yet.
+    /// The image's header must be all zeros; the software bytes stay. `false` where not all of it can be stored to now;
+    /// the thread then keeps its state.
     #[must_use]
     #[inline]
-    pub fn save_extended(&self, address: u64) -> bool {
-        self.0.save_extended(address)
+    pub fn take_extended(&self, address: u64) -> bool {
+        self.0.take_extended(address)
     }
-    /// Loads the calling thread's extended state from user memory at `address`, in the space that the thread runs in.
+    /// Loads the calling thread's extended state from user memory at `address`, in the space of the thread's program.
     /// `false` where not all of it can be read now or the processor refuses it; the state is then a mixture of both.
     #[must_use]
     #[inline]

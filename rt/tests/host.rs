@@ -281,7 +281,18 @@ fn extended_state_goes_to_a_programs_memory_and_back() {
     let space = Space::new().unwrap();
     space.map_zeroed(range(0x1000, 1), read_write()).unwrap();
     space.write(0x1000 + SOFTWARE_BYTES_AT, &[7]).unwrap();
-    assert!(space.save_extended(0x1000));
+    let mut image = vec![0; rt::user::extended_bytes()];
+    assert!(rt::user::save_extended(&mut image));
+    let start = image.clone();
+    image[40] = 5;
+    assert!(rt::user::load_extended(&image));
+    assert!(!space.take_extended(0x2000 - 64), "not all there");
+    assert!(space.take_extended(0x1000));
+    let mut saved = [0];
+    space.read(0x1000 + 40, &mut saved).unwrap();
+    assert_eq!(saved, [5]);
+    assert!(rt::user::save_extended(&mut image));
+    assert_eq!(image, start, "the thread has the initial state");
     let mut software = [0];
     space.read(0x1000 + SOFTWARE_BYTES_AT, &mut software).unwrap();
     assert_eq!(software, [7], "they are the program's");
@@ -293,7 +304,6 @@ fn extended_state_goes_to_a_programs_memory_and_back() {
     space.write(0x1000 + 27, &[0x80]).unwrap();
     assert!(!space.load_extended(0x1000), "MXCSR");
     assert!(!space.load_extended(0x1008), "not aligned");
-    assert!(!space.save_extended(0x2000 - 64), "not all there");
 }
 
 rt::lock_class! {

@@ -5,7 +5,7 @@
 //! page, under the space's lock.
 use super::{
     PAGE, frames,
-    space::{Inner, USER_END},
+    space::{Inner, Space, USER_END},
 };
 use crate::{
     arch::{fpu, paging, paging::Entry, usercopy},
@@ -57,6 +57,33 @@ impl Job for Zero {
     unsafe fn act(&self, user: *mut u8, _done: usize, length: usize) -> usize {
         // SAFETY: as the caller says.
         unsafe { usercopy::zero_user(user, length) }
+    }
+}
+
+impl Space {
+    /// Has `act` save or load the calling thread's extended state at `at`. A thread that has not run in the space yet
+    /// (its program is new, or has just executed another) enters it first.
+    #[inline(always)]
+    fn transfer(&self, at: u64, act: usercopy::Transfer) -> bool {
+        let me = thread::current();
+        if !thread::is_in_space(me, self) {
+            thread::enter_space(me, self);
+        }
+        at < USER_END - fpu::bytes() as u64
+            // SAFETY: below `USER_END`, and the calling thread's space is loaded.
+            && unsafe { me.extended.transfer(at as *mut u8, act) }
+    }
+
+    /// Moves the calling thread's extended state to `at`, where the header is all zeros: the thread then has the initial
+    /// one. `false` where it cannot be stored; the thread then keeps it.
+    pub fn take_extended(&self, at: u64) -> bool {
+        self.transfer(at, fpu::take)
+    }
+
+    /// Loads the calling thread's extended state from `at`; `false` where it is not there or the processor refuses it: the
+    /// state is a mixture of both then.
+    pub fn load_extended(&self, at: u64) -> bool {
+        self.transfer(at, usercopy::load_extended)
     }
 }
 
@@ -232,25 +259,6 @@ impl Inner {
             done += piece;
         }
         Ok(done)
-    }
-
-    #[inline(always)]
-    fn transfer(&self, at: u64, act: usercopy::Transfer) -> bool {
-        self.is_current()
-            && at < USER_END - fpu::bytes() as u64
-            // SAFETY: below `USER_END`, and the calling thread's space is loaded.
-            && unsafe { thread::current().extended.transfer(at as *mut u8, act) }
-    }
-
-    /// Saves the calling thread's extended state to `at`, where the header is all zeros; `false` where it cannot be.
-    pub fn save_extended(&self, at: u64) -> bool {
-        self.transfer(at, usercopy::save_extended)
-    }
-
-    /// Loads the calling thread's extended state from `at`; `false` where it is not there or the processor refuses it: the
-    /// state is a mixture of both then.
-    pub fn load_extended(&self, at: u64) -> bool {
-        self.transfer(at, usercopy::load_extended)
     }
 
     fn check_word(address: u64, access: Access) -> Result<(), Fault> {

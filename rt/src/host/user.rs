@@ -270,14 +270,18 @@ impl SpaceHandle {
         })
     }
 
-    pub(crate) fn save_extended(&self, address: u64) -> bool {
+    pub(crate) fn take_extended(&self, address: u64) -> bool {
         const SOFTWARE: core::ops::Range<usize> = 464..512;
-        EXTENDED.with_borrow(|image| {
+        let is_saved = EXTENDED.with_borrow(|image| {
             let header = address.wrapping_add(SOFTWARE.end as u64);
             address.is_multiple_of(64)
                 && self.write(address, &image[..SOFTWARE.start]).is_ok()
                 && self.write(header, &image[SOFTWARE.end..]).is_ok()
-        })
+        });
+        if is_saved {
+            extended().reset();
+        }
+        is_saved
     }
 
     pub(crate) fn load_extended(&self, address: u64) -> bool {

@@ -13,6 +13,7 @@ pub mod pages;
 pub mod pty;
 pub mod seccomp;
 pub mod smaps;
+pub mod tasks;
 
 use std::{
     ffi::CString,

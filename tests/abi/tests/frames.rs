@@ -8,7 +8,7 @@
 
 use abi::*;
 use std::{
-    arch::{asm, is_x86_feature_detected},
+    arch::{asm, is_x86_feature_detected, naked_asm},
     sync::atomic::{AtomicUsize, Ordering::SeqCst},
 };
 
@@ -274,4 +274,204 @@ fn a_siginfo_carries_what_linux_knows_and_no_more() {
         assert_eq!((DEPTH.load(SeqCst), SPOIL_AT.load(SeqCst)), (1, 1234));
         assert_eq!(queue(&queued(UNKNOWN)), Err(libc::E2BIG));
     });
+}
+
+/// The registers as a handler found them: 16 of 32 bytes, MXCSR, the x87 control word, tag word.
+#[repr(C)]
+struct Found {
+    vectors: [[u8; 32]; 16],
+    mxcsr: u32,
+    control: u16,
+    tags: u16,
+}
+
+static mut FOUND: Found = Found { vectors: [[0xee; 32]; 16], mxcsr: 0, control: 0, tags: 0 };
+/// As many bytes of each as an instruction stores.
+static mut X87: [u8; 28] = [0; 28];
+
+/// Notes the registers at once: the compiler has used none of them yet. Then it spoils some.
+#[unsafe(naked)]
+extern "C" fn note_sse(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    naked_asm!(
+        "lea rax, [rip + {found}]",
+        ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "movups [rax + 32 * \\i], xmm\\i",
+        ".endr",
+        "jmp {rest}",
+        found = sym FOUND, rest = sym note_rest,
+    )
+}
+
+/// The same where there is AVX.
+#[unsafe(naked)]
+extern "C" fn note_avx(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    naked_asm!(
+        "lea rax, [rip + {found}]",
+        ".irp i, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "vmovups [rax + 32 * \\i], ymm\\i",
+        ".endr",
+        "jmp {rest}",
+        found = sym FOUND, rest = sym note_rest,
+    )
+}
+
+#[unsafe(naked)]
+extern "C" fn note_rest() {
+    naked_asm!(
+        "stmxcsr [rax + {mxcsr}]",
+        "fnstenv [rip + {x87}]",
+        "lea rcx, [rip + {x87}]",
+        "mov dx, [rcx]",
+        "mov [rax + {control}], dx",
+        "mov dx, [rcx + 8]",
+        "mov [rax + {tags}], dx",
+        "pcmpeqd xmm4, xmm4",
+        "push 0x5f80",
+        "ldmxcsr [rsp]",
+        "pop rdx",
+        "ret",
+        x87 = sym X87,
+        mxcsr = const std::mem::offset_of!(Found, mxcsr),
+        control = const std::mem::offset_of!(Found, control),
+        tags = const std::mem::offset_of!(Found, tags),
+    )
+}
+
+/// What a program may have changed: rounding in MXCSR and in the x87 control word.
+const ODD_MXCSR: u32 = 0x7f80;
+const ODD_CONTROL: u16 = 0x0f7f;
+
+/// Fills the registers with `seed`, has `number` called, and says whether they are as they were after it.
+fn keeps_all(number: i64, first: i64, second: i64, seed: u8) -> (bool, i64) {
+    let filled = [seed; 32];
+    let mut found = [[0u8; 32]; 2];
+    let (mut mxcsr, mut control, mut top) = (0u32, 0u16, 0u64);
+    let answer: i64;
+    let has_avx = u64::from(is_x86_feature_detected!("avx"));
+    unsafe {
+        asm!(
+            "ldmxcsr [{odd}]", "fldcw [{odd} + 4]", "fld1",
+            "test {avx}, {avx}", "jnz 2f",
+            "movups xmm4, [{filled}]", "movups xmm15, [{filled}]", "jmp 3f",
+            "2:", "vmovups ymm4, [{filled}]", "vmovups ymm15, [{filled}]", "3:",
+            "syscall",
+            "test {avx}, {avx}", "jnz 2f",
+            "movups [{found}], xmm4", "movups [{found} + 32], xmm15", "jmp 3f",
+            "2:", "vmovups [{found}], ymm4", "vmovups [{found} + 32], ymm15", "3:",
+            "stmxcsr [{mxcsr}]", "fnstcw [{control}]", "fstp qword ptr [{top}]",
+            "ldmxcsr [{usual}]", "fldcw [{usual} + 4]",
+            odd = in(reg) &(ODD_MXCSR, ODD_CONTROL), usual = in(reg) &(0x1f80u32, 0x37fu16),
+            avx = in(reg) has_avx, filled = in(reg) filled.as_ptr(), found = in(reg) found.as_mut_ptr(),
+            mxcsr = in(reg) &mut mxcsr, control = in(reg) &mut control, top = in(reg) &mut top,
+            inlateout("rax") number => answer, in("rdi") first, in("rsi") second,
+            out("rcx") _, out("r11") _, out("xmm4") _, out("xmm15") _,
+        );
+    }
+    let width = if has_avx == 1 { 32 } else { 16 };
+    let is_kept = found.iter().all(|register| register[..width] == filled[..width])
+        && (mxcsr, control, f64::from_bits(top)) == (ODD_MXCSR, ODD_CONTROL, 1.0);
+    (is_kept, answer)
+}
+
+fn install_noting(flags: i32) {
+    let handler = if is_x86_feature_detected!("avx") { note_avx } else { note_sse };
+    install(handler, flags);
+}
+
+/// Whether the last handler began with the state that a program begins with.
+fn was_initial() -> bool {
+    let found = unsafe { std::ptr::addr_of!(FOUND).read() };
+    let width = if is_x86_feature_detected!("avx") { 32 } else { 16 };
+    let are_zero =
+        found.vectors.iter().all(|register| register[..width].iter().all(|&byte| byte == 0));
+    are_zero && (found.mxcsr, found.control, found.tags) == (0x1f80, 0x37f, 0xffff)
+}
+
+#[test]
+fn a_handler_begins_with_the_initial_extended_state() {
+    isolated(|| {
+        install_noting(0);
+        let process = i64::from(unsafe { libc::getpid() });
+        for seed in 1..20 {
+            let (is_kept, _) = keeps_all(libc::SYS_kill, process, libc::SIGUSR1.into(), seed);
+            assert!(was_initial(), "seed {seed}");
+            assert!(is_kept, "seed {seed}");
+        }
+    });
+}
+
+extern "C" fn nest_with_state(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    install_noting(libc::SA_NODEFER);
+    let process = i64::from(unsafe { libc::getpid() });
+    let (is_kept, _) = keeps_all(libc::SYS_kill, process, libc::SIGUSR1.into(), 0x3c);
+    DEPTH.store(usize::from(is_kept && was_initial()), SeqCst);
+}
+
+#[test]
+fn a_handler_within_a_handler_begins_with_the_initial_extended_state() {
+    isolated(|| {
+        install(nest_with_state, libc::SA_NODEFER);
+        let process = i64::from(unsafe { libc::getpid() });
+        assert!(keeps_all(libc::SYS_kill, process, libc::SIGUSR1.into(), 0xc3).0);
+        assert_eq!(DEPTH.load(SeqCst), 1);
+    });
+}
+
+/// Forks within the handler: both sides have its state, and both go back to that of the code that was interrupted.
+extern "C" fn fork_with_state(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let (is_kept, child) = keeps_all(libc::SYS_fork, 0, 0, 0x66);
+    DEPTH.store(if is_kept { child as usize + 1 } else { 0 }, SeqCst);
+}
+
+#[test]
+fn a_fork_within_a_handler_has_both_states() {
+    isolated(|| {
+        install(fork_with_state, 0);
+        let process = i64::from(unsafe { libc::getpid() });
+        let (is_kept, _) = keeps_all(libc::SYS_kill, process, libc::SIGUSR1.into(), 0x99);
+        match DEPTH.load(SeqCst) {
+            0 => panic!("the handler's state was lost by the fork"),
+            1 => unsafe { libc::_exit(i32::from(!is_kept)) },
+            child => {
+                assert!(is_kept);
+                assert_eq!(wait(child as libc::pid_t - 1), Ended::Exited(0));
+            }
+        }
+    });
+}
+
+#[test]
+fn the_state_is_kept_where_the_frame_cannot_be_pushed() {
+    isolated(|| {
+        // SIGSEGV's handler has a stack of its own. That of SIGUSR1 ends at every place of its frame.
+        use_alternate_stack(pages(16), 16 * PAGE);
+        let memory = pages(3);
+        must(unsafe { libc::mprotect(memory.cast(), PAGE, libc::PROT_READ) });
+        install(check_frame, 0);
+        let mut action: libc::sigaction = unsafe { zeroed() };
+        action.sa_sigaction = check_frame as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        must(unsafe { libc::sigaction(libc::SIGSEGV, &action, std::ptr::null_mut()) });
+        let process = unsafe { libc::getpid() };
+        for top in (128..2 * PAGE).step_by(64) {
+            DEPTH.store(0, SeqCst);
+            unsafe {
+                asm!(
+                    "movq xmm3, {seed}", "mov r12, rsp", "mov rsp, {top}", "syscall", "mov rsp, r12",
+                    seed = in(reg) SEED, top = in(reg) memory as usize + PAGE + top,
+                    inout("rax") libc::SYS_kill => _, in("rdi") process,
+                    in("rsi") libc::SIGUSR1, out("rcx") _, out("r11") _, out("r12") _, out("xmm3") _,
+                );
+            }
+            assert_eq!(DEPTH.load(SeqCst), 1, "{top}");
+        }
+    });
+}
+
+const SEED: u64 = 0x1234_5678_9abc_def0;
+
+/// The frame holds the register of the code that was interrupted.
+extern "C" fn check_frame(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    let kept = unsafe { image_of(context).add(XMM_3_AT).cast::<u64>().read_unaligned() };
+    DEPTH.store(usize::from(kept == SEED), SeqCst);
 }

@@ -187,10 +187,44 @@ pub fn bad_registers_are_refused() {
     assert_eq!(registers.rip, CODE + 1);
 }
 
+/// movq xmm3, rdi; 1: syscall; movq rax, xmm3; jmp 1b
+const XMM_3: [u8; 14] =
+    [0x66, 0x48, 0x0f, 0x6e, 0xdf, 0x0f, 0x05, 0x66, 0x48, 0x0f, 0x7e, 0xd8, 0xeb, 0xf7];
+const XMM_3_AT: usize = 160 + 3 * 16;
+
+/// A new thread has not run in its space when a signal comes: its state goes to the program's memory and back, and is the
+/// initial one between.
+pub fn state_before_run() {
+    in_threads(6, |index| {
+        let space = with_code(&XMM_3);
+        assert_eq!(space.map_zeroed(DATA, 1, READ_WRITE), Ok(1));
+        let extended = &thread::current().extended;
+        let mut image = vec![0; nucleus::arch::fpu::bytes()];
+        assert!(extended.copy_out(&mut image));
+        let seed = index as u8 + 1;
+        image[XMM_3_AT] = seed;
+        if let Some(components) = image.get_mut(512) {
+            *components |= 2;
+        }
+        assert!(extended.copy_in(&image));
+        assert!(!space.take_extended(DATA + PAGE as u64 - 64), "not all there");
+        assert!(space.take_extended(DATA));
+        let mut saved = [0];
+        space.read(DATA + XMM_3_AT as u64, &mut saved).expect("mapped");
+        assert_eq!(saved, [seed]);
+        let mut registers = Registers { rip: CODE + 5, ..start() };
+        assert_eq!(run(&mut registers, &space), Trap::Syscall);
+        assert_eq!(run(&mut registers, &space), Trap::Syscall);
+        assert_eq!(registers.rax, 0, "the initial state");
+        assert!(space.load_extended(DATA));
+        assert_eq!(run(&mut registers, &space), Trap::Syscall);
+        assert_eq!(registers.rax, u64::from(seed));
+    });
+}
+
 /// XMM registers are each thread's own; images are checked.
 pub fn extended_state() {
-    // movq xmm3, rdi; 1: syscall; movq rax, xmm3; jmp 1b
-    let code = [0x66, 0x48, 0x0f, 0x6e, 0xdf, 0x0f, 0x05, 0x66, 0x48, 0x0f, 0x7e, 0xd8, 0xeb, 0xf7];
+    let code = XMM_3;
     let space = Arc::new(with_code(&code));
     in_threads(6, move |index| {
         let mut registers = Registers { rdi: u64::from(index) + 1000, ..start() };
@@ -204,7 +238,7 @@ pub fn extended_state() {
         let extended = &thread::current().extended;
         let mut image = vec![0; nucleus::arch::fpu::bytes()];
         assert!(extended.copy_out(&mut image) && !extended.copy_out(&mut [0; 100]));
-        let xmm3 = 160 + 3 * 16;
+        let xmm3 = XMM_3_AT;
         assert_eq!(image[xmm3..xmm3 + 2], (index as u16 + 1000).to_le_bytes());
         image[xmm3] = 1;
         assert!(extended.copy_in(&image));

@@ -75,6 +75,10 @@ const TESTS: &[(&str, fn())] = &[
     ("memory that was taken back is free", gifts::taken_back_memory_is_free),
     ("a hostile component harms nobody", hostile::harms_nobody),
     ("extended state is checked and kept", program::extended_state),
+    (
+        "a thread's extended state can be moved to its program's memory before it runs",
+        program::state_before_run,
+    ),
 ];
 
 /// Runs every test and switches off. With the value `overflow` it uses up its stack instead, and

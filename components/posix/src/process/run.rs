@@ -112,11 +112,14 @@ fn run_holding(
     let mut interrupted = None;
     loop {
         if task.attention() != 0 || interrupted.is_some() {
+            // After an exec signals are delivered in the new memory.
+            if interrupted.is_none() && is_to_reload(task) {
+                return Next::Run;
+            }
             if deliver::before_user(task, &held.memory, context, interrupted.take()) == Next::End {
                 return Next::End;
             }
-            if task.attention() & attention::RELOAD != 0 {
-                task.lower_attention(attention::RELOAD);
+            if is_to_reload(task) {
                 return Next::Run;
             }
         }
@@ -130,6 +133,15 @@ fn run_holding(
             Trap::Exception { vector, error_code } => exception(task, context, vector, error_code),
         }
     }
+}
+
+/// Takes note that the task's calls are to use something else.
+fn is_to_reload(task: &Task) -> bool {
+    let is_so = task.attention() & attention::RELOAD != 0;
+    if is_so {
+        task.lower_attention(attention::RELOAD);
+    }
+    is_so
 }
 
 /// Answers a system call; returns it if it was interrupted.

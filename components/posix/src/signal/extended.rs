@@ -66,11 +66,12 @@ pub fn bytes() -> u64 {
     Words::ours().map_or(LEGACY_BYTES as u64, |words| u64::from(words.bytes_in_all))
 }
 
-/// Saves the calling thread's state at `at`, a multiple of 64.
+/// Moves the calling thread's state to `at`, a multiple of 64: the thread then has the initial state, as a handler starts
+/// with it (Linux `fpu__clear_user_states`).
 ///
 /// # Errors
-/// `EFAULT`, `ENOMEM`: the memory cannot be stored to.
-pub fn save(memory: &AddressSpace, at: u64) -> Result<(), Errno> {
+/// `EFAULT`, `ENOMEM`: the memory cannot be stored to. The thread keeps its state.
+pub fn take(memory: &AddressSpace, at: u64) -> Result<(), Errno> {
     let words = Words::ours();
     for _ in 0..TRIES {
         if let Some(words) = words {
@@ -78,7 +79,7 @@ pub fn save(memory: &AddressSpace, at: u64) -> Result<(), Errno> {
             memory.write(at.wrapping_add(SOFTWARE_BYTES_AT), &head)?;
             memory.write(words.second_magic(at), &MAGIC_2)?;
         }
-        if memory.user().save_extended(at) {
+        if memory.user().take_extended(at) {
             return Ok(());
         }
         memory.zero_bytes(at, rt::user::extended_bytes())?;

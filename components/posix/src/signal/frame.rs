@@ -152,8 +152,9 @@ pub fn push(
         frame.info.info = *info;
         length = size_of::<Frame>();
     }
-    extended::save(memory, place.extended)?;
     memory.write_bytes(place.frame, frame.as_bytes().get(..length).unwrap_or_default())?;
+    // Last: where the frame cannot be pushed, the state must still be there for the handler of SIGSEGV to save.
+    extended::take(memory, place.extended)?;
     enter_handler(context, place.frame, info.number(), action.handler);
     block_for_handler(task, info.number(), action, &stack);
     Ok(())

@@ -111,6 +111,17 @@ unsafe fn load(area: *mut u8) {
     assert!(unsafe { usercopy::load_extended(area, REQUEST.load(Relaxed)) });
 }
 
+/// Saves the registers to `area` and gives them the initial state; `false` where the area cannot be stored to: the
+/// registers then keep theirs.
+///
+/// # Safety
+/// As [`usercopy::save_extended`].
+#[inline]
+pub unsafe fn take(area: *mut u8, components: u32) -> bool {
+    // SAFETY: as the caller says; CLEAN is a whole area in its first state, for every mask.
+    unsafe { usercopy::take_extended(area, components, CLEAN.0.as_ptr()) }
+}
+
 impl State {
     /// Whether the registers hold it.
     #[inline]

@@ -179,13 +179,31 @@ skerry_word_fault:
     .endm
     skerry_extended skerry_save, xsave64, fxsave64
     skerry_extended skerry_load, xrstor64, fxrstor64
+    # rdi area, esi components, rdx area of the initial state -> rax as above; nothing is loaded where the save faulted
+    .global skerry_take
+skerry_take:
+    mov r8, rdx
+    mov eax, esi
+    xor edx, edx
+    test esi, esi
+    jz 32f
+31: xsave64 [rdi]
+33: xrstor64 [r8]
+    xor eax, eax
+    ret
+32: fxsave64 [rdi]
+34: fxrstor64 [r8]
+    xor eax, eax
+    ret
+    skerry_fixup 31b, 33b, skerry_word_fault
+    skerry_fixup 32b, 34b, skerry_word_fault
     skerry_fixup 24b, 25b, skerry_word_fault
     skerry_fixup 26b, 27b, skerry_word_fault
     .popsection
     "#
 );
 
-const FIXUPS: usize = 11;
+const FIXUPS: usize = 13;
 /// From this length on copies go through vector registers, borrowed with preemption off.
 const WIDE_BYTES: usize = 256;
 
@@ -198,6 +216,7 @@ unsafe extern "sysv64" {
     fn skerry_load_word(word: u64) -> u64;
     fn skerry_save(area: *mut u8, components: u32) -> u64;
     fn skerry_load(area: *mut u8, components: u32) -> u64;
+    fn skerry_take(area: *mut u8, components: u32, initial: *const u8) -> u64;
     static skerry_fixups: [[u64; 3]; FIXUPS];
 }
 
@@ -308,7 +327,7 @@ pub unsafe fn load_user(word: u64) -> Option<u32> {
     u32::try_from(with_access(|| unsafe { skerry_load_word(word) })).ok()
 }
 
-/// One of the two below.
+/// Saves or loads the registers: [`save_extended`], [`load_extended`] and their like.
 pub type Transfer = unsafe fn(*mut u8, u32) -> bool;
 
 /// Saves the registers' extended state; `false` where the area is a user's and cannot be stored to.
@@ -330,6 +349,17 @@ pub unsafe fn save_extended(area: *mut u8, components: u32) -> bool {
 pub unsafe fn load_extended(area: *mut u8, components: u32) -> bool {
     // SAFETY: as above.
     with_access(|| unsafe { skerry_load(area, components) }) == 0
+}
+
+/// Saves the registers' extended state, then loads that of `initial`; `false` where the area is a user's and cannot be
+/// stored to: nothing is loaded then.
+///
+/// # Safety
+/// As [`save_extended`]; `initial` is aligned to 64, whole for `components`, and such as the processor takes.
+#[inline]
+pub unsafe fn take_extended(area: *mut u8, components: u32, initial: *const u8) -> bool {
+    // SAFETY: as above.
+    with_access(|| unsafe { skerry_take(area, components, initial) }) == 0
 }
 
 /// Copies kernel memory that others may be changing.
