@@ -77,6 +77,133 @@ fn epoll_one_shots_are_armed_again_by_mod() {
 }
 
 #[test]
+fn epoll_remembers_a_file_added_without_events() {
+    isolated(|| {
+        for bare in [0, libc::EPOLLET, libc::EPOLLONESHOT] {
+            let (reader, writer) = pipe();
+            let epoll = epoll();
+            control(epoll, libc::EPOLL_CTL_ADD, reader, bare).unwrap();
+            write(writer, b"x").unwrap();
+            assert!(ready(epoll, 0).is_empty(), "{bare:x}: bytes are not asked for");
+            control(epoll, libc::EPOLL_CTL_MOD, reader, bare | libc::EPOLLIN).unwrap();
+            assert_eq!(ready(epoll, 1000), [(reader, libc::EPOLLIN as u32)], "{bare:x}");
+            read(reader, 1).unwrap();
+            assert!(ready(epoll, 0).is_empty());
+            control(epoll, libc::EPOLL_CTL_MOD, reader, bare | libc::EPOLLIN).unwrap();
+            let child = fork(|| {
+                std::thread::sleep(Duration::from_millis(20));
+                write(writer, b"y").unwrap();
+            });
+            assert_eq!(ready(epoll, 5000), [(reader, libc::EPOLLIN as u32)], "{bare:x}: later");
+            assert_eq!(wait(child), Ended::Exited(0));
+        }
+    });
+}
+
+#[test]
+fn epoll_reports_errors_and_hang_up_to_who_asked_for_nothing() {
+    isolated(|| {
+        for bare in [0, libc::EPOLLET, libc::EPOLLONESHOT] {
+            let (reader, writer) = pipe();
+            let (other_reader, other_writer) = pipe();
+            let epoll = epoll();
+            control(epoll, libc::EPOLL_CTL_ADD, reader, bare).unwrap();
+            control(epoll, libc::EPOLL_CTL_ADD, other_writer, bare).unwrap();
+            assert!(ready(epoll, 0).is_empty());
+            close(writer);
+            assert_eq!(ready(epoll, 1000), [(reader, libc::EPOLLHUP as u32)], "{bare:x}");
+            control(epoll, libc::EPOLL_CTL_DEL, reader, 0).unwrap();
+            close(other_reader);
+            assert_eq!(ready(epoll, 1000), [(other_writer, libc::EPOLLERR as u32)], "{bare:x}");
+            let again = ready(epoll, 0).len();
+            assert_eq!(again, usize::from(bare == 0), "{bare:x}: only a level is told again");
+        }
+    });
+}
+
+#[test]
+fn epoll_one_shots_that_fired_hear_of_nothing_until_mod() {
+    isolated(|| {
+        let (reader, writer) = pipe();
+        let epoll = epoll();
+        let once = libc::EPOLLIN | libc::EPOLLONESHOT;
+        control(epoll, libc::EPOLL_CTL_ADD, reader, once).unwrap();
+        write(writer, b"x").unwrap();
+        assert_eq!(ready(epoll, -1), [(reader, libc::EPOLLIN as u32)]);
+        write(writer, b"y").unwrap();
+        close(writer);
+        assert!(ready(epoll, 0).is_empty(), "not even of the hang-up");
+        control(epoll, libc::EPOLL_CTL_MOD, reader, libc::EPOLLONESHOT).unwrap();
+        assert_eq!(ready(epoll, -1), [(reader, libc::EPOLLHUP as u32)]);
+        assert!(ready(epoll, 0).is_empty());
+        control(epoll, libc::EPOLL_CTL_MOD, reader, once).unwrap();
+        let both = (libc::EPOLLIN | libc::EPOLLHUP) as u32;
+        assert_eq!(ready(epoll, -1), [(reader, both)]);
+    });
+}
+
+#[test]
+fn an_epoll_one_shot_is_told_to_one_of_many_waits() {
+    isolated(|| {
+        const WAITS: usize = 4;
+        const ROUNDS: usize = 200;
+        let (reader, writer) = pipe();
+        let epoll = epoll();
+        let once = libc::EPOLLIN | libc::EPOLLONESHOT;
+        control(epoll, libc::EPOLL_CTL_ADD, reader, libc::EPOLLONESHOT).unwrap();
+        let told = std::sync::atomic::AtomicUsize::new(0);
+        let order = std::sync::atomic::Ordering::SeqCst;
+        std::thread::scope(|scope| {
+            for _ in 0..WAITS {
+                scope.spawn(|| {
+                    while told.load(order) < ROUNDS {
+                        told.fetch_add(ready(epoll, 1).len(), order);
+                    }
+                });
+            }
+            for round in 1..=ROUNDS {
+                write(writer, b"x").unwrap();
+                control(epoll, libc::EPOLL_CTL_MOD, reader, once).unwrap();
+                // Further changes while it is looked at put it on the ready list again.
+                write(writer, b"yz").unwrap();
+                while told.load(order) < round {
+                    std::thread::yield_now();
+                }
+                std::thread::yield_now();
+                assert_eq!(told.load(order), round);
+                read(reader, 3).unwrap();
+            }
+        });
+    });
+}
+
+#[test]
+fn poll_reports_errors_hang_up_and_bad_descriptors_to_who_asked_for_nothing() {
+    isolated(|| {
+        let (reader, writer) = pipe();
+        let (other_reader, other_writer) = pipe();
+        close(writer);
+        close(other_reader);
+        let entry = |fd| libc::pollfd { fd, events: 0, revents: 0x7fff };
+        let mut entries = [entry(reader), entry(other_writer), entry(99), entry(-1)];
+        assert_eq!(must(unsafe { libc::poll(entries.as_mut_ptr(), 4, 1000) }), 3);
+        let found = entries.map(|entry| entry.revents);
+        assert_eq!(found, [libc::POLLHUP, libc::POLLERR, libc::POLLNVAL, 0]);
+    });
+}
+
+#[test]
+fn an_epolls_descriptor_says_that_errors_are_of_interest() {
+    isolated(|| {
+        let (reader, _writer) = pipe();
+        let epoll = epoll();
+        control(epoll, libc::EPOLL_CTL_ADD, reader, libc::EPOLLIN | libc::EPOLLET).unwrap();
+        let said = std::fs::read_to_string(format!("/proc/self/fdinfo/{epoll}")).unwrap();
+        assert!(said.contains("events: 80000019"), "{said}");
+    });
+}
+
+#[test]
 fn epoll_refuses_what_makes_no_sense() {
     isolated(|| {
         let (reader, _writer) = pipe();

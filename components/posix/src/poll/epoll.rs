@@ -36,6 +36,9 @@ const DEPTH_MAX: u32 = 5;
 /// Bits of `events` that say how, not what.
 const MODE_BITS: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLWAKEUP | raw::EPOLLEXCLUSIVE;
 
+/// Always of interest, until a one-shot entry has fired (Linux `ep_insert`, `ep_modify`).
+const ALWAYS: u32 = raw::EPOLLERR | raw::EPOLLHUP;
+
 /// `struct epoll_event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interest {
@@ -67,6 +70,13 @@ struct Entry {
     is_deleted: AtomicBool,
 }
 
+impl Interest {
+    /// The same with what is always of interest.
+    fn with_errors(self) -> Interest {
+        Interest { events: self.events | ALWAYS, ..self }
+    }
+}
+
 impl Entry {
     /// What of the interest its file is ready for, and the interest; `None` where that is nothing, or it is gone.
     #[inline]
@@ -76,12 +86,17 @@ impl Entry {
         }
         let file = self.file.upgrade()?;
         let interest = *self.interest.lock();
-        if interest.events & !MODE_BITS == 0 {
-            return None;
-        }
+        // A one-shot entry that has fired asks for nothing.
         let asked = Ready::from_bits_truncate(interest.events as u16);
-        let found = file.file().poll(table) & (asked | Ready::ERROR | Ready::HANGUP);
+        let found = file.file().poll(table) & asked;
         (!found.is_empty()).then(|| (u32::from(found.bits()), interest))
+    }
+    /// Has a one-shot entry ask for nothing until it is modified; `false` where it did so already.
+    fn disarm(&self) -> bool {
+        let mut interest = self.interest.lock();
+        let was_armed = interest.events & !MODE_BITS != 0;
+        interest.events &= MODE_BITS;
+        was_armed
     }
     fn is(&self, fd: i32, file: &Arc<OpenFile>) -> bool {
         self.fd == fd && Weak::as_ptr(&self.file) == Arc::as_ptr(file)
@@ -139,7 +154,7 @@ impl Epoll {
             (Change::Add(_), Some(_)) => return Err(Errno::EEXIST),
             (Change::Modify(_) | Change::Delete, None) => return Err(Errno::ENOENT),
             (Change::Add(interest), None) => {
-                let entry = self.entry(fd, file, interest);
+                let entry = self.entry(fd, file, interest.with_errors());
                 entries.push(entry.clone());
                 drop(entries);
                 drop(nesting);
@@ -153,7 +168,7 @@ impl Epoll {
                 if both & raw::EPOLLEXCLUSIVE != 0 {
                     return Err(Errno::EINVAL);
                 }
-                *entry.interest.lock() = interest;
+                *entry.interest.lock() = interest.with_errors();
                 self.look_at(entry, None);
             }
             (Change::Delete, Some(at)) => {
@@ -242,13 +257,14 @@ impl Epoll {
             drop(ready);
             entry.is_queued.store(false, Ordering::Release);
             let found = entry.look(None);
-            if let Some((events, interest)) = found {
+            let mode = found.map_or(raw::EPOLLET, |(_, interest)| interest.events);
+            // Of several waits that look at a one-shot entry at once, the one that disarms it tells.
+            let is_told = mode & raw::EPOLLONESHOT == 0 || entry.disarm();
+            if let Some((events, interest)) = found
+                && is_told
+            {
                 tell(Interest { events, data: interest.data });
                 told += 1;
-            }
-            let mode = found.map_or(raw::EPOLLET, |(_, interest)| interest.events);
-            if mode & raw::EPOLLONESHOT != 0 {
-                entry.interest.lock().events &= MODE_BITS;
             }
             ready = self.ready.lock();
             let is_level = mode & (raw::EPOLLONESHOT | raw::EPOLLET) == 0;
