@@ -14,6 +14,9 @@ pub use program::{Access, Bases, CloneMode, Fault, Protection, Registers, Trap, 
 /// First address that is never a program's (the lower half's end less a guard page, as on Linux).
 pub const USER_END: u64 = 0x7fff_ffff_f000;
 
+/// Page tables that one page may need beside the root.
+const TABLES_OF_A_PAGE: usize = 3;
+
 /// Bytes of a large page.
 pub const LARGE_BYTES: usize = 2 << 20;
 
@@ -173,7 +176,16 @@ impl Space {
     }
     /// Pages present now.
     pub fn resident_pages(&self) -> usize {
-        self.0.resident()
+        self.0.counts().resident()
+    }
+    /// Page tables now, a page each. A table that spaces share after a fork counts in each of them.
+    pub fn table_pages(&self) -> usize {
+        self.0.counts().tables()
+    }
+    /// Whether the space has as many page tables as a space may have, so that it alone is the reason of a [`NoMemory`].
+    pub fn is_out_of_tables(&self) -> bool {
+        let counts = self.0.counts();
+        counts.tables() + TABLES_OF_A_PAGE > counts.tables_max()
     }
 
     /// Copies user memory at `address` to `out`.

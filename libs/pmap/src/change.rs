@@ -1,6 +1,7 @@
 //! Filling tables, and changing what is in them.
 use crate::{
-    BATCH, Gathered, Leaf, LeafTable, PAGE, Pmap, count, leaf, next, next_own, own, slots,
+    BATCH, Gathered, Leaf, LeafTable, PAGE, Pmap, count, leaf, next, next_own, own,
+    release::keep_one_empty, slots,
 };
 use program::{NoMemory, Protection};
 use x86::paging::{Entry, index};
@@ -136,7 +137,7 @@ pub fn protect<P: Pmap>(
 }
 
 /// Moves pages from `at` on by `distance` until `end` or as many as can be gathered were looked at, and counts them in `moved`.
-/// `at` is then behind, and what they replace is in `replaced`.
+/// `at` is then behind. `replaced` has the pages that they replace and the tables that they leave empty.
 ///
 /// # Errors
 /// [`NoMemory`]; `at` is then the first page not moved.
@@ -165,6 +166,7 @@ pub fn move_pages<P: Pmap>(
             }
             *moved += 1;
         }
+        keep_one_empty(space, &leaf, first, replaced);
     }
     Ok(())
 }

@@ -65,6 +65,9 @@ fn share<P: Pmap>(
     if pages < PAGES_TO_SHARE {
         return Ok(false);
     }
+    if !to.counts().may_add_table() {
+        return Err(NoMemory);
+    }
     let (above, slot) = (upper(to, address)?, index(address, 1));
     if to.table(above).get(slot).contains(Entry::PRESENT) || !usage.share() {
         return Ok(false);
@@ -75,7 +78,8 @@ fn share<P: Pmap>(
         cloned.has_lost = true;
     }
     enter(to, above, slot, entry);
-    to.count_resident(pages as isize);
+    to.counts().add_tables(1);
+    to.counts().add_resident(pages as isize);
     cloned.pages += pages;
     Ok(true)
 }

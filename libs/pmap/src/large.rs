@@ -1,5 +1,5 @@
 //! Large pages: an entry above the leaf tables that maps 512 frames side by side.
-use crate::{ENTRIES, PAGE, Pmap, TABLE, enter, upper, usage::Usage};
+use crate::{ENTRIES, PAGE, Pmap, TABLE, allocate_table, enter, upper, usage::Usage};
 use program::NoMemory;
 use x86::paging::{Entry, index};
 
@@ -25,7 +25,7 @@ pub fn enter_large<P: Pmap>(
         return Ok(false);
     }
     enter(space, above, slot, Entry::new(frame, flags | Entry::LARGE));
-    space.count_resident(ENTRIES as isize);
+    space.counts().add_resident(ENTRIES as isize);
     space.count_large(1);
     Ok(true)
 }
@@ -41,7 +41,7 @@ pub(crate) fn split<P: Pmap>(
     slot: usize,
     address: u64,
 ) -> Result<u32, NoMemory> {
-    let new = space.allocate_table().ok_or(NoMemory)?;
+    let new = allocate_table(space).ok_or(NoMemory)?;
     let (above, table) = (space.table(above), space.table(new));
     // A processor is never to know one address by pages of two sizes: who comes between faults and finds it mapped.
     let large = above.swap(slot, Entry::empty());
@@ -49,6 +49,7 @@ pub(crate) fn split<P: Pmap>(
     (0..ENTRIES).for_each(|slot| table.set(slot, part(large, slot)));
     Usage(space.word(new)).count(u8::MAX, ENTRIES as isize);
     above.set(slot, Entry::new(new, TABLE));
+    space.counts().add_tables(1);
     space.count_large(-1);
     Ok(new)
 }

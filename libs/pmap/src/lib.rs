@@ -12,11 +12,16 @@
 //!
 //! In the place of a leaf table a *large page* may stand: frames side by side, each with a reference as in a table. It
 //! goes as a whole; whoever is to change, share or take out less has it [`split`](own) into a table first.
+//!
+//! A table is taken out as soon as its last entry goes, and so is the table above it; but the leaf table that was the last to
+//! become empty stays until another one does. [`Counts`] holds the number of tables of a space and its maximum. A shared table
+//! counts in each space that has it.
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 mod change;
 mod clone;
+mod counts;
 mod large;
 mod release;
 mod usage;
@@ -32,9 +37,10 @@ use core::{
     ops::{Deref, Range},
     sync::atomic::AtomicU32,
 };
+pub use counts::Counts;
 pub use large::enter_large;
 use program::NoMemory;
-pub use release::{BATCH, Gathered, detach_tops, free_tree, gather, own_ends};
+pub use release::{BATCH, Gathered, TOPS, detach_tops, free_tree, gather, own_ends};
 use usage::{Usage, eighths};
 use x86::paging::{ENTRIES, Entry, Table, index};
 
@@ -116,8 +122,8 @@ pub trait Pmap {
     fn release_large(&self, first: u32);
     /// Makes the processors forget `pages` pages from `start`, and all that they know of the tables above these.
     fn forget(&self, start: u64, pages: usize);
-    /// Counts pages present.
-    fn count_resident(&self, by: isize);
+    /// What is counted of the space.
+    fn counts(&self) -> &Counts;
     /// Counts large pages.
     fn count_large(&self, by: isize);
 }
@@ -160,7 +166,7 @@ pub fn own<P: Pmap>(space: &P, address: u64) -> Result<LeafTable<'_>, NoMemory> 
     } else if entry.contains(Entry::PRESENT) {
         clone::make_own(space, above, slot, address)?
     } else {
-        new_table(space, above, slot)?
+        new_table(space, above, slot, address)?
     };
     Ok(LeafTable { table: space.table(frame), frame })
 }
@@ -174,24 +180,48 @@ fn upper<P: Pmap>(space: &P, address: u64) -> Result<u32, NoMemory> {
         let entry = space.table(frame).get(slot);
         frame = match entry.contains(Entry::PRESENT) {
             true => entry.frame(),
-            false => new_table(space, frame, slot)?,
+            false => new_table(space, frame, slot, address)?,
         };
     }
     Ok(frame)
 }
 
-/// Makes a table and enters it into the one in frame `above`.
+/// Makes a table for `address` and enters it into the one in frame `above`.
+///
+/// # Errors
+/// [`NoMemory`]; no table that is empty is left above `address`.
 #[cold]
-fn new_table<P: Pmap>(space: &P, above: u32, slot: usize) -> Result<u32, NoMemory> {
-    let new = space.allocate_table().ok_or(NoMemory)?;
+fn new_table<P: Pmap>(space: &P, above: u32, slot: usize, address: u64) -> Result<u32, NoMemory> {
+    let Some(new) = allocate_table(space) else {
+        release::prune(space, address);
+        return Err(NoMemory);
+    };
     enter(space, above, slot, Entry::new(new, TABLE));
+    space.counts().add_tables(1);
     Ok(new)
 }
 
-/// Enters a table into the one in frame `above`.
+/// A zeroed table, which the caller enters and counts. `None` where memory or the space's quota is exhausted.
+fn allocate_table<P: Pmap>(space: &P) -> Option<u32> {
+    if space.counts().may_add_table() { space.allocate_table() } else { None }
+}
+
+/// Enters a leaf or a table into the table in frame `above`, where nothing is.
 fn enter<P: Pmap>(space: &P, above: u32, slot: usize, entry: Entry) {
     space.table(above).set(slot, entry);
-    Usage(space.word(above)).count(eighths(&(slot..slot + 1)), 0);
+    Usage(space.word(above)).count(eighths(&(slot..slot + 1)), 1);
+}
+
+/// Enters a page of a device at `address`, where nothing is. It holds no frame and stays as long as the space.
+///
+/// # Errors
+/// [`NoMemory`]; nothing has changed.
+pub fn enter_device<P: Pmap>(space: &P, address: u64, entry: Entry) -> Result<(), NoMemory> {
+    let (leaf, slot) = (own(space, address)?, index(address, 0));
+    leaf.set(slot, entry);
+    // It counts as a page, so that its table is never taken for an empty one.
+    count(space, &leaf, &(slot..slot + 1), 1);
+    Ok(())
 }
 
 /// Counts `by` pages more among `slots` of `leaf`, which is the space's own.
@@ -204,7 +234,7 @@ pub fn count<P: Pmap>(space: &P, leaf: &LeafTable<'_>, slots: &Range<usize>, by:
 #[inline]
 fn count_in<P: Pmap>(space: &P, leaf: &LeafTable<'_>, eighths: u8, by: isize) {
     Usage(space.word(leaf.frame)).count(eighths, by);
-    space.count_resident(by);
+    space.counts().add_resident(by);
 }
 
 /// A part of a leaf: the leaf, the first address, the entries.

@@ -8,7 +8,11 @@ use x86::paging::{ENTRIES, Entry, index};
 
 /// Pages that are gathered at once.
 pub const BATCH: usize = 128;
-const TABLES: usize = 16;
+const TABLES: usize = 18;
+/// Tables that [`detach_tops`] takes out at once.
+pub const TOPS: usize = 16;
+/// Tables that one leaf may take with it: itself and those above it, but for the root.
+const LEVELS: usize = 3;
 
 /// Frames, leaf tables and large pages to give back once the processors forgot them.
 #[derive(Debug)]
@@ -50,7 +54,7 @@ impl Gathered {
     }
 
     fn is_full(&self) -> bool {
-        self.frame_count == BATCH || self.table_count == TABLES
+        self.frame_count == BATCH || self.table_count > TABLES - LEVELS
     }
 
     /// Pages, those of the tables too.
@@ -58,7 +62,8 @@ impl Gathered {
         self.frame_count + self.table_pages
     }
 
-    /// Whether tables are gone: the processors must forget all that they know of these.
+    /// Whether tables or large pages are gone. A processor forgets all it knows of tables when it forgets any page (Intel SDM
+    /// volume 3, 4.10.4.1), so it must forget one at least.
     pub fn has_tables(&self) -> bool {
         self.table_count > 0
     }
@@ -118,9 +123,7 @@ pub fn gather<P: Pmap>(
         let slots = slots.start..slots.end.min(slots.start + room);
         *at = first + slots.len() as u64 * PAGE;
         gather_pages(space, &leaf, &slots, gathered);
-        if slots.end == ENTRIES && Usage(space.word(leaf.frame)).held() == 0 {
-            detach(space, first, 0, gathered);
-        }
+        keep_one_empty(space, &leaf, first, gathered);
     }
     Ok(())
 }
@@ -141,17 +144,73 @@ fn gather_pages<P: Pmap>(
     count(space, leaf, slots, before.wrapping_sub(gathered.frame_count) as isize);
 }
 
-/// Takes the leaf of `address`, which has `pages` pages, out of the table above.
-fn detach<P: Pmap>(space: &P, address: u64, pages: usize, gathered: &mut Gathered) {
-    if let Ok(above) = upper(space, address) {
-        let leaf = space.table(above).swap(index(address, 1), Entry::empty());
-        space.count_resident(-(pages as isize));
-        gathered.push_table(leaf, pages);
+/// Sees to `leaf`, which maps `address`, where it has no page any more: it is kept in its place, so that a program which maps
+/// and unmaps there again and again does not pay for a table each time. The one that was kept before is taken out.
+#[inline]
+pub(crate) fn keep_one_empty<P: Pmap>(
+    space: &P,
+    leaf: &LeafTable<'_>,
+    address: u64,
+    gathered: &mut Gathered,
+) {
+    if Usage(space.word(leaf.frame)).held() == 0
+        && let Some(before) = space.counts().note_emptied(address)
+        && let Ok(Leaf::Own(table)) = crate::leaf(space, before)
+        && Usage(space.word(table.frame)).held() == 0
+    {
+        detach(space, before, 0, gathered);
     }
 }
 
-/// Takes up to 16 tables below the root out of the part of it that is the program's: how many, into `tops`.
-pub fn detach_tops<P: Pmap>(space: &P, tops: &mut [u32; TABLES]) -> usize {
+/// Takes the leaf of `address`, which has `pages` pages, out of the table above, and the tables that this leaves empty.
+fn detach<P: Pmap>(space: &P, address: u64, pages: usize, gathered: &mut Gathered) {
+    let Ok(above) = upper(space, address) else { return };
+    let leaf = space.table(above).swap(index(address, 1), Entry::empty());
+    let (usage, counts) = (Usage(space.word(above)), space.counts());
+    usage.count(0, -1);
+    counts.add_resident(-(pages as isize));
+    counts.add_tables(-isize::from(!leaf.contains(Entry::LARGE)));
+    gathered.push_table(leaf, pages);
+    if usage.held() == 0 {
+        detach_empty(space, address, gathered);
+    }
+}
+
+/// Takes the empty tables above the leaf of `address` out, the lowest first. The root stays.
+#[cold]
+fn detach_empty<P: Pmap>(space: &P, address: u64, gathered: &mut Gathered) {
+    let root = space.root();
+    let entry_for = |above: u32, level| space.table(above).get(index(address, level));
+    let upper = entry_for(root, 3);
+    if !upper.contains(Entry::PRESENT) {
+        return;
+    }
+    let lower = entry_for(upper.frame(), 2);
+    let lower = lower.contains(Entry::PRESENT).then_some((upper.frame(), 2, lower));
+    for (above, level, entry) in lower.into_iter().chain([(root, 3, upper)]) {
+        if Usage(space.word(entry.frame())).held() > 0 {
+            break;
+        }
+        space.table(above).set(index(address, level), Entry::empty());
+        Usage(space.word(above)).count(0, -1);
+        space.counts().add_tables(-1);
+        gathered.push_table(entry, 0);
+    }
+}
+
+/// Frees the empty tables above the leaf of `address`, which were made for a leaf that could not be made.
+#[cold]
+pub(crate) fn prune<P: Pmap>(space: &P, address: u64) {
+    let mut gathered = Gathered::default();
+    detach_empty(space, address, &mut gathered);
+    if gathered.has_tables() {
+        space.forget(address & !(PAGE - 1), 1);
+        gathered.release(space);
+    }
+}
+
+/// Takes up to [`TOPS`] tables below the root out of the part of it that is the program's: how many, into `tops`.
+pub fn detach_tops<P: Pmap>(space: &P, tops: &mut [u32; TOPS]) -> usize {
     const PROGRAM_EIGHTHS: u8 = 0x0f;
     let root = space.table(space.root());
     let eighths = Usage(space.word(space.root())).eighths() & PROGRAM_EIGHTHS;
@@ -186,9 +245,11 @@ pub(crate) fn let_go<P: Pmap>(space: &P, entry: Entry) {
     let frame = entry.frame();
     let usage = Usage(space.word(frame));
     if usage.let_go() {
-        let held =
-            space.table(frame).used(usage.eighths()).filter(|(_, entry)| entry.holds_frame());
-        space.release_all(held.map(|(_, entry)| entry.frame()));
+        if usage.held() > 0 {
+            let held =
+                space.table(frame).used(usage.eighths()).filter(|(_, entry)| entry.holds_frame());
+            space.release_all(held.map(|(_, entry)| entry.frame()));
+        }
         space.free_table(frame);
     }
 }

@@ -13,6 +13,9 @@ use std::{
 const FRAMES: usize = 20_000;
 /// Runs of frames for large pages.
 const LARGE: usize = 4;
+/// Tables that a space may have.
+const TABLES_MAX: usize = 300;
+const FRAMES_OF_LARGE: usize = LARGE * ENTRIES;
 const READ_WRITE: Protection = Protection::READ.union(Protection::WRITE);
 
 /// Memory of spaces: a table that each frame may be, and its word. What a page holds is its number of versions.
@@ -61,7 +64,7 @@ impl Memory {
 struct Space {
     memory: Rc<Memory>,
     root: u32,
-    resident: Cell<isize>,
+    counts: Counts,
     large: Cell<isize>,
     forgotten: Cell<usize>,
 }
@@ -72,7 +75,7 @@ impl Space {
         Some(Space {
             memory: memory.clone(),
             root,
-            resident: Cell::new(0),
+            counts: Counts::new(TABLES_MAX),
             large: Cell::new(0),
             forgotten: Cell::new(0),
         })
@@ -95,6 +98,24 @@ impl Space {
             self.memory.contents.borrow_mut()[frame] = contents;
         }
         Ok(true)
+    }
+
+    /// The tables, and how many leaf tables of them are empty, as the tables themselves show it.
+    fn tables(&self) -> (usize, usize) {
+        self.tables_below(self.root, 3)
+    }
+
+    fn tables_below(&self, frame: u32, level: u32) -> (usize, usize) {
+        let entries = || (0..ENTRIES).map(|slot| self.table(frame).get(slot));
+        if level == 0 {
+            return (1, usize::from(!entries().any(Entry::holds_frame)));
+        }
+        let present = || entries().filter(|entry| entry.contains(Entry::PRESENT));
+        assert!(level == 3 || present().next().is_some(), "a table of level {level} is empty");
+        let tables = present().filter(|entry| !entry.contains(Entry::LARGE));
+        tables
+            .map(|entry| self.tables_below(entry.frame(), level - 1))
+            .fold((1, 0), |(tables, empty), (more, more_empty)| (tables + more, empty + more_empty))
     }
 
     /// As the nucleus does it.
@@ -178,7 +199,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        let mut tops = [0; 16];
+        let mut tops = [0; TOPS];
         let count = detach_tops(self, &mut tops);
         tops[..count].iter().for_each(|&top| free_tree(self, top, 2));
         self.free_table(self.root);
@@ -215,8 +236,8 @@ impl Pmap for Space {
     fn forget(&self, _start: u64, _pages: usize) {
         self.forgotten.set(self.forgotten.get() + 1);
     }
-    fn count_resident(&self, by: isize) {
-        self.resident.set(self.resident.get() + by);
+    fn counts(&self) -> &Counts {
+        &self.counts
     }
     fn count_large(&self, by: isize) {
         self.large.set(self.large.get() + by);
@@ -259,7 +280,7 @@ fn a_shared_table_is_copied_at_the_first_store_and_taken_back_by_the_last() {
     assert!(!parent.can_store(600) && !child.can_store(600));
     assert_eq!(child.store(600, 2), Ok(true));
     assert_eq!((parent.load(600), child.load(600), child.load(601)), (Some(1), Some(2), Some(1)));
-    assert_eq!((child.forgotten.get(), child.resident.get()), (1, 512));
+    assert_eq!((child.forgotten.get(), child.counts.resident()), (1, 512));
     drop(child);
     // The one that is left needs no memory.
     let rest = core::mem::take(&mut *memory.free.borrow_mut());
@@ -310,7 +331,7 @@ fn without_memory_for_a_copy_nothing_changes() {
     assert_eq!(child.move_pages(600, 10, 5000), Err(NoMemory));
     assert_eq!(child.fill(600, 10, 2), (0, Err(NoMemory)));
     assert!((512..1536).all(|page| child.load(page) == Some(1)));
-    assert_eq!(child.resident.get(), 1024);
+    assert_eq!(child.counts.resident(), 1024);
     // Whole tables need none.
     assert_eq!(child.unmap(512, 1024), Ok(1024));
 }
@@ -336,7 +357,7 @@ fn a_large_page_goes_whole_and_is_split_for_less() {
     assert_eq!(space.large(512, 8), Ok(false), "one is there");
     let none = Entry::allowing(Protection::empty());
     assert_eq!(enter_large(&space, 0, 7, none), Ok(false), "it could not be told from nothing");
-    assert_eq!((space.resident.get(), space.large.get()), (512, 1));
+    assert_eq!((space.counts.resident(), space.large.get()), (512, 1));
     assert_eq!((space.load(511), space.load(512), space.load(1023)), (None, Some(7), Some(7)));
     assert_eq!(present(&space, 600 * PAGE, 1000), 424);
     assert_eq!(first_present(&space, 0, u64::from(u32::MAX)), Some(512 * PAGE));
@@ -349,7 +370,7 @@ fn a_large_page_goes_whole_and_is_split_for_less() {
     assert_eq!((space.load(599), space.load(600), space.load(1023)), (Some(7), Some(9), Some(7)));
     assert_eq!(space.large(1024, 8), Ok(true));
     assert_eq!(space.unmap(512, 1024), Ok(1024));
-    assert_eq!((space.resident.get(), space.large.get()), (0, 0));
+    assert_eq!((space.counts.resident(), space.large.get()), (0, 0));
     assert_eq!(space.large(1024, 8), Ok(true), "nothing is left of the one before");
     drop(space);
     assert_eq!(memory.free(), 100 + LARGE * ENTRIES);
@@ -381,6 +402,84 @@ fn without_memory_for_a_table_a_large_page_stays() {
     assert_eq!(space.clone_to(&child, 0, 512), Err(NoMemory));
     assert!((0..512).all(|page| space.can_store(page)));
     assert_eq!(space.unmap(0, 512), Ok(512), "whole it needs none");
+}
+
+#[test]
+fn tables_go_with_their_last_page() {
+    let memory = Memory::new(100);
+    let space = Space::new(&memory).unwrap();
+    space.fill(1, 1, 1).1.unwrap();
+    assert_eq!(space.counts.tables(), 4);
+    for step in 1..10_000 {
+        let page = step * 512;
+        space.fill(page, 2, 1).1.unwrap();
+        assert_eq!(space.unmap(page, 1), Ok(1));
+        assert_eq!(space.unmap(page + 1, 1), Ok(1));
+        let (tables, empty) = space.tables();
+        assert_eq!((space.counts.tables(), empty), (tables, 1), "page {page}");
+        assert!(tables <= 6 && memory.free() == FRAMES_OF_LARGE + 100 - 1 - tables);
+    }
+    assert_eq!(space.unmap(0, 1 << 35), Ok(1));
+    assert_eq!((memory.free(), space.counts.tables()), (FRAMES_OF_LARGE + 99, 1));
+}
+
+#[test]
+fn a_table_that_was_emptied_serves_again_at_its_place() {
+    let memory = Memory::new(100);
+    let space = Space::new(&memory).unwrap();
+    space.fill(512, 1, 1).1.unwrap();
+    space.unmap(512, 1).unwrap();
+    let free = memory.free();
+    space.fill(600, 1, 1).1.unwrap();
+    assert_eq!(memory.free(), free - 1, "a page and no table");
+    space.fill(1024, 1, 1).1.unwrap();
+    space.unmap(1024, 1).unwrap();
+    assert_eq!((space.load(600), space.tables()), (Some(1), (5, 1)), "it is empty no more");
+}
+
+#[test]
+fn tables_that_moves_leave_empty_go() {
+    let memory = Memory::new(200);
+    let space = Space::new(&memory).unwrap();
+    for step in 1..100 {
+        space.fill(512 * step, 3, 1).1.unwrap();
+        assert_eq!(space.move_pages(512 * step, 3, (1 << 30) + 3 * step), Ok(3));
+        let (tables, empty) = space.tables();
+        assert_eq!((space.counts.tables(), empty), (tables, 1));
+        assert!(tables <= 9, "{tables}");
+        space.unmap((1 << 30) + 3 * step, 2).unwrap();
+    }
+}
+
+#[test]
+fn a_table_of_devices_never_goes() {
+    let memory = Memory::new(100);
+    let space = Space::new(&memory).unwrap();
+    let registers = Entry::new(7, Entry::allowing(READ_WRITE) | Entry::DEVICE);
+    enter_device(&space, 5 * PAGE, registers).unwrap();
+    space.fill(6, 1, 1).1.unwrap();
+    assert_eq!(space.unmap(6, 1), Ok(1));
+    assert_eq!(leaf(&space, 5 * PAGE).unwrap().get(5).frame(), 7);
+    assert_eq!(space.counts.tables(), 4);
+}
+
+#[test]
+fn no_space_has_more_tables_than_it_may() {
+    let memory = Memory::new(2000);
+    let space = Space::new(&memory).unwrap();
+    let far = |number: u64| number << 18;
+    let made = (0..).take_while(|&number| space.fill(far(number), 1, 1).1.is_ok()).count();
+    // A root, one below it, and two for each page.
+    assert_eq!((made, space.counts.tables()), ((TABLES_MAX - 2) / 2, TABLES_MAX));
+    let free = memory.free();
+    assert_eq!(space.fill(far(made as u64), 1, 1), (0, Err(NoMemory)));
+    assert_eq!((memory.free(), space.tables()), (free, (TABLES_MAX, 0)), "nothing is left over");
+    assert_eq!(space.fill(1, 1, 1), (1, Ok(())), "a page more in a table that is there");
+    space.unmap(0, 512).unwrap();
+    assert_eq!(space.fill(far(made as u64), 1, 1), (1, Ok(())));
+    let child = Space::new(&memory).unwrap();
+    assert_eq!(space.clone_to(&child, far(1), far(4)).map(|cloned| cloned.pages), Ok(4));
+    assert_eq!(child.tables(), (child.counts.tables(), 0));
 }
 
 /// One step of a space.
@@ -491,7 +590,10 @@ proptest! {
                 spaces.extend(child);
             }
             for (space, model) in &spaces {
-                prop_assert_eq!(space.resident.get(), model.len() as isize);
+                prop_assert_eq!(space.counts.resident(), model.len());
+                let (tables, empty) = space.tables();
+                prop_assert_eq!(space.counts.tables(), tables);
+                prop_assert!(empty <= 1);
                 for page in 0..4000 {
                     prop_assert_eq!(space.load(page), model.get(&page).copied(), "page {}", page);
                     prop_assert!(!space.can_store(page) || space.is_alone(page));

@@ -1,7 +1,7 @@
 //! What is known of a table without looking into it.
 //!
 //! ```text
-//! bits  0..10   leaf tables: entries that hold frames
+//! bits  0..10   leaf tables: entries that hold frames or device pages; others: entries in use
 //! bits 10..18   eighths of the table that may have entries
 //! bits 18..32   leaf tables: spaces that have it besides one
 //! ```

@@ -17,8 +17,6 @@ use program::{CloneMode, Page, Unshared};
 const ZERO_BATCH: usize = 32;
 /// Leaf tables looked at before the lock is let go for a moment.
 const TABLES_A_TURN: usize = 4;
-/// As a number of pages: all.
-const ALL: usize = usize::MAX / PAGE;
 
 fn address_of(start: u64, page: usize) -> u64 {
     start + (page * PAGE) as u64
@@ -59,7 +57,7 @@ impl Inner {
         for page in 0..pages {
             let at = address_of(start, page);
             let frame = (physical >> 12) as u32 + page as u32;
-            pmap::own(self, at)?.set(paging::index(at, 0), Entry::new(frame, flags));
+            pmap::enter_device(self, at, Entry::new(frame, flags))?;
         }
         Ok(())
     }
@@ -162,9 +160,7 @@ impl Inner {
             let guard = self.lock.lock();
             let first = at;
             let outcome = pmap::gather(self, &mut at, end, &mut gathered);
-            if gathered.has_tables() {
-                shootdown::user(self, first, ALL);
-            } else if gathered.pages() > 0 {
+            if gathered.pages() > 0 || gathered.has_tables() {
                 shootdown::user(self, first, pages_between(first, at));
             }
             drop(guard);
@@ -244,7 +240,7 @@ impl Inner {
             let (first, before) = (at, moved);
             let outcome = pmap::move_pages(self, &mut at, end, distance, &mut replaced, &mut moved);
             let pages = pages_between(first, at);
-            if moved > before {
+            if moved > before || replaced.has_tables() {
                 shootdown::user(self, first, pages);
             }
             if replaced.pages() > 0 {

@@ -15,12 +15,14 @@ use crate::{
     spin::PreemptLock,
 };
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use pmap::{LeafTable, Pmap};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use pmap::{Counts, LeafTable, Pmap};
 pub use program::Protection;
 
 /// First address that is never a program's.
 pub const USER_END: u64 = 0x7fff_ffff_f000;
+/// The page tables of one space take at most this part of memory.
+const TABLES_SHARE: usize = 4;
 
 /// The page tables of a space.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ pub struct Inner {
     pub active: AtomicU64,
     /// Guards the tables.
     pub lock: PreemptLock<()>,
-    pub(super) resident: AtomicUsize,
+    counts: Counts,
 }
 
 /// An address space; destroyed when dropped.
@@ -54,7 +56,7 @@ impl Space {
             root,
             active: AtomicU64::new(0),
             lock: PreemptLock::new(class!("nucleus.space"), ()),
-            resident: AtomicUsize::new(0),
+            counts: Counts::new(frames::totals().0 / TABLES_SHARE),
         })))
     }
 
@@ -115,9 +117,9 @@ impl Pmap for Inner {
     fn forget(&self, start: u64, pages: usize) {
         shootdown::user(self, start, pages);
     }
-    fn count_resident(&self, by: isize) {
-        let now = self.resident.load(Relaxed);
-        self.resident.store(now.wrapping_add_signed(by), Relaxed);
+    #[inline]
+    fn counts(&self) -> &Counts {
+        &self.counts
     }
     fn count_large(&self, by: isize) {
         objects::count(Kind::LargePage, by as i64);
@@ -125,15 +127,15 @@ impl Pmap for Inner {
 }
 
 impl Inner {
+    /// Its pages and tables.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
     /// Physical address of the root.
     #[inline]
     pub fn root(&self) -> u64 {
         u64::from(self.root) << 12
-    }
-
-    /// Pages present.
-    pub fn resident(&self) -> usize {
-        self.resident.load(Relaxed)
     }
 
     /// The leaf table for an address of the kernel's in a space that nobody uses yet: all under its entry of the root becomes
@@ -148,7 +150,7 @@ impl Inner {
     /// though some may have it loaded.
     fn destroy(&self) {
         loop {
-            let mut tops = [0; 16];
+            let mut tops = [0; pmap::TOPS];
             let count = {
                 let _guard = self.lock.lock();
                 pmap::detach_tops(self, &mut tops)
@@ -160,7 +162,7 @@ impl Inner {
                 break;
             }
         }
-        self.resident.store(0, Relaxed);
+        self.counts.clear();
         objects::count(Kind::Space, -1);
     }
 }

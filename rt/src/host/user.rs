@@ -19,7 +19,7 @@ use crate::{
 use program::Page;
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -220,8 +220,31 @@ impl SpaceHandle {
         Some(found.0 * PAGE)
     }
 
+    pub(crate) fn counts(&self) -> Counts {
+        let pages = lock(&self.0);
+        let tables_of = |level| {
+            let starts: BTreeSet<u64> = pages.keys().map(|page| page >> (9 * level)).collect();
+            starts.len()
+        };
+        Counts { resident: pages.len(), tables: 1 + (1..4).map(tables_of).sum::<usize>() }
+    }
+}
+
+/// Counts of a space, as its page tables would be.
+pub(crate) struct Counts {
+    resident: usize,
+    tables: usize,
+}
+
+impl Counts {
     pub(crate) fn resident(&self) -> usize {
-        lock(&self.0).len()
+        self.resident
+    }
+    pub(crate) fn tables(&self) -> usize {
+        self.tables
+    }
+    pub(crate) fn tables_max(&self) -> usize {
+        usize::MAX
     }
 }
 

@@ -162,3 +162,63 @@ fn others_pages_are_for_who_may_trace_them() {
         assert_eq!(pread(of_child, &mut [0; 8], (at.addr() / PAGE * 8) as i64), Ok(0));
     });
 }
+
+/// VmPTE of `/proc/self/status`, in KiB.
+fn tables_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPTE:")).expect("VmPTE");
+    line.trim().strip_suffix(" kB").and_then(|number| number.parse().ok()).expect("a number")
+}
+
+/// Bytes that a page table maps, and how many tables the tests have made.
+const TABLE: usize = 2 << 20;
+const TABLES: usize = 64;
+/// The tables above those that the tests make, and what the test program itself takes meanwhile.
+const OTHERS_KIB: u64 = 32;
+
+const NEW: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+
+fn unmap(at: *mut u8, bytes: usize) {
+    must(unsafe { libc::munmap(at.cast(), bytes) });
+}
+
+#[test]
+fn page_tables_are_counted_and_go_with_what_they_mapped() {
+    isolated(|| {
+        let before = tables_kib();
+        let at = map(TABLES * TABLE / PAGE, libc::PROT_READ, NEW | libc::MAP_NORESERVE, -1);
+        for table in 0..TABLES {
+            unsafe { at.wrapping_add(table * TABLE).read_volatile() };
+        }
+        let grown = tables_kib() - before;
+        assert!(grown >= 4 * (TABLES as u64 - 1), "{grown} KiB for loads alone");
+        unmap(at, TABLES * TABLE);
+        assert!(tables_kib() <= before + OTHERS_KIB, "{} KiB are left", tables_kib() - before);
+    });
+}
+
+#[test]
+fn page_tables_go_with_single_pages() {
+    isolated(|| {
+        let room = map(TABLES * TABLE / PAGE, libc::PROT_NONE, NEW | libc::MAP_NORESERVE, -1);
+        unmap(room, TABLES * TABLE);
+        let before = tables_kib();
+        for table in 0..TABLES {
+            let at = room.wrapping_add(table * TABLE);
+            let mapped = unsafe { libc::mmap(at.cast(), PAGE, BOTH, NEW | libc::MAP_FIXED, -1, 0) };
+            assert_eq!(mapped, at.cast());
+            store(at);
+            if table % 2 == 0 {
+                unmap(at, PAGE);
+            } else {
+                // Moved next to the others, so that one table has them all.
+                let to = room.wrapping_add(TABLES * TABLE).wrapping_sub((table + 1) * PAGE);
+                let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+                let moved = unsafe { libc::mremap(at.cast(), PAGE, PAGE, how, to) };
+                assert_eq!(moved, to.cast());
+                assert_eq!(unsafe { to.read_volatile() }, 1);
+            }
+        }
+        assert!(tables_kib() <= before + OTHERS_KIB, "{} KiB are left", tables_kib() - before);
+    });
+}

@@ -68,7 +68,8 @@ impl Tries {
         loop {
             match memory.fault(fault.address, fault.access) {
                 Ok(_) => return Ok(()),
-                Err(BadAccess::NO_MEMORY) if oom::relieve() => {}
+                Err(BadAccess::NO_MEMORY)
+                    if !memory.user().is_out_of_tables() && oom::relieve() => {}
                 Err(BadAccess::NO_MEMORY) => return Err(Errno::ENOMEM),
                 Err(_) => return Err(Errno::EFAULT),
             }

@@ -131,7 +131,9 @@ impl AddressSpace {
                     fault_counts::add_to_system(kind);
                     return Ok(kind);
                 }
-                Err(BadAccess::NO_MEMORY) if reclaims < RECLAIMS => {
+                Err(BadAccess::NO_MEMORY)
+                    if reclaims < RECLAIMS && !self.space.is_out_of_tables() =>
+                {
                     drop(map);
                     reclaims += 1;
                     vfs::reclaim(RECLAIM_PAGES);

@@ -19,6 +19,8 @@ pub struct Sizes {
     pub resident: u64,
     /// Most present so far.
     pub peak_resident: u64,
+    /// Page tables.
+    pub tables: u64,
     /// Private and writable, stacks apart.
     pub data: u64,
     /// The stack.
@@ -157,6 +159,7 @@ impl AddressSpace {
             total: map.total_pages,
             peak_total: self.peak_total_pages.load(Ordering::Relaxed),
             resident,
+            tables: self.space.table_pages() as u64,
             peak_resident: self.peak_pages.load(Ordering::Relaxed),
             data: map.data_pages,
             stack: sum(&|region| region.flags.contains(Flags::GROWS_DOWN)),

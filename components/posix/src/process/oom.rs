@@ -1,14 +1,17 @@
 //! The out-of-memory killer: when nothing can be given back any more, the process that frees most
 //! at the least loss is killed, and the log says so.
 //!
-//! The choice is Linux's `oom_badness`: resident pages and page tables, shifted by the process's
+//! The choice is Linux's `oom_badness`: resident pages and page tables (all that the space has), shifted by the process's
 //! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. Pages of
 //! files without names that only its descriptors hold (memfd_create(2), O_TMPFILE on tmpfs) count as well, which
 //! Linux does not see: there, who fills such a file sees others killed. One victim at a time: who finds
 //! memory refused meanwhile waits for it to end. Lock: `oom.victim` is held while one is chosen, above
 //! `process.tree` and `files.table`.
 use super::{Process, Task, task, tree};
-use crate::signal::{self, Info};
+use crate::{
+    memory::AddressSpace,
+    signal::{self, Info},
+};
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
 use rt::{
@@ -26,8 +29,6 @@ lock_class! {
 pub const NEVER: i32 = -1000;
 /// Largest `oom_score_adj`, and what the whole of memory counts.
 pub const ALWAYS: i32 = 1000;
-/// A page table maps so many pages.
-const PAGES_A_TABLE: u64 = 512;
 /// How long one who needs memory waits for the victim before it tries again.
 const WAIT_NS: u64 = 20_000_000;
 /// Pages asked back at a time to fill the kernel's reserve, and how often.
@@ -48,9 +49,10 @@ fn badness(process: &Process) -> Option<u64> {
     if process.id() == tree::INIT || adjustment == NEVER {
         return None;
     }
-    let resident = process.try_memory()?.user().resident_pages() as u64;
+    let memory = process.try_memory()?;
+    let mapped = memory.user().resident_pages() + memory.user().table_pages();
     let held = process.tasks().first().map_or(0, |task| task.orphaned_pages());
-    let pages = resident + resident / PAGES_A_TABLE + held;
+    let pages = mapped as u64 + held;
     let total = rt::memory::statistics().total_frames;
     let shift = i64::from(adjustment) * (total / ALWAYS as u64) as i64;
     Some(pages.saturating_add_signed(shift).max(1))
@@ -167,6 +169,16 @@ fn choose() -> Choice {
     Choice::Victim(victim)
 }
 
+/// Logs that `process` ends because its space has as many page tables as a space may have.
+pub fn report_tables(process: &Process, memory: &AddressSpace) {
+    log::warn!(
+        "Out of page tables: process {} ends with pgtables:{}kB, rss:{}kB",
+        process.id(),
+        memory.user().table_pages() * 4,
+        memory.user().resident_pages() * 4
+    );
+}
+
 fn report(victim: &Process) {
     let (memory, files) = (rt::memory::statistics(), vfs::dirty_pages());
     log::warn!(
@@ -185,10 +197,11 @@ fn report(victim: &Process) {
     let name = core::str::from_utf8(command.get(..length).unwrap_or_default()).unwrap_or("?");
     let sizes = victim.try_memory().map(|memory| memory.sizes()).unwrap_or_default();
     log::warn!(
-        "Out of memory: killed process {} ({name}) total-vm:{}kB, rss:{}kB, score:{}, oom_score_adj:{}",
+        "Out of memory: killed process {} ({name}) total-vm:{}kB, rss:{}kB, pgtables:{}kB, score:{}, oom_score_adj:{}",
         victim.id(),
         sizes.total * 4,
         sizes.resident * 4,
+        sizes.tables * 4,
         score(victim),
         victim.oom_adjustment.load(Ordering::Relaxed)
     );

@@ -188,6 +188,10 @@ fn page_fault(
     let bad = loop {
         match memory.fault(address, access) {
             Ok(kind) => return task.faults.add(kind),
+            Err(BadAccess::NO_MEMORY) if memory.user().is_out_of_tables() => {
+                oom::report_tables(&task.process, memory);
+                break BadAccess::NO_MEMORY;
+            }
             Err(BadAccess::NO_MEMORY) if oom::relieve() => {
                 // The victim may be this very process.
                 if task.has_signal() {

@@ -121,7 +121,7 @@ fn write_memory(text: &mut String, memory: &AddressSpace) {
         ("VmStk", sizes.stack),
         ("VmExe", sizes.code),
         ("VmLib", sizes.libraries),
-        ("VmPTE", 0),
+        ("VmPTE", sizes.tables),
         ("VmSwap", 0),
     ];
     for (name, pages) in lines {
