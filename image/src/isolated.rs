@@ -6,6 +6,7 @@ use interfaces::{
     block::{Block, BlockControlClient, BlockProxy},
     call::Caller,
     clock::{Clock, ClockClient},
+    overdue::Check,
     service::ServiceClient,
     supervisor::{Listener, Supervisor as _},
     terminal::{Port, PortControlClient, PortProxy},
@@ -47,6 +48,7 @@ pub(crate) fn clock(supervisor: &Supervisor, name: &str) -> Option<Arc<dyn Clock
 trait Remote: Send + Sync + 'static {
     fn name(&self) -> String;
     fn restarted(&self) -> Result<(), AttachError>;
+    fn overdue(&self, check: &Check) -> Option<String>;
     fn close(&self);
 }
 
@@ -56,6 +58,9 @@ impl Remote for BlockProxy {
     }
     fn restarted(&self) -> Result<(), AttachError> {
         BlockProxy::restarted(self)
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        BlockProxy::overdue(self, check)
     }
     fn close(&self) {
         BlockProxy::close(self);
@@ -68,6 +73,9 @@ impl Remote for PortProxy {
     }
     fn restarted(&self) -> Result<(), AttachError> {
         PortProxy::restarted(self)
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        PortProxy::overdue(self, check)
     }
     fn close(&self) {
         PortProxy::close(self);
@@ -86,6 +94,9 @@ impl<R: Remote> Listener for Follower<R> {
             }
         }
         attached.map_err(|error| format!("{} is not attached: {error:?}", self.0.name()))
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        self.0.overdue(check)
     }
     fn given_up(&self) {
         self.0.close();
@@ -125,7 +136,7 @@ fn connect<R: Remote>(
 pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
     let disks = connect(supervisor, name, BlockControlClient::INTERFACE, |caller, on_corrupt| {
         let knows = supervisor.clone();
-        BlockProxy::new(caller, on_corrupt, Box::new(move || knows.window(name)))
+        BlockProxy::new(caller, on_corrupt, Box::new(move || knows.running(name)))
     });
     disks.into_iter().map(|disk| disk as Arc<dyn Block>).collect()
 }

@@ -296,6 +296,7 @@ fn check_numbers(process: &Spanned<Process>) -> Checked {
         ("threads", u64::from(fields.threads)),
         ("ping_ms", fields.ping_ms),
         ("ping_deadline_ms", fields.ping_deadline_ms),
+        ("request_ms", fields.request_ms),
         ("window_ms", fields.window_ms),
     ];
     if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
@@ -310,6 +311,7 @@ fn check_numbers(process: &Spanned<Process>) -> Checked {
     let times = [
         ("ping_ms", fields.ping_ms),
         ("ping_deadline_ms", fields.ping_deadline_ms),
+        ("request_ms", fields.request_ms),
         ("window_ms", fields.window_ms),
         ("pause_ms", fields.pause_ms),
         ("pause_max_ms", fields.pause_max_ms),

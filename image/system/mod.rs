@@ -56,6 +56,11 @@ struct Component {
     process: Option<Spanned<Process>>,
 }
 
+/// [`Process::request_ms`] where nothing is said.
+fn request_ms() -> u64 {
+    10_000
+}
+
 /// What is enforced and how it is watched, in the process world.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,6 +86,9 @@ struct Process {
     ping_ms: u64,
     /// Time for an answer.
     ping_deadline_ms: u64,
+    /// Age at which it is asked for what it was given and has not done.
+    #[serde(default = "request_ms")]
+    request_ms: u64,
     /// `on-failure`, or `never`: it is given up with its first failure.
     restart: Spanned<String>,
     /// Restarts after failures within a window.

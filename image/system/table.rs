@@ -91,9 +91,10 @@ fn plan(component: &Component, process: &Process) -> String {
     );
     let _ = writeln!(
         text,
-        " ping_ns: {}, ping_deadline_ns: {}, rules: ::supervisor::life::Rules {{ restarts_max: {restarts}, window_ns: {}, pause_ns: {}, pause_ns_max: {} }} }},",
+        " ping_ns: {}, ping_deadline_ns: {}, request_ns: {}, rules: ::supervisor::life::Rules {{ restarts_max: {restarts}, window_ns: {}, pause_ns: {}, pause_ns_max: {} }} }},",
         process.ping_ms * NS_PER_MS,
         process.ping_deadline_ms * NS_PER_MS,
+        process.request_ms * NS_PER_MS,
         process.window_ms * NS_PER_MS,
         process.pause_ms * NS_PER_MS,
         process.pause_max_ms * NS_PER_MS,

@@ -18,6 +18,7 @@ pub mod call;
 pub mod clock;
 pub mod file_system;
 mod link;
+pub mod overdue;
 pub mod service;
 pub mod supervisor;
 pub mod terminal;

@@ -141,6 +141,10 @@ impl<T: Traffic> Linked<T> {
     pub(crate) fn is_closed(&self) -> bool {
         self.status == Status::Closed
     }
+    /// Counts the drivers; `None` while none is sent anything.
+    pub(crate) fn epoch_up(&self) -> Option<u64> {
+        (self.status == Status::Up).then_some(self.epoch)
+    }
     /// Sends what may be sent, if there is a driver.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! The supervisor of isolated components: for who shows and steers them, and for who uses what they serve.
 //!
 //! Both sides live in the kernel world, so these are plain traits and no messages.
+use crate::overdue::Check;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use rt::{time::Instant, trace::TraceRecord};
 
@@ -13,6 +14,12 @@ pub trait Listener: Send + Sync {
     /// # Errors
     /// In words, where it does not do what it must; it is ended as a failure.
     fn started(&self) -> Result<(), String>;
+    /// Looks for what the component was given and has not done for too long; called at each check of one that runs, which is
+    /// ended as a failure for what is said in words.
+    fn overdue(&self, check: &Check) -> Option<String> {
+        let _ = check;
+        None
+    }
     /// It will not come back by itself: calls end with `Gone` until somebody starts it.
     fn given_up(&self);
 }

@@ -9,7 +9,6 @@ use interfaces::{
     service,
 };
 use rt::{
-    device::DmaWindow,
     memory::{Frame, copied_bytes},
     message::Endpoint,
 };
@@ -62,7 +61,7 @@ fn nothing_is_copied_between_client_and_driver() {
     let proxy = BlockProxy::new(
         caller,
         Box::new(|| panic!("the driver lies")),
-        Box::new(DmaWindow::default),
+        Box::new(interfaces::block::Running::default),
     )
     .unwrap();
     let (sender, ended) = mpsc::channel();

@@ -11,10 +11,13 @@ use crate::{
 };
 use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
-use interfaces::supervisor::{Ending, Listener, Order, OrderError, State, Status};
+use interfaces::{
+    block::Running,
+    overdue::Check,
+    supervisor::{Ending, Listener, Order, OrderError, State, Status},
+};
 use rt::{
     NoMemory,
-    device::DmaWindow,
     domain::{self, Domain, End, Usage},
     lock_class,
     memory::Region,
@@ -38,6 +41,8 @@ const ENDINGS: usize = 8;
 const TRACE_RECORDS: usize = 16;
 /// Of this many parts of its memory a component leaves one free, or it is started again.
 const MEMORY_PARTS: usize = 8;
+/// Of the time between two checks at most so many times the one between pings counts for the age of requests.
+const STEP_PINGS: u64 = 2;
 /// Who starts a successor goes before the fair class.
 const KEEPER: Policy = Policy::RoundRobin(90);
 /// Who pings does not, for a server works with its caller's priority: one that loops over a ping has a
@@ -132,9 +137,13 @@ impl Keeper {
     pub(crate) fn listen(&self, listener: Arc<dyn Listener>) {
         self.listeners.lock().push(listener);
     }
-    /// What the devices of the one that runs reach.
-    pub(crate) fn window(&self) -> DmaWindow {
-        self.running().map(|(domain, _)| domain.window()).unwrap_or_default()
+    /// The one that runs.
+    pub(crate) fn present(&self) -> Running {
+        let running = self.running().map(|(domain, generation)| Running {
+            window: domain.window(),
+            generation: Some(generation),
+        });
+        running.unwrap_or_default()
     }
     pub(crate) fn changes(&self) -> u64 {
         self.now.lock().changes
@@ -347,10 +356,25 @@ impl Keeper {
             }
             _ => {}
         }
+        if let Some(cause) = self.find_overdue().filter(|_| is_same) {
+            return Some(cause);
+        }
         let kept = if self.kept.is_some() { self.plan.kept_bytes } else { 0 };
         let (used, most) = (domain.memory_bytes(), self.plan.memory_bytes + kept);
         let is_much = used > most.saturating_sub(most / MEMORY_PARTS);
         is_much.then(|| format!("uses {used} bytes of memory of at most {most}"))
+    }
+
+    /// What it was given and has not done for too long, where it runs.
+    fn find_overdue(&self) -> Option<String> {
+        if self.now.lock().life.state() != State::Running {
+            return None;
+        }
+        let now = time::now();
+        let step_max_ns = self.plan.ping_ns.saturating_mul(STEP_PINGS);
+        let check = Check { now, limit_ns: self.plan.request_ns, step_max_ns };
+        let listeners = self.listeners.lock().clone();
+        listeners.iter().find_map(|listener| listener.overdue(&check))
     }
 
     /// It answered; an error is what a listener has against it.

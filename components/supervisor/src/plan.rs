@@ -47,6 +47,8 @@ pub struct Plan {
     pub ping_ns: u64,
     /// Time for an answer.
     pub ping_deadline_ns: u64,
+    /// Age at which it is asked for what it was given and has not done ([`interfaces::overdue`]).
+    pub request_ns: u64,
     /// When it is started again.
     pub rules: Rules,
 }

@@ -4,8 +4,11 @@ use crate::{
     plan::{self, Plan},
 };
 use alloc::{string::String, sync::Arc, vec::Vec};
-use interfaces::supervisor::{self, Listener, Order, OrderError, Status};
-use rt::{NoMemory, device::DmaWindow, message::Endpoint};
+use interfaces::{
+    block::Running,
+    supervisor::{self, Listener, Order, OrderError, Status},
+};
+use rt::{NoMemory, message::Endpoint};
 
 /// The components, in the order of starting.
 pub struct Supervisor(Vec<Arc<Keeper>>);
@@ -34,9 +37,9 @@ impl Supervisor {
     fn keeper(&self, name: &str) -> Option<&Arc<Keeper>> {
         self.0.iter().find(|keeper| keeper.name() == name)
     }
-    /// What the devices of the component `name` reach that runs now; the default window where none does.
-    pub fn window(&self, name: &str) -> DmaWindow {
-        self.keeper(name).map(|keeper| keeper.window()).unwrap_or_default()
+    /// The component `name` that runs now; where none does, no generation and the default window.
+    pub fn running(&self, name: &str) -> Running {
+        self.keeper(name).map(|keeper| keeper.present()).unwrap_or_default()
     }
     /// Where the component `name` is called.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {

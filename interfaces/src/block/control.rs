@@ -53,6 +53,17 @@ impl BlockDescription {
     }
 }
 
+/// Where a request is that a driver was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
+pub enum Whereabouts {
+    /// The driver has no rings.
+    NoRings,
+    /// No such request came out of the ring, or it has ended.
+    Unknown,
+    /// It came, and has not ended.
+    UnderWay,
+}
+
 /// A block device whose requests come through rings.
 #[interface(number = 2)]
 pub trait BlockControl: Send + Sync {
@@ -66,4 +77,8 @@ pub trait BlockControl: Send + Sync {
     /// [`BlockControl::detach`].
     #[idempotent]
     fn attach(&self, rings: Region) -> Result<(), AttachError>;
+    /// Where the request with that tag of the rings is. The driver looks again whether its device has done something, and
+    /// whether something lies in the ring.
+    #[idempotent]
+    fn find(&self, tag: u64) -> Option<Whereabouts>;
 }

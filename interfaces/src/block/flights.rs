@@ -5,7 +5,7 @@
 //! when all before it have ended, and what comes behind it when it has. While such wait, and until none does, who takes
 //! completions comes here too ([`Slots::has_unsent`]).
 use super::{
-    BlockError, BlockSink, Request,
+    BlockError, BlockSink, Request, Running,
     entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
     slots::{self, Ended, Flight, Slots},
 };
@@ -15,7 +15,7 @@ use crate::{
 };
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use rt::{
-    device::{DmaWindow, Loan},
+    device::Loan,
     ring::{Consumer, Corrupt, Doorbell, Part, Producer},
 };
 
@@ -30,8 +30,8 @@ pub(crate) struct Flights {
     /// To the present driver; of them flushes.
     sent: usize,
     sent_flushes: usize,
-    /// Of the present driver.
-    window: DmaWindow,
+    /// The present driver.
+    runs: Running,
     /// Of the request that is being sent.
     loans: Vec<Loan>,
     /// The first that waits was not lent, because others have its frames so often.
@@ -50,7 +50,7 @@ impl Traffic for Flights {
         let mut completing = self.slots.completing();
         self.slots.recall(&mut completing, &mut self.waiting);
         let sent = self.waiting.iter().filter(|flight| flight.is_sent);
-        slots::take_back(&self.window, sent.flat_map(Flight::loans));
+        slots::take_back(&self.runs.window, sent.flat_map(Flight::loans));
         self.waiting.iter_mut().for_each(|flight| flight.is_sent = false);
         self.waiting.make_contiguous().sort_unstable_by_key(|flight| flight.order);
         (self.sent, self.sent_flushes) = (0, 0);
@@ -120,7 +120,7 @@ impl Flights {
             replay_end: 0,
             sent: 0,
             sent_flushes: 0,
-            window: DmaWindow::default(),
+            runs: Running::default(),
             loans: Vec::with_capacity(SEGMENTS_MAX),
             is_refused: false,
         }
@@ -131,10 +131,15 @@ impl Flights {
         self.slots.clone()
     }
 
-    /// From now on requests are sent to a driver whose devices reach what is lent to `window`.
-    pub(crate) fn set_window(&mut self, window: DmaWindow) {
-        self.slots.completing().window = window.clone();
-        self.window = window;
+    /// From now on requests are sent to that driver, whose devices reach what is lent to its window.
+    pub(crate) fn set_driver(&mut self, runs: Running) {
+        self.slots.completing().window = runs.window.clone();
+        self.runs = runs;
+    }
+
+    /// Which driver requests are sent to.
+    pub(crate) fn generation(&self) -> Option<u64> {
+        self.runs.generation
     }
 
     /// There is one, and nothing before it keeps it from being sent.
@@ -153,7 +158,7 @@ impl Flights {
     fn lend_next(&mut self) -> Result<(), rt::NoMemory> {
         self.loans.clear();
         self.loans.extend(self.waiting.front().iter().flat_map(|flight| flight.loans()));
-        self.window.lend(&self.loans)
+        self.runs.window.lend(&self.loans)
     }
 
     /// Whether [`Flights::send`] is to be tried again though no completion comes.
@@ -173,11 +178,23 @@ impl Flights {
         entries::entries_for(request) <= self.entries_left()
     }
 
+    /// The number that the next request gets in the order of all.
+    pub(crate) fn next_order(&self) -> u64 {
+        self.next_order
+    }
+
     /// Takes a request, for which there is room, to be sent.
     pub(crate) fn admit(&mut self, request: Request, sink: &Arc<dyn BlockSink>) {
         self.taken_entries = self.taken_entries.wrapping_add(entries::entries_for(&request));
         let (sink, order) = (sink.clone(), self.next_order);
-        self.waiting.push_back(Flight { request, sink, order, is_sent: false });
+        self.waiting.push_back(Flight {
+            request,
+            sink,
+            order,
+            is_sent: false,
+            doubt: None,
+            was_in_doubt: false,
+        });
         self.next_order += 1;
     }
 

@@ -3,6 +3,7 @@
 //! Where driver and client live in different worlds the client has a [`BlockProxy`] and the driver a
 //! [`BlockService`]; between them go messages ([`BlockControl`]) and two rings of plain data.
 mod control;
+mod doubts;
 mod entries;
 mod flights;
 mod remote;
@@ -13,7 +14,7 @@ mod tests;
 mod turn;
 
 pub use control::*;
-pub use remote::BlockProxy;
+pub use remote::{BlockProxy, Running};
 pub use server::BlockService;
 
 use alloc::{sync::Arc, vec::Vec};
@@ -133,4 +134,6 @@ pub trait Block: Send + Sync {
         let _ = sink;
         Err(request)
     }
+    /// Looks whether the device has done something of which nobody heard: an interrupt may have been lost.
+    fn look_again(&self) {}
 }

@@ -19,6 +19,7 @@ use crate::{
     AttachError,
     call::Caller,
     link::{Link, Linked},
+    overdue::Watch,
 };
 use alloc::{
     boxed::Box,
@@ -31,59 +32,73 @@ use rt::{
     device::DmaWindow,
     lock_class,
     ring::{Corrupt, Doorbell},
-    sync::{Event, MutexGuard},
+    sync::{Event, Mutex, MutexGuard},
     thread::{self, Policy},
     time,
 };
 
 lock_class! {
     static STATE = "block.proxy";
+    static WATCH = "block.proxy.watch";
 }
 
 /// As drivers' own completion threads: before ordinary programs.
 const COMPLETION_NICE: i8 = -10;
 /// Until frames that could not be lent are tried again.
 const RETRY_NS: u64 = 1_000_000;
+/// Until a driver that did not answer is asked again, while errors of its are held back.
+const ASK_NS: u64 = 100_000_000;
+
+/// The driver that runs now.
+#[derive(Clone, Debug, Default)]
+pub struct Running {
+    /// What its devices reach.
+    pub window: DmaWindow,
+    /// Which one it is of all that were; `None` where none runs.
+    pub generation: Option<u64>,
+}
 
 /// See the module's page.
 pub struct BlockProxy {
-    info: BlockInfo,
-    control: BlockControlClient,
-    link: Link<Flights>,
-    slots: Arc<Slots>,
+    pub(super) info: BlockInfo,
+    pub(super) control: BlockControlClient,
+    pub(super) link: Link<Flights>,
+    pub(super) slots: Arc<Slots>,
     turn: Turn,
     /// Signalled when requests have ended.
-    room: Event,
-    /// Signalled when frames could not be lent.
-    refused: Event,
-    /// What the devices of the present driver reach.
-    window: Box<dyn Fn() -> DmaWindow + Send + Sync>,
+    pub(super) room: Event,
+    /// Signalled when frames could not be lent, and when an error is held back.
+    troubled: Event,
+    /// The driver that runs.
+    pub(super) runs: Box<dyn Fn() -> Running + Send + Sync>,
+    pub(super) watch: Mutex<Watch>,
 }
 
 impl BlockProxy {
-    /// The device behind `caller`, whose driver runs; `on_corrupt` is called when one breaks the protocol; `window`
-    /// says what the devices of the one that runs reach.
+    /// The device behind `caller`, whose driver runs; `on_corrupt` is called when one breaks the protocol; `runs`
+    /// says which one runs.
     ///
     /// # Errors
     /// [`AttachError`].
     pub fn new(
         caller: Caller,
         on_corrupt: Box<dyn Fn() + Send + Sync>,
-        window: Box<dyn Fn() -> DmaWindow + Send + Sync>,
+        runs: Box<dyn Fn() -> Running + Send + Sync>,
     ) -> Result<Arc<BlockProxy>, AttachError> {
         let control = BlockControlClient::new(caller);
         let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
         let link = Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new, on_corrupt)?;
         let slots = link.lock().traffic.slots();
-        let (turn, room, refused) = (Turn::new(), Event::new(), Event::new());
+        let (turn, room, troubled) = (Turn::new(), Event::new(), Event::new());
+        let watch = Mutex::new(&WATCH, Watch::default());
         let proxy =
-            Arc::new(BlockProxy { info, control, link, slots, turn, room, refused, window });
+            Arc::new(BlockProxy { info, control, link, slots, turn, room, troubled, runs, watch });
         proxy.restarted()?;
         let policy = Policy::Fair { nice: COMPLETION_NICE };
         let name = format!("{}/remote", proxy.info.name);
-        let (attends, retries) = (proxy.clone(), proxy.clone());
+        let (attends, tends) = (proxy.clone(), proxy.clone());
         proxy.link.bell.attend(&name, policy, move || attends.complete_all())?;
-        thread::spawn(&name, policy, move || retries.retry_refused())?;
+        thread::spawn(&name, policy, move || tends.tend())?;
         Ok(proxy)
     }
 
@@ -95,12 +110,16 @@ impl BlockProxy {
     pub fn restarted(&self) -> Result<(), AttachError> {
         // One that lives, and did not say that it took the rings, may have requests at its device.
         self.control.detach().ok_or(AttachError::Lost)?;
-        // The window is asked for when the driver has the rings: where that was another one than runs now, the one that
+        // Which one runs is asked when the driver has the rings: where that was another one than runs now, the one that
         // runs has none, and comes here again.
         self.link.restart(
-            |rings| self.control.attach(rings).map(|()| (self.window)()),
-            Flights::set_window,
-        )
+            |rings| self.control.attach(rings).map(|()| (self.runs)()),
+            Flights::set_driver,
+        )?;
+        if self.slots.has_doubts() {
+            self.troubled.signal();
+        }
+        Ok(())
     }
 
     /// There will be no other driver for now: until there is ([`BlockProxy::restarted`]) every request ends with
@@ -134,6 +153,9 @@ impl BlockProxy {
                 self.room.signal();
                 slots::give_back(&window, ended);
                 ended.iter_mut().flatten().for_each(Ended::tell);
+            }
+            if self.slots.has_doubts() {
+                self.troubled.signal();
             }
             match next {
                 Ok(Next::More) => {}
@@ -171,7 +193,7 @@ impl BlockProxy {
         let (doorbell, is_refused) = (linked.send(), linked.traffic.is_refused());
         drop(linked);
         if is_refused {
-            self.refused.signal();
+            self.troubled.signal();
         }
         doorbell
     }
@@ -222,13 +244,16 @@ impl BlockProxy {
         }
     }
 
-    /// The proxy's thread, which stays as long as the system: lends again what was refused.
-    fn retry_refused(&self) -> ! {
+    /// The proxy's thread, which stays as long as the system: lends again what was refused, and sees to errors that are
+    /// held back.
+    fn tend(&self) -> ! {
         loop {
-            let ticket = self.refused.ticket();
+            let ticket = self.troubled.ticket();
+            let is_to_ask = self.slots.has_doubts() && !self.settle_doubts();
             let is_refused = self.link.lock().traffic.is_refused();
-            let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
-            self.refused.wait(ticket, retry, false);
+            let retry_ns = if is_refused { Some(RETRY_NS) } else { is_to_ask.then_some(ASK_NS) };
+            let retry = retry_ns.map(|ns| time::now().after_ns(ns));
+            self.troubled.wait(ticket, retry, false);
             self.complete_all();
         }
     }
@@ -317,6 +342,12 @@ impl BlockProxy {
         assert!(self.turn.take());
         assert!(matches!(self.turn.hand((handed, sink.clone())), Ok(false)));
         self.send_all(batch, sink, true);
+    }
+    /// Blocks until an error is held back.
+    pub(super) fn wait_for_doubts(&self) {
+        while !self.slots.has_doubts() {
+            std::thread::yield_now();
+        }
     }
     /// Nothing is in flight, and none of the room for it was lost.
     pub(super) fn has_all_slots(&self) -> bool {

@@ -5,11 +5,11 @@
 //! that makes no sense ends the session; the client sees to the rest.
 use super::{
     Block, BlockError, BlockSink, Request,
-    control::{BlockControl, BlockDescription},
-    entries::{self, Assembler, CompletionEntry, RequestEntry},
+    control::{BlockControl, BlockDescription, Whereabouts},
+    entries::{self, Assembler, CompletionEntry, ENTRIES, RequestEntry},
 };
 use crate::{AttachError, link::Rings};
-use alloc::{format, sync::Arc, vec::Vec};
+use alloc::{format, sync::Arc, vec, vec::Vec};
 use rt::{
     lock_class,
     memory::Region,
@@ -68,6 +68,13 @@ impl BlockControl for BlockService {
         *session = Some(fresh);
         Ok(())
     }
+
+    fn find(&self, tag: u64) -> Option<Whereabouts> {
+        let session = self.session.lock().clone();
+        let found = session.map_or(Whereabouts::NoRings, |session| session.find(tag));
+        self.block.look_again();
+        Some(found)
+    }
 }
 
 impl core::fmt::Debug for BlockService {
@@ -80,9 +87,41 @@ struct Sending {
     completions: Producer<Part, CompletionEntry>,
     /// Requests at the device.
     pending: usize,
+    /// Their tags, each at the place that its lower half says ([`place_of`]).
+    held: Vec<u64>,
     is_closed: bool,
     /// The thread has ended.
     is_over: bool,
+}
+
+/// Where no request is held; no slot of the client's has that number.
+const NOT_HELD: u64 = u64::MAX;
+
+/// The number of the client's slot, which no two requests have at a time.
+fn place_of(tag: u64) -> usize {
+    tag as u32 as usize
+}
+
+impl Sending {
+    /// The device is about to be given `batch`.
+    fn hold(&mut self, batch: &[Request]) {
+        self.pending += batch.len();
+        for request in batch {
+            self.set_held(request.tag, request.tag);
+        }
+    }
+
+    /// The request of that tag has ended.
+    fn release(&mut self, tag: u64) {
+        self.pending = self.pending.saturating_sub(1);
+        self.set_held(tag, NOT_HELD);
+    }
+
+    fn set_held(&mut self, tag: u64, held: u64) {
+        if let Some(place) = self.held.get_mut(place_of(tag)) {
+            *place = held;
+        }
+    }
 }
 
 /// One client's rings.
@@ -96,7 +135,8 @@ struct Session {
 
 impl Session {
     fn new(rings: &Rings, completions: Producer<Part, CompletionEntry>) -> Session {
-        let sending = Sending { completions, pending: 0, is_closed: false, is_over: false };
+        let held = vec![NOT_HELD; ENTRIES];
+        let sending = Sending { completions, pending: 0, held, is_closed: false, is_over: false };
         Session {
             sending: Mutex::new(&SENDING, sending),
             ended: Event::new(),
@@ -122,6 +162,16 @@ impl Session {
         }
     }
 
+    /// Where the request with that tag is.
+    fn find(&self, tag: u64) -> Whereabouts {
+        let is_held = self.sending.lock().held.get(place_of(tag)) == Some(&tag);
+        if is_held {
+            return Whereabouts::UnderWay;
+        }
+        self.request_bell.ring();
+        Whereabouts::Unknown
+    }
+
     /// The session's thread.
     fn serve(
         self: Arc<Session>,
@@ -135,7 +185,7 @@ impl Session {
             let gathered = gather(&mut requests, &mut assembler, &mut batch);
             let is_closed = {
                 let mut sending = self.sending.lock();
-                sending.pending += batch.len();
+                sending.hold(&batch);
                 sending.is_closed
             };
             if is_closed {
@@ -190,7 +240,7 @@ impl BlockSink for Session {
     fn completed(&self, tag: u64, result: Result<(), BlockError>) {
         let doorbell = {
             let mut sending = self.sending.lock();
-            sending.pending = sending.pending.saturating_sub(1);
+            sending.release(tag);
             if sending.is_closed {
                 drop(sending);
                 return self.ended.signal();

@@ -40,6 +40,10 @@ pub(crate) struct Flight {
     pub(crate) sink: Arc<dyn BlockSink>,
     /// When it was submitted, among all.
     pub(crate) order: u64,
+    /// An error that the driver reported and nobody was told yet ([`super::doubts`]), and which of all that was.
+    pub(crate) doubt: Option<(u64, BlockError)>,
+    /// It was issued again as the driver that reported an error did not live on.
+    pub(crate) was_in_doubt: bool,
     /// The driver has it: its frames are lent.
     pub(crate) is_sent: bool,
 }
@@ -162,6 +166,10 @@ pub(crate) struct Slots {
     returned_flushes: AtomicUsize,
     /// Some wait to be sent until others have ended.
     has_unsent: AtomicBool,
+    /// Some ended with errors that nobody was told yet.
+    has_doubts: AtomicBool,
+    /// Errors that drivers reported, ever.
+    errors: AtomicU64,
     completing: Mutex<Completing>,
 }
 
@@ -176,6 +184,8 @@ impl Slots {
             returned: AtomicUsize::new(0),
             returned_flushes: AtomicUsize::new(0),
             has_unsent: AtomicBool::new(false),
+            has_doubts: AtomicBool::new(false),
+            errors: AtomicU64::new(0),
             completing: Mutex::new(&COMPLETING, completing),
         }
     }
@@ -272,7 +282,8 @@ impl Slots {
     }
 
     /// Puts the request that a completion is about, whose frames are to be taken back, into `ended`; nothing where the driver
-    /// gave it up as it stopped: its successor will be sent it.
+    /// gave it up as it stopped, for its successor will be sent it, and where it reports an error, which is held back
+    /// ([`super::doubts`]).
     ///
     /// # Errors
     /// [`Corrupt`]: the driver was not sent any such request, or said so before.
@@ -293,15 +304,76 @@ impl Slots {
         if flight.is_flush() {
             add(&self.returned_flushes, 1);
         }
-        if matches!(result, Err(BlockError::Restarted)) {
-            flight.is_sent = false;
-            take_back(window, flight.loans());
+        if let Err(error) = result {
+            self.hold_back(window, flight, error);
             return Ok(());
         }
         let flight = slot.take();
         drop(slot);
         *ended = flight.map(|flight| self.end(Some(number), flight, result));
         Ok(())
+    }
+
+    /// The driver is done with a request, without success: it keeps its slot until somebody decides what becomes of it.
+    #[cold]
+    fn hold_back(&self, window: &DmaWindow, flight: &mut Flight, error: BlockError) {
+        flight.is_sent = false;
+        take_back(window, flight.loans());
+        if error != BlockError::Restarted {
+            let number = self.errors.fetch_add(1, AcqRel);
+            flight.doubt = Some((number, error));
+            self.has_doubts.store(true, Release);
+        }
+    }
+
+    /// Errors that drivers reported, ever.
+    pub(crate) fn errors(&self) -> u64 {
+        self.errors.load(Acquire)
+    }
+
+    /// Errors are held back.
+    #[inline]
+    pub(crate) fn has_doubts(&self) -> bool {
+        self.has_doubts.load(Acquire)
+    }
+
+    /// Ends one more of the requests whose error was held back and that `may_end` lets end, which is given the error's number.
+    pub(crate) fn end_doubtful(&self, may_end: impl Fn(&Flight, u64) -> bool) -> Option<Ended> {
+        let _completing = self.completing();
+        let mut has_others = false;
+        for (number, slot) in (0..).zip(&self.slots) {
+            let mut slot = slot.lock();
+            let Some(flight) = &slot.flight else { continue };
+            let Some((which, error)) = flight.doubt else { continue };
+            if may_end(flight, which) {
+                let flight = slot.take()?;
+                return Some(self.end(Some(number), flight, Err(error)));
+            }
+            has_others = true;
+        }
+        self.has_doubts.store(has_others, Release);
+        None
+    }
+
+    /// The order and the tag of the oldest request that the driver has.
+    pub(crate) fn oldest(&self) -> Option<(u64, u64)> {
+        let order_and_tag = |number: usize| {
+            let slot = self.slots.get(number)?.lock();
+            let flight = slot.flight.as_ref().filter(|flight| flight.is_sent)?;
+            Some((flight.order, u64::from(slot.generation) << 32 | number as u64))
+        };
+        self.taken().filter_map(order_and_tag).min()
+    }
+
+    /// The numbers of the slots that are taken.
+    fn taken(&self) -> impl Iterator<Item = usize> {
+        let of_word = |(at, word): (usize, &AtomicU64)| {
+            let taken = !word.load(Acquire);
+            (0..WORD_SLOTS)
+                .filter(move |bit| taken >> bit & 1 != 0)
+                .map(move |bit| at * WORD_SLOTS + bit)
+        };
+        self.free.iter().enumerate().flat_map(of_word)
     }
 
     /// A request leaves its slot, if it had one, and its entries of the ring.
@@ -336,14 +408,19 @@ impl Slots {
         Some(self.end(Some(number), flight, Err(error)))
     }
 
-    /// Empties every slot, to be sent to another driver; nobody may take completions meanwhile.
+    /// Empties every slot, to be sent to another driver, but those of requests that ended with an error twice; nobody may take
+    /// completions meanwhile.
     pub(crate) fn recall(&self, _completing: &mut Completing, waiting: &mut VecDeque<Flight>) {
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
-            if slot.flight.is_some() {
-                waiting.extend(slot.take());
-                self.give(number);
+            let Some(flight) = &mut slot.flight else { continue };
+            if flight.was_in_doubt && flight.doubt.is_some() {
+                // It was issued again once; that is enough.
+                continue;
             }
+            flight.was_in_doubt |= flight.doubt.take().is_some();
+            waiting.extend(slot.take());
+            self.give(number);
         }
         self.returned.store(0, Release);
         self.returned_flushes.store(0, Release);

@@ -1,7 +1,7 @@
 //! A block device over rings: against a model disk, with drivers that die and drivers that lie.
 use super::{
     Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy, BlockService,
-    BlockSink, Operation, Request, SECTOR_BYTES, Segment,
+    BlockSink, Operation, Request, Running, SECTOR_BYTES, Segment, Whereabouts,
     entries::{self, CompletionEntry, ENTRIES, RINGS},
     flights::Flights,
     slots::BATCH,
@@ -10,6 +10,7 @@ use crate::{
     AttachError,
     call::Caller,
     link::{Rings, Traffic},
+    overdue::{self, Check},
     service,
 };
 use proptest::prelude::*;
@@ -19,11 +20,13 @@ use rt::{
     memory::{Frame, Region},
     message::Endpoint,
     ring::{Consumer, Memory, Producer},
+    time::Instant,
 };
 use std::{
     boxed::Box,
+    cell::Cell,
     collections::{HashMap, VecDeque},
-    string::ToString,
+    string::{String, ToString},
     sync::{
         Arc, Condvar, Mutex, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -52,12 +55,27 @@ struct Platter {
     sectors: Mutex<HashMap<u64, [u8; SECTOR_BYTES]>>,
     log: Mutex<Vec<(Operation, u64)>>,
     window: DmaWindow,
+    /// Drivers so far, and whether one runs.
+    running: Mutex<(u64, bool)>,
 }
 
 impl Default for Platter {
     fn default() -> Platter {
         let window = host::recording_window();
-        Platter { sectors: Mutex::default(), log: Mutex::default(), window }
+        let running = Mutex::default();
+        Platter { sectors: Mutex::default(), log: Mutex::default(), window, running }
+    }
+}
+
+impl Platter {
+    /// The driver that runs.
+    fn running(&self) -> Running {
+        let (drivers, is_running) = *self.running.lock().unwrap();
+        Running { window: self.window.clone(), generation: is_running.then_some(drivers) }
+    }
+    fn set_running(&self, is_running: bool) {
+        let mut running = self.running.lock().unwrap();
+        *running = (running.0 + u64::from(is_running), is_running);
     }
 }
 
@@ -69,8 +87,19 @@ impl Drop for Platter {
 
 type Held = (Request, Arc<dyn BlockSink>);
 
+/// How a driver's disk does what it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Well,
+    /// Requests are kept and never done.
+    Holds,
+    /// Requests end with an error.
+    Fails,
+}
+
 /// One driver's disk: a thread does what is queued, every other request out of its turn.
 struct Disk {
+    mood: Mutex<Mood>,
     platter: Arc<Platter>,
     queue: Mutex<VecDeque<Held>>,
     changed: Condvar,
@@ -80,6 +109,7 @@ struct Disk {
 impl Disk {
     fn start(platter: &Arc<Platter>) -> (Arc<Disk>, JoinHandle<()>) {
         let disk = Arc::new(Disk {
+            mood: Mutex::new(Mood::Well),
             platter: platter.clone(),
             queue: Mutex::default(),
             changed: Condvar::new(),
@@ -138,6 +168,18 @@ impl Block for Disk {
         info()
     }
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        match *self.mood.lock().unwrap() {
+            Mood::Well => {}
+            // The service believes of what is kept that it is under way; of what is dropped the test says otherwise.
+            Mood::Holds => {
+                let came = batch.drain(..).map(|request| (request.operation, request.sector));
+                return self.platter.log.lock().unwrap().extend(came);
+            }
+            Mood::Fails => {
+                let failed = Err(BlockError::Device);
+                return batch.drain(..).for_each(|request| sink.completed(request.tag, failed));
+            }
+        }
         let mut queue = self.queue.lock().unwrap();
         queue.extend(batch.drain(..).map(|request| (request, sink.clone())));
         self.changed.notify_all();
@@ -160,11 +202,13 @@ impl Driver {
         let serving = thread::spawn(move || {
             service::run(&at, &[served]).unwrap();
         });
+        platter.set_running(true);
         Driver { disk, service, endpoint: endpoint.clone(), threads: vec![working, serving] }
     }
 
     /// From some instant on none of its threads does anything, as the nucleus sees to.
     fn kill(self) {
+        self.disk.platter.set_running(false);
         self.disk.is_dead.store(true, SeqCst);
         self.service.die();
         self.disk.changed.notify_all();
@@ -201,9 +245,9 @@ impl Sink {
 
 fn connect(endpoint: &Endpoint, platter: &Arc<Platter>) -> Arc<BlockProxy> {
     let caller = Caller::new(endpoint.clone(), 0, None);
-    let window = platter.window.clone();
-    let window = Box::new(move || window.clone());
-    BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), window).unwrap()
+    let knows = platter.clone();
+    let runs = Box::new(move || knows.running());
+    BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), runs).unwrap()
 }
 
 /// A driver that runs, and who asks it.
@@ -537,6 +581,154 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
     assert_eq!(rest.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [3, 4]);
 }
 
+std::thread_local! {
+    /// Time at the next check of the test that runs on this thread.
+    static NOW_MS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Checks `proxy` every 100 ms of a second's limit; why its driver is to be ended, and after how many checks.
+fn check_until(proxy: &BlockProxy, checks: u64) -> Option<(String, u64)> {
+    (0..checks).find_map(|count| {
+        let now_ms = NOW_MS.replace(NOW_MS.get() + 100);
+        let (now, limit_ns) = (Instant(now_ms * 1_000_000), 1_000_000_000);
+        let check = Check { now, limit_ns, step_max_ns: 200_000_000 };
+        proxy.overdue(&check).map(|cause| (cause, count))
+    })
+}
+
+#[test]
+fn a_driver_that_keeps_a_request_is_ended_and_its_successor_does_it() {
+    let (platter, driver, proxy) = connected();
+    let endpoint = driver.endpoint.clone();
+    let (sink, dyn_sink) = listening();
+    *driver.disk.mood.lock().unwrap() = Mood::Holds;
+    assert_eq!(check_until(&proxy, 100), None);
+    proxy.submit(&mut vec![request(1, Operation::Write, 8, &[filled(5)])], &dyn_sink);
+    while platter.log.lock().unwrap().is_empty() {
+        thread::yield_now();
+    }
+    let (cause, checks) = check_until(&proxy, 100).unwrap();
+    assert!(cause.contains("vda: a request is not done after 3 s"), "{cause}");
+    assert!((28..40).contains(&checks), "{checks}");
+    driver.kill();
+    let driver = Driver::start(&platter, &endpoint);
+    proxy.restarted().unwrap();
+    assert_eq!(sink.wait_for(1), [(1, Ok(()))]);
+    assert_eq!(check_until(&proxy, 100), None);
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn a_driver_that_has_no_rings_is_not_ended_for_requests() {
+    let (_, driver, proxy) = connected();
+    let (sink, dyn_sink) = listening();
+    driver.service.die();
+    proxy.submit(&mut vec![request(1, Operation::Write, 8, &[filled(5)])], &dyn_sink);
+    assert_eq!(check_until(&proxy, 100), None);
+    proxy.restarted().unwrap();
+    assert_eq!(sink.wait_for(1), [(1, Ok(()))]);
+    proxy.close();
+    driver.kill();
+}
+
+/// Takes what comes through its rings and knows nothing of it.
+struct Forgetful(Mutex<Option<thread::JoinHandle<()>>>, Arc<AtomicBool>);
+
+impl BlockControl for Forgetful {
+    fn describe(&self) -> Option<super::BlockDescription> {
+        Some(super::BlockDescription::of(&info()))
+    }
+    fn detach(&self) -> Option<()> {
+        Some(())
+    }
+    fn attach(&self, rings: Region) -> Result<(), AttachError> {
+        let rings = Rings::of(rings, RINGS)?;
+        let (_, mut requests) = rings.driver::<CompletionEntry, entries::RequestEntry>()?;
+        let is_over = self.1.clone();
+        let take = move || {
+            while !is_over.load(SeqCst) {
+                let _ = requests.pop();
+                thread::yield_now();
+            }
+        };
+        *self.0.lock().unwrap() = Some(thread::spawn(take));
+        Ok(())
+    }
+    fn find(&self, _: u64) -> Option<Whereabouts> {
+        Some(Whereabouts::Unknown)
+    }
+}
+
+#[test]
+fn a_driver_that_drops_a_request_is_ended_at_the_limit_and_less_and_less_often() {
+    let (endpoint, is_over) = (Endpoint::new().unwrap(), Arc::new(AtomicBool::new(false)));
+    let driver = Arc::new(Forgetful(Mutex::default(), is_over.clone()));
+    let (at, served) = (endpoint.clone(), BlockControlServer::new("vda", driver.clone()));
+    let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
+    let runs = Box::new(Running::default);
+    let caller = Caller::new(endpoint.clone(), 0, None);
+    let proxy = BlockProxy::new(caller, Box::new(|| panic!("the driver lies")), runs).unwrap();
+    let (sink, dyn_sink) = listening();
+    proxy.submit(&mut vec![request(1, Operation::Write, 8, &[filled(5)])], &dyn_sink);
+    for end in 0..overdue::ENDS_MAX {
+        let (cause, checks) = check_until(&proxy, 1000).unwrap();
+        assert!(cause.contains("it does not know of a request"), "{cause}");
+        assert!((9 << end..(13 << end) + 3).contains(&checks), "{end}: {checks}");
+        proxy.restarted().unwrap();
+    }
+    assert_eq!(check_until(&proxy, 5000), None, "more were ended than are");
+    proxy.close();
+    assert_eq!(sink.wait_for(1), [(1, Err(BlockError::Restarted))]);
+    is_over.store(true, SeqCst);
+    endpoint.signal(1);
+    serving.join().unwrap();
+    driver.0.lock().unwrap().take().unwrap().join().unwrap();
+}
+
+#[test]
+fn an_error_of_a_driver_that_lives_comes_through() {
+    let (_, driver, proxy) = connected();
+    let (sink, dyn_sink) = listening();
+    *driver.disk.mood.lock().unwrap() = Mood::Fails;
+    for tag in 0..100 {
+        proxy.submit(&mut vec![request(tag, Operation::Write, 8, &[filled(5)])], &dyn_sink);
+        let ended = sink.wait_for(tag as usize + 1);
+        assert_eq!(ended[tag as usize], (tag, Err(BlockError::Device)));
+    }
+    assert!(proxy.has_all_slots());
+    proxy.close();
+    driver.kill();
+}
+
+#[test]
+fn an_error_of_a_driver_that_does_not_live_on_is_tried_again_once() {
+    let endpoint = Endpoint::new().unwrap();
+    let platter: Arc<Platter> = Arc::default();
+    let (sink, dyn_sink) = listening();
+    let mut driver = Driver::start(&platter, &endpoint);
+    let proxy = connect(&endpoint, &platter);
+    for (tag, second) in [(0, Ok(())), (1, Err(BlockError::Device))] {
+        // It is to be ended, though it still answers.
+        platter.set_running(false);
+        *driver.disk.mood.lock().unwrap() = Mood::Fails;
+        proxy.submit(&mut vec![request(tag, Operation::Write, 8, &[filled(5)])], &dyn_sink);
+        proxy.wait_for_doubts();
+        driver.kill();
+        assert_eq!(sink.wait_for(0).len(), tag as usize, "it was told");
+        driver = Driver::start(&platter, &endpoint);
+        if second.is_err() {
+            platter.set_running(false);
+            *driver.disk.mood.lock().unwrap() = Mood::Fails;
+        }
+        proxy.restarted().unwrap();
+        assert_eq!(sink.wait_for(tag as usize + 1)[tag as usize], (tag, second));
+    }
+    assert!(proxy.has_all_slots());
+    proxy.close();
+    driver.kill();
+}
+
 /// Answers `attach` with a driver that says `lies`.
 struct Liar {
     lies: Vec<(CompletionEntry, bool)>,
@@ -564,6 +756,9 @@ impl BlockControl for Liar {
         }
         rings.back.consumer_bell().ring();
         Ok(())
+    }
+    fn find(&self, _: u64) -> Option<Whereabouts> {
+        Some(Whereabouts::Unknown)
     }
 }
 
@@ -594,7 +789,10 @@ proptest! {
         });
         let window = host::recording_window();
         let known = window.clone();
-        let proxy = BlockProxy::new(caller, on_corrupt, Box::new(move || known.clone()))
+        let proxy = BlockProxy::new(caller, on_corrupt, Box::new(move || Running {
+            window: known.clone(),
+            generation: Some(1),
+        }))
         .unwrap();
         let (sink, dyn_sink) = listening();
         let mut batch = (0..8).map(|tag| request(tag, Operation::Read, 0, &[])).collect();

@@ -37,6 +37,10 @@ pub trait PortControl: Send + Sync {
     /// stands at `position`: input begins behind it. The answer is the position of output: what the device has. Where
     /// the driver dies over it the client's position may be another, so that it looks before it asks again.
     fn attach(&self, rings: Region, position: Position) -> Result<u64, AttachError>;
+    /// Whether output that came through the rings is being given to the device, or waits until that takes some. The driver looks
+    /// again whether something lies in the ring.
+    #[idempotent]
+    fn is_sending(&self) -> Option<bool>;
     /// The ring of input has room again.
     #[idempotent]
     fn resume(&self) -> Option<()>;

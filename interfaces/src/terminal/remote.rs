@@ -14,10 +14,12 @@ use crate::{
     AttachError,
     call::{Caller, Failure},
     link::{Link, Linked},
+    overdue::{Answer, Check, UnderWay, Watch},
 };
 use alloc::{boxed::Box, format, string::String, sync::Arc};
 use rt::{
     lock_class,
+    message::Error,
     ring::{Corrupt, Doorbell},
     sync::Mutex,
     thread::{self, Policy},
@@ -26,6 +28,7 @@ use rt::{
 lock_class! {
     static ORDER = "port.order";
     static STATE = "port.proxy";
+    static WATCH = "port.proxy.watch";
 }
 
 const INPUT_NICE: i8 = -10;
@@ -35,6 +38,7 @@ pub struct PortProxy {
     description: PortDescription,
     control: PortControlClient,
     order: Mutex<()>,
+    watch: Mutex<Watch>,
     /// `changed` is also signalled when the sink has room, or another one came.
     link: Link<State>,
 }
@@ -52,8 +56,8 @@ impl PortProxy {
         let description = control.call_describe()?.ok_or(AttachError::Lost)?;
         let name = String::from(description.name.as_str());
         let link = Link::new(name, &STATE, entries::RINGS, State::new, on_corrupt)?;
-        let order = Mutex::new(&ORDER, ());
-        let proxy = Arc::new(PortProxy { description, control, order, link });
+        let (order, watch) = (Mutex::new(&ORDER, ()), Mutex::new(&WATCH, Watch::default()));
+        let proxy = Arc::new(PortProxy { description, control, order, watch, link });
         proxy.restarted()?;
         let ours = proxy.clone();
         let policy = Policy::Fair { nice: INPUT_NICE };
@@ -77,6 +81,35 @@ impl PortProxy {
             },
             State::settle_at,
         )
+    }
+
+    /// Whether the driver must be ended because it does not take output, and why; called once a ping period. One that waits
+    /// for its device may do so for ever: whoever reads there need not.
+    pub fn overdue(&self, check: &Check) -> Option<String> {
+        let seen = self.see()?;
+        let age_ns = self.watch.lock().see(check, &seen)?;
+        let answer = match self.control.call_is_sending() {
+            Ok(Some(true)) => Answer::Patient,
+            Err(Failure::Lost(Error::Restarted | Error::Gone)) => return None,
+            _ => Answer::Denies,
+        };
+        let is_same =
+            self.see().is_some_and(|now| (now.epoch, now.oldest) == (seen.epoch, seen.oldest));
+        if !is_same {
+            return None;
+        }
+        let cause = self.watch.lock().hear(check, age_ns, answer)?;
+        Some(format!("{}: {cause}", self.description.name.as_str()))
+    }
+
+    /// What output is under way to the driver, where there is one.
+    fn see(&self) -> Option<UnderWay> {
+        let mut linked = self.link.lock();
+        let epoch = linked.epoch_up()?;
+        // A count that makes no sense is found by whoever sends next.
+        linked.settle().ok()?;
+        let (oldest, next) = linked.traffic.under_way();
+        Some(UnderWay { epoch, oldest, next })
     }
 
     /// There will be no other driver for now: until there is ([`PortProxy::restarted`]) the other end is gone.

@@ -75,6 +75,11 @@ impl PortControl for PortService {
         Ok(sent)
     }
 
+    fn is_sending(&self) -> Option<bool> {
+        let session = self.session.lock().clone();
+        Some(session.is_some_and(|session| session.is_sending()))
+    }
+
     fn resume(&self) -> Option<()> {
         let session = self.session.lock().clone();
         if session.is_some_and(|session| session.pay()) {
@@ -102,6 +107,8 @@ struct Session {
     input: Mutex<InputSide>,
     is_closed: AtomicBool,
     is_over: AtomicBool,
+    /// The port has output that it did not take yet.
+    is_sending: AtomicBool,
     /// Signalled when the thread has ended.
     ended: Event,
     output_bell: Bell,
@@ -116,6 +123,7 @@ impl Session {
             input: Mutex::new(&INPUT, input),
             is_closed: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
+            is_sending: AtomicBool::new(false),
             ended: Event::new(),
             output_bell: rings.forth.consumer_bell(),
             room_bell: rings.forth.producer_bell(),
@@ -158,12 +166,14 @@ impl Session {
     ) -> Result<(), Corrupt> {
         let entries = match gather(output, batch)? {
             Next::Bytes(entries) => {
+                self.is_sending.store(true, Release);
                 // What is not taken has nobody to take it: the other end is gone.
                 port.send(batch);
                 port.settle();
                 entries
             }
             Next::Drain => {
+                self.is_sending.store(true, Release);
                 port.drain();
                 1
             }
@@ -177,7 +187,15 @@ impl Session {
         for _ in 0..entries {
             self.room_bell.answer(output.advance());
         }
+        self.is_sending.store(false, Release);
         Ok(())
+    }
+
+    /// See [`PortControl::is_sending`].
+    fn is_sending(&self) -> bool {
+        let is_sending = self.is_sending.load(Acquire);
+        self.output_bell.ring();
+        is_sending
     }
 
     /// Says what is owed; `true` where there is room for more.

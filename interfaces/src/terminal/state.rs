@@ -87,6 +87,11 @@ impl State {
         }
     }
 
+    /// The number of the first entry that the driver was given and has not taken, and of the next that is accepted.
+    pub(super) fn under_way(&self) -> (Option<u64>, u64) {
+        ((self.in_ring > 0).then_some(self.done), self.accepted)
+    }
+
     /// How far the streams have come.
     pub(super) fn position(&self) -> Position {
         self.position

@@ -1,8 +1,8 @@
 //! A port over rings: against a model device, with drivers that die.
 use super::{Port, PortControlServer, PortProxy, PortService, PortSink, Position, Resumable};
-use crate::{AttachError, call::Caller, service};
+use crate::{AttachError, call::Caller, overdue::Check, service};
 use proptest::prelude::*;
-use rt::{host, message::Endpoint};
+use rt::{host, message::Endpoint, time::Instant};
 use std::{
     boxed::Box,
     string::{String, ToString},
@@ -352,8 +352,8 @@ fn a_driver_that_lives_is_attached_again_and_repeats_nothing() {
     driver.kill();
 }
 
-/// Writes whatever it likes into the rings.
-struct Liar(Vec<(usize, u64)>, u64);
+/// Writes whatever it likes into the rings, takes nothing, and says that it sends or not.
+struct Liar(Vec<(usize, u64)>, u64, bool);
 
 impl super::PortControl for Liar {
     fn describe(&self) -> Option<super::PortDescription> {
@@ -368,8 +368,37 @@ impl super::PortControl for Liar {
         }
         Ok(self.1)
     }
+    fn is_sending(&self) -> Option<bool> {
+        Some(self.2)
+    }
     fn resume(&self) -> Option<()> {
         None
+    }
+}
+
+#[test]
+fn a_driver_that_takes_no_output_is_ended_unless_it_waits_for_its_device() {
+    for is_sending in [true, false] {
+        let endpoint = Endpoint::new().unwrap();
+        let at = endpoint.clone();
+        let served = PortControlServer::new("liar", Arc::new(Liar(Vec::new(), 0, is_sending)));
+        let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
+        let proxy =
+            PortProxy::new(Caller::new(endpoint.clone(), 0, None), Box::new(|| {})).unwrap();
+        let check = |now_s: u64| Check {
+            now: Instant(now_s * 1_000_000_000),
+            limit_ns: 10_000_000_000,
+            step_max_ns: 2_000_000_000,
+        };
+        assert!((0..100).all(|now| proxy.overdue(&check(now)).is_none()), "nothing was given");
+        assert_eq!(proxy.send(b"output"), 6);
+        let cause = (100..200).find_map(|now| proxy.overdue(&check(now)));
+        let expected = (!is_sending)
+            .then(|| "liar: it does not know of a request that it was given 11 s ago".to_string());
+        assert_eq!(cause, expected);
+        proxy.close();
+        endpoint.signal(1);
+        serving.join().unwrap();
     }
 }
 
@@ -388,7 +417,7 @@ proptest! {
     ) {
         let endpoint = Endpoint::new().unwrap();
         let at = endpoint.clone();
-        let served = PortControlServer::new("liar", Arc::new(Liar(words, sent)));
+        let served = PortControlServer::new("liar", Arc::new(Liar(words, sent, false)));
         let serving = thread::spawn(move || service::run(&at, &[served]).unwrap());
         let proxy = PortProxy::new(Caller::new(endpoint.clone(), 0, None), Box::new(|| {})).unwrap();
         let sink = Arc::new(Sink::default());

@@ -302,6 +302,10 @@ impl Block for Disk {
         ring.publish();
         Ok(())
     }
+
+    fn look_again(&self) {
+        self.vectors.iter().for_each(Vector::wake);
+    }
 }
 
 impl core::fmt::Debug for Disk {
