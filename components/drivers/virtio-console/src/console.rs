@@ -24,6 +24,7 @@ use virtio::{Candidate, Device, Error, Queue, QueuePlan, Vector, candidates, kin
 lock_class! {
     static PORTS = "virtio-console.ports";
     static CONTROL = "virtio-console.control";
+    static CONVERSATION = "virtio-console.conversation";
     static UNUSED = "virtio-console.unused";
 }
 
@@ -39,9 +40,11 @@ mod config {
 /// Most ports used of one device.
 const PORTS_MAX: u32 = 32;
 const QUEUE_SIZE: u16 = 16;
-const CONTROL_BUFFERS: u16 = 16;
-/// How long a device may take to announce its ports.
-const ANNOUNCE_NS: u64 = 200_000_000;
+/// Of the control queues. QEMU drops what it has to tell where no buffer is there, and tells up to four things of a port.
+const CONTROL_BUFFERS: u16 = 32;
+/// A device that was asked nothing more and has said nothing for this long has no other port to announce, and says
+/// nothing more of those that it did announce.
+const SILENCE_NS: u64 = 200_000_000;
 /// No news for this long, and every port identified: those not open yet are not opened now.
 const QUIET_NS: u64 = 2_000_000;
 const DRIVER_NICE: i8 = -10;
@@ -61,14 +64,16 @@ pub struct Console {
     /// Queues of ports not announced yet: input, output.
     unused: Mutex<BTreeMap<u32, QueuePair>>,
     ports: Mutex<BTreeMap<u32, Arc<ConsolePort>>>,
+    /// Held by the thread that takes control messages, so that each is obeyed before the next; no other lock is held then.
+    conversation: Mutex<()>,
     /// Signalled at every control message taken.
     news: Event,
     is_stopping: AtomicBool,
 }
 
-/// Opens every console device, starts its thread and waits (at most a fifth of a second) until its
-/// ports are announced. A device that cannot be used is named in the log and left out. The first has the memory
-/// that outlives the driver.
+/// Opens every console device, starts its thread and waits until its ports are announced: as long as the device has not
+/// taken what it was asked, for only who started the driver knows how long that may be. A device that cannot be used is
+/// named in the log and left out. The first has the memory that outlives the driver.
 pub fn probe() -> Vec<Arc<Console>> {
     let mut consoles = Vec::new();
     let mut kept = rt::device::kept();
@@ -78,8 +83,7 @@ pub fn probe() -> Vec<Arc<Console>> {
             Err(error) => log::error!("virtio-console: {candidate:?}: {error:?}"),
         }
     }
-    let deadline = time::now().after_ns(ANNOUNCE_NS);
-    consoles.iter().for_each(|console| console.wait_ports(deadline));
+    consoles.iter().for_each(|console| console.wait_ports(None));
     consoles
 }
 
@@ -133,8 +137,12 @@ impl Console {
             ledger.go_live();
         }
         let control = if is_multiport {
-            let input = Slots::new(queue(2, None)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
-            let output = Slots::new(queue(3, None)?, CONTROL_BUFFERS, MESSAGE_BYTES)?;
+            let control = |index| {
+                let (size, indirect, vector) = (CONTROL_BUFFERS, 0, 0);
+                let queue = device.queue(QueuePlan { index, size, indirect, vector })?;
+                Slots::new(queue, CONTROL_BUFFERS, MESSAGE_BYTES)
+            };
+            let (input, output) = (control(2)?, control(3)?);
             Some(Mutex::new(&CONTROL, Control::new(input, output)))
         } else {
             None
@@ -146,6 +154,7 @@ impl Console {
             ledger,
             unused: Mutex::new(&UNUSED, unused),
             ports: Mutex::new(&PORTS, BTreeMap::new()),
+            conversation: Mutex::new(&CONVERSATION, ()),
             news: Event::new(),
             is_stopping: AtomicBool::new(false),
         });
@@ -200,23 +209,57 @@ impl Console {
     /// Blocks until every port announced is identified and open (or there is no more news), at most
     /// until `deadline`. A device announces its ports in one go, so that once one port's own
     /// question is answered all were announced.
-    pub fn wait_ports(&self, deadline: Instant) {
+    pub fn wait_ports(&self, deadline: Option<Instant>) {
         loop {
             let ticket = self.news.ticket();
-            let ports = self.ports();
-            let announced = self.ledger.as_ref().map(Ledger::announced).into_iter().flatten();
-            let is_there = |number| ports.iter().any(|port| port.number() == number);
-            let is_settled = !ports.is_empty()
-                && announced.into_iter().all(is_there)
-                && ports.iter().all(|port| port.is_settled());
-            let until = match is_settled {
-                true if ports.iter().all(|port| port.is_connected()) => return,
-                true => deadline.min(time::now().after_ns(QUIET_NS)),
-                false => deadline,
-            };
-            if self.news.wait(ticket, Some(until), false) == thread::Woken::TimedOut {
+            let is_settled = self.is_settled();
+            if is_settled && self.ports().iter().all(|port| port.is_connected()) {
                 return;
             }
+            let is_heard = self.is_heard();
+            let silence_ns = if is_settled { QUIET_NS } else { SILENCE_NS };
+            let until = time::now().after_ns(silence_ns);
+            let until = deadline.map_or(until, |deadline| deadline.min(until));
+            if self.news.wait(ticket, Some(until), false) != thread::Woken::TimedOut {
+                continue;
+            }
+            // What the device has said meanwhile may not have been looked at: its interrupt can be late.
+            if self.converse() == Ok(true) {
+                continue;
+            }
+            if is_settled || is_heard || deadline.is_some_and(|at| at <= time::now()) {
+                return;
+            }
+        }
+    }
+
+    /// All ports of an earlier driver are announced, and all that are have said what they are.
+    fn is_settled(&self) -> bool {
+        let ports = self.ports();
+        let announced = self.ledger.as_ref().map(Ledger::announced).into_iter().flatten();
+        let is_there = |number| ports.iter().any(|port| port.number() == number);
+        !ports.is_empty()
+            && announced.into_iter().all(is_there)
+            && ports.iter().all(|port| port.is_settled())
+    }
+
+    /// Whether the device has taken all that it was told, or takes nothing more.
+    fn is_heard(&self) -> bool {
+        let heard = self.control.as_ref().map(|control| control.lock().is_heard());
+        heard.is_none_or(|heard| heard.unwrap_or(true))
+    }
+
+    /// Takes what the device tells; whether that was anything.
+    fn converse(&self) -> Result<bool, Error> {
+        let Some(control) = &self.control else { return Ok(false) };
+        let _conversation = self.conversation.lock();
+        let mut has_any = false;
+        loop {
+            control.lock().pump()?;
+            let Some((port, told)) = control.lock().receive()? else { return Ok(has_any) };
+            self.obey(port, told)?;
+            self.news.signal();
+            has_any = true;
         }
     }
 
@@ -247,14 +290,7 @@ impl Console {
     }
 
     fn service(&self, scratch: &mut [u8]) -> Result<(), Error> {
-        if let Some(control) = &self.control {
-            loop {
-                control.lock().pump()?;
-                let Some((port, told)) = control.lock().receive()? else { break };
-                self.obey(port, told)?;
-                self.news.signal();
-            }
-        }
+        self.converse()?;
         self.ports().iter().try_for_each(|port| port.service(scratch))
     }
 

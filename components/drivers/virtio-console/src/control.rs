@@ -116,6 +116,12 @@ impl Control {
         Ok(())
     }
 
+    /// Whether the device has taken all that it was told.
+    pub(crate) fn is_heard(&mut self) -> Result<bool, Error> {
+        self.output.reclaim()?;
+        Ok(self.waiting.is_empty() && self.output.has_all())
+    }
+
     /// The next message of the device that makes sense.
     pub(crate) fn receive(&mut self) -> Result<Option<(u32, Told)>, Error> {
         while let Some(filled) = self.input.take()? {

@@ -9,6 +9,8 @@ pub(crate) struct Slots {
     queue: Queue<u16>,
     memory: DmaBuffer,
     slot_bytes: usize,
+    /// Buffers in all.
+    count: usize,
     free: Vec<u16>,
     /// Where it stands what of output the device has.
     marks: Option<Marks>,
@@ -45,7 +47,7 @@ impl Slots {
     pub(crate) fn within(queue: Queue<u16>, memory: DmaBuffer, slot_bytes: usize) -> Slots {
         let count = (memory.bytes() / slot_bytes).min(queue.size().into()) as u16;
         let free = (0..count).rev().collect();
-        Slots { queue, memory, slot_bytes, free, marks: None, is_dead: false }
+        Slots { queue, memory, slot_bytes, count: count.into(), free, marks: None, is_dead: false }
     }
 
     /// Keeps in `ledger` what the device has of output.
@@ -138,6 +140,11 @@ impl Slots {
         let sent = self.put(data);
         self.publish();
         sent
+    }
+
+    /// Whether the device has none of the buffers.
+    pub(crate) fn has_all(&self) -> bool {
+        self.free.len() >= self.count
     }
 
     /// Takes sent buffers back without asking for an interrupt; says whether there were any.

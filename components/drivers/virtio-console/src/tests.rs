@@ -211,7 +211,7 @@ fn rig(features: u64, ports: &[(u32, Option<&'static str>)]) -> Rig {
     let base = NEXT_BASE.fetch_add(0x1000, Relaxed);
     let (device, plugged) = model.plug_mmio(base, base as u32);
     let console = Console::open(Candidate::Mmio(device), None).unwrap();
-    console.wait_ports(time::now().after_ns(2_000_000_000));
+    console.wait_ports(Some(time::now().after_ns(2_000_000_000)));
     Rig { host, model, console, _plugged: plugged }
 }
 
@@ -433,7 +433,7 @@ impl Device {
         };
         // Who prints before the host has opened the port prints to nobody.
         while !is_over() && !console.ports().iter().any(|port| port.is_connected()) {
-            console.wait_ports(time::now().after_ns(1_000_000));
+            console.wait_ports(Some(time::now().after_ns(1_000_000)));
         }
         if let Some(port) = console.ports().first().cloned().filter(|_| !is_over()) {
             let position = Position { received: self.received().len() as u64, sent: 0 };
