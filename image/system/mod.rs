@@ -72,6 +72,15 @@ struct Process {
     /// Memory that outlives it, beyond that.
     #[serde(default)]
     kept_kib: u64,
+    /// Most interrupt vectors at once.
+    #[serde(default = "Process::vectors")]
+    vectors: u32,
+    /// Most lines of the log a second.
+    #[serde(default = "Process::log_lines")]
+    log_lines: u32,
+    /// Most lines of the log at once, after a pause.
+    #[serde(default = "Process::log_burst")]
+    log_burst: u32,
     /// Most threads.
     threads: u32,
     /// Memory beyond `memory_kib` for each of its devices that the machine has.
@@ -99,6 +108,19 @@ struct Process {
     pause_ms: u64,
     /// Longest pause.
     pause_max_ms: u64,
+}
+
+impl Process {
+    /// More than the drivers of a machine of 30 disks open.
+    const fn vectors() -> u32 {
+        64
+    }
+    const fn log_lines() -> u32 {
+        10
+    }
+    const fn log_burst() -> u32 {
+        100
+    }
 }
 
 impl Component {

@@ -77,13 +77,16 @@ fn plan(component: &Component, process: &Process) -> String {
     let calls: Vec<u64> = calls(process).into_iter().collect();
     let _ = write!(
         text,
-        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: {policy}, share_percent: {},",
+        " calls: &{calls:?}, devices: &[{}], ports: &{:?}, interrupts: &{:?}, can_use_dma: {}, memory_bytes: {}, kept_bytes: {}, vectors: {}, log_lines: ({}, {}), threads: {}, device_memory_bytes: {}, device_threads: {}, devices_max: usize::MAX, policy: {policy}, share_percent: {},",
         devices.collect::<Vec<_>>().join(", "),
         ports(component),
         interrupts(component),
         component.memory.iter().any(|kind| kind.get_ref() == "dma"),
         process.memory_kib << 10,
         process.kept_kib << 10,
+        process.vectors,
+        process.log_lines,
+        process.log_burst,
         process.threads,
         process.device_memory_kib << 10,
         process.device_threads,

@@ -43,6 +43,9 @@ priority = "fair"
 calls = ["threads", "memory", "time", "log", "serve", "ports", "Entropy"]
 memory_kib = 512
 threads = 2
+vectors = 3
+log_lines = 4
+log_burst = 5
 share_percent = 10
 ping_ms = 1000
 ping_deadline_ms = 2000
@@ -80,7 +83,8 @@ fn another_world_is_one_line() {
     let (_, plan) = table.split_once("const PLANS").expect("plans");
     for part in [
         "name: \"rtc\"",
-        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0, threads: 2",
+        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0",
+        "vectors: 3, log_lines: (4, 5), threads: 2",
         "policy: ::rt::thread::Policy::Fair { nice: 0 }, share_percent: 10",
         "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
         "restarts_max: 10, window_ns: 10000000000, pause_ns: 10000000, pause_ns_max: 1000000000",

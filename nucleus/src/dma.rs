@@ -8,8 +8,9 @@ use crate::{
         iommu::{Access, Window},
         usercopy::copy_raw,
     },
-    memory::{NoMemory, frames},
+    memory::{NoMemory, charge::Charge, frames},
 };
+use ::calls::Quota;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 
@@ -21,6 +22,8 @@ pub struct DmaBuffer {
     physical: u64,
     pages: usize,
     loan: Option<Loan>,
+    /// To the domain that made it.
+    charge: Option<Charge>,
 }
 
 /// A buffer's frames, lent to a window until this is dropped.
@@ -55,7 +58,7 @@ impl DmaBuffer {
         let at = phys_to_virt(physical) as *mut u8;
         // SAFETY: `pages` frames from `physical` are ours and in the direct map.
         unsafe { at.write_bytes(0, pages * PAGE) };
-        Ok(DmaBuffer { physical, pages, loan: None })
+        Ok(DmaBuffer { physical, pages, loan: None, charge: None })
     }
 
     /// Lends it to `window`, for reading and writing.
@@ -65,6 +68,21 @@ impl DmaBuffer {
     pub fn lend(&self, window: &Arc<Window>) -> Result<Loan, NoMemory> {
         window.lend(self.frames().map(|frame| (frame, Access::Both)))?;
         Ok(Loan { window: window.clone(), physical: self.physical, pages: self.pages })
+    }
+
+    /// The same, charged as `charge` says as long as it lives.
+    ///
+    /// # Errors
+    /// As [`DmaBuffer::allocate`].
+    pub fn charged(bytes: usize, charge: Charge) -> Result<DmaBuffer, NoMemory> {
+        let mut buffer = DmaBuffer::allocate(bytes)?;
+        buffer.charge = Some(charge);
+        Ok(buffer)
+    }
+
+    /// Whether it is charged to `quota`.
+    pub fn is_charged_to(&self, quota: &Arc<Quota>) -> bool {
+        self.charge.as_ref().is_some_and(|charge| charge.is_to(quota))
     }
 
     /// Keeps `loan` of it as long as it lives.

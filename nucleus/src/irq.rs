@@ -11,6 +11,7 @@ use crate::{
     spin::SpinLock,
     thread,
 };
+use ::calls::Held;
 use alloc::{format, string::String, vec::Vec};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize,
@@ -88,6 +89,8 @@ pub struct Message {
 pub struct Interrupt {
     vector: u8,
     line: Option<u32>,
+    /// Of the vectors of the domain that opened it.
+    held: Option<Held>,
 }
 
 /// Handles interrupt `vector` (32 and above) on this processor, with interrupts off.
@@ -149,7 +152,7 @@ impl Interrupt {
     /// Takes a line; `source` names it for people. `None` where no controller has it or vectors ran out.
     pub fn line(source: u32, line: ioapic::Line) -> Option<Interrupt> {
         let (vector, destination) = take_slot(source)?;
-        let mut interrupt = Interrupt { vector, line: None };
+        let mut interrupt = Interrupt { vector, line: None, held: None };
         // Before the route is live: the handler must know whether to mask.
         if line.is_level {
             interrupt.slot().level_line.store(line.global, Release);
@@ -163,7 +166,16 @@ impl Interrupt {
     pub fn message(source: u32) -> Option<(Interrupt, Message)> {
         let (vector, destination) = take_slot(source)?;
         let address = apic::DEFAULT_ADDRESS | u64::from(destination) << 12;
-        Some((Interrupt { vector, line: None }, Message { address, data: u32::from(vector) }))
+        Some((
+            Interrupt { vector, line: None, held: None },
+            Message { address, data: u32::from(vector) },
+        ))
+    }
+
+    /// The same, as one that is `held`.
+    pub fn held_as(mut self, held: Held) -> Interrupt {
+        self.held = Some(held);
+        self
     }
 
     fn slot(&self) -> &'static Slot {

@@ -24,6 +24,8 @@ fn grants(plan: &Plan) -> Grants {
         can_use_dma: plan.can_use_dma,
         // What outlives it is mapped into it too.
         memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
+        vectors: plan.vectors,
+        log_lines: plan.log_lines,
         threads: plan.threads,
         policy: plan.policy,
         share_percent: plan.share_percent,

@@ -31,6 +31,10 @@ pub struct Plan {
     pub memory_bytes: usize,
     /// Memory that outlives it, for its successor to go on from; beyond the former.
     pub kept_bytes: usize,
+    /// Most interrupt vectors at once.
+    pub vectors: usize,
+    /// Most lines of the log a second, and most at once after a pause.
+    pub log_lines: (u32, u32),
     /// Most threads.
     pub threads: usize,
     /// Memory beyond `memory_bytes` for each of its devices.
@@ -75,6 +79,7 @@ impl Plan {
         Plan {
             memory_bytes: self.memory_bytes.saturating_add(self.device_memory_bytes * used),
             threads: self.threads.saturating_add(self.device_threads.saturating_mul(used)),
+            vectors: self.vectors.saturating_add(used),
             devices_max,
             ..self
         }
@@ -108,6 +113,8 @@ mod tests {
         can_use_dma: true,
         memory_bytes: 4 << 20,
         kept_bytes: 0,
+        vectors: 64,
+        log_lines: (10, 100),
         threads: 40,
         device_memory_bytes: 256 << 10,
         device_threads: 2,
@@ -116,6 +123,7 @@ mod tests {
         share_percent: 50,
         ping_ns: 1,
         ping_deadline_ns: 1,
+        request_ns: 1,
         rules: Rules { restarts_max: 0, window_ns: 1, pause_ns: 1, pause_ns_max: 1 },
     };
 
@@ -123,6 +131,7 @@ mod tests {
     fn grants_grow_with_the_devices() {
         let plan = PLAN.with_devices(21, 512 << 20);
         assert_eq!((plan.memory_bytes, plan.threads), ((4 << 20) + 21 * (256 << 10), 82));
+        assert_eq!(plan.vectors, 85);
         assert!(plan.devices_max >= 21);
     }
 

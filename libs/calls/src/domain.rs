@@ -59,8 +59,12 @@ pub struct Grants {
     pub transports: Vec<u64>,
     /// It may have memory that devices reach.
     pub can_use_dma: bool,
-    /// Most memory, in bytes.
+    /// Most memory, in bytes: pages, shared memory that it made or mapped, and page tables.
     pub memory_bytes: usize,
+    /// Most interrupt vectors at once.
+    pub vectors: usize,
+    /// Most lines of the log a second, and most at once after a pause.
+    pub log_lines: (u32, u32),
     /// Most threads.
     pub threads: usize,
     /// The best policy its threads may have.

@@ -17,10 +17,12 @@
 extern crate alloc;
 
 mod domain;
+mod quota;
 
 pub use domain::{CallSet, End, Grants, PortAccess, Usage};
 pub use program::PortStep;
 use program::{DeviceError, Fault, NoMemory};
+pub use quota::{Held, Lines, Quota, Verdict};
 
 /// No deadline.
 pub const FOREVER: u64 = u64::MAX;

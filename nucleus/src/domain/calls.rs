@@ -19,7 +19,7 @@ use crate::{
     thread::{self, Endpoint, Fast, Step, Thread, Wait, message_in, message_out},
     time,
 };
-use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status};
+use ::calls::{Call, FOREVER, HERE, MOVED, NO_HANDLE, READ_ONLY, Status, Verdict};
 use alloc::{string::String, sync::Arc};
 use core::sync::atomic::Ordering::Relaxed;
 pub(super) use here::here;
@@ -390,8 +390,7 @@ impl<'a> Caller<'a> {
             }
             Call::Log => {
                 let level = log::Level::iter().nth((first as usize).wrapping_sub(1));
-                let text = domain.text(second, third)?;
-                log::log!(level.unwrap_or(log::Level::Trace), "{}: {text}", domain.name);
+                domain.log(level.unwrap_or(log::Level::Trace), &domain.text(second, third)?)?;
             }
             Call::CommandLine => {
                 let line = params::command_line().as_bytes();
@@ -536,6 +535,23 @@ impl Domain {
         let mut text = [0; TEXT_MAX];
         let text = &mut text[..(bytes as usize).min(TEXT_MAX)];
         self.space.read(address, text)?;
-        Ok(String::from_utf8_lossy(text).into_owned())
+        // On one line, so that nobody takes a part of it for a line of another's.
+        Ok(String::from_utf8_lossy(text).replace(char::is_control, " "))
+    }
+
+    /// Logs a line, if so many are granted.
+    fn log(&self, level: log::Level, text: &str) -> Done {
+        if level > log::max_level() {
+            return Ok(());
+        }
+        let verdict = self.lines.lock().judge(time::now_ns());
+        if let Verdict::Report(count) = verdict {
+            log::warn!("{}: log lines are refused, {count} more: see log_lines", self.name);
+        }
+        if verdict != Verdict::Write {
+            return Err(Status::Refused);
+        }
+        log::log!(level, "{}: {text}", self.name);
+        Ok(())
     }
 }

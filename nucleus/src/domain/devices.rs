@@ -8,7 +8,8 @@ use crate::{
         pci,
     },
     capability::Capability,
-    device::{self, MmioDevice},
+    device::{self, DeviceError, MmioDevice},
+    irq::Interrupt,
     memory::PAGE,
     spin::SpinLock,
     thread::{self, Policy},
@@ -62,9 +63,13 @@ fn judge(fault: Fault) {
 }
 
 impl Domain {
-    /// Maps `bytes` bytes of registers at physical address `base`, but for pages with any of `hidden`; where.
+    /// Maps `bytes` bytes of registers at physical address `base`, but for pages with any of `hidden`, unless they are
+    /// mapped; where.
     fn map_registers(&self, base: u64, bytes: u64, hidden: &[Range<u64>]) -> Result<u64, Status> {
         const BYTES: u64 = PAGE as u64;
+        if let Some(&(_, at)) = self.taken.lock().registers.iter().find(|known| known.0 == base) {
+            return Ok(at);
+        }
         let offset = base % BYTES;
         let pages = usize::try_from((offset + bytes).div_ceil(BYTES)).unwrap_or(usize::MAX);
         let start = self.room(pages);
@@ -74,7 +79,18 @@ impl Domain {
                 self.space.map_device(start + page, at, 1)?;
             }
         }
+        self.taken.lock().registers.push((base, start + offset));
         Ok(start + offset)
+    }
+
+    /// A handle for the interrupt that `open` opens, if the domain may have one more.
+    fn grant_interrupt(
+        &self,
+        open: impl FnOnce() -> Result<Interrupt, DeviceError>,
+    ) -> Result<u64, Status> {
+        let held = self.vectors.hold(1).ok_or(Status::Refused)?;
+        let interrupt = open()?.held_as(held);
+        Ok(self.grant(Capability::Interrupt(Arc::new(interrupt)))?)
     }
 
     /// The transport at `base`, if it is granted.
@@ -111,13 +127,13 @@ impl Domain {
             }
             Call::TransportOpen => {
                 let found = self.transport(first).filter(|found| second <= found.bytes);
-                let base = found.ok_or(Status::Refused)?.base;
+                let MmioDevice { base, bytes, .. } = found.ok_or(Status::Refused)?;
                 let mut taken = self.taken.lock();
                 if !taken.transports.contains(&base) {
                     taken.transports.push(base);
                 }
                 drop(taken);
-                registers.rdi = self.map_registers(base, second, &[])?;
+                registers.rdi = self.map_registers(base, bytes, &[])?;
             }
             _ => return self.function(call, registers),
         }
@@ -163,8 +179,8 @@ impl Domain {
                 registers.rsi = bytes;
             }
             Call::PciMsix => {
-                let interrupt = device::bind_msix(address, second as u16)?;
-                registers.rdi = self.grant(Capability::Interrupt(Arc::new(interrupt)))?;
+                let bind = || device::bind_msix(address, second as u16);
+                registers.rdi = self.grant_interrupt(bind)?;
             }
             Call::PciMsixEntries => {
                 registers.rdi = u64::from(pci::msix_entries(&pci::Ports, address))
@@ -183,8 +199,7 @@ impl Domain {
             if !is_transport && !self.grants.lines.contains(&line) {
                 return Err(Status::Refused);
             }
-            let interrupt = device::take_line(line, is_transport)?;
-            registers.rdi = self.grant(Capability::Interrupt(Arc::new(interrupt)))?;
+            registers.rdi = self.grant_interrupt(|| device::take_line(line, is_transport))?;
             return Ok(());
         }
         let interrupt = self.interrupt(registers.rdi)?;

@@ -1,5 +1,5 @@
 //! Taking back what was given, from whoever has it: capabilities, what they mapped, and those who wait by them.
-use super::Domain;
+use super::{Domain, memory::Mapped};
 use crate::{
     capability::{Capability, EndpointRight, Gift, Window},
     domain::calls::Done,
@@ -110,9 +110,10 @@ impl Domain {
     pub(super) fn forget(&self, handle: u64) {
         self.version.fetch_add(1, SeqCst);
         let mut mapped = self.mapped.lock();
-        if let Some(at) = mapped.iter().position(|&(of, ..)| of == handle) {
-            let (_, start, pages) = mapped.swap_remove(at);
+        if let Some(at) = mapped.iter().position(|region| region.handle == handle) {
+            let Mapped { start, pages, charged, .. } = mapped.swap_remove(at);
             self.unmap(start, pages);
+            self.uncharge(charged);
         }
     }
 }

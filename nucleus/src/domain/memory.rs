@@ -3,12 +3,28 @@ use super::{Domain, calls::Done, run::READ_WRITE};
 use crate::{
     capability::{Capability, Region},
     dma::DmaBuffer,
-    memory::{NoMemory, PAGE, space::Protection},
+    memory::{NoMemory, PAGE, charge::Charge, space::Protection},
 };
 use ::calls::{Call, KEPT, Status};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Release;
 use program::Registers;
+
+/// A region that is mapped.
+#[derive(Debug)]
+pub(super) struct Mapped {
+    pub(super) handle: u64,
+    pub(super) start: u64,
+    pub(super) pages: usize,
+    /// Pages charged for that.
+    pub(super) charged: usize,
+}
+
+impl Mapped {
+    fn touches(&self, start: u64, end: u64) -> bool {
+        start < self.start + (self.pages * PAGE) as u64 && self.start < end
+    }
+}
 
 impl Domain {
     /// Address space for `pages` pages and an unmapped one behind.
@@ -33,7 +49,12 @@ impl Domain {
                 if !start.is_multiple_of(PAGE as u64) || end > crate::memory::space::USER_END {
                     return Err(Status::Invalid);
                 }
-                self.unmap(start, pages);
+                // A region goes by its handle, which is what it is charged for.
+                let mapped = self.mapped.lock();
+                if mapped.iter().any(|region| region.touches(start, end)) {
+                    return Err(Status::Invalid);
+                }
+                self.uncharge(self.unmap(start, pages));
                 Ok(())
             }
             Call::Map => {
@@ -52,7 +73,8 @@ impl Domain {
                 if is_dma && !self.grants.can_use_dma {
                     return Err(Status::Refused);
                 }
-                let mut buffer = DmaBuffer::allocate(pages * PAGE)?;
+                let charge = Charge::new(&self.quota, pages)?;
+                let mut buffer = DmaBuffer::charged(pages * PAGE, charge)?;
                 if let Some(window) = self.window.as_ref().filter(|_| is_dma) {
                     let loan = buffer.lend(window)?;
                     buffer.keep(loan);
@@ -73,14 +95,15 @@ impl Domain {
         }
     }
 
-    /// Unmaps and uncharges what there is of `pages` pages from `start`.
-    pub(super) fn unmap(&self, start: u64, pages: usize) {
+    /// Unmaps what there is of `pages` pages from `start`; how many there were.
+    pub(super) fn unmap(&self, start: u64, pages: usize) -> usize {
         // A component's tables are never shared, so no memory is needed.
-        self.uncharge(self.space.unmap(start, start + (pages * PAGE) as u64).unwrap_or(0));
+        let unmapped = self.space.unmap(start, start + (pages * PAGE) as u64).unwrap_or(0);
         self.unmapped.fetch_add(1, Release);
+        unmapped
     }
 
-    /// Maps the region that `handle` names, charged, unless it is mapped; where, and the region.
+    /// Maps the region that `handle` names, charged unless the domain made it, if it is not mapped; where, and the region.
     fn map_region(&self, handle: u64) -> Result<(u64, Region), Status> {
         let mut mapped = self.mapped.lock();
         // Whoever takes it away takes it out of the table first and then looks here.
@@ -89,21 +112,22 @@ impl Domain {
             Capability::Window(_) => return Err(Status::Invalid),
             _ => return Err(Status::NotFound),
         };
-        if let Some(&(_, start, _)) = mapped.iter().find(|&&(of, ..)| of == handle) {
-            return Ok((start, region));
+        if let Some(known) = mapped.iter().find(|known| known.handle == handle) {
+            return Ok((known.start, region));
         }
         let frames: Vec<u32> = region.frames().collect();
-        self.charge(frames.len())?;
+        let charged = if region.is_charged_to(&self.quota) { 0 } else { frames.len() };
+        self.charge(charged)?;
         let start = self.room(frames.len());
         let protection = if region.can_write { READ_WRITE } else { Protection::READ };
         match self.space.map(start, &frames, protection) {
             Ok(_) => {
-                mapped.push((handle, start, frames.len()));
+                mapped.push(Mapped { handle, start, pages: frames.len(), charged });
                 Ok((start, region))
             }
             Err(NoMemory) => {
                 let _ = self.space.unmap(start, start + (frames.len() * PAGE) as u64);
-                self.uncharge(frames.len());
+                self.uncharge(charged);
                 Err(Status::NoMemory)
             }
         }
@@ -111,10 +135,7 @@ impl Domain {
 
     /// Whether `address` is in memory that others may share.
     pub(super) fn is_shared(&self, address: u64) -> bool {
-        let holds = |&(_, start, pages): &(u64, u64, usize)| {
-            (start..start + (pages * PAGE) as u64).contains(&address)
-        };
-        self.mapped.lock().iter().any(holds)
+        self.mapped.lock().iter().any(|region| region.touches(address, address + 1))
     }
 
     /// The memory that outlives this domain is for its devices too.

@@ -30,7 +30,7 @@ use crate::{
     spin::{PreemptLock, SpinLock},
     thread, trace,
 };
-use ::calls::{Call, MAPPINGS, Status};
+use ::calls::{Call, Lines, MAPPINGS, Quota, Status};
 pub use ::calls::{CallSet, End, Grants, PortAccess, Usage};
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{
@@ -51,6 +51,8 @@ struct Taken {
     given: Vec<(u64, Arc<Gift>)>,
     /// Of the memory that outlives it, to its devices.
     kept: Option<Loan>,
+    /// Registers mapped: physical address, and where.
+    registers: Vec<(u64, u64)>,
     /// Where the next mapping goes.
     next: u64,
 }
@@ -69,9 +71,14 @@ pub struct Domain {
     /// Counted up after memory went, so that nobody believes what he remembers of an address.
     unmapped: AtomicU32,
     taken: SpinLock<Taken>,
-    /// Regions mapped: handle, first address, pages. Held while they are mapped and unmapped.
-    mapped: PreemptLock<Vec<(u64, u64, usize)>>,
+    /// Regions mapped. Held while they are mapped and unmapped.
+    mapped: PreemptLock<Vec<memory::Mapped>>,
+    /// Pages of memory: charged here, the regions that it made, and page tables.
+    quota: Arc<Quota>,
     pages: AtomicUsize,
+    /// Interrupt vectors.
+    vectors: Arc<Quota>,
+    lines: SpinLock<Lines>,
     threads: SpinLock<Vec<u64>>,
     /// Threads that have not left for good.
     alive: AtomicU32,
@@ -95,9 +102,13 @@ impl Domain {
     /// [`NoMemory`].
     pub fn new(name: &str, grants: Grants) -> Result<Arc<Domain>, NoMemory> {
         let has_map = grants.port_access == PortAccess::Map && !grants.ports.is_empty();
-        let space = if has_map { Space::with_port_map()? } else { Space::new()? };
+        let quota = Arc::new(Quota::new(grants.memory_bytes / PAGE));
+        let make = if has_map { Space::with_port_map } else { Space::charged_to };
+        let space = make(Some(quota.clone()))?;
         let window = if grants.functions.is_empty() { None } else { Window::new()? };
         let share = Share::new(grants.share_percent, smp::online());
+        let vectors = Arc::new(Quota::new(grants.vectors));
+        let lines = Lines::new(grants.log_lines.0, grants.log_lines.1);
         objects::count(Kind::Domain, 1);
         // Never longer, so that nothing is allocated under the lock.
         let threads = Vec::with_capacity(grants.threads);
@@ -112,7 +123,10 @@ impl Domain {
             unmapped: AtomicU32::new(0),
             taken: SpinLock::new(class!("nucleus.domain.taken"), taken),
             mapped: PreemptLock::new(class!("nucleus.domain.mapped"), Vec::new()),
+            quota,
             pages: AtomicUsize::new(0),
+            vectors,
+            lines: SpinLock::new(class!("nucleus.domain.lines"), lines),
             threads: SpinLock::new(class!("nucleus.domain.threads"), threads),
             alive: AtomicU32::new(0),
             is_ending: AtomicBool::new(false),
@@ -210,7 +224,7 @@ impl Domain {
 
     /// Its memory, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.pages.load(Relaxed) * PAGE
+        self.quota.used() * PAGE
     }
 
     /// What it uses.
@@ -277,21 +291,14 @@ impl Domain {
 
     /// Charges `pages` of memory to it.
     fn charge(&self, pages: usize) -> Result<(), Status> {
-        let limit = self.grants.memory_bytes / PAGE;
-        let fits = |now: usize| now.checked_add(pages).filter(|&after| after <= limit);
-        self.pages.fetch_update(Relaxed, Relaxed, fits).map_err(|_| Status::NoMemory)?;
-        charge::charge(pages * PAGE).map_err(|refused| {
-            self.pages.fetch_sub(pages, Relaxed);
-            Status::from(refused)
-        })?;
-        objects::count(Kind::DomainFrame, pages as i64);
+        charge::charge_to(&self.quota, pages)?;
+        self.pages.fetch_add(pages, Relaxed);
         Ok(())
     }
 
     fn uncharge(&self, pages: usize) {
         self.pages.fetch_sub(pages, Relaxed);
-        objects::count(Kind::DomainFrame, -(pages as i64));
-        charge::uncharge(pages * PAGE);
+        charge::uncharge_from(&self.quota, pages);
     }
 
     /// A call was refused, or memory or a thread for it.

@@ -1,5 +1,8 @@
 //! Charges: promises of memory, refused before they could not be kept.
-use super::{NoMemory, frames};
+use super::{NoMemory, PAGE, frames};
+use crate::objects::{self, Kind};
+use ::calls::Quota;
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static CHARGED: AtomicUsize = AtomicUsize::new(0);
@@ -25,6 +28,54 @@ pub fn charge(bytes: usize) -> Result<(), NoMemory> {
 /// Gives `bytes` of a charge back.
 pub fn uncharge(bytes: usize) {
     CHARGED.fetch_sub(bytes, Relaxed);
+}
+
+/// Charges `pages` to a domain's `quota`, too.
+///
+/// # Errors
+/// [`NoMemory`].
+pub fn charge_to(quota: &Quota, pages: usize) -> Result<(), NoMemory> {
+    if !quota.take(pages) {
+        return Err(NoMemory);
+    }
+    charge(pages * PAGE).inspect_err(|_| quota.give_back(pages))?;
+    objects::count(Kind::DomainFrame, pages as i64);
+    Ok(())
+}
+
+/// Gives back what [`charge_to`] charged.
+pub fn uncharge_from(quota: &Quota, pages: usize) {
+    quota.give_back(pages);
+    objects::count(Kind::DomainFrame, -(pages as i64));
+    uncharge(pages * PAGE);
+}
+
+/// Pages charged to a domain until this is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    quota: Arc<Quota>,
+    pages: usize,
+}
+
+impl Charge {
+    /// Charges `pages` to `quota`.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn new(quota: &Arc<Quota>, pages: usize) -> Result<Charge, NoMemory> {
+        charge_to(quota, pages).map(|()| Charge { quota: quota.clone(), pages })
+    }
+
+    /// Whether it is to `quota`.
+    pub fn is_to(&self, quota: &Arc<Quota>) -> bool {
+        Arc::ptr_eq(&self.quota, quota)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        uncharge_from(&self.quota, self.pages);
+    }
 }
 
 /// Bytes charged now.

@@ -17,6 +17,8 @@ use crate::arch::{
     gdt,
     paging::{self, ENTRIES, Entry},
 };
+use ::calls::Quota;
+use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 /// Where the segments are.
@@ -55,12 +57,12 @@ pub fn init() {
 }
 
 impl Space {
-    /// An empty space with a map of its own.
+    /// An empty space with a map of its own, whose tables are charged to `quota`.
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn with_port_map() -> Result<Space, NoMemory> {
-        let space = Space::new()?;
+    pub fn with_port_map(quota: Option<Arc<Quota>>) -> Result<Space, NoMemory> {
+        let space = Space::charged_to(quota)?;
         let shared = pmap::leaf(&*space, AREA).map_err(|_| NoMemory)?;
         let own = space.own_leaf(AREA)?;
         (0..ENTRIES).for_each(|page| own.set(page, shared.get(page)));

@@ -14,6 +14,7 @@ use crate::{
     objects::{self, Kind},
     spin::PreemptLock,
 };
+use ::calls::Quota;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use pmap::{Counts, LeafTable, Pmap};
@@ -33,6 +34,8 @@ pub struct Inner {
     /// Guards the tables.
     pub lock: PreemptLock<()>,
     counts: Counts,
+    /// What its tables are charged to, if it is a domain's.
+    quota: Option<Arc<Quota>>,
 }
 
 /// An address space; destroyed when dropped.
@@ -45,7 +48,15 @@ impl Space {
     /// # Errors
     /// [`NoMemory`].
     pub fn new() -> Result<Space, NoMemory> {
-        let root = new_table().ok_or(NoMemory)?;
+        Space::charged_to(None)
+    }
+
+    /// An empty space whose tables are charged to `quota`.
+    ///
+    /// # Errors
+    /// [`NoMemory`].
+    pub fn charged_to(quota: Option<Arc<Quota>>) -> Result<Space, NoMemory> {
+        let root = new_table(quota.as_deref()).ok_or(NoMemory)?;
         // SAFETY: a frame of ours, zeroed.
         let table = unsafe { paging::table(root) };
         // SAFETY: the kernel's root lives for ever.
@@ -57,6 +68,7 @@ impl Space {
             active: AtomicU64::new(0),
             lock: PreemptLock::new(class!("nucleus.space"), ()),
             counts: Counts::new(frames::totals().0 / TABLES_SHARE),
+            quota,
         })))
     }
 
@@ -79,9 +91,13 @@ impl Drop for Space {
     }
 }
 
-/// A zeroed table for a space.
-fn new_table() -> Option<u32> {
-    let frame = frames::allocate_zeroed(For::Program)?;
+/// A zeroed table for a space, charged to `quota`.
+fn new_table(quota: Option<&Quota>) -> Option<u32> {
+    if quota.is_some_and(|quota| !quota.take(1)) {
+        return None;
+    }
+    let give_back = || quota.inspect(|quota| quota.give_back(1)).and(None);
+    let frame = frames::allocate_zeroed(For::Program).or_else(give_back)?;
     objects::count(Kind::TableFrame, 1);
     Some(frame)
 }
@@ -97,11 +113,12 @@ impl Pmap for Inner {
         unsafe { paging::table(frame) }
     }
     fn allocate_table(&self) -> Option<u32> {
-        new_table()
+        new_table(self.quota.as_deref())
     }
     fn free_table(&self, frame: u32) {
         frames::references(frame).store(0, Relaxed);
         objects::count(Kind::TableFrame, -1);
+        self.quota.iter().for_each(|quota| quota.give_back(1));
         frames::free(frame);
     }
     #[inline]

@@ -26,6 +26,8 @@ pub fn grants(denied: u64) -> Grants {
         transports: Vec::new(),
         can_use_dma: false,
         memory_bytes: 64 * 4096,
+        vectors: 4,
+        log_lines: (1, 2),
         threads: 4,
         policy: Policy::Fair { nice: 0 },
         share_percent: 100,
@@ -53,7 +55,7 @@ pub fn start(code: &[u8], denied: u64, held: Vec<Capability>) -> Arc<Domain> {
 
 /// Of a domain with room for a thousand threads.
 pub fn big_grants() -> Grants {
-    Grants { memory_bytes: 8 << 20, threads: 1024, ..grants(0) }
+    Grants { memory_bytes: 8 << 20, log_lines: (1000, 1000), threads: 1024, ..grants(0) }
 }
 
 /// An empty domain with room for a thousand threads.
@@ -155,7 +157,9 @@ pub fn each_grant_counts() {
     let policy = [&does(Call::Current)[..], &second(Policy::Fifo(10).pack())].concat();
     is_needed(Call::Yield, &[], |grants| grants.calls = Call::ALL.iter().copied().collect());
     is_needed(Call::PortsOpen, &ports, |grants| grants.ports.push(PORTS));
-    is_needed(Call::InterruptOpen, &first(LINE), |grants| grants.lines.push(LINE as u32));
+    is_needed(Call::InterruptOpen, &first(LINE), |grants| {
+        (grants.lines, grants.vectors) = ([LINE as u32].into(), 1);
+    });
     let disk = disk();
     is_needed(Call::PciOpen, &first(disk.into()), |grants| {
         grants.functions.push(PciAddress(disk));
@@ -164,6 +168,25 @@ pub fn each_grant_counts() {
     is_needed(Call::Map, &first(32 * 4096), |grants| grants.memory_bytes = 64 * 4096);
     is_needed(Call::Spawn, &first(IMAGE_BASE), |grants| grants.threads = 2);
     is_needed(Call::SetPolicy, &policy, |grants| grants.policy = Policy::Fifo(20));
+    is_needed(
+        Call::Log,
+        &[&first(1)[..], &second(IMAGE_BASE as u32), &[0xba, 1, 0, 0, 0]].concat(),
+        |grants| {
+            grants.log_lines = (1, 1);
+        },
+    );
+    // A line without a vector for it.
+    let no_vector = Grants { lines: [LINE as u32].into(), vectors: 0, ..grants(0) };
+    assert_eq!(attempt(Call::InterruptOpen, &first(LINE), no_vector), [1]);
+    // Four pages of tables and one of code; where mappings go are two tables more.
+    for (pages, outcome) in [(7, &[1][..]), (8, &[])] {
+        let granted = Grants { memory_bytes: pages * 4096, ..grants(0) };
+        assert_eq!(
+            attempt(Call::Map, &page, granted),
+            outcome,
+            "a page with {pages} pages granted"
+        );
+    }
     // There are no such transports on this machine.
     assert_eq!(attempt(Call::TransportOpen, &first(TRANSPORT), grants(0)), [1]);
     let end = bystander.wait_end(None).expect("an end");
@@ -173,8 +196,13 @@ pub fn each_grant_counts() {
 
 /// `call` with `arguments` is refused to a domain, and not to one that has what `give` gives.
 fn is_needed(call: Call, arguments: &[u8], give: impl FnOnce(&mut Grants)) {
-    let without =
-        || Grants { memory_bytes: 16 * 4096, threads: 1, ..grants(1 << Call::Yield as u64) };
+    let without = || Grants {
+        memory_bytes: 16 * 4096,
+        vectors: 0,
+        log_lines: (0, 0),
+        threads: 1,
+        ..grants(1 << Call::Yield as u64)
+    };
     assert_eq!(attempt(call, arguments, without()), [1], "{call:?} without its grant");
     let mut with = without();
     give(&mut with);
@@ -257,6 +285,120 @@ pub fn closing_keeps_the_call() {
     let mut message = Message { header: Header::new(1, 1), ..Message::default() };
     assert_eq!(endpoint.call(&mut message, Wait::default()), Ok(()));
     domain.wait_end(None).expect("an end");
+}
+
+/// Memory that a component shares stays charged to it, whatever it unmaps and to whomever it moves it.
+pub fn shared_memory_stays_charged() {
+    let region = [&first(16 * 4096)[..], &does(Call::RegionNew)].concat();
+    // mov esi, 16 pages: its address is in rdi.
+    let unmap = [&second(16 * 4096)[..], &does(Call::Unmap)].concat();
+    let is_told = [0x83, 0xf8, Status::Invalid as u8, 0x74, 2, 0x0f, 0x0b];
+    let body = [&region[..], &unmap, &is_told].concat();
+    let code = [&body[..], &[0xeb, (-(body.len() as i8) - 2) as u8]].concat();
+    // The fourth does not fit with what else it has.
+    let domain = start(&code, 0, Vec::new());
+    while domain.usage().refused.is_empty() {
+        thread::yield_now();
+    }
+    assert_eq!(domain.usage().refused, [("RegionNew", domain.usage().refused[0].1)]);
+    domain.kill("test");
+    // Sent to an endpoint that nobody serves, and nobody takes out: the deadline of the sender passes, with the handle
+    // moved and taken back again each time.
+    let send = [
+        // r12: the handle with MOVED; rbx: the deadline 1.
+        &[0x49, 0x89, 0xf4, 0x49, 0x0f, 0xba, 0xec, 63][..],
+        &[0xbb, 1, 0, 0, 0],
+        &first(SERVICE),
+        &second(0),
+        &does(Call::Send),
+    ];
+    let body = [&region[..], &send.concat()].concat();
+    let code = [&body[..], &[0xeb, (-(body.len() as i8) - 2) as u8]].concat();
+    let endpoint = Arc::new(Endpoint::new());
+    let before = statistics().free_frames;
+    let domain = start(&code, 0, [call(&endpoint)].into());
+    while !domain.usage().refused.iter().any(|&(name, count)| name == "RegionNew" && count > 100) {
+        thread::yield_now();
+    }
+    let taken = before.saturating_sub(statistics().free_frames);
+    assert!(taken < 256, "{taken} frames gone");
+    domain.kill("test");
+}
+
+/// Registers are mapped once, however often that is asked for, and their tables are charged.
+pub fn registers_are_mapped_once() {
+    let address = disk();
+    let open = [&first(u64::from(address))[..], &does(Call::PciOpen)].concat();
+    // BAR 4, for ever.
+    let bar = [&first(u64::from(address))[..], &second(4), &does(Call::PciBar)].concat();
+    let code = [&open[..], &bar, &[0xeb, (-(bar.len() as i8) - 2) as u8]].concat();
+    let granted = Grants { functions: [PciAddress(address)].into(), ..grants(0) };
+    let domain = Domain::new("test", granted).expect("no memory for a domain");
+    let protection = Protection::READ | Protection::EXECUTE;
+    domain.load(IMAGE_BASE, 1, &code, protection).expect("no memory for a domain");
+    domain.start(IMAGE_BASE).expect("no memory for a domain");
+    while domain.usage().calls < 5_000 {
+        thread::yield_now();
+    }
+    assert_eq!(domain.usage().memory_bytes, 7 * 4096, "a page of code and six of tables");
+    assert!(domain.usage().refused.is_empty());
+    domain.kill("test");
+}
+
+/// Only so many vectors are taken; who asks for more is refused and keeps nobody from the rest.
+pub fn vectors_are_limited() {
+    const LINE: u64 = 3;
+    let open = [&first(LINE)[..], &does(Call::InterruptOpen)].concat();
+    let code = [&open[..], &[0xeb, (-(open.len() as i8) - 2) as u8]].concat();
+    let granted = Grants { lines: [LINE as u32].into(), vectors: 3, ..grants(0) };
+    let domain = Domain::new("test", granted).expect("no memory for a domain");
+    let protection = Protection::READ | Protection::EXECUTE;
+    domain.load(IMAGE_BASE, 1, &code, protection).expect("no memory for a domain");
+    let before = taken_vectors();
+    domain.start(IMAGE_BASE).expect("no memory for a domain");
+    while domain.usage().calls < 300 {
+        thread::yield_now();
+    }
+    assert_eq!(taken_vectors() - before, 3);
+    let refused = domain.usage().refused;
+    assert!(refused[0].0 == "InterruptOpen" && refused[0].1 > 200, "{refused:?}");
+    domain.kill("test");
+    assert_eq!(taken_vectors(), before);
+}
+
+fn taken_vectors() -> usize {
+    nucleus::irq::statistics().iter().filter(|(name, _)| name.contains(" device ")).count()
+}
+
+/// A component that logs for ever is refused most of it, which is said once.
+pub fn log_lines_are_limited() {
+    let says = [&first(1)[..], &second(IMAGE_BASE as u32), &[0xba, 12, 0, 0, 0], &does(Call::Log)];
+    let body = [
+        &[0xeb, 12][..],
+        b"flood
+forged",
+        &says.concat(),
+    ]
+    .concat();
+    let mut code = [&body[..], &[0xeb, (-(body.len() as i8) - 2) as u8]].concat();
+    // The text is read from behind the first jump.
+    let at = code.windows(5).position(|bytes| bytes == second(IMAGE_BASE as u32)).expect("there");
+    code[at + 1] += 2;
+    let before = nucleus::log::contents().0 + nucleus::log::contents().1.len() as u64;
+    let domain = start(&code, 0, Vec::new());
+    while domain.usage().calls < 1_000 {
+        thread::yield_now();
+    }
+    domain.kill("test");
+    let (start, bytes) = nucleus::log::contents();
+    let text =
+        alloc::string::String::from_utf8_lossy(&bytes[(before.saturating_sub(start)) as usize..])
+            .into_owned();
+    let count = |what| text.lines().filter(|line| line.contains(what)).count();
+    assert!((2..=4).contains(&count("test: flood forged")), "{text}");
+    assert_eq!(count("test: log lines are refused, 1 more"), 1, "{text}");
+    let refused = domain.usage().refused;
+    assert!(refused[0].0 == "Log" && refused[0].1 > 900, "{refused:?}");
 }
 
 /// Memory beyond the grant is refused, and none of it is kept.
