@@ -4,7 +4,7 @@
 //! counter that its handler counts up and its waiter compares with what it has seen, and may be bound to bits of an
 //! endpoint. Vectors are the same on every processor; an interrupt is delivered to one.
 use crate::{
-    arch::{apic, cpu, ioapic, percpu},
+    arch::{apic, cpu, ioapic, percpu, smp},
     capability::EndpointRight,
     memory,
     objects::{self, Kind},
@@ -110,10 +110,10 @@ pub fn dispatch(vector: u8) {
             acknowledge(2);
             memory::shootdown_interrupt();
         }
-        apic::STOP_VECTOR => cpu::halt_forever(),
+        apic::STOP_VECTOR if smp::IS_STOPPING.load(Acquire) => cpu::halt_forever(),
         FIRST_DEVICE..AFTER_DEVICES => dispatch_device(&SLOTS[usize::from(vector - FIRST_DEVICE)]),
-        apic::SPURIOUS_VECTOR => {}
-        _ => apic::end_of_interrupt(),
+        // Spurious ones need no end.
+        _ => _ = apic::end_stray(vector),
     }
 }
 
@@ -138,7 +138,7 @@ fn take_slot(source: u32) -> Option<(u8, u32)> {
         .iter()
         .position(|slot| slot.is_taken.compare_exchange(false, true, AcqRel, Relaxed).is_ok())?;
     let slot = &SLOTS[index];
-    let cpu = NEXT_CPU.fetch_add(1, Relaxed) % crate::arch::smp::online();
+    let cpu = NEXT_CPU.fetch_add(1, Relaxed) % smp::online();
     slot.level_line.store(NO_LINE, Relaxed);
     slot.seen.store(slot.pending.load(Relaxed), Relaxed);
     slot.source.store(source, Relaxed);
@@ -241,7 +241,7 @@ impl Drop for Interrupt {
 
 /// Interrupts taken, by name, one number a processor.
 pub fn statistics() -> Vec<(String, Vec<u64>)> {
-    let online = crate::arch::smp::online();
+    let online = smp::online();
     let mut all = Vec::new();
     for (index, slot) in SLOTS.iter().enumerate().filter(|(_, slot)| slot.is_taken.load(Relaxed)) {
         let mut counts = alloc::vec![0; online];

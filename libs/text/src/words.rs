@@ -75,6 +75,7 @@ impl Display for Trap {
                     "page fault in the kernel at {address:#x} (error {code:#x}, rsp {rsp:#x})"
                 )
             }
+            18 => write!(f, "machine check, rsp {rsp:#x}"),
             _ => write!(f, "exception {vector} in the kernel (error {code:#x}, rsp {rsp:#x})"),
         }
     }

@@ -8,6 +8,8 @@ pub const ID: usize = 0x20;
 pub const END_OF_INTERRUPT: usize = 0xb0;
 /// Spurious vector, and bit 8 to switch the APIC on.
 pub const SPURIOUS: usize = 0xf0;
+/// Interrupts being handled, 32 vectors a register, one every 16 bytes.
+pub const IN_SERVICE: usize = 0x100;
 /// Interrupt command, low half; a write sends.
 pub const COMMAND_LOW: usize = 0x300;
 /// Interrupt command, high half: the destination in the upper byte.

@@ -46,9 +46,9 @@ impl Features {
         }
     }
 
-    /// Bits of CR4 to be set: global pages, SSE and its exceptions, and what of the rest is there.
+    /// Bits of CR4 to be set: machine checks, global pages, SSE and its exceptions, and what of the rest is there.
     pub fn cr4(&self) -> u64 {
-        const ALWAYS: u64 = 1 << 7 | 1 << 9 | 1 << 10;
+        const ALWAYS: u64 = 1 << 6 | 1 << 7 | 1 << 9 | 1 << 10;
         let bit = |has: bool, bit: u32| u64::from(has) << bit;
         ALWAYS
             | bit(self.has_umip, 11)
@@ -84,8 +84,8 @@ mod tests {
         let none = |_, _| [7, 0, 0, 0];
         assert_eq!(Features::of(none), Features::default());
         // PGE 7, OSFXSR 9, OSXMMEXCPT 10, UMIP 11, FSGSBASE 16, OSXSAVE 18, SMEP 20, SMAP 21.
-        assert_eq!(Features::of(all).cr4(), 0x35_0e80);
-        assert_eq!(Features::default().cr4(), 0x680);
+        assert_eq!(Features::of(all).cr4(), 0x35_0ec0);
+        assert_eq!(Features::default().cr4(), 0x6c0);
         let umip = |leaf, _| [7, 0, if leaf == 7 { 1 << 2 } else { 0 }, 0];
         assert_eq!(Features::of(umip), Features { has_umip: true, ..Features::default() });
         let xsave = |leaf, _| [7, 0, if leaf == 1 { 1 << 26 } else { 0 }, 0];

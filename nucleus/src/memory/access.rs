@@ -160,8 +160,9 @@ impl Inner {
             Access::Write => Entry::PRESENT | Entry::WRITE,
             Access::Read | Access::Execute => Entry::PRESENT,
         };
-        // What others share after a fork is only read.
-        if !entry.contains(needed) || access == Access::Write && leaf.is_shared() {
+        // Registers are not in the direct map. What others share after a fork is only read.
+        let is_memory = entry.contains(needed) && entry.holds_frame();
+        if !is_memory || access == Access::Write && leaf.is_shared() {
             return None;
         }
         // Large pages are entered dirty.

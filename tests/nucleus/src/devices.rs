@@ -172,6 +172,34 @@ pub fn only_what_is_lent_is_reached() {
     }
 }
 
+/// Registers that a component has mapped are not accessed by the kernel as if they were memory: each way to name memory
+/// of another space is refused.
+pub fn registers_are_no_memory() {
+    let address = address();
+    // PciBar of BAR 4; ud2, with where it is in rdi.
+    let bar = [&domains::first(u64::from(address))[..], &domains::second(4)].concat();
+    let code = [&opens(address)[..], &bar, &domains::does(Call::PciBar), &[0x0f, 0x0b]];
+    let domain = start(address, &code.concat());
+    let end = domain.wait_end(None).expect("an end");
+    assert!(end.cause.starts_with("exception 6"), "{}", end.cause);
+    let at = end.registers.rdi;
+    let space = domain.space();
+    let mut bytes = [0; 64];
+    assert_eq!(space.read(at, &mut bytes).expect_err("no memory").done, 0);
+    assert_eq!(space.write(at, &bytes).expect_err("no memory").done, 0);
+    assert!(space.zero(at, 8).is_err() && space.atomic_load(at).is_err());
+    assert!(space.compare_exchange(at, 0, 0).is_err());
+    assert!(space.copy_in_string(at, &mut bytes).is_err());
+    assert!(space.query(at).is_none());
+    assert_eq!(space.calls(at, 8).count(), 0);
+    let rights = calls::MAY_READ | calls::MAY_WRITE;
+    let window = nucleus::capability::Window::new(space.inner(), at, 4096, rights)
+        .expect("a range of programs");
+    for access in [program::Access::Read, program::Access::Write] {
+        assert_eq!(window.copy(IMAGE_BASE, 0, 64, access), 0);
+    }
+}
+
 /// Where its device's interrupts go is not the driver's to say.
 pub fn message_table_is_not_mapped() {
     let address = address();

@@ -32,6 +32,64 @@ pub fn start() -> Registers {
     Registers { rip: CODE, rsp: DATA + PAGE as u64, ..Registers::default() }
 }
 
+/// NMIs come while a program has loaded a GS base that looks like the kernel's, and on its ways in and out.
+pub fn non_maskable_interrupts_find_their_processor() {
+    use core::sync::atomic::AtomicBool;
+    const ROUNDS: u32 = 3000;
+    // mov rax, 0xffff800000001000; 1: wrgsbase rax; mov edx, 200; 2: rdgsbase rcx; cmp rax, rcx; jne 3f; dec edx; jnz 2b;
+    // syscall; jmp 1b (rcx and r11 are the call's); 3: ud2
+    let code = [
+        &[0x48, 0xb8, 0, 0x10, 0, 0, 0, 0x80, 0xff, 0xff][..],
+        &[0xf3, 0x48, 0x0f, 0xae, 0xd8, 0xba, 200, 0, 0, 0],
+        &[0xf3, 0x48, 0x0f, 0xae, 0xc9, 0x48, 0x39, 0xc8, 0x75, 8, 0xff, 0xca, 0x75, 0xf2],
+        &[0x0f, 0x05, 0xeb, 0xe4, 0x0f, 0x0b],
+    ]
+    .concat();
+    if !nucleus::arch::cpu::features().has_fsgsbase {
+        return;
+    }
+    let is_done = AtomicBool::new(false);
+    in_threads(2, move |index| {
+        if index == 0 {
+            let space = with_code(&code);
+            let mut registers = start();
+            for _ in 0..ROUNDS {
+                assert_eq!(run(&mut registers, &space), Trap::Syscall);
+            }
+            is_done.store(true, SeqCst);
+        }
+        while !is_done.load(SeqCst) {
+            nucleus::arch::apic::send_nmi_to_others();
+            thread::yield_now();
+        }
+    });
+}
+
+/// Interrupts of every vector, those of exceptions too, harm neither programs nor the kernel.
+pub fn stray_vectors_harm_nobody() {
+    use nucleus::arch::{apic, smp};
+    // 1: mov ecx, 20000; 2: dec ecx; jnz 2b; syscall; jmp 1b
+    let code = [0xb9, 0x20, 0x4e, 0, 0, 0xff, 0xc9, 0x75, 0xfc, 0x0f, 0x05, 0xeb, 0xf3];
+    let is_done = core::sync::atomic::AtomicBool::new(false);
+    in_threads(3, move |index| {
+        if index > 0 {
+            let space = with_code(&code);
+            let mut registers = start();
+            while !is_done.load(SeqCst) {
+                assert_eq!(run(&mut registers, &space), Trap::Syscall);
+            }
+            return;
+        }
+        for _ in 0..20 {
+            for vector in 16..=255 {
+                (0..smp::online()).for_each(|cpu| apic::send_ipi(cpu, vector));
+            }
+            thread::park(Some(time::now_ns() + 1_000_000), false);
+        }
+        is_done.store(true, SeqCst);
+    });
+}
+
 /// System calls, page faults answered, direct copies, other exceptions.
 pub fn calls_and_faults() {
     // mov eax, 7; syscall; mov [rdi], rax; mov rax, [rdi]; syscall; ud2

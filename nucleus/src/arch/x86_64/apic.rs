@@ -9,7 +9,8 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use x86::apic::{
     ALL_OTHERS, ASSERT, COMMAND_HIGH, COMMAND_LOW, CURRENT_COUNT, DELIVER_INIT, DELIVER_NMI,
     DELIVER_STARTUP, DELIVERY_PENDING, DIVIDE, DIVIDE_BY_1, END_OF_INTERRUPT, ERROR, ID,
-    INITIAL_COUNT, LINT0, LINT1, MASKED, SPURIOUS, TIMER, TIMER_DEADLINE, timer_counts, timer_rate,
+    IN_SERVICE, INITIAL_COUNT, LINT0, LINT1, MASKED, SPURIOUS, TIMER, TIMER_DEADLINE, timer_counts,
+    timer_rate,
 };
 
 /// Vector of the timer.
@@ -90,6 +91,18 @@ pub fn is_ready() -> bool {
 #[inline]
 pub fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
+}
+
+/// Whether `vector` came as an interrupt, though it is none's: a message that nobody was granted. It is ended then.
+#[cold]
+pub fn end_stray(vector: u8) -> bool {
+    let register = IN_SERVICE + usize::from(vector / 32) * 16;
+    let is_stray = is_ready() && read(register) >> (vector % 32) & 1 != 0;
+    if is_stray {
+        crate::trace::point("stray-interrupt", vector.into(), 0);
+        end_of_interrupt();
+    }
+    is_stray
 }
 
 /// Lets the timer count down from the top with its interrupt masked, to be measured.

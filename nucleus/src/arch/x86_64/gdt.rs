@@ -4,7 +4,7 @@
 //! `memory::port_map`, where the ports' permissions lie behind it.
 //!
 //! Source: Intel SDM volume 3, 8.7.
-use super::{boot, percpu::MAX_CPUS};
+use super::{boot, percpu, percpu::MAX_CPUS};
 use crate::memory::{port_map, stacks::Stack};
 use core::{arch::asm, cell::UnsafeCell};
 use x86::descriptor::{self, TASK_STATE, TablePointer, TaskState};
@@ -39,7 +39,19 @@ pub fn frame() -> u32 {
     (((&raw const SEGMENTS) as u64 - boot::KERNEL_BASE) >> 12) as u32
 }
 
-/// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack
+/// Where an interrupt stack that ends at `top` is entered: above that stands the address of the data of processor `cpu`, by
+/// which `traps` finds them.
+///
+/// # Safety
+/// The stack is nobody else's.
+unsafe fn entry_of(top: u64, cpu: usize) -> u64 {
+    let at = top - 16;
+    // SAFETY: within the stack.
+    unsafe { (at as *mut u64).write(core::ptr::from_ref(percpu::of(cpu)) as u64) };
+    at
+}
+
+/// Loads GDT, segment registers and task register of processor `cpu`, with the top of a first stack (0 for none)
 /// for double faults and NMIs ([`guard_interrupt_stacks`] gives better ones). GS's base must be installed again after (loading GS clears it), so GS is not touched.
 ///
 /// # Safety
@@ -48,7 +60,10 @@ pub unsafe fn init_cpu(cpu: usize, first_stack_top: u64) {
     let segments = &SEGMENTS.0[cpu];
     // SAFETY: only this processor touches its element.
     let tss = unsafe { &mut *segments.tss.get() };
-    tss.ist = [first_stack_top; 7];
+    if first_stack_top != 0 {
+        // SAFETY: as the caller says.
+        tss.ist = [unsafe { entry_of(first_stack_top, cpu) }; 7];
+    }
     // SAFETY: as above.
     let gdt = unsafe { &mut *segments.gdt.get() };
     let pointer = TablePointer::new(gdt.as_ptr() as u64, size_of_val(gdt));
@@ -93,15 +108,17 @@ unsafe fn load_task(cpu: usize, start: u64) {
 /// # Panics
 /// Where there is no memory for them.
 pub fn guard_interrupt_stacks() {
-    let cpu = super::percpu::cpu();
+    let cpu = percpu::cpu();
     let tss = SEGMENTS.0[cpu].tss.get();
     // SAFETY: in bounds; no reference is made.
     let ist = unsafe { (&raw mut (*tss).ist) }.cast::<u64>();
     for entry in [IST_DOUBLE_FAULT, IST_NMI] {
         let stack = Stack::new().expect("no memory for a processor's interrupt stacks");
         let slot = ist.wrapping_add(usize::from(entry) - 1);
+        // SAFETY: a new stack.
+        let top = unsafe { entry_of(stack.top(), cpu) };
         // SAFETY: an entry of this processor's own table; the structure is packed, so unaligned.
-        unsafe { slot.write_unaligned(stack.top()) };
+        unsafe { slot.write_unaligned(top) };
         core::mem::forget(stack);
     }
     // SAFETY: mapped there in every space, with the map behind.
@@ -110,7 +127,7 @@ pub fn guard_interrupt_stacks() {
 
 /// Sets where an interrupt from user mode on this processor starts its stack.
 pub fn set_entry_stack(top: u64) {
-    let tss = SEGMENTS.0[super::percpu::cpu()].tss.get();
+    let tss = SEGMENTS.0[percpu::cpu()].tss.get();
     // SAFETY: in bounds; no reference is made.
     let slot = unsafe { &raw mut (*tss).rsp }.cast::<u64>();
     // SAFETY: this processor's own table; the structure is packed, so unaligned.

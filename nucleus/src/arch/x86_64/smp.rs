@@ -10,7 +10,7 @@ use crate::{memory::heap, thread, time};
 use core::{
     arch::global_asm,
     sync::atomic::{
-        AtomicUsize,
+        AtomicBool, AtomicUsize,
         Ordering::{Acquire, Release},
     },
 };
@@ -215,8 +215,12 @@ extern "C" fn processor_rust(number: usize) -> ! {
     thread::idle()
 }
 
+/// Whether processors are being stopped.
+pub static IS_STOPPING: AtomicBool = AtomicBool::new(false);
+
 /// Stops every other processor (for a panic or a halt).
 pub fn stop_others() {
+    IS_STOPPING.store(true, Release);
     if apic::is_ready() && online() > 1 {
         apic::send_ipi_to_others(apic::STOP_VECTOR);
     }

@@ -3,7 +3,11 @@
 //! A trap from user mode is not handled on top of an interrupted kernel: its stub stores the
 //! program's registers in the `Registers` that `user::run` was given and returns from there (`user.rs`).
 //! A trap from the kernel keeps the registers on the stack ([`Frame`]). Double faults, NMIs and machine
-//! checks have stacks of their own and may come with either GS base loaded.
+//! checks have stacks of their own and may come at any instruction, with any GS base loaded, also a program's that looks like
+//! the kernel's. They find the processor's data by the word above their frame, and leave the base as it was.
+//!
+//! A device may send a message with the vector of an exception, where no IOMMU stops that. The local APIC tells such an
+//! interrupt from an exception; it lacks the error code, which shows in the alignment of the stack.
 //! Source: Intel SDM volume 3, chapter 6.
 use super::{
     apic, cpu, fpu, gdt, paging, percpu,
@@ -67,10 +71,11 @@ skerry_stubs:
     .rept 256
     .balign 16
     .if vector == 8 || vector == 10 || vector == 11 || vector == 12 || vector == 13 || vector == 14 || vector == 17 || vector == 21 || vector == 29 || vector == 30
-    .else
-    push 0
+    test spl, 8
+    jz 1f
     .endif
-    push vector
+    push 0
+1:  push vector
     .if vector == 2 || vector == 8 || vector == 18
     jmp trap_either
     .else
@@ -94,28 +99,30 @@ skerry_trap_handled:
     add rsp, 16
     iretq
 
-    # The GS base tells whose it is: the kernel's is in the upper half.
+    # Keeps the GS base in ebx and ebp, and loads what stands above the frame.
 trap_either:
     skerry_save_registers
     push 2
     popfq
     mov ecx, 0xc0000101
     rdmsr
-    xor ebx, ebx
-    test edx, edx
-    js 2f
-    swapgs
-    inc ebx
-2:  mov rdi, rsp
+    mov ebx, eax
+    mov ebp, edx
+    mov eax, [rsp + {frame}]
+    mov edx, [rsp + {frame} + 4]
+    wrmsr
+    mov rdi, rsp
     call trap_special
-    test ebx, ebx
-    jz 3f
-    swapgs
-3:  skerry_restore_registers
+    mov ecx, 0xc0000101
+    mov eax, ebx
+    mov edx, ebp
+    wrmsr
+    skerry_restore_registers
     add rsp, 16
     iretq
     .popsection
-    "#
+    "#,
+    frame = const size_of::<Frame>(),
 );
 
 unsafe extern "C" {
@@ -163,6 +170,7 @@ extern "sysv64" fn trap_kernel(frame: &mut Frame) {
     }
     let address = if frame.vector == 14 { paging::fault_address() } else { 0 };
     match usercopy::fixup(frame.rip) {
+        _ if apic::end_stray(frame.vector as u8) => {}
         Some(to) if matches!(frame.vector, 13 | 14) && address < USER_END => frame.rip = to,
         _ => die(frame, address),
     }
@@ -199,10 +207,11 @@ extern "sysv64" fn trap_special(frame: &mut Frame) {
         if panic::is_panicking() {
             cpu::halt_forever();
         }
-        thread::sample(frame.rip, frame.rbp);
-        return;
+        return thread::sample(frame.rip, frame.rbp);
     }
-    die(frame, paging::fault_address())
+    if !apic::end_stray(frame.vector as u8) {
+        die(frame, paging::fault_address())
+    }
 }
 
 fn die(frame: &Frame, address: u64) -> ! {

@@ -11,7 +11,7 @@
 //! mode and its interrupt brings it back here.
 //! Source: Intel SDM volume 2 (SYSCALL, SYSRET), volume 3, 6.14.
 use super::{
-    bases, cpu, gdt, paging, percpu,
+    apic, bases, cpu, gdt, paging, percpu,
     registers::{pop_registers, push_registers},
     traps,
 };
@@ -322,6 +322,9 @@ pub fn trapped(left: Left, rip: u64) -> Option<Trap> {
         traps::interrupt(left.kind as u8);
         thread::note_user_interrupted(false);
         thread::note_preempted();
+        return None;
+    }
+    if left.kind != 14 && apic::end_stray(left.kind as u8) {
         return None;
     }
     let address = paging::fault_address();
