@@ -134,8 +134,8 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     }
     drop(old);
     apply_limits(process);
-    process.is_released.store(true, Ordering::Release);
     process.released.signal();
+    task.note_left_memory();
     context.registers = Registers { rip: image.entry, rsp: image.stack, ..Registers::default() };
     rt::user::reset_extended();
     rt::user::set_bases(Bases::default());

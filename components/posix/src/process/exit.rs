@@ -43,8 +43,11 @@ pub fn task_ended(task: &Arc<Task>) {
     let last_status = leave_group(task);
     task.process.task_event.signal();
     match last_status {
-        Some(status) => end_process(&task.process, status),
-        None => stop::complete(&task.process),
+        Some(status) => end_process(task, status),
+        None => {
+            task.note_left_memory();
+            stop::complete(&task.process);
+        }
     }
 }
 
@@ -94,9 +97,12 @@ fn leave_group(task: &Arc<Task>) -> Option<ExitStatus> {
     None
 }
 
-fn end_process(process: &Arc<Process>, status: ExitStatus) {
+/// Ends the process of `last`, its last task.
+fn end_process(last: &Task, status: ExitStatus) {
+    let process = &last.process;
     crate::time::process_ended(process);
     release_memory(process);
+    last.note_left_memory();
     if process.session().id() == process.id() {
         job::leader_ended(process);
     }
@@ -106,7 +112,7 @@ fn end_process(process: &Arc<Process>, status: ExitStatus) {
     process.end.wake();
 }
 
-/// Gives the address space back and lets a vfork parent go on.
+/// Gives the address space back.
 fn release_memory(process: &Process) {
     let memory = process.set_memory(None);
     if let Some(memory) = &memory {
@@ -114,7 +120,6 @@ fn release_memory(process: &Process) {
     }
     drop(memory);
     oom::memory_released(process);
-    process.is_released.store(true, Ordering::Release);
     process.released.signal();
 }
 

@@ -170,7 +170,7 @@ pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Res
         return Err(errno);
     }
     if request.flags.contains(CloneFlags::VFORK) {
-        wait_released(task, &child.process);
+        wait_left(task, &child);
     }
     Ok(u64::from(id))
 }
@@ -429,13 +429,14 @@ fn unmake(child: &Arc<Task>) {
     }
 }
 
-/// Waits until `child` has given the shared memory back; only the caller's own end interrupts that.
-fn wait_released(task: &Task, child: &Process) {
+/// Waits until `child`, a process's first task or a thread of the caller's process, has executed or ended; only the
+/// caller's own end interrupts that (Linux `wait_for_vfork_done`).
+fn wait_left(task: &Task, child: &Task) {
     loop {
-        let ticket = child.released.ticket();
-        if child.is_released.load(Ordering::Acquire) || task.is_ending() {
+        let ticket = child.left_memory.ticket();
+        if child.has_left_memory() || task.is_ending() {
             return;
         }
-        child.released.wait(ticket, None, true);
+        child.left_memory.wait(ticket, None, true);
     }
 }

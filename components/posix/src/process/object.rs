@@ -77,9 +77,8 @@ pub struct Process {
     pub(crate) task_event: Event,
     /// The whole group ended.
     pub(crate) end: WaitQueue,
-    /// The address space was given back by exec or exit: a vfork parent may go on.
+    /// The address space was given back by exec or exit.
     pub(crate) released: Event,
-    pub(crate) is_released: AtomicBool,
     /// The address space is the parent's, with the faults it has counted (CLONE_VM).
     pub(crate) is_borrowing: AtomicBool,
     /// It became a user's whose limit of processes had been passed: it may run no other program until that is over.
@@ -139,7 +138,6 @@ impl Process {
             task_event: Event::new(),
             end: WaitQueue::new(),
             released: Event::new(),
-            is_released: AtomicBool::new(false),
             is_borrowing: AtomicBool::new(false),
             exceeds_limit: AtomicBool::new(false),
             has_executed: AtomicBool::new(false),

@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
 use rt::{
     lock_class,
-    sync::{Mutex, RwLock},
+    sync::{Event, Mutex, RwLock},
     thread::{Affinity, Policy, ThreadId},
 };
 use vfs::{Credentials, Errno};
@@ -82,6 +82,10 @@ pub struct Task {
     pub(crate) signals: Mutex<TaskSignals>,
     exit_status: AtomicU32,
     pub(crate) clear_child_tid: AtomicU64,
+    /// The task left the memory that it was made with, by exec or its end: a creator that waits for that (CLONE_VFORK) may
+    /// go on.
+    pub(super) left_memory: Event,
+    has_left_memory: AtomicBool,
     pub(crate) robust_list: AtomicU64,
     pub(crate) rseq: Registration,
     pub(crate) nice: AtomicI32,
@@ -135,6 +139,8 @@ impl Task {
             signals: Mutex::new(&SIGNALS, parts.signals),
             exit_status: AtomicU32::new(0),
             clear_child_tid: AtomicU64::new(0),
+            left_memory: Event::new(),
+            has_left_memory: AtomicBool::new(false),
             robust_list: AtomicU64::new(0),
             rseq: Registration::default(),
             nice: AtomicI32::new(0),
@@ -362,6 +368,15 @@ impl Task {
     pub fn restart_as(&self, handler: Handler, args: [u64; 6]) -> Errno {
         *self.restart.lock() = Some(Restart { handler, args });
         Errno::RESTART_BLOCK
+    }
+    /// Lets a creator that waits for this task's exec or end go on.
+    pub(super) fn note_left_memory(&self) {
+        self.has_left_memory.store(true, Ordering::Release);
+        self.left_memory.signal();
+    }
+    /// It has executed, or ended.
+    pub(super) fn has_left_memory(&self) -> bool {
+        self.has_left_memory.load(Ordering::Acquire)
     }
     pub(crate) fn take_restart(&self) -> Option<Restart> {
         self.restart.lock().take()

@@ -120,7 +120,8 @@ pub fn look(
 /// The first of `children` that matches and has something to report.
 ///
 /// # Errors
-/// `ECHILD` where none matches.
+/// `ECHILD` where none can ever have: none matches, or those that match have ended and ends are not asked for
+/// (Linux `wait_consider_task`).
 fn first_event<'a>(
     children: impl IntoIterator<Item = &'a Arc<Process>>,
     which: Which<'_>,
@@ -131,7 +132,9 @@ fn first_event<'a>(
         if let Some(event) = event_of(child, options) {
             return Ok(Some((child.clone(), event)));
         }
-        found = Ok(None);
+        if options.contains(Options::EXITED) || child.ended().is_none() {
+            found = Ok(None);
+        }
     }
     found
 }
