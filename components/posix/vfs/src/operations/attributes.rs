@@ -115,13 +115,14 @@ impl Caller<'_> {
         if vnode.file_type() == FileType::Symlink {
             return Err(Errno::EOPNOTSUPP);
         }
+        // Under the lock: a change of owner between check and change would make the mode the new owner's.
+        let _contents = vnode.contents().write();
         check_owner(vnode, self)?;
         let mut mode = mode & 0o7777;
         let is_member = self.credentials.is_in_group(vnode.owner().1);
         if !is_member && !self.credentials.has(Capabilities::FSETID) {
             mode &= !SET_GROUP;
         }
-        let _contents = vnode.contents().write();
         vnode.check_sealed_mode(mode)?;
         match vnode.acl(AclKind::Access)? {
             Some(list) => {
@@ -147,6 +148,7 @@ impl Caller<'_> {
     ) -> Result<(), Errno> {
         let vnode = place.vnode();
         place.mount.check_writable()?;
+        let _contents = vnode.contents().write();
         check_mutable(vnode)?;
         let who = self.credentials;
         let (owner, _) = vnode.owner();
@@ -158,7 +160,6 @@ impl Caller<'_> {
         if !is_allowed {
             return Err(Errno::EPERM);
         }
-        let _contents = vnode.contents().write();
         let mode = vnode.permissions();
         let plain = permission::without_privilege(mode, vnode.owner().1, who);
         let permissions = (!vnode.is_directory() && plain != mode).then_some(plain);
@@ -211,12 +212,12 @@ impl Caller<'_> {
     pub fn set_flags(&self, place: &Path, flags: u32) -> Result<(), Errno> {
         let vnode = place.vnode();
         place.mount.check_writable()?;
+        let _contents = vnode.contents().write();
         let is_fixed = (vnode.flags() ^ flags) & (FLAG_APPEND | FLAG_IMMUTABLE) != 0;
         let may_fix = !is_fixed || self.credentials.has(Capabilities::LINUX_IMMUTABLE);
         if !may_fix || !permission::is_owner(vnode, self.credentials) {
             return Err(Errno::EPERM);
         }
-        let _contents = vnode.contents().write();
         vnode.change(&AttributeChange { flags: Some(flags), ..changed_now() })?;
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())

@@ -126,6 +126,8 @@ impl Caller<'_> {
         if kind == AclKind::Default && !vnode.is_directory() {
             return if entries.is_some() { Err(Errno::EACCES) } else { Ok(()) };
         }
+        // Under the lock: the list must not become one of another owner's file.
+        let _contents = vnode.contents().write();
         if !permission::is_owner(vnode, self.credentials) {
             return Err(Errno::EPERM);
         }
@@ -133,7 +135,6 @@ impl Caller<'_> {
             Some(entries) => Some(Acl::new(entries).ok_or(Errno::EINVAL)?),
             None => None,
         };
-        let _contents = vnode.contents().write();
         match (kind, &list) {
             (AclKind::Access, Some(list)) => {
                 let mut mode = vnode.permissions() & !CLASSES | list.mode();
