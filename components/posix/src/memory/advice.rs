@@ -6,7 +6,11 @@ use super::{
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use rt::user::Access;
-use vfs::{Errno, OpenFile, file::Mappable};
+use vfs::{
+    Credentials, Errno, OpenFile,
+    file::Mappable,
+    permission::{self, Want},
+};
 
 /// What madvise is told, by effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,11 +163,12 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// mincore: one byte a page, 1 where the page is in memory.
+    /// mincore for `who`: one byte a page, 1 where the page is in memory. Pages of a file that `who` neither owns nor may
+    /// write all count as present: which of them are cached tells what others do with the file.
     ///
     /// # Errors
     /// `EINVAL` for a misaligned start; `ENOMEM` where something is not mapped.
-    pub fn residency(&self, start: u64, pages: usize) -> Result<Vec<u8>, Errno> {
+    pub fn residency(&self, start: u64, pages: usize, who: &Credentials) -> Result<Vec<u8>, Errno> {
         let end = checked_end(start, pages as u64 * PAGE).ok_or(Errno::ENOMEM)?;
         let mut present = vec![0; pages];
         let map = self.map.read();
@@ -178,6 +183,10 @@ impl AddressSpace {
                     *page = 1;
                 }
             };
+            if !may_know_residency(&part.backing, who) {
+                (0..part.pages() as usize).for_each(mark);
+                continue;
+            }
             if let Backing::Object { object, first, .. } = &part.backing {
                 object.resident(*first, part.pages() as usize, &mut |index, _| {
                     mark(index.wrapping_sub(*first) as usize);
@@ -215,5 +224,16 @@ impl AddressSpace {
             }
         }
         if map.covers(start, end) { Ok(files) } else { Err(Errno::ENOMEM) }
+    }
+}
+
+/// `who` owns the file behind a region, or might write it; there is no file.
+fn may_know_residency(backing: &Backing, who: &Credentials) -> bool {
+    match backing {
+        Backing::Object { origin: Origin::File(file), .. } => {
+            permission::is_owner(file.vnode(), who)
+                || permission::check(file.vnode(), who, Want::WRITE).is_ok()
+        }
+        _ => true,
     }
 }

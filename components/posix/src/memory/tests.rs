@@ -7,6 +7,7 @@ use rt::{
 };
 use std::sync::Mutex as StdMutex;
 use vfs::{
+    Credentials,
     file::{Mappable, Watcher},
     io::{Sink, Source as _},
 };
@@ -373,7 +374,10 @@ fn locked_memory_is_counted_and_present() {
     map(&memory, AT, 8, BOTH);
     memory.lock_pages(AT + 1, 2 * PAGE, lock::Entering::Now).unwrap();
     assert_eq!(memory.sizes().locked, 3);
-    assert_eq!(memory.residency(AT, 8).unwrap().iter().take(3).sum::<u8>(), 3);
+    assert_eq!(
+        memory.residency(AT, 8, &Credentials::root()).unwrap().iter().take(3).sum::<u8>(),
+        3
+    );
     assert_eq!(memory.lock_pages(AT, 5 * PAGE, lock::Entering::Now), Err(Errno::ENOMEM));
     memory.unlock_pages(AT, 8 * PAGE).unwrap();
     assert_eq!(memory.sizes().locked, 0);

@@ -300,10 +300,11 @@ fn mincore(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::ENOMEM);
     }
     let memory = call.memory;
+    let who = call.task.credentials();
     let mut at = start;
     while at < end {
         let pages = ((end - at) / PAGE).min(MINCORE_PAGES);
-        memory.write_bytes(out, &memory.residency(at, pages as usize)?)?;
+        memory.write_bytes(out, &memory.residency(at, pages as usize, &who)?)?;
         out = out.wrapping_add(pages);
         at += pages * PAGE;
     }
