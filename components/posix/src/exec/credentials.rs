@@ -1,6 +1,7 @@
 //! What exec does to credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
 use super::{ExecRequest, file::Executable};
-use vfs::{Capabilities, Credentials, credentials::Ids};
+use crate::{files::Sharing, memory::Dumpable};
+use vfs::{Capabilities, Credentials, credentials::Ids, permission::SetIds};
 
 /// `SECBIT_NOROOT`: user id 0 gives no capabilities.
 const SECBIT_NOROOT: u32 = 1;
@@ -16,22 +17,37 @@ pub enum Secure {
     No,
 }
 
-/// The credentials a program runs with.
-pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> (Credentials, Secure) {
-    let mut new = request.credentials.clone();
-    if !request.has_no_new_privileges {
-        let (user, group) = program.set_ids();
-        new.user.effective = user.unwrap_or(new.user.effective);
-        new.group.effective = group.unwrap_or(new.group.effective);
-    }
-    let has_changed_ids = new.user.effective != request.credentials.user.real
-        || new.group.effective != request.credentials.group.real;
-    set_capabilities(&mut new, request.credentials, has_changed_ids);
-    let had = request.credentials.capabilities.permitted;
+/// The rights of a program.
+pub struct Rights {
+    /// Its credentials.
+    pub credentials: Credentials,
+    /// Whether it has more than its caller.
+    pub secure: Secure,
+    /// Its file gives it ids, if only those that its caller has: its caller does not choose how it is laid out.
+    pub is_set_id: bool,
+}
+
+/// The rights that a program runs with.
+pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Rights {
+    let old = request.credentials;
+    let mut new = old.clone();
+    let given = match request.has_no_new_privileges {
+        true => SetIds::default(),
+        false => program.set_ids(old),
+    };
+    new.user.effective = given.user.unwrap_or(new.user.effective);
+    new.group.effective = given.group.unwrap_or(new.group.effective);
+    let has_changed_ids =
+        new.user.effective != old.user.real || new.group.effective != old.group.real;
+    set_capabilities(&mut new, old, has_changed_ids);
+    let had = old.capabilities.permitted;
     let has_more = has_changed_ids || !had.contains(new.capabilities.permitted);
-    if has_more && request.has_no_new_privileges {
-        new.user.effective = new.user.real;
-        new.group.effective = new.group.real;
+    let is_unsafe = request.has_no_new_privileges || request.sharing == Sharing::Shared;
+    if has_more && is_unsafe {
+        if request.has_no_new_privileges || !old.has(Capabilities::SETUID) {
+            new.user.effective = new.user.real;
+            new.group.effective = new.group.real;
+        }
         new.capabilities.permitted &= had;
         new.capabilities.effective &= had;
     }
@@ -40,7 +56,17 @@ pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> (Credentia
     new.secure_bits &= !SECBIT_KEEP_CAPS;
     let has_gained =
         new.user.real != 0 && !new.capabilities.ambient.contains(new.capabilities.permitted);
-    (new, if has_changed_ids || has_gained { Secure::Yes } else { Secure::No })
+    Rights {
+        credentials: new,
+        secure: if has_changed_ids || has_gained { Secure::Yes } else { Secure::No },
+        is_set_id: given != SetIds::default(),
+    }
+}
+
+/// Whether others of the caller's user may look into the program, by its credentials.
+pub fn dumpable(old: &Credentials, new: &Credentials) -> Dumpable {
+    let was_set_id = old.user.effective != old.user.real || old.group.effective != old.group.real;
+    if was_set_id || new.departs_from(old) { Dumpable::No } else { Dumpable::Yes }
 }
 
 fn settle(ids: &mut Ids) {

@@ -2,32 +2,37 @@
 use crate::memory::{Label, Origin};
 use alloc::sync::Arc;
 use rt::PAGE_BYTES;
-use vfs::{Errno, OpenFile, file::Mappable};
+use vfs::{
+    Credentials, DenyWrite, Errno, OpenFile,
+    file::Mappable,
+    permission::{self, SetIds, Want},
+};
 
-/// `S_ISUID` and `S_ISGID`, with group execution without which the latter means locking.
-const SETUID: u16 = 0o4000;
-const SETGID: u16 = 0o2010;
-
-/// A file to be executed.
+/// A file to be executed. Nobody can open it for writing while this lives, so what is read, mapped and decided by its
+/// owner and mode belongs together.
 #[derive(Clone)]
 pub struct Executable {
     pages: Arc<dyn Mappable>,
     bytes: u64,
     origin: Origin,
+    _deny_write: Option<Arc<DenyWrite>>,
 }
 
 impl Executable {
     /// What an open file holds.
     ///
     /// # Errors
-    /// `EACCES` where it is nothing that has pages.
+    /// `EACCES` where it is nothing that has pages; `ETXTBSY` while somebody has it open for writing.
     pub fn new(file: Arc<OpenFile>) -> Result<Executable, Errno> {
         let pages = file.file().mappable().map_err(|_| Errno::EACCES)?;
-        Ok(Executable { pages, bytes: file.file().size(), origin: Origin::File(file) })
+        let deny_write = Arc::new(file.vnode().deny_write()?);
+        let bytes = file.file().size();
+        Ok(Executable { pages, bytes, origin: Origin::File(file), _deny_write: Some(deny_write) })
     }
     /// A program in memory, of `bytes` bytes.
     pub fn in_memory(pages: Arc<dyn Mappable>, bytes: u64) -> Executable {
-        Executable { pages, bytes, origin: Origin::System(Label::SharedAnonymous) }
+        let origin = Origin::System(Label::SharedAnonymous);
+        Executable { pages, bytes, origin, _deny_write: None }
     }
     /// Its pages.
     pub(super) fn pages(&self) -> &Arc<dyn Mappable> {
@@ -44,18 +49,19 @@ impl Executable {
             Origin::System(_) => None,
         }
     }
-    /// Owner and group it is to run as, where its bits and its mount say so.
-    pub(super) fn set_ids(&self) -> (Option<u32>, Option<u32>) {
-        let Origin::File(file) = &self.origin else { return (None, None) };
-        if file.path().mount.flags().contains(vfs::MountFlags::NO_SETUID) {
-            return (None, None);
+    /// The ids that it gives to its program, if `who` executes it.
+    pub(super) fn set_ids(&self, who: &Credentials) -> SetIds {
+        match &self.origin {
+            Origin::File(file) => permission::set_ids(file.path(), who),
+            Origin::System(_) => SetIds::default(),
         }
-        let permissions = file.vnode().permissions();
-        let (user, group) = file.vnode().owner();
-        (
-            (permissions & SETUID != 0).then_some(user),
-            (permissions & SETGID == SETGID).then_some(group),
-        )
+    }
+    /// `who` may read it, not only execute it.
+    pub(super) fn is_readable_by(&self, who: &Credentials) -> bool {
+        match &self.origin {
+            Origin::File(file) => permission::check(file.vnode(), who, Want::READ).is_ok(),
+            Origin::System(_) => true,
+        }
     }
     /// Reads at `offset`; returns how many bytes there were, less than asked for at the end.
     ///

@@ -33,6 +33,13 @@ pub struct Interpreter {
     headers: Headers,
 }
 
+impl Interpreter {
+    /// Its file.
+    pub fn file(&self) -> &Executable {
+        &self.program
+    }
+}
+
 /// Opens and checks the interpreter a program asks for.
 ///
 /// # Errors

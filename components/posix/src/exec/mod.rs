@@ -36,15 +36,18 @@ pub use file::Executable;
 pub use request::{Image, Program, limits_of, load, read_strings};
 
 use crate::{
-    files::OnExec,
-    memory::{AddressSpace, LimitValues},
+    files::{OnExec, Sharing},
+    memory::{AddressSpace, Dumpable, LimitValues},
 };
 use alloc::sync::Arc;
-use credentials::Secure;
+use credentials::{Rights, Secure};
 use vfs::{Credentials, Errno, OpenFile};
 
 /// Scripts that may name scripts as their interpreters, as on Linux.
 const SCRIPTS_MAX: usize = 5;
+/// Largest soft limit of the stack of a program with more rights than its caller, as on Linux: the caller does not
+/// choose where the rest of its memory lies.
+const SECURE_STACK_BYTES: u64 = 8 << 20;
 
 /// Opens interpreters by their paths.
 pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno> + 'a;
@@ -61,8 +64,10 @@ pub struct ExecRequest<'a> {
     pub arguments: Arguments,
     /// Who calls.
     pub credentials: &'a Credentials,
-    /// setuid and setgid bits count for nothing (`PR_SET_NO_NEW_PRIVS`, being traced).
+    /// setuid and setgid bits count for nothing (`PR_SET_NO_NEW_PRIVS`).
     pub has_no_new_privileges: bool,
+    /// Whether another process shares the caller's directories: then the program gains no rights either.
+    pub sharing: Sharing,
     /// Places are chosen at random (not so with `ADDR_NO_RANDOMIZE`).
     pub is_randomised: bool,
     /// Limits of the process.
@@ -83,8 +88,12 @@ pub struct Loaded {
     pub command: [u8; 16],
     /// Who it runs as.
     pub credentials: Credentials,
-    /// It runs with more rights than its caller: not to be traced, dumped or signalled by it.
+    /// It runs with more rights than its caller (`AT_SECURE`).
     pub is_secure: bool,
+    /// Its file gives it ids.
+    pub is_set_id: bool,
+    /// Its soft limit of the stack, `RLIMIT_STACK`.
+    pub stack_limit: u64,
 }
 
 /// Loads a program into a new address space.
@@ -95,7 +104,7 @@ pub struct Loaded {
 /// for a bad interpreter; `ETXTBSY` while the file is written;
 /// `ENOMEM`, `EINVAL`, `EPERM` as mmap; and what opening and reading say.
 pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
-    let ExecRequest { path, limits, .. } = &request;
+    let ExecRequest { path, mut limits, .. } = request;
     let (program, arguments) = script::resolve(&request)?;
     arguments.check_limits(path, limits.stack)?;
     let headers = elf::read(&program)?;
@@ -103,10 +112,20 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         Some(name) => Some(image::open_interpreter(name, request.open)?),
         None => None,
     };
-    let credentials = credentials::after_exec(&request, &program);
-    let place = place::Place::choose(request.is_randomised, limits.stack);
+    let rights = credentials::after_exec(&request, &program);
+    let is_secure = rights.secure == Secure::Yes;
+    if is_secure {
+        limits.stack = limits.stack.min(SECURE_STACK_BYTES);
+    }
+    let is_randomised = request.is_randomised || rights.is_set_id;
+    let place = place::Place::choose(is_randomised, limits.stack);
     let memory = AddressSpace::with_top(place.search_top)?;
-    memory.set_limits(*limits);
+    memory.set_limits(limits);
+    memory.set_dumpable(dumpable(
+        &request,
+        &rights,
+        [Some(&program), interpreter.as_ref().map(|it| it.file())],
+    ));
     if let Some(file) = program.file() {
         memory.set_executable(file)?;
     }
@@ -117,8 +136,8 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         arguments: &arguments,
         image: &image,
         vdso,
-        credentials: &credentials.0,
-        is_secure: credentials.1 == Secure::Yes,
+        credentials: &rights.credentials,
+        is_secure,
     };
     let stack = stack::build(&memory, &place, &headers, &contents)?;
     Ok(Loaded {
@@ -126,9 +145,25 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         entry: image.start,
         stack,
         command: command_of(path),
-        is_secure: credentials.1 == Secure::Yes,
-        credentials: credentials.0,
+        is_secure,
+        is_set_id: rights.is_set_id,
+        stack_limit: limits.stack,
+        credentials: rights.credentials,
     })
+}
+
+/// Whether the caller's user may look into the program: not where it has other rights, and not where the caller may not
+/// read the `files` that it is made of.
+fn dumpable(
+    request: &ExecRequest<'_>,
+    rights: &Rights,
+    files: [Option<&Executable>; 2],
+) -> Dumpable {
+    let caller = request.credentials;
+    match files.iter().flatten().all(|file| file.is_readable_by(caller)) {
+        true => credentials::dumpable(caller, &rights.credentials),
+        false => Dumpable::No,
+    }
 }
 
 /// The last component of `path`, as `comm`.

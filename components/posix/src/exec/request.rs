@@ -1,7 +1,7 @@
 //! What execve asks for, on a task's behalf: [`Program`] in, [`Image`] out.
 use super::{Arguments, ExecRequest, Executable, Strings, build};
 use crate::{
-    files::{OnExec, Scope},
+    files::{OnExec, Scope, Sharing},
     memory::{AddressSpace, LimitValues},
     process::{Process, Task, limits::Resource},
 };
@@ -38,10 +38,14 @@ pub struct Image {
     pub stack: u64,
     /// Its name for `comm`, NUL-padded.
     pub command: [u8; 16],
-    /// Who it runs as.
-    pub credentials: Option<Arc<Credentials>>,
-    /// It has more rights than its caller: not to be traced or dumped by it.
+    /// Its credentials.
+    pub credentials: Arc<Credentials>,
+    /// It has more rights than its caller.
     pub is_secure: bool,
+    /// Its file gives it ids.
+    pub is_set_id: bool,
+    /// Its soft limit of the stack, `RLIMIT_STACK`.
+    pub stack_limit: u64,
 }
 
 /// Reads argument or environment strings from a program's memory.
@@ -52,11 +56,11 @@ pub fn read_strings(memory: &AddressSpace, address: u64) -> Result<Strings, Errn
     Strings::read(memory, address)
 }
 
-/// Loads `program` for `task`, of which nothing is changed.
+/// Loads `program` for `task`, of which nothing is changed. The caller holds the decision of the exec guard.
 ///
 /// # Errors
 /// As execve(2).
-pub fn load(task: &Arc<Task>, program: Program) -> Result<Image, Errno> {
+pub fn load(task: &Arc<Task>, program: Program, sharing: Sharing) -> Result<Image, Errno> {
     let scope = Scope::of(task);
     let Opened { file, path, on_exec } = open(task, &scope, &program)?;
     let open_named = |name: &[u8]| scope.caller().open_executable(Base::Cwd, name, Walk::FOLLOW);
@@ -68,6 +72,7 @@ pub fn load(task: &Arc<Task>, program: Program) -> Result<Image, Errno> {
         arguments: Arguments { arguments: program.arguments, environment: program.environment },
         credentials: scope.credentials(),
         has_no_new_privileges: task.no_new_privileges.load(Ordering::Relaxed),
+        sharing,
         is_randomised: process.personality.load(Ordering::Relaxed) & ADDR_NO_RANDOMIZE == 0,
         limits: limits_of(process),
         open: &open_named,
@@ -77,8 +82,10 @@ pub fn load(task: &Arc<Task>, program: Program) -> Result<Image, Errno> {
         entry: loaded.entry,
         stack: loaded.stack,
         command: loaded.command,
-        credentials: Some(Arc::new(loaded.credentials)),
+        credentials: Arc::new(loaded.credentials),
         is_secure: loaded.is_secure,
+        is_set_id: loaded.is_set_id,
+        stack_limit: loaded.stack_limit,
     })
 }
 

@@ -33,6 +33,7 @@ fn load_with(bytes: &[u8], arguments: &[&str], environment: &[&str]) -> Result<L
         arguments: Arguments { arguments: strings(arguments), environment: strings(environment) },
         credentials: &Credentials::root(),
         has_no_new_privileges: false,
+        sharing: Sharing::Own,
         is_randomised: true,
         limits: LimitValues::default(),
         open: &|_| Err(Errno::ENOENT),

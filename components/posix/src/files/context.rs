@@ -1,4 +1,8 @@
 //! [`FsContext`]: root, working directory and file creation mask, shared by `CLONE_FS`.
+//!
+//! A context counts the tasks that use it ([`super::FsHold`]). execve compares the number with that of its own threads:
+//! a program gets no rights of its file while another process could move its directories ([`super::FsExec`]).
+use super::sharing::Users;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU16, Ordering};
 use rt::{lock_class, sync::RwLock};
@@ -13,6 +17,7 @@ pub struct FsContext {
     namespace: Arc<Namespace>,
     places: RwLock<Arc<Places>>,
     umask: AtomicU16,
+    users: Users,
 }
 
 /// The two directories of a context at one moment.
@@ -29,11 +34,20 @@ impl FsContext {
     pub fn new(namespace: Arc<Namespace>) -> FsContext {
         let root = namespace.root();
         let places = Arc::new(Places { working: root.clone(), root });
-        FsContext { namespace, places: RwLock::new(&CONTEXT, places), umask: AtomicU16::new(0o022) }
+        FsContext {
+            namespace,
+            places: RwLock::new(&CONTEXT, places),
+            umask: AtomicU16::new(0o022),
+            users: Users::default(),
+        }
     }
     /// The mounts seen.
     pub fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
+    }
+    /// The tasks that use it.
+    pub(super) fn users(&self) -> &Users {
+        &self.users
     }
     /// The same again, for fork.
     pub fn duplicate(&self) -> FsContext {
@@ -41,6 +55,7 @@ impl FsContext {
             namespace: self.namespace.clone(),
             places: RwLock::new(&CONTEXT, self.places()),
             umask: AtomicU16::new(self.umask()),
+            users: Users::default(),
         }
     }
     /// Root and working directory.

@@ -10,10 +10,12 @@ mod mount_options;
 pub mod notes;
 pub mod owner;
 mod scope;
+mod sharing;
 pub mod slots;
 
 pub use context::{FsContext, Places};
 pub use scope::Scope;
+pub use sharing::{FsExec, FsHold, Sharing};
 pub use slots::OnExec;
 
 use crate::locks;

@@ -54,6 +54,7 @@ impl AddressSpace {
         drop(parent);
         child.set_layout(self.layout());
         child.set_large_pages(self.has_large_pages());
+        child.set_dumpable(self.dumpable());
         child.barriers().store(self.barriers().load(Ordering::Relaxed), Ordering::Relaxed);
         if let Some(file) = self.executable() {
             child.set_executable(file)?;

@@ -134,6 +134,15 @@ struct Executable {
     _deny_write: DenyWrite,
 }
 
+/// Whether programs with the same user may look into an address space (`PR_SET_DUMPABLE`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dumpable {
+    /// They may.
+    Yes,
+    /// Only those that may look into any process: the program has rights, or is from a file, that its user has not.
+    No,
+}
+
 /// An address space of a process.
 pub struct AddressSpace {
     space: Space,
@@ -154,6 +163,7 @@ pub struct AddressSpace {
     ahead: AtomicU64,
     /// `PR_SET_THP_DISABLE`.
     lacks_large_pages: AtomicBool,
+    is_undumpable: AtomicBool,
 }
 
 impl AddressSpace {
@@ -176,6 +186,7 @@ impl AddressSpace {
             barriers: AtomicU32::new(0),
             ahead: AtomicU64::new(0),
             lacks_large_pages: AtomicBool::new(false),
+            is_undumpable: AtomicBool::new(false),
         }))
     }
     /// The memory barriers its programs registered for, as `syscall/barrier.rs` keeps them.
@@ -235,6 +246,17 @@ impl AddressSpace {
         let before = self.executable.lock().replace(Executable { file, _deny_write });
         drop(before);
         Ok(())
+    }
+    /// Whether others with the same user may look into it.
+    pub fn dumpable(&self) -> Dumpable {
+        match self.is_undumpable.load(Ordering::Relaxed) {
+            true => Dumpable::No,
+            false => Dumpable::Yes,
+        }
+    }
+    /// Changes that (prctl, exec, a change of ids).
+    pub fn set_dumpable(&self, dumpable: Dumpable) {
+        self.is_undumpable.store(dumpable == Dumpable::No, Ordering::Relaxed);
     }
     /// Room for `bytes`, free at the moment.
     ///

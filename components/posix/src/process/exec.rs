@@ -3,9 +3,20 @@
 //! The new program is loaded into a fresh address space first, so that every failure is reported
 //! to a caller that still is what it was. Then the other threads end, and only after that the
 //! process changes: memory, dispositions, descriptors, credentials, name.
-use super::{Task, limits::Resource, object::Process, task::attention, tree};
+//!
+//! All of it is under the process's exec guard ([`super::exec_guard`]): what the rights of the program are decided by
+//! does not change until it has them.
+use super::{
+    Task,
+    limits::{Limit, Resource},
+    object::Process,
+    task::attention,
+    tree,
+};
 use crate::{
     exec::{self, Image, Program},
+    files::FsExec,
+    memory::AddressSpace,
     signal::{SIGCHLD, state::AlternateStack},
     time::timers,
 };
@@ -14,14 +25,25 @@ use core::sync::atomic::Ordering;
 use rt::user::{Bases, Context, Registers};
 use vfs::Errno;
 
+/// What a file that gives ids clears of the personality (`PER_CLEAR_ON_SETID`): `READ_IMPLIES_EXEC`,
+/// `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
+const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000;
+
 /// Loads `program` and makes `task` run it: `context` enters it.
 ///
 /// # Errors
 /// As execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
 /// an exit: the task ends.
 pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
-    check_process_limit(&task.process)?;
-    let image = exec::load(task, program)?;
+    let process = &task.process;
+    let _decision = process.exec_guard.decide(task)?;
+    check_process_limit(process)?;
+    let context_of_files = task.fs();
+    let directories = FsExec::begin(context_of_files.clone(), || {
+        let is_user = |other: &&Arc<Task>| Arc::ptr_eq(&other.fs(), &context_of_files);
+        process.signals.lock().tasks.iter().filter(is_user).count()
+    });
+    let image = exec::load(task, program, directories.sharing())?;
     end_other_threads(task)?;
     super::exit::release_memory_words(task);
     let changed = change(task, context, image);
@@ -116,31 +138,43 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     timers::delete_all(process);
     task.signals.lock().stack = AlternateStack::default();
     task.set_command(&image.command);
-    if let Some(credentials) = image.credentials {
-        tree::set_real_user(process, credentials.user.real);
-        task.set_credentials(credentials);
-        process.parent_death_signal.store(0, Ordering::Relaxed);
-    }
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
-    process.is_dumpable.store(!image.is_secure, Ordering::Relaxed);
     process.has_executed.store(true, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);
     task.rseq.end();
-    let new = image.memory.clone();
-    let old = process.set_memory(Some(image.memory));
-    if let Some(old) = &old {
-        new.set_large_pages(old.has_large_pages());
-        process.note_usage(old);
+    context.registers = Registers { rip: image.entry, rsp: image.stack, ..Registers::default() };
+    if let Some(old) = commit(task, image) {
+        process.memory().set_large_pages(old.has_large_pages());
+        process.note_usage(&old);
     }
-    drop(old);
     apply_limits(process);
     process.released.signal();
     task.note_left_memory();
-    context.registers = Registers { rip: image.entry, rsp: image.stack, ..Registers::default() };
     rt::user::reset_extended();
     rt::user::set_bases(Bases::default());
     task.raise_attention(attention::RELOAD);
     Ok(())
+}
+
+/// Replaces credentials and memory in one step for all that look into the process; the memory before.
+fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
+    let process = &task.process;
+    let _commit = process.exec_guard.begin_commit();
+    if image.is_secure || image.credentials.departs_from(&task.credentials()) {
+        process.parent_death_signal.store(0, Ordering::Relaxed);
+    }
+    if image.is_set_id {
+        process.personality.fetch_and(!CLEARED_BY_SET_ID, Ordering::Relaxed);
+    }
+    if image.is_secure
+        && let Some(stack) = process.limits.get(Resource::Stack as u32)
+    {
+        let soft = stack.soft.min(image.stack_limit);
+        process.limits.set(Resource::Stack as u32, Limit { soft, ..stack });
+    }
+    tree::set_real_user(process, image.credentials.user.real);
+    task.set_credentials(image.credentials);
+    process.set_memory(Some(image.memory))
 }
 
 fn unshare_files(task: &Task) -> Result<(), Errno> {

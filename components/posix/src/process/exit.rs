@@ -6,6 +6,7 @@ use super::{
     tree::{self, INIT, Tree},
 };
 use crate::{
+    files::FsHold,
     futex, profile,
     signal::{
         self, Info, SIGCHLD, SIGCONT, SIGHUP,
@@ -55,7 +56,7 @@ pub fn task_ended(task: &Arc<Task>) {
 /// where process 1 does.
 fn leave_directories(task: &Task) {
     if let Some(init) = tree::task(INIT) {
-        task.set_fs(init.fs());
+        task.set_fs(FsHold::ended(init.fs()));
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     tree,
 };
 use crate::{
+    files::FsHold,
     memory::AddressSpace,
     signal::{Dispositions, TaskSignals},
     syscall::pidfd,
@@ -210,8 +211,8 @@ fn task_parts(task: &Task, request: &CloneRequest) -> Result<TaskParts, Errno> {
         false => Arc::new(task.files().duplicate()?),
     };
     let fs = match request.flags.contains(CloneFlags::FS) {
-        true => task.fs(),
-        false => Arc::new(task.fs().duplicate()),
+        true => FsHold::join(task.fs())?,
+        false => FsHold::first(Arc::new(task.fs().duplicate())),
     };
     let keeps_stack =
         !request.flags.contains(CloneFlags::VM) || request.flags.contains(CloneFlags::VFORK);

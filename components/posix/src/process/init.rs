@@ -60,7 +60,7 @@ pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
     ));
     let parts = TaskParts {
         files: Arc::new(files::Table::new()),
-        fs,
+        fs: files::FsHold::first(fs),
         credentials: Arc::new(Credentials::root()),
         command: *b"init\0\0\0\0\0\0\0\0\0\0\0\0",
         signals: TaskSignals::default(),

@@ -4,11 +4,12 @@
 //! timers. [`Task`] is one thread of it: an rt thread in [`run::run`]. [`tree`] knows every process, task,
 //! process group and session by number.
 //!
-//! Lock order (outer first): `process.tree`, `process.signals`, `process.dispositions`,
+//! Lock order (outer first): `process.commit` ([`exec_guard`]), `process.tree`, `process.signals`, `process.dispositions`,
 //! `task.signals`; the rest (`process.memory`, `task.*`, `process.timers`) are leaves and held for
 //! a few loads only. No lock is held while user memory is touched or a thread waits.
 //! Source: POSIX.1-2017 2.11 to 2.13, Linux's manual pages.
 pub mod exec;
+pub mod exec_guard;
 pub mod exit;
 pub mod fork;
 pub mod init;

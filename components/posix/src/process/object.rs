@@ -1,6 +1,7 @@
 //! [`Process`]: a thread group.
 use super::{
     ExitStatus, Task,
+    exec_guard::ExecGuard,
     io_counts::Io,
     limits::Limits,
     session::{ControllingTerminal, Session},
@@ -60,6 +61,8 @@ pub struct Process {
     /// Of a leader whose terminal was hung up: the group that was in its foreground, 0 none.
     pub(crate) lost_foreground: AtomicU32,
     memory: Mutex<Option<Arc<AddressSpace>>>,
+    /// Makes its exec one step for everybody else.
+    pub(crate) exec_guard: ExecGuard,
     pub(crate) signals: Mutex<ProcessSignals>,
     pub(crate) timers: Mutex<ProcessTimers>,
     pub(crate) usage: Mutex<Usage>,
@@ -85,7 +88,6 @@ pub struct Process {
     pub(crate) exceeds_limit: AtomicBool,
     pub(crate) has_executed: AtomicBool,
     pub(crate) is_subreaper: AtomicBool,
-    pub(crate) is_dumpable: AtomicBool,
     pub(crate) parent_death_signal: AtomicU8,
     /// The signal its parent gets at its end (0 none).
     pub(crate) exit_signal: AtomicU8,
@@ -127,6 +129,7 @@ impl Process {
             terminal: Mutex::new(&TERMINAL, None),
             lost_foreground: AtomicU32::new(0),
             memory: Mutex::new(&MEMORY, parts.memory),
+            exec_guard: ExecGuard::new(),
             signals: Mutex::new(&SIGNALS, ProcessSignals::new(parts.actions)),
             timers: Mutex::new(&TIMERS, ProcessTimers::new()),
             usage: Mutex::new(&USAGE, Usage::default()),
@@ -142,7 +145,6 @@ impl Process {
             exceeds_limit: AtomicBool::new(false),
             has_executed: AtomicBool::new(false),
             is_subreaper: AtomicBool::new(false),
-            is_dumpable: AtomicBool::new(true),
             parent_death_signal: AtomicU8::new(0),
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
@@ -201,8 +203,6 @@ impl Process {
         self.signals.lock().actions.lock().get(signal)
     }
     pub(super) fn inherit_attributes(&self, from: &Process) {
-        let is_dumpable = from.is_dumpable.load(Ordering::Relaxed);
-        self.is_dumpable.store(is_dumpable, Ordering::Relaxed);
         self.set_terminal(from.terminal());
         let adjustment = from.oom_adjustment.load(Ordering::Relaxed);
         self.oom_adjustment.store(adjustment, Ordering::Relaxed);

@@ -72,7 +72,7 @@ pub struct Task {
     /// Stands still in a stop; under `process.signals`.
     pub(crate) is_standing: AtomicBool,
     files: Mutex<Option<Arc<files::Table>>>,
-    fs: Mutex<Arc<files::FsContext>>,
+    fs: Mutex<files::FsHold>,
     credentials: Mutex<Arc<Credentials>>,
     command: Mutex<[u8; 16]>,
     restart: Mutex<Option<Restart>>,
@@ -110,7 +110,7 @@ pub struct TaskParts {
     /// Descriptor table.
     pub files: Arc<files::Table>,
     /// Root, working directory, umask.
-    pub fs: Arc<files::FsContext>,
+    pub fs: files::FsHold,
     /// Who it is.
     pub credentials: Arc<Credentials>,
     /// Name, NUL-padded.
@@ -185,10 +185,10 @@ impl Task {
     }
     /// Root, working directory and umask.
     pub fn fs(&self) -> Arc<files::FsContext> {
-        self.fs.lock().clone()
+        self.fs.lock().context().clone()
     }
-    /// Replaces root, working directory and umask (unshare).
-    pub fn set_fs(&self, fs: Arc<files::FsContext>) {
+    /// Replaces root, working directory and umask (unshare, the end).
+    pub fn set_fs(&self, fs: files::FsHold) {
         let old = core::mem::replace(&mut *self.fs.lock(), fs);
         drop(old);
     }

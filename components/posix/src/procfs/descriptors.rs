@@ -41,14 +41,13 @@ impl Node for Descriptors {
         let permissions = if self.view == View::Links { 0o500 } else { 0o555 };
         attributes(self.inode, FileType::Directory, permissions, self.subject.owner())
     }
-    fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Child, Errno> {
-        self.subject.check_access(caller)?;
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let number: i32 = core::str::from_utf8(name)
             .ok()
             .and_then(|text| text.parse().ok())
             .ok_or(Errno::ENOENT)?;
-        let task = self.subject.task().ok_or(Errno::ENOENT)?;
-        let file = task.files().get(number).map_err(|_| Errno::ENOENT)?;
+        let found = self.subject.look_up(|task| task.files().get(number))?;
+        let file = found.map_err(|_| Errno::ENOENT)?;
         let inode = self.link_inode(number as u64);
         let subject = self.subject.clone();
         Ok(match self.view {
@@ -57,7 +56,6 @@ impl Node for Descriptors {
         })
     }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        let task = self.subject.task().ok_or(Errno::ENOENT)?;
         let from = usize::try_from(position).unwrap_or(usize::MAX);
         let entry = |number: usize| DirectoryEntry {
             inode: self.link_inode(number as u64),
@@ -68,7 +66,8 @@ impl Node for Descriptors {
             name: format!("{number}").into_bytes(),
             next: number as u64 + 1,
         };
-        Ok(task.files().descriptors(from, max).into_iter().map(entry).collect())
+        let numbers = self.subject.look_up(|task| task.files().descriptors(from, max))?;
+        Ok(numbers.into_iter().map(entry).collect())
     }
 }
 
@@ -89,11 +88,11 @@ impl Node for Link {
         link
     }
     fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
-        self.subject.check_access(caller)?;
+        self.subject.look_up(|_| ())?;
         Ok(report::path_text(self.file.path(), caller.root))
     }
-    fn follow(&self, caller: &Caller<'_>) -> Result<Option<Path>, Errno> {
-        self.subject.check_access(caller)?;
+    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        self.subject.look_up(|_| ())?;
         Ok(Some(self.file.path().clone()))
     }
 }
@@ -111,8 +110,8 @@ impl Node for Report {
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         let file = &self.file;
-        let task = self.subject.task().ok_or(Errno::ENOENT)?;
-        let is_closing = task.files().on_exec(self.number).unwrap_or(OnExec::Keep) == OnExec::Close;
+        let on_exec = self.subject.look_up(|task| task.files().on_exec(self.number))?;
+        let is_closing = on_exec.unwrap_or(OnExec::Keep) == OnExec::Close;
         let flags = file.flags() | if is_closing { O_CLOEXEC } else { 0 };
         let position = if file.file().is_seekable() { file.offset() } else { 0 };
         let mut text = format!(

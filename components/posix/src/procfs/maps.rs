@@ -1,7 +1,7 @@
 //! `/proc/PID/maps`, `smaps` and `smaps_rollup`: a process's regions, and what is present of them.
 use super::{process::Subject, report::path_text};
 use crate::memory::{
-    Flags, Label,
+    AddressSpace, Flags, Label,
     report::{Name, RegionReport, SHARE_ONE, Usage},
 };
 use alloc::{format, vec::Vec};
@@ -12,8 +12,8 @@ const PAGE_KIB: u64 = 4;
 const NAME_COLUMN: usize = 73;
 
 /// A line a region.
-pub fn maps(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let Some(memory) = subject.process.try_memory() else { return Ok(Vec::new()) };
+pub fn maps(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
+    let Some(memory) = memory else { return Ok(Vec::new()) };
     let root = root(subject);
     let mut text = Vec::new();
     for region in memory.regions() {
@@ -23,8 +23,8 @@ pub fn maps(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 /// The same, each with what is present of it. What several processes share by way of one page table counts as one's.
-pub fn details(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let Some(memory) = subject.process.try_memory() else { return Ok(Vec::new()) };
+pub fn details(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
+    let Some(memory) = memory else { return Ok(Vec::new()) };
     let root = root(subject);
     let mut text = Vec::new();
     for (region, usage) in memory.usages() {
@@ -48,8 +48,8 @@ pub fn details(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 /// The sums over all regions.
-pub fn sums(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let Some(memory) = subject.process.try_memory() else { return Err(Errno::ESRCH) };
+pub fn sums(_: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
+    let Some(memory) = memory else { return Err(Errno::ESRCH) };
     let usages = memory.usages();
     let (first, last) = match usages.as_slice() {
         [] => (0, 0),

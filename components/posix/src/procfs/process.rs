@@ -6,19 +6,24 @@ use super::{
     report, status,
     tree::parse_id,
 };
-use crate::process::{Process, Task, trace};
+use crate::{
+    memory::{AddressSpace, Dumpable},
+    process::{
+        Process, Task,
+        trace::{self, Mode, Target},
+    },
+};
 use alloc::{
     format,
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::Ordering;
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno, Path,
     credentials::Capabilities,
     file::File,
-    generated::{Child, Node, attributes},
+    generated::{self, Child, Node, attributes},
 };
 
 /// A process, or one thread of it.
@@ -35,26 +40,45 @@ impl Subject {
     pub fn task(&self) -> Option<Arc<Task>> {
         self.thread.clone().or_else(|| self.process.tasks().first().cloned())
     }
-    /// Effective user and group; root's for what may not be read by its own user.
+    /// Effective user and group of its files; root's for what may not be read by its own user.
     pub fn owner(&self) -> (u32, u32) {
-        let is_dumpable = self.process.is_dumpable.load(Ordering::Relaxed);
-        match self.task() {
-            Some(task) if is_dumpable => {
-                let credentials = task.credentials();
-                (credentials.user.effective, credentials.group.effective)
-            }
+        let memory = self.process.try_memory();
+        match memory {
+            Some(memory) if memory.dumpable() == Dumpable::Yes => self.user(),
             _ => (0, 0),
         }
     }
-    /// `caller` may look at memory, files and places of the process.
-    pub fn check_access(&self, caller: &Caller<'_>) -> Result<(), Errno> {
-        let is_own =
-            caller.process == self.process.id() || caller.credentials.user.fs == self.owner().0;
-        if is_own || caller.credentials.has(Capabilities::SYS_PTRACE) {
-            Ok(())
-        } else {
-            Err(Errno::EACCES)
-        }
+    /// Effective user and group of its directory, which says no more than that it is there.
+    fn user(&self) -> (u32, u32) {
+        self.task().map_or((0, 0), |task| {
+            let credentials = task.credentials();
+            (credentials.user.effective, credentials.group.effective)
+        })
+    }
+    /// Gives what `take` finds in the task, if the calling task may look into it ([`trace::look`]).
+    ///
+    /// # Errors
+    /// `EACCES`; `ESRCH` where it has ended.
+    pub fn look<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
+        let caller = crate::process::current().ok_or(Errno::EACCES)?;
+        let target = match &self.thread {
+            Some(task) => Target::task(&self.process, task),
+            None => Target::process(&self.process),
+        };
+        trace::look(&caller, Mode::Files, target, take).map_err(|error| match error {
+            Errno::EPERM => Errno::EACCES,
+            other => other,
+        })
+    }
+    /// As [`Subject::look`], of names in its directories: those of a task that has ended are not there.
+    ///
+    /// # Errors
+    /// `EACCES`, `ENOENT`.
+    pub fn look_up<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
+        self.look(take).map_err(|error| match error {
+            Errno::ESRCH => Errno::ENOENT,
+            other => other,
+        })
     }
     fn inode(&self, place: u64) -> u64 {
         inode(self.process.id(), self.thread.as_ref().map_or(0, |task| task.id()), place)
@@ -69,10 +93,12 @@ pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
 #[derive(Clone, Copy)]
 enum Item {
     File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
-    /// To be opened by who may look into the process alone.
+    /// To be opened and read by those alone that may look into the process.
     Secret(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    /// Tells of the memory there was when it was opened, to those that might look into the process then.
+    Map(MapText),
     Memory(MemoryView),
-    Link(fn(&Subject) -> Option<Path>),
+    Link(fn(&Task) -> Option<Path>),
     Descriptors(View),
     Threads,
 }
@@ -97,9 +123,9 @@ const ITEMS: &[(&str, Item)] = &[
     ("timerslack_ns", Item::File(0o444, |_| Ok(b"50000\n".to_vec()))),
     ("mountstats", Item::Secret(0o400, report::mountstats)),
     ("personality", Item::Secret(0o400, report::personality)),
-    ("maps", Item::Secret(0o444, maps::maps)),
-    ("smaps", Item::Secret(0o444, maps::details)),
-    ("smaps_rollup", Item::Secret(0o444, maps::sums)),
+    ("maps", Item::Map(maps::maps)),
+    ("smaps", Item::Map(maps::details)),
+    ("smaps_rollup", Item::Map(maps::sums)),
     ("io", Item::Secret(0o400, report::io)),
     ("limits", Item::File(0o444, report::limits)),
     ("mounts", Item::File(0o444, report::mounts)),
@@ -108,8 +134,8 @@ const ITEMS: &[(&str, Item)] = &[
     ("oom_score", Item::File(0o444, report::oom_score)),
     ("oom_score_adj", Item::File(0o644, report::oom_adjustment)),
     ("exe", Item::Link(report::executable)),
-    ("cwd", Item::Link(|subject| Some(subject.task()?.fs().working()))),
-    ("root", Item::Link(|subject| Some(subject.task()?.fs().root()))),
+    ("cwd", Item::Link(|task| Some(task.fs().working()))),
+    ("root", Item::Link(|task| Some(task.fs().root()))),
     ("fd", Item::Descriptors(View::Links)),
     ("fdinfo", Item::Descriptors(View::Reports)),
     ("task", Item::Threads),
@@ -135,7 +161,7 @@ impl ProcessDirectory {
 
 fn type_of(item: &Item) -> FileType {
     match item {
-        Item::File(..) | Item::Secret(..) | Item::Memory(_) => FileType::Regular,
+        Item::File(..) | Item::Secret(..) | Item::Map(_) | Item::Memory(_) => FileType::Regular,
         Item::Link(_) => FileType::Symlink,
         Item::Descriptors(_) | Item::Threads => FileType::Directory,
     }
@@ -147,7 +173,7 @@ fn place(index: usize) -> u64 {
 
 impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
-        attributes(self.0.inode(0), FileType::Directory, 0o555, self.0.owner())
+        attributes(self.0.inode(0), FileType::Directory, 0o555, self.0.user())
     }
     fn subject(&self) -> Option<&dyn core::any::Any> {
         Some(&self.0)
@@ -161,6 +187,7 @@ impl Node for ProcessDirectory {
                 let is_secret = matches!(item, Item::Secret(..));
                 Arc::new(ProcessFile { subject, inode, name, permissions, is_secret, content })
             }
+            Item::Map(text) => Arc::new(MapFile { subject, inode, text }),
             Item::Memory(view) => Arc::new(MemoryFile { subject, inode, view }),
             Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
             Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
@@ -198,11 +225,15 @@ impl Node for ProcessFile {
     }
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         if self.is_secret {
-            check_insight(&self.subject)?;
+            self.subject.look(|_| ())?;
         }
         Ok(None)
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
+        // Again: the process may have executed another program since the file was opened.
+        if self.is_secret {
+            self.subject.look(|_| ())?;
+        }
         (self.content)(&self.subject)
     }
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
@@ -214,10 +245,50 @@ impl Node for ProcessFile {
     }
 }
 
-/// The caller may look into the process.
-fn check_insight(subject: &Subject) -> Result<(), Errno> {
-    let own = crate::process::current().ok_or(Errno::EACCES)?;
-    trace::check(&own, &subject.process).map_err(|_| Errno::EACCES)
+/// The memory of `subject`, if the calling task may look into it; none where it has none or has ended.
+fn memory_of(subject: &Subject) -> Result<Weak<AddressSpace>, Errno> {
+    match subject.look(|task| task.process.try_memory()) {
+        Ok(Some(memory)) => Ok(Arc::downgrade(&memory)),
+        Ok(None) | Err(Errno::ESRCH) => Ok(Weak::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text that describes memory; `None`: the memory is there no more.
+type MapText = fn(&Subject, Option<&AddressSpace>) -> Result<Vec<u8>, Errno>;
+
+struct MapFile {
+    subject: Subject,
+    inode: u64,
+    text: MapText,
+}
+
+impl Node for MapFile {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        let memory = memory_of(&self.subject)?;
+        let (subject, inode, text) = (self.subject.clone(), self.inode, self.text);
+        Ok(Some(generated::file_of(Arc::new(OpenMap { subject, inode, text, memory }))))
+    }
+}
+
+/// An open [`MapFile`].
+struct OpenMap {
+    subject: Subject,
+    inode: u64,
+    text: MapText,
+    memory: Weak<AddressSpace>,
+}
+
+impl Node for OpenMap {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        (self.text)(&self.subject, self.memory.upgrade().as_deref())
+    }
 }
 
 /// What a file shows of memory.
@@ -243,12 +314,10 @@ impl Node for MemoryFile {
         attributes(self.inode, FileType::Regular, permissions, self.subject.owner())
     }
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
-        let memory = self.subject.process.try_memory();
-        let memory = memory.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        let memory = memory_of(&self.subject)?;
         if let MemoryView::Part(part) = self.view {
             return Ok(Some(Arc::new(MemoryText::new(memory, part))));
         }
-        check_insight(&self.subject)?;
         if let MemoryView::Whole = self.view {
             return Ok(Some(Arc::new(WholeMemory(memory))));
         }
@@ -261,7 +330,13 @@ impl Node for MemoryFile {
 struct ProcessLink {
     subject: Subject,
     inode: u64,
-    target: fn(&Subject) -> Option<Path>,
+    target: fn(&Task) -> Option<Path>,
+}
+
+impl ProcessLink {
+    fn place(&self) -> Result<Path, Errno> {
+        self.subject.look_up(|task| (self.target)(task))?.ok_or(Errno::ENOENT)
+    }
 }
 
 impl Node for ProcessLink {
@@ -269,13 +344,10 @@ impl Node for ProcessLink {
         attributes(self.inode, FileType::Symlink, 0o777, self.subject.owner())
     }
     fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
-        self.subject.check_access(caller)?;
-        let path = (self.target)(&self.subject).ok_or(Errno::ENOENT)?;
-        Ok(report::path_text(&path, caller.root))
+        Ok(report::path_text(&self.place()?, caller.root))
     }
-    fn follow(&self, caller: &Caller<'_>) -> Result<Option<Path>, Errno> {
-        self.subject.check_access(caller)?;
-        (self.target)(&self.subject).map(Some).ok_or(Errno::ENOENT)
+    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        self.place().map(Some)
     }
 }
 
@@ -287,7 +359,7 @@ struct Threads {
 
 impl Node for Threads {
     fn attributes(&self) -> Attributes {
-        attributes(self.inode, FileType::Directory, 0o555, self.subject.owner())
+        attributes(self.inode, FileType::Directory, 0o555, self.subject.user())
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let id = parse_id(name).ok_or(Errno::ENOENT)?;

@@ -2,7 +2,7 @@
 use super::{process::Subject, status::SignalSets};
 use crate::{
     memory::Layout,
-    process::{Process, io_counts, limits::INFINITY, object::ticks, oom, trace},
+    process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom},
     signal::state::StopState,
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
@@ -23,8 +23,8 @@ pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
 }
 
 /// The program that runs.
-pub fn executable(subject: &Subject) -> Option<Path> {
-    let memory = subject.process.try_memory()?;
+pub fn executable(task: &Task) -> Option<Path> {
+    let memory = task.process.try_memory()?;
     memory.executable().map(|file| file.path().clone())
 }
 
@@ -113,7 +113,10 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let process = &subject.process;
     let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
     let (terminal, foreground) = terminal(process);
-    let memory = process.try_memory();
+    // Where its memory lies is told to those that may look into it.
+    let seen = subject.look(|task| task.process.try_memory());
+    let may_look = seen.is_ok();
+    let memory = seen.unwrap_or_else(|_| process.try_memory());
     let sizes = memory.as_ref().map(|memory| memory.sizes()).unwrap_or_default();
     let layout = memory.map(|memory| memory.layout()).unwrap_or_default();
     let time = match &subject.thread {
@@ -138,8 +141,6 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
     let exit_code = process.ended().map_or(0, |status| status.wait_word());
     let threads = process.tasks().len();
-    // Where its memory lies is told to whom who may look at it.
-    let may_look = crate::process::current().is_some_and(|own| trace::check(&own, process).is_ok());
     let layout = if may_look { layout } else { Layout::default() };
     let (code, data) = if may_look { (layout.code, layout.data) } else { ((1, 1), (0, 0)) };
     let text = format!(

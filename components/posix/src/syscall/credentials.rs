@@ -1,6 +1,9 @@
 //! User and group ids and supplementary groups (credentials(7)).
 use super::{Call, Entry, capabilities};
-use crate::process::{Process, Task, limits::Resource, tree};
+use crate::{
+    memory::Dumpable,
+    process::{Process, Task, limits::Resource, tree},
+};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
@@ -104,11 +107,11 @@ fn note_process_limit(process: &Process, user: u32) {
 /// Puts new credentials in place. A process whose rights have changed is nobody's to look into.
 pub(super) fn install(task: &Task, new: Credentials) {
     let old = task.credentials();
-    let rights =
-        |who: &Credentials| (who.user.effective, who.user.fs, who.group.effective, who.group.fs);
-    let has_gained = !old.capabilities.permitted.contains(new.capabilities.permitted);
-    if rights(&old) != rights(&new) || has_gained {
-        task.process.is_dumpable.store(false, Ordering::Relaxed);
+    if new.departs_from(&old) {
+        // Before the credentials: nobody finds the new ones with a memory that may still be looked into.
+        if let Some(memory) = task.process.try_memory() {
+            memory.set_dumpable(Dumpable::No);
+        }
         task.process.parent_death_signal.store(0, Ordering::Relaxed);
     }
     tree::set_real_user(&task.process, new.user.real);

@@ -2,10 +2,14 @@
 use super::{Call, Entry};
 use crate::{
     futex::{self, Requeue, Scope, VECTOR_MAX, Wanted, inherit},
-    process::{trace, tree},
+    process::{
+        Task,
+        trace::{self, Mode, Target},
+        tree,
+    },
     time::clock::{Clock, Timespec},
 };
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use rt::time::Instant;
@@ -198,9 +202,11 @@ fn get_robust_list(call: &mut Call<'_>) -> Result<u64, Errno> {
         0 => call.task.clone(),
         id => u32::try_from(id).ok().and_then(tree::task).ok_or(Errno::ESRCH)?,
     };
-    trace::check(call.task, &target.process)?;
+    let list = |task: &Arc<Task>| task.robust_list.load(Ordering::Relaxed);
+    let whole = Target::task(&target.process, &target);
+    let list = trace::look(call.task, Mode::Real, whole, list)?;
     let memory = call.memory;
-    memory.write(call.word(1), &target.robust_list.load(Ordering::Relaxed))?;
+    memory.write(call.word(1), &list)?;
     memory.write(call.word(2), &LIST_HEAD_BYTES)?;
     Ok(0)
 }

@@ -6,7 +6,12 @@ use super::{
 };
 use crate::{
     files::OnExec,
-    process::{Process, Task, pidfd::ProcessFile, trace, tree},
+    process::{
+        Process, Task,
+        pidfd::ProcessFile,
+        trace::{self, Mode, Target},
+        tree,
+    },
     procfs,
     signal::{
         self,
@@ -100,8 +105,8 @@ fn get_descriptor(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let file = call.file(0)?;
     let target = of(&file)?.process()?;
-    trace::check(call.task, target)?;
-    let task = target.tasks().first().cloned().ok_or(Errno::ESRCH)?;
-    let found = task.files().get(call.int(1))?;
+    let number = call.int(1);
+    let get = |task: &Arc<Task>| task.files().get(number);
+    let found = trace::look(call.task, Mode::Real, Target::process(target), get)??;
     install(call.task, found, OnExec::Close)
 }

@@ -2,6 +2,7 @@
 use super::{Call, Entry, pidfd};
 use crate::{
     exec::{self, Program},
+    files::FsHold,
     memory::{AddressSpace, Faults},
     process::{
         ExitStatus, Process, exit,
@@ -174,7 +175,7 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
         call.task.set_files(Some(Arc::new(call.files.duplicate()?)));
     }
     if flags.contains(CloneFlags::FS) {
-        call.task.set_fs(Arc::new(call.task.fs().duplicate()));
+        call.task.set_fs(FsHold::first(Arc::new(call.task.fs().duplicate())));
     }
     Ok(0)
 }

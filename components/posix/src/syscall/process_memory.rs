@@ -2,7 +2,11 @@
 use super::{Call, Entry};
 use crate::{
     memory::{AddressSpace, IoVec, UserSink, UserSource},
-    process::{Task, trace, tree},
+    process::{
+        Task,
+        trace::{self, Target},
+        tree,
+    },
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use linux_raw_sys::general as raw;
@@ -35,9 +39,13 @@ impl Request {
         let own = memory.read_iovecs(own_at, own_count as usize)?;
         let their = memory.read_their_iovecs(their_at, their_count as usize)?;
         let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
-        let process = tree::process_of(id).ok_or(Errno::ESRCH)?;
-        trace::check(call.task, &process)?;
-        let memory = process.try_memory().ok_or(Errno::ESRCH)?;
+        let memory = match tree::task(id) {
+            Some(task) => trace::memory(call.task, Target::task(&task.process, &task))?,
+            None => {
+                let process = tree::process_of(id).ok_or(Errno::ESRCH)?;
+                trace::memory(call.task, Target::process(&process))?
+            }
+        };
         Ok(Request { own, their, memory })
     }
     /// Calls `part(memory, address, piece)` for pieces of the other's buffers, none across a page, as long as it moves

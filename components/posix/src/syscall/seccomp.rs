@@ -135,13 +135,17 @@ fn set_filter_and_listen(call: &Call<'_>, prepared: Prepared, flags: Flags) -> R
 }
 
 /// Puts a filter before those of the task. Where another of its tasks cannot have it, nobody gets it, and the answer is
-/// that one's id.
+/// that one's id. No task that gets one has an exec under way: its rights would be decided without the filter.
 fn set_filter(
     task: &Arc<Task>,
     prepared: Prepared,
     notices: Option<Arc<Notices>>,
     flags: Flags,
 ) -> Result<u64, Errno> {
+    let _decision = match flags.contains(Flags::TSYNC) {
+        true => Some(task.process.exec_guard.decide(task)?),
+        false => None,
+    };
     // Where nobody gets it, it ends after the lock: who polls its listener is told.
     let filter;
     let others = {

@@ -1,6 +1,7 @@
 //! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
 use super::{Call, Entry, capabilities, process::ResourceUsage, seccomp};
 use crate::{
+    memory::Dumpable,
     process::{
         Process, Task,
         limits::{Limit, Resource},
@@ -254,8 +255,10 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
             memory.write(second, &u32::from(process.is_subreaper.load(Ordering::Relaxed)))?;
         }
         prctl::PR_SET_DUMPABLE if second > 1 => return Err(Errno::EINVAL),
-        prctl::PR_SET_DUMPABLE => process.is_dumpable.store(second == 1, Ordering::Relaxed),
-        prctl::PR_GET_DUMPABLE => return flag(&process.is_dumpable),
+        prctl::PR_SET_DUMPABLE => {
+            memory.set_dumpable(if second == 1 { Dumpable::Yes } else { Dumpable::No });
+        }
+        prctl::PR_GET_DUMPABLE => return Ok(u64::from(memory.dumpable() == Dumpable::Yes)),
         prctl::PR_SET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (1, 0, 0, 0) => {
             return Err(Errno::EINVAL);
         }

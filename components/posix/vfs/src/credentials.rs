@@ -145,6 +145,15 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// It has other rights than `old`, by its ids, or more, by its capabilities: a process that changes so is not to be
+    /// looked into by its user any more (Linux's `commit_creds`).
+    pub fn departs_from(&self, old: &Credentials) -> bool {
+        let rights = |who: &Credentials| {
+            (who.user.effective, who.user.fs, who.group.effective, who.group.fs)
+        };
+        rights(self) != rights(old)
+            || !old.capabilities.permitted.contains(self.capabilities.permitted)
+    }
     /// The superuser.
     pub fn root() -> Credentials {
         Credentials {

@@ -120,6 +120,11 @@ pub fn attributes(
     }
 }
 
+/// An open file with what `node` generates at each read from offset 0.
+pub fn file_of(node: Arc<dyn Node>) -> Arc<dyn File> {
+    Arc::new(GeneratedFile::new(node))
+}
+
 /// An open generated file: the content of the last read from offset 0.
 pub(crate) struct GeneratedFile {
     node: Arc<dyn Node>,

@@ -112,6 +112,38 @@ pub fn check_execute(path: &Path, who: &Credentials) -> Result<(), Errno> {
     check(path.vnode(), who, Want::EXECUTE)
 }
 
+/// The user and the group that a program runs as by its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetIds {
+    /// Of the set-user-id bit.
+    pub user: Option<u32>,
+    /// Of the set-group-id bit.
+    pub group: Option<u32>,
+}
+
+/// The ids that the file at `path` gives to a program of it, none where the mount forbids them or `who` may no longer
+/// execute it. Permissions, owner and group are those of one moment: chmod and chown do not come between.
+///
+/// # Locks
+/// Takes the vnode's `contents` to read.
+pub fn set_ids(path: &Path, who: &Credentials) -> SetIds {
+    if path.mount.flags().contains(MountFlags::NO_SETUID) {
+        return SetIds::default();
+    }
+    let vnode = path.vnode();
+    let _contents = vnode.contents().read();
+    let mode = vnode.permissions();
+    if mode & (SET_USER | SET_GROUP) == 0 || check(vnode, who, Want::EXECUTE).is_err() {
+        return SetIds::default();
+    }
+    let (user, group) = vnode.owner();
+    let group_program = SET_GROUP | GROUP_EXECUTE;
+    SetIds {
+        user: (mode & SET_USER != 0).then_some(user),
+        group: (mode & group_program == group_program).then_some(group),
+    }
+}
+
 /// Owns the file or may act as if.
 pub fn is_owner(vnode: &Vnode, who: &Credentials) -> bool {
     vnode.owner().0 == who.user.fs || who.has(Capabilities::FOWNER)

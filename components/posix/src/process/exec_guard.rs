@@ -1,0 +1,77 @@
+//! [`ExecGuard`]: makes an exec one step for everybody who decides by what it changes.
+//!
+//! It has two halves, as Linux has `cred_guard_mutex` and `exec_update_lock`:
+//!
+//! | half | held by | for how long |
+//! | --- | --- | --- |
+//! | the decision | execve, and seccomp with `TSYNC` | from the first look at the file to the end of the change |
+//! | the commit | execve to write; each look into a process to read | while credentials and memory are replaced |
+//!
+//! The decision may be held for as long as a disk takes. The task that waits for it can be killed: an exec ends the
+//! other threads of its process, some of which may wait here. The commit is held for a few stores and never while
+//! anything waits.
+//!
+//! Lock order: the decision, then the commit, then all locks of `process`.
+//! Source: Linux, `fs/exec.c`; `docs/rights.md`.
+use super::Task;
+use core::sync::atomic::{AtomicBool, Ordering};
+use rt::{
+    lock_class,
+    sync::{Event, ReadGuard, RwLock, WriteGuard},
+};
+use vfs::Errno;
+
+lock_class! {
+    static COMMIT = "process.commit";
+}
+
+/// The guard of one process.
+pub struct ExecGuard {
+    is_deciding: AtomicBool,
+    decided: Event,
+    commit: RwLock<()>,
+}
+
+/// The right to decide on an exec of the process, or to change what such a decision depends on.
+pub struct Decision<'a>(&'a ExecGuard);
+
+impl ExecGuard {
+    pub(super) fn new() -> ExecGuard {
+        ExecGuard {
+            is_deciding: AtomicBool::new(false),
+            decided: Event::new(),
+            commit: RwLock::new(&COMMIT, ()),
+        }
+    }
+    /// Waits until no other task of the process decides.
+    ///
+    /// # Errors
+    /// `RESTART` if `task` is to end: it returns to no program.
+    pub fn decide(&self, task: &Task) -> Result<Decision<'_>, Errno> {
+        loop {
+            let ticket = self.decided.ticket();
+            if !self.is_deciding.swap(true, Ordering::Acquire) {
+                return Ok(Decision(self));
+            }
+            if task.is_ending() {
+                return Err(Errno::RESTART);
+            }
+            self.decided.wait(ticket, None, true);
+        }
+    }
+    /// Keeps an exec from replacing credentials and memory while the answer lives.
+    pub(super) fn hold_commit(&self) -> ReadGuard<'_, ()> {
+        self.commit.read()
+    }
+    /// Keeps everybody from looking into the process while the answer lives.
+    pub(super) fn begin_commit(&self) -> WriteGuard<'_, ()> {
+        self.commit.write()
+    }
+}
+
+impl Drop for Decision<'_> {
+    fn drop(&mut self) {
+        self.0.is_deciding.store(false, Ordering::Release);
+        self.0.decided.signal();
+    }
+}
