@@ -25,7 +25,7 @@ pub struct Options {
     /// Which campaign
     #[arg(value_enum)]
     pub what: What,
-    /// How many (forks, calls, programs, filters, images; seconds of the loops; boots)
+    /// How many (forks, calls, programs, races, filters, images; seconds of the loops; boots)
     #[arg(long)]
     pub count: Option<u64>,
     /// Where the random ones start
@@ -55,6 +55,8 @@ pub enum What {
     Starved,
     /// Mutated ELF files through exec (1,000)
     Programs,
+    /// Races of what an exec decides by and of looks into processes, as an unprivileged user (400)
+    Rights,
     /// Random BPF programs through their check and their interpreter on the host (2,000,000)
     Filters,
     /// Mutated ext4 images through the ext4 component on the host (10,000)
@@ -87,6 +89,10 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Programs => on_skerry(
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
+        ),
+        What::Rights => on_skerry(
+            options,
+            &format!("/abi/rights {} {}", options.count.unwrap_or(400), options.seed),
         ),
         What::Filters => filters(options),
         What::Images => images(options),
