@@ -166,15 +166,15 @@ impl FileSystem for Tmpfs {
         mode: XattrMode,
         now: FileTime,
     ) -> Result<(), FsError> {
-        xattr::set(&*self.node(inode)?, name, value, mode, now)
+        xattr::set(&self.space, &*self.node(inode)?, name, value, mode, now)
     }
 
     fn remove_xattr(&self, inode: InodeNumber, name: &[u8], now: FileTime) -> Result<(), FsError> {
-        xattr::remove(&*self.node(inode)?, name, now)
+        xattr::remove(&self.space, &*self.node(inode)?, name, now)
     }
 
     fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
-        xattr::set_acl(&*self.node(inode)?, change)
+        xattr::set_acl(&self.space, &*self.node(inode)?, change)
     }
 
     fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {

@@ -36,7 +36,7 @@ use rt::{
     lock_class,
     sync::{Mutex, MutexGuard},
 };
-use space::Space;
+use space::{INODE_BYTES, Space};
 use table::Table;
 
 lock_class! {
@@ -88,7 +88,7 @@ pub struct Tmpfs {
 /// allowed.
 pub fn new(options: Options) -> Result<Arc<Tmpfs>, FsError> {
     let space = Space::new(options.size_bytes, options.inodes);
-    space.take_inode()?;
+    space.take_inode_bytes(INODE_BYTES)?;
     let root = Node::new(
         ROOT,
         ROOT,
@@ -125,11 +125,19 @@ impl Tmpfs {
         if node.file_type == FileType::Directory { Ok(node) } else { Err(FsError::NotDirectory) }
     }
 
+    /// Gives back what the link that was just taken from `node` cost; the first one costs nothing beside the inode.
+    fn give_link(&self, node: &Node, state: &mut State) {
+        if state.links > 0 && !node.is_directory() {
+            state.inode_bytes -= INODE_BYTES;
+            self.space.give_inode_bytes(INODE_BYTES);
+        }
+    }
+
     /// Frees the inode if it has neither names nor holders; `state` is this node's.
     fn free_if_unused(&self, node: &Node, state: MutexGuard<'_, State>) {
         if state.links == 0 && state.holds == 0 && self.table.remove(node.inode) {
             self.space.give_pages(state.pages);
-            self.space.give_inode();
+            self.space.give_inode_bytes(state.inode_bytes);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Names made and taken away: create, link, unlink, rmdir.
-use crate::{TARGET_MAX, Tmpfs, check_name, node::Node, xattr};
+use crate::{TARGET_MAX, Tmpfs, check_name, node::Node, space::INODE_BYTES, xattr};
 use alloc::sync::Arc;
 use interfaces::file_system::{
     Attributes, FileTime, FileType, FsError, InodeNumber, NewAcls, NewInode,
@@ -21,13 +21,12 @@ impl Tmpfs {
         if new.file_type == FileType::Symlink && new.target.len() > TARGET_MAX {
             return Err(FsError::NameTooLong);
         }
-        self.space.take_inode()?;
-        let node = Node::new(self.table.new_number(), parent, new);
-        let node = node.inspect_err(|_| self.space.give_inode())?;
+        let node = Node::new(self.table.new_number(), parent, new)?;
+        self.space.take_inode_bytes(node.state.lock().inode_bytes)?;
         if new.acls != NewAcls::default()
-            && let Err(error) = xattr::set_new(&node, &new.acls)
+            && let Err(error) = xattr::set_new(&self.space, &node, &new.acls)
         {
-            self.space.give_inode();
+            self.space.give_inode_bytes(node.state.lock().inode_bytes);
             return Err(error);
         }
         Ok(node)
@@ -92,7 +91,12 @@ impl Tmpfs {
         let mut names = parent.lock_alive()?;
         let promised = names.names.promise(name)?;
         let mut state = node.state.lock();
-        state.links = state.links.checked_add(1).ok_or(FsError::TooManyLinks)?;
+        let links = state.links.checked_add(1).ok_or(FsError::TooManyLinks)?;
+        if state.links > 0 {
+            let wanted = state.inode_bytes + INODE_BYTES;
+            self.space.change_inode_bytes(&mut state.inode_bytes, wanted)?;
+        }
+        state.links = links;
         state.changed = now;
         state.holds += 1;
         names.names.insert(promised, &node);
@@ -116,6 +120,7 @@ impl Tmpfs {
         names.touch(now);
         let mut state = node.state.lock();
         state.links = state.links.saturating_sub(1);
+        self.give_link(&node, &mut state);
         state.changed = now;
         drop(names);
         self.free_if_unused(&node, state);

@@ -1,6 +1,7 @@
 //! One inode: what never changes, and what its lock guards.
 use crate::{
     directory::{Directory, is_directory},
+    space::INODE_BYTES,
     xattr::Xattrs,
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -19,6 +20,8 @@ static NODE: LockClass = LockClass::nestable("tmpfs.node");
 
 /// What an inode costs, map entry and allocation headers included.
 const NODE_BYTES: usize = size_of::<Node>() + 64;
+/// A target of up to so many bytes costs nothing beside its inode (`SHORT_SYMLINK_LEN` of Linux).
+const TARGET_WITHIN: usize = 128;
 /// Largest file, as `s_maxbytes` of Linux.
 const MAX_BYTES: u64 = i64::MAX as u64;
 const SECTORS_A_PAGE: u64 = (PAGE_BYTES / 512) as u64;
@@ -46,6 +49,8 @@ pub(crate) struct State {
     pub(crate) links: u32,
     /// Pages set aside in the page cache.
     pub(crate) pages: u64,
+    /// Memory set aside in the mount's limit of inodes.
+    pub(crate) inode_bytes: u64,
     /// Last change of contents.
     pub(crate) modified: FileTime,
     /// Last change of attributes.
@@ -73,11 +78,13 @@ impl Node {
         new: &NewInode<'_>,
     ) -> Result<Arc<Node>, FsError> {
         let target = if new.file_type == FileType::Symlink { new.target } else { &[] };
+        let is_long = target.len() > TARGET_WITHIN;
         let charge = Charge::take(NODE_BYTES + target.len()).map_err(|_| FsError::NoMemory)?;
         let state = State {
             holds: 0,
             links: if is_directory(new.file_type) { 2 } else { 0 },
             pages: 0,
+            inode_bytes: INODE_BYTES + if is_long { target.len() as u64 } else { 0 },
             accessed: new.now,
             modified: new.now,
             changed: new.now,

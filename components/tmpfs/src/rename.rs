@@ -98,6 +98,7 @@ impl Tmpfs {
         }
         let names = if replaced.is_directory() { 2 } else { 1 };
         replaced_state.links = replaced_state.links.saturating_sub(names);
+        self.give_link(replaced, &mut replaced_state);
         replaced_state.changed = now;
         moved_state.changed = now;
         drop((moved_state, replaced_state));

@@ -1,7 +1,17 @@
-//! The limits of a mount: pages of file contents and inodes, counted without a lock.
+//! The limits of a mount: pages of file contents, and memory of inodes, counted without a lock.
+//!
+//! As on Linux (`free_ispace` of mm/shmem.c since 6.6), an inode stands for [`INODE_BYTES`] of memory, and so does each further
+//! link; extended attributes and long targets take their bytes from the same limit. So no part of a tmpfs is without one.
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use interfaces::file_system::{FsError, Usage};
 use rt::PAGE_BYTES;
+
+/// Memory that one inode of the limit stands for (`BOGO_INODE_SIZE` of Linux).
+pub(crate) const INODE_BYTES: u64 = 1024;
+
+/// Memory that one inode may stand for where the mount has no limit of inodes: a file without a name (memfd_create(2)) is
+/// limited by its descriptor alone.
+const INODE_BYTES_MAX: u64 = 128 << 10;
 
 /// The limit of a mount without one.
 const UNLIMITED: u64 = u64::MAX;
@@ -11,7 +21,7 @@ pub(crate) struct Space {
     page_limit: u64,
     inode_limit: u64,
     pages: AtomicU64,
-    inodes: AtomicU64,
+    inode_bytes: AtomicU64,
 }
 
 impl Space {
@@ -24,8 +34,9 @@ impl Space {
             Some(most) => most,
         };
         let page_limit = limit(size_bytes.map(|bytes| bytes.div_ceil(PAGE_BYTES as u64)));
-        let inode_limit = limit(inodes);
-        Space { page_limit, inode_limit, pages: AtomicU64::new(0), inodes: AtomicU64::new(0) }
+        let inode_limit = limit(inodes).saturating_mul(INODE_BYTES);
+        let (pages, inode_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Space { page_limit, inode_limit, pages, inode_bytes }
     }
 
     /// Sets `pages` pages aside.
@@ -38,14 +49,30 @@ impl Space {
         self.pages.fetch_sub(pages, Relaxed);
     }
 
-    /// Sets an inode aside.
-    pub(crate) fn take_inode(&self) -> Result<(), FsError> {
-        take(&self.inodes, 1, self.inode_limit)
+    /// Sets `bytes` of memory of inodes aside.
+    pub(crate) fn take_inode_bytes(&self, bytes: u64) -> Result<(), FsError> {
+        take(&self.inode_bytes, bytes, self.inode_limit)
     }
 
-    /// Gives an inode back.
-    pub(crate) fn give_inode(&self) {
-        self.inodes.fetch_sub(1, Relaxed);
+    /// Gives memory of inodes back.
+    pub(crate) fn give_inode_bytes(&self, bytes: u64) {
+        self.inode_bytes.fetch_sub(bytes, Relaxed);
+    }
+
+    /// Changes what is set aside for one inode from `charged` to `wanted`.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`]; nothing has changed.
+    pub(crate) fn change_inode_bytes(&self, charged: &mut u64, wanted: u64) -> Result<(), FsError> {
+        match wanted.checked_sub(*charged) {
+            Some(_) if self.inode_limit == UNLIMITED && wanted > INODE_BYTES_MAX => {
+                return Err(FsError::NoSpace);
+            }
+            Some(more) => self.take_inode_bytes(more)?,
+            None => self.give_inode_bytes(*charged - wanted),
+        }
+        *charged = wanted;
+        Ok(())
     }
 
     /// For `statfs`, which tells zeroes where there is no limit.
@@ -55,7 +82,8 @@ impl Space {
             limit => (limit, limit.saturating_sub(used.load(Relaxed))),
         };
         let (blocks, free) = shown(self.page_limit, &self.pages);
-        let (files, files_free) = shown(self.inode_limit, &self.inodes);
+        let (files, files_free) = shown(self.inode_limit, &self.inode_bytes);
+        let (files, files_free) = (files / INODE_BYTES, files_free / INODE_BYTES);
         Usage {
             magic: crate::MAGIC,
             block_bytes: PAGE_BYTES as u32,

@@ -335,3 +335,53 @@ fn a_storm_of_renames_from_four_threads_keeps_a_tree() {
     });
     check_tree(&fs, ROOT, &mut 0);
 }
+
+fn free_inodes(fs: &Tmpfs) -> u64 {
+    fs.usage().unwrap().files_free
+}
+
+fn set_xattr(fs: &Tmpfs, inode: InodeNumber, name: &str, bytes: usize) -> Result<(), FsError> {
+    fs.set_xattr(inode, name.as_bytes(), &vec![7; bytes], XattrMode::Set, NOW)
+}
+
+#[test]
+fn attributes_links_and_long_targets_take_from_the_limit_of_inodes_and_give_back() {
+    let fs = mount();
+    let before = free_inodes(&fs);
+    let file = make(&fs, ROOT, "f", FileType::Regular).inode;
+    assert_eq!(free_inodes(&fs), before - 1);
+    set_xattr(&fs, file, "user.large", 50_000).unwrap();
+    let with = free_inodes(&fs);
+    assert!((before - 55..before - 45).contains(&with), "{with} of {before}");
+    set_xattr(&fs, file, "user.large", 10).unwrap();
+    assert!(free_inodes(&fs) >= before - 2, "a shorter value gives back");
+    set_xattr(&fs, file, "user.large", 50_000).unwrap();
+    fs.link(file, ROOT, b"g", NOW).unwrap();
+    assert_eq!(free_inodes(&fs), with - 1);
+    fs.unlink(ROOT, b"g", NOW).unwrap();
+    fs.remove_xattr(file, b"user.large", NOW).unwrap();
+    assert_eq!(free_inodes(&fs), before - 1);
+    let target = [b'x'; 4000];
+    let new = NewInode { target: &target, ..new_inode(FileType::Symlink) };
+    let link = fs.create(ROOT, b"l", &new).unwrap();
+    assert_eq!(free_inodes(&fs), before - 6);
+    set_xattr(&fs, file, "user.a", 5000).unwrap();
+    for (name, inode, holds) in [(&b"f"[..], file, 2), (b"l", link.inode, 1)] {
+        fs.unlink(ROOT, name, NOW).unwrap();
+        fs.forget(inode, holds);
+    }
+    assert_eq!(free_inodes(&fs), before);
+}
+
+#[test]
+fn attributes_beyond_the_limit_are_refused() {
+    let fs = new(Options { inodes: Some(100), ..Options::default() }).unwrap();
+    let file = make(&fs, ROOT, "f", FileType::Regular).inode;
+    assert_eq!(set_xattr(&fs, file, "user.a", 60_000), Ok(()));
+    assert_eq!(set_xattr(&fs, file, "user.b", 60_000), Err(FsError::NoSpace));
+    assert_eq!(set_xattr(&fs, file, "user.b", 10_000), Ok(()));
+    let unlimited = new(Options { inodes: Some(0), ..Options::default() }).unwrap();
+    let file = make(&unlimited, ROOT, "f", FileType::Regular).inode;
+    let set = |number| set_xattr(&unlimited, file, &format!("user.{number}"), 60_000);
+    assert_eq!((0..10).filter(|&number| set(number).is_ok()).count(), 2);
+}

@@ -1,5 +1,8 @@
 //! Extended attributes of the classes `user.`, `trusted.` and `security.`, and access control lists.
-use crate::node::{Node, State};
+use crate::{
+    node::{Node, State},
+    space::Space,
+};
 use alloc::{collections::BTreeMap, vec::Vec};
 use interfaces::file_system::{
     AclChange, AttributeChange, Attributes, FileTime, FileType, FsError, NewAcls, XattrMode,
@@ -16,19 +19,43 @@ pub(crate) type Xattrs = BTreeMap<Vec<u8>, (Vec<u8>, Charge)>;
 
 /// Gives a new inode its access control lists.
 #[cold]
-pub(crate) fn set_new(node: &Node, acls: &NewAcls<'_>) -> Result<(), FsError> {
+pub(crate) fn set_new(space: &Space, node: &Node, acls: &NewAcls<'_>) -> Result<(), FsError> {
     for (name, value) in [(acl::ACCESS_NAME, acls.access), (acl::DEFAULT_NAME, acls.default)] {
         if !value.is_empty() {
             let value = charged(name, value)?;
-            put(&mut node.state.lock(), name, value);
+            put(space, &mut node.state.lock(), name, value)?;
         }
     }
     Ok(())
 }
 
+/// What an attribute takes of the mount's limit.
+fn cost(name: &[u8], value: &[u8]) -> u64 {
+    (XATTR_BYTES + name.len() + value.len()) as u64
+}
+
+/// Sets an attribute, which the mount's limit must have room for.
 #[inline(never)]
-fn put(state: &mut State, name: &[u8], value: (Vec<u8>, Charge)) {
+fn put(
+    space: &Space,
+    state: &mut State,
+    name: &[u8],
+    value: (Vec<u8>, Charge),
+) -> Result<(), FsError> {
+    let before = state.xattrs.get(name).map_or(0, |(value, _)| cost(name, value));
+    let wanted = state.inode_bytes - before + cost(name, &value.0);
+    space.change_inode_bytes(&mut state.inode_bytes, wanted)?;
     state.xattrs.insert(name.to_vec(), value);
+    Ok(())
+}
+
+/// Takes an attribute out; whether there was one.
+fn take_out(space: &Space, state: &mut State, name: &[u8]) -> bool {
+    let Some((value, _)) = state.xattrs.remove(name) else { return false };
+    let bytes = cost(name, &value);
+    state.inode_bytes -= bytes;
+    space.give_inode_bytes(bytes);
+    true
 }
 
 fn charged(name: &[u8], value: &[u8]) -> Result<(Vec<u8>, Charge), FsError> {
@@ -66,6 +93,7 @@ pub(crate) fn list(node: &Node) -> Vec<Vec<u8>> {
 
 /// Sets an attribute.
 pub(crate) fn set(
+    space: &Space,
     node: &Node,
     name: &[u8],
     value: &[u8],
@@ -79,7 +107,7 @@ pub(crate) fn set(
     let value = charged(name, value)?;
     let mut state = node.state.lock();
     check_mode(&state, name, mode)?;
-    put(&mut state, name, value);
+    put(space, &mut state, name, value)?;
     state.changed = now;
     Ok(())
 }
@@ -93,16 +121,27 @@ fn check_mode(state: &State, name: &[u8], mode: XattrMode) -> Result<(), FsError
 }
 
 /// Takes an attribute away.
-pub(crate) fn remove(node: &Node, name: &[u8], now: FileTime) -> Result<(), FsError> {
+pub(crate) fn remove(
+    space: &Space,
+    node: &Node,
+    name: &[u8],
+    now: FileTime,
+) -> Result<(), FsError> {
     check_name(node, name)?;
     let mut state = node.state.lock();
-    state.xattrs.remove(name).ok_or(FsError::NoAttribute)?;
+    if !take_out(space, &mut state, name) {
+        return Err(FsError::NoAttribute);
+    }
     state.changed = now;
     Ok(())
 }
 
 /// Sets or takes away an access control list.
-pub(crate) fn set_acl(node: &Node, change: &AclChange<'_>) -> Result<Attributes, FsError> {
+pub(crate) fn set_acl(
+    space: &Space,
+    node: &Node,
+    change: &AclChange<'_>,
+) -> Result<Attributes, FsError> {
     if node.file_type == FileType::Symlink {
         return Err(FsError::Unsupported);
     }
@@ -112,8 +151,8 @@ pub(crate) fn set_acl(node: &Node, change: &AclChange<'_>) -> Result<Attributes,
     };
     let mut state = node.state.lock();
     match value {
-        Some(value) => put(&mut state, change.name, value),
-        None => drop(state.xattrs.remove(change.name)),
+        Some(value) => put(space, &mut state, change.name, value)?,
+        None => _ = take_out(space, &mut state, change.name),
     }
     let (permissions, changed) = (change.permissions, Some(change.now));
     state.apply_change(&AttributeChange { permissions, changed, ..Default::default() });
