@@ -1,6 +1,7 @@
 //! Clients of isolated components, in place of the components themselves: what they serve is asked of them, and
 //! each client that has memory shared with its component is told of every successor.
 use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use core::fmt::Debug;
 use interfaces::{
     AttachError,
     block::{Block, BlockControlClient, BlockProxy},
@@ -11,7 +12,10 @@ use interfaces::{
     supervisor::{Listener, Supervisor as _},
     terminal::{Port, PortControlClient, PortProxy},
 };
-use rt::message::Endpoint;
+use rt::{
+    message::Endpoint,
+    time::{self, Instant},
+};
 use supervisor::Supervisor;
 
 /// How long a call may take, a restart of the component included.
@@ -23,24 +27,70 @@ const ATTACH_TRIES: usize = 3;
 /// Most instances of a component that are used: a component that lies of them must not hold the boot up.
 const INSTANCES_MAX: u64 = 256;
 
-/// Numbers of the instances of `interface` behind `endpoint`.
-fn instances(endpoint: &Endpoint, interface: u16) -> Vec<u64> {
-    let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
-    let described = (0..=INSTANCES_MAX).map_while(|index| {
-        let description = service.call_describe(index).ok().flatten()?;
-        if index == INSTANCES_MAX {
-            log::warn!("only {INSTANCES_MAX} instances of a component are used; this one has more");
-            return None;
+/// How long boot waits for a component that fails over what it is asked, and how often it says so.
+const BOOT_NS: u64 = 120_000_000_000;
+const SAY_NS: u64 = 5_000_000_000;
+/// Between two tries of boot's.
+const TRY_NS: u64 = 10_000_000;
+
+/// A component that boot cannot go on without; it may fail and be started again meanwhile.
+struct Wanted<'s> {
+    supervisor: &'s Supervisor,
+    name: &'static str,
+    began: Instant,
+    said: Option<Instant>,
+}
+
+impl<'s> Wanted<'s> {
+    fn new(supervisor: &'s Supervisor, name: &'static str) -> Wanted<'s> {
+        Wanted { supervisor, name, began: time::now(), said: None }
+    }
+
+    /// What `ask` says at last; it is asked again where the component failed over it, until that is given up.
+    fn insist<T, E: Debug>(&mut self, what: &str, ask: impl Fn() -> Result<T, E>) -> Option<T> {
+        loop {
+            let error = match ask() {
+                Ok(answer) => return Some(answer),
+                Err(error) => error,
+            };
+            let (name, now) = (self.name, time::now());
+            if self.said.is_none_or(|said| now.since(said) >= SAY_NS) {
+                log::warn!("boot waits for {name} {what}: {error:?}");
+                self.said = Some(now);
+            }
+            time::sleep_until(now.after_ns(TRY_NS));
+            let answers = self.supervisor.wait_for_service(name);
+            if !answers || now.since(self.began) >= BOOT_NS {
+                log::error!("boot goes on without {name} {what}: {error:?}");
+                return None;
+            }
         }
-        Some((index, description.interface))
-    });
-    described.filter(|&(_, offered)| offered == interface).map(|(index, _)| index).collect()
+    }
+
+    /// Numbers of its instances of `interface`.
+    fn instances(&mut self, endpoint: &Endpoint, interface: u16) -> Vec<u64> {
+        let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
+        let mut numbers = Vec::new();
+        for index in 0..=INSTANCES_MAX {
+            let described = self.insist("to say what it serves", || service.call_describe(index));
+            match described.flatten() {
+                Some(_) if index == INSTANCES_MAX => {
+                    log::warn!("{}: only {INSTANCES_MAX} of its instances are used", self.name);
+                }
+                Some(description) if description.interface == interface => numbers.push(index),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        numbers
+    }
 }
 
 /// The clock of component `name`, if it is isolated and has one.
-pub(crate) fn clock(supervisor: &Supervisor, name: &str) -> Option<Arc<dyn Clock>> {
+pub(crate) fn clock(supervisor: &Supervisor, name: &'static str) -> Option<Arc<dyn Clock>> {
     let endpoint = supervisor.endpoint(name)?;
-    let instance = *instances(&endpoint, ClockClient::INTERFACE).first()?;
+    let mut wanted = Wanted::new(supervisor, name);
+    let instance = *wanted.instances(&endpoint, ClockClient::INTERFACE).first()?;
     Some(Arc::new(ClockClient::new(Caller::new(endpoint, instance, Some(DEADLINE_NS)))))
 }
 
@@ -114,22 +164,37 @@ fn connect<R: Remote>(
     make: impl Fn(Caller, OnCorrupt) -> Result<Arc<R>, AttachError>,
 ) -> Vec<Arc<R>> {
     let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
+    let mut wanted = Wanted::new(supervisor, name);
     let mut clients = Vec::new();
-    for instance in instances(&endpoint, interface) {
-        let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
-        let blames = supervisor.clone();
-        let on_corrupt = Box::new(move || {
-            blames.blame(name, String::from("it breaks the protocol of its rings"))
+    for instance in wanted.instances(&endpoint, interface) {
+        let what = format!("to take the rings of instance {instance}");
+        let client = wanted.insist(&what, || {
+            let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
+            let blames = supervisor.clone();
+            let on_corrupt = Box::new(move || {
+                blames.blame(name, String::from("it breaks the protocol of its rings"))
+            });
+            follow(supervisor, name, || make(caller, on_corrupt))
         });
-        match make(caller, on_corrupt) {
-            Ok(client) => {
-                supervisor.listen(name, Arc::new(Follower(client.clone())));
-                clients.push(client);
-            }
-            Err(error) => log::error!("{name}: instance {instance} is not attached: {error:?}"),
-        }
+        clients.extend(client);
     }
     clients
+}
+
+/// The client that `make` makes, told of every successor from now on.
+fn follow<R: Remote>(
+    supervisor: &Supervisor,
+    name: &str,
+    make: impl FnOnce() -> Result<Arc<R>, AttachError>,
+) -> Result<Arc<R>, AttachError> {
+    let before = supervisor.running(name).generation;
+    let client = make()?;
+    supervisor.listen(name, Arc::new(Follower(client.clone())));
+    if before.is_none() || supervisor.running(name).generation != before {
+        // A successor answered before the client could be told. Where this one fails too, the next is told of.
+        let _ = client.restarted();
+    }
+    Ok(client)
 }
 
 /// The disks of component `name`, if it is isolated.

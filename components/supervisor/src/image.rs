@@ -1,11 +1,12 @@
 //! An executable as it is loaded ([`Image`]). What of it cannot be written is copied once, at its first use, and mapped
-//! into every domain that is made of it.
+//! into every domain that is made of it. It is compared with the executable before each further use: a device may have written
+//! there, at the word of a driver that died of it. (To copy it afresh at each start costs more, `docs/isolation.md`.)
 use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
 use archive::{Executable, Segment};
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rt::{NoMemory, memory::Region};
 
 /// See the module's page.
@@ -34,13 +35,46 @@ impl<'f> Image<'f> {
     }
 }
 
+impl Image<'_> {
+    /// Copies the segments afresh whose memory is not as the executable says any more; how many those were.
+    ///
+    /// # Errors
+    /// In words, for the log.
+    pub(crate) fn renew_changed(&mut self) -> Result<usize, String> {
+        let mut renewed = 0;
+        for (segment, region) in &mut self.segments {
+            if region.as_ref().is_some_and(|region| !is_copy(segment, region)) {
+                *region = Some(copy(segment).map_err(|NoMemory| "memory was refused".to_string())?);
+                renewed += 1;
+            }
+        }
+        Ok(renewed)
+    }
+}
+
+/// Whether `region` holds what [`copy`] put there. All of it is looked at, for that is cheaper than to stop early.
+fn is_copy(segment: &Segment<'_>, region: &Region) -> bool {
+    let (words, tail) = segment.data.as_chunks::<{ size_of::<u64>() }>();
+    let Some((here, behind)) = region.words().split_at_checked(words.len()) else { return false };
+    let differs =
+        |sum: u64, (word, expected): (&AtomicU64, u64)| sum | word.load(Relaxed) ^ expected;
+    let expected = words.iter().map(|bytes| u64::from_le_bytes(*bytes));
+    let ends = core::iter::once(padded(tail)).chain(core::iter::repeat(0));
+    here.iter().zip(expected).fold(0, differs) | behind.iter().zip(ends).fold(0, differs) == 0
+}
+
+/// `bytes`, which are at most a word, and zeroes behind them.
+fn padded(bytes: &[u8]) -> u64 {
+    let mut value = [0; size_of::<u64>()];
+    value.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+    u64::from_le_bytes(value)
+}
+
 /// Its memory.
 fn copy(segment: &Segment<'_>) -> Result<Region, NoMemory> {
     let region = Region::new(usize::try_from(segment.bytes).map_err(|_| NoMemory)?)?;
     for (word, bytes) in region.words().iter().zip(segment.data.chunks(size_of::<u64>())) {
-        let mut value = [0; size_of::<u64>()];
-        value.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-        word.store(u64::from_le_bytes(value), Relaxed);
+        word.store(padded(bytes), Relaxed);
     }
     Ok(region)
 }
@@ -59,5 +93,24 @@ mod tests {
         let bytes: Vec<u8> = words.flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
         assert_eq!((&bytes[..13], bytes.len()), (&data[..], 4096));
         assert!(bytes[13..].iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn any_changed_word_of_what_is_mapped_is_found_and_undone() {
+        let data: Vec<u8> = (1..=13).collect();
+        let (is_writable, is_executable) = (false, true);
+        let segment = Segment { address: 0, bytes: 4096, data: &data, is_writable, is_executable };
+        let region = copy(&segment).unwrap();
+        let mut image = Image { entry: 0, segments: vec![(segment, Some(region))] };
+        assert_eq!(image.renew_changed(), Ok(0));
+        for at in [0, 1, 2, 511] {
+            for bit in [0, 39, 40, 63] {
+                let before = image.segments[0].1.clone().unwrap();
+                before.words()[at].fetch_xor(1 << bit, Relaxed);
+                assert_eq!(image.renew_changed(), Ok(1));
+                assert_eq!(image.renew_changed(), Ok(0));
+                assert!(!is_copy(&image.segments[0].0, &before), "{at} {bit}");
+            }
+        }
     }
 }

@@ -43,6 +43,8 @@ const TRACE_RECORDS: usize = 16;
 const MEMORY_PARTS: usize = 8;
 /// Of the time between two checks at most so many times the one between pings counts for the age of requests.
 const STEP_PINGS: u64 = 2;
+/// For its first answer a component has so many times the time of a ping's: it finds its devices first.
+const START_DEADLINES: u64 = 5;
 /// Who starts a successor goes before the fair class.
 const KEEPER: Policy = Policy::RoundRobin(90);
 /// Who pings does not, for a server works with its caller's priority: one that loops over a ping has a
@@ -149,9 +151,10 @@ impl Keeper {
         self.now.lock().changes
     }
 
-    /// Blocks until it answers, or will not by itself.
-    pub(crate) fn wait_for_service(&self) {
+    /// Blocks until it answers, or will not by itself; whether it does.
+    pub(crate) fn wait_for_service(&self) -> bool {
         self.wait_until(None, |now| !matches!(now.life.state(), State::Starting | State::Waiting));
+        self.now.lock().life.state() == State::Running
     }
 
     /// Changes what is known, and tells whoever waits for a change.
@@ -199,10 +202,19 @@ impl Keeper {
         }
     }
 
-    /// Starts one, of the executable that is read for the first.
+    /// Starts one, of the executable that is read for the first and compared for each other.
     fn make(&self, image: &mut Option<Image<'static>>) -> Result<Domain, String> {
         let image = match image {
-            Some(image) => image,
+            Some(image) => {
+                let renewed = image.renew_changed()?;
+                if renewed > 0 {
+                    let name = self.plan.name;
+                    log::error!(
+                        "{name}: {renewed} segments that nobody may write were changed; they are copied afresh"
+                    );
+                }
+                image
+            }
             None => image.insert(Image::read(self.file)?),
         };
         load::start(&self.plan, image, &self.endpoint, self.kept.as_ref())
@@ -338,7 +350,8 @@ impl Keeper {
 
     /// Why the component that is `domain` must end.
     fn find_fault(&self, domain: &Domain, generation: u64) -> Option<String> {
-        let deadline = time::now().after_ns(self.plan.ping_deadline_ns);
+        let limit_ns = self.answer_limit_ns();
+        let deadline = time::now().after_ns(limit_ns);
         let mut ping = Message::new(PING);
         // An empty message has room; the word says which instance, of which there is always one.
         let _ = ping.push(0);
@@ -351,7 +364,7 @@ impl Keeper {
                 }
             }
             Err(Error::TimedOut) if is_same => {
-                let ms = self.plan.ping_deadline_ns / 1_000_000;
+                let ms = limit_ns / 1_000_000;
                 return Some(format!("no answer to a ping within {ms} ms"));
             }
             _ => {}
@@ -363,6 +376,15 @@ impl Keeper {
         let (used, most) = (domain.memory_bytes(), self.plan.memory_bytes + kept);
         let is_much = used > most.saturating_sub(most / MEMORY_PARTS);
         is_much.then(|| format!("uses {used} bytes of memory of at most {most}"))
+    }
+
+    /// How long it may take to answer.
+    fn answer_limit_ns(&self) -> u64 {
+        let factor = match self.now.lock().life.state() {
+            State::Starting => START_DEADLINES,
+            _ => 1,
+        };
+        self.plan.ping_deadline_ns.saturating_mul(factor)
     }
 
     /// What it was given and has not done for too long, where it runs.

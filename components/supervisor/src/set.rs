@@ -41,6 +41,10 @@ impl Supervisor {
     pub fn running(&self, name: &str) -> Running {
         self.keeper(name).map(|keeper| keeper.present()).unwrap_or_default()
     }
+    /// Blocks until the component `name` answers, or will not by itself; whether it does.
+    pub fn wait_for_service(&self, name: &str) -> bool {
+        self.keeper(name).is_some_and(|keeper| keeper.wait_for_service())
+    }
     /// Where the component `name` is called.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
         self.keeper(name).map(|keeper| keeper.endpoint())

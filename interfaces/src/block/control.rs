@@ -58,9 +58,9 @@ impl BlockDescription {
 pub enum Whereabouts {
     /// The driver has no rings.
     NoRings,
-    /// No such request came out of the ring, or it has ended.
+    /// No such request came out of the ring.
     Unknown,
-    /// It came, and has not ended.
+    /// It came, and its client does not know that it ended.
     UnderWay,
 }
 

@@ -192,7 +192,6 @@ impl Flights {
             sink,
             order,
             is_sent: false,
-            doubt: None,
             was_in_doubt: false,
         });
         self.next_order += 1;

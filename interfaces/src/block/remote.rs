@@ -1,14 +1,14 @@
 //! A block device in another world: [`BlockProxy`] is a [`Block`] whose driver answers [`super::BlockControl`].
 //!
 //! Requests are kept here, with their frames, until the driver says through the ring that they have ended; no
-//! byte of theirs is copied, and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
+//! byte of theirs is copied. Frames that are read into are cleared first ([`clear`]), and the driver's devices reach them no longer ([`DmaWindow`]). When the driver has died ([`BlockProxy::restarted`]) its successor gets them again in
 //! their old order, with flushes as barriers, and clients see a pause. A driver whose words make no sense
 //! is sent nothing more and named to the supervisor. Each direction has its lock: the [`Link`]'s is held to send, that of
 //! [`Completing`](super::slots::Completing), which comes after it, to take completions; who finds another sending hands over what it has ([`Turn`]). Sinks are called without
 //! locks, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
 //! who waits for it and nobody between (M2).
 use super::{
-    Block, BlockError, BlockInfo, BlockSink, Request,
+    Block, BlockError, BlockInfo, BlockSink, Operation, Request, Segment,
     control::{BlockControl, BlockControlClient},
     entries,
     flights::Flights,
@@ -281,6 +281,17 @@ fn join(
     Ok(if one? == Doorbell::Ring { other.and(Ok(Doorbell::Ring))? } else { other? })
 }
 
+/// Clears what `request` has the device write. A driver that says that it is done, though its device wrote nothing, would
+/// disclose what others left in the frames.
+#[inline]
+fn clear(request: &Request) {
+    if request.operation == Operation::Read {
+        for Segment { frame, offset, length } in &request.segments {
+            frame.zero(*offset as usize, *length as usize);
+        }
+    }
+}
+
 /// Takes what the rings cannot say out of `batch`, and tells.
 #[cold]
 fn refuse_unsayable(batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
@@ -298,6 +309,7 @@ impl Block for BlockProxy {
         if !batch.iter().all(entries::is_sayable) {
             refuse_unsayable(batch, sink);
         }
+        batch.iter().for_each(clear);
         let mut batch = core::mem::take(batch);
         let has_turn = self.turn.take();
         if !has_turn {
@@ -317,6 +329,7 @@ impl Block for BlockProxy {
         if !entries::is_sayable(&request) {
             return Err(request);
         }
+        clear(&request);
         let doorbell = {
             let mut linked = self.link.lock();
             if linked.is_closed() || !linked.traffic.has_room(&request) {

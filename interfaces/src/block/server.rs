@@ -87,7 +87,8 @@ struct Sending {
     completions: Producer<Part, CompletionEntry>,
     /// Requests at the device.
     pending: usize,
-    /// Their tags, each at the place that its lower half says ([`place_of`]).
+    /// The tag that came last at each place that the lower half of a tag says ([`place_of`]). It stays when the request has
+    /// ended: a client who asks for such a request has not heard of its end.
     held: Vec<u64>,
     is_closed: bool,
     /// The thread has ended.
@@ -107,19 +108,9 @@ impl Sending {
     fn hold(&mut self, batch: &[Request]) {
         self.pending += batch.len();
         for request in batch {
-            self.set_held(request.tag, request.tag);
-        }
-    }
-
-    /// The request of that tag has ended.
-    fn release(&mut self, tag: u64) {
-        self.pending = self.pending.saturating_sub(1);
-        self.set_held(tag, NOT_HELD);
-    }
-
-    fn set_held(&mut self, tag: u64, held: u64) {
-        if let Some(place) = self.held.get_mut(place_of(tag)) {
-            *place = held;
+            if let Some(place) = self.held.get_mut(place_of(request.tag)) {
+                *place = request.tag;
+            }
         }
     }
 }
@@ -240,7 +231,7 @@ impl BlockSink for Session {
     fn completed(&self, tag: u64, result: Result<(), BlockError>) {
         let doorbell = {
             let mut sending = self.sending.lock();
-            sending.release(tag);
+            sending.pending = sending.pending.saturating_sub(1);
             if sending.is_closed {
                 drop(sending);
                 return self.ended.signal();

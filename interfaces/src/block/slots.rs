@@ -40,8 +40,6 @@ pub(crate) struct Flight {
     pub(crate) sink: Arc<dyn BlockSink>,
     /// When it was submitted, among all.
     pub(crate) order: u64,
-    /// An error that the driver reported and nobody was told yet ([`super::doubts`]), and which of all that was.
-    pub(crate) doubt: Option<(u64, BlockError)>,
     /// It was issued again as the driver that reported an error did not live on.
     pub(crate) was_in_doubt: bool,
     /// The driver has it: its frames are lent.
@@ -129,6 +127,8 @@ pub(crate) fn take_back(window: &DmaWindow, loans: impl Iterator<Item = Loan>) {
 struct Slot {
     generation: u32,
     flight: Option<Flight>,
+    /// An error that the driver reported and nobody was told yet ([`super::doubts`]), and which of all that was.
+    doubt: Option<(u64, BlockError)>,
 }
 
 impl Slot {
@@ -305,7 +305,9 @@ impl Slots {
             add(&self.returned_flushes, 1);
         }
         if let Err(error) = result {
-            self.hold_back(window, flight, error);
+            flight.is_sent = false;
+            take_back(window, flight.loans());
+            slot.doubt = self.hold_back(error);
             return Ok(());
         }
         let flight = slot.take();
@@ -314,16 +316,15 @@ impl Slots {
         Ok(())
     }
 
-    /// The driver is done with a request, without success: it keeps its slot until somebody decides what becomes of it.
+    /// The driver is done with a request, without success, which keeps its slot until somebody decides what becomes of it; what
+    /// its client is to be told, unless it is to be sent again anyway.
     #[cold]
-    fn hold_back(&self, window: &DmaWindow, flight: &mut Flight, error: BlockError) {
-        flight.is_sent = false;
-        take_back(window, flight.loans());
-        if error != BlockError::Restarted {
-            let number = self.errors.fetch_add(1, AcqRel);
-            flight.doubt = Some((number, error));
-            self.has_doubts.store(true, Release);
+    fn hold_back(&self, error: BlockError) -> Option<(u64, BlockError)> {
+        if error == BlockError::Restarted {
+            return None;
         }
+        self.has_doubts.store(true, Release);
+        Some((self.errors.fetch_add(1, AcqRel), error))
     }
 
     /// Errors that drivers reported, ever.
@@ -344,8 +345,9 @@ impl Slots {
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
             let Some(flight) = &slot.flight else { continue };
-            let Some((which, error)) = flight.doubt else { continue };
+            let Some((which, error)) = slot.doubt else { continue };
             if may_end(flight, which) {
+                slot.doubt = None;
                 let flight = slot.take()?;
                 return Some(self.end(Some(number), flight, Err(error)));
             }
@@ -398,6 +400,7 @@ impl Slots {
         let completing = self.completing();
         let take = |slot: &Mutex<Slot>| {
             let mut slot = slot.lock();
+            slot.doubt = None;
             if slot.flight.is_some() { slot.take() } else { None }
         };
         let (number, flight) =
@@ -413,12 +416,12 @@ impl Slots {
     pub(crate) fn recall(&self, _completing: &mut Completing, waiting: &mut VecDeque<Flight>) {
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
-            let Some(flight) = &mut slot.flight else { continue };
-            if flight.was_in_doubt && flight.doubt.is_some() {
+            let Slot { flight: Some(flight), doubt, .. } = &mut *slot else { continue };
+            if flight.was_in_doubt && doubt.is_some() {
                 // It was issued again once; that is enough.
                 continue;
             }
-            flight.was_in_doubt |= flight.doubt.take().is_some();
+            flight.was_in_doubt |= doubt.take().is_some();
             waiting.extend(slot.take());
             self.give(number);
         }

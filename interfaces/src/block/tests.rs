@@ -95,6 +95,8 @@ enum Mood {
     Holds,
     /// Requests end with an error.
     Fails,
+    /// Requests are said to be done, and are not.
+    Lies,
 }
 
 /// One driver's disk: a thread does what is queued, every other request out of its turn.
@@ -174,6 +176,9 @@ impl Block for Disk {
             Mood::Holds => {
                 let came = batch.drain(..).map(|request| (request.operation, request.sector));
                 return self.platter.log.lock().unwrap().extend(came);
+            }
+            Mood::Lies => {
+                return batch.drain(..).for_each(|request| sink.completed(request.tag, Ok(())));
             }
             Mood::Fails => {
                 let failed = Err(BlockError::Device);
@@ -684,6 +689,35 @@ fn a_driver_that_drops_a_request_is_ended_at_the_limit_and_less_and_less_often()
     endpoint.signal(1);
     serving.join().unwrap();
     driver.0.lock().unwrap().take().unwrap().join().unwrap();
+}
+
+#[test]
+fn a_read_that_was_not_done_discloses_nothing_of_the_frames_and_clears_nothing_else() {
+    let (_, driver, proxy) = connected();
+    let (sink, dyn_sink) = listening();
+    *driver.disk.mood.lock().unwrap() = Mood::Lies;
+    let whole = filled(7);
+    proxy.submit(
+        &mut vec![request(0, Operation::Read, 8, core::slice::from_ref(&whole))],
+        &dyn_sink,
+    );
+    let part = filled(7);
+    let segments = vec![Segment { frame: part.clone(), offset: 512, length: 1024 }];
+    let partial = Request { tag: 1, operation: Operation::Read, sector: 8, segments };
+    assert!(proxy.offer(partial, &dyn_sink).is_ok());
+    let written = filled(7);
+    proxy.submit(
+        &mut vec![request(2, Operation::Write, 8, core::slice::from_ref(&written))],
+        &dyn_sink,
+    );
+    assert!(sink.wait_for(3).iter().all(|(_, result)| result.is_ok()));
+    assert_eq!((byte_of(&whole), byte_of(&written)), (0, 7));
+    let mut bytes = [0; 4096];
+    part.read(0, &mut bytes);
+    assert!(bytes[512..1536].iter().all(|byte| *byte == 0));
+    assert!(bytes[..512].iter().chain(&bytes[1536..]).all(|byte| *byte == 7));
+    proxy.close();
+    driver.kill();
 }
 
 #[test]
