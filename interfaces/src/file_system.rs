@@ -195,6 +195,16 @@ pub fn list_directory(
     Ok(entries)
 }
 
+/// The user and the group that a volume's reserved blocks serve, beside privileged callers; group 0
+/// stands for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedFor {
+    /// The user.
+    pub user: u32,
+    /// The group.
+    pub group: u32,
+}
+
 /// What `statfs` tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -549,6 +559,11 @@ pub trait FileSystem: Send + Sync {
     /// The page cache dropped `pages` pages it had reserved.
     fn release(&self, inode: InodeNumber, pages: u64) {
         let _ = (inode, pages);
+    }
+    /// Says how to ask, on the thread that calls the file system, whether that thread may use blocks
+    /// reserved for privileged users. Only the first call counts; without one nobody may.
+    fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
+        let _ = is_privileged;
     }
     /// Before the page cache makes pages `first ..` dirty: blocks for those that have none yet are
     /// set aside until `write_pages`, `release_range`, a truncation or a hole (delayed allocation,

@@ -27,7 +27,7 @@ pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
     volume.device.reserve_frames()?;
     if volume.groups().is_err() {
         // Both or neither: what has a journal is not written past it.
-        let groups = Groups::load(volume, volume.geometry.reserved_blocks)?;
+        let groups = Groups::load(volume)?;
         if volume.geometry.has_journal() {
             volume.log.set_journal(open_journal(volume)?);
         }

@@ -9,7 +9,7 @@ use crate::{
     extent::Extent,
     extent_edit,
     features::Incompat,
-    groups::blocks,
+    groups::{Account, blocks},
     htree, htree_edit, inline_edit,
     inode::Inode,
     inode_store::Before,
@@ -180,7 +180,7 @@ pub(crate) fn locate_or_move(
     name: &[u8],
 ) -> Result<Place, FsError> {
     if directory.has_flag(FLAG_INLINE_DATA) {
-        inline_edit::move_out(volume, operation, directory)?;
+        inline_edit::move_out(volume, operation, directory, Account::Pool)?;
     }
     locate(volume, directory, name)
 }
@@ -281,7 +281,7 @@ pub(crate) fn add(
         return insert_at(volume, operation, directory, room, entry);
     }
     if directory.has_flag(FLAG_INLINE_DATA) {
-        inline_edit::move_out(volume, operation, directory)?;
+        inline_edit::move_out(volume, operation, directory, Account::Caller)?;
     }
     if directory::has_tree(volume, directory) {
         return htree_edit::add(volume, operation, directory, entry);
@@ -324,14 +324,29 @@ pub(crate) fn append(
         return Err(FsError::Unsupported);
     }
     let logical = blocks(volume, directory);
-    let first = u32::try_from(logical).map_err(|_| FsError::FileTooBig)?;
     let goal = match logical.checked_sub(1) {
         Some(last) => physical(volume, directory, last)? + 1,
         None => directory.home_block(&volume.geometry),
     };
-    let (start, _) = blocks::allocate(volume, operation, goal, 1)?;
+    let (start, _) = blocks::allocate(volume, operation, (goal, 1), Account::Caller)?;
+    append_block(volume, operation, directory, start, fill)
+}
+
+/// As [`append`], of the block `start`, which was just allocated.
+///
+/// # Errors
+/// As [`append`]; the block is free again then.
+pub(crate) fn append_block(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    directory: &mut Inode,
+    start: u64,
+    fill: impl FnOnce(&mut [u8]),
+) -> Result<u64, FsError> {
+    let logical = blocks(volume, directory);
+    let first = u32::try_from(logical).map_err(|_| FsError::FileTooBig)?;
     let extent = Extent { first, count: 1, start, is_written: true };
-    if let Err(error) = extent_edit::insert(volume, operation, directory, extent) {
+    if let Err(error) = extent_edit::insert(volume, operation, directory, extent, Account::Caller) {
         blocks::free(volume, operation, (start, 1), Content::Metadata)?;
         return Err(error);
     }

@@ -13,7 +13,7 @@
 use crate::{
     checksum::crc32c,
     extent::{self, Extent, Node},
-    groups::blocks,
+    groups::{Account, blocks},
     inode::Inode,
     layout::{extent::*, inode::BODY_BYTES, put, put16, put32, word32},
     log::{Class, Content, Operation},
@@ -51,6 +51,8 @@ struct Plan<'a> {
     operation: &'a Operation<'a>,
     inode: &'a Inode,
     range: Range<u64>,
+    /// What new nodes are claimed from.
+    account: Account,
     /// Nodes to be written in place.
     writes: Vec<(u64, u16, Vec<Entry>)>,
     /// Blocks allocated, and what they will hold.
@@ -60,7 +62,8 @@ struct Plan<'a> {
     budget: u32,
 }
 
-/// Applies `change` to the extents of every leaf that may hold blocks of `range`.
+/// Applies `change` to the extents of every leaf that may hold blocks of `range`; new nodes are claimed
+/// from `account`.
 ///
 /// # Errors
 /// [`FsError::NoSpace`], [`FsError::FileTooBig`] for a tree too deep, [`FsError::Corrupt`]: nothing
@@ -69,12 +72,12 @@ pub(crate) fn edit(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    range: Range<u64>,
+    (range, account): (Range<u64>, Account),
     change: &mut Change<'_>,
 ) -> Result<(), FsError> {
     let (writes, fresh, freed) = (Vec::new(), Vec::new(), Vec::new());
     let budget = NODES_MAX;
-    let mut plan = Plan { volume, operation, inode, range, writes, fresh, freed, budget };
+    let mut plan = Plan { volume, operation, inode, range, account, writes, fresh, freed, budget };
     let root = match plan.root(change) {
         Ok(root) => root,
         Err(error) => {
@@ -178,7 +181,7 @@ impl Plan<'_> {
 
     fn allocate(&mut self, depth: u16, entries: Vec<Entry>) -> Result<u64, FsError> {
         let goal = self.inode.home_block(&self.volume.geometry);
-        let (block, _) = blocks::allocate(self.volume, self.operation, goal, 1)?;
+        let (block, _) = blocks::allocate(self.volume, self.operation, (goal, 1), self.account)?;
         self.fresh.push((block, depth, entries));
         Ok(block)
     }
@@ -272,7 +275,7 @@ fn merge(extents: &mut Vec<Extent>) {
     });
 }
 
-/// Maps blocks that are a hole now.
+/// Maps blocks that are a hole now; new nodes are claimed from `account`.
 ///
 /// # Errors
 /// As [`edit`].
@@ -281,13 +284,14 @@ pub(crate) fn insert(
     operation: &Operation<'_>,
     inode: &mut Inode,
     new: Extent,
+    account: Account,
 ) -> Result<(), FsError> {
     let at = u64::from(new.first);
     let max = if new.is_written { u32::from(WRITTEN_MAX) } else { UNWRITTEN_MAX };
     let mut left = new;
     while left.count > 0 {
         let part = Extent { count: left.count.min(max), ..left };
-        edit(volume, operation, inode, at..at + 1, &mut |extents| {
+        edit(volume, operation, inode, (at..at + 1, account), &mut |extents| {
             let place = extents.partition_point(|extent| extent.first < part.first);
             extents.insert(place, part);
         })?;
@@ -324,7 +328,7 @@ pub(crate) fn remove(
     range: Range<u64>,
 ) -> Result<Vec<Extent>, FsError> {
     let mut removed = Vec::new();
-    edit(volume, operation, inode, range.clone(), &mut |extents| {
+    edit(volume, operation, inode, (range.clone(), Account::Pool), &mut |extents| {
         let old = core::mem::take(extents);
         for extent in &old {
             let [before, inside, behind] = cut(extent, &range);
@@ -347,7 +351,7 @@ pub(crate) fn convert(
     to: Contents,
 ) -> Result<(), FsError> {
     let is_written = to == Contents::Written;
-    edit(volume, operation, inode, range.clone(), &mut |extents| {
+    edit(volume, operation, inode, (range.clone(), Account::Pool), &mut |extents| {
         let old = core::mem::take(extents);
         for extent in &old {
             let [before, inside, behind] = cut(extent, &range);

@@ -7,6 +7,7 @@ use crate::{
     extent::{self, Extent},
     extent_edit::{self, Contents},
     file_size::{self, half_done},
+    groups::Account,
     inline_edit,
     inode::Inode,
     inode_store::Before,
@@ -44,7 +45,7 @@ pub(crate) fn allocate(
     change(volume, node, |operation, inode| {
         file_size::check_regular(inode)?;
         if inode.has_flag(FLAG_INLINE_DATA) {
-            inline_edit::move_out(volume, operation, inode)?;
+            inline_edit::move_out(volume, operation, inode, Account::Caller)?;
         }
         (inode.attributes.modified, inode.attributes.changed) = (now, now);
         Ok(())
@@ -85,17 +86,17 @@ fn change<T>(
     node: &Node,
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
-    change_with(volume, node, 0, of)
+    change_with(volume, node, (0, Account::Pool), of)
 }
 
-/// The same, allocating up to `blocks` blocks.
+/// The same, claiming up to `blocks` blocks from `account`.
 fn change_with<T>(
     volume: &Volume,
     node: &Node,
-    blocks: u64,
+    (blocks, account): (u64, Account),
     of: impl FnOnce(&Operation<'_>, &mut Inode) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
-    volume.operate_with(blocks, |operation| {
+    volume.operate_with((blocks, account), |operation| {
         let mut inode = node.write();
         let result = of(operation, &mut inode)?;
         node.note(operation);
@@ -114,13 +115,13 @@ fn fill(volume: &Volume, node: &Node, bytes: &Range<u64>) -> Result<(), FsError>
     let mut logical = bytes.start / block_bytes(volume);
     while logical < end {
         let max = (end - logical).min(STEP_BLOCKS);
-        logical += change_with(volume, node, max, |operation, inode| {
+        logical += change_with(volume, node, (max, Account::Caller), |operation, inode| {
             let (found, blocks) = write::mapping(volume, inode, logical, max)?;
             if found != Mapping::Hole {
                 return Ok(blocks);
             }
-            let hole = (logical, blocks);
-            let (_, count) = write::fill_hole(volume, operation, inode, hole, Contents::Unwritten)?;
+            let hole = ((logical, blocks), Contents::Unwritten);
+            let (_, count) = write::fill_hole(volume, operation, inode, hole, Account::Caller)?;
             Ok(count)
         })?;
     }
@@ -252,7 +253,7 @@ fn relocate(
     let range = u64::from(extent.first)..extent.end();
     extent_edit::remove(volume, operation, inode, range)?;
     let first = u32::try_from(to).map_err(|_| FsError::FileTooBig)?;
-    extent_edit::insert(volume, operation, inode, Extent { first, ..*extent })
+    extent_edit::insert(volume, operation, inode, Extent { first, ..*extent }, Account::Pool)
 }
 
 /// The first byte at or after `position` that is data, or in a hole.

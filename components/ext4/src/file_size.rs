@@ -5,7 +5,7 @@
 use crate::{
     device::Piece,
     extent, extent_edit,
-    groups::{blocks, inodes},
+    groups::{Account, blocks, inodes},
     inline_edit,
     inode::Inode,
     inode_store::Before,
@@ -75,7 +75,7 @@ pub(crate) fn resize(
         check_regular(&inode)?;
         let old = inode.attributes.size;
         if inode.has_flag(FLAG_INLINE_DATA) {
-            inline_edit::move_out(volume, operation, &mut inode)?;
+            inline_edit::move_out(volume, operation, &mut inode, Account::Caller)?;
         }
         if size < old {
             let block = volume.geometry.block_bytes as u64;

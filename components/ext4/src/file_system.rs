@@ -1,6 +1,7 @@
 //! The interface: each call finds its inode and hands over to the family's file.
 use crate::{
     directory, file_range, file_size,
+    groups::Account,
     inode_store::{Before, storable},
     inode_table::Node,
     layout::inode::{FLAGS_KEPT, FLAGS_SETTABLE, FLAGS_SETTABLE_DIRECTORY, FLAGS_VISIBLE},
@@ -14,8 +15,8 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
     Access, AclChange, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime,
-    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, Seek, SyncKind, TakeEntry,
-    Usage, XattrMode,
+    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, ReservedFor, Seek, SyncKind,
+    TakeEntry, Usage, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -111,8 +112,8 @@ impl FileSystem for Ext4 {
     fn usage(&self) -> Result<Usage, FsError> {
         let mut usage = self.volume.geometry.usage();
         if let Ok(groups) = self.volume.groups() {
-            usage.free = groups.free_blocks().saturating_sub(groups.delayed());
-            usage.available = groups.available();
+            usage.free = groups.usable_blocks();
+            usage.available = groups.available_blocks();
             usage.files_free = groups.free_inodes();
         }
         Ok(usage)
@@ -297,7 +298,7 @@ impl FileSystem for Ext4 {
         now: FileTime,
     ) -> Result<(), FsError> {
         let node = self.node(inode)?;
-        self.volume.operate(|operation| {
+        self.volume.operate_with((0, Account::Caller), |operation| {
             let mut inode = node.write();
             inode.attributes.changed = now;
             node.note(operation);
@@ -317,12 +318,16 @@ impl FileSystem for Ext4 {
 
     fn set_acl(&self, inode: InodeNumber, change: &AclChange<'_>) -> Result<Attributes, FsError> {
         let node = self.node(inode)?;
-        self.volume.operate(|operation| {
+        self.volume.operate_with((0, Account::Caller), |operation| {
             let mut inode = node.write();
             node.note(operation);
             xattr_edit::set_acl(&self.volume, operation, &mut inode, change)?;
             Ok(inode.attributes)
         })
+    }
+
+    fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
+        self.volume.set_judge(is_privileged);
     }
 
     fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {

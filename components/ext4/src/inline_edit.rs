@@ -4,8 +4,10 @@
 use crate::{
     directory::{Entries, inline_areas},
     directory_edit::{self, encode_type, entries_end, needed, write_entry},
-    extent_edit::{self, Contents},
-    file_size, inline,
+    extent::Extent,
+    extent_edit, file_size,
+    groups::{Account, blocks},
+    inline,
     inode::Inode,
     inode_store::Before,
     layout::{
@@ -14,15 +16,12 @@ use crate::{
     },
     log::Operation,
     volume::Volume,
-    write, xattr_edit,
+    xattr_edit,
 };
 use alloc::vec::Vec;
 use interfaces::file_system::{FileType, FsError};
 
-/// Blocks that must be free, so that nothing is half done when there is none.
-const BLOCKS_MIN: u64 = 8;
-
-/// Gives the data a block and stores the inode.
+/// Gives the data a block, claimed from `account`, and stores the inode.
 ///
 /// # Errors
 /// [`FsError::NoSpace`], [`FsError::Corrupt`]; what I/O met.
@@ -30,13 +29,11 @@ pub(crate) fn move_out(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
+    account: Account,
 ) -> Result<(), FsError> {
-    if volume.groups()?.free_blocks() < BLOCKS_MIN {
-        return Err(FsError::NoSpace);
-    }
     match inode.attributes.file_type {
-        FileType::Directory => move_directory(volume, operation, inode)?,
-        _ => move_file(volume, operation, inode)?,
+        FileType::Directory => move_directory(volume, operation, inode, account)?,
+        _ => move_file(volume, operation, inode, account)?,
     }
     inode.store(volume, operation, Before::Itself)
 }
@@ -50,23 +47,44 @@ fn strip(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Resul
     Ok(())
 }
 
-fn move_file(volume: &Volume, operation: &Operation<'_>, inode: &mut Inode) -> Result<(), FsError> {
+fn move_file(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    account: Account,
+) -> Result<(), FsError> {
     let mut data = inline::load_sized(volume, inode)?;
-    let old = (inode.body, inode.attributes.flags);
-    strip(volume, operation, inode)?;
     if data.is_empty() {
-        return Ok(());
+        return strip(volume, operation, inode);
     }
     data.resize(volume.geometry.block_bytes, 0);
-    let placed = write::fill_hole(volume, operation, inode, (0, 1), Contents::Written);
-    let (block, _) = placed.inspect_err(|_| (inode.body, inode.attributes.flags) = old)?;
-    file_size::write_direct(volume, block, &data)
+    let start = take_block(volume, operation, inode, account)?;
+    file_size::write_direct(volume, start, &data)?;
+    let extent = Extent { first: 0, count: 1, start, is_written: true };
+    // The root of a tree has room for it: no node is claimed.
+    extent_edit::insert(volume, operation, inode, extent, Account::Pool)?;
+    inode.add_blocks(&volume.geometry, 1);
+    Ok(())
+}
+
+/// Allocates the block for the data, then strips the inode of them: nothing is half done without space.
+fn take_block(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    inode: &mut Inode,
+    account: Account,
+) -> Result<u64, FsError> {
+    let goal = inode.home_block(&volume.geometry);
+    let (start, _) = blocks::allocate(volume, operation, (goal, 1), account)?;
+    strip(volume, operation, inode)?;
+    Ok(start)
 }
 
 fn move_directory(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
+    account: Account,
 ) -> Result<(), FsError> {
     let bytes = inline::load(volume, inode)?;
     let parent = word32(&bytes, 0).ok_or(FsError::Corrupt)?;
@@ -82,13 +100,13 @@ fn move_directory(
     if names > entries_end(volume) - 2 * needed(b"..") {
         return Err(FsError::NoSpace);
     }
-    strip(volume, operation, inode)?;
+    let start = take_block(volume, operation, inode, account)?;
     inode.attributes.size = 0;
     let (number, seed) = (inode.number, inode.seed);
     let file_type = encode_type(volume, FileType::Directory);
     let dots = [(number, file_type, b".".to_vec()), (parent, file_type, b"..".to_vec())];
     let all: Vec<_> = dots.into_iter().chain(entries).collect();
-    directory_edit::append(volume, operation, inode, |bytes| {
+    directory_edit::append_block(volume, operation, inode, start, |bytes| {
         let mut at = 0;
         for (index, (inode, file_type, name)) in all.iter().enumerate() {
             let is_last = index + 1 == all.len();

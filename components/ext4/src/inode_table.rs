@@ -3,6 +3,8 @@
 //! Locks: `ext4.inodes` guards the table's shards, for map operations only; `ext4.inode` one inode,
 //! held during the I/O that a reader or a change of it needs, several in order of their addresses;
 //! `ext4.delayed` the pages of a file that are dirty in the page cache and have no blocks (a leaf).
+#[cfg(doc)]
+use crate::groups::Account;
 use crate::{groups::Groups, inode::Inode, log::Operation, ranges::Ranges, volume::Volume};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering::*};
@@ -87,8 +89,28 @@ impl Node {
 
     /// Pages have their blocks, or need none any more.
     pub(crate) fn undelay(&self, groups: &Groups, first: u64, count: u64, blocks: u64) {
+        self.settle(groups, (first, count), blocks, 0);
+    }
+
+    /// As [`Node::undelay`], of pages for which `taken` blocks were taken from [`Account::Delayed`].
+    pub(crate) fn settle(
+        &self,
+        groups: &Groups,
+        (first, count): (u64, u64),
+        blocks: u64,
+        taken: u64,
+    ) {
         let removed = self.delayed.lock().remove(first, count);
-        groups.unreserve(removed.saturating_mul(blocks));
+        groups.unreserve(removed.saturating_mul(blocks), taken);
+    }
+
+    /// Whether blocks are set aside for a page, and for how many pages from it on that is so.
+    pub(crate) fn delayed_from(&self, page: u64) -> (bool, u64) {
+        match self.delayed.lock().at_or_after(page) {
+            Some((start, end)) if start <= page => (true, end - page),
+            Some((start, _)) => (false, start - page),
+            None => (false, u64::MAX - page),
+        }
     }
 }
 

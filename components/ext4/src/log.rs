@@ -8,7 +8,7 @@
 //!
 //! Locks, in this order: `ext4.commit` (one commit at a time, held during its I/O), `ext4.operations`
 //! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` (a leaf).
-use crate::{cache::Known, commit::Committer, journal::Journal, volume::Volume};
+use crate::{cache::Known, commit::Committer, groups::Account, journal::Journal, volume::Volume};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
@@ -31,7 +31,7 @@ lock_class! {
 }
 
 /// Blocks an operation may allocate for metadata.
-const METADATA_BLOCKS: u64 = 64;
+pub(crate) const METADATA_BLOCKS: u64 = 64;
 
 /// Memory that must be free before an operation begins: more than one usually takes.
 const OPERATION_BYTES: usize = 128 * 1024;
@@ -332,17 +332,17 @@ impl Volume {
         &self,
         change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
-        self.operate_with(0, change)
+        self.operate_with((0, Account::Pool), change)
     }
 
-    /// As [`Volume::operate`], of a change that allocates up to `blocks` blocks beside its metadata:
-    /// blocks just freed are made durable first where it needs them.
+    /// As [`Volume::operate`], of a change that claims up to `blocks` blocks beside its metadata from
+    /// `account`: blocks just freed are made durable first where it needs them.
     ///
     /// # Errors
     /// As [`Volume::operate`].
     pub(crate) fn operate_with<T>(
         &self,
-        blocks: u64,
+        (blocks, account): (u64, Account),
         change: impl FnOnce(&Operation<'_>) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
         self.health.check_writable()?;
@@ -350,7 +350,7 @@ impl Volume {
         Charge::take(OPERATION_BYTES).map_err(|_| FsError::NoMemory)?;
         let is_large = self.log.running().blocks.len() >= self.log.limit();
         let needed = blocks.saturating_add(METADATA_BLOCKS);
-        if is_large || self.groups()?.must_wait_for(needed) {
+        if is_large || self.groups()?.must_wait_for(needed, account) {
             self.commit(self.log.running_id())?;
         }
         self.operate_now(change)

@@ -6,7 +6,7 @@ use crate::{
     directory,
     directory_edit::{self, NewEntry, Place, Room},
     extent_edit, file_size,
-    groups::inodes,
+    groups::{Account, inodes},
     inode::Inode,
     inode_store::{Before, LINKS_MAX, encode_device},
     inode_table::{Node, lock_all},
@@ -105,7 +105,7 @@ pub(crate) fn create(
     new: &NewInode<'_>,
 ) -> Result<Attributes, FsError> {
     check_name(name)?;
-    volume.operate(|operation| {
+    volume.operate_with((0, Account::Caller), |operation| {
         let (room, flags) = {
             let parent = directory.read();
             check_parent(&parent)?;
@@ -170,7 +170,7 @@ pub(crate) fn create_unnamed(
     directory: &Node,
     new: &NewInode<'_>,
 ) -> Result<Attributes, FsError> {
-    volume.operate(|operation| {
+    volume.operate_with((0, Account::Caller), |operation| {
         let parent = directory.read();
         check_parent(&parent)?;
         let place = (directory.number, parent.attributes.flags);
@@ -299,7 +299,7 @@ pub(crate) fn link(
     now: FileTime,
 ) -> Result<Attributes, FsError> {
     check_name(name)?;
-    volume.operate(|operation| {
+    volume.operate_with((0, Account::Caller), |operation| {
         let mut locked = lock_all(&[node, directory]);
         let inode = of(&mut locked, node.number)?;
         let (file_type, links) = (inode.attributes.file_type, inode.attributes.links);

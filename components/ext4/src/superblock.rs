@@ -5,7 +5,7 @@ use crate::{
     layout::superblock::*,
     mount::MountError,
 };
-use interfaces::file_system::Usage;
+use interfaces::file_system::{ReservedFor, Usage};
 use zerocopy::FromBytes;
 
 /// Number of the root directory.
@@ -70,9 +70,10 @@ pub(crate) struct Geometry {
     pub(crate) is_unclean: bool,
     /// Features, or the lack of them, forbid writing.
     pub(crate) forbids_writing: bool,
-    /// Blocks that data may not take: those for privileged users, and some for the metadata of what
-    /// is written later.
-    pub(crate) reserved_blocks: u64,
+    /// Blocks kept for privileged users, and for changes that must not fail.
+    pub(crate) kept_blocks: (u64, u64),
+    /// The user and the group that the first of them serve too.
+    pub(crate) reserved_for: ReservedFor,
     /// First of the inodes without names.
     pub(crate) last_orphan: u32,
     /// `s_state`.
@@ -132,7 +133,11 @@ impl Geometry {
             needs_recovery: incompat.contains(Incompat::RECOVER),
             is_unclean: raw.state.get() & (STATE_VALID | STATE_ERRORS) != STATE_VALID,
             forbids_writing: forbids_writing(incompat, raw.read_only_compat.get()),
-            reserved_blocks: reserved(&raw, blocks, is_wide),
+            kept_blocks: kept(&raw, blocks, is_wide),
+            reserved_for: ReservedFor {
+                user: u32::from(raw.reserved_user.get()),
+                group: u32::from(raw.reserved_group.get()),
+            },
             last_orphan: raw.last_orphan.get(),
             state: raw.state.get(),
             errors: raw.errors.get(),
@@ -290,17 +295,18 @@ fn count_groups(raw: &RawSuperblock, blocks: u64) -> Result<u32, MountError> {
     }
 }
 
-/// As Linux has it: with extents, a fiftieth of the volume but no more than 4,096 blocks for metadata.
-fn reserved(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> u64 {
+/// Blocks kept for privileged users, and for changes that must not fail: of those Linux has, with
+/// extents, a fiftieth of the volume but no more than 4,096 blocks.
+fn kept(raw: &RawSuperblock, blocks: u64, is_wide: bool) -> (u64, u64) {
     let for_users = wide(raw.reserved_blocks_low.get(), raw.reserved_blocks_high.get(), is_wide);
     let has_extents = raw.incompat.get() & Incompat::EXTENTS.bits() != 0;
     let for_metadata = if has_extents { (blocks / 50).min(METADATA_BLOCKS_MAX) } else { 0 };
-    for_users.saturating_add(for_metadata)
+    (for_users.min(blocks), for_metadata)
 }
 
 fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64, is_wide: bool) -> Usage {
     let free = wide(raw.free_blocks_low.get(), raw.free_blocks_high.get(), is_wide).min(blocks);
-    let reserved = reserved(raw, blocks, is_wide);
+    let (for_users, for_metadata) = kept(raw, blocks, is_wide);
     let (low, high) = raw.uuid.split_at(8);
     let half = |bytes: &[u8]| bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     Usage {
@@ -308,7 +314,7 @@ fn usage_of(raw: &RawSuperblock, block_bytes: usize, blocks: u64, is_wide: bool)
         block_bytes: block_bytes as u32,
         blocks: blocks.saturating_sub(u64::from(raw.overhead.get())),
         free,
-        available: free.saturating_sub(reserved),
+        available: free.saturating_sub(for_users.saturating_add(for_metadata)),
         files: u64::from(raw.inodes.get()),
         files_free: u64::from(raw.free_inodes.get()),
         id: half(low) ^ half(high),

@@ -13,7 +13,7 @@ use crate::{
     superblock::Geometry,
 };
 use alloc::sync::Arc;
-use interfaces::file_system::FsError;
+use interfaces::file_system::{FsError, ReservedFor};
 use rt::{
     PAGE_BYTES, lock_class,
     sync::{Mutex, Once},
@@ -39,6 +39,7 @@ pub(crate) struct Volume {
     pub(crate) log: Log,
     /// Block groups; there once the volume was writable.
     groups: Once<Groups>,
+    is_privileged: Once<fn(ReservedFor) -> bool>,
     cache: Cache,
 }
 
@@ -50,6 +51,7 @@ impl Volume {
             inodes: InodeTable::new(),
             orphans_found: Mutex::new(&ORPHANS_FOUND, geometry.last_orphan),
             groups: Once::new(),
+            is_privileged: Once::new(),
             geometry,
             device,
             health,
@@ -67,7 +69,18 @@ impl Volume {
 
     /// Takes the block groups in, once.
     pub(crate) fn set_groups(&self, groups: Groups) {
-        self.groups.get_or_init(|| groups);
+        let groups = self.groups.get_or_init(|| groups);
+        if let Some(is_privileged) = self.is_privileged.get() {
+            groups.set_judge(*is_privileged);
+        }
+    }
+
+    /// Says how to ask whether the calling thread may use root's blocks. Only the first call counts.
+    pub(crate) fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
+        self.is_privileged.get_or_init(|| is_privileged);
+        if let Ok(groups) = self.groups() {
+            groups.set_judge(is_privileged);
+        }
     }
 
     /// A metadata block.

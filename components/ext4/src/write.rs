@@ -14,13 +14,13 @@ use crate::{
     extent::{self, Extent},
     extent_edit::{self, Contents},
     file_size,
-    groups::blocks,
+    groups::{Account, blocks},
     inline_edit,
     inode::Inode,
     inode_store::Before,
     inode_table::Node,
     layout::inode::FLAG_INLINE_DATA,
-    log::{Content, FailedRun, Operation},
+    log::{Content, FailedRun, METADATA_BLOCKS, Operation},
     transfer::{Client, Transfer, Writing},
     volume::Volume,
 };
@@ -33,6 +33,8 @@ use interfaces::{
 use rt::{PAGE_BYTES, memory::Frame};
 
 const PAGE: u64 = PAGE_BYTES as u64;
+/// Commits that a write waits for where others take what they free.
+const RESERVE_TRIES: usize = 3;
 
 /// What a file has at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,23 +80,30 @@ pub(crate) fn write_pages(
     size_bytes: u64,
     client: Client,
 ) {
-    let mut batch = Batch::new(BlockOperation::Write, &frames, volume.device.max_segments());
-    let blocks_a_page = PAGE / volume.geometry.block_bytes as u64;
-    let most = frames.len() as u64 * blocks_a_page;
-    let planned = volume.operate_with(most, |operation| {
+    let mut done = 0;
+    while let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
+        let first = client.first.saturating_add(done as u64);
+        done += write_some(volume, node, rest, size_bytes, Client { first, ..client.clone() });
+    }
+}
+
+/// Starts writing the first of some pages; returns how many. The rest waits for a commit.
+fn write_some(
+    volume: &Arc<Volume>,
+    node: &Node,
+    frames: &[Frame],
+    size_bytes: u64,
+    client: Client,
+) -> usize {
+    let mut batch = Batch::new(BlockOperation::Write, frames, volume.device.max_segments());
+    let planned = volume.operate_with((0, Account::Delayed), |operation| {
         let mut inode = node.write();
         file_size::check_regular(&inode)?;
         if inode.has_flag(FLAG_INLINE_DATA) {
-            inline_edit::move_out(volume, operation, &mut inode)?;
+            move_out(volume, operation, node, &mut inode)?;
         }
         let place = (client.first, size_bytes);
-        let ready = |first, pages| {
-            // What has blocks is not set aside any more, lest it count twice.
-            if let Ok(groups) = volume.groups() {
-                node.undelay(groups, first, pages, blocks_a_page);
-            }
-        };
-        let (has_changed, mapped) = plan(volume, operation, &mut inode, place, &mut batch, &ready);
+        let (has_changed, mapped) = plan(volume, operation, (node, &mut inode), place, &mut batch);
         operation.begin_data(batch.requests.len());
         if has_changed {
             node.note(operation);
@@ -107,12 +116,16 @@ pub(crate) fn write_pages(
     });
     let (transaction, mapped) = match planned {
         Ok(planned) => planned,
-        Err(error) => return client.tell(0..frames.len(), Err(error)),
+        Err(error) => {
+            client.tell(0..frames.len(), Err(error));
+            return frames.len();
+        }
     };
-    if let Ok(groups) = volume.groups() {
-        node.undelay(groups, client.first, frames.len() as u64, blocks_a_page);
-    }
     let Batch { pages, requests, touched, .. } = batch;
+    let count = pages.len();
+    if let Ok(groups) = volume.groups() {
+        node.undelay(groups, client.first, count as u64, blocks_a_page(volume));
+    }
     let writing = Writing { volume: Arc::clone(volume), transaction, inode: node.number, mapped };
     let transfer = Arc::new(Transfer::new(client, None, touched, pages).writing(writing));
     transfer.tell_idle();
@@ -120,18 +133,40 @@ pub(crate) fn write_pages(
         let sink: Arc<dyn BlockSink> = transfer;
         volume.device.submit(requests, &sink);
     }
+    count
+}
+
+fn blocks_a_page(volume: &Volume) -> u64 {
+    PAGE / volume.geometry.block_bytes as u64
+}
+
+/// Moves inline data out; their block is one that was set aside, if the first page is delayed.
+fn move_out(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    node: &Node,
+    inode: &mut Inode,
+) -> Result<(), FsError> {
+    if !node.delayed_from(0).0 {
+        return inline_edit::move_out(volume, operation, inode, Account::Pool);
+    }
+    let before = inode.attributes.blocks;
+    inline_edit::move_out(volume, operation, inode, Account::Delayed)?;
+    let taken = u64::from(inode.attributes.blocks > before);
+    // The page gives back all of its blocks when it is written.
+    volume.groups()?.unreserve(0, taken);
+    Ok(())
 }
 
 /// Finds or makes a place for each block of the pages from the first, up to the file's length;
-/// whether the inode changed, and which blocks held no data before. `ready` is told of pages (first,
-/// how many) that have their place.
+/// whether the inode changed, and which blocks held no data before. Pages for which nodes of the
+/// extent tree may be missing before a commit are cut off the batch, but for the first.
 fn plan(
     volume: &Volume,
     operation: &Operation<'_>,
-    inode: &mut Inode,
+    (node, inode): (&Node, &mut Inode),
     (first, size_bytes): (u64, u64),
     batch: &mut Batch<'_>,
-    ready: &dyn Fn(u64, u64),
 ) -> (bool, Vec<Range<u64>>) {
     let mut mapped = Vec::new();
     let block_bytes = volume.geometry.block_bytes as u64;
@@ -142,21 +177,25 @@ fn plan(
     let (mut logical, mut has_changed, mut written_bytes) = (start, false, 0);
     while logical < end {
         let at = (logical - start) * block_bytes;
+        if at > 0 && at.is_multiple_of(PAGE) && must_pause(volume) {
+            batch.pages.truncate((at / PAGE) as usize);
+            break;
+        }
         let left = end - logical;
         let placed = mapping(volume, inode, logical, left).and_then(|(mapping, blocks)| {
-            let (start, blocks) = place(volume, operation, inode, logical, (mapping, blocks))?;
+            let found = (mapping, blocks);
+            let (start, blocks, taken) = place(volume, operation, (node, inode), logical, found)?;
             if !matches!(mapping, Mapping::Written(_)) {
                 has_changed = true;
                 mapped.push(logical..logical + blocks);
             }
-            Ok((start, blocks))
+            Ok((start, blocks, taken))
         });
         match placed {
-            Ok((block, blocks)) => {
+            Ok((block, blocks, taken)) => {
                 batch.add(at, blocks * block_bytes, block * (block_bytes / 512));
-                let page = logical * block_bytes / PAGE;
+                settle(volume, node, (logical, blocks), taken);
                 logical += blocks;
-                ready(page, (logical * block_bytes).div_ceil(PAGE) - page);
                 written_bytes = (logical * block_bytes).min(end_bytes);
             }
             Err(error) => {
@@ -171,22 +210,47 @@ fn plan(
     (has_changed, mapped)
 }
 
-/// A place for the data of blocks that have that mapping: the first block, and how many.
+/// Whether nodes of an extent tree could be missing that a commit would free.
+fn must_pause(volume: &Volume) -> bool {
+    let groups = volume.groups();
+    groups.is_ok_and(|groups| groups.must_wait_for(METADATA_BLOCKS, Account::Pool))
+}
+
+/// Pages that have all of their blocks now are not set aside any more; `taken` of the blocks were.
+fn settle(volume: &Volume, node: &Node, (logical, blocks): (u64, u64), taken: u64) {
+    let each = blocks_a_page(volume);
+    let (first, end) = (logical / each, (logical + blocks) / each);
+    if let Ok(groups) = volume.groups() {
+        node.settle(groups, (first, end - first), each, taken);
+    }
+}
+
+/// A place for the data of blocks that have that mapping: the first block, how many, and how many of
+/// them were set aside and are taken now.
 fn place(
     volume: &Volume,
     operation: &Operation<'_>,
-    inode: &mut Inode,
+    (node, inode): (&Node, &mut Inode),
     logical: u64,
     (mapping, blocks): (Mapping, u64),
-) -> Result<(u64, u64), FsError> {
+) -> Result<(u64, u64, u64), FsError> {
     match mapping {
-        Mapping::Written(start) => Ok((start, blocks)),
+        Mapping::Written(start) => Ok((start, blocks, 0)),
         Mapping::Unwritten(start) => {
             let range = logical..logical + blocks;
             extent_edit::convert(volume, operation, inode, range, Contents::Written)?;
-            Ok((start, blocks))
+            Ok((start, blocks, 0))
         }
-        Mapping::Hole => fill_hole(volume, operation, inode, (logical, blocks), Contents::Written),
+        Mapping::Hole => {
+            let each = blocks_a_page(volume);
+            let (is_delayed, pages) = node.delayed_from(logical / each);
+            let blocks = blocks.min(pages.saturating_mul(each) - logical % each);
+            let account = if is_delayed { Account::Delayed } else { Account::Pool };
+            let hole = (logical, blocks);
+            let (start, count) =
+                fill_hole(volume, operation, inode, (hole, Contents::Written), account)?;
+            Ok((start, count, if is_delayed { count } else { 0 }))
+        }
     }
 }
 
@@ -199,7 +263,8 @@ fn goal(volume: &Volume, inode: &Inode, logical: u32) -> Result<u64, FsError> {
     ))
 }
 
-/// Allocates blocks for a hole, as many as lie together; returns the first, and how many.
+/// Allocates blocks for a hole from `account`, as many as lie together; returns the first, and how
+/// many. The nodes that a delayed write needs come from the pool.
 ///
 /// # Errors
 /// [`FsError::NoSpace`], [`FsError::FileTooBig`]; as [`extent_edit::edit`].
@@ -207,15 +272,16 @@ pub(crate) fn fill_hole(
     volume: &Volume,
     operation: &Operation<'_>,
     inode: &mut Inode,
-    (logical, blocks): (u64, u64),
-    contents: Contents,
+    ((logical, blocks), contents): ((u64, u64), Contents),
+    account: Account,
 ) -> Result<(u64, u64), FsError> {
     let first = u32::try_from(logical).map_err(|_| FsError::FileTooBig)?;
     let goal = goal(volume, inode, first)?;
-    let (start, count) = blocks::allocate(volume, operation, goal, blocks)?;
+    let (start, count) = blocks::allocate(volume, operation, (goal, blocks), account)?;
     let is_written = contents == Contents::Written;
+    let nodes = if account == Account::Delayed { Account::Pool } else { account };
     let extent = Extent { first, count: count as u32, start, is_written };
-    if let Err(error) = extent_edit::insert(volume, operation, inode, extent) {
+    if let Err(error) = extent_edit::insert(volume, operation, inode, extent, nodes) {
         blocks::free(volume, operation, (start, count), Content::Data)?;
         return Err(error);
     }
@@ -240,14 +306,25 @@ pub(crate) fn withdraw(volume: &Volume, failed: &[FailedRun]) -> Result<(), FsEr
     Ok(())
 }
 
-/// Sets blocks aside for pages that have none.
+/// Sets blocks aside for pages that have none; blocks just freed are made durable where it needs them.
 ///
 /// # Errors
 /// [`FsError::NoSpace`]; as [`extent::find`].
 pub(crate) fn reserve(volume: &Volume, node: &Node, first: u64, pages: u64) -> Result<(), FsError> {
     volume.health.check_writable()?;
+    for _ in 0..RESERVE_TRIES {
+        let result = reserve_now(volume, node, first, pages);
+        if result != Err(FsError::NoSpace) || !volume.groups()?.has_pending() {
+            return result;
+        }
+        volume.commit(volume.log.running_id())?;
+    }
+    reserve_now(volume, node, first, pages)
+}
+
+fn reserve_now(volume: &Volume, node: &Node, first: u64, pages: u64) -> Result<(), FsError> {
     let groups = volume.groups()?;
-    let blocks_a_page = PAGE / volume.geometry.block_bytes as u64;
+    let blocks_a_page = blocks_a_page(volume);
     let inode = node.read();
     let mut missing = Vec::new();
     let end = first.saturating_add(pages);

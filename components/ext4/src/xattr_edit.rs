@@ -7,7 +7,7 @@
 //! Source: Linux fs/ext4/xattr.c.
 use crate::{
     checksum::crc32c,
-    groups::blocks,
+    groups::{Account, blocks},
     inode::Inode,
     inode_store::Before,
     layout::{inode::BASE_BYTES, put, put16, put32, word32, xattr::*},
@@ -229,7 +229,7 @@ fn store_outer(
         });
     }
     let goal = inode.home_block(&volume.geometry);
-    let (block, _) = blocks::allocate(volume, operation, goal, 1)?;
+    let (block, _) = blocks::allocate(volume, operation, (goal, 1), Account::Caller)?;
     volume.fill(operation, block, |bytes| write_block(volume, block, bytes, attributes))?;
     drop_block(volume, operation, inode)?;
     inode.attribute_block = block;

@@ -1,15 +1,17 @@
 //! Runs of blocks: found near a goal, in the goal's group first, freed.
 //!
+//! A run is claimed before it is looked for ([`super::space`]).
+//!
 //! As in the Fast File System, a file's blocks go behind its last ones, else to its inode's group;
 //! a run is taken whole where one is long enough, so that a dirty run is one allocation.
-use super::{Group, Groups, bitmap, bring, free::Free, layout::first_bitmap};
+use super::{Account, Group, Groups, bitmap, bring, free::Free, layout::first_bitmap};
 use crate::{
     checksum::crc32c,
     layout::group::BLOCKS_UNUSED,
     log::{Class, Content, Operation},
     volume::Volume,
 };
-use core::{ops::Range, sync::atomic::Ordering::*};
+use core::ops::Range;
 use interfaces::file_system::FsError;
 
 /// Groups searched for a run of the whole length before a shorter one is taken.
@@ -25,17 +27,35 @@ enum Wanted {
 /// Allocates up to `want` consecutive blocks near `goal`; returns the first and how many.
 ///
 /// # Errors
-/// [`FsError::NoSpace`]; [`FsError::Corrupt`] for a bitmap that makes no sense; what I/O met.
+/// [`FsError::NoSpace`] where `account` has none; [`FsError::Corrupt`] for a bitmap that makes no
+/// sense; what I/O met.
 pub(crate) fn allocate(
+    volume: &Volume,
+    operation: &Operation<'_>,
+    (goal, want): (u64, u64),
+    account: Account,
+) -> Result<(u64, u64), FsError> {
+    let groups = volume.groups()?;
+    let want = want.clamp(1, volume.geometry.blocks_per_group);
+    let claimed = groups.space.claim(1, want, account)?;
+    let found = search(volume, operation, goal, claimed);
+    let taken = found.as_ref().map_or(0, |(_, count)| *count);
+    if account != Account::Delayed {
+        groups.space.settle(claimed, taken);
+    }
+    found
+}
+
+/// Takes up to `want` blocks, which are claimed.
+fn search(
     volume: &Volume,
     operation: &Operation<'_>,
     goal: u64,
     want: u64,
 ) -> Result<(u64, u64), FsError> {
     let groups = volume.groups()?;
-    let geometry = &volume.geometry;
-    let want = want.clamp(1, geometry.blocks_per_group) as usize;
-    let (first, offset) = geometry.group_of(goal).unwrap_or((0, 0));
+    let want = want as usize;
+    let (first, offset) = volume.geometry.group_of(goal).unwrap_or((0, 0));
     let count = groups.count();
     let at = |step: u32| ((u64::from(first) + u64::from(step)) % u64::from(count)) as u32;
     let mut searched = 0;
@@ -83,7 +103,7 @@ fn take(
     let length = length.min(group.free_blocks as usize);
     change(volume, operation, number, &mut group, |bits| bitmap::set(bits, start, length))?;
     group.free_blocks -= length as u32;
-    groups.free_blocks.fetch_sub(length as u64, Relaxed);
+    groups.space.note_taken(length as u64);
     Ok(Some((volume.geometry.group_start(number) + start as u64, length as u64)))
 }
 
@@ -198,8 +218,7 @@ pub(crate) fn free(
         })?;
         group.free_blocks = group.free_blocks.saturating_add(count);
         group.pending.insert(u64::from(first), u64::from(count));
-        groups.pending.fetch_add(u64::from(count), Relaxed);
-        groups.free_blocks.fetch_add(u64::from(count), Relaxed);
+        groups.space.note_freed(u64::from(count));
         let block = volume.geometry.group_start(number) + u64::from(first);
         operation.note_freed(block, u64::from(count), content);
         if content == Content::Metadata {

@@ -15,6 +15,7 @@ pub(crate) mod descriptor;
 mod free;
 pub(crate) mod inodes;
 mod layout;
+mod space;
 
 use crate::{
     layout::group::{BLOCKS_UNUSED, INODES_UNUSED},
@@ -26,12 +27,14 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use interfaces::file_system::FsError;
+use interfaces::file_system::{FsError, ReservedFor};
 use rt::{
     lock_class,
     memory::Charge,
     sync::{Mutex, MutexGuard},
 };
+pub(crate) use space::Account;
+use space::Space;
 
 lock_class! {
     static GROUP = "ext4.group";
@@ -83,14 +86,8 @@ struct Fixed {
 pub(crate) struct Groups {
     groups: Vec<Mutex<Group>>,
     fixed: Vec<Fixed>,
-    free_blocks: AtomicU64,
+    space: Space,
     free_inodes: AtomicU64,
-    /// Blocks free once the transactions that freed them are durable.
-    pending: AtomicU64,
-    /// Blocks set aside for data not yet written.
-    delayed: AtomicU64,
-    /// Blocks that data may not take.
-    reserved: u64,
     /// Inodes without names.
     pub(crate) orphans: Orphans,
     /// A file of 2 GiB or more was made.
@@ -106,7 +103,7 @@ impl Groups {
     /// # Errors
     /// [`FsError::Corrupt`] where one makes no sense, [`FsError::Unsupported`] for groups too small
     /// or not of whole bytes of a bitmap; `NoMemory`, `Io`.
-    pub(crate) fn load(volume: &Volume, reserved: u64) -> Result<Groups, FsError> {
+    pub(crate) fn load(volume: &Volume) -> Result<Groups, FsError> {
         let geometry = &volume.geometry;
         let bits = geometry.block_bytes as u64 * 8;
         let is_usual = (BLOCKS_PER_GROUP_MIN..=bits).contains(&geometry.blocks_per_group)
@@ -136,11 +133,8 @@ impl Groups {
         Ok(Groups {
             groups,
             fixed,
-            free_blocks: AtomicU64::new(free_blocks),
+            space: Space::new(free_blocks, geometry.kept_blocks, geometry.reserved_for),
             free_inodes: AtomicU64::new(free_inodes),
-            pending: AtomicU64::new(0),
-            delayed: AtomicU64::new(0),
-            reserved,
             orphans: Orphans::new(),
             has_large_file: AtomicBool::new(false),
             generation: AtomicU32::new(u32::from_le_bytes(seed)),
@@ -192,15 +186,35 @@ impl Groups {
         }
     }
 
-    /// Blocks free.
+    /// Blocks that are clear in the bitmaps.
     pub(crate) fn free_blocks(&self) -> u64 {
-        self.free_blocks.load(Relaxed)
+        self.space.free()
     }
 
-    /// Fewer than `blocks` can be allocated now, but more once the running transaction is durable.
-    pub(crate) fn must_wait_for(&self, blocks: u64) -> bool {
-        let pending = self.pending.load(Relaxed);
-        pending > 0 && self.free_blocks().saturating_sub(pending) < blocks
+    /// Blocks that are free and that nobody has claimed.
+    pub(crate) fn usable_blocks(&self) -> u64 {
+        self.space.usable()
+    }
+
+    /// Of those, the ones that unprivileged callers may use.
+    pub(crate) fn available_blocks(&self) -> u64 {
+        self.space.available()
+    }
+
+    /// Says how to ask whether the calling thread may use root's blocks. Only the first call counts.
+    pub(crate) fn set_judge(&self, is_privileged: fn(ReservedFor) -> bool) {
+        self.space.set_judge(is_privileged);
+    }
+
+    /// Whether `blocks` more blocks cannot be claimed now, but more may once the running transaction
+    /// is durable.
+    pub(crate) fn must_wait_for(&self, blocks: u64, account: Account) -> bool {
+        self.space.must_wait_for(blocks, account)
+    }
+
+    /// Whether blocks wait for a commit to be used again.
+    pub(crate) fn has_pending(&self) -> bool {
+        self.space.pending() > 0
     }
 
     /// Inodes free.
@@ -208,35 +222,17 @@ impl Groups {
         self.free_inodes.load(Relaxed)
     }
 
-    /// Blocks that data may still take.
-    pub(crate) fn available(&self) -> u64 {
-        let taken = self.reserved.saturating_add(self.delayed.load(Relaxed));
-        self.free_blocks().saturating_sub(taken)
-    }
-
-    /// Blocks set aside for data.
-    pub(crate) fn delayed(&self) -> u64 {
-        self.delayed.load(Relaxed)
-    }
-
-    /// Sets blocks aside for data to be written.
+    /// Claims blocks for a delayed write, for the calling thread.
     ///
     /// # Errors
     /// [`FsError::NoSpace`].
     pub(crate) fn reserve(&self, blocks: u64) -> Result<(), FsError> {
-        let limit = self.free_blocks().saturating_sub(self.reserved);
-        let more = |delayed: u64| delayed.checked_add(blocks).filter(|sum| *sum <= limit);
-        match self.delayed.fetch_update(AcqRel, Acquire, more) {
-            Ok(_) => Ok(()),
-            Err(_) if blocks == 0 => Ok(()),
-            Err(_) => Err(FsError::NoSpace),
-        }
+        self.space.claim(blocks, blocks, Account::Caller).map(|_| ())
     }
 
-    /// Gives back what was set aside.
-    pub(crate) fn unreserve(&self, blocks: u64) {
-        let less = |delayed: u64| Some(delayed.saturating_sub(blocks));
-        let _ = self.delayed.fetch_update(AcqRel, Acquire, less);
+    /// Gives back what delayed writes had claimed, less what was taken of it.
+    pub(crate) fn unreserve(&self, blocks: u64, taken: u64) {
+        self.space.settle(blocks, taken);
     }
 
     /// Blocks freed by a transaction that is durable now may be used again.
@@ -245,7 +241,7 @@ impl Groups {
             for (group, first, count) in geometry.split(*start, *count) {
                 let Ok(mut group) = self.lock(group) else { continue };
                 let released = group.pending.remove(u64::from(first), u64::from(count));
-                self.pending.fetch_sub(released, Relaxed);
+                self.space.release(released);
             }
         }
     }

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::{
     directory_edit::{self, NewEntry},
+    groups::Account,
     inode_store::Before,
     inode_table::{Node, lock_all},
     log::Operation,
@@ -96,7 +97,9 @@ fn with_held(
                 return Err(error);
             }
         };
-        let result = volume.operate(|operation| change(operation, &first, second.as_deref()));
+        let result = volume.operate_with((0, Account::Caller), |operation| {
+            change(operation, &first, second.as_deref())
+        });
         let_go(volume, u64::from(first.number), 1);
         if let Some(second) = second {
             let_go(volume, u64::from(second.number), 1);

@@ -11,13 +11,14 @@ use crate::{
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use hashbrown::HashMap;
+use interfaces::file_system::ReservedFor;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
 use rt::{
     lock_class,
     sync::{Event, Mutex, RwLock},
     thread::{Affinity, Policy, ThreadId},
 };
-use vfs::{Credentials, Errno};
+use vfs::{Capabilities, Credentials, Errno};
 
 lock_class! {
     static FILES = "task.files";
@@ -398,6 +399,17 @@ pub fn current() -> Option<Arc<Task>> {
 /// Whether the calling task is to end; not on the personality's own threads.
 pub fn is_current_ending() -> bool {
     current().is_some_and(|task| task.is_ending())
+}
+
+/// Whether the calling task may use blocks that a volume reserves: as the user or in the group that they
+/// are for, or with `CAP_SYS_RESOURCE` (mke2fs(8), tune2fs(8)). The personality's own threads may not.
+pub fn may_use_reserved(reserved: ReservedFor) -> bool {
+    current().is_some_and(|task| {
+        let credentials = task.credentials();
+        credentials.user.fs == reserved.user
+            || (reserved.group != 0 && credentials.is_in_group(reserved.group))
+            || credentials.has(Capabilities::SYS_RESOURCE)
+    })
 }
 
 /// Makes [`current`] answer `task` on this thread.

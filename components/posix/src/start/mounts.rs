@@ -3,6 +3,7 @@ use super::Boot;
 use crate::{
     devices::{self, Device},
     files::file_systems::{self, Writes},
+    process::task,
     tty::{Terminal, pty::devpts},
 };
 use alloc::{format, string::String, sync::Arc};
@@ -24,6 +25,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let registry = Arc::new(Registry::new());
     vfs::set_last_resort(crate::process::oom::relieve);
     vfs::set_charge(crate::process::io_counts::charge);
+    vfs::set_privilege(task::may_use_reserved);
     vfs::set_ending(crate::process::task::is_current_ending);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);

@@ -1,5 +1,6 @@
 //! Whose I/O it is: who caused pages to be read from storage, or to be written, is told of on the
 //! thread that did (getrusage(2), proc(5) on `/proc/PID/io`). No lock of a page's is held then.
+use interfaces::file_system::ReservedFor;
 use rt::{PAGE_BYTES, sync::Once};
 
 /// What there is to do, or no longer, between storage and pages.
@@ -27,4 +28,17 @@ pub(crate) fn charge(io: StorageIo, pages: u64) {
     {
         charge(io, pages * PAGE_BYTES as u64);
     }
+}
+
+static PRIVILEGE: Once<fn(ReservedFor) -> bool> = Once::new();
+
+/// Says how to ask whether the calling thread may use blocks reserved for privileged users. Only the
+/// first call counts.
+pub fn set_privilege(may_use: fn(ReservedFor) -> bool) {
+    PRIVILEGE.get_or_init(|| may_use);
+}
+
+/// Whether the calling thread may use blocks reserved for privileged users.
+pub(crate) fn may_use_reserved(reserved: ReservedFor) -> bool {
+    PRIVILEGE.get().is_some_and(|may_use| may_use(reserved))
 }

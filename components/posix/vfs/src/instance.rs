@@ -7,8 +7,8 @@
 //! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
 //! pinned as long as they have a name. Locks: `vnodes` is a leaf but for `vfs.vnode.state`.
 use crate::{
-    dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, name_cache::NameCache, notify,
-    pages::WHOLE, tally::Tally, vnode::Vnode,
+    charge, dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, name_cache::NameCache,
+    notify, pages::WHOLE, tally::Tally, vnode::Vnode,
 };
 use alloc::{
     collections::BTreeMap,
@@ -99,6 +99,7 @@ impl Active {
         device: Option<(u32, u32)>,
     ) -> Result<Arc<Active>, Errno> {
         let root = info.root;
+        fs.set_judge(charge::may_use_reserved);
         let instance = Instance::make(Some(fs.clone()), info, device);
         let attributes = fs.attributes(root)?;
         let vnode = instance.vnode(attributes);

@@ -61,7 +61,7 @@ mod tests;
 mod vnode;
 mod walk;
 
-pub use charge::{StorageIo, set_charge};
+pub use charge::{StorageIo, set_charge, set_privilege};
 pub use credentials::{Capabilities, Credentials};
 pub use dentry::Dentry;
 pub use ending::set_ending;
