@@ -230,7 +230,89 @@ static void remove_out(void)
     sync();
 }
 
+/* Changes of names and files, each measured: LATENCIES of them in a fresh directory. */
+enum { LATENCIES = 5000, SMALL_BYTES = 1024 };
+#define MANY ON_DISK "/many"
+
+static const char *name_of(long at)
+{
+    static char name[48];
+    snprintf(name, sizeof name, MANY "/%ld", at);
+    return name;
+}
+
+static void make_one(long at)
+{
+    int fd = open(name_of(at), O_CREAT | O_EXCL | O_WRONLY, 0644);
+    need(fd >= 0 && close(fd) == 0, "creat");
+}
+
+static void write_one(long at)
+{
+    int fd = open(name_of(at), O_CREAT | O_EXCL | O_WRONLY, 0644);
+    need(fd >= 0 && write(fd, block, SMALL_BYTES) == SMALL_BYTES && close(fd) == 0, "a small file");
+}
+
+static void make_and_remove_one(long at)
+{
+    need(mkdir(name_of(at), 0755) == 0 && rmdir(name_of(at)) == 0, "mkdir, rmdir");
+}
+
+static void (*const changes[])(long) = {make_one, write_one, make_and_remove_one};
+enum { CREATE, SMALL_WRITE, MKDIR_RMDIR };
+/* Of the latencies in ascending order. */
+enum { WORST = LATENCIES - 1, PERCENTILE_99 = LATENCIES * 99 / 100 - 1 };
+#define CHANGE arg[0]
+#define RANK arg[1]
+
+static int by_size(const void *one, const void *other)
+{
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+static uint64_t latency(void)
+{
+    static uint64_t taken[LATENCIES];
+    for (long at = 0; at < LATENCIES; at++) {
+        uint64_t start = ticks();
+        changes[CHANGE](at);
+        taken[at] = ticks() - start;
+    }
+    qsort(taken, LATENCIES, sizeof taken[0], by_size);
+    return taken[RANK];
+}
+
+static uint64_t sync_after(void)
+{
+    for (long at = 0; at < LATENCIES; at++)
+        changes[CHANGE](at);
+    MARK(1);
+    uint64_t start = ticks();
+    sync();
+    uint64_t taken = ticks() - start;
+    MARK(2);
+    return taken;
+}
+
+static void make_many(long count)
+{
+    (void)count;
+    need(mkdir(MANY, 0755) == 0, MANY);
+    sync();
+}
+
+static void remove_many(long count)
+{
+    (void)count;
+    applet((char *[]){"rm", "-rf", MANY, NULL});
+    sync();
+}
+
 enum { KIB = 1024 };
+#define LATENCY(words, change, rank) \
+    {.name = words, .prepare = make_many, .figure = latency, .finish = remove_many, .arg = {change, rank}}
+#define SYNC(words, change) {.name = words, .prepare = make_many, .figure = sync_after, .finish = remove_many, .arg = {change}}
 #define FILES(bytes, processes, sync_every) \
     .set_up = make_files, .tear_down = remove_files, .arg = {bytes, processes, sync_every}
 #define READ(words, least, how, kib, processes) \
@@ -281,5 +363,14 @@ static const struct probe list[] = {
     TREE("find warm", settle, find),
     TREE("grep -rF cold", chill, grep),
     TREE("grep -rF warm", settle, grep),
+    LATENCY("worst of 5000 creates", CREATE, WORST),
+    LATENCY("99th percentile of 5000 creates", CREATE, PERCENTILE_99),
+    SYNC("sync after 5000 creates", CREATE),
+    LATENCY("worst of 5000 small writes", SMALL_WRITE, WORST),
+    LATENCY("99th percentile of 5000 small writes", SMALL_WRITE, PERCENTILE_99),
+    SYNC("sync after 5000 small writes", SMALL_WRITE),
+    LATENCY("worst of 5000 mkdir+rmdir", MKDIR_RMDIR, WORST),
+    LATENCY("99th percentile of 5000 mkdir+rmdir", MKDIR_RMDIR, PERCENTILE_99),
+    SYNC("sync after 5000 mkdir+rmdir", MKDIR_RMDIR),
 };
 SUITE(disk, list);

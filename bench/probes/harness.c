@@ -5,26 +5,20 @@
  *     probe NAME AGREED_NS
  *     point COUNT TICKS
  *     overhead COUNT TICKS         to be taken off
+ *     figure TICKS                 one number of many calls
  *     failed WHY
  */
 #include "harness.h"
 #include <stdarg.h>
 
 enum { ROUNDS_MAX = 20 };
+/* Figures a round. */
+enum { FIGURES = 5 };
 /* Mixed, so that what drifts is no slope. */
 static const long order[COUNTS] = {3, 1, 5, 2, 4};
 
 const long *arg;
 const char *text;
-
-static inline uint64_t ticks(void)
-{
-    uint32_t low, high;
-    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high)::"memory");
-    return (uint64_t)high << 32 | low;
-}
-
-#define MARK(number) __asm__ volatile("nopl 0x534b000" #number "(%%rax)" ::: "memory")
 
 /* One write a line: what a killed probe said is whole. */
 static void say(const char *format, ...)
@@ -97,12 +91,33 @@ static void series(const struct probe *probe, void (*body)(long), long rounds, c
         say("%s %ld %llu\n", word, order[at % COUNTS] * probe->step, (unsigned long long)taken[at]);
 }
 
+static void figures(const struct probe *probe, long rounds)
+{
+    uint64_t taken[ROUNDS_MAX * FIGURES];
+    long count = rounds > 0 ? rounds * FIGURES : 1;
+    for (long at = 0; at < count; at++) {
+        if (probe->prepare)
+            probe->prepare(0);
+        taken[at] = probe->figure();
+        if (probe->finish)
+            probe->finish(0);
+    }
+    for (long at = 0; at < rounds * FIGURES; at++)
+        say("figure %llu\n", (unsigned long long)taken[at]);
+}
+
 static void run(const struct probe *probe, long rounds)
 {
     arg = probe->arg;
     text = probe->text;
     if (probe->set_up)
         probe->set_up();
+    if (probe->figure) {
+        figures(probe, rounds);
+        if (probe->tear_down)
+            probe->tear_down();
+        return;
+    }
     if (probe->prepare)
         probe->prepare(probe->step);
     probe->body(probe->step);

@@ -1,7 +1,8 @@
 /*
  * The harness of the probes, after L4bench (L8): a probe is a set-up, a body that does its work `count` times, a tear-down,
  * and a least count. The body is run with several counts; the cost of one is the slope over them, which `./x bench` fits:
- * what a call of the body costs besides falls out.
+ * what a call of the body costs besides falls out. A probe of latencies has a figure in place of a body: it measures its own
+ * calls and gives one number of them, such as the worst.
  *
  * Each measurement lies between two marks for QEMU's plugin (../plugin/instructions.c) and two readings of the
  * processor's time stamp counter, which no guest's kernel has a hand in.
@@ -34,6 +35,8 @@ struct probe {
     /* Before and after each measurement, not measured. */
     void (*prepare)(long count);
     void (*body)(long count);
+    /* In place of a body: what is measured, in ticks. */
+    uint64_t (*figure)(void);
     /* What of the body's work is not what the row is about: it is measured in the same way, and taken off. */
     void (*overhead)(long count);
     void (*finish)(long count);
@@ -61,6 +64,15 @@ extern const char *text;
 
 /* Ends the probe with a message unless `is_so`. */
 void need(int is_so, const char *what);
+/* Before and after what is measured: 1 and 2. */
+#define MARK(number) __asm__ volatile("nopl 0x534b000" #number "(%%rax)" ::: "memory")
+/* The time stamp counter. */
+static inline uint64_t ticks(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high)::"memory");
+    return (uint64_t)high << 32 | low;
+}
 /* Reaps `child`, which must have exited with 0. */
 void reap(pid_t child);
 /* A new file of `bytes`. */

@@ -206,6 +206,23 @@ impl Cache {
         Ok(chunk)
     }
 
+    /// Whether a chunk is here.
+    pub(crate) fn holds(&self, number: u64) -> bool {
+        self.shard(number).is_ok_and(|shard| shard.lock().get_mut(number).is_some())
+    }
+
+    /// A chunk whose contents on the device mean nothing is zeroes from here on, unless it is here.
+    ///
+    /// # Errors
+    /// What has no place here.
+    pub(crate) fn put_zeroes(&self, number: u64) -> Result<(), FsError> {
+        if self.shard(number)?.lock().get_mut(number).is_none() {
+            let charge = self.charge(number).unwrap_or(Charge::none());
+            drop(self.insert(number, Box::new([0; PAGE_BYTES]), charge)?);
+        }
+        Ok(())
+    }
+
     /// Changes a chunk, which is read first unless it is here. Says also whether the log knows of
     /// the change; without a `note` it does not.
     pub(crate) fn modify<T>(

@@ -80,6 +80,19 @@ impl Volume {
         })
     }
 
+    /// Puts in place what the journal holds, and empties it.
+    ///
+    /// # Errors
+    /// As [`Volume::commit`].
+    pub(crate) fn empty_journal(&self) -> Result<(), FsError> {
+        let mut committer = self.log.committer.lock();
+        if self.health.has_failed() {
+            return Err(FsError::Io);
+        }
+        let result = rt::memory::with_reserve(|| self.checkpoint(&mut committer));
+        result.inspect_err(|error| self.health.abort(self.device.name(), *error))
+    }
+
     fn commit_with(&self, committer: &mut Committer) -> Result<(), FsError> {
         if self.health.has_failed() {
             return Err(FsError::Io);
@@ -90,6 +103,8 @@ impl Volume {
             let Some(mut ended) = ended else {
                 return self.flush_data();
             };
+            // Operations that waited for the start go on before the long work.
+            rt::thread::yield_now();
             self.log.wait_data(ended.id);
             let mut failed = core::mem::take(&mut ended.running.failed);
             failed.append(&mut self.log.running().failed);
@@ -176,7 +191,8 @@ impl Volume {
             let version = (Arc::clone(&version.chunk), version.offset);
             committer.waiting.insert(*block, Some(version));
         }
-        if must_checkpoint || committer.waiting.len() > self.log.limit() {
+        let is_much = must_checkpoint || committer.waiting.len() > 2 * self.log.limit();
+        if is_much && !self.background.want_checkpoint() {
             self.checkpoint(committer)?;
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The mount as a whole: made durable, read-only, writable again, left; free space told to the device.
 use crate::{
+    background,
     groups::{Groups, blocks},
     inode_table::Node,
     journal::Journal,
@@ -103,7 +104,11 @@ impl Ext4 {
         match access {
             Access::ReadOnly => self.leave(),
             Access::Writable if self.volume.health.check_writable().is_ok() => Ok(()),
-            Access::Writable => make_writable(&self.volume),
+            Access::Writable => {
+                make_writable(&self.volume)?;
+                background::start(&self.volume);
+                Ok(())
+            }
         }
     }
 

@@ -32,6 +32,7 @@
 )]
 extern crate alloc;
 
+mod background;
 mod batch;
 mod cache;
 mod checksum;

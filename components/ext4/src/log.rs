@@ -110,6 +110,8 @@ pub(crate) struct Log {
     /// Requests for data on their way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
     data_ended: Event,
+    /// A transaction has begun, or none will.
+    pub(crate) started: Event,
     /// Data was written that no flush followed.
     has_unflushed_data: AtomicBool,
     has_journal: AtomicBool,
@@ -129,9 +131,10 @@ impl Log {
             lossy: AtomicU64::new(0),
             data: [AtomicUsize::new(0), AtomicUsize::new(0)],
             data_ended: Event::new(),
+            started: Event::new(),
             has_unflushed_data: AtomicBool::new(false),
             has_journal: AtomicBool::new(false),
-            limit: AtomicUsize::new(capacity / 2),
+            limit: AtomicUsize::new(capacity),
         }
     }
 
@@ -206,7 +209,10 @@ impl Log {
             return None;
         }
         let ended = core::mem::take(&mut *running);
-        Some((self.id.fetch_add(1, AcqRel), ended))
+        let id = self.id.fetch_add(1, AcqRel);
+        drop(running);
+        self.started.signal();
+        Some((id, ended))
     }
 
     /// A transaction that ended becomes part of the running one again.
@@ -348,9 +354,9 @@ impl Volume {
         self.health.check_writable()?;
         // Refused here, before anything is changed; once begun, it may use the reserve.
         Charge::take(OPERATION_BYTES).map_err(|_| FsError::NoMemory)?;
-        let is_large = self.log.running().blocks.len() >= self.log.limit();
+        self.limit_running()?;
         let needed = blocks.saturating_add(METADATA_BLOCKS);
-        if is_large || self.groups()?.must_wait_for(needed, account) {
+        if self.groups()?.must_wait_for(needed, account) {
             self.commit(self.log.running_id())?;
         }
         self.operate_now(change)

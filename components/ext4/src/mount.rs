@@ -1,5 +1,6 @@
 //! Mounting: the superblock read and checked, the journal replayed, the root held.
 use crate::{
+    background,
     cache::Cache,
     control,
     device::{ChunkBytes, Device},
@@ -189,7 +190,11 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
             error => return Err(MountError::Failed(error)),
         }
     }
-    Ok(Arc::new(Ext4 { volume: Arc::new(volume), has_acls: options.has_acls }))
+    let volume = Arc::new(volume);
+    if volume.health.check_writable().is_ok() {
+        background::start(&volume);
+    }
+    Ok(Arc::new(Ext4 { volume, has_acls: options.has_acls }))
 }
 
 /// Reads the superblock.

@@ -3,10 +3,11 @@
 //! Whoever changes a block does so within an [`Operation`](crate::log::Operation), which proves that
 //! the log takes note of it.
 use crate::{
+    background::Background,
     cache::{BlockRef, Cache, Chunk, Note},
     device::Device,
     directory_edit,
-    groups::Groups,
+    groups::{Groups, blocks},
     health::Health,
     inode_table::InodeTable,
     log::{Class, Log, Operation},
@@ -37,6 +38,8 @@ pub(crate) struct Volume {
     pub(crate) orphans_found: Mutex<u32>,
     /// Changes on their way to the device.
     pub(crate) log: Log,
+    /// Commits behind the operations' backs.
+    pub(crate) background: Arc<Background>,
     /// Block groups; there once the volume was writable.
     groups: Once<Groups>,
     is_privileged: Once<fn(ReservedFor) -> bool>,
@@ -48,6 +51,7 @@ impl Volume {
     pub(crate) fn new(geometry: Geometry, device: Device, cache: Cache, health: Health) -> Volume {
         Volume {
             log: Log::new(cache.capacity()),
+            background: Background::new(),
             inodes: InodeTable::new(),
             orphans_found: Mutex::new(&ORPHANS_FOUND, geometry.last_orphan),
             groups: Once::new(),
@@ -124,6 +128,15 @@ impl Volume {
         Ok((start / page, (start % page) as usize))
     }
 
+    /// As if the chunk `number` of the device were zeroes: nothing in it means anything. It is not read
+    /// then to be changed.
+    ///
+    /// # Errors
+    /// As [`Cache::put_zeroes`].
+    pub(crate) fn put_zeroes(&self, number: u64) -> Result<(), FsError> {
+        self.cache.put_zeroes(number)
+    }
+
     /// Changes a block that has contents already.
     ///
     /// # Errors
@@ -191,7 +204,12 @@ impl Volume {
         let note = Note { transaction, offset: start, class, unsummed: None };
         let (result, known) = match self.geometry.block_bytes {
             PAGE_BYTES => self.cache.modify_fresh(chunk, note, whole)?,
-            _ => self.noticed(self.cache.modify(&self.device, chunk, Some(note), whole))?,
+            _ => {
+                if !self.cache.holds(chunk) {
+                    blocks::put_zeroes_around(self, block)?;
+                }
+                self.noticed(self.cache.modify(&self.device, chunk, Some(note), whole))?
+            }
         };
         operation.note_unless(known, block, Class::Fresh);
         Ok(result)
@@ -236,5 +254,11 @@ impl Volume {
         if let Ok((chunk, _)) = self.place(block) {
             self.cache.settle(chunk);
         }
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.background.end();
     }
 }

@@ -25,6 +25,20 @@ impl Fit {
     }
 }
 
+impl Fit {
+    /// The median of figures, and half the width of its 95 % interval; `None` where they are too few.
+    pub fn of_figures(figures: &[f64]) -> Option<Fit> {
+        if figures.len() < POINTS_MIN {
+            return None;
+        }
+        let slope = median(figures.to_vec())?;
+        let spread = median(figures.iter().map(|figure| (figure - slope).abs()).collect())?;
+        let error = spread * MAD_TO_SIGMA / (figures.len() as f64).sqrt();
+        let within = student(figures.len() - 1) * error;
+        Some(Fit { slope, within, r2: 1.0, outliers: 0 })
+    }
+}
+
 /// Deviations (medians of absolute residuals, scaled to a normal distribution's) that are too many.
 const FAR: f64 = 5.0;
 const MAD_TO_SIGMA: f64 = 1.4826;
@@ -138,6 +152,13 @@ mod tests {
         };
         assert!((fit_less(&line(5.0), &line(2.0)).unwrap().slope - 3.0).abs() < 1e-9);
         assert_eq!(fit_less(&line(5.0), &[]), fit(&line(5.0)));
+    }
+
+    #[test]
+    fn of_figures_the_median_counts() {
+        let fit = Fit::of_figures(&[5.0, 4.0, 6.0, 5.0, 100.0]).unwrap();
+        assert!((fit.slope - 5.0).abs() < 1e-9 && fit.within > 0.0);
+        assert_eq!(Fit::of_figures(&[1.0; 3]), None);
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub struct Measured {
     pub points: Vec<Point>,
     /// The same of what is to be taken off.
     pub overhead: Vec<Point>,
+    /// In place of points: ticks that a probe of latencies said itself.
+    #[serde(default)]
+    pub figures: Vec<f64>,
     /// Why it did not end.
     pub failed: Option<String>,
 }
@@ -52,6 +55,7 @@ pub fn parse(lines: &[(Instant, String)]) -> Said {
             ("probe", _) => said.measured.extend(probe(rest)),
             ("point", Some(current)) => current.points.extend(point(rest)),
             ("overhead", Some(current)) => current.overhead.extend(point(rest)),
+            ("figure", Some(current)) => current.figures.extend(rest.parse::<f64>().ok()),
             ("failed", Some(current)) => current.failed = Some(rest.to_owned()),
             ("done", _) => said.is_whole = true,
             _ => {}

@@ -112,7 +112,9 @@ impl Row {
 
     /// Adds what one boot of `side` measured.
     pub fn add(&mut self, side: &str, measured: &Measured) {
-        match (fit::fit_less(&measured.points, &measured.overhead), &measured.failed) {
+        let fit = Fit::of_figures(&measured.figures)
+            .or_else(|| fit::fit_less(&measured.points, &measured.overhead));
+        match (fit, &measured.failed) {
             (Some(fit), None) => self.fits.entry(side.to_owned()).or_default().push(fit),
             (_, why) => {
                 let why = why.clone().unwrap_or_else(|| "too few points".to_owned());

@@ -13,6 +13,7 @@ use crate::{
 };
 use core::ops::Range;
 use interfaces::file_system::FsError;
+use rt::PAGE_BYTES;
 
 /// Groups searched for a run of the whole length before a shorter one is taken.
 const SEARCH_GROUPS: u32 = 16;
@@ -125,6 +126,27 @@ fn with_bits<T>(
         })?;
     }
     Ok(look(block.bytes()))
+}
+
+/// As if the chunk with `block`, which was just allocated, were zeroes, where the other blocks in it are
+/// free: it need not be read to be changed. Nobody allocates one of them meanwhile.
+///
+/// # Errors
+/// What reading the bitmap met.
+pub(crate) fn put_zeroes_around(volume: &Volume, block: u64) -> Result<(), FsError> {
+    let geometry = &volume.geometry;
+    let in_chunk = (PAGE_BYTES / geometry.block_bytes) as u64;
+    let chunk = block / in_chunk;
+    let Some((number, bit)) = geometry.group_of(block) else { return Ok(()) };
+    let before = (block - chunk * in_chunk) as usize;
+    let Some(first) = bit.checked_sub(before) else { return Ok(()) };
+    let others = (first..first + in_chunk as usize).filter(|other| *other != bit);
+    let groups = volume.groups()?;
+    let group = groups.lock(number)?;
+    let are_free = with_bits(volume, groups, number, &group, |bits| {
+        others.into_iter().all(|other| !bitmap::is_set(bits, other))
+    })?;
+    if are_free { volume.put_zeroes(chunk) } else { Ok(()) }
 }
 
 /// Shows `look` which blocks of a group may be taken.

@@ -14,8 +14,9 @@ use crate::{
     superblock::ROOT_INODE,
     volume::Volume,
 };
-use core::sync::atomic::Ordering::*;
+use core::{ops::Range, sync::atomic::Ordering::*};
 use interfaces::file_system::FsError;
+use rt::PAGE_BYTES;
 
 /// What an inode is, as far as its place goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,13 +104,20 @@ fn take(
         return Ok(None);
     }
     let from = reserved.max(group.inodes_in_use as usize);
+    let table = group.inode_table;
     let found = change(volume, operation, number, &mut group, |bits| {
         let bit = bitmap::find_clear(bits, from, per_group as usize)?;
+        let unused = chunk_of(volume, table, bit)
+            .filter(|(_, inodes)| bitmap::run_at(bits, inodes.start, inodes.len()) == inodes.len());
         bitmap::set(bits, bit, 1);
-        Some(bit)
+        Some((bit, unused.map(|(chunk, _)| chunk)))
     })?;
-    group.inodes_in_use = found.map_or(per_group, |bit| bit as u32 + 1);
-    let Some(bit) = found else { return Ok(None) };
+    group.inodes_in_use = found.map_or(per_group, |(bit, _)| bit as u32 + 1);
+    let Some((bit, unused)) = found else { return Ok(None) };
+    if let Some(chunk) = unused {
+        // As on Linux: no inode in it is in use, so it need not be read.
+        volume.put_zeroes(chunk)?;
+    }
     group.free_inodes -= 1;
     group.unused_inodes = group.unused_inodes.min(per_group.saturating_sub(bit as u32 + 1));
     if kind == Kind::Directory {
@@ -119,6 +127,20 @@ fn take(
     // A group with inodes in use has a bitmap of its blocks.
     blocks::initialise(volume, operation, number, &mut group)?;
     Ok(Some(number * per_group + bit as u32 + 1))
+}
+
+/// The chunk of the device with inode `bit` of the inode table at block `table`, and the inodes in it;
+/// `None` where it holds anything else.
+fn chunk_of(volume: &Volume, table: u64, bit: usize) -> Option<(u64, Range<usize>)> {
+    let geometry = &volume.geometry;
+    let start = table.checked_mul(geometry.block_bytes as u64)?;
+    let end = start.checked_add(geometry.table_blocks() * geometry.block_bytes as u64)?;
+    let page = PAGE_BYTES as u64;
+    let chunk = (start + (bit * geometry.inode_bytes) as u64) / page;
+    let is_whole = chunk * page >= start && (chunk + 1) * page <= end;
+    let first = ((chunk * page).checked_sub(start)? / geometry.inode_bytes as u64) as usize;
+    let inodes = first..first + PAGE_BYTES / geometry.inode_bytes;
+    (is_whole && inodes.end <= geometry.inodes_per_group as usize).then_some((chunk, inodes))
 }
 
 /// Changes the bitmap of a group, which is made first where it was not, and is right where it was.

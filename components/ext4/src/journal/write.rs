@@ -100,6 +100,8 @@ impl Journal {
             let copies: Vec<Cow<'_, [u8]>> = part.iter().map(|(_, bytes)| escape(bytes)).collect();
             log.push(Cow::Owned(self.descriptor(part, &copies)));
             log.extend(copies);
+            // Summing a large transaction is long work: who changes metadata meanwhile goes first.
+            rt::thread::yield_now();
         }
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(log.len());
         for (index, bytes) in log.iter().enumerate() {

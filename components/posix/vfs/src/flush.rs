@@ -158,6 +158,23 @@ impl Flusher {
         }
         taken
     }
+    /// The listed vnodes, those first that became dirty first, a bounded number at a time. Those listed
+    /// before the first step are not missed, unless they are taken off.
+    pub(crate) fn batches(&self) -> impl Iterator<Item = Vec<Arc<Vnode>>> {
+        let mut next = Some((0, InodeNumber::MIN));
+        core::iter::from_fn(move || {
+            let mut batch = Vec::with_capacity(ROUND_VNODES);
+            let list = self.list.lock();
+            let mut rest = list.range(next?..);
+            let listed = rest.by_ref().take(ROUND_VNODES);
+            batch.extend(listed.filter_map(|(_, held)| match held {
+                Held::Named(vnode) => Some(vnode.clone()),
+                Held::Unnamed(vnode) => vnode.upgrade(),
+            }));
+            next = rest.next().map(|(key, _)| *key);
+            Some(batch)
+        })
+    }
     fn is_empty(&self) -> bool {
         self.list.lock().is_empty()
     }

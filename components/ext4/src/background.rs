@@ -1,0 +1,141 @@
+//! The thread of a mount that commits: an operation which finds the running transaction large has it
+//! committed, and waits at most until that has begun; and it empties the journal before that is full.
+//!
+//! ```text
+//! running transaction   3/4 of the limit: a commit is asked for       the limit: operations wait
+//!                                                                     until the next one has begun
+//! journal               half full: it is emptied after the commit     full: who commits empties it
+//! ```
+//! Locks: none. Whoever asks may hold locks that no commit takes.
+use crate::volume::Volume;
+use alloc::{
+    format,
+    sync::{Arc, Weak},
+};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use interfaces::file_system::FsError;
+use rt::{
+    sync::Event,
+    thread::{self, Policy},
+};
+
+/// What the thread is asked for.
+pub(crate) struct Background {
+    /// The last transaction that is to be committed.
+    wanted: AtomicU64,
+    must_checkpoint: AtomicBool,
+    wake: Event,
+    has_thread: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Background {
+    /// Nothing asked for, and no thread.
+    pub(crate) fn new() -> Arc<Background> {
+        Arc::new(Background {
+            wanted: AtomicU64::new(0),
+            must_checkpoint: AtomicBool::new(false),
+            wake: Event::new(),
+            has_thread: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        })
+    }
+
+    /// There is a thread to ask.
+    fn is_there(&self) -> bool {
+        self.has_thread.load(Acquire)
+    }
+
+    /// Has transaction `id` committed soon.
+    fn want(&self, id: u64) {
+        if self.wanted.load(Relaxed) < id {
+            self.wanted.fetch_max(id, AcqRel);
+            self.wake.signal();
+        }
+    }
+
+    /// Has the journal emptied soon; `false` where the caller must do it.
+    pub(crate) fn want_checkpoint(&self) -> bool {
+        if !self.is_there() {
+            return false;
+        }
+        self.must_checkpoint.store(true, Release);
+        self.wake.signal();
+        true
+    }
+
+    /// Ends the thread.
+    pub(crate) fn end(&self) {
+        self.is_over.store(true, Release);
+        self.wake.signal();
+    }
+}
+
+/// Starts the thread unless there is one. Without one, operations commit themselves.
+pub(crate) fn start(volume: &Arc<Volume>) {
+    let background = Arc::clone(&volume.background);
+    if background.has_thread.swap(true, AcqRel) {
+        return;
+    }
+    let name = format!("ext4-{}", volume.device.name());
+    let weak = Arc::downgrade(volume);
+    if thread::spawn(&name, Policy::default(), move || run(&background, &weak)).is_err() {
+        volume.background.has_thread.store(false, Release);
+    }
+}
+
+fn run(background: &Background, volume: &Weak<Volume>) {
+    loop {
+        let ticket = background.wake.ticket();
+        if background.is_over.load(Acquire) {
+            return;
+        }
+        let Some(volume) = volume.upgrade() else { return };
+        work(background, &volume);
+        drop(volume);
+        background.wake.wait(ticket, None, false);
+    }
+}
+
+/// Does what was asked for. Errors end writing, and the log has said so.
+fn work(background: &Background, volume: &Volume) {
+    if volume.health.check_writable().is_err() {
+        return volume.log.started.signal();
+    }
+    let wanted = background.wanted.load(Acquire);
+    if wanted > volume.log.committed() {
+        let _ = volume.commit(wanted);
+        volume.log.started.signal();
+    }
+    if background.must_checkpoint.swap(false, AcqRel) {
+        let _ = volume.empty_journal();
+    }
+}
+
+impl Volume {
+    /// Keeps the running transaction from growing beyond its limit, before an operation joins it:
+    /// has it committed when it is three quarters as large, and waits until the next has begun when it is full.
+    ///
+    /// # Errors
+    /// What a commit met where there is no thread, [`FsError::ReadOnly`] where one failed.
+    pub(crate) fn limit_running(&self) -> Result<(), FsError> {
+        let (blocks, limit) = (self.log.running().blocks.len(), self.log.limit());
+        if blocks < limit / 4 * 3 {
+            return Ok(());
+        }
+        let id = self.log.running_id();
+        if !self.background.is_there() {
+            return if blocks < limit { Ok(()) } else { self.commit(id) };
+        }
+        self.background.want(id);
+        while blocks >= limit {
+            let ticket = self.log.started.ticket();
+            if self.log.running_id() > id {
+                break;
+            }
+            self.health.check_writable()?;
+            self.log.started.wait(ticket, None, false);
+        }
+        Ok(())
+    }
+}
