@@ -336,6 +336,10 @@ pub struct MountInfo {
     pub has_stable_names: bool,
     /// It keeps access control lists, of all but symbolic links.
     pub has_acls: bool,
+    /// The page cache starts writing a file's dirty pages before the file takes the name of another, and when it is
+    /// closed after its length was set to zero (ext4's `auto_da_alloc`). The file system orders that data before the
+    /// name. [`Backing::Storage`] only.
+    pub writes_replacements: bool,
 }
 
 /// Told when an asynchronous transfer of pages has ended.

@@ -106,6 +106,7 @@ impl FileSystem for Ext4 {
             backing: Backing::Storage,
             has_stable_names: true,
             has_acls: self.has_acls,
+            writes_replacements: self.writes_replacements,
         }
     }
 

@@ -35,6 +35,9 @@ pub struct Options {
     pub recovery: Recovery,
     /// Whether it keeps access control lists (`noacl`: those there are mean nothing).
     pub has_acls: bool,
+    /// Whether a file that replaces another, or its own contents, is written before that is durable
+    /// (`noauto_da_alloc`: it is not).
+    pub writes_replacements: bool,
 }
 
 /// What becomes of a journal with changes not yet in place.
@@ -54,6 +57,7 @@ impl Default for Options {
             errors: None,
             recovery: Recovery::Replay,
             has_acls: true,
+            writes_replacements: true,
         }
     }
 }
@@ -61,7 +65,7 @@ impl Default for Options {
 const NS_PER_SECOND: u64 = 1_000_000_000;
 
 /// Options that change nothing here: what they ask for is so, or is the personality's.
-const IGNORED: [&[u8]; 13] = [
+const IGNORED: [&[u8]; 12] = [
     b"defaults",
     b"user_xattr",
     b"barrier",
@@ -73,12 +77,12 @@ const IGNORED: [&[u8]; 13] = [
     b"strictatime",
     b"noatime",
     b"nodiratime",
-    b"auto_da_alloc",
     b"",
 ];
 
 impl Options {
-    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`, `noacl`.
+    /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`, `noacl`,
+    /// `noauto_da_alloc`.
     ///
     /// # Errors
     /// [`FsError::Invalid`] for an option unknown.
@@ -94,6 +98,8 @@ impl Options {
                 }
                 b"acl" => options.has_acls = true,
                 b"noacl" => options.has_acls = false,
+                b"auto_da_alloc" => options.writes_replacements = true,
+                b"noauto_da_alloc" => options.writes_replacements = false,
                 b"noload" | b"norecovery" => options.recovery = Recovery::Skip,
                 word if IGNORED.contains(&word) || word.starts_with(b"commit=") => {}
                 _ => return Err(FsError::Invalid),
@@ -153,6 +159,7 @@ pub struct Ext4 {
     /// Geometry and metadata.
     pub(crate) volume: Arc<Volume>,
     pub(crate) has_acls: bool,
+    pub(crate) writes_replacements: bool,
 }
 
 /// Mounts the volume on `block`.
@@ -194,7 +201,8 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     if volume.health.check_writable().is_ok() {
         background::start(&volume);
     }
-    Ok(Arc::new(Ext4 { volume, has_acls: options.has_acls }))
+    let Options { has_acls, writes_replacements, .. } = options;
+    Ok(Arc::new(Ext4 { volume, has_acls, writes_replacements }))
 }
 
 /// Reads the superblock.

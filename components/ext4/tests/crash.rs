@@ -8,6 +8,7 @@
 mod common;
 
 use common::{
+    cut::{crashed, number},
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, pattern},
     mutate::Random,
@@ -185,45 +186,6 @@ fn record(recipe: &Recipe, seed: u64) -> (Vec<u8>, Vec<Event>, Vec<Promise>) {
     (image, events, work.promises)
 }
 
-/// What the device may hold after the first `cut` events.
-fn crashed(
-    image: &[u8],
-    events: &[Event],
-    cut: usize,
-    block: usize,
-    random: &mut Random,
-) -> Vec<u8> {
-    let mut image = image.to_vec();
-    let flushed = events[..cut].iter().rposition(|event| matches!(event, Event::Flush));
-    let flushed = flushed.map_or(0, |place| place + 1);
-    let mut apply = |sector: u64, bytes: &[u8]| {
-        let at = sector as usize * 512;
-        image[at..at + bytes.len()].copy_from_slice(bytes);
-    };
-    let mut late = Vec::new();
-    for (index, event) in events[..cut].iter().enumerate() {
-        let Event::Write(sector, bytes) = event else { continue };
-        if index < flushed {
-            apply(*sector, bytes);
-            continue;
-        }
-        for (part, bytes) in bytes.chunks(block).enumerate() {
-            late.push((*sector + (part * block / 512) as u64, bytes));
-        }
-    }
-    // Sometimes nearly everything got through, sometimes nearly nothing.
-    let share = random.below(11);
-    for place in (1..late.len()).rev() {
-        late.swap(place, random.below(place + 1));
-    }
-    for (sector, bytes) in late {
-        if random.below(10) < share {
-            apply(sector, bytes);
-        }
-    }
-    image
-}
-
 fn holds(tree: &Tree, promises: &[Promise], cut: usize) -> usize {
     let valid = promises.iter().filter(|one| one.from <= cut && cut <= one.until);
     valid
@@ -244,10 +206,6 @@ fn look(image: Vec<u8>, promises: &[Promise], cut: usize) -> usize {
     fs.unmount().unwrap();
     check(&device.image());
     kept
-}
-
-fn number(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
 }
 
 fn crash(options: &'static [&'static str], block: usize) {

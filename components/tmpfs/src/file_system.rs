@@ -16,6 +16,7 @@ impl FileSystem for Tmpfs {
             backing: Backing::Cache,
             has_stable_names: true,
             has_acls: true,
+            writes_replacements: false,
         }
     }
 

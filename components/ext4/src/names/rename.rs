@@ -42,6 +42,7 @@ pub(crate) fn rename(
         })
         .map(|_| ());
     }
+    settle_new(volume, from, to)?;
     let placed = with_held(volume, from, to, |operation, moved, target| {
         let mut step = Step::new((from, moved), (to, target), now);
         match step.check(volume, operation)? {
@@ -60,6 +61,22 @@ pub(crate) fn rename(
         Step::new((from, moved), (to, target), now).take(volume, operation)
     })
     .map(|_| ())
+}
+
+/// Makes an inode durable that is about to take the name of another, without a journal: new inodes come last, so that
+/// a crash would find the name to stand for a free one, and the inode it stood for gone.
+fn settle_new(volume: &Volume, from: Name<'_>, to: Name<'_>) -> Result<(), FsError> {
+    let number_of = |name: Name<'_>| {
+        let (node, _) = hold(volume, name.0, name.1)?;
+        let_go(volume, u64::from(node.number), 1);
+        Ok::<_, FsError>(node.number)
+    };
+    let moved = number_of(from)?;
+    let is_new = volume.log.running().new_inodes.contains(&moved);
+    match is_new && number_of(to).is_ok() {
+        true => volume.commit(volume.log.running_id()),
+        false => Ok(()),
+    }
 }
 
 /// Exchanges two names.

@@ -1,6 +1,7 @@
 //! What the tests of ext4 share: a block device in memory, images made by e2fsprogs, a tree walk.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 pub mod abuse;
+pub mod cut;
 pub mod device;
 pub mod image;
 pub mod mutate;

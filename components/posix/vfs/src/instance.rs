@@ -142,6 +142,7 @@ impl Instance {
             backing: Backing::Cache,
             has_stable_names: false,
             has_acls: false,
+            writes_replacements: false,
         };
         Instance::make(None, info, None)
     }

@@ -7,7 +7,7 @@ use crate::{
     io::{Limited, Sink, Source},
     mount::{Mount, Path},
     open_file::Whence,
-    pages::{PageCache, Readahead},
+    pages::{PageCache, Readahead, WHOLE},
     permission,
     vnode::{FLAG_APPEND, Vnode},
 };
@@ -170,6 +170,12 @@ impl File for RegularFile {
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self
+    }
+    fn closed(&self) {
+        // What replaces the old contents is on its way when the next commit is.
+        if self.pages.take_emptied() && self.vnode.instance().info().writes_replacements {
+            self.pages.start_writes(WHOLE);
+        }
     }
 }
 

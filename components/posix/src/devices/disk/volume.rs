@@ -130,6 +130,7 @@ impl FileSystem for Volume {
             backing: Backing::Storage,
             has_stable_names: true,
             has_acls: false,
+            writes_replacements: false,
         }
     }
     fn usage(&self) -> Result<Usage, FsError> {

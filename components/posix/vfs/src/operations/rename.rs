@@ -8,6 +8,7 @@ use crate::{
     mount::Path,
     name_cache::Key,
     notify,
+    pages::WHOLE,
     permission::{self, Want},
     vnode::Vnode,
     walk::{Base, Caller, Last, Parent, lookup_locked},
@@ -206,6 +207,9 @@ fn replace(
     let fs = from.vnode().instance().file_system()?;
     let replaced = target.map(Arc::as_ref).filter(|target| target.vnode().is_directory());
     let inside = replaced.map(|target| target.vnode().contents().write());
+    if target.is_some() {
+        write_before_replacing(source.vnode());
+    }
     let old = (from.vnode().inode(), &**from.name);
     let new = (to.vnode().inode(), &**to.name);
     fs.rename(old, new, crate::vnode::now())?;
@@ -222,6 +226,16 @@ fn replace(
     outdate(&[from.vnode(), to.vnode(), source.vnode()]);
     tell(from, to, source, target);
     Ok(())
+}
+
+/// Starts writing the dirty pages of a file that is about to take the name of another, where the file system orders
+/// such data before the name: a crash then leaves one of both files whole. Waits for no write.
+fn write_before_replacing(source: &Vnode) {
+    if source.instance().info().writes_replacements
+        && let Some(pages) = source.pages()
+    {
+        pages.start_writes(WHOLE);
+    }
 }
 
 fn exchange(

@@ -55,6 +55,8 @@ impl PageCache {
         let told = rt::memory::with_reserve(tell);
         if told.is_err() {
             self.size.store(before, Ordering::Release);
+        } else if size == 0 {
+            self.was_emptied.store(true, Ordering::Relaxed);
         }
         drop(shape);
         self.charge(StorageIo::Cancelled, cancelled);

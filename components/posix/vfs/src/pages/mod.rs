@@ -78,6 +78,8 @@ pub struct PageCache {
     size: AtomicU64,
     /// Whether the vnode knows the blocks that storage uses for it.
     are_blocks_known: AtomicBool,
+    /// Its length was set to zero since it was closed last.
+    was_emptied: AtomicBool,
     shape: RwLock<()>,
     tail: Mutex<()>,
     index: RwLock<Index>,
@@ -103,6 +105,7 @@ impl PageCache {
             backing: instance.info().backing,
             size: AtomicU64::new(known.size),
             are_blocks_known: AtomicBool::new(false),
+            was_emptied: AtomicBool::new(false),
             shape: RwLock::new(&SHAPE, ()),
             tail: Mutex::new(&TAIL, ()),
             index: RwLock::new(&INDEX, Index::new(instance.flusher().tally().clone())),

@@ -8,7 +8,7 @@
 use super::{PAGE, PageCache, index::Written};
 use crate::{errno::Errno, errors::Told, tally};
 use alloc::sync::Arc;
-use core::ops::Range;
+use core::{ops::Range, sync::atomic::Ordering};
 use interfaces::file_system::{Backing, FsError, PageSink};
 use rt::PAGE_BYTES;
 
@@ -27,6 +27,10 @@ impl PageCache {
     pub(crate) fn start_writes(&self, range: Range<u64>) -> bool {
         let _shape = self.shape.read();
         self.submit_writes(range)
+    }
+    /// Whether the length was set to zero since this was asked last.
+    pub(crate) fn take_emptied(&self) -> bool {
+        self.was_emptied.load(Ordering::Relaxed) && self.was_emptied.swap(false, Ordering::Relaxed)
     }
     /// As [`PageCache::start_writes`], unless the file is being cut or moved; `false` then.
     pub(crate) fn try_start_writes(&self) -> bool {

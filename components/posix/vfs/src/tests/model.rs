@@ -70,6 +70,8 @@ pub struct Disk {
     pub bad: HashSet<u64>,
     /// Every run given to `write_pages`: inode, first, pages.
     pub runs: Vec<(InodeNumber, u64, usize)>,
+    /// For each rename, the pages of the file that were given to `write_pages` before.
+    pub sent_at_rename: Vec<usize>,
     pub inode_syncs: Vec<(InodeNumber, SyncKind)>,
     /// The next listing from there on or behind lacks memory.
     pub refuses_listing_at: Option<u64>,
@@ -232,6 +234,7 @@ impl FileSystem for Model {
             backing: Backing::Storage,
             has_stable_names: true,
             has_acls: false,
+            writes_replacements: true,
         }
     }
     fn usage(&self) -> Result<Usage, FsError> {
@@ -444,11 +447,18 @@ impl FileSystem for Model {
     }
     fn rename(
         &self,
-        _: (InodeNumber, &[u8]),
-        _: (InodeNumber, &[u8]),
+        from: (InodeNumber, &[u8]),
+        to: (InodeNumber, &[u8]),
         _: FileTime,
     ) -> Result<(), FsError> {
-        Err(FsError::Unsupported)
+        let mut disk = self.disk();
+        let inode = disk.names.remove(from.1).ok_or(FsError::NotFound)?;
+        let sent: usize = disk.runs.iter().filter(|run| run.0 == inode).map(|run| run.2).sum();
+        disk.sent_at_rename.push(sent);
+        if let Some(replaced) = disk.names.insert(to.1.to_vec(), inode) {
+            disk.file(replaced)?.attributes.links -= 1;
+        }
+        Ok(())
     }
     fn reserve_range(&self, inode: InodeNumber, first: u64, pages: u64) -> Result<(), FsError> {
         let mut disk = self.disk();

@@ -79,6 +79,7 @@ impl FileSystem for Disk {
             backing: Backing::Storage,
             has_stable_names: true,
             has_acls: false,
+            writes_replacements: false,
         }
     }
     fn usage(&self) -> Result<Usage, FsError> {

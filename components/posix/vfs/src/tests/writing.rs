@@ -461,3 +461,35 @@ fn ranges_are_punched_zeroed_collapsed_and_inserted() {
     file.file().sync(false).unwrap();
     assert!(model.stored("f").bytes() == expected);
 }
+
+#[test]
+fn a_file_is_sent_before_it_takes_anothers_name_and_nobody_waits() {
+    let (world, model) = world(1000);
+    world.write("/old", &[1; 5000]).unwrap();
+    world.write("/new", &[2; 9000]).unwrap();
+    model.disk().is_stuck = true;
+    assert_eq!(world.rename("/new", "/free"), Ok(()));
+    assert_eq!(model.disk().sent_at_rename, [0], "nothing is replaced");
+    assert_eq!(world.rename("/free", "/old"), Ok(()), "while no write ends");
+    assert_eq!(model.disk().sent_at_rename, [0, 3]);
+    model.release();
+    world.walk("/old").unwrap().vnode().pages().unwrap().wait_idle();
+    assert_eq!(model.stored("old").bytes(), [2; 9000]);
+}
+
+#[test]
+fn a_file_that_was_emptied_is_sent_when_it_is_closed() {
+    let (world, model) = world(1000);
+    world.write("/f", &[1; 5000]).unwrap();
+    assert_eq!(model.disk().runs, [], "it was new");
+    world.write("/f", &[2; 9000]).unwrap();
+    assert_eq!(model.disk().runs, [(2, 0, 3)], "it was opened with O_TRUNC");
+    let file = world.open("/f", raw::O_RDWR).unwrap();
+    file.truncate(0).unwrap();
+    put(&file, &[3; 4096]).unwrap();
+    assert_eq!(model.disk().runs.len(), 1);
+    drop(file);
+    assert_eq!(model.disk().runs.len(), 2);
+    put_at(&world.open("/f", raw::O_RDWR).unwrap(), 0, b"in place").unwrap();
+    assert_eq!(model.disk().runs.len(), 2, "once");
+}
