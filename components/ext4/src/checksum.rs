@@ -2,6 +2,16 @@
 //! and without a final inversion, as the format wants them.
 pub(crate) use rt::checksum::crc32c;
 
+/// Polynomial of CRC-32, highest bit first.
+const CRC32: u32 = 0x04c1_1db7;
+
+/// Continues a CRC-32 that takes the highest bit of each byte first (journals with `journal_checksum`, v1).
+pub(crate) fn crc32(seed: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(seed, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte) << 24, |crc, _| (crc << 1) ^ (CRC32 * (crc >> 31)))
+    })
+}
+
 /// Reflected polynomial x^16 + x^15 + x^2 + 1.
 const ANSI: u16 = 0xa001;
 
@@ -24,5 +34,6 @@ mod tests {
             "of the polynomial that the format wants"
         );
         assert_eq!(crc16(0, b"123456789"), 0xbb3d);
+        assert_eq!(crc32(!0, b"123456789"), 0x0376_e6e7, "CRC-32/MPEG-2");
     }
 }

@@ -76,6 +76,8 @@ pub(crate) struct Geometry {
     pub(crate) reserved_for: ReservedFor,
     /// First of the inodes without names.
     pub(crate) last_orphan: u32,
+    /// When it was mounted last to be written: the low half of the seconds since 1970.
+    pub(crate) mount_seconds: u32,
     /// `s_state`.
     pub(crate) state: u16,
     /// `s_errors`.
@@ -139,6 +141,7 @@ impl Geometry {
                 group: u32::from(raw.reserved_group.get()),
             },
             last_orphan: raw.last_orphan.get(),
+            mount_seconds: raw.mount_time.get(),
             state: raw.state.get(),
             errors: raw.errors.get(),
             usage: usage_of(&raw, block_bytes, blocks, is_wide),

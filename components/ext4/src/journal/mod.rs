@@ -1,10 +1,11 @@
 //! The journal (jbd2): where it lies, its own superblock, and which of its formats it speaks.
 //!
-//! [`replay`] puts what a volume's journal holds in place when it is mounted; [`write`] appends
-//! transactions. Blocks of the log form a ring from `first` to `length`.
+//! [`replay`] puts what a volume's journal holds in place when it is mounted, after [`scan`] has found where it ends
+//! and that nothing of it is damaged; [`write`] appends transactions. Blocks of the log form a ring from `first` to `length`.
 //!
 //! Source: Linux fs/jbd2, Documentation/filesystems/ext4/journal.rst.
 pub(crate) mod replay;
+mod scan;
 pub(crate) mod write;
 
 use crate::{
@@ -30,8 +31,17 @@ const LOG_BLOCKS_MIN: u32 = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checksums {
     None,
+    /// Of a whole transaction, in its commit block. Read only.
+    V1,
     V2,
     V3,
+}
+
+impl Checksums {
+    /// Each block of the log has one, and the superblock.
+    fn are_of_blocks(self) -> bool {
+        matches!(self, Checksums::V2 | Checksums::V3)
+    }
 }
 
 /// A volume's journal.
@@ -42,6 +52,8 @@ pub(crate) struct Journal {
     /// Its superblock as it is on the device.
     raw: Vec<u8>,
     checksums: Checksums,
+    /// Commit blocks may be on the device before what they commit.
+    is_asynchronous: bool,
     is_wide: bool,
     seed: u32,
     /// First block of the log and the one behind its last.
@@ -96,13 +108,16 @@ impl Journal {
         if first == 0 || first >= end || u64::from(end) > blocks {
             return Err(FsError::Corrupt);
         }
-        let checksums = match incompat & (FEATURE_CHECKSUM_V2 | FEATURE_CHECKSUM_V3) {
-            0 => Checksums::None,
-            FEATURE_CHECKSUM_V2 => Checksums::V2,
-            FEATURE_CHECKSUM_V3 => Checksums::V3,
+        let compat = if word(4)? == SUPERBLOCKS[1] { word(COMPAT_OFFSET)? } else { 0 };
+        let has_v1 = compat & FEATURE_CHECKSUM_V1 != 0;
+        let checksums = match (incompat & (FEATURE_CHECKSUM_V2 | FEATURE_CHECKSUM_V3), has_v1) {
+            (0, false) => Checksums::None,
+            (0, true) => Checksums::V1,
+            (FEATURE_CHECKSUM_V2, false) => Checksums::V2,
+            (FEATURE_CHECKSUM_V3, false) => Checksums::V3,
             _ => return Err(FsError::Corrupt),
         };
-        if checksums != Checksums::None && super_checksum(&raw) != word(CHECKSUM_OFFSET)? {
+        if checksums.are_of_blocks() && super_checksum(&raw) != word(CHECKSUM_OFFSET)? {
             return Err(FsError::Corrupt);
         }
         let uuid = raw.get(UUID_OFFSET..UUID_OFFSET + UUID_BYTES).unwrap_or(&[]);
@@ -111,6 +126,7 @@ impl Journal {
             sequence: word(SEQUENCE_OFFSET)?,
             head: first,
             used: 0,
+            is_asynchronous: incompat & FEATURE_ASYNC_COMMIT != 0,
             is_wide: incompat & FEATURE_WIDE != 0,
             runs,
             block_bytes,
@@ -169,7 +185,7 @@ impl Journal {
 
     /// Bytes at the end of descriptors and revoke blocks that hold their checksum.
     fn tail_bytes(&self) -> usize {
-        if self.checksums == Checksums::None { 0 } else { TAIL_BYTES }
+        if self.checksums.are_of_blocks() { TAIL_BYTES } else { 0 }
     }
 
     /// The checksum of a logged block.
@@ -181,7 +197,7 @@ impl Journal {
     fn write_super(&mut self, device: &Device, start: u32, sequence: u32) -> Result<(), FsError> {
         put_big32(&mut self.raw, START_OFFSET, start);
         put_big32(&mut self.raw, SEQUENCE_OFFSET, sequence);
-        if self.checksums != Checksums::None {
+        if self.checksums.are_of_blocks() {
             let sum = super_checksum(&self.raw);
             put_big32(&mut self.raw, CHECKSUM_OFFSET, sum);
         }

@@ -1,22 +1,21 @@
 //! Replay of a journal: what its committed transactions hold is put in place, the newest version of
 //! each block, unless a later transaction revoked it.
 //!
-//! Two passes over the log. The first finds the transactions with a commit block, checks their
-//! checksums, and remembers for each block where its newest version lies and from which transaction
-//! on it is revoked; the second copies. A transaction without its commit block, or with a wrong
-//! checksum, ends the log. Bounded by the log's length.
+//! First the end of the log is found ([`super::scan`]). Two passes over the log until there follow: the first remembers
+//! from which transaction on a block is revoked, the second checks each logged block and remembers where the newest
+//! version lies. Only then is anything written. Bounded by the log's length.
 use super::{Checksums, Journal, read_block};
 use crate::{
-    checksum::crc32c,
+    device::ChunkBytes,
     layout::{big32, journal::*, put_big32},
     volume::Volume,
 };
 use alloc::{collections::BTreeMap, vec::Vec};
 use interfaces::file_system::FsError;
-use rt::memory::Charge;
+use rt::{PAGE_BYTES, memory::Charge};
 
 /// One logged block of a transaction.
-struct Tag {
+pub(super) struct Tag {
     block: u64,
     flags: u32,
     checksum: u32,
@@ -26,25 +25,33 @@ struct Tag {
 #[derive(Clone, Copy)]
 struct Version {
     at: u32,
-    sequence: u32,
     is_escaped: bool,
 }
 
 /// What one block remembered costs.
 const REMEMBERED_BYTES: usize = 64;
+/// Chunks read at once where the log is looked through.
+const CHUNKS_AT_ONCE: u64 = 64;
 
 /// What the transactions found so far say.
-#[derive(Default)]
 struct Found {
     versions: BTreeMap<u64, Version>,
     /// Last transaction that revoked a block.
     revoked: BTreeMap<u64, u32>,
+    charge: Charge,
 }
 
 impl Found {
-    /// Blocks remembered.
-    fn count(&self) -> usize {
-        self.versions.len() + self.revoked.len()
+    /// The log chooses how much there is to remember.
+    fn pay(&mut self) -> Result<(), FsError> {
+        let bytes = (self.versions.len() + self.revoked.len()) * REMEMBERED_BYTES;
+        let missing = bytes.saturating_sub(self.charge.bytes());
+        self.charge.grow(missing).map_err(|_| FsError::NoMemory)
+    }
+
+    fn is_revoked(&self, block: u64, sequence: u32) -> bool {
+        // Sequences wrap around.
+        self.revoked.get(&block).is_some_and(|by| by.wrapping_sub(sequence) as i32 >= 0)
     }
 }
 
@@ -52,7 +59,8 @@ impl Journal {
     /// Puts everything in place that the journal holds, and empties it. Returns the blocks written.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where a block logged lies outside the volume; what I/O met.
+    /// [`FsError::Corrupt`] with nothing written, where a committed transaction is damaged or a block logged lies
+    /// outside the volume; what I/O met.
     pub(crate) fn replay(&mut self, volume: &Volume) -> Result<u64, FsError> {
         let start = self.start();
         if start == 0 {
@@ -61,121 +69,128 @@ impl Journal {
         if start < self.first || start >= self.end {
             return Err(FsError::Corrupt);
         }
-        let mut found = Found::default();
-        let end = self.scan(volume, start, &mut found)?;
-        let mut written = 0;
+        let end = self.find_end(volume, start)?;
+        let found = self.find(volume, (start, end))?;
         for (block, version) in &found.versions {
-            let is_revoked = found.revoked.get(block).is_some_and(|by| {
-                // Sequences wrap around.
-                by.wrapping_sub(version.sequence) as i32 >= 0
-            });
-            if is_revoked {
-                continue;
-            }
-            if !volume.geometry.holds_any(*block) {
-                return Err(FsError::Corrupt);
-            }
             let mut bytes = self.read(volume, version.at)?;
             if version.is_escaped {
                 put_big32(&mut bytes, 0, MAGIC);
             }
             volume.device.write(&[(self.sector(*block), &bytes)])?;
-            written += 1;
         }
         volume.device.flush()?;
         self.sequence = end.wrapping_add(1);
         self.write_super(&volume.device, 0, self.sequence)?;
         volume.device.flush()?;
-        Ok(written)
+        Ok(found.versions.len() as u64)
     }
 
-    fn read(&self, volume: &Volume, at: u32) -> Result<Vec<u8>, FsError> {
+    pub(super) fn read(&self, volume: &Volume, at: u32) -> Result<Vec<u8>, FsError> {
         read_block(&volume.device, self.block_bytes, self.place(at)?)
     }
 
-    /// Goes over the log from `start`; returns the sequence behind the last whole transaction.
-    fn scan(&self, volume: &Volume, start: u32, found: &mut Found) -> Result<u32, FsError> {
-        let (mut at, mut sequence) = (start, self.sequence);
-        let mut left = self.capacity();
-        let mut pending = Found::default();
-        let mut charge = Charge::none();
-        loop {
-            let Some(rest) = left.checked_sub(1) else { return Ok(sequence) };
-            left = rest;
-            let bytes = self.read(volume, at)?;
-            let is_own = big32(&bytes, 0) == Some(MAGIC) && big32(&bytes, 8) == Some(sequence);
-            if !is_own {
-                return Ok(sequence);
-            }
-            // The log chooses how much there is to remember.
-            let remembered = (found.count() + pending.count()) * REMEMBERED_BYTES;
-            let missing = remembered.saturating_sub(charge.bytes());
-            charge.grow(missing).map_err(|_| FsError::NoMemory)?;
-            at = self.after(at, 1);
-            match big32(&bytes, 4) {
-                Some(DESCRIPTOR) if self.is_sum_right(&bytes) => {
-                    let tags = self.tags(&bytes);
-                    let count = tags.len() as u32;
-                    let Some(rest) = left.checked_sub(count) else { return Ok(sequence) };
-                    left = rest;
-                    if !self.take_tags(volume, at, sequence, &tags, &mut pending)? {
-                        return Ok(sequence);
-                    }
-                    at = self.after(at, count);
-                }
-                Some(REVOKE) if self.is_sum_right(&bytes) => {
-                    self.take_revoked(&bytes, sequence, &mut pending);
-                }
-                Some(COMMIT) if self.is_commit_right(&bytes) => {
-                    let whole = core::mem::take(&mut pending);
-                    found.versions.extend(whole.versions);
-                    found.revoked.extend(whole.revoked);
-                    sequence = sequence.wrapping_add(1);
-                }
-                _ => return Ok(sequence),
-            }
-        }
+    /// Says where the log is damaged.
+    pub(super) fn damage(&self, volume: &Volume, sequence: u32, at: u32) -> FsError {
+        let name = volume.device.name();
+        log::error!(
+            "ext4: {name}: journal: wrong checksum in block {at}, of transaction {sequence}, \
+             which was committed: not replayed, e2fsck is needed"
+        );
+        FsError::Corrupt
     }
 
-    /// Remembers the blocks that follow a descriptor; `false` where one's checksum is wrong.
+    /// What the log holds from its start until transaction `end`.
+    fn find(&self, volume: &Volume, (start, end): (u32, u32)) -> Result<Found, FsError> {
+        let (versions, revoked) = (BTreeMap::new(), BTreeMap::new());
+        let mut found = Found { versions, revoked, charge: Charge::none() };
+        self.walk(volume, (start, end), |kind, bytes, (_, sequence)| {
+            if kind == REVOKE {
+                self.take_revoked(bytes, sequence, &mut found)?;
+            }
+            found.pay()
+        })?;
+        self.walk(volume, (start, end), |kind, bytes, place| {
+            if kind == DESCRIPTOR {
+                self.take_tags(volume, bytes, place, &mut found)?;
+            }
+            found.pay()
+        })?;
+        Ok(found)
+    }
+
+    /// Hands the blocks of the log's own until transaction `end` to `visit`: kind, bytes, and the place behind it
+    /// with the transaction.
+    fn walk(
+        &self,
+        volume: &Volume,
+        (start, end): (u32, u32),
+        mut visit: impl FnMut(u32, &[u8], (u32, u32)) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        let (mut at, mut sequence) = (start, self.sequence);
+        while sequence != end {
+            let bytes = self.read(volume, at)?;
+            let is_own = big32(&bytes, 0) == Some(MAGIC) && big32(&bytes, 8) == Some(sequence);
+            let kind = big32(&bytes, 4).filter(|_| is_own).ok_or(FsError::Io)?;
+            at = self.after(at, 1);
+            visit(kind, &bytes, (at, sequence))?;
+            match kind {
+                DESCRIPTOR => at = self.after(at, self.tags(&bytes).len() as u32),
+                COMMIT => sequence = sequence.wrapping_add(1),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks and remembers the blocks that follow a descriptor.
     fn take_tags(
         &self,
         volume: &Volume,
-        first: u32,
-        sequence: u32,
-        tags: &[Tag],
-        pending: &mut Found,
-    ) -> Result<bool, FsError> {
-        for (index, tag) in tags.iter().enumerate() {
+        bytes: &[u8],
+        (first, sequence): (u32, u32),
+        found: &mut Found,
+    ) -> Result<(), FsError> {
+        for (index, tag) in self.tags(bytes).iter().enumerate() {
+            if found.is_revoked(tag.block, sequence) {
+                continue;
+            }
             let at = self.after(first, index as u32);
-            if self.checksums != Checksums::None {
+            if self.checksums.are_of_blocks() {
                 let sum = self.block_checksum(sequence, &self.read(volume, at)?);
                 let sum = if self.checksums == Checksums::V2 { sum & 0xffff } else { sum };
                 if sum != tag.checksum {
-                    return Ok(false);
+                    return Err(self.damage(volume, sequence, at));
                 }
             }
+            if !volume.geometry.holds_any(tag.block) {
+                log::error!("ext4: {}: journal: no block {}", volume.device.name(), tag.block);
+                return Err(FsError::Corrupt);
+            }
             let is_escaped = tag.flags & TAG_ESCAPED != 0;
-            pending.versions.insert(tag.block, Version { at, sequence, is_escaped });
+            found.versions.insert(tag.block, Version { at, is_escaped });
         }
-        Ok(true)
+        Ok(())
     }
 
-    fn take_revoked(&self, bytes: &[u8], sequence: u32, pending: &mut Found) {
-        let used = big32(bytes, HEADER_BYTES).unwrap_or(0) as usize;
-        let end = used.min(bytes.len() - self.tail_bytes());
+    fn take_revoked(&self, bytes: &[u8], sequence: u32, found: &mut Found) -> Result<(), FsError> {
+        let end = big32(bytes, HEADER_BYTES).unwrap_or(0) as usize;
+        if end > bytes.len() - self.tail_bytes() {
+            log::error!("ext4: journal: a revoke block of transaction {sequence} makes no sense");
+            return Err(FsError::Corrupt);
+        }
         let mut at = REVOKED_OFFSET;
         let step = if self.is_wide { 8 } else { 4 };
         while at + step <= end {
             let high = if self.is_wide { big32(bytes, at).unwrap_or(0) } else { 0 };
             let low = big32(bytes, at + step - 4).unwrap_or(0);
-            pending.revoked.insert(u64::from(high) << 32 | u64::from(low), sequence);
+            found.revoked.insert(u64::from(high) << 32 | u64::from(low), sequence);
             at += step;
         }
+        Ok(())
     }
 
     /// The tags of a descriptor.
-    fn tags(&self, bytes: &[u8]) -> Vec<Tag> {
+    pub(super) fn tags(&self, bytes: &[u8]) -> Vec<Tag> {
         let end = bytes.len() - self.tail_bytes();
         let mut tags = Vec::new();
         let mut at = HEADER_BYTES;
@@ -199,22 +214,31 @@ impl Journal {
         tags
     }
 
-    fn is_sum_right(&self, bytes: &[u8]) -> bool {
-        if self.checksums == Checksums::None {
-            return true;
+    /// Hands `count` blocks of the log from `first` on to `visit`, with their places; read many at once.
+    ///
+    /// # Errors
+    /// What reading met, or `visit` says.
+    pub(super) fn each_block(
+        &self,
+        volume: &Volume,
+        first: u32,
+        count: u32,
+        mut visit: impl FnMut(u32, &[u8]) -> Result<(), FsError>,
+    ) -> Result<(), FsError> {
+        let a_page = (PAGE_BYTES / self.block_bytes) as u64;
+        let mut known: (u64, Vec<ChunkBytes>) = (0, Vec::new());
+        for index in 0..count {
+            let at = self.after(first, index);
+            let block = self.place(at)?;
+            let chunk = block / a_page;
+            let is_known = chunk >= known.0 && chunk - known.0 < known.1.len() as u64;
+            if !is_known {
+                known = (chunk, volume.device.read(chunk, CHUNKS_AT_ONCE)?);
+            }
+            let bytes = known.1.get((chunk - known.0) as usize).ok_or(FsError::Io)?.as_slice();
+            let offset = (block % a_page) as usize * self.block_bytes;
+            visit(at, bytes.get(offset..offset + self.block_bytes).ok_or(FsError::Io)?)?;
         }
-        let at = bytes.len() - TAIL_BYTES;
-        let mut copy = bytes.to_vec();
-        put_big32(&mut copy, at, 0);
-        big32(bytes, at) == Some(crc32c(self.seed, &copy))
-    }
-
-    fn is_commit_right(&self, bytes: &[u8]) -> bool {
-        if self.checksums == Checksums::None {
-            return true;
-        }
-        let mut copy = bytes.to_vec();
-        put_big32(&mut copy, COMMIT_CHECKSUM_OFFSET, 0);
-        big32(bytes, COMMIT_CHECKSUM_OFFSET) == Some(crc32c(self.seed, &copy))
+        Ok(())
     }
 }

@@ -35,7 +35,13 @@ impl Journal {
             self.checksums = Checksums::V3;
             put(&mut self.raw, CHECKSUM_TYPE_OFFSET, &[4]);
         }
+        if self.checksums == Checksums::V1 {
+            self.checksums = Checksums::None;
+        }
+        let compat = big32(&self.raw, COMPAT_OFFSET).unwrap_or(0) & !FEATURE_CHECKSUM_V1;
+        put_big32(&mut self.raw, COMPAT_OFFSET, compat);
         incompat &= !FEATURE_ASYNC_COMMIT;
+        self.is_asynchronous = false;
         self.is_wide = incompat & FEATURE_WIDE != 0;
         // Revoke blocks and features need the superblock's second version.
         put_big32(&mut self.raw, 4, SUPERBLOCKS[1]);
@@ -141,7 +147,7 @@ impl Journal {
 
     /// Puts the checksum at the end of a descriptor or revoke block.
     fn seal(&self, bytes: &mut [u8]) {
-        if self.checksums != Checksums::None {
+        if self.checksums.are_of_blocks() {
             let sum = crc32c(self.seed, bytes);
             put_big32(bytes, self.block_bytes - TAIL_BYTES, sum);
         }
@@ -205,7 +211,7 @@ impl Journal {
         let mut bytes = self.header(COMMIT);
         let seconds = rt::time::wall_ns() / 1_000_000_000;
         put(&mut bytes, COMMIT_SECONDS_OFFSET, &seconds.to_be_bytes());
-        if self.checksums != Checksums::None {
+        if self.checksums.are_of_blocks() {
             let sum = crc32c(self.seed, &bytes);
             put_big32(&mut bytes, COMMIT_CHECKSUM_OFFSET, sum);
         }

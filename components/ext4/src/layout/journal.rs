@@ -42,6 +42,8 @@ pub(crate) const FIRST_OFFSET: usize = 20;
 pub(crate) const SEQUENCE_OFFSET: usize = 24;
 /// Superblock: where it begins; zero where the journal is empty.
 pub(crate) const START_OFFSET: usize = 28;
+/// Superblock: compatible features.
+pub(crate) const COMPAT_OFFSET: usize = 36;
 /// Superblock: incompatible features.
 pub(crate) const INCOMPAT_OFFSET: usize = 40;
 /// Superblock: identity, from which checksums begin.
@@ -53,6 +55,8 @@ pub(crate) const CHECKSUM_OFFSET: usize = 252;
 /// Bytes of the superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
 
+/// Compatible feature: commit blocks have a checksum of their transaction (`journal_checksum`, v1).
+pub(crate) const FEATURE_CHECKSUM_V1: u32 = 1;
 /// Feature: there may be revoke blocks.
 pub(crate) const FEATURE_REVOKE: u32 = 1;
 /// Feature: block numbers of 64 bits.
@@ -73,6 +77,10 @@ pub(crate) const TAG_LAST: u32 = 8;
 /// Bytes of a tag with `FEATURE_CHECKSUM_V3`.
 pub(crate) const TAG_V3_BYTES: usize = 16;
 
+/// Commit block: kind and size of its checksum of the transaction (v1), both zero where it has none.
+pub(crate) const COMMIT_CHECKSUM_TYPE_OFFSET: usize = 12;
+/// The kind and size of a CRC-32.
+pub(crate) const COMMIT_CRC32: [u8; 2] = [1, 4];
 /// Commit block: where its checksum is.
 pub(crate) const COMMIT_CHECKSUM_OFFSET: usize = 16;
 /// Commit block: when.

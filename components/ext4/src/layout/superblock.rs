@@ -67,7 +67,8 @@ pub(crate) struct RawSuperblock {
     pub(crate) blocks_per_group: U32,
     pub(crate) clusters_per_group: U32,
     pub(crate) inodes_per_group: U32,
-    mount_times: [U32; 2],
+    pub(crate) mount_time: U32,
+    write_time: U32,
     mount_counts: [U16; 2],
     pub(crate) magic: U16,
     pub(crate) state: U16,
@@ -124,7 +125,7 @@ const _: () = assert!(core::mem::offset_of!(RawSuperblock, magic) == 56);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, hash_seed) == 236);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, free_blocks_low) == FREE_BLOCKS_OFFSET);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, free_inodes) == FREE_INODES_OFFSET);
-const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_times) == MOUNT_TIME_OFFSET);
+const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_time) == MOUNT_TIME_OFFSET);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, mount_counts) == MOUNT_COUNT_OFFSET);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, state) == STATE_OFFSET);
 const _: () = assert!(core::mem::offset_of!(RawSuperblock, incompat) == INCOMPAT_OFFSET);
