@@ -36,11 +36,29 @@ pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
     }
     volume.health.allow()?;
     superblock_edit::mark(volume, Mark::Mounted).inspect_err(|_| volume.health.forbid())?;
+    clean_orphans(volume)
+}
+
+/// Frees the inodes that a crash left without names, unless the volume has errors: then `e2fsck` is to look first.
+fn clean_orphans(volume: &Volume) -> Result<(), FsError> {
+    let name = volume.device.name();
     let first = core::mem::take(&mut *volume.orphans_found.lock());
-    match orphans::clean(volume, first) {
+    // What is changed before the list is known would end it on the volume.
+    orphans::load(volume, first).inspect_err(|error| {
+        log::error!("ext4: {name}: orphans: {error:?}");
+        *volume.orphans_found.lock() = first;
+        volume.health.forbid();
+    })?;
+    if volume.health.has_errors() {
+        if volume.groups()?.orphans.head() != 0 {
+            log::warn!("ext4: {name}: the volume has errors: its orphans stay for e2fsck");
+        }
+        return Ok(());
+    }
+    match orphans::clean(volume) {
         Ok(0) => {}
-        Ok(count) => log::info!("ext4: {}: {count} orphans freed", volume.device.name()),
-        Err(error) => log::warn!("ext4: {}: orphans: {error:?}", volume.device.name()),
+        Ok(count) => log::info!("ext4: {name}: {count} orphans freed"),
+        Err(error) => log::warn!("ext4: {name}: orphans: {error:?}"),
     }
     Ok(())
 }

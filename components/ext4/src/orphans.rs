@@ -9,19 +9,19 @@
 //! Without a journal there is no list on the volume: an inode without links is one that `e2fsck`
 //! frees, and the order of writes could not keep a list whole.
 use crate::{
-    file_size,
-    inode::Inode,
-    inode_store::{Before, store_link},
-    log::Operation,
+    file_size, groups::inodes, inode::Inode, inode_store::store_link, log::Operation,
     volume::Volume,
 };
 use alloc::collections::BTreeMap;
 use interfaces::file_system::FsError;
-use rt::{lock_class, sync::Mutex};
+use rt::{lock_class, memory::Charge, sync::Mutex};
 
 lock_class! {
     static ORPHANS = "ext4.orphans";
 }
+
+/// What one inode of the list costs.
+const LISTED_BYTES: usize = 32;
 
 /// Neighbours in the list; zero where there is none.
 #[derive(Clone, Copy, Default)]
@@ -71,6 +71,16 @@ impl Orphans {
         list.head = inode;
     }
 
+    /// Adds one behind `last`, the end of the list (0: it is empty).
+    fn append(&self, last: u32, inode: u32) {
+        let mut list = self.list.lock();
+        match list.links.get_mut(&last) {
+            Some(link) => link.next = inode,
+            None => list.head = inode,
+        }
+        list.links.insert(inode, Neighbours { previous: last, next: 0 });
+    }
+
     /// Takes one out; returns the one before it, whose link changed.
     fn take(&self, inode: u32) -> Option<u32> {
         let mut list = self.list.lock();
@@ -115,33 +125,65 @@ pub(crate) fn remove(
     }
 }
 
-/// Frees what the volume's list names, or cuts it to its size. Returns how many there were.
+/// Takes over the list that the volume has: what is committed from here on says of it what is left of it. Where it
+/// makes no sense it ends, and the volume is marked as having errors.
 ///
 /// # Errors
-/// [`FsError::Corrupt`] where the list makes no sense, what freeing met; the rest is left.
-pub(crate) fn clean(volume: &Volume, first: u32) -> Result<u32, FsError> {
-    let (mut number, mut count) = (first, 0);
+/// What reading it met; [`FsError::NoMemory`]. Nothing is taken over then.
+pub(crate) fn load(volume: &Volume, first: u32) -> Result<(), FsError> {
+    let orphans = &volume.groups()?.orphans;
+    let mut charge = Charge::none();
+    let (mut number, mut last) = (first, 0);
     while number != 0 {
-        if number < volume.geometry.first_inode || count > volume.geometry.inodes {
-            return Err(FsError::Corrupt);
+        charge.grow(LISTED_BYTES).map_err(|_| FsError::NoMemory)?;
+        let next = match check(volume, orphans, number) {
+            Ok(next) => next,
+            Err(FsError::Corrupt) => {
+                log::error!("ext4: {}: bad orphan inode {number}", volume.device.name());
+                volume.health.report(volume.device.name(), FsError::Corrupt);
+                break;
+            }
+            Err(error) => {
+                *orphans.list.lock() = List::default();
+                return Err(error);
+            }
+        };
+        orphans.append(last, number);
+        (last, number) = (number, next);
+    }
+    Ok(())
+}
+
+/// What an inode of the volume's list names, if it can be on the list.
+fn check(volume: &Volume, orphans: &Orphans, number: u32) -> Result<u32, FsError> {
+    let is_possible = (volume.geometry.first_inode..=volume.geometry.inodes).contains(&number);
+    if !is_possible || orphans.next_of(number).is_some() || !inodes::is_used(volume, number)? {
+        return Err(FsError::Corrupt);
+    }
+    Ok(Inode::load_orphan(volume, number)?.deleted)
+}
+
+/// Frees what is on the list, or cuts it to its size; nobody holds any of it. Returns how many there were. A crash at
+/// any moment leaves those on the volume's list that are not done.
+///
+/// # Errors
+/// What freeing met; the rest stays on the list.
+pub(crate) fn clean(volume: &Volume) -> Result<u32, FsError> {
+    let mut count = 0;
+    loop {
+        let number = volume.groups()?.orphans.head();
+        if number == 0 {
+            return Ok(count);
         }
         let inode = Inode::load_orphan(volume, number)?;
-        let next = inode.deleted;
         let is_unnamed = inode.attributes.links == 0;
         let node = volume.inodes.insert(volume, inode)?;
         let result = match is_unnamed {
             true => file_size::delete(volume, &node),
-            false => file_size::cut(volume, &node).and_then(|()| {
-                volume.operate(|operation| {
-                    let mut inode = node.write();
-                    inode.deleted = 0;
-                    inode.store(volume, operation, Before::Itself)
-                })
-            }),
+            false => file_size::cut(volume, &node),
         };
         volume.inodes.forget(u64::from(number), u64::MAX);
         result?;
-        (number, count) = (next, count + 1);
+        count += 1;
     }
-    Ok(count)
 }

@@ -182,6 +182,24 @@ pub(super) fn sum(volume: &Volume, group: &mut Group) -> Result<(), FsError> {
     Ok(())
 }
 
+/// Whether an inode is marked as in use.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where the volume has no such inode, or its bitmap makes no sense; what I/O met.
+pub(crate) fn is_used(volume: &Volume, inode: u32) -> Result<bool, FsError> {
+    let (number, bit) = volume.geometry.inode_group(inode).ok_or(FsError::Corrupt)?;
+    let group = volume.groups()?.lock(number)?;
+    if group.has_unused_inodes() {
+        return Ok(false);
+    }
+    let block = volume.block(group.inode_bitmap)?;
+    if !group.unsummed.inodes && volume.geometry.has_checksums() {
+        let (mask, sum) = (group.checksum_mask(volume), group.inode_bitmap_checksum);
+        block.verify(|bytes| checksum(volume, bytes) & mask == sum)?;
+    }
+    Ok(bitmap::is_set(block.bytes(), bit as usize))
+}
+
 /// Frees an inode.
 ///
 /// # Errors
