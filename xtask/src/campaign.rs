@@ -61,6 +61,8 @@ pub enum What {
     Filters,
     /// Mutated ext4 images through the ext4 component on the host (10,000)
     Images,
+    /// Power cuts while a volume recovers from a power cut, through the ext4 component on the host (500)
+    Recovery,
     /// A few of them under Miri, about a minute each (12)
     Miri,
     /// A tree, many files, holes and random operations on a disk that the other system then reads
@@ -96,6 +98,7 @@ pub fn run(options: &Options) -> Result<u8> {
         ),
         What::Filters => filters(options),
         What::Images => images(options),
+        What::Recovery => recovery(options),
         What::Miri => miri::run(options),
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
@@ -207,6 +210,11 @@ fn images(options: &Options) -> Result<u8> {
     on_host(options, "ext4", "mutated", ("mutated images", 10_000))
 }
 
+fn recovery(options: &Options) -> Result<u8> {
+    let what = ("points of recovery cut", 500);
+    on_host(options, "ext4", "mounted_at_random_points_of_recovery", what)
+}
+
 /// Runs the test called `name` of a crate, with as many inputs as the options or `count` say.
 fn on_host(options: &Options, package: &str, name: &str, (what, count): (&str, u64)) -> Result<u8> {
     let count = options.count.unwrap_or(count).to_string();
@@ -216,7 +224,7 @@ fn on_host(options: &Options, package: &str, name: &str, (what, count): (&str, u
         .env("SKERRY_FUZZ_SEED", options.seed.to_string())
         .status()
         .context("starting cargo")?;
-    println!("{count} {what}: {}", if status.success() { "no panic, no hang" } else { "failed" });
+    println!("{count} {what}: {}", if status.success() { "held" } else { "failed" });
     Ok(u8::from(!status.success()))
 }
 
