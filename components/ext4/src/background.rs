@@ -128,14 +128,18 @@ impl Volume {
             return if blocks < limit { Ok(()) } else { self.commit(id) };
         }
         self.background.want(id);
-        while blocks >= limit {
+        if blocks < limit { Ok(()) } else { self.wait_for_next(id) }
+    }
+
+    /// Waits until transaction `id`, which the thread was asked to commit, has ended.
+    fn wait_for_next(&self, id: u64) -> Result<(), FsError> {
+        loop {
             let ticket = self.log.started.ticket();
             if self.log.running_id() > id {
-                break;
+                return Ok(());
             }
             self.health.check_writable()?;
             self.log.started.wait(ticket, None, false);
         }
-        Ok(())
     }
 }
