@@ -34,8 +34,8 @@ pub struct Options {
     /// Processors
     #[arg(long, default_value_t = 4)]
     pub cpus: u32,
-    /// Of the stressors these alone
-    #[arg(long, value_name = "STRESSOR", value_delimiter = ',')]
+    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Write docs/stress.md
     #[arg(long)]
@@ -92,10 +92,7 @@ pub fn run(options: &Options) -> Result<u8> {
             options,
             &format!("/abi/mutated_exec {} {}", options.count.unwrap_or(1_000), options.seed),
         ),
-        What::Rights => on_skerry(
-            options,
-            &format!("/abi/rights {} {}", options.count.unwrap_or(400), options.seed),
-        ),
+        What::Rights => on_skerry(options, &rights(options)),
         What::Filters => filters(options),
         What::Images => images(options),
         What::Recovery => recovery(options),
@@ -136,6 +133,12 @@ fn calls(options: &Options, is_starved: bool) -> String {
         format!("{beside} all=; {all} wait $all; {TIDIED}")
     };
     counted_after(&all(count.min(FIRST_CALLS)), &all(count))
+}
+
+/// Races, of all calls or with one that is named.
+fn rights(options: &Options) -> String {
+    let only = options.only.first().map(String::as_str).unwrap_or_default();
+    format!("/abi/rights {} {} '{only}'", options.count.unwrap_or(400), options.seed)
 }
 
 /// A command as an argument of `counted` (tests/abi), which fails where it does not give all back.

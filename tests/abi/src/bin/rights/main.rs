@@ -1,8 +1,9 @@
-//! Races of everything that an exec decides by or that looks into a process: `rights COUNT SEED`, run as root.
+//! Races of everything that an exec decides by or that looks into a process: `rights COUNT SEED [CALL]`, run as root.
 //!
 //! In each race a process of an ordinary user executes a program whose file gives rights, or that its user may not read.
 //! Two calls of the tables run against it and against each other, from threads of the process or from outside
-//! (`calls`). The races go through all pairs. The program says what it is (`program`). Root changes owner and mode of
+//! (`calls`). The races go through all pairs, or those with calls
+//! whose name holds CALL. The program says what it is (`program`). Root changes owner and mode of
 //! some files meanwhile (`files`).
 //!
 //! The invariant: no process has more rights than the file and the caller give. On Linux it holds, too.
@@ -72,6 +73,7 @@ fn main() {
     let mut number =
         |default: u64| words.next().and_then(|word| word.parse().ok()).unwrap_or(default);
     let (count, seed) = (number(1000), number(1));
+    let wanted = words.next().unwrap_or_default();
     // SAFETY: plain numbers.
     must(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) });
     let files = Files::new();
@@ -80,10 +82,13 @@ fn main() {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let (mut gained, mut plain, mut none, mut wrong) = (0, 0, 0, 0);
     let racers = calls::RACERS;
+    let firsts: Vec<&Racer> = racers.iter().filter(|racer| racer.name.contains(&wanted)).collect();
+    let pairs = racers.len() * firsts.len();
+    assert_ne!(pairs, 0, "no call is named like {wanted}");
     for race in 0..count {
         // A prime step goes through all pairs, those of one call far from each other.
-        let pair = (race * STEP + seed) as usize % (racers.len() * racers.len());
-        let pair = [&racers[pair / racers.len()], &racers[pair % racers.len()]];
+        let pair = (race * STEP + seed) as usize % pairs;
+        let pair = [&racers[pair % racers.len()], firsts[pair / racers.len()]];
         let target = files.target(random.below(1 << 20) as usize);
         let leader = fork(|| lead(&files, target, pair, (span_us, random.clone())));
         match abi::wait(leader) {
@@ -102,9 +107,9 @@ fn main() {
     }
     files::stop_changes(changer, &mut wrong);
     println!(
-        "{count} races over {span_us} us of {} pairs: {gained} programs with more rights, {plain} without, {none} that did not start; \
+        "{count} races over {span_us} us of {pairs} pairs: {gained} programs with more rights, {plain} without, \
+         {none} that did not start; \
          {wrong} violations",
-        racers.len() * racers.len()
     );
     exit(i32::from(wrong != 0 || gained == 0 || plain == 0));
 }
