@@ -50,12 +50,12 @@ fn clean_orphans(volume: &Volume) -> Result<(), FsError> {
         volume.health.forbid();
     })?;
     if volume.health.has_errors() {
-        if volume.groups()?.orphans.head() != 0 {
+        if first != 0 {
             log::warn!("ext4: {name}: the volume has errors: its orphans stay for e2fsck");
         }
         return Ok(());
     }
-    match orphans::clean(volume) {
+    match orphans::clean(volume, first) {
         Ok(0) => {}
         Ok(count) => log::info!("ext4: {name}: {count} orphans freed"),
         Err(error) => log::warn!("ext4: {name}: orphans: {error:?}"),

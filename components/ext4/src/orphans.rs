@@ -163,18 +163,16 @@ fn check(volume: &Volume, orphans: &Orphans, number: u32) -> Result<u32, FsError
     Ok(Inode::load_orphan(volume, number)?.deleted)
 }
 
-/// Frees what is on the list, or cuts it to its size; nobody holds any of it. Returns how many there were. A crash at
-/// any moment leaves those on the volume's list that are not done.
+/// Frees what is on the list from `first` on, as [`load`] read it, or cuts it to its size. Returns how many there were.
+/// What others add meanwhile is in front and stays. A crash at any moment leaves those on the volume's list that are
+/// not done.
 ///
 /// # Errors
 /// What freeing met; the rest stays on the list.
-pub(crate) fn clean(volume: &Volume) -> Result<u32, FsError> {
-    let mut count = 0;
-    loop {
-        let number = volume.groups()?.orphans.head();
-        if number == 0 {
-            return Ok(count);
-        }
+pub(crate) fn clean(volume: &Volume, first: u32) -> Result<u32, FsError> {
+    let (mut number, mut count) = (first, 0);
+    while number != 0 {
+        let next = volume.groups()?.orphans.next_of(number).ok_or(FsError::Corrupt)?;
         let inode = Inode::load_orphan(volume, number)?;
         let is_unnamed = inode.attributes.links == 0;
         let node = volume.inodes.insert(volume, inode)?;
@@ -184,6 +182,7 @@ pub(crate) fn clean(volume: &Volume) -> Result<u32, FsError> {
         };
         volume.inodes.forget(u64::from(number), u64::MAX);
         result?;
-        count += 1;
+        (number, count) = (next, count + 1);
     }
+    Ok(count)
 }

@@ -10,7 +10,7 @@ use common::{
     device::{Completion, Event, MemoryBlock},
     image::{Recipe, pattern},
     mutate::Random,
-    walk::{Budget, Seen, walk},
+    walk::{Budget, Seen, read_pages, walk},
     write::*,
 };
 use ext4::{Ext4, Options, mount};
@@ -251,4 +251,20 @@ fn a_list_of_orphans_that_makes_no_sense_marks_the_volume() {
         fsck(&path, &["-f", "-y"], &[0, 1]);
         fsck(&path, &["-f", "-n"], &[0]);
     }
+}
+
+#[test]
+fn an_open_file_without_a_name_outlives_a_remount() {
+    let world = World::empty(PLAIN, 10 << 10);
+    let made = world.fs.create(ROOT, b"gone", &new(FileType::Regular)).unwrap();
+    let bytes = pattern(9000, 1);
+    write(&*world.fs, made.inode, 0, &bytes).unwrap();
+    world.fs.unlink(ROOT, b"gone", NOW).unwrap();
+    world.fs.remount(Access::ReadOnly).unwrap();
+    assert!(has_orphans(&world.device.image()));
+    world.fs.remount(Access::Writable).unwrap();
+    let found = read_pages(&*world.fs, made.inode, 0, 3).unwrap();
+    assert!(found[..9000] == bytes);
+    world.fs.forget(made.inode, 1);
+    world.finish();
 }
