@@ -5,7 +5,7 @@
 //! interrupted campaign goes on where it was; the disk of a round that failed is kept.
 use crate::{
     build::{self, Features},
-    campaign, compare,
+    campaign, compare, crash_patterns,
     disk::{self, Fsck},
     packages,
     qemu::Config,
@@ -38,6 +38,12 @@ pub struct Options {
     /// Memory in MiB
     #[arg(long, default_value_t = 128)]
     pub memory: u32,
+    /// Files replaced, appended and linked without fsync: one boot, its writes logged, cut so many times
+    #[arg(long)]
+    pub patterns: bool,
+    /// With --patterns: the same on Linux, beside it
+    #[arg(long, requires = "patterns")]
+    pub linux: bool,
     /// Forget what an interrupted campaign did
     #[arg(long)]
     pub restart: bool,
@@ -71,6 +77,9 @@ struct Round {
 /// Where something does not build or start; failed rounds are printed and the status is 1.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
+    if options.patterns {
+        return crash_patterns::run(options);
+    }
     let kernel = build::image("default", &Features::default())?;
     let image = campaign::image()?;
     if let Some(round) = options.round {
@@ -198,7 +207,11 @@ fn judge(disk: &Path, seed: u64, told: &BTreeMap<u64, u64>) -> Result<(), String
     Ok(())
 }
 
-fn collect(
+/// The files below a folder, by their names there.
+///
+/// # Errors
+/// What the reader finds wrong.
+pub fn collect(
     system: &ext4_view::Ext4,
     folder: &Path,
     prefix: &str,

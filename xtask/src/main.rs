@@ -7,6 +7,7 @@ mod campaign;
 mod check;
 mod compare;
 mod crash;
+mod crash_patterns;
 mod debian;
 mod debug;
 mod disk;

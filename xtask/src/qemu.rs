@@ -46,6 +46,8 @@ pub enum Medium {
     ReadOnly,
     /// Writes stay; requests fail by the rules in this file (QEMU's blkdebug).
     Faulty(PathBuf),
+    /// Writes stay; writes and flushes are also logged in this file, in order (QEMU's blklogwrites).
+    Logged(PathBuf),
 }
 
 impl Disk {
@@ -56,6 +58,13 @@ impl Disk {
             Medium::Kept => format!("file={image}"),
             Medium::Snapshot => format!("snapshot=on,file={image}"),
             Medium::ReadOnly => format!("readonly=on,file={image}"),
+            Medium::Logged(log) => {
+                let node = |name: &str, file: &str| {
+                    format!("{name}.driver=raw,{name}.file.driver=file,{name}.file.filename={file}")
+                };
+                let (image, log) = (node("file", &image), node("log", &escaped(log)));
+                return format!("if=none,id=disk{number},driver=blklogwrites,{image},{log}");
+            }
             Medium::Faulty(rules) => format!("file=blkdebug:{}:{image}", escaped(rules)),
         };
         format!("if=none,id=disk{number},format=raw,{backing}")
