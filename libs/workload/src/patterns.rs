@@ -92,6 +92,8 @@ pub fn judge(seed: u64, worker: u64, told: u64, found: &Files) -> Result<Left, S
         Pattern::Rename | Pattern::SyncedRename => match file {
             None if told == 0 => Ok(Left::Whole),
             None => Err("the file is lost".to_string()),
+            // The first one replaces nothing.
+            Some([]) if told == 0 => Ok(Left::Part),
             Some(bytes) => match version_of(seed, worker, bytes)? {
                 (version, Left::Whole) if version >= told => Ok(Left::Whole),
                 (version, left) => Err(format!("{left:?} of version {version} after {told}")),
