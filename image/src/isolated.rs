@@ -174,9 +174,16 @@ fn connect<R: Remote>(
             let on_corrupt = Box::new(move || {
                 blames.blame(name, String::from("it breaks the protocol of its rings"))
             });
-            follow(supervisor, name, || make(caller, on_corrupt))
+            match follow(supervisor, name, || make(caller, on_corrupt)) {
+                // It would say so again.
+                Err(AttachError::Senseless) => Ok(None),
+                followed => followed.map(Some),
+            }
         });
-        clients.extend(client);
+        match client {
+            Some(None) => log::error!("{name}: instance {instance} says of itself what cannot be"),
+            client => clients.extend(client.flatten()),
+        }
     }
     clients
 }

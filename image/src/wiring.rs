@@ -46,6 +46,15 @@ fn is_isolated(name: &str) -> bool {
     listed(name).is_some_and(Component::is_isolated)
 }
 
+/// Drivers of disks, and of consoles, of which a system has one; the second of each are for tests.
+const DISKS: [&str; 2] = ["virtio-blk", "hostile-blk"];
+const CONSOLES: [&str; 2] = ["virtio-console", "hostile-console"];
+
+/// The one of `names` that is isolated.
+fn isolated_of(names: [&'static str; 2]) -> Option<&'static str> {
+    names.into_iter().find(|name| is_isolated(name))
+}
+
 /// A listed component that was granted the kind of device it drives.
 fn drives(name: &str, device: &str) -> bool {
     listed(name).is_some_and(|component| component.devices.contains(&device))
@@ -123,20 +132,16 @@ fn skerry_start() {
     let mut report = Report::default();
     let mut disks: Vec<Arc<dyn Block>> = Vec::new();
     let mut ports: Vec<Arc<dyn Port>> = Vec::new();
-    match &supervisor {
-        Some(supervisor) if is_isolated("virtio-blk") => {
-            disks.extend(isolated::disks(supervisor, "virtio-blk"));
-        }
+    match (&supervisor, isolated_of(DISKS)) {
+        (Some(supervisor), Some(name)) => disks.extend(isolated::disks(supervisor, name)),
         _ if drives("virtio-blk", "virtio:block") => {
             disks.extend(virtio_blk::probe().into_iter().map(|disk| disk as Arc<dyn Block>));
         }
         _ => {}
     }
-    report.add_driver("virtio-blk", disks.len());
-    match &supervisor {
-        Some(supervisor) if is_isolated("virtio-console") => {
-            ports.extend(isolated::ports(supervisor, "virtio-console"));
-        }
+    report.add_driver(isolated_of(DISKS).unwrap_or("virtio-blk"), disks.len());
+    match (&supervisor, isolated_of(CONSOLES)) {
+        (Some(supervisor), Some(name)) => ports.extend(isolated::ports(supervisor, name)),
         _ if drives("virtio-console", "virtio:console") => {
             for console in virtio_console::probe() {
                 ports.extend(console.ports().into_iter().map(|port| port as Arc<dyn Port>));
@@ -145,7 +150,7 @@ fn skerry_start() {
         _ => {}
     }
     let console_ports = ports.len();
-    report.add_driver("virtio-console", console_ports);
+    report.add_driver(isolated_of(CONSOLES).unwrap_or("virtio-console"), console_ports);
     match &supervisor {
         Some(supervisor) if is_isolated("uart") => {
             ports.extend(isolated::ports(supervisor, "uart"));

@@ -31,7 +31,7 @@ const fn known(
     Known { name, worlds, implements, uses }
 }
 
-pub(super) const COMPONENTS: [Known; 8] = [
+pub(super) const COMPONENTS: [Known; 10] = [
     known("posix", Worlds::Kernel, &[], &["block", "file_system", "terminal", "clock"]),
     known("ext4", Worlds::Kernel, &["file_system"], &["block"]),
     known("tmpfs", Worlds::Kernel, &["file_system"], &[]),
@@ -40,6 +40,8 @@ pub(super) const COMPONENTS: [Known; 8] = [
     known("uart", Worlds::Both, &["terminal"], &[]),
     known("rtc", Worlds::Both, &["clock"], &[]),
     known("erring", Worlds::Process, &[], &[]),
+    known("hostile-blk", Worlds::Process, &["block"], &[]),
+    known("hostile-console", Worlds::Process, &["terminal"], &[]),
 ];
 
 /// Kinds of devices, and what the supervisor calls them.

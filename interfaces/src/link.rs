@@ -22,6 +22,8 @@ pub enum AttachError {
     NoMemory,
     /// The message, or its answer, was lost.
     Lost,
+    /// What the driver says of itself cannot be.
+    Senseless,
 }
 
 impl From<NoMemory> for AttachError {

@@ -100,12 +100,12 @@ impl Watch {
 
     /// What the driver said of the request that is `age_ns` old; why it is to be ended, if it is.
     pub fn hear(&mut self, check: &Check, age_ns: u64, answer: Answer) -> Option<String> {
-        let seconds = age_ns / 1_000_000_000;
+        let ms = age_ns / 1_000_000;
         self.denials = if answer == Answer::Denies { self.denials + 1 } else { 0 };
         let cause = if self.denials >= DENIALS_MAX {
-            format!("it does not know of a request that it was given {seconds} s ago")
+            format!("it does not know of a request that it was given {ms} ms ago")
         } else if answer == Answer::Has && age_ns / PATIENCE >= self.limit_ns(check) {
-            format!("a request is not done after {seconds} s")
+            format!("a request is not done after {ms} ms")
         } else {
             return None;
         };

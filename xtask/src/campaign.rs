@@ -6,7 +6,7 @@ use crate::{
     disk_campaign::{self, Pressure},
     linux::{self, Linux},
     miri, nucleus_tests, packages,
-    qemu::Config,
+    qemu::{Config, Disk, Medium},
     run::Outcome,
     session::Ended,
     shell, stress, test,
@@ -71,6 +71,8 @@ pub enum What {
     Memory,
     /// Random kernel calls and messages of a component, beside others that must not notice (10,000,000)
     Hostile,
+    /// A disk driver that misbehaves in 26 ways, beside programs that must not notice (1 round)
+    HostileDriver,
     /// Every stressor of stress-ng, beside Linux (all)
     Stress,
     /// QEMU's start to the prompt, beside Linux (7 boots of each)
@@ -100,6 +102,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Disk => disk_campaign::run(options.cpus, 512, Pressure::None),
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
         What::Hostile => nucleus_tests::hostile(options.count.unwrap_or(10_000_000), options.cpus),
+        What::HostileDriver => hostile_driver(options),
         What::Stress => stress::run(options),
         What::Boot => boot(options),
     }
@@ -165,12 +168,35 @@ fn loops(seconds: u64) -> String {
     ))
 }
 
+/// Bytes of the disk by which a hostile driver is told how to behave.
+const EAR_BYTES: u64 = 16 << 20;
+
+/// Plays every behaviour of `isolated/src/bin/hostile-blk.rs` so many times; what is left behind in the kernel is counted.
+fn hostile_driver(options: &Options) -> Result<u8> {
+    let kernel = build::image("hostile", &Features::default())?;
+    let ear = shell::build_path("hostile-ear.img")?;
+    fs::File::create(&ear)?.set_len(EAR_BYTES)?;
+    let config = Config {
+        cpus: options.cpus,
+        disks: vec![Disk { image: ear, medium: Medium::Kept }],
+        ..test::machine(&kernel, &image()?, "campaign-hostile.log")?
+    };
+    let only = options.only.join(" ");
+    let play = |rounds| format!("/abi/hostile_driver {rounds} {} /hostile {only}", options.seed);
+    let command = counted_after(&play(1), &play(options.count.unwrap_or(1)));
+    on_machine(&config, &command)
+}
+
 fn on_skerry(options: &Options, command: &str) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
     let image = image()?;
     let config = Config { cpus: options.cpus, ..test::machine(&kernel, &image, "campaign.log")? };
+    on_machine(&config, command)
+}
+
+fn on_machine(config: &Config, command: &str) -> Result<u8> {
     let bar = shell::progress("the campaign on Skerry");
-    let (outcome, output, error) = compare::run_captured(&config, command, "", 3600)?;
+    let (outcome, output, error) = compare::run_captured(config, command, "", 3600)?;
     bar.finish_and_clear();
     print!("{}{}", String::from_utf8_lossy(&output), String::from_utf8_lossy(&error));
     println!("{outcome}; log in {}", config.log.display());

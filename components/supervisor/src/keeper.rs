@@ -13,6 +13,7 @@ use alloc::{collections::VecDeque, format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{
     block::Running,
+    call::DONE,
     overdue::Check,
     supervisor::{Ending, Listener, Order, OrderError, State, Status},
 };
@@ -33,7 +34,7 @@ lock_class! {
     static LISTENERS = "supervisor.listeners";
 }
 
-/// Label of a ping; any reply is an answer.
+/// Label of a ping.
 const PING: u64 = 0;
 /// Ends remembered.
 const ENDINGS: usize = 8;
@@ -358,6 +359,9 @@ impl Keeper {
         let answer = self.endpoint.call(&mut ping, Some(deadline));
         let is_same = self.now.lock().generation == generation;
         match answer {
+            Ok(()) if is_same && ping.label() != DONE => {
+                return Some(format!("its answer to a ping makes no sense: {:#x}", ping.label()));
+            }
             Ok(()) if is_same => {
                 if let Err(cause) = self.answered() {
                     return Some(cause);

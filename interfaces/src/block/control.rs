@@ -1,5 +1,5 @@
 //! What is said to a block driver by message: what its disk is, and where the rings are.
-use super::BlockInfo;
+use super::{BlockInfo, SECTOR_BYTES, entries::SEGMENTS_MAX};
 use crate::{
     AttachError,
     wire::{Name, Wire},
@@ -7,6 +7,11 @@ use crate::{
 use alloc::string::ToString;
 use interfaces_macro::interface;
 use rt::memory::Region;
+
+/// Most sectors of a disk: their bytes are a file's offsets.
+const SECTORS_MAX: u64 = i64::MAX as u64 / SECTOR_BYTES as u64;
+/// What a device's block may be: a sector up to a large page.
+const BLOCK_BYTES: core::ops::RangeInclusive<u32> = 512..=2 << 20;
 
 /// [`BlockInfo`] as it travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
@@ -37,9 +42,17 @@ impl BlockDescription {
             depth: info.depth,
         }
     }
-    /// As clients have it.
-    pub fn info(&self) -> BlockInfo {
-        BlockInfo {
+    /// As clients have it; `None` where it says what no disk is, so that clients need not be ready for it.
+    pub fn info(&self) -> Option<BlockInfo> {
+        let is_named = !self.name.as_str().is_empty()
+            && self.name.as_str().bytes().all(|byte| byte.is_ascii_alphanumeric());
+        let is_sound = is_named
+            && self.sectors <= SECTORS_MAX
+            && self.block_bytes.is_power_of_two()
+            && BLOCK_BYTES.contains(&self.block_bytes)
+            && self.max_segments > 0
+            && self.depth > 0;
+        is_sound.then(|| BlockInfo {
             name: self.name.as_str().to_string(),
             sectors: self.sectors,
             block_bytes: self.block_bytes,
@@ -47,9 +60,9 @@ impl BlockDescription {
             has_flush: self.has_flush,
             has_discard: self.has_discard,
             has_write_zeroes: self.has_write_zeroes,
-            max_segments: self.max_segments,
+            max_segments: self.max_segments.min(SEGMENTS_MAX),
             depth: self.depth,
-        }
+        })
     }
 }
 

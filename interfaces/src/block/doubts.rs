@@ -31,7 +31,7 @@ impl BlockProxy {
         let answer = match self.control.call_find(tag) {
             Ok(Some(Whereabouts::UnderWay)) => Answer::Has,
             // Another driver is about to have the rings.
-            Ok(Some(Whereabouts::NoRings)) | Err(Failure::Lost(Error::Restarted | Error::Gone)) => {
+            Err(Failure::Lost(Error::Restarted | Error::Gone)) => {
                 return None;
             }
             _ => Answer::Denies,

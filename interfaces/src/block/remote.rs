@@ -86,7 +86,8 @@ impl BlockProxy {
         runs: Box<dyn Fn() -> Running + Send + Sync>,
     ) -> Result<Arc<BlockProxy>, AttachError> {
         let control = BlockControlClient::new(caller);
-        let info = control.call_describe()?.ok_or(AttachError::Lost)?.info();
+        let info = control.call_describe()?.ok_or(AttachError::Lost)?;
+        let info = info.info().ok_or(AttachError::Senseless)?;
         let link = Link::new(info.name.clone(), &STATE, entries::RINGS, Flights::new, on_corrupt)?;
         let slots = link.lock().traffic.slots();
         let (turn, room, troubled) = (Turn::new(), Event::new(), Event::new());

@@ -393,8 +393,9 @@ fn a_driver_that_takes_no_output_is_ended_unless_it_waits_for_its_device() {
         assert!((0..100).all(|now| proxy.overdue(&check(now)).is_none()), "nothing was given");
         assert_eq!(proxy.send(b"output"), 6);
         let cause = (100..200).find_map(|now| proxy.overdue(&check(now)));
-        let expected = (!is_sending)
-            .then(|| "liar: it does not know of a request that it was given 11 s ago".to_string());
+        let expected = (!is_sending).then(|| {
+            "liar: it does not know of a request that it was given 11000 ms ago".to_string()
+        });
         assert_eq!(cause, expected);
         proxy.close();
         endpoint.signal(1);

@@ -1,0 +1,47 @@
+//! The virtio consoles' driver, some of whose lives end early ([`failing`]).
+#![cfg_attr(all(target_os = "none", skerry_process), no_std, no_main)]
+#![forbid(unsafe_code)]
+
+#[cfg(all(target_os = "none", skerry_process))]
+#[path = "failing/mod.rs"]
+mod failing;
+
+#[cfg(all(target_os = "none", skerry_process))]
+mod component {
+    extern crate alloc;
+    use crate::failing::may_fail;
+    use alloc::{sync::Arc, vec::Vec};
+    use interfaces::{
+        service,
+        terminal::{Port, PortControlServer, PortService},
+    };
+    use rt::message::{self, Message};
+
+    fn main() {
+        may_fail("it finds its consoles");
+        let consoles = virtio_console::probe();
+        let ports = consoles.iter().flat_map(|console| console.ports());
+        let serve = |port: Arc<virtio_console::ConsolePort>| {
+            let name = port.name();
+            PortControlServer::new(&name, Arc::new(PortService::new(port)))
+        };
+        let instances: Vec<_> = ports.into_iter().map(serve).collect();
+        let endpoint = message::service();
+        let mut message = Message::new(0);
+        let mut received = endpoint.receive(&mut message, None);
+        loop {
+            if received.is_err() {
+                received = endpoint.receive(&mut message, None);
+                continue;
+            }
+            may_fail("an answer");
+            service::respond(&instances, &mut message);
+            received = endpoint.reply_and_receive(&mut message, None);
+        }
+    }
+
+    rt::component_main!(main);
+}
+
+#[cfg(not(all(target_os = "none", skerry_process)))]
+fn main() {}

@@ -1,0 +1,205 @@
+//! `hostile_driver ROUNDS SEED FOLDER [BEHAVIOUR ...]`: has the disks' driver of the system `hostile` behave in each way that
+//! `isolated/src/bin/hostile-blk.rs` knows, or in those named, while programs write files and read them back with checksums
+//! and one computes. Says for each behaviour whether what must follow has followed ([`Case`]), and fails where it has
+//! not, a byte was lost, or a program saw an error.
+mod cases;
+mod component;
+
+use cases::{CASES, Case, Follows};
+use std::{
+    fs::{self, File},
+    hash::{DefaultHasher, Hasher},
+    io::{self, Read, Write},
+    os::fd::AsRawFd,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    thread,
+    time::{Duration, Instant},
+};
+
+const WORKERS: u64 = 3;
+const FILE_BYTES_MAX: u64 = 128 << 10;
+/// How long a driver that need not be ended is watched.
+const WATCHED: Duration = Duration::from_millis(400);
+/// How long anything may take to follow.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Files that must be checked after each behaviour.
+const CHECKS: u64 = 3;
+
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+static CHECKED: AtomicU64 = AtomicU64::new(0);
+static WRONG: AtomicU64 = AtomicU64::new(0);
+static COMPUTED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of no meaning, xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+}
+
+fn checksum(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Has the pages of `file` forgotten.
+fn forget(file: &File) {
+    // SAFETY: advice about a file of ours.
+    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+}
+
+/// Writes a file, has its pages forgotten, reads it back.
+fn check_file(path: &Path, random: &mut Random) -> io::Result<()> {
+    let length = (random.next() % FILE_BYTES_MAX) as usize;
+    let bytes: Vec<u8> =
+        std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect();
+    let mut file = File::create(path)?;
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    forget(&file);
+    let mut back = Vec::new();
+    File::open(path)?.read_to_end(&mut back)?;
+    if checksum(&back) == checksum(&bytes) { Ok(()) } else { Err(io::Error::other("wrong bytes")) }
+}
+
+fn work(path: &Path, seed: u64) {
+    let mut random = Random::new(seed);
+    while !IS_OVER.load(Relaxed) {
+        match check_file(path, &mut random) {
+            Ok(()) => CHECKED.fetch_add(1, Relaxed),
+            Err(error) => {
+                println!("a program saw: {error}");
+                WRONG.fetch_add(1, Relaxed)
+            }
+        };
+    }
+}
+
+fn compute() {
+    let mut random = Random::new(7);
+    while !IS_OVER.load(Relaxed) {
+        (0..10_000).for_each(|_| {
+            random.next();
+        });
+        COMPUTED.fetch_add(1, Relaxed);
+        thread::sleep(Duration::from_micros(100));
+    }
+}
+
+/// Waits until `is_so`.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
+    let start = Instant::now();
+    while !is_so() {
+        if start.elapsed() > PATIENCE {
+            return Err(format!("{what}: not within {PATIENCE:?}"));
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// Files are written and read back, and a program computes.
+fn wait_for_work() -> Result<(), String> {
+    let (checked, computed) = (CHECKED.load(Relaxed), COMPUTED.load(Relaxed));
+    let is_done =
+        || CHECKED.load(Relaxed) >= checked + CHECKS && COMPUTED.load(Relaxed) >= computed + CHECKS;
+    wait_until("programs go on", is_done)
+}
+
+/// Has the driver behave as `case` says and looks at what follows.
+fn play(case: &Case) -> Result<String, String> {
+    wait_until("the driver runs", || component::state().is_some_and(|now| now.is_running))?;
+    if case.is_overdue {
+        // What was learnt of overdue requests is forgotten: the next is asked for as soon as the first.
+        thread::sleep(cases::CALM);
+    }
+    let before = component::state().ok_or("no driver")?;
+    let wrong = WRONG.load(Relaxed);
+    case.order()?;
+    (case.check)()?;
+    let restarted = || component::state().filter(|now| now.restarts > before.restarts);
+    let outcome = match case.follows {
+        Follows::Ended(cause) => {
+            wait_until("the driver is ended", || restarted().is_some())?;
+            let ended = component::last_end().unwrap_or_default();
+            if !ended.contains(cause) {
+                return Err(format!("ended by another cause: {ended}"));
+            }
+            format!("ended: {ended}")
+        }
+        Follows::Nothing => {
+            thread::sleep(WATCHED);
+            wait_for_work()?;
+            if restarted().is_some() {
+                return Err(format!("ended: {}", component::last_end().unwrap_or_default()));
+            }
+            component::kill()?;
+            "not ended".to_owned()
+        }
+        Follows::Either => {
+            thread::sleep(WATCHED);
+            match restarted() {
+                Some(_) => format!("ended: {}", component::last_end().unwrap_or_default()),
+                None => {
+                    component::kill()?;
+                    "not ended".to_owned()
+                }
+            }
+        }
+    };
+    wait_until("its successor runs", || restarted().is_some_and(|now| now.is_running))?;
+    wait_for_work()?;
+    if WRONG.load(Relaxed) > wrong {
+        return Err("a program saw an error".to_owned());
+    }
+    Ok(outcome)
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [rounds, seed, folder, named @ ..] = words.as_slice() else {
+        println!("hostile_driver ROUNDS SEED FOLDER [BEHAVIOUR ...]");
+        return ExitCode::from(2);
+    };
+    let (rounds, seed): (u64, u64) =
+        (rounds.parse().expect("a count"), seed.parse().expect("a seed"));
+    let folder = PathBuf::from(folder);
+    fs::create_dir_all(&folder).expect("a folder");
+    let mut workers = vec![thread::spawn(compute)];
+    for number in 0..WORKERS {
+        let path = folder.join(format!("file-{number}"));
+        workers.push(thread::spawn(move || work(&path, seed.wrapping_add(number))));
+    }
+    let mut failed = 0;
+    for round in 1..=rounds {
+        let is_meant =
+            |case: &&Case| named.is_empty() || named.iter().any(|name| name == case.name);
+        for case in CASES.iter().filter(is_meant) {
+            match play(case) {
+                Ok(outcome) => println!("{round:>3} {:<16}{outcome}", case.name),
+                Err(why) => {
+                    println!("{round:>3} {:<16}WRONG: {why}", case.name);
+                    failed += 1;
+                    // The next one begins with a driver that is one.
+                    let _ = component::kill();
+                }
+            }
+        }
+    }
+    IS_OVER.store(true, Relaxed);
+    let is_whole = workers.into_iter().map(|worker| worker.join().is_ok()).fold(true, |a, b| a & b);
+    let (checked, wrong) = (CHECKED.load(Relaxed), WRONG.load(Relaxed));
+    println!("checked {checked} files, wrong {wrong}; {failed} behaviours had another end");
+    ExitCode::from(u8::from(failed > 0 || wrong > 0 || !is_whole))
+}
