@@ -165,7 +165,8 @@ pub fn bind_msix(address: u16, entry: u16) -> Result<Interrupt, DeviceError> {
     let at = pci::msix_entry(&pci::Ports, &function, entry).ok_or(DeviceError::NotFound)?;
     let registers = map(at, 16);
     let source = u32::from(address) << 16 | u32::from(entry);
-    let (interrupt, message) = Interrupt::message(source).ok_or(DeviceError::Refused)?;
+    let (interrupt, message) =
+        Interrupt::message(source, Some(address)).ok_or(DeviceError::Refused)?;
     let words = [message.address as u32, (message.address >> 32) as u32, message.data, 0];
     for (index, word) in words.into_iter().enumerate() {
         registers.write(index * 4, 4, u64::from(word));

@@ -4,7 +4,7 @@
 //! counter that its handler counts up and its waiter compares with what it has seen, and may be bound to bits of an
 //! endpoint. Vectors are the same on every processor; an interrupt is delivered to one.
 use crate::{
-    arch::{apic, cpu, ioapic, percpu, smp},
+    arch::{acpi, apic, cpu, ioapic, iommu, percpu, smp},
     capability::EndpointRight,
     memory,
     objects::{self, Kind},
@@ -157,19 +157,24 @@ impl Interrupt {
         if line.is_level {
             interrupt.slot().level_line.store(line.global, Release);
         }
-        ioapic::route(line, vector, destination)?;
+        let sender = acpi::tables().sender(line.global);
+        let high = match iommu::route(vector, destination, line.is_level, sender) {
+            Some(_) => ioapic::remapped(vector),
+            None => ioapic::to(destination),
+        };
+        ioapic::route(line, vector, high)?;
         interrupt.line = Some(line.global);
         Some(interrupt)
     }
 
-    /// Takes a vector for a message; `source` names it for people.
-    pub fn message(source: u32) -> Option<(Interrupt, Message)> {
+    /// Takes a vector for a message; `source` names it for people. An IOMMU that remaps interrupts lets only the function
+    /// `sender` raise it; the IOMMU's own has none.
+    pub fn message(source: u32, sender: Option<u16>) -> Option<(Interrupt, Message)> {
         let (vector, destination) = take_slot(source)?;
-        let address = apic::DEFAULT_ADDRESS | u64::from(destination) << 12;
-        Some((
-            Interrupt { vector, line: None, held: None },
-            Message { address, data: u32::from(vector) },
-        ))
+        let remapped = sender.and_then(|_| iommu::route(vector, destination, false, sender));
+        let old = (apic::DEFAULT_ADDRESS | u64::from(destination) << 12, u32::from(vector));
+        let (address, data) = remapped.map_or(old, |address| (address, 0));
+        Some((Interrupt { vector, line: None, held: None }, Message { address, data }))
     }
 
     /// The same, as one that is `held`.
@@ -234,6 +239,7 @@ impl Drop for Interrupt {
         }
         let bound = self.slot().bound.lock().take();
         drop(bound);
+        iommu::unroute(self.vector);
         objects::count(Kind::Interrupt, -1);
         self.slot().is_taken.store(false, Release);
     }

@@ -1,6 +1,6 @@
 //! Kernel parameters: the command line the boot loader gave, kept for ever.
-use crate::arch::bootinfo::BootCell;
 use firmware::parameters;
+use sync::boot::BootCell;
 
 /// Longest command line kept; the rest is cut off.
 pub const MAX_BYTES: usize = 2048;

@@ -128,7 +128,7 @@ impl Config {
         command.args(["-serial", &format!("file:{}", escaped(&self.log))]);
         if has_iommu {
             // Before the devices that go through it.
-            command.args(["-device", "intel-iommu,intremap=off,aw-bits=48"]);
+            command.args(["-device", "intel-iommu,intremap=on,aw-bits=48"]);
         }
         command.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=0x04"]);
         let medium = if self.is_snapshot { Medium::Snapshot } else { Medium::Kept };
@@ -144,6 +144,10 @@ impl Config {
 
     fn processor_arguments(&self) -> Vec<String> {
         let machine = match self.machine {
+            // The IOMMU remaps interrupts only where QEMU has the I/O APIC.
+            Machine::Q35 if self.accel == Accel::Kvm && self.has_iommu => {
+                "q35,kernel-irqchip=split"
+            }
             Machine::Q35 => "q35",
             Machine::Pc => "pc",
             Machine::Microvm => "microvm,rtc=on",

@@ -1,7 +1,7 @@
 //! What a domain may do, what it uses and why it ended, as the supervisor and the nucleus say it.
 use crate::{Call, GRANTED, Status};
-use alloc::{string::String, vec::Vec};
-use program::{PciAddress, Policy, Registers};
+use alloc::{format, string::String, vec::Vec};
+use program::{PciAddress, Policy, Registers, Trap};
 
 /// A set of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +103,19 @@ impl End {
     pub fn because(cause: &str) -> End {
         End { cause: cause.into(), registers: Registers::default(), calls: Vec::new() }
     }
+
+    /// What the processor refused, in words.
+    pub fn cause_of(trap: Trap) -> String {
+        match trap {
+            Trap::PageFault { address, access, .. } => {
+                format!("page fault: {access:?} of {address:#x}")
+            }
+            Trap::Exception { vector, error_code } => {
+                format!("exception {vector}, code {error_code:#x}")
+            }
+            Trap::Syscall | Trap::Kicked => String::from("none"),
+        }
+    }
 }
 
 /// What a domain uses and was refused.
@@ -143,6 +156,15 @@ mod tests {
         assert_eq!(policy(Policy::Fifo(11)), Err(Status::Refused));
         assert_eq!(grants.policy(0x300), Err(Status::Invalid));
         assert_eq!(grants.policy(1 << 32), Err(Status::Invalid));
+    }
+
+    #[test]
+    fn a_cause_says_what_the_processor_refused() {
+        let access = program::Access::Write;
+        let fault = Trap::PageFault { address: 0x1000, access, is_present: true };
+        assert_eq!(End::cause_of(fault), "page fault: Write of 0x1000");
+        let exception = Trap::Exception { vector: 6, error_code: 0 };
+        assert_eq!(End::cause_of(exception), "exception 6, code 0x0");
     }
 
     #[test]

@@ -16,6 +16,8 @@ const MAX_FUNCTIONS: usize = 256;
 /// One I/O APIC.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IoApic {
+    /// Its number.
+    pub id: u8,
     /// Physical address of its registers.
     pub address: u64,
     /// First global line.
@@ -53,6 +55,8 @@ pub struct Iommu {
     pub serves_all: bool,
     /// Else these: `bus << 8 | device << 3 | function`.
     pub functions: List<u16, MAX_FUNCTIONS>,
+    /// What the messages of I/O APICs come from: number of the I/O APIC, and function.
+    pub io_apics: List<(u8, u16), MAX_IO_APICS>,
 }
 
 impl Iommu {
@@ -118,6 +122,17 @@ impl Tables {
             },
             None => Line { global: line, is_level: line >= 16, is_active_low: line >= 16 },
         }
+    }
+}
+
+impl Tables {
+    /// The function that messages of global line `line` come from, where the IOMMU is told that.
+    pub fn sender(&self, line: u32) -> Option<u16> {
+        let before = self.io_apics.as_slice().iter().filter(|one| one.first_line <= line);
+        let id = before.max_by_key(|one| one.first_line)?.id;
+        let iommu = self.iommu.as_ref()?;
+        let (_, sender) = iommu.io_apics.as_slice().iter().find(|(of, _)| *of == id)?;
+        Some(*sender)
     }
 }
 
@@ -210,6 +225,7 @@ fn read_madt(madt: Bytes<'_>, tables: &mut Tables) {
                 tables.processors.push(u32::from(madt.u8(offset + 3)))
             }
             1 => tables.io_apics.push(IoApic {
+                id: madt.u8(offset + 2),
                 address: u64::from(madt.u32(offset + 4)),
                 first_line: madt.u32(offset + 8),
             }),
@@ -242,8 +258,10 @@ fn read_dmar(dmar: Bytes<'_>) -> Option<Iommu> {
                 return None;
             }
             let serves_all = dmar.u8(offset + 4) & SERVES_ALL != 0;
-            let functions = read_scopes(dmar, offset + 16, offset + length);
-            found = Some(Iommu { registers: dmar.u64(offset + 8), serves_all, functions });
+            let mut iommu =
+                Iommu { registers: dmar.u64(offset + 8), serves_all, ..Iommu::default() };
+            read_scopes(dmar, offset + 16, offset + length, &mut iommu);
+            found = Some(iommu);
         }
         if length < 4 {
             break;
@@ -253,21 +271,23 @@ fn read_dmar(dmar: Bytes<'_>) -> Option<Iommu> {
     found
 }
 
-/// The functions that an IOMMU names one by one, but for those behind bridges.
-fn read_scopes(dmar: Bytes<'_>, start: usize, end: usize) -> List<u16, MAX_FUNCTIONS> {
+/// The functions and I/O APICs that an IOMMU names one by one, but for those behind bridges.
+fn read_scopes(dmar: Bytes<'_>, start: usize, end: usize, iommu: &mut Iommu) {
     const ENDPOINT: u8 = 1;
+    const IO_APIC: u8 = 3;
     const ONE_STEP: usize = 8;
-    let mut functions = List::default();
     let mut at = start;
     while at + ONE_STEP <= end.min(dmar.0.len()) {
         let length = usize::from(dmar.u8(at + 1));
-        if dmar.u8(at) == ENDPOINT && length == ONE_STEP {
-            let place = u16::from(dmar.u8(at + 6)) << 3 | u16::from(dmar.u8(at + 7));
-            functions.push(u16::from(dmar.u8(at + 5)) << 8 | place);
+        let place = u16::from(dmar.u8(at + 6)) << 3 | u16::from(dmar.u8(at + 7));
+        let function = u16::from(dmar.u8(at + 5)) << 8 | place;
+        match dmar.u8(at) {
+            ENDPOINT if length == ONE_STEP => iommu.functions.push(function),
+            IO_APIC if length == ONE_STEP => iommu.io_apics.push((dmar.u8(at + 4), function)),
+            _ => {}
         }
         at += length.max(ONE_STEP);
     }
-    functions
 }
 
 fn read_fadt(fadt: Bytes<'_>, tables: &mut Tables) {

@@ -103,11 +103,14 @@ fn a_line_is_found_as_the_tables_and_the_buses_say() {
 #[test]
 fn an_iommu_serves_the_functions_that_it_names() {
     let mut ram = machine();
-    let scopes = [3, 8, 0, 0, 2, 0xff, 0, 0, 1, 8, 0, 0, 0, 1, 3, 2, 1, 10, 0, 0, 0, 0, 1, 0, 2, 0];
+    let scopes = [3, 8, 0, 0, 0, 0xff, 0, 0, 1, 8, 0, 0, 0, 1, 3, 2, 1, 10, 0, 0, 0, 0, 1, 0, 2, 0];
     let mut bytes = [unit(0, 0xfed8_0000), scopes.to_vec()].concat();
     bytes[2] = bytes.len() as u8;
     ram.table(0x5000, b"DMAR", 48 + bytes.len() as u32, &[(48, &bytes)]);
-    let iommu = ram.with(|memory| Tables::read(memory, 0)).iommu.unwrap();
+    let tables = ram.with(|memory| Tables::read(memory, 0));
+    // The I/O APIC with number 0 is the machine's only one, from line 24 on.
+    assert_eq!([23, 24, 40].map(|line| tables.sender(line)), [None, Some(0xff00), Some(0xff00)]);
+    let iommu = tables.iommu.unwrap();
     assert_eq!(iommu.functions.as_slice(), [1 << 8 | 3 << 3 | 2]);
     assert!(iommu.serves(0x11a) && !iommu.serves(0x8));
 }

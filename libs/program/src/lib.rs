@@ -7,6 +7,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod objects;
 mod world;
 
 use bitflags::bitflags;

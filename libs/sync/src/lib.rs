@@ -46,6 +46,7 @@ macro_rules! const_constructor {
     };
 }
 
+pub mod boot;
 #[cfg(feature = "check")]
 pub mod check;
 pub mod class;

@@ -21,13 +21,17 @@ pub(crate) mod register {
     pub(crate) const FAULT_DATA: usize = 0x3c;
     pub(crate) const FAULT_ADDRESS: usize = 0x40;
     pub(crate) const FAULT_ADDRESS_HIGH: usize = 0x44;
+    pub(crate) const QUEUE_TAIL: usize = 0x88;
+    pub(crate) const QUEUE: usize = 0x90;
+    pub(crate) const INTERRUPT_TABLE: usize = 0xb8;
 }
 
 /// Of COMMAND and STATUS.
 pub(crate) const TRANSLATE: u64 = 1 << 31;
 pub(crate) const SET_ROOT: u64 = 1 << 30;
 /// Bits of STATUS that COMMAND must be given again: all but those that are done once.
-pub(crate) const KEPT: u64 = 0x96ff_ffff;
+/// Messages in the old format stay blocked, too (bit 23).
+pub(crate) const KEPT: u64 = 0x967f_ffff;
 
 /// Of CONTEXT_COMMAND: forget every context entry.
 pub(crate) const FORGET_CONTEXTS: u64 = 1 << 63 | 1 << 61;
@@ -147,11 +151,12 @@ pub(crate) const fn fault(low: u64, high: u64) -> Option<Fault> {
     if high & IS_FAULT == 0 {
         return None;
     }
+    let reason = (high >> 32) as u8;
     Some(Fault {
         function: high as u16,
-        address: low & !0xfff,
+        address: if reason < crate::INTERRUPTS { low & !0xfff } else { low >> 48 },
         is_write: high & 1 << 62 == 0,
-        reason: (high >> 32) as u8,
+        reason,
     })
 }
 

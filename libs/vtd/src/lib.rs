@@ -7,7 +7,8 @@
 //! ```
 //! A [`Unit`] is the hardware and the first two; a function reaches nothing, all of memory, or a [`Window`]. All tables of a
 //! window are built with it, for all of memory, so that lending allocates nothing and cannot lack memory. An entry
-//! counts in the bits that hardware ignores how often its frame is lent. Legacy mode, invalidation by registers.
+//! counts in the bits that hardware ignores how often its frame is lent. Legacy mode; invalidation by a queue where interrupts are remapped ([`Route`]),
+//! by registers where the hardware cannot do that.
 //! Whoever owns a unit keeps others from it meanwhile; a window is changed by any number of threads at once, entry by entry.
 //! Source: Intel Virtualization Technology for Directed I/O, revision 3.4, chapters 3, 6, 7, 9 and 11.
 #![no_std]
@@ -15,11 +16,13 @@
 extern crate alloc;
 
 mod entries;
+mod interrupts;
 mod unit;
 
 #[cfg(test)]
 mod tests;
 
+pub use interrupts::Route;
 pub use unit::{Reach, Unit, Window};
 
 use core::{
@@ -65,7 +68,7 @@ pub enum Access {
 pub struct Fault {
     /// The function: `bus << 8 | device << 3 | function`.
     pub function: u16,
-    /// The page that it aimed at.
+    /// The page that it aimed at, or the entry of an interrupt message that was refused.
     pub address: u64,
     /// It wrote.
     pub is_write: bool,
@@ -73,11 +76,18 @@ pub struct Fault {
     pub reason: u8,
 }
 
+/// Reasons from here on are those of interrupt messages.
+const INTERRUPTS: u8 = 0x20;
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Fault { function, address, is_write, reason } = *self;
         let (bus, device, number) = (function >> 8, function >> 3 & 31, function & 7);
-        let access = if is_write { "write" } else { "read" };
+        let access = match reason {
+            INTERRUPTS.. => "interrupt message",
+            _ if is_write => "write",
+            _ => "read",
+        };
         write!(
             f,
             "{access} of {address:#x} by device {bus:02x}:{device:02x}.{number}, reason {reason}"

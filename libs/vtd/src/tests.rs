@@ -1,5 +1,5 @@
 //! The logic against a model that walks the tables as the specification says.
-use crate::{Access, Fault, Machine, Reach, Table, Unit, Window, entries};
+use crate::{Access, Fault, Machine, Reach, Route, Table, Unit, Window, entries};
 use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 use core::{
     cell::{Cell, RefCell},
@@ -87,7 +87,14 @@ impl Machine for &Model {
         match register {
             0x18 => {
                 let status = registers.entry(0x1c).or_default();
-                *status = *status & 1 << 30 | value;
+                *status = *status & (1 << 30 | 1 << 24) | value;
+            }
+            0x88 => {
+                registers.insert(0x88, value);
+                drop(registers);
+                if value > 0 || self.read(0x1c, 4) & 1 << 26 != 0 {
+                    self.obey(value);
+                }
             }
             0x28 => drop(registers.insert(0x28, value & !(1 << 63))),
             TLB => {
@@ -321,6 +328,104 @@ fn faults_are_told_once_each_in_their_order() {
     unit.tell_faults(0x1_fee0_1000, 0x31);
     let words = [0x38, 0x3c, 0x40, 0x44].map(|register| (&model).read(register, 4));
     assert_eq!(words, [0, 0x31, 0xfee0_1000, 1]);
+}
+
+/// Passing, IOTLB at 0x108, queue and remapping of interrupts.
+const REMAPPING: u64 = EXTENDED | 1 << 1 | 1 << 3;
+
+impl Model {
+    /// Obeys the commands of the queue up to its tail (6.5.2).
+    fn obey(&self, tail: u64) {
+        assert_ne!(self.read(0x1c, 4) & 1 << 26, 0, "the queue is off");
+        let queue = self.read(0x90, 8) >> 12;
+        let mut head = self.read(0x80, 8) >> 4;
+        while head != tail >> 4 {
+            let [low, high] = [0, 1].map(|half| self.entry(queue, 2 * head as usize + half));
+            match low & 0xf {
+                1 | 2 | 4 => self.forgotten.borrow_mut().push(low),
+                5 => self.tables[(high >> 12) as usize - 1][0].store(low >> 32, Relaxed),
+                other => panic!("command {other}"),
+            }
+            head = (head + 1) % 256;
+        }
+        self.registers.borrow_mut().insert(0x80, head << 4);
+    }
+
+    /// The vector and the local APIC that a message of `function` reaches, if any (5.1).
+    fn raised(&self, function: u16, address: u64) -> Option<(u8, u8)> {
+        let status = self.read(0x1c, 4);
+        assert_eq!(status & 0x0780_0000, 0x0700_0000, "it does not remap, or lets old messages in");
+        let table = self.read(0xb8, 8);
+        assert_eq!(table & 0xfff, 7, "256 entries, short APIC ids");
+        if address & 0x10 == 0 {
+            return None;
+        }
+        let index = (address >> 5 & 0x7fff) as usize;
+        let [low, high] = [0, 1].map(|half| self.entry(table >> 12, 2 * index + half));
+        let is_its = high >> 18 & 3 == 0 || high as u16 == function;
+        (low & 1 != 0 && is_its).then_some(((low >> 16) as u8, (low >> 40) as u8))
+    }
+}
+
+#[test]
+fn a_function_raises_what_it_was_routed_and_nothing_else() {
+    let model = Model::new(12, CAPABILITY, REMAPPING);
+    let mut unit = Unit::start(&model, FRAMES).unwrap();
+    assert!(unit.remaps_interrupts());
+    let route = Route { vector: 0x31, destination: 2, is_level: false, sender: Some(0x18) };
+    let message = unit.route(route).unwrap();
+    assert_eq!(message, 0xfee0_0630);
+    assert_eq!(model.forgotten.borrow().last(), Some(&(0x14 | 0x31 << 32)));
+    assert_eq!(model.raised(0x18, message), Some((0x31, 2)));
+    assert_eq!(model.raised(0x19, message), None);
+    assert_eq!(model.raised(0x18, 0xfee0_1000), None);
+    (0..=255).filter(|&vector| vector != 0x31).for_each(|vector| {
+        assert_eq!(model.raised(0x18, Route::message(vector)), None);
+    });
+    let line = Route { vector: 0x40, destination: 0, is_level: true, sender: None };
+    assert_eq!(unit.route(line).map(|at| model.raised(0xff00, at)), Some(Some((0x40, 0))));
+    unit.unroute(0x31);
+    assert_eq!(model.raised(0x18, message), None);
+    assert_eq!(model.forgotten.borrow().last(), Some(&(0x14 | 0x31 << 32)));
+}
+
+#[test]
+fn what_is_forgotten_by_the_queue_is_what_is_forgotten_by_registers() {
+    let model = Model::new(20, CAPABILITY, REMAPPING);
+    let mut unit = Unit::start(&model, FRAMES).unwrap();
+    let window = window(&mut unit, 0x18);
+    // The queue goes round several times.
+    for _ in 0..500 {
+        model.forgotten.borrow_mut().clear();
+        unit.forget_domain(&window);
+        assert_eq!(*model.forgotten.borrow(), [0xe2 | 2 << 16]);
+    }
+    assert!(unit.attach(0x18, Reach::Nothing));
+    assert_eq!(model.forgotten.borrow()[1..], [0x11, 0xd2]);
+    assert!(window.lend(&&model, 7, Access::Read));
+    assert_eq!(model.reached(0x18, at(7), Access::Read), None);
+}
+
+#[test]
+fn hardware_that_cannot_remap_or_lacks_memory_for_it_still_translates() {
+    let lacking = [(9, EXTENDED), (9, EXTENDED | 1 << 1), (9, EXTENDED | 1 << 3), (3, REMAPPING)];
+    for (tables, extended) in lacking {
+        let model = Model::new(tables, CAPABILITY, extended);
+        let mut unit = Unit::start(&model, FRAMES).unwrap();
+        assert!(!unit.remaps_interrupts());
+        let route = Route { vector: 0x31, destination: 2, is_level: false, sender: None };
+        assert_eq!(unit.route(route), None);
+        assert_eq!(model.used(), 1, "memory is kept for what is not done");
+        assert!(unit.attach(0x18, Reach::All));
+        assert_eq!(model.reached(0x18, at(5), Access::Read), Some(at(5)));
+    }
+}
+
+#[test]
+fn a_refused_interrupt_message_is_told_as_such() {
+    let fault = entries::fault(0x31 << 48, 1 << 63 | 0x22 << 32 | 0x121).unwrap();
+    let said = std::format!("{fault}");
+    assert_eq!(said, "interrupt message of 0x31 by device 01:04.1, reason 34");
 }
 
 proptest! {

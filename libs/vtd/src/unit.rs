@@ -2,7 +2,9 @@
 use crate::{
     Access, ENTRIES, Fault, Machine,
     entries::{self, Capabilities, register},
-    get, set,
+    get,
+    interrupts::{self, Remapping, Route},
+    set,
 };
 use alloc::vec::Vec;
 use core::sync::atomic::{
@@ -39,6 +41,8 @@ pub struct Unit<M> {
     frames: u32,
     /// Where records of faults are looked for next.
     next_record: usize,
+    /// Where interrupts are remapped.
+    remapping: Option<Remapping>,
     /// One that was freed and has nothing in it, for whoever wants the next: most of what a window costs is its tables.
     spare: Option<Window>,
 }
@@ -70,13 +74,61 @@ impl<M: Machine> Unit<M> {
         let capabilities = Capabilities::of(low, extended, frames)?;
         let root = machine.allocate().ok_or("there is no memory for its tables")?;
         let domains = DOMAINS_RESERVED;
-        let spare = None;
-        let unit = Unit { machine, capabilities, root, domains, frames, next_record: 0, spare };
+        let (spare, remapping) = (None, None);
+        let mut unit =
+            Unit { machine, capabilities, root, domains, frames, next_record: 0, remapping, spare };
         unit.machine.write(register::ROOT_TABLE, 8, u64::from(root) << 12);
         unit.command(entries::SET_ROOT);
         unit.forget_contexts();
         unit.command(entries::TRANSLATE);
+        if interrupts::is_able(extended) {
+            unit.start_remapping();
+        }
         Ok(unit)
+    }
+
+    /// Blocks every interrupt message but those of [routes](Unit::route), if there is memory for that.
+    fn start_remapping(&mut self) {
+        let made = Remapping::new(&self.machine, self.capabilities.is_coherent);
+        let Some(remapping) = made else { return };
+        let [queue, table, remap] = interrupts::STEPS;
+        remapping.set_queue(&self.machine);
+        self.command(queue);
+        remapping.set_table(&self.machine);
+        self.command(table);
+        self.remapping = Some(remapping);
+        self.give(interrupts::ALL_ENTRIES);
+        self.command(remap);
+    }
+
+    /// Gives a command by the queue, if there is one, and waits until it was obeyed; whether there is one.
+    fn give(&mut self, command: u64) -> bool {
+        let Some(remapping) = &mut self.remapping else { return false };
+        let number = remapping.give(&self.machine, command);
+        let answered = (0..PATIENCE).any(|_| remapping.is_done(&self.machine, number));
+        assert!(answered, "the IOMMU does not answer");
+        true
+    }
+
+    /// Whether interrupts are remapped: a function raises none but those of its routes.
+    pub fn remaps_interrupts(&self) -> bool {
+        self.remapping.is_some()
+    }
+
+    /// Makes `route` what the message of its vector raises; the address of that message, or `None` where interrupts are
+    /// not remapped.
+    pub fn route(&mut self, route: Route) -> Option<u64> {
+        let command = self.remapping.as_ref()?.set(&self.machine, route.vector, Some(route));
+        self.give(command);
+        Some(Route::message(route.vector))
+    }
+
+    /// Makes the message of `vector` raise nothing.
+    pub fn unroute(&mut self, vector: u8) {
+        if let Some(remapping) = &self.remapping {
+            let command = remapping.set(&self.machine, vector, None);
+            self.give(command);
+        }
     }
 
     /// Gives a command and waits until it was obeyed.
@@ -99,7 +151,11 @@ impl<M: Machine> Unit<M> {
         self.wait(tlb, 8, |word| word & entries::IS_BUSY == 0);
     }
 
-    fn forget_contexts(&self) {
+    fn forget_contexts(&mut self) {
+        if self.give(interrupts::FORGET_CONTEXTS) {
+            self.give(interrupts::FORGET_ALL);
+            return;
+        }
         self.machine.write(register::CONTEXT_COMMAND, 8, entries::FORGET_CONTEXTS);
         self.wait(register::CONTEXT_COMMAND, 8, |word| word & entries::IS_BUSY == 0);
         self.forget(entries::FORGET_ALL);
@@ -184,8 +240,10 @@ impl<M: Machine> Unit<M> {
     }
 
     /// Has the hardware forget what of `window` it remembers.
-    pub fn forget_domain(&self, window: &Window) {
-        self.forget(entries::forget(window.domain));
+    pub fn forget_domain(&mut self, window: &Window) {
+        if !self.give(interrupts::forget_domain(window.domain)) {
+            self.forget(entries::forget(window.domain));
+        }
     }
 
     /// What the tables lie in.

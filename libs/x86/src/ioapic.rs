@@ -26,6 +26,16 @@ pub const fn redirection(vector: u8, is_level: bool, is_active_low: bool) -> u32
     vector as u32 | (is_active_low as u32) << 13 | (is_level as u32) << 15
 }
 
+/// The high half: where it is delivered, the local APIC `destination`.
+pub const fn to(destination: u32) -> u32 {
+    destination << 24
+}
+
+/// The high half where an IOMMU says where it is delivered, by its entry of the number of the vector (VT-d 3.4, 5.1.5.1).
+pub const fn remapped(vector: u8) -> u32 {
+    (vector as u32) << 17 | 1 << 16
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -35,6 +45,12 @@ mod tests {
         // IOAPICVER of the 82093AA: version 0x11, 24 entries; IOREDTBL23 is at 0x3e.
         assert_eq!(lines(0x0017_0011), 24);
         assert_eq!(entry(23), 0x3e);
+    }
+
+    #[test]
+    fn a_remapped_entry_names_the_entry_and_its_format() {
+        assert_eq!(remapped(0x31), 0x31 << (49 - 32) | 1 << (48 - 32));
+        assert_eq!(to(5), 5 << (56 - 32));
     }
 
     #[test]

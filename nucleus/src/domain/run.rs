@@ -12,7 +12,7 @@ use crate::{
     thread::{self, Policy},
 };
 use ::calls::Status;
-use alloc::{boxed::Box, format, string::String, sync::Arc};
+use alloc::{boxed::Box, string::String, sync::Arc};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
 use ipc::MESSAGE_WORDS;
 use program::{Bases, Registers, Trap};
@@ -181,23 +181,9 @@ fn left(running: &mut Running<'_>, kind: u64, error_code: u64) {
             Some(Trap::Kicked) => caller.kick(),
             // A port that no map shows.
             Some(Trap::Exception { vector: 13, error_code: 0 }) if domain.carry_out(registers) => {}
-            Some(trap) => domain.end(fault(domain, trap, *registers)),
+            Some(trap) => domain.end(at(domain, End::cause_of(trap), *registers)),
         },
     }
-}
-
-/// What the processor refused.
-fn fault(domain: &Domain, trap: Trap, registers: Registers) -> End {
-    let cause = match trap {
-        Trap::PageFault { address, access, .. } => {
-            format!("page fault: {access:?} of {address:#x}")
-        }
-        Trap::Exception { vector, error_code } => {
-            format!("exception {vector}, code {error_code:#x}")
-        }
-        Trap::Syscall | Trap::Kicked => String::from("none"),
-    };
-    at(domain, cause, registers)
 }
 
 /// The end of `domain` because of what its calling thread does at `registers`.

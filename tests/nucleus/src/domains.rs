@@ -243,7 +243,7 @@ pub fn fault_ends_it() {
 pub fn interrupt_comes_as_bits() {
     for came_before in [false, true] {
         let endpoint = Arc::new(Endpoint::new());
-        let (interrupt, message) = Interrupt::message(7).expect("a vector");
+        let (interrupt, message) = Interrupt::message(7, None).expect("a vector");
         let come = || apic::send_ipi(percpu::cpu(), message.data as u8);
         if came_before {
             come();

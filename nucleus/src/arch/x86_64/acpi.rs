@@ -1,6 +1,7 @@
 //! The ACPI tables, read once at boot through the first tables and kept for ever.
-use super::bootinfo::{BootCell, low_memory};
+use super::bootinfo::low_memory;
 pub use firmware::acpi::{Register, Tables};
+use sync::boot::BootCell;
 
 static KEPT: BootCell<Tables> = BootCell::new();
 

@@ -1,36 +1,6 @@
 //! What the boot loader tells, read from its memory; nothing of that is needed after.
 use super::boot::{self, FIRST_MAP_END, phys_to_virt};
-use core::cell::UnsafeCell;
 pub use firmware::boot::{BootInfo, PhysRange};
-
-/// What boot writes once, before other processors run.
-#[derive(Debug)]
-pub(crate) struct BootCell<T>(UnsafeCell<Option<T>>);
-
-// SAFETY: written by `set` only, once, while one processor runs; only read after.
-unsafe impl<T: Sync> Sync for BootCell<T> {}
-
-impl<T> BootCell<T> {
-    /// One that is not written yet.
-    pub const fn new() -> BootCell<T> {
-        BootCell(UnsafeCell::new(None))
-    }
-
-    /// Writes it.
-    ///
-    /// # Safety
-    /// Once, while one processor runs and nobody has what [`BootCell::get`] gave.
-    pub unsafe fn set(&self, value: T) {
-        // SAFETY: as the caller says.
-        unsafe { *self.0.get() = Some(value) };
-    }
-
-    /// What was written.
-    pub fn get(&self) -> Option<&T> {
-        // SAFETY: `set`'s caller says that nobody writes while this is borrowed.
-        unsafe { &*self.0.get() }.as_ref()
-    }
-}
 
 /// Bytes of physical memory; `None` beyond boot's first map.
 ///

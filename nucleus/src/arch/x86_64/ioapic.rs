@@ -6,6 +6,7 @@ use super::{acpi, cpu};
 use crate::{memory, spin::SpinLock};
 pub use firmware::acpi::Line;
 use x86::ioapic::{DATA, MASKED, SELECT, VERSION, entry, lines, redirection};
+pub use x86::ioapic::{remapped, to};
 
 #[derive(Clone, Copy, Debug)]
 struct Controller {
@@ -67,11 +68,11 @@ fn with_entry<R>(global: u32, action: impl FnOnce(&Controller, u32) -> R) -> Opt
     Some(action(controller, entry(global - controller.first_line)))
 }
 
-/// Routes `line` to `vector` on the processor with local APIC `destination`, unmasked. `None` where no I/O APIC
+/// Routes `line` to `vector`, unmasked; `high` says where that is delivered ([`to`], [`remapped`]). `None` where no I/O APIC
 /// has it.
-pub fn route(line: Line, vector: u8, destination: u32) -> Option<()> {
+pub fn route(line: Line, vector: u8, high: u32) -> Option<()> {
     with_entry(line.global, |controller, entry| {
-        controller.write(entry + 1, destination << 24);
+        controller.write(entry + 1, high);
         controller.write(entry, redirection(vector, line.is_level, line.is_active_low));
     })
 }

@@ -17,7 +17,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 pub use vtd::{Access, Fault};
-use vtd::{Machine, Reach, Table, Unit};
+use vtd::{Machine, Reach, Route, Table, Unit};
 
 static UNIT: PreemptLock<Option<Unit<Hardware>>> = PreemptLock::new(class!("nucleus.iommu"), None);
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -75,8 +75,11 @@ pub fn init() {
             *UNIT.lock() = Some(unit);
             IS_ON.store(true, Relaxed);
             log::info!("iommu: isolated drivers' devices reach only memory that is lent to them");
+            if !with_unit(|unit| unit.remaps_interrupts()).unwrap_or(false) {
+                log::warn!("iommu: no interrupt remapping: a device may raise any interrupt");
+            }
         }
-        Err(lack) => log::warn!("no IOMMU ({lack}): drivers are trusted with DMA"),
+        Err(lack) => log::warn!("no IOMMU ({lack}): drivers are trusted with DMA and interrupts"),
     }
 }
 
@@ -166,11 +169,23 @@ pub fn detach(function: u16) {
     with_unit(|unit| unit.attach(function, Reach::Nothing));
 }
 
+/// Lets `sender` (any function, where that is not known) raise `vector` on the processor with local APIC `destination`; the
+/// address of the message, of which the data are 0. `None` where interrupts are not remapped.
+pub fn route(vector: u8, destination: u32, is_level: bool, sender: Option<u16>) -> Option<u64> {
+    let route = Route { vector, destination: destination as u8, is_level, sender };
+    with_unit(|unit| unit.route(route))?
+}
+
+/// Lets nobody raise `vector`.
+pub fn unroute(vector: u8) {
+    with_unit(|unit| unit.unroute(vector));
+}
+
 /// The interrupt that tells of faults; `None` where there is no IOMMU, or no vector.
 pub fn fault_interrupt() -> Option<Interrupt> {
     const SOURCE: u32 = u32::MAX;
     with_unit(|unit| {
-        let (interrupt, message) = Interrupt::message(SOURCE)?;
+        let (interrupt, message) = Interrupt::message(SOURCE, None)?;
         unit.tell_faults(message.address, message.data);
         Some(interrupt)
     })?

@@ -1,0 +1,67 @@
+//! Counts of the nucleus's objects by type: how many there are and were ever made.
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
+
+/// Declares the types counted: name, and the name for people.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $kind:ident = $name:literal,)+) => {
+        /// Types counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Kind {
+            $($(#[$meta])* $kind,)+
+        }
+        /// Every type, with its name for people.
+        pub const KINDS: &[(Kind, &str)] = &[$((Kind::$kind, $name),)+];
+    };
+}
+
+kinds! {
+    /// Threads that have not been reaped.
+    Thread = "thread",
+    /// Address spaces.
+    Space = "space",
+    /// Kernel stacks, cached ones too.
+    Stack = "stack",
+    /// Frames handed out through `rt` (each counted once, however many references).
+    Frame = "frame",
+    /// Frames of page tables of programs.
+    TableFrame = "table frame",
+    /// Large pages of programs.
+    LargePage = "large page",
+    /// Slabs of the kernel heap.
+    Slab = "slab",
+    /// Frames of large kernel allocations.
+    LargeFrame = "large frame",
+    /// Areas of extended processor state.
+    ExtendedState = "extended state",
+    /// Interrupts held by drivers.
+    Interrupt = "interrupt",
+    /// Objects of the kernel heap in use (those in slabs; how many were ever made is not counted).
+    HeapObject = "heap object",
+    /// Isolated components.
+    Domain = "domain",
+    /// Frames charged to them.
+    DomainFrame = "domain frame",
+}
+
+static LIVE: [AtomicI64; KINDS.len()] = [const { AtomicI64::new(0) }; KINDS.len()];
+static MADE: [AtomicU64; KINDS.len()] = [const { AtomicU64::new(0) }; KINDS.len()];
+
+/// Counts `by` objects of `kind` more (or fewer).
+#[inline]
+pub fn count(kind: Kind, by: i64) {
+    LIVE[kind as usize].fetch_add(by, Relaxed);
+    if by > 0 {
+        MADE[kind as usize].fetch_add(by as u64, Relaxed);
+    }
+}
+
+/// Objects of `kind` that were counted and are there.
+pub fn live(kind: Kind) -> i64 {
+    LIVE[kind as usize].load(Relaxed)
+}
+
+/// Objects of `kind` that were ever counted.
+pub fn made(kind: Kind) -> u64 {
+    MADE[kind as usize].load(Relaxed)
+}

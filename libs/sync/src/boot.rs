@@ -1,0 +1,32 @@
+//! [`BootCell`]: what boot writes once, before other processors run.
+use core::cell::UnsafeCell;
+
+/// What boot writes once, before other processors run.
+#[derive(Debug)]
+pub struct BootCell<T>(UnsafeCell<Option<T>>);
+
+// SAFETY: written by `set` only, once, while one processor runs; only read after.
+unsafe impl<T: Sync> Sync for BootCell<T> {}
+
+impl<T> BootCell<T> {
+    /// One that is not written yet.
+    #[expect(clippy::new_without_default, reason = "it stands in a static")]
+    pub const fn new() -> BootCell<T> {
+        BootCell(UnsafeCell::new(None))
+    }
+
+    /// Writes it.
+    ///
+    /// # Safety
+    /// Once, while one processor runs and nobody has what [`BootCell::get`] gave.
+    pub unsafe fn set(&self, value: T) {
+        // SAFETY: as the caller says.
+        unsafe { *self.0.get() = Some(value) };
+    }
+
+    /// What was written.
+    pub fn get(&self) -> Option<&T> {
+        // SAFETY: `set`'s caller says that nobody writes while this is borrowed.
+        unsafe { &*self.0.get() }.as_ref()
+    }
+}
