@@ -7,6 +7,7 @@ use crate::{
     linux::{self, Linux},
     miri, nucleus_tests, packages,
     qemu::{Config, Disk, Medium},
+    returns,
     run::Outcome,
     session::Ended,
     shell, stress, test,
@@ -34,7 +35,7 @@ pub struct Options {
     /// Processors
     #[arg(long, default_value_t = 4)]
     pub cpus: u32,
-    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first
+    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first; of `returns` this family
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
     /// Write docs/stress.md
@@ -73,6 +74,8 @@ pub enum What {
     Hostile,
     /// A disk driver that misbehaves in 26 ways, beside programs that must not notice (1 round)
     HostileDriver,
+    /// Every call with every combination of flags: each must return, as on Linux (all)
+    Returns,
     /// Every stressor of stress-ng, beside Linux (all)
     Stress,
     /// QEMU's start to the prompt, beside Linux (7 boots of each)
@@ -103,6 +106,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Memory => disk_campaign::run(options.cpus, 64, Pressure::Hog),
         What::Hostile => nucleus_tests::hostile(options.count.unwrap_or(10_000_000), options.cpus),
         What::HostileDriver => hostile_driver(options),
+        What::Returns => returns::run(options),
         What::Stress => stress::run(options),
         What::Boot => boot(options),
     }

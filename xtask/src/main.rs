@@ -22,6 +22,7 @@ mod packages;
 mod plugin;
 mod profile;
 mod qemu;
+mod returns;
 mod run;
 mod session;
 mod shell;

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod jobs;
 pub mod pages;
 pub mod pty;
+pub mod returns;
 pub mod rights;
 pub mod seccomp;
 pub mod smaps;

@@ -61,3 +61,54 @@ pub unsafe fn start(
     }
     made
 }
+
+/// As [`start`], by clone3(2), with CLONE_PIDFD's word beside those of the ids. The exit signal is SIGCHLD where one may be
+/// given.
+///
+/// # Safety
+/// As [`start`].
+pub unsafe fn start3(
+    flags: u64,
+    stack: Stack,
+    words: [*mut i32; 2],
+    body: extern "C" fn() -> i32,
+) -> i64 {
+    const NO_SIGNAL: u64 = (libc::CLONE_THREAD | libc::CLONE_PARENT) as u64;
+    let signal = if flags & NO_SIGNAL != 0 { 0 } else { libc::SIGCHLD as u64 };
+    let [parent, child] = words.map(|word| word as u64);
+    let arguments =
+        [flags, parent + 64, child, parent, signal, stack.0 as u64, BYTES as u64, 0, 0, 0, 0];
+    let made: i64;
+    // SAFETY: as in `start`.
+    unsafe {
+        asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "call {body}",
+            "mov edi, eax",
+            "mov eax, 60",
+            "syscall",
+            "2:",
+            body = in(reg) body,
+            inlateout("rax") libc::SYS_clone3 => made,
+            in("rdi") arguments.as_ptr(), in("rsi") size_of_val(&arguments),
+            out("rcx") _, out("r11") _,
+        );
+    }
+    made
+}
+
+/// fork(2) or vfork(2), by its number, with a child that ends at once. Returns the id, or the negated error number.
+pub fn fork_briefly(number: i64) -> i64 {
+    let made: i64;
+    // SAFETY: the child ends without using the stack; for the caller this is one system call.
+    unsafe {
+        asm!(
+            "syscall", "test rax, rax", "jnz 2f", "mov eax, 60", "xor edi, edi", "syscall", "2:",
+            inlateout("rax") number => made, out("rdi") _, out("rcx") _, out("r11") _,
+        );
+    }
+    made
+}
