@@ -30,3 +30,4 @@ pub mod sysfs;
 pub mod system;
 pub mod time;
 pub mod tty;
+pub mod user_memory;

@@ -22,11 +22,11 @@ use crate::locks;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rt::{
-    lock_class,
+    PAGE_BYTES, lock_class,
     sync::{ReadGuard, RwLock},
 };
 use slots::Slots;
-use vfs::{Errno, OpenFile};
+use vfs::{Errno, OpenFile, file::Survey};
 
 lock_class! {
     static TABLE = "files.table";
@@ -227,13 +227,14 @@ impl Table {
         }
         self.closed(removed);
     }
-    /// Pages of files that go with their descriptors ([`vfs::Vnode::orphaned_pages`]): of each its share, where an
-    /// open file has several.
-    pub fn orphaned_pages(&self) -> u64 {
+    /// Pages of memory that go with its descriptors ([`Survey::share_of`]).
+    pub fn held_pages(&self) -> u64 {
         let slots = self.slots.read();
         let used = core::iter::successors(slots.next_used(0), |fd| slots.next_used(fd + 1));
         let files = used.filter_map(|fd| slots.get(fd));
-        files.map(|file| file.vnode().orphaned_pages() / Arc::strong_count(file) as u64).sum()
+        let mut survey = Survey::default();
+        let bytes: usize = files.map(|file| survey.share_of(file)).sum();
+        (bytes / PAGE_BYTES) as u64
     }
     /// Beyond the highest descriptor there was room for so far.
     pub fn size(&self) -> usize {

@@ -80,6 +80,10 @@ impl Buffer {
     pub fn slots(&self) -> usize {
         self.slots
     }
+    /// Frames it holds, spare ones included.
+    pub fn frames(&self) -> usize {
+        self.segments.len() + self.spare.len()
+    }
     /// Changes how many frames it may hold.
     ///
     /// # Errors

@@ -21,12 +21,16 @@ impl Opener for FifoOpener {
         let end = match flags & raw::O_ACCMODE {
             raw::O_RDONLY if is_anonymous => pipe.end(Direction::Read, flags),
             raw::O_WRONLY if is_anonymous => pipe.end(Direction::Write, flags),
-            raw::O_RDONLY => open_reader(&pipe, is_nonblocking, flags)?,
-            raw::O_WRONLY => open_writer(&pipe, is_nonblocking, flags)?,
+            raw::O_RDONLY => open_reader(&pipe, is_nonblocking, flags),
+            raw::O_WRONLY => open_writer(&pipe, is_nonblocking, flags),
             raw::O_RDWR => pipe.end(Direction::Both, flags),
             _ => return Err(Errno::EINVAL),
         };
-        Ok(end)
+        // As fifo_open of Linux answers where pipe(2) says ENFILE.
+        end.map(|end| end as Arc<dyn File>).map_err(|error| match error {
+            Errno::ENFILE => Errno::ENOMEM,
+            error => error,
+        })
     }
 }
 
@@ -37,7 +41,7 @@ fn pipe_of(vnode: &Vnode) -> Result<Arc<Pipe>, Errno> {
 }
 
 fn open_reader(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc<End>, Errno> {
-    let end = pipe.end(Direction::Read, flags);
+    let end = pipe.end(Direction::Read, flags)?;
     if !is_nonblocking {
         let has_writer = |state: &State| state.writers_seen != end.others_at_open;
         wait_or_close(pipe, &end, &pipe.readable, has_writer)?;
@@ -49,7 +53,7 @@ fn open_writer(pipe: &Arc<Pipe>, is_nonblocking: bool, flags: u32) -> Result<Arc
     if is_nonblocking && pipe.state.lock().readers == 0 {
         return Err(Errno::ENXIO);
     }
-    let end = pipe.end(Direction::Write, flags);
+    let end = pipe.end(Direction::Write, flags)?;
     let has_reader = |state: &State| state.readers_seen != end.others_at_open;
     wait_or_close(pipe, &end, &pipe.writable, has_reader)?;
     Ok(end)

@@ -7,6 +7,7 @@
 //! Semantics as pipe(7), fifo(7) and Linux `fs/pipe.c`: 64 KiB, writes of at most `PIPE_BUF` atomic.
 pub mod buffer;
 mod fifo;
+pub mod limits;
 mod parcel;
 mod splice;
 #[cfg(test)]
@@ -20,6 +21,7 @@ use crate::{process, signal};
 use alloc::sync::Arc;
 use buffer::{Buffer, Mode};
 use core::sync::atomic::{AtomicU32, Ordering};
+use limits::Share;
 use linux_raw_sys::general as raw;
 use rt::{
     PAGE_BYTES,
@@ -28,7 +30,7 @@ use rt::{
 };
 use vfs::{
     Errno,
-    file::{File, IoFlags, Ready},
+    file::{File, IoFlags, Ready, Survey},
     io::{Sink, Source},
     poll::{PollTable, WaitQueue},
 };
@@ -38,8 +40,6 @@ static STATE: LockClass = LockClass::nestable("pipe.state");
 
 /// Frames of a new pipe (64 KiB).
 const SLOTS: usize = 16;
-/// Largest size an unprivileged program may ask for (`/proc/sys/fs/pipe-max-size`).
-pub const SIZE_MAX: usize = 1 << 20;
 
 struct State {
     buffer: Buffer,
@@ -50,6 +50,8 @@ struct State {
     writers_seen: u64,
     /// Somebody has taken bytes out and may put some back: other readers wait.
     is_borrowed: bool,
+    /// What is charged to a user while it has ends.
+    share: Option<Share>,
 }
 
 /// A pipe: what both ends share.
@@ -90,12 +92,6 @@ pub struct End {
     others_at_open: u64,
 }
 
-impl Default for Pipe {
-    fn default() -> Self {
-        Pipe::new()
-    }
-}
-
 impl Pipe {
     /// A pipe without ends.
     pub fn new() -> Pipe {
@@ -106,6 +102,7 @@ impl Pipe {
             readers_seen: 0,
             writers_seen: 0,
             is_borrowed: false,
+            share: None,
         };
         Pipe {
             state: Mutex::new(&STATE, state),
@@ -114,15 +111,26 @@ impl Pipe {
         }
     }
     /// Both ends of a new pipe: to read, to write.
-    pub fn pair(flags: u32) -> (Arc<End>, Arc<End>) {
+    ///
+    /// # Errors
+    /// As [`Pipe::end`].
+    pub fn pair(flags: u32) -> Result<(Arc<End>, Arc<End>), Errno> {
         let pipe = Arc::new(Pipe::new());
-        let reader = pipe.end(Direction::Read, flags);
-        let writer = pipe.end(Direction::Write, flags);
-        (reader, writer)
+        let reader = pipe.end(Direction::Read, flags)?;
+        let writer = pipe.end(Direction::Write, flags)?;
+        Ok((reader, writer))
     }
-    /// Another end.
-    fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Arc<End> {
+    /// Another end. The first one charges the pipe to the calling user.
+    ///
+    /// # Errors
+    /// `ENFILE` where the user's pipes have as many pages as they may.
+    fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Result<Arc<End>, Errno> {
         let mut state = self.state.lock();
+        if state.share.is_none() {
+            let share = Share::take()?;
+            state.buffer.resize(share.pages())?;
+            state.share = Some(share);
+        }
         let others_at_open = match direction {
             Direction::Read if state.writers == 0 => state.writers_seen,
             Direction::Write if state.readers == 0 => state.readers_seen,
@@ -139,7 +147,7 @@ impl Pipe {
         drop(state);
         self.wake_all();
         let is_packet = AtomicU32::new(flags & raw::O_DIRECT);
-        Arc::new(End { pipe: self.clone(), direction, is_packet, others_at_open })
+        Ok(Arc::new(End { pipe: self.clone(), direction, is_packet, others_at_open }))
     }
     fn close(&self, direction: Direction) {
         let mut state = self.state.lock();
@@ -149,10 +157,13 @@ impl Pipe {
         if direction.writes() {
             state.writers -= 1;
         }
-        if state.readers == 0 && state.writers == 0 {
+        let is_over = state.readers == 0 && state.writers == 0;
+        let share = if is_over { state.share.take() } else { None };
+        if is_over {
             state.buffer.clear();
         }
         drop(state);
+        drop(share);
         self.wake_all();
     }
     fn wake_all(&self) {
@@ -301,13 +312,20 @@ impl End {
     /// `F_SETPIPE_SZ`, rounded up to a power of two of pages; returns the size.
     ///
     /// # Errors
-    /// `EBUSY` where more is in it, `EINVAL` beyond 2 GiB; the caller checks [`SIZE_MAX`].
+    /// `EBUSY` where more is in it, `EINVAL` beyond 2 GiB, `EPERM` where the user may not have so much.
     pub fn set_size(&self, bytes: usize) -> Result<usize, Errno> {
-        if bytes > 1 << 31 {
-            return Err(Errno::EINVAL);
+        let size = limits::rounded(bytes)?;
+        let pages = size / PAGE_BYTES;
+        let mut state = self.pipe.state.lock();
+        let before = state.buffer.slots();
+        if let Some(share) = &mut state.share {
+            share.change(pages)?;
         }
-        let size = bytes.max(PAGE_BYTES).next_power_of_two();
-        self.pipe.state.lock().buffer.resize(size / PAGE_BYTES)?;
+        if let Err(error) = state.buffer.resize(pages) {
+            state.share.iter_mut().for_each(|share| share.put_back(before));
+            return Err(error);
+        }
+        drop(state);
         self.pipe.writable.wake();
         Ok(size)
     }
@@ -356,6 +374,14 @@ impl File for End {
             ready.set(Ready::ERROR, state.readers == 0);
         }
         ready
+    }
+    /// The end's share of the frames. A pipe that somebody works with counts as one of the usual size.
+    fn held_bytes(&self, _: &mut Survey) -> usize {
+        let frames = match self.pipe.state.try_lock() {
+            Some(state) => state.buffer.frames(),
+            None => SLOTS,
+        };
+        frames * PAGE_BYTES / Arc::strong_count(&self.pipe)
     }
     fn as_any(&self) -> &dyn core::any::Any {
         self

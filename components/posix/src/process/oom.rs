@@ -2,9 +2,10 @@
 //! at the least loss is killed, and the log says so.
 //!
 //! The choice is Linux's `oom_badness`: resident pages and page tables (all that the space has), shifted by the process's
-//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. Pages of
-//! files without names that only its descriptors hold (memfd_create(2), O_TMPFILE on tmpfs) count as well, which
-//! Linux does not see: there, who fills such a file sees others killed. One victim at a time: who finds
+//! `oom_score_adj`, in thousandths of memory; -1000 and the first process are never chosen. What
+//! its descriptors alone hold counts as well ([`vfs::File::held_bytes`]): files without names (memfd_create(2), O_TMPFILE on
+//! tmpfs), frames of pipes, messages of sockets, and all these in descriptors that are on their way in messages. Linux counts
+//! none of it, so that a program which fills a pipe sees others killed. One victim at a time: who finds
 //! memory refused meanwhile waits for it to end. Lock: `oom.victim` is held while one is chosen, above
 //! `process.tree` and `files.table`.
 use super::{Process, Task, task, tree};
@@ -12,7 +13,10 @@ use crate::{
     memory::AddressSpace,
     signal::{self, Info},
 };
-use alloc::sync::{Arc, Weak};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::Ordering;
 use rt::{
     lock_class,
@@ -51,11 +55,16 @@ fn badness(process: &Process) -> Option<u64> {
     }
     let memory = process.try_memory()?;
     let mapped = memory.user().resident_pages() + memory.user().table_pages();
-    let held = process.tasks().first().map_or(0, |task| task.orphaned_pages());
-    let pages = mapped as u64 + held;
+    let pages = mapped as u64 + held_pages(process);
     let total = rt::memory::statistics().total_frames;
     let shift = i64::from(adjustment) * (total / ALWAYS as u64) as i64;
     Some(pages.saturating_add_signed(shift).max(1))
+}
+
+/// Pages of memory that go with the descriptors of `process`. Tasks may have tables of their own.
+fn held_pages(process: &Process) -> u64 {
+    let mut seen = Vec::new();
+    process.tasks().iter().map(|task| task.held_pages(&mut seen)).sum()
 }
 
 /// What `/proc/PID/oom_score` shows: from 0, never chosen, to about 1333.
@@ -84,6 +93,11 @@ pub fn relieve() -> bool {
     true
 }
 
+/// As [`relieve`], where the caller holds no lock: sockets that nobody can reach are given back first.
+pub fn relieve_unlocked() -> bool {
+    crate::socket::rights::collect_for_memory() || relieve()
+}
+
 /// Before a system call begins: where the kernel had to use what it keeps for itself, that is filled
 /// again, so that no call begins without memory to end with. A task that is to end goes on.
 #[inline]
@@ -97,7 +111,7 @@ pub fn fill_reserve(task: &Task) {
 fn fill_reserve_slowly(task: &Task) {
     for _ in 0..FILL_TRIES {
         let freed = vfs::reclaim(FILL_PAGES);
-        if !rt::memory::is_short() || task.is_ending() || freed == 0 && !relieve() {
+        if !rt::memory::is_short() || task.is_ending() || freed == 0 && !relieve_unlocked() {
             return;
         }
     }
@@ -117,7 +131,7 @@ fn retried_while(
 ) -> Result<u64, Errno> {
     for _ in 0..CALL_TRIES {
         let is_full = rt::memory::is_full();
-        if !goes_on() || is_full && vfs::reclaim(FILL_PAGES) == 0 && !relieve() {
+        if !goes_on() || is_full && vfs::reclaim(FILL_PAGES) == 0 && !relieve_unlocked() {
             break;
         }
         match call() {

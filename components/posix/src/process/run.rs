@@ -192,7 +192,7 @@ fn page_fault(
                 oom::report_tables(&task.process, memory);
                 break BadAccess::NO_MEMORY;
             }
-            Err(BadAccess::NO_MEMORY) if oom::relieve() => {
+            Err(BadAccess::NO_MEMORY) if oom::relieve_unlocked() => {
                 // The victim may be this very process.
                 if task.has_signal() {
                     return;

@@ -8,7 +8,7 @@ use crate::{
     signal::TaskSignals,
     syscall::Handler,
 };
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
 use hashbrown::HashMap;
 use interfaces::file_system::ReservedFor;
@@ -174,9 +174,16 @@ impl Task {
     pub fn files(&self) -> Arc<files::Table> {
         self.files.lock().clone().unwrap_or_else(|| Arc::new(files::Table::new()))
     }
-    /// [`files::Table::orphaned_pages`] of its descriptors, none of which is closed by this.
-    pub fn orphaned_pages(&self) -> u64 {
-        self.files.lock().as_ref().map_or(0, |files| files.orphaned_pages())
+    /// [`files::Table::held_pages`] of its descriptors, none of which is closed by this. 0 of a table whose number is among
+    /// `seen`; others are put there.
+    pub fn held_pages(&self, seen: &mut Vec<u64>) -> u64 {
+        match &*self.files.lock() {
+            Some(files) if !seen.contains(&files.id()) => {
+                seen.push(files.id());
+                files.held_pages()
+            }
+            _ => 0,
+        }
     }
     /// Replaces the descriptor table (unshare, exec); `None` at the end.
     pub fn set_files(&self, files: Option<Arc<files::Table>>) {

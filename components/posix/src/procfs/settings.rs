@@ -2,8 +2,9 @@
 use crate::{
     files::{notes, slots::DESCRIPTORS_MAX},
     inotify,
-    memory::commit::{self, Limit, Policy},
-    pipe, system,
+    memory::commit::{self, Policy},
+    pipe::limits::Limit,
+    system,
 };
 use alloc::{format, vec::Vec};
 use core::{
@@ -46,8 +47,14 @@ pub fn descriptors_max() -> Vec<u8> {
     number(DESCRIPTORS_MAX)
 }
 
-pub fn pipe_size_max() -> Vec<u8> {
-    number(pipe::SIZE_MAX)
+/// A limit of pipes.
+pub fn pipe_limit(which: Limit) -> Vec<u8> {
+    number(which.get())
+}
+
+/// Sets it.
+pub fn set_pipe_limit(which: Limit, data: &[u8]) -> Result<(), Errno> {
+    which.set(parsed(data)?)
 }
 
 pub fn queued_events_max() -> Vec<u8> {
@@ -95,29 +102,29 @@ pub fn set_overcommit(data: &[u8]) -> Result<(), Errno> {
 /// `overcommit_ratio`: hundredths of memory that are promised at most; 0 where that is said in KiB.
 pub fn overcommit_ratio() -> Vec<u8> {
     number(match commit::limit() {
-        Limit::Percent(percent) => percent,
-        Limit::Kib(_) => 0,
+        commit::Limit::Percent(percent) => percent,
+        commit::Limit::Kib(_) => 0,
     })
 }
 
 /// Sets it.
 pub fn set_overcommit_ratio(data: &[u8]) -> Result<(), Errno> {
     let percent: u32 = parsed(data)?;
-    commit::set_limit(Limit::Percent(percent.into()));
+    commit::set_limit(commit::Limit::Percent(percent.into()));
     Ok(())
 }
 
 /// `overcommit_kbytes`: KiB that are promised at most; 0 where that is said in hundredths.
 pub fn overcommit_kib() -> Vec<u8> {
     number(match commit::limit() {
-        Limit::Percent(_) => 0,
-        Limit::Kib(kib) => kib,
+        commit::Limit::Percent(_) => 0,
+        commit::Limit::Kib(kib) => kib,
     })
 }
 
 /// Sets it.
 pub fn set_overcommit_kib(data: &[u8]) -> Result<(), Errno> {
-    commit::set_limit(Limit::Kib(parsed(data)?));
+    commit::set_limit(commit::Limit::Kib(parsed(data)?));
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
 use crate::{
     memory::commit::{ADMIN_RESERVE, USER_RESERVE},
+    pipe::limits::Limit,
     process::tree,
     profile,
     seccomp::audit,
@@ -102,7 +103,27 @@ const FILES: Table = &[
     ("file-max", Item::File(settings::file_max)),
     ("file-nr", Item::File(settings::file_count)),
     ("nr_open", Item::File(settings::descriptors_max)),
-    ("pipe-max-size", Item::File(settings::pipe_size_max)),
+    (
+        "pipe-max-size",
+        Item::Writable(
+            || settings::pipe_limit(Limit::Size),
+            |data| settings::set_pipe_limit(Limit::Size, data),
+        ),
+    ),
+    (
+        "pipe-user-pages-soft",
+        Item::Writable(
+            || settings::pipe_limit(Limit::Soft),
+            |data| settings::set_pipe_limit(Limit::Soft, data),
+        ),
+    ),
+    (
+        "pipe-user-pages-hard",
+        Item::Writable(
+            || settings::pipe_limit(Limit::Hard),
+            |data| settings::set_pipe_limit(Limit::Hard, data),
+        ),
+    ),
     ("overflowuid", Item::File(settings::overflow_id)),
     ("overflowgid", Item::File(settings::overflow_id)),
     (

@@ -1,13 +1,15 @@
 //! What travels: [`Message`], the [`Budget`] of who sent it, and who that was ([`Identity`]).
 use super::{Address, rights::Rights};
+use crate::user_memory::User;
 use alloc::{sync::Arc, vec, vec::Vec};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rt::{
     PAGE_BYTES,
     memory::{Charge, Frame},
 };
 use vfs::{
     Errno,
+    file::Survey,
     io::{Sink, Source},
     poll::WaitQueue,
 };
@@ -23,6 +25,9 @@ pub const BUDGET_MAX: usize = 212_992;
 
 /// How many bytes a socket has on the way, and may have.
 pub struct Budget {
+    user: Arc<User>,
+    /// The socket is closed.
+    is_orphan: AtomicBool,
     used: AtomicUsize,
     limit: AtomicUsize,
     /// Some came back.
@@ -32,7 +37,8 @@ pub struct Budget {
 impl Budget {
     pub(super) fn new() -> Arc<Budget> {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT));
-        Arc::new(Budget { used, limit, freed: WaitQueue::new() })
+        let (user, is_orphan) = (User::current(), AtomicBool::new(false));
+        Arc::new(Budget { user, is_orphan, used, limit, freed: WaitQueue::new() })
     }
     /// Another message may be made. The last one may go beyond the limit, as on Linux.
     pub fn has_room(&self) -> bool {
@@ -45,6 +51,19 @@ impl Budget {
     /// Bytes on the way.
     pub fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
+    }
+    /// The socket is closed: whoever is to receive its messages answers for them.
+    pub(super) fn abandon(&self) {
+        self.is_orphan.store(true, Ordering::Relaxed);
+    }
+    fn charge(&self, bytes: usize) -> Result<(), Errno> {
+        self.user.add_message(bytes)?;
+        self.used.fetch_add(bytes, Ordering::SeqCst);
+        Ok(())
+    }
+    fn uncharge(&self, bytes: usize) {
+        self.user.remove_message(bytes);
+        self.used.fetch_sub(bytes, Ordering::SeqCst);
     }
     /// SO_SNDBUF.
     pub fn limit(&self) -> usize {
@@ -166,7 +185,7 @@ impl Message {
     /// Takes `length` bytes of `source`.
     ///
     /// # Errors
-    /// `EFAULT`, `ENOMEM`.
+    /// `EFAULT`, `ENOMEM`, `ENOBUFS` where the sender's user has too much on the way.
     pub fn read(
         source: &mut dyn Source,
         length: usize,
@@ -177,10 +196,17 @@ impl Message {
         let cost = kept.next_power_of_two().min(kept + HEAP_MAX) + OVERHEAD;
         let charge = Charge::take(cost)?;
         let payload = Payload::read(source, length)?;
-        budget.used.fetch_add(cost, Ordering::SeqCst);
+        budget.charge(cost)?;
         let Along { sender, identity, rights } = along;
         let budget = budget.clone();
         Ok(Message { payload, taken: 0, cost, budget, _charge: charge, sender, identity, rights })
+    }
+    /// Bytes of memory for which the receiver answers: of the message where its sender is gone, of the files in it.
+    pub(super) fn held_bytes(&self, survey: &mut Survey) -> usize {
+        let is_orphan = self.budget.is_orphan.load(Ordering::Relaxed);
+        let files = self.rights.iter().flat_map(Rights::files);
+        let in_files: usize = files.map(|file| survey.share_of(file)).sum();
+        in_files + if is_orphan { self.cost } else { 0 }
     }
     /// Bytes that were not read yet.
     pub fn left(&self) -> usize {
@@ -201,7 +227,7 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.cost, Ordering::SeqCst);
+        self.budget.uncharge(self.cost);
         self.budget.freed.wake();
     }
 }

@@ -34,7 +34,7 @@ use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex, thread::Woken};
 use vfs::{
     Base, Caller, Errno, Path, Walk,
-    file::{File, IoFlags, Ready},
+    file::{File, IoFlags, Ready, Survey},
     io::{Sink, Source},
     permission::{self, Want},
     poll::{PollTable, WaitQueue},
@@ -356,6 +356,7 @@ impl Socket {
         let (link, inbox, name, place) = {
             let mut state = self.state.lock();
             state.is_closed = true;
+            self.budget.abandon();
             state.shut = Shut::all();
             let link = mem::replace(&mut state.link, Link::Free);
             (link, mem::take(&mut state.inbox), mem::take(&mut state.name), state.place.take())
@@ -494,12 +495,26 @@ impl File for Socket {
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);
         ready
     }
+    /// What it sent and nobody received, and what waits in it from senders that are gone, files included.
+    fn held_bytes(&self, survey: &mut Survey) -> usize {
+        let sent = self.budget.used();
+        let Some(state) = self.state.try_lock() else { return sent };
+        let mut waiting = 0;
+        if let Link::Listening { waiting: connections, .. } = &state.link {
+            for made in connections.iter().filter_map(|made| made.state.try_lock()) {
+                waiting +=
+                    made.inbox.iter().map(|message| message.held_bytes(survey)).sum::<usize>();
+            }
+        }
+        waiting += state.inbox.iter().map(|message| message.held_bytes(survey)).sum::<usize>();
+        sent + waiting
+    }
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
     fn closed(&self) {
         self.close(false);
-        rights::collect();
+        rights::collect_at_close();
     }
 }
 

@@ -42,7 +42,8 @@ static IN_FLIGHT: Mutex<Flight> =
 /// Sockets in flight, so that closing others need not look.
 static SOCKETS: AtomicUsize = AtomicUsize::new(0);
 
-/// So few sockets in flight are looked at whenever a socket is closed; more only when they have doubled since.
+/// So few sockets in flight are looked at whenever a socket is closed; more only when they have doubled since. Then sending
+/// descriptors looks at them as well, so that a program which closes nothing leaves no more than that.
 const FEW: usize = 64;
 /// How many there are to be before they are looked at again.
 static LOOK_AT: AtomicUsize = AtomicUsize::new(FEW);
@@ -120,7 +121,7 @@ impl Rights {
         self.files.clone()
     }
     /// The descriptions.
-    fn files(&self) -> &[Arc<OpenFile>] {
+    pub(super) fn files(&self) -> &[Arc<OpenFile>] {
         &self.files
     }
 }
@@ -189,12 +190,29 @@ struct Candidate {
     holds: Vec<usize>,
 }
 
-/// Takes their messages from sockets that can be reached only through each other; called where a socket was closed.
-pub(super) fn collect() {
+/// Collects where a socket was closed.
+pub(super) fn collect_at_close() {
     let count = SOCKETS.load(Ordering::Relaxed);
-    if count == 0 || (count > FEW && count < LOOK_AT.load(Ordering::Relaxed)) {
-        return;
+    if count > 0 && (count <= FEW || count >= LOOK_AT.load(Ordering::Relaxed)) {
+        collect();
     }
+}
+
+/// Collects before descriptors are sent. The caller holds no lock.
+pub fn collect_at_send() {
+    let count = SOCKETS.load(Ordering::Relaxed);
+    if count > FEW && count >= LOOK_AT.load(Ordering::Relaxed) {
+        collect();
+    }
+}
+
+/// Collects where memory is short. The caller holds no lock. Returns whether memory may have become free.
+pub fn collect_for_memory() -> bool {
+    SOCKETS.load(Ordering::Relaxed) > 0 && collect() > 0
+}
+
+/// Takes their messages from sockets that can be reached only through each other. Returns the number of these sockets.
+fn collect() -> usize {
     let flight = IN_FLIGHT.lock();
     let mut candidates = BTreeMap::new();
     let mut others = Vec::new();
@@ -236,11 +254,13 @@ pub(super) fn collect() {
     let lost: Vec<_> = candidates.into_values().map(|candidate| candidate.file).collect();
     let messages: Vec<_> =
         lost.iter().filter_map(|file| socket_of(file)).map(Socket::take_messages).collect();
-    let left = flight.sockets.len().saturating_sub(lost.len());
+    let count = lost.len();
+    let left = flight.sockets.len().saturating_sub(count);
     LOOK_AT.store(left.max(FEW).saturating_mul(2), Ordering::Relaxed);
     drop(flight);
     drop(messages);
     close(lost);
     close(kept);
     close(others);
+    count
 }

@@ -100,7 +100,7 @@ fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let task = call.task;
-    let (reader, writer) = Pipe::pair(flags);
+    let (reader, writer) = Pipe::pair(flags)?;
     let place = anonymous::pipe_place(&task.credentials(), &reader)?;
     let kept = flags & (raw::O_NONBLOCK | raw::O_DIRECT);
     let reader = OpenFile::new(reader, place.clone(), raw::O_RDONLY | kept);

@@ -6,12 +6,12 @@ use super::{
 use crate::{
     files::{OnExec, notes, owner::Owner as FileOwner},
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
-    pipe::{End, SIZE_MAX},
+    pipe::End,
     process::Task,
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
+use vfs::{Errno, OpenFile, Seals, file::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
@@ -123,10 +123,6 @@ fn pipe_end(file: &OpenFile) -> Result<&End, Errno> {
 fn set_pipe_size(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     let end = pipe_end(file)?;
     let bytes = usize::try_from(call.int(2)).map_err(|_| Errno::EINVAL)?;
-    let can_pass = call.task.credentials().has(Capabilities::SYS_RESOURCE);
-    if bytes > SIZE_MAX && !can_pass {
-        return Err(Errno::EPERM);
-    }
     Ok(end.set_size(bytes)? as u64)
 }
 

@@ -103,6 +103,7 @@ fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
     if !is_free && rights::count_of(who.user.real) > descriptor_limit(task) {
         return Err(Errno::ETOOMANYREFS);
     }
+    rights::collect_at_send();
     Ok(Rights::new(files, who.user.real))
 }
 

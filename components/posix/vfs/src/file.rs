@@ -3,7 +3,7 @@ use crate::{
     errno::Errno,
     io::{Sink, Source},
     mount::Path,
-    open_file::Whence,
+    open_file::{OpenFile, Whence},
     poll::PollTable,
     vnode::Vnode,
 };
@@ -14,7 +14,7 @@ use alloc::{
 use bitflags::bitflags;
 pub use interfaces::file_system::Allocation;
 use interfaces::file_system::TakeEntry;
-use rt::memory::Frame;
+use rt::{PAGE_BYTES, memory::Frame};
 
 bitflags! {
     /// What a file is ready for (the values of poll(2)).
@@ -122,10 +122,48 @@ pub enum Places {
     Start,
 }
 
+/// How far [`File::held_bytes`] follows files that others hold: so many levels deep, and so many files in all.
+#[derive(Debug)]
+pub struct Survey {
+    levels: usize,
+    files: usize,
+}
+
+impl Default for Survey {
+    fn default() -> Self {
+        const LEVELS: usize = 16;
+        const FILES: usize = 1 << 16;
+        Survey { levels: LEVELS, files: FILES }
+    }
+}
+
+impl Survey {
+    /// Bytes of memory that one of the references to `file` holds: of the file itself, and of its contents where these go with
+    /// it ([`crate::Vnode::orphaned_pages`]).
+    pub fn share_of(&mut self, file: &Arc<OpenFile>) -> usize {
+        if self.levels == 0 || self.files == 0 {
+            return 0;
+        }
+        (self.levels, self.files) = (self.levels - 1, self.files - 1);
+        let contents = file.vnode().orphaned_pages() as usize * PAGE_BYTES;
+        let bytes = contents + file.file().held_bytes(self);
+        self.levels += 1;
+        bytes / Arc::strong_count(file).max(1)
+    }
+}
+
 /// The operations of something open. `offset` is `None` for a stream (pipe, terminal).
 /// A default answers as Linux does for a file that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait File: Send + Sync {
+    /// Bytes of the kernel's memory that would be free if nobody had the file: the share of this one where other files have
+    /// them, too. Files that it holds in its turn are asked through `survey`.
+    ///
+    /// # Locks
+    /// Only such as are free now ([`rt::sync::Mutex::try_lock`]): the out-of-memory killer asks, whoever waits for memory.
+    fn held_bytes(&self, survey: &mut Survey) -> usize {
+        0
+    }
     /// Can be positioned (lseek, pread); else `ESPIPE`.
     fn is_seekable(&self) -> bool {
         false
