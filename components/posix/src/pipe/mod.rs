@@ -92,6 +92,12 @@ pub struct End {
     others_at_open: u64,
 }
 
+impl Default for Pipe {
+    fn default() -> Self {
+        Pipe::new()
+    }
+}
+
 impl Pipe {
     /// A pipe without ends.
     pub fn new() -> Pipe {
