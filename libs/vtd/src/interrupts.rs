@@ -120,7 +120,7 @@ impl Remapping {
             let tail = machine.read(register::QUEUE_TAIL, 8) >> 4;
             set(machine, self.is_coherent, self.queue, 2 * tail as usize, low);
             set(machine, self.is_coherent, self.queue, 2 * tail as usize + 1, high);
-            machine.write(register::QUEUE_TAIL, 8, (tail + 1) % COMMANDS << 4);
+            machine.write(register::QUEUE_TAIL, 8, ((tail + 1) % COMMANDS) << 4);
         }
         self.given
     }
