@@ -1,7 +1,7 @@
 //! Errors that a driver reports, and requests that it does not end: whether the driver may be believed.
 //!
-//! An error is not passed on at once, for the driver may have reported it because it is about to fail. It is asked something
-//! (a message, answered within microseconds where nothing is wrong); if the same driver has answered and is not to be
+//! An error is not passed on at once, for the driver may have reported it because it is about to fail. A tenth of a second
+//! later it is asked something by message; if the same driver has answered and is not to be
 //! ended, the error is the client's. Otherwise the request is issued again to the successor, once: a second error
 //! of that kind is passed on. Frames of such a request are not lent meanwhile.
 //!
@@ -44,24 +44,20 @@ impl BlockProxy {
         Some(format!("{}: {cause}", self.info.name))
     }
 
-    /// Tells clients of the errors that were held back, where the driver that reported them lives on; where it does not its
-    /// successor is sent those requests. `false` where that is to be tried again soon.
-    pub(super) fn settle_doubts(&self) -> bool {
+    /// Tells clients of the first `errors` errors, which were held back, where the driver that reported them lives on; where it
+    /// does not its successor is sent those requests. Nothing is done where the driver does not answer.
+    pub(super) fn settle_doubts(&self, errors: u64) {
         let Some(attached) = self.attached() else {
-            self.tell_doubtful(|flight, _| flight.was_in_doubt);
-            return true;
+            return self.tell_doubtful(|flight, _| flight.was_in_doubt);
         };
-        let errors = self.slots.errors();
         if self.control.call_find(NO_TAG).ok().flatten().is_none() {
-            return false;
+            return;
         }
         // Which one runs is looked at after the answer: where it is the same it was not a successor that answered.
-        let is_same =
-            (self.runs)().generation == Some(attached.1) && self.attached() == Some(attached);
-        if is_same {
+        let is_running = (self.runs)().generation == Some(attached.1);
+        if is_running && self.attached() == Some(attached) {
             self.tell_doubtful(|_, which| which < errors);
         }
-        is_same
     }
 
     /// Counts the drivers, and says which of the supervisor's this one is; `None` while there is none.

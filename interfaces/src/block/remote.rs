@@ -34,7 +34,7 @@ use rt::{
     ring::{Corrupt, Doorbell},
     sync::{Event, Mutex, MutexGuard},
     thread::{self, Policy},
-    time,
+    time::{self, Instant},
 };
 
 lock_class! {
@@ -46,7 +46,8 @@ lock_class! {
 const COMPLETION_NICE: i8 = -10;
 /// Until frames that could not be lent are tried again.
 const RETRY_NS: u64 = 1_000_000;
-/// Until a driver that did not answer is asked again, while errors of its are held back.
+/// How long an error is held back before the driver that reported it is asked, and until it is asked again where it did not
+/// answer. One that is about to die takes its time: a panic prints first.
 const ASK_NS: u64 = 100_000_000;
 
 /// The driver that runs now.
@@ -248,15 +249,31 @@ impl BlockProxy {
     /// The proxy's thread, which stays as long as the system: lends again what was refused, and sees to errors that are
     /// held back.
     fn tend(&self) -> ! {
+        let mut ask_at = None;
         loop {
             let ticket = self.troubled.ticket();
-            let is_to_ask = self.slots.has_doubts() && !self.settle_doubts();
+            let doubted = self.slots.has_doubts().then(|| self.ask_at(&mut ask_at));
             let is_refused = self.link.lock().traffic.is_refused();
-            let retry_ns = if is_refused { Some(RETRY_NS) } else { is_to_ask.then_some(ASK_NS) };
-            let retry = retry_ns.map(|ns| time::now().after_ns(ns));
-            self.troubled.wait(ticket, retry, false);
+            let retry = is_refused.then(|| time::now().after_ns(RETRY_NS));
+            let deadline = retry.into_iter().chain(doubted).min();
+            self.troubled.wait(ticket, deadline, false);
             self.complete_all();
         }
+    }
+
+    /// Sees to errors that are held back, if it is time; when that is to be done again. `next` is when the driver is asked, and
+    /// the number of errors then, of which each was held back for long enough.
+    fn ask_at(&self, next: &mut Option<(Instant, u64)>) -> Instant {
+        let now = time::now();
+        let begin = || (now.after_ns(ASK_NS), self.slots.errors());
+        let (at, errors) = *next.get_or_insert_with(begin);
+        if now < at {
+            return at;
+        }
+        self.settle_doubts(errors);
+        let begun = begin();
+        *next = self.slots.has_doubts().then_some(begun);
+        begun.0
     }
 }
 
