@@ -73,6 +73,7 @@ impl NoInterrupts {
 }
 
 impl Default for NoInterrupts {
+    #[inline]
     fn default() -> Self {
         NoInterrupts::new()
     }
@@ -102,6 +103,7 @@ impl NoPreempt {
 }
 
 impl Default for NoPreempt {
+    #[inline]
     fn default() -> Self {
         NoPreempt::new()
     }
@@ -116,27 +118,8 @@ impl Drop for NoPreempt {
     }
 }
 
-/// Holds back what would disturb a lock while it is held.
-pub trait Holdoff {
-    /// Starts to hold back; ends when dropped.
-    fn begin() -> Self;
-}
-
-impl Holdoff for NoInterrupts {
-    #[inline]
-    fn begin() -> Self {
-        NoInterrupts::new()
-    }
-}
-
-impl Holdoff for NoPreempt {
-    #[inline]
-    fn begin() -> Self {
-        NoPreempt::new()
-    }
-}
-
-/// A lock whose waiters spin.
+/// A lock whose waiters spin. `H` is [`NoInterrupts`] or [`NoPreempt`]: its default value holds back what would disturb the lock
+/// while it is held.
 pub struct Lock<T, H> {
     raw: RawSpin<World>,
     value: UnsafeCell<T>,
@@ -160,12 +143,12 @@ impl<T, H> Lock<T, H> {
     }
 }
 
-impl<T, H: Holdoff> Lock<T, H> {
+impl<T, H: Default> Lock<T, H> {
     /// Spins until the lock is ours.
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> Guard<'_, T, H> {
-        let holdoff = H::begin();
+        let holdoff = H::default();
         self.raw.lock();
         Guard { lock: self, _holdoff: holdoff }
     }
@@ -174,7 +157,7 @@ impl<T, H: Holdoff> Lock<T, H> {
     #[inline]
     #[track_caller]
     pub fn try_lock(&self) -> Option<Guard<'_, T, H>> {
-        let holdoff = H::begin();
+        let holdoff = H::default();
         self.raw.try_lock().then_some(Guard { lock: self, _holdoff: holdoff })
     }
 }
@@ -182,37 +165,10 @@ impl<T, H: Holdoff> Lock<T, H> {
 impl<T> SpinLock<T> {
     /// [`Lock::lock`] where interrupts are off already and stay so.
     #[inline(always)]
-    pub fn lock_with_interrupts_off(&self) -> BareGuard<'_, T> {
+    pub fn lock_with_interrupts_off(&self) -> Guard<'_, T, NoInterrupts> {
         debug_assert!(!cpu::interrupts_enabled());
         self.raw.lock();
-        BareGuard(self)
-    }
-}
-
-/// The right to the value of a lock that was taken with interrupts off.
-pub struct BareGuard<'a, T>(&'a SpinLock<T>);
-
-impl<T> Deref for BareGuard<'_, T> {
-    type Target = T;
-    #[inline(always)]
-    fn deref(&self) -> &T {
-        // SAFETY: we hold the lock.
-        unsafe { &*self.0.value.get() }
-    }
-}
-
-impl<T> DerefMut for BareGuard<'_, T> {
-    #[inline(always)]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: we hold the lock, and the guard is borrowed mutably.
-        unsafe { &mut *self.0.value.get() }
-    }
-}
-
-impl<T> Drop for BareGuard<'_, T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.0.raw.unlock();
+        Guard { lock: self, _holdoff: NoInterrupts { were_on: false, not_send: PhantomData } }
     }
 }
 
