@@ -242,7 +242,7 @@ fn own(options: &'static [&'static str], block_bytes: usize) -> Log {
         let name = format!("file-{number}");
         let made = fs.create(directory, name.as_bytes(), &new(FileType::Regular)).unwrap();
         write(&*fs, made.inode, 0, &pattern(3000, number)).unwrap();
-        if number % 3 == 0 {
+        if number.is_multiple_of(3) {
             fs.unlink(directory, name.as_bytes(), NOW).unwrap();
         }
         fs.forget(made.inode, 1);

@@ -389,7 +389,7 @@ fn a_program_with_more_rights_is_laid_out_as_its_caller_did_not_choose() {
         assert_eq!((report["stack"], report["personality"]), (8 << 20, 0));
         must(unsafe { chmod(c(&program).as_ptr(), 0o755) });
         let report = run(&program);
-        assert_eq!((report["stack"], report["personality"]), (64 << 20, NO_RANDOMIZE as u64));
+        assert_eq!((report["stack"], report["personality"]), (64 << 20, NO_RANDOMIZE));
     });
 }
 

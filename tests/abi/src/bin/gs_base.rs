@@ -41,6 +41,7 @@ fn main() {
     };
     let count = std::thread::available_parallelism().map_or(1, usize::from);
     let threads: Vec<_> = (0..count).map(|_| std::thread::spawn(look)).collect();
-    let looks: u64 = threads.into_iter().map(|thread| thread.join().expect("a base was lost")).sum();
+    let looks: u64 =
+        threads.into_iter().map(|thread| thread.join().expect("a base was lost")).sum();
     println!("{looks} looks");
 }

@@ -1,7 +1,7 @@
 //! Reading, writing and moving bytes, on every kind of descriptor. Calls that would wait are interrupted by a timer.
 use super::{
     Cases,
-    setting::{KINDS, at, file, made, open, pipe, raw, subsets, tick},
+    setting::{KINDS, at, file, made, open, pipe, raw, room, subsets, tick},
 };
 
 /// RWF_HIPRI, DSYNC, SYNC, NOWAIT, APPEND.
@@ -22,13 +22,13 @@ pub fn transfer(cases: &mut Cases) {
                 cases.add(format!("{call}({kind:?}, {bytes})"), move || {
                     let fd = i64::from(open(kind));
                     tick();
-                    made(number, [fd, at(&mut [0u8; 4096]), bytes, 0, 0, 0])
+                    made(number, [fd, room(&mut [0u8; 4096]), bytes, 0, 0, 0])
                 });
             }
             cases.add(format!("{call}({kind:?}, O_NONBLOCK)"), move || {
                 let fd = i64::from(open(kind));
                 raw(libc::SYS_fcntl, [fd, libc::F_SETFL.into(), libc::O_NONBLOCK.into(), 0, 0, 0]);
-                made(number, [fd, at(&mut [0u8; 64]), 64, 0, 0, 0])
+                made(number, [fd, room(&mut [0u8; 64]), 64, 0, 0, 0])
             });
         }
         for ((call, number), flags) in vectors
@@ -56,7 +56,7 @@ pub fn transfer(cases: &mut Cases) {
             cases.add(format!("ioctl({kind:?}, {request:#x})"), move || {
                 let fd = i64::from(open(kind));
                 tick();
-                made(libc::SYS_ioctl, [fd, request, at(&mut [0u8; 256]), 0, 0, 0])
+                made(libc::SYS_ioctl, [fd, request, room(&mut [0u8; 256]), 0, 0, 0])
             });
         }
     }

@@ -1,7 +1,7 @@
 //! Sockets: connecting, accepting, and messages with every flag.
 use super::{
     Cases,
-    setting::{at, made, name, raw, sockets as pair, tick},
+    setting::{at, made, name, raw, room, sockets as pair, tick},
 };
 use crate::must;
 
@@ -62,7 +62,7 @@ pub fn sockets(cases: &mut Cases) {
                 cases.add(format!("recvfrom({of}, {state}, {flags:#x})"), move || {
                     let fd = prepared(kind, state);
                     tick();
-                    made(libc::SYS_recvfrom, [fd, at(&mut [0u8; 64]), 64, flags, 0, 0])
+                    made(libc::SYS_recvfrom, [fd, room(&mut [0u8; 64]), 64, flags, 0, 0])
                 });
                 cases.add(format!("sendto({of}, {state}, {flags:#x})"), move || {
                     let fd = prepared(kind, state);

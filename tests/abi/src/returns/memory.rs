@@ -1,7 +1,7 @@
 //! Memory: every advice, every combination of mmap's, mremap's and the locks' flags; other processes' memory; barriers.
 use super::{
     Cases,
-    setting::{at, file, made, map, raw, soon, subsets, tick},
+    setting::{at, file, made, map, raw, room, soon, subsets, tick},
 };
 
 const BYTES: usize = 8 * 4096;
@@ -52,7 +52,7 @@ pub fn memory(cases: &mut Cases) {
             ("mincore", libc::SYS_mincore),
         ] {
             cases.add(format!("{call}({sort})"), move || {
-                made(number, [mapped(sort), BYTES as i64, at(&mut [0u8; 64]), 0, 0, 0])
+                made(number, [mapped(sort), BYTES as i64, room(&mut [0u8; 64]), 0, 0, 0])
             });
         }
     }
@@ -117,6 +117,6 @@ pub fn memory(cases: &mut Cases) {
         raw(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS.into(), 1, 0, 0, 0, 0]);
         let listener = raw(libc::SYS_seccomp, [1, 8, at(&[1i64, at(&ALLOW)]), 0, 0, 0]);
         tick();
-        made(libc::SYS_ioctl, [listener, NOTIF_RECV, at(&mut [0u64; 16]), 0, 0, 0])
+        made(libc::SYS_ioctl, [listener, NOTIF_RECV, room(&mut [0u64; 16]), 0, 0, 0])
     });
 }

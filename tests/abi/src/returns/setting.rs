@@ -49,6 +49,11 @@ pub fn at<T: ?Sized>(value: &T) -> i64 {
     std::ptr::from_ref(value).cast::<u8>() as i64
 }
 
+/// The address of a value that the call stores to, as an argument.
+pub fn room<T: ?Sized>(value: &mut T) -> i64 {
+    std::ptr::from_mut(value).cast::<u8>() as i64
+}
+
 /// Every sum of some of `flags`.
 pub fn subsets(flags: &[i64]) -> Vec<i64> {
     let sum = |chosen: usize| {

@@ -197,10 +197,9 @@ fn lead(
     stop.store(true, SeqCst);
     threads.into_iter().for_each(|thread| thread.join().expect("an outside caller"));
     // SAFETY: plain numbers: the victim's group and, had it not made one yet, itself.
-    unsafe {
-        libc::kill(-victim, libc::SIGKILL);
-        libc::kill(victim, libc::SIGKILL);
-    }
+    unsafe { libc::kill(-victim, libc::SIGKILL) };
+    // SAFETY: as above.
+    unsafe { libc::kill(victim, libc::SIGKILL) };
     exit(outcome)
 }
 
