@@ -40,6 +40,8 @@ mod component {
         static STATE = "hostile.state";
     }
 
+    /// Lives that begin before the system is that old end early.
+    const SURELY_NS: u64 = 300_000_000;
     const FIRST_BLOCK: u64 = 256;
     const BLOCKS: u64 = 64;
     const BLOCK_SECTORS: u64 = 8;
@@ -429,7 +431,7 @@ mod component {
     }
 
     fn main() {
-        may_fail("it finds its disks");
+        may_fail("it finds its disks", SURELY_NS);
         let instances: Vec<_> = virtio_blk::probe().into_iter().map(serve).collect();
         let endpoint = message::service();
         let mut message = message::Message::new(0);
@@ -444,7 +446,7 @@ mod component {
                 Behaviour::Silent => sleep_for_ever(),
                 Behaviour::BadAnswers => message.reset(0xdead),
                 _ => {
-                    may_fail("an answer");
+                    may_fail("an answer", SURELY_NS);
                     service::respond(&instances, &mut message);
                 }
             }
