@@ -414,17 +414,20 @@ impl Slots {
     /// Empties every slot, to be sent to another driver, but those of requests that ended with an error twice; nobody may take
     /// completions meanwhile.
     pub(crate) fn recall(&self, _completing: &mut Completing, waiting: &mut VecDeque<Flight>) {
+        let mut has_doubts = false;
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
             let Slot { flight: Some(flight), doubt, .. } = &mut *slot else { continue };
             if flight.was_in_doubt && doubt.is_some() {
                 // It was issued again once; that is enough.
+                has_doubts = true;
                 continue;
             }
             flight.was_in_doubt |= doubt.take().is_some();
             waiting.extend(slot.take());
             self.give(number);
         }
+        self.has_doubts.store(has_doubts, Release);
         self.returned.store(0, Release);
         self.returned_flushes.store(0, Release);
         self.has_unsent.store(true, Release);
