@@ -130,11 +130,15 @@ fn names_are_not_all_that_is_given_back() {
     for number in 0..1000 {
         assert!(world.walk(&format!("/absent{number}")).is_err());
     }
-    // What was used lately is only unmarked at first.
-    for _ in 0..2 {
-        crate::shrink(64);
+    // A first call only unmarks what was used lately, and pages of other tests go, too. Eight calls give back at most 512 of the
+    // 1,000 names.
+    let is_shrunk = || pages.resident_pages() <= 100 - 32;
+    for _ in 0..8 {
+        if !is_shrunk() {
+            crate::shrink(64);
+        }
     }
-    assert!(pages.resident_pages() <= 100 - 32, "{} pages left", pages.resident_pages());
+    assert!(is_shrunk(), "{} pages left", pages.resident_pages());
 }
 
 #[test]
