@@ -111,7 +111,7 @@ pub fn space_ranges() {
     let space = Space::new().expect("a space");
     assert_eq!(space.map_zeroed(address(0), 1000, READ_WRITE), Ok(1000));
     assert_eq!(space.map_zeroed(address(500), 1000, READ_WRITE), Ok(500));
-    assert_eq!(space.resident(), 1500);
+    assert_eq!(space.counts().resident(), 1500);
     for page in [0, 511, 512, 1499] {
         space.write(address(page), &(page as u64).to_le_bytes()).expect("mapped");
     }
@@ -135,7 +135,7 @@ pub fn space_ranges() {
     });
     assert_eq!(dirty.count(), 4);
     assert_eq!(space.unmap(0, USER_END), Ok(1500));
-    assert_eq!(space.resident(), 0);
+    assert_eq!(space.counts().resident(), 0);
     assert_eq!(space.map_zeroed(address(7), 1, READ), Ok(1));
 }
 
@@ -164,7 +164,7 @@ pub fn clone_shares_tables() {
     let before = tables();
     let pages = (address(0), address(1024));
     assert_eq!(parent.clone_to(&child, pages.0, pages.1, CloneMode::Tables), Ok(1024));
-    assert_eq!((tables(), child.resident()), (before + 2, 1024));
+    assert_eq!((tables(), child.counts().resident()), (before + 2, 1024));
     assert!(parent.write(address(3), &[1]).is_err() && child.write(address(3), &[1]).is_err());
     assert_eq!(child.make_writable(address(3), READ_WRITE), Ok(Unshared::Copied));
     child.write(address(3), &[1]).expect("writable");
@@ -174,7 +174,7 @@ pub fn clone_shares_tables() {
     assert_eq!((byte, tables()), ([0], before + 3));
     assert_eq!(child.unmap(address(5), address(520)), Ok(515));
     assert_eq!(child.protect(address(600), address(610), READ), Ok(()));
-    assert_eq!(parent.resident(), 1024);
+    assert_eq!(parent.counts().resident(), 1024);
     drop(parent);
     assert_eq!(child.make_writable(address(1000), READ_WRITE), Ok(Unshared::Reused));
     child.write(address(1000), &[1]).expect("writable");
