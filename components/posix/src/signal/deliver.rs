@@ -55,8 +55,8 @@ pub fn before_user(
         }
         if why & attention::STOP != 0 {
             stop::stand_still(task);
-        } else if let Some((info, action)) = take(task) {
-            act((task, memory), context, &mut interrupted, &info, action);
+        } else if let Some(taken) = take(task) {
+            act((task, memory), context, &mut interrupted, &taken);
         } else if let Some(call) = interrupted.take() {
             restart(context, call);
         } else if why & attention::MASK != 0 {
@@ -67,8 +67,17 @@ pub fn before_user(
     }
 }
 
+/// A signal that a task took from a queue.
+struct Taken {
+    info: Info,
+    /// The action, before SA_RESETHAND was applied.
+    action: Action,
+    /// [`ProcessSignals::continues`](super::state::ProcessSignals::continues) at that time.
+    continues: u64,
+}
+
 /// Takes the next signal with its action (SA_RESETHAND applied); says in the attention if none is left.
-fn take(task: &Arc<Task>) -> Option<(Info, Action)> {
+fn take(task: &Arc<Task>) -> Option<Taken> {
     if task.attention() & attention::SIGNAL == 0 {
         return None;
     }
@@ -87,19 +96,19 @@ fn take(task: &Arc<Task>) -> Option<(Info, Action)> {
         actions.set_default(info.number());
     }
     drop(actions);
-    Some((info, action))
+    Some(Taken { info, action, continues: state.continues })
 }
 
 fn act(
     (task, memory): (&Arc<Task>, &AddressSpace),
     context: &mut Context,
     interrupted: &mut Option<Interrupted>,
-    info: &Info,
-    action: Action,
+    taken: &Taken,
 ) {
+    let Taken { info, action, continues } = taken;
     match action.handler {
         action::IGNORE => {}
-        action::DEFAULT => act_by_default(task, info.number()),
+        action::DEFAULT => act_by_default(task, info.number(), *continues),
         _ => {
             if let Some(call) = interrupted.take() {
                 interrupt(context, call, action.flags);
@@ -107,7 +116,7 @@ fn act(
             if task.rseq.is_there() && rseq::interrupt(task, memory, context).is_err() {
                 fail(task, info.number());
             }
-            if frame::push((task, memory), context, info, &action).is_err() {
+            if frame::push((task, memory), context, info, action).is_err() {
                 fail(task, info.number());
             }
         }
@@ -122,7 +131,7 @@ fn fail(task: &Arc<Task>, signal: u8) {
     send::force(task, Info::kernel(SIGSEGV));
 }
 
-fn act_by_default(task: &Arc<Task>, signal: u8) {
+fn act_by_default(task: &Arc<Task>, signal: u8, continues: u64) {
     match default_effect(signal) {
         DefaultEffect::Ignore | DefaultEffect::Continue => {}
         // No dump is written, as on Linux with a core limit of 0.
@@ -131,7 +140,7 @@ fn act_by_default(task: &Arc<Task>, signal: u8) {
             let is_useless =
                 signal != SIGSTOP && tree::read().is_orphaned(task.process.group(), None);
             if !is_useless {
-                stop::begin(&mut task.process.signals.lock(), signal);
+                stop::begin(&mut task.process.signals.lock(), signal, continues);
             }
         }
     }

@@ -26,6 +26,8 @@ pub struct ProcessSignals {
     pub tasks: Vec<Arc<Task>>,
     /// Job control.
     pub stop: StopState,
+    /// SIGCONTs that were sent. One that comes after a task took a stop signal, and before it begins the stop, undoes the stop.
+    pub continues: u64,
     /// A wait may still report the stop (the signal) or the continuation.
     pub stop_report: Option<u8>,
     /// See `stop_report`.
@@ -46,6 +48,7 @@ impl ProcessSignals {
             actions,
             tasks: Vec::new(),
             stop: StopState::Running,
+            continues: 0,
             stop_report: None,
             continue_report: false,
             exit: None,

@@ -36,6 +36,7 @@ pub fn anticipate(process: &Process, state: &mut ProcessSignals, signal: u8) -> 
     if bit(signal) & STOPPING != 0 {
         discard(state, bit(SIGCONT));
     } else if signal == SIGCONT {
+        state.continues = state.continues.wrapping_add(1);
         discard(state, STOPPING);
         return resume(process, state);
     }
@@ -66,9 +67,11 @@ fn resume(process: &Process, state: &mut ProcessSignals) -> Option<Change> {
     Some(Change::Continued)
 }
 
-/// Stops the process by `signal`: every task stops as it comes by. Under `process.signals`.
-pub fn begin(state: &mut ProcessSignals, signal: u8) {
-    if state.stop != StopState::Running || state.exit.is_some() {
+/// Stops the process by `signal`, which a task took when `continues` SIGCONTs had been sent: every task stops as it comes by. Does
+/// nothing if another SIGCONT was sent meanwhile (Linux `JOBCTL_STOP_DEQUEUED`). Under `process.signals`.
+pub fn begin(state: &mut ProcessSignals, signal: u8, continues: u64) {
+    let is_undone = state.continues != continues;
+    if is_undone || state.stop != StopState::Running || state.exit.is_some() {
         return;
     }
     state.stop = StopState::Stopping(signal);
