@@ -20,7 +20,7 @@ lock_class! {
     static ORPHANS = "ext4.orphans";
 }
 
-/// What one inode of the list costs.
+/// Memory that is charged for one inode of the list.
 const LISTED_BYTES: usize = 32;
 
 /// Neighbours in the list; zero where there is none.
@@ -125,18 +125,19 @@ pub(crate) fn remove(
     }
 }
 
-/// Takes over the list that the volume has: what is committed from here on says of it what is left of it. Where it
-/// makes no sense it ends, and the volume is marked as having errors.
+/// Takes over the list of the volume: later commits write the part of it that is left. At an inode that makes no
+/// sense the list ends, and the volume is marked as having errors.
 ///
 /// # Errors
-/// What reading it met; [`FsError::NoMemory`]. Nothing is taken over then.
+/// The error of the read if an inode cannot be read; [`FsError::NoMemory`] if memory for the list is refused. Nothing is taken
+/// over then.
 pub(crate) fn load(volume: &Volume, first: u32) -> Result<(), FsError> {
     let orphans = &volume.groups()?.orphans;
     let mut charge = Charge::none();
     let (mut number, mut last) = (first, 0);
     while number != 0 {
-        charge.grow(LISTED_BYTES).map_err(|_| FsError::NoMemory)?;
-        let next = match check(volume, orphans, number) {
+        let room = charge.grow(LISTED_BYTES).map_err(|_| FsError::NoMemory);
+        let next = match room.and_then(|()| check(volume, orphans, number)) {
             Ok(next) => next,
             Err(FsError::Corrupt) => {
                 log::error!("ext4: {}: bad orphan inode {number}", volume.device.name());
@@ -154,7 +155,7 @@ pub(crate) fn load(volume: &Volume, first: u32) -> Result<(), FsError> {
     Ok(())
 }
 
-/// What an inode of the volume's list names, if it can be on the list.
+/// Returns the inode that inode `number` of the volume's list names, if `number` can be on the list.
 fn check(volume: &Volume, orphans: &Orphans, number: u32) -> Result<u32, FsError> {
     let is_possible = (volume.geometry.first_inode..=volume.geometry.inodes).contains(&number);
     if !is_possible || orphans.next_of(number).is_some() || !inodes::is_used(volume, number)? {
@@ -163,12 +164,12 @@ fn check(volume: &Volume, orphans: &Orphans, number: u32) -> Result<u32, FsError
     Ok(Inode::load_orphan(volume, number)?.deleted)
 }
 
-/// Frees what is on the list from `first` on, as [`load`] read it, or cuts it to its size. Returns how many there were.
-/// What others add meanwhile is in front and stays. A crash at any moment leaves those on the volume's list that are
-/// not done.
+/// Frees the inodes on the list from `first` on, as [`load`] read it, or cuts them to their sizes. Returns their number.
+/// Inodes that other threads add meanwhile are in front of `first` and stay. A crash at any moment leaves the inodes
+/// that are not done on the volume's list.
 ///
 /// # Errors
-/// What freeing met; the rest stays on the list.
+/// The error of the first inode that cannot be read, freed or cut; the inodes behind it stay on the list.
 pub(crate) fn clean(volume: &Volume, first: u32) -> Result<u32, FsError> {
     let (mut number, mut count) = (first, 0);
     while number != 0 {
