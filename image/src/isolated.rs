@@ -46,7 +46,7 @@ impl<'s> Wanted<'s> {
         Wanted { supervisor, name, began: time::now(), said: None }
     }
 
-    /// What `ask` says at last; it is asked again where the component failed over it, until that is given up.
+    /// Calls `ask` until it succeeds and returns its answer; `None` once the component is given up.
     fn insist<T, E: Debug>(&mut self, what: &str, ask: impl Fn() -> Result<T, E>) -> Option<T> {
         loop {
             let error = match ask() {

@@ -22,7 +22,7 @@ pub enum AttachError {
     NoMemory,
     /// The message, or its answer, was lost.
     Lost,
-    /// What the driver says of itself cannot be.
+    /// The driver's description of itself makes no sense.
     Senseless,
 }
 

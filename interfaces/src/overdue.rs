@@ -27,7 +27,7 @@ const CALM: u64 = 16;
 const MARKS_PER_LIMIT: u64 = 16;
 const MARKS_MAX: usize = 64;
 
-/// What a check of a driver goes by.
+/// The time and the limits of a check of a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
     /// When it is.
@@ -38,7 +38,7 @@ pub struct Check {
     pub step_max_ns: u64,
 }
 
-/// What is on its way to a driver.
+/// The requests that are on their way to a driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnderWay {
     /// Counts the drivers.
@@ -49,7 +49,7 @@ pub struct UnderWay {
     pub next: u64,
 }
 
-/// What a driver says of a request when it is asked.
+/// The answer of a driver that is asked for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It waits for its device.
@@ -98,7 +98,7 @@ impl Watch {
         (age_ns >= self.limit_ns(check)).then_some(age_ns)
     }
 
-    /// What the driver said of the request that is `age_ns` old; why it is to be ended, if it is.
+    /// Notes the driver's answer about the request that is `age_ns` old. Returns the cause if the driver must be ended.
     pub fn hear(&mut self, check: &Check, age_ns: u64, answer: Answer) -> Option<String> {
         let ms = age_ns / 1_000_000;
         self.denials = if answer == Answer::Denies { self.denials + 1 } else { 0 };

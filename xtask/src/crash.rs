@@ -207,10 +207,10 @@ fn judge(disk: &Path, seed: u64, told: &BTreeMap<u64, u64>) -> Result<(), String
     Ok(())
 }
 
-/// The files below a folder, by their names there.
+/// Collects the files below a folder, by their names there.
 ///
 /// # Errors
-/// What the reader finds wrong.
+/// The error of the reader if a folder or a file cannot be read.
 pub fn collect(
     system: &ext4_view::Ext4,
     folder: &Path,

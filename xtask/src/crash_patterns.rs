@@ -44,7 +44,7 @@ const DISCARD: u64 = 4;
 /// Where in the log each mark was told at the latest: worker, step, bytes of the log.
 type Told = Vec<(u64, u64, u64)>;
 
-/// What a system left behind.
+/// The recording of one system's run.
 struct Recorded {
     /// The disk before.
     image: Vec<u8>,
@@ -52,7 +52,7 @@ struct Recorded {
     told: Told,
 }
 
-/// What the cuts of one system came to.
+/// The results of the cuts of one system.
 #[derive(Default)]
 struct Tally {
     cuts: u64,
@@ -287,7 +287,7 @@ fn cut(options: &crash::Options, name: &str, recorded: &Recorded) -> Result<Tall
 
 type Verdict = (Pattern, Result<Left, String>);
 
-/// What a disk holds after a cut: a verdict a worker.
+/// Judges a disk after a cut: returns a verdict for each worker.
 fn look(seed: u64, image: &[u8], told: &Told, end: usize) -> Result<Vec<Verdict>> {
     let path = shell::build_path("crash-patterns.cut")?;
     fs::write(&path, image)?;

@@ -12,13 +12,13 @@ use crate::{
 use anyhow::{Context, Result, bail};
 use std::{collections::BTreeMap, fs, process::Command};
 
-/// What a call may take on a machine without hardware virtualisation that others load, too.
+/// The time limit of a call on a machine without hardware virtualisation that others load, too.
 const BOUND_MS: u32 = 20_000;
 
 /// Runs the campaign; `--only` names one family.
 ///
 /// # Errors
-/// Where it does not build or start, or where the cases are wrong on Linux.
+/// An error if the programs do not build or start, or if a case does not return on Linux.
 pub fn run(options: &Options) -> Result<u8> {
     let family = options.only.first().map_or("", String::as_str);
     let linux = on_linux(family)?;

@@ -295,10 +295,10 @@ fn has_run(code: i32, complaints: &Path) -> bool {
     }
 }
 
-/// What QEMU's IOMMU says of each access that it refuses a device: the guest's affair.
+/// Words in the messages of QEMU's IOMMU about each access that it refuses a device: the guest's affair.
 const REFUSED_ACCESS: [&str; 2] = ["vtd_", "New fault is not recorded"];
 
-/// What QEMU said, without its warnings and refused accesses of devices.
+/// Returns QEMU's messages without its warnings and those about refused accesses of devices.
 fn complaint(complaints: &Path) -> String {
     let said = std::fs::read_to_string(complaints).unwrap_or_default();
     let is_harmless = |line: &&str| {

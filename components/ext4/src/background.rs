@@ -19,7 +19,7 @@ use rt::{
     thread::{self, Policy},
 };
 
-/// What the thread is asked for.
+/// The tasks that the thread is asked for.
 pub(crate) struct Background {
     /// The last transaction that is to be committed.
     wanted: AtomicU64,
@@ -117,7 +117,8 @@ impl Volume {
     /// has it committed when it is three quarters as large, and waits until the next has begun when it is full.
     ///
     /// # Errors
-    /// What a commit met where there is no thread, [`FsError::ReadOnly`] where one failed.
+    /// The error of the commit if there is no thread and the commit fails; [`FsError::ReadOnly`] if the volume has become
+    /// read-only.
     pub(crate) fn limit_running(&self) -> Result<(), FsError> {
         let (blocks, limit) = (self.log.running().blocks.len(), self.log.limit());
         if blocks < limit / 4 * 3 {

@@ -211,10 +211,10 @@ impl Cache {
         self.shard(number).is_ok_and(|shard| shard.lock().get_mut(number).is_some())
     }
 
-    /// A chunk whose contents on the device mean nothing is zeroes from here on, unless it is here.
+    /// Adds a chunk of zeroes for one whose contents on the device mean nothing, unless it is here.
     ///
     /// # Errors
-    /// What has no place here.
+    /// [`FsError::Io`] if the cache has no place for the chunk.
     pub(crate) fn put_zeroes(&self, number: u64) -> Result<(), FsError> {
         if self.shard(number)?.lock().get_mut(number).is_none() {
             let charge = self.charge(number).unwrap_or(Charge::none());

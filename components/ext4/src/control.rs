@@ -43,7 +43,7 @@ pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
 fn clean_orphans(volume: &Volume) -> Result<(), FsError> {
     let name = volume.device.name();
     let first = core::mem::take(&mut *volume.orphans_found.lock());
-    // What is changed before the list is known would end it on the volume.
+    // A change that is committed before the list is loaded would end the list on the volume.
     orphans::load(volume, first).inspect_err(|error| {
         log::error!("ext4: {name}: orphans: {error:?}");
         *volume.orphans_found.lock() = first;

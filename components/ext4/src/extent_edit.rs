@@ -51,7 +51,7 @@ struct Plan<'a> {
     operation: &'a Operation<'a>,
     inode: &'a Inode,
     range: Range<u64>,
-    /// What new nodes are claimed from.
+    /// The account that new nodes are claimed from.
     account: Account,
     /// Nodes to be written in place.
     writes: Vec<(u64, u16, Vec<Entry>)>,

@@ -18,7 +18,7 @@ const ROOT: InodeNumber = 2;
 const MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 const COMMIT: u8 = 2;
 
-/// What recovery came to.
+/// The result of recovery.
 #[derive(Debug, PartialEq)]
 enum Verdict {
     /// Replayed: the volume then.

@@ -144,7 +144,7 @@ fn record(shape: &'static [&'static str], how: How, seed: u64) -> Recorded {
     Recorded { image, events, versions }
 }
 
-/// What the file holds, or what is under the other name where it has none.
+/// Returns the contents of `file`, or of `new` if there is no `file`.
 fn found(image: Vec<u8>) -> Vec<u8> {
     let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
     let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();

@@ -166,7 +166,7 @@ fn holes_are_made_on_a_full_volume() {
         for page in (1..1000).step_by(2) {
             let hole = fs.allocate(file, Allocation::PunchHole, page * PAGE, PAGE, NOW);
             assert!(hole.is_ok(), "{shape:?}: page {page}: {hole:?}");
-            // What it gave back goes at once.
+            // The block that the hole gave back is used up at once.
             let _ = privileged(|| allocate(fs, other, 100_000 + page, 1));
         }
         let read = read_pages(fs, file, 0, 1024).unwrap();

@@ -24,7 +24,7 @@ const MESSAGES_SHARE: usize = 4;
 
 static USERS: Mutex<BTreeMap<u32, Weak<User>>> = Mutex::new(&LOCK, BTreeMap::new());
 
-/// What one user has.
+/// The account of one user.
 #[derive(Debug)]
 pub struct User {
     id: u32,

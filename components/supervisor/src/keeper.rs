@@ -391,7 +391,7 @@ impl Keeper {
         self.plan.ping_deadline_ns.saturating_mul(factor)
     }
 
-    /// What it was given and has not done for too long, where it runs.
+    /// Looks for work that the component was given and has not done for too long; `None` if it does not run.
     fn find_overdue(&self) -> Option<String> {
         if self.now.lock().life.state() != State::Running {
             return None;

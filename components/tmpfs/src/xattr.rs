@@ -29,7 +29,7 @@ pub(crate) fn set_new(space: &Space, node: &Node, acls: &NewAcls<'_>) -> Result<
     Ok(())
 }
 
-/// What an attribute takes of the mount's limit.
+/// Returns the bytes that an attribute takes of the mount's limit.
 fn cost(name: &[u8], value: &[u8]) -> u64 {
     (XATTR_BYTES + name.len() + value.len()) as u64
 }

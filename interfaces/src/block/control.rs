@@ -10,7 +10,7 @@ use rt::memory::Region;
 
 /// Most sectors of a disk: their bytes are a file's offsets.
 const SECTORS_MAX: u64 = i64::MAX as u64 / SECTOR_BYTES as u64;
-/// What a device's block may be: a sector up to a large page.
+/// Sizes that a device's block may have: a sector up to a large page.
 const BLOCK_BYTES: core::ops::RangeInclusive<u32> = 512..=2 << 20;
 
 /// [`BlockInfo`] as it travels.

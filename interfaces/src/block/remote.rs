@@ -53,7 +53,7 @@ const ASK_NS: u64 = 100_000_000;
 /// The driver that runs now.
 #[derive(Clone, Debug, Default)]
 pub struct Running {
-    /// What its devices reach.
+    /// The memory that its devices reach.
     pub window: DmaWindow,
     /// Which one it is of all that were; `None` where none runs.
     pub generation: Option<u64>,

@@ -102,7 +102,7 @@ impl PortProxy {
         Some(format!("{}: {cause}", self.description.name.as_str()))
     }
 
-    /// What output is under way to the driver, where there is one.
+    /// Returns the output that is under way to the driver; `None` if no driver runs or its count makes no sense.
     fn see(&self) -> Option<UnderWay> {
         let mut linked = self.link.lock();
         let epoch = linked.epoch_up()?;

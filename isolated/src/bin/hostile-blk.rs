@@ -157,7 +157,7 @@ mod component {
     /// The number of the behaviour.
     static CHOSEN: AtomicUsize = AtomicUsize::new(0);
 
-    /// What a read tells it to become.
+    /// Returns the number of the behaviour that `request` orders, if it is a read that orders one.
     fn chosen_by(request: &Request) -> Option<usize> {
         let block = (request.sector / BLOCK_SECTORS).checked_sub(FIRST_BLOCK)?;
         let number = usize::try_from(block / BLOCKS).ok()?;
@@ -384,7 +384,7 @@ mod component {
         }
     }
 
-    /// What is said by message.
+    /// The service that answers messages.
     struct Control {
         service: BlockService,
         hostile: Arc<Hostile>,

@@ -104,7 +104,7 @@ impl End {
         End { cause: cause.into(), registers: Registers::default(), calls: Vec::new() }
     }
 
-    /// What the processor refused, in words.
+    /// Describes in words the fault or exception of `trap`.
     pub fn cause_of(trap: Trap) -> String {
         match trap {
             Trap::PageFault { address, access, .. } => {

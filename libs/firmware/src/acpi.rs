@@ -55,7 +55,7 @@ pub struct Iommu {
     pub serves_all: bool,
     /// Else these: `bus << 8 | device << 3 | function`.
     pub functions: List<u16, MAX_FUNCTIONS>,
-    /// What the messages of I/O APICs come from: number of the I/O APIC, and function.
+    /// Senders of the messages of I/O APICs: number of the I/O APIC, and function.
     pub io_apics: List<(u8, u16), MAX_IO_APICS>,
 }
 

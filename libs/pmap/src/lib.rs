@@ -122,7 +122,7 @@ pub trait Pmap {
     fn release_large(&self, first: u32);
     /// Makes the processors forget `pages` pages from `start`, and all that they know of the tables above these.
     fn forget(&self, start: u64, pages: usize);
-    /// What is counted of the space.
+    /// Returns the counters of the space.
     fn counts(&self) -> &Counts;
     /// Counts large pages.
     fn count_large(&self, by: isize);

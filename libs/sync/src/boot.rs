@@ -1,7 +1,7 @@
 //! [`BootCell`]: what boot writes once, before other processors run.
 use core::cell::UnsafeCell;
 
-/// What boot writes once, before other processors run.
+/// A cell that boot writes once, before other processors run.
 #[derive(Debug)]
 pub struct BootCell<T>(UnsafeCell<Option<T>>);
 
@@ -24,7 +24,7 @@ impl<T> BootCell<T> {
         unsafe { *self.0.get() = Some(value) };
     }
 
-    /// What was written.
+    /// Returns the value; `None` if it is not written yet.
     pub fn get(&self) -> Option<&T> {
         // SAFETY: `set`'s caller says that nobody writes while this is borrowed.
         unsafe { &*self.0.get() }.as_ref()

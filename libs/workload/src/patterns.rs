@@ -21,7 +21,7 @@ const LINKS_JUDGED: u64 = 20;
 const HEADER_BYTES: usize = 16;
 const LONGEST_BYTES: u64 = 40_000;
 
-/// What a worker does again and again, without fsync.
+/// The steps that a worker repeats, without fsync except in [`Pattern::SyncedRename`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Writes `new`, closes it and renames it over `file`.
@@ -48,7 +48,7 @@ pub const PATTERNS: [Pattern; 6] = [
     Pattern::Recreate,
 ];
 
-/// What a crash left of a worker's files, where that is allowed.
+/// An allowed state of a worker's files after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// Versions in full.
@@ -64,7 +64,7 @@ impl Pattern {
     }
 }
 
-/// What version `version` of a worker's file holds; no byte behind the header is zero.
+/// Returns the contents of version `version` of a worker's file; no byte behind the header is zero.
 pub fn contents(seed: u64, worker: u64, version: u64) -> Vec<u8> {
     let mut state = (seed ^ worker << 48 ^ version).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -82,10 +82,10 @@ pub fn contents(seed: u64, worker: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Whether `found` can be what is left of a worker's files once it told of `told` steps.
+/// Checks that `found` can be the files of a worker after a crash, once the worker told of `told` steps.
 ///
 /// # Errors
-/// What does not fit, in words.
+/// A description of the difference if `found` cannot be these files.
 pub fn judge(seed: u64, worker: u64, told: u64, found: &Files) -> Result<Left, String> {
     let file = found.get("file").map(Vec::as_slice);
     match Pattern::of(worker) {

@@ -34,7 +34,7 @@ pub struct Inner {
     /// Guards the tables.
     pub lock: PreemptLock<()>,
     counts: Counts,
-    /// What its tables are charged to, if it is a domain's.
+    /// The quota that the tables are charged to, if the space is a domain's.
     quota: Option<Arc<Quota>>,
 }
 

@@ -12,7 +12,7 @@ impl Stack {
     /// Maps one.
     ///
     /// # Panics
-    /// Where there is no memory.
+    /// If mmap refuses the memory.
     #[allow(clippy::new_without_default, reason = "maps memory; a default should do nothing")]
     pub fn new() -> Stack {
         const BOTH: i32 = libc::PROT_READ | libc::PROT_WRITE;

@@ -337,7 +337,7 @@ extern "C" fn note_rest() {
     )
 }
 
-/// What a program may have changed: rounding in MXCSR and in the x87 control word.
+/// Control words that a program may have changed: rounding in MXCSR and in the x87 control word.
 const ODD_MXCSR: u32 = 0x7f80;
 const ODD_CONTROL: u16 = 0x0f7f;
 

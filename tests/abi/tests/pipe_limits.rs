@@ -1,4 +1,4 @@
-//! What the pipes of a user may hold: `pipe-max-size`, `pipe-user-pages-soft` (pipe(7)).
+//! Limits of the pipes of a user: `pipe-max-size`, `pipe-user-pages-soft` (pipe(7)).
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

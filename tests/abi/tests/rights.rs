@@ -36,7 +36,7 @@ const SECRET: [u8; SECRET_BYTES] = *b"not for the user";
 const PUBLIC: [u8; SECRET_BYTES] = *b"for anyone's eye";
 const NO_RANDOMIZE: c_ulong = 0x004_0000;
 
-/// What an executed copy of this binary says of itself.
+/// The report of an executed copy of this binary about itself.
 type Report = HashMap<String, u64>;
 
 const ASKED: &str = "ABI_RIGHTS";
@@ -76,14 +76,14 @@ fn copy(scratch: &Scratch, owner: (u32, u32), mode: u32) -> PathBuf {
 fn become_copy(program: &Path) -> ! {
     let mut command = Command::new(program);
     command.args(["an_executed_copy_reports_its_rights", "--nocapture", "--test-threads=1"]);
-    // What is to be copied makes the exec long.
+    // A large environment, which must be copied, makes the exec long.
     for number in 0..LONG_WORDS {
         command.env(format!("LONG{number}"), "x".repeat(LONG_BYTES));
     }
     panic!("exec: {}", command.env(ASKED, "1").exec());
 }
 
-/// What the copy says that a child becomes at the end of `body`.
+/// Runs `body` in a child, which becomes the copy at its end. Returns the copy's report.
 #[track_caller]
 fn report_of(body: impl FnOnce()) -> Report {
     let (from, to) = pipe();

@@ -207,7 +207,7 @@ impl Rate {
 
 /// Puts what the plugin counted in the place of ticks.
 fn in_instructions(mut measured: Vec<Measured>, counted: &[Vec<u64>]) -> Result<Vec<Measured>> {
-    // What a probe says of its own calls is no number of instructions.
+    // The figures that a probe reports of its own calls are no numbers of instructions.
     let is_counted = |one: &Measured| one.figures.is_empty();
     if measured.len() != counted.len() {
         bail!("{} probes, {} of them counted", measured.len(), counted.len());

@@ -223,7 +223,7 @@ impl Console {
             if self.news.wait(ticket, Some(until), false) != thread::Woken::TimedOut {
                 continue;
             }
-            // What the device has said meanwhile may not have been looked at: its interrupt can be late.
+            // Messages of the device may not have been read yet: its interrupt can be late.
             if self.converse() == Ok(true) {
                 continue;
             }

@@ -128,11 +128,11 @@ fn with_bits<T>(
     Ok(look(block.bytes()))
 }
 
-/// As if the chunk with `block`, which was just allocated, were zeroes, where the other blocks in it are
-/// free: it need not be read to be changed. Nobody allocates one of them meanwhile.
+/// Puts zeroes into the cache for the chunk with `block`, which was just allocated, if the other blocks in it
+/// are free: the chunk need not be read to be changed. Nobody allocates one of them meanwhile.
 ///
 /// # Errors
-/// What reading the bitmap met.
+/// The error of the bitmap's read if the device refuses it; [`FsError::Corrupt`] if the bitmap's checksum is wrong.
 pub(crate) fn put_zeroes_around(volume: &Volume, block: u64) -> Result<(), FsError> {
     let geometry = &volume.geometry;
     let in_chunk = (PAGE_BYTES / geometry.block_bytes) as u64;

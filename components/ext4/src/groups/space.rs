@@ -126,7 +126,8 @@ impl Space {
         before.ok().and_then(granted).ok_or(FsError::NoSpace)
     }
 
-    /// What the calling thread may not claim. It is asked only where it matters: near the end.
+    /// Returns the number of blocks that the calling thread may not claim. The thread's privileges are looked up only
+    /// here: when the unclaimed blocks run low.
     fn kept_from_caller(&self) -> i64 {
         let is_privileged = self.is_privileged.get().is_some_and(|asked| asked(self.owner));
         if is_privileged { self.pool } else { self.root + self.pool }

@@ -99,7 +99,7 @@ impl Journal {
         FsError::Corrupt
     }
 
-    /// What the log holds from its start until transaction `end`.
+    /// Finds the logged and the revoked blocks in the log from `start` until transaction `end`.
     fn find(&self, volume: &Volume, (start, end): (u32, u32)) -> Result<Found, FsError> {
         let (versions, revoked) = (BTreeMap::new(), BTreeMap::new());
         let mut found = Found { versions, revoked, charge: Charge::none() };
@@ -217,7 +217,8 @@ impl Journal {
     /// Hands `count` blocks of the log from `first` on to `visit`, with their places; read many at once.
     ///
     /// # Errors
-    /// What reading met, or `visit` says.
+    /// The error of the device if a block cannot be read; [`FsError::Corrupt`] if the journal has no such block; the
+    /// error of `visit` if it returns one.
     pub(super) fn each_block(
         &self,
         volume: &Volume,

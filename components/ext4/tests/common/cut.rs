@@ -1,7 +1,7 @@
 //! Power cuts: what a device may hold after some of the requests it was given.
 use super::{device::Event, mutate::Random};
 
-/// What the device may hold after the first `cut` events.
+/// Returns possible contents of the device after the first `cut` events.
 pub fn crashed(
     image: &[u8],
     events: &[Event],

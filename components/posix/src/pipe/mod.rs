@@ -50,7 +50,7 @@ struct State {
     writers_seen: u64,
     /// Somebody has taken bytes out and may put some back: other readers wait.
     is_borrowed: bool,
-    /// What is charged to a user while it has ends.
+    /// The pages that are charged to a user while the pipe has ends.
     share: Option<Share>,
 }
 

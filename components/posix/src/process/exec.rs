@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering;
 use rt::user::{Bases, Context, Registers};
 use vfs::Errno;
 
-/// What a file that gives ids clears of the personality (`PER_CLEAR_ON_SETID`): `READ_IMPLIES_EXEC`,
+/// Flags of the personality that a file that gives ids clears (`PER_CLEAR_ON_SETID`): `READ_IMPLIES_EXEC`,
 /// `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
 const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000;
 

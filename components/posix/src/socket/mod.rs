@@ -495,7 +495,8 @@ impl File for Socket {
         ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);
         ready
     }
-    /// What it sent and nobody received, and what waits in it from senders that are gone, files included.
+    /// Returns the bytes of messages that the socket sent and nobody received, and of those that wait in it from senders
+    /// that are gone, files included.
     fn held_bytes(&self, survey: &mut Survey) -> usize {
         let sent = self.budget.used();
         let Some(state) = self.state.try_lock() else { return sent };

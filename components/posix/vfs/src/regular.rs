@@ -172,7 +172,7 @@ impl File for RegularFile {
         self
     }
     fn closed(&self) {
-        // What replaces the old contents is on its way when the next commit is.
+        // The new contents must be on their way before the next commit, which makes the loss of the old ones durable.
         if self.pages.take_emptied() && self.vnode.instance().info().writes_replacements {
             self.pages.start_writes(WHOLE);
         }

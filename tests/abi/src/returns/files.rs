@@ -7,7 +7,7 @@ use super::{
 };
 use crate::must;
 
-/// What a name stands for.
+/// The kind of file that a name stands for.
 #[derive(Clone, Copy, Debug)]
 enum Named {
     File,

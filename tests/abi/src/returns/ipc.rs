@@ -39,7 +39,7 @@ const TYPES: [(&str, i32); 3] = [
     ("seqpacket", libc::SOCK_SEQPACKET),
 ];
 
-/// What waits at the other end.
+/// States of a socket before the call.
 const STATES: [&str; 4] = ["empty", "full", "peer closed", "shut down"];
 
 fn prepared(kind: i32, state: &str) -> i64 {

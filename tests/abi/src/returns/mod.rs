@@ -33,7 +33,7 @@ pub enum Outcome {
     Returned(i64),
     /// The call did not return within the bound.
     Hung,
-    /// What comes before the call did not return within the bound.
+    /// The preparation of the call did not return within the bound.
     HungBefore,
     /// The process ended before the call returned; the wait status.
     Died(i32),
@@ -116,7 +116,7 @@ pub fn confine() {
     }
 }
 
-/// What a case's process tells the watchdog.
+/// The progress of a case's process, for the watchdog.
 struct Progress {
     phase: AtomicU32,
     result: AtomicI64,
@@ -175,7 +175,7 @@ impl Watchdog {
             note(RETURNED, result);
         });
         let ended = self.wait(child);
-        // What the case has left behind; there may be nothing.
+        // Ends the processes that the case has left behind; there may be none.
         raw(libc::SYS_kill, [-i64::from(child), libc::SIGKILL.into(), 0, 0, 0, 0]);
         match (self.progress.phase.load(SeqCst), ended) {
             (RETURNED, _) => Outcome::Returned(self.progress.result.load(SeqCst)),

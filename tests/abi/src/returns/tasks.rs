@@ -99,7 +99,7 @@ pub fn futex(cases: &mut Cases) {
                     std::thread::yield_now();
                 }
             });
-            // What is private to this process is not woken by another: a time ends that.
+            // Another process cannot wake a private wait: a timeout ends it.
             let later = ms(5);
             let time = if is_private == 0 { 0 } else { at(&later) };
             made(libc::SYS_futex, [words, is_private, 0, time, 0, 0])

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{close, fork, must};
 
-/// What a child is doing when it is waited for. One that lives ends in a moment.
+/// The state of a child when it is waited for. A living child ends in a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Child {
     None,

@@ -16,11 +16,11 @@ const LIES_AT: u64 = 3000;
 const LIES: usize = 64;
 /// Sixteen limits of the system `hostile`, and some.
 pub const CALM: Duration = Duration::from_millis(3_600);
-/// What a program leaves in memory that it gives back.
+/// The byte that fills the memory that a program gives back.
 const SECRET: u8 = 0xa5;
 const SECRET_BYTES: usize = 96 << 20;
 
-/// What must follow of a behaviour, beside that no program sees an error or a wrong byte and all go on.
+/// The required consequence of a behaviour. In each case no program sees an error or a wrong byte, and all go on.
 #[derive(Clone, Copy, Debug)]
 pub enum Follows {
     /// The driver is ended because of this.
@@ -38,7 +38,7 @@ pub struct Case {
     pub follows: Follows,
     /// Requests become overdue.
     pub is_overdue: bool,
-    /// What else is looked at while it behaves so.
+    /// A further check while the driver behaves so.
     pub check: fn() -> Result<(), String>,
 }
 

@@ -5,7 +5,7 @@ const NAME: &str = "hostile-blk";
 const CONTROL: &str = "/proc/skerry/control";
 const ISOLATED: &str = "/proc/skerry/isolated";
 
-/// What is known of it now.
+/// The present state of the driver.
 #[derive(Clone, Copy, Debug)]
 pub struct State {
     pub is_running: bool,
@@ -29,7 +29,7 @@ fn value(lines: &[String], field: &str) -> Option<String> {
     })
 }
 
-/// What it is; `None` where there is none.
+/// Reads the present state; `None` if the supervisor lists no such component.
 pub fn state() -> Option<State> {
     let lines = lines();
     let restarts = value(&lines, "restarts")?.parse().ok()?;

@@ -121,7 +121,7 @@ fn wait_for_work() -> Result<(), String> {
 fn play(case: &Case) -> Result<String, String> {
     wait_until("the driver runs", || component::state().is_some_and(|now| now.is_running))?;
     if case.is_overdue {
-        // What was learnt of overdue requests is forgotten: the next is asked for as soon as the first.
+        // After the calm the limit is as short as at first, whatever requests were overdue before.
         thread::sleep(cases::CALM);
     }
     let before = component::state().ok_or("no driver")?;

@@ -26,7 +26,7 @@ pub enum Where {
     Outside,
 }
 
-/// What a call is about.
+/// The process and the file that a call is about.
 pub struct Subject<'a> {
     /// The process that executes.
     pub victim: pid_t,
@@ -139,7 +139,7 @@ pub const RACERS: &[Racer] = &[
     outside("chmod", |subject| done(unsafe { chmod(subject.file.as_ptr(), 0o4755) })),
 ];
 
-/// What the process that executes has at the secret's address before it does.
+/// Maps an empty page at the secret's address, for the process that executes to have there before it does.
 pub fn prepare() {
     let page = (SECRET_AT & !4095) as *mut c_void;
     let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;
@@ -147,7 +147,7 @@ pub fn prepare() {
     unsafe { mmap(page, 4096, PROT_READ | PROT_WRITE, flags, -1, 0) };
 }
 
-/// What was seen must not be what nobody may see.
+/// Checks that `seen` holds no text that nobody may see.
 fn judge(seen: &[u8]) {
     let has = |what: &[u8]| seen.windows(what.len()).any(|part| part == what);
     if has(&SECRET) || has(KEY_TEXT) || has(b"/locked-") {

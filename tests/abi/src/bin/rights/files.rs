@@ -10,10 +10,10 @@ use std::{
     time::Duration,
 };
 
-/// What is in the memory of the programs that nobody may look into.
+/// The text in the memory of the programs that nobody may look into.
 pub const SECRET: [u8; SECRET_BYTES] = *b"hidden in memory";
 
-/// What a target does.
+/// The behaviour of a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// It is the campaign's program.

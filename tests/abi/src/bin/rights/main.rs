@@ -231,7 +231,7 @@ fn be_victim(name: &CString, inside: &[(&&'static Racer, Duration)], delay: Dura
     unsafe { libc::_exit(0) }
 }
 
-/// What the report of `target` says of the race.
+/// Checks the rights in the report of `target`. Returns the ending of the race.
 fn judge(target: &Target, report: Option<Report>) -> i32 {
     let Some(report) = report else { return ending::NOT_EXECUTED };
     let has_user = report.users == [USER; 3];

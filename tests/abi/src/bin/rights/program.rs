@@ -16,13 +16,13 @@ pub const REPORT_FD: i32 = 9;
 pub const KEY_FD: i32 = 30;
 /// A file that only root may read.
 pub const KEY: &str = "/tmp/rights-key";
-/// What is in it.
+/// The contents of [`KEY`].
 pub const KEY_TEXT: &[u8; 16] = b"root's alone....";
 
 const ROUNDS: usize = 20;
 const UMASK: u32 = 0o027;
 
-/// What a program says of itself.
+/// The report of a program about itself.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Report {
@@ -60,7 +60,7 @@ pub fn become_program(path: &CString) {
 /// Executes `path` with `name` as its first argument.
 pub fn become_named(path: &CString, name: &str) {
     let words = [c(name).into_raw().cast_const(), std::ptr::null()];
-    // What is to be copied makes the exec longer.
+    // A large environment, which must be copied, makes the exec longer.
     let long = c("x".repeat(100 << 10)).into_raw().cast_const();
     let environment = [long, long, long, long, std::ptr::null()];
     // SAFETY: NUL-terminated strings, and lists that end with a null pointer.
