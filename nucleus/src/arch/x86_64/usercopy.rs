@@ -96,6 +96,15 @@ skerry_copy:
 4:
     add rdx, 8
     jz 6f
+    test dl, 4
+    jz skerry_copy_bytes
+    # A word goes in one piece: others may be looking at it.
+35: mov eax, [rsi]
+    mov [rdi], eax
+    add rsi, 4
+    add rdi, 4
+    sub rdx, 4
+    jz 6f
 skerry_copy_bytes:
 5:
     mov al, [rsi]
@@ -115,6 +124,7 @@ skerry_copy_fault8:
     jmp skerry_copy_bytes
     skerry_fixup 22b, 2b, skerry_copy_fault64
     skerry_fixup 3b, 4b, skerry_copy_fault8
+    skerry_fixup 35b, 5b, skerry_copy_bytes
     skerry_fixup 5b, 6b, 6b
 
     # rdi to, rdx length -> rax left over
@@ -203,7 +213,7 @@ skerry_take:
     "#
 );
 
-const FIXUPS: usize = 13;
+const FIXUPS: usize = 14;
 /// From this length on copies go through vector registers, borrowed with preemption off.
 const WIDE_BYTES: usize = 256;
 
