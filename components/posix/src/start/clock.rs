@@ -30,23 +30,27 @@ pub fn set_wall(clock: Option<&Arc<dyn Clock>>) {
         "the real-time clock gives no time: the wall clock starts at the last mount of the root, and the clock is asked again"
     );
     let clock = clock.clone();
-    let asks = move || ask_again(&*clock, FIRST_PAUSE_NS);
+    let asks = move || {
+        if let Some(ns) = ask_again(&*clock, FIRST_PAUSE_NS, time::is_wall_set) {
+            log::info!("the real-time clock gives the time now");
+            wall::set(ns);
+        }
+    };
     if thread::spawn("clock", Policy::Fair { nice: 0 }, asks).is_err() {
         log::error!("no memory for the thread that asks the real-time clock again");
     }
 }
 
-/// Asks `clock` until it gives a time or a program has set the wall clock, and sets the wall clock by the former.
-fn ask_again(clock: &dyn Clock, first_pause_ns: u64) {
+/// Asks `clock` until it gives a time, which is returned, or `is_set` says that a program has set the wall clock.
+fn ask_again(clock: &dyn Clock, first_pause_ns: u64, is_set: impl Fn() -> bool) -> Option<u64> {
     let mut pause_ns = first_pause_ns;
     loop {
         time::sleep_until(time::now().after_ns(pause_ns));
-        if time::is_wall_set() {
-            return;
+        if is_set() {
+            return None;
         }
         if let Some(ns) = clock.read_ns() {
-            log::info!("the real-time clock gives the time now");
-            return wall::set(ns);
+            return Some(ns);
         }
         pause_ns = pause_ns.saturating_mul(2).min(LONGEST_PAUSE_NS);
     }
@@ -64,15 +68,21 @@ mod tests {
         fn read_ns(&self) -> Option<u64> {
             let left = self.0.load(Relaxed);
             self.0.store(left.saturating_sub(1), Relaxed);
-            (left == 0).then(time::wall_ns)
+            (left == 0).then_some(7)
         }
     }
 
     #[test]
     fn a_clock_that_gives_no_time_is_asked_until_it_does() {
         let late = Late(AtomicU64::new(3));
-        ask_again(&late, 1_000);
-        // Another test of this program may have set the clock, which ends the asking too.
-        assert!(late.0.load(Relaxed) == 0 || time::is_wall_set());
+        assert_eq!(ask_again(&late, 1_000, || false), Some(7));
+        assert_eq!(late.0.load(Relaxed), 0);
+    }
+
+    #[test]
+    fn a_clock_is_not_asked_once_a_program_has_set_the_time() {
+        let late = Late(AtomicU64::new(3));
+        assert_eq!(ask_again(&late, 1_000, || true), None);
+        assert_eq!(late.0.load(Relaxed), 3);
     }
 }
