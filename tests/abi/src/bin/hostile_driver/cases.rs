@@ -1,5 +1,5 @@
 //! The behaviours, by the numbers that `isolated/src/bin/hostile-blk.rs` gives them, and what must follow of each.
-use crate::forget;
+use abi::checked::forget;
 use std::{
     fs::{File, OpenOptions},
     os::unix::fs::{FileExt, OpenOptionsExt},

@@ -5,12 +5,10 @@
 mod cases;
 mod component;
 
+use abi::checked::{Random, check_file};
 use cases::{CASES, Case, Follows};
 use std::{
-    fs::{self, File},
-    hash::{DefaultHasher, Hasher},
-    io::{self, Read, Write},
-    os::fd::AsRawFd,
+    fs,
     path::{Path, PathBuf},
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -32,51 +30,10 @@ static CHECKED: AtomicU64 = AtomicU64::new(0);
 static WRONG: AtomicU64 = AtomicU64::new(0);
 static COMPUTED: AtomicU64 = AtomicU64::new(0);
 
-/// Bytes of no meaning, xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
-}
-
-/// Has the pages of `file` forgotten.
-fn forget(file: &File) {
-    // SAFETY: advice about a file of ours.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-}
-
-/// Writes a file, has its pages forgotten, reads it back.
-fn check_file(path: &Path, random: &mut Random) -> io::Result<()> {
-    let length = (random.next() % FILE_BYTES_MAX) as usize;
-    let bytes: Vec<u8> =
-        std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect();
-    let mut file = File::create(path)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    forget(&file);
-    let mut back = Vec::new();
-    File::open(path)?.read_to_end(&mut back)?;
-    if checksum(&back) == checksum(&bytes) { Ok(()) } else { Err(io::Error::other("wrong bytes")) }
-}
-
 fn work(path: &Path, seed: u64) {
     let mut random = Random::new(seed);
     while !IS_OVER.load(Relaxed) {
-        match check_file(path, &mut random) {
+        match check_file(path, &mut random, FILE_BYTES_MAX) {
             Ok(()) => CHECKED.fetch_add(1, Relaxed),
             Err(error) => {
                 println!("a program saw: {error}");

@@ -5,12 +5,10 @@
 //! ([`stream`]).
 mod stream;
 
+use abi::checked::{Random, check_file};
 use std::{
-    fs::{self, File},
-    hash::{DefaultHasher, Hasher},
-    io::{self, Read, Write},
-    os::fd::AsRawFd,
-    path::{Path, PathBuf},
+    fs, io,
+    path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     thread,
@@ -30,45 +28,6 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 static CHECKED: AtomicU64 = AtomicU64::new(0);
 static WRONG: AtomicU64 = AtomicU64::new(0);
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, most: u64) -> u64 {
-        self.next() % most
-    }
-}
-
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(bytes);
-    hasher.finish()
-}
-
-/// Writes a file, has its pages forgotten, reads it back.
-fn check_file(path: &Path, random: &mut Random) -> io::Result<()> {
-    let length = random.below(FILE_BYTES_MAX) as usize;
-    let bytes: Vec<u8> =
-        std::iter::repeat_with(|| random.next().to_le_bytes()).flatten().take(length).collect();
-    let mut file = File::create(path)?;
-    file.write_all(&bytes)?;
-    file.sync_all()?;
-    // SAFETY: advice about a file of ours.
-    unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
-    let mut back = Vec::new();
-    File::open(path)?.read_to_end(&mut back)?;
-    if checksum(&back) == checksum(&bytes) { Ok(()) } else { Err(io::Error::other("wrong bytes")) }
-}
 
 fn check_clock() -> io::Result<()> {
     let text = fs::read_to_string(CLOCK)?;
@@ -153,7 +112,9 @@ fn main() -> ExitCode {
     for number in 0..WORKERS {
         let path = folder.join(format!("file-{number}"));
         let mut random = Random::new(seed.wrapping_add(number).wrapping_add(1));
-        workers.push(thread::spawn(move || work("files", || check_file(&path, &mut random))));
+        workers.push(thread::spawn(move || {
+            work("files", || check_file(&path, &mut random, FILE_BYTES_MAX))
+        }));
     }
     let is_quiet = std::env::args().nth(5).is_some();
     let mut streams = Streams::of(&name).expect("the streams over the component");

@@ -4,7 +4,8 @@
 //! Bytes come when they are asked for, and the driver is killed only once the first of them has come: what QEMU was
 //! about to give a virtio console that is reset it throws away. What goes over the serial line is a little less than
 //! fits (115,200 bits a second, as QEMU has it): kills would wait for the line.
-use crate::{IS_OVER, Random};
+use crate::IS_OVER;
+use abi::checked::Random;
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
