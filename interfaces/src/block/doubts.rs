@@ -2,8 +2,9 @@
 //!
 //! An error is not passed on at once, for the driver may have reported it because it is about to fail. A tenth of a second
 //! later it is asked something by message; if the same driver has answered and is not to be
-//! ended, the error is the client's. Otherwise the request is issued again to the successor, once: a second error
-//! of that kind is passed on. Frames of such a request are not lent meanwhile.
+//! ended, the error is the client's. Otherwise the request is issued again to the successor, and
+//! to its successor where that errs and dies, too; the third such successor's error is passed on. Frames of such a request are
+//! not lent meanwhile.
 //!
 //! A request that is overdue ([`crate::overdue`]) is asked for by the keeper's ping ([`BlockProxy::overdue`]).
 use super::{BlockProxy, Whereabouts, slots::Flight};
@@ -48,7 +49,7 @@ impl BlockProxy {
     /// does not its successor is sent those requests. Nothing is done where the driver does not answer.
     pub(super) fn settle_doubts(&self, errors: u64) {
         let Some(attached) = self.attached() else {
-            return self.tell_doubtful(|flight, _| flight.was_in_doubt);
+            return self.tell_doubtful(|flight, _| flight.is_retried_enough());
         };
         if self.control.call_find(NO_TAG).ok().flatten().is_none() {
             return;

@@ -187,13 +187,7 @@ impl Flights {
     pub(crate) fn admit(&mut self, request: Request, sink: &Arc<dyn BlockSink>) {
         self.taken_entries = self.taken_entries.wrapping_add(entries::entries_for(&request));
         let (sink, order) = (sink.clone(), self.next_order);
-        self.waiting.push_back(Flight {
-            request,
-            sink,
-            order,
-            is_sent: false,
-            was_in_doubt: false,
-        });
+        self.waiting.push_back(Flight { request, sink, order, is_sent: false, retries: 0 });
         self.next_order += 1;
     }
 

@@ -33,6 +33,9 @@ const _: () = assert!(ENTRIES.is_multiple_of(WORD_SLOTS));
 pub(crate) const BATCH: usize = 4;
 /// Loans taken back at once.
 const LOANS: usize = 64;
+/// How often a request is issued again because drivers report an error for it and die. One that makes each driver
+/// die so must end at some time.
+const RETRIES_MAX: u8 = 3;
 
 /// A request that was taken from a client and has not ended.
 pub(crate) struct Flight {
@@ -40,8 +43,8 @@ pub(crate) struct Flight {
     pub(crate) sink: Arc<dyn BlockSink>,
     /// When it was submitted, among all.
     pub(crate) order: u64,
-    /// It was issued again as the driver that reported an error did not live on.
-    pub(crate) was_in_doubt: bool,
+    /// How often it was issued again because the driver that reported an error for it did not live on.
+    pub(crate) retries: u8,
     /// The driver has it: its frames are lent.
     pub(crate) is_sent: bool,
 }
@@ -55,6 +58,11 @@ impl Flight {
 
     pub(crate) fn is_flush(&self) -> bool {
         matches!(self.request.operation, Operation::Flush)
+    }
+
+    /// Whether the next error is the client's, whatever becomes of the driver that reports it.
+    pub(crate) fn is_retried_enough(&self) -> bool {
+        self.retries >= RETRIES_MAX
     }
 
     /// Whether the device writes the frames.
@@ -411,19 +419,18 @@ impl Slots {
         Some(self.end(Some(number), flight, Err(error)))
     }
 
-    /// Empties every slot, to be sent to another driver, but those of requests that ended with an error twice; nobody may take
-    /// completions meanwhile.
+    /// Empties every slot, to be sent to another driver, but those of requests that ended with an error and were issued again
+    /// often enough; nobody may take completions meanwhile.
     pub(crate) fn recall(&self, _completing: &mut Completing, waiting: &mut VecDeque<Flight>) {
         let mut has_doubts = false;
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
             let Slot { flight: Some(flight), doubt, .. } = &mut *slot else { continue };
-            if flight.was_in_doubt && doubt.is_some() {
-                // It was issued again once; that is enough.
+            if doubt.is_some() && flight.is_retried_enough() {
                 has_doubts = true;
                 continue;
             }
-            flight.was_in_doubt |= doubt.take().is_some();
+            flight.retries += u8::from(doubt.take().is_some());
             waiting.extend(slot.take());
             self.give(number);
         }

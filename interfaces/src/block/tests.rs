@@ -737,27 +737,31 @@ fn an_error_of_a_driver_that_lives_comes_through() {
 }
 
 #[test]
-fn an_error_of_a_driver_that_does_not_live_on_is_tried_again_once() {
+fn an_error_of_drivers_that_do_not_live_on_is_tried_again_three_times() {
     let endpoint = Endpoint::new().unwrap();
     let platter: Arc<Platter> = Arc::default();
     let (sink, dyn_sink) = listening();
     let mut driver = Driver::start(&platter, &endpoint);
     let proxy = connect(&endpoint, &platter);
-    for (tag, second) in [(0, Ok(())), (1, Err(BlockError::Device))] {
+    let err = |driver: &Driver| {
         // It is to be ended, though it still answers.
         platter.set_running(false);
         *driver.disk.mood.lock().unwrap() = Mood::Fails;
+    };
+    for (tag, deaths, result) in [(0, 1, Ok(())), (1, 3, Ok(())), (2, 4, Err(BlockError::Device))] {
+        err(&driver);
         proxy.submit(&mut vec![request(tag, Operation::Write, 8, &[filled(5)])], &dyn_sink);
-        proxy.wait_for_doubts();
-        driver.kill();
-        assert_eq!(sink.wait_for(0).len(), tag as usize, "it was told");
-        driver = Driver::start(&platter, &endpoint);
-        if second.is_err() {
-            platter.set_running(false);
-            *driver.disk.mood.lock().unwrap() = Mood::Fails;
+        for death in 1..=deaths {
+            proxy.wait_for_doubts();
+            assert_eq!(sink.wait_for(0).len(), tag as usize, "it was told");
+            driver.kill();
+            driver = Driver::start(&platter, &endpoint);
+            if death < deaths {
+                err(&driver);
+            }
+            proxy.restarted().unwrap();
         }
-        proxy.restarted().unwrap();
-        assert_eq!(sink.wait_for(tag as usize + 1)[tag as usize], (tag, second));
+        assert_eq!(sink.wait_for(tag as usize + 1)[tag as usize], (tag, result));
     }
     assert!(proxy.has_all_slots());
     proxy.close();
