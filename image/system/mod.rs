@@ -65,6 +65,9 @@ fn request_ms() -> u64 {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Process {
+    /// Parameters of its own, as on the kernel's command line, which goes before them.
+    #[serde(default)]
+    parameters: String,
     /// Kernel calls: groups or single ones.
     calls: Vec<Spanned<String>>,
     /// Most memory.

@@ -40,6 +40,7 @@ implements = ["clock"]
 ports = ["0x70+2"]
 priority = "fair"
 [component.process]
+parameters = "rtc.wait_ms=5"
 calls = ["threads", "memory", "time", "log", "serve", "ports", "Entropy"]
 memory_kib = 512
 threads = 2
@@ -82,7 +83,7 @@ fn another_world_is_one_line() {
     let table = system::table("small", &system::parse(&isolated).expect("a right description"));
     let (_, plan) = table.split_once("const PLANS").expect("plans");
     for part in [
-        "name: \"rtc\"",
+        "name: \"rtc\", parameters: \"rtc.wait_ms=5\"",
         "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0",
         "vectors: 3, log_lines: (4, 5), threads: 2",
         "policy: ::rt::thread::Policy::Fair { nice: 0 }, share_percent: 10",

@@ -3,18 +3,23 @@ use crate::{
     image::Image,
     plan::{self, Plan},
 };
-use alloc::string::{String, ToString};
+use alloc::{
+    format,
+    string::{String, ToString},
+};
 use rt::{
     NoMemory,
     domain::{Call, Domain, Grants, PortAccess},
     memory::Region,
     message::{Capability, Endpoint},
+    system,
     user::Protection,
 };
 
 fn grants(plan: &Plan) -> Grants {
     let (functions, transports) = plan::find(plan);
     Grants {
+        command_line: format!("{} {}", plan.parameters, system::command_line()),
         calls: plan.calls.iter().filter_map(|&number| Call::of(number)).collect(),
         ports: plan.ports.to_vec(),
         port_access: PortAccess::Map,

@@ -17,6 +17,8 @@ pub enum Device {
 pub struct Plan {
     /// Its name, and that of its executable in the boot archive.
     pub name: &'static str,
+    /// Parameters of its own (`name=value`, by spaces), over which the command line's of the same name go.
+    pub parameters: &'static str,
     /// Kernel calls, by number (`calls::Call`).
     pub calls: &'static [u64],
     /// Devices.
@@ -106,6 +108,7 @@ mod tests {
 
     const PLAN: Plan = Plan {
         name: "disks",
+        parameters: "",
         calls: &[],
         devices: &[],
         ports: &[],

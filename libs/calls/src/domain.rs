@@ -45,6 +45,8 @@ pub enum PortAccess {
 /// What a domain may do; what is absent is denied.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
+    /// The command line that it sees: its own parameters, and the system's, which go before them.
+    pub command_line: String,
     /// Kernel calls.
     pub calls: CallSet,
     /// Port ranges: first, count.

@@ -14,7 +14,6 @@ use crate::{
     capability::{Capability, EndpointRight, Gift, Right},
     entropy,
     irq::Interrupt,
-    params,
     spin::NoInterrupts,
     thread::{self, Endpoint, Fast, Step, Thread, Wait, message_in, message_out},
     time,
@@ -393,7 +392,7 @@ impl<'a> Caller<'a> {
                 domain.log(level.unwrap_or(log::Level::Trace), &domain.text(second, third)?)?;
             }
             Call::CommandLine => {
-                let line = params::command_line().as_bytes();
+                let line = domain.grants.command_line.as_bytes();
                 let length = line.len().min(second as usize);
                 domain.space.write(first, &line[..length])?;
                 registers.rdi = length as u64;

@@ -1,6 +1,6 @@
 //! Isolated components in machine code.
 use crate::costs::components::{self, Parameters};
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use calls::{Call, IMAGE_BASE, SERVICE, Status};
 use ipc::{Error, Header, Message};
 use nucleus::{
@@ -18,6 +18,7 @@ use program::PciAddress;
 /// What a domain of the tests may do, but for what is `denied`.
 pub fn grants(denied: u64) -> Grants {
     Grants {
+        command_line: String::new(),
         calls: Call::ALL.iter().copied().filter(|&call| denied >> call as u64 & 1 == 0).collect(),
         ports: Vec::new(),
         port_access: PortAccess::Map,

@@ -16,6 +16,7 @@ use rt::{
     device::DmaBuffer,
     lock_class,
     sync::{Event, Mutex},
+    system,
     thread::{self, Policy},
     time::{self, Instant},
 };
@@ -42,15 +43,37 @@ const PORTS_MAX: u32 = 32;
 const QUEUE_SIZE: u16 = 16;
 /// Of the control queues. QEMU drops what it has to tell where no buffer is there, and tells up to four things of a port.
 const CONTROL_BUFFERS: u16 = 32;
-/// A device that was asked nothing more and has said nothing for this long has no other port to announce, and says
-/// nothing more of those that it did announce.
-const SILENCE_NS: u64 = 200_000_000;
-/// No news for this long, and every port identified: those not open yet are not opened now.
-const QUIET_NS: u64 = 2_000_000;
+const NS_PER_MS: u64 = 1_000_000;
 const DRIVER_NICE: i8 = -10;
 
 /// Consoles found so far in the whole system, for `hvc` numbers.
 static CONSOLES: AtomicUsize = AtomicUsize::new(0);
+
+/// How long a device may be silent before its announcement of ports counts as complete. The system description sets
+/// both for an isolated driver, and the command line for any.
+struct Limits {
+    /// A device that was asked nothing more and has said nothing for this long has no other port to announce, and says
+    /// nothing more of those that it did announce; `virtio-console.silence_ms`.
+    silence_ns: u64,
+    /// No news for this long, and every port identified: those not open yet are not opened now;
+    /// `virtio-console.settled_ms`.
+    settled_ns: u64,
+}
+
+impl Limits {
+    fn of_system() -> Limits {
+        Limits {
+            silence_ns: ms("virtio-console.silence_ms", 200),
+            settled_ns: ms("virtio-console.settled_ms", 2),
+        }
+    }
+}
+
+/// Nanoseconds of the parameter `name`, which is in milliseconds and `default_ms` where it is not given or no number.
+fn ms(name: &str, default_ms: u64) -> u64 {
+    let given = system::parameter(name).and_then(|text| text.parse().ok());
+    given.unwrap_or(default_ms).saturating_mul(NS_PER_MS)
+}
 
 type QueuePair = (Queue<u16>, Queue<u16>);
 
@@ -210,6 +233,7 @@ impl Console {
     /// until `deadline`. A device announces its ports in one go, so that once one port's own
     /// question is answered all were announced.
     pub fn wait_ports(&self, deadline: Option<Instant>) {
+        let limits = Limits::of_system();
         loop {
             let ticket = self.news.ticket();
             let is_settled = self.is_settled();
@@ -217,7 +241,7 @@ impl Console {
                 return;
             }
             let is_heard = self.is_heard();
-            let silence_ns = if is_settled { QUIET_NS } else { SILENCE_NS };
+            let silence_ns = if is_settled { limits.settled_ns } else { limits.silence_ns };
             let until = time::now().after_ns(silence_ns);
             let until = deadline.map_or(until, |deadline| deadline.min(until));
             if self.news.wait(ticket, Some(until), false) != thread::Woken::TimedOut {
