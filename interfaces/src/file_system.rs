@@ -541,6 +541,13 @@ pub trait FileSystem: Send + Sync {
     }
     /// Everything written so far is on stable storage when this returns.
     fn sync(&self) -> Result<(), FsError>;
+    /// Everything that is on stable storage is where whoever reads the medium itself looks for it.
+    ///
+    /// # Errors
+    /// What the medium says.
+    fn put_in_place(&self) -> Result<(), FsError> {
+        Ok(())
+    }
     /// The last mount goes: everything is written and the medium marked as unmounted. After this
     /// nothing is written any more, and every change is refused with [`FsError::ReadOnly`].
     fn unmount(&self) -> Result<(), FsError> {

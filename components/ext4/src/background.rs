@@ -4,6 +4,8 @@
 //! ```text
 //! running transaction   3/4 of the limit: a commit is asked for       the limit: operations wait
 //!                                                                     until the next one has begun
+//!                       at each interval (`commit=`): it is committed, or where nothing changed
+//!                                                     the journal's blocks are written in place
 //! journal               half full: it is emptied after the commit     full: who commits empties it
 //! ```
 //! Locks: none. Whoever asks may hold locks that no commit takes.
@@ -17,6 +19,7 @@ use interfaces::file_system::FsError;
 use rt::{
     sync::Event,
     thread::{self, Policy},
+    time,
 };
 
 /// The tasks that the thread is asked for.
@@ -71,20 +74,23 @@ impl Background {
     }
 }
 
-/// Starts the thread unless there is one. Without one, operations commit themselves.
-pub(crate) fn start(volume: &Arc<Volume>) {
+/// Starts the thread unless there is one; every `interval_ns` it commits. Without one, operations commit themselves.
+pub(crate) fn start(volume: &Arc<Volume>, interval_ns: u64) {
     let background = Arc::clone(&volume.background);
     if background.has_thread.swap(true, AcqRel) {
         return;
     }
     let name = format!("ext4-{}", volume.device.name());
     let weak = Arc::downgrade(volume);
-    if thread::spawn(&name, Policy::default(), move || run(&background, &weak)).is_err() {
+    if thread::spawn(&name, Policy::default(), move || run(&background, &weak, interval_ns))
+        .is_err()
+    {
         volume.background.has_thread.store(false, Release);
     }
 }
 
-fn run(background: &Background, volume: &Weak<Volume>) {
+fn run(background: &Background, volume: &Weak<Volume>, interval_ns: u64) {
+    let mut next = time::now().after_ns(interval_ns);
     loop {
         let ticket = background.wake.ticket();
         if background.is_over.load(Acquire) {
@@ -92,9 +98,27 @@ fn run(background: &Background, volume: &Weak<Volume>) {
         }
         let Some(volume) = volume.upgrade() else { return };
         work(background, &volume);
+        if time::now() >= next {
+            tick(&volume);
+            next = time::now().after_ns(interval_ns);
+        }
         drop(volume);
-        background.wake.wait(ticket, None, false);
+        background.wake.wait(ticket, Some(next), false);
     }
+}
+
+/// Commits, so that a crash takes back no more than one interval, or writes in place what is only in the journal. Errors end
+/// writing, and the log has said so.
+fn tick(volume: &Volume) {
+    if volume.health.check_writable().is_err() {
+        return;
+    }
+    let has_changed = !volume.log.running().blocks.is_empty();
+    let _ = match has_changed {
+        true => volume.commit(volume.log.running_id()),
+        false => volume.put_in_place(),
+    };
+    volume.log.started.signal();
 }
 
 /// Does what was asked for. Errors end writing, and the log has said so.

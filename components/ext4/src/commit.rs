@@ -43,7 +43,17 @@ pub(crate) struct Committer {
     /// There where transactions are logged.
     pub(crate) journal: Option<Journal>,
     /// Newest logged version of each block; `None` where it was freed since.
-    waiting: BTreeMap<u64, Option<(Arc<Chunk>, usize)>>,
+    waiting: BTreeMap<u64, Option<Logged>>,
+    /// The superblock says "needs recovery".
+    is_marked: bool,
+}
+
+/// A block that is in the journal.
+struct Logged {
+    chunk: Arc<Chunk>,
+    offset: usize,
+    /// It was written in place, too, though perhaps not flushed.
+    is_in_place: bool,
 }
 
 /// A transaction that ended.
@@ -66,6 +76,29 @@ impl Volume {
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
     }
 
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// As [`Volume::commit`].
+    pub(crate) fn sync(&self) -> Result<(), FsError> {
+        let mut committer = self.log.committer.lock();
+        rt::memory::with_reserve(|| self.commit_with(&mut committer))
+    }
+
+    /// Writes in place what is only in the journal, so that whoever reads the device finds it there. The journal keeps it until
+    /// that is flushed.
+    ///
+    /// # Errors
+    /// As [`Volume::commit`].
+    pub(crate) fn put_in_place(&self) -> Result<(), FsError> {
+        let mut committer = self.log.committer.lock();
+        if self.health.has_failed() {
+            return Err(FsError::Io);
+        }
+        let result = rt::memory::with_reserve(|| self.write_in_place(&mut committer));
+        result.inspect_err(|error| self.health.abort(self.device.name(), *error))
+    }
+
     /// Makes everything durable; with a journal everything is put in place too, and the journal and
     /// the superblock are left as those of a volume that needs no recovery.
     ///
@@ -75,7 +108,7 @@ impl Volume {
         let mut committer = self.log.committer.lock();
         rt::memory::with_reserve(|| {
             self.commit_with(&mut committer)?;
-            let result = self.checkpoint(&mut committer);
+            let result = self.settle_journal(&mut committer);
             result.inspect_err(|error| self.health.abort(self.device.name(), *error))
         })
     }
@@ -176,8 +209,9 @@ impl Volume {
             return result;
         }
         let Some(journal) = committer.journal.as_mut() else { return Ok(()) };
-        if journal.is_empty() {
+        if !committer.is_marked {
             superblock_edit::mark(self, Mark::Recovery)?;
+            committer.is_marked = true;
         }
         let bytes = self.geometry.block_bytes;
         let logged: Vec<(u64, &[u8])> = blocks
@@ -188,8 +222,8 @@ impl Volume {
         journal.append(&self.device, &logged, &revoked)?;
         let must_checkpoint = journal.is_half_full();
         for (block, version) in blocks.iter() {
-            let version = (Arc::clone(&version.chunk), version.offset);
-            committer.waiting.insert(*block, Some(version));
+            let (chunk, offset) = (Arc::clone(&version.chunk), version.offset);
+            committer.waiting.insert(*block, Some(Logged { chunk, offset, is_in_place: false }));
         }
         let is_much = must_checkpoint || committer.waiting.len() > 2 * self.log.limit();
         if is_much && !self.background.want_checkpoint() {
@@ -202,26 +236,40 @@ impl Volume {
         block * (self.geometry.block_bytes / SECTOR_BYTES) as u64
     }
 
-    /// Puts in place what the journal holds, and empties it.
-    fn checkpoint(&self, committer: &mut Committer) -> Result<(), FsError> {
-        let Committer { journal: Some(journal), waiting } = committer else { return Ok(()) };
-        if journal.is_empty() && waiting.is_empty() {
-            return Ok(());
-        }
+    /// Writes in place those blocks in the journal that are not.
+    fn write_in_place(&self, committer: &mut Committer) -> Result<(), FsError> {
         let bytes = self.geometry.block_bytes;
-        let pieces: Vec<Piece<'_>> = waiting
-            .iter()
-            .filter_map(|(block, version)| {
-                let (chunk, offset) = version.as_ref()?;
-                Some((self.sector(*block), chunk.part(*offset, bytes)))
-            })
-            .collect();
+        let logged = committer.waiting.iter().filter_map(|(block, logged)| {
+            let logged = logged.as_ref().filter(|logged| !logged.is_in_place)?;
+            Some((self.sector(*block), logged.chunk.part(logged.offset, bytes)))
+        });
+        let pieces: Vec<Piece<'_>> = logged.collect();
         self.device.write(&pieces)?;
         drop(pieces);
+        committer.waiting.values_mut().flatten().for_each(|logged| logged.is_in_place = true);
+        Ok(())
+    }
+
+    /// Puts in place what the journal holds, empties it, and has the superblock say that nothing needs recovery.
+    fn settle_journal(&self, committer: &mut Committer) -> Result<(), FsError> {
+        self.checkpoint(committer)?;
+        if core::mem::take(&mut committer.is_marked) {
+            superblock_edit::mark(self, Mark::Settled)?;
+        }
+        Ok(())
+    }
+
+    /// Puts in place what the journal holds, and empties it.
+    fn checkpoint(&self, committer: &mut Committer) -> Result<(), FsError> {
+        if committer.journal.as_ref().is_none_or(Journal::is_empty) && committer.waiting.is_empty()
+        {
+            return Ok(());
+        }
+        self.write_in_place(committer)?;
+        let Committer { journal: Some(journal), waiting, .. } = committer else { return Ok(()) };
         self.device.flush()?;
         journal.reset(&self.device)?;
         self.device.flush()?;
-        superblock_edit::mark(self, Mark::Settled)?;
         let settled = core::mem::take(waiting);
         settled.keys().for_each(|block| self.settle(*block));
         Ok(())

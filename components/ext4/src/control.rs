@@ -75,12 +75,17 @@ fn open_journal(volume: &Volume) -> Result<Option<Journal>, FsError> {
 }
 
 impl Ext4 {
-    /// Everything is durable; the volume is as if unmounted, but for its mark.
+    /// Everything is durable.
     pub(crate) fn sync_all(&self) -> Result<(), FsError> {
+        self.make_durable(Volume::sync)
+    }
+
+    /// Has `how` make everything durable, and errors known.
+    fn make_durable(&self, how: fn(&Volume) -> Result<(), FsError>) -> Result<(), FsError> {
         if self.volume.groups().is_err() {
             return Ok(());
         }
-        let result = self.volume.settle_all();
+        let result = how(&self.volume);
         if self.volume.health.has_errors() {
             // The transaction that would have said so may never end.
             superblock_edit::mark(&self.volume, Mark::Errors)?;
@@ -113,7 +118,7 @@ impl Ext4 {
             return if volume.health.has_failed() { self.sync_all() } else { Ok(()) };
         }
         volume.health.forbid();
-        self.sync_all()?;
+        self.make_durable(Volume::settle_all)?;
         superblock_edit::mark(volume, Mark::Left)
     }
 
@@ -124,7 +129,7 @@ impl Ext4 {
             Access::Writable if self.volume.health.check_writable().is_ok() => Ok(()),
             Access::Writable => {
                 make_writable(&self.volume)?;
-                background::start(&self.volume);
+                background::start(&self.volume, self.commit_ns);
                 Ok(())
             }
         }

@@ -29,6 +29,8 @@ lock_class! {
 
 /// Frames set aside for metadata on its way to the device.
 const FRAMES_RESERVED: usize = 32;
+/// Most frames of a batch, where memory is not short.
+const FRAMES_MAX: usize = 256;
 
 /// Sectors of a chunk: the unit of metadata reads, one frame.
 pub(crate) const CHUNK_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
@@ -99,21 +101,27 @@ impl Device {
         Frame::allocate_many(missing, true, &mut frames).map_err(|_| FsError::NoMemory)
     }
 
-    /// Writes `pieces` and waits; those that follow each other on the device share a request.
+    /// Writes `pieces` and waits; those that follow each other on the device share a request, and a frame.
     ///
     /// Locks: `ext4.frames`, during the I/O.
     ///
     /// # Errors
     /// `Io`, `ReadOnly`, `NoMemory` (without frames set aside), `Restarted`.
     pub(crate) fn write(&self, pieces: &[Piece<'_>]) -> Result<(), FsError> {
-        let frames = self.frames.lock();
+        let mut frames = self.frames.lock();
         if frames.is_empty() {
             return if pieces.is_empty() { Ok(()) } else { Err(FsError::NoMemory) };
         }
-        for part in pieces.chunks(frames.len()) {
-            self.run(self.writes(part, &frames))?;
+        let set_aside = extend(&mut frames, pages_of(pieces));
+        let mut rest = pieces;
+        let mut result = Ok(());
+        while result.is_ok() && !rest.is_empty() {
+            let (batch, left) = self.writes(rest, &frames);
+            rest = left;
+            result = self.run(batch);
         }
-        Ok(())
+        frames.truncate(set_aside);
+        result
     }
 
     /// Writes `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where there are
@@ -128,43 +136,69 @@ impl Device {
         pieces: &[Piece<'_>],
         last: Piece<'_>,
     ) -> Result<(), FsError> {
-        let frames = self.frames.lock();
-        if frames.len() <= pieces.len() {
+        let mut frames = self.frames.lock();
+        let pages = pages_of(pieces);
+        let set_aside = extend(&mut frames, pages + 1);
+        let Some((of_pieces, of_last)) =
+            frames.split_at_checked(pages).filter(|(_, of_last)| !of_last.is_empty())
+        else {
+            frames.truncate(set_aside);
             drop(frames);
             self.write(pieces)?;
             self.flush()?;
             self.write(&[last])?;
             return self.flush();
-        }
-        let (frames, of_last) = frames.split_at(pieces.len());
+        };
         let flush = || self.info.has_flush.then(flush_request);
-        let last = self.writes(&[last], of_last);
+        let (batch, _) = self.writes(pieces, of_pieces);
+        let last = [last];
+        let (last, _) = self.writes(&last, of_last);
         let following = flush().into_iter().chain(last).chain(flush()).collect();
-        self.run_in_turn(self.writes(pieces, frames), following)
+        let result = self.run_in_turn(batch, following);
+        frames.truncate(set_aside);
+        result
     }
 
-    /// The requests that write `pieces` from `frames`, which are no fewer.
-    fn writes(&self, pieces: &[Piece<'_>], frames: &[Frame]) -> Vec<Request> {
+    /// The requests that write as many of `pieces` from `frames` as find room there, and the other pieces.
+    fn writes<'p, 'b>(
+        &self,
+        pieces: &'p [Piece<'b>],
+        frames: &[Frame],
+    ) -> (Vec<Request>, &'p [Piece<'b>]) {
         let mut batch: Vec<Request> = Vec::new();
-        for ((sector, bytes), frame) in pieces.iter().zip(frames) {
-            frame.write(0, bytes);
-            let length = bytes.len() as u32;
-            let segment = Segment { frame: frame.clone(), offset: 0, length };
-            match batch.last_mut() {
-                Some(last)
-                    if end_of(last) == *sector && last.segments.len() < self.max_segments() =>
-                {
-                    last.segments.push(segment);
-                }
-                _ => batch.push(Request {
-                    tag: batch.len() as u64,
-                    operation: Operation::Write,
-                    sector: *sector,
-                    segments: vec![segment],
-                }),
-            }
+        let mut packing = Packing::default();
+        for (at, piece) in pieces.iter().enumerate() {
+            let place = packing.place(piece);
+            let Some(frame) = frames.get(place.page) else {
+                return (batch, pieces.get(at..).unwrap_or_default());
+            };
+            frame.write(place.offset, piece.1);
+            self.append(&mut batch, piece, frame, &place);
         }
-        batch
+        (batch, &[])
+    }
+
+    /// Has the last request of `batch` write `piece`, too, which is in `frame`, or else another one.
+    fn append(&self, batch: &mut Vec<Request>, piece: &Piece<'_>, frame: &Frame, place: &Place) {
+        let length = piece.1.len() as u32;
+        let last = batch.last_mut().filter(|_| place.follows);
+        if place.offset > 0
+            && let Some(end) = last.and_then(|last| last.segments.last_mut())
+        {
+            end.length += length;
+            return;
+        }
+        let segment = Segment { frame: frame.clone(), offset: 0, length };
+        let last = batch.last_mut().filter(|_| place.follows);
+        match last.filter(|last| last.segments.len() < self.max_segments()) {
+            Some(last) => last.segments.push(segment),
+            None => batch.push(Request {
+                tag: batch.len() as u64,
+                operation: Operation::Write,
+                sector: piece.0,
+                segments: vec![segment],
+            }),
+        }
     }
 
     /// Everything that completed is on stable storage when this returns.
@@ -247,6 +281,60 @@ impl Device {
         }
         batch
     }
+}
+
+/// Where pieces go in frames, one after the other: behind the one before where they follow it on the device and there
+/// is room, else at the start of the next frame.
+#[derive(Default)]
+struct Packing {
+    pages: usize,
+    used: usize,
+    /// The sector behind the last piece.
+    end: u64,
+}
+
+/// Where a piece goes.
+struct Place {
+    /// The frame's number, and the offset in it.
+    page: usize,
+    offset: usize,
+    /// It follows the one before on the device.
+    follows: bool,
+}
+
+impl Packing {
+    /// Takes the next piece.
+    fn place(&mut self, (sector, bytes): &Piece<'_>) -> Place {
+        let follows = self.pages > 0 && self.end == *sector;
+        if !follows || self.used + bytes.len() > PAGE_BYTES {
+            self.pages += 1;
+            self.used = 0;
+        }
+        let place = Place { page: self.pages - 1, offset: self.used, follows };
+        self.used += bytes.len();
+        self.end = sector + (bytes.len() / SECTOR_BYTES) as u64;
+        place
+    }
+}
+
+/// Frames that `pieces` take.
+fn pages_of(pieces: &[Piece<'_>]) -> usize {
+    let mut packing = Packing::default();
+    pieces.iter().for_each(|piece| {
+        packing.place(piece);
+    });
+    packing.pages
+}
+
+/// Adds frames for `pages` pages to those set aside, unless memory is short; the number of the latter.
+fn extend(frames: &mut Vec<Frame>, pages: usize) -> usize {
+    let set_aside = frames.len();
+    let missing = pages.min(FRAMES_MAX).saturating_sub(set_aside);
+    if missing > 0 && !rt::memory::is_short() {
+        // Without them it takes more batches.
+        let _ = Frame::allocate_many(missing, false, frames);
+    }
+    set_aside
 }
 
 fn flush_request() -> Request {

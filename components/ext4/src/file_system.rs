@@ -357,6 +357,10 @@ impl FileSystem for Ext4 {
         self.sync_all()
     }
 
+    fn put_in_place(&self) -> Result<(), FsError> {
+        self.volume.put_in_place()
+    }
+
     fn unmount(&self) -> Result<(), FsError> {
         self.leave()
     }

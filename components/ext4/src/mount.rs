@@ -38,6 +38,8 @@ pub struct Options {
     /// Whether a file that replaces another, or its own contents, is written before that is durable
     /// (`noauto_da_alloc`: it is not).
     pub writes_replacements: bool,
+    /// Nanoseconds after which a change is committed at the latest (`commit=SECONDS`).
+    pub commit_ns: u64,
 }
 
 /// What becomes of a journal with changes not yet in place.
@@ -58,11 +60,14 @@ impl Default for Options {
             recovery: Recovery::Replay,
             has_acls: true,
             writes_replacements: true,
+            commit_ns: COMMIT_SECONDS * NS_PER_SECOND,
         }
     }
 }
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
+/// As on Linux.
+const COMMIT_SECONDS: u64 = 5;
 
 /// Options that change nothing here: what they ask for is so, or is the personality's.
 const IGNORED: [&[u8]; 12] = [
@@ -82,7 +87,7 @@ const IGNORED: [&[u8]; 12] = [
 
 impl Options {
     /// From the option string of `mount`: `ro`, `rw`, `errors=continue|remount-ro|panic`, `noload`, `noacl`,
-    /// `noauto_da_alloc`.
+    /// `noauto_da_alloc`, `commit=SECONDS` (zero: as where nothing is said).
     ///
     /// # Errors
     /// [`FsError::Invalid`] for an option unknown.
@@ -101,12 +106,20 @@ impl Options {
                 b"auto_da_alloc" => options.writes_replacements = true,
                 b"noauto_da_alloc" => options.writes_replacements = false,
                 b"noload" | b"norecovery" => options.recovery = Recovery::Skip,
-                word if IGNORED.contains(&word) || word.starts_with(b"commit=") => {}
-                _ => return Err(FsError::Invalid),
+                word if IGNORED.contains(&word) => {}
+                word => options.commit_ns = commit_ns(word).ok_or(FsError::Invalid)?,
             }
         }
         Ok(options)
     }
+}
+
+/// The nanoseconds of `commit=SECONDS`.
+fn commit_ns(word: &[u8]) -> Option<u64> {
+    let seconds = core::str::from_utf8(word.strip_prefix(b"commit=")?).ok()?;
+    let seconds: u32 = seconds.parse().ok()?;
+    let seconds = if seconds == 0 { COMMIT_SECONDS } else { u64::from(seconds) };
+    Some(seconds * NS_PER_SECOND)
 }
 
 /// Why a volume cannot be mounted.
@@ -160,6 +173,7 @@ pub struct Ext4 {
     pub(crate) volume: Arc<Volume>,
     pub(crate) has_acls: bool,
     pub(crate) writes_replacements: bool,
+    pub(crate) commit_ns: u64,
 }
 
 /// Mounts the volume on `block`.
@@ -199,10 +213,10 @@ pub fn mount(block: BlockHandle, options: Options) -> Result<Arc<Ext4>, MountErr
     }
     let volume = Arc::new(volume);
     if volume.health.check_writable().is_ok() {
-        background::start(&volume);
+        background::start(&volume, options.commit_ns);
     }
-    let Options { has_acls, writes_replacements, .. } = options;
-    Ok(Arc::new(Ext4 { volume, has_acls, writes_replacements }))
+    let Options { has_acls, writes_replacements, commit_ns, .. } = options;
+    Ok(Arc::new(Ext4 { volume, has_acls, writes_replacements, commit_ns }))
 }
 
 /// Reads the superblock.

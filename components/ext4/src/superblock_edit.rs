@@ -3,7 +3,7 @@
 //!
 //! | | with a journal | without |
 //! | --- | --- | --- |
-//! | writable | valid; "needs recovery" while the journal holds something | not valid |
+//! | writable | valid; "needs recovery" from the first commit until unmounted or read-only | not valid |
 //! | unmounted | valid | as it was found |
 //!
 //! "Has errors" is set as soon as errors are found.
@@ -26,7 +26,7 @@ pub(crate) enum Mark {
     Mounted,
     /// The journal is about to hold something.
     Recovery,
-    /// The journal holds nothing.
+    /// The journal holds nothing, and the volume is about to be left.
     Settled,
     /// Errors were found.
     Errors,

@@ -163,7 +163,7 @@ fn a_hundred_thousand_names_are_made_found_and_taken_away() {
     for number in 0..count {
         make(fs, dir, &name(number), FileType::Regular);
     }
-    fs.sync().unwrap();
+    settle(fs);
     check(&world.device.image());
     for number in (0..count).step_by(97) {
         let found = fs.lookup(dir, name(number).as_bytes()).unwrap();
@@ -271,7 +271,7 @@ fn data_the_device_refused_is_never_read_as_something_else() {
     let world = World::of(image);
     let fs = &*world.fs;
     let file = fs.create(ROOT, b"file", &new(FileType::Regular)).unwrap().inode;
-    fs.sync().unwrap();
+    settle(fs);
     let mut at = 0;
     world.device.writes_left.store(0, SeqCst);
     while at < 8 << 20 {
@@ -334,7 +334,7 @@ fn a_mount_turns_read_only_and_back_and_tells_the_device_of_free_space() {
 fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go() {
     let world = World::empty(&["-b", "1024"], 96 << 10);
     let fs = &*world.fs;
-    fs.sync().unwrap();
+    settle(fs);
     let before = fs.usage().unwrap();
     let file = fs.create(ROOT, b"sparse", &new(FileType::Regular)).unwrap().inode;
     // 84 entries a node: four in the root, so beyond 4 * 84 * 84 pieces a third level is needed.
@@ -344,7 +344,7 @@ fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go(
         write_pages(fs, file, piece * 40, &[piece as u8 | 1; 1024], size).unwrap();
     }
     assert!(fs.attributes(file).unwrap().size > 4 << 30);
-    fs.sync().unwrap();
+    settle(fs);
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("image");
     std::fs::write(&path, world.device.image()).unwrap();
@@ -357,7 +357,7 @@ fn a_file_of_four_gigabytes_with_holes_and_a_tree_three_levels_deep_come_and_go(
     }
     fs.unlink(ROOT, b"sparse", NOW).unwrap();
     fs.forget(file, 1);
-    fs.sync().unwrap();
+    settle(fs);
     assert_eq!(fs.usage().unwrap(), before);
     world.finish();
 }
@@ -373,7 +373,7 @@ fn a_directory_of_more_subdirectories_than_it_counts_says_one() {
         make(fs, top, &format!("{number}"), FileType::Directory);
     }
     assert_eq!(fs.attributes(top).unwrap().links, 1);
-    fs.sync().unwrap();
+    settle(fs);
     check(&world.device.image());
     for number in 0..count {
         fs.remove_directory(top, format!("{number}").as_bytes(), NOW).unwrap();

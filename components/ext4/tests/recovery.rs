@@ -193,7 +193,7 @@ fn orphaned(shape: &'static [&'static str], count: usize) -> Vec<u8> {
         write(&*world.fs, made.inode, 0, &pattern(9000, number)).unwrap();
         world.fs.unlink(ROOT, name.as_bytes(), NOW).unwrap();
     }
-    world.fs.sync().unwrap();
+    world.fs.remount(Access::ReadOnly).unwrap();
     world.device.image()
 }
 
@@ -221,7 +221,7 @@ fn a_volume_mounted_read_only_keeps_its_orphans_until_it_may_be_written() {
     let fs = mount(Arc::clone(&device) as _, options).unwrap();
     assert!(device.image() == image, "nothing is written");
     fs.remount(Access::Writable).unwrap();
-    fs.sync().unwrap();
+    settle(&*fs);
     assert!(!has_orphans(&device.image()));
     fs.unmount().unwrap();
     check(&device.image());

@@ -8,7 +8,7 @@ use common::{
     walk::Sink,
     write::{World, check, make, new},
 };
-use ext4::{Ext4, Options, mount};
+use ext4::{Ext4, Options, Recovery, mount};
 use interfaces::{block::*, file_system::*};
 use rt::memory::Frame;
 use std::{
@@ -17,7 +17,8 @@ use std::{
         atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
         mpsc,
     },
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -157,5 +158,44 @@ fn inodes_and_blocks_used_again_beside_others_keep_what_the_others_hold() {
             world = World::of(world.finish());
         }
         world.finish();
+    }
+}
+
+/// Whether a power cut now would leave a volume whose root has `name`, seen by a mount with `options`.
+fn is_kept(device: &Slow, name: &[u8], options: Options) -> bool {
+    let image = device.below.image();
+    let medium = MemoryBlock::writable(image, Completion::AtOnce, 128);
+    let fs = mount(medium, options).unwrap();
+    fs.lookup(ROOT, name).is_ok()
+}
+
+#[test]
+fn a_change_is_committed_and_put_in_place_at_intervals_without_a_sync() {
+    let device = Slow::new(&["-b", "4096"], 32 << 10);
+    let options = Options { commit_ns: 10_000_000, ..Options::default() };
+    let fs = mount(Arc::clone(&device) as _, options).unwrap();
+    make(&*fs, ROOT, "file", FileType::Regular);
+    let replayed = Options::default();
+    let as_it_lies =
+        Options { access: Access::ReadOnly, recovery: Recovery::Skip, ..Options::default() };
+    let begin = Instant::now();
+    for options in [replayed, as_it_lies] {
+        while !is_kept(&device, b"file", options) {
+            assert!(begin.elapsed() < LIMIT, "not kept: {options:?}");
+            thread::yield_now();
+        }
+    }
+    fs.unmount().unwrap();
+    check(&device.below.image());
+}
+
+#[test]
+fn the_interval_is_an_option_in_seconds() {
+    let interval = |text: &[u8]| Options::parse(text).map(|options| options.commit_ns);
+    let default = Options::default().commit_ns;
+    assert_eq!(interval(b"rw,commit=30"), Ok(30_000_000_000));
+    assert_eq!(interval(b"commit=0"), Ok(default));
+    for wrong in [&b"commit=-1"[..], b"commit=", b"commit=5s", b"commit=4294967296", b"commit"] {
+        assert_eq!(interval(wrong), Err(FsError::Invalid), "{}", wrong.escape_ascii());
     }
 }

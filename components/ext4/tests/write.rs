@@ -74,7 +74,7 @@ fn names_taken_away_give_everything_back() {
     for shape in SHAPES {
         let world = World::empty(shape, 32 << 10);
         let fs = &*world.fs;
-        fs.sync().unwrap();
+        settle(fs);
         let before = fs.usage().unwrap();
         let dir = make(fs, ROOT, "dir", FileType::Directory);
         let inner = make(fs, dir, "inner", FileType::Directory);
@@ -90,7 +90,7 @@ fn names_taken_away_give_everything_back() {
         fs.remove_directory(dir, b"inner", NOW).unwrap();
         fs.remove_directory(ROOT, b"dir", NOW).unwrap();
         fs.forget(open, 1);
-        fs.sync().unwrap();
+        settle(fs);
         assert_eq!(fs.usage().unwrap(), before);
         world.finish();
     }
@@ -137,7 +137,7 @@ fn files_without_names_are_freed_or_get_one() {
     write(fs, second, 0, b"named later").unwrap();
     fs.link(second, ROOT, b"second", NOW).unwrap();
     fs.forget(first, 1);
-    fs.sync().unwrap();
+    settle(fs);
     fs.forget(third, 1);
     fs.forget(second, 1);
     assert_eq!(text(fs, second), b"named later");
@@ -156,7 +156,7 @@ fn directories_grow_to_trees_of_two_levels_and_shrink() {
             fs.link(file, dir, name(number).as_bytes(), NOW).unwrap();
         }
         fs.forget(file, 1);
-        fs.sync().unwrap();
+        settle(fs);
         check(&world.device.image());
         for number in 0..count {
             let found = fs.lookup(dir, name(number).as_bytes()).unwrap();
@@ -207,7 +207,7 @@ fn lengths_change_and_what_was_cut_reads_as_zeroes() {
 fn trees_of_extents_grow_deep_and_vanish() {
     let world = World::empty(&["-b", "1024"], 64 << 10);
     let fs = &*world.fs;
-    fs.sync().unwrap();
+    settle(fs);
     let before = fs.usage().unwrap();
     let file = fs.create(ROOT, b"pieces", &new(FileType::Regular)).unwrap().inode;
     // Every other block of 1 KiB, forwards and backwards.
@@ -217,14 +217,14 @@ fn trees_of_extents_grow_deep_and_vanish() {
     for page in (0..6000).step_by(2) {
         put(page * 7919 % 6000 / 2 * 2);
     }
-    fs.sync().unwrap();
+    settle(fs);
     check(&world.device.image());
     for page in (0..6000).step_by(500) {
         assert_eq!(read_pages(fs, file, page, 1).unwrap()[0], page as u8 | 1);
     }
     fs.unlink(ROOT, b"pieces", NOW).unwrap();
     fs.forget(file, 1);
-    fs.sync().unwrap();
+    settle(fs);
     assert_eq!(fs.usage().unwrap(), before);
     world.finish();
 }
@@ -307,12 +307,12 @@ fn attributes_go_to_the_inode_and_to_blocks() {
         assert_eq!(fs.get_xattr(file, b"user.small").unwrap(), [b'z'; 60]);
         assert_eq!(fs.get_xattr(file, b"user.empty").unwrap(), b"");
         assert_eq!(fs.get_xattr(file, b"system.posix_acl_access").unwrap(), list);
-        fs.sync().unwrap();
+        settle(fs);
         check(&world.device.image());
         fs.remove_xattr(file, b"trusted.long", NOW).unwrap();
         assert_eq!(fs.remove_xattr(file, b"trusted.long", NOW), Err(FsError::NoAttribute));
         assert_eq!(fs.list_xattr(file).unwrap().len(), 4);
-        fs.sync().unwrap();
+        settle(fs);
         check(&world.device.image());
         fs.unlink(ROOT, b"file", NOW).unwrap();
         world.finish();

@@ -47,6 +47,12 @@ impl World {
     }
 }
 
+/// Everything is durable, and in place.
+pub fn settle(fs: &dyn FileSystem) {
+    fs.sync().unwrap();
+    fs.put_in_place().unwrap();
+}
+
 /// e2fsck finds nothing.
 pub fn check(image: &[u8]) {
     let folder = TempDir::new().unwrap();

@@ -8,7 +8,8 @@
 //!
 //! A vnode with a name is held by the list, so that its pages live until they are written; one
 //! without is only noted, and its pages go with its last user. Locks: `flush.list` is a leaf;
-//! vnodes taken from the list are dropped without it. Source: Linux's vm.dirty_* sysctls.
+//! vnodes taken from the list are dropped without it. `flush.round` comes before it, and before all locks that writing
+//! takes: it is held from where vnodes leave the list until they are written. Source: Linux's vm.dirty_* sysctls.
 use crate::{
     errors::ErrorSequence,
     instance::Instance,
@@ -32,6 +33,7 @@ use rt::{
 
 lock_class! {
     static LIST = "vfs.flush.list";
+    static ROUND = "vfs.flush.round";
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -65,6 +67,8 @@ pub(crate) struct Flusher {
     tally: Arc<Tally>,
     errors: ErrorSequence,
     list: Mutex<BTreeMap<Key, Held>>,
+    /// Held while vnodes are off the list and not written yet.
+    round: Mutex<()>,
     wake: Event,
     has_thread: AtomicBool,
     is_urgent: AtomicBool,
@@ -77,6 +81,7 @@ impl Flusher {
             tally,
             errors: ErrorSequence::new(),
             list: Mutex::new(&LIST, BTreeMap::new()),
+            round: Mutex::new(&ROUND, ()),
             wake: Event::new(),
             has_thread: AtomicBool::new(false),
             is_urgent: AtomicBool::new(false),
@@ -124,8 +129,7 @@ impl Flusher {
         drop(list);
         drop(held);
     }
-    /// The vnode ends, or its caller writes all of it now: the list need not keep it. What is changed
-    /// from here on lists it again.
+    /// The vnode ends: the list need not keep it.
     pub(crate) fn delist(&self, vnode: &Vnode) {
         if vnode.listed_ns().load(Ordering::Relaxed) == 0 {
             return;
@@ -157,6 +161,21 @@ impl Flusher {
             *list = BTreeMap::new();
         }
         taken
+    }
+    /// Has `write` write every vnode that was listed when this was called, a bounded number at a time. Vnodes that the
+    /// flusher's thread took off the list before are written when this returns.
+    ///
+    /// Locks: `vfs.flush.round`, during all of it.
+    pub(crate) fn take_all(&self, mut write: impl FnMut(&[Arc<Vnode>])) {
+        let now = rt::time::now().0;
+        let _round = self.round.lock();
+        loop {
+            let batch = self.take(ROUND_VNODES, now);
+            if batch.is_empty() {
+                return;
+            }
+            write(&batch);
+        }
     }
     /// The listed vnodes, those first that became dirty first, a bounded number at a time. Those listed
     /// before the first step are not missed, unless they are taken off.
@@ -224,6 +243,7 @@ impl Flusher {
             true => now,
             false => now.saturating_sub(AGE_NS),
         };
+        let _round = self.round.lock();
         let taken = self.take(ROUND_VNODES, before_ns);
         if taken.is_empty() {
             return false;

@@ -318,29 +318,28 @@ impl Instance {
     /// The first failure of the file system; those of pages are kept for fsync and syncfs.
     pub fn sync(&self) -> Result<(), Errno> {
         let Some(fs) = self.fs.as_ref().filter(|_| !self.is_read_only()) else { return Ok(()) };
-        let is_stored = self.info.backing == Backing::Storage;
-        if is_stored {
-            // In the order in which they became dirty, files made one after the other lie so, and so
-            // do their inodes: fewer blocks change in a transaction.
-            for vnode in self.flusher.batches().flatten() {
-                vnode.pages().map(|pages| pages.start_writes(WHOLE));
-            }
+        let written = self.write_listed();
+        written.and(fs.sync().map_err(Errno::from))
+    }
+    /// Hands what storage has not to the file system: dirty pages, attributes.
+    fn write_listed(&self) -> Result<(), Errno> {
+        // In the order in which they became dirty, files made one after the other lie so, and so
+        // do their inodes: fewer blocks change in a transaction.
+        for vnode in self.flusher.batches().flatten() {
+            vnode.pages().map(|pages| pages.start_writes(WHOLE));
         }
         let mut result = Ok(());
-        for batch in self.batches() {
-            if is_stored {
-                batch.iter().for_each(|vnode| self.flusher.delist(vnode));
-                write_and_wait(&batch);
-            }
-            for vnode in &batch {
+        self.flusher.take_all(|batch| {
+            write_and_wait(batch);
+            for vnode in batch {
                 let flushed = vnode.flush();
                 if flushed.is_err() || vnode.pages().is_some_and(|pages| pages.is_dirty()) {
                     vnode.enlist();
                 }
                 result = result.and(flushed);
             }
-        }
-        result.and(fs.sync().map_err(Errno::from))
+        });
+        result
     }
     /// Makes it read-only or writable (`MS_REMOUNT`).
     ///
@@ -425,6 +424,14 @@ pub fn shut_down() {
         }
     }
     instances().iter().for_each(|instance| instance.end());
+}
+
+/// A program is about to read media past the file systems on them: those write in place what they keep elsewhere. An error
+/// is the file systems' to tell.
+pub fn put_in_place() {
+    for fs in instances().iter().filter_map(|instance| instance.fs.clone()) {
+        let _ = fs.put_in_place();
+    }
 }
 
 /// A file system on this device has lost its last mount and is still being written.

@@ -66,7 +66,7 @@ pub use credentials::{Capabilities, Credentials};
 pub use dentry::Dentry;
 pub use ending::set_ending;
 pub use errno::Errno;
-pub use instance::{Active, Instance, is_being_written, shut_down};
+pub use instance::{Active, Instance, is_being_written, put_in_place, shut_down};
 pub use mount::{Mount, MountFlags, Path, PathName};
 pub use namespace::Namespace;
 pub use open::OpenHow;

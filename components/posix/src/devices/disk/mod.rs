@@ -144,6 +144,7 @@ impl Opener for DeviceOpener {
     fn open(&self, _: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
         let device = &self.0;
         let task = process::current().ok_or(Errno::ENXIO)?;
+        vfs::put_in_place();
         let active = device.cache()?;
         let vnode = active.root().vnode().clone();
         debug_assert!(vnode.file_type() == FileType::Regular);

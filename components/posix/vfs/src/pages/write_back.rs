@@ -47,16 +47,19 @@ impl PageCache {
         let mut has_passed = false;
         let is_stored = self.backing == Backing::Storage;
         let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };
-        let sink: Arc<dyn PageSink> = Arc::new(WriteSink(myself));
+        // Most files that are looked at have nothing to write.
+        let mut sink = None;
         let mut rest = range;
         loop {
             let picked = self.index.write().begin_write(rest.clone(), RUN_PAGES, &mut has_passed);
             let Some(picked) = picked else { return has_passed };
+            let new_sink = || -> Arc<dyn PageSink> { Arc::new(WriteSink(myself.clone())) };
+            let sink = sink.get_or_insert_with(new_sink);
             let (first, count) = (picked.first, picked.frames.len() as u64);
             rest.start = first + count;
             self.protect_mapped(first, count);
             let size = self.clear_behind_end(first, &picked.frames);
-            self.fs.write_pages(self.inode, first, picked.frames, size, first, &sink);
+            self.fs.write_pages(self.inode, first, picked.frames, size, first, sink);
             self.note_blocks();
         }
     }
