@@ -45,9 +45,10 @@ pub(super) const COMPONENTS: [Known; 10] = [
 ];
 
 /// Kinds of devices, and what the supervisor calls them.
-pub(super) const DEVICES: [(&str, &str); 2] = [
+pub(super) const DEVICES: [(&str, &str); 3] = [
     ("virtio:block", "::supervisor::Device::Virtio(2)"),
     ("virtio:console", "::supervisor::Device::Virtio(3)"),
+    ("virtio:entropy", "::supervisor::Device::Virtio(4)"),
 ];
 
 /// Names for kernel calls that go together.

@@ -175,6 +175,9 @@ fn loops(seconds: u64) -> String {
 /// Bytes of the disk by which a hostile driver is told how to behave.
 const EAR_BYTES: u64 = 16 << 20;
 
+/// The device whose interrupts and registers a hostile driver takes.
+const SPARE_DEVICE: &str = "virtio-rng-pci,disable-legacy=on,iommu_platform=on";
+
 /// Plays every behaviour of `isolated/src/bin/hostile-blk.rs` so many times; what is left behind in the kernel is counted.
 fn hostile_driver(options: &Options) -> Result<u8> {
     let kernel = build::image("hostile", &Features::default())?;
@@ -183,6 +186,7 @@ fn hostile_driver(options: &Options) -> Result<u8> {
     let config = Config {
         cpus: options.cpus,
         disks: vec![Disk { image: ear, medium: Medium::Kept }],
+        extra: ["-device", SPARE_DEVICE].map(str::to_owned).to_vec(),
         ..test::machine(&kernel, &image()?, "campaign-hostile.log")?
     };
     let only = options.only.join(" ");

@@ -27,6 +27,7 @@ mod component {
         service,
     };
     use rt::{
+        device::PciDevice,
         memory::{Frame, FrameId, Region},
         message,
         ring::{Memory, Part},
@@ -35,6 +36,7 @@ mod component {
         thread::{self, Policy},
         time,
     };
+    use virtio::Candidate;
 
     rt::lock_class! {
         static STATE = "hostile.state";
@@ -58,6 +60,9 @@ mod component {
     const LORIS_NS: u64 = 20_000_000;
     const HOUR_NS: u64 = 3_600_000_000_000;
     const PIECE_BYTES: usize = 16 << 10;
+    /// Vectors and mappings of registers that are asked for.
+    const GRABBED: u8 = 250;
+    const BARS: u8 = 6;
 
     /// How it behaves.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,10 +119,14 @@ mod component {
         MainEnds,
         /// Answers everything with words that make no sense.
         BadAnswers,
+        /// Takes all interrupt vectors it can get.
+        GrabVectors,
+        /// Maps all registers it can get, again and again.
+        GrabRegisters,
     }
 
     impl Behaviour {
-        const ALL: [Behaviour; 26] = {
+        const ALL: [Behaviour; 28] = {
             use Behaviour::*;
             [
                 Well,
@@ -146,6 +155,8 @@ mod component {
                 Crash,
                 MainEnds,
                 BadAnswers,
+                GrabVectors,
+                GrabRegisters,
             ]
         };
 
@@ -218,12 +229,28 @@ mod component {
                 Behaviour::GrabMemory => {
                     start(grab_memory);
                 }
-                Behaviour::GrabThreads => while start(sleep_for_ever) {},
+                Behaviour::GrabThreads => while start(|| sleep_for_ever()) {},
                 Behaviour::GrabLog => {
                     start(|| {
                         loop {
                             log::info!("hostile: a line of a flood, which nobody wants to read");
                         }
+                    });
+                }
+                Behaviour::GrabVectors => {
+                    start(|| {
+                        grab(|spare| {
+                            (0..GRABBED).map_while(|_| spare.msix(0).ok()).collect::<Vec<_>>()
+                        })
+                    });
+                }
+                Behaviour::GrabRegisters => {
+                    start(|| {
+                        grab(|spare| {
+                            (0..GRABBED)
+                                .filter_map(|turn| spare.bar(turn % BARS).ok())
+                                .collect::<Vec<_>>()
+                        })
                     });
                 }
                 Behaviour::Loop => {
@@ -346,10 +373,25 @@ mod component {
         thread::spawn("hostile", Policy::Fair { nice: -10 }, work).is_ok()
     }
 
-    fn sleep_for_ever() {
+    fn sleep_for_ever() -> ! {
         loop {
             time::sleep_until(time::now().after_ns(HOUR_NS));
         }
+    }
+
+    /// Opens the entropy device, whose driver nobody is, and keeps of it what `take` takes.
+    fn grab<T: Send + 'static>(take: impl FnOnce(&PciDevice) -> Vec<T>) {
+        let spare =
+            virtio::candidates(virtio::kind::ENTROPY).into_iter().find_map(|one| match one {
+                Candidate::Pci(function) => PciDevice::open(function).ok(),
+                Candidate::Mmio(_) => None,
+            });
+        let Some(spare) = spare else {
+            return log::error!("hostile: there is no spare device");
+        };
+        let taken = take(&spare);
+        log::info!("hostile: took {}", taken.len());
+        sleep_for_ever();
     }
 
     fn grab_memory() {

@@ -36,6 +36,8 @@ pub mod kind {
     pub const BLOCK: u32 = 2;
     /// Console.
     pub const CONSOLE: u32 = 3;
+    /// Source of entropy.
+    pub const ENTROPY: u32 = 4;
 }
 
 /// Feature bits of every device (section 6).

@@ -57,3 +57,12 @@ pub fn check_file(path: &Path, random: &mut Random, bytes_max: u64) -> io::Resul
     File::open(path)?.read_to_end(&mut back)?;
     if checksum(&back) == checksum(&bytes) { Ok(()) } else { Err(io::Error::other("wrong bytes")) }
 }
+
+/// Processor time of the calling thread, in nanoseconds.
+pub fn thread_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is written, and is there.
+    let done = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(done, 0, "the clock of this thread");
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

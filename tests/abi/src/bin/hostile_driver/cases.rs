@@ -1,4 +1,5 @@
 //! The behaviours, by the numbers that `isolated/src/bin/hostile-blk.rs` gives them, and what must follow of each.
+use crate::{component::Component, wait_until};
 use abi::checked::forget;
 use std::{
     fs::{File, OpenOptions},
@@ -58,7 +59,7 @@ const PROTOCOL: &str = "it breaks the protocol of its rings";
 const ASKED: &str = "as was asked for";
 const NO_ANSWER: &str = "no answer to a ping";
 
-pub static CASES: [Case; 26] = [
+pub static CASES: [Case; 28] = [
     case(0, "well", Follows::Nothing),
     overdue(1, "drop-deny", "it does not know of a request"),
     overdue(2, "drop-claim", "a request is not done after"),
@@ -85,6 +86,8 @@ pub static CASES: [Case; 26] = [
     case(23, "crash", Follows::Ended(ASKED)),
     case(24, "main-ends", Follows::Ended(NO_ANSWER)),
     case(25, "bad-answers", Follows::Ended("makes no sense")),
+    checked(case(26, "grab-vectors", Follows::Nothing), others_start_again),
+    case(27, "grab-registers", Follows::Nothing),
 ];
 
 impl Case {
@@ -133,6 +136,16 @@ fn write_is_accepted() -> Result<(), String> {
         disk.write_all_at(&bytes, LIES_AT * BLOCK_BYTES as u64).and_then(|()| disk.sync_all());
     forget(&disk);
     written.map_err(|error| format!("a false write: {error}"))
+}
+
+/// Another driver, which needs vectors for that, is started again.
+fn others_start_again() -> Result<(), String> {
+    let other = Component("hostile-console");
+    let before = other.state().ok_or("there is no other driver")?;
+    other.kill()?;
+    wait_until("another driver is started again", || {
+        other.state().is_some_and(|now| now.restarts > before.restarts && now.is_running)
+    })
 }
 
 /// An error of a driver that lives is told to whoever asked.

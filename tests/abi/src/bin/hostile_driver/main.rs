@@ -7,6 +7,7 @@ mod component;
 
 use abi::checked::{Random, check_file};
 use cases::{CASES, Case, Follows};
+use component::Component;
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -16,10 +17,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+const DRIVER: Component = Component("hostile-blk");
 const WORKERS: u64 = 3;
 const FILE_BYTES_MAX: u64 = 128 << 10;
 /// How long a driver that need not be ended is watched.
 const WATCHED: Duration = Duration::from_millis(400);
+/// A program that computes has at least this part of a processor, whatever the driver does, which has at most half of all
+/// processors' time.
+const SHARE_PARTS: u128 = 10;
 /// How long anything may take to follow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Files that must be checked after each behaviour.
@@ -27,8 +32,11 @@ const CHECKS: u64 = 3;
 
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 static CHECKED: AtomicU64 = AtomicU64::new(0);
+/// The number of plays that have begun.
+static PLAY: AtomicU64 = AtomicU64::new(0);
 static WRONG: AtomicU64 = AtomicU64::new(0);
-static COMPUTED: AtomicU64 = AtomicU64::new(0);
+/// Processor time of the program that computes.
+static COMPUTED_NS: AtomicU64 = AtomicU64::new(0);
 
 fn work(path: &Path, seed: u64) {
     let mut random = Random::new(seed);
@@ -36,26 +44,26 @@ fn work(path: &Path, seed: u64) {
         match check_file(path, &mut random, FILE_BYTES_MAX) {
             Ok(()) => CHECKED.fetch_add(1, Relaxed),
             Err(error) => {
-                println!("a program saw: {error}");
+                println!("a program saw, in play {}: {error}", PLAY.load(Relaxed));
                 WRONG.fetch_add(1, Relaxed)
             }
         };
     }
 }
 
+/// Computes without pause, and notes the processor time that it got.
 fn compute() {
     let mut random = Random::new(7);
     while !IS_OVER.load(Relaxed) {
         (0..10_000).for_each(|_| {
-            random.next();
+            std::hint::black_box(random.next());
         });
-        COMPUTED.fetch_add(1, Relaxed);
-        thread::sleep(Duration::from_micros(100));
+        COMPUTED_NS.store(abi::checked::thread_cpu_ns(), Relaxed);
     }
 }
 
 /// Waits until `is_so`.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String> {
     let start = Instant::now();
     while !is_so() {
         if start.elapsed() > PATIENCE {
@@ -68,28 +76,29 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<(), String>
 
 /// Files are written and read back, and a program computes.
 fn wait_for_work() -> Result<(), String> {
-    let (checked, computed) = (CHECKED.load(Relaxed), COMPUTED.load(Relaxed));
+    let (checked, computed) = (CHECKED.load(Relaxed), COMPUTED_NS.load(Relaxed));
     let is_done =
-        || CHECKED.load(Relaxed) >= checked + CHECKS && COMPUTED.load(Relaxed) >= computed + CHECKS;
+        || CHECKED.load(Relaxed) >= checked + CHECKS && COMPUTED_NS.load(Relaxed) > computed;
     wait_until("programs go on", is_done)
 }
 
 /// Has the driver behave as `case` says and looks at what follows.
 fn play(case: &Case) -> Result<String, String> {
-    wait_until("the driver runs", || component::state().is_some_and(|now| now.is_running))?;
+    wait_until("the driver runs", || DRIVER.state().is_some_and(|now| now.is_running))?;
     if case.is_overdue {
         // After the calm the limit is as short as at first, whatever requests were overdue before.
         thread::sleep(cases::CALM);
     }
-    let before = component::state().ok_or("no driver")?;
+    let before = DRIVER.state().ok_or("no driver")?;
     let wrong = WRONG.load(Relaxed);
+    let (start, computed) = (Instant::now(), COMPUTED_NS.load(Relaxed));
     case.order()?;
     (case.check)()?;
-    let restarted = || component::state().filter(|now| now.restarts > before.restarts);
+    let restarted = || DRIVER.state().filter(|now| now.restarts > before.restarts);
     let outcome = match case.follows {
         Follows::Ended(cause) => {
             wait_until("the driver is ended", || restarted().is_some())?;
-            let ended = component::last_end().unwrap_or_default();
+            let ended = DRIVER.last_end().unwrap_or_default();
             if !ended.contains(cause) {
                 return Err(format!("ended by another cause: {ended}"));
             }
@@ -99,22 +108,26 @@ fn play(case: &Case) -> Result<String, String> {
             thread::sleep(WATCHED);
             wait_for_work()?;
             if restarted().is_some() {
-                return Err(format!("ended: {}", component::last_end().unwrap_or_default()));
+                return Err(format!("ended: {}", DRIVER.last_end().unwrap_or_default()));
             }
-            component::kill()?;
+            DRIVER.kill()?;
             "not ended".to_owned()
         }
         Follows::Either => {
             thread::sleep(WATCHED);
             match restarted() {
-                Some(_) => format!("ended: {}", component::last_end().unwrap_or_default()),
+                Some(_) => format!("ended: {}", DRIVER.last_end().unwrap_or_default()),
                 None => {
-                    component::kill()?;
+                    DRIVER.kill()?;
                     "not ended".to_owned()
                 }
             }
         }
     };
+    let (elapsed, computed_ns) = (start.elapsed(), COMPUTED_NS.load(Relaxed) - computed);
+    if elapsed >= WATCHED && u128::from(computed_ns) * SHARE_PARTS < elapsed.as_nanos() {
+        return Err(format!("of {elapsed:?} a program that computes got {computed_ns} ns"));
+    }
     wait_until("its successor runs", || restarted().is_some_and(|now| now.is_running))?;
     wait_for_work()?;
     if WRONG.load(Relaxed) > wrong {
@@ -143,13 +156,14 @@ fn main() -> ExitCode {
         let is_meant =
             |case: &&Case| named.is_empty() || named.iter().any(|name| name == case.name);
         for case in CASES.iter().filter(is_meant) {
+            PLAY.fetch_add(1, Relaxed);
             match play(case) {
                 Ok(outcome) => println!("{round:>3} {:<16}{outcome}", case.name),
                 Err(why) => {
                     println!("{round:>3} {:<16}WRONG: {why}", case.name);
                     failed += 1;
                     // The next one begins with a driver that is one.
-                    let _ = component::kill();
+                    let _ = DRIVER.kill();
                 }
             }
         }
