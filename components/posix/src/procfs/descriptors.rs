@@ -41,6 +41,12 @@ impl Node for Descriptors {
         let permissions = if self.view == View::Links { 0o500 } else { 0o555 };
         attributes(self.inode, FileType::Directory, permissions, self.subject.owner())
     }
+    /// A process's own descriptors stay open to it when its files belong to root (after setuid), as on Linux.
+    fn is_open_to_caller(&self) -> bool {
+        self.view == View::Links
+            && crate::process::current()
+                .is_some_and(|caller| Arc::ptr_eq(&caller.process, &self.subject.process))
+    }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let number: i32 = core::str::from_utf8(name)
             .ok()

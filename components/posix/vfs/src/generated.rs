@@ -33,6 +33,10 @@ pub trait Node: Send + Sync {
     fn subject(&self) -> Option<&dyn core::any::Any> {
         None
     }
+    /// Whether the calling process may do anything with it, whatever its owner and mode say.
+    fn is_open_to_caller(&self) -> bool {
+        false
+    }
     /// Of a directory: the node called `name`, as `caller` sees it.
     ///
     /// # Errors
