@@ -1,10 +1,12 @@
 //! epoll(7): files watched over many waits.
 //!
 //! Each [`Entry`] of an [`Epoll`] hangs as a watcher in the queues of its file; a change puts the
-//! entry on the ready list (once) and wakes who waits. A wait takes entries off the list, looks
-//! whether they are ready indeed, and puts level-triggered ones back at its end, so that all get
-//! their turn. An entry holds its file weakly: it goes when the last descriptor is closed.
+//! entry on the ready list (once) and wakes the threads that wait. Of the exclusive entries of a file
+//! one with a waiting thread takes the change ([`Watcher::changed_alone`]). A wait takes entries off
+//! the list, looks whether they are ready indeed, and puts level-triggered ones back at its end, so
+//! that all get their turn. An entry holds its file weakly: it goes when the last descriptor is closed.
 //! Lock order: `epoll.entries` > `epoll.ready`; `epoll.entry` is a leaf.
+use super::nesting::{self, Nesting};
 use alloc::{
     collections::VecDeque,
     format,
@@ -12,7 +14,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex, thread::Woken, time::Instant};
 use vfs::{
@@ -22,17 +24,11 @@ use vfs::{
 };
 
 lock_class! {
-    static NESTING = "epoll.nesting";
     static ENTRIES = "epoll.entries";
     static READY = "epoll.ready";
     static ENTRY = "epoll.entry";
 }
 
-/// Held while an epoll is added to another; above `epoll.entries`.
-static NESTING_LOCK: Mutex<()> = Mutex::new(&NESTING, ());
-
-/// Epolls may watch epolls this deep.
-const DEPTH_MAX: u32 = 5;
 /// Bits of `events` that say how, not what.
 const MODE_BITS: u32 = raw::EPOLLET | raw::EPOLLONESHOT | raw::EPOLLWAKEUP | raw::EPOLLEXCLUSIVE;
 
@@ -87,8 +83,7 @@ impl Entry {
         let file = self.file.upgrade()?;
         let interest = *self.interest.lock();
         // A one-shot entry that has fired asks for nothing.
-        let asked = Ready::from_bits_truncate(interest.events as u16);
-        let found = file.file().poll(table) & asked;
+        let found = file.file().poll(table) & asked(interest);
         (!found.is_empty()).then(|| (u32::from(found.bits()), interest))
     }
     /// Has a one-shot entry ask for nothing until it is modified; `false` where it did so already.
@@ -105,10 +100,16 @@ impl Entry {
 
 impl Watcher for Entry {
     fn changed(&self) {
-        if let (Some(epoll), Some(entry)) = (self.epoll.upgrade(), self.this.upgrade()) {
-            epoll.queue(entry);
-            epoll.changed.wake();
-        }
+        self.changed_alone();
+    }
+    fn changed_alone(&self) -> bool {
+        let (Some(epoll), Some(entry)) = (self.epoll.upgrade(), self.this.upgrade()) else {
+            return false;
+        };
+        // What was taken away, or whose file was closed, takes nothing from another.
+        let is_there = !self.is_deleted.load(Ordering::Acquire) && self.file.strong_count() > 0;
+        epoll.queue(entry);
+        epoll.wake() && is_there
     }
 }
 
@@ -118,6 +119,11 @@ pub struct Epoll {
     entries: Mutex<Vec<Arc<Entry>>>,
     ready: Mutex<VecDeque<Arc<Entry>>>,
     changed: WaitQueue,
+    /// Threads in [`Epoll::wait`] that found nothing.
+    waiting: AtomicUsize,
+    /// One of them was not woken yet.
+    is_awaited: AtomicBool,
+    nesting: Nesting,
 }
 
 impl Epoll {
@@ -128,6 +134,9 @@ impl Epoll {
             entries: Mutex::new(&ENTRIES, Vec::new()),
             ready: Mutex::new(&READY, VecDeque::new()),
             changed: WaitQueue::new(),
+            waiting: AtomicUsize::new(0),
+            is_awaited: AtomicBool::new(false),
+            nesting: Nesting::new(),
         })
     }
     /// epoll_ctl(2) for `fd`, which stands for `file`.
@@ -140,11 +149,11 @@ impl Epoll {
         }
         // Two epolls added to each other at once must not both find the way free.
         let mut nesting = None;
+        let inner = file.file().as_any().downcast_ref::<Epoll>();
         if let Change::Add(interest) = change {
             check_exclusive(interest, file)?;
-            if let Some(inner) = file.file().as_any().downcast_ref::<Epoll>() {
-                nesting = Some(NESTING_LOCK.lock());
-                self.check_loop(inner)?;
+            if let Some(inner) = inner {
+                nesting = Some(nesting::check(self, inner)?);
             }
         }
         let mut entries = self.entries.lock();
@@ -157,9 +166,17 @@ impl Epoll {
                 let entry = self.entry(fd, file, interest.with_errors());
                 entries.push(entry.clone());
                 drop(entries);
+                if let Some(inner) = inner {
+                    inner.nesting.add_above(&self.this);
+                }
                 drop(nesting);
                 let watcher: Arc<dyn Watcher> = entry.clone();
-                self.look_at(entry, Some(&PollTable::telling(Arc::downgrade(&watcher))));
+                let watcher = Arc::downgrade(&watcher);
+                let table = match interest.events & raw::EPOLLEXCLUSIVE {
+                    0 => PollTable::telling(watcher),
+                    _ => PollTable::telling_alone(watcher, asked(interest.with_errors())),
+                };
+                self.look_at(entry, Some(&table));
             }
             (Change::Modify(interest), Some(at)) => {
                 let Some(entry) = entries.get(at).cloned() else { return Err(Errno::ENOENT) };
@@ -191,7 +208,7 @@ impl Epoll {
     fn look_at(&self, entry: Arc<Entry>, table: Option<&PollTable>) {
         if entry.look(table).is_some() {
             self.queue(entry);
-            self.changed.wake();
+            self.wake();
         }
     }
     fn queue(&self, entry: Arc<Entry>) {
@@ -199,25 +216,34 @@ impl Epoll {
             self.ready.lock().push_back(entry);
         }
     }
-    /// `inner` must not watch us, nor epolls nest too deep. Called under [`NESTING_LOCK`].
-    fn check_loop(&self, inner: &Epoll) -> Result<(), Errno> {
-        match core::ptr::eq(inner, self) {
-            true => Err(Errno::EINVAL),
-            false => inner.check_reaches(self, DEPTH_MAX),
-        }
+    /// Wakes the threads that wait; whether there was one that was not woken yet.
+    #[inline]
+    fn wake(&self) -> bool {
+        let was_awaited =
+            self.is_awaited.load(Ordering::SeqCst) && self.is_awaited.swap(false, Ordering::SeqCst);
+        self.changed.wake();
+        was_awaited
     }
-    fn check_reaches(&self, target: &Epoll, depth: u32) -> Result<(), Errno> {
-        if core::ptr::eq(self, target) || depth == 0 {
-            return Err(Errno::ELOOP);
-        }
-        let watched: Vec<_> =
+    /// Its part in the nesting of epolls.
+    pub(super) fn nesting(&self) -> &Nesting {
+        &self.nesting
+    }
+    /// The files that it watches and that are epolls.
+    pub(super) fn inner(&self) -> Vec<Arc<OpenFile>> {
+        let mut files: Vec<_> =
             self.entries.lock().iter().filter_map(|entry| entry.file.upgrade()).collect();
-        for file in watched {
-            if let Some(other) = file.file().as_any().downcast_ref::<Epoll>() {
-                other.check_reaches(target, depth - 1)?;
-            }
-        }
-        Ok(())
+        files.retain(|file| file.file().as_any().is::<Epoll>());
+        files
+    }
+    /// It watches `inner`.
+    pub(super) fn watches(&self, inner: &Epoll) -> bool {
+        let is_it = |file: &Arc<OpenFile>| {
+            file.file()
+                .as_any()
+                .downcast_ref()
+                .is_some_and(|epoll| core::ptr::eq::<Epoll>(epoll, inner))
+        };
+        self.inner().iter().any(is_it)
     }
     /// Waits until something is ready, and tells at most `max` of it, with what it is ready for as its events; nothing
     /// after `deadline`. No lock is held while it tells.
@@ -234,15 +260,32 @@ impl Epoll {
         if self.harvest(max, &mut tell) {
             return Ok(());
         }
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let result = self.wait_and_harvest(max, deadline, &mut tell);
+        if self.waiting.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.is_awaited.store(false, Ordering::SeqCst);
+        }
+        result
+    }
+    fn wait_and_harvest(
+        &self,
+        max: usize,
+        deadline: Option<Instant>,
+        tell: &mut impl FnMut(Interest),
+    ) -> Result<(), Errno> {
+        let mut woken = Woken::Signalled;
         loop {
+            // Set before it looks: a change after the look takes it back.
+            self.is_awaited.store(true, Ordering::SeqCst);
             let ticket = self.changed.ticket();
-            let has_told = self.harvest(max, &mut tell);
+            let has_told = self.harvest(max, tell);
             if has_told || deadline.is_some_and(|deadline| rt::time::now() >= deadline) {
                 return Ok(());
             }
-            if self.changed.wait(ticket, deadline) == Woken::Kicked {
+            if woken == Woken::Kicked {
                 return Err(Errno::EINTR);
             }
+            woken = self.changed.wait(ticket, deadline);
         }
     }
     /// Takes what is ready off the list and tells it; level-triggered entries go back to its end. Whether there was any.
@@ -274,6 +317,11 @@ impl Epoll {
         }
         told > 0
     }
+}
+
+/// The events among the bits of an interest.
+fn asked(interest: Interest) -> Ready {
+    Ready::from_bits_truncate(interest.events as u16)
 }
 
 /// EPOLLEXCLUSIVE is for plain files and plain events only.

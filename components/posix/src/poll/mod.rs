@@ -4,6 +4,7 @@
 //! and wait is lost; a call that finds something at once, or must not wait, makes no table.
 mod epoll;
 mod event;
+mod nesting;
 mod signals;
 #[cfg(test)]
 mod tests;

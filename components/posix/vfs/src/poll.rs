@@ -1,8 +1,10 @@
 //! Waiting for one of many: [`WaitQueue`]s that files own, and the [`PollTable`] of who waits.
 //!
 //! A table tells its [`Watcher`], held weakly by the queues: the event of a waiting thread, or an
-//! entry of an epoll. Lock order: a queue's lock is held while its watchers are told, and an
+//! entry of an epoll. A watcher that is told alone ([`PollTable::telling_alone`]) is passed over where another one
+//! with the same interest has taken a change. Lock order: a queue's lock is held while its watchers are told, and an
 //! epoll's entry then wakes the epoll's own queue, so queues nest (outer: the file's).
+use crate::file::Ready;
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -20,6 +22,18 @@ static QUEUE: LockClass = LockClass::nestable("vfs.wait_queue");
 pub trait Watcher: Send + Sync {
     /// A file that is watched changed; must not block.
     fn changed(&self);
+    /// As [`Watcher::changed`], of a watcher that is told alone; whether somebody waited for it.
+    fn changed_alone(&self) -> bool {
+        self.changed();
+        true
+    }
+}
+
+/// A watcher in a queue.
+struct Watching {
+    watcher: Weak<dyn Watcher>,
+    /// What it waits for, where it is told alone; else nothing.
+    alone: Ready,
 }
 
 impl Watcher for Event {
@@ -32,7 +46,7 @@ impl Watcher for Event {
 pub struct WaitQueue {
     event: Event,
     watching: AtomicUsize,
-    watchers: Mutex<Vec<Weak<dyn Watcher>>>,
+    watchers: Mutex<Vec<Watching>>,
 }
 
 impl WaitQueue {
@@ -52,28 +66,52 @@ impl WaitQueue {
     pub fn wait(&self, ticket: Ticket, deadline: Option<Instant>) -> Woken {
         self.event.wait(ticket, deadline, true)
     }
-    /// Something changed: wakes every waiter.
+    /// Something changed: wakes every waiter. Of those that are told alone, one for each kind of interest.
     pub fn wake(&self) {
         self.event.signal();
-        if self.is_watched() {
-            self.watchers.lock().retain(|watcher| match watcher.upgrade() {
-                Some(watcher) => {
-                    watcher.changed();
-                    true
+        if !self.is_watched() {
+            return;
+        }
+        let mut has_alone = false;
+        let mut watchers = self.watchers.lock();
+        watchers.retain(|known| match known.watcher.upgrade() {
+            Some(watcher) => {
+                match known.alone.is_empty() {
+                    true => watcher.changed(),
+                    false => has_alone = true,
                 }
-                None => false,
-            });
+                true
+            }
+            None => false,
+        });
+        if has_alone {
+            tell_alone(&watchers);
         }
     }
     /// A poll, select or epoll looks at it.
     pub fn is_watched(&self) -> bool {
         self.watching.load(Ordering::SeqCst) > 0
     }
-    fn watch(&self, watcher: Weak<dyn Watcher>) {
+    fn watch(&self, watcher: Weak<dyn Watcher>, alone: Ready) {
         let mut watchers = self.watchers.lock();
-        watchers.retain(|known| known.strong_count() > 0);
-        watchers.push(watcher);
+        watchers.retain(|known| known.watcher.strong_count() > 0);
+        watchers.push(Watching { watcher, alone });
         self.watching.store(watchers.len(), Ordering::SeqCst);
+    }
+}
+
+/// Tells those that are told alone, the longest watching first, until everything that any of them waits for was taken by
+/// one: a wake does not say what changed.
+#[cold]
+fn tell_alone(watchers: &[Watching]) {
+    let mut taken = Ready::empty();
+    for known in watchers.iter().filter(|known| !known.alone.is_empty()) {
+        if taken.contains(known.alone) {
+            continue;
+        }
+        if known.watcher.upgrade().is_some_and(|watcher| watcher.changed_alone()) {
+            taken |= known.alone;
+        }
     }
 }
 
@@ -86,6 +124,7 @@ impl Default for WaitQueue {
 /// A watcher's place on many queues, for poll, select and epoll.
 pub struct PollTable {
     watcher: Weak<dyn Watcher>,
+    alone: Ready,
     /// The event of a thread that waits with [`PollTable::wait`].
     own: Option<(Arc<Event>, Ticket)>,
 }
@@ -96,15 +135,21 @@ impl PollTable {
         let event = Arc::new(Event::new());
         let start = event.ticket();
         let watcher: Arc<dyn Watcher> = event.clone();
-        PollTable { watcher: Arc::downgrade(&watcher), own: Some((event, start)) }
+        let own = Some((event, start));
+        PollTable { watcher: Arc::downgrade(&watcher), alone: Ready::empty(), own }
     }
     /// A table for somebody who is told instead of waiting. It is watched until `watcher` ends.
     pub fn telling(watcher: Weak<dyn Watcher>) -> PollTable {
-        PollTable { watcher, own: None }
+        PollTable { watcher, alone: Ready::empty(), own: None }
+    }
+    /// As [`PollTable::telling`], for a watcher that waits for `events` and need not be told of a change that another
+    /// such one has taken.
+    pub fn telling_alone(watcher: Weak<dyn Watcher>, events: Ready) -> PollTable {
+        PollTable { watcher, alone: events, own: None }
     }
     /// Adds a queue; called by [`crate::file::File::poll`] before it looks.
     pub fn add(&self, queue: &WaitQueue) {
-        queue.watch(self.watcher.clone());
+        queue.watch(self.watcher.clone(), self.alone);
     }
     /// Waits for any wake since the table was made or last waited. A table of
     /// [`PollTable::telling`] never waits.

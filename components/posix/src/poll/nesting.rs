@@ -1,0 +1,110 @@
+//! Epolls that watch epolls: no circle, and no chain longer than Linux's (`EP_MAX_NESTS`).
+//!
+//! [`check`] is called before an epoll is added to another one and answers a guard of `epoll.nesting`, which is held
+//! until it was added: two that are added to each other at once must not both find the way free. Each epoll keeps what
+//! one check found out about it, so that one with many ways to it is looked at once.
+use super::Epoll;
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicU64, Ordering};
+use rt::{
+    lock_class,
+    sync::{Mutex, MutexGuard},
+};
+use vfs::Errno;
+
+lock_class! {
+    static NESTING = "epoll.nesting";
+    static ABOVE = "epoll.above";
+}
+
+/// Number of the last check. Above `epoll.entries` and `epoll.above`.
+static CHECKS: Mutex<u64> = Mutex::new(&NESTING, 0);
+
+/// Epolls on the longest chain, but one.
+const DEPTH_MAX: u64 = 4;
+/// Depth of what leads back to the epoll that is added to.
+const ENDLESS: u64 = DEPTH_MAX + 1;
+
+/// An epoll's part in the nesting.
+pub(super) struct Nesting {
+    /// The epolls that watch it, or did.
+    above: Mutex<Vec<Weak<Epoll>>>,
+    /// The check that looked at it last, with the depth found. Changed under [`CHECKS`].
+    checked: AtomicU64,
+    depth: AtomicU64,
+}
+
+impl Nesting {
+    /// Of an epoll that nobody watches.
+    pub(super) fn new() -> Nesting {
+        let above = Mutex::new(&ABOVE, Vec::new());
+        Nesting { above, checked: AtomicU64::new(0), depth: AtomicU64::new(0) }
+    }
+    /// `epoll` watches it now.
+    pub(super) fn add_above(&self, epoll: &Weak<Epoll>) {
+        let mut above = self.above.lock();
+        above.retain(|known| known.strong_count() > 0 && !known.ptr_eq(epoll));
+        above.push(epoll.clone());
+    }
+    /// The depth that `check` found, else what `look` finds.
+    fn depth_of(&self, check: u64, look: impl FnOnce() -> u64) -> u64 {
+        if self.checked.load(Ordering::Relaxed) != check {
+            self.checked.store(check, Ordering::Relaxed);
+            self.depth.store(0, Ordering::Relaxed);
+            self.depth.store(look(), Ordering::Relaxed);
+        }
+        self.depth.load(Ordering::Relaxed)
+    }
+}
+
+/// `outer` may watch `inner`.
+///
+/// # Errors
+/// `EINVAL` where both are one; `ELOOP` where `inner` leads to `outer`, or the chain becomes too long.
+pub(super) fn check(outer: &Epoll, inner: &Epoll) -> Result<MutexGuard<'static, u64>, Errno> {
+    if core::ptr::eq(inner, outer) {
+        return Err(Errno::EINVAL);
+    }
+    let mut checks = CHECKS.lock();
+    *checks += 2;
+    let below = depth_below(inner, outer, *checks, 0);
+    if below > DEPTH_MAX {
+        return Err(Errno::ELOOP);
+    }
+    let above = depth_above(outer, *checks + 1, 0);
+    if below + 1 + above > DEPTH_MAX { Err(Errno::ELOOP) } else { Ok(checks) }
+}
+
+/// Epolls on the longest chain below `epoll`; too many where it leads to `target`.
+fn depth_below(epoll: &Epoll, target: &Epoll, check: u64, nested: u64) -> u64 {
+    epoll.nesting().depth_of(check, || {
+        let mut deepest = 0;
+        for file in epoll.inner() {
+            let Some(other) = file.file().as_any().downcast_ref::<Epoll>() else { continue };
+            deepest = match core::ptr::eq(other, target) || nested > DEPTH_MAX {
+                true => ENDLESS,
+                false => deepest.max(depth_below(other, target, check, nested + 1) + 1),
+            };
+            if deepest > DEPTH_MAX {
+                break;
+            }
+        }
+        deepest
+    })
+}
+
+/// Epolls on the longest chain above `epoll`.
+fn depth_above(epoll: &Epoll, check: u64, nested: u64) -> u64 {
+    epoll.nesting().depth_of(check, || {
+        let above: Vec<Arc<Epoll>> =
+            epoll.nesting().above.lock().iter().filter_map(Weak::upgrade).collect();
+        let depth = |other: &Arc<Epoll>| match other.watches(epoll) && nested <= DEPTH_MAX {
+            true => depth_above(other, check, nested + 1) + 1,
+            false => 0,
+        };
+        above.iter().map(depth).max().unwrap_or(0)
+    })
+}
