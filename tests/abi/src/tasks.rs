@@ -112,3 +112,18 @@ pub fn fork_briefly(number: i64) -> i64 {
     }
     made
 }
+
+/// Whether the thread `id` of this process sleeps.
+///
+/// # Panics
+/// Where there is no such thread.
+pub fn is_asleep(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{id}/stat")).expect("a thread");
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+}
+
+/// The calling thread.
+pub fn own_id() -> u32 {
+    // SAFETY: no conditions.
+    crate::must(unsafe { libc::syscall(libc::SYS_gettid) }) as u32
+}

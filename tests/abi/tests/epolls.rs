@@ -5,7 +5,11 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::{jobs::limited, *};
+use abi::{
+    jobs::limited,
+    tasks::{is_asleep, own_id},
+    *,
+};
 use std::{
     sync::{
         Arc,
@@ -37,12 +41,6 @@ fn event_file() -> i32 {
     must(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK) }) as i32
 }
 
-/// Whether the thread `id` of this process sleeps.
-fn sleeps(id: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
-    stat.rsplit(") ").next().unwrap().starts_with('S')
-}
-
 /// Threads that wait at one epoll each until one wakes; each adds itself to the count then.
 struct Waiters {
     woken: Arc<AtomicU32>,
@@ -58,11 +56,11 @@ impl Waiters {
             let (woken, id) = (woken.clone(), Arc::new(AtomicU32::new(0)));
             let own = id.clone();
             threads.push(thread::spawn(move || {
-                own.store(must(unsafe { libc::syscall(libc::SYS_gettid) }) as u32, SeqCst);
+                own.store(own_id(), SeqCst);
                 assert_eq!(wait_for(epoll, -1), Ok(1));
                 woken.fetch_add(1, SeqCst);
             }));
-            while id.load(SeqCst) == 0 || !sleeps(id.load(SeqCst)) {
+            while id.load(SeqCst) == 0 || !is_asleep(id.load(SeqCst)) {
                 thread::yield_now();
             }
         }

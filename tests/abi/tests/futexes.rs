@@ -5,7 +5,10 @@
     reason = "test programs call the C library in most lines"
 )]
 
-use abi::*;
+use abi::{
+    tasks::{is_asleep, own_id},
+    *,
+};
 use std::{
     fs,
     sync::{
@@ -44,10 +47,6 @@ fn unlock(word: &AtomicU32) -> Result<i64, i32> {
     call(word, UNLOCK, None)
 }
 
-fn own_id() -> u32 {
-    must(unsafe { libc::syscall(libc::SYS_gettid) }) as u32
-}
-
 /// Looks until it is so. It sleeps in between: it may run at the priority of who waits for it.
 fn until(is_so: impl Fn() -> bool) {
     while !is_so() {
@@ -67,12 +66,6 @@ fn priority_of(id: u32) -> i32 {
     let stat = fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
     let rest = stat.rsplit(") ").next().unwrap();
     rest.split(' ').nth(15).unwrap().parse().unwrap()
-}
-
-/// What thread `id` does in the kernel is to wait.
-fn is_asleep(id: u32) -> bool {
-    let stat = fs::read_to_string(format!("/proc/self/task/{id}/stat")).unwrap();
-    stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
 type Lock = Arc<AtomicU32>;

@@ -323,7 +323,7 @@ pub fn wait_and_lock(
     deadline: Option<Instant>,
 ) -> Result<(), Errno> {
     let memory = task.memory();
-    let first = key(&memory, address, scope)?;
+    let first = key(&memory, address, scope, Access::Read)?;
     let (target, object) = held_key(&memory, second, scope)?;
     if first == target {
         return Err(Errno::EINVAL);
@@ -353,7 +353,8 @@ pub fn requeue(
     limit: u32,
     expected: u32,
 ) -> Result<u32, Errno> {
-    let (source, target) = (key(memory, from, scope)?, key(memory, to, scope)?);
+    let source = key(memory, from, scope, Access::Read)?;
+    let target = key(memory, to, scope, Access::Write)?;
     if source == target {
         return Err(Errno::EINVAL);
     }
@@ -410,7 +411,8 @@ fn move_first(word: &Word<'_>, bucket: &mut Bucket, source: &Key) -> Result<Step
 /// `EAGAIN` where it is not; as [`lock`].
 pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
-    let word = Word { memory: &memory, address, key: key(&memory, address, scope)? };
+    let key = key(&memory, address, scope, Access::Write)?;
+    let word = Word { memory: &memory, address, key };
     word.look(|table, found| match table.take(&word, found, task)? {
         Some(step) => Ok(step),
         None => Err(Errno::EAGAIN),
@@ -423,7 +425,8 @@ pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), 
 /// `EPERM` where it is not the caller's, `EINVAL` where what is known says so, `EFAULT`.
 pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
-    let word = Word { memory: &memory, address, key: key(&memory, address, scope)? };
+    let key = key(&memory, address, scope, Access::Write)?;
+    let word = Word { memory: &memory, address, key };
     word.look(|table, found| {
         if found & TID_MASK != task.id() {
             return Err(Errno::EPERM);

@@ -2,8 +2,9 @@
 //!
 //! A waiter hangs in the bucket of its key. The word is loaded under the bucket's lock, so a wake
 //! after a change of the word is never missed; a page fault there lets the lock go, is answered,
-//! and the step is done again. A private key is an address in an address space, a shared one a
-//! place in the object mapped there.
+//! and the step is done again. A private key is an address in an address space, whether anything is
+//! there or not. A shared one is a place in the object mapped there, or an address where memory is the
+//! program's own; it must be there.
 //!
 //! Locks: `futex.bucket`; requeue takes two, the lower index first. Source: futex(2).
 pub mod inherit;
@@ -14,7 +15,7 @@ mod vector;
 use crate::{memory::AddressSpace, process::Task};
 use alloc::sync::Arc;
 use rt::{thread::Woken, time::Instant, user::Access};
-use table::{Waiter, pair};
+use table::{Kind, Waiter, pair};
 use vfs::{Errno, file::Mappable};
 
 pub use table::{Key, shrink};
@@ -39,28 +40,34 @@ pub enum Scope {
     Shared,
 }
 
-/// The key of the word at `address`.
+/// The key of the word at `address`, that is to be accessed as `access` says.
 ///
 /// # Errors
-/// `EINVAL` for a misaligned address, `EFAULT` for one that is no program's.
-pub fn key(memory: &Arc<AddressSpace>, address: u64, scope: Scope) -> Result<Key, Errno> {
-    Ok(key_and(memory, address, scope, |_| ())?.0)
+/// `EINVAL` for a misaligned address, `EFAULT` for one that is no program's; of a shared one, for what is not there.
+pub fn key(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+    access: Access,
+) -> Result<Key, Errno> {
+    Ok(key_and(memory, address, scope, access, |_| ())?.0)
 }
 
-/// As [`key`], with the object mapped there: while it is held its number is not another's.
+/// As [`key`] for a word to be written, with the object mapped there: while it is held its number is not another's.
 fn held_key(
     memory: &Arc<AddressSpace>,
     address: u64,
     scope: Scope,
 ) -> Result<(Key, Option<Arc<dyn Mappable>>), Errno> {
-    key_and(memory, address, scope, Arc::clone)
+    key_and(memory, address, scope, Access::Write, Arc::clone)
 }
 
-/// The key, and what `take` makes of the object of a shared one.
+/// The key, and what `take` makes of the object that has the word.
 fn key_and<T>(
     memory: &Arc<AddressSpace>,
     address: u64,
     scope: Scope,
+    access: Access,
     take: impl FnOnce(&Arc<dyn Mappable>) -> T,
 ) -> Result<(Key, Option<T>), Errno> {
     const WORD_BYTES: u64 = 4;
@@ -70,16 +77,23 @@ fn key_and<T>(
     if address >= rt::user::USER_END {
         return Err(Errno::EFAULT);
     }
-    let shared = |object: &Arc<dyn Mappable>, offset| {
-        let key = Key { object: Arc::as_ptr(object).addr(), offset, is_shared: true };
+    let own =
+        |kind| Ok((Key { object: Arc::as_ptr(memory) as usize, offset: address, kind }, None));
+    if scope == Scope::Private {
+        return own(Kind::Private);
+    }
+    let in_object = |object: &Arc<dyn Mappable>, offset| {
+        let key = Key { object: Arc::as_ptr(object).addr(), offset, kind: Kind::Object };
         (key, Some(take(object)))
     };
-    if scope == Scope::Shared
-        && let Some(found) = memory.shared_place(address, shared)
-    {
-        return Ok(found);
+    let Some(found) = memory.shared_place(address, access, in_object)? else {
+        return own(Kind::Own);
+    };
+    // The object may end before.
+    if memory.user().atomic_load(address).is_err() {
+        memory.fault(address, Access::Read).map_err(|_| Errno::EFAULT)?;
     }
-    Ok((Key { object: Arc::as_ptr(memory) as usize, offset: address, is_shared: false }, None))
+    Ok(found)
 }
 
 /// Waits while the word is `expected`, until a wake whose set meets `set`.
@@ -97,7 +111,7 @@ pub fn wait(
         return Err(Errno::EINVAL);
     }
     let memory = task.memory();
-    let key = key(&memory, address, scope)?;
+    let key = key(&memory, address, scope, Access::Read)?;
     let waiter = Arc::new(Waiter::new(key, set));
     enqueue(&memory, address, expected, &waiter)?;
     let event = waiter.event();
@@ -151,7 +165,7 @@ pub fn wake(
     if set == 0 {
         return Err(Errno::EINVAL);
     }
-    let key = key(memory, address, scope)?;
+    let key = key(memory, address, scope, Access::Read)?;
     Ok(table::wake(&mut table::bucket(&key).lock(), &key, count, set))
 }
 
@@ -185,7 +199,8 @@ pub fn requeue(
     scope: Scope,
     request: Requeue,
 ) -> Result<(u32, u32), Errno> {
-    let (source, target) = (key(memory, from, scope)?, key(memory, to, scope)?);
+    let source = key(memory, from, scope, Access::Read)?;
+    let target = key(memory, to, scope, Access::Read)?;
     loop {
         let mut buckets = pair(&source, &target);
         if let Some(expected) = request.expected {
@@ -217,7 +232,8 @@ pub fn wake_operation(
     (first, second): (u32, u32),
     operation: u32,
 ) -> Result<u32, Errno> {
-    let (one, two) = (key(memory, first_at, scope)?, key(memory, second_at, scope)?);
+    let one = key(memory, first_at, scope, Access::Read)?;
+    let two = key(memory, second_at, scope, Access::Write)?;
     let operation = Operation::decode(operation)?;
     loop {
         let mut buckets = pair(&one, &two);

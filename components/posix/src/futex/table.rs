@@ -14,6 +14,17 @@ lock_class! {
 
 const BUCKETS: usize = 256;
 
+/// What names a futex word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// An address, said to be private.
+    Private,
+    /// An address, said to be shared: it meets no private one.
+    Own,
+    /// A place in an object.
+    Object,
+}
+
 /// Names a futex word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
@@ -21,8 +32,8 @@ pub struct Key {
     pub object: usize,
     /// Address, or offset in the object.
     pub offset: u64,
-    /// Which of the two.
-    pub is_shared: bool,
+    /// Which of the two, and how it was named.
+    pub kind: Kind,
 }
 
 impl Key {

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::process::Task;
 use alloc::{sync::Arc, vec::Vec};
-use rt::{sync::Event, thread::Woken, time::Instant};
+use rt::{sync::Event, thread::Woken, time::Instant, user::Access};
 use vfs::Errno;
 
 /// Most words that are waited for at once.
@@ -35,7 +35,7 @@ pub fn wait_for_any(
     let event = Arc::new(Event::new());
     let mut waiters = Vec::with_capacity(words.len());
     for word in words {
-        let key = key(&memory, word.address, word.scope)?;
+        let key = key(&memory, word.address, word.scope, Access::Read)?;
         waiters.push(Arc::new(Waiter::of_many(key, &event)));
     }
     for (at, (word, waiter)) in words.iter().zip(&waiters).enumerate() {

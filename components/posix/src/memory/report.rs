@@ -1,12 +1,12 @@
 //! What /proc shows of an address space.
 use super::{
     AddressSpace, Faults, Layout,
-    region::{Backing, Flags, Label, Origin, PAGE, Region},
+    region::{Backing, Flags, Label, Origin, PAGE, Region, page_of},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{ops::Range, sync::atomic::Ordering};
-use rt::user::{Mapping, Protection};
-use vfs::{OpenFile, file::Mappable};
+use rt::user::{Access, Mapping, Protection};
+use vfs::{Errno, OpenFile, file::Mappable};
 
 /// Sizes, in pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -188,25 +188,48 @@ impl AddressSpace {
         let layout = self.layout();
         self.map.read().iter().map(|region| self.describe(region, &layout)).collect()
     }
-    /// What `take` makes of the place in a shared object that `address` stands for, by which futexes of several
-    /// processes meet: the object and the byte offset. `None` in private memory.
+    /// What `take` makes of the place in an object that `address` stands for, by which futexes of several processes
+    /// meet: the object and the byte offset. `None` where the word is this address space's own.
+    ///
+    /// # Errors
+    /// `EFAULT` where `access` to the word is not allowed, and for memory that nobody can store to and that is no
+    /// object's.
     ///
     /// # Locks
     /// `memory.map`, to read, over `take`.
     pub fn shared_place<T>(
         &self,
         address: u64,
+        access: Access,
         take: impl FnOnce(&Arc<dyn Mappable>, u64) -> T,
-    ) -> Option<T> {
+    ) -> Result<Option<T>, Errno> {
         let map = self.map.read();
-        let region = map.find(address).filter(|region| !region.is_private())?;
-        match &region.backing {
-            Backing::Anonymous => None,
-            Backing::Object { object, first, .. } => {
-                let offset = first.wrapping_mul(PAGE).wrapping_add(address - region.start);
-                Some(take(object, offset))
-            }
+        let region = map.find(address).ok_or(Errno::EFAULT)?;
+        let is_writable = region.protection.contains(Protection::WRITE);
+        let is_readable = region.protection.contains(Protection::READ);
+        if !is_writable && (access == Access::Write || !is_readable) {
+            return Err(Errno::EFAULT);
         }
+        if is_writable && region.is_private() {
+            return Ok(None);
+        }
+        let Backing::Object { object, first, .. } = &region.backing else {
+            return Err(Errno::EFAULT);
+        };
+        if region.is_private() && region.was_writable() && self.is_copied(region, address) {
+            return Err(Errno::EFAULT);
+        }
+        let offset = first.wrapping_mul(PAGE).wrapping_add(address - region.start);
+        Ok(Some(take(object, offset)))
+    }
+    /// The page of `region` at `address` is a private copy.
+    fn is_copied(&self, region: &Region, address: u64) -> bool {
+        let page = page_of(address);
+        let mut is_copied = false;
+        self.each_of_region(region, page..page + PAGE, &mut |found| {
+            is_copied = !found.is_of_object
+        });
+        is_copied
     }
     /// Every region, in order, with what is present of it.
     ///

@@ -180,7 +180,8 @@ fn shared_anonymous_memory_is_one_for_parent_and_child() {
     child.write(at + PAGE, &5u64).unwrap();
     assert_eq!(memory.read::<u64>(at + PAGE).unwrap(), 5);
     let place = |memory: &AddressSpace, address| {
-        memory.shared_place(address, |object, offset| (Arc::as_ptr(object).addr(), offset))
+        let take = |object: &Arc<dyn Mappable>, offset| (Arc::as_ptr(object).addr(), offset);
+        memory.shared_place(address, Access::Read, take).unwrap()
     };
     assert_eq!(place(&memory, at + 8), place(&child, at + 8));
     assert!(place(&memory, at).is_some());

@@ -25,8 +25,29 @@ pub const CALLS: &[Entry] = &[
 ];
 
 const COMMAND_MASK: u32 = 0x7f;
+
 /// Commands that may name their clock.
-const CLOCKED: [u32; 3] = [raw::FUTEX_WAIT_BITSET, raw::FUTEX_LOCK_PI2, raw::FUTEX_WAIT_REQUEUE_PI];
+fn names_clock(command: u32) -> bool {
+    matches!(command, raw::FUTEX_WAIT_BITSET | raw::FUTEX_LOCK_PI2 | raw::FUTEX_WAIT_REQUEUE_PI)
+}
+
+/// Commands whose fourth argument is a time.
+fn has_deadline(command: u32) -> bool {
+    names_clock(command) || matches!(command, raw::FUTEX_WAIT | raw::FUTEX_LOCK_PI)
+}
+
+/// A number of waiters to wake, of which there is always one: what is not positive counts as 1.
+fn at_least_one(count: u32) -> u32 {
+    (count as i32).max(1) as u32
+}
+
+/// A number of waiters to wake or to move.
+///
+/// # Errors
+/// `EINVAL` for a negative one.
+fn count(word: u64) -> Result<u32, Errno> {
+    u32::try_from(word as i32).map_err(|_| Errno::EINVAL)
+}
 
 fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [address, _, _, fourth, second, _] = call.args;
@@ -35,49 +56,44 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
         if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
     let memory = call.memory;
     let command = operation & COMMAND_MASK;
-    if operation & raw::FUTEX_CLOCK_REALTIME != 0 && !CLOCKED.contains(&command) {
+    // A time that is wrong is told first.
+    let deadline = if has_deadline(command) { deadline(call)? } else { None };
+    if operation & raw::FUTEX_CLOCK_REALTIME != 0 && !names_clock(command) {
         return Err(Errno::ENOSYS);
     }
     match command {
-        raw::FUTEX_WAIT => wait(call, scope, futex::ANY),
-        raw::FUTEX_WAIT_BITSET => wait(call, scope, last),
+        raw::FUTEX_WAIT => wait(call, scope, futex::ANY, deadline),
+        raw::FUTEX_WAIT_BITSET => wait(call, scope, last, deadline),
         raw::FUTEX_WAKE => {
-            Ok(u64::from(futex::wake(memory, address, scope, value.max(1), futex::ANY)?))
+            let woken = futex::wake(memory, address, scope, at_least_one(value), futex::ANY)?;
+            Ok(u64::from(woken))
         }
         raw::FUTEX_WAKE_BITSET => {
-            Ok(u64::from(futex::wake(memory, address, scope, value.max(1), last)?))
+            Ok(u64::from(futex::wake(memory, address, scope, at_least_one(value), last)?))
         }
         raw::FUTEX_REQUEUE | raw::FUTEX_CMP_REQUEUE => {
-            let limit = u32::try_from(fourth as i32).map_err(|_| Errno::EINVAL)?;
+            let (wake, requeue) = (count(u64::from(value))?, count(fourth)?);
             let expected = (command == raw::FUTEX_CMP_REQUEUE).then_some(last);
-            let request = Requeue { wake: value, requeue: limit, expected };
+            let request = Requeue { wake, requeue, expected };
             let (woken, moved) = futex::requeue(memory, address, second, scope, request)?;
-            let counted = if expected.is_some() { woken + moved } else { woken };
-            Ok(u64::from(counted))
+            Ok(u64::from(woken) + u64::from(moved))
         }
         raw::FUTEX_WAKE_OP => {
-            let woken = futex::wake_operation(
-                memory,
-                (address, second),
-                scope,
-                (value, fourth as u32),
-                last,
-            )?;
+            let counts = (at_least_one(value), at_least_one(fourth as u32));
+            let woken = futex::wake_operation(memory, (address, second), scope, counts, last)?;
             Ok(u64::from(woken))
         }
         raw::FUTEX_LOCK_PI | raw::FUTEX_LOCK_PI2 => {
-            let deadline = deadline(call)?;
             inherit::lock(call.task, (address, scope), deadline).map(|()| 0)
         }
         raw::FUTEX_TRYLOCK_PI => inherit::try_lock(call.task, (address, scope)).map(|()| 0),
         raw::FUTEX_UNLOCK_PI => inherit::unlock(call.task, (address, scope)).map(|()| 0),
         raw::FUTEX_WAIT_REQUEUE_PI => {
-            let deadline = deadline(call)?;
             let words = (address, second, scope);
             inherit::wait_and_lock(call.task, words, value, deadline).map(|()| 0)
         }
         raw::FUTEX_CMP_REQUEUE_PI => {
-            let limit = u32::try_from(fourth as i32).map_err(|_| Errno::EINVAL)?;
+            let limit = count(fourth)?;
             if value != 1 {
                 return Err(Errno::EINVAL);
             }
@@ -87,9 +103,14 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
 }
 
-fn wait(call: &mut Call<'_>, scope: Scope, set: u32) -> Result<u64, Errno> {
+fn wait(
+    call: &mut Call<'_>,
+    scope: Scope,
+    set: u32,
+    deadline: Option<Instant>,
+) -> Result<u64, Errno> {
     let (address, value) = (call.word(0), call.uint(2));
-    let Some(deadline) = deadline(call)? else {
+    let Some(deadline) = deadline else {
         futex::wait(call.task, (address, scope), value, set, None).map_err(
             |errno| match errno {
                 Errno::RESTART_NO_HANDLER => Errno::RESTART,
