@@ -402,3 +402,27 @@ fn a_pipe_can_be_opened_again_through_proc() {
         assert!(link.to_str().unwrap().starts_with("pipe:["));
     });
 }
+
+#[test]
+fn mandatory_locks_of_flock_do_nothing() {
+    isolated(|| {
+        const MANDATORY: i32 = 32;
+        let flock = |fd: i32, how: i32| check(unsafe { libc::flock(fd, how) });
+        for how in [MANDATORY, MANDATORY | libc::LOCK_EX, MANDATORY | 64, MANDATORY | 3] {
+            assert_eq!(flock(-1, how), Ok(0), "{how}: before the descriptor");
+        }
+        let scratch = Scratch::new();
+        let path = scratch.file("f", b"");
+        let (one, two) = (open(&path, libc::O_RDWR, 0).unwrap(), open(&path, 0, 0).unwrap());
+        assert_eq!(flock(one, MANDATORY | libc::LOCK_EX), Ok(0));
+        assert_eq!(flock(two, libc::LOCK_EX | libc::LOCK_NB), Ok(0), "nothing is locked");
+        assert_eq!(flock(one, MANDATORY | libc::LOCK_EX), Ok(0));
+        // Other orders: what is asked for before the descriptor.
+        for how in [0, 3, 16, 64, libc::LOCK_NB] {
+            assert_eq!(flock(-1, how), Err(libc::EINVAL), "{how}");
+        }
+        assert_eq!(flock(-1, libc::LOCK_UN), Err(libc::EBADF));
+        let place = open(&path, libc::O_PATH, 0).unwrap();
+        assert_eq!(flock(place, libc::LOCK_SH), Err(libc::EBADF));
+    });
+}

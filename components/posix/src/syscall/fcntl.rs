@@ -214,9 +214,19 @@ fn report_lock(call: &Call<'_>, file: &Arc<OpenFile>, owner: Owner) -> Result<u6
     Ok(0)
 }
 
+/// LOCK_MAND, of locks that Linux had and never enforced: any command with it does nothing.
+const MANDATORY: u32 = 32;
+
 fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let file = call.working_file(0)?;
     let command = call.uint(1);
+    if command & MANDATORY != 0 {
+        return Ok(0);
+    }
+    // What is asked for is checked before the descriptor.
+    if !matches!(command & !raw::LOCK_NB, raw::LOCK_SH | raw::LOCK_EX | raw::LOCK_UN) {
+        return Err(Errno::EINVAL);
+    }
+    let file = call.working_file(0)?;
     let is_waiting = command & raw::LOCK_NB == 0;
     let on_conflict = if is_waiting { OnConflict::Wait } else { OnConflict::Fail };
     let owner = of_description(call.task, &file);
