@@ -10,6 +10,7 @@
 pub mod checked;
 pub mod identity;
 pub mod jobs;
+pub mod mounting;
 pub mod pages;
 pub mod pty;
 pub mod returns;

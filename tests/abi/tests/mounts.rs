@@ -10,35 +10,10 @@
 
 use abi::{
     identity::{NOBODY, as_user},
+    mounting::{mount, mounting, umount},
     *,
 };
-use std::{env, fs, path::Path, ptr::null};
-
-fn mount(source: &str, at: &Path, kind: &str, flags: u64) -> Result<i64, i32> {
-    let (source, at, kind) = (c(source), c(at), c(kind));
-    check(unsafe { libc::mount(source.as_ptr(), at.as_ptr(), kind.as_ptr(), flags, null()) })
-}
-
-fn umount(at: &Path, flags: i32) -> Result<i64, i32> {
-    check(unsafe { libc::umount2(c(at).as_ptr(), flags) })
-}
-
-/// Runs `body` with a scratch folder where a tmpfs can be mounted, seen by nobody else.
-fn mounting(body: impl FnOnce(&Scratch)) {
-    isolated(|| {
-        // Where mounts are seen by others (Linux), we go where they are not.
-        if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
-            let _ = mount("none", Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE);
-        }
-        let scratch = Scratch::new();
-        fs::create_dir(scratch.path("m")).unwrap();
-        if mount("none", &scratch.path("m"), "tmpfs", 0) == Err(libc::EPERM) {
-            return eprintln!("mounting is not allowed: nothing was tested");
-        }
-        body(&scratch);
-        while umount(&scratch.path("m"), libc::MNT_DETACH).is_ok() {}
-    });
-}
+use std::{env, fs, path::Path};
 
 #[test]
 fn a_mount_in_use_is_busy_and_one_that_is_not_goes() {

@@ -23,6 +23,8 @@ lock_class! {
 
 /// The type of files in memory alone.
 const TMPFS: &str = "tmpfs";
+/// The type of `/sys`.
+const SYSFS: &str = "sysfs";
 /// The type of `/dev`.
 const DEVTMPFS: &str = "devtmpfs";
 
@@ -37,6 +39,8 @@ struct Known {
 }
 
 static KNOWN: Once<Known> = Once::new();
+/// `/sys`, once, however often it is mounted.
+static SYSTEM: Once<Arc<Active>> = Once::new();
 /// `/dev`, once, however often it is mounted.
 static DEVICES: Once<Arc<Active>> = Once::new();
 
@@ -68,7 +72,7 @@ pub fn types() -> Vec<(&'static str, bool)> {
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
     let of_disks = makers.iter().filter(|(name, _)| *name != TMPFS).map(|(name, _)| (*name, false));
     // In Linux's order.
-    [("sysfs", true), (TMPFS, true), ("proc", true), (DEVTMPFS, true), (devpts::TYPE_NAME, true)]
+    [(SYSFS, true), (TMPFS, true), ("proc", true), (DEVTMPFS, true), (devpts::TYPE_NAME, true)]
         .into_iter()
         .chain(of_disks)
         .collect()
@@ -84,16 +88,16 @@ pub fn no_disk() -> Result<Number, Errno> {
 ///
 /// # Errors
 /// `ENODEV` for an unknown type, what `disk` says, `ENXIO`, `EACCES` where it is to be
-/// written and the disk refuses that, `EBUSY` while the disk's last file system is being written, and
-/// what the file system says of the disk.
+/// written and the disk refuses that, `EBUSY` while the disk's last file system is being written and where a disk in
+/// use would be written no more, or again, and what the file system says of the disk.
 pub fn activate(
     type_name: &str,
     disk: impl FnOnce() -> Result<Number, Errno>,
     writes: Writes,
     options: &[u8],
 ) -> Result<Arc<Active>, Errno> {
-    if type_name == "sysfs" {
-        return Active::generated("sysfs", sysfs::root());
+    if type_name == SYSFS {
+        return SYSTEM.get_or_try_init(|| Active::generated(SYSFS, sysfs::root())).cloned();
     }
     if type_name == "proc" {
         return Active::generated("proc", procfs::root());
@@ -184,7 +188,8 @@ impl Known {
         let known = mounted.iter().find(|(number, _)| *number == device.number);
         if let Some(active) = known.and_then(|(_, active)| active.upgrade()) {
             let is_same = active.instance().info().type_name == type_name;
-            return if is_same { Ok(active) } else { Err(Errno::EBUSY) };
+            let is_same_way = active.instance().refuses_changes() == (writes == Writes::Never);
+            return if is_same && is_same_way { Ok(active) } else { Err(Errno::EBUSY) };
         }
         if vfs::is_being_written(device.number) {
             return Err(Errno::EBUSY);

@@ -144,7 +144,7 @@ impl Epoll {
     /// # Errors
     /// `EEXIST`, `ENOENT`, `EPERM` of a file that is always ready, `ELOOP`, `EINVAL`.
     pub fn control(&self, fd: i32, file: &Arc<OpenFile>, change: Change) -> Result<(), Errno> {
-        if file.vnode().is_directory() || file.file().is_seekable() {
+        if file.vnode().is_directory() || !file.file().is_watchable() {
             return Err(Errno::EPERM);
         }
         // Two epolls added to each other at once must not both find the way free.

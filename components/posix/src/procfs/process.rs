@@ -210,6 +210,7 @@ impl Node for ProcessDirectory {
     }
 }
 
+#[derive(Clone)]
 struct ProcessFile {
     subject: Subject,
     inode: u64,
@@ -226,6 +227,12 @@ impl Node for ProcessFile {
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         if self.is_secret {
             self.subject.look(|_| ())?;
+        }
+        if let "mounts" | "mountinfo" = self.name {
+            let task = self.subject.task().ok_or(Errno::EINVAL)?;
+            let fs = task.fs();
+            let changes = fs.namespace().changes();
+            return Ok(Some(generated::watched_file_of(Arc::new(self.clone()), changes)));
         }
         Ok(None)
     }

@@ -301,6 +301,7 @@ fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
 /// `ST_RDONLY`, `ST_NOSUID` ... as statfs(2) numbers them.
 fn statfs_flags(flags: MountFlags) -> u32 {
     const ST_RELATIME: u32 = 4096;
+    const ST_NOSYMFOLLOW: u32 = 8192;
     let same = MountFlags::READ_ONLY
         | MountFlags::NO_SETUID
         | MountFlags::NO_DEVICES
@@ -309,7 +310,8 @@ fn statfs_flags(flags: MountFlags) -> u32 {
         | MountFlags::NO_DIRECTORY_ACCESS_TIME;
     let timed = MountFlags::NO_ACCESS_TIME | MountFlags::STRICT_ACCESS_TIME;
     let relatime = if flags.intersects(timed) { 0 } else { ST_RELATIME };
-    (flags & same).bits() | relatime
+    let no_links = if flags.contains(MountFlags::NO_LINKS) { ST_NOSYMFOLLOW } else { 0 };
+    (flags & same).bits() | relatime | no_links
 }
 
 #[cfg(test)]

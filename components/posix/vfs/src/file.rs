@@ -38,6 +38,8 @@ bitflags! {
         const WRITE_NORMAL = 0x100;
         /// POLLRDHUP
         const READ_HANGUP = 0x2000;
+        /// What does not say what it is ready for is ready for this.
+        const ALWAYS = 0x001 | 0x004 | 0x040 | 0x100;
     }
 }
 
@@ -195,9 +197,13 @@ pub trait File: Send + Sync {
     fn takes_spliced(&self) -> bool {
         true
     }
+    /// Whether it says what it is ready for; what does not is always ready, and epoll refuses it.
+    fn is_watchable(&self) -> bool {
+        !self.is_seekable()
+    }
     /// What it is ready for now. Where `table` is given, it is added to the file's wait queues first.
     fn poll(&self, table: Option<&PollTable>) -> Ready {
-        Ready::IN | Ready::OUT | Ready::READ_NORMAL | Ready::WRITE_NORMAL
+        Ready::ALWAYS
     }
     /// Hands directory entries from `position` to `take`, as [`interfaces::file_system::FileSystem::read_directory`] (`.` and
     /// `..` included here).

@@ -5,9 +5,10 @@
 //! may be magic: [`Node::follow`] jumps to a [`Path`] instead of giving a text (`/proc/PID/exe`).
 use crate::{
     errno::Errno,
-    file::{File, IoFlags},
+    file::{File, IoFlags, Ready},
     io::{Sink, Source},
     mount::Path,
+    poll::{Changes, PollTable, Unseen},
     walk::Caller,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
@@ -129,15 +130,22 @@ pub fn file_of(node: Arc<dyn Node>) -> Arc<dyn File> {
     Arc::new(GeneratedFile::new(node))
 }
 
+/// As [`file_of`], where poll tells of `changes` since now.
+pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>) -> Arc<dyn File> {
+    Arc::new(GeneratedFile { changes: Some(changes.since_now()), ..GeneratedFile::new(node) })
+}
+
 /// An open generated file: the content of the last read from offset 0.
 pub(crate) struct GeneratedFile {
     node: Arc<dyn Node>,
     content: Mutex<Option<Arc<[u8]>>>,
+    /// Of what it shows, where that tells of them.
+    changes: Option<Unseen>,
 }
 
 impl GeneratedFile {
     pub(crate) fn new(node: Arc<dyn Node>) -> GeneratedFile {
-        GeneratedFile { node, content: Mutex::new(&CONTENT, None) }
+        GeneratedFile { node, content: Mutex::new(&CONTENT, None), changes: None }
     }
     fn content(&self, offset: u64) -> Result<Arc<[u8]>, Errno> {
         if offset > 0
@@ -154,6 +162,12 @@ impl GeneratedFile {
 impl File for GeneratedFile {
     fn is_seekable(&self) -> bool {
         true
+    }
+    fn is_watchable(&self) -> bool {
+        self.changes.is_some()
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        self.changes.as_ref().map_or(Ready::ALWAYS, |changes| changes.poll(table))
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let content = self.content(offset)?;

@@ -32,6 +32,8 @@ bitflags! {
         const NO_DEVICES = 4;
         /// MS_NOEXEC
         const NO_EXECUTE = 8;
+        /// MS_NOSYMFOLLOW
+        const NO_LINKS = 256;
         /// MS_NOATIME
         const NO_ACCESS_TIME = 1024;
         /// MS_NODIRATIME
@@ -57,6 +59,9 @@ impl MountFlags {
         }
         if !self.intersects(MountFlags::NO_ACCESS_TIME | MountFlags::STRICT_ACCESS_TIME) {
             text.push_str(",relatime");
+        }
+        if self.contains(MountFlags::NO_LINKS) {
+            text.push_str(",nosymfollow");
         }
         text
     }

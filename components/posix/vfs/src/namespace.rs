@@ -10,6 +10,7 @@ use crate::{
     errno::Errno,
     instance::Active,
     mount::{Mount, MountFlags, Path},
+    poll::Changes,
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
@@ -50,6 +51,8 @@ const REFERENCES_IDLE: usize = 1;
 /// The mounts a process sees.
 pub struct Namespace {
     table: RwLock<Vec<Arc<Mount>>>,
+    /// Of the table, and of flags of what is in it.
+    changes: Arc<Changes>,
     devices: Arc<Registry>,
 }
 
@@ -63,7 +66,12 @@ impl Namespace {
     ) -> Arc<Namespace> {
         let root = active.root().clone();
         let mount = Mount::new(source, active, root, flags);
-        Arc::new(Namespace { table: RwLock::new(&TABLE, alloc::vec![mount]), devices })
+        let table = RwLock::new(&TABLE, alloc::vec![mount]);
+        Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices })
+    }
+    /// What tells that mounts were made, changed or taken away.
+    pub fn changes(&self) -> &Arc<Changes> {
+        &self.changes
     }
     /// Who opens device nodes and FIFOs.
     pub fn devices(&self) -> &Arc<Registry> {
@@ -98,7 +106,8 @@ impl Namespace {
     /// Mounts the root of `active` over `at`. `source` is what `/proc/mounts` shows.
     ///
     /// # Errors
-    /// `EPERM` without CAP_SYS_ADMIN, `ENOTDIR`, `ENOENT` where `at` was removed.
+    /// `EPERM` without CAP_SYS_ADMIN, `ENOTDIR`, `ENOENT` where `at` was removed, `EBUSY` upon the root of a mount of the
+    /// same file system.
     pub fn mount(
         &self,
         who: &Credentials,
@@ -109,6 +118,9 @@ impl Namespace {
     ) -> Result<Arc<Mount>, Errno> {
         check_administrator(who)?;
         let root = active.root().clone();
+        if at.is_mount_root() && Arc::ptr_eq(at.mount.active(), &active) {
+            return Err(Errno::EBUSY);
+        }
         self.attach(Mount::new(source, active, root, flags), at)
     }
     /// Mounts the tree under `from` over `at` as well (MS_BIND), without what is mounted in it.
@@ -169,6 +181,7 @@ impl Namespace {
         hang(&mount, None);
         hang(&mount, Some(to.clone()));
         table.push(mount);
+        self.changes.tell();
         Ok(())
     }
     /// Makes the mount whose root `new` is the root in place of that whose root `old` is, which goes
@@ -205,6 +218,7 @@ impl Namespace {
             hang(&mount, above);
             table.push(mount);
         }
+        self.changes.tell();
         Ok(())
     }
     fn attach(&self, mount: Arc<Mount>, at: &Path) -> Result<Arc<Mount>, Errno> {
@@ -218,6 +232,7 @@ impl Namespace {
         }
         hang(&mount, Some(at.clone()));
         table.push(mount.clone());
+        self.changes.tell();
         Ok(mount)
     }
     /// Changes the flags of the mount whose root `path` is (MS_REMOUNT).
@@ -244,6 +259,7 @@ impl Namespace {
             path.mount.instance().remount(access)?;
         }
         path.mount.set_flags(flags);
+        self.changes.tell();
         Ok(())
     }
     /// Takes away the mount whose root `path` is.
@@ -273,6 +289,7 @@ impl Namespace {
             return Err(Errno::EBUSY);
         }
         let gone = take_tree(&mut table, id);
+        self.changes.tell();
         drop(table);
         drop(gone);
         Ok(())

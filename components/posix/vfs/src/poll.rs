@@ -9,7 +9,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use rt::{
     sync::{Event, LockClass, Mutex, Ticket},
     thread::Woken,
@@ -164,5 +164,52 @@ impl PollTable {
 impl Default for PollTable {
     fn default() -> Self {
         PollTable::new()
+    }
+}
+
+/// Changes of something that a file shows, of which poll tells each description once (POLLPRI and POLLERR).
+pub struct Changes {
+    count: AtomicU64,
+    queue: WaitQueue,
+}
+
+impl Changes {
+    /// None yet.
+    pub const fn new() -> Changes {
+        Changes { count: AtomicU64::new(0), queue: WaitQueue::new() }
+    }
+    /// There is another one.
+    pub fn tell(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.queue.wake();
+    }
+    /// Those that nobody was told of, for one description.
+    pub fn since_now(self: &Arc<Changes>) -> Unseen {
+        Unseen { changes: self.clone(), seen: AtomicU64::new(self.count.load(Ordering::SeqCst)) }
+    }
+}
+
+impl Default for Changes {
+    fn default() -> Self {
+        Changes::new()
+    }
+}
+
+/// The changes that one description was not told of.
+pub struct Unseen {
+    changes: Arc<Changes>,
+    seen: AtomicU64,
+}
+
+impl Unseen {
+    /// As [`crate::file::File::poll`]: readable always, and whether there was a change since the last look.
+    pub fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.changes.queue);
+        }
+        let count = self.changes.count.load(Ordering::SeqCst);
+        let is_new = self.seen.swap(count, Ordering::SeqCst) != count;
+        let readable = Ready::IN | Ready::READ_NORMAL;
+        if is_new { readable | Ready::PRIORITY | Ready::ERROR } else { readable }
     }
 }

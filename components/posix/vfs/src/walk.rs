@@ -8,7 +8,7 @@ use crate::{
     credentials::Credentials,
     dentry::Dentry,
     errno::Errno,
-    mount::Path,
+    mount::{MountFlags, Path},
     name_cache::{Cached, Key},
     name_lock,
     namespace::Namespace,
@@ -391,6 +391,9 @@ impl<'a> Walker<'a> {
         let vnode = found.vnode();
         if self.is_at_end() {
             protection::check_follow(self.at.vnode(), vnode, self.caller.credentials)?;
+        }
+        if found.mount.flags().contains(MountFlags::NO_LINKS) {
+            return Err(Errno::ELOOP);
         }
         let target: Arc<[u8]> = match vnode.node() {
             Some(node) => match node.follow(self.caller)? {
