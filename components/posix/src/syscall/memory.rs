@@ -166,6 +166,9 @@ fn file_source(
         return Err(Errno::EINVAL);
     }
     let object = file.file().mappable()?;
+    if file.vnode().is_regular() {
+        file.touch_accessed();
+    }
     Ok(Source::Object { object, first, origin: Origin::File(file), allowed, is_shared })
 }
 

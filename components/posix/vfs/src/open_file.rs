@@ -128,6 +128,12 @@ impl OpenFile {
         let flags = self.flags();
         flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR)
     }
+    /// Notes an access to it that is no read: it was mapped.
+    pub fn touch_accessed(&self) {
+        if self.flags() & raw::O_NOATIME == 0 {
+            self.vnode().touch_accessed(self.path.mount.flags());
+        }
+    }
     /// Where the next read or write begins.
     pub fn offset(&self) -> u64 {
         *self.offset.lock()

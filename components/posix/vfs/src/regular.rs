@@ -78,11 +78,15 @@ impl File for RegularFile {
         true
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
-        let count = self.pages.read(offset, sink, &self.readahead)?;
-        if self.access_time == AccessTime::Updated && count > 0 {
+        if sink.remaining() == 0 {
+            return Ok(0);
+        }
+        let result = self.pages.read(offset, sink, &self.readahead);
+        // A read that found nothing is an access too, and so is one that failed.
+        if self.access_time == AccessTime::Updated {
             self.vnode.touch_accessed(self.mount.flags());
         }
-        Ok(count)
+        result
     }
     fn write(
         &self,
