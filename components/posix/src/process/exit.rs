@@ -40,6 +40,7 @@ pub fn task_ended(task: &Arc<Task>) {
     task.set_files(None);
     task.drop_guard();
     leave_directories(task);
+    task.io_priority.store(0, Ordering::Relaxed);
     tree::write().remove_task(task.id());
     let last_status = leave_group(task);
     task.process.task_event.signal();

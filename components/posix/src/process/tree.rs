@@ -30,6 +30,8 @@ pub struct Node {
     pub process: Arc<Process>,
     /// Ids of its children, oldest first.
     pub children: Vec<u32>,
+    /// Its first task, once that has ended: it is asked for its schedule until the process was waited for.
+    ended_leader: Option<Arc<Task>>,
     /// What it counts against its user's limit: itself until it was waited for, and each further thread.
     tasks: u64,
 }
@@ -96,6 +98,26 @@ pub fn process(id: u32) -> Option<Arc<Process>> {
 /// The task `id` if it is alive.
 pub fn task(id: u32) -> Option<Arc<Task>> {
     read().tasks.get(&id).cloned()
+}
+
+/// As [`task`], or the first task of the process `id`, although it has ended.
+pub fn known_task(id: u32) -> Option<Arc<Task>> {
+    let tree = read();
+    tree.tasks.get(&id).or_else(|| tree.nodes.get(&id)?.ended_leader.as_ref()).cloned()
+}
+
+/// The tasks of `processes`, with those that end with their process alone: the first of each.
+pub fn known_tasks(processes: &[Arc<Process>]) -> Vec<Arc<Task>> {
+    let mut tasks: Vec<_> = processes.iter().flat_map(|process| process.tasks()).collect();
+    let tree = read();
+    let nodes = processes.iter().filter_map(|process| tree.nodes.get(&process.id()));
+    tasks.extend(nodes.filter_map(|node| node.ended_leader.clone()));
+    tasks
+}
+
+/// `task` has not ended.
+pub fn is_alive(task: &Arc<Task>) -> bool {
+    self::task(task.id()).is_some_and(|now| Arc::ptr_eq(&now, task))
 }
 
 /// The process `id`, or the one that task `id` is of.
@@ -216,7 +238,7 @@ impl Tree {
         if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
             parent.children.push(id);
         }
-        self.nodes.insert(id, Node { process, children: Vec::new(), tasks: 1 });
+        self.nodes.insert(id, Node { process, children: Vec::new(), ended_leader: None, tasks: 1 });
     }
     /// Takes away a process that was waited for.
     pub fn remove(&mut self, process: &Process) {
@@ -232,11 +254,13 @@ impl Tree {
     /// Adds a task, of a process that was added.
     pub fn insert_task(&mut self, task: Arc<Task>) {
         let process = &task.process;
-        if task.id() != process.id()
-            && let Some(node) = self.nodes.get_mut(&process.id())
-        {
-            node.tasks += 1;
-            *self.users.entry(process.real_user()).or_default() += 1;
+        if let Some(node) = self.nodes.get_mut(&process.id()) {
+            if task.id() == process.id() {
+                node.ended_leader = None;
+            } else {
+                node.tasks += 1;
+                *self.users.entry(process.real_user()).or_default() += 1;
+            }
         }
         self.tasks.insert(task.id(), task);
     }
@@ -244,9 +268,10 @@ impl Tree {
     pub fn remove_task(&mut self, id: u32) {
         let Some(task) = self.tasks.remove(&id) else { return };
         let process = &task.process;
-        if id != process.id()
-            && let Some(node) = self.nodes.get_mut(&process.id())
-        {
+        let Some(node) = self.nodes.get_mut(&process.id()) else { return };
+        if id == process.id() {
+            node.ended_leader = Some(task);
+        } else {
             node.tasks -= 1;
             release(&mut self.users, process.real_user(), 1);
         }

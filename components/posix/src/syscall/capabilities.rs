@@ -175,7 +175,7 @@ fn capget(call: &mut Call<'_>) -> Result<u64, Errno> {
     let target = match id {
         0 => call.task.clone(),
         id if id > i32::MAX as u32 => return Err(Errno::EINVAL),
-        id => tree::task(id).ok_or(Errno::ESRCH)?,
+        id => tree::known_task(id).ok_or(Errno::ESRCH)?,
     };
     let sets = target.credentials().capabilities;
     let half = |set: Capabilities, index: usize| (set.bits() >> (32 * index)) as u32;

@@ -30,12 +30,10 @@ const WHO_USER: u32 = 3;
 fn targets(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let id = call.uint(1);
     let own = &call.task.process;
-    let tasks = |processes: Vec<Arc<Process>>| -> Vec<Arc<Task>> {
-        processes.iter().flat_map(|process| process.tasks()).collect()
-    };
+    let tasks = |processes: Vec<_>| tree::known_tasks(&processes);
     let found = match call.uint(0) {
         WHO_PROCESS if id == 0 => Vec::from([call.task.clone()]),
-        WHO_PROCESS => tree::task(id).into_iter().collect(),
+        WHO_PROCESS => tree::known_task(id).into_iter().collect(),
         WHO_GROUP => {
             let group = if id == 0 { own.group() } else { id };
             tasks(tree::read().group(group).cloned().collect())
@@ -67,7 +65,9 @@ fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
         if !is_own && !own.has(Capabilities::SYS_NICE) {
             return Err(Errno::EPERM);
         }
-        task.io_priority.store(priority, Ordering::Relaxed);
+        if tree::is_alive(&task) {
+            task.io_priority.store(priority, Ordering::Relaxed);
+        }
     }
     Ok(0)
 }

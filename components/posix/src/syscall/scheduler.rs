@@ -49,11 +49,11 @@ fn sched_yield(_: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// The task `id`, 0 being the caller.
+/// The task `id`, 0 being the caller. One that ended with its process is there until that was waited for.
 fn named(call: &Call<'_>, id: i32) -> Result<Arc<Task>, Errno> {
     match u32::try_from(id) {
         Ok(0) => Ok(call.task.clone()),
-        Ok(id) => tree::task(id).ok_or(Errno::ESRCH),
+        Ok(id) => tree::known_task(id).ok_or(Errno::ESRCH),
         Err(_) => Err(Errno::EINVAL),
     }
 }
@@ -218,9 +218,7 @@ fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let who = call.uint(1);
     let own = &call.task;
-    let of_all = |processes: Vec<Arc<crate::process::Process>>| -> Vec<Arc<Task>> {
-        processes.iter().flat_map(|process| process.tasks()).collect()
-    };
+    let of_all = |processes: Vec<_>| tree::known_tasks(&processes);
     let found = match call.uint(0) {
         raw::PRIO_PROCESS => {
             return Ok(alloc::vec![named_or_nobody(call, who as i32)?]);

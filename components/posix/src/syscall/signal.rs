@@ -311,14 +311,20 @@ fn send_to_thread(
     if signal != 0 {
         let own = call.task;
         let info = Info::from_process(signal, info::SI_TKILL, own.process.id(), own.real_user());
-        signal::send_to_task(&target, info)?;
+        post_to_thread(&target, info)?;
     }
     Ok(0)
 }
 
+/// Sends to a thread; one that has ended takes nothing, and that is no error.
+fn post_to_thread(target: &Arc<Task>, info: Info) -> Result<(), Errno> {
+    if tree::is_alive(target) { signal::send_to_task(target, info) } else { Ok(()) }
+}
+
+/// The thread, although it ended, where its process was not waited for and it is the first one of it.
 fn find_thread(group: Option<i32>, thread: i32) -> Result<Arc<Task>, Errno> {
     let id = u32::try_from(thread).ok().filter(|id| *id != 0).ok_or(Errno::EINVAL)?;
-    let target = tree::task(id).ok_or(Errno::ESRCH)?;
+    let target = tree::known_task(id).ok_or(Errno::ESRCH)?;
     match group {
         Some(group) if target.process.id() != group as u32 => Err(Errno::ESRCH),
         _ => Ok(target),
@@ -362,7 +368,7 @@ fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let target = find_thread(Some(call.int(0)), call.int(1))?;
     check_permission(call.task, &target.process, info.number())?;
     if info.number() != 0 {
-        signal::send_to_task(&target, info)?;
+        post_to_thread(&target, info)?;
     }
     Ok(0)
 }
