@@ -20,6 +20,17 @@ pub mod flags {
     pub const RESTART: u64 = 0x1000_0000;
     pub const NODEFER: u64 = 0x4000_0000;
     pub const RESETHAND: u64 = 0x8000_0000;
+    pub const EXPOSE_TAGBITS: u64 = 0x800;
+    /// What is kept of an action's; programs learn so which there are.
+    pub const KNOWN: u64 = NOCLDSTOP
+        | NOCLDWAIT
+        | SIGINFO
+        | EXPOSE_TAGBITS
+        | RESTORER
+        | ONSTACK
+        | RESTART
+        | NODEFER
+        | RESETHAND;
 }
 
 /// The kernel's `struct sigaction`.
@@ -95,9 +106,9 @@ impl Dispositions {
             None => Action::default(),
         }
     }
-    /// Gives `signal` its default action.
+    /// Takes the handler of `signal` back; flags and mask stay.
     pub fn set_default(&mut self, signal: u8) {
-        self.set(signal, Action::default());
+        self.set(signal, Action { handler: DEFAULT, ..self.get(signal) });
     }
     /// Sending `signal` would do nothing.
     pub fn is_ignored(&self, signal: u8) -> bool {

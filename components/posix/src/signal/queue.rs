@@ -6,6 +6,9 @@
 use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit, info::SI_TIMER};
 use alloc::collections::VecDeque;
 
+/// Most overruns of a timer that are told (`INT_MAX`).
+pub const OVERRUN_MAX: u32 = i32::MAX as u32;
+
 /// Pending signals.
 #[derive(Debug, Default)]
 pub struct Queue {
@@ -72,7 +75,7 @@ impl Queue {
     pub fn count_overrun(&mut self, id: u32, more: u32) -> Option<u32> {
         let info =
             self.infos.iter_mut().find(|info| info.code == SI_TIMER && info.sender().0 == id)?;
-        let overrun = info.sender().1.saturating_add(more);
+        let overrun = info.sender().1.saturating_add(more).min(OVERRUN_MAX);
         info.set_sender(id, overrun);
         Some(overrun)
     }

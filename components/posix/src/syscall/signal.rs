@@ -4,7 +4,7 @@ use crate::{
     process::{Process, Task, tree},
     signal::{
         self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGSEGV, SignalSet, UNBLOCKABLE,
-        action::{self, Action},
+        action::{self, Action, flags},
         bit, deliver,
         frame::{self, StackWords},
         info::{self, UserInfo},
@@ -59,6 +59,7 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     } else {
         let mut new = memory.read::<Action>(new_at)?;
         new.mask &= !UNBLOCKABLE;
+        new.flags &= flags::KNOWN;
         replace_action(&call.task.process, signal, new)
     };
     if old_at != 0 {

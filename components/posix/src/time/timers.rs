@@ -10,7 +10,7 @@ use crate::{
         limits::{INFINITY, Resource},
         tree,
     },
-    signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU},
+    signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, queue::OVERRUN_MAX},
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use vfs::Errno;
@@ -295,7 +295,7 @@ fn tell(process: &Arc<Process>, id: i32, timer: &PosixTimer, expired: u32) {
     let is_pending = count_pending(process, thread.as_deref(), id as u32, expired);
     let overrun = match is_pending {
         Some(overrun) => overrun,
-        None => expired - 1,
+        None => (expired - 1).min(OVERRUN_MAX),
     };
     if let Some(timer) = process.timers.lock().posix.get_mut(&id) {
         timer.overrun = overrun;

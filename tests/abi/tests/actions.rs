@@ -1,0 +1,110 @@
+//! What rt_sigaction keeps of an action: flags and mask after a handler was taken back, flags that nobody knows.
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "test programs call the C library in most lines"
+)]
+
+use abi::{
+    jobs::{count, counted},
+    *,
+};
+use std::ptr::{null, null_mut};
+
+const KNOWN: u64 =
+    0x1 | 0x2 | 0x4 | 0x800 | 0x0400_0000 | 0x0800_0000 | 0x1000_0000 | 0x4000_0000 | 0x8000_0000;
+const RESET: u64 = libc::SA_RESETHAND as u32 as u64;
+const NO_DEFER: u64 = libc::SA_NODEFER as u64;
+const RESTART: u64 = libc::SA_RESTART as u64;
+const RESTORER: u64 = 0x0400_0000;
+
+/// The kernel's `struct sigaction`: handler, flags, restorer, mask.
+type Action = [u64; 4];
+
+fn bit(signal: i32) -> u64 {
+    1 << (signal - 1)
+}
+
+fn action(signal: i32, new: Option<&Action>) -> Result<Action, i32> {
+    let mut old = [0; 4];
+    let new = new.map_or(null(), std::ptr::from_ref);
+    check(unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new, &mut old, 8) })?;
+    Ok(old)
+}
+
+/// An action that counts, with the C library's way back.
+fn counting(signal: i32, flags: u64, mask: u64) -> Action {
+    handle(signal, count, 0);
+    let [handler, _, restorer, _] = action(signal, None).unwrap();
+    [handler, flags | RESTORER, restorer, mask]
+}
+
+#[test]
+fn a_handler_taken_back_leaves_flags_and_mask() {
+    isolated(|| {
+        for extra in [0, RESTART, NO_DEFER | 0x800] {
+            let mask = bit(libc::SIGUSR2) | bit(libc::SIGTERM);
+            let wanted = counting(libc::SIGWINCH, RESET | extra, mask);
+            action(libc::SIGWINCH, Some(&wanted)).unwrap();
+            assert_eq!(action(libc::SIGWINCH, None), Ok(wanted));
+            let before = counted(libc::SIGWINCH);
+            must(unsafe { libc::raise(libc::SIGWINCH) });
+            must(unsafe { libc::raise(libc::SIGWINCH) });
+            assert_eq!(counted(libc::SIGWINCH), before + 1, "ignored by default then");
+            let [_, flags, restorer, mask] = wanted;
+            assert_eq!(action(libc::SIGWINCH, None), Ok([0, flags, restorer, mask]));
+        }
+    });
+}
+
+#[test]
+fn flags_that_nobody_knows_are_dropped() {
+    isolated(|| {
+        let wanted = counting(libc::SIGUSR1, !0, !0);
+        action(libc::SIGUSR1, Some(&wanted)).unwrap();
+        let [handler, _, restorer, _] = wanted;
+        let mask = !(bit(libc::SIGKILL) | bit(libc::SIGSTOP));
+        assert_eq!(action(libc::SIGUSR1, None), Ok([handler, KNOWN, restorer, mask]));
+        // They are kept for the default action and for none, too.
+        for handler in [libc::SIG_DFL as u64, libc::SIG_IGN as u64] {
+            action(libc::SIGUSR1, Some(&[handler, RESTART | 0x400, 7, bit(libc::SIGHUP)])).unwrap();
+            let kept = [handler, RESTART, 7, bit(libc::SIGHUP)];
+            assert_eq!(action(libc::SIGUSR1, None), Ok(kept));
+        }
+        assert_eq!(action(libc::SIGKILL, None), Ok([0; 4]), "it may be asked for");
+        assert_eq!(action(libc::SIGKILL, Some(&[0; 4])), Err(libc::EINVAL));
+        assert_eq!(action(0, None), Err(libc::EINVAL));
+        assert_eq!(action(65, None), Err(libc::EINVAL));
+    });
+}
+
+#[test]
+fn a_timer_counts_as_many_overruns_as_fit() {
+    isolated(|| {
+        let mut set: libc::sigset_t = unsafe { zeroed() };
+        unsafe { libc::sigaddset(&mut set, libc::SIGUSR1) };
+        must(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, null_mut()) });
+        let mut event: libc::sigevent = unsafe { zeroed() };
+        event.sigev_notify = libc::SIGEV_SIGNAL;
+        event.sigev_signo = libc::SIGUSR1;
+        let mut timer: libc::timer_t = null_mut();
+        must(unsafe { libc::timer_create(libc::CLOCK_REALTIME, &mut event, &mut timer) });
+        // Every 10 ms since 1970.
+        let (first, interval) = (1, 10_000_000);
+        let setting = libc::itimerspec {
+            it_value: libc::timespec { tv_sec: 0, tv_nsec: first },
+            it_interval: libc::timespec { tv_sec: 0, tv_nsec: interval },
+        };
+        let absolute = libc::TIMER_ABSTIME;
+        must(unsafe { libc::timer_settime(timer, absolute, &setting, null_mut()) });
+        let mut info: libc::siginfo_t = unsafe { zeroed() };
+        must(unsafe { libc::sigtimedwait(&set, &mut info, null()) });
+        let words = std::ptr::from_ref(&info).cast::<i32>();
+        assert_eq!(unsafe { words.add(5).read() }, i32::MAX, "si_overrun");
+        assert_eq!(must(unsafe { libc::timer_getoverrun(timer) }), i32::MAX.into());
+        must(unsafe { libc::sigtimedwait(&set, &mut info, null()) });
+        let overruns = must(unsafe { libc::timer_getoverrun(timer) });
+        assert!((0..1_000_000).contains(&overruns), "{overruns}: those since the last signal");
+        must(unsafe { libc::timer_delete(timer) });
+    });
+}
