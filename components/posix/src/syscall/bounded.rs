@@ -43,6 +43,25 @@ pub fn write(
     }
 }
 
+/// Bytes that may be written to `file` at `position`.
+///
+/// # Errors
+/// `EFBIG` where none may, with SIGXFSZ beyond the task's limit.
+pub fn room(task: &Arc<Task>, file: &OpenFile, position: u64) -> Result<u64, Errno> {
+    const LARGEST: u64 = i64::MAX as u64;
+    if let Some(limit) = size_limit(task, file)
+        && position as i64 >= limit.min(LARGEST) as i64
+    {
+        let _ = signal::send_to_task(task, Info::kernel(signal::SIGXFSZ));
+        return Err(Errno::EFBIG);
+    }
+    if position == LARGEST {
+        return Err(Errno::EFBIG);
+    }
+    let limit = size_limit(task, file).unwrap_or(LARGEST).min(LARGEST);
+    Ok(limit.wrapping_sub(position))
+}
+
 /// The size no regular file may pass by this task's writes, if there is one.
 fn size_limit(task: &Task, file: &OpenFile) -> Option<u64> {
     let limit = task.process.limits.soft(Resource::FileSize);

@@ -16,6 +16,7 @@ mod attributes;
 mod barrier;
 mod bounded;
 mod capabilities;
+mod copy_range;
 mod credentials;
 mod descriptors;
 mod directory;
@@ -147,6 +148,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     select::CALLS,
     space::CALLS,
     splice::CALLS,
+    copy_range::CALLS,
     stat::CALLS,
     xattr::CALLS,
 ];

@@ -1,4 +1,4 @@
-//! Data between two files without a program's memory: sendfile, copy_file_range, splice, tee, vmsplice.
+//! Data between two files without a program's memory: sendfile, splice, tee, vmsplice; copy_file_range is in [`super::copy_range`].
 //!
 //! Everything moves as a [`Parcel`] of frames. What goes into a pipe is the file's cached frames
 //! themselves; what goes into a file is copied once, from frame to frame. vmsplice copies, too.
@@ -19,7 +19,6 @@ use vfs::{Errno, OpenFile, file::IoFlags, io::Source};
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_sendfile, "sendfile", sendfile),
-    Entry::whole(raw::__NR_copy_file_range, "copy_file_range", copy_file_range),
     Entry::whole(raw::__NR_splice, "splice", splice),
     Entry::whole(raw::__NR_tee, "tee", tee),
     Entry::whole(raw::__NR_vmsplice, "vmsplice", vmsplice),
@@ -31,7 +30,7 @@ const KNOWN_FLAGS: u32 =
     raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
 
 /// Where in a file: a position of the call's own, or the description's offset.
-type Place = Option<u64>;
+pub(super) type Place = Option<u64>;
 
 fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (output, input) = (call.file(0)?, call.file(1)?);
@@ -57,35 +56,9 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 /// Counts as a read and a write.
-fn note_copied(call: &Call<'_>, bytes: u64) {
+pub(super) fn note_copied(call: &Call<'_>, bytes: u64) {
     call.task.io.note_read(bytes);
     call.task.io.note_written(bytes);
-}
-
-fn copy_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (input, output) = (call.file(0)?, call.file(2)?);
-    check_readable(&input)?;
-    check_writable(&output)?;
-    if call.uint(5) != 0 || !input.vnode().is_regular() || !output.vnode().is_regular() {
-        let is_directory = input.vnode().is_directory() || output.vnode().is_directory();
-        return Err(if is_directory { Errno::EISDIR } else { Errno::EINVAL });
-    }
-    if output.io_flags().is_append {
-        return Err(Errno::EBADF);
-    }
-    if !Arc::ptr_eq(input.vnode().instance(), output.vnode().instance()) {
-        return Err(Errno::EXDEV);
-    }
-    let (mut from, mut to) = (read_place(call, 1)?, read_place(call, 3)?);
-    check_overlap(&input, from, &output, to, call.word(4))?;
-    let length = call.word(4).min(BYTES_MAX);
-    let count = copy(call.task, (&input, &mut from), (&output, &mut to), length)?;
-    if count > 0 {
-        note_copied(call, count);
-    }
-    write_place(call, 1, from)?;
-    write_place(call, 3, to)?;
-    Ok(count)
 }
 
 fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -198,25 +171,6 @@ fn write_place(call: &Call<'_>, index: usize, place: Place) -> Result<(), Errno>
     }
 }
 
-/// Ranges of one file must not overlap.
-fn check_overlap(
-    input: &OpenFile,
-    from: Place,
-    output: &OpenFile,
-    to: Place,
-    length: u64,
-) -> Result<(), Errno> {
-    if !Arc::ptr_eq(input.vnode(), output.vnode()) {
-        return Ok(());
-    }
-    let (from, to) =
-        (from.unwrap_or_else(|| input.offset()), to.unwrap_or_else(|| output.offset()));
-    match from.abs_diff(to) < length {
-        true => Err(Errno::EINVAL),
-        false => Ok(()),
-    }
-}
-
 /// Reads into at most `slots` frames; a place given moves on.
 fn read_parcel(
     input: &OpenFile,
@@ -292,7 +246,7 @@ fn write_parcel(
 
 /// Copies up to `length` bytes; places that are given move on, else the offsets of the files do. A
 /// signal ends it early, with what was copied.
-fn copy(
+pub(super) fn copy(
     task: &Arc<Task>,
     (input, from): (&OpenFile, &mut Place),
     (output, to): (&OpenFile, &mut Place),
