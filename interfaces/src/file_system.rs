@@ -270,6 +270,19 @@ pub enum XattrMode {
     Replace,
 }
 
+/// What storage has for a range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// Nothing.
+    Hole,
+    /// Data, from this byte of the device on.
+    Data(u64),
+    /// Room that reads as zeroes, from this byte of the device on.
+    Unwritten(u64),
+    /// Data beside the inode, in no blocks of its own.
+    Inline,
+}
+
 /// How a mount behaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountInfo {
@@ -283,6 +296,8 @@ pub struct MountInfo {
     pub backing: Backing,
     /// Names may be cached although the file system was not told (always, unless it changes by itself as procfs does).
     pub has_stable_names: bool,
+    /// Bytes of a block, as `stat` tells.
+    pub block_bytes: u32,
     /// It keeps access control lists, of all but symbolic links.
     pub has_acls: bool,
     /// The page cache starts writing a file's dirty pages before the file takes the name of another, and when it is
@@ -401,6 +416,20 @@ pub trait FileSystem: Send + Sync {
             Seek::Data => Ok(position),
             Seek::Hole => Ok(size),
         }
+    }
+    /// What there is at byte `position` of a file or a directory, rounded down to a block, and for how many bytes; at
+    /// most about `max`. The caller has written the file's dirty pages.
+    ///
+    /// # Errors
+    /// [`FsError::Unsupported`], `Io`, `Corrupt`.
+    fn stored(
+        &self,
+        inode: InodeNumber,
+        position: u64,
+        max: u64,
+    ) -> Result<(Stored, u64), FsError> {
+        let _ = (inode, position, max);
+        Err(FsError::Unsupported)
     }
     /// Makes an inode with a first name.
     fn create(

@@ -12,13 +12,13 @@ use crate::{
     inode::Inode,
     inode_store::Before,
     inode_table::Node,
-    layout::inode::FLAG_INLINE_DATA,
+    layout::inode::{FLAG_EXTENTS, FLAG_INLINE_DATA},
     log::Operation,
     volume::Volume,
     write::{self, Mapping},
 };
 use core::ops::Range;
-use interfaces::file_system::{Allocation, Attributes, FileTime, FsError, Seek};
+use interfaces::file_system::{Allocation, Attributes, FileTime, FsError, Seek, Stored};
 use rt::PAGE_BYTES;
 
 /// Blocks allocated by one operation.
@@ -286,4 +286,36 @@ pub(crate) fn seek(
         logical += blocks;
     }
     if what == Seek::Hole { Ok(size) } else { Err(FsError::NotFound) }
+}
+
+/// What there is at byte `position`, rounded down to a block, and for how many bytes.
+///
+/// # Errors
+/// [`FsError::Unsupported`] of a file without extents; as [`extent::find`].
+pub(crate) fn stored(
+    volume: &Volume,
+    inode: &Inode,
+    position: u64,
+    max: u64,
+) -> Result<(Stored, u64), FsError> {
+    if inode.has_flag(FLAG_INLINE_DATA) {
+        let left = inode.attributes.size.saturating_sub(position);
+        return Ok(if left == 0 { (Stored::Hole, max) } else { (Stored::Inline, left) });
+    }
+    if !inode.has_flag(FLAG_EXTENTS) {
+        return Err(FsError::Unsupported);
+    }
+    let block = block_bytes(volume);
+    let logical = position / block;
+    if logical > u64::from(u32::MAX) {
+        return Ok((Stored::Hole, max));
+    }
+    let wanted = position.saturating_add(max).div_ceil(block).saturating_sub(logical).max(1);
+    let (found, blocks) = write::mapping(volume, inode, logical, wanted)?;
+    let stored = match found {
+        Mapping::Hole => Stored::Hole,
+        Mapping::Unwritten(start) => Stored::Unwritten(start * block),
+        Mapping::Written(start) => Stored::Data(start * block),
+    };
+    Ok((stored, blocks.saturating_mul(block)))
 }

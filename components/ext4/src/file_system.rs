@@ -15,8 +15,8 @@ use crate::{
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{
     Access, AclChange, Allocation, AttributeChange, Attributes, Backing, FileSystem, FileTime,
-    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, ReservedFor, Seek, SyncKind,
-    TakeEntry, Usage, XattrMode,
+    FileType, FsError, InodeNumber, MountInfo, NewInode, PageSink, ReservedFor, Seek, Stored,
+    SyncKind, TakeEntry, Usage, XattrMode,
 };
 use rt::{PAGE_BYTES, memory::Frame};
 
@@ -105,6 +105,7 @@ impl FileSystem for Ext4 {
             is_read_only: self.volume.health.check_writable().is_err(),
             backing: Backing::Storage,
             has_stable_names: true,
+            block_bytes: self.volume.geometry.block_bytes as u32,
             has_acls: self.has_acls,
             writes_replacements: self.writes_replacements,
         }
@@ -219,6 +220,15 @@ impl FileSystem for Ext4 {
 
     fn seek(&self, inode: InodeNumber, position: u64, what: Seek) -> Result<u64, FsError> {
         file_range::seek(&self.volume, &self.node(inode)?.read(), position, what)
+    }
+
+    fn stored(
+        &self,
+        inode: InodeNumber,
+        position: u64,
+        max: u64,
+    ) -> Result<(Stored, u64), FsError> {
+        file_range::stored(&self.volume, &self.node(inode)?.read(), position, max)
     }
 
     fn create(

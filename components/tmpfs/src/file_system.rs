@@ -15,6 +15,7 @@ impl FileSystem for Tmpfs {
             is_read_only: false,
             backing: Backing::Cache,
             has_stable_names: true,
+            block_bytes: PAGE_BYTES as u32,
             has_acls: true,
             writes_replacements: false,
         }

@@ -287,3 +287,57 @@ fn lstat_readlink_and_rmdir_take_the_name_itself() {
         assert_eq!(rmdir("folder"), Err(libc::ENOENT));
     });
 }
+
+#[test]
+fn options_without_arguments_take_none() {
+    isolated(|| {
+        let prctl = |option: i32, arguments: [usize; 4]| {
+            let [two, three, four, five] = arguments;
+            check(unsafe { libc::syscall(libc::SYS_prctl, option, two, three, four, five) })
+        };
+        for (option, first) in [(libc::PR_GET_NO_NEW_PRIVS, 0), (libc::PR_SET_NO_NEW_PRIVS, 1)] {
+            for at in 0..4 {
+                let mut arguments = [first, 0, 0, 0];
+                arguments[at] = 2;
+                assert_eq!(prctl(option, arguments), Err(libc::EINVAL), "{option} {at}");
+            }
+        }
+        assert_eq!(prctl(libc::PR_SET_NO_NEW_PRIVS, [0; 4]), Err(libc::EINVAL));
+        assert_eq!(prctl(libc::PR_GET_NO_NEW_PRIVS, [0; 4]), Ok(0));
+        assert_eq!(prctl(libc::PR_SET_NO_NEW_PRIVS, [1, 0, 0, 0]), Ok(0));
+        assert_eq!(prctl(libc::PR_GET_NO_NEW_PRIVS, [0; 4]), Ok(1));
+        for at in 0..4 {
+            let mut arguments = [0; 4];
+            arguments[at] = 1;
+            assert_eq!(prctl(libc::PR_GET_THP_DISABLE, arguments), Err(libc::EINVAL), "{at}");
+        }
+        assert_eq!(prctl(libc::PR_SET_THP_DISABLE, [0, 0, 1, 0]), Err(libc::EINVAL));
+        assert_eq!(prctl(libc::PR_SET_THP_DISABLE, [0, 0, 0, 1]), Err(libc::EINVAL));
+        // The raise, lowering and question of an ambient capability take one, emptying the set takes none.
+        for arguments in [[1, 0, 1, 0], [1, 0, 0, 1], [4, 1, 0, 0], [4, 0, 1, 0], [1, 99, 0, 0]] {
+            assert_eq!(prctl(libc::PR_CAP_AMBIENT, arguments), Err(libc::EINVAL), "{arguments:?}");
+        }
+        // Others look at what they take only.
+        assert_eq!(prctl(libc::PR_GET_DUMPABLE, [5; 4]), Ok(1));
+        assert_eq!(prctl(libc::PR_GET_KEEPCAPS, [5; 4]), Ok(0));
+        assert_eq!(prctl(libc::PR_SET_KEEPCAPS, [2, 0, 0, 0]), Err(libc::EINVAL));
+        assert_eq!(prctl(libc::PR_SET_DUMPABLE, [2, 0, 0, 0]), Err(libc::EINVAL));
+    });
+}
+
+#[test]
+fn cpuid_may_be_used_and_is_refused_by_few_processors() {
+    isolated(|| {
+        const GET: i32 = 0x1011;
+        const SET: i32 = 0x1012;
+        let call = |code: i32, argument: usize| {
+            check(unsafe { libc::syscall(libc::SYS_arch_prctl, code, argument) })
+        };
+        assert_eq!(call(GET, 0), Ok(1));
+        assert_eq!(call(GET, 99), Ok(1));
+        // Where the processor cannot fault, even leaving it as it is is refused.
+        let result = call(SET, 1);
+        assert!([Ok(0), Err(libc::ENODEV)].contains(&result), "{result:?}");
+        assert_eq!(call(0x1013, 0), Err(libc::EINVAL));
+    });
+}

@@ -1,11 +1,12 @@
 //! `/dev/null`, `/dev/zero`, `/dev/full`, `/dev/random` and `/dev/urandom` (null(4), random(4)).
 use crate::{
-    memory::{Anonymous, commit::Commitment},
-    process::task,
+    memory::{AddressSpace, Anonymous, commit::Commitment},
+    process::{Task, task},
 };
 use alloc::sync::Arc;
+use linux_raw_sys::ioctl as request;
 use vfs::{
-    Errno, Vnode,
+    Capabilities, Errno, Vnode,
     file::{File, IoFlags, Mappable, Opener, Places},
     io::{Sink, Source},
 };
@@ -21,6 +22,8 @@ pub const RANDOM: u32 = 8;
 /// Minor number of `/dev/urandom`.
 pub const URANDOM: u32 = 9;
 
+/// Bits of entropy that are told: a full pool, as Linux calls it.
+const ENTROPY_BITS: u32 = 256;
 /// Pages of a mapping of `/dev/zero`: as far as an offset goes.
 const PAGES: u64 = 1 << 51;
 /// Random bytes made at once.
@@ -53,8 +56,46 @@ enum Kind {
     Random,
 }
 
-struct MemoryDevice {
+/// One of them, open.
+pub struct MemoryDevice {
     kind: Kind,
+}
+
+impl MemoryDevice {
+    /// Answers an ioctl: of the random ones (random(4)) how much entropy there is, which is always enough, so that
+    /// nothing that adds or takes any has an effect.
+    ///
+    /// # Errors
+    /// `ENOTTY` of the others; `EINVAL`, `EFAULT`, `EPERM`.
+    pub fn ioctl(
+        &self,
+        task: &Task,
+        memory: &AddressSpace,
+        command: u32,
+        argument: u64,
+    ) -> Result<u64, Errno> {
+        if self.kind != Kind::Random {
+            return Err(Errno::ENOTTY);
+        }
+        let check_administrator = || match task.credentials().has(Capabilities::SYS_ADMIN) {
+            true => Ok(()),
+            false => Err(Errno::EPERM),
+        };
+        match command {
+            request::RNDGETENTCNT => memory.write(argument, &ENTROPY_BITS)?,
+            request::RNDADDTOENTCNT | request::RNDADDENTROPY => {
+                check_administrator()?;
+                if memory.read::<i32>(argument)? < 0 {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            request::RNDZAPENTCNT | request::RNDCLEARPOOL | request::RNDRESEEDCRNG => {
+                check_administrator()?;
+            }
+            _ => return Err(Errno::EINVAL),
+        }
+        Ok(0)
+    }
 }
 
 impl File for MemoryDevice {

@@ -8,6 +8,7 @@ mod memory;
 mod terminals;
 
 pub use disk::{BlockFile, Device, find_all};
+pub use memory::MemoryDevice;
 
 use crate::{
     pipe::FifoOpener,

@@ -146,7 +146,7 @@ fn devices_tree() -> Result<Arc<Active>, Errno> {
 /// `EACCES` where it is to be written and refuses that.
 pub fn check_medium(number: Number, writes: Writes) -> Result<(), Errno> {
     let device = devices().iter().find(|device| device.number == number);
-    match device.is_some_and(|device| device.block.info().is_read_only) && writes != Writes::Never {
+    match device.is_some_and(|device| device.is_read_only()) && writes != Writes::Never {
         true => Err(Errno::EACCES),
         false => Ok(()),
     }

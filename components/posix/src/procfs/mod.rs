@@ -31,6 +31,8 @@ mod sysrq;
 mod system;
 mod tree;
 
+pub(crate) use settings::parsed;
+
 use crate::process::Process;
 use alloc::sync::Arc;
 use vfs::generated::Node;

@@ -1,7 +1,7 @@
 //! ioctl: what every file answers, then what its kind does.
-use super::{Call, Entry};
+use super::{Call, Entry, extents};
 use crate::{
-    devices::BlockFile,
+    devices::{BlockFile, MemoryDevice},
     files::{OnExec, Scope},
     inotify::Inotify,
     pipe::End,
@@ -33,6 +33,10 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
             let rest = file.flags() & !raw::O_NONBLOCK;
             file.set_flags(if is_on { rest | raw::O_NONBLOCK } else { rest });
         }
+        request::FS_IOC_FIEMAP => return extents::map(call, &file, argument),
+        request::FIGETBSZ => {
+            call.memory.write(argument, &file.vnode().instance().info().block_bytes)?;
+        }
         _ => return ioctl_kind(call, &file, command, argument),
     }
     Ok(0)
@@ -51,7 +55,10 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         return listener.ioctl(call.task, command, argument);
     }
     if let Some(disk) = kind.downcast_ref::<BlockFile>() {
-        return disk.ioctl(memory, command, argument);
+        return disk.ioctl(call.task, memory, command, argument);
+    }
+    if let Some(device) = kind.downcast_ref::<MemoryDevice>() {
+        return device.ioctl(call.task, memory, command, argument);
     }
     if let Some(socket) = kind.downcast_ref::<Socket>() {
         let count = match command {

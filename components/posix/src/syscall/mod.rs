@@ -21,6 +21,7 @@ mod credentials;
 mod descriptors;
 mod directory;
 mod epoll;
+mod extents;
 mod fcntl;
 mod futex;
 mod inotify;

@@ -10,6 +10,7 @@ use crate::{
     signal::{self, Info},
 };
 use alloc::sync::Arc;
+use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 use vfs::{
     Errno, OpenFile, Walk,
@@ -107,7 +108,7 @@ fn check_kind(file: &OpenFile) -> Result<(), Errno> {
 fn fadvise(call: &mut Call<'_>) -> Result<u64, Errno> {
     const PAGE: u64 = rt::PAGE_BYTES as u64;
     let file = call.working_file(0)?;
-    if !file.file().is_seekable() && !file.vnode().is_directory() {
+    if file.vnode().file_type() == FileType::Fifo {
         return Err(Errno::ESPIPE);
     }
     let (start, length) = (call.word(1), call.word(2));
@@ -131,11 +132,20 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !file.is_readable() {
         return Err(Errno::EBADF);
     }
-    let object = file.file().mappable().map_err(|_| Errno::EINVAL)?;
+    if !is_of_pages(&file) || (call.word(2) as i64) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    // What has no pages, as a file of /proc, is taken as read.
+    let Ok(object) = file.file().mappable() else { return Ok(0) };
     let first = call.word(1) / rt::PAGE_BYTES as u64;
     let bytes = call.word(2).min(BYTES_MAX).min(file.file().size().saturating_sub(call.word(1)));
     read_ahead(&*object, first, bytes.div_ceil(rt::PAGE_BYTES as u64))?;
     Ok(0)
+}
+
+/// A regular file or a disk.
+fn is_of_pages(file: &OpenFile) -> bool {
+    matches!(file.vnode().file_type(), FileType::Regular | FileType::Block)
 }
 
 fn sync(_: &mut Call<'_>) -> Result<u64, Errno> {
@@ -168,7 +178,7 @@ fn sync_file_range(call: &mut Call<'_>) -> Result<u64, Errno> {
     if offset < 0 || length < 0 {
         return Err(Errno::EINVAL);
     }
-    if !file.file().is_seekable() {
+    if !is_of_pages(&file) && !file.vnode().is_directory() {
         return Err(Errno::ESPIPE);
     }
     let end = if length == 0 { i64::MAX } else { end };

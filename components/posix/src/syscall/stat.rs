@@ -108,8 +108,6 @@ struct RawStatfs {
 
 const _: () = assert!(size_of::<RawStatfs>() == 120);
 
-/// `st_blksize`: what is best to read and write at once.
-const BLOCK_BYTES: u32 = rt::PAGE_BYTES as u32;
 /// `ST_VALID`: the flags mean something.
 const ST_VALID: u32 = 0x20;
 
@@ -173,7 +171,7 @@ fn write_stat(call: &Call<'_>, address: usize, place: &Path) -> Result<u64, Errn
         padding: 0,
         represented: encode_device(attributes.device),
         size: attributes.size,
-        block_bytes: u64::from(BLOCK_BYTES),
+        block_bytes: u64::from(place.mount.instance().info().block_bytes),
         blocks: attributes.blocks,
         times: words,
         unused: [0; 3],
@@ -205,12 +203,26 @@ fn statx(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
+/// The attributes that Linux's file system of this type has, whether any file does; the rest is every mount's.
+fn known_attributes(type_name: &str) -> u32 {
+    const ALL: u32 = raw::STATX_ATTR_AUTOMOUNT | raw::STATX_ATTR_MOUNT_ROOT | raw::STATX_ATTR_DAX;
+    const KEPT: u32 = raw::STATX_ATTR_IMMUTABLE | raw::STATX_ATTR_APPEND | raw::STATX_ATTR_NODUMP;
+    const STORED: u32 =
+        raw::STATX_ATTR_COMPRESSED | raw::STATX_ATTR_ENCRYPTED | raw::STATX_ATTR_VERITY;
+    match type_name {
+        "ext4" => ALL | KEPT | STORED,
+        "tmpfs" | "devtmpfs" => ALL | KEPT,
+        _ => ALL,
+    }
+}
+
 fn statx_of(place: &Path) -> RawStatx {
     let status = place.status();
     let attributes = &status.attributes;
     let flags = [
         (vfs::FLAG_IMMUTABLE, raw::STATX_ATTR_IMMUTABLE),
         (vfs::FLAG_APPEND, raw::STATX_ATTR_APPEND),
+        (vfs::FLAG_NO_DUMP, raw::STATX_ATTR_NODUMP),
     ];
     let set = flags.iter().filter(|(flag, _)| attributes.flags & flag != 0);
     let own = set.fold(0, |sum, (_, bit)| sum | u64::from(*bit));
@@ -218,9 +230,10 @@ fn statx_of(place: &Path) -> RawStatx {
     let has_birth = attributes.created != FileTime::default();
     let birth = if has_birth { raw::STATX_BTIME } else { 0 };
     let represented = attributes.device;
+    let info = place.mount.instance().info();
     RawStatx {
         mask: raw::STATX_BASIC_STATS | raw::STATX_MNT_ID | birth,
-        block_bytes: BLOCK_BYTES,
+        block_bytes: info.block_bytes,
         attributes: own | root,
         links: attributes.links,
         user: attributes.user,
@@ -230,9 +243,7 @@ fn statx_of(place: &Path) -> RawStatx {
         inode: attributes.inode,
         size: attributes.size,
         blocks: attributes.blocks,
-        known_attributes: u64::from(
-            raw::STATX_ATTR_IMMUTABLE | raw::STATX_ATTR_APPEND | raw::STATX_ATTR_MOUNT_ROOT,
-        ),
+        known_attributes: u64::from(known_attributes(info.type_name)),
         times: [attributes.accessed, attributes.created, attributes.changed, attributes.modified]
             .map(RawTime::from),
         represented: [represented.0, represented.1],

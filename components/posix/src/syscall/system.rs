@@ -39,7 +39,12 @@ pub const CALLS: &[Entry] = &[
         "the options listed in docs/processes.md; others EINVAL",
         prctl_call,
     ),
-    Entry::partial(raw::__NR_arch_prctl, "arch_prctl", "CPUID faulting, shadow stacks", arch_prctl),
+    Entry::partial(
+        raw::__NR_arch_prctl,
+        "arch_prctl",
+        "faults of CPUID (ENODEV, as on a processor that has none), shadow stacks",
+        arch_prctl,
+    ),
     Entry::partial(
         raw::__NR_personality,
         "personality",
@@ -263,6 +268,9 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(Errno::EINVAL);
         }
         prctl::PR_SET_NO_NEW_PRIVS => call.task.no_new_privileges.store(true, Ordering::Relaxed),
+        prctl::PR_GET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (0, 0, 0, 0) => {
+            return Err(Errno::EINVAL);
+        }
         prctl::PR_GET_NO_NEW_PRIVS => return flag(&call.task.no_new_privileges),
         prctl::PR_SET_SECCOMP => return seccomp::set_by_prctl(call, second, third),
         prctl::PR_GET_SECCOMP => return Ok(seccomp::mode(call.task)),
@@ -286,6 +294,8 @@ fn arch_prctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     const SET_FS: u32 = 0x1002;
     const GET_FS: u32 = 0x1003;
     const GET_GS: u32 = 0x1004;
+    const GET_CPUID: u32 = 0x1011;
+    const SET_CPUID: u32 = 0x1012;
     let address = call.word(1);
     let bases = rt::user::bases();
     match call.uint(0) {
@@ -294,6 +304,9 @@ fn arch_prctl(call: &mut Call<'_>) -> Result<u64, Errno> {
         SET_GS => rt::user::set_bases(Bases { gs: address, ..bases }),
         GET_FS => call.memory.write(address, &bases.fs)?,
         GET_GS => call.memory.write(address, &bases.gs)?,
+        GET_CPUID => return Ok(1),
+        // As Linux on a processor that cannot have the instruction fault.
+        SET_CPUID => return Err(Errno::ENODEV),
         _ => return Err(Errno::EINVAL),
     }
     Ok(0)

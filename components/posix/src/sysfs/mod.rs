@@ -16,7 +16,7 @@ use vfs::{
 type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
 
 /// Takes what is written to a file.
-type Setter = fn(&[u8]) -> Result<(), Errno>;
+type Setter = alloc::boxed::Box<dyn Fn(&[u8]) -> Result<(), Errno> + Send + Sync>;
 
 /// What a name stands for.
 enum Kind {

@@ -4,12 +4,14 @@ use crate::{
     devices::{Device, NODES},
     files::file_systems,
     memory::large,
+    procfs::parsed,
 };
 use alloc::{
     borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
 };
 use core::fmt::Display;
 use interfaces::file_system::FileType;
+use vfs::Errno;
 
 /// A directory or what is in it, while the tree grows.
 enum Draft {
@@ -47,8 +49,13 @@ impl Builder {
         self.put(path, Draft::File(Box::new(content), None));
     }
     /// A file that can be written.
-    fn setting(&mut self, path: &str, content: fn() -> String, set: Setter) {
-        self.put(path, Draft::File(Box::new(content), Some(set)));
+    fn setting(
+        &mut self,
+        path: &str,
+        content: impl Fn() -> String + Send + Sync + 'static,
+        set: impl Fn(&[u8]) -> Result<(), Errno> + Send + Sync + 'static,
+    ) {
+        self.put(path, Draft::File(Box::new(content), Some(Box::new(set))));
     }
     /// A file with one line that never changes.
     fn line(&mut self, path: &str, value: impl Display) {
@@ -183,12 +190,42 @@ fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
                 builder.line(&format!("{place}/queue/{name}"), info.block_bytes);
             }
             builder.line(&format!("{place}/queue/rotational"), 0);
+            read_ahead(builder, &format!("{place}/queue/read_ahead_kb"), device);
+            backing(builder, device);
             builder.link(&format!("block/{}", device.name), format!("../{place}"));
         }
     }
     builder.link(&format!("{place}/subsystem"), up(&place, "class/block"));
     builder.link(&format!("class/block/{}", device.name), format!("../../{place}"));
     builder.link(&format!("dev/block/{major}:{minor}"), format!("../../{place}"));
+}
+
+/// How much is read ahead of a disk, which may be set.
+fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
+    const SECTORS_A_KIB: u64 = 2;
+    let (shown, set) = (device.clone(), device.clone());
+    builder.setting(
+        path,
+        move || format!("{}\n", shown.read_ahead_sectors() / SECTORS_A_KIB),
+        move |data| {
+            let kib: u32 = parsed(data)?;
+            set.set_read_ahead(u64::from(kib) * SECTORS_A_KIB);
+            Ok(())
+        },
+    );
+}
+
+/// What stands behind the cached pages of a disk, by its number.
+fn backing(builder: &mut Builder, device: &Arc<Device>) {
+    let (major, minor) = device.number;
+    let place = format!("devices/virtual/bdi/{major}:{minor}");
+    read_ahead(builder, &format!("{place}/read_ahead_kb"), device);
+    for (name, value) in [("min_ratio", 0), ("max_ratio", 100), ("stable_pages_required", 0)] {
+        builder.line(&format!("{place}/{name}"), value);
+    }
+    builder.live(&format!("{place}/uevent"), String::new);
+    builder.link(&format!("{place}/subsystem"), up(&place, "class/bdi"));
+    builder.link(&format!("class/bdi/{major}:{minor}"), format!("../../{place}"));
 }
 
 fn character(builder: &mut Builder, class: &str, name: &str, (major, minor): (u32, u32)) {

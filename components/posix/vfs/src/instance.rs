@@ -141,6 +141,11 @@ impl Instance {
             is_read_only: false,
             backing: Backing::Cache,
             has_stable_names: false,
+            block_bytes: if matches!(type_name, "proc" | "devpts") {
+                1024
+            } else {
+                PAGE_BYTES as u32
+            },
             has_acls: false,
             writes_replacements: false,
         };

@@ -78,5 +78,5 @@ pub use shrink::{
     vnode_count,
 };
 pub use tally::{DirtyPages, Limits, cached_pages, dirty_pages, limits, stored_pages};
-pub use vnode::{DenyWrite, FLAG_APPEND, FLAG_IMMUTABLE, Slot, Vnode, now};
+pub use vnode::{DenyWrite, FLAG_APPEND, FLAG_IMMUTABLE, FLAG_NO_DUMP, Slot, Vnode, now};
 pub use walk::{Base, Caller, NAME_MAX, PATH_MAX, Walk};

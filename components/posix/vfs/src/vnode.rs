@@ -33,7 +33,7 @@ use core::{
     sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering},
 };
 use interfaces::file_system::{
-    AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, SyncKind,
+    AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, Stored, SyncKind,
 };
 use rt::{
     lock_class,
@@ -61,6 +61,8 @@ const RELATIME_NS: u64 = 24 * 60 * 60 * NS_A_SECOND;
 pub const FLAG_IMMUTABLE: u32 = 0x10;
 /// `FS_APPEND_FL`: it may only grow at its end.
 pub const FLAG_APPEND: u32 = 0x20;
+/// Inode flag: left out by dump(8).
+pub const FLAG_NO_DUMP: u32 = 0x40;
 /// `FS_NOATIME_FL`
 pub(crate) const FLAG_NO_ACCESS_TIME: u32 = 0x80;
 
@@ -187,6 +189,16 @@ impl Vnode {
     /// What generates it, if anything does.
     pub fn node(&self) -> Option<&Arc<dyn Node>> {
         self.node.as_ref()
+    }
+    /// What storage has at byte `position`, and for how many bytes ([`interfaces::file_system::FileSystem::stored`]).
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where it is on no storage; what the file system says.
+    pub fn on_storage(&self, position: u64, max: u64) -> Result<(Stored, u64), Errno> {
+        if self.node.is_some() || self.instance.info().backing != Backing::Storage {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        Ok(self.instance.file_system()?.stored(self.inode, position, max)?)
     }
     /// The pages of a regular file of a file system.
     pub fn pages(&self) -> Option<&Arc<PageCache>> {

@@ -1,19 +1,17 @@
 //! [`BlockFile`]: an open disk.
 use super::Device;
-use crate::memory::AddressSpace;
+use crate::{memory::AddressSpace, process::Task};
 use alloc::sync::Arc;
 use interfaces::{block::SECTOR_BYTES, file_system::Allocation};
 use linux_raw_sys::ioctl as request;
 use rt::PAGE_BYTES;
 use vfs::{
-    Errno, OpenFile, Whence,
+    Capabilities, Errno, OpenFile, Whence,
     file::{File, IoFlags, Mappable, RangeSteps},
     io::{Limited, Sink, Source},
 };
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// Sectors read ahead, as `BLKRAGET` tells.
-const READ_AHEAD_SECTORS: u64 = 1024;
 
 /// An open disk.
 pub struct BlockFile {
@@ -29,9 +27,20 @@ impl BlockFile {
     /// Answers an ioctl.
     ///
     /// # Errors
-    /// `ENOTTY`, `EFAULT`; `EBADF`, `EINVAL`, `EOPNOTSUPP`, `EIO` of a discard.
-    pub fn ioctl(&self, memory: &AddressSpace, command: u32, argument: u64) -> Result<u64, Errno> {
+    /// `ENOTTY`, `EFAULT`; `EACCES` of a setting; `EBADF`, `EINVAL`, `EOPNOTSUPP`, `EIO` of a discard.
+    pub fn ioctl(
+        &self,
+        task: &Task,
+        memory: &AddressSpace,
+        command: u32,
+        argument: u64,
+    ) -> Result<u64, Errno> {
         let info = self.device.block.info();
+        let is_setting =
+            matches!(command, request::BLKROSET | request::BLKRASET | request::BLKFRASET);
+        if is_setting && !task.credentials().has(Capabilities::SYS_ADMIN) {
+            return Err(Errno::EACCES);
+        }
         match command {
             request::BLKGETSIZE64 => memory.write(argument, &(info.sectors * SECTOR))?,
             request::BLKGETSIZE => memory.write(argument, &info.sectors)?,
@@ -41,10 +50,13 @@ impl BlockFile {
                 memory.write(argument, &0_u32)?;
             }
             request::BLKBSZGET => memory.write(argument, &(PAGE_BYTES as u32))?,
-            request::BLKROGET => memory.write(argument, &u32::from(info.is_read_only))?,
+            request::BLKROGET => memory.write(argument, &u32::from(self.device.is_read_only()))?,
+            request::BLKROSET => self.device.set_read_only(memory.read::<u32>(argument)? != 0),
+            request::BLKRAGET | request::BLKFRAGET if argument == 0 => return Err(Errno::EINVAL),
             request::BLKRAGET | request::BLKFRAGET => {
-                memory.write(argument, &READ_AHEAD_SECTORS)?;
+                memory.write(argument, &self.device.read_ahead_sectors())?;
             }
+            request::BLKRASET | request::BLKFRASET => self.device.set_read_ahead(argument),
             request::BLKROTATIONAL => memory.write(argument, &1_u16)?,
             request::BLKFLSBUF => self.pages.file().sync(true)?,
             request::BLKDISCARD => self.reshape(memory, argument, Allocation::PunchHole)?,
@@ -81,7 +93,7 @@ impl File for BlockFile {
         source: &mut dyn Source,
         flags: IoFlags,
     ) -> Result<(usize, u64), Errno> {
-        if !self.pages.is_writable() {
+        if !self.pages.is_writable() || self.device.is_read_only() {
             return Err(Errno::EPERM);
         }
         let room = self.size().saturating_sub(offset);

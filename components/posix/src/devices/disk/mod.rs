@@ -28,6 +28,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use interfaces::{
     block::{Block, Operation, SECTOR_BYTES, Segment},
     file_system::FileType,
@@ -56,8 +57,17 @@ pub struct Device {
     pub is_partition: bool,
     /// What passed through it.
     pub statistics: Arc<Statistics>,
+    /// It was set read-only (BLKROSET).
+    is_protected: AtomicBool,
+    /// Pages read ahead, as set; it has no effect.
+    read_ahead_pages: AtomicU64,
     cache: Mutex<Weak<Active>>,
 }
+
+/// Sectors of a page.
+const PAGE_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
+/// Pages that a description reads ahead at most.
+const READ_AHEAD_PAGES: u64 = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -72,7 +82,32 @@ impl Device {
         let statistics = counted.statistics().clone();
         let block: Arc<dyn Block> = Arc::new(counted);
         let (name, is_partition) = (block.info().name, kind == Kind::Partition);
-        Arc::new(Device { name, number, block, is_partition, statistics, cache })
+        Arc::new(Device {
+            name,
+            number,
+            block,
+            is_partition,
+            statistics,
+            is_protected: AtomicBool::new(false),
+            read_ahead_pages: AtomicU64::new(READ_AHEAD_PAGES),
+            cache,
+        })
+    }
+    /// Neither programs nor new mounts write it: it cannot be written, or was set so.
+    pub fn is_read_only(&self) -> bool {
+        self.block.info().is_read_only || self.is_protected.load(Ordering::Relaxed)
+    }
+    fn set_read_only(&self, is_read_only: bool) {
+        self.is_protected.store(is_read_only, Ordering::Relaxed);
+    }
+    /// Sectors read ahead.
+    pub fn read_ahead_sectors(&self) -> u64 {
+        self.read_ahead_pages.load(Ordering::Relaxed) * PAGE_SECTORS
+    }
+    /// Sets them, in whole pages.
+    pub fn set_read_ahead(&self, sectors: u64) {
+        let pages = (sectors / PAGE_SECTORS).min(u64::from(u32::MAX));
+        self.read_ahead_pages.store(pages, Ordering::Relaxed);
     }
     fn cache(&self) -> Result<Arc<Active>, Errno> {
         let mut kept = self.cache.lock();

@@ -129,6 +129,7 @@ impl FileSystem for Volume {
             is_read_only: self.disk.info().is_read_only,
             backing: Backing::Storage,
             has_stable_names: true,
+            block_bytes: PAGE_BYTES as u32,
             has_acls: false,
             writes_replacements: false,
         }

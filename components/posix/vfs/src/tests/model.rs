@@ -233,6 +233,7 @@ impl FileSystem for Model {
             is_read_only: false,
             backing: Backing::Storage,
             has_stable_names: true,
+            block_bytes: 4096,
             has_acls: false,
             writes_replacements: true,
         }

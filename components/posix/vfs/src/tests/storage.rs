@@ -78,6 +78,7 @@ impl FileSystem for Disk {
             is_read_only: true,
             backing: Backing::Storage,
             has_stable_names: true,
+            block_bytes: 4096,
             has_acls: false,
             writes_replacements: false,
         }
