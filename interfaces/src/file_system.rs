@@ -300,6 +300,8 @@ pub struct MountInfo {
     pub block_bytes: u32,
     /// It keeps access control lists, of all but symbolic links.
     pub has_acls: bool,
+    /// Longest length of a regular file, which is the last position in it.
+    pub size_max: u64,
     /// The page cache starts writing a file's dirty pages before the file takes the name of another, and when it is
     /// closed after its length was set to zero (ext4's `auto_da_alloc`). The file system orders that data before the
     /// name. [`Backing::Storage`] only.

@@ -107,6 +107,7 @@ impl FileSystem for Ext4 {
             has_stable_names: true,
             block_bytes: self.volume.geometry.block_bytes as u32,
             has_acls: self.has_acls,
+            size_max: file_size::size_max(&self.volume),
             writes_replacements: self.writes_replacements,
         }
     }

@@ -17,6 +17,7 @@ impl FileSystem for Tmpfs {
             has_stable_names: true,
             block_bytes: PAGE_BYTES as u32,
             has_acls: true,
+            size_max: crate::node::MAX_BYTES,
             writes_replacements: false,
         }
     }

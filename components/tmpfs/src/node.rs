@@ -23,7 +23,7 @@ const NODE_BYTES: usize = size_of::<Node>() + 64;
 /// A target of up to so many bytes costs nothing beside its inode (`SHORT_SYMLINK_LEN` of Linux).
 const TARGET_WITHIN: usize = 128;
 /// Largest file, as `s_maxbytes` of Linux.
-const MAX_BYTES: u64 = i64::MAX as u64;
+pub(crate) const MAX_BYTES: u64 = i64::MAX as u64;
 const SECTORS_A_PAGE: u64 = (PAGE_BYTES / 512) as u64;
 /// Inode flags that are kept, as Linux's tmpfs does: immutable, append only, no dump, no access time.
 const FLAGS: u32 = 0xf0;

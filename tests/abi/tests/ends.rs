@@ -220,3 +220,34 @@ fn a_creator_waits_for_a_child_with_memory_of_its_own_too() {
         assert_eq!(wait(child as libc::pid_t), Ended::Exited(0));
     });
 }
+
+#[test]
+fn the_signal_of_a_parents_death_comes_from_the_parent() {
+    isolated(|| {
+        let (reader, writer) = pipe();
+        let parent = fork(|| {
+            let parent = unsafe { libc::getpid() };
+            let (ready, told) = pipe();
+            fork(|| {
+                let mut set: libc::sigset_t = unsafe { zeroed() };
+                unsafe {
+                    libc::sigemptyset(&mut set);
+                    libc::sigaddset(&mut set, libc::SIGUSR1);
+                    libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR1);
+                }
+                write(told, b"!").unwrap();
+                let mut info: libc::siginfo_t = unsafe { zeroed() };
+                must(unsafe { libc::sigwaitinfo(&set, &mut info) });
+                let (from, user) = unsafe { (info.si_pid(), info.si_uid()) };
+                let is_so = info.si_code == libc::SI_USER
+                    && from == parent
+                    && user == unsafe { libc::getuid() };
+                write(writer, if is_so { b"y" } else { b"n" }).unwrap();
+            });
+            read(ready, 1).unwrap();
+        });
+        wait(parent);
+        assert_eq!(read(reader, 1).unwrap(), b"y");
+    });
+}

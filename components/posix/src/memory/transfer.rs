@@ -85,8 +85,8 @@ impl Cursor {
         Cursor { memory, current: IoVec::default(), rest, remaining: remaining.min(BYTES_MAX) }
     }
     fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor, Errno> {
+        check_buffer(&IoVec { address, length })?;
         let buffer = IoVec { address, length: length.min(BYTES_MAX) };
-        check_buffer(&buffer)?;
         let (memory, rest) = (memory.clone(), Vec::new().into_iter());
         Ok(Cursor { memory, current: buffer, rest, remaining: buffer.length })
     }

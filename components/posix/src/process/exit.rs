@@ -11,7 +11,7 @@ use crate::{
     signal::{
         self, Info, SIGCHLD, SIGCONT, SIGHUP,
         action::{self, flags},
-        info::ChildCode,
+        info::{self, ChildCode},
         send::{Wakes, post_in},
         state::StopState,
         stop,
@@ -109,7 +109,7 @@ fn end_process(last: &Task, status: ExitStatus) {
         job::leader_ended(process);
     }
     let mut wakes = Wakes::default();
-    bury(process, status, &mut wakes);
+    bury(last, status, &mut wakes);
     wakes.deliver();
     process.end.wake();
 }
@@ -127,7 +127,9 @@ fn release_memory(process: &Process) {
 
 /// Makes the process a zombie, or nothing at all if its parent does not care; gives its children
 /// away. All who are to hear of it have their signals before anybody can see it.
-fn bury(process: &Arc<Process>, status: ExitStatus, wakes: &mut Wakes) {
+fn bury(last: &Task, status: ExitStatus, wakes: &mut Wakes) {
+    let (process, user) = (&last.process, last.credentials().user.real);
+    let death = |number| Info::from_process(number, info::SI_USER, process.id(), user);
     let mut tree = tree::write();
     let groups_before = stopped_groups_touched(&tree, process);
     let heir = heir(&tree, process);
@@ -142,7 +144,7 @@ fn bury(process: &Arc<Process>, status: ExitStatus, wakes: &mut Wakes) {
     for child in &children {
         let death_signal = child.parent_death_signal.load(Ordering::Relaxed);
         if death_signal != 0 {
-            let _ = post_in(&tree, child, None, Info::kernel(death_signal), wakes);
+            let _ = post_in(&tree, child, None, death(death_signal), wakes);
         }
     }
     let parent = tree.process(process.parent_id());

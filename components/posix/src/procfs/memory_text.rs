@@ -6,6 +6,7 @@ use rt::{PAGE_BYTES, user::USER_END};
 use vfs::{
     Errno,
     file::{File, IoFlags, Places},
+    generated::GENERATED_END,
     io::{Sink, Source},
 };
 use zerocopy::IntoBytes;
@@ -32,6 +33,9 @@ impl MemoryText {
 impl File for MemoryText {
     fn is_seekable(&self) -> bool {
         true
+    }
+    fn places(&self) -> Places {
+        Places::UpTo(GENERATED_END)
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let Some(memory) = self.memory.upgrade() else { return Ok(0) };
@@ -80,7 +84,7 @@ impl File for WholeMemory {
         true
     }
     fn places(&self) -> Places {
-        Places::Endless
+        Places::Addresses
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let Some(memory) = self.0.upgrade() else { return Ok(0) };
@@ -146,7 +150,7 @@ impl File for PageMap {
         true
     }
     fn places(&self) -> Places {
-        Places::Endless
+        Places::Addresses
     }
     /// # Errors
     /// `EINVAL` where it is not whole words.

@@ -22,8 +22,8 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno, Path,
     credentials::Capabilities,
-    file::File,
-    generated::{self, Child, Node, attributes},
+    file::{File, POSITION_MAX, Places},
+    generated::{self, Child, GENERATED_END, Node, attributes},
 };
 
 /// A process, or one thread of it.
@@ -223,6 +223,14 @@ struct ProcessFile {
 impl Node for ProcessFile {
     fn attributes(&self) -> Attributes {
         attributes(self.inode, FileType::Regular, self.permissions, self.subject.owner())
+    }
+    /// The files whose contents Linux makes in one piece have an end.
+    fn places(&self) -> Places {
+        match self.name {
+            "oom_score_adj" => Places::UpTo(POSITION_MAX),
+            "cmdline" | "loginuid" | "sessionid" | "coredump_filter" => Places::UpTo(GENERATED_END),
+            _ => Places::Endless,
+        }
     }
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         if self.is_secret {

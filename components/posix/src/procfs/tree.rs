@@ -15,7 +15,8 @@ use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno,
-    generated::{Child, Node, attributes},
+    file::{POSITION_MAX, Places},
+    generated::{Child, GENERATED_END, Node, attributes},
     protection::Protection,
 };
 
@@ -249,6 +250,18 @@ fn file_type(item: &Item) -> (FileType, u16) {
     }
 }
 
+/// Whether the number is of `/proc/sys` or of anything below it.
+fn is_setting(inode: u64) -> bool {
+    let mut at = inode;
+    loop {
+        let (parent, index) = ((at - 1) / TABLE_MAX, (at - 1) % TABLE_MAX);
+        if parent <= ROOT_INODE {
+            return ROOT.get(index as usize).is_some_and(|(name, _)| *name == "sys");
+        }
+        at = parent;
+    }
+}
+
 fn child_inode(parent: u64, index: usize) -> u64 {
     parent * TABLE_MAX + index as u64 + 1
 }
@@ -275,6 +288,14 @@ impl Node for Fixed {
     fn attributes(&self) -> Attributes {
         let (file_type, permissions) = file_type(&self.item);
         attributes(self.inode, file_type, permissions, ROOT_USER)
+    }
+    /// A setting has an end, at which it has no bytes; the text of another file is a sequence.
+    fn places(&self) -> Places {
+        match self.item {
+            Item::Directory(_) => Places::UpTo(GENERATED_END),
+            _ if is_setting(self.inode) => Places::UpTo(POSITION_MAX),
+            _ => Places::Endless,
+        }
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         match self.item {
@@ -365,6 +386,17 @@ mod tests {
         for wrong in [&b"017"[..], b"", b"0", b"1x", b"99999999999"] {
             assert_eq!(parse_id(wrong), None);
         }
+    }
+
+    #[test]
+    fn settings_are_what_lies_below_their_directory() {
+        let index = |table: Table, name: &str| table.iter().position(|(known, _)| *known == name);
+        let root = child_inode(ROOT_INODE, index(ROOT, "sys").unwrap());
+        let kernel = child_inode(root, index(SETTINGS, "kernel").unwrap());
+        let random = child_inode(kernel, index(KERNEL, "random").unwrap());
+        assert!(is_setting(root) && is_setting(kernel) && is_setting(child_inode(random, 2)));
+        let driver = child_inode(ROOT_INODE, index(ROOT, "driver").unwrap());
+        assert!(!is_setting(driver) && !is_setting(child_inode(driver, 0)));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!   SIGSYS:    16 address  24 number  28 architecture
 //! ```
 use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+use crate::process::Task;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sent by kill(2).
@@ -110,6 +111,11 @@ impl Info {
     /// From the kernel, without a sender.
     pub fn kernel(signal: u8) -> Info {
         Info::new(signal, SI_KERNEL)
+    }
+    /// From `task` itself, as by kill: what Linux sends for an error that the task makes.
+    pub fn of_own(signal: u8, task: &Task) -> Info {
+        let user = task.credentials().user.real;
+        Info::from_process(signal, SI_USER, task.process.id(), user)
     }
     /// From a process, by kill (`SI_USER`), tkill (`SI_TKILL`).
     pub fn from_process(signal: u8, code: i32, pid: u32, uid: u32) -> Info {

@@ -68,6 +68,12 @@ fn size_limit(task: &Task, file: &OpenFile) -> Option<u64> {
     (limit != INFINITY && file.vnode().is_regular()).then_some(limit)
 }
 
+/// Sends SIGXFSZ; the error that goes with it.
+pub fn too_large(task: &Arc<Task>) -> Errno {
+    let _ = signal::send_to_task(task, Info::of_own(signal::SIGXFSZ, task));
+    Errno::EFBIG
+}
+
 /// `EFBIG` and SIGXFSZ where nothing may be written at `at`; else what is within the limit.
 fn bound<'a>(
     task: &Arc<Task>,
@@ -76,8 +82,7 @@ fn bound<'a>(
     limit: u64,
 ) -> Result<Limited<'a>, Errno> {
     if at >= limit && source.remaining() > 0 {
-        let _ = signal::send_to_task(task, Info::kernel(signal::SIGXFSZ));
-        return Err(Errno::EFBIG);
+        return Err(too_large(task));
     }
     Ok(Limited::new(source, limit.saturating_sub(at)))
 }

@@ -2,10 +2,11 @@
 use super::{Call, Entry, open::mode, place::Named};
 use crate::files::Scope;
 use alloc::vec::Vec;
+use core::ops::Range;
 use interfaces::file_system::{DirectoryEntry, FileType};
 use linux_raw_sys::general as raw;
 use vfs::{
-    Capabilities, Errno, PATH_MAX, Path, Walk,
+    Capabilities, Errno, OpenFile, PATH_MAX, Path, Walk, Whence,
     permission::{self, Want},
 };
 
@@ -22,8 +23,11 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_getcwd, "getcwd", getcwd),
 ];
 
-/// Most bytes of entries gathered by one call, whatever the program's buffer.
+/// Most bytes of entries gathered at a time, whatever the program's buffer.
 const GATHER_BYTES: usize = 64 << 10;
+
+/// Bytes before the type or the name: inode, offset, length.
+const HEADER_BYTES: usize = 8 + 8 + 2;
 
 /// Bytes of an entry beside its name, in both layouts: inode, offset, length, type, NUL.
 const FIXED_BYTES: usize = 8 + 8 + 2 + 1 + 1;
@@ -80,19 +84,75 @@ fn read_entries(call: &Call<'_>, layout: Layout) -> Result<u64, Errno> {
     if !file.vnode().is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    let max = (call.uint(2) as usize).min(GATHER_BYTES);
-    let mut bytes = Vec::with_capacity(max.min(4096));
-    let mut is_too_small = false;
+    // A negative size has room for no entry.
+    let room = usize::try_from(call.int(2)).unwrap_or(0);
+    let mut done = 0;
+    loop {
+        let step = gather(call, &file, layout, (done, room - done));
+        match step {
+            Ok((count, Rest::More)) => done += count,
+            Ok((count, Rest::None)) => return Ok((done + count) as u64),
+            Err(_) if done > 0 => return Ok(done as u64),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether the directory may have entries for which there is still room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    None,
+    More,
+}
+
+/// Hands entries to the program, at most `room` bytes and [`GATHER_BYTES`] of them, `done` bytes into its buffer.
+fn gather(
+    call: &Call<'_>,
+    file: &OpenFile,
+    layout: Layout,
+    (done, room): (usize, usize),
+) -> Result<(usize, Rest), Errno> {
+    let (start, most) = (file.offset(), room.min(GATHER_BYTES));
+    let mut bytes = Vec::with_capacity(most.min(4096));
+    let mut is_full = false;
     let count = file.read_directory(&mut |entry| {
-        let fits = layout.append(entry, max, &mut bytes);
-        is_too_small |= !fits;
+        let fits = layout.append(entry, most, &mut bytes);
+        is_full |= !fits;
         fits
     })?;
-    if count == 0 && is_too_small {
+    if count == 0 && is_full {
         return Err(Errno::EINVAL);
     }
-    call.memory.write_bytes(call.word(1), &bytes)?;
-    Ok(bytes.len() as u64)
+    let to = call.word(1).wrapping_add(done as u64);
+    if let Err(error) = call.memory.write_bytes(to, &bytes) {
+        return take_back(call, file, (start, to), (&bytes, error));
+    }
+    let rest = if is_full && most < room { Rest::More } else { Rest::None };
+    Ok((bytes.len(), rest))
+}
+
+/// Hands over the whole entries of `bytes` before the address that is bad, and sets the position behind them.
+#[cold]
+fn take_back(
+    call: &Call<'_>,
+    file: &OpenFile,
+    (start, to): (u64, u64),
+    (bytes, error): (&[u8], Errno),
+) -> Result<(usize, Rest), Errno> {
+    let (mut taken, mut next) = (0, start);
+    while let Some(header) = bytes.get(taken..taken + HEADER_BYTES) {
+        let field = |range: Range<usize>| header.get(range).unwrap_or_default();
+        let length = field(16..18).try_into().map_or(0, u16::from_le_bytes) as usize;
+        let entry = bytes.get(taken..taken + length).filter(|_| length > 0).unwrap_or_default();
+        let at = to.wrapping_add(taken as u64);
+        if entry.is_empty() || call.memory.write_bytes(at, entry).is_err() {
+            break;
+        }
+        next = field(8..16).try_into().map_or(next, u64::from_le_bytes);
+        taken += length;
+    }
+    file.seek(next as i64, Whence::Start)?;
+    if taken > 0 { Ok((taken, Rest::None)) } else { Err(error) }
 }
 
 fn mkdir(call: &mut Call<'_>) -> Result<u64, Errno> {

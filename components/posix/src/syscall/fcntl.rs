@@ -10,6 +10,7 @@ use crate::{
     process::Task,
 };
 use alloc::sync::Arc;
+use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile, Seals, file::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -92,6 +93,10 @@ fn set_flags(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     let gains_silence = flags & raw::O_NOATIME != 0 && file.flags() & raw::O_NOATIME == 0;
     if gains_silence && !vfs::permission::is_owner(file.vnode(), &call.task.credentials()) {
         return Err(Errno::EPERM);
+    }
+    let is_packet = file.vnode().file_type() == FileType::Fifo;
+    if flags & raw::O_DIRECT != 0 && !is_packet && !file.file().can_be_direct() {
+        return Err(Errno::EINVAL);
     }
     let before = file.flags();
     file.set_flags(flags);

@@ -169,12 +169,10 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
 }
 
 fn user_sink(call: &Call<'_>) -> Result<UserSink, Errno> {
-    check_length(call.word(2))?;
     UserSink::new(call.memory, call.word(1), call.word(2))
 }
 
 fn user_source(call: &Call<'_>) -> Result<UserSource, Errno> {
-    check_length(call.word(2))?;
     UserSource::new(call.memory, call.word(1), call.word(2))
 }
 
@@ -192,11 +190,6 @@ fn vectored_source(call: &Call<'_>) -> Result<UserSource, Errno> {
 
 fn count(call: &Call<'_>) -> Result<usize, Errno> {
     usize::try_from(call.word(2)).map_err(|_| Errno::EINVAL)
-}
-
-/// A length is a `ssize_t`; one that is negative is taken for an address that is.
-fn check_length(length: u64) -> Result<(), Errno> {
-    if length > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(()) }
 }
 
 pub(super) fn offset(value: u64) -> Result<u64, Errno> {

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     devices::anonymous,
     files::{OnExec, Scope},
-    memory::{AddressSpace, UserSink, UserSource},
+    memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX},
     poll::Timeout,
     process::Task,
     socket::{Address, Identity, Kind, Party, Shut, Socket, address::ADDRESS_MAX},
@@ -265,7 +265,7 @@ fn shutdown(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
-    let mut source = UserSource::new(call.memory, call.word(1), call.word(2))?;
+    let mut source = UserSource::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
     let to = match call.word(4) {
         0 => None,
         at => Some(read_address(call.memory, at, call.int(5))?),
@@ -277,7 +277,7 @@ fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let flags = call.uint(3);
-    let mut sink = UserSink::new(call.memory, call.word(1), call.word(2))?;
+    let mut sink = UserSink::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
     let found = super::socket_message::receive(&opened, &mut sink, flags)?;
     if call.word(4) != 0 {
         tell_sender(call.memory, &found.sender, call.word(4), call.word(5))?;

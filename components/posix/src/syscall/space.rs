@@ -1,5 +1,5 @@
 //! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
-use super::{Call, Entry, place::Named};
+use super::{Call, Entry, bounded, place::Named};
 use crate::{
     files::Scope,
     memory::{advice::read_ahead, transfer::BYTES_MAX},
@@ -7,7 +7,6 @@ use crate::{
         Task,
         limits::{INFINITY, Resource},
     },
-    signal::{self, Info},
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileType;
@@ -46,8 +45,7 @@ fn check_limit(task: &Arc<Task>, present: u64, wanted: u64) -> Result<(), Errno>
     if limit == INFINITY || wanted <= limit || wanted <= present {
         return Ok(());
     }
-    let _ = signal::send_to_task(task, Info::kernel(signal::SIGXFSZ));
-    Err(Errno::EFBIG)
+    Err(bounded::too_large(task))
 }
 
 fn truncate(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -4,7 +4,7 @@
 //! themselves; what goes into a file is copied once, from frame to frame. vmsplice copies, too.
 use super::{
     Call, Entry, bounded,
-    read_write::{check_readable, check_writable, offset, sync_written},
+    read_write::{check_readable, check_writable, sync_written},
 };
 use crate::{
     memory::{UserSink, UserSource, transfer::BYTES_MAX},
@@ -33,17 +33,24 @@ const KNOWN_FLAGS: u32 =
 pub(super) type Place = Option<u64>;
 
 fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (output, input) = (call.file(0)?, call.file(1)?);
-    check_readable(&input)?;
-    check_writable(&output)?;
-    if output.io_flags().is_append || !output.file().takes_spliced() {
-        return Err(Errno::EINVAL);
-    }
     let mut from = read_place(call, 2)?;
-    if input.vnode().is_directory() || !input.file().is_seekable() {
+    let input = call.file(1)?;
+    check_readable(&input)?;
+    let is_seekable = input.file().is_seekable();
+    if from.is_some() && !is_seekable {
+        return Err(Errno::ESPIPE);
+    }
+    let position = from.unwrap_or_else(|| if is_seekable { input.offset() } else { 0 });
+    input.check_range(position, call.word(3))?;
+    let output = call.file(0)?;
+    check_writable(&output)?;
+    let length = within_files(&input, &output, position, call.word(3).min(BYTES_MAX))?;
+    if end_of(&output).is_none() {
+        check_target(&output, None, length)?;
+    }
+    if input.vnode().is_directory() || !is_seekable {
         return Err(Errno::EINVAL);
     }
-    let length = call.word(3).min(BYTES_MAX);
     let count = match end_of(&output) {
         Some(pipe) if length > 0 => {
             file_to_pipe(&input, &mut from, pipe, length, output.io_flags())?
@@ -55,6 +62,37 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(count)
 }
 
+/// The bytes of `length` from `position` on that both files can have.
+///
+/// # Errors
+/// `EOVERFLOW` where that is none.
+fn within_files(
+    input: &OpenFile,
+    output: &OpenFile,
+    position: u64,
+    length: u64,
+) -> Result<u64, Errno> {
+    let last = input.vnode().size_max().min(output.vnode().size_max());
+    if position.saturating_add(length) <= last {
+        return Ok(length);
+    }
+    match last.saturating_sub(position) {
+        0 => Err(Errno::EOVERFLOW),
+        room => Ok(room),
+    }
+}
+
+/// Checks a file that is no pipe and is to take `length` bytes at `place`.
+fn check_target(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
+    if output.io_flags().is_append {
+        return Err(Errno::EINVAL);
+    }
+    let is_seekable = output.file().is_seekable();
+    let position = place.unwrap_or_else(|| if is_seekable { output.offset() } else { 0 });
+    output.check_range(position, length)?;
+    if output.file().takes_spliced() { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
 /// Counts as a read and a write.
 pub(super) fn note_copied(call: &Call<'_>, bytes: u64) {
     call.task.io.note_read(bytes);
@@ -62,7 +100,8 @@ pub(super) fn note_copied(call: &Call<'_>, bytes: u64) {
 }
 
 fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (length, flags) = (call.word(4).min(BYTES_MAX), call.uint(5));
+    let (wanted, flags) = (call.word(4), call.uint(5));
+    let length = wanted.min(BYTES_MAX);
     if length == 0 {
         return Ok(0);
     }
@@ -83,10 +122,12 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         (Some(source), None) => {
             check_place(&output, to)?;
+            check_target(&output, to, wanted)?;
             pipe_to_file(call.task, source, &output, &mut to, length, flags)?
         }
         (None, Some(target)) => {
             check_place(&input, from)?;
+            input.check_range(from.unwrap_or(0), length)?;
             if input.vnode().is_directory() {
                 return Err(Errno::EISDIR);
             }
@@ -160,7 +201,7 @@ fn check_place(file: &OpenFile, place: Place) -> Result<(), Errno> {
 fn read_place(call: &Call<'_>, index: usize) -> Result<Place, Errno> {
     match call.word(index) {
         0 => Ok(None),
-        address => call.memory.read::<u64>(address).and_then(offset).map(Some),
+        address => call.memory.read::<u64>(address).map(Some),
     }
 }
 
@@ -212,9 +253,6 @@ fn pipe_to_file(
     length: u64,
     flags: IoFlags,
 ) -> Result<u64, Errno> {
-    if output.io_flags().is_append || !output.file().takes_spliced() {
-        return Err(Errno::EINVAL);
-    }
     let Some(mut borrowed) = source.borrow(length as usize, flags)? else { return Ok(0) };
     write_parcel(task, output, to, &mut borrowed.parcel)
 }

@@ -9,7 +9,8 @@ use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno,
-    generated::{Child, Node, attributes},
+    file::Places,
+    generated::{Child, GENERATED_END, Node, attributes},
 };
 
 /// A file's content, made when it is read.
@@ -86,6 +87,9 @@ impl Node for Entry {
             Kind::Link(text) => Ok(text.as_bytes().to_vec()),
             _ => Err(Errno::EINVAL),
         }
+    }
+    fn places(&self) -> Places {
+        Places::UpTo(GENERATED_END)
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         match &self.kind {

@@ -113,13 +113,18 @@ pub struct IoFlags {
     pub is_append: bool,
 }
 
+/// The last position there is (`loff_t`).
+pub const POSITION_MAX: u64 = i64::MAX as u64;
+
 /// Where lseek(2) may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
-    /// Anywhere.
-    All,
+    /// Anywhere up to this position; the end is [`File::end`].
+    UpTo(u64),
     /// Anywhere from the start on: there is no end, and there are no holes.
     Endless,
+    /// As [`Places::Endless`], at any of 2^64 addresses of memory.
+    Addresses,
     /// To the start, wherever it is told to go (devices without places).
     Start,
 }
@@ -172,7 +177,15 @@ pub trait File: Send + Sync {
     }
     /// Where lseek may go, if it is seekable.
     fn places(&self) -> Places {
-        Places::All
+        Places::UpTo(POSITION_MAX)
+    }
+    /// The position that SEEK_END counts from.
+    fn end(&self) -> u64 {
+        self.size()
+    }
+    /// May be opened with O_DIRECT.
+    fn can_be_direct(&self) -> bool {
+        false
     }
     /// Reads at `offset`; returns the bytes put, 0 at the end.
     ///
@@ -213,7 +226,7 @@ pub trait File: Send + Sync {
     fn read_directory(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
-    /// Size for SEEK_END.
+    /// Length in bytes.
     fn size(&self) -> u64 {
         0
     }
@@ -223,10 +236,10 @@ pub trait File: Send + Sync {
     /// # Errors
     /// `ENXIO` at or beyond the end, or where no data follows.
     fn seek_extent(&self, offset: u64, whence: Whence) -> Result<u64, Errno> {
-        let size = self.size();
+        let end = self.end();
         match whence {
-            _ if offset >= size => Err(Errno::ENXIO),
-            Whence::Hole => Ok(size),
+            _ if offset >= end => Err(Errno::ENXIO),
+            Whence::Hole => Ok(end),
             _ => Ok(offset),
         }
     }

@@ -5,7 +5,7 @@
 //! may be magic: [`Node::follow`] jumps to a [`Path`] instead of giving a text (`/proc/PID/exe`).
 use crate::{
     errno::Errno,
-    file::{File, IoFlags, Ready},
+    file::{File, IoFlags, Places, Ready},
     io::{Sink, Source},
     mount::Path,
     poll::{Changes, PollTable, Unseen},
@@ -21,6 +21,9 @@ lock_class! {
 
 /// Most bytes one write to a generated file takes.
 const WRITE_BYTES_MAX: usize = 4096;
+
+/// The last position of a generated file that has an end (Linux's `MAX_NON_LFS`).
+pub const GENERATED_END: u64 = i32::MAX as u64;
 
 /// What a generated directory gives for a name.
 pub type Child = Arc<dyn Node>;
@@ -87,6 +90,13 @@ pub trait Node: Send + Sync {
     /// As open(2).
     fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(None)
+    }
+    /// Where lseek may go in it. By default the contents of a file are a sequence without an end, as most of procfs's are.
+    fn places(&self) -> Places {
+        match self.attributes().file_type {
+            FileType::Directory => Places::UpTo(GENERATED_END),
+            _ => Places::Endless,
+        }
     }
     /// chmod and chown of it (terminals on /dev/pts): the attributes wanted.
     ///
@@ -168,6 +178,12 @@ impl File for GeneratedFile {
     }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         self.changes.as_ref().map_or(Ready::ALWAYS, |changes| changes.poll(table))
+    }
+    fn places(&self) -> Places {
+        self.node.places()
+    }
+    fn size(&self) -> u64 {
+        self.node.attributes().size
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         let content = self.content(offset)?;

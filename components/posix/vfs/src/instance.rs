@@ -7,8 +7,17 @@
 //! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
 //! pinned as long as they have a name. Locks: `vnodes` is a leaf but for `vfs.vnode.state`.
 use crate::{
-    charge, dentry::Dentry, errno::Errno, flush::Flusher, generated::Node, name_cache::NameCache,
-    notify, pages::WHOLE, tally::Tally, vnode::Vnode,
+    charge,
+    dentry::Dentry,
+    errno::Errno,
+    file::POSITION_MAX,
+    flush::Flusher,
+    generated::{GENERATED_END, Node},
+    name_cache::NameCache,
+    notify,
+    pages::WHOLE,
+    tally::Tally,
+    vnode::Vnode,
 };
 use alloc::{
     collections::BTreeMap,
@@ -132,6 +141,14 @@ impl Drop for Active {
     }
 }
 
+/// The last position of generated files that have an end. Objects without a name have no such bound.
+fn generated_size_max(type_name: &str) -> u64 {
+    match type_name {
+        "pipefs" | "sockfs" | "anon_inodefs" => POSITION_MAX,
+        _ => GENERATED_END,
+    }
+}
+
 impl Instance {
     /// An instance without storage, for generated nodes: a procfs, or all pipes.
     pub fn generated(type_name: &'static str) -> Arc<Instance> {
@@ -147,6 +164,7 @@ impl Instance {
                 PAGE_BYTES as u32
             },
             has_acls: false,
+            size_max: generated_size_max(type_name),
             writes_replacements: false,
         };
         Instance::make(None, info, None)

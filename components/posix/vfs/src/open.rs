@@ -239,6 +239,9 @@ impl Caller<'_> {
             writes = WriteCount::Held;
         }
         let opened = self.open_kind(place, how).and_then(|file| {
+            if how.has(raw::O_DIRECT) && !file.can_be_direct() {
+                return Err(Errno::EINVAL);
+            }
             if origin == Origin::Found && how.has(raw::O_TRUNC) && vnode.is_regular() {
                 self.truncate_opened(place, file.as_ref())?;
             }

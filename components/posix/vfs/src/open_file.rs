@@ -5,7 +5,7 @@
 use crate::{
     errno::Errno,
     errors::Told,
-    file::{Allocation, File, IoFlags, Places},
+    file::{Allocation, File, IoFlags, POSITION_MAX, Places},
     io::{Sink, Source},
     mount::Path,
     notify::{self, Events},
@@ -161,6 +161,7 @@ impl OpenFile {
         self.check_readable()?;
         let count = if self.file.is_seekable() {
             let mut offset = self.offset.lock();
+            self.check_range(*offset, sink.remaining() as u64)?;
             let count = self.file.read(*offset, sink, flags)?;
             *offset = offset.saturating_add(count as u64);
             count
@@ -185,6 +186,7 @@ impl OpenFile {
         self.check_writable()?;
         let count = if self.file.is_seekable() {
             let mut offset = self.offset.lock();
+            self.check_range(*offset, source.remaining() as u64)?;
             let (count, after) = self.file.write(*offset, source, flags)?;
             *offset = after;
             count
@@ -206,6 +208,7 @@ impl OpenFile {
     ) -> Result<usize, Errno> {
         self.check_seekable()?;
         self.check_readable()?;
+        self.check_range(offset, sink.remaining() as u64)?;
         let count = self.file.read(offset, sink, flags)?;
         self.moved(count, Events::ACCESS);
         Ok(count)
@@ -222,6 +225,7 @@ impl OpenFile {
     ) -> Result<usize, Errno> {
         self.check_seekable()?;
         self.check_writable()?;
+        self.check_range(offset, source.remaining() as u64)?;
         let (count, _) = self.file.write(offset, source, flags)?;
         self.moved(count, Events::MODIFY);
         Ok(count)
@@ -244,15 +248,25 @@ impl OpenFile {
             }
             Whence::Start => 0,
             Whence::Current => *offset,
-            _ if places == Places::Endless => return Err(Errno::EINVAL),
-            Whence::End => self.file.size(),
+            _ if matches!(places, Places::Endless | Places::Addresses) => {
+                return Err(Errno::EINVAL);
+            }
+            Whence::End => self.file.end(),
             Whence::Data | Whence::Hole => {
                 let position = u64::try_from(distance).map_err(|_| Errno::ENXIO)?;
                 *offset = self.file.seek_extent(position, whence)?;
                 return Ok(*offset);
             }
         };
-        let to = from.checked_add_signed(distance).filter(|to| *to <= i64::MAX as u64);
+        let last = match places {
+            Places::Addresses => {
+                *offset = from.wrapping_add_signed(distance);
+                return Ok(*offset);
+            }
+            Places::UpTo(last) => last,
+            _ => POSITION_MAX,
+        };
+        let to = from.checked_add_signed(distance).filter(|to| *to <= last);
         *offset = to.ok_or(Errno::EINVAL)?;
         Ok(*offset)
     }
@@ -316,6 +330,25 @@ impl OpenFile {
         self.file.allocate(offset, length, how)?;
         self.tell(Events::MODIFY);
         Ok(())
+    }
+    /// Checks a range of bytes as Linux's `rw_verify_area` does.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length or an end beyond the last position that there is. Of memory, whose positions are addresses,
+    /// `EOVERFLOW` beyond the last address.
+    #[inline]
+    pub fn check_range(&self, start: u64, length: u64) -> Result<(), Errno> {
+        match start.checked_add(length) {
+            Some(end) if end <= POSITION_MAX => Ok(()),
+            end => self.check_high_range(end, length),
+        }
+    }
+    #[cold]
+    fn check_high_range(&self, end: Option<u64>, length: u64) -> Result<(), Errno> {
+        if length > POSITION_MAX || self.file.places() != Places::Addresses {
+            return Err(Errno::EINVAL);
+        }
+        end.map(|_| ()).ok_or(Errno::EOVERFLOW)
     }
     /// Tells observers that bytes were read or written, if any were.
     #[inline]

@@ -2,7 +2,7 @@
 use crate::{
     errno::Errno,
     errors::Told,
-    file::{Allocation, File, IoFlags, Mappable, RangeSteps},
+    file::{Allocation, File, IoFlags, Mappable, POSITION_MAX, Places, RangeSteps},
     generated::Node,
     io::{Limited, Sink, Source},
     mount::{Mount, Path},
@@ -77,6 +77,12 @@ impl File for RegularFile {
     fn is_seekable(&self) -> bool {
         true
     }
+    fn places(&self) -> Places {
+        Places::UpTo(self.vnode.size_max())
+    }
+    fn can_be_direct(&self) -> bool {
+        true
+    }
     fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         if sink.remaining() == 0 {
             return Ok(0);
@@ -97,17 +103,22 @@ impl File for RegularFile {
         self.mount.check_writable()?;
         let _contents = self.vnode.contents().write();
         let start = if flags.is_append { self.pages.size() } else { offset };
-        let length = source.remaining() as u64;
-        if start.checked_add(length).is_none_or(|end| end > i64::MAX as u64) {
-            return Err(Errno::EFBIG);
-        }
-        if length == 0 {
+        let room = self.vnode.size_max().saturating_sub(start);
+        let wanted = source.remaining() as u64;
+        if wanted == 0 {
             return Ok((0, start));
         }
+        if room == 0 {
+            return Err(Errno::EFBIG);
+        }
+        let length = wanted.min(room);
         self.strip_privilege()?;
         let count = match self.vnode.sealed_room(start, length)? {
-            None => self.pages.write(start, source)?,
-            Some(room) => self.pages.write(start, &mut Limited::new(source, room))?,
+            None if length == wanted => self.pages.write(start, source)?,
+            room => {
+                let room = room.unwrap_or(length);
+                self.pages.write(start, &mut Limited::new(source, room))?
+            }
         };
         if count > 0 {
             self.vnode.touch_modified();
@@ -137,7 +148,7 @@ impl File for RegularFile {
     }
     fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
         self.mount.check_writable()?;
-        let end = offset.checked_add(length).filter(|end| *end <= i64::MAX as u64);
+        let end = offset.checked_add(length).filter(|end| *end <= self.vnode.size_max());
         let end = end.ok_or(Errno::EFBIG)?;
         let _contents = self.vnode.contents().write();
         self.vnode.check_sealed_space(end, how)?;
@@ -186,7 +197,7 @@ impl File for RegularFile {
 /// Sets the size of a regular file whose `contents` lock the caller holds to write.
 pub(crate) fn resize(vnode: &Vnode, size: u64) -> Result<(), Errno> {
     let pages = vnode.pages().ok_or(Errno::EINVAL)?;
-    if size > i64::MAX as u64 {
+    if size > vnode.size_max() {
         return Err(Errno::EFBIG);
     }
     vnode.check_sealed_size(size)?;
@@ -345,6 +356,19 @@ fn special(name: &'static [u8], vnode: &Vnode, next: u64) -> DirectoryEntry<&'st
 impl File for DirectoryFile {
     fn is_seekable(&self) -> bool {
         true
+    }
+    /// A directory in memory has no end: its positions are numbers of names.
+    fn places(&self) -> Places {
+        let vnode = self.path.vnode();
+        match (vnode.node(), vnode.instance().info().backing) {
+            (Some(node), _) => node.places(),
+            (None, Backing::Storage) => Places::UpTo(POSITION_MAX),
+            (None, Backing::Cache) => Places::Endless,
+        }
+    }
+    /// Positions of a directory on storage are hashes of names, and the last one is its end.
+    fn end(&self) -> u64 {
+        if self.path.vnode().node().is_some() { self.size() } else { POSITION_MAX }
     }
     fn read(&self, _: u64, _: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
         Err(Errno::EISDIR)

@@ -279,6 +279,10 @@ impl Vnode {
     pub fn flags(&self) -> u32 {
         self.flags.load(Ordering::Acquire)
     }
+    /// Longest length of a file of its file system.
+    pub fn size_max(&self) -> u64 {
+        self.instance().info().size_max
+    }
     /// Length in bytes.
     pub fn size(&self) -> u64 {
         match &self.pages {

@@ -7,7 +7,7 @@ use linux_raw_sys::ioctl as request;
 use rt::PAGE_BYTES;
 use vfs::{
     Capabilities, Errno, OpenFile, Whence,
-    file::{File, IoFlags, Mappable, RangeSteps},
+    file::{File, IoFlags, Mappable, Places, RangeSteps},
     io::{Limited, Sink, Source},
 };
 
@@ -82,6 +82,12 @@ impl BlockFile {
 
 impl File for BlockFile {
     fn is_seekable(&self) -> bool {
+        true
+    }
+    fn places(&self) -> Places {
+        Places::UpTo(self.size())
+    }
+    fn can_be_direct(&self) -> bool {
         true
     }
     fn read(&self, offset: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {

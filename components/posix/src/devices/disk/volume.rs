@@ -131,6 +131,7 @@ impl FileSystem for Volume {
             has_stable_names: true,
             block_bytes: PAGE_BYTES as u32,
             has_acls: false,
+            size_max: vfs::file::POSITION_MAX,
             writes_replacements: false,
         }
     }

@@ -19,7 +19,7 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use rt::{lock_class, sync::Mutex};
 use vfs::{
     Base, Caller, Errno, Namespace, Path, Vnode, Walk,
-    file::{File, Opener},
+    file::{File, Opener, Places},
     generated::{Child, Node, attributes},
 };
 
@@ -203,6 +203,9 @@ fn parse_index(name: &[u8]) -> Option<u32> {
 impl Node for Instance {
     fn attributes(&self) -> Attributes {
         attributes(ROOT_INODE, FileType::Directory, 0o755, (0, 0))
+    }
+    fn places(&self) -> Places {
+        Places::Endless
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         if name == MULTIPLEXER_NAME {

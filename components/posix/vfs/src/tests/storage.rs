@@ -80,6 +80,7 @@ impl FileSystem for Disk {
             has_stable_names: true,
             block_bytes: 4096,
             has_acls: false,
+            size_max: crate::file::POSITION_MAX,
             writes_replacements: false,
         }
     }
