@@ -2,13 +2,20 @@
 use crate::pipe::End;
 use alloc::{format, sync::Arc};
 use core::sync::atomic::{AtomicU64, Ordering};
-use interfaces::file_system::{Attributes, FileType};
-use rt::sync::Once;
+use interfaces::file_system::{Attributes, FileType, InodeNumber};
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
 use vfs::{
     Active, Credentials, Errno, Path, Vnode,
     file::File,
     generated::{self, Node},
 };
+
+lock_class! {
+    static ATTRIBUTES = "devices.anonymous.attributes";
+}
 
 /// Name of the file system event files belong to.
 const EVENT_TYPE: &str = "anon_inodefs";
@@ -20,23 +27,40 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 
 /// Something anonymous: only `stat` sees it.
 struct Anonymous {
-    attributes: Attributes,
+    inode: InodeNumber,
+    attributes: Mutex<Attributes>,
     /// What opening it again (through `/proc/self/fd`) gives.
     file: Option<Arc<dyn File>>,
 }
 
 impl Node for Anonymous {
     fn attributes(&self) -> Attributes {
-        self.attributes
+        *self.attributes.lock()
+    }
+    /// Pipes and sockets have owners, modes and times; the inode of event files is one for all, and fixed.
+    fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
+        let mut attributes = self.attributes.lock();
+        if attributes.file_type == FileType::Character {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        *attributes = *wanted;
+        Ok(())
     }
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(self.file.clone())
     }
 }
 
+impl Anonymous {
+    fn new(attributes: Attributes, file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
+        let inode = attributes.inode;
+        Arc::new(Anonymous { inode, attributes: Mutex::new(&ATTRIBUTES, attributes), file })
+    }
+}
+
 fn node(file_type: FileType, owner: (u32, u32), file: Option<Arc<dyn File>>) -> Arc<Anonymous> {
     let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
-    Arc::new(Anonymous { attributes: generated::attributes(inode, file_type, 0o600, owner), file })
+    Anonymous::new(generated::attributes(inode, file_type, 0o600, owner), file)
 }
 
 fn pipes() -> Result<&'static Arc<Active>, Errno> {
@@ -55,7 +79,7 @@ fn place(active: &Arc<Active>, name: &str, node: Arc<Anonymous>) -> Result<Path,
 /// `ENOMEM`.
 pub fn pipe_place(who: &Credentials, end: &End) -> Result<Path, Errno> {
     let node = node(FileType::Fifo, (who.user.fs, who.group.fs), None);
-    let path = place(pipes()?, &format!("pipe:[{}]", node.attributes.inode), node)?;
+    let path = place(pipes()?, &format!("pipe:[{}]", node.inode), node)?;
     *path.vnode().pipe().lock() = Some(end.pipe().clone());
     Ok(path)
 }
@@ -66,7 +90,7 @@ pub fn pipe_place(who: &Credentials, end: &End) -> Result<Path, Errno> {
 /// `ENOMEM`.
 pub fn stream_place(stream: Arc<dyn File>) -> Result<Path, Errno> {
     let node = node(FileType::Fifo, (0, 0), Some(stream));
-    place(pipes()?, &format!("pipe:[{}]", node.attributes.inode), node)
+    place(pipes()?, &format!("pipe:[{}]", node.inode), node)
 }
 
 /// The place of a new socket, whose number is that of its inode.
@@ -78,8 +102,13 @@ pub fn socket_place(who: &Credentials, number: u64) -> Result<Path, Errno> {
     let active = SOCKETS.get_or_try_init(root)?;
     let owner = (who.user.fs, who.group.fs);
     let attributes = generated::attributes(number, FileType::Socket, 0o777, owner);
-    let node = Arc::new(Anonymous { attributes, file: None });
+    let node = Anonymous::new(attributes, None);
     place(active, &format!("socket:[{number}]"), node)
+}
+
+/// Whether `place` is of a file system that is mounted nowhere.
+pub fn is_nameless(place: &Path) -> bool {
+    matches!(place.mount.instance().info().type_name, "pipefs" | "sockfs" | EVENT_TYPE)
 }
 
 /// `place` is one of [`event_place`].

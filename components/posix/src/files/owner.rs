@@ -9,6 +9,7 @@ use crate::{
     pipe::End,
     process::{Process, tree},
     signal::{self, Info, SIGIO, info},
+    socket::{Budget, Socket},
     tty::TerminalFile,
 };
 use alloc::{
@@ -16,7 +17,10 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicBool, Ordering};
-use rt::{lock_class, sync::Mutex};
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
 use vfs::{
     Credentials, Errno, OpenFile,
     file::Ready,
@@ -50,9 +54,28 @@ struct Setting {
     by: Option<Arc<Credentials>>,
 }
 
+/// Tells the owner of a socket that it can be written again after it could not.
+struct Room {
+    owner: Weak<Owner>,
+    budget: Arc<Budget>,
+}
+
+impl Watcher for Room {
+    fn changed(&self) {
+        let owner = self.owner.upgrade().filter(|owner| owner.is_on.load(Ordering::Acquire));
+        if let Some(owner) = owner
+            && self.budget.take_room()
+        {
+            owner.tell_of(info::POLL_OUT);
+        }
+    }
+}
+
 /// Who is told of a description.
 pub struct Owner {
     this: Weak<Owner>,
+    /// Of a socket: looks at its budget for the owner.
+    room: Once<Arc<Room>>,
     code: i32,
     setting: Mutex<Setting>,
     is_on: AtomicBool,
@@ -71,6 +94,7 @@ impl Owner {
         let make = || {
             Arc::new_cyclic(|this| Owner {
                 this: this.clone(),
+                room: Once::new(),
                 code,
                 setting: Mutex::new(&SETTING, setting),
                 is_on: AtomicBool::new(false),
@@ -106,7 +130,17 @@ impl Owner {
         self.is_on.store(true, Ordering::Release);
         if !self.is_watching.swap(true, Ordering::AcqRel) {
             let watcher: Weak<dyn Watcher> = self.this.clone();
-            file.file().poll(Some(&PollTable::telling(watcher)));
+            match file.file().as_any().downcast_ref::<Socket>() {
+                Some(socket) => {
+                    let (owner, budget) = (self.this.clone(), socket.budget().clone());
+                    let room = self.room.get_or_init(|| Arc::new(Room { owner, budget }));
+                    let room: Weak<Room> = Arc::downgrade(room);
+                    socket.tell(watcher, room);
+                }
+                None => {
+                    file.file().poll(Some(&PollTable::telling(watcher)));
+                }
+            }
         }
     }
     /// Tells whoever is to be told that `code` (one of [`info`]'s) with `band` is true of descriptor `fd`.
@@ -114,29 +148,32 @@ impl Owner {
         let setting = self.setting.lock().clone();
         setting.tell(code, band, fd);
     }
+    /// Tells of its descriptor that it can be read or written, as `code` says.
+    fn tell_of(&self, code: i32) {
+        let setting = self.setting.lock().clone();
+        let band = match code {
+            info::POLL_IN => Ready::IN | Ready::READ_NORMAL,
+            _ => Ready::OUT | Ready::WRITE_NORMAL,
+        };
+        setting.tell(code, u32::from(band.bits()), setting.fd);
+    }
     /// O_ASYNC was taken away.
     pub fn turn_off(&self) {
         self.is_on.store(false, Ordering::Release);
     }
 }
 
-/// Linux sends signals for pipes, terminals and inotify, and for sockets.
-fn is_signal_driven(file: &OpenFile) -> bool {
+/// Linux sends signals for pipes, terminals, inotify and sockets.
+pub fn is_signal_driven(file: &OpenFile) -> bool {
     let kind = file.file().as_any();
-    kind.is::<End>() || kind.is::<Inotify>() || kind.is::<TerminalFile>()
+    kind.is::<End>() || kind.is::<Inotify>() || kind.is::<TerminalFile>() || kind.is::<Socket>()
 }
 
 impl Watcher for Owner {
     fn changed(&self) {
-        if !self.is_on.load(Ordering::Acquire) {
-            return;
+        if self.is_on.load(Ordering::Acquire) {
+            self.tell_of(self.code);
         }
-        let setting = self.setting.lock().clone();
-        let band = match self.code {
-            info::POLL_IN => Ready::IN | Ready::READ_NORMAL,
-            _ => Ready::OUT | Ready::WRITE_NORMAL,
-        };
-        setting.tell(self.code, u32::from(band.bits()), setting.fd);
     }
 }
 

@@ -140,9 +140,6 @@ pub(super) fn give_back(name: &[u8], socket: &Weak<Socket>) {
     }
 }
 
-/// Permissions a socket's node is made with, before the mask.
-pub(super) const NODE_MODE: u16 = 0o777;
-
 #[cfg(test)]
 mod tests {
     use super::*;

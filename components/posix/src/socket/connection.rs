@@ -104,7 +104,7 @@ impl Socket {
             }
         }
         drop(state);
-        self.arrived.wake();
+        self.note_arrival();
         Ok(Some(made))
     }
     /// What accept(2) is to give for a connection of `from`, which has this one's name.

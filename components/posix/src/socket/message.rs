@@ -28,6 +28,8 @@ pub struct Budget {
     user: Arc<User>,
     /// The socket is closed.
     is_orphan: AtomicBool,
+    /// A sender found no room, and its owner was not told of any since.
+    is_wanted: AtomicBool,
     used: AtomicUsize,
     limit: AtomicUsize,
     /// Some came back.
@@ -38,7 +40,8 @@ impl Budget {
     pub(super) fn new() -> Arc<Budget> {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT));
         let (user, is_orphan) = (User::current(), AtomicBool::new(false));
-        Arc::new(Budget { user, is_orphan, used, limit, freed: WaitQueue::new() })
+        let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
+        Arc::new(Budget { user, is_orphan, is_wanted, used, limit, freed })
     }
     /// Another message may be made. The last one may go beyond the limit, as on Linux.
     pub fn has_room(&self) -> bool {
@@ -47,6 +50,14 @@ impl Budget {
     /// Enough is free that poll(2) says so.
     pub fn is_writable(&self) -> bool {
         self.used.load(Ordering::SeqCst).saturating_mul(4) <= self.limit()
+    }
+    /// The owner is to be told once there is room again.
+    pub(super) fn want_room(&self) {
+        self.is_wanted.store(true, Ordering::SeqCst);
+    }
+    /// Whether room has come that somebody wanted; says so once.
+    pub fn take_room(&self) -> bool {
+        self.is_writable() && self.is_wanted.swap(false, Ordering::SeqCst)
     }
     /// Bytes on the way.
     pub fn used(&self) -> usize {

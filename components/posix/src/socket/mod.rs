@@ -37,7 +37,7 @@ use vfs::{
     file::{File, IoFlags, Ready, Survey},
     io::{Sink, Source},
     permission::{self, Want},
-    poll::{PollTable, WaitQueue},
+    poll::{PollTable, WaitQueue, Watcher},
 };
 
 lock_class! {
@@ -131,6 +131,8 @@ pub struct Socket {
     reading: Mutex<()>,
     /// Something came, or will not come any more.
     arrived: WaitQueue,
+    /// As `arrived`, for those that are told by a signal.
+    told: WaitQueue,
     /// A place in the inbox or among the waiting connections is free.
     room: WaitQueue,
     budget: Arc<Budget>,
@@ -166,6 +168,7 @@ impl Socket {
             state: Mutex::new(&STATE, state),
             reading: Mutex::new(&READING, ()),
             arrived: WaitQueue::new(),
+            told: WaitQueue::new(),
             room: WaitQueue::new(),
             budget: Budget::new(),
             options: Options {
@@ -254,11 +257,11 @@ impl Socket {
         deadline(&self.options.send_timeout_ns)
     }
 
-    /// bind(2).
+    /// bind(2). A node is made with the permissions `mode`, before the mask.
     ///
     /// # Errors
     /// `EINVAL` where it has a name, `EADDRINUSE`, and what making its node says.
-    pub fn bind(&self, caller: &Caller<'_>, address: Address) -> Result<(), Errno> {
+    pub fn bind(&self, caller: &Caller<'_>, address: Address, mode: u16) -> Result<(), Errno> {
         if self.state.lock().name != Address::None {
             return match address {
                 Address::None => Ok(()),
@@ -272,7 +275,7 @@ impl Socket {
                 (Address::Abstract(name), None)
             }
             Address::Path(path) => {
-                let place = self.make_node(caller, &path)?;
+                let place = self.make_node(caller, &path, mode)?;
                 (Address::Path(path), Some(place))
             }
         };
@@ -287,8 +290,8 @@ impl Socket {
         (state.name, state.place) = (name, place);
         Ok(())
     }
-    fn make_node(&self, caller: &Caller<'_>, path: &[u8]) -> Result<Path, Errno> {
-        let new = (FileType::Socket, address::NODE_MODE);
+    fn make_node(&self, caller: &Caller<'_>, path: &[u8], mode: u16) -> Result<Path, Errno> {
+        let new = (FileType::Socket, mode);
         let made = caller.make_node(Base::Cwd, path, new, (0, 0));
         let place = made.map_err(|error| match error {
             Errno::EEXIST => Errno::EADDRINUSE,
@@ -333,7 +336,23 @@ impl Socket {
             theirs.set(Shut::RECEIVE, directions.contains(Shut::SEND));
             peer.state.lock().shut |= theirs;
             peer.wake_all();
+            if !theirs.is_empty() {
+                peer.told.wake();
+            }
         }
+    }
+    /// Wakes whoever waits for what has come, and signals its owner.
+    #[inline]
+    fn note_arrival(&self) {
+        self.arrived.wake();
+        if self.told.is_watched() {
+            self.told.wake();
+        }
+    }
+    /// From now on `arrival` is told of what comes, and `room` of room for what is sent.
+    pub fn tell(&self, arrival: Weak<dyn Watcher>, room: Weak<dyn Watcher>) {
+        PollTable::telling(arrival).add(&self.told);
+        PollTable::telling(room).add(&self.budget.freed);
     }
     fn wake_all(&self) {
         self.arrived.wake();
@@ -350,6 +369,7 @@ impl Socket {
             }
         }
         self.wake_all();
+        self.told.wake();
     }
     /// Nobody can use it any more.
     fn close(&self, is_unaccepted: bool) {

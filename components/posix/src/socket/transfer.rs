@@ -186,6 +186,7 @@ impl Socket {
             if self.budget.has_room() {
                 return Ok(());
             }
+            self.budget.want_room();
             if how.is_nonblocking {
                 return Err(Errno::EAGAIN);
             }
@@ -281,7 +282,7 @@ impl Socket {
         } else {
             put(&mut self.state.lock(), message)?;
         }
-        self.arrived.wake();
+        self.note_arrival();
         Ok(())
     }
 

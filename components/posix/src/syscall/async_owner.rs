@@ -1,11 +1,12 @@
-//! The half of fcntl about signal-driven input and output: F_SETOWN, F_SETSIG and their kin.
+//! The half of fcntl and ioctl about signal-driven input and output: F_SETOWN, F_SETSIG, FIOASYNC and their kin.
 use super::Call;
 use crate::{
-    files::owner::{Owner, Whom},
+    files::owner::{Owner, Whom, is_signal_driven},
     process::tree,
     signal::LAST,
+    socket::Socket,
 };
-use linux_raw_sys::general as raw;
+use linux_raw_sys::{general as raw, ioctl as request};
 use vfs::{Errno, OpenFile};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -28,14 +29,7 @@ const GROUP: i32 = 2;
 pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Errno> {
     match command {
         raw::F_SETOWN => set_owner(call, file, plain(call.int(2))?),
-        raw::F_GETOWN => {
-            let owner = match Owner::of(file)?.whom() {
-                Whom::Nobody => 0,
-                Whom::Thread(id) | Whom::Process(id) => i64::from(id),
-                Whom::Group(id) => -i64::from(id),
-            };
-            Ok(owner as u64)
-        }
+        raw::F_GETOWN => Ok(owner_of(file)? as u64),
         raw::F_SETOWN_EX => {
             let owner: RawOwner = call.memory.read(call.word(2))?;
             set_owner(call, file, (owner.kind, owner.id))
@@ -58,6 +52,64 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
         raw::F_GETSIG => Ok(u64::from(Owner::of(file)?.signal())),
         _ => Err(Errno::EINVAL),
     }
+}
+
+/// Answers the requests of ioctl(2) about it: FIOASYNC of all files, the others of sockets alone; `None` for other requests.
+///
+/// # Errors
+/// `ENOTTY` of a file that sends no signals, and as [`control`].
+pub fn request(
+    call: &Call<'_>,
+    file: &OpenFile,
+    command: u32,
+    argument: u64,
+) -> Result<Option<u64>, Errno> {
+    let is_socket = || file.file().as_any().is::<Socket>();
+    match command {
+        request::FIOASYNC => {
+            let is_on = call.memory.read::<u32>(argument)? != 0;
+            let before = file.flags();
+            if is_on == (before & raw::FASYNC != 0) {
+                return Ok(Some(0));
+            }
+            if !is_signal_driven(file) {
+                return Err(Errno::ENOTTY);
+            }
+            file.set_flags(before ^ raw::FASYNC);
+            flag_changed(file, call.int(0), before)?;
+        }
+        request::FIOSETOWN | request::SIOCSPGRP if is_socket() => {
+            set_owner(call, file, plain(call.memory.read(argument)?)?)?;
+        }
+        request::FIOGETOWN | request::SIOCGPGRP if is_socket() => {
+            call.memory.write(argument, &(owner_of(file)? as i32))?;
+        }
+        _ => return Ok(None),
+    }
+    Ok(Some(0))
+}
+
+/// O_ASYNC of descriptor `fd` may have changed from what it was in the flags `before`.
+///
+/// # Errors
+/// As [`Owner::of`].
+pub fn flag_changed(file: &OpenFile, fd: i32, before: u32) -> Result<(), Errno> {
+    let is_on = file.flags() & raw::FASYNC != 0;
+    match before & raw::FASYNC != 0 {
+        was_on if was_on == is_on => {}
+        true => Owner::of(file)?.turn_off(),
+        false => Owner::of(file)?.turn_on(file, fd),
+    }
+    Ok(())
+}
+
+/// The owner as F_GETOWN tells it: a group as a negative number.
+fn owner_of(file: &OpenFile) -> Result<i64, Errno> {
+    Ok(match Owner::of(file)?.whom() {
+        Whom::Nobody => 0,
+        Whom::Thread(id) | Whom::Process(id) => i64::from(id),
+        Whom::Group(id) => -i64::from(id),
+    })
 }
 
 /// A process, or a group as a negative number.

@@ -4,7 +4,7 @@ use super::{
     place::{descriptor_limit, install},
 };
 use crate::{
-    files::{OnExec, notes, owner::Owner as FileOwner},
+    files::{OnExec, notes},
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
     pipe::End,
     process::Task,
@@ -100,11 +100,7 @@ fn set_flags(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     }
     let before = file.flags();
     file.set_flags(flags);
-    if flags & raw::FASYNC != 0 && before & raw::FASYNC == 0 {
-        FileOwner::of(file)?.turn_on(file, call.int(0));
-    } else if flags & raw::FASYNC == 0 && before & raw::FASYNC != 0 {
-        FileOwner::of(file)?.turn_off();
-    }
+    async_owner::flag_changed(file, call.int(0), before)?;
     if let Some(end) = file.file().as_any().downcast_ref::<End>() {
         end.flags_changed(file.flags());
     }

@@ -1,5 +1,5 @@
 //! ioctl: what every file answers, then what its kind does.
-use super::{Call, Entry, extents};
+use super::{Call, Entry, async_owner, extents};
 use crate::{
     devices::{BlockFile, MemoryDevice},
     files::{OnExec, Scope},
@@ -10,6 +10,7 @@ use crate::{
     tty::{Stream, TerminalFile, pty::Master},
 };
 use alloc::sync::Arc;
+use interfaces::{block::SECTOR_BYTES, file_system::FileType};
 use linux_raw_sys::{general as raw, ioctl as request};
 use vfs::{Errno, OpenFile};
 
@@ -37,9 +38,23 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
         request::FIGETBSZ => {
             call.memory.write(argument, &file.vnode().instance().info().block_bytes)?;
         }
-        _ => return ioctl_kind(call, &file, command, argument),
+        request::FIOQSIZE if has_names(&file) => {
+            let bytes = file.vnode().attributes().blocks * SECTOR_BYTES as u64;
+            call.memory.write(argument, &bytes)?;
+        }
+        _ => {
+            if let Some(answer) = async_owner::request(call, &file, command, argument)? {
+                return Ok(answer);
+            }
+            return ioctl_kind(call, &file, command, argument);
+        }
     }
     Ok(0)
+}
+
+fn has_names(file: &OpenFile) -> bool {
+    let file_type = file.vnode().file_type();
+    matches!(file_type, FileType::Regular | FileType::Directory | FileType::Symlink)
 }
 
 fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> Result<u64, Errno> {

@@ -176,7 +176,8 @@ pub fn write_address(
 fn bind(call: &mut Call<'_>) -> Result<u64, Errno> {
     let opened = opened(call)?;
     let address = read_address(call.memory, call.word(1), call.int(2))?;
-    opened.socket()?.bind(&Scope::of(call.task).caller(), address)?;
+    let mode = opened.file.vnode().permissions();
+    opened.socket()?.bind(&Scope::of(call.task).caller(), address, mode)?;
     Ok(0)
 }
 
@@ -212,7 +213,7 @@ fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
 pub fn name_if_told(socket: &Socket, scope: &Scope) -> Result<(), Errno> {
     let passes = socket.options.passes_identity.load(core::sync::atomic::Ordering::Relaxed);
     if passes && socket.name() == Address::None {
-        socket.bind(&scope.caller(), Address::None)?;
+        socket.bind(&scope.caller(), Address::None, 0)?;
     }
     Ok(())
 }

@@ -71,15 +71,7 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
     if offset < 0 || length <= 0 {
         return Err(Errno::EINVAL);
     }
-    let end = offset.checked_add(length).ok_or(Errno::EFBIG)?;
-    if !file.is_writable() {
-        return Err(Errno::EBADF);
-    }
-    check_kind(&file)?;
     let keeps_size = mode & raw::FALLOC_FL_KEEP_SIZE != 0;
-    if !keeps_size {
-        check_limit(call.task, file.file().size(), end as u64)?;
-    }
     let how = match mode & !raw::FALLOC_FL_KEEP_SIZE {
         0 if keeps_size => Allocation::KeepSize,
         0 => Allocation::Extend,
@@ -90,16 +82,23 @@ fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
         raw::FALLOC_FL_INSERT_RANGE if !keeps_size => Allocation::Insert,
         _ => return Err(Errno::EOPNOTSUPP),
     };
+    if !file.is_writable() {
+        return Err(Errno::EBADF);
+    }
+    match file.vnode().file_type() {
+        FileType::Regular | FileType::Block => {}
+        FileType::Fifo => return Err(Errno::ESPIPE),
+        _ => return Err(Errno::ENODEV),
+    }
+    let end = offset as u64 + length as u64;
+    if end > file.vnode().size_max() {
+        return Err(Errno::EFBIG);
+    }
+    if !keeps_size {
+        check_limit(call.task, file.file().size(), end)?;
+    }
     file.allocate(offset as u64, length as u64, how)?;
     Ok(0)
-}
-
-fn check_kind(file: &OpenFile) -> Result<(), Errno> {
-    if file.vnode().is_regular() {
-        return Ok(());
-    }
-    let is_stream = !file.file().is_seekable() && !file.vnode().is_directory();
-    Err(if is_stream { Errno::ESPIPE } else { Errno::ENODEV })
 }
 
 /// Drops what is said not to be needed. Other advice is taken as read: readahead finds sequential use by itself.

@@ -3,7 +3,10 @@ use super::{
     Call, Entry,
     place::{Named, walk_flags},
 };
-use crate::{devices::anonymous::is_event_file, files::Scope};
+use crate::{
+    devices::anonymous::{self, is_event_file},
+    files::Scope,
+};
 use interfaces::file_system::{Attributes, FileTime};
 use linux_raw_sys::general as raw;
 use vfs::{
@@ -291,6 +294,7 @@ fn fstatfs(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
     let (usage, flags) = place.mount.usage()?;
+    let timed = if anonymous::is_nameless(place) { 0 } else { relatime(flags) };
     let raw = RawStatfs {
         magic: u64::from(usage.magic),
         block_bytes: u64::from(usage.block_bytes),
@@ -302,7 +306,7 @@ fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
         id: usage.id,
         name_max: u64::from(usage.name_max),
         fragment_bytes: u64::from(usage.block_bytes),
-        flags: u64::from(statfs_flags(flags) | ST_VALID),
+        flags: u64::from(statfs_flags(flags) | timed | ST_VALID),
         spare: [0; 4],
     };
     call.memory.write(call.word(1), &raw)?;
@@ -311,7 +315,6 @@ fn write_statfs(call: &Call<'_>, place: &Path) -> Result<u64, Errno> {
 
 /// `ST_RDONLY`, `ST_NOSUID` ... as statfs(2) numbers them.
 fn statfs_flags(flags: MountFlags) -> u32 {
-    const ST_RELATIME: u32 = 4096;
     const ST_NOSYMFOLLOW: u32 = 8192;
     let same = MountFlags::READ_ONLY
         | MountFlags::NO_SETUID
@@ -319,10 +322,15 @@ fn statfs_flags(flags: MountFlags) -> u32 {
         | MountFlags::NO_EXECUTE
         | MountFlags::NO_ACCESS_TIME
         | MountFlags::NO_DIRECTORY_ACCESS_TIME;
-    let timed = MountFlags::NO_ACCESS_TIME | MountFlags::STRICT_ACCESS_TIME;
-    let relatime = if flags.intersects(timed) { 0 } else { ST_RELATIME };
     let no_links = if flags.contains(MountFlags::NO_LINKS) { ST_NOSYMFOLLOW } else { 0 };
-    (flags & same).bits() | relatime | no_links
+    (flags & same).bits() | no_links
+}
+
+/// `ST_RELATIME`, where access times are kept so.
+fn relatime(flags: MountFlags) -> u32 {
+    const ST_RELATIME: u32 = 4096;
+    let timed = MountFlags::NO_ACCESS_TIME | MountFlags::STRICT_ACCESS_TIME;
+    if flags.intersects(timed) { 0 } else { ST_RELATIME }
 }
 
 #[cfg(test)]

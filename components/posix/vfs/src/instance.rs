@@ -141,6 +141,18 @@ impl Drop for Active {
     }
 }
 
+/// The magic number of a file system of generated files (statfs(2)).
+fn generated_magic(type_name: &str) -> u32 {
+    match type_name {
+        "sysfs" => 0x6265_6572,
+        "devpts" => 0x1cd1,
+        "pipefs" => 0x5049_5045,
+        "sockfs" => 0x534f_434b,
+        "anon_inodefs" => 0x0904_1934,
+        _ => 0x9fa0,
+    }
+}
+
 /// The last position of generated files that have an end. Objects without a name have no such bound.
 fn generated_size_max(type_name: &str) -> u64 {
     match type_name {
@@ -399,7 +411,7 @@ impl Instance {
     pub fn usage(&self) -> Result<Usage, Errno> {
         let Some(fs) = &self.fs else {
             return Ok(Usage {
-                magic: 0x9fa0,
+                magic: generated_magic(self.info.type_name),
                 block_bytes: PAGE_BYTES as u32,
                 name_max: 255,
                 ..Usage::default()

@@ -118,6 +118,24 @@ impl File for BlockFile {
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         self.pages.file().mappable()
     }
+    fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
+        let keeps_size = match how {
+            Allocation::PunchHole | Allocation::ZeroKeepSize => true,
+            Allocation::Zero => false,
+            _ => return Err(Errno::EOPNOTSUPP),
+        };
+        let end = offset.checked_add(length).ok_or(Errno::EINVAL)?;
+        let size = self.size();
+        if offset >= size || end > size && !keeps_size {
+            return Err(Errno::EINVAL);
+        }
+        let length = length.min(size - offset);
+        if !(offset | length).is_multiple_of(SECTOR) {
+            return Err(Errno::EINVAL);
+        }
+        let how = if how == Allocation::Zero { Allocation::ZeroKeepSize } else { how };
+        self.pages.file().allocate(offset, length, how)
+    }
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         self.pages.file().sync(data_only)
     }
