@@ -1,5 +1,5 @@
 //! Names of sockets: [`Address`], and who has which abstract one.
-use super::Socket;
+use super::{Kind, Socket};
 use alloc::{
     collections::BTreeMap,
     format,
@@ -93,19 +93,31 @@ impl Address {
 }
 
 /// Sockets by abstract name.
-static NAMES: Mutex<BTreeMap<Arc<[u8]>, Weak<Socket>>> = Mutex::new(&ABSTRACT, BTreeMap::new());
+type Names = BTreeMap<Arc<[u8]>, Weak<Socket>>;
 
-/// The socket that has the abstract `name`.
-pub(super) fn find(name: &[u8]) -> Option<Arc<Socket>> {
-    NAMES.lock().get(name).and_then(Weak::upgrade)
+/// The sockets of each kind: a name of one kind is free for the others.
+static NAMES: [Mutex<Names>; 3] = [const { Mutex::new(&ABSTRACT, BTreeMap::new()) }; 3];
+
+fn names(kind: Kind) -> &'static Mutex<Names> {
+    let [streams, datagrams, packets] = &NAMES;
+    match kind {
+        Kind::Stream => streams,
+        Kind::Datagram => datagrams,
+        Kind::Packet => packets,
+    }
+}
+
+/// The socket of `kind` that has the abstract `name`.
+pub(super) fn find(kind: Kind, name: &[u8]) -> Option<Arc<Socket>> {
+    names(kind).lock().get(name).and_then(Weak::upgrade)
 }
 
 /// Gives `socket` the abstract `name`.
 ///
 /// # Errors
 /// `EADDRINUSE`.
-pub(super) fn take(name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno> {
-    let mut names = NAMES.lock();
+pub(super) fn take(kind: Kind, name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno> {
+    let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.strong_count() > 0) {
         return Err(Errno::EADDRINUSE);
     }
@@ -117,14 +129,14 @@ pub(super) fn take(name: &Arc<[u8]>, socket: &Weak<Socket>) -> Result<(), Errno>
 ///
 /// # Errors
 /// `ENOSPC` where there is none.
-pub(super) fn take_any(socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
+pub(super) fn take_any(kind: Kind, socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
     let mut number = [0; 4];
     rt::entropy::fill(&mut number);
     let first = u32::from_le_bytes(number);
     for step in 0..AUTOMATIC_NAMES {
         let number = first.wrapping_add(step) % AUTOMATIC_NAMES;
         let name: Arc<[u8]> = Arc::from(format!("{number:05x}").as_bytes());
-        match take(&name, socket) {
+        match take(kind, &name, socket) {
             Ok(()) => return Ok(name),
             Err(_) => continue,
         }
@@ -133,8 +145,8 @@ pub(super) fn take_any(socket: &Weak<Socket>) -> Result<Arc<[u8]>, Errno> {
 }
 
 /// `name` is free again, if it was of `socket`.
-pub(super) fn give_back(name: &[u8], socket: &Weak<Socket>) {
-    let mut names = NAMES.lock();
+pub(super) fn give_back(kind: Kind, name: &[u8], socket: &Weak<Socket>) {
+    let mut names = names(kind).lock();
     if names.get(name).is_some_and(|owner| owner.ptr_eq(socket)) {
         names.remove(name);
     }

@@ -110,6 +110,7 @@ impl Socket {
     /// What accept(2) is to give for a connection of `from`, which has this one's name.
     fn other_end(&self, from: &Socket, who: &Party) -> Arc<Socket> {
         let made = Socket::new(self.kind);
+        made.is_waiting.store(true, Ordering::Relaxed);
         let from_name = from.name();
         let (name, place) = {
             let state = self.state.lock();
@@ -120,6 +121,7 @@ impl Socket {
         let mut state = made.state.lock();
         state.link = Link::To(from.this.clone(), from_name);
         state.peer = Some(who.clone());
+        made.budget.set_name(name.clone());
         (state.name, state.place) = (name, place);
         drop(state);
         made
@@ -158,6 +160,7 @@ impl Socket {
                 let first = waiting.pop_front();
                 drop(state);
                 if let Some(first) = first {
+                    first.is_waiting.store(false, Ordering::Relaxed);
                     self.room.wake();
                     return Ok(first);
                 }

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rt::{
     PAGE_BYTES,
     memory::{Charge, Frame},
+    sync::Once,
 };
 use vfs::{
     Errno,
@@ -30,6 +31,8 @@ pub struct Budget {
     is_orphan: AtomicBool,
     /// A sender found no room, and its owner was not told of any since.
     is_wanted: AtomicBool,
+    /// The name of the socket, which its messages are told to come from also when it has gone.
+    name: Once<Address>,
     used: AtomicUsize,
     limit: AtomicUsize,
     /// Some came back.
@@ -41,7 +44,7 @@ impl Budget {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT));
         let (user, is_orphan) = (User::current(), AtomicBool::new(false));
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
-        Arc::new(Budget { user, is_orphan, is_wanted, used, limit, freed })
+        Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })
     }
     /// Another message may be made. The last one may go beyond the limit, as on Linux.
     pub fn has_room(&self) -> bool {
@@ -50,6 +53,10 @@ impl Budget {
     /// Enough is free that poll(2) says so.
     pub fn is_writable(&self) -> bool {
         self.used.load(Ordering::SeqCst).saturating_mul(4) <= self.limit()
+    }
+    /// The socket has got its name, the only one it ever gets.
+    pub(super) fn set_name(&self, name: Address) {
+        let _ = self.name.set(name);
     }
     /// The owner is to be told once there is room again.
     pub(super) fn want_room(&self) {
@@ -87,6 +94,9 @@ impl Budget {
     }
 }
 
+/// What is told where nobody's credentials went with a message (overflowuid, overflowgid).
+const OVERFLOW_ID: u32 = 65_534;
+
 /// Who sent something or stands behind a socket (`struct ucred`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
@@ -96,6 +106,11 @@ pub struct Identity {
     pub user: u32,
     /// Group id.
     pub group: u32,
+}
+
+impl Identity {
+    /// Nobody's.
+    pub const UNKNOWN: Identity = Identity { process: 0, user: OVERFLOW_ID, group: OVERFLOW_ID };
 }
 
 /// Where the bytes of a message are.
@@ -173,9 +188,7 @@ pub struct Message {
     cost: usize,
     budget: Arc<Budget>,
     _charge: Charge,
-    /// Of whom a datagram is.
-    pub sender: Address,
-    /// Who sent it.
+    /// Who sent it, where anybody is to know.
     pub identity: Identity,
     /// Descriptors sent along.
     pub rights: Option<Rights>,
@@ -184,10 +197,8 @@ pub struct Message {
 /// What goes with the bytes.
 #[derive(Default)]
 pub struct Along {
-    /// Of whom a datagram is.
-    pub sender: Address,
-    /// Who sends it.
-    pub identity: Identity,
+    /// Whose credentials the sender says to send.
+    pub identity: Option<Identity>,
     /// Descriptors.
     pub rights: Option<Rights>,
 }
@@ -201,16 +212,19 @@ impl Message {
         source: &mut dyn Source,
         length: usize,
         budget: &Arc<Budget>,
-        along: Along,
+        (identity, rights): (Identity, Option<Rights>),
     ) -> Result<Message, Errno> {
         let kept = if length <= HEAP_MAX { length } else { length.next_multiple_of(PAGE_BYTES) };
         let cost = kept.next_power_of_two().min(kept + HEAP_MAX) + OVERHEAD;
         let charge = Charge::take(cost)?;
         let payload = Payload::read(source, length)?;
         budget.charge(cost)?;
-        let Along { sender, identity, rights } = along;
         let budget = budget.clone();
-        Ok(Message { payload, taken: 0, cost, budget, _charge: charge, sender, identity, rights })
+        Ok(Message { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
+    }
+    /// The name that its sender has now, or had last.
+    pub fn sender(&self) -> Address {
+        self.budget.name.get().cloned().unwrap_or_default()
     }
     /// Bytes of memory for which the receiver answers: of the message where its sender is gone, of the files in it.
     pub(super) fn held_bytes(&self, survey: &mut Survey) -> usize {

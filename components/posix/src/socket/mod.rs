@@ -127,6 +127,8 @@ pub struct Socket {
     number: u64,
     kind: Kind,
     state: Mutex<State>,
+    /// accept(2) has not given it to anybody yet.
+    is_waiting: AtomicBool,
     /// Held by who reads a stream, so that readers take turns.
     reading: Mutex<()>,
     /// Something came, or will not come any more.
@@ -166,6 +168,7 @@ impl Socket {
             number,
             kind,
             state: Mutex::new(&STATE, state),
+            is_waiting: AtomicBool::new(false),
             reading: Mutex::new(&READING, ()),
             arrived: WaitQueue::new(),
             told: WaitQueue::new(),
@@ -269,9 +272,9 @@ impl Socket {
             };
         }
         let (name, place) = match address {
-            Address::None => (Address::Abstract(address::take_any(&self.this)?), None),
+            Address::None => (Address::Abstract(address::take_any(self.kind, &self.this)?), None),
             Address::Abstract(name) => {
-                address::take(&name, &self.this)?;
+                address::take(self.kind, &name, &self.this)?;
                 (Address::Abstract(name), None)
             }
             Address::Path(path) => {
@@ -283,10 +286,11 @@ impl Socket {
         if state.name != Address::None {
             drop(state);
             if let Address::Abstract(name) = &name {
-                address::give_back(name, &self.this);
+                address::give_back(self.kind, name, &self.this);
             }
             return Err(Errno::EINVAL);
         }
+        self.budget.set_name(name.clone());
         (state.name, state.place) = (name, place);
         Ok(())
     }
@@ -304,7 +308,7 @@ impl Socket {
     fn find(&self, caller: &Caller<'_>, address: &Address) -> Result<Arc<Socket>, Errno> {
         let found = match address {
             Address::None => return Err(Errno::EINVAL),
-            Address::Abstract(name) => address::find(name),
+            Address::Abstract(name) => address::find(self.kind, name),
             Address::Path(path) => {
                 let place = caller.walk(Base::Cwd, path, Walk::FOLLOW)?;
                 permission::check_path(&place, caller.credentials, Want::WRITE)?;
@@ -391,7 +395,7 @@ impl Socket {
             _ => {}
         }
         if let (Address::Abstract(name), false) = (&name, is_unaccepted) {
-            address::give_back(name, &self.this);
+            address::give_back(self.kind, name, &self.this);
         }
         self.wake_all();
         drop((inbox, place));
@@ -474,6 +478,10 @@ impl Drop for Socket {
 
 impl File for Socket {
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        // Unlike recv(2), which waits.
+        if sink.remaining() == 0 {
+            return Ok(0);
+        }
         let how = transfer::Receive { is_nonblocking: flags.is_nonblocking, ..Default::default() };
         Ok(self.receive(sink, how)?.count)
     }
@@ -483,9 +491,8 @@ impl File for Socket {
         source: &mut dyn Source,
         flags: IoFlags,
     ) -> Result<(usize, u64), Errno> {
-        let along = message::Along { identity: transfer::own_identity(), ..Default::default() };
         let how = transfer::Send { is_nonblocking: flags.is_nonblocking, is_silent: false };
-        Ok((self.send(source, None, along, how)?, 0))
+        Ok((self.send(source, None, message::Along::default(), how)?, 0))
     }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         let peer = if self.kind == Kind::Datagram { self.to() } else { None };

@@ -134,12 +134,12 @@ fn a_reader_that_waits_is_woken() {
 fn names_are_free_again_when_their_socket_is() {
     let one = Socket::new(Kind::Stream);
     let name: Arc<[u8]> = Arc::from(&b"posix tests"[..]);
-    address::take(&name, &one.this).unwrap();
-    assert!(address::find(&name).is_some_and(|found| Arc::ptr_eq(&found, &one)));
+    address::take(one.kind, &name, &one.this).unwrap();
+    assert!(address::find(Kind::Stream, &name).is_some_and(|found| Arc::ptr_eq(&found, &one)));
     let other = Socket::new(Kind::Stream);
-    assert_eq!(address::take(&name, &other.this), Err(Errno::EADDRINUSE));
+    assert_eq!(address::take(Kind::Stream, &name, &other.this), Err(Errno::EADDRINUSE));
     drop(one);
-    assert!(address::find(&name).is_none());
-    assert_eq!(address::take(&name, &other.this), Ok(()));
-    address::give_back(&name, &other.this);
+    assert!(address::find(Kind::Stream, &name).is_none());
+    assert_eq!(address::take(Kind::Stream, &name, &other.this), Ok(()));
+    address::give_back(Kind::Stream, &name, &other.this);
 }

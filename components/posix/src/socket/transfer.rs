@@ -150,12 +150,11 @@ impl Socket {
             _ if is_shut => return Err(Errno::EPIPE),
             peer => peer?,
         };
-        let Along { identity, mut rights, .. } = along;
-        let sender = self.name();
+        let (identity, mut rights) = (self.identity_to(&peer, along.identity), along.rights);
         while source.remaining() > 0 {
             self.wait_for_budget(how)?;
             let length = source.remaining().min(PIECE_MAX);
-            let along = Along { sender: sender.clone(), identity, rights: rights.take() };
+            let along = (identity, rights.take());
             let message = Message::read(source, length, &self.budget, along)?;
             let count = message.left();
             match peer.put(&mut Some(message), |_| Ok(())) {
@@ -205,7 +204,7 @@ impl Socket {
             return Err(Errno::EMSGSIZE);
         }
         self.wait_for_budget(how)?;
-        let along = Along { sender: self.name(), ..along };
+        let along = (self.identity_to(to, along.identity), along.rights);
         let message = Message::read(source, length, &self.budget, along)?;
         if message.left() < length {
             return Err(Errno::EFAULT);
@@ -233,6 +232,18 @@ impl Socket {
                 return Err(Errno::EAGAIN);
             }
             wait(&to.room, ticket, timeout)?;
+        }
+    }
+    /// The credentials that go with a message to `other`: those that the sender says, or its own where either end passes
+    /// them (SO_PASSCRED) and where nobody has accepted the other end, which might.
+    fn identity_to(&self, other: &Socket, said: Option<Identity>) -> Identity {
+        let passes = |end: &Socket| end.options.passes_identity.load(Ordering::Relaxed);
+        match said {
+            Some(identity) => identity,
+            None if passes(self) || passes(other) || other.is_waiting.load(Ordering::Relaxed) => {
+                own_identity()
+            }
+            None => Identity::UNKNOWN,
         }
     }
     /// The other socket was closed: a datagram socket has no peer then.
@@ -318,7 +329,7 @@ impl Socket {
         let timeout = self.receive_deadline();
         let room = sink.remaining();
         let least = usize::try_from(self.options.low_water.load(Ordering::Relaxed)).unwrap_or(1);
-        let wanted = if how.is_whole { room } else { least.clamp(1, room.max(1)).min(room) };
+        let wanted = if how.is_whole { room } else { least.min(room) }.max(1);
         let mut found = Received::default();
         loop {
             let ticket = self.arrived.ticket();
@@ -377,14 +388,15 @@ impl Socket {
         let mut skip = self.peek_offset(how).unwrap_or(0);
         let mut peeked = Vec::new();
         let mut result = Ok(false);
-        while sink.remaining() > 0 {
+        // One without room for bytes takes what else goes with the first message.
+        let mut is_first = found.count == 0 && found.files.is_empty();
+        while is_first || sink.remaining() > 0 {
             let Some(mut message) = self.state.lock().inbox.pop_front() else { break };
             if message.left() > 0 && message.left() <= skip {
                 skip -= message.left();
                 peeked.push(message);
                 continue;
             }
-            let is_first = found.count == 0 && found.files.is_empty();
             if !is_first && tells_identity && message.identity != found.identity {
                 peeked.push(message);
                 result = Ok(true);
@@ -397,7 +409,8 @@ impl Socket {
                 break;
             };
             if is_first {
-                (found.identity, found.sender) = (message.identity, message.sender.clone());
+                (found.identity, found.sender) = (message.identity, message.sender());
+                is_first = false;
             }
             found.count += count;
             let has_rights = message.rights.is_some();
@@ -415,7 +428,7 @@ impl Socket {
                 }
             }
             if has_rights || !is_used_up {
-                result = Ok(has_rights);
+                result = Ok(has_rights || sink.remaining() == 0);
                 break;
             }
         }
@@ -482,7 +495,7 @@ impl Socket {
         let moved = message.write(skip, sink);
         let mut found = Received {
             length: message.left() - skip.min(message.left()),
-            sender: message.sender.clone(),
+            sender: message.sender(),
             identity: message.identity,
             ..Received::default()
         };

@@ -6,7 +6,11 @@ use crate::{
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, file::IoFlags};
+use vfs::{
+    Errno, OpenFile,
+    file::IoFlags,
+    io::{Sink, Source},
+};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -66,14 +70,14 @@ fn pwrite(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn readv(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_readable(&file)?;
-    let mut sink = vectored_sink(call)?;
+    let Some(mut sink) = vectored_sink(call)? else { return Ok(0) };
     noted(call, file.read(&mut sink))
 }
 
 fn writev(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_writable(&file)?;
-    let mut source = vectored_source(call)?;
+    let Some(mut source) = vectored_source(call)? else { return Ok(0) };
     write_to(call.task, &file, None, &mut source, 0)
 }
 
@@ -94,7 +98,7 @@ fn preadv2(call: &mut Call<'_>) -> Result<u64, Errno> {
         -1 => {
             let file = call.file(0)?;
             check_readable(&file)?;
-            let mut sink = vectored_sink(call)?;
+            let Some(mut sink) = vectored_sink(call)? else { return Ok(0) };
             let io = IoFlags { is_nonblocking: true, ..file.io_flags() };
             noted(call, file.read_with(&mut sink, io))
         }
@@ -109,7 +113,7 @@ fn pwritev2(call: &mut Call<'_>) -> Result<u64, Errno> {
         -1 => {
             let file = call.file(0)?;
             check_writable(&file)?;
-            let mut source = vectored_source(call)?;
+            let Some(mut source) = vectored_source(call)? else { return Ok(0) };
             write_to(call.task, &file, None, &mut source, flags)
         }
         at => write_vectored(call, offset(at as u64)?, flags),
@@ -120,7 +124,7 @@ fn read_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno>
     let file = call.file(0)?;
     check_positioned(&file)?;
     check_readable(&file)?;
-    let mut sink = vectored_sink(call)?;
+    let Some(mut sink) = vectored_sink(call)? else { return Ok(0) };
     noted(call, file.read_at(offset, &mut sink, io_flags(&file, flags)))
 }
 
@@ -128,7 +132,7 @@ fn write_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno
     let file = call.file(0)?;
     check_positioned(&file)?;
     check_writable(&file)?;
-    let mut source = vectored_source(call)?;
+    let Some(mut source) = vectored_source(call)? else { return Ok(0) };
     write_to(call.task, &file, Some(offset), &mut source, flags)
 }
 
@@ -176,16 +180,20 @@ fn user_source(call: &Call<'_>) -> Result<UserSource, Errno> {
     UserSource::new(call.memory, call.word(1), call.word(2))
 }
 
-fn vectored_sink(call: &Call<'_>) -> Result<UserSink, Errno> {
+/// The buffers of a vectored read; `None` where they have no room at all, and the file is not asked.
+fn vectored_sink(call: &Call<'_>) -> Result<Option<UserSink>, Errno> {
     let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?)?;
-    Ok(UserSink::vectored(memory, buffers))
+    let sink = UserSink::vectored(memory, buffers);
+    Ok((sink.remaining() > 0).then_some(sink))
 }
 
-fn vectored_source(call: &Call<'_>) -> Result<UserSource, Errno> {
+/// As [`vectored_sink`], of a write.
+fn vectored_source(call: &Call<'_>) -> Result<Option<UserSource>, Errno> {
     let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?)?;
-    Ok(UserSource::vectored(memory, buffers))
+    let source = UserSource::vectored(memory, buffers);
+    Ok((source.remaining() > 0).then_some(source))
 }
 
 fn count(call: &Call<'_>) -> Result<usize, Errno> {

@@ -12,7 +12,7 @@ use crate::{
         Address, Identity,
         message::Along,
         rights::{self, RIGHTS_MAX, Rights},
-        transfer::{Receive, Received, Send, own_identity},
+        transfer::{Receive, Received, Send},
     },
 };
 use alloc::{sync::Arc, vec, vec::Vec};
@@ -85,8 +85,7 @@ pub fn send(
     let scope = Scope::of(call.task);
     name_if_told(socket, &scope)?;
     let rights = if files.is_empty() { None } else { Some(pass(call.task, files)?) };
-    let identity = identity.unwrap_or_else(own_identity);
-    let along = Along { sender: Address::None, identity, rights };
+    let along = Along { identity, rights };
     let how = Send {
         is_nonblocking: opened.is_nonblocking(flags),
         is_silent: flags & net::MSG_NOSIGNAL != 0,
