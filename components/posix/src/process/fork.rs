@@ -236,6 +236,7 @@ fn new_task(
 ) -> Arc<Task> {
     let child = Task::new(id, process, parts);
     child.inherit_scheduling(creator);
+    child.login.inherit(&creator.login);
     if !request.flags.contains(CloneFlags::VM) {
         child.rseq.copy(&creator.rseq);
     }

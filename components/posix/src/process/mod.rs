@@ -15,6 +15,7 @@ pub mod fork;
 pub mod init;
 pub mod io_counts;
 pub mod limits;
+pub mod login;
 pub mod object;
 pub mod oom;
 pub mod pidfd;

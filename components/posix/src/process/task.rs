@@ -1,5 +1,5 @@
 //! [`Task`]: one Linux thread.
-use super::{ExitStatus, Process, io_counts::IoCounts, rseq::Registration};
+use super::{ExitStatus, Process, io_counts::IoCounts, login::Login, rseq::Registration};
 use crate::{
     files,
     memory::{AddressSpace, FaultCounts},
@@ -102,6 +102,8 @@ pub struct Task {
     /// Faults of its program.
     pub(crate) faults: FaultCounts,
     pub(crate) io: IoCounts,
+    /// The user that logged in, and the session.
+    pub(crate) login: Login,
     /// As ioprio_set(2) gave it.
     pub(crate) io_priority: AtomicU32,
 }
@@ -153,6 +155,7 @@ impl Task {
             affinity: AtomicU64::new(u64::MAX),
             faults: FaultCounts::new(),
             io: IoCounts::new(),
+            login: Login::none(),
             io_priority: AtomicU32::new(0),
         }
     }

@@ -9,6 +9,7 @@
 //! | `cpuinfo` | the processors, as CPUID tells of them |
 //! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
 //! | `report`, `status` | contents of a process's files |
+//! | `login` | `loginuid` and `sessionid` |
 //! | `maps` | its memory: `maps`, `smaps`, `smaps_rollup` |
 //! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
 //! | `memory_text` | files that show memory as it was at open |
@@ -21,6 +22,7 @@ mod components;
 mod cpuinfo;
 mod descriptors;
 mod disks;
+mod login;
 mod maps;
 mod memory_text;
 mod process;

@@ -1,7 +1,7 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
-    maps,
+    login, maps,
     memory_text::{MemoryText, PageMap, Part, WholeMemory},
     report, status,
     tree::parse_id,
@@ -114,8 +114,8 @@ const ITEMS: &[(&str, Item)] = &[
     ("mem", Item::Memory(MemoryView::Whole)),
     ("pagemap", Item::Memory(MemoryView::Pages)),
     ("cgroup", Item::File(0o444, |_| Ok(Vec::new()))),
-    ("loginuid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
-    ("sessionid", Item::File(0o444, |_| Ok(b"4294967295".to_vec()))),
+    ("loginuid", Item::File(0o644, login::user)),
+    ("sessionid", Item::File(0o444, login::session)),
     ("uid_map", Item::File(0o444, report::identity_map)),
     ("gid_map", Item::File(0o444, report::identity_map)),
     ("setgroups", Item::File(0o444, |_| Ok(b"allow\n".to_vec()))),
@@ -256,6 +256,12 @@ impl Node for ProcessFile {
             "comm" => report::set_comm(&self.subject, data),
             "oom_score_adj" => report::set_oom_adjustment(&self.subject, data),
             _ => Err(Errno::EINVAL),
+        }
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        match self.name {
+            "loginuid" => login::set_user(&self.subject, offset, data),
+            _ => self.write(data),
         }
     }
 }

@@ -72,6 +72,8 @@ bitflags! {
         const MKNOD = 1 << 27;
         /// Leases on files of others.
         const LEASE = 1 << 28;
+        /// Change a login uid that is set.
+        const AUDIT_CONTROL = 1 << 30;
         /// Read the kernel's log.
         const SYSLOG = 1 << 34;
         /// Timers that wake the machine.

@@ -83,6 +83,13 @@ pub trait Node: Send + Sync {
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
+    /// [`Node::write`], of what was written at `offset` of the file: for files where that matters.
+    ///
+    /// # Errors
+    /// As [`Node::write`].
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.write(data)
+    }
     /// Opens it. `None`: a regular file served from [`Node::generate`] and [`Node::write`], or a
     /// directory served from [`Node::entries`]. `flags` are open(2)'s.
     ///
@@ -201,7 +208,7 @@ impl File for GeneratedFile {
     ) -> Result<(usize, u64), Errno> {
         let mut data = vec![0; source.remaining().min(WRITE_BYTES_MAX)];
         let taken = source.take(&mut data)?;
-        self.node.write(data.get(..taken).unwrap_or_default())?;
+        self.node.write_at(offset, data.get(..taken).unwrap_or_default())?;
         Ok((taken, offset.saturating_add(taken as u64)))
     }
     fn truncate(&self, _: u64) -> Result<(), Errno> {
