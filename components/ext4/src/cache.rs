@@ -12,13 +12,18 @@
 use crate::{
     device::{ChunkBytes, Device},
     log::Class,
+    name_index::{NameIndex, Searched},
 };
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use hash::Seed;
 use hashbrown::HashTable;
 use interfaces::file_system::FsError;
-use rt::{PAGE_BYTES, lock_class, memory::Charge, sync::Mutex};
+use rt::{
+    PAGE_BYTES, lock_class,
+    memory::Charge,
+    sync::{Mutex, Once},
+};
 
 lock_class! {
     static CACHE = "ext4.cache";
@@ -37,6 +42,8 @@ const SHARDS: u64 = 8;
 pub(crate) struct Chunk {
     bytes: ChunkBytes,
     verified: AtomicU8,
+    /// Of directories' blocks, by where they begin in the chunk; made when one of them is searched.
+    searched: Once<Box<[Searched; UNITS]>>,
     _charge: Charge,
 }
 
@@ -201,7 +208,7 @@ impl Cache {
                 None => break,
             }
         }
-        let chunk = Arc::new(Chunk { bytes, verified: AtomicU8::new(0), _charge: charge });
+        let chunk = Arc::new(Chunk::new(bytes, 0, charge));
         slots.insert(number, Arc::clone(&chunk));
         Ok(chunk)
     }
@@ -349,14 +356,16 @@ impl Slot {
         if Arc::get_mut(&mut self.chunk).is_none() {
             // A change on its way must not fail: without a charge the copy lives uncharged.
             let charge = Charge::take(PAGE_BYTES + CHUNK_EXTRA_BYTES).unwrap_or(Charge::none());
-            self.chunk = Arc::new(Chunk {
-                bytes: self.chunk.bytes.clone(),
-                verified: AtomicU8::new(self.chunk.verified.load(Relaxed)),
-                _charge: charge,
-            });
+            let verified = self.chunk.verified.load(Relaxed);
+            self.chunk = Arc::new(Chunk::new(self.chunk.bytes.clone(), verified, charge));
         }
         match Arc::get_mut(&mut self.chunk) {
-            Some(chunk) => chunk.bytes.as_mut_slice(),
+            Some(chunk) => {
+                if chunk.searched.get().is_some() {
+                    chunk.searched = Once::new();
+                }
+                chunk.bytes.as_mut_slice()
+            }
             None => &mut [],
         }
     }
@@ -443,6 +452,12 @@ impl BlockRef {
         self.chunk.bytes.get(self.offset..self.offset + self.length).unwrap_or(&[])
     }
 
+    /// The index of the names of a directory's block that is searched often. Its entries are its first `end` bytes.
+    pub(crate) fn names(&self, end: usize) -> Option<&NameIndex> {
+        let searched = self.chunk.searched.get_or_init(Default::default);
+        searched.get(self.offset / UNIT_BYTES)?.index(self.bytes().get(..end)?)
+    }
+
     /// Runs `check` unless it was right before.
     ///
     /// # Errors
@@ -461,6 +476,11 @@ impl BlockRef {
 }
 
 impl Chunk {
+    fn new(bytes: ChunkBytes, verified: u8, charge: Charge) -> Chunk {
+        let searched = Once::new();
+        Chunk { bytes, verified: AtomicU8::new(verified), searched, _charge: charge }
+    }
+
     /// `length` bytes at `offset`.
     pub(crate) fn part(&self, offset: usize, length: usize) -> &[u8] {
         self.bytes.get(offset..offset + length).unwrap_or(&[])
@@ -505,7 +525,7 @@ mod tests {
         let mut slots = Slots::new(Seed::new([7; 16]));
         let chunk = |number: u64| {
             let bytes = Box::new([number as u8; PAGE_BYTES]);
-            Arc::new(Chunk { bytes, verified: AtomicU8::new(0), _charge: Charge::none() })
+            Arc::new(Chunk::new(bytes, 0, Charge::none()))
         };
         (0..100).for_each(|number| slots.insert(number, chunk(number)));
         for number in (0..100).filter(|number| number % 3 == 0) {

@@ -6,6 +6,7 @@
 use crate::{
     cache::BlockRef,
     checksum::crc32c,
+    directory_edit::entries_end,
     features::{Compat, Incompat},
     hash_order, htree, inline,
     inode::{Inode, is_nameable},
@@ -17,7 +18,10 @@ use crate::{
     map,
     volume::Volume,
 };
-use core::ops::{ControlFlow, Range};
+use core::{
+    ops::{ControlFlow, Range},
+    sync::atomic::Ordering::Relaxed,
+};
 use interfaces::file_system::{DirectoryEntry, FileType, FsError, TakeEntry};
 use zerocopy::FromBytes;
 
@@ -80,6 +84,11 @@ impl<'a> Spans<'a> {
     /// The entries of `bytes` up to `end`.
     pub(crate) fn new(bytes: &'a [u8], end: usize) -> Spans<'a> {
         Spans { bytes, at: 0, end: end.min(bytes.len()) }
+    }
+
+    /// The entry at `at` of `bytes`, where one is.
+    pub(crate) fn one(bytes: &'a [u8], at: usize) -> Option<Span<'a>> {
+        Spans { bytes, at, end: bytes.len() }.decode()
     }
 
     #[inline]
@@ -289,15 +298,66 @@ pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<u3
             htree::Search::NoTree => {}
         }
     }
-    let mut found = Err(FsError::NotFound);
-    scan(volume, directory, 0, &mut |_, entry| {
-        if entry.name != name {
-            return ControlFlow::Continue(());
+    match find_linearly(volume, directory, name)? {
+        Some(inode) if is_nameable(&volume.geometry, inode) => Ok(inode),
+        Some(_) => Err(FsError::Corrupt),
+        None => Err(FsError::NotFound),
+    }
+}
+
+/// The inode of `name`, from one block or area to the next. Blocks are searched from the one on where a name was found last: names
+/// are often looked up in the order in which they are listed.
+fn find_linearly(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Option<u32>, FsError> {
+    if matches!(name, b"." | b"..") {
+        return Ok(None);
+    }
+    if directory.has_flag(FLAG_INLINE_DATA) {
+        let bytes = inline::load(volume, directory)?;
+        for area in inline_areas(directory, &bytes) {
+            let spans = Spans { bytes: &bytes, at: area.start, end: area.end };
+            if let Some(found) = find_in(spans, name)? {
+                return Ok(Some(found.inode));
+            }
         }
-        found = Ok(entry.inode);
-        ControlFlow::Break(())
-    })?;
-    found
+        return Ok(None);
+    }
+    // The inode's check keeps this below the number of blocks of the volume.
+    let blocks = directory.attributes.size / volume.geometry.block_bytes as u64;
+    let last = u64::from(directory.last_found.load(Relaxed)).min(blocks);
+    for logical in (last..blocks).chain(0..last) {
+        let block = load(volume, directory, logical)?;
+        if let Some(found) = find_in_block(volume, &block, name)? {
+            directory.last_found.store(logical as u32, Relaxed);
+            return Ok(Some(found.inode));
+        }
+    }
+    Ok(None)
+}
+
+/// The entry of a block that stands for `name`: by its index where it has one, else by looking at one after the other.
+///
+/// # Errors
+/// [`FsError::Corrupt`] where an entry before it makes no sense.
+pub(crate) fn find_in_block<'a>(
+    volume: &Volume,
+    block: &'a BlockRef,
+    name: &[u8],
+) -> Result<Option<Span<'a>>, FsError> {
+    let (bytes, end) = (block.bytes(), entries_end(volume));
+    match block.names(end) {
+        Some(index) => Ok(index.find(bytes, name)),
+        None => find_in(Spans::new(bytes, end), name),
+    }
+}
+
+fn find_in<'a>(spans: Spans<'a>, name: &[u8]) -> Result<Option<Span<'a>>, FsError> {
+    for entry in spans {
+        let entry = entry?;
+        if entry.is(name) {
+            return Ok(Some(entry));
+        }
+    }
+    Ok(None)
 }
 
 /// Block `logical` of a directory, its checksum verified. A hole makes no sense here.

@@ -7,7 +7,7 @@
 use crate::{
     cache::BlockRef,
     checksum::crc32c,
-    directory::{Span, Spans, load, load_placed},
+    directory::{Span, Spans, find_in_block, load, load_placed},
     directory_edit::{self, Place, entries_end},
     features::Incompat,
     hash::{END, Hash},
@@ -45,8 +45,8 @@ struct Descent<'a, P> {
     hash: u32,
     /// Blocks that may still be read.
     budget: u64,
-    /// Is shown each entry that is passed.
-    pass: P,
+    /// Is shown each entry that is passed, if anybody wants to see them.
+    pass: Option<P>,
 }
 
 /// Looks for `name`.
@@ -54,7 +54,7 @@ struct Descent<'a, P> {
 /// # Errors
 /// [`FsError::Corrupt`] for a wrong checksum or a tree in a loop; as [`Volume::block`].
 pub(crate) fn find(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<Search, FsError> {
-    find_passing(volume, directory, name, |_, _| ())
+    descend(volume, directory, name, None::<fn(directory_edit::Leaf, &Span<'_>)>)
 }
 
 /// As [`find`]; shows `pass` the entries that are passed, those of the leaf first that `name`
@@ -67,6 +67,15 @@ pub(crate) fn find_passing(
     directory: &Inode,
     name: &[u8],
     pass: impl FnMut(directory_edit::Leaf, &Span<'_>),
+) -> Result<Search, FsError> {
+    descend(volume, directory, name, Some(pass))
+}
+
+fn descend(
+    volume: &Volume,
+    directory: &Inode,
+    name: &[u8],
+    pass: Option<impl FnMut(directory_edit::Leaf, &Span<'_>)>,
 ) -> Result<Search, FsError> {
     let Some(root) = Root::load(volume, directory)? else { return Ok(Search::NoTree) };
     let hash = root.hash.of(name).major;
@@ -269,20 +278,26 @@ impl<P: FnMut(directory_edit::Leaf, &Span<'_>)> Descent<'_, P> {
             };
         }
         let leaf = directory_edit::Leaf { logical, block: place };
-        for entry in Spans::new(block.bytes(), entries_end(self.volume)) {
-            let entry = entry?;
-            (self.pass)(leaf, &entry);
-            if entry.is(self.name) {
-                return match is_nameable(&self.volume.geometry, entry.inode) {
-                    true => {
-                        let (offset, inode) = (entry.offset, entry.inode);
-                        Ok(Search::Found(Place { logical, offset, inode }))
-                    }
-                    false => Err(FsError::Corrupt),
+        let found = match &mut self.pass {
+            None => find_in_block(self.volume, &block, self.name)?,
+            Some(pass) => {
+                let mut entries = Spans::new(block.bytes(), entries_end(self.volume));
+                let is_it = |entry: &Result<Span<'_>, FsError>| {
+                    entry.as_ref().map_or(true, |entry| {
+                        pass(leaf, entry);
+                        entry.is(self.name)
+                    })
                 };
+                entries.find(is_it).transpose()?
             }
+        };
+        match found {
+            None => Ok(Search::Absent),
+            Some(Span { offset, inode, .. }) => match is_nameable(&self.volume.geometry, inode) {
+                true => Ok(Search::Found(Place { logical, offset, inode })),
+                false => Err(FsError::Corrupt),
+            },
         }
-        Ok(Search::Absent)
     }
 }
 

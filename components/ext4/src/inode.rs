@@ -8,6 +8,7 @@ use crate::{
     superblock::{Geometry, ROOT_INODE},
     volume::Volume,
 };
+use core::sync::atomic::AtomicU32;
 use interfaces::file_system::{Attributes, FileTime, FileType, FsError};
 use rt::{PAGE_BYTES, memory::Charge};
 use zerocopy::FromBytes;
@@ -35,6 +36,8 @@ pub(crate) struct Inode {
     pub(crate) deleted: u32,
     /// How often it was locked to be changed: what was seen of it at one turn is true until the next.
     pub(crate) turn: u64,
+    /// Of a directory that is searched block by block: the block where a name was found last.
+    pub(crate) last_found: AtomicU32,
     _charge: Charge,
 }
 
@@ -83,6 +86,7 @@ impl Inode {
             extra_bytes,
             attribute_block,
             turn: 0,
+            last_found: AtomicU32::new(0),
             _charge: charge,
         })
     }
@@ -112,6 +116,7 @@ impl Inode {
             attribute_block: 0,
             deleted: 0,
             turn: 0,
+            last_found: AtomicU32::new(0),
             _charge: charge,
         })
     }

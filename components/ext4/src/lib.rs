@@ -64,6 +64,7 @@ mod layout;
 mod log;
 mod map;
 mod mount;
+mod name_index;
 mod names;
 mod orphans;
 mod ranges;
