@@ -66,11 +66,14 @@ struct Work {
 }
 
 impl Work {
-    /// A file of many extents: every other page.
+    /// A file of many extents: every other page, up to where the volume is full.
     fn write(&mut self, inode: InodeNumber, salt: usize) {
         let pages = 1 + self.random.below(36);
         for page in 0..pages as u64 {
-            write(&*self.fs, inode, page * 8192, &pattern(3000, salt)).unwrap();
+            match write(&*self.fs, inode, page * 8192, &pattern(3000, salt)) {
+                Err(FsError::NoSpace) => return,
+                written => written.unwrap(),
+            }
         }
     }
 
