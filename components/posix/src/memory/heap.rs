@@ -58,7 +58,7 @@ impl AddressSpace {
             Ok(())
         })?;
         if flags.contains(Flags::LOCKED) {
-            self.populate_region(&region);
+            let _ = self.populate_region(&region);
         }
         Ok(())
     }

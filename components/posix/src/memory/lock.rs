@@ -22,14 +22,14 @@ impl AddressSpace {
     /// mlock, mlock2.
     ///
     /// # Errors
-    /// `EINVAL` on overflow; `ENOMEM` for a hole or the limit; `EPERM` where the limit is 0;
-    /// `EAGAIN` where pages could not be entered.
+    /// `EINVAL` on overflow; `ENOMEM` for a hole or the limit, and where what is locked cannot be touched; `EPERM` where
+    /// the limit is 0; `EAGAIN` where there is no memory for the pages.
     pub fn lock_pages(&self, start: u64, bytes: u64, entering: Entering) -> Result<(), Errno> {
-        let (start, end) = outer_pages(start, bytes)?;
         let limit = self.limits.get().locked;
         if limit == 0 {
             return Err(Errno::EPERM);
         }
+        let (start, end) = outer_pages(start, bytes)?;
         let regions = self.update(|map| {
             let already: u64 = map
                 .overlapping(start, end)
@@ -54,7 +54,8 @@ impl AddressSpace {
             if is_covered { Ok(parts) } else { Err(Errno::ENOMEM) }
         })?;
         if entering == Entering::Now {
-            regions.iter().for_each(|region| self.populate_region(region));
+            let mut pages = regions.iter().filter(|region| !region.flags.contains(Flags::SPECIAL));
+            pages.try_for_each(|region| self.populate_region(region))?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! mmap and munmap.
 use super::{
-    AddressSpace, Anonymous,
+    AddressSpace, Anonymous, BadAccess,
     commit::{self, Commitment, Policy},
     map::{LOWEST, Map},
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of, range, round_up},
@@ -97,7 +97,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EINVAL` for a length of 0 or a misaligned fixed address; `EEXIST`; `EPERM` below the lowest
-    /// address, and for stores to what is sealed; `EAGAIN` where the limit of locked memory is passed; `ENOMEM` for no room, too
+    /// address, for stores to what is sealed, and where nothing may be locked and it is to be; `EAGAIN` where the limit of locked memory is passed; `ENOMEM` for no room, too
     /// many regions, a limit passed, or more than the machine has.
     pub fn map(self: &Arc<Self>, request: &MapRequest) -> Result<u64, Errno> {
         if request.bytes == 0 {
@@ -113,6 +113,9 @@ impl AddressSpace {
         let (start, removed) = self.update(|map| {
             let start = choose_place(map, request, bytes)?;
             (region.start, region.end) = (start, start + bytes);
+            if request.flags.contains(MapFlags::LOCKED) && self.limits.get().locked == 0 {
+                return Err(Errno::EPERM);
+            }
             heed_seals(&mut region)?;
             self.check_limits(map, &region)?;
             self.promise(map, &region)?;
@@ -123,7 +126,7 @@ impl AddressSpace {
         })?;
         drop(removed);
         if request.flags.contains(MapFlags::POPULATE) || region.flags.contains(Flags::LOCKED) {
-            self.populate_region(&region);
+            let _ = self.populate_region(&region);
         }
         Ok(start)
     }
@@ -224,15 +227,21 @@ impl AddressSpace {
         Ok(())
     }
     /// Enters the pages of a region as far as that goes.
-    pub(super) fn populate_region(&self, region: &Region) {
+    ///
+    /// # Errors
+    /// `ENOMEM` where a page is nobody's to touch, or is not there; `EAGAIN` for want of memory.
+    pub(super) fn populate_region(&self, region: &Region) -> Result<(), Errno> {
         let access = match region.protection {
-            none if none.is_empty() => return,
+            none if none.is_empty() => return Err(Errno::ENOMEM),
             all if all.contains(Protection::WRITE) && region.is_private() => Access::Write,
             all if all.contains(Protection::READ) => Access::Read,
             all if all.contains(Protection::WRITE) => Access::Write,
             _ => Access::Execute,
         };
-        let _ = self.populate(region.start, region.bytes(), access);
+        self.populate(region.start, region.bytes(), access).map_err(|error| match error {
+            BadAccess::NO_MEMORY => Errno::EAGAIN,
+            _ => Errno::ENOMEM,
+        })
     }
     /// Has the region's object tell us when pages go away.
     pub(super) fn watch_object(self: &Arc<Self>, region: &Region) {

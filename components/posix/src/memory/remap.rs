@@ -37,6 +37,10 @@ impl Remap {
     fn kept_bytes(&self) -> u64 {
         self.old_bytes.min(self.new_bytes)
     }
+    /// It goes to another place, whatever its size.
+    fn moves(&self) -> bool {
+        self.target.is_some() || self.flags.contains(RemapFlags::DONT_UNMAP)
+    }
 }
 
 impl AddressSpace {
@@ -58,7 +62,7 @@ impl AddressSpace {
         let (address, grown) = self.update(|map| self.apply_remap(map, &remap, &mut removed))?;
         drop(removed);
         if let Some(grown) = grown.filter(|grown| grown.flags.contains(Flags::LOCKED)) {
-            self.populate_region(&grown);
+            let _ = self.populate_region(&grown);
         }
         Ok(address)
     }
@@ -72,7 +76,7 @@ impl AddressSpace {
     ) -> Result<(u64, Option<Region>), Errno> {
         let region = map.find(remap.old).ok_or(Errno::EFAULT)?.clone();
         check_region(&region, remap)?;
-        let may_stay = remap.target.is_none() && !remap.flags.contains(RemapFlags::DONT_UNMAP);
+        let may_stay = !remap.moves();
         let old_end = remap.old + remap.old_bytes;
         let new_end = remap.old + remap.new_bytes;
         if new_end < old_end {
@@ -221,8 +225,9 @@ fn check_region(region: &Region, remap: &Remap) -> Result<(), Errno> {
     if remap.flags.contains(RemapFlags::DONT_UNMAP) && region.flags.contains(Flags::SPECIAL) {
         return Err(Errno::EINVAL);
     }
-    // What is cut off may be of other regions.
-    if remap.old + remap.kept_bytes() > region.end {
+    // What is cut off may be of other regions; where the rest stays, that may be, too.
+    let only_shrinks = !remap.moves() && remap.new_bytes <= remap.old_bytes;
+    if !only_shrinks && remap.old + remap.kept_bytes() > region.end {
         return Err(Errno::EFAULT);
     }
     if remap.new_bytes > remap.old_bytes && region.flags.contains(Flags::SPECIAL) {

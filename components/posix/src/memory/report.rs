@@ -66,6 +66,8 @@ pub struct RegionReport {
     pub end: u64,
     /// What the program may do.
     pub protection: Protection,
+    /// What mprotect may ever give.
+    pub allowed: Protection,
     /// Shared.
     pub is_shared: bool,
     /// Byte offset in the file.
@@ -305,6 +307,7 @@ impl AddressSpace {
             start: region.start,
             end: region.end,
             protection: region.protection,
+            allowed: region.allowed,
             is_shared: !region.is_private(),
             offset,
             name,

@@ -153,10 +153,13 @@ pub fn check_namespaces(task: &Task, flags: CloneFlags) -> Result<(), Errno> {
 /// the memory back.
 ///
 /// # Errors
-/// `EINVAL`, `EPERM` for flags, `EAGAIN` for too many processes, `ENOMEM`.
+/// `EINVAL`, `EPERM` for flags; `EPERM` for a base that is no program's address; `EAGAIN` for too many processes, `ENOMEM`.
 pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Result<u64, Errno> {
     request.check(task)?;
     check_process_limit(task)?;
+    if request.flags.contains(CloneFlags::SETTLS) && request.tls >= rt::user::USER_END {
+        return Err(Errno::EPERM);
+    }
     let child = make(task, request)?;
     let id = child.id();
     let started = open_pidfd(task, &child, request).and_then(|fd| {

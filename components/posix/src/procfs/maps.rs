@@ -144,15 +144,16 @@ fn write_usage(text: &mut Vec<u8>, usage: &Usage, is_locked: bool) {
 fn words(region: &RegionReport) -> [(bool, &'static str); 17] {
     let (allows, is) =
         (|what| region.protection.contains(what), |flag| region.flags.contains(flag));
-    let is_private = !region.is_shared;
+    let may = |what| region.allowed.contains(what);
     [
         (allows(Protection::READ), "rd"),
         (allows(Protection::WRITE), "wr"),
         (allows(Protection::EXECUTE), "ex"),
-        (region.is_shared, "sh"),
-        (true, "mr"),
-        (is_private || is(Flags::WAS_WRITABLE) || allows(Protection::WRITE), "mw"),
-        (true, "me"),
+        // As on Linux: where nothing can ever be stored, nothing is shared either.
+        (region.is_shared && may(Protection::WRITE), "sh"),
+        (may(Protection::READ), "mr"),
+        (may(Protection::WRITE), "mw"),
+        (may(Protection::EXECUTE), "me"),
         (region.is_shared, "ms"),
         (is(Flags::GROWS_DOWN), "gd"),
         (is(Flags::LOCKED), "lo"),
