@@ -22,6 +22,7 @@ pub mod process;
 pub mod procfs;
 pub mod profile;
 pub mod seccomp;
+pub mod setting;
 pub mod signal;
 pub mod socket;
 pub mod start;

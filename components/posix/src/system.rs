@@ -2,8 +2,9 @@
 //!
 //! Locks: `system.names` is a leaf. The load is a decaying average of the threads that could run,
 //! sampled every five seconds by whoever asks first after that.
+use crate::setting::Setting;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicBool;
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -22,6 +23,12 @@ pub const NAME_BYTES_MAX: usize = 64;
 pub static RESTARTS_BY_KEYS: AtomicBool = AtomicBool::new(true);
 /// Only who has CAP_SYSLOG reads the kernel's log (`/proc/sys/kernel/dmesg_restrict`): Debian's default.
 pub static HIDES_LOG: AtomicBool = AtomicBool::new(true);
+
+/// Levels of the console (`/proc/sys/kernel/printk`, syslog(2)): they are only told.
+pub static CONSOLE_LEVELS: [Setting; 4] =
+    [Setting::int(4), Setting::int(4), Setting::int(1), Setting::int(7)];
+/// `/proc/sys/kernel/tainted`.
+pub static TAINTS: AtomicU64 = AtomicU64::new(0);
 
 struct Names {
     host: Vec<u8>,

@@ -33,7 +33,7 @@ mod tests;
 
 pub use arguments::{Arguments, Strings};
 pub use file::Executable;
-pub use request::{Image, Program, limits_of, load, read_strings};
+pub use request::{Image, Program, RANDOMISES, limits_of, load, read_strings};
 
 use crate::{
     files::{OnExec, Sharing},
@@ -117,7 +117,7 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     if is_secure {
         limits.stack = limits.stack.min(SECURE_STACK_BYTES);
     }
-    let is_randomised = request.is_randomised || rights.is_set_id;
+    let is_randomised = (request.is_randomised || rights.is_set_id) && RANDOMISES.get() != 0;
     let place = place::Place::choose(is_randomised, limits.stack);
     let memory = AddressSpace::with_top(place.search_top)?;
     memory.set_limits(limits);

@@ -4,6 +4,7 @@ use crate::{
     files::{OnExec, Scope, Sharing},
     memory::{AddressSpace, LimitValues},
     process::{Process, Task, limits::Resource},
+    setting::Setting,
 };
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -12,6 +13,8 @@ use vfs::{Base, Credentials, Errno, OpenFile, Walk};
 
 /// `ADDR_NO_RANDOMIZE` of personality(2).
 const ADDR_NO_RANDOMIZE: u32 = 0x004_0000;
+/// Places are chosen at random (`/proc/sys/kernel/randomize_va_space`); the heap always with the rest.
+pub static RANDOMISES: Setting = Setting::int(2);
 
 /// A program to be run, as execveat(2) names it.
 #[derive(Clone, Debug)]

@@ -2,12 +2,16 @@
 //!
 //! `used` and `close_on_exec` have one bit a descriptor; a search looks at 64 at a time from the
 //! lowest word that may have room. Pure; [`super::Table`]'s lock guards it.
+use crate::setting::Setting;
 use alloc::vec::Vec;
 use rt::memory::Charge;
 use vfs::Errno;
 
-/// No table grows beyond this (`/proc/sys/fs/nr_open`).
+/// No table grows beyond this.
 pub const DESCRIPTORS_MAX: usize = 1 << 20;
+/// The largest limit of descriptors that may be set, and one more than the largest new descriptor (`/proc/sys/fs/nr_open`).
+/// More than [`DESCRIPTORS_MAX`] there never are.
+pub static NEW_MAX: Setting = Setting::new(DESCRIPTORS_MAX as i64, 64, 0x7fff_ffc0);
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// What exec does with a descriptor.
@@ -91,7 +95,7 @@ impl<F: Clone> Slots<F> {
         on_exec: OnExec,
     ) -> Result<usize, Errno> {
         let fd = self.free_from(lowest);
-        if fd >= limit.min(DESCRIPTORS_MAX) {
+        if fd >= limit.min(NEW_MAX.size()).min(DESCRIPTORS_MAX) {
             return Err(Errno::EMFILE);
         }
         self.put(fd, file, on_exec)?;

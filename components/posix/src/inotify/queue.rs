@@ -6,11 +6,12 @@
 //! ```text
 //!  0 wd  4 mask  8 cookie  12 length  16 name, NULs up to a multiple of 16
 //! ```
+use crate::setting::Setting;
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 
-/// Events that wait at most (`/proc/sys/fs/inotify/max_queued_events`).
-pub const EVENTS_MAX: usize = 16_384;
+/// Events that wait at most in instances made from now on (`/proc/sys/fs/inotify/max_queued_events`).
+pub static EVENTS_MAX: Setting = Setting::count(16_384);
 /// Bytes of an event without its name.
 const HEAD_BYTES: usize = 16;
 
@@ -59,12 +60,14 @@ pub struct Queue {
     events: VecDeque<Event>,
     bytes: usize,
     has_overflow: bool,
+    /// Events that wait at most.
+    most: usize,
 }
 
 impl Queue {
     /// No events.
-    pub const fn new() -> Queue {
-        Queue { events: VecDeque::new(), bytes: 0, has_overflow: false }
+    pub fn new() -> Queue {
+        Queue { events: VecDeque::new(), bytes: 0, has_overflow: false, most: EVENTS_MAX.size() }
     }
     /// Nothing waits.
     pub fn is_empty(&self) -> bool {
@@ -76,7 +79,7 @@ impl Queue {
     }
     /// Adds an event; `false` if nothing was added.
     pub fn push(&mut self, event: Event) -> bool {
-        if self.events.len() >= EVENTS_MAX {
+        if self.events.len() >= self.most {
             let is_first = !core::mem::replace(&mut self.has_overflow, true);
             if is_first {
                 self.append(Event::own(-1, raw::IN_Q_OVERFLOW));
@@ -144,12 +147,12 @@ mod tests {
     #[test]
     fn too_many_events_become_one_overflow() {
         let mut queue = Queue::new();
-        for at in 0..EVENTS_MAX as u32 {
+        for at in 0..queue.most as u32 {
             assert!(queue.push(Event::own(1, 1 << (at % 2))));
         }
         assert!(queue.push(Event::own(1, 4)));
         assert!(!queue.push(Event::own(1, 4)));
-        for _ in 0..EVENTS_MAX {
+        for _ in 0..queue.most {
             assert_ne!(queue.take(100).unwrap().watch, -1);
         }
         assert_eq!(queue.take(100), Some(Event::own(-1, raw::IN_Q_OVERFLOW)));

@@ -1,4 +1,5 @@
 //! How many instances and watches each user has.
+use crate::setting::Setting;
 use alloc::collections::BTreeMap;
 use rt::{lock_class, sync::Mutex};
 use vfs::Errno;
@@ -8,9 +9,9 @@ lock_class! {
 }
 
 /// Instances of a user (`/proc/sys/fs/inotify/max_user_instances`).
-pub const INSTANCES_MAX: usize = 128;
+pub static INSTANCES_MAX: Setting = Setting::count(128);
 /// Watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
-pub const WATCHES_MAX: usize = 8192;
+pub static WATCHES_MAX: Setting = Setting::count(8192);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,12 +36,15 @@ impl Share {
     /// `EMFILE` for instances, `ENOSPC` for watches.
     pub fn take(what: Counted, user: u32) -> Result<Share, Errno> {
         let (most, refusal) = match what {
-            Counted::Instances => (INSTANCES_MAX, Errno::EMFILE),
-            Counted::Watches => (WATCHES_MAX, Errno::ENOSPC),
+            Counted::Instances => (INSTANCES_MAX.size(), Errno::EMFILE),
+            Counted::Watches => (WATCHES_MAX.size(), Errno::ENOSPC),
         };
         let mut counts = COUNTS.lock();
         let count = counts.entry((what, user)).or_default();
         if *count >= most {
+            if *count == 0 {
+                counts.remove(&(what, user));
+            }
             return Err(refusal);
         }
         *count += 1;

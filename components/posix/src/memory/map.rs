@@ -3,12 +3,13 @@
 //! Pure bookkeeping: no page is touched here. Every region holds a memory charge; operations that
 //! may split take their charges first ([`Map::reserve`]), so that what follows cannot fail.
 use super::region::{Flags, PAGE, Region};
+use crate::setting::Setting;
 use alloc::{collections::BTreeMap, vec::Vec};
 use rt::{memory::Charge, user::USER_END};
 use vfs::Errno;
 
-/// Most regions of an address space (Linux's default `vm.max_map_count`).
-pub const REGIONS_MAX: usize = 65530;
+/// Most regions of an address space (`/proc/sys/vm/max_map_count`).
+pub static REGIONS_MAX: Setting = Setting::count(65530);
 /// Lowest address that may be mapped (Linux's default `vm.mmap_min_addr`).
 pub const LOWEST: u64 = 0x1_0000;
 /// Distance kept free below a region that grows down (Linux's `stack_guard_gap`).
@@ -108,7 +109,7 @@ impl Map {
     /// # Errors
     /// `ENOMEM` where memory was refused or there would be too many regions.
     pub fn reserve(&self, count: usize) -> Result<Reserved, Errno> {
-        if self.count() + count > REGIONS_MAX + 2 {
+        if self.count() + count > REGIONS_MAX.size() + 2 {
             return Err(Errno::ENOMEM);
         }
         let mut charges = Vec::with_capacity(count);

@@ -4,7 +4,7 @@
 //! personality and held only for map operations, for sending signals to a group, and while a child
 //! changes and its parent is told ([`crate::signal::stop`]).
 use super::{Process, Task};
-use crate::signal::SIGCHLD;
+use crate::{setting::Setting, signal::SIGCHLD};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;
@@ -20,8 +20,10 @@ lock_class! {
 
 /// The first process, which waits for every orphan.
 pub const INIT: u32 = 1;
-/// Ids are below this (Linux's default `pid_max`).
-pub const ID_MAX: u32 = 32768;
+/// Ids are below this (`/proc/sys/kernel/pid_max`, with Linux's default and bounds).
+pub static ID_MAX: Setting = Setting::new(32768, 301, 1 << 22);
+/// Tasks there may be, once that was set (`/proc/sys/kernel/threads-max`); 0: by memory.
+pub static TASKS_MAX: Setting = Setting::new(0, 1, i32::MAX as i64);
 const ID_FIRST_AFTER_WRAP: u32 = 300;
 
 /// A process with its children.
@@ -149,9 +151,13 @@ pub fn set_real_user(process: &Process, user: u32) {
 pub fn tasks_max() -> u64 {
     const FRAMES_A_TASK: u64 = 32;
     const LEAST: u64 = 20;
+    const MOST: u64 = 32768;
     static MAX: Once<u64> = Once::new();
     let from_memory = || rt::memory::statistics().total_frames / FRAMES_A_TASK;
-    *MAX.get_or_init(|| from_memory().clamp(LEAST, u64::from(ID_MAX)))
+    match TASKS_MAX.size() {
+        0 => *MAX.get_or_init(|| from_memory().clamp(LEAST, MOST)),
+        set => set as u64,
+    }
 }
 
 impl Tree {
@@ -160,14 +166,19 @@ impl Tree {
     /// # Errors
     /// `EAGAIN` if all are taken.
     pub fn allocate_id(&mut self) -> Result<u32, Errno> {
-        for _ in 0..ID_MAX {
-            self.last = if self.last + 1 >= ID_MAX { ID_FIRST_AFTER_WRAP } else { self.last + 1 };
+        let most = ID_MAX.size() as u32;
+        for _ in 0..most {
+            self.last = if self.last + 1 >= most { ID_FIRST_AFTER_WRAP } else { self.last + 1 };
             if !self.is_used(self.last) {
                 self.forks += 1;
                 return Ok(self.last);
             }
         }
         Err(Errno::EAGAIN)
+    }
+    /// Has the next number be the first free one behind `last`.
+    pub fn set_last_id(&mut self, last: u32) {
+        self.last = last;
     }
     fn is_used(&self, id: u32) -> bool {
         self.nodes.contains_key(&id)

@@ -22,6 +22,7 @@ mod components;
 mod cpuinfo;
 mod descriptors;
 mod disks;
+mod frames;
 mod login;
 mod maps;
 mod memory_text;

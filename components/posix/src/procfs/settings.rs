@@ -1,9 +1,10 @@
 //! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
 use crate::{
-    files::{notes, slots::DESCRIPTORS_MAX},
-    inotify,
+    files::notes,
     memory::commit::{self, Policy},
     pipe::limits::Limit,
+    process::{self, tree},
+    setting::{self, Setting},
     system,
 };
 use alloc::{format, vec::Vec};
@@ -11,7 +12,21 @@ use core::{
     str::FromStr,
     sync::atomic::{AtomicBool, Ordering},
 };
-use vfs::Errno;
+use rt::{lock_class, sync::Mutex};
+use vfs::{Capabilities, Errno};
+
+lock_class! {
+    static CORE = "settings.core_pattern";
+}
+
+/// `overflowuid` and `overflowgid` of `fs`, then those of `kernel`: ids for what has none. They are only told.
+pub static OVERFLOW: [Setting; 4] = [const { Setting::new(65_534, 0, 65_535) }; 4];
+/// `core_uses_pid` and `core_pipe_limit`, which are only told: no core is dumped.
+pub static CORE_USES_ID: Setting = Setting::int(0);
+/// See [`CORE_USES_ID`].
+pub static CORE_PIPE_LIMIT: Setting = Setting::int(0);
+/// What was set as `file-max`; 0: nothing.
+static FILE_MAX: Setting = Setting::new(0, 0, i64::MAX);
 
 /// A number and a newline.
 pub fn number(value: impl core::fmt::Display) -> Vec<u8> {
@@ -35,16 +50,21 @@ fn descriptions_max() -> u64 {
     rt::memory::statistics().total_frames * KIB_A_FRAME / KIB_A_DESCRIPTION
 }
 
+/// `file-max`: as many descriptions as were said, or as memory allows. It is only told.
 pub fn file_max() -> Vec<u8> {
-    number(descriptions_max())
+    match FILE_MAX.get() {
+        0 => number(descriptions_max()),
+        said => number(said),
+    }
+}
+
+/// Sets it.
+pub fn set_file_max(data: &[u8]) -> Result<(), Errno> {
+    FILE_MAX.set(data)
 }
 
 pub fn file_count() -> Vec<u8> {
     format!("{}\t0\t{}\n", vfs::OpenFile::count(), descriptions_max()).into_bytes()
-}
-
-pub fn descriptors_max() -> Vec<u8> {
-    number(DESCRIPTORS_MAX)
 }
 
 /// A limit of pipes.
@@ -55,22 +75,6 @@ pub fn pipe_limit(which: Limit) -> Vec<u8> {
 /// Sets it.
 pub fn set_pipe_limit(which: Limit, data: &[u8]) -> Result<(), Errno> {
     which.set(parsed(data)?)
-}
-
-pub fn queued_events_max() -> Vec<u8> {
-    number(inotify::EVENTS_MAX)
-}
-
-pub fn inotify_instances_max() -> Vec<u8> {
-    number(inotify::INSTANCES_MAX)
-}
-
-pub fn inotify_watches_max() -> Vec<u8> {
-    number(inotify::WATCHES_MAX)
-}
-
-pub fn overflow_id() -> Vec<u8> {
-    number(65_534)
 }
 
 /// The number that was written, or the first of several.
@@ -166,4 +170,77 @@ pub fn log_secrecy() -> Vec<u8> {
 /// Sets it.
 pub fn set_log_secrecy(data: &[u8]) -> Result<(), Errno> {
     set_switch(&system::HIDES_LOG, data)
+}
+
+/// Bytes of `core_pattern`, without its end.
+const PATTERN_BYTES_MAX: usize = 127;
+
+/// What was set as `core_pattern`; empty: nothing.
+static PATTERN: Mutex<Option<Vec<u8>>> = Mutex::new(&CORE, None);
+
+/// `core_pattern`: what core dumps would be called. It is only told.
+pub fn core_pattern() -> Vec<u8> {
+    let mut text = PATTERN.lock().clone().unwrap_or_else(|| b"core".to_vec());
+    text.push(b'\n');
+    text
+}
+
+/// Sets it.
+pub fn set_core_pattern(data: &[u8]) -> Result<(), Errno> {
+    let line = data.split(|byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
+    let kept = line.get(..line.len().min(PATTERN_BYTES_MAX)).unwrap_or_default();
+    *PATTERN.lock() = Some(kept.to_vec());
+    Ok(())
+}
+
+/// `printk`: the levels of the console, of a message without one, the least of the console and its first one.
+pub fn console_levels() -> Vec<u8> {
+    let [console, message, least, first] = system::CONSOLE_LEVELS.each_ref().map(Setting::get);
+    format!("{console}\t{message}\t{least}\t{first}\n").into_bytes()
+}
+
+/// Sets as many of them as are given.
+pub fn set_console_levels(data: &[u8]) -> Result<(), Errno> {
+    let levels = &system::CONSOLE_LEVELS;
+    let mut count = 0;
+    for (level, value) in levels.iter().zip(setting::numbers(data)) {
+        let value = i32::try_from(value?).map_err(|_| Errno::EINVAL)?;
+        level.put(i64::from(value));
+        count += 1;
+    }
+    if count == 0 { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// `tainted`: bits that were set, and are never taken back.
+pub fn taints() -> Vec<u8> {
+    number(system::TAINTS.load(Ordering::Relaxed))
+}
+
+/// Sets more of them.
+pub fn set_taints(data: &[u8]) -> Result<(), Errno> {
+    const KNOWN: u64 = (1 << 20) - 1;
+    let bits = setting::first_number(data)?;
+    system::TAINTS.fetch_or(bits as u64 & KNOWN, Ordering::Relaxed);
+    Ok(())
+}
+
+/// `ns_last_pid`: the number that a task got last.
+pub fn last_id() -> Vec<u8> {
+    number(tree::read().last_id())
+}
+
+/// Has the next task get the number behind this one.
+pub fn set_last_id(data: &[u8]) -> Result<(), Errno> {
+    let may = process::current().is_some_and(|task| {
+        let credentials = task.credentials();
+        credentials.has(Capabilities::CHECKPOINT_RESTORE)
+            || credentials.has(Capabilities::SYS_ADMIN)
+    });
+    if !may {
+        return Err(Errno::EPERM);
+    }
+    let id = setting::first_number(data)?;
+    let id = u32::try_from(id).ok().filter(|id| i64::from(*id) <= tree::ID_MAX.get());
+    tree::write().set_last_id(id.ok_or(Errno::EINVAL)?);
+    Ok(())
 }

@@ -1,11 +1,23 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
-use super::{components, cpuinfo, disks, process::ProcessDirectory, settings, sysrq, system};
+use super::{
+    components, cpuinfo, disks,
+    frames::{About, FrameWords},
+    process::ProcessDirectory,
+    settings, sysrq, system,
+};
 use crate::{
-    memory::commit::{ADMIN_RESERVE, USER_RESERVE},
+    exec,
+    files::slots::NEW_MAX,
+    inotify,
+    memory::{
+        commit::{ADMIN_RESERVE, USER_RESERVE},
+        map::REGIONS_MAX,
+    },
     pipe::limits::Limit,
     process::tree,
     profile,
     seccomp::audit,
+    setting::Setting,
     socket::{
         self,
         message::{BUDGET_DEFAULT, BUDGET_MAX},
@@ -15,7 +27,7 @@ use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno,
-    file::{POSITION_MAX, Places},
+    file::{File, POSITION_MAX, Places},
     generated::{Child, GENERATED_END, Node, attributes},
     protection::Protection,
 };
@@ -32,6 +44,12 @@ pub enum Item {
     File(fn() -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// A number that root sets.
+    Number(&'static Setting),
+    /// A file that anyone may open to write; who may set it is asked then.
+    Open(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// Words about frames, which only root may open.
+    Frames(About),
     /// A file that only root may open.
     Private(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
     /// A file that only root may open, to write.
@@ -70,6 +88,8 @@ const ROOT: Table = &[
     ("driver", Item::Directory(DRIVER)),
     ("net", Item::Directory(NET)),
     ("sys", Item::Directory(SETTINGS)),
+    ("kpagecount", Item::Frames(About::Mappings)),
+    ("kpageflags", Item::Frames(About::Use)),
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
@@ -101,9 +121,9 @@ const NET_UNIX: Table =
 
 const FILES: Table = &[
     ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
-    ("file-max", Item::File(settings::file_max)),
+    ("file-max", Item::Writable(settings::file_max, settings::set_file_max)),
     ("file-nr", Item::File(settings::file_count)),
-    ("nr_open", Item::File(settings::descriptors_max)),
+    ("nr_open", Item::Number(&NEW_MAX)),
     (
         "pipe-max-size",
         Item::Writable(
@@ -125,8 +145,8 @@ const FILES: Table = &[
             |data| settings::set_pipe_limit(Limit::Hard, data),
         ),
     ),
-    ("overflowuid", Item::File(settings::overflow_id)),
-    ("overflowgid", Item::File(settings::overflow_id)),
+    ("overflowuid", Item::Number(&settings::OVERFLOW[0])),
+    ("overflowgid", Item::Number(&settings::OVERFLOW[1])),
     (
         "protected_symlinks",
         Item::Writable(
@@ -159,9 +179,9 @@ const FILES: Table = &[
 ];
 
 const INOTIFY: Table = &[
-    ("max_queued_events", Item::File(settings::queued_events_max)),
-    ("max_user_instances", Item::File(settings::inotify_instances_max)),
-    ("max_user_watches", Item::File(settings::inotify_watches_max)),
+    ("max_queued_events", Item::Number(&inotify::EVENTS_MAX)),
+    ("max_user_instances", Item::Number(&inotify::INSTANCES_MAX)),
+    ("max_user_watches", Item::Number(&inotify::WATCHES_MAX)),
 ];
 
 const KERNEL: Table = &[
@@ -170,15 +190,24 @@ const KERNEL: Table = &[
     ("ostype", Item::File(|| b"Linux\n".to_vec())),
     ("osrelease", Item::File(|| format!("{}\n", crate::system::RELEASE).into_bytes())),
     ("version", Item::File(|| format!("{}\n", crate::system::VERSION).into_bytes())),
-    ("pid_max", Item::File(|| format!("{}\n", tree::ID_MAX).into_bytes())),
-    ("threads-max", Item::File(|| format!("{}\n", tree::tasks_max()).into_bytes())),
+    ("pid_max", Item::Number(&tree::ID_MAX)),
+    ("ns_last_pid", Item::Open(settings::last_id, settings::set_last_id)),
+    (
+        "threads-max",
+        Item::Writable(|| settings::number(tree::tasks_max()), |data| tree::TASKS_MAX.set(data)),
+    ),
     ("ngroups_max", Item::File(|| b"65536\n".to_vec())),
     ("cap_last_cap", Item::File(|| b"40\n".to_vec())),
     ("ctrl-alt-del", Item::Writable(settings::restart_keys, settings::set_restart_keys)),
     ("dmesg_restrict", Item::Writable(settings::log_secrecy, settings::set_log_secrecy)),
-    ("overflowuid", Item::File(settings::overflow_id)),
-    ("overflowgid", Item::File(settings::overflow_id)),
-    ("randomize_va_space", Item::File(|| b"2\n".to_vec())),
+    ("overflowuid", Item::Number(&settings::OVERFLOW[2])),
+    ("overflowgid", Item::Number(&settings::OVERFLOW[3])),
+    ("core_pattern", Item::Writable(settings::core_pattern, settings::set_core_pattern)),
+    ("core_pipe_limit", Item::Number(&settings::CORE_PIPE_LIMIT)),
+    ("core_uses_pid", Item::Number(&settings::CORE_USES_ID)),
+    ("printk", Item::Writable(settings::console_levels, settings::set_console_levels)),
+    ("tainted", Item::Writable(settings::taints, settings::set_taints)),
+    ("randomize_va_space", Item::Number(&exec::RANDOMISES)),
     ("sched_rr_timeslice_ms", Item::File(|| b"100\n".to_vec())),
     ("random", Item::Directory(RANDOM)),
     ("seccomp", Item::Directory(SECCOMP)),
@@ -194,6 +223,9 @@ const RANDOM: Table = &[
     ("uuid", Item::File(system::uuid)),
     ("entropy_avail", Item::File(|| b"256\n".to_vec())),
     ("poolsize", Item::File(|| b"256\n".to_vec())),
+    // As on Linux, what is written is taken and ignored.
+    ("write_wakeup_threshold", Item::Writable(|| b"256\n".to_vec(), |_| Ok(()))),
+    ("urandom_min_reseed_secs", Item::Writable(|| b"60\n".to_vec(), |_| Ok(()))),
 ];
 
 const VM: Table = &[
@@ -218,7 +250,7 @@ const VM: Table = &[
             |data| settings::parsed(data).map(|kib| ADMIN_RESERVE.set_kib(kib)),
         ),
     ),
-    ("max_map_count", Item::File(|| b"65530\n".to_vec())),
+    ("max_map_count", Item::Number(&REGIONS_MAX)),
     ("mmap_min_addr", Item::File(|| b"65536\n".to_vec())),
 ];
 
@@ -242,7 +274,9 @@ struct Fixed {
 fn file_type(item: &Item) -> (FileType, u16) {
     match item {
         Item::File(_) => (FileType::Regular, 0o444),
-        Item::Writable(..) => (FileType::Regular, 0o644),
+        Item::Writable(..) | Item::Number(_) => (FileType::Regular, 0o644),
+        Item::Open(..) => (FileType::Regular, 0o666),
+        Item::Frames(_) => (FileType::Regular, 0o400),
         Item::Private(..) => (FileType::Regular, 0o600),
         Item::Trigger(_) => (FileType::Regular, 0o200),
         Item::Directory(_) => (FileType::Directory, 0o555),
@@ -317,19 +351,36 @@ impl Node for Fixed {
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         match self.item {
-            Item::File(content) | Item::Writable(content, _) | Item::Private(content, _) => {
-                Ok(content())
-            }
+            Item::File(content)
+            | Item::Writable(content, _)
+            | Item::Open(content, _)
+            | Item::Private(content, _) => Ok(content()),
+            Item::Number(setting) => Ok(setting.text()),
             Item::Trigger(_) => Err(Errno::EIO),
             _ => Err(Errno::EINVAL),
         }
     }
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         match self.item {
-            Item::Writable(_, write) | Item::Private(_, write) | Item::Trigger(write) => {
-                write(data)
-            }
+            Item::Writable(_, write)
+            | Item::Open(_, write)
+            | Item::Private(_, write)
+            | Item::Trigger(write) => write(data),
+            Item::Number(setting) => setting.set(data),
             _ => Err(Errno::EIO),
+        }
+    }
+    /// What is written to a number behind its start is ignored, and so is nothing (`sysctl_writes_strict`).
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        match self.item {
+            Item::Number(_) | Item::Open(..) if offset > 0 || data.is_empty() => Ok(()),
+            _ => self.write(data),
+        }
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        match self.item {
+            Item::Frames(about) => Ok(Some(Arc::new(FrameWords(about)))),
+            _ => Ok(None),
         }
     }
 }

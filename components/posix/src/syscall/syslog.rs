@@ -1,6 +1,6 @@
 //! The kernel's log, as syslog(2) has it: a line a record, its level in angle brackets before it.
 use super::{Call, Entry};
-use crate::system::HIDES_LOG;
+use crate::system::{CONSOLE_LEVELS, HIDES_LOG};
 use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
@@ -50,7 +50,11 @@ fn syslog(call: &mut Call<'_>) -> Result<u64, Errno> {
             CLEARED.store(log.end(), Ordering::Relaxed);
             Ok(0)
         }
-        action::CONSOLE_LEVEL if (1..=8).contains(&call.int(2)) => Ok(0),
+        action::CONSOLE_LEVEL if (1..=8).contains(&call.int(2)) => {
+            let [console, _, least, _] = &CONSOLE_LEVELS;
+            console.put(i64::from(call.int(2)).max(least.get()));
+            Ok(0)
+        }
         // Nobody reads it bit by bit.
         action::SIZE_UNREAD => Ok(records(&rt::system::log().text).len() as u64),
         // Levels need room too.

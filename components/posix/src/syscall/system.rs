@@ -1,6 +1,7 @@
 //! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
 use super::{Call, Entry, capabilities, process::ResourceUsage, seccomp};
 use crate::{
+    files::slots::NEW_MAX,
     memory::Dumpable,
     process::{
         Process, Task,
@@ -211,12 +212,11 @@ fn set_limit(
     resource: u32,
     new: Limit,
 ) -> Result<(), Errno> {
-    const OPEN_FILES_MAX: u64 = 1 << 20;
     let old = process.limits.get(resource).ok_or(Errno::EINVAL)?;
     if new.soft > new.hard {
         return Err(Errno::EINVAL);
     }
-    let is_beyond = resource == Resource::OpenFiles as u32 && new.hard > OPEN_FILES_MAX;
+    let is_beyond = resource == Resource::OpenFiles as u32 && new.hard > NEW_MAX.size() as u64;
     if is_beyond || new.hard > old.hard && !call.task.credentials().has(Capabilities::SYS_RESOURCE)
     {
         return Err(Errno::EPERM);

@@ -78,6 +78,8 @@ bitflags! {
         const SYSLOG = 1 << 34;
         /// Timers that wake the machine.
         const WAKE_ALARM = 1 << 35;
+        /// Choose the ids of processes.
+        const CHECKPOINT_RESTORE = 1 << 40;
         /// What a change of the file-system user takes and gives (`CAP_FS_SET`): these, and
         /// CAP_MAC_OVERRIDE.
         const FILES = Self::CHOWN.bits() | Self::DAC_OVERRIDE.bits()
