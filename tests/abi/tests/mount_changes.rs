@@ -141,8 +141,8 @@ fn a_file_system_is_not_mounted_upon_itself() {
 fn a_disk_is_not_mounted_upon_itself_nor_in_another_way() {
     mounting(|scratch| {
         let lines = text("/proc/self/mounts");
-        let root = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let root = root.filter(|words| words[1] == "/").next_back().unwrap();
+        let mut mounts = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+        let root = mounts.rfind(|words| words[1] == "/").unwrap();
         let (disk, kind) = (root[0], root[2]);
         let is_disk = fs::metadata(disk).is_ok_and(|disk| disk.file_type().is_block_device());
         if !is_disk || !root[3].starts_with("rw") {

@@ -93,8 +93,8 @@ fn shape(map: &Map) -> Vec<(u64, u64, u32)> {
 /// The disk of the root, where it is one: opened, and its number.
 fn root_disk(flags: i32) -> Option<(i32, String)> {
     let lines = fs::read_to_string("/proc/self/mounts").unwrap();
-    let roots = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let disk = roots.filter(|words| words[1] == "/").next_back().unwrap()[0].to_owned();
+    let mut mounts = lines.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let disk = mounts.rfind(|words| words[1] == "/").unwrap()[0].to_owned();
     if !fs::metadata(&disk).is_ok_and(|disk| disk.file_type().is_block_device()) {
         eprintln!("the root is on no disk: nothing was tested");
         return None;

@@ -53,7 +53,7 @@ impl Drop for Setting {
 }
 
 /// Each number with values that may be set and some that may not.
-const NUMBERS: [(&str, &[&str], &[&str]); 15] = [
+const NUMBERS: [(&str, &[&str], &[&str]); 22] = [
     ("fs/nr_open", &["1048577", "2097152", "2147483584"], &["63", "0", "2147483585", "-1"]),
     ("fs/pipe-max-size", &["2097152"], &["-1", "4294967295"]),
     ("fs/file-max", &["9223372036854775807"], &["9223372036854775808"]),
@@ -64,6 +64,13 @@ const NUMBERS: [(&str, &[&str], &[&str]); 15] = [
     ("fs/inotify/max_user_watches", &["999999"], &["-1", "99999999999"]),
     ("kernel/pid_max", &["32769", "4194304"], &["300", "4194305", "0", "-1"]),
     ("kernel/threads-max", &["999999"], &["0", "-1", "2147483648"]),
+    ("kernel/sched_rr_timeslice_ms", &["90", "30"], &["99999999999"]),
+    ("net/core/somaxconn", &["4097", "2147483647"], &["-1", "2147483648"]),
+    ("net/core/wmem_default", &["212993"], &["100", "-1", "2147483648"]),
+    ("net/core/wmem_max", &["4194305"], &["100", "-1", "2147483648"]),
+    ("net/core/rmem_default", &["212993"], &["100", "-1", "2147483648"]),
+    ("net/core/rmem_max", &["4194305"], &["100", "-1", "2147483648"]),
+    ("net/unix/max_dgram_qlen", &["11", "512"], &["2147483648"]),
     ("kernel/randomize_va_space", &["2", "1"], &["2147483648"]),
     ("kernel/overflowuid", &["0", "65535"], &["65536", "-1"]),
     ("kernel/core_uses_pid", &["1", "0"], &["99999999999"]),
@@ -189,6 +196,90 @@ fn more_descriptors_and_regions_than_before_may_be_had() {
         regions.must_be_set("66000");
         assert_eq!(protect(refused), Ok(0));
         must(unsafe { libc::munmap(at, PAGES * PAGE) });
+    });
+}
+
+#[test]
+fn sockets_start_with_what_was_set() {
+    limited(|| {
+        let (send, receive) =
+            (Setting::of("net/core/wmem_default"), Setting::of("net/core/rmem_default"));
+        let (most, backlog) = (Setting::of("net/core/wmem_max"), Setting::of("net/core/somaxconn"));
+        let datagrams = Setting::of("net/unix/max_dgram_qlen");
+        let socket = |kind: i32| must(unsafe { libc::socket(libc::AF_UNIX, kind, 0) }) as i32;
+        let option = |fd: i32, option: i32| {
+            let (mut value, mut bytes) = (0i32, 4);
+            let at = std::ptr::from_mut(&mut value).cast();
+            must(unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, option, at, &mut bytes) });
+            value
+        };
+        send.must_be_set("55555");
+        receive.must_be_set("44444");
+        most.must_be_set("66666");
+        backlog.must_be_set("2");
+        datagrams.must_be_set("3");
+        let listener = socket(libc::SOCK_STREAM);
+        assert_eq!(option(listener, libc::SO_SNDBUF), 55_555);
+        assert_eq!(option(listener, libc::SO_RCVBUF), 44_444);
+        let much = 1_000_000i32;
+        let at = std::ptr::from_ref(&much).cast();
+        must(unsafe { libc::setsockopt(listener, libc::SOL_SOCKET, libc::SO_SNDBUF, at, 4) });
+        assert_eq!(option(listener, libc::SO_SNDBUF), 2 * 66_666);
+        let inbox = socket(libc::SOCK_DGRAM);
+        for setting in [&send, &receive, &most, &datagrams] {
+            setting.must_be_set(setting.before.trim());
+        }
+        // Abstract names, by their first byte.
+        let address = |name: u8| {
+            let mut address: libc::sockaddr_un = unsafe { zeroed() };
+            address.sun_family = libc::AF_UNIX as u16;
+            address.sun_path[1] = name as _;
+            address.sun_path[2] = std::process::id() as _;
+            address.sun_path[3] = (std::process::id() >> 8) as _;
+            address
+        };
+        const BYTES: u32 = 6;
+        let (one, two) = (address(b'l'), address(b'd'));
+        let at = |address: &libc::sockaddr_un| std::ptr::from_ref(address).cast();
+        must(unsafe { libc::bind(listener, at(&one), BYTES) });
+        must(unsafe { libc::bind(inbox, at(&two), BYTES) });
+        must(unsafe { libc::listen(listener, 100) });
+        backlog.must_be_set(backlog.before.trim());
+        let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+        let connects = (0..9)
+            .take_while(|_| check(unsafe { libc::connect(socket(kind), at(&one), BYTES) }).is_ok());
+        assert_eq!(connects.count(), 3, "one more than that");
+        let sender = socket(libc::SOCK_DGRAM | libc::SOCK_NONBLOCK);
+        let sends = (0..9).take_while(|_| {
+            check(unsafe { libc::sendto(sender, "x".as_ptr().cast(), 1, 0, at(&two), BYTES) }
+                    as i64)
+                .is_ok()
+        });
+        assert_eq!(sends.count(), 4);
+    });
+}
+
+#[test]
+fn the_lowest_address_is_what_was_set() {
+    isolated(|| {
+        let setting = Setting::of("vm/mmap_min_addr");
+        let map = |at: usize| {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+            let number = libc::SYS_mmap;
+            check(unsafe { libc::syscall(number, at, PAGE, libc::PROT_READ, flags, -1, 0) })
+        };
+        setting.must_be_set("131072");
+        assert_eq!(setting.text(), "131072\n");
+        assert_eq!(setting.set("x"), Err(libc::EINVAL));
+        as_user(NOBODY, &[], || {
+            assert_eq!(map(131_072 - PAGE), Err(libc::EPERM));
+            assert_eq!(map(131_072), Ok(131_072));
+        });
+        setting.must_be_set("65536");
+        as_user(NOBODY, &[], || {
+            assert_eq!(map(65_536 - PAGE), Err(libc::EPERM));
+            assert_eq!(map(65_536), Ok(65_536));
+        });
     });
 }
 

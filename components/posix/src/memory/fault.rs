@@ -5,7 +5,7 @@
 //! by `Space`: a page already present stays, and making a page writable is one operation.
 use super::{
     AddressSpace, FaultKind, fault_counts,
-    map::{GUARD_GAP, LOWEST, Map},
+    map::{GUARD_GAP, Map, lowest},
     region::{Backing, Flags, PAGE, Region, is_same_object, page_of, range},
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -348,7 +348,7 @@ impl AddressSpace {
         let is_below_stack = |map: &Map| {
             map.at_or_above(page).is_some_and(|above| above.flags.contains(Flags::GROWS_DOWN))
         };
-        if !(LOWEST..USER_END).contains(&page) || !is_below_stack(&self.map.read()) {
+        if !(lowest()..USER_END).contains(&page) || !is_below_stack(&self.map.read()) {
             return Err(BadAccess::UNMAPPED);
         }
         let mut map = self.map.write();

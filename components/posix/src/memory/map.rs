@@ -2,7 +2,7 @@
 //!
 //! Pure bookkeeping: no page is touched here. Every region holds a memory charge; operations that
 //! may split take their charges first ([`Map::reserve`]), so that what follows cannot fail.
-use super::region::{Flags, PAGE, Region};
+use super::region::{Flags, PAGE, Region, page_of};
 use crate::setting::Setting;
 use alloc::{collections::BTreeMap, vec::Vec};
 use rt::{memory::Charge, user::USER_END};
@@ -10,8 +10,14 @@ use vfs::Errno;
 
 /// Most regions of an address space (`/proc/sys/vm/max_map_count`).
 pub static REGIONS_MAX: Setting = Setting::count(65530);
-/// Lowest address that may be mapped (Linux's default `vm.mmap_min_addr`).
-pub const LOWEST: u64 = 0x1_0000;
+/// What is said to be the lowest address that may be mapped (`/proc/sys/vm/mmap_min_addr`).
+pub static LOWEST: Setting = Setting::new(0x1_0000, 0, USER_END as i64);
+
+/// The lowest address that may be mapped: never the first page.
+pub fn lowest() -> u64 {
+    page_of((LOWEST.get() as u64).saturating_add(PAGE - 1)).max(PAGE)
+}
+
 /// Distance kept free below a region that grows down (Linux's `stack_guard_gap`).
 pub const GUARD_GAP: u64 = 256 * PAGE;
 
@@ -240,7 +246,7 @@ impl Map {
     /// # Errors
     /// `ENOMEM`.
     pub fn find_room(&self, bytes: u64) -> Result<u64, Errno> {
-        self.find_room_below(bytes, LOWEST, self.search_top)
+        self.find_room_below(bytes, lowest(), self.search_top)
             .or_else(|| self.find_room_below(bytes, self.search_top, USER_END))
             .ok_or(Errno::ENOMEM)
     }

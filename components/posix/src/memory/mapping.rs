@@ -2,7 +2,7 @@
 use super::{
     AddressSpace, Anonymous, BadAccess,
     commit::{self, Commitment, Policy},
-    map::{LOWEST, Map},
+    map::{Map, lowest},
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of, range, round_up},
 };
 use alloc::{sync::Arc, vec::Vec};
@@ -282,7 +282,7 @@ fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errn
             }
             let end =
                 start.checked_add(bytes).filter(|end| *end <= USER_END).ok_or(Errno::ENOMEM)?;
-            if start < LOWEST {
+            if start < lowest() {
                 return Err(Errno::EPERM);
             }
             let must_be_free = matches!(request.place, Place::FixedFree(_));
@@ -292,7 +292,7 @@ fn choose_place(map: &Map, request: &MapRequest, bytes: u64) -> Result<u64, Errn
             Ok(start)
         }
         Place::Hint(hint) => {
-            let start = page_of(hint).max(LOWEST);
+            let start = page_of(hint).max(lowest());
             match start.checked_add(bytes) {
                 Some(end) if end <= USER_END && map.is_free(start, end) => Ok(start),
                 _ => find_anywhere(map, request, bytes),

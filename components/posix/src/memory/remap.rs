@@ -1,7 +1,7 @@
 //! mremap: growing, shrinking and moving a region.
 use super::{
     AddressSpace,
-    map::{LOWEST, Map},
+    map::{Map, lowest},
     mapping::checked_end,
     region::{Backing, Flags, PAGE, Region, range, round_up},
 };
@@ -210,10 +210,10 @@ fn decode_remap(
             return Err(Errno::EINVAL);
         }
         let is_fixed = flags.contains(RemapFlags::FIXED);
-        if is_fixed && target < LOWEST {
+        if is_fixed && target < lowest() {
             return Err(Errno::EPERM);
         }
-        remap.target = (is_fixed || target >= LOWEST).then_some(target);
+        remap.target = (is_fixed || target >= lowest()).then_some(target);
     }
     Ok(remap)
 }

@@ -34,7 +34,7 @@ mod sysrq;
 mod system;
 mod tree;
 
-pub(crate) use settings::parsed;
+pub(crate) use settings::{SLICE_MS, parsed};
 
 use crate::process::Process;
 use alloc::sync::Arc;

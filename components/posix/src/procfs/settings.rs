@@ -1,7 +1,10 @@
 //! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
 use crate::{
     files::notes,
-    memory::commit::{self, Policy},
+    memory::{
+        commit::{self, Policy},
+        map,
+    },
     pipe::limits::Limit,
     process::{self, tree},
     setting::{self, Setting},
@@ -25,6 +28,9 @@ pub static OVERFLOW: [Setting; 4] = [const { Setting::new(65_534, 0, 65_535) }; 
 pub static CORE_USES_ID: Setting = Setting::int(0);
 /// See [`CORE_USES_ID`].
 pub static CORE_PIPE_LIMIT: Setting = Setting::int(0);
+/// See [`slice`].
+pub static SLICE_MS: Setting = Setting::int(SLICE_MS_DEFAULT);
+const SLICE_MS_DEFAULT: i32 = 100;
 /// What was set as `file-max`; 0: nothing.
 static FILE_MAX: Setting = Setting::new(0, 0, i64::MAX);
 
@@ -243,4 +249,30 @@ pub fn set_last_id(data: &[u8]) -> Result<(), Errno> {
     let id = u32::try_from(id).ok().filter(|id| i64::from(*id) <= tree::ID_MAX.get());
     tree::write().set_last_id(id.ok_or(Errno::EINVAL)?);
     Ok(())
+}
+
+/// `sched_rr_timeslice_ms`: how long a task with SCHED_RR is said to run. It is only told.
+pub fn slice() -> Vec<u8> {
+    SLICE_MS.text()
+}
+
+/// Sets it; what is not positive is the default.
+pub fn set_slice(data: &[u8]) -> Result<(), Errno> {
+    SLICE_MS.set(data)?;
+    if SLICE_MS.get() <= 0 {
+        SLICE_MS.put(SLICE_MS_DEFAULT.into());
+    }
+    Ok(())
+}
+
+/// `mmap_min_addr`: the lowest address that may be mapped.
+pub fn lowest() -> Vec<u8> {
+    map::LOWEST.text()
+}
+
+/// Sets it.
+pub fn set_lowest(data: &[u8]) -> Result<(), Errno> {
+    let may =
+        process::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_RAWIO));
+    if may { map::LOWEST.set(data) } else { Err(Errno::EPERM) }
 }

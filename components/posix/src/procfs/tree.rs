@@ -20,7 +20,7 @@ use crate::{
     setting::Setting,
     socket::{
         self,
-        message::{BUDGET_DEFAULT, BUDGET_MAX},
+        message::{BUDGET_DEFAULT, BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
     },
 };
 use alloc::{format, sync::Arc, vec::Vec};
@@ -109,15 +109,14 @@ const NET_SETTINGS: Table =
     &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
 
 const NET_CORE: Table = &[
-    ("somaxconn", Item::File(|| settings::number(socket::BACKLOG_MAX))),
-    ("wmem_default", Item::File(|| settings::number(BUDGET_DEFAULT))),
-    ("wmem_max", Item::File(|| settings::number(BUDGET_MAX))),
-    ("rmem_default", Item::File(|| settings::number(BUDGET_DEFAULT))),
-    ("rmem_max", Item::File(|| settings::number(BUDGET_MAX))),
+    ("somaxconn", Item::Number(&socket::BACKLOG_MAX)),
+    ("wmem_default", Item::Number(&BUDGET_DEFAULT)),
+    ("wmem_max", Item::Number(&BUDGET_MAX)),
+    ("rmem_default", Item::Number(&RECEIVE_DEFAULT)),
+    ("rmem_max", Item::Number(&RECEIVE_MAX)),
 ];
 
-const NET_UNIX: Table =
-    &[("max_dgram_qlen", Item::File(|| settings::number(socket::DATAGRAMS_MAX)))];
+const NET_UNIX: Table = &[("max_dgram_qlen", Item::Number(&socket::DATAGRAMS_MAX))];
 
 const FILES: Table = &[
     ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
@@ -208,7 +207,7 @@ const KERNEL: Table = &[
     ("printk", Item::Writable(settings::console_levels, settings::set_console_levels)),
     ("tainted", Item::Writable(settings::taints, settings::set_taints)),
     ("randomize_va_space", Item::Number(&exec::RANDOMISES)),
-    ("sched_rr_timeslice_ms", Item::File(|| b"100\n".to_vec())),
+    ("sched_rr_timeslice_ms", Item::Writable(settings::slice, settings::set_slice)),
     ("random", Item::Directory(RANDOM)),
     ("seccomp", Item::Directory(SECCOMP)),
 ];
@@ -251,7 +250,7 @@ const VM: Table = &[
         ),
     ),
     ("max_map_count", Item::Number(&REGIONS_MAX)),
-    ("mmap_min_addr", Item::File(|| b"65536\n".to_vec())),
+    ("mmap_min_addr", Item::Writable(settings::lowest, settings::set_lowest)),
 ];
 
 const SKERRY: Table = &[

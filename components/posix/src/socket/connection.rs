@@ -19,9 +19,9 @@ impl Socket {
         }
         match &mut state.link {
             Link::To(..) => return Err(Errno::EINVAL),
-            Link::Listening { limit: before, .. } => *before = limit.min(BACKLOG_MAX),
+            Link::Listening { limit: before, .. } => *before = limit.min(BACKLOG_MAX.size()),
             link => {
-                let limit = limit.min(BACKLOG_MAX);
+                let limit = limit.min(BACKLOG_MAX.size());
                 *link = Link::Listening { limit, waiting: VecDeque::new() };
             }
         }

@@ -1,6 +1,6 @@
 //! What travels: [`Message`], the [`Budget`] of who sent it, and who that was ([`Identity`]).
 use super::{Address, rights::Rights};
-use crate::user_memory::User;
+use crate::{setting::Setting, user_memory::User};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rt::{
@@ -19,10 +19,17 @@ use vfs::{
 const HEAP_MAX: usize = 2048;
 /// What a message costs beside its bytes, as Linux counts it against SO_SNDBUF.
 const OVERHEAD: usize = 256 + 320;
-/// Bytes that a sender may have on the way (`/proc/sys/net/core/wmem_default`).
-pub const BUDGET_DEFAULT: usize = 212_992;
+/// Bytes that the sender of a new socket may have on the way (`/proc/sys/net/core/wmem_default`).
+pub static BUDGET_DEFAULT: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
 /// Most that SO_SNDBUF may ask for (`/proc/sys/net/core/wmem_max`).
-pub const BUDGET_MAX: usize = 212_992;
+pub static BUDGET_MAX: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
+/// What SO_RCVBUF tells where none was set (`/proc/sys/net/core/rmem_default`).
+pub static RECEIVE_DEFAULT: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
+/// Most that SO_RCVBUF may ask for (`/proc/sys/net/core/rmem_max`).
+pub static RECEIVE_MAX: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
+/// Least of these settings, as Linux has them.
+const SEND_LEAST: i64 = 4608;
+const RECEIVE_LEAST: i64 = 2304;
 
 /// How many bytes a socket has on the way, and may have.
 pub struct Budget {
@@ -41,7 +48,7 @@ pub struct Budget {
 
 impl Budget {
     pub(super) fn new() -> Arc<Budget> {
-        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT));
+        let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT.size()));
         let (user, is_orphan) = (User::current(), AtomicBool::new(false));
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
         Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })

@@ -16,7 +16,7 @@ pub mod transfer;
 pub use address::Address;
 pub use message::{Budget, Identity, Message};
 
-use crate::poll::Timeout;
+use crate::{poll::Timeout, setting::Setting};
 use alloc::{
     collections::{BTreeMap, VecDeque},
     format,
@@ -47,9 +47,10 @@ lock_class! {
 }
 
 /// Most connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
-pub const BACKLOG_MAX: usize = 4096;
-/// Datagrams that wait in an inbox before who is not its peer is kept waiting (`net.unix.max_dgram_qlen`).
-pub const DATAGRAMS_MAX: usize = 10;
+pub static BACKLOG_MAX: Setting = Setting::count(4096);
+/// Datagrams that wait in the inbox of a new socket before a sender that is not its peer is kept waiting
+/// (`net.unix.max_dgram_qlen`).
+pub static DATAGRAMS_MAX: Setting = Setting::int(10);
 
 /// How a socket transports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,8 @@ enum Link {
 struct State {
     link: Link,
     inbox: VecDeque<Message>,
+    /// Messages that wait there before a sender that is not its peer is kept waiting.
+    inbox_most: usize,
     shut: Shut,
     is_closed: bool,
     error: Option<Errno>,
@@ -155,6 +158,7 @@ impl Socket {
         let state = State {
             link: Link::Free,
             inbox: VecDeque::new(),
+            inbox_most: DATAGRAMS_MAX.size(),
             shut: Shut::empty(),
             is_closed: false,
             error: None,

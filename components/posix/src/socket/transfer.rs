@@ -525,6 +525,6 @@ fn take_rights(message: &mut Message, is_peek: bool) -> Vec<Arc<OpenFile>> {
 
 impl State {
     fn is_full(&self) -> bool {
-        self.inbox.len() > super::DATAGRAMS_MAX
+        self.inbox.len() > self.inbox_most
     }
 }

@@ -3,6 +3,7 @@ use super::{Call, Entry};
 use crate::{
     futex::inherit,
     process::{Task, limits::Resource, tree},
+    procfs::SLICE_MS,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -174,8 +175,13 @@ fn priority_range(call: &Call<'_>) -> Result<(u64, u64), Errno> {
 
 fn sched_rr_get_interval(call: &mut Call<'_>) -> Result<u64, Errno> {
     const SLICE_NS: u64 = 100_000_000;
+    const NS_A_MILLISECOND: u64 = 1_000_000;
     let target = named(call, call.int(0))?;
-    let slice = if target.policy.load(Ordering::Relaxed) == raw::SCHED_FIFO { 0 } else { SLICE_NS };
+    let slice = match target.policy.load(Ordering::Relaxed) {
+        raw::SCHED_FIFO => 0,
+        raw::SCHED_RR => SLICE_MS.size() as u64 * NS_A_MILLISECOND,
+        _ => SLICE_NS,
+    };
     call.memory.write(call.word(1), &[0u64, slice])?;
     Ok(0)
 }

@@ -3,7 +3,10 @@ use super::{Call, socket::opened};
 use crate::{
     memory::AddressSpace,
     process::Task,
-    socket::{Kind, Party, Socket, message::BUDGET_MAX},
+    socket::{
+        Kind, Party, Socket,
+        message::{BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
+    },
 };
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
@@ -78,14 +81,14 @@ fn set_number(
     let wanted = value.max(0) as usize;
     match option {
         net::SO_PASSCRED => options.passes_identity.store(value != 0, Ordering::Relaxed),
-        net::SO_SNDBUF => socket.budget().set_limit(send_buffer(wanted.min(BUDGET_MAX))),
+        net::SO_SNDBUF => socket.budget().set_limit(send_buffer(wanted.min(BUDGET_MAX.size()))),
         net::SO_SNDBUFFORCE => {
             check(call.task, Capabilities::NET_ADMIN)?;
             socket.budget().set_limit(send_buffer(wanted.min(i32::MAX as usize / 2)));
         }
         net::SO_RCVBUF | net::SO_RCVBUFFORCE => {
             let most = match option {
-                net::SO_RCVBUF => BUDGET_MAX,
+                net::SO_RCVBUF => RECEIVE_MAX.size(),
                 _ => check(call.task, Capabilities::NET_ADMIN).map(|()| i32::MAX as usize / 2)?,
             };
             let bytes = (wanted.min(most) * 2).max(RECEIVE_BUFFER_MIN);
@@ -222,7 +225,7 @@ fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
         net::SO_PASSCRED => i32::from(options.passes_identity.load(Ordering::Relaxed)),
         net::SO_SNDBUF => socket.budget().limit() as i32,
         net::SO_RCVBUF => match options.receive_buffer.load(Ordering::Relaxed) {
-            0 => BUDGET_MAX as i32,
+            0 => RECEIVE_DEFAULT.get() as i32,
             bytes => bytes,
         },
         net::SO_RCVLOWAT => options.low_water.load(Ordering::Relaxed).max(1),

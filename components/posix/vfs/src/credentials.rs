@@ -52,6 +52,8 @@ bitflags! {
         const NET_ADMIN = 1 << 12;
         /// Lock memory.
         const IPC_LOCK = 1 << 14;
+        /// Reach what is the machine's.
+        const SYS_RAWIO = 1 << 17;
         /// chroot.
         const SYS_CHROOT = 1 << 18;
         /// Trace anyone.
