@@ -1,5 +1,9 @@
 //! The line discipline: editing, echo, signals' flush, flow, output processing (termios(3)).
-use abi::{isolated, must, pty::Pty, write};
+use abi::{
+    isolated, must,
+    pty::{self, Pty},
+    read, write,
+};
 use libc::*;
 
 /// Types `typed` at a terminal whose settings `change` made: what is shown, and what reads give.
@@ -301,5 +305,48 @@ fn turning_ixon_off_lets_output_go_on() {
         assert_eq!(pty.screen(), "");
         abi::pty::set(pty.slave, |s| s.c_iflag &= !IXON);
         assert_eq!(pty.screen(), "a");
+    });
+}
+
+#[test]
+fn a_master_may_write_far_ahead_of_a_reader() {
+    isolated(|| {
+        const AHEAD: usize = 12_000;
+        let pty = Pty::raw();
+        for fd in [pty.master, pty.slave] {
+            // SAFETY: plain numbers.
+            must(unsafe { fcntl(fd, F_SETFL, O_NONBLOCK) });
+        }
+        let data: Vec<u8> = (0..64_000).map(|at| (at % 251) as u8).collect();
+        let mut sent = 0;
+        let end = loop {
+            match write(pty.master, &data[sent..(sent + 500).min(data.len())]) {
+                Ok(count) => sent += count,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(end, EAGAIN);
+        assert!(sent >= AHEAD && sent < data.len(), "{sent}");
+        let mut got = Vec::new();
+        while got.len() < sent {
+            pty.wait_readable();
+            got.extend(read(pty.slave, 4096).unwrap());
+        }
+        assert_eq!(got, data[..sent]);
+        assert_eq!(pty::poll(pty.master, POLLOUT, 5000), POLLOUT);
+    });
+}
+
+#[test]
+fn a_line_without_an_end_never_holds_the_master_up() {
+    isolated(|| {
+        let pty = Pty::with(|settings| settings.c_lflag &= !ECHO);
+        for _ in 0..100 {
+            pty.type_bytes(&[b'x'; 1000]);
+        }
+        pty.type_bytes(b"\n");
+        pty.wait_readable();
+        let line = read(pty.slave, 8192).unwrap();
+        assert_eq!((line.len(), line.last()), (4096, Some(&b'\n')));
     });
 }

@@ -11,6 +11,7 @@ use abi::{
 };
 use std::{
     ptr::{null, null_mut},
+    sync::atomic::{AtomicU32, Ordering::SeqCst},
     thread::sleep,
     time::Duration,
 };
@@ -277,5 +278,95 @@ fn clocks_are_set_by_few_and_to_times_that_are_some() {
         as_user(NOBODY, &[], || {
             assert_eq!(set(libc::CLOCK_REALTIME, now), Err(libc::EPERM));
         });
+    });
+}
+
+/// Signals by the thread that took them: the main one, and the others.
+static TAKEN: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(0)];
+
+extern "C" fn count_thread(_: i32) {
+    let is_main = unsafe { libc::syscall(libc::SYS_gettid) } == unsafe { libc::getpid() }.into();
+    TAKEN[usize::from(!is_main)].fetch_add(1, SeqCst);
+}
+
+fn processor_ns() -> u64 {
+    clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+#[test]
+fn threads_that_share_the_load_share_its_signals() {
+    isolated(|| {
+        const EACH: u32 = 5;
+        const MOST: u32 = 1000;
+        for (timer, signal) in
+            [(libc::ITIMER_PROF, libc::SIGPROF), (libc::ITIMER_VIRTUAL, libc::SIGVTALRM)]
+        {
+            TAKEN.iter().for_each(|taken| taken.store(0, SeqCst));
+            handle(signal, count_thread, libc::SA_RESTART);
+            let counts = || [0, 1].map(|index| TAKEN[index].load(SeqCst));
+            let is_over = move || {
+                let [main, other] = counts();
+                main.min(other) >= EACH || main + other >= MOST
+            };
+            let worker = std::thread::spawn(move || {
+                while !is_over() {
+                    std::hint::spin_loop();
+                }
+            });
+            let every = libc::timeval { tv_sec: 0, tv_usec: 10_000 };
+            let new = libc::itimerval { it_interval: every, it_value: every };
+            must(unsafe { libc::setitimer(timer, &new, null_mut()) });
+            while !is_over() {
+                std::hint::spin_loop();
+            }
+            worker.join().unwrap();
+            let never = libc::timeval { tv_sec: 0, tv_usec: 0 };
+            let off = libc::itimerval { it_interval: never, it_value: never };
+            must(unsafe { libc::setitimer(timer, &off, null_mut()) });
+            let [main, other] = counts();
+            assert!(main.min(other) >= EACH, "{main} and {other}");
+        }
+    });
+}
+
+#[test]
+fn a_thread_that_waits_takes_no_signal_of_the_load() {
+    isolated(|| {
+        TAKEN.iter().for_each(|taken| taken.store(0, SeqCst));
+        handle(libc::SIGPROF, count_thread, libc::SA_RESTART);
+        let every = libc::timeval { tv_sec: 0, tv_usec: 10_000 };
+        let new = libc::itimerval { it_interval: every, it_value: every };
+        let worker = std::thread::spawn(move || {
+            must(unsafe { libc::setitimer(libc::ITIMER_PROF, &new, null_mut()) });
+            while TAKEN[1].load(SeqCst) < 20 {
+                std::hint::spin_loop();
+            }
+        });
+        worker.join().unwrap();
+        // The main thread may get one for what it used before.
+        assert!(TAKEN[0].load(SeqCst) <= 2, "{TAKEN:?}");
+    });
+}
+
+#[test]
+fn a_timer_on_processor_time_counts_that_of_all_threads() {
+    isolated(|| {
+        const SPAN_NS: u64 = 200 * MILLISECOND_NS;
+        let set_of = block(libc::SIGUSR1);
+        let id = create(libc::CLOCK_PROCESS_CPUTIME_ID, libc::SIGEV_SIGNAL, libc::SIGUSR1).unwrap();
+        let before = processor_ns();
+        set(id, 0, SPAN_NS, 0).unwrap();
+        let workers: Vec<_> = (0..3)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    while processor_ns() < before + 2 * SPAN_NS {
+                        std::hint::spin_loop();
+                    }
+                })
+            })
+            .collect();
+        take(&set_of, 60 * SECOND_NS).unwrap();
+        assert!(processor_ns() - before >= SPAN_NS);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
     });
 }

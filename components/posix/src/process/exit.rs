@@ -48,6 +48,9 @@ pub fn task_ended(task: &Arc<Task>) {
         Some(status) => end_process(task, status),
         None => {
             task.note_left_memory();
+            if task.has_children.load(Ordering::Relaxed) {
+                tell_children(task);
+            }
             stop::complete(&task.process);
         }
     }
@@ -112,6 +115,22 @@ fn end_process(last: &Task, status: ExitStatus) {
     bury(last, status, &mut wakes);
     wakes.deliver();
     process.end.wake();
+}
+
+/// Tells the children of a thread that has ended, though others of its process go on (PR_SET_PDEATHSIG).
+fn tell_children(task: &Task) {
+    let (process, user) = (&task.process, task.credentials().user.real);
+    let mut wakes = Wakes::default();
+    let tree = tree::read();
+    for child in tree.children(process.id()) {
+        let number = child.parent_death_signal.load(Ordering::Relaxed);
+        if number != 0 && child.parent_thread.load(Ordering::Relaxed) == task.id() {
+            let info = Info::from_process(number, info::SI_USER, process.id(), user);
+            let _ = post_in(&tree, child, None, info, &mut wakes);
+        }
+    }
+    drop(tree);
+    wakes.deliver();
 }
 
 /// Gives the address space back.

@@ -296,6 +296,12 @@ fn make_process(
             owner,
         },
     ));
+    let maker = match request.flags.contains(CloneFlags::PARENT) {
+        true => from.parent_thread.load(Ordering::Relaxed),
+        false => task.id(),
+    };
+    process.parent_thread.store(maker, Ordering::Relaxed);
+    task.has_children.store(true, Ordering::Relaxed);
     process.inherit_attributes(from);
     process.is_borrowing.store(request.flags.contains(CloneFlags::VM), Ordering::Relaxed);
     let child = new_task(task, id, process.clone(), parts, request);

@@ -89,6 +89,8 @@ pub struct Process {
     pub(crate) has_executed: AtomicBool,
     pub(crate) is_subreaper: AtomicBool,
     pub(crate) parent_death_signal: AtomicU8,
+    /// The thread of its parent that made it: a wait for own children alone (`__WNOTHREAD`) finds it there.
+    pub(crate) parent_thread: AtomicU32,
     /// The signal its parent gets at its end (0 none).
     pub(crate) exit_signal: AtomicU8,
     pub(crate) personality: AtomicU32,
@@ -146,6 +148,7 @@ impl Process {
             has_executed: AtomicBool::new(false),
             is_subreaper: AtomicBool::new(false),
             parent_death_signal: AtomicU8::new(0),
+            parent_thread: AtomicU32::new(0),
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
             oom_adjustment: AtomicI32::new(0),

@@ -9,7 +9,7 @@ use crate::{
     syscall::Handler,
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use hashbrown::HashMap;
 use interfaces::file_system::ReservedFor;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
@@ -106,6 +106,10 @@ pub struct Task {
     pub(crate) login: Login,
     /// As ioprio_set(2) gave it.
     pub(crate) io_priority: AtomicU32,
+    /// It has made processes.
+    pub(crate) has_children: AtomicBool,
+    /// Processor time for which it got signals of a timer of its process, less what others got for it.
+    pub(crate) signalled_ns: AtomicI64,
 }
 
 /// What a new task gets from its creator.
@@ -157,6 +161,8 @@ impl Task {
             io: IoCounts::new(),
             login: Login::none(),
             io_priority: AtomicU32::new(0),
+            has_children: AtomicBool::new(false),
+            signalled_ns: AtomicI64::new(0),
         }
     }
     /// Thread id as gettid(2) tells it.

@@ -38,7 +38,7 @@ bitflags! {
         const CONTINUED = 8;
         /// Leave the child waitable.
         const NO_WAIT = 0x0100_0000;
-        /// Not the children of other threads: all threads' children are the process's here.
+        /// Not the children of other threads.
         const NO_THREAD = 0x2000_0000;
         /// Children of any exit signal.
         const ALL = 0x4000_0000;
@@ -79,7 +79,7 @@ pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Re
     let process = &task.process;
     loop {
         let ticket = process.child_event.ticket();
-        if let Some(report) = look(process, which, options)? {
+        if let Some(report) = look_for(process, Some(task), which, options)? {
             return Ok(Some(report));
         }
         if options.contains(Options::NO_HANG) {
@@ -87,7 +87,8 @@ pub fn wait(task: &Task, which: Which<'_>, options: Options) -> Result<Option<Re
         }
         if process.child_event.wait(ticket, None, true) == Woken::Kicked {
             // The signal may be that of the very child: then it is no interruption.
-            return look(process, which, options)?.map(Some).ok_or(Errno::RESTART);
+            let report = look_for(process, Some(task), which, options)?;
+            return report.map(Some).ok_or(Errno::RESTART);
         }
     }
 }
@@ -101,12 +102,30 @@ pub fn look(
     which: Which<'_>,
     options: Options,
 ) -> Result<Option<Report>, Errno> {
+    look_for(process, None, which, options)
+}
+
+/// As [`look`], for the thread `own`, whose children alone may be meant.
+fn look_for(
+    process: &Process,
+    own: Option<&Task>,
+    which: Which<'_>,
+    options: Options,
+) -> Result<Option<Report>, Errno> {
+    let own = own.filter(|_| options.contains(Options::NO_THREAD));
+    let is_own = |child: &&Arc<Process>| own.is_none_or(|task| is_of(child, task));
     let mut tree = tree::write();
     let found = match which {
         // Found by its number, however many others there are.
-        Which::Process(id) => first_event(tree.child(process.id(), id), which, options),
-        Which::Exactly(child) => first_event(tree.child(process.id(), child.id()), which, options),
-        Which::Any | Which::Group(_) => first_event(tree.children(process.id()), which, options),
+        Which::Process(id) => {
+            first_event(tree.child(process.id(), id).filter(is_own), which, options)
+        }
+        Which::Exactly(child) => {
+            first_event(tree.child(process.id(), child.id()).filter(is_own), which, options)
+        }
+        Which::Any | Which::Group(_) => {
+            first_event(tree.children(process.id()).filter(is_own), which, options)
+        }
     };
     let Some((child, event)) = found? else { return Ok(None) };
     let usage = *child.usage.lock();
@@ -115,6 +134,17 @@ pub fn look(
         inherit_usage(process, &usage);
     }
     Ok(Some(Report { id: child.id(), user: child.real_user(), event, usage }))
+}
+
+/// Whether `child` belongs to `task`: that made it, or is the oldest thread left where the one that did has ended.
+fn is_of(child: &Process, task: &Task) -> bool {
+    let maker = child.parent_thread.load(Ordering::Relaxed);
+    if maker == task.id() {
+        return true;
+    }
+    let tasks = task.process.tasks();
+    let is_oldest = tasks.first().is_some_and(|oldest| oldest.id() == task.id());
+    is_oldest && tasks.iter().all(|other| other.id() != maker)
 }
 
 /// The first of `children` that matches and has something to report.

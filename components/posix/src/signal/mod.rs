@@ -21,7 +21,9 @@ pub use action::Dispositions;
 pub use deliver::{pending, take_wanted};
 pub use info::{Info, Shape};
 pub use mask::{is_ignored_or_blocked, set_temporary_mask};
-pub use send::{force, send_to_group, send_to_own_process, send_to_process, send_to_task};
+pub use send::{
+    force, send_to_group, send_to_own_process, send_to_process, send_to_process_of, send_to_task,
+};
 pub use state::{ProcessSignals, TaskSignals};
 
 /// A set of signals: bit `n - 1` for signal `n`, as in the kernel's `sigset_t`.

@@ -35,6 +35,23 @@ impl Wakes {
     }
 }
 
+/// Which task of a process takes a signal.
+#[derive(Clone, Copy)]
+enum Whom<'a> {
+    /// Any.
+    Any,
+    /// Any, this one if it does not block it.
+    First(&'a Arc<Task>),
+    /// This one alone.
+    Task(&'a Arc<Task>),
+}
+
+impl<'a> From<Option<&'a Arc<Task>>> for Whom<'a> {
+    fn from(target: Option<&'a Arc<Task>>) -> Whom<'a> {
+        target.map_or(Whom::Any, Whom::Task)
+    }
+}
+
 /// How a task is told that something waits for it.
 type Summon = fn(&Task, u32);
 
@@ -43,7 +60,15 @@ type Summon = fn(&Task, u32);
 /// # Errors
 /// `EAGAIN` if a real-time signal was beyond the limit of pending signals.
 pub fn send_to_process(process: &Arc<Process>, info: Info) -> Result<(), Errno> {
-    post(process, None, &info, Task::summon)
+    post(process, Whom::Any, &info, Task::summon)
+}
+
+/// As [`send_to_process`], where `first` takes the signal unless it blocks it.
+///
+/// # Errors
+/// As [`send_to_process`].
+pub fn send_to_process_of(first: &Arc<Task>, info: Info) -> Result<(), Errno> {
+    post(&first.process, Whom::First(first), &info, Task::summon)
 }
 
 /// Sends to the calling task's own process, where the task does not wait before it enters its program again.
@@ -51,7 +76,7 @@ pub fn send_to_process(process: &Arc<Process>, info: Info) -> Result<(), Errno> 
 /// # Errors
 /// As [`send_to_process`].
 pub fn send_to_own_process(caller: &Task, info: Info) -> Result<(), Errno> {
-    post(&caller.process, None, &info, Task::summon_others)
+    post(&caller.process, Whom::Any, &info, Task::summon_others)
 }
 
 /// Sends to one task.
@@ -59,7 +84,7 @@ pub fn send_to_own_process(caller: &Task, info: Info) -> Result<(), Errno> {
 /// # Errors
 /// As [`send_to_process`].
 pub fn send_to_task(task: &Arc<Task>, info: Info) -> Result<(), Errno> {
-    post(&task.process, Some(task), &info, Task::summon)
+    post(&task.process, Whom::Task(task), &info, Task::summon)
 }
 
 /// Sends to every process of a group; returns how many there were.
@@ -73,7 +98,7 @@ pub fn send_to_group(group: u32, info: Info) -> usize {
 
 fn post(
     process: &Arc<Process>,
-    target: Option<&Arc<Task>>,
+    target: Whom<'_>,
     info: &Info,
     summon: Summon,
 ) -> Result<(), Errno> {
@@ -83,7 +108,7 @@ fn post(
     }
     if info.number() == SIGCONT {
         let mut wakes = Wakes::default();
-        let result = post_in(&tree::read(), process, target, *info, &mut wakes);
+        let result = post_to(&tree::read(), process, target, *info, &mut wakes);
         wakes.deliver();
         return result;
     }
@@ -104,6 +129,16 @@ pub fn post_in(
     info: Info,
     wakes: &mut Wakes,
 ) -> Result<(), Errno> {
+    post_to(tree, process, target.into(), info, wakes)
+}
+
+fn post_to(
+    tree: &Tree,
+    process: &Arc<Process>,
+    target: Whom<'_>,
+    info: Info,
+    wakes: &mut Wakes,
+) -> Result<(), Errno> {
     if process.id() == tree::INIT {
         return Ok(());
     }
@@ -117,7 +152,7 @@ pub fn post_in(
 
 fn post_one(
     process: &Process,
-    target: Option<&Arc<Task>>,
+    target: Whom<'_>,
     info: &Info,
     summon: Summon,
 ) -> (Result<(), Errno>, Option<stop::Change>) {
@@ -132,7 +167,7 @@ fn post_one(
 fn post_locked(
     process: &Process,
     state: &mut ProcessSignals,
-    target: Option<&Arc<Task>>,
+    target: Whom<'_>,
     info: &Info,
     summon: Summon,
 ) -> Result<(), Errno> {
@@ -141,7 +176,13 @@ fn post_locked(
         begin_exit(process, state, ExitStatus::Signalled(signal));
         return Ok(());
     }
-    let Some(observer) = target.or(state.tasks.first()) else { return Ok(()) };
+    let observer = match target {
+        Whom::Task(task) => task,
+        _ => match state.tasks.first() {
+            Some(task) => task,
+            None => return Ok(()),
+        },
+    };
     let is_held_back = {
         let signals = observer.signals.lock();
         (signals.mask | signals.waited) & bit(signal) != 0
@@ -151,8 +192,8 @@ fn post_locked(
     }
     let limit = process.limits.soft(Resource::PendingSignals);
     let queued = match target {
-        Some(task) => task.signals.lock().queue.push(*info, limit),
-        None => state.queue.push(*info, limit),
+        Whom::Task(task) => task.signals.lock().queue.push(*info, limit),
+        _ => state.queue.push(*info, limit),
     };
     match queued {
         Queued::Full => return Err(Errno::EAGAIN),
@@ -160,8 +201,9 @@ fn post_locked(
         Queued::Added => {}
     }
     match target {
-        Some(task) => wake_if_unblocked(task, signal, summon),
-        None => wake_one(state, signal, summon),
+        Whom::Task(task) => wake_if_unblocked(task, signal, summon),
+        Whom::First(first) => wake_one(state, Some(first), signal, summon),
+        Whom::Any => wake_one(state, None, signal, summon),
     }
     Ok(())
 }
@@ -172,10 +214,11 @@ fn wake_if_unblocked(task: &Task, signal: u8, summon: Summon) {
     }
 }
 
-/// Wakes the first task that does not block `signal`; if all do, whoever unblocks it takes it.
-fn wake_one(state: &ProcessSignals, signal: u8, summon: Summon) {
+/// Wakes `first` or the first task that does not block `signal`; if all do, whoever unblocks it takes it.
+fn wake_one(state: &ProcessSignals, first: Option<&Arc<Task>>, signal: u8, summon: Summon) {
     let ready = |task: &&Arc<Task>| task.signals.lock().mask & bit(signal) == 0;
-    if let Some(task) = state.tasks.iter().find(ready) {
+    let first = first.filter(|first| state.tasks.iter().any(|task| Arc::ptr_eq(task, first)));
+    if let Some(task) = first.filter(ready).or_else(|| state.tasks.iter().find(ready)) {
         summon(task, attention::SIGNAL);
     }
 }

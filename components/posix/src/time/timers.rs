@@ -13,6 +13,7 @@ use crate::{
     signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, queue::OVERRUN_MAX},
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
 use vfs::Errno;
 
 const TIMERS_MAX: usize = 1024;
@@ -268,7 +269,32 @@ fn interval_due(process: &Arc<Process>, number: u32) {
             1 => SIGVTALRM,
             _ => SIGPROF,
         };
-        let _ = signal::send_to_process(process, Info::kernel(signal));
+        let _ = match number {
+            0 => signal::send_to_process(process, Info::kernel(signal)),
+            _ => send_to_worker(process, Info::kernel(signal)),
+        };
+    }
+}
+
+/// Sends a signal of a timer on the processor time of `process` to the thread that has used most since it got one: over
+/// time each gets as many as its share. Linux sends it to the thread that runs as the timer expires.
+fn send_to_worker(process: &Arc<Process>, info: Info) -> Result<(), Errno> {
+    let (mut all, mut busiest) = (0, None);
+    for task in process.tasks() {
+        let used = rt::thread::cpu_time(task.thread()).unwrap_or_default();
+        let used = (used.user_ns + used.system_ns) as i64;
+        let open = used.saturating_sub(task.signalled_ns.load(Ordering::Relaxed));
+        all += open;
+        if busiest.as_ref().is_none_or(|(most, _)| open > *most) {
+            busiest = Some((open, task));
+        }
+    }
+    match busiest {
+        Some((_, task)) => {
+            task.signalled_ns.fetch_add(all, Ordering::Relaxed);
+            signal::send_to_process_of(&task, info)
+        }
+        None => signal::send_to_process(process, info),
     }
 }
 
@@ -329,10 +355,7 @@ fn limit_due(process: &Arc<Process>) {
     };
     if expired > 0 {
         let is_final = hard != INFINITY && now >= hard.saturating_mul(SECOND_NS);
-        let _ = signal::send_to_process(
-            process,
-            Info::kernel(if is_final { SIGKILL } else { SIGXCPU }),
-        );
+        let _ = send_to_worker(process, Info::kernel(if is_final { SIGKILL } else { SIGXCPU }));
     }
 }
 

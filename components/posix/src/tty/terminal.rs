@@ -42,6 +42,8 @@ lock_class! {
 
 /// Bytes kept between the driver and the line discipline.
 const ARRIVALS_MAX: usize = 4096;
+/// The same of a pty, whose master writes more at once than anybody types. Linux takes 12 to 20 KiB with what is readable.
+const PTY_ARRIVALS_MAX: usize = 12 << 10;
 /// Echo held back while output is stopped; what is beyond is not shown, as on Linux.
 const ECHO_MAX: usize = 4096;
 /// Most bytes that one [`Echo`] becomes (a tab).
@@ -234,7 +236,7 @@ impl Terminal {
     /// Room for [`Terminal::bring`]; where there is none, the line is resumed once there is.
     pub(super) fn claim_room(&self) -> usize {
         let mut arrivals = self.arrivals.lock();
-        let room = ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
+        let room = PTY_ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
         arrivals.has_refused |= room == 0;
         room
     }
