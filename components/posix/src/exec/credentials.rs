@@ -1,7 +1,11 @@
 //! What exec does to credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
 use super::{ExecRequest, file::Executable};
 use crate::{files::Sharing, memory::Dumpable};
-use vfs::{Capabilities, Credentials, credentials::Ids, permission::SetIds};
+use vfs::{
+    Capabilities, Credentials, Errno,
+    credentials::Ids,
+    permission::{FileCapabilities, SetIds},
+};
 
 /// `SECBIT_NOROOT`: user id 0 gives no capabilities.
 const SECBIT_NOROOT: u32 = 1;
@@ -23,12 +27,16 @@ pub struct Rights {
     pub credentials: Credentials,
     /// Whether it has more than its caller.
     pub secure: Secure,
-    /// Its file gives it ids, if only those that its caller has: its caller does not choose how it is laid out.
+    /// Its file gives it ids or capabilities, if only those that its caller has: its caller does not choose how it is laid out.
     pub is_set_id: bool,
 }
 
-/// The rights that a program runs with.
-pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Rights {
+/// The rights that a program runs with (Linux `cap_bprm_creds_from_file`).
+///
+/// # Errors
+/// `EPERM` where the file's capabilities are to count from the start and some cannot be given; `EINVAL` where they make no
+/// sense.
+pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Result<Rights, Errno> {
     let old = request.credentials;
     let mut new = old.clone();
     let given = match request.has_no_new_privileges {
@@ -39,28 +47,34 @@ pub fn after_exec(request: &ExecRequest<'_>, program: &Executable) -> Rights {
     new.group.effective = given.group.unwrap_or(new.group.effective);
     let has_changed_ids =
         new.user.effective != old.user.real || new.group.effective != old.group.real;
-    set_capabilities(&mut new, old, has_changed_ids);
+    let from_file = program.capabilities()?;
+    let is_effective = take_capabilities(&mut new, old, from_file)?;
     let had = old.capabilities.permitted;
-    let has_more = has_changed_ids || !had.contains(new.capabilities.permitted);
+    let has_gained = !had.contains(new.capabilities.permitted);
     let is_unsafe = request.has_no_new_privileges || request.sharing == Sharing::Shared;
-    if has_more && is_unsafe {
+    if (has_changed_ids || has_gained) && is_unsafe {
         if request.has_no_new_privileges || !old.has(Capabilities::SETUID) {
             new.user.effective = new.user.real;
             new.group.effective = new.group.real;
         }
         new.capabilities.permitted &= had;
-        new.capabilities.effective &= had;
     }
+    let sets = &mut new.capabilities;
+    if has_changed_ids || from_file.is_some() {
+        sets.ambient = Capabilities::empty();
+    }
+    sets.permitted |= sets.ambient;
+    sets.effective = if is_effective { sets.permitted } else { sets.ambient };
     settle(&mut new.user);
     settle(&mut new.group);
     new.secure_bits &= !SECBIT_KEEP_CAPS;
-    let has_gained =
-        new.user.real != 0 && !new.capabilities.ambient.contains(new.capabilities.permitted);
-    Rights {
+    let is_raised = is_effective || !new.capabilities.ambient.contains(new.capabilities.permitted);
+    let is_secure = has_changed_ids || new.user.real != 0 && is_raised;
+    Ok(Rights {
         credentials: new,
-        secure: if has_changed_ids || has_gained { Secure::Yes } else { Secure::No },
-        is_set_id: given != SetIds::default(),
-    }
+        secure: if is_secure { Secure::Yes } else { Secure::No },
+        is_set_id: given != SetIds::default() || has_gained,
+    })
 }
 
 /// Whether others of the caller's user may look into the program, by its credentials.
@@ -74,18 +88,31 @@ fn settle(ids: &mut Ids) {
     ids.fs = ids.effective;
 }
 
-fn set_capabilities(new: &mut Credentials, old: &Credentials, has_changed_ids: bool) {
-    let is_root_special = new.secure_bits & SECBIT_NOROOT == 0;
-    let is_root = is_root_special && (new.user.effective == 0 || new.user.real == 0);
-    let sets = &mut new.capabilities;
-    if has_changed_ids {
-        sets.ambient = Capabilities::empty();
+/// Sets what is permitted to a program by its file, or by its user being root; says whether that counts from the start.
+fn take_capabilities(
+    new: &mut Credentials,
+    old: &Credentials,
+    from_file: Option<FileCapabilities>,
+) -> Result<bool, Errno> {
+    let (had, mut is_effective) = (&old.capabilities, false);
+    let mut permitted = Capabilities::empty();
+    if let Some(file) = from_file {
+        permitted = had.bounding & file.permitted | had.inheritable & file.inheritable;
+        is_effective = file.is_effective;
+        if is_effective && !permitted.contains(file.permitted) {
+            return Err(Errno::EPERM);
+        }
     }
-    let from_file = match is_root {
-        true => old.capabilities.inheritable | old.capabilities.bounding,
-        false => Capabilities::empty(),
-    };
-    sets.permitted = from_file | sets.ambient;
-    let is_effective = is_root_special && new.user.effective == 0;
-    sets.effective = if is_effective { sets.permitted } else { sets.ambient };
+    let is_root_special = new.secure_bits & SECBIT_NOROOT == 0;
+    let (is_real, is_root) = (new.user.real == 0, new.user.effective == 0);
+    // A program that is set-user-id root has of its file's capabilities alone, if it has any.
+    let is_mixed = from_file.is_some() && is_root && !is_real;
+    if is_root_special && !is_mixed {
+        if is_real || is_root {
+            permitted = had.bounding | had.inheritable;
+        }
+        is_effective |= is_root;
+    }
+    new.capabilities.permitted = permitted;
+    Ok(is_effective)
 }

@@ -5,7 +5,7 @@ use rt::PAGE_BYTES;
 use vfs::{
     Credentials, DenyWrite, Errno, OpenFile,
     file::Mappable,
-    permission::{self, SetIds, Want},
+    permission::{self, FileCapabilities, SetIds, Want},
 };
 
 /// A file to be executed. Nobody can open it for writing while this lives, so what is read, mapped and decided by its
@@ -54,6 +54,16 @@ impl Executable {
         match &self.origin {
             Origin::File(file) => permission::set_ids(file.path(), who),
             Origin::System(_) => SetIds::default(),
+        }
+    }
+    /// The capabilities that it gives to its program.
+    ///
+    /// # Errors
+    /// `EINVAL` where they make no sense, and what the file system says.
+    pub(super) fn capabilities(&self) -> Result<Option<FileCapabilities>, Errno> {
+        match &self.origin {
+            Origin::File(file) => permission::file_capabilities(file.path()),
+            Origin::System(_) => Ok(None),
         }
     }
     /// `who` may read it, not only execute it.

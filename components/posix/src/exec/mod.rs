@@ -112,7 +112,7 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
         Some(name) => Some(image::open_interpreter(name, request.open)?),
         None => None,
     };
-    let rights = credentials::after_exec(&request, &program);
+    let rights = credentials::after_exec(&request, &program)?;
     let is_secure = rights.secure == Secure::Yes;
     if is_secure {
         limits.stack = limits.stack.min(SECURE_STACK_BYTES);

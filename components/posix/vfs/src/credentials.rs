@@ -76,6 +76,8 @@ bitflags! {
         const LEASE = 1 << 28;
         /// Change a login uid that is set.
         const AUDIT_CONTROL = 1 << 30;
+        /// Give capabilities to files.
+        const SETFCAP = 1 << 31;
         /// Read the kernel's log.
         const SYSLOG = 1 << 34;
         /// Timers that wake the machine.

@@ -10,7 +10,7 @@ use crate::{
     operations::create::{NewFile, create_named, create_unnamed},
     permission::{self, Want},
     protection,
-    regular::{AccessTime, DirectoryFile, Privilege, RegularFile, resize},
+    regular::{AccessTime, DirectoryFile, Privilege, RegularFile},
     seals::Seals,
     shrink,
     vnode::FLAG_APPEND,
@@ -321,8 +321,7 @@ impl Caller<'_> {
             return file.truncate(0);
         }
         place.mount.check_writable()?;
-        let _contents = place.vnode().contents().write();
-        resize(place.vnode(), 0)?;
+        self.truncate_privileged(place.vnode(), 0)?;
         notify::about_dentry(&place.dentry, Events::MODIFY);
         Ok(())
     }

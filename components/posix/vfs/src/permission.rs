@@ -1,4 +1,5 @@
 //! May they? The checks of POSIX and Linux on a vnode for some credentials (path_resolution(7), acl(5), B7).
+pub use crate::vnode::capabilities::FileCapabilities;
 use crate::{
     credentials::{Capabilities, Credentials},
     errno::Errno,
@@ -142,6 +143,17 @@ pub fn set_ids(path: &Path, who: &Credentials) -> SetIds {
     SetIds {
         user: (mode & SET_USER != 0).then_some(user),
         group: (mode & group_program == group_program).then_some(group),
+    }
+}
+
+/// The capabilities that the file at `path` gives to a program of it, none where the mount forbids them.
+///
+/// # Errors
+/// `EINVAL` where they make no sense, and what the file system says.
+pub fn file_capabilities(path: &Path) -> Result<Option<FileCapabilities>, Errno> {
+    match path.mount.flags().contains(MountFlags::NO_SETUID) {
+        true => Ok(None),
+        false => path.vnode().capabilities(),
     }
 }
 

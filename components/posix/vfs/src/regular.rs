@@ -66,6 +66,7 @@ impl RegularFile {
         if mode & permission::GROUP_EXECUTE != 0 {
             plain &= !permission::SET_GROUP;
         }
+        self.vnode.strip_capabilities()?;
         if self.privilege == Privilege::Kept || plain == mode {
             return Ok(());
         }

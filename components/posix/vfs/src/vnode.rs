@@ -10,6 +10,7 @@
 //! control lists and is above `state`.
 mod acls;
 mod attributes;
+pub(crate) mod capabilities;
 
 pub(crate) use acls::{AclKind, HAS_ACCESS_ACL, HAS_DEFAULT_ACL};
 
@@ -142,7 +143,9 @@ impl Vnode {
             node,
             pages,
             owner: AtomicU64::new(pack_owner(&known)),
-            rights: AtomicU16::new(known.permissions | acls::hint(instance, &known)),
+            rights: AtomicU16::new(
+                known.permissions | acls::hint(instance, &known) | capabilities::hint(&known),
+            ),
             acls: Mutex::new(&ACLS, None),
             flags: AtomicU32::new(known.flags),
             access_due_ns: AtomicU64::new(0),

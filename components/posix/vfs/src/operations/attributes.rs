@@ -163,6 +163,7 @@ impl Caller<'_> {
         let mode = vnode.permissions();
         let plain = permission::without_privilege(mode, vnode.owner().1, who);
         let permissions = (!vnode.is_directory() && plain != mode).then_some(plain);
+        vnode.strip_capabilities()?;
         vnode.change(&AttributeChange { user, group, permissions, ..changed_now() })?;
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
@@ -245,12 +246,13 @@ impl Caller<'_> {
         }
         result
     }
-    fn truncate_privileged(&self, vnode: &Arc<Vnode>, size: u64) -> Result<(), Errno> {
+    pub(crate) fn truncate_privileged(&self, vnode: &Arc<Vnode>, size: u64) -> Result<(), Errno> {
         if vnode.node().is_some() {
             return Ok(());
         }
         let _contents = vnode.contents().write();
         resize(vnode, size)?;
+        vnode.strip_capabilities()?;
         let mode = vnode.permissions();
         let plain = permission::without_privilege(mode, vnode.owner().1, self.credentials);
         if plain != mode && !self.credentials.has(Capabilities::FSETID) {

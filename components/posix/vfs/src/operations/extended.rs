@@ -5,7 +5,10 @@ use crate::{
     mount::Path,
     notify::{self, Events},
     permission::{self, CLASSES, SET_GROUP, STICKY, Want},
-    vnode::{AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode},
+    vnode::{
+        AclKind, FLAG_APPEND, FLAG_IMMUTABLE, Vnode,
+        capabilities::{self, FileCapabilities},
+    },
     walk::Caller,
 };
 use acl::{Acl, Entry, FormError};
@@ -52,7 +55,8 @@ impl Caller<'_> {
         }
         self.check_attribute(vnode, name, Want::READ)?;
         let fs = vnode.instance().file_system().map_err(|_| Errno::EOPNOTSUPP)?;
-        Ok(fs.get_xattr(vnode.inode(), name)?)
+        let value = fs.get_xattr(vnode.inode(), name)?;
+        Ok(if name == capabilities::NAME { capabilities::shown(value) } else { value })
     }
     /// listxattr(2): the names, each ended by a NUL.
     ///
@@ -89,8 +93,15 @@ impl Caller<'_> {
             return self.set_list(place, kind, decode_list(value)?);
         }
         let (vnode, fs) = self.check_change(place, name)?;
+        let is_of_capabilities = name == capabilities::NAME;
+        if is_of_capabilities {
+            FileCapabilities::parse(value)?;
+        }
         let _contents = vnode.contents().write();
         fs.set_xattr(vnode.inode(), name, value, mode, crate::vnode::now())?;
+        if is_of_capabilities {
+            vnode.note_capabilities();
+        }
         vnode.refresh();
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
@@ -175,7 +186,11 @@ impl Caller<'_> {
         if name.starts_with(b"trusted.") && !is_administrator {
             return Err(refusal);
         }
-        if name.starts_with(b"security.") && want == Want::WRITE && !is_administrator {
+        let may_secure = match name == capabilities::NAME {
+            true => self.credentials.has(Capabilities::SETFCAP),
+            false => is_administrator,
+        };
+        if name.starts_with(b"security.") && want == Want::WRITE && !may_secure {
             return Err(refusal);
         }
         if name.starts_with(b"user.") {

@@ -2,7 +2,7 @@
 //!
 //! Two bits beside the mirrored permissions say that there may be one: a check of a file without lists costs
 //! nothing for them.
-use super::{Instance, Vnode, now};
+use super::{Instance, Vnode, capabilities::HAS_CAPABILITIES, now};
 use crate::errno::Errno;
 use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
@@ -150,6 +150,7 @@ impl Vnode {
     fn set_hints(&self, hints: u16) {
         let state = self.state.lock();
         let permissions = state.known.permissions;
-        self.rights.store(permissions | hints, Ordering::Release);
+        let others = self.rights.load(Ordering::Relaxed) & HAS_CAPABILITIES;
+        self.rights.store(permissions | hints | others, Ordering::Release);
     }
 }

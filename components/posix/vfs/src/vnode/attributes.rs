@@ -1,5 +1,8 @@
 //! A vnode's attributes: what `stat` tells, how they change, and what of it the file system was not told yet.
-use super::{FLAG_NO_ACCESS_TIME, NS_A_SECOND, RELATIME_NS, State, Vnode, acls, now, pack_owner};
+use super::{
+    FLAG_NO_ACCESS_TIME, NS_A_SECOND, RELATIME_NS, State, Vnode, acls,
+    capabilities::HAS_CAPABILITIES, now, pack_owner,
+};
 use crate::{errno::Errno, mount::MountFlags};
 use core::sync::atomic::Ordering;
 use interfaces::file_system::{AttributeChange, Attributes, Backing, FileTime, FsError};
@@ -158,7 +161,7 @@ impl Vnode {
     }
     fn mirror(&self, known: &Attributes) {
         self.owner.store(pack_owner(known), Ordering::Release);
-        let hints = self.rights.load(Ordering::Relaxed) & acls::HINTS;
+        let hints = self.rights.load(Ordering::Relaxed) & (acls::HINTS | HAS_CAPABILITIES);
         self.rights.store(known.permissions | hints, Ordering::Release);
         self.flags.store(known.flags, Ordering::Release);
         self.access_due_ns.store(0, Ordering::Relaxed);
