@@ -93,7 +93,13 @@ pub fn report() -> Result<u8> {
     packages::ensure(packages::Need::Run)?;
     let kernel = image("default", &Features::default())?;
     let root = disk::default_root()?;
-    println!("kernel  {}\nroot    {}", kernel.display(), root.display());
+    let symbols = symbols::beside(&kernel);
+    println!(
+        "kernel  {}\nsymbols {}\nroot    {}",
+        kernel.display(),
+        symbols.display(),
+        root.display()
+    );
     Ok(0)
 }
 

@@ -1,5 +1,5 @@
 //! `./x debug`: the same boot, stopped at the first instruction, with gdb attached (M8).
-use crate::{packages, qemu, run, shell};
+use crate::{packages, qemu, run, shell, symbols};
 use anyhow::{Context, Result};
 use std::process::Stdio;
 
@@ -33,7 +33,7 @@ pub fn run(options: &run::Options) -> Result<u8> {
         std::thread::sleep(std::time::Duration::from_millis(10));
     }
     let status = std::process::Command::new("gdb")
-        .arg(&config.kernel)
+        .arg(symbols::beside(&config.kernel))
         .args(["-ex", "set architecture i386:x86-64", "-ex"])
         .arg(format!("target remote {}", socket.display()))
         .status()

@@ -2,10 +2,11 @@
 //! kernel finds them for its backtraces (layout: `nucleus/src/backtrace.rs`).
 //!
 //! The linker script leaves a last PT_LOAD segment, `.symbols`, with an empty table in it. The new table is
-//! appended to the file and that segment's header made to point there.
+//! appended to the file and that segment's header made to point there. The file that is loaded has nothing but its segments;
+//! what debuggers and profilers read is in the file [`beside`] it.
 //! Source: System V ABI, chapter 4 (ELF-64).
 use anyhow::{Context, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What the symbols of the kernel are above: the top two gigabytes.
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
@@ -17,7 +18,12 @@ const SECTION_HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const PAGE: usize = 4096;
 
-/// Copies the kernel at `from` to `to` with its symbol table embedded.
+/// The file with all that the linker knew of the kernel at `kernel`.
+pub fn beside(kernel: &Path) -> PathBuf {
+    kernel.with_extension("debug")
+}
+
+/// Copies the kernel at `from` to `to` with its symbol table embedded and without sections, and all of it to the file beside.
 ///
 /// # Errors
 /// Files that cannot be read or written; an ELF without symbols or without a `.symbols` segment.
@@ -25,6 +31,9 @@ pub fn embed(from: &Path, to: &Path) -> Result<()> {
     let mut elf = std::fs::read(from).with_context(|| format!("reading {}", from.display()))?;
     let table = table(functions(&elf).context("the kernel has no symbols")?);
     let header = symbols_header(&elf).context("the kernel has no .symbols segment")?;
+    let debug = beside(to);
+    std::fs::write(&debug, &elf).with_context(|| format!("writing {}", debug.display()))?;
+    strip(&mut elf).context("the kernel's segments make no sense")?;
     elf.resize(elf.len().next_multiple_of(PAGE), 0);
     let offset = elf.len() as u64;
     let bytes = table.len() as u64;
@@ -33,6 +42,23 @@ pub fn embed(from: &Path, to: &Path) -> Result<()> {
         elf[header + field..header + field + 8].copy_from_slice(&value.to_le_bytes());
     }
     std::fs::write(to, elf).with_context(|| format!("writing {}", to.display()))
+}
+
+/// Takes away what no program header names: sections with their headers, symbols, lines.
+fn strip(elf: &mut Vec<u8>) -> Option<()> {
+    const SECTION_HEADERS: usize = 40;
+    const SECTION_COUNTS: usize = 60;
+    let first = number(elf, 32, 8)? as usize;
+    let count = number(elf, 56, 2)? as usize;
+    let mut end = first + count * PROGRAM_HEADER_BYTES;
+    for at in (0..count).map(|index| first + index * PROGRAM_HEADER_BYTES) {
+        end = end.max(number(elf, at + 8, 8)?.checked_add(number(elf, at + 32, 8)?)? as usize);
+    }
+    elf.get(..end)?;
+    elf.truncate(end);
+    elf.get_mut(SECTION_HEADERS..SECTION_HEADERS + 8)?.fill(0);
+    elf.get_mut(SECTION_COUNTS..SECTION_COUNTS + 4)?.fill(0);
+    Some(())
 }
 
 fn number(bytes: &[u8], at: usize, length: usize) -> Option<u64> {
@@ -119,6 +145,23 @@ mod tests {
         let second = names + number(&bytes, HEADER_BYTES + ENTRY_BYTES + 4, 4).unwrap() as usize;
         assert_eq!(number(&bytes, HEADER_BYTES + ENTRY_BYTES, 4), Some(0x20));
         assert_eq!(&bytes[second..], b"two\0");
+    }
+
+    #[test]
+    fn what_is_loaded_ends_with_the_last_segment() {
+        let mut elf = vec![0xff; 1000];
+        elf[32..40].copy_from_slice(&64u64.to_le_bytes());
+        elf[56..58].copy_from_slice(&2u16.to_le_bytes());
+        for (at, (offset, bytes)) in [(64, (300u64, 100u64)), (120, (200, 50))] {
+            elf[at + 8..at + 16].copy_from_slice(&offset.to_le_bytes());
+            elf[at + 32..at + 40].copy_from_slice(&bytes.to_le_bytes());
+        }
+        strip(&mut elf).unwrap();
+        assert_eq!(elf.len(), 400);
+        assert_eq!((number(&elf, 40, 8), number(&elf, 60, 4)), (Some(0), Some(0)));
+        let mut short = elf.clone();
+        short.truncate(399);
+        assert!(strip(&mut short).is_none());
     }
 
     #[test]

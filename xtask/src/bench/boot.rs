@@ -24,7 +24,7 @@ pub const PROMPT: &str = "to the prompt";
 pub const DEBIAN: &str = "to bash's prompt in Debian";
 /// Memory in use there.
 pub const MEMORY: &str = "memory at the prompt";
-const IMAGE: &str = "kernel image";
+const IMAGE: &str = "kernel image, stripped";
 
 /// Measures `sides` in turn, `boots` times; `image` has the probes.
 ///

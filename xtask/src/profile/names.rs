@@ -8,12 +8,13 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Names(BTreeMap<u64, String>);
 
 impl Names {
-    /// Those of the kernel at `path`.
+    /// Those of the kernel at `path`, out of the file with its symbols beside it.
     ///
     /// # Errors
     /// Where it cannot be read or has no symbols.
     pub fn of(path: &Path) -> Result<Names> {
-        let elf = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let path = symbols::beside(path);
+        let elf = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let functions = symbols::functions(&elf).context("the kernel has no symbols")?;
         let named = |(offset, name): (u32, Vec<u8>)| {
             let name = String::from_utf8_lossy(&name).into_owned();
