@@ -4,7 +4,7 @@
 //! mapped (uncached, not executable), so that a restarted driver finds them again. Lock order: any
 //! of the locks here is a leaf.
 use crate::{
-    arch::{acpi, cpu, pci, serial},
+    arch::{acpi, cpu, pci},
     irq::Interrupt,
     memory, params,
     spin::SpinLock,
@@ -25,7 +25,7 @@ static GRANTED_LINES: SpinLock<Vec<u32>> =
     SpinLock::new(class!("nucleus.device.granted_lines"), Vec::new());
 
 /// Ports that are the nucleus's own: interrupt controllers, the log's UART, PCI configuration.
-const NUCLEUS_PORTS: [(u16, u16); 4] = [(0x20, 2), (0xa0, 2), (serial::COM1, 8), (0xcf8, 8)];
+const NUCLEUS_PORTS: [(u16, u16); 3] = [(0x20, 2), (0xa0, 2), (0xcf8, 8)];
 
 #[derive(Clone, Copy, Debug)]
 struct Mapped {

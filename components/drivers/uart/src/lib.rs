@@ -1,7 +1,7 @@
 //! Serial ports of the 16550 kind, as terminals.
 //!
-//! [`probe`] takes the PC's four places, as far as they are granted (the nucleus keeps the one its
-//! log goes to). A port has one thread, which waits for the interrupt and hands input to the sink.
+//! [`probe`] takes the PC's four places, as far as they are granted. The first is also the one that the nucleus's log goes to: the
+//! nucleus sets that chip up, and a line of the log may stand between two bytes of ours. A port has one thread, which waits for the interrupt and hands input to the sink.
 //! `output` orders senders; `input` guards what the sink has not taken. Receiving is switched off
 //! in the chip while the sink is full. Where memory outlives the driver a [`Ledger`] there has what the chip took and
 //! gave, so that a successor goes on with the next byte. Source: National Semiconductor PC16550D data sheet.
@@ -36,6 +36,8 @@ lock_class! {
 
 /// The PC's places: first port, interrupt line.
 const PLACES: [(u16, u32); 4] = [(0x3f8, 4), (0x2f8, 3), (0x3e8, 4), (0x2e8, 3)];
+/// The place of the log, which is set up as a driver would set it up.
+const LOG_PLACE: usize = 0;
 /// A lost transmit interrupt costs no more than this.
 const TRANSMIT_NS: u64 = 20_000_000;
 const DRIVER_NICE: i8 = -10;
@@ -55,6 +57,8 @@ struct Input {
 pub struct Uart {
     name: String,
     chip: Chip,
+    /// The nucleus set the chip up, and writes to it.
+    is_of_log: bool,
     interrupt: Interrupt,
     ledger: Option<Ledger>,
     input: Mutex<Input>,
@@ -78,7 +82,8 @@ pub fn probe() -> Vec<Arc<Uart>> {
         let name = format!("ttyS{place}");
         let memory = |kept: &DmaBuffer| kept.part(place * ledger::BYTES, ledger::BYTES);
         let ledger = kept.as_ref().and_then(memory).map(Ledger::new);
-        if let Some(port) = Uart::start(name, chip, interrupt, ledger) {
+        let is_of_log = place == LOG_PLACE;
+        if let Some(port) = Uart::start(name, (chip, is_of_log), interrupt, ledger) {
             log::info!("uart: {} at {first:#x}", port.name);
             ports.push(port);
         }
@@ -89,7 +94,7 @@ pub fn probe() -> Vec<Arc<Uart>> {
 impl Uart {
     fn start(
         name: String,
-        chip: Chip,
+        (chip, is_of_log): (Chip, bool),
         interrupt: Interrupt,
         ledger: Option<Ledger>,
     ) -> Option<Arc<Uart>> {
@@ -99,6 +104,7 @@ impl Uart {
         let port = Arc::new(Uart {
             name,
             chip,
+            is_of_log,
             interrupt,
             ledger,
             input: Mutex::new(&INPUT, input),
@@ -119,7 +125,7 @@ impl Uart {
     }
 
     fn serve(&self) {
-        if !self.ledger.as_ref().is_some_and(Ledger::is_ready) {
+        if !self.is_of_log && !self.ledger.as_ref().is_some_and(Ledger::is_ready) {
             self.chip.set_up();
         }
         if let Some(ledger) = &self.ledger {
