@@ -15,6 +15,7 @@ use interfaces::{
     terminal::Port,
 };
 use posix::start::{Boot, MakeFileSystem, State};
+use rt::device::PciFunction;
 
 /// One line of the system description.
 #[derive(Debug)]
@@ -30,6 +31,16 @@ struct Component {
 impl Component {
     fn is_isolated(&self) -> bool {
         self.world == "process"
+    }
+
+    /// It was granted virtio devices of `kind`.
+    fn has_virtio(&self, kind: u32) -> bool {
+        let wanted = match kind {
+            virtio::kind::BLOCK => "virtio:block",
+            virtio::kind::CONSOLE => "virtio:console",
+            _ => return false,
+        };
+        self.devices.contains(&wanted)
     }
 }
 
@@ -114,6 +125,25 @@ fn grant() {
     }
 }
 
+/// Names in the log each PCI function that no component drives. Bridges need no driver, and what they lead to stands for itself.
+fn report_undriven() {
+    const BRIDGE: u32 = 0x06;
+    const SYSTEM_PERIPHERAL: u32 = 0x08;
+    let is_driven = |function: &PciFunction| {
+        let kind = virtio::pci_kind(*function);
+        kind.is_some_and(|kind| COMPONENTS.iter().any(|component| component.has_virtio(kind)))
+    };
+    for function in rt::device::pci_functions().iter().filter(|function| !is_driven(function)) {
+        let PciFunction { address, vendor, device, class, .. } = function;
+        if !matches!(class >> 24, BRIDGE | SYSTEM_PERIPHERAL) {
+            log::info!(
+                "PCI {address}: {vendor:04x}:{device:04x}, class {:04x}: no driver",
+                class >> 16
+            );
+        }
+    }
+}
+
 /// Starts the isolated components, if there are any.
 fn start_isolated() -> Option<Arc<Supervisor>> {
     if PLANS.is_empty() {
@@ -173,6 +203,7 @@ fn skerry_start() {
             report.add(name, State::Running);
         }
     }
+    report_undriven();
     report.add("erring", State::Running);
     report.add("posix", State::Running);
     let supervisor =
@@ -186,6 +217,8 @@ fn skerry_start() {
         supervisor,
         system_calls: SYSTEM_CALLS,
     };
-    let Err(what) = posix::start::start(boot);
-    panic!("cannot start: {what}");
+    let Err(end) = posix::start::start(boot);
+    // Nothing is wrong in the kernel: a backtrace would say nothing.
+    log::error!("{end}");
+    nucleus::arch::power::die()
 }

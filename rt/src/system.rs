@@ -7,13 +7,16 @@ pub fn command_line() -> &'static str {
     crate::world::system::command_line()
 }
 
-/// Value of `name=value` on the command line (the last one wins), or `""` for a bare `name`.
+/// Value of `name=value` on the command line (the last one wins), or `""` for a bare `name`. What follows the word `--` is no
+/// parameter.
 pub fn parameter(name: &str) -> Option<&'static str> {
-    command_line().split_ascii_whitespace().rev().find_map(|word| match word.split_once('=') {
+    let words = command_line().split_ascii_whitespace().take_while(|word| *word != "--");
+    let values = words.filter_map(|word| match word.split_once('=') {
         Some((key, value)) if key == name => Some(value),
         None if word == name => Some(""),
         _ => None,
-    })
+    });
+    values.last()
 }
 
 /// Counts of every kernel object type, for `/proc/skerry/objects`.

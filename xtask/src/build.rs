@@ -1,7 +1,10 @@
 //! Building the kernel image.
 use crate::{disk, isolated, packages, shell, symbols};
 use anyhow::{Result, bail};
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// What to build in beyond the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,10 +33,7 @@ impl Features {
 /// # Errors
 /// The compiler's messages, or what is wrong with the system description.
 pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
-    let description = shell::root().join("systems").join(format!("{system}.toml"));
-    if !description.exists() {
-        bail!("there is no systems/{system}.toml; there are: {}", systems()?.join(", "));
-    }
+    let description = description(system)?;
     let chosen = features.names();
     let suffix = features.suffix();
     let archive = isolated::archive(&description, system, features)?;
@@ -47,11 +47,31 @@ pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
     if !chosen.is_empty() {
         cargo.args(["--features", &chosen.join(",")]);
     }
-    shell::quietly("building the kernel", &mut cargo)?;
+    shell::quietly(&first("building the kernel", &target), &mut cargo)?;
     let built = target.join("x86_64-unknown-none/release/image");
     let path = shell::build_path(&format!("skerry-{system}{suffix}.elf"))?;
     symbols::embed(&built, &path)?;
     Ok(path)
+}
+
+/// `what` is done, and that it takes long where nothing was built in `target` before.
+pub fn first(what: &str, target: &Path) -> String {
+    match target.exists() {
+        true => what.to_owned(),
+        false => format!("{what} (the first time: a minute or two)"),
+    }
+}
+
+/// The path of `systems/NAME.toml`.
+///
+/// # Errors
+/// Where it is not there.
+pub fn description(system: &str) -> Result<PathBuf> {
+    let description = shell::root().join("systems").join(format!("{system}.toml"));
+    if !description.exists() {
+        bail!("there is no systems/{system}.toml; there are: {}", systems()?.join(", "));
+    }
+    Ok(description)
 }
 
 /// Builds the kernel that is the nucleus and its tests; its path.

@@ -27,14 +27,8 @@ const IMAGE: &str = "4G";
 /// # Errors
 /// Where a name is none of a package's, or Debian's archive cannot be reached.
 pub fn image(wanted: &[String]) -> Result<PathBuf> {
+    check(wanted)?;
     let names: BTreeSet<&str> = wanted.iter().map(String::as_str).chain(ALWAYS).collect();
-    let is_package = |name: &&str| {
-        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
-        !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_allowed)
-    };
-    if let Some(wrong) = names.iter().find(|name| !is_package(name)) {
-        bail!("--packages: `{wrong}` is no name of a package; write them as a,b,c");
-    }
     let image = shell::build_path(&format!("debian-{:08x}.ext4", key(&names)))?;
     if !image.is_file() {
         make(&names, &image).with_context(|| {
@@ -46,6 +40,21 @@ pub fn image(wanted: &[String]) -> Result<PathBuf> {
         })?;
     }
     Ok(image)
+}
+
+/// Looks at names of packages.
+///
+/// # Errors
+/// With one that is none.
+pub fn check(wanted: &[String]) -> Result<()> {
+    let is_package = |name: &&String| {
+        let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
+        !name.is_empty() && !name.starts_with('-') && name.bytes().all(is_allowed)
+    };
+    if let Some(wrong) = wanted.iter().find(|name| !is_package(name)) {
+        bail!("--packages: `{wrong}` is no name of a package; write them as a,b,c");
+    }
+    Ok(())
 }
 
 fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {

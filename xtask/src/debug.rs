@@ -9,6 +9,7 @@ use std::process::Stdio;
 /// What kept either from starting.
 pub fn run(options: &run::Options) -> Result<u8> {
     let cpus = qemu::check(options.cpus, options.icount)?;
+    run::check(options)?;
     packages::ensure(packages::Need::Debug)?;
     let config = run::config(options, cpus)?;
     let socket = shell::build_path("gdb.socket")?;

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use nix::unistd::{Gid, Uid};
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink},
+    os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -46,6 +46,34 @@ pub fn root_image(given: Option<&Path>, packages: &[String]) -> Result<PathBuf> 
             bail!("--root {}: no image, no folder, and not `debian`", missing.display())
         }
     }
+}
+
+/// Looks whether `given` may be the root, before anything is built. Where a parameter names the root (`is_named`) it may be a
+/// partition of the image.
+///
+/// # Errors
+/// It is not there, or holds no ext4.
+pub fn check_root(given: &Path, is_named: bool) -> Result<()> {
+    if given == Path::new(debian::NAME) || given.is_dir() {
+        return Ok(());
+    }
+    if !given.is_file() {
+        bail!("--root {}: no image, no folder, and not `debian`", given.display());
+    }
+    if !is_named && !holds_ext4(given)? {
+        bail!("--root {}: this image holds no ext4 file system", given.display());
+    }
+    Ok(())
+}
+
+/// Whether the superblock's magic number is where ext4 has it.
+fn holds_ext4(image: &Path) -> Result<bool> {
+    const MAGIC: [u8; 2] = [0x53, 0xef];
+    const MAGIC_OFFSET: u64 = 1024 + 56;
+    let file =
+        fs::File::open(image).with_context(|| format!("opening --root {}", image.display()))?;
+    let mut found = [0; 2];
+    Ok(file.read_exact_at(&mut found, MAGIC_OFFSET).is_ok() && found == MAGIC)
 }
 
 /// Lays a root with Debian's unmodified busybox and our own programs at `tree`.
@@ -289,4 +317,28 @@ pub fn debugfs(image: &Path, commands: &str) -> Result<()> {
         bail!("debugfs: {}\n{said}", output.status);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_a_root_is_refused_before_anything_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("image");
+        let refused = |is_named| check_root(&image, is_named).unwrap_err().to_string();
+        assert!(refused(false).contains("no image, no folder"));
+        for bytes in [10, 4096] {
+            fs::write(&image, vec![0; bytes]).unwrap();
+            assert!(refused(false).contains("no ext4"));
+        }
+        assert!(check_root(&image, true).is_ok(), "a partition may be the root");
+        let mut bytes = vec![0; 4096];
+        bytes[1080..1082].copy_from_slice(&[0x53, 0xef]);
+        fs::write(&image, bytes).unwrap();
+        for given in [&image, folder.path(), Path::new("debian")] {
+            assert!(check_root(given, false).is_ok());
+        }
+    }
 }

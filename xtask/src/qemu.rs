@@ -100,6 +100,8 @@ pub struct Config {
     pub has_iommu: bool,
     /// Where the first serial port (the kernel's log) goes.
     pub log: PathBuf,
+    /// The first serial port is also the console, the character device `terminal`.
+    pub is_console_serial: bool,
     /// Further arguments.
     pub extra: Vec<String>,
 }
@@ -125,7 +127,10 @@ impl Config {
         if let Some(initrd) = &self.initrd {
             command.arg("-initrd").arg(initrd);
         }
-        command.args(["-serial", &format!("file:{}", escaped(&self.log))]);
+        match self.is_console_serial {
+            true => command.args(["-serial", "chardev:terminal"]),
+            false => command.args(["-serial", &format!("file:{}", escaped(&self.log))]),
+        };
         if has_iommu {
             // Before the devices that go through it.
             command.args(["-device", "intel-iommu,intremap=on,aw-bits=48"]);

@@ -54,6 +54,9 @@ pub struct Options {
     /// Machine model
     #[arg(long, value_enum, default_value_t)]
     pub machine: Machine,
+    /// Have the console on the first serial port, beside the kernel's log, and no other
+    #[arg(long, conflicts_with = "exec")]
+    pub serial_console: bool,
     /// Further arguments to QEMU, separated by blanks
     #[arg(long, value_name = "ARGUMENTS", default_value = "", allow_hyphen_values = true)]
     pub qemu_args: String,
@@ -81,6 +84,8 @@ pub enum Outcome {
     Session(Ended),
     /// Powered off without a session.
     PoweredOff,
+    /// The kernel found nothing to run, for the reason that its log ends with.
+    NotStarted(String),
     /// The kernel panicked.
     Panicked,
     /// `--timeout` passed.
@@ -91,6 +96,8 @@ pub enum Outcome {
 
 /// Memory where nothing was said, in MiB.
 pub const MEMORY_MIB: u32 = 512;
+/// The least memory that a root of busybox boots in, in MiB.
+const MEMORY_LEAST_MIB: u32 = 20;
 /// Kernel parameters of every run.
 pub const PARAMETERS: &str = "skerry.exit_port=0xf4";
 /// Exit status of a run whose kernel panicked.
@@ -108,7 +115,7 @@ impl Outcome {
             Outcome::PoweredOff => 0,
             Outcome::Panicked => PANICKED,
             Outcome::TimedOut => TIMED_OUT,
-            Outcome::QemuFailed(_) => 1,
+            Outcome::NotStarted(_) | Outcome::QemuFailed(_) => 1,
         }
     }
 }
@@ -118,6 +125,7 @@ impl std::fmt::Display for Outcome {
         match self {
             Outcome::Session(ended) => ended.fmt(f),
             Outcome::PoweredOff => f.write_str("powered off"),
+            Outcome::NotStarted(_) => f.write_str("not started"),
             Outcome::Panicked => f.write_str("panicked"),
             Outcome::TimedOut => f.write_str("timed out"),
             Outcome::QemuFailed(why) => write!(f, "QEMU failed: {why}"),
@@ -131,6 +139,7 @@ impl std::fmt::Display for Outcome {
 /// What kept the run from starting.
 pub fn run(options: &Options) -> Result<u8> {
     let cpus = qemu::check(options.cpus, options.icount)?;
+    check(options)?;
     packages::ensure(packages::Need::Run)?;
     let config = config(options, cpus)?;
     let outcome = match &options.exec {
@@ -142,6 +151,23 @@ pub fn run(options: &Options) -> Result<u8> {
     std::fs::write(shell::build_path("run.status")?, format!("{outcome}\n"))?;
     explain(&outcome, &config.log);
     Ok(outcome.status())
+}
+
+/// Looks at what would be in the way after minutes of building.
+///
+/// # Errors
+/// With the option that is wrong.
+pub fn check(options: &Options) -> Result<()> {
+    build::description(&options.system)?;
+    if let Some(memory) = options.memory.filter(|memory| *memory < MEMORY_LEAST_MIB) {
+        bail!("--memory {memory}: at least {MEMORY_LEAST_MIB} (MiB) are needed");
+    }
+    debian::check(&options.packages)?;
+    if let Some(root) = &options.root {
+        let is_named = options.append.split_whitespace().any(|word| word.starts_with("root="));
+        disk::check_root(root, is_named)?;
+    }
+    disks(options).map(drop)
 }
 
 /// Builds what `options` ask for and describes the machine.
@@ -157,7 +183,7 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
     let log = shell::build_path("run.log")?;
     let mut append = String::from(PARAMETERS);
     if is_debian {
-        append = format!("{append} init={}", debian::SHELL);
+        append = format!("{append} skerry.shell={}", debian::SHELL);
     }
     if !options.append.is_empty() {
         append = format!("{append} {}", options.append);
@@ -175,6 +201,7 @@ pub fn config(options: &Options, cpus: u32) -> Result<Config> {
         is_snapshot: options.snapshot,
         disks: disks(options)?,
         log,
+        is_console_serial: options.serial_console,
         has_iommu: true,
         extra: options.qemu_args.split_whitespace().map(str::to_owned).collect(),
     };
@@ -208,7 +235,7 @@ pub fn execute(
     drop(follower);
     let Some(code) = code else { return Ok(Outcome::TimedOut) };
     let ended = if has_run(code, &complaints) { session.finish() } else { None };
-    Ok(judge(code, ended, &complaints))
+    Ok(judge(code, ended, &complaints, &config.log))
 }
 
 /// A session under way in a QEMU of its own.
@@ -228,7 +255,8 @@ pub struct Running {
 pub fn start_session(config: &Config, command: &str, streams: Streams) -> Result<Running> {
     let listening = Listening::new()?;
     let mut config = config.clone();
-    config.append.push_str(" skerry.exec");
+    // Before what the user appends, which may end in arguments of a program.
+    config.append = format!("skerry.exec {}", config.append);
     let mut qemu = config.command();
     qemu.args(["-display", "none", "-monitor", "none"]);
     listening.add_to(&mut qemu);
@@ -241,26 +269,27 @@ pub fn start_session(config: &Config, command: &str, streams: Streams) -> Result
 fn interactive(config: &Config, options: &Options) -> Result<Outcome> {
     let mut config = config.clone();
     if let Some((rows, columns)) = window_size() {
-        config.append.push_str(&format!(" skerry.rows={rows} skerry.columns={columns}"));
+        // Before what the user appends, which may end in arguments of a program.
+        config.append = format!("skerry.rows={rows} skerry.columns={columns} {}", config.append);
     }
     let mut qemu = config.command();
     let window = crate::window::Window::new()?;
     window.add_to(&mut qemu);
     let terminal = Terminal::new()?;
-    terminal.add_to(&mut qemu);
+    terminal.add_to(&mut qemu, config.is_console_serial.then_some(config.log.as_path()));
     qemu.args(["-display", "none"]).stdin(Stdio::null()).stdout(Stdio::null());
     let complaints = config.log.with_extension("qemu");
     qemu.stderr(std::fs::File::create(&complaints)?);
     let mut child = start(&mut qemu, &config.log)?;
-    window.start()?;
-    let sitting = terminal.start(child.id());
+    let keys = window.start()?;
+    let sitting = terminal.start(child.id(), keys);
     let follower = options.verbose.then(|| Follower::start(&config.log));
     let code = wait(&mut child, options.timeout)?;
     drop(follower);
     if code.is_some_and(|code| has_run(code, &complaints)) {
         sitting.finish();
     }
-    Ok(code.map_or(Outcome::TimedOut, |code| judge(code, None, &complaints)))
+    Ok(code.map_or(Outcome::TimedOut, |code| judge(code, None, &complaints, &config.log)))
 }
 
 fn start(qemu: &mut Command, log: &Path) -> Result<Child> {
@@ -308,14 +337,21 @@ fn complaint(complaints: &Path) -> String {
     lines.join("\n")
 }
 
-fn judge(code: i32, ended: Option<Ended>, complaints: &Path) -> Outcome {
+fn judge(code: i32, ended: Option<Ended>, complaints: &Path, log: &Path) -> Outcome {
     match (code, ended) {
-        (QEMU_PANIC, _) => Outcome::Panicked,
+        (QEMU_PANIC, _) => reason(log).map_or(Outcome::Panicked, Outcome::NotStarted),
         (_, Some(ended)) => Outcome::Session(ended),
         (0 | QEMU_OFF, None) if has_run(code, complaints) => Outcome::PoweredOff,
         (QEMU_OFF, None) => Outcome::QemuFailed(complaint(complaints)),
         (code, None) => Outcome::QemuFailed(format!("status {code} {}", complaint(complaints))),
     }
+}
+
+/// What the log of a kernel that found nothing to run ends with.
+fn reason(log: &Path) -> Option<String> {
+    let text = String::from_utf8_lossy(&std::fs::read(log).ok()?).into_owned();
+    let (_, reason) = text.lines().last()?.split_once(" cannot start: ")?;
+    Some(reason.to_owned())
 }
 
 /// Says on stderr what the user needs to know of a run that did not end by itself.
@@ -332,6 +368,7 @@ fn explain(outcome: &Outcome, log: &Path) {
         }
         Outcome::TimedOut => eprintln!("x: timed out; the kernel's log is in {}", log.display()),
         Outcome::QemuFailed(why) => eprintln!("x: QEMU failed: {why}"),
+        Outcome::NotStarted(why) => eprintln!("x: the system could not start: {why}"),
         Outcome::Session(_) | Outcome::PoweredOff => {}
     }
 }

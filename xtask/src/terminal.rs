@@ -1,9 +1,9 @@
 //! Our terminal as the guest's console.
 //!
 //! What is typed goes to the guest, but for what follows Ctrl-A: X ends QEMU, C changes between the
-//! console and QEMU's monitor, H says so, Ctrl-A is itself. QEMU's own multiplexer (`mux=on`) is
+//! console and QEMU's monitor, D stands for Ctrl-Alt-Del, H says so, Ctrl-A is itself. QEMU's own multiplexer (`mux=on`) is
 //! not used: it loses what is typed or pasted faster than the guest takes it, beyond 32 bytes.
-use crate::sockets::Sockets;
+use crate::{sockets::Sockets, window::Keys};
 use anyhow::Result;
 use nix::{
     sys::{
@@ -15,6 +15,7 @@ use nix::{
 use std::{
     io::{self, Read, Write},
     os::unix::net::{UnixListener, UnixStream},
+    path::Path,
     process::Command,
     sync::{
         Arc,
@@ -24,7 +25,7 @@ use std::{
 };
 
 const ESCAPE: u8 = 0x01;
-const HELP: &str = "\r\nCtrl-A then: X ends the run, C changes to QEMU's monitor and back, Ctrl-A is sent, H is this\r\n";
+const HELP: &str = "\r\nCtrl-A then: X ends the run, C changes to QEMU's monitor and back, D is Ctrl-Alt-Del, Ctrl-A is sent, H is this\r\n";
 
 /// Sockets of the console and of the monitor.
 pub struct Terminal(Sockets<2>);
@@ -37,13 +38,20 @@ impl Terminal {
     pub fn new() -> Result<Terminal> {
         Ok(Terminal(Sockets::new(["terminal", "monitor"])?))
     }
-    /// Adds the console and the monitor to QEMU's command line.
-    pub fn add_to(&self, qemu: &mut Command) {
+    /// Adds the console and the monitor to QEMU's command line. Where the console is the serial port of the kernel's log, that is
+    /// also kept in the file `serial_log`.
+    pub fn add_to(&self, qemu: &mut Command, serial_log: Option<&Path>) {
         self.0.add_to(qemu);
-        qemu.args(["-device", "virtconsole,chardev=terminal", "-mon", "chardev=monitor"]);
+        match serial_log {
+            Some(log) => {
+                qemu.args(["-set", &format!("chardev.terminal.logfile={}", log.display())])
+            }
+            None => qemu.args(["-device", "virtconsole,chardev=terminal"]),
+        };
+        qemu.args(["-mon", "chardev=monitor"]);
     }
     /// Connects our standard streams; where stdin is a terminal it is raw until the result is dropped.
-    pub fn start(self, qemu: u32) -> Sitting {
+    pub fn start(self, qemu: u32, keys: Keys) -> Sitting {
         let (folder, [console, monitor]) = self.0.open();
         let before = termios::tcgetattr(io::stdin()).ok();
         if let Some(before) = &before {
@@ -66,11 +74,14 @@ impl Terminal {
                 is_monitor: is_monitor.clone(),
                 is_escaped: false,
                 qemu,
+                keys,
             };
             // Neither is joined: stdin may never end, and the monitor says nothing that matters at the end.
             thread::spawn(move || show(monitor, &is_monitor));
             thread::spawn(move || keyboard.serve(has_keys));
-            show(console, &AtomicBool::new(true));
+            if show(console, &AtomicBool::new(true)) == Line::Open {
+                println!();
+            }
         });
         Sitting { before, shower: Some(shower) }
     }
@@ -99,18 +110,31 @@ impl Drop for Sitting {
     }
 }
 
+/// Where the cursor is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Line {
+    /// At the begin of a line.
+    Ended,
+    /// Behind other characters.
+    Open,
+}
+
 /// Shows what comes; what comes while `is_shown` is not set is dropped.
-fn show(mut from: UnixStream, is_shown: &AtomicBool) {
+fn show(mut from: UnixStream, is_shown: &AtomicBool) -> Line {
     let mut buffer = [0; 4096];
+    let mut line = Line::Ended;
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         if !is_shown.load(Ordering::Relaxed) {
             continue;
         }
         let mut stdout = io::stdout().lock();
         if stdout.write_all(&buffer[..count]).and_then(|()| stdout.flush()).is_err() {
-            return;
+            return Line::Ended;
         }
+        let is_ended = matches!(buffer[count - 1], b'\n' | b'\r');
+        line = if is_ended { Line::Ended } else { Line::Open };
     }
+    line
 }
 
 /// Where keys go.
@@ -120,6 +144,7 @@ struct Keyboard {
     is_monitor: Arc<AtomicBool>,
     is_escaped: bool,
     qemu: u32,
+    keys: Keys,
 }
 
 impl Keyboard {
@@ -169,6 +194,10 @@ impl Keyboard {
                     true => Ok(()),
                 }
             }
+            b'd' | b'D' => {
+                self.keys.press();
+                Ok(())
+            }
             b'h' | b'H' | b'?' => io::stdout().lock().write_all(HELP.as_bytes()),
             ESCAPE => self.target().write_all(&[ESCAPE]),
             _ => Ok(()),
@@ -188,7 +217,8 @@ mod tests {
         let qemu = i32::MAX.cast_unsigned();
         let is_monitor = Arc::new(AtomicBool::new(false));
         let to = [to_console, to_monitor];
-        let mut keyboard = Keyboard { to, is_monitor, is_escaped: false, qemu };
+        let keys = Keys::default();
+        let mut keyboard = Keyboard { to, is_monitor, is_escaped: false, qemu, keys };
         for typed in [&b"a\x01\x01b\x01"[..], b"cinfo\n\x01q\x01cback", b"\x01x"] {
             keyboard.take(typed).unwrap();
         }

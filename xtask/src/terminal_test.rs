@@ -117,11 +117,76 @@ const SESSION: &[Step] = &[
     Expect(PROMPT),
 ];
 
-/// Sittings: name, what is done, how it is left.
-const SITTINGS: [(&str, &[Step], &str); 3] = [
-    ("an interactive session and poweroff", SESSION, "poweroff\r"),
-    ("an interactive session left by exit", &[Expect(PROMPT)], "exit\r"),
-    ("an interactive session left by Ctrl-A X", &[Expect(PROMPT)], "\x01x"),
+/// The console on the port of the kernel's log.
+const SERIAL: &[Step] = &[
+    Expect("I image: system"),
+    Expect(PROMPT),
+    Type("tty; echo ac\x1b[Db\r"),
+    Expect("\n/dev/ttyS0\r"),
+    Expect("\nabc\r"),
+    Expect(PROMPT),
+    Type("echo begun; sleep 1000\r"),
+    Expect("\nbegun\r"),
+    Type("\x03"),
+    Expect(PROMPT),
+    // More than the chip's FIFO, both ways.
+    Type("seq 1000 1999 | md5sum; echo 0123456789012345678901234567890123456789 >/dev/console\r"),
+    Expect("\n54b022b0bb28abd0d1e5ff1b42c49d0f"),
+    Expect("\n0123456789012345678901234567890123456789\r"),
+    Expect(PROMPT),
+];
+
+/// Busybox's init as process 1, to a shell that it starts and starts again.
+const BUSYBOX_INIT: &[Step] = &[
+    Expect("Please press Enter to activate this console."),
+    Type("\r"),
+    Expect("# "),
+    Type("ps | grep -c '^ *1 .*init'; cat /proc/$$/stat | cut -d' ' -f4\r"),
+    Expect("\r\n1\r\n"),
+    Expect("# "),
+    Type("(sh -c 'sleep 1; echo parent $PPID; grep PPid /proc/self/status' &); sleep 3\r"),
+    Expect("PPid:"),
+    Expect("# "),
+    Type("kill -9 1; kill -STOP 1; exit\r"),
+    Expect("Please press Enter to activate this console."),
+    Type("\r"),
+    Expect("# "),
+];
+
+/// What is done at a terminal.
+struct Seat {
+    name: &'static str,
+    /// Arguments of `./x run`.
+    arguments: &'static [&'static str],
+    steps: &'static [Step],
+    /// What is typed to leave it.
+    ending: &'static str,
+}
+
+const fn seat(name: &'static str, steps: &'static [Step], ending: &'static str) -> Seat {
+    Seat { name, arguments: &[], steps, ending }
+}
+
+const INIT: &[&str] = &["--append", "init=/bin/init"];
+
+const SITTINGS: [Seat; 7] = [
+    seat("an interactive session and poweroff", SESSION, "poweroff\r"),
+    seat("an interactive session left by exit", &[Expect(PROMPT)], "exit\r"),
+    seat("an interactive session left by Ctrl-A X", &[Expect(PROMPT)], "\x01x"),
+    seat("an interactive session left by Ctrl-Alt-Del", &[Expect(PROMPT)], "\x01d"),
+    Seat {
+        arguments: &["--serial-console", "--machine", "microvm"],
+        ..seat("an interactive session on the first serial port", SERIAL, "poweroff\r")
+    },
+    Seat {
+        arguments: INIT,
+        ..seat("busybox's init as process 1, and poweroff", BUSYBOX_INIT, "poweroff\r")
+    },
+    // It asked to be told of the keys, and runs its action for them: reboot.
+    Seat {
+        arguments: INIT,
+        ..seat("busybox's init as process 1, and Ctrl-Alt-Del", BUSYBOX_INIT, "\x01d")
+    },
 ];
 
 /// Sits at the terminal once for each that `filter` leaves in.
@@ -129,26 +194,27 @@ const SITTINGS: [(&str, &[Step], &str); 3] = [
 /// # Errors
 /// Where the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    let chosen = |name: &str| filter.is_none_or(|filter| name.contains(filter));
-    let sittings: Vec<_> = SITTINGS.into_iter().filter(|(name, ..)| chosen(name)).collect();
-    for &(name, steps, ending) in target.some(&sittings) {
+    let is_chosen = |seat: &&Seat| filter.is_none_or(|filter| seat.name.contains(filter));
+    let sittings: Vec<&Seat> = SITTINGS.iter().filter(is_chosen).collect();
+    for seat in target.some(&sittings) {
         build::image(&target.system, &Features::default())?;
         disk::default_root()?;
-        let bar = shell::progress(name);
-        let result = sit(&target.system, steps, ending).map_err(|error| format!("{error:#}"));
+        let bar = shell::progress(seat.name);
+        let result = sit(&target.system, seat).map_err(|error| format!("{error:#}"));
         bar.finish_and_clear();
-        tally.count(name, result);
+        tally.count(seat.name, result);
     }
     Ok(())
 }
 
-fn sit(system: &str, steps: &[Step], ending: &'static str) -> Result<()> {
+fn sit(system: &str, seat: &Seat) -> Result<()> {
     let pty = openpty(None, None).context("opening a pty")?;
     let before = termios::tcgetattr(&pty.slave)?;
     let mut desk = Desk { master: File::from(pty.master), slave: pty.slave, shown: String::new() };
     desk.resize(30, 100)?;
-    let mut sitting = desk.start(&["run", "--system", system, "--snapshot", "--accel", "tcg"])?;
-    steps.iter().chain([&Type(ending)]).try_for_each(|step| desk.take(step))?;
+    let plain = ["run", "--system", system, "--snapshot", "--accel", "tcg"];
+    let mut sitting = desk.start(&[&plain, seat.arguments].concat())?;
+    seat.steps.iter().chain([&Type(seat.ending)]).try_for_each(|step| desk.take(step))?;
     let status = desk.end(&mut sitting)?;
     if !status.success() {
         bail!("the run ended with {status}; shown was {:?}", desk.shown);

@@ -398,6 +398,7 @@ pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
         is_snapshot: true,
         disks: Vec::new(),
         log: shell::build_path(log)?,
+        is_console_serial: false,
         has_iommu: true,
         extra: Vec::new(),
     })

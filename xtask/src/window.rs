@@ -1,9 +1,30 @@
 //! Tells the running system of our terminal's size: a line `ROWS COLUMNS` on the port
-//! `skerry.window` at each SIGWINCH. QEMU's own console passes no sizes on.
+//! `skerry.window` at each SIGWINCH. QEMU's own console passes no sizes on. A line [`RESTART_KEYS`] stands for these keys, which a
+//! terminal does not pass on.
 use crate::{run::window_size, sockets::Sockets};
 use anyhow::{Context, Result};
 use nix::sys::signal::{SigSet, Signal};
-use std::{io::Write, process::Command, thread};
+use std::{
+    io::Write,
+    os::unix::net::UnixStream,
+    process::Command,
+    sync::{Arc, OnceLock},
+    thread,
+};
+
+/// The keys Ctrl, Alt and Del.
+const RESTART_KEYS: &[u8] = b"ctrl-alt-del\n";
+
+/// The connection to the port, once QEMU made it.
+#[derive(Clone, Default)]
+pub struct Keys(Arc<OnceLock<UnixStream>>);
+
+impl Keys {
+    /// Has the running system hear of Ctrl, Alt and Del; nothing where it has no port for that.
+    pub fn press(&self) {
+        let _ = self.0.get().map(|mut stream| stream.write_all(RESTART_KEYS));
+    }
+}
 
 /// The port's socket, waiting for QEMU.
 pub struct Window(Sockets<1>);
@@ -26,15 +47,18 @@ impl Window {
     ///
     /// # Errors
     /// Where the signal cannot be blocked.
-    pub fn start(self) -> Result<()> {
+    pub fn start(self) -> Result<Keys> {
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGWINCH);
         signals.thread_block().context("blocking SIGWINCH")?;
         let (folder, [socket]) = self.0.open();
+        let keys = Keys::default();
+        let connected = keys.clone();
         // Not joined: it waits for a signal that may never come.
         thread::spawn(move || {
             let Ok((mut stream, _)) = socket.accept() else { return };
             drop(folder);
+            let _ = stream.try_clone().map(|clone| connected.0.set(clone));
             while signals.wait().is_ok() {
                 let Some((rows, columns)) = window_size() else { continue };
                 if writeln!(stream, "{rows} {columns}").is_err() {
@@ -42,6 +66,6 @@ impl Window {
                 }
             }
         });
-        Ok(())
+        Ok(keys)
     }
 }

@@ -27,6 +27,7 @@ mod window;
 mod tests;
 
 pub use device::{Candidate, Device, QueuePlan, candidates};
+pub use pci::device_kind as pci_kind;
 pub use queue::{Access, Buffer, Queue, Used, left_behind};
 pub use transport::Vector;
 

@@ -49,7 +49,7 @@ pub(crate) struct PciTransport {
 }
 
 /// The device type of a virtio function.
-pub(crate) fn device_kind(function: PciFunction) -> Option<u32> {
+pub fn device_kind(function: PciFunction) -> Option<u32> {
     if function.vendor != VIRTIO_VENDOR {
         return None;
     }

@@ -78,9 +78,12 @@ fn to_bash(side: &Side, debian: &Path) -> Result<f64> {
     const PROMPT: &str = ":/# ";
     let taken = match &side.what {
         Kernel::Linux(linux) => campaign::linux_until(linux, debian, "skerry.bash", PROMPT)?,
-        Kernel::Skerry(kernel) => {
-            campaign::skerry_until(kernel, debian, &format!("init={}", debian::SHELL), PROMPT)?
-        }
+        Kernel::Skerry(kernel) => campaign::skerry_until(
+            kernel,
+            debian,
+            &format!("skerry.shell={}", debian::SHELL),
+            PROMPT,
+        )?,
     };
     Ok(taken.as_nanos() as f64)
 }

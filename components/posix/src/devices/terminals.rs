@@ -37,7 +37,7 @@ impl Opener for Terminals {
             (ALTERNATE_MAJOR, CONTROLLING) => (controlling()?, Claim::Never),
             // As on Linux, the console never becomes a controlling terminal by being opened.
             (ALTERNATE_MAJOR, CONSOLE) => {
-                (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Never)
+                (self.0.first().cloned().ok_or(Errno::ENODEV)?, Claim::Console)
             }
             number => {
                 let found = self.0.iter().find(|terminal| terminal.number() == number);

@@ -1,6 +1,6 @@
 //! The end of tasks and processes: zombies, orphans, who is told.
 use super::{
-    ExitStatus, Process, Task,
+    ExitStatus, Process, Task, init,
     object::{add_time, ticks},
     oom,
     tree::{self, INIT, Tree},
@@ -115,6 +115,7 @@ fn end_process(last: &Task, status: ExitStatus) {
     bury(last, status, &mut wakes);
     wakes.deliver();
     process.end.wake();
+    init::process_ended(process, status);
 }
 
 /// Tells the children of a thread that has ended, though others of its process go on (PR_SET_PDEATHSIG).
@@ -200,7 +201,7 @@ fn tell_parent(
 }
 
 fn wants_zombie(parent: &Process, process: &Process) -> bool {
-    if parent.id() == INIT || process.exit_signal.load(Ordering::Relaxed) != SIGCHLD {
+    if init::is_in_kernel(parent) || process.exit_signal.load(Ordering::Relaxed) != SIGCHLD {
         return true;
     }
     let action = parent.action(SIGCHLD);

@@ -405,12 +405,23 @@ pub fn spawn(
     request: &CloneRequest,
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
 ) -> Result<u32, Errno> {
-    const NOT_EXECUTED: ExitStatus = ExitStatus::Exited(127);
     let parts = task_parts(task, request)?;
     let child = make_process(task, parts, request, None)?;
-    let id = child.id();
-    let own = child.clone();
-    let started = start_thread(&child, move || {
+    begin(&child, body)?;
+    Ok(child.id())
+}
+
+/// Starts the first task of a process without memory; its thread does what [`spawn`] says.
+///
+/// # Errors
+/// `ENOMEM`, `EAGAIN`; the process is then not there.
+pub(super) fn begin(
+    task: &Arc<Task>,
+    body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
+) -> Result<(), Errno> {
+    const NOT_EXECUTED: ExitStatus = ExitStatus::Exited(127);
+    let own = task.clone();
+    let started = start_thread(task, move || {
         own.set_thread(rt::thread::current());
         super::task::enter(&own);
         let mut context = Context::default();
@@ -420,11 +431,7 @@ pub fn spawn(
         }
         run::run(&own, context);
     });
-    if let Err(errno) = started {
-        unmake(&child);
-        return Err(errno);
-    }
-    Ok(id)
+    started.inspect_err(|_| unmake(task))
 }
 
 /// Takes back a child whose thread could not be started.

@@ -1,7 +1,13 @@
-//! Process 1: it lives in the kernel, starts the session and waits for every orphan.
+//! Process 1, and how the machine goes down.
 //!
-//! Programs may signal it as they would an init: SIGUSR2 powers off, SIGTERM restarts, SIGUSR1
-//! halts (what busybox's poweroff, reboot and halt send); everything else it ignores.
+//! Where the parameter `init=` names a program, that program is process 1 ([`run_program`]), as on Linux: it gets no signal that it
+//! does not handle ([`ProcessSignals::is_unkillable`](crate::signal::ProcessSignals)), and its end stops the machine. Else process 1
+//! lives in the kernel ([`create`]): it starts the session and waits for every orphan. Programs may signal it as they
+//! would an init: SIGUSR2 powers off, SIGTERM restarts, SIGUSR1 halts (what busybox's poweroff, reboot and halt send);
+//! everything else it ignores.
+//!
+//! A thread of the kernel waits for either to end, and for requests of programs (reboot(2)), on [`NEWS`].
+//! Source: Linux `kernel/reboot.c`, `kernel/exit.c`, `init/main.c`.
 use super::{
     ExitStatus, Process, Task,
     fork::{self, CloneRequest},
@@ -14,43 +20,91 @@ use super::{
 };
 use crate::{
     files,
-    signal::{Dispositions, SIGTERM, SIGUSR1, SIGUSR2, TaskSignals},
+    signal::{self, Dispositions, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, TaskSignals},
+    system,
 };
-use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU8, Ordering};
-use rt::{power::Action, user::Context};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
+use rt::{power::Action, sync::Event as News, time::Instant, user::Context};
 use vfs::{Credentials, Errno};
 
-static REQUEST: AtomicU8 = AtomicU8::new(0);
+/// What [`REQUEST`] holds, from 1 on.
+const ACTIONS: [Action; 3] = [Action::Off, Action::Restart, Action::Halt];
+/// The wait status of a process that has not ended.
+const RUNS: u32 = u32::MAX;
 
-/// A program signalled process 1.
-pub fn signalled(signal: u8) {
-    if matches!(signal, SIGTERM | SIGUSR1 | SIGUSR2) {
-        REQUEST.store(signal, Ordering::Release);
-        if let Some(init) = tree::process(INIT) {
-            init.child_event.signal();
-        }
+/// The place in [`ACTIONS`] of what a program asked for first, counted from 1.
+static REQUEST: AtomicU8 = AtomicU8::new(0);
+/// A request came, process 1 ended or, once the machine goes down, some process did.
+static NEWS: News = News::new();
+/// Process 1 is a program's.
+static IS_PROGRAM: AtomicBool = AtomicBool::new(false);
+/// How that program ended.
+static ENDED: AtomicU32 = AtomicU32::new(RUNS);
+/// Why it could not be started; 0 where it could.
+static FAILURE: AtomicU16 = AtomicU16::new(0);
+/// The machine goes down: each process that ends is news.
+static IS_GOING_DOWN: AtomicBool = AtomicBool::new(false);
+
+/// Asks for `action`; the first to ask is heard.
+pub fn ask(action: Action) {
+    let place = ACTIONS.iter().position(|known| *known == action).unwrap_or(0) as u8 + 1;
+    let _ = REQUEST.compare_exchange(0, place, Ordering::AcqRel, Ordering::Relaxed);
+    NEWS.signal();
+    if let Some(init) = tree::process(INIT) {
+        init.child_event.signal();
     }
 }
 
 /// How the machine is to go down, if a program asked for it.
 fn request() -> Option<Action> {
-    match REQUEST.load(Ordering::Acquire) {
-        SIGTERM => Some(Action::Restart),
-        SIGUSR1 => Some(Action::Halt),
-        SIGUSR2 => Some(Action::Off),
-        _ => None,
+    let place = usize::from(REQUEST.load(Ordering::Acquire)).checked_sub(1)?;
+    ACTIONS.get(place).copied()
+}
+
+/// The keys Ctrl, Alt and Del were pressed: restarts the machine, or has process 1 decide (reboot(2), LINUX_REBOOT_CMD_CAD_OFF).
+pub fn keys_pressed() {
+    if system::RESTARTS_BY_KEYS.load(Ordering::Relaxed) {
+        return ask(Action::Restart);
+    }
+    if let Some(init) = tree::process(INIT) {
+        let _ = signal::send_to_process(&init, signal::Info::kernel(SIGINT));
     }
 }
 
-/// Makes process 1 on the calling thread.
-pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
+/// `process` is process 1 and lives in the kernel.
+pub fn is_in_kernel(process: &Process) -> bool {
+    process.id() == INIT && !IS_PROGRAM.load(Ordering::Relaxed)
+}
+
+/// A program signalled the process 1 that lives in the kernel.
+pub fn signalled(signal: u8) {
+    match signal {
+        SIGTERM => ask(Action::Restart),
+        SIGUSR1 => ask(Action::Halt),
+        SIGUSR2 => ask(Action::Off),
+        _ => {}
+    }
+}
+
+/// `process` has ended with `status`, and whoever waits for it was told.
+pub fn process_ended(process: &Process, status: ExitStatus) {
+    if process.id() == INIT {
+        ENDED.store(status.wait_word(), Ordering::Release);
+        NEWS.signal();
+    } else if IS_GOING_DOWN.load(Ordering::Relaxed) {
+        NEWS.signal();
+    }
+}
+
+/// Process 1 with its task, in group and session `group`.
+fn make(fs: Arc<files::FsContext>, group: u32) -> Arc<Task> {
     let process = Arc::new(Process::new(
         INIT,
         ProcessParts {
             parent: 0,
-            group: INIT,
-            session: Arc::new(Session::new(INIT)),
+            group,
+            session: Arc::new(Session::new(group)),
             memory: None,
             actions: Dispositions::shared(Dispositions::default()),
             limits: Limits::initial(),
@@ -66,14 +120,19 @@ pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
         signals: TaskSignals::default(),
     };
     let task = Arc::new(Task::new(INIT, process.clone(), parts));
-    task.set_thread(rt::thread::current());
-    task.set_in_call(true);
     let mut tree = tree::write();
     tree.reserve(INIT);
     process.signals.lock().tasks.push(task.clone());
     tree.insert(process);
     tree.insert_task(task.clone());
-    drop(tree);
+    task
+}
+
+/// Makes process 1 on the calling thread.
+pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
+    let task = make(fs, INIT);
+    task.set_thread(rt::thread::current());
+    task.set_in_call(true);
     super::task::enter(&task);
     task
 }
@@ -89,16 +148,53 @@ pub fn spawn(
     fork::spawn(init, &CloneRequest::fork(), body)
 }
 
-/// How the wait for the session ended.
+/// How the wait for process 1 or the session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The session leader ended.
+    /// The session leader, or the program that was process 1, ended.
     Ended(ExitStatus),
+    /// The program that was to be process 1 could not be started.
+    Failed(Errno),
     /// A program asked for this.
     Asked(Action),
 }
 
-/// Waits for every child until `leader` has ended or a program asks for the end.
+/// Makes process 1 of a program: `body` gives it memory. Waits until it ends or a program asks for the end.
+///
+/// Its group and session are 0, as on Linux, so that it may begin a session.
+///
+/// # Errors
+/// As clone.
+pub fn run_program(
+    fs: Arc<files::FsContext>,
+    body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
+) -> Result<Outcome, Errno> {
+    IS_PROGRAM.store(true, Ordering::Relaxed);
+    let task = make(fs, 0);
+    task.process.signals.lock().is_unkillable = true;
+    fork::begin(&task, move |task, context| {
+        body(task, context).inspect_err(|errno| FAILURE.store(errno.0, Ordering::Relaxed))
+    })?;
+    drop(task);
+    loop {
+        let ticket = NEWS.ticket();
+        if let Some(action) = request() {
+            return Ok(Outcome::Asked(action));
+        }
+        match ENDED.load(Ordering::Acquire) {
+            RUNS => {}
+            word => {
+                return Ok(match FAILURE.load(Ordering::Relaxed) {
+                    0 => Outcome::Ended(ExitStatus::from_wait_word(word)),
+                    errno => Outcome::Failed(Errno(errno)),
+                });
+            }
+        }
+        NEWS.wait(ticket, None, false);
+    }
+}
+
+/// Waits for every child until `leader` has ended or a program asked for the end.
 pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
     let options = Options::EXITED | Options::ALL;
     loop {
@@ -120,24 +216,26 @@ pub fn reap_until(init: &Arc<Task>, leader: u32) -> Outcome {
     }
 }
 
-/// Kills every process but process 1 and waits for their ends, but not longer than `deadline`.
-pub fn kill_all(init: &Arc<Task>, deadline: rt::time::Instant) {
-    let all: alloc::vec::Vec<_> =
-        tree::read().processes().filter(|process| process.id() != INIT).cloned().collect();
-    for process in all {
-        let _ = crate::signal::send_to_process(
-            &process,
-            crate::signal::Info::kernel(crate::signal::SIGKILL),
-        );
-    }
+/// Kills every process, but for a process 1 that lives in the kernel, and waits for their ends, but not longer than `deadline`.
+pub fn kill_all(deadline: Instant) {
+    IS_GOING_DOWN.store(true, Ordering::Relaxed);
     loop {
-        let ticket = init.process.child_event.ticket();
-        match wait::look(&init.process, Which::Any, Options::EXITED | Options::ALL) {
-            Ok(Some(_)) => {}
-            Ok(None) if rt::time::now() < deadline => {
-                init.process.child_event.wait(ticket, Some(deadline), false);
-            }
-            _ => return,
+        let ticket = NEWS.ticket();
+        let left = programs();
+        if left.is_empty() || rt::time::now() >= deadline {
+            return;
         }
+        for process in &left {
+            let mut state = process.signals.lock();
+            signal::send::begin_exit(process, &mut state, ExitStatus::Signalled(SIGKILL));
+        }
+        drop(left);
+        NEWS.wait(ticket, Some(deadline), false);
     }
+}
+
+/// The processes that run programs.
+fn programs() -> Vec<Arc<Process>> {
+    let runs = |process: &&Arc<Process>| !is_in_kernel(process) && process.ended().is_none();
+    tree::read().processes().filter(runs).cloned().collect()
 }

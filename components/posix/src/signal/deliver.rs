@@ -135,6 +135,8 @@ fn act_by_default(task: &Arc<Task>, signal: u8, continues: u64) {
     match default_effect(signal) {
         DefaultEffect::Ignore | DefaultEffect::Continue => {}
         // No dump is written, as on Linux with a core limit of 0.
+        // It became the default action after the signal was sent.
+        _ if task.process.signals.lock().is_unkillable => {}
         DefaultEffect::Terminate | DefaultEffect::Dump => end(task, ExitStatus::Signalled(signal)),
         DefaultEffect::Stop => {
             let is_useless =

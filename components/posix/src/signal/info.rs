@@ -117,6 +117,10 @@ impl Info {
         let user = task.credentials().user.real;
         Info::from_process(signal, SI_USER, task.process.id(), user)
     }
+    /// Made by [`Info::kernel`].
+    pub fn is_of_kernel(&self) -> bool {
+        self.code == SI_KERNEL
+    }
     /// From a process, by kill (`SI_USER`), tkill (`SI_TKILL`).
     pub fn from_process(signal: u8, code: i32, pid: u32, uid: u32) -> Info {
         let mut info = Info::new(signal, code);

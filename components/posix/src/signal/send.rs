@@ -2,9 +2,9 @@
 //!
 //! SIGCONT is sent under `process.tree`, as its parent hears of the continued process ([`stop`]).
 //! Wait queues are woken ([`Wakes`]) when the tree is free: their watchers send signals themselves.
-use super::{Info, SIGCONT, SIGKILL, bit, queue::Queued, state::ProcessSignals, stop};
+use super::{Info, SIGCONT, SIGKILL, action, bit, queue::Queued, state::ProcessSignals, stop};
 use crate::process::{
-    ExitStatus, Process, Task,
+    ExitStatus, Process, Task, init,
     limits::Resource,
     task::attention,
     tree::{self, Tree},
@@ -102,8 +102,8 @@ fn post(
     info: &Info,
     summon: Summon,
 ) -> Result<(), Errno> {
-    if process.id() == tree::INIT {
-        crate::process::init::signalled(info.number());
+    if init::is_in_kernel(process) {
+        init::signalled(info.number());
         return Ok(());
     }
     if info.number() == SIGCONT {
@@ -117,7 +117,7 @@ fn post(
     result
 }
 
-/// Sends under `process.tree`. Process 1 is not told: it waits for its children and hears of nothing
+/// Sends under `process.tree`. A process 1 that lives in the kernel is not told: it waits for its children and hears of nothing
 /// else that is sent so.
 ///
 /// # Errors
@@ -139,7 +139,7 @@ fn post_to(
     info: Info,
     wakes: &mut Wakes,
 ) -> Result<(), Errno> {
-    if process.id() == tree::INIT {
+    if init::is_in_kernel(process) {
         return Ok(());
     }
     let (result, change) = post_one(process, target, &info, Task::summon);
@@ -173,7 +173,9 @@ fn post_locked(
 ) -> Result<(), Errno> {
     let signal = info.number();
     if signal == SIGKILL {
-        begin_exit(process, state, ExitStatus::Signalled(signal));
+        if !state.is_unkillable || info.is_of_kernel() {
+            begin_exit(process, state, ExitStatus::Signalled(signal));
+        }
         return Ok(());
     }
     let observer = match target {
@@ -187,7 +189,7 @@ fn post_locked(
         let signals = observer.signals.lock();
         (signals.mask | signals.waited) & bit(signal) != 0
     };
-    if !is_held_back && state.actions.lock().is_ignored(signal) {
+    if !is_held_back && is_ignored(state, signal) {
         return Ok(());
     }
     let limit = process.limits.soft(Resource::PendingSignals);
@@ -206,6 +208,13 @@ fn post_locked(
         Whom::Any => wake_one(state, None, signal, summon),
     }
     Ok(())
+}
+
+/// Sending `signal` would do nothing, where it is not blocked.
+fn is_ignored(state: &ProcessSignals, signal: u8) -> bool {
+    let actions = state.actions.lock();
+    actions.is_ignored(signal)
+        || state.is_unkillable && actions.get(signal).handler == action::DEFAULT
 }
 
 fn wake_if_unblocked(task: &Task, signal: u8, summon: Summon) {
@@ -239,12 +248,16 @@ pub fn begin_exit(process: &Process, state: &mut ProcessSignals, status: ExitSta
 /// caused it and cannot go on. Blocked or ignored, it takes the default action.
 pub fn force(task: &Arc<Task>, info: Info) {
     let signal = info.number();
-    let state = task.process.signals.lock();
-    let mut actions = state.actions.lock();
+    let mut state = task.process.signals.lock();
+    let table = state.actions.clone();
+    let mut actions = table.lock();
     let mut signals = task.signals.lock();
     let is_blocked = signals.mask & bit(signal) != 0;
     if is_blocked || actions.is_ignored(signal) {
         actions.set_default(signal);
+    }
+    if actions.get(signal).handler == action::DEFAULT {
+        state.is_unkillable = false;
     }
     signals.mask &= !bit(signal);
     signals.queue.discard(bit(signal));

@@ -38,6 +38,9 @@ pub struct ProcessSignals {
     pub exec: Option<u32>,
     /// It has ended (it is a zombie until waited for).
     pub ended: Option<ExitStatus>,
+    /// It gets no signal whose action is the default one but those that the kernel forces on it (Linux `SIGNAL_UNKILLABLE`): it is
+    /// process 1.
+    pub is_unkillable: bool,
 }
 
 impl ProcessSignals {
@@ -54,6 +57,7 @@ impl ProcessSignals {
             exit: None,
             exec: None,
             ended: None,
+            is_unkillable: false,
         }
     }
 }

@@ -2,11 +2,12 @@
 //! and down again when the session has ended.
 //!
 //! [`start`] is called once by whoever wired the components. Kernel parameters: `root=` (a disk's
-//! name, the first if absent), `init=` (another program than the shell), `skerry.exec` (a session on
-//! named ports instead of the terminal: [`session`]), `skerry.rows`, `skerry.columns`.
+//! name, the first if absent), `init=` (the program that is process 1), `skerry.shell=` (another program than the shell),
+//! `skerry.exec` (a session on named ports instead of the terminal: [`session`]), `skerry.rows`, `skerry.columns`.
 mod clock;
 mod control;
 mod mounts;
+mod parameters;
 mod session;
 mod window;
 
@@ -91,11 +92,29 @@ pub struct Boot {
     pub system_calls: SystemCalls,
 }
 
+/// Why the machine stops although nobody asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It could not start.
+    Unstarted(String),
+    /// Process 1 could not be started, or has ended.
+    NoInit(String),
+}
+
+impl core::fmt::Display for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            End::Unstarted(why) => write!(f, "cannot start: {why}"),
+            End::NoInit(why) => write!(f, "Kernel panic - not syncing: {why}"),
+        }
+    }
+}
+
 /// Runs the system until its session ends or a program asks for the end, then takes the machine down.
 ///
 /// # Errors
-/// Why it could not start; the caller stops the machine with these words.
-pub fn start(mut boot: Boot) -> Result<Infallible, String> {
+/// Why there is nothing to run; the caller stops the machine with these words.
+pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     let started = core::mem::take(&mut boot.components);
     COMPONENTS.get_or_init(|| started);
     let supervisor = boot.supervisor.take();
@@ -104,11 +123,12 @@ pub fn start(mut boot: Boot) -> Result<Infallible, String> {
     let clock = boot.clock.clone();
     CLOCK.get_or_init(|| clock);
     clock::set_wall(boot.clock.as_ref());
+    parameters::report_unknown();
     power::down(run(&boot)?)
 }
 
-fn run(boot: &Boot) -> Result<Action, String> {
-    let session = session::Session::prepare(&boot.ports)?;
-    let namespace = mounts::mount_all(boot, session.terminals())?;
+fn run(boot: &Boot) -> Result<Action, End> {
+    let session = session::Session::prepare(&boot.ports).map_err(End::Unstarted)?;
+    let namespace = mounts::mount_all(boot, session.terminals()).map_err(End::Unstarted)?;
     session.run(namespace)
 }

@@ -2,10 +2,14 @@
 //!
 //! With the parameter `skerry.exec` the host's ports `skerry.stdin`, `skerry.stdout` and
 //! `skerry.stderr` are the standard files of `/bin/sh -c COMMAND`, plain streams of bytes, and
-//! `skerry.control` carries the command and the end. Else a login shell (or `init=PATH`) leads a
+//! `skerry.control` carries the command and the end. Else a login shell (or `skerry.shell=PATH`) leads a
 //! session on the terminal. Either way the machine goes down when the leader has ended, after what
 //! was written has left.
-use super::{control::Control, window};
+//!
+//! With `init=PATH` there is no session: that program is process 1, its standard files are the host's streams, or else
+//! `/dev/console`, and the host's command comes to its arguments as `-c COMMAND`. The machine goes down when a program asks
+//! for it; the end of process 1 is the kernel's.
+use super::{End, control::Control, parameters::ForProgram, window};
 use crate::{
     devices,
     exec::{Program, Strings},
@@ -61,10 +65,17 @@ fn terminal_number(name: &str) -> Option<(u32, u32)> {
     })
 }
 
-/// A terminal over each console port, virtio ports first; the first is the console.
+/// The port that the kernel's log goes to.
+const LOG_PORT: &str = "ttyS0";
+
+/// A terminal over each console port, virtio ports first; the first is the console. The port of the log is one only where there
+/// is no other.
 fn make_terminals(ports: &[Arc<dyn Port>]) -> Vec<Arc<Terminal>> {
     let mut consoles: Vec<_> = ports.iter().filter(|port| port.is_console()).collect();
     consoles.sort_by_key(|port| !port.name().starts_with("hvc"));
+    if consoles.len() > 1 {
+        consoles.retain(|port| port.name() != LOG_PORT);
+    }
     consoles.into_iter().filter_map(make_terminal).collect()
 }
 
@@ -114,12 +125,18 @@ impl Session {
     /// Runs the session to its end; what is to be done with the machine then.
     ///
     /// # Errors
-    /// In words, where the leader could not be started.
-    pub fn run(self, namespace: Arc<Namespace>) -> Result<Action, String> {
-        let init = init::create(Arc::new(files::FsContext::new(namespace.clone())));
-        let leader = self.start_leader(&init)?;
-        let outcome = init::reap_until(&init, leader);
-        init::kill_all(&init, rt::time::now().after_ns(KILL_NS));
+    /// Where the leader could not be started, or process 1 ended.
+    pub fn run(self, namespace: Arc<Namespace>) -> Result<Action, End> {
+        let fs = Arc::new(files::FsContext::new(namespace));
+        let outcome = match named_program("init") {
+            Some(path) => self.run_first(fs, path)?,
+            None => {
+                let init = init::create(fs);
+                let leader = self.start_leader(&init).map_err(End::Unstarted)?;
+                init::reap_until(&init, leader)
+            }
+        };
+        init::kill_all(rt::time::now().after_ns(KILL_NS));
         self.ports.iter().for_each(|port| port.drain());
         vfs::shut_down();
         Ok(self.finish(outcome))
@@ -132,15 +149,49 @@ impl Session {
                 (console_program(), Standard::Terminal(format!("/dev/{name}")))
             }
             Files::Streams(streams, control) => {
-                let command =
-                    control.command().ok_or("the control port closed before the command came")?;
-                (command_program(command), Standard::Streams(streams.clone()))
+                (command_program(command_of(control)?), Standard::Streams(streams.clone()))
             }
         };
         let body =
             move |task: &Arc<Task>, context: &mut Context| lead(task, context, files, program);
         init::spawn(init, body)
             .map_err(|errno| format!("cannot start the session's leader: {errno:?}"))
+    }
+
+    /// Runs the program at `path` as process 1 until a program asks for the end of the machine.
+    fn run_first(&self, fs: Arc<files::FsContext>, path: &str) -> Result<Outcome, End> {
+        let given = ForProgram::of(rt::system::command_line());
+        let arguments = core::iter::once(path).chain(given.arguments.iter().map(String::as_str));
+        let mut arguments: Strings = arguments.map(str::as_bytes).collect();
+        let environment = ["HOME=/", "TERM=linux"].into_iter();
+        let environment = environment.chain(given.environment.iter().map(String::as_str));
+        let environment: Strings = environment.map(str::as_bytes).collect();
+        let standard = match &self.files {
+            Files::Console => Standard::Terminal(String::from("/dev/console")),
+            Files::Streams(streams, control) => {
+                arguments.push(b"-c");
+                arguments.push(&command_of(control).map_err(End::Unstarted)?);
+                Standard::Streams(streams.clone())
+            }
+        };
+        let program = Command { path: path.into(), arguments };
+        let body = move |task: &Arc<Task>, context: &mut Context| {
+            if let Err(errno) = open_standard(task, standard) {
+                log::warn!("process 1 has no standard files: {errno:?}");
+            }
+            run_command(task, context, program, environment)
+        };
+        match init::run_program(fs, body) {
+            Err(errno) => Err(End::Unstarted(format!("no process 1: {errno:?}"))),
+            Ok(Outcome::Failed(errno)) => {
+                Err(End::NoInit(format!("Requested init {path} failed (error -{}).", errno.0)))
+            }
+            Ok(Outcome::Ended(status)) => Err(End::NoInit(format!(
+                "Attempted to kill init! exitcode={:#010x}",
+                status.wait_word()
+            ))),
+            Ok(asked) => Ok(asked),
+        }
     }
 
     fn finish(&self, outcome: Outcome) -> Action {
@@ -150,6 +201,7 @@ impl Session {
                 (Action::Off, format!("signalled {signal}\n"))
             }
             Outcome::Asked(action) => (action, String::from("exited 0\n")),
+            Outcome::Failed(_) => (Action::Off, String::from("exited 127\n")),
         };
         log::info!("session {}", line.trim_end());
         if let Files::Streams(_, control) = &self.files {
@@ -157,6 +209,12 @@ impl Session {
         }
         action
     }
+}
+
+/// The command that the host sends.
+fn command_of(control: &Control) -> Result<Vec<u8>, String> {
+    let command = control.command();
+    command.ok_or_else(|| String::from("the control port closed before the command came"))
 }
 
 /// The standard files of the leader.
@@ -180,9 +238,14 @@ fn command_program(command: Vec<u8>) -> Command {
     }
 }
 
-/// The login shell, or the program that `init=` names.
+/// The value of a parameter that names a program.
+fn named_program(parameter: &str) -> Option<&'static str> {
+    rt::system::parameter(parameter).filter(|path| !path.is_empty())
+}
+
+/// The login shell, or the program that `skerry.shell=` names.
 fn console_program() -> Command {
-    match rt::system::parameter("init").filter(|path| !path.is_empty()) {
+    match named_program("skerry.shell") {
         Some(path) => {
             Command { path: path.into(), arguments: [path.as_bytes()].into_iter().collect() }
         }
@@ -200,6 +263,16 @@ fn lead(
     program: Command,
 ) -> Result<(), Errno> {
     tree::write().start_session(&task.process);
+    open_standard(task, standard)?;
+    let term = rt::system::parameter("skerry.term").unwrap_or("linux");
+    let term = format!("TERM={term}");
+    let environment =
+        [&b"HOME=/root"[..], PATH, term.as_bytes(), &b"USER=root"[..]].into_iter().collect();
+    run_command(task, context, program, environment)
+}
+
+/// Gives a task that has no descriptors its first three.
+fn open_standard(task: &Arc<Task>, standard: Standard) -> Result<(), Errno> {
     let table = task.files();
     match standard {
         Standard::Streams(streams) => {
@@ -217,11 +290,15 @@ fn lead(
             }
         }
     }
-    let term = rt::system::parameter("skerry.term").unwrap_or("linux");
-    let term = format!("TERM={term}");
-    let environment =
-        [&b"HOME=/root"[..], PATH, term.as_bytes(), &b"USER=root"[..]].into_iter().collect();
-    let Command { path, arguments } = program;
+    Ok(())
+}
+
+fn run_command(
+    task: &Arc<Task>,
+    context: &mut Context,
+    Command { path, arguments }: Command,
+    environment: Strings,
+) -> Result<(), Errno> {
     let program =
         Program { directory: raw::AT_FDCWD, name: path, flags: 0, arguments, environment };
     execute(task, context, program)

@@ -1,5 +1,6 @@
-//! The host's port `skerry.window`: a line `ROWS COLUMNS` when the terminal `./x run` is in changes.
-use crate::tty::Terminal;
+//! The host's port `skerry.window`: a line `ROWS COLUMNS` when the terminal `./x run` is in changes, and a line [`RESTART_KEYS`]
+//! when the user has these keys pressed.
+use crate::{process::init, tty::Terminal};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
 use rt::{lock_class, sync::Mutex};
@@ -10,6 +11,8 @@ lock_class! {
 
 /// Name of the port.
 pub const PORT_NAME: &str = "skerry.window";
+/// The keys Ctrl, Alt and Del.
+const RESTART_KEYS: &[u8] = b"ctrl-alt-del";
 /// Longest line that could be one.
 const LINE_MAX: usize = 16;
 
@@ -35,12 +38,13 @@ fn decode(line: &[u8]) -> Option<(u16, u16)> {
 
 impl PortSink for Window {
     fn received(&self, bytes: &[u8]) -> usize {
-        let mut last = None;
+        let (mut last, mut are_pressed) = (None, false);
         let mut line = self.line.lock();
         for byte in bytes {
             match byte {
                 b'\n' => {
                     last = decode(&line).or(last);
+                    are_pressed |= line.as_slice() == RESTART_KEYS;
                     line.clear();
                 }
                 _ if line.len() < LINE_MAX => line.push(*byte),
@@ -50,6 +54,9 @@ impl PortSink for Window {
         drop(line);
         if let Some((rows, columns)) = last {
             self.console.resized(rows, columns);
+        }
+        if are_pressed {
+            init::keys_pressed();
         }
         bytes.len()
     }

@@ -15,7 +15,7 @@ use crate::{
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::{general as raw, prctl, system as raw_system};
-use rt::user::Bases;
+use rt::{power::Action, user::Bases};
 use vfs::{Errno, credentials::Capabilities};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -352,6 +352,9 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
     const RESTART: u32 = 0x0123_4567;
     const HALT: u32 = 0xcdef_0123;
     const POWER_OFF: u32 = 0x4321_fedc;
+    /// With words for the firmware, which are read and not used.
+    const RESTART_SAYING: u32 = 0xa1b2_c3d4;
+    const WORDS_BYTES: usize = 256;
     const CAD_ON: u32 = 0x89ab_cdef;
     const CAD_OFF: u32 = 0;
     if !call.task.credentials().has(Capabilities::SYS_BOOT) {
@@ -360,17 +363,24 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.uint(0) != MAGIC || !MAGICS.contains(&call.uint(1)) {
         return Err(Errno::EINVAL);
     }
-    let signal = match call.uint(2) {
+    let action = match call.uint(2) {
         keys @ (CAD_OFF | CAD_ON) => {
             crate::system::RESTARTS_BY_KEYS.store(keys == CAD_ON, Ordering::Relaxed);
             return Ok(0);
         }
-        RESTART => crate::signal::SIGTERM,
-        HALT => crate::signal::SIGUSR1,
-        POWER_OFF => crate::signal::SIGUSR2,
+        RESTART => Action::Restart,
+        RESTART_SAYING => {
+            match call.memory.read_string(call.word(3), WORDS_BYTES) {
+                Ok(_) | Err(Errno::ENAMETOOLONG) => {}
+                Err(errno) => return Err(errno),
+            }
+            Action::Restart
+        }
+        HALT => Action::Halt,
+        POWER_OFF => Action::Off,
         _ => return Err(Errno::EINVAL),
     };
-    crate::process::init::signalled(signal);
+    crate::process::init::ask(action);
     while !call.task.is_ending() {
         rt::thread::park(None, true);
     }

@@ -1,7 +1,8 @@
 //! Open terminals: [`TerminalFile`], one an open description, and what a hang-up makes of it.
 //!
 //! A description belongs to the terminal's life between two hang-ups: after the next one it reads
-//! as ended and takes nothing, while the terminal can be opened anew unless its line is gone.
+//! as ended and takes nothing, while the terminal can be opened anew unless its line is gone. Those of `/dev/console` outlive
+//! hang-ups, as on Linux (`__tty_hangup`, `cons_filp`): process 1 has them all its life.
 //! [`Life`] is guarded by `tty.life`, a leaf.
 use super::{line::Use, terminal::Terminal};
 use crate::process;
@@ -25,14 +26,17 @@ pub(super) struct Life {
 pub enum Claim {
     /// If the session has none and the terminal is free.
     IfFree,
-    /// Never (`/dev/tty`, `/dev/console`).
+    /// Never (`/dev/tty`).
     Never,
+    /// Never, and the description outlives hang-ups (`/dev/console`).
+    Console,
 }
 
 /// An open terminal.
 pub struct TerminalFile {
     pub(super) terminal: Arc<Terminal>,
-    life: u64,
+    /// Hang-ups before it was opened; `None`: it outlives them.
+    life: Option<u64>,
 }
 
 impl TerminalFile {
@@ -42,7 +46,7 @@ impl TerminalFile {
     }
     /// The terminal was hung up since.
     pub fn is_hung_up(&self) -> bool {
-        self.terminal.hang_ups.load(Ordering::Acquire) != self.life
+        self.life.is_some_and(|life| self.terminal.hang_ups.load(Ordering::Acquire) != life)
     }
 }
 
@@ -78,7 +82,8 @@ impl Terminal {
                 return Err(Errno::EBUSY);
             }
             life.opens += 1;
-            let life = self.hang_ups.load(Ordering::Acquire);
+            let hang_ups = self.hang_ups.load(Ordering::Acquire);
+            let life = (claim != Claim::Console).then_some(hang_ups);
             TerminalFile { terminal: self.clone(), life }
         };
         self.line.used(Use::Open);
