@@ -7,6 +7,8 @@
  *     overhead COUNT TICKS         to be taken off
  *     figure TICKS                 one number of many calls
  *     failed WHY
+ *
+ * probes names FILTER SUITE...: their names alone, one a line
  */
 #include "harness.h"
 #include <stdarg.h>
@@ -144,6 +146,13 @@ static int is_meant(const char *name, const char *filter)
     return 0;
 }
 
+static void name_suite(const struct suite *suite, const char *filter)
+{
+    for (size_t at = 0; at < suite->count; at++)
+        if (is_meant(suite->probes[at].name, filter))
+            say("%s\n", suite->probes[at].name);
+}
+
 static void run_suite(const struct suite *suite, long rounds, const char *filter)
 {
     for (size_t at = 0; at < suite->count; at++) {
@@ -168,8 +177,15 @@ static void run_suite(const struct suite *suite, long rounds, const char *filter
 int main(int count, char **words)
 {
     if (count < 4) {
-        fprintf(stderr, "probes ROUNDS FILTER SUITE...\n");
+        fprintf(stderr, "probes ROUNDS|names FILTER SUITE...\n");
         return 2;
+    }
+    if (strcmp(words[1], "names") == 0) {
+        for (int at = 3; at < count; at++)
+            for (size_t one = 0; one < sizeof suites / sizeof suites[0]; one++)
+                if (strcmp(suites[one]->name, words[at]) == 0)
+                    name_suite(suites[one], words[2]);
+        return 0;
     }
     long rounds = atol(words[1]);
     rounds = rounds < 0 ? 0 : rounds > ROUNDS_MAX ? ROUNDS_MAX : rounds;

@@ -97,7 +97,7 @@ pub enum Outcome {
 /// Memory where nothing was said, in MiB.
 pub const MEMORY_MIB: u32 = 512;
 /// The least memory that a root of busybox boots in, in MiB.
-const MEMORY_LEAST_MIB: u32 = 20;
+const MEMORY_LEAST_MIB: u32 = 12;
 /// Kernel parameters of every run.
 pub const PARAMETERS: &str = "skerry.exit_port=0xf4";
 /// Exit status of a run whose kernel panicked.

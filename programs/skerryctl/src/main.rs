@@ -42,7 +42,7 @@ fn now() -> Result<Vec<Row>, String> {
 
 fn show(name: &str) -> Result<(), String> {
     if let Some(text) = block(&read(ISOLATED)?, name) {
-        return say(text);
+        return say(&format!("{}\n", text.trim_end()));
     }
     let row = now()?.into_iter().find(|row| row.name() == name);
     let row = row.ok_or_else(|| format!("there is no component `{name}`"))?;

@@ -59,6 +59,13 @@ pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     fs::create_dir_all(shell::build_path("bench")?)?;
     let image = probes::image()?;
+    if let Some(row) = &options.row {
+        let probes: Vec<&str> = suites.iter().flat_map(|suite| suite.probes()).copied().collect();
+        // Those of `boot` are no probes, and are all measured.
+        if !probes.is_empty() {
+            probes::check_row(row, &probes)?;
+        }
+    }
     let earlier = options.earlier()?;
     let against = if earlier.is_some() { None } else { Some(options.against.clone()) };
     let curves_only = options.curves_only(suites);

@@ -249,11 +249,13 @@ fn profiled(options: &Options, row: &str) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let systems = options.systems();
     let system = systems.first().context("a system")?;
-    let side = Side::new(system, &probes::image()?, &Features::default())?;
     let suites: Vec<&str> = match options.suites.as_slice() {
         [] => COMPARED.iter().flat_map(|suite| suite.probes()).copied().collect(),
         asked => asked.iter().flat_map(|suite| suite.probes()).copied().collect(),
     };
+    let image = probes::image()?;
+    probes::check_row(row, &suites)?;
+    let side = Side::new(system, &image, &Features::default())?;
     let (unit, cpus, filter) = (Unit::Instructions, 1, Some(row));
     let plan = Plan { unit, cpus, rounds: 1, filter, suites: &suites };
     let mut config = side.machine(cpus)?;

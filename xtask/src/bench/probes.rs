@@ -2,7 +2,7 @@
 //! say of themselves. `bench/probes/harness.c` has the format.
 use super::{fit::Point, side::Plan};
 use crate::{disk, shell};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use std::{
     fs,
@@ -127,6 +127,19 @@ pub fn image() -> Result<PathBuf> {
     let image = shell::build_path("bench.ext4")?;
     disk::pack(&tree, &image, &[])?;
     Ok(image)
+}
+
+/// Looks whether any probe of `suites` has a name that holds `filter`. The probes were built, by [`image`].
+///
+/// # Errors
+/// None has.
+pub fn check_row(filter: &str, suites: &[&str]) -> Result<()> {
+    let mut probes = Command::new(folder()?.join("probes"));
+    let names = shell::quietly("asking for names", probes.args(["names", filter]).args(suites))?;
+    if names.is_empty() {
+        bail!("no row of {} has `{filter}` in its name", suites.join(", "));
+    }
+    Ok(())
 }
 
 /// Where the image's `/bench` is laid.
