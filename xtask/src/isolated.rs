@@ -1,6 +1,9 @@
 //! The isolated components that a system asks for: their executables, packed into one boot archive (format:
 //! `libs/archive`), which `image/build.rs` puts into the kernel.
-use crate::{build::Features, shell};
+use crate::{
+    build::{self, Features},
+    shell,
+};
 use anyhow::{Context, Result};
 use archive::{Entry, Executable};
 use std::{
@@ -83,7 +86,7 @@ fn build(package: &str, names: &[String], features: &Features, folder: &Path) ->
     // Names of functions stay for backtraces; the rest would be half of the image.
     for_process_world(&mut cargo).env("CARGO_PROFILE_RELEASE_STRIP", "debuginfo");
     cargo.env("CARGO_TARGET_DIR", folder);
-    shell::quietly("building the isolated components", &mut cargo)?;
+    shell::quietly(&build::first("building the isolated components", folder), &mut cargo)?;
     Ok(())
 }
 
