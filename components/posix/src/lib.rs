@@ -14,6 +14,7 @@ pub mod exec;
 pub mod files;
 pub mod futex;
 pub mod inotify;
+pub mod ipc;
 pub mod locks;
 pub mod memory;
 pub mod pipe;

@@ -8,7 +8,7 @@ use alloc::{
     collections::BTreeMap,
     sync::{Arc, Weak},
 };
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use rt::{
     PAGE_BYTES, lock_class,
     sync::{Mutex, Once},
@@ -30,6 +30,7 @@ pub struct User {
     id: u32,
     pipe_pages: AtomicUsize,
     message_bytes: AtomicUsize,
+    locked_pages: AtomicU64,
 }
 
 impl User {
@@ -40,7 +41,8 @@ impl User {
             return user;
         }
         let (pipe_pages, message_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let user = Arc::new(User { id, pipe_pages, message_bytes });
+        let locked_pages = AtomicU64::new(0);
+        let user = Arc::new(User { id, pipe_pages, message_bytes, locked_pages });
         users.insert(id, Arc::downgrade(&user));
         user
     }
@@ -51,6 +53,21 @@ impl User {
     /// Pages that its pipes may hold, after `by` more.
     pub(crate) fn add_pipe_pages(&self, by: isize) -> usize {
         self.pipe_pages.fetch_add(by as usize, Relaxed).wrapping_add_signed(by)
+    }
+    /// Charges pages of segments that are locked (SHM_LOCK).
+    ///
+    /// # Errors
+    /// `ENOMEM` where the user would have more than `most`.
+    pub(crate) fn add_locked_pages(&self, pages: u64, most: u64) -> Result<(), Errno> {
+        let sum = |now: u64| now.checked_add(pages).filter(|sum| *sum <= most);
+        match self.locked_pages.fetch_update(Relaxed, Relaxed, sum) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::ENOMEM),
+        }
+    }
+    /// Takes such a charge back.
+    pub(crate) fn remove_locked_pages(&self, pages: u64) {
+        self.locked_pages.fetch_sub(pages, Relaxed);
     }
     /// Charges a message of `bytes`.
     ///

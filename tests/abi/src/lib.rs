@@ -9,6 +9,7 @@
 //! thread only).
 pub mod checked;
 pub mod identity;
+pub mod ipc;
 pub mod jobs;
 pub mod mounting;
 pub mod pages;

@@ -46,14 +46,14 @@ impl Executable {
     pub(super) fn file(&self) -> Option<Arc<OpenFile>> {
         match &self.origin {
             Origin::File(file) => Some(file.clone()),
-            Origin::System(_) => None,
+            Origin::System(_) | Origin::Segment(_) => None,
         }
     }
     /// The ids that it gives to its program, if `who` executes it.
     pub(super) fn set_ids(&self, who: &Credentials) -> SetIds {
         match &self.origin {
             Origin::File(file) => permission::set_ids(file.path(), who),
-            Origin::System(_) => SetIds::default(),
+            Origin::System(_) | Origin::Segment(_) => SetIds::default(),
         }
     }
     /// The capabilities that it gives to its program.
@@ -63,14 +63,14 @@ impl Executable {
     pub(super) fn capabilities(&self) -> Result<Option<FileCapabilities>, Errno> {
         match &self.origin {
             Origin::File(file) => permission::file_capabilities(file.path()),
-            Origin::System(_) => Ok(None),
+            Origin::System(_) | Origin::Segment(_) => Ok(None),
         }
     }
     /// `who` may read it, not only execute it.
     pub(super) fn is_readable_by(&self, who: &Credentials) -> bool {
         match &self.origin {
             Origin::File(file) => permission::check(file.vnode(), who, Want::READ).is_ok(),
-            Origin::System(_) => true,
+            Origin::System(_) | Origin::Segment(_) => true,
         }
     }
     /// Reads at `offset`; returns how many bytes there were, less than asked for at the end.

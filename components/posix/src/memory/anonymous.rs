@@ -3,6 +3,7 @@
 //! All of it is promised as long as that. Frames come at the first store or load. `frames` guards the table and is innermost.
 use super::commit::Commitment;
 use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
 use hashbrown::HashMap;
 use rt::{
     NoMemory, lock_class,
@@ -15,6 +16,14 @@ lock_class! {
     static FRAMES = "memory.anonymous";
 }
 
+/// Frames of all shared memory without a file.
+static RESIDENT: AtomicU64 = AtomicU64::new(0);
+
+/// Frames of all shared memory without a file (`Shmem`, beside files in memory).
+pub fn resident_pages() -> u64 {
+    RESIDENT.load(Ordering::Relaxed)
+}
+
 /// Heap bytes a frame costs in the table.
 const SLOT_BYTES: usize = 24;
 
@@ -22,6 +31,7 @@ const SLOT_BYTES: usize = 24;
 pub struct Anonymous {
     pages: u64,
     frames: Mutex<Table>,
+    gives_back: bool,
     _commitment: Commitment,
 }
 
@@ -34,6 +44,16 @@ impl Anonymous {
     /// Memory of `pages` pages, none of which takes room yet; `commitment` says how many are promised.
     pub fn new(pages: u64, commitment: Commitment) -> Arc<Anonymous> {
         Anonymous::with_frames(pages, HashMap::new(), Charge::none(), commitment)
+    }
+    /// As [`Anonymous::new`], for memory that address spaces share which do not know each other: no page is taken back from
+    /// some of them (`MADV_REMOVE`).
+    pub fn of_segment(pages: u64, commitment: Commitment) -> Arc<Anonymous> {
+        let frames = Mutex::new(&FRAMES, Table { frames: HashMap::new(), charge: Charge::none() });
+        Arc::new(Anonymous { pages, frames, gives_back: false, _commitment: commitment })
+    }
+    /// Pages that have a frame.
+    pub fn resident_pages(&self) -> u64 {
+        self.frames.lock().frames.len() as u64
     }
     /// Memory whose pages are `frames` (the vDSO).
     ///
@@ -51,8 +71,10 @@ impl Anonymous {
         charge: Charge,
         commitment: Commitment,
     ) -> Arc<Anonymous> {
+        let count = frames.len() as u64;
         let frames = Mutex::new(&FRAMES, Table { frames, charge });
-        Arc::new(Anonymous { pages, frames, _commitment: commitment })
+        RESIDENT.fetch_add(count, Ordering::Relaxed);
+        Arc::new(Anonymous { pages, frames, gives_back: true, _commitment: commitment })
     }
 }
 
@@ -68,6 +90,7 @@ impl Mappable for Anonymous {
         let frame = Frame::allocate(true)?;
         table.charge.grow(SLOT_BYTES)?;
         table.frames.insert(index, frame.clone());
+        RESIDENT.fetch_add(1, Ordering::Relaxed);
         Ok(frame)
     }
     fn resident(&self, first: u64, count: usize, visit: &mut dyn FnMut(u64, &Frame)) {
@@ -79,8 +102,20 @@ impl Mappable for Anonymous {
         }
     }
     fn discard(&self, first: u64, count: u64) -> bool {
+        if !self.gives_back {
+            return false;
+        }
         let end = first.saturating_add(count);
-        self.frames.lock().frames.retain(|index, _| !(first..end).contains(index));
+        let mut table = self.frames.lock();
+        let before = table.frames.len();
+        table.frames.retain(|index, _| !(first..end).contains(index));
+        RESIDENT.fetch_sub((before - table.frames.len()) as u64, Ordering::Relaxed);
         true
+    }
+}
+
+impl Drop for Anonymous {
+    fn drop(&mut self) {
+        RESIDENT.fetch_sub(self.resident_pages(), Ordering::Relaxed);
     }
 }

@@ -89,6 +89,10 @@ impl Map {
         self.find(address)
             .or_else(|| self.entries.range(address..).next().map(|(_, entry)| &entry.region))
     }
+    /// The regions that start at `address` or above.
+    pub fn from(&self, address: u64) -> impl Iterator<Item = &Region> {
+        self.entries.range(address..).map(|(_, entry)| &entry.region)
+    }
     /// The last region that starts below `address`.
     pub fn below(&self, address: u64) -> Option<&Region> {
         self.entries.range(..address).next_back().map(|(_, entry)| &entry.region)
@@ -139,6 +143,7 @@ impl Map {
     /// Enters `region`; nothing overlaps it. Joins it with its neighbours where they are alike.
     pub fn insert(&mut self, region: Region, reserved: &mut Reserved) {
         let (start, end) = (region.start, region.end);
+        attached(&region);
         self.enter(region, reserved.take());
         self.join(start);
         self.join(end);
@@ -178,6 +183,7 @@ impl Map {
         };
         let (start, right) = (whole.start, whole.part(boundary, whole.end));
         self.set_end(start, boundary);
+        attached(&right);
         self.enter(right, reserved.take());
     }
     /// Takes away everything between `start` and `end`; what it was comes back, to be dropped
@@ -187,7 +193,8 @@ impl Map {
         self.split(end, reserved);
         let starts: Vec<u64> =
             self.entries.range(start..end.max(start)).map(|(at, _)| *at).collect();
-        starts.into_iter().filter_map(|at| self.leave(at)).map(|entry| entry.region).collect()
+        let removed = starts.into_iter().filter_map(|at| self.leave(at));
+        removed.map(|entry| entry.region).inspect(detached).collect()
     }
     /// Changes every region (or part of one) between `start` and `end`. May take two charges.
     pub fn change(
@@ -216,6 +223,10 @@ impl Map {
             entry.region.start = to;
             self.enter(entry.region, entry._charge);
         }
+    }
+    /// The address space ends: segments lose their attaches.
+    pub fn end(&self) {
+        self.iter().for_each(detached);
     }
     /// Moves the end of the region at `start` up to `to`; nothing is there.
     pub fn extend_up(&mut self, start: u64, to: u64) {
@@ -249,6 +260,20 @@ impl Map {
         self.find_room_below(bytes, lowest(), self.search_top)
             .or_else(|| self.find_room_below(bytes, self.search_top, USER_END))
             .ok_or(Errno::ENOMEM)
+    }
+}
+
+/// Tells the segment behind a region that it came.
+fn attached(region: &Region) {
+    if let Some(segment) = region.segment() {
+        segment.attached();
+    }
+}
+
+/// Tells the segment behind a region that it goes.
+fn detached(region: &Region) {
+    if let Some(segment) = region.segment() {
+        segment.detached();
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `mapping`, `protect`, `remap`, `heap` | mmap and munmap, mprotect, mremap, brk |
 //! | `advice`, `lock` | madvise, mincore, msync; mlock |
 //! | `anonymous` | shared memory without a file |
+//! | `segments` | segments of System V shared memory |
 //! | `large` | where large pages are entered |
 //! | `commit` | what programs are promised |
 //! | `fork`, `report` | fork by range; what /proc shows |
@@ -41,6 +42,7 @@ mod protect;
 pub mod region;
 mod remap;
 pub mod report;
+mod segments;
 pub mod transfer;
 
 #[cfg(test)]
@@ -314,6 +316,7 @@ impl Limits {
 impl Drop for AddressSpace {
     fn drop(&mut self) {
         commit::count(self.map.read().committed_pages.wrapping_neg());
+        self.map.get_mut().end();
         let mut last = 0;
         for region in self.map.get_mut().iter() {
             if let region::Backing::Object { object, .. } = &region.backing

@@ -2,6 +2,7 @@
 //!
 //! Plain data; the lock around [`super::map::Map`] guards it. What stands behind a region is its
 //! [`Backing`] (architecture.md, "Memory of programs": a map of entries over objects).
+use crate::ipc::segment::Segment;
 use alloc::sync::Arc;
 use bitflags::bitflags;
 use rt::{
@@ -72,6 +73,8 @@ pub enum Origin {
     File(Arc<OpenFile>),
     /// Something the system made.
     System(Label),
+    /// A segment of System V shared memory, which counts the regions that map it.
+    Segment(Arc<Segment>),
 }
 
 /// What gives a region its pages.
@@ -124,6 +127,7 @@ impl Origin {
         match (self, other) {
             (Origin::File(one), Origin::File(other)) => Arc::ptr_eq(one, other),
             (Origin::System(one), Origin::System(other)) => one == other,
+            // Each region is an attach of its own.
             _ => false,
         }
     }
@@ -201,7 +205,15 @@ impl Region {
             Backing::Object { origin: Origin::System(label), .. } => {
                 *label == Label::SharedAnonymous
             }
+            Backing::Object { origin: Origin::Segment(_), .. } => true,
             Backing::Anonymous => false,
+        }
+    }
+    /// The segment of System V shared memory that it maps.
+    pub fn segment(&self) -> Option<&Arc<Segment>> {
+        match &self.backing {
+            Backing::Object { origin: Origin::Segment(segment), .. } => Some(segment),
+            _ => None,
         }
     }
     /// Pages not shared with anybody may be present: fork must clone them.

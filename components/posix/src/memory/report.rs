@@ -55,6 +55,8 @@ pub enum Name {
     System(Label),
     /// A file.
     File(Arc<OpenFile>),
+    /// A segment of System V shared memory: its key and its identifier.
+    Segment(i32, i32),
 }
 
 /// A line of `/proc/PID/maps`.
@@ -301,6 +303,9 @@ impl AddressSpace {
             Backing::Object { first, origin, .. } => match origin {
                 Origin::File(file) => (Name::File(file.clone()), first.wrapping_mul(PAGE)),
                 Origin::System(label) => (Name::System(*label), 0),
+                Origin::Segment(segment) => {
+                    (Name::Segment(segment.name(), segment.id()), first.wrapping_mul(PAGE))
+                }
             },
         };
         RegionReport {

@@ -42,6 +42,7 @@ pub fn task_ended(task: &Arc<Task>) {
     leave_directories(task);
     task.io_priority.store(0, Ordering::Relaxed);
     tree::write().remove_task(task.id());
+    crate::ipc::task_ended(task);
     let last_status = leave_group(task);
     task.process.task_event.signal();
     match last_status {

@@ -243,6 +243,9 @@ fn new_task(
     if !request.flags.contains(CloneFlags::VM) {
         child.rseq.copy(&creator.rseq);
     }
+    if request.flags.contains(CloneFlags::SYSVSEM) {
+        child.share_undo_list(creator);
+    }
     if request.flags.contains(CloneFlags::CHILD_CLEARTID) {
         child.clear_child_tid.store(request.child_tid, Ordering::Relaxed);
     }

@@ -2,6 +2,7 @@
 use super::{ExitStatus, Process, io_counts::IoCounts, login::Login, rseq::Registration};
 use crate::{
     files,
+    ipc::semaphore::UndoList,
     memory::{AddressSpace, FaultCounts},
     profile,
     seccomp::Guard,
@@ -27,6 +28,7 @@ lock_class! {
     static COMMAND = "task.command";
     static GUARD = "task.guard";
     static RESTART = "task.restart";
+    static UNDO = "task.undo";
     static CURRENT = "task.current";
     pub(super) static SIGNALS = "task.signals";
 }
@@ -110,6 +112,10 @@ pub struct Task {
     pub(crate) has_children: AtomicBool,
     /// Processor time for which it got signals of a timer of its process, less what others got for it.
     pub(crate) signalled_ns: AtomicI64,
+    /// It has made segments of shared memory (shmget(2)).
+    pub(crate) has_made_segments: AtomicBool,
+    /// What it undoes of semaphores at its end, once it has asked for that.
+    undo: Mutex<Option<Arc<UndoList>>>,
 }
 
 /// What a new task gets from its creator.
@@ -163,6 +169,8 @@ impl Task {
             io_priority: AtomicU32::new(0),
             has_children: AtomicBool::new(false),
             signalled_ns: AtomicI64::new(0),
+            has_made_segments: AtomicBool::new(false),
+            undo: Mutex::new(&UNDO, None),
         }
     }
     /// Thread id as gettid(2) tells it.
@@ -282,6 +290,18 @@ impl Task {
     pub(super) fn drop_guard(&self) {
         let old = self.guard.lock().take();
         drop(old);
+    }
+    /// Its list of what is to be undone of semaphores; a new one at first.
+    pub(crate) fn undo_list(&self) -> Arc<UndoList> {
+        self.undo.lock().get_or_insert_with(|| Arc::new(UndoList::new())).clone()
+    }
+    /// The list, which it has no longer.
+    pub(crate) fn take_undo_list(&self) -> Option<Arc<UndoList>> {
+        self.undo.lock().take()
+    }
+    /// Has the list of `creator` (CLONE_SYSVSEM).
+    pub(super) fn share_undo_list(&self, creator: &Task) {
+        *self.undo.lock() = Some(creator.undo_list());
     }
     /// What a new task may do is what its creator may. The guard comes first: who is given one by another thread was
     /// refused new privileges before.

@@ -74,6 +74,10 @@ fn write_region(text: &mut Vec<u8>, region: &RegionReport, root: Option<&Path>) 
         Name::Heap => ((0, 0), 0, b"[heap]".to_vec()),
         Name::Stack => ((0, 0), 0, b"[stack]".to_vec()),
         Name::System(label) => ((0, 0), 0, label_text(*label).to_vec()),
+        // Where Linux has them, on its first memory file system.
+        Name::Segment(key, id) => {
+            ((0, 1), *id as u64, format!("/SYSV{key:08x} (deleted)").into_bytes())
+        }
         Name::File(file) => {
             let name = root.map(|root| path_text(file.path(), root)).unwrap_or_default();
             let status = file.path().status();

@@ -23,6 +23,7 @@ mod cpuinfo;
 mod descriptors;
 mod disks;
 mod frames;
+mod ipc;
 mod login;
 mod maps;
 mod memory_text;

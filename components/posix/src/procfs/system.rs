@@ -2,7 +2,7 @@
 use super::disks;
 use crate::{
     devices,
-    memory::{commit, fault_counts},
+    memory::{anonymous, commit, fault_counts},
     process::{object::ticks, tree},
     system,
 };
@@ -19,26 +19,27 @@ const CENTISECOND_NS: u64 = 10_000_000;
 pub fn meminfo() -> Vec<u8> {
     let memory = rt::memory::statistics();
     let (cached, stored) = (vfs::cached_pages() * PAGE_KIB, vfs::stored_pages() * PAGE_KIB);
+    let shared = anonymous::resident_pages() * PAGE_KIB;
     let pages = vfs::dirty_pages();
     let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
     let kernel = (memory.heap_frames + memory.stack_frames + memory.table_frames) * PAGE_KIB;
     // What nothing else counts: besides programs', what is lent to devices.
-    let anonymous = total.saturating_sub(free + kernel + cached);
+    let anonymous = total.saturating_sub(free + kernel + cached + shared);
     let lines = [
         ("MemTotal", total),
         ("MemFree", free),
         ("MemAvailable", (free + stored).min(total)),
         ("Buffers", 0),
-        ("Cached", cached),
+        ("Cached", cached + shared),
         ("SwapCached", 0),
         ("Active", anonymous),
-        ("Inactive", cached),
+        ("Inactive", cached + shared),
         ("SwapTotal", 0),
         ("SwapFree", 0),
         ("Dirty", pages.dirty * PAGE_KIB),
         ("Writeback", pages.writing * PAGE_KIB),
         ("AnonPages", anonymous),
-        ("Shmem", cached.saturating_sub(stored)),
+        ("Shmem", cached.saturating_sub(stored) + shared),
         ("Slab", memory.heap_frames * PAGE_KIB),
         ("SReclaimable", 0),
         ("SUnreclaim", memory.heap_frames * PAGE_KIB),

@@ -2,6 +2,7 @@
 use super::{
     components, cpuinfo, disks,
     frames::{About, FrameWords},
+    ipc,
     process::ProcessDirectory,
     settings, sysrq, system,
 };
@@ -90,6 +91,7 @@ const ROOT: Table = &[
     ("sys", Item::Directory(SETTINGS)),
     ("kpagecount", Item::Frames(About::Mappings)),
     ("kpageflags", Item::Frames(About::Use)),
+    ("sysvipc", Item::Directory(ipc::OBJECTS)),
     ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
     ("skerry", Item::Directory(SKERRY)),
 ];
@@ -210,6 +212,11 @@ const KERNEL: Table = &[
     ("sched_rr_timeslice_ms", Item::Writable(settings::slice, settings::set_slice)),
     ("random", Item::Directory(RANDOM)),
     ("seccomp", Item::Directory(SECCOMP)),
+    ("sem", ipc::SEMAPHORES),
+    ("shmmax", ipc::SEGMENT_BYTES),
+    ("shmall", ipc::SEGMENT_PAGES),
+    ("shmmni", ipc::SEGMENTS),
+    ("shm_rmid_forced", ipc::FORCES_REMOVAL),
 ];
 
 const SECCOMP: Table = &[
@@ -451,7 +458,9 @@ mod tests {
 
     #[test]
     fn tables_fit_their_inode_numbers() {
-        for table in [ROOT, SETTINGS, FILES, INOTIFY, KERNEL, RANDOM, SECCOMP, VM, SKERRY] {
+        for table in
+            [ROOT, SETTINGS, FILES, INOTIFY, KERNEL, RANDOM, SECCOMP, VM, SKERRY, ipc::OBJECTS]
+        {
             assert!((table.len() as u64) < TABLE_MAX);
         }
     }

@@ -43,7 +43,7 @@ const MADV_DONTNEED_LOCKED: u32 = 24;
 
 impl Call<'_> {
     /// The caller's memory, told the limits as they are now.
-    fn limited_memory(&self) -> Arc<AddressSpace> {
+    pub(super) fn limited_memory(&self) -> Arc<AddressSpace> {
         let memory = self.task.memory();
         let mut limits = exec::limits_of(&self.task.process);
         if self.task.credentials().has(Capabilities::IPC_LOCK) {

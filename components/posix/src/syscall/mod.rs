@@ -41,6 +41,8 @@ mod read_write;
 mod scheduler;
 mod seccomp;
 mod select;
+mod semaphores;
+mod shared_memory;
 mod signal;
 mod signalfd;
 mod socket;
@@ -147,6 +149,8 @@ pub const FAMILIES: &[&[Entry]] = &[
     process_memory::CALLS,
     read_write::CALLS,
     select::CALLS,
+    semaphores::CALLS,
+    shared_memory::CALLS,
     space::CALLS,
     splice::CALLS,
     copy_range::CALLS,

@@ -3,6 +3,7 @@ use super::{Call, Entry, pidfd};
 use crate::{
     exec::{self, Program},
     files::FsHold,
+    ipc::semaphore,
     memory::{AddressSpace, Faults},
     process::{
         ExitStatus, Process, exit,
@@ -173,6 +174,9 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     if flags.contains(CloneFlags::FILES) {
         call.task.set_files(Some(Arc::new(call.files.duplicate()?)));
+    }
+    if flags.contains(CloneFlags::SYSVSEM) {
+        semaphore::leave_undo(call.task);
     }
     if flags.contains(CloneFlags::FS) {
         call.task.set_fs(FsHold::first(Arc::new(call.task.fs().duplicate())));

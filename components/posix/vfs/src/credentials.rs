@@ -52,6 +52,8 @@ bitflags! {
         const NET_ADMIN = 1 << 12;
         /// Lock memory.
         const IPC_LOCK = 1 << 14;
+        /// Use objects of System V IPC whatever their permissions.
+        const IPC_OWNER = 1 << 15;
         /// Reach what is the machine's.
         const SYS_RAWIO = 1 << 17;
         /// chroot.

@@ -1,0 +1,70 @@
+//! Limits of IPC that `/proc/sys/kernel` tells and sets. Read and written without a lock.
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use vfs::Errno;
+
+/// A limit that can be set.
+#[derive(Debug)]
+pub struct Limit {
+    value: AtomicU64,
+    default: u64,
+    least: u64,
+    most: u64,
+}
+
+impl Limit {
+    const fn new(value: u64, least: u64, most: u64) -> Limit {
+        Limit { value: AtomicU64::new(value), default: value, least, most }
+    }
+    /// The limit now.
+    pub fn get(&self) -> u64 {
+        self.value.load(Relaxed)
+    }
+    /// What it is at start.
+    pub fn default(&self) -> u64 {
+        self.default
+    }
+    /// Sets it.
+    ///
+    /// # Errors
+    /// `EINVAL` for what it may not be.
+    pub fn set(&self, value: u64) -> Result<(), Errno> {
+        if !(self.least..=self.most).contains(&value) {
+            return Err(Errno::EINVAL);
+        }
+        self.value.store(value, Relaxed);
+        Ok(())
+    }
+}
+
+/// Objects of a kind there may be at most.
+const OBJECTS_MOST: u64 = sysv::table::INDICES as u64;
+/// What Linux has for limits of shared memory by default: no limit.
+const UNLIMITED: u64 = u64::MAX - (1 << 24);
+
+/// `shmmax`: bytes of a segment.
+pub static SEGMENT_BYTES: Limit = Limit::new(UNLIMITED, 0, u64::MAX);
+/// `shmall`: pages of all segments.
+pub static SEGMENT_PAGES: Limit = Limit::new(UNLIMITED, 0, u64::MAX);
+/// `shmmni`: segments.
+pub static SEGMENTS: Limit = Limit::new(4096, 0, OBJECTS_MOST);
+/// `shm_rmid_forced`: a segment goes when nobody has it attached, if its creator has ended or it ever was attached.
+pub static FORCES_REMOVAL: Limit = Limit::new(0, 0, 1);
+
+/// What a setting of an `int` may be at most.
+const INT_MAX: u64 = i32::MAX as u64;
+
+/// The first number of `sem`: semaphores of a set.
+pub static SEMAPHORES_A_SET: Limit = Limit::new(32_000, 0, INT_MAX);
+/// The second: semaphores of all sets.
+pub static SEMAPHORES: Limit = Limit::new(32_000 * 32_000, 0, INT_MAX);
+/// The third: operations of a call.
+pub static OPERATIONS: Limit = Limit::new(500, 0, INT_MAX);
+/// The fourth: sets.
+pub static SEMAPHORE_SETS: Limit = Limit::new(32_000, 0, OBJECTS_MOST);
+
+/// `msgmax`: bytes of a message.
+pub static MESSAGE_BYTES: Limit = Limit::new(8192, 0, INT_MAX);
+/// `msgmnb`: bytes that a new queue holds.
+pub static QUEUE_BYTES: Limit = Limit::new(16_384, 0, INT_MAX);
+/// `msgmni`: queues.
+pub static QUEUES: Limit = Limit::new(32_000, 0, OBJECTS_MOST);

@@ -1,0 +1,140 @@
+//! [`Registry`]: the objects of one kind, by identifier and key; what the `get` calls have in common (`ipcget`).
+use super::{CREATE, EXCLUSIVE, Who, errno};
+use alloc::sync::Arc;
+use rt::{
+    lock_class,
+    sync::{ReadGuard, RwLock, WriteGuard},
+};
+use sysv::{
+    permission::{Permission, READ},
+    table::{PRIVATE, Table},
+};
+use vfs::Errno;
+
+lock_class! {
+    static REGISTRY = "ipc.registry";
+}
+
+/// An object with an identifier.
+pub trait Object {
+    /// Owner, creator and mode now.
+    fn permission(&self) -> Permission;
+}
+
+/// The objects of one kind.
+pub struct Registry<T> {
+    table: RwLock<Table<Arc<T>>>,
+}
+
+impl<T: Object> Registry<T> {
+    /// A registry without objects.
+    pub const fn new() -> Registry<T> {
+        Registry { table: RwLock::new(&REGISTRY, Table::new()) }
+    }
+    /// The table, nothing of which changes.
+    pub fn read(&self) -> ReadGuard<'_, Table<Arc<T>>> {
+        self.table.read()
+    }
+    /// The table, to be changed.
+    pub fn write(&self) -> WriteGuard<'_, Table<Arc<T>>> {
+        self.table.write()
+    }
+    /// The object `id`.
+    ///
+    /// # Errors
+    /// `EINVAL`.
+    pub fn get(&self, id: i32) -> Result<Arc<T>, Errno> {
+        self.read().get(id).cloned().ok_or(Errno::EINVAL)
+    }
+    /// The identifier of the object with `key`, or of a new one, as the `get` call with `flags` says. `suits` checks an object
+    /// that is there, `make` makes one, under the registry's lock.
+    ///
+    /// # Errors
+    /// `ENOENT`, `EEXIST`, `EACCES`, and what `suits` and `make` say.
+    pub fn obtain(
+        &self,
+        (key, flags): (i32, i32),
+        who: &Who,
+        suits: impl FnOnce(&T) -> Result<(), Errno>,
+        make: impl FnOnce(&mut Table<Arc<T>>) -> Result<i32, Errno>,
+    ) -> Result<i32, Errno> {
+        let mut table = self.write();
+        if key == PRIVATE {
+            return make(&mut table);
+        }
+        let Some(found) = table.with_key(key).cloned() else {
+            return if flags & CREATE != 0 { make(&mut table) } else { Err(Errno::ENOENT) };
+        };
+        if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
+            return Err(Errno::EEXIST);
+        }
+        suits(&found)?;
+        if !found.permission().allows(who, flags as u16) {
+            return Err(Errno::EACCES);
+        }
+        table.id_of(key).ok_or(Errno::ENOENT)
+    }
+    /// The object that a STAT command means, and what the call answers.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EACCES`.
+    pub fn stat(&self, id: i32, stat: Stat, who: &Who) -> Result<(Arc<T>, u64), Errno> {
+        let table = self.read();
+        let (object, answer) = match stat {
+            Stat::Identifier => (table.get(id).ok_or(Errno::EINVAL)?, 0),
+            Stat::Index | Stat::AnyIndex => {
+                let (id, object) = table.at(id).ok_or(Errno::EINVAL)?;
+                (object, id as u64)
+            }
+        };
+        if stat != Stat::AnyIndex && !object.permission().allows(who, READ) {
+            return Err(Errno::EACCES);
+        }
+        Ok((object.clone(), answer))
+    }
+    /// The object `id`, which `who` may change and remove.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EPERM`.
+    pub fn controlled(&self, id: i32, who: &Who) -> Result<Arc<T>, Errno> {
+        let object = self.get(id)?;
+        match object.permission().is_controlled_by(who) {
+            true => Ok(object),
+            false => Err(Errno::EPERM),
+        }
+    }
+    /// What the INFO commands answer: the highest index.
+    pub fn highest(&self) -> u64 {
+        self.read().highest().map_or(0, u64::from)
+    }
+}
+
+impl<T: Object> Default for Registry<T> {
+    fn default() -> Self {
+        Registry::new()
+    }
+}
+
+/// Enters a new object in `table`, of which there are at most `most`.
+///
+/// # Errors
+/// `ENOSPC`.
+pub fn enter<T>(
+    table: &mut Table<Arc<T>>,
+    key: i32,
+    most: usize,
+    make: impl FnOnce(i32) -> T,
+) -> Result<i32, Errno> {
+    table.insert(key, most, |id| Arc::new(make(id))).map_err(errno)
+}
+
+/// How a STAT command names its object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stat {
+    /// IPC_STAT: by its identifier.
+    Identifier,
+    /// SHM_STAT and its like: by its index.
+    Index,
+    /// SHM_STAT_ANY and its like: by its index, whatever its permissions.
+    AnyIndex,
+}

@@ -1,0 +1,65 @@
+//! Segments of System V shared memory in an address space: their memory, and shmdt.
+use super::{
+    AddressSpace, Anonymous,
+    commit::{self, Commitment, Policy},
+    map::Map,
+    region::{Backing, PAGE, Region},
+};
+use crate::ipc::segment::Segment;
+use alloc::{sync::Arc, vec::Vec};
+use vfs::Errno;
+
+impl AddressSpace {
+    /// Memory of a segment, all promised unless it `may_lack` memory.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn segment_memory(&self, pages: u64, may_lack: bool) -> Result<Arc<Anonymous>, Errno> {
+        let commitment = match may_lack && commit::policy() != Policy::Strict {
+            true => Commitment::none(),
+            false => Commitment::take(pages, self.map.read().total_pages)?,
+        };
+        Ok(Anonymous::of_segment(pages, commitment))
+    }
+    /// shmdt: takes out the segment that is attached at `address`. As on Linux it may be in pieces: the first of them from
+    /// there on says which segment, and the others are found by their places.
+    ///
+    /// # Errors
+    /// `EINVAL` where none is attached; `ENOMEM` as [`AddressSpace::unmap`].
+    pub fn detach(&self, address: u64) -> Result<(), Errno> {
+        if !address.is_multiple_of(PAGE) {
+            return Err(Errno::EINVAL);
+        }
+        let removed = self.update(|map| {
+            let pieces = pieces(map, address).ok_or(Errno::EINVAL)?;
+            let mut removed = Vec::new();
+            for (start, end) in pieces {
+                removed.extend(self.take_out(map, start, end, 0, |_, _| {})?);
+            }
+            Ok(removed)
+        })?;
+        drop(removed);
+        Ok(())
+    }
+}
+
+/// The segment that `region` has at the place where it was attached at `address`.
+fn segment_at(region: &Region, address: u64) -> Option<&Arc<Segment>> {
+    let Backing::Object { first, .. } = &region.backing else { return None };
+    let distance = region.start.checked_sub(address)?;
+    region.segment().filter(|_| distance / PAGE == *first)
+}
+
+/// The pieces of the segment that was attached at `address`.
+fn pieces(map: &Map, address: u64) -> Option<Vec<(u64, u64)>> {
+    let mut regions = map.from(address);
+    let (first, segment) =
+        regions.find_map(|region| Some((region, segment_at(region, address)?)))?;
+    let end = address.saturating_add(segment.bytes().next_multiple_of(PAGE));
+    let is_of_it = |region: &&Region| {
+        segment_at(region, address).is_some_and(|other| Arc::ptr_eq(segment, other))
+    };
+    let others = regions.take_while(|region| region.end <= end).filter(is_of_it);
+    let place = |region: &Region| (region.start, region.end);
+    Some(core::iter::once(first).chain(others).map(place).collect())
+}

@@ -1,0 +1,327 @@
+//! System V IPC for the ABI tests, each call answering its error number.
+use crate::{check, jobs::limited, zeroed};
+
+/// Owner may read and write.
+pub const OWN: i32 = 0o600;
+
+/// Runs a test's body in a process of its own, which ends by SIGALRM if it hangs. Where objects can be one's own (Linux as
+/// root), nobody else's are seen.
+///
+/// # Panics
+/// Where the body panicked or died.
+#[track_caller]
+pub fn alone(body: impl FnOnce()) {
+    limited(|| {
+        // SAFETY: a plain number.
+        unsafe { libc::unshare(libc::CLONE_NEWIPC) };
+        body();
+    });
+}
+
+/// A key that no other process of the tests uses.
+pub fn key(number: i32) -> i32 {
+    // SAFETY: no conditions.
+    (unsafe { libc::getpid() }) << 8 | number
+}
+
+/// The key in a structure, which the C libraries name differently.
+pub fn key_of(permission: &libc::ipc_perm) -> i32 {
+    #[cfg(target_env = "musl")]
+    #[expect(deprecated, reason = "its new name is not in every release")]
+    return permission.__ipc_perm_key;
+    #[cfg(not(target_env = "musl"))]
+    return permission.__key;
+}
+
+/// A file of `/proc/sys`, set back when dropped.
+pub struct Setting {
+    path: String,
+    before: String,
+}
+
+impl Setting {
+    /// Sets `name`; `None` where the system does not let us.
+    pub fn set(name: &str, value: &str) -> Option<Setting> {
+        let path = format!("/proc/sys/{name}");
+        let before = std::fs::read_to_string(&path).ok()?;
+        std::fs::write(&path, value).ok()?;
+        Some(Setting { path, before })
+    }
+    /// Changes it again.
+    ///
+    /// # Errors
+    /// The error number.
+    pub fn change(&self, value: &str) -> Result<(), i32> {
+        std::fs::write(&self.path, value).map_err(|error| error.raw_os_error().unwrap_or(0))
+    }
+    /// What it says now.
+    ///
+    /// # Panics
+    /// Where it cannot be read.
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(&self.path).expect("a setting")
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = std::fs::write(&self.path, &self.before);
+    }
+}
+
+/// Makes or finds a segment.
+///
+/// # Errors
+/// The error number.
+pub fn shmget(key: i32, bytes: usize, flags: i32) -> Result<i32, i32> {
+    // SAFETY: plain numbers.
+    check(unsafe { libc::shmget(key, bytes, flags) }).map(|id| id as i32)
+}
+
+/// Attaches a segment at `address`, 0 for anywhere.
+///
+/// # Errors
+/// The error number.
+pub fn shmat(id: i32, address: usize, flags: i32) -> Result<*mut u8, i32> {
+    // SAFETY: what is mapped at the address is the test's own.
+    let at = unsafe { libc::shmat(id, address as *const _, flags) };
+    check(at as i64).map(|_| at.cast())
+}
+
+/// Detaches what is attached at `at`.
+///
+/// # Errors
+/// The error number.
+pub fn shmdt(at: *mut u8) -> Result<i64, i32> {
+    // SAFETY: the segment is the test's own.
+    check(unsafe { libc::shmdt(at.cast()) })
+}
+
+/// A command that needs no structure.
+///
+/// # Errors
+/// The error number.
+pub fn shm_command(id: i32, command: i32) -> Result<i64, i32> {
+    // SAFETY: commands with a structure refuse the null pointer.
+    check(unsafe { libc::shmctl(id, command, std::ptr::null_mut()) })
+}
+
+/// A command with the usual structure, and what the call answers.
+///
+/// # Errors
+/// The error number.
+pub fn shm_with(id: i32, command: i32, status: &mut libc::shmid_ds) -> Result<i64, i32> {
+    // SAFETY: room for the structure.
+    check(unsafe { libc::shmctl(id, command, status) })
+}
+
+/// IPC_STAT.
+///
+/// # Errors
+/// The error number.
+pub fn shm_status(id: i32) -> Result<libc::shmid_ds, i32> {
+    // SAFETY: plain numbers.
+    let mut status: libc::shmid_ds = unsafe { zeroed() };
+    shm_with(id, libc::IPC_STAT, &mut status).map(|_| status)
+}
+
+/// How often a segment is attached.
+///
+/// # Panics
+/// Where there is no such segment.
+#[track_caller]
+pub fn attaches(id: i32) -> u64 {
+    shm_status(id).expect("IPC_STAT").shm_nattch
+}
+
+/// An operation on a semaphore: which, what is added, flags.
+pub fn op(number: u16, change: i16, flags: i32) -> libc::sembuf {
+    libc::sembuf { sem_num: number, sem_op: change, sem_flg: flags as i16 }
+}
+
+/// Makes or finds a set of semaphores.
+///
+/// # Errors
+/// The error number.
+pub fn semget(key: i32, count: i32, flags: i32) -> Result<i32, i32> {
+    // SAFETY: plain numbers.
+    check(unsafe { libc::semget(key, count, flags) }).map(|id| id as i32)
+}
+
+/// Does operations on semaphores.
+///
+/// # Errors
+/// The error number.
+pub fn semop(id: i32, operations: &[libc::sembuf]) -> Result<i64, i32> {
+    let operations = operations.to_vec().leak();
+    // SAFETY: the operations are there for their number.
+    check(unsafe { libc::semop(id, operations.as_mut_ptr(), operations.len()) })
+}
+
+/// As [`semop`], for so many milliseconds at most.
+///
+/// # Errors
+/// The error number.
+pub fn semtimedop(id: i32, operations: &[libc::sembuf], ms: i64) -> Result<i64, i32> {
+    let time = libc::timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 };
+    let call = libc::SYS_semtimedop;
+    // SAFETY: the operations and the time are there.
+    check(unsafe {
+        libc::syscall(call, id, operations.as_ptr(), operations.len(), &raw const time)
+    })
+}
+
+/// A command about one semaphore, with a number.
+///
+/// # Errors
+/// The error number.
+pub fn sem(id: i32, number: i32, command: i32, value: i32) -> Result<i64, i32> {
+    // SAFETY: commands with a structure refuse low addresses.
+    check(unsafe { libc::syscall(libc::SYS_semctl, id, number, command, i64::from(value)) })
+}
+
+/// A command with a structure or an array.
+///
+/// # Errors
+/// The error number.
+pub fn sem_with<T>(id: i32, command: i32, argument: *mut T) -> Result<i64, i32> {
+    // SAFETY: the caller has room for what the command writes.
+    check(unsafe { libc::syscall(libc::SYS_semctl, id, 0, command, argument.expose_provenance()) })
+}
+
+/// `struct semid_ds`.
+#[allow(missing_docs, reason = "the names are Linux's")]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct SemStatus {
+    pub sem_perm: libc::ipc_perm,
+    pub sem_otime: i64,
+    unused_1: u64,
+    pub sem_ctime: i64,
+    unused_2: u64,
+    pub sem_nsems: u64,
+    unused_3: [u64; 2],
+}
+
+/// IPC_STAT.
+///
+/// # Errors
+/// The error number.
+pub fn sem_status(id: i32) -> Result<SemStatus, i32> {
+    // SAFETY: plain numbers.
+    let mut status: SemStatus = unsafe { zeroed() };
+    sem_with(id, libc::IPC_STAT, &raw mut status).map(|_| status)
+}
+
+/// The values of a set of at most 8 semaphores.
+///
+/// # Panics
+/// Where they cannot be told.
+#[track_caller]
+pub fn sem_values(id: i32) -> Vec<u16> {
+    let mut values = [u16::MAX; 8];
+    sem_with(id, libc::GETALL, values.as_mut_ptr()).expect("GETALL");
+    values.into_iter().take_while(|value| *value != u16::MAX).collect()
+}
+
+/// Waits until so many calls sleep for a semaphore to grow, or to be zero.
+///
+/// # Panics
+/// Where there is no such set.
+#[track_caller]
+pub fn until_waiting(id: i32, number: i32, command: i32, count: i64) {
+    while sem(id, number, command, 0).expect("GETNCNT, GETZCNT") != count {
+        std::thread::yield_now();
+    }
+}
+
+/// Makes or finds a message queue.
+///
+/// # Errors
+/// The error number.
+pub fn msgget(key: i32, flags: i32) -> Result<i32, i32> {
+    // SAFETY: plain numbers.
+    check(unsafe { libc::msgget(key, flags) }).map(|id| id as i32)
+}
+
+/// Sends a message.
+///
+/// # Errors
+/// The error number.
+pub fn msgsnd(id: i32, kind: i64, bytes: &[u8], flags: i32) -> Result<i64, i32> {
+    let message = [&kind.to_ne_bytes(), bytes].concat();
+    // SAFETY: a type and as many bytes as are told.
+    check(unsafe { libc::msgsnd(id, message.as_ptr().cast(), bytes.len(), flags) })
+}
+
+/// Receives a message of at most `room` bytes: its type and its bytes.
+///
+/// # Errors
+/// The error number.
+pub fn msgrcv(id: i32, room: usize, kind: i64, flags: i32) -> Result<(i64, Vec<u8>), i32> {
+    let mut message = vec![0u8; room + 8];
+    let at = message.as_mut_ptr().cast();
+    // SAFETY: room for a type and as many bytes as are told.
+    let length = check(unsafe { libc::msgrcv(id, at, room, kind, flags) } as i64)? as usize;
+    let kind = i64::from_ne_bytes(message[..8].try_into().expect("eight bytes"));
+    Ok((kind, message[8..8 + length].to_vec()))
+}
+
+/// `struct msqid_ds`.
+#[allow(missing_docs, reason = "the names are Linux's")]
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct QueueStatus {
+    pub msg_perm: libc::ipc_perm,
+    pub msg_stime: i64,
+    pub msg_rtime: i64,
+    pub msg_ctime: i64,
+    pub msg_cbytes: u64,
+    pub msg_qnum: u64,
+    pub msg_qbytes: u64,
+    pub msg_lspid: i32,
+    pub msg_lrpid: i32,
+    unused: [u64; 2],
+}
+
+/// A command with a structure, or any address.
+///
+/// # Errors
+/// The error number.
+pub fn msg_with<T>(id: i32, command: i32, argument: *mut T) -> Result<i64, i32> {
+    // SAFETY: the caller has room for what the command writes.
+    check(unsafe { libc::syscall(libc::SYS_msgctl, id, command, argument.expose_provenance()) })
+}
+
+/// IPC_STAT.
+///
+/// # Errors
+/// The error number.
+pub fn msg_status(id: i32) -> Result<QueueStatus, i32> {
+    // SAFETY: plain numbers.
+    let mut status: QueueStatus = unsafe { zeroed() };
+    msg_with(id, libc::IPC_STAT, &raw mut status).map(|_| status)
+}
+
+/// IPC_RMID.
+///
+/// # Errors
+/// The error number.
+pub fn msg_remove(id: i32) -> Result<i64, i32> {
+    msg_with(id, libc::IPC_RMID, std::ptr::null_mut::<u8>())
+}
+
+/// Waits until process `id` sleeps in a call.
+///
+/// # Panics
+/// Where there is no such process.
+pub fn until_asleep(id: i32) {
+    loop {
+        let text = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("a process");
+        let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        if state == Some('S') {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
