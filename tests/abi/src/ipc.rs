@@ -33,6 +33,17 @@ pub fn key_of(permission: &libc::ipc_perm) -> i32 {
     return permission.__key;
 }
 
+/// Whether the caller has CAP_SYS_RESOURCE.
+///
+/// # Panics
+/// Where `/proc` does not tell.
+pub fn may_pass_limits() -> bool {
+    const SYS_RESOURCE: u64 = 1 << 24;
+    let status = std::fs::read_to_string("/proc/self/status").expect("/proc/self/status");
+    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:")).expect("CapEff");
+    u64::from_str_radix(set.trim(), 16).expect("a set") & SYS_RESOURCE != 0
+}
+
 /// A file of `/proc/sys`, set back when dropped.
 pub struct Setting {
     path: String,

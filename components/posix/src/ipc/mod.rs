@@ -6,6 +6,7 @@
 //! | `layout` | structures as programs have them |
 //! | `segment` | shared memory |
 //! | `semaphore` | semaphores |
+//! | `message` | messages |
 //! | `waiter` | sleeping calls |
 //! | `limits` | what `/proc/sys/kernel` sets |
 //! | `text` | `/proc/sysvipc` |
@@ -16,6 +17,7 @@
 //! is touched under any of them, and no thread waits with one. Source: Linux's `ipc/`, sysvipc(7), mq_overview(7).
 pub mod layout;
 pub mod limits;
+pub mod message;
 pub mod registry;
 pub mod segment;
 pub mod semaphore;

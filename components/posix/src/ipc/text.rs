@@ -1,5 +1,5 @@
 //! `/proc/sysvipc`: a line an object, as Linux prints them.
-use super::{segment, semaphore};
+use super::{message, segment, semaphore};
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 
@@ -39,6 +39,25 @@ pub fn semaphores() -> Vec<u8> {
         let _ = write!(line, "{:>4o} {:>10} ", raw.permission.mode(), raw.count);
         let _ = write!(line, "{} ", raw.permission.owners());
         let _ = writeln!(text, "{line}{:>10} {:>10}", raw.operated_s, raw.changed_s);
+    }
+    text.into_bytes()
+}
+
+/// `msg`.
+pub fn messages() -> Vec<u8> {
+    let mut text = String::from(
+        "       key      msqid perms      cbytes       qnum lspid lrpid   uid   gid  cuid  cgid      \
+         stime      rtime      ctime\n",
+    );
+    for queue in message::registry().read().iter() {
+        let raw = queue.report();
+        let [sent, received, changed] = raw.times;
+        let [sender, receiver] = raw.processes;
+        let mut line = format!("{:>10} {:>10}  ", raw.permission.key(), queue.id());
+        let _ =
+            write!(line, "{:>4o}  {:>10} {:>10} ", raw.permission.mode(), raw.bytes, raw.messages);
+        let _ = write!(line, "{sender:>5} {receiver:>5} {} ", raw.permission.owners());
+        let _ = writeln!(text, "{line}{sent:>10} {received:>10} {changed:>10}");
     }
     text.into_bytes()
 }

@@ -11,8 +11,11 @@ use alloc::{format, vec::Vec};
 use vfs::Errno;
 
 /// `/proc/sysvipc`.
-pub const OBJECTS: Table =
-    &[("sem", Item::File(text::semaphores)), ("shm", Item::File(text::segments))];
+pub const OBJECTS: Table = &[
+    ("msg", Item::File(text::messages)),
+    ("sem", Item::File(text::semaphores)),
+    ("shm", Item::File(text::segments)),
+];
 
 fn set(limit: &Limit, data: &[u8]) -> Result<(), Errno> {
     limit.set(parsed(data)?)
@@ -64,3 +67,15 @@ fn set_semaphores(data: &[u8]) -> Result<(), Errno> {
     }
     OF_SEMAPHORES.iter().zip(numbers).try_for_each(|(limit, number)| limit.set(number))
 }
+
+/// `msgmax`.
+pub const MESSAGE_BYTES: Item = Item::Writable(
+    || number(limits::MESSAGE_BYTES.get()),
+    |data| set(&limits::MESSAGE_BYTES, data),
+);
+/// `msgmnb`.
+pub const QUEUE_BYTES: Item =
+    Item::Writable(|| number(limits::QUEUE_BYTES.get()), |data| set(&limits::QUEUE_BYTES, data));
+/// `msgmni`.
+pub const QUEUES: Item =
+    Item::Writable(|| number(limits::QUEUES.get()), |data| set(&limits::QUEUES, data));

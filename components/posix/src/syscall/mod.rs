@@ -29,6 +29,7 @@ mod io_priority;
 mod ioctl;
 mod memory;
 mod memory_file;
+mod messages;
 mod mount;
 mod names;
 mod open;
@@ -141,6 +142,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     time::CALLS,
     adjust::CALLS,
     timerfd::CALLS,
+    messages::CALLS,
     mount::CALLS,
     names::CALLS,
     open::CALLS,
