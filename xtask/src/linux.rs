@@ -138,6 +138,8 @@ for n in 0:stdin 1:stdout 2:stderr; do $b ln -s /proc/self/fd/${n%:*} /root/dev/
 $b mkdir /root/dev/pts
 $b mkdir -m 1777 /root/dev/shm
 $b mount -t devpts -o nosuid,noexec,gid=5,mode=620,ptmxmode=000 devpts /root/dev/pts
+$b mkdir /root/dev/mqueue
+$b mount -t mqueue -o nosuid,nodev,noexec mqueue /root/dev/mqueue
 $b mount -t sysfs sysfs /root/sys
 $b stty -F /dev/ttyS1 raw -echo
 $b hostname skerry

@@ -31,6 +31,7 @@ pub struct User {
     pipe_pages: AtomicUsize,
     message_bytes: AtomicUsize,
     locked_pages: AtomicU64,
+    queue_bytes: AtomicU64,
 }
 
 impl User {
@@ -41,8 +42,8 @@ impl User {
             return user;
         }
         let (pipe_pages, message_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let locked_pages = AtomicU64::new(0);
-        let user = Arc::new(User { id, pipe_pages, message_bytes, locked_pages });
+        let (locked_pages, queue_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let user = Arc::new(User { id, pipe_pages, message_bytes, locked_pages, queue_bytes });
         users.insert(id, Arc::downgrade(&user));
         user
     }
@@ -65,7 +66,22 @@ impl User {
             Err(_) => Err(Errno::ENOMEM),
         }
     }
+    /// Charges what a POSIX message queue may hold.
+    ///
+    /// # Errors
+    /// `EMFILE` where the user's queues would hold more than `most`.
+    pub(crate) fn add_queue_bytes(&self, bytes: u64, most: u64) -> Result<(), Errno> {
+        let sum = |now: u64| now.checked_add(bytes).filter(|sum| *sum <= most);
+        match self.queue_bytes.fetch_update(Relaxed, Relaxed, sum) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::EMFILE),
+        }
+    }
     /// Takes such a charge back.
+    pub(crate) fn remove_queue_bytes(&self, bytes: u64) {
+        self.queue_bytes.fetch_sub(bytes, Relaxed);
+    }
+    /// Takes a charge of [`User::add_locked_pages`] back.
     pub(crate) fn remove_locked_pages(&self, pages: u64) {
         self.locked_pages.fetch_sub(pages, Relaxed);
     }

@@ -336,3 +336,134 @@ pub fn until_asleep(id: i32) {
         std::thread::yield_now();
     }
 }
+
+/// `struct mq_attr`.
+#[allow(missing_docs, reason = "the names are Linux's")]
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Shape {
+    pub flags: i64,
+    pub maxmsg: i64,
+    pub msgsize: i64,
+    pub curmsgs: i64,
+    reserved: [i64; 4],
+}
+
+impl Shape {
+    /// So many messages of so many bytes.
+    pub fn new(maxmsg: i64, msgsize: i64) -> Shape {
+        Shape { maxmsg, msgsize, ..Shape::default() }
+    }
+}
+
+/// Opens a message queue, whose name has no slash.
+///
+/// # Errors
+/// The error number.
+pub fn mq_open(name: &str, flags: i32, mode: u32, shape: Option<Shape>) -> Result<i32, i32> {
+    let (name, at) = (crate::c(name), shape.as_ref().map_or(std::ptr::null(), |one| one));
+    // SAFETY: a name, and a shape or none.
+    check(unsafe { libc::syscall(libc::SYS_mq_open, name.as_ptr(), flags, mode, at) })
+        .map(|fd| fd as i32)
+}
+
+/// Makes a queue of so many messages of so many bytes, to be used both ways.
+///
+/// # Panics
+/// Where it cannot be made, or is there.
+#[track_caller]
+pub fn mq_make(name: &str, maxmsg: i64, msgsize: i64) -> i32 {
+    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;
+    mq_open(name, flags, 0o600, Some(Shape::new(maxmsg, msgsize))).expect("mq_open")
+}
+
+/// Takes a queue's name away.
+///
+/// # Errors
+/// The error number.
+pub fn mq_unlink(name: &str) -> Result<i64, i32> {
+    // SAFETY: a name.
+    check(unsafe { libc::syscall(libc::SYS_mq_unlink, crate::c(name).as_ptr()) })
+}
+
+/// Sends a message, until a time of the wall clock.
+///
+/// # Errors
+/// The error number.
+pub fn mq_send_until(
+    fd: i32,
+    bytes: &[u8],
+    priority: u32,
+    until: Option<libc::timespec>,
+) -> Result<i64, i32> {
+    let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let call = libc::SYS_mq_timedsend;
+    // SAFETY: the bytes and the time are there.
+    check(unsafe { libc::syscall(call, fd, bytes.as_ptr(), bytes.len(), priority, until) })
+}
+
+/// Sends a message.
+///
+/// # Errors
+/// The error number.
+pub fn mq_send(fd: i32, bytes: &[u8], priority: u32) -> Result<i64, i32> {
+    mq_send_until(fd, bytes, priority, None)
+}
+
+/// Receives a message of at most `room` bytes, until a time of the wall clock: its priority and its bytes.
+///
+/// # Errors
+/// The error number.
+pub fn mq_receive_until(
+    fd: i32,
+    room: usize,
+    until: Option<libc::timespec>,
+) -> Result<(u32, Vec<u8>), i32> {
+    let (mut bytes, mut priority) = (vec![0u8; room], u32::MAX);
+    let until = until.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let (call, at) = (libc::SYS_mq_timedreceive, &raw mut priority);
+    // SAFETY: room for the bytes and the priority.
+    let length = check(unsafe { libc::syscall(call, fd, bytes.as_mut_ptr(), room, at, until) })?;
+    bytes.truncate(length as usize);
+    Ok((priority, bytes))
+}
+
+/// Receives a message.
+///
+/// # Errors
+/// The error number.
+pub fn mq_receive(fd: i32, room: usize) -> Result<(u32, Vec<u8>), i32> {
+    mq_receive_until(fd, room, None)
+}
+
+/// Sets the flags of an open queue if they are given; what it was like before.
+///
+/// # Errors
+/// The error number.
+pub fn mq_attributes(fd: i32, flags: Option<i64>) -> Result<Shape, i32> {
+    let new = flags.map(|flags| Shape { flags, ..Shape::default() });
+    let at = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut old = Shape::default();
+    // SAFETY: a shape or none, and room for one.
+    check(unsafe { libc::syscall(libc::SYS_mq_getsetattr, fd, at, &raw mut old) })?;
+    Ok(old)
+}
+
+/// Asks to be notified by `how` (SIGEV_), with `signal` and `value`.
+///
+/// # Errors
+/// The error number.
+pub fn mq_notify(fd: i32, how: i32, signal: i32, value: usize) -> Result<i64, i32> {
+    let event = [value as u64, (how as u32 as u64) << 32 | signal as u32 as u64, 0, 0, 0, 0, 0, 0];
+    // SAFETY: as large as a sigevent.
+    check(unsafe { libc::syscall(libc::SYS_mq_notify, fd, event.as_ptr()) })
+}
+
+/// Asks not to be notified any more.
+///
+/// # Errors
+/// The error number.
+pub fn mq_forget(fd: i32) -> Result<i64, i32> {
+    // SAFETY: null is no event.
+    check(unsafe { libc::syscall(libc::SYS_mq_notify, fd, 0usize) })
+}

@@ -4,7 +4,9 @@
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
 //! system is made from a disk, so that two mounts do not make two.
 use super::mount_options;
-use crate::{devices::Device, procfs, start::MakeFileSystem, sysfs, time::wall, tty::pty::devpts};
+use crate::{
+    devices::Device, ipc::queue, procfs, start::MakeFileSystem, sysfs, time::wall, tty::pty::devpts,
+};
 use alloc::{
     format,
     string::String,
@@ -72,10 +74,8 @@ pub fn types() -> Vec<(&'static str, bool)> {
     let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
     let of_disks = makers.iter().filter(|(name, _)| *name != TMPFS).map(|(name, _)| (*name, false));
     // In Linux's order.
-    [(SYSFS, true), (TMPFS, true), ("proc", true), (DEVTMPFS, true), (devpts::TYPE_NAME, true)]
-        .into_iter()
-        .chain(of_disks)
-        .collect()
+    let own = [SYSFS, TMPFS, "proc", DEVTMPFS, devpts::TYPE_NAME, queue::directory::TYPE_NAME];
+    own.into_iter().map(|name| (name, true)).chain(of_disks).collect()
 }
 
 /// For types that need no disk.
@@ -108,6 +108,9 @@ pub fn activate(
         let active = Active::generated(devpts::TYPE_NAME, root)?;
         active.instance().set_options(shown);
         return Ok(active);
+    }
+    if type_name == queue::directory::TYPE_NAME {
+        return queue::activate(options);
     }
     if type_name == DEVTMPFS {
         return devices_tree();

@@ -18,7 +18,7 @@ pub use scope::Scope;
 pub use sharing::{FsExec, FsHold, Sharing};
 pub use slots::OnExec;
 
-use crate::locks;
+use crate::{ipc::queue, locks};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rt::{
@@ -179,6 +179,7 @@ impl Table {
     fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
         for file in files {
             notes::descriptor_closed(self.id, &file);
+            queue::descriptor_closed(&file);
             locks::descriptor_closed(self.id, file);
         }
     }

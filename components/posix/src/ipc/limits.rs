@@ -68,3 +68,18 @@ pub static MESSAGE_BYTES: Limit = Limit::new(8192, 0, INT_MAX);
 pub static QUEUE_BYTES: Limit = Limit::new(16_384, 0, INT_MAX);
 /// `msgmni`: queues.
 pub static QUEUES: Limit = Limit::new(32_000, 0, OBJECTS_MOST);
+
+/// Limits of POSIX queues for those with CAP_SYS_RESOURCE, and most that the others' may be.
+const POSIX_MESSAGES_MOST: u64 = 65_536;
+const POSIX_BYTES_MOST: u64 = 16 << 20;
+
+/// `queues_max`: POSIX queues.
+pub static POSIX_QUEUES: Limit = Limit::new(256, 0, INT_MAX);
+/// `msg_max`: messages of a POSIX queue.
+pub static POSIX_MESSAGES: Limit = Limit::new(10, 1, POSIX_MESSAGES_MOST);
+/// `msgsize_max`: bytes of a message of one.
+pub static POSIX_BYTES: Limit = Limit::new(8192, 128, POSIX_BYTES_MOST);
+/// `msg_default`: messages of a queue that is made without a shape.
+pub static POSIX_MESSAGES_USUAL: Limit = Limit::new(10, 1, POSIX_MESSAGES_MOST);
+/// `msgsize_default`: bytes of a message of one.
+pub static POSIX_BYTES_USUAL: Limit = Limit::new(8192, 128, POSIX_BYTES_MOST);

@@ -6,7 +6,7 @@ use super::{
     NO_WAIT, Who, errno,
     layout::{RawPermission, RawQueue},
     limits, now_seconds,
-    registry::{Object, Registry, enter},
+    registry::{OBJECT_BYTES, Object, Registry, enter},
     waiter::{Slept, Waiter},
 };
 use crate::process::Task;
@@ -43,14 +43,21 @@ pub struct Body {
 pub type Message = messages::Message<Body>;
 
 impl Body {
+    /// These bytes, charged.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn new(bytes: Vec<u8>) -> Result<Body, Errno> {
+        let _charge = Charge::take(bytes.len() + OVERHEAD_BYTES)?;
+        Ok(Body { bytes, _charge })
+    }
     /// A message of type `kind` with these bytes.
     ///
     /// # Errors
     /// `ENOMEM`.
     pub fn message(kind: i64, bytes: Vec<u8>) -> Result<Message, Errno> {
         let length = bytes.len();
-        let charge = Charge::take(length + OVERHEAD_BYTES)?;
-        Ok(Message { kind, length, body: Body { bytes, _charge: charge } })
+        Ok(Message { kind, length, body: Body::new(bytes)? })
     }
 }
 
@@ -62,6 +69,7 @@ pub struct MessageQueue {
     id: i32,
     key: i32,
     state: Mutex<State>,
+    _charge: Charge,
 }
 
 struct State {
@@ -122,6 +130,7 @@ fn make(
     who: &Who,
     (key, flags): (i32, i32),
 ) -> Result<i32, Errno> {
+    let charge = Charge::take(OBJECT_BYTES)?;
     let state = State {
         permission: Permission::new(who, flags),
         queue: Queue::new(limits::QUEUE_BYTES.get()),
@@ -136,6 +145,7 @@ fn make(
         id,
         key,
         state: Mutex::new(&STATE, state),
+        _charge: charge,
     })
 }
 

@@ -7,6 +7,7 @@
 //! | `segment` | shared memory |
 //! | `semaphore` | semaphores |
 //! | `message` | messages |
+//! | `queue` | POSIX message queues |
 //! | `waiter` | sleeping calls |
 //! | `limits` | what `/proc/sys/kernel` sets |
 //! | `text` | `/proc/sysvipc` |
@@ -18,6 +19,7 @@
 pub mod layout;
 pub mod limits;
 pub mod message;
+pub mod queue;
 pub mod registry;
 pub mod segment;
 pub mod semaphore;

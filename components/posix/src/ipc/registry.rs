@@ -15,6 +15,9 @@ lock_class! {
     static REGISTRY = "ipc.registry";
 }
 
+/// Bytes of memory that an object takes beside what it counts itself.
+pub const OBJECT_BYTES: usize = 512;
+
 /// An object with an identifier.
 pub trait Object {
     /// Owner, creator and mode now.

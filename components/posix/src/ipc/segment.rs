@@ -10,7 +10,7 @@ use super::{
     Who, current_process,
     layout::{RawPermission, RawSegment, RawSegmentUsage},
     limits, now_seconds,
-    registry::{Object, Registry, enter},
+    registry::{OBJECT_BYTES, Object, Registry, enter},
 };
 use crate::{
     memory::{Anonymous, PAGE},
@@ -22,7 +22,7 @@ use alloc::{
     vec::Vec,
 };
 use core::sync::atomic::{AtomicU64, Ordering};
-use rt::{lock_class, sync::Mutex};
+use rt::{lock_class, memory::Charge, sync::Mutex};
 use sysv::{
     permission::{Permission, Subject},
     table::{PRIVATE, Table},
@@ -50,6 +50,7 @@ pub struct Segment {
     memory: Arc<Anonymous>,
     creator: u32,
     state: Mutex<State>,
+    _charge: Charge,
 }
 
 struct State {
@@ -122,6 +123,7 @@ fn make(
     let pages = bytes.div_ceil(PAGE);
     let all = PAGES.load(Ordering::Relaxed).checked_add(pages);
     let all = all.filter(|all| *all <= limits::SEGMENT_PAGES.get()).ok_or(Errno::ENOSPC)?;
+    let charge = Charge::take(OBJECT_BYTES)?;
     let memory = task.memory().segment_memory(pages, may_lack)?;
     let state = State {
         permission: Permission::new(&Who::of(task), flags),
@@ -142,6 +144,7 @@ fn make(
         memory,
         creator: task.process.id(),
         state: Mutex::new(&STATE, state),
+        _charge: charge,
     })?;
     PAGES.store(all, Ordering::Relaxed);
     task.has_made_segments.store(true, Ordering::Relaxed);

@@ -7,7 +7,7 @@ use super::{
     Who, errno,
     layout::{RawPermission, RawSet},
     limits, now_seconds,
-    registry::{Object, Registry, enter},
+    registry::{OBJECT_BYTES, Object, Registry, enter},
     waiter::{Slept, Waiter},
 };
 use crate::process::Task;
@@ -112,7 +112,7 @@ fn make(
     if all > limits::SEMAPHORES.get() {
         return Err(Errno::ENOSPC);
     }
-    let charge = Charge::take(count * SEMAPHORE_BYTES)?;
+    let charge = Charge::take(OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
     let state = State {
         permission: Permission::new(who, flags),
         set: Set::new(count),

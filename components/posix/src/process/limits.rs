@@ -23,6 +23,7 @@ pub enum Resource {
     LockedMemory = raw::RLIMIT_MEMLOCK,
     AddressSpace = raw::RLIMIT_AS,
     PendingSignals = raw::RLIMIT_SIGPENDING,
+    MessageQueues = raw::RLIMIT_MSGQUEUE,
     Nice = raw::RLIMIT_NICE,
     RealTimePriority = raw::RLIMIT_RTPRIO,
 }

@@ -79,3 +79,42 @@ pub const QUEUE_BYTES: Item =
 /// `msgmni`.
 pub const QUEUES: Item =
     Item::Writable(|| number(limits::QUEUES.get()), |data| set(&limits::QUEUES, data));
+
+/// `/proc/sys/fs/mqueue`.
+pub const POSIX_QUEUES: Table = &[
+    (
+        "msg_default",
+        Item::Writable(
+            || number(limits::POSIX_MESSAGES_USUAL.get()),
+            |data| set(&limits::POSIX_MESSAGES_USUAL, data),
+        ),
+    ),
+    (
+        "msg_max",
+        Item::Writable(
+            || number(limits::POSIX_MESSAGES.get()),
+            |data| set(&limits::POSIX_MESSAGES, data),
+        ),
+    ),
+    (
+        "msgsize_default",
+        Item::Writable(
+            || number(limits::POSIX_BYTES_USUAL.get()),
+            |data| set(&limits::POSIX_BYTES_USUAL, data),
+        ),
+    ),
+    (
+        "msgsize_max",
+        Item::Writable(
+            || number(limits::POSIX_BYTES.get()),
+            |data| set(&limits::POSIX_BYTES, data),
+        ),
+    ),
+    (
+        "queues_max",
+        Item::Writable(
+            || number(limits::POSIX_QUEUES.get()),
+            |data| set(&limits::POSIX_QUEUES, data),
+        ),
+    ),
+];

@@ -177,6 +177,7 @@ const FILES: Table = &[
         ),
     ),
     ("inotify", Item::Directory(INOTIFY)),
+    ("mqueue", Item::Directory(ipc::POSIX_QUEUES)),
 ];
 
 const INOTIFY: Table = &[

@@ -18,6 +18,8 @@ pub const SI_KERNEL: i32 = 0x80;
 pub const SI_QUEUE: i32 = -1;
 /// A POSIX timer.
 pub const SI_TIMER: i32 = -2;
+/// A message came into an empty queue (mq_notify(3)).
+pub const SI_MESGQ: i32 = -3;
 /// Sent by tkill(2).
 pub const SI_TKILL: i32 = -6;
 
@@ -155,6 +157,13 @@ impl Info {
     pub fn timer(signal: u8, id: u32, overrun: u32, value: u64) -> Info {
         let mut info = Info::new(signal, SI_TIMER);
         info.set(0, pair(id, overrun));
+        info.set(1, value);
+        info
+    }
+    /// A message came into an empty queue, from process and user `from`.
+    pub fn message_queue(signal: u8, from: (u32, u32), value: u64) -> Info {
+        let mut info = Info::new(signal, SI_MESGQ);
+        info.set(0, pair(from.0, from.1));
         info.set(1, value);
         info
     }

@@ -3,6 +3,7 @@ use super::Boot;
 use crate::{
     devices::{self, Device},
     files::file_systems::{self, Writes},
+    ipc::queue,
     process::task,
     tty::{Terminal, pty::devpts},
 };
@@ -63,6 +64,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     let _ = mount(&caller, "sysfs", "", "/sys", plain);
     report("/dev", mount_devices(&caller, terminals, &disks));
     report("/dev/pts", mount_pseudo_terminals(&caller));
+    report("/dev/mqueue", mount_queues(&caller));
     Ok(namespace.clone())
 }
 
@@ -96,6 +98,13 @@ fn mount_pseudo_terminals(caller: &Caller<'_>) -> Result<(), Errno> {
     caller.make_directory(Base::Cwd, b"/dev/pts", 0o755)?;
     let flags = MountFlags::NO_SETUID | MountFlags::NO_EXECUTE;
     mount(caller, devpts::TYPE_NAME, "gid=5,mode=620,ptmxmode=000", "/dev/pts", flags)
+}
+
+/// Message queues where Debian has them.
+fn mount_queues(caller: &Caller<'_>) -> Result<(), Errno> {
+    caller.make_directory(Base::Cwd, b"/dev/mqueue", 0o755)?;
+    let flags = MountFlags::NO_SETUID | MountFlags::NO_DEVICES | MountFlags::NO_EXECUTE;
+    mount(caller, queue::directory::TYPE_NAME, "", "/dev/mqueue", flags)
 }
 
 /// A tree with the nodes of every device.

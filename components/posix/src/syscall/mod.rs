@@ -38,6 +38,7 @@ mod place;
 mod poll;
 mod process;
 mod process_memory;
+mod queues;
 mod read_write;
 mod scheduler;
 mod seccomp;
@@ -149,6 +150,7 @@ pub const FAMILIES: &[&[Entry]] = &[
     pidfd::CALLS,
     poll::CALLS,
     process_memory::CALLS,
+    queues::CALLS,
     read_write::CALLS,
     select::CALLS,
     semaphores::CALLS,

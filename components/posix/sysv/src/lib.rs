@@ -5,6 +5,7 @@
 //! | [`table`] | identifiers, sequence numbers and keys (Linux `ipc/util.c`) |
 //! | [`semaphores`] | sets of semaphores (Linux `ipc/sem.c`) |
 //! | [`messages`] | queues of messages (Linux `ipc/msg.c`) |
+//! | [`prioritized`] | POSIX message queues (Linux `ipc/mqueue.c`) |
 //! | [`permission`] | owner, creator, mode (`ipcperms`) |
 //!
 //! A model never blocks. An operation that cannot be done yet leaves a *waiter*, a handle that its caller gave, and a later
@@ -17,6 +18,7 @@ extern crate alloc;
 
 pub mod messages;
 pub mod permission;
+pub mod prioritized;
 pub mod semaphores;
 pub mod table;
 #[cfg(test)]

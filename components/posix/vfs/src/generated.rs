@@ -55,6 +55,24 @@ pub trait Node: Send + Sync {
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         Err(Errno::ENOTDIR)
     }
+    /// Of a directory: programs make names in it and take them away ([`Node::create`], [`Node::remove`]).
+    fn can_change(&self) -> bool {
+        false
+    }
+    /// Of such a directory: makes a regular file called `name` for the calling task, who may.
+    ///
+    /// # Errors
+    /// `EEXIST`, and as open(2).
+    fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
+        Err(Errno::EPERM)
+    }
+    /// Of such a directory: takes `name` away. The calling task may.
+    ///
+    /// # Errors
+    /// `ENOENT`.
+    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        Err(Errno::EPERM)
+    }
     /// Of a symbolic link: its text, as `caller` sees it.
     ///
     /// # Errors

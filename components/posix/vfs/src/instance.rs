@@ -146,6 +146,7 @@ fn generated_magic(type_name: &str) -> u32 {
     match type_name {
         "sysfs" => 0x6265_6572,
         "devpts" => 0x1cd1,
+        "mqueue" => 0x1980_0202,
         "pipefs" => 0x5049_5045,
         "sockfs" => 0x534f_434b,
         "anon_inodefs" => 0x0904_1934,

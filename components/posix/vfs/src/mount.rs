@@ -5,6 +5,7 @@
 use crate::{
     dentry::Dentry,
     errno::Errno,
+    generated::Node,
     instance::{Active, Instance},
     vnode::Vnode,
 };
@@ -205,6 +206,15 @@ impl Path {
         let root = Dentry::root(name, vnode)?;
         let mount = Mount::new("none", active.clone(), root.clone(), MountFlags::empty());
         Ok(Path { mount, dentry: root })
+    }
+    /// What `node` generates, seen as `name` in this directory of generated files.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn generated_child(&self, name: &[u8], node: Arc<dyn Node>) -> Result<Path, Errno> {
+        let vnode = Vnode::generated(self.vnode().instance(), node);
+        let dentry = Dentry::child(&self.dentry, name, vnode)?;
+        Ok(Path { mount: self.mount.clone(), dentry })
     }
     /// What is there.
     pub fn vnode(&self) -> &Arc<Vnode> {

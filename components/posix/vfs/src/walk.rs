@@ -162,7 +162,10 @@ impl<'a> Caller<'a> {
         }
         let directory = parent.vnode();
         if let Some(node) = directory.node() {
-            let child = node.lookup(name, self)?;
+            let child = match node.lookup(name, self) {
+                Err(Errno::ENOENT) if node.can_change() => return Ok(None),
+                found => found?,
+            };
             let vnode = Vnode::generated(directory.instance(), child);
             return Ok(Some(Dentry::child(parent, name, vnode)?));
         }

@@ -3,6 +3,7 @@ use crate::{
     credentials::{Capabilities, Credentials},
     dentry::{Dentry, Promised},
     errno::Errno,
+    generated::Node,
     mount::Path,
     name_cache::Key,
     name_lock,
@@ -152,6 +153,9 @@ pub(crate) fn create_named(
     new: &NewFile<'_>,
 ) -> Result<Path, Errno> {
     let directory = parent.vnode();
+    if let Some(node) = directory.node() {
+        return create_generated(caller, parent, &**node, name, new);
+    }
     let key = parent.dentry.key(name);
     let _name = name_lock::lock(&parent.dentry, &key);
     if lookup_locked(&parent.dentry, &key)?.is_some() {
@@ -173,6 +177,28 @@ pub(crate) fn create_named(
     let dentry = add_name(parent, &key, promised, vnode);
     notify::about_name(directory, name, dentry.vnode(), Events::CREATE);
     Ok(Path { mount: parent.mount.clone(), dentry })
+}
+
+/// As [`create_named`], in a generated directory: regular files only.
+fn create_generated(
+    caller: &Caller<'_>,
+    parent: &Path,
+    node: &dyn Node,
+    name: &[u8],
+    new: &NewFile<'_>,
+) -> Result<Path, Errno> {
+    if caller.lookup(&parent.dentry, name)?.is_some() {
+        return Err(Errno::EEXIST);
+    }
+    parent.mount.check_writable()?;
+    permission::check_create(parent.vnode(), caller.credentials)?;
+    if new.file_type != FileType::Regular {
+        return Err(Errno::EPERM);
+    }
+    let made = node.create(name, new.mode & !caller.umask)?;
+    let place = parent.generated_child(name, made)?;
+    notify::about_name(parent.vnode(), name, place.vnode(), Events::CREATE);
+    Ok(place)
 }
 
 /// Enters a name that was made in the name cache.
@@ -261,7 +287,7 @@ impl Caller<'_> {
             let is_there = self.lookup(&parent.path.dentry, name)?.is_some();
             return Err(if is_there { Errno::EEXIST } else { Errno::ENOENT });
         }
-        if parent.path.vnode().node().is_some() {
+        if parent.path.vnode().node().is_some_and(|node| !node.can_change()) {
             self.lookup(&parent.path.dentry, name)?;
             return Err(Errno::EEXIST);
         }

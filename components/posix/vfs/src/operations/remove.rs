@@ -8,7 +8,7 @@ use crate::{
     notify::{self, Events},
     permission,
     vnode::Vnode,
-    walk::{Base, Caller, Last, lookup_locked},
+    walk::{Base, Caller, Last, Parent, lookup_locked},
 };
 use alloc::sync::Arc;
 
@@ -21,6 +21,9 @@ impl Caller<'_> {
         let parent = self.walk_parent(base, path)?;
         let Last::Name(name) = &parent.last else { return Err(Errno::EISDIR) };
         let directory = parent.path.vnode();
+        if directory.node().is_some_and(|node| node.can_change()) {
+            return self.unlink_generated(&parent, name);
+        }
         self.check_stored(&parent.path, name)?;
         let key = parent.path.dentry.key(name);
         let locked = name_lock::lock(&parent.path.dentry, &key);
@@ -78,11 +81,24 @@ impl Caller<'_> {
         tell_removed(directory, name, victim);
         Ok(())
     }
+    /// As [`Caller::unlink`], in a generated directory whose names come and go.
+    fn unlink_generated(&self, parent: &Parent, name: &[u8]) -> Result<(), Errno> {
+        parent.path.mount.check_writable()?;
+        let directory = parent.path.vnode();
+        let victim = self.lookup(&parent.path.dentry, name)?.ok_or(Errno::ENOENT)?;
+        if parent.has_slash {
+            return Err(Errno::ENOTDIR);
+        }
+        permission::check_remove(directory, victim.vnode(), self.credentials)?;
+        directory.node().ok_or(Errno::ENOENT)?.remove(name)?;
+        notify::about_name(directory, name, victim.vnode(), Events::DELETE);
+        Ok(())
+    }
     /// The directory can be written; nothing generated can be removed.
     fn check_stored(&self, directory: &Path, name: &[u8]) -> Result<(), Errno> {
         directory.mount.check_writable()?;
         if directory.vnode().node().is_some() {
-            self.lookup(&directory.dentry, name)?;
+            self.lookup(&directory.dentry, name)?.ok_or(Errno::ENOENT)?;
             return Err(Errno::EPERM);
         }
         Ok(())

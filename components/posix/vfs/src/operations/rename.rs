@@ -75,10 +75,9 @@ impl Caller<'_> {
         from.directory.mount.check_writable()?;
         let instance = from.vnode().instance();
         if instance.file_system().is_err() {
-            // Names that nobody made and nobody may change.
-            for side in [&from, &to] {
-                self.lookup(&side.directory.dentry, side.name)?.ok_or(Errno::ENOENT)?;
-            }
+            // Names that nobody may move. Where programs make none, the new one must be there, too.
+            self.lookup(&from.directory.dentry, from.name)?.ok_or(Errno::ENOENT)?;
+            self.lookup(&to.directory.dentry, to.name)?;
             return Err(Errno::EPERM);
         }
         let _rename = instance.rename_lock().lock();

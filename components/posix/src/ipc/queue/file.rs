@@ -1,0 +1,73 @@
+//! [`QueueFile`]: an open message queue. Read as a file it tells of itself; messages go by the `mq_` calls.
+use super::{PosixQueue, Times};
+use alloc::{format, string::String, sync::Arc};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready},
+    io::Sink,
+    poll::PollTable,
+};
+
+/// SIGEV_SIGNAL and SIGEV_NONE.
+const BY_SIGNAL: i32 = 0;
+const NOT_AT_ALL: i32 = 1;
+
+/// An open queue.
+pub struct QueueFile(Arc<PosixQueue>);
+
+impl QueueFile {
+    /// Of `queue`.
+    pub fn new(queue: Arc<PosixQueue>) -> QueueFile {
+        QueueFile(queue)
+    }
+    /// The queue.
+    pub fn queue(&self) -> &PosixQueue {
+        &self.0
+    }
+    fn text(&self) -> String {
+        let state = self.0.state.lock();
+        let (how, signal, process) = match &state.notice {
+            None => (0, 0, 0),
+            Some(notice) => match &notice.signal {
+                Some(signal) => (BY_SIGNAL, signal.number, notice.id),
+                None => (NOT_AT_ALL, 0, notice.id),
+            },
+        };
+        let bytes = state.queue.bytes();
+        format!("QSIZE:{bytes:<10} NOTIFY:{how:<5} SIGNO:{signal:<5} NOTIFY_PID:{process:<6}\n")
+    }
+}
+
+impl File for QueueFile {
+    fn is_seekable(&self) -> bool {
+        true
+    }
+    fn size(&self) -> u64 {
+        super::FILE_BYTES
+    }
+    fn read(&self, offset: u64, sink: &mut dyn Sink, _: IoFlags) -> Result<usize, Errno> {
+        let text = self.text();
+        let start = usize::try_from(offset).unwrap_or(usize::MAX).min(text.len());
+        let rest = text.as_bytes().get(start..).unwrap_or_default();
+        let count = if rest.is_empty() { 0 } else { sink.put(rest)? };
+        self.0.touch(Times::Access);
+        Ok(count)
+    }
+    /// As on Linux, which changes the size that stat(2) tells and no more.
+    fn truncate(&self, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.0.changed);
+        }
+        let state = self.0.state.lock();
+        let mut ready = Ready::empty();
+        ready.set(Ready::IN | Ready::READ_NORMAL, state.queue.count() > 0);
+        ready.set(Ready::OUT | Ready::WRITE_NORMAL, !state.queue.is_full());
+        ready
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
