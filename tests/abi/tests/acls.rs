@@ -341,6 +341,24 @@ fn only_owners_set_lists_and_foreign_groups_lose_setgid() {
 }
 
 #[test]
+fn taking_a_list_away_takes_setgid_with_it_in_memory_alone() {
+    on_both(|scratch| {
+        let file = file(scratch, "f", 0o2750);
+        let left = if file.starts_with("/dev/shm") { 0o750 } else { 0o2750 };
+        as_user(USER, &[], || assert_eq!(remove(&file, ACCESS), Ok(0)));
+        assert_eq!(mode(&file), left, "although there was none");
+        chmod(&file, 0o2750);
+        as_user(USER, &[], || assert_eq!(set_bytes(&file, ACCESS, b"", 0), Ok(0)));
+        assert_eq!(mode(&file), left);
+        chmod(&file, 0o2750);
+        as_user(USER, &[OTHER], || assert_eq!(remove(&file, ACCESS), Ok(0)));
+        assert_eq!(mode(&file), 0o2750, "a member keeps it");
+        assert_eq!(remove(&file, ACCESS), Ok(0));
+        assert_eq!(mode(&file), 0o2750, "and so does the superuser");
+    });
+}
+
+#[test]
 fn the_mode_moves_owner_mask_and_others() {
     on_both(|scratch| {
         let file = file(scratch, "f", 0o640);

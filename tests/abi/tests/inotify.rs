@@ -374,3 +374,79 @@ fn watching_needs_the_right_to_read() {
         must(unsafe { libc::chdir(c"/".as_ptr()) });
     });
 }
+
+#[test]
+fn what_happens_through_a_name_taken_away_can_be_left_out() {
+    isolated(|| {
+        for scratch in [Scratch::new(), Scratch::on_disk()] {
+            let file = scratch.file("file", b"hello");
+            fs::hard_link(&file, scratch.path("other")).unwrap();
+            let (all, some) = (inotify(), inotify());
+            for (fd, how) in [(all, 0), (some, libc::IN_EXCL_UNLINK)] {
+                watch(fd, &scratch.path(""), IN_ALL_EVENTS | how);
+                watch(fd, &file, IN_ALL_EVENTS | how);
+            }
+            let it = open(&file, libc::O_RDWR, 0).unwrap();
+            fs::remove_file(&file).unwrap();
+            let opened = [(1, IN_OPEN), (2, IN_OPEN), (2, IN_ATTRIB), (1, IN_DELETE)];
+            let seen = |fd| events(fd).into_iter().map(|(watch, mask, _)| (watch, mask));
+            for fd in [all, some] {
+                assert_eq!(seen(fd).collect::<Vec<_>>(), opened);
+            }
+            write(it, b"x").unwrap();
+            read(it, 1).unwrap();
+            let through = [(1, IN_MODIFY), (2, IN_MODIFY), (1, IN_ACCESS), (2, IN_ACCESS)];
+            assert_eq!(seen(all).collect::<Vec<_>>(), through);
+            assert_eq!(seen(some).count(), 0, "neither by the folder nor by the file itself");
+            // What changes the file itself is told.
+            must(unsafe { libc::fchmod(it, 0o600) });
+            must(unsafe { libc::ftruncate(it, 0) });
+            let changes = [(1, IN_ATTRIB), (2, IN_ATTRIB), (1, IN_MODIFY), (2, IN_MODIFY)];
+            for fd in [all, some] {
+                assert_eq!(seen(fd).collect::<Vec<_>>(), changes);
+            }
+            close(it);
+            let end = [(1, IN_CLOSE_WRITE), (2, IN_CLOSE_WRITE)];
+            assert_eq!(seen(all).collect::<Vec<_>>(), end);
+            assert_eq!(seen(some).count(), 0);
+            // By another name everything is.
+            let it = open(scratch.path("other"), libc::O_RDONLY, 0).unwrap();
+            close(it);
+            let named = [(1, IN_OPEN), (2, IN_OPEN), (1, IN_CLOSE_NOWRITE), (2, IN_CLOSE_NOWRITE)];
+            assert_eq!(seen(some).collect::<Vec<_>>(), named);
+        }
+    });
+}
+
+#[test]
+fn a_program_is_read_as_it_is_executed() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let program = scratch.path("program");
+        fs::copy("/proc/self/exe", &program).unwrap();
+        let script = scratch.file("script", format!("#!{} --list\n", program.display()).as_bytes());
+        let empty = scratch.file("empty", b"");
+        for path in [&script, &empty] {
+            must(unsafe { libc::chmod(c(path).as_ptr(), 0o755) });
+        }
+        let fd = inotify();
+        watch(fd, &program, IN_ALL_EVENTS);
+        let run = |path: &Path, arguments: &[&str]| {
+            let status = std::process::Command::new(path).args(arguments).output();
+            status.map(|output| output.status.success()).unwrap_or(false)
+        };
+        assert!(run(&program, &["--list"]));
+        let masks_of = |watched: i32| {
+            let all = events(fd).into_iter().filter(|(watch, ..)| *watch == watched);
+            all.map(|(_, mask, _)| mask).collect::<Vec<_>>()
+        };
+        // Events that are alike in a row are one.
+        assert_eq!(masks_of(1), [IN_OPEN, IN_ACCESS, IN_CLOSE_NOWRITE]);
+        watch(fd, &script, IN_ALL_EVENTS);
+        watch(fd, &empty, IN_ALL_EVENTS);
+        assert!(run(&script, &[]));
+        assert_eq!(masks_of(2), [IN_OPEN, IN_ACCESS, IN_CLOSE_NOWRITE]);
+        assert!(!run(&empty, &[]));
+        assert_eq!(masks_of(3), [IN_OPEN, IN_CLOSE_NOWRITE], "nothing was read");
+    });
+}

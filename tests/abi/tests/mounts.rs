@@ -191,3 +191,64 @@ fn the_root_is_exchanged_for_a_mount_and_back() {
         env::set_current_dir(before).unwrap();
     });
 }
+
+#[test]
+fn a_changed_root_sees_the_mounts_below_it_alone() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        for name in ["plain", "plain/proc", "proc", "inner"] {
+            fs::create_dir(at.join(name)).unwrap();
+        }
+        mount("one", &at.join("plain/proc"), "proc", 0).unwrap();
+        mount("two", &at.join("proc"), "proc", 0).unwrap();
+        mount("three", &at.join("inner"), "tmpfs", 0).unwrap();
+        let seen_from = |root: &Path, file: &str| {
+            let (reader, writer) = pipe();
+            let child = fork(|| {
+                must(unsafe { libc::chroot(c(root).as_ptr()) });
+                env::set_current_dir("/").unwrap();
+                let text = fs::read_to_string(file).unwrap();
+                let place = if file.ends_with("mountinfo") { 4 } else { 1 };
+                let places = text.lines().map(|line| line.split(' ').nth(place).unwrap());
+                let places = places.collect::<Vec<_>>().join(" ");
+                write(writer, format!("{places}\n").as_bytes()).unwrap();
+            });
+            assert_eq!(wait(child), Ended::Exited(0));
+            let said = String::from_utf8(read(reader, 4096).unwrap()).unwrap();
+            close(reader);
+            close(writer);
+            said.trim_end().to_owned()
+        };
+        for file in ["/proc/self/mounts", "/proc/self/mountinfo"] {
+            assert_eq!(seen_from(&at.join("plain"), file), "/proc", "a folder is no mount");
+            assert_eq!(seen_from(&at, file), "/ /plain/proc /proc /inner", "a mount is one");
+        }
+        for name in ["plain/proc", "proc", "inner"] {
+            umount(&at.join(name), libc::MNT_DETACH).unwrap();
+        }
+    });
+}
+
+#[test]
+fn the_top_of_a_stack_on_the_working_directory_is_taken_away() {
+    mounting(|scratch| {
+        let at = scratch.path("m");
+        fs::write(at.join("lower"), "").unwrap();
+        env::set_current_dir(&at).unwrap();
+        let here = Path::new(".");
+        mount("none", here, "tmpfs", 0).unwrap();
+        fs::write(at.join("middle"), "").unwrap();
+        mount("none", here, "tmpfs", 0).unwrap();
+        fs::write(at.join("upper"), "").unwrap();
+        let seen = || ["lower", "middle", "upper"].map(|name| at.join(name).exists());
+        assert_eq!(seen(), [false, false, true]);
+        assert!(Path::new("lower").exists(), "the working directory stays where it is");
+        assert_eq!(umount(here, 0), Ok(0));
+        assert_eq!(seen(), [false, true, false]);
+        assert_eq!(umount(here, 0), Ok(0));
+        assert_eq!(seen(), [true, false, false]);
+        assert_eq!(umount(here, 0), Err(libc::EBUSY), "it is used now");
+        env::set_current_dir("/").unwrap();
+        assert_eq!(umount(&at, 0), Ok(0));
+    });
+}

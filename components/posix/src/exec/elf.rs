@@ -83,6 +83,7 @@ pub struct Headers {
 /// `ENOEXEC` where it is no ELF program for this machine or its headers make no sense; `EINVAL`
 /// for segments that cannot be placed; `EIO`, `ENOMEM`.
 pub fn read(program: &Executable) -> Result<Headers, Errno> {
+    // What it begins with was read before, to tell what it is.
     let mut bytes = [0; HEADER_BYTES];
     if program.read(0, &mut bytes)? < HEADER_BYTES {
         return Err(Errno::ENOEXEC);
@@ -135,7 +136,7 @@ fn read_table(program: &Executable, header: &FileHeader64<LittleEndian>) -> Resu
         return Err(Errno::ENOEXEC);
     }
     let mut table = vec![0; bytes];
-    match program.read(header.e_phoff.get(LE), &mut table)? {
+    match program.read_observed(header.e_phoff.get(LE), &mut table)? {
         all if all == bytes => Ok(table),
         _ => Err(Errno::ENOEXEC),
     }
@@ -222,7 +223,7 @@ fn read_interpreter(
         return Err(Errno::ENOEXEC);
     }
     let mut name = vec![0; bytes as usize];
-    if program.read(entry.p_offset.get(LE), &mut name)? < name.len() {
+    if program.read_observed(entry.p_offset.get(LE), &mut name)? < name.len() {
         return Err(Errno::EIO);
     }
     if name.pop() != Some(0) {

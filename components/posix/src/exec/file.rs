@@ -73,6 +73,17 @@ impl Executable {
             Origin::System(_) | Origin::Segment(_) => true,
         }
     }
+    /// As [`Executable::read`], which observers of the file hear of (IN_ACCESS).
+    ///
+    /// # Errors
+    /// As [`Executable::read`].
+    pub(super) fn read_observed(&self, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {
+        let count = self.read(offset, out)?;
+        if let (Origin::File(file), 1..) = (&self.origin, count) {
+            file.note_read();
+        }
+        Ok(count)
+    }
     /// Reads at `offset`; returns how many bytes there were, less than asked for at the end.
     ///
     /// # Errors

@@ -46,6 +46,7 @@ impl Interpreter {
 /// `ELIBBAD` where it is no ELF file; as opening.
 pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, Errno> {
     let program = Executable::new(open(name)?)?;
+    program.read_observed(0, &mut [0])?;
     let bad = |error| if error == Errno::ENOEXEC { Errno::ELIBBAD } else { error };
     let headers = elf::read(&program).map_err(bad)?;
     Ok(Interpreter { program, headers })

@@ -26,7 +26,7 @@ pub fn resolve(request: &ExecRequest<'_>) -> Result<(Executable, Arguments), Err
     let mut name = request.path.to_vec();
     for _ in 0..=SCRIPTS_MAX {
         let mut head = [0; HEAD_BYTES];
-        program.read(0, &mut head)?;
+        program.read_observed(0, &mut head)?;
         if !head.starts_with(b"#!") {
             return Ok((program, arguments));
         }

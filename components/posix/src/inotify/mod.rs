@@ -181,8 +181,7 @@ impl Observer for Watch {
         let Some(inotify) = self.inotify.upgrade() else { return };
         let wanted = self.mask.load(Ordering::Relaxed);
         let events = happening.events.bits();
-        let is_hidden = happening.is_unlinked && happening.name.is_some();
-        let mask = match is_hidden && wanted & raw::IN_EXCL_UNLINK != 0 {
+        let mask = match happening.is_unlinked && wanted & raw::IN_EXCL_UNLINK != 0 {
             true => 0,
             false => events & (wanted | ALWAYS) & (raw::IN_ALL_EVENTS | ALWAYS),
         };

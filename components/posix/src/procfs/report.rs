@@ -7,7 +7,7 @@ use crate::{
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
-use vfs::{Capabilities, Errno, Path, namespace::Namespace};
+use vfs::{Capabilities, Errno, Mount, Path, namespace::Namespace};
 
 /// How a link to `path` reads, as seen from `root`; a thing without a place (a pipe) by what it is.
 pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
@@ -262,11 +262,23 @@ fn namespace(subject: &Subject) -> Result<(Arc<Namespace>, Path), Errno> {
     Ok((fs.namespace().clone(), fs.root()))
 }
 
-pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
+/// A mount, and where it is from a root.
+type SeenMount = (Arc<Mount>, Vec<u8>);
+
+/// The mounts that can be reached from the root of the process.
+fn seen_mounts(subject: &Subject) -> Result<Vec<SeenMount>, Errno> {
     let (namespace, root) = namespace(subject)?;
+    let seen = |mount: Arc<Mount>| {
+        let top = Path { mount: mount.clone(), dentry: mount.root().clone() };
+        let name = top.describe(&root);
+        name.is_reachable.then_some((mount, name.text))
+    };
+    Ok(namespace.mounts().into_iter().filter_map(seen).collect())
+}
+
+pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
-    for mount in namespace.mounts() {
-        let place = mount.at().map_or_else(|| b"/".to_vec(), |at| path_text(&at, &root));
+    for (mount, place) in seen_mounts(subject)? {
         text.extend_from_slice(mount.source().as_bytes());
         text.push(b' ');
         text.extend(escaped(&place));
@@ -282,12 +294,9 @@ pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let (namespace, root) = namespace(subject)?;
     let mut text = Vec::new();
-    for mount in namespace.mounts() {
-        let at = mount.at();
-        let place = at.as_ref().map_or_else(|| b"/".to_vec(), |at| path_text(at, &root));
-        let parent = at.map_or(mount.id(), |at| at.mount.id());
+    for (mount, place) in seen_mounts(subject)? {
+        let parent = mount.at().map_or(mount.id(), |at| at.mount.id());
         let (major, minor) = mount.instance().device();
         text.extend_from_slice(format!("{} {parent} {major}:{minor} ", mount.id()).as_bytes());
         text.extend(escaped(&mount.root_name()));
@@ -309,10 +318,8 @@ pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
 
 /// The file systems mounted, in words.
 pub fn mountstats(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let (namespace, root) = namespace(subject)?;
     let mut text = Vec::new();
-    for mount in namespace.mounts() {
-        let place = mount.at().map_or_else(|| b"/".to_vec(), |at| path_text(&at, &root));
+    for (mount, place) in seen_mounts(subject)? {
         text.extend_from_slice(format!("device {} mounted on ", mount.source()).as_bytes());
         text.extend(escaped(&place));
         let type_name = mount.instance().info().type_name;

@@ -262,7 +262,7 @@ impl Namespace {
         self.changes.tell();
         Ok(())
     }
-    /// Takes away the mount whose root `path` is.
+    /// Takes away the mount whose root `path` is, or what is mounted over that.
     ///
     /// # Errors
     /// `EPERM`; `EINVAL` where `path` is no mount or the root of everything; `EBUSY` while it is
@@ -273,6 +273,8 @@ impl Namespace {
             let has_others = flags.intersects(UnmountFlags::FORCE | UnmountFlags::DETACH);
             return Err(if has_others { Errno::EINVAL } else { Errno::EAGAIN });
         }
+        // A working directory or a root may have been mounted over since it was gone to.
+        let path = self.cross(path);
         if !path.is_mount_root() {
             return Err(Errno::EINVAL);
         }

@@ -63,7 +63,7 @@ pub struct Happening<'a> {
     pub name: Option<&'a [u8]>,
     /// Joins the two halves of a rename; else 0.
     pub cookie: u32,
-    /// The name has been taken away already (the file was open).
+    /// It happened through a description whose name has been taken away already.
     pub is_unlinked: bool,
 }
 
@@ -146,22 +146,26 @@ pub(crate) fn about_vnode(vnode: &Vnode, events: Events) {
 #[inline]
 pub(crate) fn about_dentry(dentry: &Dentry, events: Events) {
     if is_active() {
-        tell_dentry(dentry, events);
+        tell_dentry(dentry, events, false);
     }
 }
 
-fn tell_dentry(dentry: &Dentry, events: Events) {
-    let (parent, name) = dentry.place();
-    if let Some(parent) = parent {
-        let happening = Happening {
-            events: events | kind(dentry.vnode()),
-            name: Some(&name),
-            cookie: 0,
-            is_unlinked: dentry.is_deleted(),
-        };
-        parent.vnode().observers().tell(&happening);
+/// As [`about_dentry`], through a description: some do not want to hear of it once the name is gone (IN_EXCL_UNLINK).
+#[inline]
+pub(crate) fn about_open(dentry: &Dentry, events: Events) {
+    if is_active() {
+        tell_dentry(dentry, events, dentry.is_deleted());
     }
-    about_vnode(dentry.vnode(), events);
+}
+
+fn tell_dentry(dentry: &Dentry, events: Events, is_unlinked: bool) {
+    let (parent, name) = dentry.place();
+    let events = events | kind(dentry.vnode());
+    let happening = Happening { events, name: None, cookie: 0, is_unlinked };
+    if let Some(parent) = parent {
+        parent.vnode().observers().tell(&Happening { name: Some(&name), ..happening });
+    }
+    dentry.vnode().observers().tell(&happening);
 }
 
 /// `events` happened to `name` of `directory`, which stands for `what`.

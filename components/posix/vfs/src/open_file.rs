@@ -319,7 +319,7 @@ impl OpenFile {
             return Err(Errno::EINVAL);
         }
         self.file.truncate(size)?;
-        self.tell(Events::MODIFY);
+        notify::about_dentry(&self.path.dentry, Events::MODIFY);
         Ok(())
     }
     /// fallocate(2).
@@ -350,6 +350,10 @@ impl OpenFile {
         }
         end.map(|_| ()).ok_or(Errno::EOVERFLOW)
     }
+    /// Tells observers that the kernel has read of it, to execute it.
+    pub fn note_read(&self) {
+        self.tell(Events::ACCESS);
+    }
     /// Tells observers that bytes were read or written, if any were.
     #[inline]
     fn moved(&self, count: usize, events: Events) {
@@ -359,7 +363,7 @@ impl OpenFile {
     }
     #[inline]
     pub(crate) fn tell(&self, events: Events) {
-        notify::about_dentry(&self.path.dentry, events);
+        notify::about_open(&self.path.dentry, events);
     }
     fn check_readable(&self) -> Result<(), Errno> {
         if self.is_readable() { Ok(()) } else { Err(Errno::EBADF) }

@@ -13,7 +13,7 @@ use crate::{
 };
 use acl::{Acl, Entry, FormError};
 use alloc::{sync::Arc, vec::Vec};
-use interfaces::file_system::{FileSystem, XattrMode};
+use interfaces::file_system::{Backing, FileSystem, XattrMode};
 
 /// Bytes of the longest name (XATTR_NAME_MAX).
 const NAME_BYTES_MAX: usize = 255;
@@ -148,20 +148,29 @@ impl Caller<'_> {
         };
         match (kind, &list) {
             (AclKind::Access, Some(list)) => {
-                let mut mode = vnode.permissions() & !CLASSES | list.mode();
-                let is_member = self.credentials.is_in_group(vnode.owner().1);
-                if !is_member && !self.credentials.has(Capabilities::FSETID) {
-                    mode &= !SET_GROUP;
-                }
+                let mode = self.kept_mode(vnode, vnode.permissions() & !CLASSES | list.mode());
                 vnode.check_sealed_mode(mode)?;
                 let kept = Some(list).filter(|list| !list.is_mode());
                 vnode.set_acl(kind, kept, Some(mode))?;
+            }
+            // Linux's file systems in memory take setgid away also with the list, or with none.
+            (AclKind::Access, None) if vnode.instance().info().backing == Backing::Cache => {
+                let mode = self.kept_mode(vnode, vnode.permissions());
+                vnode.set_acl(kind, None, Some(mode))?;
             }
             (_, None) if matches!(vnode.acl(kind), Ok(None)) => {}
             (_, list) => vnode.set_acl(kind, list.as_ref(), None)?,
         }
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
+    }
+    /// `mode` without setgid, which only a member of the group may give or who has CAP_FSETID.
+    fn kept_mode(&self, vnode: &Vnode, mode: u16) -> u16 {
+        let is_member = self.credentials.is_in_group(vnode.owner().1);
+        match is_member || self.credentials.has(Capabilities::FSETID) {
+            true => mode,
+            false => mode & !SET_GROUP,
+        }
     }
     fn check_change<'p>(
         &self,
