@@ -3,9 +3,13 @@
 //! Locks: `system.names` is a leaf. The load is a decaying average of the threads that could run,
 //! sampled every five seconds by whoever asks first after that.
 use crate::setting::Setting;
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU64};
-use rt::{lock_class, sync::Mutex};
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
+use vfs::poll::Changes;
 
 lock_class! {
     static NAMES = "system.names";
@@ -52,11 +56,25 @@ pub fn domain_name() -> Vec<u8> {
 /// Names the host.
 pub fn set_host_name(name: &[u8]) {
     STATE.lock().host = name.to_vec();
+    host_changes().tell();
 }
 
 /// Names the domain.
 pub fn set_domain_name(name: &[u8]) {
     STATE.lock().domain = name.to_vec();
+    domain_changes().tell();
+}
+
+/// Changes of the host's name, for poll.
+pub fn host_changes() -> &'static Arc<Changes> {
+    static CHANGES: Once<Arc<Changes>> = Once::new();
+    CHANGES.get_or_init(Arc::default)
+}
+
+/// Changes of the domain's name.
+pub fn domain_changes() -> &'static Arc<Changes> {
+    static CHANGES: Once<Arc<Changes>> = Once::new();
+    CHANGES.get_or_init(Arc::default)
 }
 
 const SAMPLE_NS: u64 = 5_000_000_000;

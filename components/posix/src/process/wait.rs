@@ -137,7 +137,7 @@ fn look_for(
 }
 
 /// Whether `child` belongs to `task`: that made it, or is the oldest thread left where the one that did has ended.
-fn is_of(child: &Process, task: &Task) -> bool {
+pub fn is_of(child: &Process, task: &Task) -> bool {
     let maker = child.parent_thread.load(Ordering::Relaxed);
     if maker == task.id() {
         return true;

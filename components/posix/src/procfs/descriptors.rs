@@ -72,7 +72,11 @@ impl Node for Descriptors {
             name: format!("{number}").into_bytes(),
             next: number as u64 + 1,
         };
-        let numbers = self.subject.look_up(|task| task.files().descriptors(from, max))?;
+        let numbers = match self.subject.look_up(|task| task.files().descriptors(from, max)) {
+            // A process that was not waited for has none.
+            Err(Errno::ENOENT) if !self.subject.is_gone() => Vec::new(),
+            numbers => numbers?,
+        };
         Ok(numbers.into_iter().map(entry).collect())
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     process::{
         Process, Task,
         trace::{self, Mode, Target},
+        tree,
     },
 };
 use alloc::{
@@ -22,7 +23,7 @@ use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno, Path,
     credentials::Capabilities,
-    file::{File, POSITION_MAX, Places},
+    file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, attributes},
 };
 
@@ -40,6 +41,25 @@ impl Subject {
     pub fn task(&self) -> Option<Arc<Task>> {
         self.thread.clone().or_else(|| self.process.tasks().first().cloned())
     }
+    /// As [`Subject::task`], or the first task of a process that was not waited for.
+    pub fn known_task(&self) -> Option<Arc<Task>> {
+        self.task().or_else(|| tree::known_task(self.process.id()))
+    }
+    /// The process was waited for, or the thread has ended: nothing more is told of it.
+    pub fn is_gone(&self) -> bool {
+        let is_known = tree::process(self.process.id())
+            .is_some_and(|process| Arc::ptr_eq(&process, &self.process));
+        let has_ended = |task: &Arc<Task>| {
+            task.id() != self.process.id()
+                && !self.process.tasks().iter().any(|it| Arc::ptr_eq(it, task))
+        };
+        !is_known || self.thread.as_ref().is_some_and(has_ended)
+    }
+    /// # Errors
+    /// `error` where it is gone.
+    pub fn check_known(&self, error: Errno) -> Result<(), Errno> {
+        if self.is_gone() { Err(error) } else { Ok(()) }
+    }
     /// Effective user and group of its files; root's for what may not be read by its own user.
     pub fn owner(&self) -> (u32, u32) {
         let memory = self.process.try_memory();
@@ -50,7 +70,7 @@ impl Subject {
     }
     /// Effective user and group of its directory, which says no more than that it is there.
     fn user(&self) -> (u32, u32) {
-        self.task().map_or((0, 0), |task| {
+        self.known_task().map_or((0, 0), |task| {
             let credentials = task.credentials();
             (credentials.user.effective, credentials.group.effective)
         })
@@ -139,23 +159,46 @@ const ITEMS: &[(&str, Item)] = &[
     ("fd", Item::Descriptors(View::Links)),
     ("fdinfo", Item::Descriptors(View::Reports)),
     ("task", Item::Threads),
+    (CHILDREN, Item::File(0o444, report::children)),
 ];
 
+/// The one file that a thread has and a process has not.
+const CHILDREN: &str = "children";
+/// Files that tell the same of all processes: they are read also once theirs is gone.
+const COMMON: [&str; 6] = ["uid_map", "gid_map", "setgroups", "mounts", "mountinfo", "mountstats"];
+
 /// The directory of a process or thread.
-pub struct ProcessDirectory(Subject);
+pub struct ProcessDirectory {
+    subject: Subject,
+    place: Place,
+}
+
+/// Where a directory of a process or thread is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In `/proc`.
+    Root,
+    /// In the `task` of its process.
+    Tasks,
+}
 
 impl ProcessDirectory {
     /// `/proc/PID`.
     pub fn of_process(process: Arc<Process>) -> ProcessDirectory {
-        ProcessDirectory(Subject { process, thread: None })
+        ProcessDirectory { subject: Subject { process, thread: None }, place: Place::Root }
     }
-    /// Names of this directory: a thread's has no `task`.
+    /// `/proc/TID`, which is not listed.
+    pub fn of_thread(task: Arc<Task>) -> ProcessDirectory {
+        let subject = Subject { process: task.process.clone(), thread: Some(task) };
+        ProcessDirectory { subject, place: Place::Root }
+    }
+    /// Names of this directory: one in `task` has no `task`, and alone has `children`.
     fn items(&self) -> impl Iterator<Item = (usize, &'static (&'static str, Item))> {
-        let is_thread = self.0.thread.is_some();
-        ITEMS
-            .iter()
-            .enumerate()
-            .filter(move |(_, (_, item))| !(is_thread && matches!(item, Item::Threads)))
+        let place = self.place;
+        ITEMS.iter().enumerate().filter(move |(_, (name, item))| match item {
+            Item::Threads => place == Place::Root,
+            _ => *name != CHILDREN || place == Place::Tasks,
+        })
     }
 }
 
@@ -173,15 +216,19 @@ fn place(index: usize) -> u64 {
 
 impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
-        attributes(self.0.inode(0), FileType::Directory, 0o555, self.0.user())
+        let directories =
+            self.items().filter(|(_, (_, item))| type_of(item) == FileType::Directory).count();
+        let links = 2 + directories as u32;
+        let user = self.subject.user();
+        Attributes { links, ..attributes(self.subject.inode(0), FileType::Directory, 0o555, user) }
     }
     fn subject(&self) -> Option<&dyn core::any::Any> {
-        Some(&self.0)
+        Some(&self.subject)
     }
     fn lookup(&self, wanted: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let (index, &(name, ref item)) =
             self.items().find(|(_, (known, _))| known.as_bytes() == wanted).ok_or(Errno::ENOENT)?;
-        let (subject, inode) = (self.0.clone(), self.0.inode(place(index)));
+        let (subject, inode) = (self.subject.clone(), self.subject.inode(place(index)));
         Ok(match *item {
             Item::File(permissions, content) | Item::Secret(permissions, content) => {
                 let is_secret = matches!(item, Item::Secret(..));
@@ -195,8 +242,9 @@ impl Node for ProcessDirectory {
         })
     }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        self.subject.check_known(Errno::ENOENT)?;
         let entry = |(index, (name, item)): (usize, &(&str, Item))| DirectoryEntry {
-            inode: self.0.inode(place(index)),
+            inode: self.subject.inode(place(index)),
             file_type: Some(type_of(item)),
             name: name.as_bytes().to_vec(),
             next: place(index),
@@ -240,11 +288,15 @@ impl Node for ProcessFile {
             let task = self.subject.task().ok_or(Errno::EINVAL)?;
             let fs = task.fs();
             let changes = fs.namespace().changes();
-            return Ok(Some(generated::watched_file_of(Arc::new(self.clone()), changes)));
+            let quiet = Ready::IN | Ready::READ_NORMAL;
+            return Ok(Some(generated::watched_file_of(Arc::new(self.clone()), changes, quiet)));
         }
         Ok(None)
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
+        if !COMMON.contains(&self.name) {
+            self.subject.check_known(Errno::ESRCH)?;
+        }
         // Again: the process may have executed another program since the file was opened.
         if self.is_secret {
             self.subject.look(|_| ())?;
@@ -308,6 +360,7 @@ impl Node for OpenMap {
         attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
     }
     fn generate(&self) -> Result<Vec<u8>, Errno> {
+        self.subject.check_known(Errno::ESRCH)?;
         (self.text)(&self.subject, self.memory.upgrade().as_deref())
     }
 }
@@ -378,27 +431,40 @@ struct Threads {
     inode: u64,
 }
 
+impl Threads {
+    /// Ids of the threads, the first one included until the process was waited for.
+    fn threads(&self) -> Vec<u32> {
+        let process = &self.subject.process;
+        let mut ids: Vec<u32> = process.tasks().iter().map(|task| task.id()).collect();
+        if !ids.contains(&process.id()) && !self.subject.is_gone() {
+            ids.push(process.id());
+        }
+        ids.sort_unstable();
+        ids
+    }
+}
+
 impl Node for Threads {
     fn attributes(&self) -> Attributes {
-        attributes(self.inode, FileType::Directory, 0o555, self.subject.user())
+        let links = 2 + self.threads().len() as u32;
+        let user = self.subject.user();
+        Attributes { links, ..attributes(self.inode, FileType::Directory, 0o555, user) }
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         let id = parse_id(name).ok_or(Errno::ENOENT)?;
-        let thread = self
-            .subject
-            .process
-            .tasks()
-            .into_iter()
-            .find(|task| task.id() == id)
-            .ok_or(Errno::ENOENT)?;
-        Ok(Arc::new(ProcessDirectory(Subject {
-            process: self.subject.process.clone(),
-            thread: Some(thread),
-        })))
+        let process = self.subject.process.clone();
+        if !self.threads().contains(&id) {
+            return Err(Errno::ENOENT);
+        }
+        let alive = process.tasks().into_iter().find(|task| task.id() == id);
+        // The first one is there, too, where it has ended.
+        let thread = alive.or_else(|| tree::known_task(id));
+        let subject = Subject { process, thread };
+        Ok(Arc::new(ProcessDirectory { subject, place: Place::Tasks }))
     }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        let mut ids: Vec<u32> = self.subject.process.tasks().iter().map(|task| task.id()).collect();
-        ids.sort_unstable();
+        self.subject.check_known(Errno::ENOENT)?;
+        let ids = self.threads();
         let process = self.subject.process.id();
         let entry = |id: u32| DirectoryEntry {
             inode: inode(process, id, 0),

@@ -2,7 +2,7 @@
 use super::{process::Subject, status::SignalSets};
 use crate::{
     memory::Layout,
-    process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom},
+    process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom, tree, wait},
     signal::state::StopState,
 };
 use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
@@ -55,6 +55,9 @@ pub fn command(subject: &Subject) -> String {
 /// One letter and its word.
 pub fn state(subject: &Subject) -> (char, &'static str) {
     let process = &subject.process;
+    if subject.thread.as_ref().is_some_and(|task| !tree::is_alive(task)) {
+        return ('Z', "zombie");
+    }
     {
         let signals = process.signals.lock();
         if signals.ended.is_some() || signals.tasks.is_empty() {
@@ -80,10 +83,43 @@ pub fn oom_adjustment(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(format!("{}\n", subject.process.oom_adjustment.load(Ordering::Relaxed)).into_bytes())
 }
 
+/// A number as Linux's kstrtoint reads it from what was written: up to a NUL, decimal, octal or hexadecimal.
+///
+/// # Errors
+/// `EINVAL` for what is none, `ERANGE` for one that is too large.
+fn number(text: &[u8]) -> Result<i32, Errno> {
+    /// Of a longer text no more is looked at.
+    const BYTES_MAX: usize = 12;
+    let text = text.get(..BYTES_MAX).unwrap_or(text);
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = core::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim_ascii();
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(digits) => (digits, 16),
+        None if digits.len() > 1 && digits.starts_with('0') => (digits, 8),
+        None => (digits, 10),
+    };
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return Err(Errno::EINVAL);
+    }
+    let value = i64::from_str_radix(digits, radix).map_err(|_| Errno::ERANGE)?;
+    i32::try_from(if is_negative { -value } else { value }).map_err(|_| Errno::ERANGE)
+}
+
+/// The processes that a thread has made and not waited for, oldest first, each followed by a blank.
+pub fn children(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    let Some(task) = &subject.thread else { return Ok(Vec::new()) };
+    let tree = tree::read();
+    let own = tree.children(subject.process.id()).filter(|child| wait::is_of(child, task));
+    Ok(own.flat_map(|child| format!("{} ", child.id()).into_bytes()).collect())
+}
+
 /// Anybody may make himself worse; better than before needs CAP_SYS_RESOURCE.
 pub fn set_oom_adjustment(subject: &Subject, text: &[u8]) -> Result<(), Errno> {
-    let text = core::str::from_utf8(text).map_err(|_| Errno::EINVAL)?.trim();
-    let wanted: i32 = text.parse().map_err(|_| Errno::EINVAL)?;
+    let wanted = number(text)?;
     if !(oom::NEVER..=oom::ALWAYS).contains(&wanted) {
         return Err(Errno::EINVAL);
     }
@@ -140,7 +176,7 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let sets = SignalSets::of(subject);
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
     let exit_code = process.ended().map_or(0, |status| status.wait_word());
-    let threads = process.tasks().len();
+    let threads = process.tasks().len().max(1);
     let layout = if may_look { layout } else { Layout::default() };
     let (code, data) = if may_look { (layout.code, layout.data) } else { ((1, 1), (0, 0)) };
     let text = format!(

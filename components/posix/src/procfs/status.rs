@@ -5,10 +5,10 @@ use super::{
 };
 use crate::{
     memory::AddressSpace,
-    process::Task,
+    process::{Task, tree},
     signal::{LAST, action},
 };
-use alloc::{string::String, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use vfs::Errno;
 
@@ -48,13 +48,12 @@ pub fn status(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
     let (letter, word) = state(subject);
     let mut text = String::new();
-    let task = subject.task();
-    let umask = task.as_ref().map_or(0, |task| task.fs().umask());
-    let _ = writeln!(
-        text,
-        "Name:\t{}\nUmask:\t{umask:04o}\nState:\t{letter} ({word})",
-        command(subject)
-    );
+    let task = subject.known_task();
+    let _ = writeln!(text, "Name:\t{}", command(subject));
+    if let Some(task) = subject.task().filter(tree::is_alive) {
+        let _ = writeln!(text, "Umask:\t{:04o}", task.fs().umask());
+    }
+    let _ = writeln!(text, "State:\t{letter} ({word})");
     let parent = process.parent_id();
     let _ = writeln!(
         text,
@@ -80,13 +79,15 @@ pub fn status(subject: &Subject) -> Result<Vec<u8>, Errno> {
     Ok(text.into_bytes())
 }
 
-fn write_identity(text: &mut String, task: &Task) {
+fn write_identity(text: &mut String, task: &Arc<Task>) {
     let credentials = task.credentials();
     for (name, ids) in [("Uid", credentials.user), ("Gid", credentials.group)] {
         let _ =
             writeln!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
     }
-    let _ = write!(text, "FDSize:\t{}\nGroups:\t", task.files().size().max(64));
+    let has_ended = !tree::is_alive(task);
+    let size = if has_ended { 0 } else { task.files().size().max(64) };
+    let _ = write!(text, "FDSize:\t{size}\nGroups:\t");
     // Linux ends the list with a blank, even an empty one.
     for group in credentials.groups.iter() {
         let _ = write!(text, "{group} ");
@@ -135,7 +136,11 @@ fn write_signals(text: &mut String, subject: &Subject) {
     let sets = SignalSets::of(subject);
     let limit = subject.process.limits.soft(crate::process::limits::Resource::PendingSignals);
     let queued = sets.pending.count_ones() + sets.shared.count_ones();
-    let _ = writeln!(text, "Threads:\t{}\nSigQ:\t{queued}/{limit}", subject.process.tasks().len());
+    let _ = writeln!(
+        text,
+        "Threads:\t{}\nSigQ:\t{queued}/{limit}",
+        subject.process.tasks().len().max(1)
+    );
     let lines = [
         ("SigPnd", sets.pending),
         ("ShdPnd", sets.shared),

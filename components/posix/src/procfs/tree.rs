@@ -23,13 +23,15 @@ use crate::{
         self,
         message::{BUDGET_DEFAULT, BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
     },
+    system as names,
 };
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
     Caller, Errno,
-    file::{File, POSITION_MAX, Places},
-    generated::{Child, GENERATED_END, Node, attributes},
+    file::{File, POSITION_MAX, Places, Ready},
+    generated::{self, Child, GENERATED_END, Node, attributes},
+    poll::Changes,
     protection::Protection,
 };
 
@@ -45,6 +47,8 @@ pub enum Item {
     File(fn() -> Vec<u8>),
     /// A file that root may write, too.
     Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// As [`Item::Writable`], where poll tells of changes.
+    Name(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>, fn() -> &'static Arc<Changes>),
     /// A number that root sets.
     Number(&'static Setting),
     /// A file that anyone may open to write; who may set it is asked then.
@@ -187,8 +191,8 @@ const INOTIFY: Table = &[
 ];
 
 const KERNEL: Table = &[
-    ("hostname", Item::Writable(system::host_name, system::set_host_name)),
-    ("domainname", Item::Writable(system::domain_name, system::set_domain_name)),
+    ("hostname", Item::Name(system::host_name, system::set_host_name, names::host_changes)),
+    ("domainname", Item::Name(system::domain_name, system::set_domain_name, names::domain_changes)),
     ("ostype", Item::File(|| b"Linux\n".to_vec())),
     ("osrelease", Item::File(|| format!("{}\n", crate::system::RELEASE).into_bytes())),
     ("version", Item::File(|| format!("{}\n", crate::system::VERSION).into_bytes())),
@@ -284,7 +288,7 @@ struct Fixed {
 fn file_type(item: &Item) -> (FileType, u16) {
     match item {
         Item::File(_) => (FileType::Regular, 0o444),
-        Item::Writable(..) | Item::Number(_) => (FileType::Regular, 0o644),
+        Item::Writable(..) | Item::Name(..) | Item::Number(_) => (FileType::Regular, 0o644),
         Item::Open(..) => (FileType::Regular, 0o666),
         Item::Frames(_) => (FileType::Regular, 0o400),
         Item::Private(..) => (FileType::Regular, 0o600),
@@ -310,6 +314,11 @@ fn child_inode(parent: u64, index: usize) -> u64 {
     parent * TABLE_MAX + index as u64 + 1
 }
 
+/// How many directories are in one of this table.
+fn directories(table: Table) -> u32 {
+    table.iter().filter(|(_, item)| matches!(item, Item::Directory(_))).count() as u32
+}
+
 fn find(table: Table, parent: u64, name: &[u8]) -> Result<Child, Errno> {
     let index =
         table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
@@ -331,7 +340,13 @@ fn list(table: Table, parent: u64, position: u64, max: usize) -> Vec<DirectoryEn
 impl Node for Fixed {
     fn attributes(&self) -> Attributes {
         let (file_type, permissions) = file_type(&self.item);
-        attributes(self.inode, file_type, permissions, ROOT_USER)
+        let known = attributes(self.inode, file_type, permissions, ROOT_USER);
+        match self.item {
+            // Linux does not count the links of those of settings.
+            Item::Directory(_) if is_setting(self.inode) => Attributes { links: 1, ..known },
+            Item::Directory(table) => Attributes { links: 2 + directories(table), ..known },
+            _ => known,
+        }
     }
     /// A setting has an end, at which it has no bytes; the text of another file is a sequence.
     fn places(&self) -> Places {
@@ -363,6 +378,7 @@ impl Node for Fixed {
         match self.item {
             Item::File(content)
             | Item::Writable(content, _)
+            | Item::Name(content, ..)
             | Item::Open(content, _)
             | Item::Private(content, _) => Ok(content()),
             Item::Number(setting) => Ok(setting.text()),
@@ -373,6 +389,7 @@ impl Node for Fixed {
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         match self.item {
             Item::Writable(_, write)
+            | Item::Name(_, write, _)
             | Item::Open(_, write)
             | Item::Private(_, write)
             | Item::Trigger(write) => write(data),
@@ -390,6 +407,10 @@ impl Node for Fixed {
     fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         match self.item {
             Item::Frames(about) => Ok(Some(Arc::new(FrameWords(about)))),
+            Item::Name(.., changes) => {
+                let node = Arc::new(Fixed { inode: self.inode, item: self.item });
+                Ok(Some(generated::watched_file_of(node, changes(), Ready::ALWAYS)))
+            }
             _ => Ok(None),
         }
     }
@@ -400,14 +421,16 @@ pub struct Root;
 
 impl Node for Root {
     fn attributes(&self) -> Attributes {
-        attributes(ROOT_INODE, FileType::Directory, 0o555, ROOT_USER)
+        let links = 2 + directories(ROOT) + tree::read().processes().count() as u32;
+        Attributes { links, ..attributes(ROOT_INODE, FileType::Directory, 0o555, ROOT_USER) }
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         match parse_id(name) {
-            // A thread's id leads to its process, although only processes are listed.
-            Some(id) => match tree::process_of(id) {
-                Some(process) => Ok(Arc::new(ProcessDirectory::of_process(process))),
-                None => Err(Errno::ENOENT),
+            // A thread's id leads to the thread, although only processes are listed.
+            Some(id) => match (tree::process(id), tree::task(id)) {
+                (Some(process), _) => Ok(Arc::new(ProcessDirectory::of_process(process))),
+                (None, Some(task)) => Ok(Arc::new(ProcessDirectory::of_thread(task))),
+                (None, None) => Err(Errno::ENOENT),
             },
             None => find(ROOT, ROOT_INODE, name),
         }

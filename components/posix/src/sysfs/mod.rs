@@ -63,8 +63,14 @@ impl Node for Entry {
             Kind::Link(_) => 0o777,
         };
         let mut attributes = attributes(self.inode, self.file_type(), permissions, (0, 0));
-        if let Kind::File(..) = self.kind {
-            attributes.size = FILE_BYTES;
+        match &self.kind {
+            Kind::File(..) => attributes.size = FILE_BYTES,
+            Kind::Directory(names) => {
+                let is_directory =
+                    |(_, entry): &&(String, Arc<Entry>)| matches!(entry.kind, Kind::Directory(_));
+                attributes.links = 2 + names.iter().filter(is_directory).count() as u32;
+            }
+            Kind::Link(_) => {}
         }
         attributes
     }

@@ -165,9 +165,10 @@ pub fn file_of(node: Arc<dyn Node>) -> Arc<dyn File> {
     Arc::new(GeneratedFile::new(node))
 }
 
-/// As [`file_of`], where poll tells of `changes` since now.
-pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>) -> Arc<dyn File> {
-    Arc::new(GeneratedFile { changes: Some(changes.since_now()), ..GeneratedFile::new(node) })
+/// As [`file_of`], where poll tells of `changes` since now, and of `quiet` while there are none.
+pub fn watched_file_of(node: Arc<dyn Node>, changes: &Arc<Changes>, quiet: Ready) -> Arc<dyn File> {
+    let changes = Some((changes.since_now(), quiet));
+    Arc::new(GeneratedFile { changes, ..GeneratedFile::new(node) })
 }
 
 /// An open generated file: the content of the last read from offset 0.
@@ -175,7 +176,7 @@ pub(crate) struct GeneratedFile {
     node: Arc<dyn Node>,
     content: Mutex<Option<Arc<[u8]>>>,
     /// Of what it shows, where that tells of them.
-    changes: Option<Unseen>,
+    changes: Option<(Unseen, Ready)>,
 }
 
 impl GeneratedFile {
@@ -202,7 +203,13 @@ impl File for GeneratedFile {
         self.changes.is_some()
     }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
-        self.changes.as_ref().map_or(Ready::ALWAYS, |changes| changes.poll(table))
+        match &self.changes {
+            None => Ready::ALWAYS,
+            Some((changes, quiet)) => match changes.poll(table) {
+                news if news.contains(Ready::PRIORITY) => news,
+                _ => *quiet,
+            },
+        }
     }
     fn places(&self) -> Places {
         self.node.places()
