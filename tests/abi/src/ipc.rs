@@ -322,17 +322,20 @@ pub fn msg_remove(id: i32) -> Result<i64, i32> {
     msg_with(id, libc::IPC_RMID, std::ptr::null_mut::<u8>())
 }
 
-/// Waits until process `id` sleeps in a call.
+/// Waits until process `id` sleeps in a call, rather than for a moment in the kernel on its way there: it is found asleep
+/// many times in a row.
 ///
 /// # Panics
 /// Where there is no such process.
 pub fn until_asleep(id: i32) {
-    loop {
+    const LOOKS: u32 = 100;
+    let is_asleep = || {
         let text = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("a process");
-        let state = text.rsplit(") ").next().and_then(|rest| rest.chars().next());
-        if state == Some('S') {
-            return;
-        }
+        text.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))
+    };
+    let mut looks = 0;
+    while looks < LOOKS {
+        looks = if is_asleep() { looks + 1 } else { 0 };
         std::thread::yield_now();
     }
 }
