@@ -134,3 +134,65 @@ fn nothing_can_be_made_or_removed() {
     assert_eq!(world.rename("/proc/counter", "/proc/self"), Err(Errno::EPERM));
     assert_eq!(world.list("/proc"), [".", "..", "counter", "self"]);
 }
+
+/// A directory in which programs make names.
+#[derive(Default)]
+struct Changing(Mutex<Vec<(Vec<u8>, u16)>>);
+
+/// A file there, with these permissions.
+struct Made(u16);
+
+impl Node for Made {
+    fn attributes(&self) -> Attributes {
+        attributes(6, FileType::Regular, self.0, (0, 0))
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        Ok(b"made".to_vec())
+    }
+}
+
+impl Node for Changing {
+    fn attributes(&self) -> Attributes {
+        attributes(5, FileType::Directory, 0o1777, (0, 0))
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let names = self.0.lock().unwrap();
+        let found = names.iter().find(|(known, _)| known == name).ok_or(Errno::ENOENT)?;
+        Ok(Arc::new(Made(found.1)))
+    }
+    fn entries(&self, _: u64, _: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+        Ok(Vec::new())
+    }
+    fn can_change(&self) -> bool {
+        true
+    }
+    fn create(&self, name: &[u8], permissions: u16) -> Result<Child, Errno> {
+        self.0.lock().unwrap().push((name.to_vec(), permissions));
+        Ok(Arc::new(Made(permissions)))
+    }
+    fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        self.0.lock().unwrap().retain(|(known, _)| known != name);
+        Ok(())
+    }
+}
+
+#[test]
+fn names_come_and_go_where_a_node_lets_them() {
+    let world = World::new();
+    world.mkdir("/queues").unwrap();
+    let active = Active::generated("mqueue", Arc::new(Changing::default())).unwrap();
+    let at = world.walk("/queues").unwrap();
+    world.namespace.mount(&world.who, "mqueue", active, &at, MountFlags::empty()).unwrap();
+    assert_eq!(world.open("/queues/a", raw::O_RDONLY).err(), Some(Errno::ENOENT));
+    let new = raw::O_CREAT | raw::O_EXCL | raw::O_RDWR;
+    assert!(world.open("/queues/a", new).is_ok());
+    assert_eq!(world.open("/queues/a", new).err(), Some(Errno::EEXIST));
+    assert_eq!(world.read("/queues/a").unwrap(), b"made");
+    assert_eq!(world.mkdir("/queues/a"), Err(Errno::EEXIST));
+    assert_eq!(world.mkdir("/queues/b"), Err(Errno::EPERM));
+    assert_eq!(world.rename("/queues/a", "/queues/b"), Err(Errno::EPERM));
+    assert_eq!(world.rename("/queues/b", "/queues/a"), Err(Errno::ENOENT));
+    assert_eq!(world.unlink("/queues/b"), Err(Errno::ENOENT));
+    assert_eq!(world.unlink("/queues/a"), Ok(()));
+    assert_eq!(world.open("/queues/a", raw::O_RDONLY).err(), Some(Errno::ENOENT));
+}
