@@ -13,7 +13,7 @@ use super::{
     registry::{OBJECT_BYTES, Object, Registry, enter},
 };
 use crate::{
-    memory::{Anonymous, PAGE},
+    memory::{Anonymous, PAGE, segments::segment_memory},
     process::{Task, limits::Resource},
     user_memory::User,
 };
@@ -93,38 +93,50 @@ impl Object for Segment {
     }
 }
 
-/// shmget: the identifier of the segment with `key`, or of a new one of `bytes`, whose pages are promised unless it
-/// `may_lack` memory.
+/// What shmget asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The key, and flags.
+    pub named: (i32, i32),
+    /// The length.
+    pub bytes: u64,
+    /// Its pages need not all be promised (SHM_NORESERVE).
+    pub may_lack: bool,
+    /// Why a new one is refused (SHM_HUGETLB).
+    pub refusal: Option<Errno>,
+}
+
+/// shmget: the identifier of the segment with a key, or of a new one.
 ///
 /// # Errors
 /// As shmget(2).
-pub fn obtain(
-    task: &Arc<Task>,
-    (key, flags): (i32, i32),
-    bytes: u64,
-    may_lack: bool,
-) -> Result<i32, Errno> {
+pub fn obtain(task: &Arc<Task>, wanted: &Wanted) -> Result<i32, Errno> {
     let who = Who::of(task);
-    let suits = |found: &Segment| if found.bytes < bytes { Err(Errno::EINVAL) } else { Ok(()) };
-    SEGMENTS
-        .obtain((key, flags), &who, suits, |table| make(table, task, (key, flags), bytes, may_lack))
+    // Before the registry's lock, which is below that of memory.
+    let space_pages = task.memory().total_pages();
+    let suits =
+        |found: &Segment| if found.bytes < wanted.bytes { Err(Errno::EINVAL) } else { Ok(()) };
+    SEGMENTS.obtain(wanted.named, &who, suits, |table| make(table, task, wanted, space_pages))
 }
 
 fn make(
     table: &mut Table<Arc<Segment>>,
     task: &Arc<Task>,
-    (key, flags): (i32, i32),
-    bytes: u64,
-    may_lack: bool,
+    wanted: &Wanted,
+    space_pages: u64,
 ) -> Result<i32, Errno> {
+    let &Wanted { named: (key, flags), bytes, may_lack, refusal } = wanted;
     if bytes == 0 || bytes > limits::SEGMENT_BYTES.get() {
         return Err(Errno::EINVAL);
     }
     let pages = bytes.div_ceil(PAGE);
     let all = PAGES.load(Ordering::Relaxed).checked_add(pages);
     let all = all.filter(|all| *all <= limits::SEGMENT_PAGES.get()).ok_or(Errno::ENOSPC)?;
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
     let charge = Charge::take(OBJECT_BYTES)?;
-    let memory = task.memory().segment_memory(pages, may_lack)?;
+    let memory = segment_memory(pages, may_lack, space_pages)?;
     let state = State {
         permission: Permission::new(&Who::of(task), flags),
         key,

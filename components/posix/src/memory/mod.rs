@@ -42,7 +42,7 @@ mod protect;
 pub mod region;
 mod remap;
 pub mod report;
-mod segments;
+pub mod segments;
 pub mod transfer;
 
 #[cfg(test)]

@@ -10,16 +10,12 @@ use alloc::{sync::Arc, vec::Vec};
 use vfs::Errno;
 
 impl AddressSpace {
-    /// Memory of a segment, all promised unless it `may_lack` memory.
+    /// Pages of all its regions.
     ///
-    /// # Errors
-    /// `ENOMEM`.
-    pub fn segment_memory(&self, pages: u64, may_lack: bool) -> Result<Arc<Anonymous>, Errno> {
-        let commitment = match may_lack && commit::policy() != Policy::Strict {
-            true => Commitment::none(),
-            false => Commitment::take(pages, self.map.read().total_pages)?,
-        };
-        Ok(Anonymous::of_segment(pages, commitment))
+    /// # Locks
+    /// `memory.map`, to read.
+    pub fn total_pages(&self) -> u64 {
+        self.map.read().total_pages
     }
     /// shmdt: takes out the segment that is attached at `address`. As on Linux it may be in pieces: the first of them from
     /// there on says which segment, and the others are found by their places.
@@ -41,6 +37,22 @@ impl AddressSpace {
         drop(removed);
         Ok(())
     }
+}
+
+/// Memory of a segment for a space of `space_pages`, all promised unless it `may_lack` memory.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn segment_memory(
+    pages: u64,
+    may_lack: bool,
+    space_pages: u64,
+) -> Result<Arc<Anonymous>, Errno> {
+    let commitment = match may_lack && commit::policy() != Policy::Strict {
+        true => Commitment::none(),
+        false => Commitment::take(pages, space_pages)?,
+    };
+    Ok(Anonymous::of_segment(pages, commitment))
 }
 
 /// The segment that `region` has at the place where it was attached at `address`.

@@ -2,7 +2,7 @@
 use super::{Call, Entry, place::install};
 use crate::{
     files::{OnExec, Scope},
-    ipc::queue::{self, Notify, PosixQueue, QueueFile, Shape, Times, directory::QueueNode},
+    ipc::queue::{self, Notify, PosixQueue, QueueFile, Shape, Times, Wait, directory::QueueNode},
     signal,
     time::clock::Timespec,
 };
@@ -147,21 +147,22 @@ fn queue_of(file: &OpenFile) -> Result<&PosixQueue, Errno> {
     open.map(QueueFile::queue).ok_or(Errno::EBADF)
 }
 
-/// Until when to wait: the time at `address`, for ever where that is null.
-fn deadline(call: &Call<'_>, address: u64) -> Result<queue::Deadline, Errno> {
-    if address == 0 {
-        return Ok(None);
+/// The time at argument 4, until which to wait: for ever where that is null.
+fn wait(call: &Call<'_>) -> Result<Wait, Errno> {
+    match call.word(4) {
+        0 => Ok(Wait::ForEver),
+        address => Ok(Wait::Until(call.memory.read::<Timespec>(address)?.to_ns()?)),
     }
-    Ok(Some(call.memory.read::<Timespec>(address)?.to_ns()?))
 }
 
-fn may_wait(file: &OpenFile, deadline: queue::Deadline) -> Option<queue::Deadline> {
-    (file.flags() & raw::O_NONBLOCK == 0).then_some(deadline)
+/// `wait`, if the open queue is one that is waited for.
+fn of_open(file: &OpenFile, wait: Wait) -> Wait {
+    if file.flags() & raw::O_NONBLOCK != 0 { Wait::Not } else { wait }
 }
 
 fn mq_timedsend(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (address, length) = (call.word(1), call.word(2));
-    let deadline = deadline(call, call.word(4))?;
+    let wait = wait(call)?;
     let priority = call.uint(3);
     if priority >= PRIORITIES {
         return Err(Errno::EINVAL);
@@ -175,12 +176,12 @@ fn mq_timedsend(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EMSGSIZE);
     }
     let bytes = call.memory.read_array::<u8>(address, length as usize)?;
-    queue.send(call.task, priority, bytes, may_wait(&file, deadline)).map(|()| 0)
+    queue.send(call.task, priority, bytes, of_open(&file, wait)).map(|()| 0)
 }
 
 fn mq_timedreceive(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (address, room, priority_at) = (call.word(1), call.word(2), call.word(3));
-    let deadline = deadline(call, call.word(4))?;
+    let wait = wait(call)?;
     let file = opened(call)?;
     let queue = queue_of(&file)?;
     if !file.is_readable() {
@@ -189,7 +190,7 @@ fn mq_timedreceive(call: &mut Call<'_>) -> Result<u64, Errno> {
     if room < queue.shape().bytes as u64 {
         return Err(Errno::EMSGSIZE);
     }
-    let (priority, bytes) = queue.receive(call.task, may_wait(&file, deadline))?;
+    let (priority, bytes) = queue.receive(call.task, of_open(&file, wait))?;
     let told = match priority_at {
         0 => Ok(()),
         at => call.memory.write(at, &priority),

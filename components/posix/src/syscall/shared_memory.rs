@@ -6,7 +6,7 @@ use crate::{
         layout::{RawSegment, RawSegmentLimits},
         limits,
         registry::Stat,
-        segment::{self, Hold},
+        segment::{self, Hold, Wanted},
     },
     memory::{MapFlags, MapRequest, Origin, PAGE, Place, Source},
 };
@@ -47,21 +47,23 @@ const SHM_STAT_ANY: i32 = 15;
 
 fn shmget(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (key, bytes, flags) = (call.int(0), call.word(1), call.int(2));
-    if flags & SHM_HUGETLB != 0 {
-        check_huge(call, flags)?;
-    }
-    let may_lack = flags & SHM_NORESERVE != 0;
-    segment::obtain(call.task, (key, flags), bytes, may_lack).map(|id| id as u64)
+    let wanted = Wanted {
+        named: (key, flags),
+        bytes,
+        may_lack: flags & SHM_NORESERVE != 0,
+        refusal: (flags & SHM_HUGETLB != 0).then(|| huge_refusal(call, flags)),
+    };
+    segment::obtain(call.task, &wanted).map(|id| id as u64)
 }
 
 /// There are no huge pages, which is said to a caller who might have had one.
-fn check_huge(call: &Call<'_>, flags: i32) -> Result<(), Errno> {
+fn huge_refusal(call: &Call<'_>, flags: i32) -> Errno {
     if !matches!(flags >> HUGE_SHIFT & HUGE_MASK, 0 | HUGE_BITS) {
-        return Err(Errno::EINVAL);
+        return Errno::EINVAL;
     }
     match call.task.credentials().has(Capabilities::IPC_LOCK) {
-        true => Err(Errno::ENOMEM),
-        false => Err(Errno::EPERM),
+        true => Errno::ENOMEM,
+        false => Errno::EPERM,
     }
 }
 

@@ -198,8 +198,16 @@ pub struct PosixQueue {
     _counted: Counted,
 }
 
-/// When a call that waits gives up: a time of the wall clock.
-pub type Deadline = Option<u64>;
+/// How long a call waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Not at all: `EAGAIN`.
+    Not,
+    /// For ever.
+    ForEver,
+    /// Until the wall clock shows these nanoseconds: `ETIMEDOUT`.
+    Until(u64),
+}
 
 impl PosixQueue {
     /// A queue that `task` makes.
@@ -239,7 +247,7 @@ impl PosixQueue {
     pub fn count(&self) -> usize {
         self.state.lock().queue.count()
     }
-    /// mq_timedsend: puts a message into the queue. `deadline`: until when to wait; `None`: not at all.
+    /// mq_timedsend: puts a message into the queue.
     ///
     /// # Errors
     /// `EMSGSIZE`, `EAGAIN`, `ETIMEDOUT`, `ENOMEM`; `RESTART` when interrupted.
@@ -248,17 +256,19 @@ impl PosixQueue {
         task: &Task,
         priority: u32,
         bytes: Vec<u8>,
-        deadline: Option<Deadline>,
+        wait: Wait,
     ) -> Result<(), Errno> {
         let length = bytes.len();
         let message = Message { priority, length, body: Body::new(bytes)? };
         let mut state = self.state.lock();
         if state.queue.is_full() {
-            let deadline = deadline.ok_or(Errno::EAGAIN)?;
+            if wait == Wait::Not {
+                return Err(Errno::EAGAIN);
+            }
             let sleeper = Waiter::new();
             state.queue.sleep_sending(rank(task), message, sleeper.clone());
             drop(state);
-            return self.sleep(task, &sleeper, deadline).map(drop);
+            return self.sleep(task, &sleeper, wait).map(drop);
         }
         let mut notice = None;
         match state.queue.send(message) {
@@ -278,18 +288,16 @@ impl PosixQueue {
     ///
     /// # Errors
     /// `EAGAIN`, `ETIMEDOUT`; `RESTART` when interrupted.
-    pub fn receive(
-        &self,
-        task: &Task,
-        deadline: Option<Deadline>,
-    ) -> Result<(u32, Vec<u8>), Errno> {
+    pub fn receive(&self, task: &Task, wait: Wait) -> Result<(u32, Vec<u8>), Errno> {
         let mut state = self.state.lock();
         let Some((message, sender)) = state.queue.receive() else {
-            let deadline = deadline.ok_or(Errno::EAGAIN)?;
+            if wait == Wait::Not {
+                return Err(Errno::EAGAIN);
+            }
             let sleeper = Waiter::new();
             state.queue.sleep_receiving(rank(task), sleeper.clone());
             drop(state);
-            let message = self.sleep(task, &sleeper, deadline)?.ok_or(Errno::EAGAIN)?;
+            let message = self.sleep(task, &sleeper, wait)?.ok_or(Errno::EAGAIN)?;
             return Ok((message.priority, message.body.bytes));
         };
         if let Some(sender) = sender {
@@ -304,15 +312,19 @@ impl PosixQueue {
         &self,
         task: &Task,
         sleeper: &Sleeper,
-        deadline: Deadline,
+        wait: Wait,
     ) -> Result<Option<Message<Body>>, Errno> {
+        let end_ns = match wait {
+            Wait::Until(ns) => Some(ns),
+            Wait::Not | Wait::ForEver => None,
+        };
         let error = loop {
-            let until = deadline.map(|ns| Clock::Realtime.earliest(ns));
+            let until = end_ns.map(|ns| Clock::Realtime.earliest(ns));
             match sleeper.sleep(task, until) {
                 Slept::Answered(answer) => return Ok(answer),
                 Slept::Interrupted => break Errno::RESTART,
                 // The clock may have been set back meanwhile.
-                Slept::TimedOut if deadline.is_none_or(|ns| Clock::Realtime.now_ns() < ns) => {}
+                Slept::TimedOut if end_ns.is_none_or(|ns| Clock::Realtime.now_ns() < ns) => {}
                 Slept::TimedOut => break Errno::ETIMEDOUT,
             }
         };
