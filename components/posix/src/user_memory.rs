@@ -1,8 +1,9 @@
 //! [`User`]: memory of the kernel that a user's pipes and messages take, and its limits.
 //!
-//! A pipe charges the pages that it may hold to the user who made it (pipe(7)). A message charges its cost to the user who
-//! made the sending socket, until it is received. Counts are atomic; `user_memory.users` guards the table of users alone and
-//! is taken when a pipe or a socket is made and when a user's last one goes.
+//! A pipe charges the pages that it may hold to the user who made it (pipe(7)). A message of a socket charges its cost to the
+//! user who made the sending socket, and one of a message queue to its sender, until it is received. Counts are atomic;
+//! `user_memory.users` guards the table of users alone. It is taken when a pipe, a socket or a message of a queue is made, and
+//! when a user's last one goes.
 use crate::process;
 use alloc::{
     collections::BTreeMap,

@@ -3,7 +3,7 @@
 //! The queue is a model, [`Queue`]. `ipc.messages` guards one queue. A message's bytes are copied from its sender before, and to
 //! its receiver after the lock, and charged as long as the message lives.
 use super::{
-    NO_WAIT, Who, errno,
+    Held, NO_WAIT, Who, errno,
     layout::{RawPermission, RawQueue},
     limits, now_seconds,
     registry::{OBJECT_BYTES, Object, Registry, enter},
@@ -36,7 +36,7 @@ const OVERHEAD_BYTES: usize = 80;
 pub struct Body {
     /// The bytes.
     pub bytes: Vec<u8>,
-    _charge: Charge,
+    _held: Held,
 }
 
 /// A message.
@@ -48,8 +48,8 @@ impl Body {
     /// # Errors
     /// `ENOMEM`.
     pub fn new(bytes: Vec<u8>) -> Result<Body, Errno> {
-        let _charge = Charge::take(bytes.len() + OVERHEAD_BYTES)?;
-        Ok(Body { bytes, _charge })
+        let _held = Held::take(bytes.len() + OVERHEAD_BYTES)?;
+        Ok(Body { bytes, _held })
     }
     /// A message of type `kind` with these bytes.
     ///

@@ -26,8 +26,12 @@ pub mod semaphore;
 pub mod text;
 pub mod waiter;
 
-use crate::process::{self, Task};
+use crate::{
+    process::{self, Task},
+    user_memory::User,
+};
 use alloc::sync::Arc;
+use rt::memory::Charge;
 use sysv::{Refusal, permission::Subject};
 use vfs::{Capabilities, Credentials, Errno};
 
@@ -78,6 +82,33 @@ pub fn errno(refusal: Refusal) -> Errno {
         Refusal::Removed => Errno::EIDRM,
         Refusal::TooLong => Errno::E2BIG,
         Refusal::TooMany => Errno::ENOSPC,
+    }
+}
+
+/// Memory of the kernel that an object takes: charged to the machine and to the user who made it, who has a quarter of
+/// memory for messages of all kinds and sets of semaphores, or half of it where privileged.
+struct Held {
+    user: Arc<User>,
+    bytes: usize,
+    _charge: Charge,
+}
+
+impl Held {
+    /// Charges `bytes` to the calling task's user.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn take(bytes: usize) -> Result<Held, Errno> {
+        let _charge = Charge::take(bytes)?;
+        let user = User::current();
+        user.add_message(bytes).map_err(|_| Errno::ENOMEM)?;
+        Ok(Held { user, bytes, _charge })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.user.remove_message(self.bytes);
     }
 }
 

@@ -4,7 +4,7 @@
 //! sets that keep adjustments for it; tasks share one by CLONE_SYSVSEM, and the last of them to end does what it says.
 //! `ipc.undo` guards its list of sets and is a leaf.
 use super::{
-    Who, errno,
+    Held, Who, errno,
     layout::{RawPermission, RawSet},
     limits, now_seconds,
     registry::{OBJECT_BYTES, Object, Registry, enter},
@@ -59,7 +59,9 @@ struct State {
     operated_s: i64,
     changed_s: i64,
     is_removed: bool,
+    /// Of what is undone.
     charge: Charge,
+    _held: Held,
 }
 
 impl State {
@@ -112,14 +114,15 @@ fn make(
     if all > limits::SEMAPHORES.get() {
         return Err(Errno::ENOSPC);
     }
-    let charge = Charge::take(OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
+    let held = Held::take(OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
     let state = State {
         permission: Permission::new(who, flags),
         set: Set::new(count),
         operated_s: 0,
         changed_s: now_seconds(),
         is_removed: false,
-        charge,
+        charge: Charge::none(),
+        _held: held,
     };
     let id = enter(table, key, limits::SEMAPHORE_SETS.get() as usize, |id| SemaphoreSet {
         id,
