@@ -65,7 +65,7 @@ impl Setting {
     pub fn change(&self, value: &str) -> Result<(), i32> {
         std::fs::write(&self.path, value).map_err(|error| error.raw_os_error().unwrap_or(0))
     }
-    /// What it says now.
+    /// Its text now.
     ///
     /// # Panics
     /// Where it cannot be read.
@@ -136,7 +136,7 @@ pub fn shm_status(id: i32) -> Result<libc::shmid_ds, i32> {
     shm_with(id, libc::IPC_STAT, &mut status).map(|_| status)
 }
 
-/// How often a segment is attached.
+/// The number of attaches of a segment.
 ///
 /// # Panics
 /// Where there is no such segment.

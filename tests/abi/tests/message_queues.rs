@@ -33,7 +33,7 @@ fn must_end(child: i32) {
     assert_eq!(wait(child), Ended::Exited(0));
 }
 
-/// What reading the open queue tells.
+/// The text that an open queue gives.
 fn text(fd: i32) -> String {
     let mut bytes = [0u8; 200];
     let count = must(unsafe { libc::pread(fd, bytes.as_mut_ptr().cast(), 200, 0) } as i64);
@@ -513,7 +513,7 @@ fn mounted(body: impl FnOnce(&Path)) {
         let scratch = Scratch::new();
         let at = scratch.path("queues");
         fs::create_dir(&at).unwrap();
-        // Where mounts are seen by others (Linux), we go where they are not.
+        // On Linux, the mount is to be seen by nobody else.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
             let private = libc::MS_REC | libc::MS_PRIVATE;
             unsafe { libc::mount(null(), c"/".as_ptr(), null(), private, null()) };

@@ -19,7 +19,7 @@ impl Limit {
     pub fn get(&self) -> u64 {
         self.value.load(Relaxed)
     }
-    /// What it is at start.
+    /// The limit at start.
     pub fn default(&self) -> u64 {
         self.default
     }
@@ -38,7 +38,7 @@ impl Limit {
 
 /// Objects of a kind there may be at most.
 const OBJECTS_MOST: u64 = sysv::table::INDICES as u64;
-/// What Linux has for limits of shared memory by default: no limit.
+/// Linux's default for limits of shared memory: no limit.
 const UNLIMITED: u64 = u64::MAX - (1 << 24);
 
 /// `shmmax`: bytes of a segment.
@@ -50,7 +50,7 @@ pub static SEGMENTS: Limit = Limit::new(4096, 0, OBJECTS_MOST);
 /// `shm_rmid_forced`: a segment goes when nobody has it attached, if its creator has ended or it ever was attached.
 pub static FORCES_REMOVAL: Limit = Limit::new(0, 0, 1);
 
-/// What a setting of an `int` may be at most.
+/// The most that a setting of an `int` may be.
 const INT_MAX: u64 = i32::MAX as u64;
 
 /// The first number of `sem`: semaphores of a set.

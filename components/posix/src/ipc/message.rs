@@ -61,7 +61,7 @@ impl Body {
     }
 }
 
-/// What wakes a sleeping call: a delivery for a receiver; `None` tells a sender to try again.
+/// A sleeping call and its answer: a delivery for a receiver; `None` tells a sender to try again.
 type Sleeper = Arc<Waiter<Option<Delivery<Body>>>>;
 
 /// A message queue.
@@ -274,7 +274,7 @@ impl MessageQueue {
         }
         Ok(state)
     }
-    /// What IPC_STAT tells.
+    /// The answer of IPC_STAT.
     pub fn report(&self) -> RawQueue {
         let state = self.state.lock();
         RawQueue {

@@ -74,7 +74,7 @@ impl Subject for Who {
     }
 }
 
-/// What a call that a model refuses answers.
+/// The error of a call that a model refuses.
 pub fn errno(refusal: Refusal) -> Errno {
     match refusal {
         Refusal::WouldBlock => Errno::EAGAIN,

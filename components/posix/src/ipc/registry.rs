@@ -106,7 +106,7 @@ impl<T: Object> Registry<T> {
             false => Err(Errno::EPERM),
         }
     }
-    /// What the INFO commands answer: the highest index.
+    /// The highest index, which the INFO commands answer.
     pub fn highest(&self) -> u64 {
         self.read().highest().map_or(0, u64::from)
     }
@@ -131,7 +131,7 @@ pub fn enter<T>(
     table.insert(key, most, |id| Arc::new(make(id))).map_err(errno)
 }
 
-/// How a STAT command names its object.
+/// The way in which a STAT command names its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stat {
     /// IPC_STAT: by its identifier.

@@ -93,7 +93,7 @@ impl Object for Segment {
     }
 }
 
-/// What shmget asks for.
+/// The arguments of shmget.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// The key, and flags.
@@ -102,7 +102,7 @@ pub struct Wanted {
     pub bytes: u64,
     /// Its pages need not all be promised (SHM_NORESERVE).
     pub may_lack: bool,
-    /// Why a new one is refused (SHM_HUGETLB).
+    /// The error that a new one is refused with (SHM_HUGETLB).
     pub refusal: Option<Errno>,
 }
 
@@ -257,7 +257,7 @@ impl Segment {
         PAGES.fetch_sub(self.bytes.div_ceil(PAGE), Ordering::Relaxed);
         table.remove(self.id)
     }
-    /// What IPC_STAT tells.
+    /// The answer of IPC_STAT.
     pub fn report(&self) -> RawSegment {
         let state = self.state.lock();
         RawSegment {
@@ -276,7 +276,7 @@ pub fn registry() -> &'static Registry<Segment> {
     &SEGMENTS
 }
 
-/// What SHM_INFO tells.
+/// The answer of SHM_INFO.
 pub fn usage() -> RawSegmentUsage {
     let table = SEGMENTS.read();
     RawSegmentUsage {

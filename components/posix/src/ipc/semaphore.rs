@@ -59,7 +59,7 @@ struct State {
     operated_s: i64,
     changed_s: i64,
     is_removed: bool,
-    /// Of what is undone.
+    /// For the places of undo lists.
     charge: Charge,
     _held: Held,
 }
@@ -212,7 +212,7 @@ impl SemaphoreSet {
         let number = usize::try_from(number).ok().filter(|number| *number < self.count);
         number.ok_or(Errno::EINVAL)
     }
-    /// How many semaphores it has.
+    /// Its number of semaphores.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -268,7 +268,7 @@ impl SemaphoreSet {
         let state = self.usable(task, READ)?;
         Ok(look(&state.set, self.number(number)?))
     }
-    /// What IPC_STAT tells.
+    /// The answer of IPC_STAT.
     pub fn report(&self) -> RawSet {
         let state = self.state.lock();
         RawSet {

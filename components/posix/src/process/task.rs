@@ -114,7 +114,7 @@ pub struct Task {
     pub(crate) signalled_ns: AtomicI64,
     /// It has made segments of shared memory (shmget(2)).
     pub(crate) has_made_segments: AtomicBool,
-    /// What it undoes of semaphores at its end, once it has asked for that.
+    /// The list of semaphores that it undoes at its end, once it has asked for that.
     undo: Mutex<Option<Arc<UndoList>>>,
 }
 

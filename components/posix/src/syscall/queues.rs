@@ -100,7 +100,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
     vfs::retried(|| install(call.task, file.clone(), OnExec::Close))
 }
 
-/// Where a queue is seen; the name in `directory` may be another's meanwhile.
+/// The place where a queue is seen; the name in `directory` may be another's meanwhile.
 fn place_of(queue: &Arc<PosixQueue>, directory: &Path, name: &[u8]) -> Result<Path, Errno> {
     let node: Arc<dyn Node> = Arc::new(QueueNode::new(queue.clone()));
     directory.generated_child(name, node)

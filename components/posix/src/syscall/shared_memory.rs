@@ -24,7 +24,7 @@ pub const CALLS: &[Entry] = &[
 
 const SHM_HUGETLB: i32 = 0o4000;
 const SHM_NORESERVE: i32 = 0o10000;
-/// Where the size of huge pages is, as the power of two.
+/// The place of the size of huge pages, as the power of two.
 const HUGE_SHIFT: i32 = 26;
 const HUGE_MASK: i32 = 0x3f;
 /// 2 MiB; 0 stands for it.
@@ -96,7 +96,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
         },
     };
     call.limited_memory().map(&request).map_err(|error| match error {
-        // What is mapped at the place that was asked for.
+        // Something is mapped at the place that was asked for.
         Errno::EEXIST => Errno::EINVAL,
         other => other,
     })

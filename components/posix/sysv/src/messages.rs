@@ -16,7 +16,7 @@ pub struct Message<B> {
     pub body: B,
 }
 
-/// Which message a receiver takes.
+/// The choice of a receiver among messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// The first one.
@@ -50,16 +50,16 @@ impl Wanted {
     }
 }
 
-/// What a receiver asks for.
+/// The wishes of a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Receive {
-    /// Which message.
+    /// The choice.
     pub wanted: Wanted,
     /// The longest message that is received; [`usize::MAX`] where longer ones are cut (MSG_NOERROR).
     pub room: usize,
 }
 
-/// What a sleeping receiver is woken with.
+/// The answer that wakes a sleeping receiver.
 #[derive(Debug)]
 pub enum Delivery<B> {
     /// A message.
@@ -82,7 +82,7 @@ struct Sender<W> {
     waiter: W,
 }
 
-/// Whom an operation wakes.
+/// The sleepers that an operation wakes.
 #[derive(Debug)]
 pub struct Woken<B, W> {
     /// Receivers, and with what.

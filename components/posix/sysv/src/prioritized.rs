@@ -29,7 +29,7 @@ struct Sleeper<W, T> {
     what: T,
 }
 
-/// What came of a message.
+/// The way that a message has gone.
 #[derive(Debug)]
 pub enum Sent<B, W> {
     /// It is in the queue; it is the only one there.

@@ -21,9 +21,9 @@ pub const UNDO: i16 = 0x1000;
 /// `struct sembuf`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Which semaphore.
+    /// The semaphore.
     pub number: u16,
-    /// What is added; 0: wait for zero.
+    /// The number that is added; 0: wait for zero.
     pub change: i16,
     /// [`NO_WAIT`], [`UNDO`].
     pub flags: i16,
@@ -46,7 +46,7 @@ impl Request {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Debug)]
 pub enum Outcome {
     /// It was done.
@@ -89,7 +89,7 @@ struct Queues<W> {
     zero: VecDeque<Sleeper<W>>,
 }
 
-/// What one list undoes in the set, by semaphore.
+/// The changes that one list undoes in the set, by semaphore.
 type Adjustments = Vec<i16>;
 
 /// A set of semaphores.
@@ -122,7 +122,7 @@ impl<W: PartialEq> Set<W> {
             undo: BTreeMap::new(),
         }
     }
-    /// How many semaphores it has.
+    /// Its number of semaphores.
     pub fn count(&self) -> usize {
         self.semaphores.len()
     }
@@ -350,7 +350,7 @@ impl<W: PartialEq> Set<W> {
             }
         }
     }
-    /// Where no call with several operations sleeps any more, each semaphore has its queue again (`unmerge_queues`).
+    /// Gives each semaphore its queue again if no call with several operations sleeps any more (`unmerge_queues`).
     fn settle(&mut self) {
         if self.complex > 0 {
             return;
@@ -365,7 +365,7 @@ impl<W: PartialEq> Set<W> {
     }
 }
 
-/// What a sleeper waits for of a semaphore.
+/// The change of a semaphore that a sleeper waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wish {
     Growth,
@@ -385,7 +385,7 @@ impl<W> Sleeper<W> {
     }
 }
 
-/// What came of trying operations.
+/// The result of trying operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Done,
@@ -394,7 +394,7 @@ enum Step {
 }
 
 impl Step {
-    /// What a sleeper is woken with; `None`: it sleeps on.
+    /// The answer that wakes a sleeper; `None`: it sleeps on.
     fn answer(self) -> Option<Result<(), Refusal>> {
         match self {
             Step::Done => Some(Ok(())),

@@ -52,7 +52,7 @@ impl<T> Table<T> {
             next_index: 0,
         }
     }
-    /// How many objects there are.
+    /// The number of objects.
     pub fn count(&self) -> usize {
         self.slots.len()
     }

@@ -207,7 +207,7 @@ impl Path {
         let mount = Mount::new("none", active.clone(), root.clone(), MountFlags::empty());
         Ok(Path { mount, dentry: root })
     }
-    /// What `node` generates, seen as `name` in this directory of generated files.
+    /// The file that `node` generates, seen as `name` in this directory of generated files.
     ///
     /// # Errors
     /// `ENOMEM`.

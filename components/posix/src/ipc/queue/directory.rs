@@ -86,7 +86,7 @@ pub fn directory() -> Result<&'static Arc<Directory>, Errno> {
     Ok(&known()?.directory)
 }
 
-/// Where the calls see it.
+/// The place where the calls see it.
 ///
 /// # Errors
 /// `ENOMEM`.

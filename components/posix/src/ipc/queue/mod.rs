@@ -55,7 +55,7 @@ static NOTICES: AtomicUsize = AtomicUsize::new(0);
 /// The inode number of the next queue.
 static NEXT_INODE: AtomicU64 = AtomicU64::new(directory::ROOT_INODE + 1);
 
-/// How large a queue is.
+/// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Most messages.
@@ -95,7 +95,7 @@ impl Shape {
     }
 }
 
-/// Who is to be notified of a message in an empty queue, and how.
+/// A process that is to be notified of a message in an empty queue.
 struct Notice {
     process: Weak<Process>,
     id: u32,
@@ -133,7 +133,7 @@ impl Drop for Notice {
     }
 }
 
-/// How mq_notify(3) asks to be notified.
+/// The notification that mq_notify(3) asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     /// Not at all: nobody else can ask.
@@ -198,7 +198,7 @@ pub struct PosixQueue {
     _counted: Counted,
 }
 
-/// How long a call waits.
+/// The patience of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
     /// Not at all: `EAGAIN`.
@@ -239,7 +239,7 @@ impl PosixQueue {
             _counted: counted,
         }))
     }
-    /// How large it is.
+    /// Its size.
     pub fn shape(&self) -> Shape {
         self.shape
     }
@@ -384,7 +384,7 @@ impl PosixQueue {
     }
 }
 
-/// Which times an operation changes.
+/// The times that an operation changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Times {
     /// All three.
@@ -393,7 +393,7 @@ pub enum Times {
     Access,
 }
 
-/// By which sleepers are served: real-time priorities, then nice values.
+/// The rank by which sleepers are served: real-time priorities, then nice values.
 fn rank(task: &Task) -> i32 {
     const REAL_TIME: i32 = 100;
     match task.effective_priority() {
