@@ -236,6 +236,8 @@ fn a_segment_is_attached_where_it_is_asked_for() {
         assert_eq!(get(at, PAGE), 5, "the first attach has lost its second page");
         assert_eq!(attaches(id), 2);
         assert_eq!(shmat(id, 1 << 60, 0), Err(libc::ENOMEM));
+        let highest = 0usize.wrapping_sub(PAGE);
+        assert_eq!(shmat(id, highest, 0), Err(libc::EINVAL), "it would end below");
         assert_eq!(shmdt(over.wrapping_add(8)), Err(libc::EINVAL));
         remove(id);
     });

@@ -82,6 +82,9 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let hold = Hold::take(id, &Who::of(call.task), wanted)?;
     let segment = hold.segment();
+    if let Place::FixedFree(start) = place {
+        start.checked_add(segment.bytes()).ok_or(Errno::EINVAL)?;
+    }
     let request = MapRequest {
         place,
         bytes: segment.bytes(),
