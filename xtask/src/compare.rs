@@ -97,6 +97,16 @@ pub const TOOLS: Comparison = Comparison {
     ..DEBIAN
 };
 
+/// Services, and the languages that people write programs in.
+pub const SERVICES: Comparison = Comparison {
+    name: "services",
+    lists: &["services"],
+    memory: 2048,
+    packages: Some(&SERVED),
+    command_seconds: 900,
+    ..DEBIAN
+};
+
 /// Modules of Python's own tests.
 pub const PYTHON: Comparison = Comparison {
     name: "python",
@@ -141,6 +151,19 @@ const PROGRAMS: [&str; 14] = [
     "sqlite3",
     "stress-ng",
     "vim",
+];
+
+/// Packages of `services`.
+const SERVED: [&str; 9] = [
+    "at",
+    "cargo",
+    "cron",
+    "dbus",
+    "default-jdk-headless",
+    "fakeroot",
+    "golang-go",
+    "mariadb-server",
+    "nodejs",
 ];
 
 /// A command of a list.
@@ -566,7 +589,7 @@ mod tests {
     #[test]
     fn known_differences_are_in_the_book() {
         let book = fs::read_to_string(shell::root().join("docs/debian.md")).expect("the page");
-        for comparison in [BUSYBOX, DEBIAN, TOOLS, PYTHON] {
+        for comparison in [BUSYBOX, DEBIAN, TOOLS, SERVICES, PYTHON] {
             for reason in
                 comparison.cases().expect("a list").iter().filter_map(|c| c.known.as_ref())
             {

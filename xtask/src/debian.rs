@@ -70,6 +70,7 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
         install.arg(tree.join("usr/local/bin")).arg(program);
         shell::quietly("adding our programs", &mut install)?;
     }
+    set_up_init(&tree)?;
     let partial = image.with_extension("partial");
     let mut pack = packages::privileged("/sbin/mke2fs -q -F -t ext4 -d")?;
     shell::quietly("packing the disk image", pack.arg(&tree).arg(&partial).arg(IMAGE))?;
@@ -78,6 +79,23 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
     shell::quietly("handing over the image", give.arg(owner).arg(&partial))?;
     remove(&tree)?;
     fs::rename(&partial, image)?;
+    Ok(())
+}
+
+/// Where sysvinit is among the packages: it asks for users on the console, as there are no virtual ones, and root has no
+/// password, as in busybox's root.
+fn set_up_init(tree: &Path) -> Result<()> {
+    const GETTY: &str = "$ahvc0:2345:respawn:/sbin/getty -L hvc0 115200 linux";
+    let table = tree.join("etc/inittab");
+    if !table.exists() {
+        return Ok(());
+    }
+    let mut getty = packages::privileged("sed -i")?;
+    getty.args(["-e", r"s/^[1-6]:.*tty[1-6]$/#&/", "-e", GETTY]).arg(&table);
+    shell::quietly("setting up init", &mut getty)?;
+    let mut password = packages::privileged("sed -i")?;
+    password.arg("s/^root:[^:]*:/root::/").arg(tree.join("etc/shadow"));
+    shell::quietly("setting up init", &mut password)?;
     Ok(())
 }
 

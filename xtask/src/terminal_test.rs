@@ -4,7 +4,7 @@
 //! Each step waits for what is shown; time only bounds how long.
 use crate::{
     build::{self, Features},
-    disk, shell,
+    debian, disk, shell,
     test::{Tally, Target},
 };
 use anyhow::{Context, Result, anyhow, bail};
@@ -163,6 +163,12 @@ struct Seat {
     ending: &'static str,
 }
 
+impl Seat {
+    fn is_chosen(&self, filter: Option<&str>) -> bool {
+        filter.is_none_or(|filter| self.name.contains(filter))
+    }
+}
+
 const fn seat(name: &'static str, steps: &'static [Step], ending: &'static str) -> Seat {
     Seat { name, arguments: &[], steps, ending }
 }
@@ -189,13 +195,52 @@ const SITTINGS: [Seat; 7] = [
     },
 ];
 
+/// Debian's sysvinit as process 1, to its login.
+const SYSVINIT: &[Step] = &[
+    Expect("INIT: Entering runlevel: 2"),
+    Expect("login: "),
+    Type("root\r"),
+    Expect("# "),
+    Type("runlevel; tty; ps -p 1 -o comm=\r"),
+    Expect("\nN 2\r"),
+    Expect("\n/dev/hvc0\r"),
+    Expect("\ninit\r"),
+    Expect("# "),
+    Type("telinit 3; sleep 2; runlevel\r"),
+    Expect("\n2 3\r"),
+];
+
+/// What has Debian's sysvinit.
+const INIT_PACKAGE: &str = "sysvinit-core";
+
+/// Those that need a Debian root.
+const DEBIAN: [Seat; 1] = [Seat {
+    arguments: &["--root", "debian", "--packages", INIT_PACKAGE, "--append", "init=/sbin/init"],
+    ..seat("Debian's sysvinit to its login and down again", SYSVINIT, "poweroff\r")
+}];
+
+/// As [`run`], in a Debian root.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    if DEBIAN.iter().any(|seat| seat.is_chosen(filter)) {
+        // Made by the sitting it would take longer than a step may.
+        debian::image(&[INIT_PACKAGE.to_owned()])?;
+    }
+    sit_at(&DEBIAN, tally, target, filter)
+}
+
 /// Sits at the terminal once for each that `filter` leaves in.
 ///
 /// # Errors
 /// Where the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
-    let is_chosen = |seat: &&Seat| filter.is_none_or(|filter| seat.name.contains(filter));
-    let sittings: Vec<&Seat> = SITTINGS.iter().filter(is_chosen).collect();
+    sit_at(&SITTINGS, tally, target, filter)
+}
+
+fn sit_at(seats: &[Seat], tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
+    let sittings: Vec<&Seat> = seats.iter().filter(|seat| seat.is_chosen(filter)).collect();
     for seat in target.some(&sittings) {
         build::image(&target.system, &Features::default())?;
         disk::default_root()?;

@@ -1,10 +1,10 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 use crate::{
     build::{self, Features},
-    compare::{self, BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, TOOLS},
+    compare::{self, BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, SERVICES, TOOLS},
     disk, nucleus_tests, packages,
     qemu::{Accel, Config, Machine},
-    run, shell, system_tests,
+    run, shell, system_tests, terminal_test,
 };
 use anyhow::{Context, Result};
 use std::{
@@ -82,20 +82,22 @@ pub enum Suite {
     System,
     /// Busybox commands on Skerry and on Debian's cloud kernel
     Compare,
-    /// Some of each of the next three, where root's rights and Debian's archive are there to make their root; not with --long
+    /// Some of `debian`, `tools` and `python`, where root's rights and Debian's archive are there to make their root; not with --long
     Sample,
     /// Commands of Debian 12 on Skerry and on Debian's cloud kernel; with --long or where it is asked for
     Debian,
     /// Compilers, git, databases and editors likewise
     Tools,
+    /// dbus, login, cron, at, MariaDB, Node, Go, Java and cargo likewise
+    Services,
     /// Modules of Python's own tests likewise
     Python,
 }
 
 /// What is run with --long, or where it is asked for.
-const LONG: [Suite; 3] = [Suite::Debian, Suite::Tools, Suite::Python];
+const LONG: [Suite; 4] = [Suite::Debian, Suite::Tools, Suite::Services, Suite::Python];
 
-const SUITES: [Suite; 11] = [
+const SUITES: [Suite; 12] = [
     Suite::Host,
     Suite::Models,
     Suite::Nucleus,
@@ -106,6 +108,7 @@ const SUITES: [Suite; 11] = [
     Suite::Sample,
     Suite::Debian,
     Suite::Tools,
+    Suite::Services,
     Suite::Python,
 ];
 
@@ -207,6 +210,12 @@ pub fn run(options: &Options) -> Result<u8> {
             },
             Suite::Debian => compared(&mut tally, &DEBIAN, &targets, filter)?,
             Suite::Tools => compared(&mut tally, &TOOLS, &targets, filter)?,
+            Suite::Services => {
+                compared(&mut tally, &SERVICES, &targets, filter)?;
+                for target in &targets {
+                    terminal_test::run_debian(&mut tally, target, filter)?;
+                }
+            }
             Suite::Python => compared(&mut tally, &PYTHON, &targets, filter)?,
         }
         println!(
