@@ -4,12 +4,14 @@
 //! the personality's. A file system answers lookups and fills or empties frames. The personality
 //! holds an inode (`lookup`, `create` ... count it up by one) until it calls `forget`.
 mod directory;
+mod stored;
 
 use alloc::{sync::Arc, vec::Vec};
 use interfaces_macro::interface;
 use rt::memory::Frame;
 
 pub use directory::{DirectoryEntry, TakeEntry, list_directory};
+pub use stored::Stored;
 
 /// Number of an inode within its file system.
 pub type InodeNumber = u64;
@@ -268,19 +270,6 @@ pub enum XattrMode {
     Create,
     /// Refused with `NoAttribute` unless it is there (`XATTR_REPLACE`).
     Replace,
-}
-
-/// What storage has for a range of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
-    /// Nothing.
-    Hole,
-    /// Data, from this byte of the device on.
-    Data(u64),
-    /// Room that reads as zeroes, from this byte of the device on.
-    Unwritten(u64),
-    /// Data beside the inode, in no blocks of its own.
-    Inline,
 }
 
 /// How a mount behaves.

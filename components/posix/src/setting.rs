@@ -81,7 +81,7 @@ fn number(word: &[u8]) -> Result<i64, Errno> {
         (None, [b'0', _, ..]) => (8, digits),
         _ => (10, digits),
     };
-    if digits.first() == Some(&b'+') {
+    if let Some(b'+' | b'-') = digits.first() {
         return Err(Errno::EINVAL);
     }
     let text = core::str::from_utf8(digits).map_err(|_| Errno::EINVAL)?;

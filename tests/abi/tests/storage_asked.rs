@@ -13,6 +13,8 @@ use std::{fs, os::unix::fs::FileTypeExt, ptr::from_mut};
 
 const FIEMAP: u64 = 0xc020_660b;
 const FIGETBSZ: u64 = 2;
+const GETFLAGS: u64 = 0x8008_6601;
+const SETFLAGS: u64 = 0x4008_6602;
 const BLKROSET: u64 = 0x125d;
 const BLKROGET: u64 = 0x125e;
 const BLKRASET: u64 = 0x1262;
@@ -320,9 +322,9 @@ fn attributes_tell_which_there_are() {
             let path = file.to_str().unwrap().to_owned();
             assert_eq!(statx(&path), (0, ALWAYS | OF_EXT4));
             let fd = open(&file, libc::O_RDONLY, 0).unwrap();
-            let mut flags = get::<u32>(fd, libc::FS_IOC_GETFLAGS as u64).unwrap() | 0x40;
+            let mut flags = get::<u32>(fd, GETFLAGS).unwrap() | 0x40;
             let at = from_mut(&mut flags) as usize;
-            assert_eq!(ioctl(fd, libc::FS_IOC_SETFLAGS as u64, at), Ok(0));
+            assert_eq!(ioctl(fd, SETFLAGS, at), Ok(0));
             assert_eq!(statx(&path), (NO_DUMP, ALWAYS | OF_EXT4));
         }
         assert_eq!(statx("/proc/self/status"), (0, ALWAYS));

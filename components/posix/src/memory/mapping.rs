@@ -97,8 +97,8 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EINVAL` for a length of 0 or a misaligned fixed address; `EEXIST`; `EPERM` below the lowest
-    /// address, for stores to what is sealed, and where nothing may be locked and it is to be; `EAGAIN` where the limit of locked memory is passed; `ENOMEM` for no room, too
-    /// many regions, a limit passed, or more than the machine has.
+    /// address, for stores to what is sealed, and where it is to be locked and nothing may be; `EAGAIN` where the limit of
+    /// locked memory is passed; `ENOMEM` for no room, too many regions, a limit passed, or more than the machine has.
     pub fn map(self: &Arc<Self>, request: &MapRequest) -> Result<u64, Errno> {
         if request.bytes == 0 {
             return Err(Errno::EINVAL);

@@ -5,7 +5,7 @@
 //! one with a waiting thread takes the change ([`Watcher::changed_alone`]). A wait takes entries off
 //! the list, looks whether they are ready indeed, and puts level-triggered ones back at its end, so
 //! that all get their turn. An entry holds its file weakly: it goes when the last descriptor is closed.
-//! Lock order: `epoll.entries` > `epoll.ready`; `epoll.entry` is a leaf.
+//! Lock order: `epoll.nesting` > `epoll.entries` > `epoll.ready`; `epoll.entry` is a leaf.
 use super::nesting::{self, Nesting};
 use alloc::{
     collections::VecDeque,
@@ -106,10 +106,9 @@ impl Watcher for Entry {
         let (Some(epoll), Some(entry)) = (self.epoll.upgrade(), self.this.upgrade()) else {
             return false;
         };
-        // What was taken away, or whose file was closed, takes nothing from another.
-        let is_there = !self.is_deleted.load(Ordering::Acquire) && self.file.strong_count() > 0;
         epoll.queue(entry);
-        epoll.wake() && is_there
+        // What was taken away, or whose file was closed, takes nothing from another.
+        epoll.wake() && !self.is_deleted.load(Ordering::Acquire) && self.file.strong_count() > 0
     }
 }
 

@@ -307,28 +307,41 @@ fn send_to_thread(
     signal: i32,
 ) -> Result<u64, Errno> {
     let signal = decode_signal(signal)?;
-    let target = find_thread(group, thread)?;
+    let (target, life) = find_thread(group, thread)?;
     check_permission(call.task, &target.process, signal)?;
     if signal != 0 {
         let own = call.task;
         let info = Info::from_process(signal, info::SI_TKILL, own.process.id(), own.real_user());
-        post_to_thread(&target, info)?;
+        send_to_known(&target, life, info)?;
     }
     Ok(0)
 }
 
+/// Whether a thread runs, or ended and is only remembered by its process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Life {
+    Running,
+    Ended,
+}
+
 /// Sends to a thread; one that has ended takes nothing, and that is no error.
-fn post_to_thread(target: &Arc<Task>, info: Info) -> Result<(), Errno> {
-    if tree::is_alive(target) { signal::send_to_task(target, info) } else { Ok(()) }
+fn send_to_known(target: &Arc<Task>, life: Life, info: Info) -> Result<(), Errno> {
+    match life {
+        Life::Running => signal::send_to_task(target, info),
+        Life::Ended => Ok(()),
+    }
 }
 
 /// The thread, although it ended, where its process was not waited for and it is the first one of it.
-fn find_thread(group: Option<i32>, thread: i32) -> Result<Arc<Task>, Errno> {
+fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, Life), Errno> {
     let id = u32::try_from(thread).ok().filter(|id| *id != 0).ok_or(Errno::EINVAL)?;
-    let target = tree::known_task(id).ok_or(Errno::ESRCH)?;
+    let found = match tree::task(id) {
+        Some(task) => (task, Life::Running),
+        None => (tree::known_task(id).ok_or(Errno::ESRCH)?, Life::Ended),
+    };
     match group {
-        Some(group) if target.process.id() != group as u32 => Err(Errno::ESRCH),
-        _ => Ok(target),
+        Some(group) if found.0.process.id() != group as u32 => Err(Errno::ESRCH),
+        _ => Ok(found),
     }
 }
 
@@ -366,10 +379,10 @@ fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let is_own = call.uint(0) == call.task.process.id();
     let info = read_info(call, call.word(3), call.int(2), is_own)?;
-    let target = find_thread(Some(call.int(0)), call.int(1))?;
+    let (target, life) = find_thread(Some(call.int(0)), call.int(1))?;
     check_permission(call.task, &target.process, info.number())?;
     if info.number() != 0 {
-        post_to_thread(&target, info)?;
+        send_to_known(&target, life, info)?;
     }
     Ok(0)
 }

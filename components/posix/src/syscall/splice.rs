@@ -1,4 +1,5 @@
-//! Data between two files without a program's memory: sendfile, splice, tee, vmsplice; copy_file_range is in [`super::copy_range`].
+//! Data between two files without a program's memory: sendfile, splice, tee, vmsplice, and the copy of
+//! [`super::copy_range`].
 //!
 //! Everything moves as a [`Parcel`] of frames. What goes into a pipe is the file's cached frames
 //! themselves; what goes into a file is copied once, from frame to frame. vmsplice copies, too.

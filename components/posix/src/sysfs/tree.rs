@@ -175,7 +175,8 @@ fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
     let kind = if whole.is_some() { "partition" } else { "disk" };
     builder.line(&format!("{place}/dev"), format!("{major}:{minor}"));
     builder.line(&format!("{place}/size"), info.sectors);
-    builder.line(&format!("{place}/ro"), u8::from(info.is_read_only));
+    let shown = device.clone();
+    builder.live(&format!("{place}/ro"), move || format!("{}\n", u8::from(shown.is_read_only())));
     builder.live(&format!("{place}/uevent"), {
         let name = device.name.clone();
         move || format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={kind}\n")
