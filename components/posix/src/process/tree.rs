@@ -108,15 +108,6 @@ pub fn known_task(id: u32) -> Option<Arc<Task>> {
     tree.tasks.get(&id).or_else(|| tree.nodes.get(&id)?.ended_leader.as_ref()).cloned()
 }
 
-/// The tasks of `processes`, with those that end with their process alone: the first of each.
-pub fn known_tasks(processes: &[Arc<Process>]) -> Vec<Arc<Task>> {
-    let mut tasks: Vec<_> = processes.iter().flat_map(|process| process.tasks()).collect();
-    let tree = read();
-    let nodes = processes.iter().filter_map(|process| tree.nodes.get(&process.id()));
-    tasks.extend(nodes.filter_map(|node| node.ended_leader.clone()));
-    tasks
-}
-
 /// `task` has not ended.
 pub fn is_alive(task: &Arc<Task>) -> bool {
     self::task(task.id()).is_some_and(|now| Arc::ptr_eq(&now, task))
@@ -210,6 +201,17 @@ impl Tree {
     /// Every process, by id.
     pub fn processes(&self) -> impl Iterator<Item = &Arc<Process>> {
         self.nodes.values().map(|node| &node.process)
+    }
+    /// The tasks of `processes`, and the first ones of those where that has ended.
+    ///
+    /// # Locks
+    /// `process.signals` of each.
+    pub fn known_tasks<'a>(
+        &self,
+        processes: impl Iterator<Item = &'a Arc<Process>>,
+    ) -> Vec<Arc<Task>> {
+        let ended = |process: &Process| self.nodes.get(&process.id())?.ended_leader.clone();
+        processes.flat_map(|process| process.tasks().into_iter().chain(ended(process))).collect()
     }
     /// The children of `id`, oldest first.
     pub fn children(&self, id: u32) -> impl Iterator<Item = &Arc<Process>> {

@@ -1,6 +1,6 @@
 //! ioprio_set and ioprio_get: kept for each thread and told; disks are served in order of position.
 use super::{Call, Entry};
-use crate::process::{Process, Task, tree};
+use crate::process::{Task, tree};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
@@ -30,18 +30,18 @@ const WHO_USER: u32 = 3;
 fn targets(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let id = call.uint(1);
     let own = &call.task.process;
-    let tasks = |processes: Vec<_>| tree::known_tasks(&processes);
     let found = match call.uint(0) {
         WHO_PROCESS if id == 0 => Vec::from([call.task.clone()]),
         WHO_PROCESS => tree::known_task(id).into_iter().collect(),
         WHO_GROUP => {
             let group = if id == 0 { own.group() } else { id };
-            tasks(tree::read().group(group).cloned().collect())
+            let tree = tree::read();
+            tree.known_tasks(tree.group(group))
         }
         WHO_USER => {
             let user = if id == 0 { call.task.credentials().user.real } else { id };
-            let is_theirs = |process: &&Arc<Process>| process.real_user() == user;
-            tasks(tree::read().processes().filter(is_theirs).cloned().collect())
+            let tree = tree::read();
+            tree.known_tasks(tree.processes().filter(|process| process.real_user() == user))
         }
         _ => return Err(Errno::EINVAL),
     };

@@ -224,24 +224,19 @@ fn sched_getaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     let who = call.uint(1);
     let own = &call.task;
-    let of_all = |processes: Vec<_>| tree::known_tasks(&processes);
     let found = match call.uint(0) {
         raw::PRIO_PROCESS => {
             return Ok(alloc::vec![named_or_nobody(call, who as i32)?]);
         }
         raw::PRIO_PGRP => {
             let group = if who == 0 { own.process.group() } else { who };
-            of_all(tree::read().group(group).cloned().collect())
+            let tree = tree::read();
+            tree.known_tasks(tree.group(group))
         }
         raw::PRIO_USER => {
             let user = if who == 0 { own.credentials().user.real } else { who };
-            of_all(
-                tree::read()
-                    .processes()
-                    .filter(|process| process.real_user() == user)
-                    .cloned()
-                    .collect(),
-            )
+            let tree = tree::read();
+            tree.known_tasks(tree.processes().filter(|process| process.real_user() == user))
         }
         _ => return Err(Errno::EINVAL),
     };
