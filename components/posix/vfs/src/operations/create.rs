@@ -288,10 +288,25 @@ impl Caller<'_> {
             return Err(if is_there { Errno::EEXIST } else { Errno::ENOENT });
         }
         if parent.path.vnode().node().is_some_and(|node| !node.can_change()) {
-            self.lookup(&parent.path.dentry, name)?;
-            return Err(Errno::EEXIST);
+            let is_there = self.is_generated_there(&parent.path, name)?;
+            return Err(match new.file_type {
+                _ if is_there => Errno::EEXIST,
+                FileType::Regular => Errno::EACCES,
+                _ => Errno::EPERM,
+            });
         }
         create_named(self, &parent.path, name, new)
+    }
+    /// Whether a generated directory has the name, where one that it has not might be made.
+    ///
+    /// # Errors
+    /// `ENOENT` of procfs: Linux looks no name up that is not there, whatever for.
+    pub(super) fn is_generated_there(&self, directory: &Path, name: &[u8]) -> Result<bool, Errno> {
+        let is_proc = directory.mount.instance().info().type_name == "proc";
+        match self.lookup(&directory.dentry, name) {
+            Err(Errno::ENOENT) if !is_proc => Ok(false),
+            found => Ok(found?.is_some()),
+        }
     }
     /// link(2): gives `place` (already walked to) another name.
     ///
@@ -303,8 +318,17 @@ impl Caller<'_> {
         let vnode = place.vnode();
         let directory = parent.path.vnode();
         let is_elsewhere = parent.path.mount.id() != place.mount.id();
-        if is_elsewhere && directory.node().is_none() {
-            return Err(Errno::EXDEV);
+        let is_generated = directory.node().is_some();
+        if is_elsewhere || is_generated {
+            let is_there = match is_generated {
+                true => self.is_generated_there(&parent.path, name)?,
+                false => self.lookup(&parent.path.dentry, name)?.is_some(),
+            };
+            return Err(match is_elsewhere {
+                _ if is_there => Errno::EEXIST,
+                true => Errno::EXDEV,
+                false => Errno::EPERM,
+            });
         }
         let instance = directory.instance();
         let fs = instance.file_system()?;

@@ -24,7 +24,7 @@ impl Caller<'_> {
         if directory.node().is_some_and(|node| node.can_change()) {
             return self.unlink_generated(&parent, name);
         }
-        self.check_stored(&parent.path, name)?;
+        self.check_stored(&parent.path, name, Victim::Other)?;
         let key = parent.path.dentry.key(name);
         let locked = name_lock::lock(&parent.path.dentry, &key);
         let victim = lookup_locked(&parent.path.dentry, &key)?.ok_or(Errno::ENOENT)?;
@@ -60,7 +60,7 @@ impl Caller<'_> {
             Last::Root => return Err(Errno::EBUSY),
         };
         let directory = parent.path.vnode();
-        self.check_stored(&parent.path, name)?;
+        self.check_stored(&parent.path, name, Victim::Directory)?;
         let key = parent.path.dentry.key(name);
         let names = directory.contents().write();
         let victim = lookup_locked(&parent.path.dentry, &key)?.ok_or(Errno::ENOENT)?;
@@ -95,14 +95,26 @@ impl Caller<'_> {
         Ok(())
     }
     /// The directory can be written; nothing generated can be removed.
-    fn check_stored(&self, directory: &Path, name: &[u8]) -> Result<(), Errno> {
+    fn check_stored(&self, directory: &Path, name: &[u8], wanted: Victim) -> Result<(), Errno> {
         directory.mount.check_writable()?;
-        if directory.vnode().node().is_some() {
-            self.lookup(&directory.dentry, name)?.ok_or(Errno::ENOENT)?;
-            return Err(Errno::EPERM);
-        }
-        Ok(())
+        let Some(node) = directory.vnode().node() else { return Ok(()) };
+        let found = self.lookup(&directory.dentry, name)?.ok_or(Errno::ENOENT)?;
+        // Directories of processes are immutable on Linux, which is looked at first.
+        let is_fixed = node.subject().is_some();
+        Err(match (wanted, found.vnode().is_directory()) {
+            _ if is_fixed => Errno::EPERM,
+            (Victim::Other, true) => Errno::EISDIR,
+            (Victim::Directory, false) => Errno::ENOTDIR,
+            _ => Errno::EPERM,
+        })
     }
+}
+
+/// What a call takes away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Directory,
+    Other,
 }
 
 /// Tells observers of a name that was taken away; its file's, if it ends with it, first.

@@ -71,18 +71,39 @@ impl Caller<'_> {
         if from.path.mount.id() != to.path.mount.id() {
             return Err(Errno::EXDEV);
         }
-        let (Some(from), Some(to)) = (side(&from), side(&to)) else { return Err(Errno::EBUSY) };
+        let Some(from) = side(&from) else { return Err(Errno::EBUSY) };
+        let Some(to) = side(&to) else {
+            let is_kept = mode == RenameMode::NoReplace;
+            return Err(if is_kept { Errno::EEXIST } else { Errno::EBUSY });
+        };
         from.directory.mount.check_writable()?;
         let instance = from.vnode().instance();
         if instance.file_system().is_err() {
-            // Names that nobody may move. Where programs make none, the new one must be there, too.
-            self.lookup(&from.directory.dentry, from.name)?.ok_or(Errno::ENOENT)?;
-            self.lookup(&to.directory.dentry, to.name)?;
-            return Err(Errno::EPERM);
+            return self.rename_generated(&from, &to, mode);
         }
         let _rename = instance.rename_lock().lock();
         let _directories = lock_directories(from.directory, to.directory);
         self.rename_locked(&from, &to, mode)
+    }
+    /// Names that nobody may move, but to where they are. In procfs the new one must be there, too.
+    fn rename_generated(
+        &self,
+        from: &Side<'_>,
+        to: &Side<'_>,
+        mode: RenameMode,
+    ) -> Result<(), Errno> {
+        let source = self.lookup(&from.directory.dentry, from.name)?.ok_or(Errno::ENOENT)?;
+        if !self.is_generated_there(to.directory, to.name)? {
+            let is_exchange = mode == RenameMode::Exchange;
+            return Err(if is_exchange { Errno::ENOENT } else { Errno::EPERM });
+        }
+        let target = self.lookup(&to.directory.dentry, to.name)?.ok_or(Errno::ENOENT)?;
+        let is_same = source.vnode().inode() == target.vnode().inode();
+        match mode {
+            RenameMode::NoReplace => Err(Errno::EEXIST),
+            _ if is_same => Ok(()),
+            _ => Err(Errno::EPERM),
+        }
     }
     fn rename_locked(&self, from: &Side<'_>, to: &Side<'_>, mode: RenameMode) -> Result<(), Errno> {
         let source = lookup_locked(&from.directory.dentry, &from.key())?.ok_or(Errno::ENOENT)?;
