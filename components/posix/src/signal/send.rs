@@ -249,21 +249,20 @@ pub fn begin_exit(process: &Process, state: &mut ProcessSignals, status: ExitSta
 pub fn force(task: &Arc<Task>, info: Info) {
     let signal = info.number();
     let mut state = task.process.signals.lock();
-    let table = state.actions.clone();
-    let mut actions = table.lock();
+    let mut actions = state.actions.lock();
     let mut signals = task.signals.lock();
     let is_blocked = signals.mask & bit(signal) != 0;
     if is_blocked || actions.is_ignored(signal) {
         actions.set_default(signal);
     }
-    if actions.get(signal).handler == action::DEFAULT {
-        state.is_unkillable = false;
-    }
+    let is_deadly = actions.get(signal).handler == action::DEFAULT;
+    drop(actions);
     signals.mask &= !bit(signal);
     signals.queue.discard(bit(signal));
     let _ = signals.queue.push(info, u64::MAX);
     drop(signals);
-    drop(actions);
+    // Process 1 cannot go on either.
+    state.is_unkillable &= !is_deadly;
     drop(state);
     task.raise_attention(attention::SIGNAL);
 }
