@@ -202,7 +202,8 @@ const SYSVINIT: &[Step] = &[
     Type("root\r"),
     Expect("# "),
     Type("runlevel; tty; ps -p 1 -o comm=\r"),
-    Expect("\nN 2\r"),
+    // Bash ends its bracketed paste before them.
+    Expect("\rN 2\r"),
     Expect("\n/dev/hvc0\r"),
     Expect("\ninit\r"),
     Expect("# "),
