@@ -40,6 +40,8 @@ const FILL_PAGES: usize = 64;
 const FILL_TRIES: usize = 100;
 /// How often a call is tried again.
 const CALL_TRIES: usize = 100;
+/// How often in a row it is refused though there is enough memory.
+const REFUSALS_MAX: usize = 3;
 
 static LAST: Once<Mutex<Weak<Process>>> = Once::new();
 
@@ -118,8 +120,8 @@ fn fill_reserve_slowly(task: &Task) {
 }
 
 /// Does again what ended in `ENOMEM`, after making memory, as long as there is too little for programs.
-/// A call that ends so has done nothing. Where there is enough and it is refused once more, it asked for
-/// too much: the first time may have been a moment before a victim's memory came back.
+/// A call that ends so has done nothing. A call that is refused [`REFUSALS_MAX`] times in a row with enough memory before and
+/// after it asked for too much. One such refusal shows nothing: others may have taken the memory, or given it back, meanwhile.
 #[cold]
 pub fn retried(task: &Task, call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
     retried_while(|| !task.is_ending(), call)
@@ -129,14 +131,19 @@ fn retried_while(
     goes_on: impl Fn() -> bool,
     mut call: impl FnMut() -> Result<u64, Errno>,
 ) -> Result<u64, Errno> {
+    let mut refusals = 0;
     for _ in 0..CALL_TRIES {
         let is_full = rt::memory::is_full();
         if !goes_on() || is_full && vfs::reclaim(FILL_PAGES) == 0 && !relieve_unlocked() {
             break;
         }
-        match call() {
-            Err(Errno::ENOMEM) if is_full => {}
-            result => return result,
+        let result = call();
+        if result != Err(Errno::ENOMEM) {
+            return result;
+        }
+        refusals = if is_full || rt::memory::is_full() { 0 } else { refusals + 1 };
+        if refusals == REFUSALS_MAX {
+            break;
         }
     }
     Err(Errno::ENOMEM)
@@ -240,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_for_too_much_is_refused_once_more() {
+    fn who_asks_for_too_much_is_refused() {
         let mut calls = 0;
         let too_much = || {
             calls += 1;
             Err(Errno::ENOMEM)
         };
         assert_eq!(retried_while(|| true, too_much), Err(Errno::ENOMEM));
-        assert_eq!(calls, 1);
+        assert_eq!(calls, REFUSALS_MAX);
     }
 
     #[test]
