@@ -283,6 +283,10 @@ fn make_process(
     let actions = child_actions(from, request);
     let owner = parts.credentials.user.real;
     let mut tree = tree::write();
+    // Whoever kills all processes of a kind must not miss a child.
+    if task.is_ending() {
+        return Err(Errno::RESTART);
+    }
     let parent =
         if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };
     let id = tree.allocate_id()?;

@@ -3,7 +3,7 @@ use super::{Call, Entry};
 use crate::{
     process::{Process, Task, tree},
     signal::{
-        self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGSEGV, SignalSet, UNBLOCKABLE,
+        self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGKILL, SIGSEGV, SignalSet, UNBLOCKABLE,
         action::{self, Action, flags},
         bit, deliver,
         frame::{self, StackWords},
@@ -12,7 +12,7 @@ use crate::{
     },
     time::clock::Timespec,
 };
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use rt::thread::Woken;
 use vfs::{Errno, credentials::Capabilities};
@@ -235,22 +235,21 @@ fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
     let signal = decode_signal(call.int(1))?;
     let own = &call.task.process;
     let info = Info::from_process(signal, info::SI_USER, own.id(), call.task.real_user());
-    let targets: Vec<Arc<Process>> = match call.int(0) {
-        0 => tree::read().group(own.group()).cloned().collect(),
+    let group = match call.int(0) {
+        0 => own.group(),
         -1 => return kill_all(call.task, info),
-        i32::MIN => Vec::new(),
-        id if id < 0 => tree::read().group(id.unsigned_abs()).cloned().collect(),
+        i32::MIN => return Err(Errno::ESRCH),
+        id if id < 0 => id.unsigned_abs(),
         id => return kill_one(call.task, id as u32, info),
     };
-    kill_many(call.task, &targets, info)
+    kill_many(call.task, || tree::read().group(group).cloned().collect(), info)
 }
 
 /// Everybody but the caller and process 1. That some may not be signalled is no error.
 fn kill_all(task: &Task, info: Info) -> Result<u64, Errno> {
     let own = task.process.id();
     let is_other = |process: &&Arc<Process>| process.id() != tree::INIT && process.id() != own;
-    let targets: Vec<Arc<Process>> = tree::read().processes().filter(is_other).cloned().collect();
-    match kill_many(task, &targets, info) {
+    match kill_many(task, || tree::read().processes().filter(is_other).cloned().collect(), info) {
         Err(Errno::EPERM) => Ok(0),
         other => other,
     }
@@ -271,22 +270,31 @@ fn kill_one(task: &Task, id: u32, info: Info) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// Success if at least one could be signalled.
-fn kill_many(task: &Task, targets: &[Arc<Process>], info: Info) -> Result<u64, Errno> {
+/// Signals those that `find` names. SIGKILL reaches also their children that were made meanwhile: a killed process makes none.
+///
+/// # Errors
+/// None could be signalled: `ESRCH` where there was none.
+fn kill_many(task: &Task, find: impl Fn() -> Vec<Arc<Process>>, info: Info) -> Result<u64, Errno> {
     let mut result = Err(Errno::ESRCH);
-    for target in targets {
-        match check_permission(task, target, info.number()) {
-            Ok(()) => {
-                result = Ok(0);
-                if info.number() != 0 {
-                    let _ = signal::send_to_process(target, info);
+    let mut seen = BTreeSet::new();
+    loop {
+        let mut has_sent = false;
+        for target in find().iter().filter(|target| seen.insert(target.id())) {
+            match check_permission(task, target, info.number()) {
+                Ok(()) => {
+                    result = Ok(0);
+                    if info.number() != 0 {
+                        has_sent |= signal::send_to_process(target, info).is_ok();
+                    }
                 }
+                Err(errno) if result.is_err() => result = Err(errno),
+                Err(_) => {}
             }
-            Err(errno) if result.is_err() => result = Err(errno),
-            Err(_) => {}
+        }
+        if !has_sent || info.number() != SIGKILL || task.is_ending() {
+            return result;
         }
     }
-    result
 }
 
 fn tkill(call: &mut Call<'_>) -> Result<u64, Errno> {
