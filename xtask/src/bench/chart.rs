@@ -1,5 +1,8 @@
-//! Bars as SVG.
-use std::fmt::Write;
+//! Bars as a drawing of its own.
+use super::{
+    axis::{self, Axis},
+    draw::{Anchor, Area, Drawing, text_width, widest},
+};
 
 /// One bar.
 #[derive(Clone, Debug)]
@@ -10,45 +13,42 @@ pub struct Bar {
     pub value: f64,
 }
 
-const LEFT: f64 = 330.0;
+const LEFT: f64 = 10.0;
 const WIDTH: f64 = 460.0;
-const STEP: usize = 22;
+const STEP: f64 = 22.0;
+/// Where the bars begin.
+const TOP: f64 = 46.0;
 
 /// A drawing of `bars` of `unit` under `title`; `mark` is a line across all of them, with its name.
 pub fn draw(title: &str, unit: &str, bars: &[Bar], mark: (&str, f64)) -> String {
-    let most = bars.iter().map(|bar| bar.value).fold(mark.1, f64::max).max(1.0);
-    let height = 60 + bars.len() * STEP;
-    let mut text = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"860\" height=\"{}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <text x=\"10\" y=\"20\">{title}, {unit}</text>\n",
-        height + 20
-    );
-    for (row, bar) in bars.iter().enumerate() {
-        let (top, width) = (34 + row * STEP, bar.value / most * WIDTH);
-        let _ = writeln!(
-            text,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{LEFT}\" y=\"{top}\" width=\"{width:.1}\" height=\"{}\" fill=\"#357\"/>\
-             <text x=\"{:.1}\" y=\"{}\">{:.0}</text>",
-            LEFT - 6.0,
-            top + 13,
-            bar.name,
-            STEP - 6,
-            LEFT + width + 4.0,
-            top + 13,
-            bar.value
-        );
+    drawing(title, unit, bars, mark).file()
+}
+
+fn drawing(title: &str, unit: &str, bars: &[Bar], (name, mark): (&str, f64)) -> Drawing {
+    let most = bars.iter().map(|bar| bar.value).fold(mark, f64::max).max(1.0);
+    let left = LEFT + widest(bars.iter().map(|bar| bar.name.as_str())) + 8.0;
+    let right = left + WIDTH;
+    let figures: Vec<String> = bars.iter().map(|bar| format!("{:.0}", bar.value)).collect();
+    let end = right + 14.0 + widest(figures.iter().map(String::as_str));
+    let bottom = TOP + bars.len() as f64 * STEP;
+    let axis = Axis::even(most, (left, right));
+    let mut drawing = Drawing::default();
+    drawing.label((LEFT, 16.0), Anchor::Start, &format!("{title}, {unit}"), "");
+    axis.draw_flat(&mut drawing, (bottom, TOP), axis::plain);
+    for (row, (bar, figure)) in bars.iter().zip(&figures).enumerate() {
+        let top = TOP + row as f64 * STEP + 3.0;
+        let (base, bottom) = (top + 12.0, top + STEP - 6.0);
+        drawing.label((left - 6.0, base), Anchor::End, &bar.name, "");
+        drawing.rect(Area { left, top, right: axis.place(bar.value), bottom }, "s0");
+        drawing.label((end, base), Anchor::End, figure, "");
     }
-    let at = LEFT + mark.1 / most * WIDTH;
-    let _ = writeln!(
-        text,
-        "<line x1=\"{at:.1}\" y1=\"28\" x2=\"{at:.1}\" y2=\"{height}\" stroke=\"#a33\"/>\
-         <text x=\"{at:.1}\" y=\"{}\" fill=\"#a33\">{} {:.0}</text>\n</svg>",
-        height + 14,
-        mark.0,
-        mark.1
-    );
-    text
+    let at = axis.place(mark);
+    drawing.line(&[(at, TOP - 4.0), (at, bottom)], "one");
+    let said = format!("{name} {mark:.0}");
+    // Over its line, as far as the drawing reaches.
+    let place = (at - text_width(&said) / 2.0).clamp(LEFT, (end - text_width(&said)).max(LEFT));
+    drawing.label((place, TOP - 10.0), Anchor::Start, &said, "bad");
+    drawing
 }
 
 #[cfg(test)]
@@ -56,11 +56,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_bar_fills_the_drawing() {
-        let bars =
-            [("a", 50.0), ("b", 100.0)].map(|(name, value)| Bar { name: name.to_owned(), value });
-        let text = draw("title", "instructions", &bars, ("mark", 75.0));
-        assert!(text.contains("width=\"460.0\"") && text.contains("width=\"230.0\""));
-        assert!(text.contains("mark 75"));
+    fn the_longest_bar_fills_the_drawing_and_no_label_touches_it() {
+        for (name, mark) in [("mark", 75.0), ("a mark with a long name", 0.0), ("most", 100.0)] {
+            let bars = [("a", 50.0), ("a bar of a long name", 100.0)]
+                .map(|(name, value)| Bar { name: name.to_owned(), value });
+            let drawing = drawing("title", "instructions", &bars, (name, mark));
+            assert_eq!(drawing.collisions(), Vec::<String>::new());
+            let text = drawing.file();
+            assert!(text.contains("width=\"460.0\"") && text.contains("width=\"230.0\""));
+            assert!(text.contains(&format!("{name} {mark}")) && text.contains(">20<"), "{text}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::{
     Options, Suite, boot,
     causes::Causes,
+    history, html,
     locks::Lock,
     page,
     probes::{self, Measured},
@@ -266,7 +267,7 @@ fn report(options: &Options, results: &Results) -> Result<u8> {
     fs::write(&json, serde_json::to_string_pretty(results)?)?;
     let is_good = table::print(results);
     let html = shell::build_path("bench/index.html")?;
-    fs::write(&html, page::html(results))?;
+    fs::write(&html, html::page(results, &history::recorded()))?;
     if options.record {
         fs::write(
             shell::root().join("docs/performance.md"),

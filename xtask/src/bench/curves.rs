@@ -1,8 +1,10 @@
 //! The suite `mach` as the paper's figures (M7): each test over the number of tasks, and what a second processor brings.
 use super::{
+    axis::{self, Axis},
+    draw::{self, Anchor, Drawing, Point},
     papers::Table,
     results::{Results, Row},
-    table::figure,
+    rows,
 };
 use std::fmt::Write;
 
@@ -29,6 +31,9 @@ pub fn curves(results: &Results) -> Vec<Curves> {
         for (side, points) in all.get_mut(at).into_iter().flat_map(|curves| &mut curves.sides) {
             points.extend(row.cost(side).map(|cost| (tasks, cost)));
         }
+    }
+    for (_, points) in all.iter_mut().flat_map(|curves| &mut curves.sides) {
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
     }
     all
 }
@@ -146,94 +151,47 @@ fn mean_gain(one: &[(f64, f64)], more: &[(f64, f64)]) -> Option<f64> {
 
 const WIDTH: f64 = 330.0;
 const HEIGHT: f64 = 200.0;
-const LEFT: f64 = 60.0;
-const TOP: f64 = 24.0;
-/// Strokes and marks tell the sides apart without colour.
-const DASHES: [&str; 4] = ["", "6 3", "2 3", "9 3 2 3"];
+const TOP: f64 = 30.0;
 
 /// The curves of `results` as drawings; nothing where there are none.
 pub fn html(results: &Results) -> String {
-    let all = curves(results);
-    if all.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from("<h2>Mach/4.3BSD: several tasks</h2>\n");
-    for curves in &all {
+    let mut text = String::new();
+    for curves in &curves(results) {
         let _ = writeln!(text, "<h3>{}, {} processors</h3>", curves.test, curves.cpus);
-        [Metric::Time, Metric::Throughput].into_iter().for_each(|it| text += &panel(curves, it));
+        for metric in [Metric::Time, Metric::Throughput] {
+            text += &panel(results, curves, metric).svg();
+        }
     }
     text
 }
 
-fn panel(curves: &Curves, metric: Metric) -> String {
+fn panel(results: &Results, curves: &Curves, metric: Metric) -> Drawing {
     let lines: Vec<Vec<(f64, f64)>> =
         curves.sides.iter().map(|(_, points)| metric.of(points)).collect();
-    let greatest = |of: fn(&(f64, f64)) -> f64| lines.iter().flatten().map(of).fold(1.0, f64::max);
-    let (most_tasks, most) = (greatest(|point| point.0), greatest(|point| point.1));
-    let place = |&(tasks, value): &(f64, f64)| {
-        (LEFT + tasks / most_tasks * WIDTH, TOP + HEIGHT - value / most * HEIGHT)
-    };
-    let mut text = format!(
-        "<svg width=\"{}\" height=\"{}\" font-size=\"11\" font-family=\"sans-serif\">\n<text x=\"{LEFT}\" y=\"14\">{}</text>\n",
-        LEFT + WIDTH + 30.0,
-        TOP + HEIGHT + 46.0,
-        metric.title()
-    );
-    axes(&mut text, most_tasks, most * metric.scale());
-    for (which, (line, (side, _))) in lines.iter().zip(&curves.sides).enumerate() {
-        let points: Vec<(f64, f64)> = line.iter().map(place).collect();
-        let path: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
-        let dashes = DASHES[which % DASHES.len()];
-        let _ = writeln!(
-            text,
-            "<polyline points=\"{}\" fill=\"none\" stroke=\"#357\" stroke-width=\"1.5\" stroke-dasharray=\"{dashes}\"/>",
-            path.join(" ")
-        );
-        points.iter().for_each(|&at| mark(&mut text, which, at));
-        let at = (LEFT + 110.0 * which as f64, TOP + HEIGHT + 36.0);
-        mark(&mut text, which, at);
-        let _ = writeln!(text, "<text x=\"{}\" y=\"{}\">{side}</text>", at.0 + 8.0, at.1 + 4.0);
+    let points = || lines.iter().flatten();
+    let most_tasks = points().map(|point| point.0).fold(1.0, f64::max);
+    let most = points().map(|point| point.1 * metric.scale()).fold(1.0, f64::max);
+    let bottom = TOP + HEIGHT;
+    let upright = Axis::even(most, (bottom, TOP));
+    let numbers: Vec<String> = upright.ticks.iter().map(|&tick| axis::plain(tick)).collect();
+    let left = 12.0 + draw::widest(numbers.iter().map(String::as_str));
+    let flat = Axis::even(most_tasks, (left, left + WIDTH));
+    let mut drawing = Drawing::default();
+    drawing.label((left, 14.0), Anchor::Start, metric.title(), "dim");
+    upright.draw_upright(&mut drawing, (left, left + WIDTH), axis::plain);
+    flat.draw_flat(&mut drawing, (bottom, TOP), axis::plain);
+    drawing.label((left + WIDTH / 2.0, bottom + 28.0), Anchor::Middle, "tasks", "dim");
+    let place =
+        |&(tasks, value): &(f64, f64)| (flat.place(tasks), upright.place(value * metric.scale()));
+    let number = |side: &str| rows::number(results, side);
+    for (line, (side, _)) in lines.iter().zip(&curves.sides) {
+        let points: Vec<Point> = line.iter().map(place).collect();
+        drawing.line(&points, &format!("l{}", number(side) % 4));
+        points.iter().for_each(|&at| drawing.sign(number(side), at));
     }
-    text + "</svg>\n"
-}
-
-fn axes(text: &mut String, most_tasks: f64, most: f64) {
-    let (right, bottom) = (LEFT + WIDTH, TOP + HEIGHT);
-    let _ = writeln!(
-        text,
-        "<path d=\"M{LEFT},{TOP} V{bottom} H{right}\" fill=\"none\" stroke=\"#000\"/>\
-         <text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><text x=\"{}\" y=\"{bottom}\" text-anchor=\"end\">0</text>\
-         <text x=\"{right}\" y=\"{}\" text-anchor=\"end\">{most_tasks} tasks</text>",
-        LEFT - 4.0,
-        TOP + 8.0,
-        figure(most),
-        LEFT - 4.0,
-        bottom + 14.0
-    );
-}
-
-/// A disc, a square, a triangle, a cross.
-fn mark(text: &mut String, which: usize, (x, y): (f64, f64)) {
-    let _ = match which % DASHES.len() {
-        0 => writeln!(text, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"#000\"/>"),
-        1 => writeln!(
-            text,
-            "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\" fill=\"#fff\" stroke=\"#357\"/>",
-            x - 3.5,
-            y - 3.5
-        ),
-        2 => writeln!(
-            text,
-            "<path d=\"M{x:.1},{:.1} l4,7 h-8 z\" fill=\"#9bd\" stroke=\"#357\"/>",
-            y - 4.0
-        ),
-        _ => writeln!(
-            text,
-            "<path d=\"M{:.1},{:.1} l7,7 m0,-7 l-7,7\" stroke=\"#357\" stroke-width=\"2\"/>",
-            x - 3.5,
-            y - 3.5
-        ),
-    };
+    let sides = curves.sides.iter().map(|(side, _)| (number(side), side.as_str()));
+    rows::legend(&mut drawing, sides, (left, bottom + 44.0));
+    drawing
 }
 
 #[cfg(test)]
@@ -269,8 +227,16 @@ mod tests {
 
     #[test]
     fn each_test_is_drawn_with_a_line_a_side() {
-        let page = html(&results());
-        assert_eq!(page.matches("<polyline").count(), 8);
-        assert!(page.contains("stroke-dasharray=\"6 3\"") && page.contains("4 tasks"));
+        let results = results();
+        let page = html(&results);
+        let lines = [0, 1].map(|side| page.matches(&format!("class=\"l{side}\"")).count());
+        assert_eq!(lines, [4, 4]);
+        assert!(page.contains(">tasks<") && page.contains(">0.5<"), "{page}");
+        for curves in curves(&results) {
+            for metric in [Metric::Time, Metric::Throughput] {
+                let found = panel(&results, &curves, metric).collisions();
+                assert_eq!(found, Vec::<String>::new());
+            }
+        }
     }
 }

@@ -1,12 +1,16 @@
 //! `./x bench`: the suites. Those that compare sides by the probes of `bench/probes` are run by `compared`; the experiments
 //! have a module each.
+mod axis;
 mod boot;
 mod causes;
 mod chart;
 mod compared;
 mod curves;
+mod draw;
 mod executed;
 mod fit;
+mod history;
+mod html;
 pub mod ipc;
 mod isolated;
 mod isolation;
@@ -17,6 +21,7 @@ mod page;
 mod papers;
 mod probes;
 mod results;
+mod rows;
 mod side;
 mod split;
 mod table;
