@@ -154,16 +154,18 @@ const PROGRAMS: [&str; 14] = [
 ];
 
 /// Packages of `services`.
-const SERVED: [&str; 9] = [
+const SERVED: [&str; 11] = [
     "at",
     "cargo",
     "cron",
     "dbus",
     "default-jdk-headless",
     "fakeroot",
+    "fio",
     "golang-go",
     "mariadb-server",
     "nodejs",
+    "postgresql-15",
 ];
 
 /// A command of a list.

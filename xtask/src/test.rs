@@ -88,7 +88,7 @@ pub enum Suite {
     Debian,
     /// Compilers, git, databases and editors likewise
     Tools,
-    /// dbus, login, cron, at, MariaDB, Node, Go, Java and cargo likewise
+    /// dbus, login, cron, at, fakeroot, PostgreSQL, fio, MariaDB, Node, Go, Java and cargo likewise
     Services,
     /// Modules of Python's own tests likewise
     Python,
