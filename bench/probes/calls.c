@@ -104,26 +104,42 @@ static void make_pipes(void)
     }
 }
 
+/* The same of files, all of which are ready. */
+static void make_files(void)
+{
+    make_file(FILE_PATH, 1);
+    for (long at = 0; at < arg[0]; at++) {
+        ends[at] = open(FILE_PATH, O_RDONLY);
+        need(ends[at] >= 0, FILE_PATH);
+    }
+}
+
+static long ready(void)
+{
+    return arg[1] ? arg[1] : 1;
+}
+
 static void selects(long count)
 {
-    int last = ends[arg[0] - 1];
+    int last = ends[arg[0] - 1], found = ready();
     fd_set all;
     FD_ZERO(&all);
     for (long at = 0; at < arg[0]; at++)
         FD_SET(ends[at], &all);
     while (count--) {
         fd_set set = all;
-        need(select(last + 1, &set, NULL, NULL, NULL) == 1, "select");
+        need(select(last + 1, &set, NULL, NULL, NULL) == found, "select");
     }
 }
 
 static void polls(long count)
 {
     struct pollfd all[PIPES_MAX];
+    int found = ready();
     for (long at = 0; at < arg[0]; at++)
         all[at] = (struct pollfd){.fd = ends[at], .events = POLLIN};
     while (count--)
-        need(poll(all, arg[0], -1) == 1, "poll");
+        need(poll(all, arg[0], -1) == found, "poll");
 }
 
 static void make_epoll(void)
@@ -154,6 +170,13 @@ static void installs(long count)
     struct sigaction action = {.sa_handler = handler};
     while (count--)
         need(sigaction(SIGUSR1, &action, NULL) == 0, "sigaction");
+}
+
+/* As signal(), which gives the old action back, does it: by turns a handler and none. */
+static void exchanges(long count)
+{
+    while (count--)
+        need(signal(SIGUSR1, count & 1 ? handler : SIG_DFL) != SIG_ERR, "signal");
 }
 
 static void install(void)
@@ -223,9 +246,14 @@ static const struct probe list[] = {
     {.name = "select 200", .step = 200, .set_up = make_pipes, .body = selects, .arg = {200}},
     {.name = "poll 10", .step = 2000, .set_up = make_pipes, .body = polls, .arg = {10}},
     {.name = "poll 200", .step = 200, .set_up = make_pipes, .body = polls, .arg = {200}},
+    {.name = "files: select 10", .step = 2000, .set_up = make_files, .body = selects, .arg = {10, 10}},
+    {.name = "files: select 100", .step = 400, .set_up = make_files, .body = selects, .arg = {100, 100}},
+    {.name = "files: poll 10", .step = 2000, .set_up = make_files, .body = polls, .arg = {10, 10}},
+    {.name = "files: poll 100", .step = 400, .set_up = make_files, .body = polls, .arg = {100, 100}},
     {.name = "epoll 10", .step = 4000, .set_up = make_epoll, .body = epolls, .arg = {10}},
     {.name = "epoll 200", .step = 4000, .set_up = make_epoll, .body = epolls, .arg = {200}},
     {.name = "signal install", .step = 8000, .body = installs},
+    {.name = "signal exchange", .step = 8000, .body = exchanges},
     {.name = "signal deliver", .step = 2000, .set_up = install, .body = delivers},
     {.name = "protection fault", .step = 1000, .set_up = protect, .body = violates},
     {.name = "clock_gettime", .step = 100000, .body = clocks},

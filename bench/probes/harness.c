@@ -21,6 +21,7 @@ static const long order[COUNTS] = {3, 1, 5, 2, 4};
 
 const long *arg;
 const char *text;
+const struct probe *running;
 
 /* One write a line: what a killed probe said is whole. */
 static void say(const char *format, ...)
@@ -69,6 +70,44 @@ void drop_caches(void)
     close(fd);
 }
 
+static int is_call(const long *words)
+{
+    return (words[0] | words[1]) != 0;
+}
+
+static long make_call(const long *words)
+{
+    return syscall(words[0], words[1], words[2], words[3], words[4], words[5], words[6]);
+}
+
+void make_calls(long count)
+{
+    long last = 0;
+    while (count--) {
+        for (int at = 0; at < CALLS_MAX && is_call(running->calls[at]); at++) {
+            need(last >= 0, running->name);
+            last = make_call(running->calls[at]);
+        }
+        need(running->refused ? last == -1 && errno == running->refused : last >= 0, running->name);
+        last = 0;
+    }
+}
+
+void make_calls_and_close(long count)
+{
+    while (count--) {
+        long made = make_call(running->calls[0]);
+        need(made >= 0 && close(made) == 0, running->name);
+    }
+}
+
+void put_at(int made, int number, const char *what)
+{
+    need(made >= 0 && dup2(made, number) == number, what);
+    if (made != number)
+        close(made);
+}
+
 static uint64_t measure(const struct probe *probe, void (*body)(long), long count)
 {
     if (probe->prepare)
@@ -112,6 +151,7 @@ static void run(const struct probe *probe, long rounds)
 {
     arg = probe->arg;
     text = probe->text;
+    running = probe;
     if (probe->set_up)
         probe->set_up();
     if (probe->figure) {
@@ -132,7 +172,8 @@ static void run(const struct probe *probe, long rounds)
         probe->tear_down();
 }
 
-static const struct suite *suites[] = {&calls, &waits, &threads, &memory, &process, &files, &ksos, &disk, &mach};
+static const struct suite *suites[] = {&calls, &waits, &threads, &memory, &process, &files, &ksos, &disk, &mach,
+    &objects, &paths, &kinds};
 
 static int is_meant(const char *name, const char *filter)
 {

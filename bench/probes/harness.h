@@ -26,6 +26,9 @@
 /* A body is measured with 1 to COUNTS times its least count. */
 enum { COUNTS = 5 };
 
+/* The most calls that a row makes in a round, and words of one: its number and arguments. */
+enum { CALLS_MAX = 3, CALL_WORDS = 7 };
+
 struct probe {
     const char *name;
     /* The least count; the others are multiples of it. */
@@ -47,6 +50,10 @@ struct probe {
     const char *text;
     /* Nanoseconds that one takes by agreement: they are no cost. */
     long agreed_ns;
+    /* What `make_calls` calls, one after another, until one of zeros. */
+    long calls[CALLS_MAX][CALL_WORDS];
+    /* The error that the last of them is to end with, if any. */
+    int refused;
 };
 
 struct suite {
@@ -55,10 +62,11 @@ struct suite {
     size_t count;
 };
 
-extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach;
+extern const struct suite calls, waits, threads, memory, process, files, ksos, disk, mach, objects, paths, kinds;
 /* Those of the probe that runs. */
 extern const long *arg;
 extern const char *text;
+extern const struct probe *running;
 
 #define SUITE(name, list) const struct suite name = {#name, list, sizeof(list) / sizeof((list)[0])}
 
@@ -79,6 +87,11 @@ void reap(pid_t child);
 void make_file(const char *path, size_t bytes);
 /* What is clean of the caches of files and names goes. */
 void drop_caches(void);
+/* Bodies that make the probe's calls; the second closes the descriptor that the first of them gave. */
+void make_calls(long count);
+void make_calls_and_close(long count);
+/* The descriptor `number` becomes what `made` was. */
+void put_at(int made, int number, const char *what);
 /* A static program that does nothing. */
 #define NOTHING "/bench/nothing"
 /* Where files are made: on the root disk, and in memory. */

@@ -22,8 +22,10 @@ use std::{
 };
 
 /// All suites of `bench/probes`.
-pub const PROBES: [&str; 9] =
-    ["ksos", "calls", "waits", "threads", "memory", "process", "files", "disk", "mach"];
+pub const PROBES: [&str; 12] = [
+    "ksos", "calls", "waits", "threads", "memory", "process", "files", "objects", "paths", "kinds",
+    "disk", "mach",
+];
 /// Boots that a row which is not settled is given beyond those of all.
 const MORE_BOOTS: u32 = 1;
 /// Bytes of a filter that a kernel's command line has room for.

@@ -139,7 +139,10 @@ impl Suite {
     fn probes(self) -> &'static [&'static str] {
         match self {
             Suite::Ksos => &["ksos"],
-            Suite::Micro => &["calls", "waits", "threads", "memory", "process", "files"],
+            Suite::Micro => &[
+                "calls", "waits", "threads", "memory", "process", "files", "objects", "paths",
+                "kinds",
+            ],
             Suite::Disk => &["disk"],
             Suite::Mach => &["mach"],
             Suite::Boot | Suite::Ipc | Suite::Isolation | Suite::Minix => &[],
