@@ -21,32 +21,41 @@ use alloc::sync::Arc;
 use rt::thread::Woken;
 use vfs::{Errno, OpenFile, file::Ready, poll::PollTable};
 
-/// One file and what is wanted of it.
+/// What `file` is ready for of `events`, where that is known without asking it: what does not say what it is ready for is
+/// always ready, and what cannot be polled is INVALID.
+#[inline]
+pub fn known(file: Option<&Arc<OpenFile>>, events: Ready) -> Option<Ready> {
+    match file {
+        Some(file) if file.is_path_only() => Some(Ready::INVALID),
+        Some(file) if file.file().is_watchable() => None,
+        Some(_) => Some(Ready::ALWAYS & events),
+        None => Some(Ready::INVALID),
+    }
+}
+
+/// One file that is to be asked, and what is wanted of it.
 pub struct Wanted {
-    file: Option<Arc<OpenFile>>,
+    file: Arc<OpenFile>,
     events: Ready,
     found: Ready,
+    at: usize,
 }
 
 impl Wanted {
-    /// What is never ready.
-    pub const NOTHING: Wanted =
-        Wanted { file: None, events: Ready::empty(), found: Ready::empty() };
-
-    /// To wait for `events` of `file`; where no file that can be polled is there, INVALID is found at once.
-    pub fn new(file: Option<Arc<OpenFile>>, events: Ready) -> Wanted {
-        let file = file.filter(|file| !file.is_path_only());
-        let found = if file.is_some() { Ready::empty() } else { Ready::INVALID };
-        Wanted { file, events, found }
+    /// To wait for `events` of `file`, which the caller knows as `at`.
+    pub fn new(file: Arc<OpenFile>, events: Ready, at: usize) -> Wanted {
+        Wanted { file, events, found: Ready::empty(), at }
     }
     /// What of it was found.
     pub fn found(&self) -> Ready {
         self.found
     }
+    /// What the caller knows it as.
+    pub fn at(&self) -> usize {
+        self.at
+    }
     fn look(&mut self, table: Option<&PollTable>) -> bool {
-        if let Some(file) = &self.file {
-            self.found = file.file().poll(table) & self.events;
-        }
+        self.found = self.file.file().poll(table) & self.events;
         !self.found.is_empty()
     }
 }

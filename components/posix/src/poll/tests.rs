@@ -141,7 +141,7 @@ fn a_waiter_is_woken_by_a_change() {
 #[test]
 fn waiting_for_several_files_ends_when_one_is_ready() {
     let (one, other) = (counter(0, ReadMode::Whole), counter(0, ReadMode::Whole));
-    let want = |file: &Arc<OpenFile>| Wanted::new(Some(file.clone()), Ready::IN);
+    let want = |file: &Arc<OpenFile>| Wanted::new(file.clone(), Ready::IN, 0);
     let mut wanted = [want(&one), want(&other)];
     let waiter = thread::spawn(move || {
         wait_ready(&mut wanted, Timeout::Never).unwrap();
@@ -155,17 +155,19 @@ fn waiting_for_several_files_ends_when_one_is_ready() {
 }
 
 #[test]
-fn what_cannot_be_polled_is_found_invalid_without_waiting_and_nothing_never_ready() {
+fn what_cannot_be_polled_and_what_is_always_ready_is_known_without_a_look() {
     let file = counter(1, ReadMode::Whole);
-    let mut wanted = [
-        Wanted::NOTHING,
-        Wanted::new(None, Ready::IN),
-        Wanted::new(Some(file.clone()), Ready::IN),
-        Wanted::new(Some(file), Ready::PRIORITY),
-    ];
+    assert_eq!(known(None, Ready::IN), Some(Ready::INVALID));
+    assert_eq!(known(Some(&file), Ready::IN), None);
+    let place = anonymous::event_place("[eventfd]").unwrap();
+    let only = EventCounter::new(1, ReadMode::Whole);
+    let only = OpenFile::new(Arc::new(only), place, raw::O_PATH);
+    assert_eq!(known(Some(&only), Ready::IN), Some(Ready::INVALID));
+    let mut wanted =
+        [Wanted::new(file.clone(), Ready::IN, 3), Wanted::new(file, Ready::PRIORITY, 4)];
     wait_ready(&mut wanted, Timeout::Never).unwrap();
-    let found = wanted.map(|want| want.found());
-    assert_eq!(found, [Ready::empty(), Ready::INVALID, Ready::IN, Ready::empty()]);
+    let found = wanted.map(|want| (want.at(), want.found()));
+    assert_eq!(found, [(3, Ready::IN), (4, Ready::empty())]);
 }
 
 #[test]

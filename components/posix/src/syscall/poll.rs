@@ -1,12 +1,12 @@
 //! poll and ppoll.
 use super::{Call, Entry, place::descriptor_limit};
 use crate::{
-    poll::{Timeout, Wanted, wait_ready},
+    poll::{self, Timeout, Wanted, wait_ready},
     signal,
 };
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
-use rt::time::Instant;
+use rt::{PAGE_BYTES, time::Instant};
 use vfs::{Errno, file::Ready};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -14,8 +14,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 pub const CALLS: &[Entry] =
     &[Entry::whole(raw::__NR_poll, "poll", poll), Entry::whole(raw::__NR_ppoll, "ppoll", ppoll)];
 
-/// `struct pollfd`.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// `struct pollfd`. What is wanted gives place to what is found now; `found` stays what it was before.
+#[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 struct RawPoll {
     fd: i32,
@@ -23,6 +23,8 @@ struct RawPoll {
     found: u16,
 }
 
+/// So many entries need no heap.
+const FEW: usize = 16;
 /// So many descriptors are looked up under one lock.
 const LOOKED_UP: usize = 64;
 const NS_A_MILLISECOND: u64 = 1_000_000;
@@ -87,28 +89,61 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     if count > descriptor_limit(call.task) {
         return Err(Errno::EINVAL);
     }
-    let memory = call.memory;
-    let mut entries: Vec<RawPoll> = memory.read_array(address, count)?;
-    let mut wanted = Vec::with_capacity(count);
-    for some in entries.chunks(LOOKED_UP) {
+    let mut few = [RawPoll::default(); FEW];
+    let mut many: Vec<RawPoll>;
+    let entries = match few.get_mut(..count) {
+        Some(entries) => {
+            call.memory.read_bytes(address, entries.as_mut_bytes())?;
+            entries
+        }
+        None => {
+            many = call.memory.read_array(address, count)?;
+            &mut many
+        }
+    };
+    let (mut pending, mut is_found) = (Vec::new(), false);
+    for (part, some) in entries.chunks_mut(LOOKED_UP).enumerate() {
         let files = call.files.look_up();
-        wanted.extend(some.iter().map(|entry| {
-            if entry.fd < 0 {
-                return Wanted::NOTHING;
-            }
+        for (at, entry) in some.iter_mut().enumerate() {
             let events = Ready::from_bits_truncate(entry.wanted) | Ready::ERROR | Ready::HANGUP;
-            Wanted::new(files.get(entry.fd).ok().cloned(), events)
-        }));
+            entry.wanted = 0;
+            if entry.fd < 0 {
+                continue;
+            }
+            let file = files.get(entry.fd).ok();
+            match (poll::known(file, events), file) {
+                (None, Some(file)) => {
+                    pending.push(Wanted::new(file.clone(), events, part * LOOKED_UP + at));
+                }
+                (found, _) => entry.wanted = found.unwrap_or(Ready::INVALID).bits(),
+            }
+            is_found |= entry.wanted != 0;
+        }
     }
-    wait_ready(&mut wanted, timeout)?;
-    let mut found = 0;
-    for (entry, want) in entries.iter_mut().zip(&wanted) {
-        entry.found = want.found().bits();
-        found += u64::from(entry.found != 0);
+    if !is_found || !pending.is_empty() {
+        wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout })?;
     }
+    for want in pending {
+        if let Some(entry) = entries.get_mut(want.at()) {
+            entry.wanted = want.found().bits();
+        }
+    }
+    tell(call, address, entries)
+}
+
+/// Writes what was found, and counts where that is anything. What stands there already is written once a page, so that memory
+/// that cannot be written is found.
+fn tell(call: &Call<'_>, address: u64, entries: &[RawPoll]) -> Result<u64, Errno> {
+    const WORD: usize = core::mem::offset_of!(RawPoll, found);
+    let (mut count, mut page) = (0, None);
     for (index, entry) in entries.iter().enumerate() {
-        let place = address.wrapping_add((index * size_of::<RawPoll>()) as u64);
-        memory.write(place.wrapping_add(6), &entry.found)?;
+        count += u64::from(entry.wanted != 0);
+        let place = address.wrapping_add((index * size_of::<RawPoll>() + WORD) as u64);
+        let its_page = Some(place / PAGE_BYTES as u64);
+        if entry.wanted != entry.found || page != its_page {
+            call.memory.write(place, &entry.wanted)?;
+            page = its_page;
+        }
     }
-    Ok(found)
+    Ok(count)
 }

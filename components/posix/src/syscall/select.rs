@@ -1,9 +1,9 @@
 //! select and pselect6.
 use super::{Call, Entry, poll::set_mask};
-use crate::poll::{Timeout, Wanted, wait_ready};
+use crate::poll::{self, Timeout, Wanted, wait_ready};
 use alloc::{vec, vec::Vec};
-use core::ops::Range;
 use linux_raw_sys::general as raw;
+use rt::memory::Charge;
 use vfs::{Errno, file::Ready};
 
 /// The family's calls.
@@ -44,65 +44,112 @@ fn pselect(call: &mut Call<'_>) -> Result<u64, Errno> {
     result
 }
 
-fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
-    let files = call.files;
-    let count = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
-    let count = count.min(files.size());
-    let memory = call.memory;
-    let words = count.div_ceil(WORD_BITS);
-    let addresses = [call.word(1), call.word(2), call.word(3)];
-    let mut asked: [Vec<u64>; 3] = [vec![], vec![], vec![]];
-    for (set, address) in asked.iter_mut().zip(addresses) {
-        if address != 0 {
-            *set = memory.read_array(address, words)?;
-        }
-        clear_from(set, count);
+/// So many words of each set need no heap.
+const FEW: usize = 4;
+
+/// The sets of a call: what is asked, and what of it was found, each for every kind of [`EVENTS`], `words` long.
+struct Sets<'a> {
+    asked: &'a mut [u64],
+    found: &'a mut [u64],
+    words: usize,
+    count: u64,
+}
+
+impl Sets<'_> {
+    /// Words `at` of what is asked.
+    fn asked(&self, at: usize) -> [u64; EVENTS.len()] {
+        core::array::from_fn(|kind| self.asked.get(kind * self.words + at).copied().unwrap_or(0))
     }
-    let mut wanted: Vec<Wanted> = Vec::with_capacity(descriptors(&asked, 0..words).count());
-    for word in 0..words {
-        let files = files.look_up();
-        for fd in descriptors(&asked, word..word + 1) {
-            let of = asked.iter().zip(EVENTS).filter(|(set, _)| has(set, fd));
-            let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
-            wanted.push(Wanted::new(Some(files.get(fd as i32)?.clone()), events));
-        }
-    }
-    wait_ready(&mut wanted, timeout)?;
-    let mut found = 0;
-    for ((set, events), address) in asked.clone().iter_mut().zip(EVENTS).zip(addresses) {
-        if address == 0 {
-            continue;
-        }
-        for (want, fd) in wanted.iter().zip(descriptors(&asked, 0..words)) {
-            match want.found().intersects(events) {
-                true => found += u64::from(has(set, fd)),
-                false => clear(set, fd),
+    /// Notes that `fd` is `ready`.
+    #[inline]
+    fn found(&mut self, fd: usize, ready: Ready) {
+        let (at, bit) = (fd / WORD_BITS, 1 << (fd % WORD_BITS));
+        for (kind, events) in EVENTS.into_iter().enumerate() {
+            let place = kind * self.words + at;
+            let is_asked = self.asked.get(place).is_some_and(|word| word & bit != 0);
+            if let Some(found) = self.found.get_mut(place)
+                && is_asked
+                && ready.intersects(events)
+            {
+                *found |= bit;
+                self.count += 1;
             }
         }
-        memory.write_bytes(address, zerocopy::IntoBytes::as_bytes(set.as_slice()))?;
     }
-    Ok(found)
 }
 
-/// The descriptors of `words` that are in any set, upwards.
-fn descriptors(sets: &[Vec<u64>; 3], words: Range<usize>) -> impl Iterator<Item = usize> {
-    let word = |at| sets.iter().fold(0, |sum, set| sum | set.get(at).copied().unwrap_or(0));
-    words.flat_map(move |at| bits(word(at)).map(move |bit| at * WORD_BITS + bit))
-}
-
-/// The numbers of the bits that are set.
-fn bits(mut word: u64) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let lowest = word.trailing_zeros() as usize;
-        word &= word.checked_sub(1)?;
-        Some(lowest)
-    })
-}
-
-fn clear(set: &mut [u64], fd: usize) {
-    if let Some(word) = set.get_mut(fd / WORD_BITS) {
-        *word &= !(1 << (fd % WORD_BITS));
+fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
+    let count = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
+    let count = count.min(call.files.size());
+    let words = count.div_ceil(WORD_BITS);
+    let (mut few, mut many) = ([0; 2 * EVENTS.len() * FEW], vec![]);
+    let bytes = 2 * EVENTS.len() * words * size_of::<u64>();
+    let mut charge = Charge::none();
+    let room = match few.get_mut(..2 * EVENTS.len() * words) {
+        Some(room) => room,
+        None => {
+            charge.grow(bytes)?;
+            many.resize(2 * EVENTS.len() * words, 0);
+            &mut many
+        }
+    };
+    let (asked, found) = room.split_at_mut(EVENTS.len() * words);
+    let mut sets = Sets { asked, found, words, count: 0 };
+    read_sets(call, &mut sets, count)?;
+    let mut pending = Vec::new();
+    for at in 0..words {
+        let of_word = sets.asked(at);
+        let mut rest = of_word.iter().fold(0, |sum, word| sum | word);
+        if rest == 0 {
+            continue;
+        }
+        let files = call.files.look_up();
+        while rest != 0 {
+            let fd = at * WORD_BITS + rest.trailing_zeros() as usize;
+            let bit = rest & rest.wrapping_neg();
+            rest ^= bit;
+            let file = files.get(fd as i32)?;
+            match poll::known(Some(file), Ready::ALWAYS) {
+                Some(ready) => sets.found(fd, ready),
+                None => {
+                    let of = of_word.iter().zip(EVENTS).filter(|(word, _)| **word & bit != 0);
+                    let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
+                    pending.push(Wanted::new(file.clone(), events, fd));
+                }
+            }
+        }
     }
+    let is_found = sets.count > 0;
+    if !is_found || !pending.is_empty() {
+        wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout })?;
+    }
+    for want in pending {
+        sets.found(want.at(), want.found());
+    }
+    for (kind, address) in addresses(call).into_iter().enumerate() {
+        if address != 0 {
+            let found = sets.found.get(kind * words..(kind + 1) * words).unwrap_or_default();
+            call.memory.write_bytes(address, zerocopy::IntoBytes::as_bytes(found))?;
+        }
+    }
+    Ok(sets.count)
+}
+
+fn addresses(call: &Call<'_>) -> [u64; EVENTS.len()] {
+    [call.word(1), call.word(2), call.word(3)]
+}
+
+/// Reads the sets that there are, up to descriptor `count`.
+fn read_sets(call: &Call<'_>, sets: &mut Sets<'_>, count: usize) -> Result<(), Errno> {
+    let words = sets.words;
+    for (kind, address) in addresses(call).into_iter().enumerate() {
+        let set = sets.asked.get_mut(kind * words..(kind + 1) * words).unwrap_or_default();
+        if address != 0 {
+            call.memory.read_bytes(address, zerocopy::IntoBytes::as_mut_bytes(set))?;
+            clear_from(set, count);
+        }
+    }
+    Ok(())
 }
 
 /// Takes out what is not below `count`.
@@ -112,22 +159,22 @@ fn clear_from(set: &mut [u64], count: usize) {
     }
 }
 
-fn has(set: &[u64], fd: usize) -> bool {
-    set.get(fd / WORD_BITS).is_some_and(|word| word >> (fd % WORD_BITS) & 1 != 0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_are_those_of_all_sets_below_the_count() {
-        let mut sets = [vec![0b101, 1 << 63], vec![], vec![0b10, 1]];
-        assert!(descriptors(&sets, 0..2).eq([0, 1, 2, 64, 127]));
-        sets.iter_mut().for_each(|set| clear_from(set, 127));
-        assert!(descriptors(&sets, 0..2).eq([0, 1, 2, 64]));
-        clear(&mut sets[0], 2);
-        assert!(!has(&sets[0], 2) && has(&sets[0], 0));
-        assert!(bits(u64::MAX).eq(0..64));
+    fn what_is_found_is_of_what_is_asked() {
+        let mut asked = [0b101, 1 << 63, 0, 0, 0b10, 1];
+        clear_from(&mut asked[..2], 127);
+        assert_eq!(asked[..2], [0b101, 0]);
+        let mut found = [0; 6];
+        let mut sets = Sets { asked: &mut asked, found: &mut found, words: 2, count: 0 };
+        assert_eq!(sets.asked(1), [0, 0, 1]);
+        sets.found(2, Ready::ALWAYS);
+        sets.found(1, Ready::ALWAYS);
+        sets.found(64, Ready::INVALID);
+        assert_eq!(sets.count, 2);
+        assert_eq!(found, [0b100, 0, 0, 0, 0, 1]);
     }
 }

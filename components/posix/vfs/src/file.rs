@@ -210,7 +210,7 @@ pub trait File: Send + Sync {
     fn takes_spliced(&self) -> bool {
         true
     }
-    /// Whether it says what it is ready for; what does not is always ready, and epoll refuses it.
+    /// Whether it says what it is ready for; what does not is always ready, is not asked, and epoll refuses it.
     fn is_watchable(&self) -> bool {
         !self.is_seekable()
     }

@@ -89,10 +89,12 @@ impl OpenFile {
         LIVE.load(Ordering::Relaxed)
     }
     /// What is open.
+    #[inline]
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
     /// Where it was found.
+    #[inline]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -101,10 +103,12 @@ impl OpenFile {
         &self.owner
     }
     /// The vnode of the place it was found at.
+    #[inline]
     pub fn vnode(&self) -> &Arc<Vnode> {
         self.path.vnode()
     }
     /// open(2)'s flags without those that matter at open only.
+    #[inline]
     pub fn flags(&self) -> u32 {
         self.flags.load(Ordering::Relaxed)
     }
@@ -119,11 +123,13 @@ impl OpenFile {
         self.flags() & raw::O_PATH != 0
     }
     /// May be read.
+    #[inline]
     pub fn is_readable(&self) -> bool {
         let flags = self.flags();
         flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_RDONLY | raw::O_RDWR)
     }
     /// May be written.
+    #[inline]
     pub fn is_writable(&self) -> bool {
         let flags = self.flags();
         flags & raw::O_PATH == 0 && matches!(flags & raw::O_ACCMODE, raw::O_WRONLY | raw::O_RDWR)
@@ -139,6 +145,7 @@ impl OpenFile {
         *self.offset.lock()
     }
     /// How its flags say reads and writes are to be done.
+    #[inline]
     pub fn io_flags(&self) -> IoFlags {
         let flags = self.flags();
         IoFlags {

@@ -42,6 +42,9 @@ impl File for QueueFile {
     fn is_seekable(&self) -> bool {
         true
     }
+    fn is_watchable(&self) -> bool {
+        true
+    }
     fn size(&self) -> u64 {
         super::FILE_BYTES
     }
