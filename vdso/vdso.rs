@@ -7,11 +7,11 @@
 //! ```text
 //!  0  u32  sequence
 //!  4  u32  1: the counter may be used; 0: ask the kernel
-//!  8  u64  base_tsc        monotonic_ns = base_ns + (((tsc - base_tsc) * multiplier) >> shift)
-//! 16  u64  base_ns         wall_ns = monotonic_ns + wall_offset_ns
+//!  8  u64  base_tsc        ns = base + (((tsc - base_tsc) * multiplier) >> shift)
+//! 16  u64  base_ns         the base of the monotonic clock
 //! 24  u64  multiplier
-//! 32  u64  shift
-//! 40  u64  wall_offset_ns
+//! 32  u64  shift           below 64
+//! 40  u64  wall_base_ns    the base of the wall clock
 //! ```
 //!
 //! `posix::exec::vdso` is the writer. There are no statics, no relocations and no panics.
@@ -19,7 +19,7 @@
 #![no_main]
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 const CLOCK_REALTIME: u32 = 0;
 const CLOCK_MONOTONIC: u32 = 1;
@@ -47,13 +47,14 @@ struct Vvar {
     base_ns: AtomicU64,
     multiplier: AtomicU64,
     shift: AtomicU64,
-    wall_offset_ns: AtomicU64,
+    wall_base_ns: AtomicU64,
 }
 
-/// What the page says at one moment, with the counter read at that moment.
-struct Reading {
-    monotonic_ns: u64,
-    wall_ns: u64,
+/// The two clocks there are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Clock {
+    Monotonic,
+    Wall,
 }
 
 /// `struct timespec`.
@@ -99,22 +100,27 @@ fn counter() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Time now, or nothing where the kernel must be asked.
-fn read() -> Option<Reading> {
+/// Nanoseconds of `clock` now, or nothing where the kernel must be asked.
+#[inline(always)]
+fn read(clock: Clock) -> Option<u64> {
     let page = vvar();
+    let base = if clock == Clock::Wall { &page.wall_base_ns } else { &page.base_ns };
     loop {
-        let before = page.sequence.load(Ordering::Acquire);
-        let has_counter = page.has_counter.load(Ordering::Relaxed) != 0;
-        let ticks = if has_counter { counter() } else { 0 };
-        let elapsed = ticks.wrapping_sub(page.base_tsc.load(Ordering::Relaxed));
+        // While it changes, it is odd: no such one is found again.
+        let before = page.sequence.load(Ordering::Acquire) & !1;
+        if page.has_counter.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let elapsed = counter().wrapping_sub(page.base_tsc.load(Ordering::Relaxed));
         let elapsed = if (elapsed as i64) < 0 { 0 } else { elapsed };
         let scaled = u128::from(elapsed) * u128::from(page.multiplier.load(Ordering::Relaxed));
-        let ns = (scaled >> (page.shift.load(Ordering::Relaxed) & 127)) as u64;
-        let monotonic_ns = page.base_ns.load(Ordering::Relaxed).wrapping_add(ns);
-        let wall_ns = monotonic_ns.wrapping_add(page.wall_offset_ns.load(Ordering::Relaxed));
-        fence(Ordering::Acquire);
-        if before & 1 == 0 && page.sequence.load(Ordering::Relaxed) == before {
-            return has_counter.then_some(Reading { monotonic_ns, wall_ns });
+        let ns = (scaled >> (page.shift.load(Ordering::Relaxed) & 63)) as u64;
+        let mut now = base.load(Ordering::Relaxed).wrapping_add(ns);
+        // SAFETY: no instruction. All was read before the sequence is read again (loads stay in order on x86), and what is to
+        // be done with it is done, so that no register holds it meanwhile.
+        unsafe { asm!("/* {} */", inout(reg) now, options(nostack, preserves_flags)) };
+        if page.sequence.load(Ordering::Relaxed) == before {
+            return Some(now);
         }
         core::hint::spin_loop();
     }
@@ -137,13 +143,15 @@ fn system_call(number: u64, first: u64, second: u64, third: u64) -> i64 {
 /// `out` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __vdso_clock_gettime(clock: u32, out: *mut Timespec) -> i32 {
-    let ns = match (clock, read()) {
-        (CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_TAI, Some(now)) => now.wall_ns,
-        (
-            CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME,
-            Some(now),
-        ) => now.monotonic_ns,
-        _ => return system_call(SYS_CLOCK_GETTIME, u64::from(clock), out as u64, 0) as i32,
+    let ns = match clock {
+        CLOCK_REALTIME | CLOCK_REALTIME_COARSE | CLOCK_TAI => read(Clock::Wall),
+        CLOCK_MONOTONIC | CLOCK_MONOTONIC_RAW | CLOCK_MONOTONIC_COARSE | CLOCK_BOOTTIME => {
+            read(Clock::Monotonic)
+        }
+        _ => None,
+    };
+    let Some(ns) = ns else {
+        return system_call(SYS_CLOCK_GETTIME, u64::from(clock), out as u64, 0) as i32;
     };
     let now =
         Timespec { seconds: (ns / NS_A_SECOND) as i64, nanoseconds: (ns % NS_A_SECOND) as i64 };
@@ -158,11 +166,10 @@ pub unsafe extern "C" fn __vdso_clock_gettime(clock: u32, out: *mut Timespec) ->
 /// `out` and `zone` are writable or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __vdso_gettimeofday(out: *mut Timeval, zone: *mut Timezone) -> i32 {
-    let Some(now) = read() else {
+    let Some(ns) = read(Clock::Wall) else {
         return system_call(SYS_GETTIMEOFDAY, out as u64, zone as u64, 0) as i32;
     };
     if !out.is_null() {
-        let ns = now.wall_ns;
         let microseconds = (ns % NS_A_SECOND / 1000) as i64;
         // SAFETY: not null, so the caller promises that it is writable.
         unsafe { out.write(Timeval { seconds: (ns / NS_A_SECOND) as i64, microseconds }) };
@@ -180,10 +187,10 @@ pub unsafe extern "C" fn __vdso_gettimeofday(out: *mut Timeval, zone: *mut Timez
 /// `out` is writable or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __vdso_time(out: *mut i64) -> i64 {
-    let Some(now) = read() else {
+    let Some(ns) = read(Clock::Wall) else {
         return system_call(SYS_TIME, out as u64, 0, 0);
     };
-    let seconds = (now.wall_ns / NS_A_SECOND) as i64;
+    let seconds = (ns / NS_A_SECOND) as i64;
     if !out.is_null() {
         // SAFETY: not null, so the caller promises that it is writable.
         unsafe { out.write(seconds) };

@@ -80,7 +80,7 @@ fn write_scale(page: &Frame, sequence: u32, scale: Option<TscScale>) {
             scale.base_ns,
             scale.multiplier,
             u64::from(scale.shift),
-            scale.wall_offset_ns,
+            scale.base_ns.wrapping_add(scale.wall_offset_ns),
         ];
         for (offset, word) in (8..).step_by(8).zip(words) {
             page.write(offset, &word.to_le_bytes());
