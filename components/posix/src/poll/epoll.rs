@@ -62,11 +62,16 @@ struct Entry {
     file: Weak<OpenFile>,
     fd: i32,
     interest: Mutex<Interest>,
+    /// It is told at each wait, as long as its file is ready.
+    is_level: AtomicBool,
     is_queued: AtomicBool,
     is_deleted: AtomicBool,
 }
 
 impl Interest {
+    fn is_level(self) -> bool {
+        self.events & (raw::EPOLLONESHOT | raw::EPOLLET) == 0
+    }
     /// The same with what is always of interest.
     fn with_errors(self) -> Interest {
         Interest { events: self.events | ALWAYS, ..self }
@@ -185,6 +190,7 @@ impl Epoll {
                     return Err(Errno::EINVAL);
                 }
                 *entry.interest.lock() = interest.with_errors();
+                entry.is_level.store(interest.is_level(), Ordering::Release);
                 self.look_at(entry, None);
             }
             (Change::Delete, Some(at)) => {
@@ -200,6 +206,7 @@ impl Epoll {
             file: Arc::downgrade(file),
             fd,
             interest: Mutex::new(&ENTRY, interest),
+            is_level: AtomicBool::new(interest.is_level()),
             is_queued: AtomicBool::new(false),
             is_deleted: AtomicBool::new(false),
         })
@@ -291,6 +298,20 @@ impl Epoll {
     fn harvest(&self, max: usize, tell: &mut impl FnMut(Interest)) -> bool {
         let mut told = 0;
         let mut ready = self.ready.lock();
+        // One alone that is told again and again stays where it is.
+        if ready.len() == 1
+            && let Some(only) = ready.front().filter(|only| only.is_level.load(Ordering::Acquire))
+        {
+            let only = only.clone();
+            drop(ready);
+            if let Some((events, interest)) = only.look(None)
+                && interest.is_level()
+            {
+                tell(Interest { events, data: interest.data });
+                return true;
+            }
+            ready = self.ready.lock();
+        }
         for _ in 0..ready.len() {
             if told == max {
                 break;
@@ -309,7 +330,7 @@ impl Epoll {
                 told += 1;
             }
             ready = self.ready.lock();
-            let is_level = mode & (raw::EPOLLONESHOT | raw::EPOLLET) == 0;
+            let is_level = found.is_some_and(|(_, interest)| interest.is_level());
             if is_level && !entry.is_queued.swap(true, Ordering::AcqRel) {
                 ready.push_back(entry);
             }
