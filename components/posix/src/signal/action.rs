@@ -99,11 +99,10 @@ impl Dispositions {
     pub fn get(&self, signal: u8) -> Action {
         self.0.get(usize::from(signal).wrapping_sub(1)).copied().unwrap_or_default()
     }
-    /// Sets the action for `signal`; the one before.
-    pub fn set(&mut self, signal: u8, action: Action) -> Action {
-        match self.0.get_mut(usize::from(signal).wrapping_sub(1)) {
-            Some(slot) => core::mem::replace(slot, action),
-            None => Action::default(),
+    /// Sets the action for `signal`.
+    pub fn set(&mut self, signal: u8, action: Action) {
+        if let Some(slot) = self.0.get_mut(usize::from(signal).wrapping_sub(1)) {
+            *slot = action;
         }
     }
     /// Takes the handler of `signal` back; flags and mask stay.

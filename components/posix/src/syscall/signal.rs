@@ -16,6 +16,7 @@ use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use rt::thread::Woken;
 use vfs::{Errno, credentials::Capabilities};
+use zerocopy::IntoBytes;
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
@@ -53,25 +54,35 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     if signal == 0 || new_at != 0 && bit(signal) & UNBLOCKABLE != 0 {
         return Err(Errno::EINVAL);
     }
-    let memory = call.memory;
-    let old = if new_at == 0 {
-        call.task.process.action(signal)
+    let (memory, process) = (call.memory, &call.task.process);
+    let mut old = Action::default();
+    let place = if old_at != 0 { Some(&mut old) } else { None };
+    if new_at == 0 {
+        place.into_iter().for_each(|place| *place = process.action(signal));
     } else {
-        let mut new = memory.read::<Action>(new_at)?;
+        let mut new = Action::default();
+        memory.read_bytes(new_at, new.as_mut_bytes())?;
         new.mask &= !UNBLOCKABLE;
         new.flags &= flags::KNOWN;
-        replace_action(&call.task.process, signal, new)
-    };
+        replace_action(process, signal, &new, place);
+    }
     if old_at != 0 {
         memory.write(old_at, &old)?;
     }
     Ok(0)
 }
 
-/// Sets an action and returns the one before; what is ignored from now on is no longer pending.
-fn replace_action(process: &Process, signal: u8, new: Action) -> Action {
+/// Sets an action, after the one before went to `old`; what is ignored from now on is no longer pending.
+#[inline]
+fn replace_action(process: &Process, signal: u8, new: &Action, old: Option<&mut Action>) {
     let mut state = process.signals.lock();
-    let old = state.actions.lock().set(signal, new);
+    {
+        let mut actions = state.actions.lock();
+        if let Some(old) = old {
+            *old = actions.get(signal);
+        }
+        actions.set(signal, *new);
+    }
     let is_ignored = new.handler == action::IGNORE
         || new.handler == action::DEFAULT && bit(signal) & IGNORED_BY_DEFAULT != 0;
     if is_ignored {
@@ -80,7 +91,6 @@ fn replace_action(process: &Process, signal: u8, new: Action) -> Action {
             task.signals.lock().queue.discard(bit(signal));
         }
     }
-    old
 }
 
 fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
