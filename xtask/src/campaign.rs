@@ -1,6 +1,7 @@
 //! `./x campaign`: the runs that are too long for `./x test`: many forks, parallel loops, random
 //! system calls, mutated programs, mutated disks, and the time from QEMU's start to the prompt.
 use crate::{
+    arguments,
     build::{self, Features},
     compare, disk,
     disk_campaign::{self, Pressure},
@@ -35,10 +36,10 @@ pub struct Options {
     /// Processors
     #[arg(long, default_value_t = 4)]
     pub cpus: u32,
-    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first; of `returns` this family
+    /// Of the stressors these alone; of the calls of `rights` those whose name holds the first; of `returns` and `arguments` this family
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub only: Vec<String>,
-    /// Write docs/stress.md
+    /// Write docs/stress.md, docs/arguments.md
     #[arg(long)]
     pub record: bool,
 }
@@ -76,6 +77,8 @@ pub enum What {
     HostileDriver,
     /// Every call with every combination of flags: each must return, as on Linux (all)
     Returns,
+    /// Every described call with every class of arguments: answers and effects, beside Linux (all)
+    Arguments,
     /// Every stressor of stress-ng, beside Linux (all)
     Stress,
     /// QEMU's start to the prompt, beside Linux (7 boots of each)
@@ -107,6 +110,7 @@ pub fn run(options: &Options) -> Result<u8> {
         What::Hostile => nucleus_tests::hostile(options.count.unwrap_or(10_000_000), options.cpus),
         What::HostileDriver => hostile_driver(options),
         What::Returns => returns::run(options),
+        What::Arguments => arguments::run(options),
         What::Stress => stress::run(options),
         What::Boot => boot(options),
     }

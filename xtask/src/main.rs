@@ -1,6 +1,7 @@
 //! What `./x` calls: build, disk images, QEMU, tests, checks. Each command is a module.
 #![forbid(unsafe_code)]
 mod accel;
+mod arguments;
 mod bench;
 mod build;
 mod campaign;

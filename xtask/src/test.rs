@@ -1,5 +1,6 @@
 //! `./x test`: host tests, lock models, ABI tests on the host's Linux and then on Skerry, system tests.
 use crate::{
+    arguments,
     build::{self, Features},
     compare::{self, BUSYBOX, Comparison, DEBIAN, PYTHON, SAMPLE, SERVICES, TOOLS},
     disk, nucleus_tests, packages,
@@ -203,7 +204,12 @@ pub fn run(options: &Options) -> Result<u8> {
                     system_tests::run(&mut tally, target, filter)?;
                 }
             }
-            Suite::Compare => compared(&mut tally, &BUSYBOX, &targets, filter)?,
+            Suite::Compare => {
+                compared(&mut tally, &BUSYBOX, &targets, filter)?;
+                for target in targets.iter().filter(|target| !target.is_short) {
+                    arguments::sample(&mut tally, target, filter)?;
+                }
+            }
             Suite::Sample => match SAMPLE.what_lacks().filter(|_| options.suite.is_empty()) {
                 Some(why) => println!("Sample: not run: {why}"),
                 None => compared(&mut tally, &SAMPLE, &targets, filter)?,

@@ -7,6 +7,7 @@
 //! harness's other threads held, and the standard library has some that cannot be avoided (stdout's,
 //! and the table of stacks that each starting thread enters; fork(2): the child has the calling
 //! thread only).
+pub mod arguments;
 pub mod checked;
 pub mod identity;
 pub mod ipc;

@@ -6,7 +6,7 @@ mod descriptors;
 mod files;
 mod ipc;
 mod memory;
-mod setting;
+pub(crate) mod setting;
 mod sweep;
 mod tasks;
 mod waits;
@@ -80,6 +80,11 @@ pub fn cases(name: Option<&str>) -> Vec<Case> {
         }
     }
     cases.0
+}
+
+/// A case: `body` makes its state and the call, by [`setting::made`].
+pub(crate) fn case(name: String, body: impl Fn() -> i64 + 'static) -> Case {
+    Case { name, body: Box::new(body) }
 }
 
 /// Cases that fail, to show that the watchdog notices: a call that waits for ever, a state that does, and an end.
