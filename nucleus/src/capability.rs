@@ -12,14 +12,14 @@ use core::ops::Deref;
 pub use ipc::Gift;
 use program::Access;
 
-/// What a component holds.
+/// The capabilities that a component holds.
 pub type Table = ipc::Table<Capability>;
 
 fn is_over(gift: &Option<Arc<Gift>>) -> bool {
     gift.as_ref().is_some_and(|gift| gift.is_over())
 }
 
-/// What the holder may do with an endpoint.
+/// The right of a holder of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     /// Call, send and signal.
@@ -33,9 +33,9 @@ pub enum Right {
 pub struct EndpointRight {
     /// The endpoint.
     pub endpoint: Arc<Endpoint>,
-    /// What the server sees.
+    /// The badge that the server sees.
     pub badge: u64,
-    /// What may be done.
+    /// The right.
     pub right: Right,
     gift: Option<Arc<Gift>>,
 }

@@ -18,7 +18,7 @@ use x86::port::{Ranges, overlap};
 
 static MAPPED: SpinLock<Vec<Mapped>> = SpinLock::new(class!("nucleus.device.mapped"), Vec::new());
 static PORTS: SpinLock<Ranges> = SpinLock::new(class!("nucleus.device.ports"), Ranges::new());
-/// What the system description lets components open.
+/// The ports that the system description lets components open.
 static GRANTED_PORTS: SpinLock<Ranges> =
     SpinLock::new(class!("nucleus.device.granted_ports"), Ranges::new());
 static GRANTED_LINES: SpinLock<Vec<u32>> =

@@ -155,7 +155,7 @@ impl DmaBuffer {
 impl Drop for DmaBuffer {
     fn drop(&mut self) {
         drop(self.loan.take());
-        // Where a component still has them mapped they live on for it.
+        // Frames that a component still has mapped live on for it.
         self.frames().for_each(frames::release);
     }
 }

@@ -24,7 +24,7 @@ const FIRST_DEVICE: u8 = 0x30;
 const AFTER_DEVICES: u8 = 0xe0;
 const NO_LINE: u32 = u32::MAX;
 
-/// What each device vector stands for.
+/// The interrupt of each device vector.
 #[derive(Debug)]
 struct Slot {
     is_taken: AtomicBool,
@@ -38,7 +38,7 @@ struct Slot {
     source: AtomicU32,
     cpu: AtomicU32,
     count: AtomicU64,
-    /// Where it signals which bits.
+    /// The endpoint that it signals, and the bits.
     bound: SpinLock<Option<(EndpointRight, u64)>>,
 }
 

@@ -39,7 +39,7 @@ impl PciDevice {
         world::device::pci_open(function.address.0)?;
         Ok(PciDevice { function })
     }
-    /// What was opened.
+    /// The function that was opened.
     pub fn function(&self) -> PciFunction {
         self.function
     }
@@ -238,9 +238,9 @@ pub(crate) mod each {
 pub struct Receipt<'b> {
     /// The buffer.
     pub buffer: &'b DmaBuffer,
-    /// Where in it.
+    /// The offset in it.
     pub offset: usize,
-    /// What makes this access another than those before.
+    /// The number that makes this access another than those before.
     pub number: u32,
 }
 
@@ -421,7 +421,7 @@ pub struct Loan {
     pub is_written: bool,
 }
 
-/// What the devices of an isolated component reach, for whoever hands it frames: nothing but its own
+/// The reach of an isolated component's devices, for whoever hands it frames: nothing but its own
 /// [`DmaBuffer`]s and what is lent here. Where there is no IOMMU (the default window) they reach everything.
 #[derive(Clone, Debug, Default)]
 pub struct DmaWindow(pub(crate) world::device::WindowHandle);

@@ -80,7 +80,7 @@ impl Domain {
     pub fn condemn(&self, cause: &str) {
         self.0.condemn(cause);
     }
-    /// What its devices reach, to lend it frames.
+    /// The reach of its devices, to lend it frames.
     pub fn window(&self) -> DmaWindow {
         DmaWindow(self.0.window())
     }
@@ -88,7 +88,7 @@ impl Domain {
     pub fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
-    /// What it uses now and was refused so far.
+    /// Its usage now and its refusals so far.
     pub fn usage(&self) -> Usage {
         self.0.usage()
     }

@@ -29,7 +29,7 @@ mod compare;
 #[cfg_attr(target_os = "none", expect(dead_code, reason = "the rest is for the host's models"))]
 mod words;
 
-/// What of the process back end is pure, for its tests.
+/// The pure part of the process back end, for its tests.
 #[cfg(test)]
 #[path = "process/line.rs"]
 mod line;

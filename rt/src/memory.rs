@@ -246,7 +246,7 @@ pub fn shrink() {
     world::memory::shrink();
 }
 
-/// What memory there is now.
+/// The amounts of memory now.
 pub fn statistics() -> Statistics {
     world::memory::statistics()
 }

@@ -10,7 +10,7 @@ use core::{fmt, mem::MaybeUninit};
 use ipc::INLINE_WORDS;
 pub use ipc::{Error, MESSAGE_WORDS};
 
-/// What may go along with a message.
+/// The capability that may go along with a message.
 #[derive(Clone, Debug)]
 pub enum Capability {
     /// Shared memory.
@@ -22,7 +22,7 @@ pub enum Capability {
     View(crate::window::View),
 }
 
-/// What those who get a [`Gift`] may do beside calling and reading.
+/// The rights of holders of a [`Gift`] beside calling and reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// Serve at an endpoint.
@@ -55,7 +55,7 @@ impl Gift {
         let (capability, gift) = world::message::give(capability, rights, badge)?;
         Ok(Gift { capability, gift })
     }
-    /// What to send.
+    /// The capability to send.
     pub fn capability(&self) -> Capability {
         self.capability.clone()
     }
@@ -76,7 +76,7 @@ pub struct Message {
     words: [MaybeUninit<u64>; MESSAGE_WORDS],
     pub(crate) badge: u64,
     pub(crate) is_notification: bool,
-    /// What goes along, and is the sender's no more.
+    /// The capability that goes along, and is the sender's no more.
     pub capability: Option<Capability>,
 }
 
@@ -94,12 +94,12 @@ impl Message {
         (self.label, self.length, self.badge) = (label, 0, 0);
         (self.is_notification, self.capability) = (false, None);
     }
-    /// What the sender said that it is.
+    /// The label that the sender gave.
     #[inline]
     pub fn label(&self) -> u64 {
         self.label
     }
-    /// Who sent it, as the server named the endpoint's capability.
+    /// The sender, as the server named the endpoint's capability.
     pub fn badge(&self) -> u64 {
         self.badge
     }
@@ -154,14 +154,14 @@ impl Message {
 /// For the kernel world, where the words are copied from message to message.
 #[cfg(all(target_os = "none", not(skerry_process)))]
 impl Message {
-    /// Where they lie.
+    /// Their places.
     pub(crate) fn area(&mut self) -> &mut [MaybeUninit<u64>; MESSAGE_WORDS] {
         &mut self.words
     }
     /// Makes its words `first` and what lies behind, up to `length`.
     ///
     /// # Safety
-    /// What lies behind up to there was written.
+    /// The memory behind up to there was written.
     pub(crate) unsafe fn came(&mut self, first: [u64; INLINE_WORDS], length: usize) {
         self.words[..INLINE_WORDS].copy_from_slice(&first.map(MaybeUninit::new));
         self.length = length.min(MESSAGE_WORDS);
@@ -176,7 +176,7 @@ impl fmt::Debug for Message {
     }
 }
 
-/// What a thread does with a message at an endpoint.
+/// The step of a thread with a message at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     Call,
@@ -186,7 +186,7 @@ pub(crate) enum Step {
     ReplyAndReceive,
 }
 
-/// Where a server and its clients meet. Clones are the same place.
+/// The meeting place of a server and its clients. Clones are the same place.
 #[derive(Clone, Debug)]
 pub struct Endpoint(pub(crate) world::message::EndpointHandle);
 
@@ -261,7 +261,7 @@ impl Endpoint {
     }
 }
 
-/// Where the component serves: its own endpoint, at which its clients call. Only in the process world.
+/// The component's own endpoint, at which its clients call. Only in the process world.
 #[cfg(all(target_os = "none", skerry_process))]
 pub fn service() -> Endpoint {
     Endpoint(world::message::service())

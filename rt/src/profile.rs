@@ -46,7 +46,7 @@ pub struct Sample {
     pub thread: u64,
     /// Its name, NUL-padded.
     pub name: [u8; 16],
-    /// Where it was in the kernel: the instruction, then the calls that led there, innermost first; empty in user mode.
+    /// Its place in the kernel: the instruction, then the calls that led there, innermost first; empty in user mode.
     pub kernel: Vec<u64>,
     /// The same of its program, as far as that keeps frame pointers.
     pub program: Vec<u64>,

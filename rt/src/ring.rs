@@ -43,11 +43,11 @@ impl Part {
     pub fn clear(&self) {
         self.words().iter().for_each(|word| word.store(0, Release));
     }
-    /// What the producer waits for.
+    /// The bell that the producer waits for.
     pub fn producer_bell(&self) -> Bell {
         Bell { region: self.region.clone(), word: self.first + PRODUCER_WAITS }
     }
-    /// What the consumer waits for.
+    /// The bell that the consumer waits for.
     pub fn consumer_bell(&self) -> Bell {
         Bell { region: self.region.clone(), word: self.first + CONSUMER_WAITS }
     }
@@ -60,7 +60,7 @@ impl Memory for Part {
     }
 }
 
-/// Where one party of a ring waits for the other.
+/// The place at which one party of a ring waits for the other.
 #[derive(Clone, Debug)]
 pub struct Bell {
     region: Region,
@@ -71,7 +71,7 @@ impl Bell {
     /// Blocks until it is rung, after the wait was announced (`wait_begins`), or the deadline. May
     /// return early.
     pub fn wait(&self, deadline: Option<Instant>) -> Woken {
-        // Who was rung before he waits does not come to the nucleus.
+        // A thread that was rung before it waits does not come to the nucleus.
         match self.region.words().get(self.word) {
             Some(word) if word.load(Acquire) == 0 => Woken::Signalled,
             _ => self.region.wait(self.word, 1, deadline),
@@ -107,7 +107,7 @@ impl Bell {
     }
     /// Rings where `doorbell` says so.
     pub fn answer(&self, doorbell: Doorbell) {
-        // Whoever was told so has cleared the word.
+        // The side that was told so has cleared the word.
         if doorbell == Doorbell::Ring {
             self.region.wake(self.word);
         }
@@ -129,7 +129,7 @@ pub(crate) fn attend_by_thread(
     crate::thread::spawn(name, policy, serve).map(drop)
 }
 
-/// What is called when a bell is rung.
+/// The function that is called when a bell is rung.
 pub(crate) type Attendant = Box<dyn Fn() + Send + Sync>;
 
 #[cfg(all(test, not(target_os = "none")))]

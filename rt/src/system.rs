@@ -1,4 +1,4 @@
-//! What the system was started with, and what the nucleus counts.
+//! The start parameters of the system, and the nucleus's counts.
 use alloc::{string::String, vec::Vec};
 pub use program::{ObjectCount, ProcessorTime};
 
@@ -46,7 +46,7 @@ impl Log {
     pub fn end(&self) -> u64 {
         self.start + self.text.len() as u64
     }
-    /// What was written after the first `bytes`.
+    /// The bytes that were written after the first `bytes`.
     pub fn since(&self, bytes: u64) -> &[u8] {
         let known = usize::try_from(bytes.saturating_sub(self.start)).unwrap_or(usize::MAX);
         self.text.get(known..).unwrap_or_default()

@@ -73,7 +73,7 @@ impl Timers {
         [self.first(), deadline].into_iter().flatten().min()
     }
 
-    /// What a step that ended so comes to; `None` where it is to be gone on with.
+    /// The result of a step that ended so; `None` where it is to be gone on with.
     fn finish(
         &mut self,
         received: Result<(), Error>,

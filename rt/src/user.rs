@@ -54,7 +54,7 @@ impl PageRange {
 pub struct Mapping {
     /// The frame, counted up for the caller.
     pub frame: Frame,
-    /// What the program may do now.
+    /// The accesses that the program is allowed now.
     pub protection: Protection,
     /// Accessed since it was mapped.
     pub is_accessed: bool,

@@ -3,7 +3,7 @@
 use crate::{NoMemory, memory::Region, message::Capability, world};
 pub use calls::COPY_LIST_MAX;
 
-/// What may be done by a window.
+/// The accesses that a window allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// Copy from it.
@@ -45,7 +45,7 @@ impl Window {
         let handle = has.then(|| world::window::open(start, bytes, access)).ok_or(NoMemory)??;
         Ok(Window { handle, _region: region.clone() })
     }
-    /// What to send to who is to copy.
+    /// The capability to send to the one that is to copy.
     pub fn capability(&self) -> Capability {
         Capability::View(View(self.handle.clone()))
     }

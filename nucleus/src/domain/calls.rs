@@ -56,7 +56,7 @@ pub(super) struct Caller<'a> {
     called: Option<Known>,
     served: Option<Known>,
     signalled: Option<Known>,
-    /// What it waited for last.
+    /// The interrupt it waited for last.
     interrupt: Option<Known<Arc<Interrupt>>>,
     word: Option<Word>,
     /// A kick came while it ran.
@@ -303,7 +303,7 @@ impl<'a> Caller<'a> {
             if let Err(status) = self.know(part, handle) {
                 break Err(status);
             }
-            // Whoever takes a capability back waits for an interrupt here before he looks who waits at the endpoint.
+            // A thread that takes a capability back waits for an interrupt here before it looks who waits at the endpoint.
             let _off = NoInterrupts::new();
             if let Some(known) = self.known(part).filter(|known| self.is_good(Some(known), handle))
             {
@@ -432,7 +432,7 @@ fn keep_kick(is_kicked: &mut bool) {
     thread::may_not_pass();
 }
 
-/// What goes along with a message that is being sent.
+/// The capability that goes along with a message being sent.
 struct Given {
     handle: u64,
     is_moved: bool,
@@ -470,7 +470,7 @@ impl Given {
 }
 
 impl Domain {
-    /// What `handle` names.
+    /// The capability of `handle`.
     pub(super) fn held(&self, handle: u64) -> Result<Capability, Status> {
         let held = self.held.lock();
         let capability = held.get(handle).ok_or(Status::Refused)?;
@@ -492,7 +492,7 @@ impl Domain {
     /// Makes `handle`, which is reserved, name `capability`.
     pub(super) fn put(&self, handle: u64, capability: Capability) {
         let mut held = self.held.lock();
-        // Whoever takes back looks through this table after the gift is over.
+        // A thread that takes it back looks through this table after the gift is over.
         let is_over = capability.is_over();
         held.fill(handle, if is_over { Capability::Gone } else { capability });
     }

@@ -1,6 +1,6 @@
 //! Kernel calls about devices: ports, interrupts, PCI functions, virtio-mmio transports.
 //!
-//! What is named must be granted, and but for opening it, open.
+//! A named device must be granted, and but for opening it, open.
 use super::{Domain, End, PortAccess, calls::Done, run::Pinned};
 use crate::{
     arch::{
@@ -26,7 +26,7 @@ use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use program::{PciAddress, Registers};
 use x86::port::{self, INSTRUCTION_MAX, Machine};
 
-/// Who opened each function last.
+/// The last opener of each function.
 static OWNERS: SpinLock<Vec<(u16, Weak<Domain>)>> =
     SpinLock::new(class!("nucleus.domain.owners"), Vec::new());
 
@@ -173,7 +173,7 @@ impl Domain {
             Call::PciBar => {
                 let function = pci::find(address)?;
                 let (base, bytes) = function.bar(second as u8)?;
-                // Where and which interrupts go is the nucleus's to say.
+                // The destination and the numbers of interrupts are the nucleus's to say.
                 let messages = pci::msix_areas(&pci::Ports, &function);
                 registers.rdi = self.map_registers(base, bytes, &messages)?;
                 registers.rsi = bytes;
@@ -284,7 +284,7 @@ impl Domain {
     pub(super) fn carry_out(&self, registers: &mut Registers) -> bool {
         self.calls.fetch_add(1, Relaxed);
         let mut code = [0; INSTRUCTION_MAX];
-        // What cannot be read stays zero, which is no such instruction.
+        // Bytes that cannot be read stay zero, which is no such instruction.
         let _ = self.space.read(registers.rip, &mut code);
         port::carry_out(registers, &code, &mut { self })
     }

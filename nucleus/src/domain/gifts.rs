@@ -95,7 +95,7 @@ impl Domain {
             self.forget(handle);
             match &lost {
                 Capability::Endpoint(EndpointRight { endpoint, .. }) => {
-                    // Whoever still believed what he remembered of the handle has come to the endpoint when each processor
+                    // A thread that still believed its memory of the handle has come to the endpoint when each processor
                     // has answered: he does so with interrupts off.
                     shootdown::user(&self.space, 0, 1);
                     endpoint.turn_away(&self.space, handle);

@@ -106,7 +106,7 @@ impl Domain {
     /// Maps the region that `handle` names, charged unless the domain made it, if it is not mapped; where, and the region.
     fn map_region(&self, handle: u64) -> Result<(u64, Region), Status> {
         let mut mapped = self.mapped.lock();
-        // Whoever takes it away takes it out of the table first and then looks here.
+        // A thread that takes it away takes it out of the table first and then looks here.
         let region = match self.held(handle)? {
             Capability::Region(region) => region,
             Capability::Window(_) => return Err(Status::Invalid),

@@ -41,7 +41,7 @@ pub(crate) use run::here;
 use runqueue::Share;
 use x86::port::Ranges;
 
-/// What it has opened and mapped.
+/// The things it has opened and mapped.
 #[derive(Debug, Default)]
 struct Taken {
     ports: Ranges,
@@ -53,7 +53,7 @@ struct Taken {
     kept: Option<Loan>,
     /// Registers mapped: physical address, and where.
     registers: Vec<(u64, u64)>,
-    /// Where the next mapping goes.
+    /// The place of the next mapping.
     next: u64,
 }
 
@@ -63,7 +63,7 @@ pub struct Domain {
     name: String,
     space: Space,
     grants: Grants,
-    /// What its functions reach, where there is an IOMMU.
+    /// The memory that its functions reach, where there is an IOMMU.
     window: Option<Arc<Window>>,
     held: SpinLock<Table>,
     /// Counted up when a capability goes, so that nobody believes what he remembers of the table.
@@ -142,7 +142,7 @@ impl Domain {
         Ok(domain)
     }
 
-    /// What its functions reach, where there is an IOMMU.
+    /// The memory that its functions reach, where there is an IOMMU.
     pub fn window(&self) -> Option<Arc<Window>> {
         self.window.clone()
     }
@@ -227,7 +227,7 @@ impl Domain {
         self.quota.used() * PAGE
     }
 
-    /// What it uses.
+    /// The domain's usage.
     pub fn usage(&self) -> Usage {
         let over_share = self.share.as_ref().map_or(0, |share| share.refused());
         let threads = self.threads.lock().clone();
@@ -254,7 +254,7 @@ impl Domain {
             self.is_ending.store(true, SeqCst);
             threads.clone()
         };
-        // Who starts just now looks before it enters.
+        // A thread that starts just now looks before it enters.
         threads.into_iter().for_each(thread::kick);
         if self.alive.load(SeqCst) == 0 {
             self.finish();
@@ -272,7 +272,7 @@ impl Domain {
         taken.transports.into_iter().for_each(device::quiesce_transport);
         taken.ports.into_iter().for_each(|(first, count)| device::close_ports(first, count));
         drop(taken.kept);
-        // What it gave is nobody's any more.
+        // Its gifts are nobody's any more.
         take_back(taken.given.into_iter().map(|(_, gift)| gift));
         let held = self.held.lock().drain();
         drop(held);

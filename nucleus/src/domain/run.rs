@@ -27,7 +27,7 @@ pub(super) struct Start {
     pub(super) rsp: u64,
     pub(super) argument: u64,
     pub(super) fs: u64,
-    /// Where its messages lie; 0 for nowhere.
+    /// The place of its messages; 0 for nowhere.
     pub(super) message_area: u64,
     pub(super) policy: Policy,
 }

@@ -19,7 +19,7 @@ use pmap::Leaf;
 use program::{Access, Fault};
 use x86::chain;
 
-/// What to do with user memory, by its own address or in the direct map.
+/// The operation on user memory, by its own address or in the direct map.
 trait Job {
     const ACCESS: Access;
     /// Does `length` bytes at `user`, `done` bytes into the job; bytes left over.

@@ -50,7 +50,7 @@ static CACHES: [Cache; percpu::MAX_CPUS] = [const {
     }
 }; percpu::MAX_CPUS];
 
-/// Who asks decides whether the reserve may be used.
+/// The requester of a frame. Only the kernel may use the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum For {
     /// Programs' memory and whatever else can be refused: leaves the reserve alone.
@@ -146,7 +146,7 @@ fn refill(frames: &mut [u32; CACHE_FRAMES], who: For) -> usize {
         _ => 0,
     };
     with_buddy(|buddy| {
-        // What comes out of the reserve goes to who may have it, not into the cache for everybody.
+        // Frames out of the reserve go to a requester that may have them, not into the cache for everybody.
         let batch = if buddy.free_frames() > reserve() + BATCH_FRAMES { BATCH_FRAMES } else { 1 };
         if buddy.free_frames() > spare { buddy.allocate_each(&mut frames[..batch]) } else { 0 }
     })
@@ -305,7 +305,7 @@ pub fn is_short() -> bool {
     FREE.load(Relaxed) < RESERVE.load(Relaxed) / 2
 }
 
-/// What is free is kept for the kernel, but for a few frames: programs are refused frames, or soon will be.
+/// The free frames are kept for the kernel, but for a few: programs are refused frames, or soon will be.
 pub fn is_full() -> bool {
     FREE.load(Relaxed) <= RESERVE.load(Relaxed) + BATCH_FRAMES
 }

@@ -161,7 +161,7 @@ fn swap_kernel(address: u64, entry: Entry) -> Option<Entry> {
     paging::swap_kernel_entry(&mut FromFrames, root, address, entry)
 }
 
-/// What memory there is now.
+/// The amounts of memory now.
 pub fn statistics() -> Statistics {
     let (total, free) = frames::totals();
     let tables = objects::of(Kind::TableFrame) as u64 + KERNEL_TABLES.load(Relaxed) as u64;
@@ -176,7 +176,7 @@ pub fn statistics() -> Statistics {
     }
 }
 
-/// What `rt` asks of single frames.
+/// The operations of `rt` on single frames.
 pub mod frame {
     use super::{AcqRel, Acquire, NoMemory, PAGE, frames, pages};
     use core::sync::atomic::fence;

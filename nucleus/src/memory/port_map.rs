@@ -1,4 +1,4 @@
-//! Which ports the threads of a space may access by plain instruction: the processor's I/O permission bit map (X6).
+//! The ports that the threads of a space may access by plain instruction: the processor's I/O permission bit map (X6).
 //!
 //! ```text
 //! AREA    the segments of all processors (`arch::gdt`): the same frames in every space
@@ -21,7 +21,7 @@ use ::calls::Quota;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-/// Where the segments are.
+/// The places of the segments.
 pub const AREA: u64 = paging::PORT_AREA;
 /// Bytes of all of them, before the map.
 pub const SEGMENT_BYTES: usize = 4 * PAGE;
@@ -96,7 +96,7 @@ impl Inner {
             };
         }
         if !is_shown {
-            // Whoever runs in it has done its last access when it answers.
+            // A thread that runs in it has done its last access when it answers.
             shootdown::user(self, AREA, 0);
         }
     }

@@ -172,7 +172,7 @@ impl Inner {
                 let _guard = self.lock.lock();
                 pmap::detach_tops(self, &mut tops)
             };
-            // What is out of the root and of every processor is ours alone.
+            // A table that is out of the root and of every processor is ours alone.
             shootdown::evict(self);
             tops.iter().take(count).for_each(|&top| pmap::free_tree(self, top, 2));
             if count < tops.len() {

@@ -29,7 +29,7 @@ const DEPTH: usize = 24;
 /// How long a processor gets to answer an NMI.
 const ANSWER_NS: u64 = 20_000_000;
 
-/// What each processor did when it was asked: its thread and calls.
+/// The answer of each processor when it was asked: its thread and calls.
 static ANSWERS: [Samples<[AtomicU64; DEPTH + 2]>; percpu::MAX_CPUS] =
     [const { Samples::new([const { AtomicU64::new(0) }; DEPTH + 2]) }; percpu::MAX_CPUS];
 
@@ -81,7 +81,7 @@ fn sample_others() {
     }
 }
 
-/// What `thread` does, and its calls unless it runs. Its run queue's lock is held.
+/// The activity of `thread`, and its calls unless it runs. Its run queue's lock is held.
 fn look(thread: &Thread, is_running: bool) -> (Doing, Option<Calls>) {
     if is_running {
         return (Doing::Runs, None);

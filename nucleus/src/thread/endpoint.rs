@@ -29,7 +29,7 @@ pub struct Wait {
     pub is_interruptible: bool,
 }
 
-/// Where threads meet.
+/// The meeting place of threads.
 #[derive(Debug)]
 pub struct Endpoint(pub(super) SpinLock<ipc::Endpoint<Ref>>);
 
@@ -108,7 +108,7 @@ pub(super) fn copy_rest(from: Ref, to: Ref, words: usize) {
     }
 }
 
-/// What goes along with a message beside its first words: the caller's until the step ends.
+/// The parts of a message beside its first words: the caller's until the step ends.
 #[derive(Debug)]
 pub struct Along<'a> {
     /// The words; those that do not travel in registers are read and written here.
@@ -133,14 +133,14 @@ pub fn set_message_area(area: *mut u64) -> *mut u64 {
     current().message_area.swap(area, Relaxed)
 }
 
-/// What goes along with the calling thread's next message.
+/// Lays the capability beside the calling thread's next message.
 pub fn lay_along(capability: Option<Capability>) {
     // SAFETY: the caller takes part nowhere now, so it is its own.
     let old = unsafe { core::mem::replace(&mut *current().capability.get(), capability) };
     drop(old);
 }
 
-/// What came along with the calling thread's last message.
+/// Takes the capability that came with the calling thread's last message.
 pub fn take_along() -> Option<Capability> {
     // SAFETY: as in `lay_along`.
     unsafe { &mut *current().capability.get() }.take()
@@ -219,7 +219,7 @@ impl Endpoint {
         self.end_waits(|endpoint, seen| endpoint.close(seen, error));
     }
 
-    /// Whatever component's thread of `space` waits here by `handle` is told [`Error::Gone`]; a call that was received
+    /// Tells [`Error::Gone`] to a component's thread of `space` that waits here by `handle`; a call that was received
     /// still gets its reply.
     pub fn turn_away(&self, space: &Inner, handle: u64) {
         let is_meant = |thread: Ref| {
@@ -295,7 +295,7 @@ pub(super) fn wake(one: Ref, other: Option<Ref>) -> u8 {
     SIGNALLED
 }
 
-/// What a client lent ends with the work for it.
+/// A client's loan ends with the work for it.
 #[inline]
 fn take_own_policy() {
     let me = current();

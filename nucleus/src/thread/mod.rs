@@ -59,7 +59,7 @@ pub use watchdog::start as start_watchdog;
 
 pub use program::{CpuTime, Policy};
 
-/// What a thread runs.
+/// The body of a thread.
 pub type Body = Box<Box<dyn FnOnce() + Send>>;
 
 const RUNNABLE: u8 = 0;
@@ -94,7 +94,7 @@ pub struct Thread {
     /// When it last gave its processor up to wait, but for passing to a thread of its component.
     blocked_at_ns: AtomicU64,
     policy: AtomicU32,
-    /// What `policy` is again when no caller lends a better one.
+    /// The value of `policy` when no caller lends a better one.
     own_policy: AtomicU32,
     /// Its component's; `None` where that is all time there is.
     share: Option<Arc<Share>>,
@@ -118,14 +118,14 @@ pub struct Thread {
     /// The 64 words of the messages that it sends and gets, while it takes part; or null.
     message_area: AtomicPtr<u64>,
     parking: Parking,
-    /// What goes along with its message; guarded as `party`.
+    /// The capability beside its message; guarded as `party`.
     capability: UnsafeCell<Option<Capability>>,
     /// Guarded by the lock of the timers of `timer_cpu`.
     timer: UnsafeCell<Node<Ref>>,
     timer_cpu: AtomicU32,
     is_timer_armed: AtomicBool,
     is_kicked: AtomicBool,
-    /// Where it was last told to run; [`PREEMPTED`] since then, or [`NOT_TOLD`].
+    /// The processor on which it was last told to run; [`PREEMPTED`] since then, or [`NOT_TOLD`].
     told: AtomicU32,
     /// It frees memory: what it needs for that is not refused while anything is left.
     uses_reserve: AtomicBool,

@@ -33,14 +33,14 @@ use ipc::{Error, Header, INLINE_WORDS, Message, Next, Party, Serving, Threads};
 use program::{Policy, Registers};
 use runqueue::{GRANULARITY_NS, SLEEPER_CREDIT_NS};
 
-/// What a component's thread needs to be parked.
+/// The fields that a component's thread needs to be parked.
 #[derive(Debug)]
 pub(super) struct Parking {
     /// Its registers while it is out of user mode; null for other threads.
     registers: AtomicPtr<Registers>,
     /// The same where it may [pass](Endpoint::pass).
     passable: AtomicPtr<Registers>,
-    /// Where they end.
+    /// Their end.
     registers_end: AtomicPtr<Registers>,
     /// Its kernel stack pointer as entry from user mode finds it, always the same.
     kernel_stack: AtomicU64,
@@ -131,7 +131,7 @@ impl Thread {
     }
 }
 
-/// What came of trying the fast path; where it is taken, nothing returns.
+/// The result of trying the fast path; where it is taken, nothing returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fast {
     /// Nothing was done.
@@ -142,7 +142,7 @@ pub enum Fast {
     Signalled,
 }
 
-/// Which step is tried.
+/// The step that is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A call.
@@ -259,7 +259,7 @@ impl Endpoint {
         let is_plain = registers.rbx == calls::FOREVER
             && registers.r12 == NO_HANDLE
             && !percpu::needs_reschedule()
-            // What a client lent ends with the reply.
+            // A client's loan ends with the reply.
             && (step == Step::Call || me.policy.load(Relaxed) == me.own_policy.load(Relaxed));
         if !is_plain {
             return Fast::NotDone;
@@ -424,7 +424,7 @@ fn unblock_next(me: &Thread, next: &Thread, cpu: usize) {
     let here = this();
     if is_like_us && (smp::online() == 1 || scheduler::choose(next) == cpu) {
         here.lock();
-        // Who ran far ahead of those that wait does not pass them by.
+        // A thread that ran far ahead of those that wait does not pass them by.
         let most_ns = here.queue().ready.smallest_ns() + GRANULARITY_NS;
         let is_queued = next.virtual_ns.load(Relaxed) < most_ns && here.enqueue_next(next);
         if is_queued {

@@ -65,7 +65,7 @@ pub(super) fn this() -> &'static Processor {
     unsafe { &*processor }
 }
 
-/// Where its lock is in a [`Processor`].
+/// The place of its lock in a [`Processor`].
 pub const IS_LOCKED_OFFSET: usize = offset_of!(Processor, is_locked);
 
 impl Processor {
@@ -96,7 +96,7 @@ impl Processor {
         self.is_locked.store(false, Release);
     }
 
-    /// What the lock guards. The lock is held.
+    /// The state that the lock guards. The lock is held.
     #[inline]
     #[allow(
         clippy::mut_from_ref,

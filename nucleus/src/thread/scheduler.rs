@@ -1,4 +1,4 @@
-//! Who runs where: a run queue a processor, switching, waking onto a processor, stealing when idle.
+//! The scheduler: a run queue a processor, switching, waking onto a processor, stealing when idle.
 //!
 //! The lock of a [`Processor`] guards its queue and the `node`, `is_on_queue` and `cpu` of the threads on
 //! it; it is held across the context switch and let go by the thread switched to, so whoever
@@ -380,7 +380,7 @@ fn place_on(thread: &Thread, cpu: usize) -> bool {
     target.enqueue(thread, Place::Back);
     let preempts = target.is_preempted_by(thread);
     let is_here = cpu == percpu::cpu();
-    // Who wakes another that is only fair is often about to wait for it: that is one switch then. Elsewhere it may
+    // A thread that wakes another that is only fair is often about to wait for it: that is one switch then. Elsewhere it may
     // come upon somebody with a lock that others wait for.
     let is_later = thread.real_time() == 0 && !target.is_idle.load(Relaxed);
     match (preempts, is_later) {
@@ -519,7 +519,7 @@ fn lock_home(thread: &Thread) -> Option<(&'static Processor, bool)> {
         let cpu = thread.cpu.load(Relaxed);
         let home = processor(cpu as usize)?;
         home.lock();
-        // Who queues it elsewhere says where first.
+        // A thread that queues it elsewhere says where first.
         let is_on_queue = thread.is_on_queue.load(SeqCst);
         if thread.cpu.load(Relaxed) == cpu {
             return Some((home, is_on_queue));
@@ -541,7 +541,7 @@ pub fn look_at<T>(thread: &Thread, look: impl FnOnce(bool) -> T) -> Option<T> {
 /// Changes what `thread` is queued by: `act` says how, again where it was queued meanwhile.
 pub fn change(thread: &Thread, act: impl Fn(&Thread)) {
     while !change_at_home(thread, &act) {
-        // Whoever queued it may not have seen the change, or sees it ([`place_on`]).
+        // A thread that queued it may not have seen the change, or sees it ([`place_on`]).
         fence(SeqCst);
         if !thread.is_on_queue.load(SeqCst) {
             break;

@@ -32,7 +32,7 @@ const KICKED: u8 = 2;
 
 const BUCKETS: usize = 256;
 
-/// What stands by the words of one hash.
+/// The waiters by the words of one hash.
 struct Bucket {
     waiters: Fifo<Ref>,
     attendants: Option<&'static Attended>,
@@ -45,7 +45,7 @@ struct Attended {
     next: Option<&'static Attended>,
 }
 
-/// What is called when a word is woken, by whoever wakes it, as if it were the body of a thread that had waited.
+/// A function that is called when a word is woken, by the waking thread, as if it were the body of a thread that had waited.
 pub type Attendant = Box<dyn Fn() + Send + Sync>;
 
 static TABLE: [SpinLock<Bucket>; BUCKETS] = [const {

@@ -1,4 +1,4 @@
-//! What a test may set in the host world: devices, refusals of memory, the program that "runs".
+//! The controls of a test over the host world: devices, refusals of memory, the program that "runs".
 //!
 //! Kept per thread: the program (inherited by threads it spawns) and counted refusals. One for all:
 //! limits, the command line, devices.
@@ -70,7 +70,7 @@ pub(super) fn life() -> Option<Arc<Life>> {
     LIFE.with_borrow(Clone::clone)
 }
 
-/// What [`crate::device::kept`] gives on this thread.
+/// The buffer that [`crate::device::kept`] gives on this thread.
 pub fn set_kept(kept: Option<&crate::device::DmaBuffer>) {
     KEPT.set(kept.map(|kept| DmaHandle::clone(&kept.memory)));
 }

@@ -25,7 +25,7 @@ use std::{
     sync::{Arc, Condvar, LazyLock, Mutex, Weak, atomic::AtomicU64},
 };
 
-/// Where DMA buffers begin in the devices' address space.
+/// The start of DMA buffers in the devices' address space.
 const DMA_BASE: u64 = 1 << 40;
 
 pub(crate) struct Pci {
@@ -66,7 +66,7 @@ pub(crate) fn with_tables<R>(visit: impl FnOnce(&mut Tables) -> R) -> R {
 
 #[derive(Debug, Default)]
 struct LineState {
-    /// Where it signals which bits.
+    /// The endpoint that it signals, and the bits.
     bound: Option<(EndpointHandle, u64)>,
     is_pending: bool,
     is_masked: bool,

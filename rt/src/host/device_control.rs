@@ -18,9 +18,9 @@ pub trait Registers: Send + Sync {
     fn write(&self, offset: usize, bytes: usize, value: u64);
 }
 
-/// What a PCI model is.
+/// The model of a PCI function.
 pub struct PciModel {
-    /// What discovery tells; the address must be free.
+    /// The function as discovery tells it; the address must be free.
     pub function: PciFunction,
     /// Configuration space.
     pub config: Arc<dyn Registers>,

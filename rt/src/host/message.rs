@@ -110,7 +110,7 @@ impl EndpointHandle {
     }
 }
 
-/// What ends a gift, and where those wait who have it.
+/// The end of a gift, and the place where its holders wait.
 #[derive(Debug)]
 pub(crate) struct GiftHandle(Arc<Gift>, Option<Arc<Place>>);
 
@@ -170,7 +170,7 @@ pub(crate) fn step(
 ) -> Result<(), Error> {
     let me = current();
     let mut locked = lock(&handle.place.locked);
-    // Whoever takes it back ends the gift before it looks who waits.
+    // A thread that takes it back ends the gift before it looks who waits.
     let serves = matches!(step, Step::Receive | Step::Reply | Step::ReplyAndReceive);
     if handle.is_over() || serves && !handle.can_serve {
         return Err(Error::Gone);

@@ -1,4 +1,4 @@
-//! What the host world tells about itself.
+//! The host world's facts about itself.
 use super::{control, memory, thread};
 use crate::system::{ObjectCount, ProcessorTime};
 use core::sync::atomic::AtomicU64;

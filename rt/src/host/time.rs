@@ -6,7 +6,7 @@ use std::sync::{
 
 /// "Boot": the first time anybody asked.
 static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
-/// What `set_wall_ns` added to the host's wall clock.
+/// The time that `set_wall_ns` added to the host's wall clock.
 static WALL_OFFSET_NS: AtomicI64 = AtomicI64::new(0);
 
 pub(crate) fn now_ns() -> u64 {

@@ -431,7 +431,7 @@ thread_local! {
     static BASES: Cell<Bases> = const { Cell::new(Bases { fs: 0, gs: 0 }) };
 }
 
-/// What of the calling thread's program stays in the processor.
+/// The part of the calling thread's program that stays in the processor.
 pub(crate) struct Extended;
 
 pub(crate) fn extended() -> Extended {

@@ -24,7 +24,7 @@ use nucleus::arch::{
     pci,
 };
 
-/// What a domain's devices reach, where there is an IOMMU.
+/// The reach of a domain's devices, where there is an IOMMU.
 pub(crate) type WindowHandle = Option<Arc<Window>>;
 
 /// Every function found.

@@ -1,4 +1,4 @@
-//! What the kernel world tells about itself.
+//! The kernel world's facts about itself.
 pub(crate) use nucleus::{
     irq::statistics as interrupts,
     log::{RING_BYTES as LOG_BYTES, contents as log},

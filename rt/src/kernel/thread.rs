@@ -12,7 +12,7 @@ pub(crate) use nucleus::thread::{
     unpark, wait_on, wake, yield_now,
 };
 
-/// Who rings comes to the nucleus, and calls.
+/// A thread that rings comes to the nucleus, and calls.
 pub(crate) fn attend(
     bell: Bell,
     _name: &str,

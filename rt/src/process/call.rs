@@ -36,7 +36,7 @@ pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
 /// Does `call` with at most six arguments.
 ///
 /// # Safety
-/// What the call takes away, fills or starts to run must be the caller's to do that with.
+/// The memory that the call takes away, fills or starts to run must be the caller's to do that with.
 #[inline(always)]
 pub(super) unsafe fn ask_with_memory(call: Call, arguments: &[u64]) -> Answer {
     let argument = |index| arguments.get(index).copied().unwrap_or(0);
@@ -159,7 +159,7 @@ impl Handle {
         !matches!(self.0, calls::SERVICE | calls::NO_HANDLE)
     }
 
-    /// What it was; it names nothing from now on.
+    /// The former handle; it names nothing from now on.
     pub(super) fn leave(&mut self) -> Handle {
         Handle(core::mem::replace(&mut self.0, calls::NO_HANDLE))
     }

@@ -18,7 +18,7 @@ use dlmalloc::{Allocator, Dlmalloc};
 static HEAP_CLASS: LockClass = LockClass::new("rt.heap");
 static MAPPED_BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Where the heap's memory comes from.
+/// The source of the heap's memory.
 struct Source;
 
 // SAFETY: what `alloc` gives is zeroed, new and of nobody else until `free` has given it back.
@@ -160,7 +160,7 @@ unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let mut heap = self.0.lock();
         if list_of(layout).is_none() {
-            // What is new is zeroed. SAFETY: as `alloc`.
+            // New memory is zeroed. SAFETY: as `alloc`.
             return unsafe { heap.lea.calloc(layout.size(), layout.align()) };
         }
         // SAFETY: as `alloc`.

@@ -21,7 +21,7 @@ pub(crate) struct Mapped {
     address: usize,
     words: usize,
     pub(super) handle: Handle,
-    /// What keeps it mapped, where that is another handle.
+    /// The handle that keeps it mapped, where that is another one.
     _of: Option<RegionHandle>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn use_reserve() -> bool {
 
 pub(crate) fn leave_reserve() {}
 
-/// What the grant leaves is the nucleus's to know; a component holds on to nothing that it could give back.
+/// The rest of the grant is the nucleus's to know; a component holds on to nothing that it could give back.
 pub(crate) fn is_short() -> bool {
     false
 }

@@ -38,7 +38,7 @@ impl EndpointHandle {
     }
 }
 
-/// Where the component serves.
+/// The endpoint of the component.
 pub(crate) fn service() -> EndpointHandle {
     EndpointHandle::new(SERVICE, false)
 }
@@ -134,7 +134,7 @@ fn settle(word: u64, capability: Capability, is_well: bool) -> Option<Capability
     }
 }
 
-/// What came along: a region is mapped, anything else is an endpoint.
+/// The capability that came along: a region is mapped, anything else is an endpoint.
 #[cold]
 fn take_in(handle: u64) -> Capability {
     match memory::region_map(Handle(handle)) {
@@ -147,7 +147,7 @@ fn take_in(handle: u64) -> Capability {
     }
 }
 
-/// What went wrong. A handle that names no endpoint (any more) is as good as one whose endpoint is gone.
+/// The error of a status. A handle that names no endpoint (any more) is as good as one whose endpoint is gone.
 #[cold]
 fn error(status: Status) -> Error {
     match status {

@@ -1,4 +1,4 @@
-//! Where a component begins: the nucleus enters `_start` on a thread that has no stack yet.
+//! The start of a component: the nucleus enters `_start` on a thread that has no stack yet.
 //!
 //! That first thread, on a small static stack and without a [block](super::thread), spawns the
 //! main thread and ends.
@@ -23,7 +23,7 @@ unsafe extern "Rust" {
     safe fn component_main();
 }
 
-/// What the main thread does.
+/// The work of the main thread.
 pub(super) fn main() {
     log::init();
     component_main();

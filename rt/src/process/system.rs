@@ -1,4 +1,4 @@
-//! What the process world tells about itself: the component's own locks, and nothing of the system's but
+//! The process world's facts about itself: the component's own locks, and nothing of the system's but
 //! its command line.
 use super::call::ask_with_memory;
 use crate::{

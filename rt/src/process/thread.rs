@@ -27,10 +27,10 @@ use ipc::MESSAGE_WORDS;
 
 /// Bytes of a stack.
 const STACK_BYTES: usize = 8 * PAGE_BYTES;
-/// What still uses a block when its thread starts: the thread and who spawned it.
+/// The users of a block when its thread starts: the thread and its spawner.
 const USERS: u32 = 2;
 
-/// What a thread runs.
+/// The body of a thread.
 pub(super) type Body = Box<Box<dyn FnOnce() + Send>>;
 
 /// A thread's own memory: one page.
@@ -46,7 +46,7 @@ pub(super) struct Block {
     token: AtomicU32,
     /// The block before it in the list; set before it is in there.
     next: *const Block,
-    /// What to run; the spawner's until the thread starts, then the thread's. The main thread has none.
+    /// The body to run; the spawner's until the thread starts, then the thread's. The main thread has none.
     body: UnsafeCell<Option<Body>>,
     /// The thread's own.
     #[cfg(feature = "check")]
@@ -130,7 +130,7 @@ pub(super) fn area() -> &'static [AtomicU64; MESSAGE_WORDS] {
     &block().area
 }
 
-/// Where the nucleus starts a thread: rdi is its block, the stack is empty.
+/// The entry at which the nucleus starts a thread: rdi is its block, the stack is empty.
 #[unsafe(naked)]
 unsafe extern "C" fn enter() -> ! {
     naked_asm!("xor ebp, ebp", "call {}", "ud2", sym run)

@@ -16,7 +16,7 @@ pub unsafe fn init(rsdp: u64) {
     unsafe { KEPT.set(Tables::read(&memory, rsdp)) };
 }
 
-/// What the tables said.
+/// The contents of the tables.
 ///
 /// # Panics
 /// Before [`init`].

@@ -42,7 +42,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What is kept.
+    /// The kept values.
     pub fn get(&self) -> Bases {
         Bases { fs: self.fs.load(Relaxed), gs: self.gs.load(Relaxed) }
     }

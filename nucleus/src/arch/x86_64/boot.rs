@@ -8,7 +8,7 @@
 //! Source: Xen `docs/misc/pvh.pandoc`, `xen/include/public/arch-x86/hvm/start_info.h`.
 use core::arch::global_asm;
 
-/// Where all physical memory is mapped: physical address 0 is here.
+/// The start of the map of all physical memory: physical address 0 is here.
 pub const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 /// Virtual minus physical address of the kernel image.
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
@@ -180,7 +180,7 @@ pub struct Sections {
     pub guard: u64,
 }
 
-/// Where the parts of the kernel image are.
+/// The places of the parts of the kernel image.
 pub fn sections() -> Sections {
     let symbols = (&raw const __symbols_start) as u64;
     let bytes = crate::backtrace::table_bytes() as u64;

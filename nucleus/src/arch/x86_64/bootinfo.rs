@@ -1,4 +1,4 @@
-//! What the boot loader tells, read from its memory; nothing of that is needed after.
+//! The information of the boot loader, read from its memory; nothing of that is needed after.
 use super::boot::{self, FIRST_MAP_END, phys_to_virt};
 pub use firmware::boot::{BootInfo, PhysRange};
 

@@ -14,10 +14,10 @@ use core::{
 };
 use program::Registers;
 
-/// What `trapped` is told of a thread that was parked and goes on.
+/// The argument of `trapped` for a thread that was parked and goes on.
 pub const PARKED: u64 = 0x102;
 
-/// What `trapped` is told of a thread whose call was done, with its answer in the registers.
+/// The argument of `trapped` for a thread whose call was done, with its answer in the registers.
 pub const DONE: u64 = 0x103;
 
 /// Before user mode is entered, with the context; 0 ends the loop. Interrupts are off after it.

@@ -24,7 +24,7 @@ macro_rules! port_access {
         /// Writes to a port.
         ///
         /// # Safety
-        /// What the device does with it must not harm memory safety.
+        /// The device's use of it must not harm memory safety.
         #[inline]
         pub unsafe fn $write(port: u16, value: $width) {
             // SAFETY: the caller answers for the device.
@@ -166,7 +166,7 @@ pub fn cpuid(leaf: u32, subleaf: u32) -> [u32; 4] {
     [answer.eax, answer.ebx, answer.ecx, answer.edx]
 }
 
-/// What this processor can do.
+/// The features of this processor.
 pub fn features() -> Features {
     Features::of(cpuid)
 }

@@ -21,10 +21,10 @@ use program::Bases;
 use x86::xsave::{self, LEGACY_BYTES, LEGACY_MASK};
 
 static BYTES: AtomicUsize = AtomicUsize::new(LEGACY_BYTES);
-/// What XSAVE and XRSTOR are asked for; 0 where there are but FXSAVE and FXRSTOR.
+/// The components that XSAVE and XRSTOR are asked for; 0 where there are but FXSAVE and FXRSTOR.
 static REQUEST: AtomicU32 = AtomicU32::new(0);
 static MXCSR_MASK: AtomicU32 = AtomicU32::new(0xffbf);
-/// Whose state each processor's registers hold (the address of its [`State`]).
+/// The owner of the state in each processor's registers (the address of its [`State`]).
 static OWNERS: [AtomicPtr<State>; percpu::MAX_CPUS] =
     [const { AtomicPtr::new(core::ptr::null_mut()) }; percpu::MAX_CPUS];
 
@@ -219,7 +219,7 @@ impl State {
         self.reset();
     }
 
-    /// What was in the registers, but for the bases, is old: the area counts.
+    /// The registers, but for the bases, are old: the area counts.
     fn disown(&self) {
         self.set_bases(self.bases());
         self.is_live.store(false, Relaxed);

@@ -87,7 +87,7 @@ fn with_unit<R>(act: impl FnOnce(&mut Unit<Hardware>) -> R) -> Option<R> {
     if IS_ON.load(Relaxed) { UNIT.lock().as_mut().map(act) } else { None }
 }
 
-/// What the functions of a domain reach. There until it is dropped.
+/// The memory that the functions of a domain reach. There until it is dropped.
 #[derive(Debug)]
 pub struct Window {
     window: Option<vtd::Window>,

@@ -15,13 +15,13 @@ pub use x86::paging::{ENTRIES, Entry, Table, index};
 
 /// Top-level entries from here on are the kernel's.
 pub const KERNEL_ENTRY: usize = 256;
-/// Where kernel stacks are mapped.
+/// The area of kernel stacks.
 pub const STACK_AREA: u64 = 0xffff_c000_0000_0000;
-/// Where pieces of the kernel heap are mapped that have no contiguous frames.
+/// The area of those pieces of the kernel heap that have no contiguous frames.
 pub const HEAP_AREA: u64 = 0xffff_c800_0000_0000;
-/// Where device registers are mapped.
+/// The area of device registers.
 pub const DEVICE_AREA: u64 = 0xffff_d000_0000_0000;
-/// Where `memory::port_map` lies.
+/// The area of `memory::port_map`.
 pub const PORT_AREA: u64 = 0xffff_d800_0000_0000;
 const LARGE_PAGE: u64 = 2 << 20;
 
@@ -88,7 +88,7 @@ pub fn fault_address() -> u64 {
     address
 }
 
-/// Where tables for kernel mappings come from.
+/// The source of tables for kernel mappings.
 pub trait TableSource {
     /// A zeroed frame; `None` where memory is refused.
     fn table(&mut self) -> Option<u32>;

@@ -24,7 +24,7 @@ pub struct PerCpu {
     pub this: AtomicPtr<PerCpu>,
     /// Scratch for the system call entry: the program's stack pointer.
     pub user_rsp: AtomicU64,
-    /// Where entry from user mode stores the program's registers: the end of a `Registers`.
+    /// The end of the `Registers` in which entry from user mode stores the program's registers.
     pub registers_end: AtomicPtr<program::Registers>,
     /// Number of the processor, from 0.
     pub cpu: AtomicU32,
@@ -41,7 +41,7 @@ pub struct PerCpu {
     /// The space (its `space::Inner`) that user mode may be entered in at once: the running thread
     /// is in it, its extended state is loaded, and nobody wants its attention. Else null.
     pub ready_space: AtomicPtr<u8>,
-    /// What the processor pushes at an interrupt from user mode, below it vector and error code.
+    /// The frame that the processor pushes at an interrupt from user mode, below it vector and error code.
     pub entry_stack: [AtomicU64; 8],
     /// The scheduler's part (a `thread::processor::Processor`), null before there is one.
     pub processor: AtomicPtr<u8>,
@@ -54,7 +54,7 @@ pub struct PerCpu {
     pub is_online: AtomicU32,
 }
 
-// What assembly here, in `user` and in `component` names.
+// The names of assembly here, in `user` and in `component`.
 const _: () = {
     assert!(offset_of!(PerCpu, this) == 0);
     assert!(offset_of!(PerCpu, user_rsp) == 8);

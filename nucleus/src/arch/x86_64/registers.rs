@@ -14,7 +14,7 @@ macro_rules! pop_registers {
         pop r11; pop r10; pop r9; pop r8; pop rax; pop rcx; pop rdx; pop rsi; pop rdi"
     };
 }
-/// What a function keeps for its caller: pushed and popped by every switch of stacks.
+/// The registers that a function keeps for its caller: pushed and popped by every switch of stacks.
 macro_rules! push_callee_saved {
     () => {
         "push rbp; push rbx; push r12; push r13; push r14; push r15"

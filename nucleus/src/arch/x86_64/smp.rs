@@ -22,7 +22,7 @@ static ONLINE: AtomicUsize = AtomicUsize::new(1);
 const ANSWER_NS: u64 = 50_000_000;
 const TRIES: usize = 4;
 
-/// What a starting processor finds at the end of its trampoline (offsets used by the assembly).
+/// The words that a starting processor finds at the end of its trampoline (offsets used by the assembly).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Handover {

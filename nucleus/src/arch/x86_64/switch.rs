@@ -30,7 +30,7 @@ pub unsafe fn saved_place(saved: u64) -> (u64, u64) {
     (rip, rbp)
 }
 
-/// What a new thread does first: `previous` of the switch becomes the argument.
+/// The first steps of a new thread: `previous` of the switch becomes the argument.
 #[unsafe(naked)]
 unsafe extern "sysv64" fn start() {
     naked_asm!("xor ebp, ebp", "mov rdi, rax", "call rbx", "ud2")

@@ -45,7 +45,7 @@ const FORCED_FLAGS: u64 = 0x202;
 /// Flags cleared by `syscall`: TF, IF, DF, IOPL, NT, AC.
 const SYSCALL_CLEARS: u64 = 0x4_7700;
 
-/// What `sysret` may not be given: flags a program may not have, and TF and RF, which it would
+/// The flags that `sysret` may not be given: those a program may not have, and TF and RF, which it would
 /// obey too early; bits 1 and 9 are looked at after the forced ones were subtracted.
 const SLOW_FLAGS: u32 = !(USER_FLAGS as u32 & !0x1_0100);
 
@@ -167,7 +167,7 @@ skerry_trap_user:
 /// How user mode was left: a vector, [`SYSCALL`], or that it could not be entered.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    /// Which of them.
+    /// The kind of trap.
     pub kind: u64,
     /// Of an exception.
     pub error_code: u64,
