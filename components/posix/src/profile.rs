@@ -36,14 +36,14 @@ lock_class! {
 static RATE: AtomicU64 = AtomicU64::new(0);
 /// One reader at a time.
 static READER: Mutex<()> = Mutex::new(&READING, ());
-/// Who threads were, in the order in which that ended.
+/// Former owners of threads, in the order in which they ended.
 static FORMER: Mutex<VecDeque<(u64, Owner)>> = Mutex::new(&FORMERS, VecDeque::new());
 /// Most that are kept; the oldest go.
 const FORMER_MAX: usize = 1 << 14;
 /// More than any line has.
 const LINE_BYTES: usize = 2048;
 
-/// Whose a thread is, or was until some time.
+/// The owner of a thread, now or until some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Owner {
     until_ns: u64,
@@ -59,7 +59,7 @@ impl Owner {
     }
 }
 
-/// What a task's thread has left to do once the task has ended is the task's.
+/// After a task has ended, the time that its thread still runs is counted as the task's, so long.
 pub const END_NS: u64 = 1_000_000_000;
 
 /// `task` ends, or gets another name: samples until `longer_ns` from now are of what it was.
@@ -94,7 +94,7 @@ pub fn set_rate(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Whose the threads are now.
+/// The owners of threads now.
 fn owners() -> HashMap<u64, Owner> {
     let processes: Vec<_> = tree::read().processes().cloned().collect();
     let tasks = processes.iter().flat_map(|process| process.tasks());
@@ -126,7 +126,7 @@ pub fn contents() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// Whose a thread was at `time_ns`: `owners` are in order.
+/// The owner of a thread at `time_ns`: `owners` are in order.
 fn owner(owners: &[Owner], time_ns: u64) -> Option<&Owner> {
     owners.iter().find(|owner| time_ns <= owner.until_ns)
 }

@@ -1,4 +1,4 @@
-//! What the system calls itself, and its load.
+//! The system's name, and its load.
 //!
 //! Locks: `system.names` is a leaf. The load is a decaying average of the threads that could run,
 //! sampled every five seconds by whoever asks first after that.
@@ -79,7 +79,7 @@ pub fn domain_changes() -> &'static Arc<Changes> {
 
 const SAMPLE_NS: u64 = 5_000_000_000;
 const FIXED_ONE: u64 = 1 << 11;
-/// What is left of the old load after a sample: 1, 5 and 15 minutes, as fixed point.
+/// The share of the old load that a sample leaves: over 1, 5 and 15 minutes, as fixed point.
 const DECAY: [u64; 3] = [1884, 2014, 2037];
 const SAMPLES_MAX: u64 = 1000;
 

@@ -29,7 +29,7 @@ static NEXT_INODE: AtomicU64 = AtomicU64::new(2);
 struct Anonymous {
     inode: InodeNumber,
     attributes: Mutex<Attributes>,
-    /// What opening it again (through `/proc/self/fd`) gives.
+    /// The file that opening it again (through `/proc/self/fd`) gives.
     file: Option<Arc<dyn File>>,
 }
 

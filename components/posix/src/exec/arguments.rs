@@ -8,7 +8,7 @@ use vfs::Errno;
 const STRING_BYTES_MAX: usize = 32 * 4096;
 /// Most bytes of all strings and pointers, whatever the stack's limit (three quarters of 8 MiB).
 const TOTAL_BYTES_MAX: u64 = 6 << 20;
-/// What is always allowed (`ARG_MAX`).
+/// The size that is always allowed (`ARG_MAX`).
 const TOTAL_BYTES_MIN: u64 = 128 << 10;
 const POINTER_BYTES: u64 = 8;
 

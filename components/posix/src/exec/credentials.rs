@@ -1,4 +1,4 @@
-//! What exec does to credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
+//! Effects of exec on credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
 use super::{ExecRequest, file::Executable};
 use crate::{files::Sharing, memory::Dumpable};
 use vfs::{

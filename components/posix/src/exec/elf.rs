@@ -30,7 +30,7 @@ pub struct Segment {
     pub offset: u64,
     /// Bytes in the file.
     pub file_bytes: u64,
-    /// What the program may do.
+    /// The accesses that the program is allowed.
     pub protection: Protection,
 }
 
@@ -45,7 +45,7 @@ impl Segment {
     }
 }
 
-/// Where the addresses of a file hold.
+/// The meaning of the addresses of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// As they are.
@@ -54,7 +54,7 @@ pub enum Kind {
     Movable,
 }
 
-/// What the headers of a program say, checked.
+/// The checked headers of a program.
 #[derive(Clone, Debug)]
 pub struct Headers {
     /// Fixed or movable.
@@ -83,7 +83,7 @@ pub struct Headers {
 /// `ENOEXEC` where it is no ELF program for this machine or its headers make no sense; `EINVAL`
 /// for segments that cannot be placed; `EIO`, `ENOMEM`.
 pub fn read(program: &Executable) -> Result<Headers, Errno> {
-    // What it begins with was read before, to tell what it is.
+    // Its first bytes were read before, to tell its format.
     let mut bytes = [0; HEADER_BYTES];
     if program.read(0, &mut bytes)? < HEADER_BYTES {
         return Err(Errno::ENOEXEC);

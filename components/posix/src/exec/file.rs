@@ -19,7 +19,7 @@ pub struct Executable {
 }
 
 impl Executable {
-    /// What an open file holds.
+    /// The program in an open file.
     ///
     /// # Errors
     /// `EACCES` where it is nothing that has pages; `ETXTBSY` while somebody has it open for writing.
@@ -38,7 +38,7 @@ impl Executable {
     pub(super) fn pages(&self) -> &Arc<dyn Mappable> {
         &self.pages
     }
-    /// Who is behind it.
+    /// The open file or object behind it.
     pub(super) fn origin(&self) -> &Origin {
         &self.origin
     }

@@ -52,17 +52,17 @@ const SECURE_STACK_BYTES: u64 = 8 << 20;
 /// Opens interpreters by their paths.
 pub type Opener<'a> = dyn Fn(&[u8]) -> Result<Arc<OpenFile>, Errno> + 'a;
 
-/// What is to be loaded.
+/// A request to load a program.
 pub struct ExecRequest<'a> {
     /// Its name as the caller gave it: `AT_EXECFN`, and a script's own argument.
     pub path: &'a [u8],
-    /// What becomes of the descriptor that the name goes by, where it goes by one.
+    /// The fate of the descriptor that the name goes by, where it goes by one.
     pub on_exec: OnExec,
     /// The file behind it.
     pub program: Executable,
     /// Arguments and environment.
     pub arguments: Arguments,
-    /// Who calls.
+    /// The caller.
     pub credentials: &'a Credentials,
     /// setuid and setgid bits count for nothing (`PR_SET_NO_NEW_PRIVS`).
     pub has_no_new_privileges: bool,
@@ -86,7 +86,7 @@ pub struct Loaded {
     pub stack: u64,
     /// Its name for `comm`: the last component of the path, cut to 15 bytes.
     pub command: [u8; 16],
-    /// Who it runs as.
+    /// The credentials of the loaded program.
     pub credentials: Credentials,
     /// It runs with more rights than its caller (`AT_SECURE`).
     pub is_secure: bool,

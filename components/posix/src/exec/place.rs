@@ -2,7 +2,7 @@
 use crate::memory::{PAGE, map::GUARD_GAP, region::page_of};
 use rt::user::USER_END;
 
-/// Where movable programs begin: two thirds of the addresses.
+/// The start of movable programs: two thirds of the addresses.
 const PROGRAM_BASE: u64 = USER_END / 3 * 2;
 /// Least and most room kept for the stack.
 const STACK_ROOM: (u64, u64) = (128 << 20, USER_END / 6 * 5);
@@ -12,7 +12,7 @@ const HEAP_RANDOM_PAGES: u64 = (32 << 20) / PAGE;
 /// Pages between the stack and the end of the addresses for the vDSO.
 const VDSO_PAGES: u64 = 8;
 
-/// Where the parts of a program go.
+/// The places of a program's parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Base of a movable program.

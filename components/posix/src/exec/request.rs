@@ -1,4 +1,4 @@
-//! What execve asks for, on a task's behalf: [`Program`] in, [`Image`] out.
+//! The request of execve, on a task's behalf: [`Program`] in, [`Image`] out.
 use super::{Arguments, ExecRequest, Executable, Strings, build};
 use crate::{
     files::{OnExec, Scope, Sharing},
@@ -107,7 +107,7 @@ struct Opened {
     file: Arc<OpenFile>,
     /// By which it can be told of.
     path: Vec<u8>,
-    /// What becomes of the descriptor in that.
+    /// The fate of that descriptor at exec.
     on_exec: OnExec,
 }
 

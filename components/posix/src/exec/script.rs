@@ -7,7 +7,7 @@ use vfs::Errno;
 /// Bytes of a file that are looked at for its kind.
 const HEAD_BYTES: usize = 256;
 
-/// What the first line of a script says.
+/// The first line of a script, parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     /// Path of the interpreter.

@@ -26,17 +26,17 @@ const CLOCK_TICKS: u64 = 100;
 /// Bytes of a signal frame beside the extended state, rounded up generously.
 const SIGNAL_FRAME_BYTES: u64 = 1024;
 
-/// What goes on the stack.
+/// The contents of the first stack.
 pub struct Contents<'a> {
     /// The program's name as the caller gave it.
     pub path: &'a [u8],
     /// Arguments and environment.
     pub arguments: &'a Arguments,
-    /// Where the program is.
+    /// The place of the program.
     pub image: &'a Image,
     /// Address of the vDSO.
     pub vdso: Option<u64>,
-    /// Who it runs as.
+    /// The credentials of the loaded program.
     pub credentials: &'a Credentials,
     /// More rights than its caller's.
     pub is_secure: bool,

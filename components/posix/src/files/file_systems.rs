@@ -1,4 +1,4 @@
-//! What can be mounted: file systems by name, and the disks they can be on; told once at start.
+//! Mountable things: file systems by name, and the disks they can be on; told once at start.
 //!
 //! A disk is in use once at a time: mounting it again shows the same file system in another place,
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
@@ -33,7 +33,7 @@ const DEVTMPFS: &str = "devtmpfs";
 /// A device number.
 type Number = (u32, u32);
 
-/// What there is.
+/// The file systems and disks that were told.
 struct Known {
     devices: Vec<Arc<Device>>,
     makers: Vec<(&'static str, MakeFileSystem)>,
@@ -65,7 +65,7 @@ pub fn devices() -> &'static [Arc<Device>] {
 pub enum Writes {
     /// Nothing is.
     Never,
-    /// Where the medium allows it.
+    /// Writing, if the medium allows it.
     Possible,
 }
 

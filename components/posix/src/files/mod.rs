@@ -39,7 +39,7 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub struct LookUp<'a>(ReadGuard<'a, Slots<Arc<OpenFile>>>);
 
 impl LookUp<'_> {
-    /// What `fd` stands for.
+    /// The description of `fd`.
     ///
     /// # Errors
     /// `EBADF`.
@@ -75,7 +75,7 @@ impl Table {
         let slots = self.slots.read().duplicate()?;
         Ok(Table::with(slots))
     }
-    /// What `fd` stands for.
+    /// The description of `fd`.
     ///
     /// # Errors
     /// `EBADF`.
@@ -175,7 +175,7 @@ impl Table {
         }
         self.closed(removed);
     }
-    /// What left the table is let go, with no lock held.
+    /// Files that left the table are released with no lock held.
     fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
         for file in files {
             notes::descriptor_closed(self.id, &file);
@@ -192,7 +192,7 @@ impl Table {
             from = fd + 1;
         }
     }
-    /// What exec does with `fd`.
+    /// The fate of `fd` at exec.
     ///
     /// # Errors
     /// `EBADF`.

@@ -1,4 +1,4 @@
-//! What `/proc/mounts` shows of a tmpfs's options: those that are not the default, as Linux writes them.
+//! Options of a tmpfs in `/proc/mounts`: those that are not the default, as Linux writes them.
 use alloc::{format, string::String};
 use rt::PAGE_BYTES;
 

@@ -27,7 +27,7 @@ lock_class! {
 /// `/proc/sys/fs/dir-notify-enable`.
 pub static IS_ENABLED: AtomicBool = AtomicBool::new(true);
 
-/// Which events of a name in the directory, or of itself, are which of fcntl's.
+/// Events of a name in the directory, or of itself, and fcntl's names of them.
 const MEANINGS: [(Events, u32); 5] = [
     (Events::ACCESS, raw::DN_ACCESS),
     (Events::MODIFY, raw::DN_MODIFY),
@@ -42,11 +42,11 @@ const BAND: u32 = raw::EPOLLIN | raw::EPOLLRDNORM | raw::EPOLLMSG;
 struct Note {
     owner: Arc<Owner>,
     directory: Arc<Vnode>,
-    /// Whose it is: a description in a table.
+    /// Its owner: a description in a table.
     file: Weak<OpenFile>,
     table: u64,
     fd: i32,
-    /// What is wanted; nothing once it was told, unless with DN_MULTISHOT.
+    /// The wanted events; none once it was told, unless with DN_MULTISHOT.
     mask: AtomicU32,
     /// The cookie of the last name that left.
     moved: AtomicU32,

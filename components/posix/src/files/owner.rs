@@ -50,7 +50,7 @@ struct Setting {
     /// 0: SIGIO, without details.
     signal: u8,
     fd: i32,
-    /// Who named the owner: he must be allowed to signal it.
+    /// The task that named the owner: it must be allowed to signal the owner.
     by: Option<Arc<Credentials>>,
 }
 
@@ -71,7 +71,7 @@ impl Watcher for Room {
     }
 }
 
-/// Who is told of a description.
+/// The receiver of a description's signals.
 pub struct Owner {
     this: Weak<Owner>,
     /// Of a socket: looks at its budget for the owner.
@@ -202,7 +202,7 @@ impl Setting {
     }
 }
 
-/// Who may signal whom.
+/// The permission of one process to signal another.
 trait MaySignal {
     /// Root, or the same user.
     fn may_signal(&self, process: &Process) -> bool;

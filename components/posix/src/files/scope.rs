@@ -4,7 +4,7 @@ use crate::process::Task;
 use alloc::sync::Arc;
 use vfs::{Caller, Credentials};
 
-/// What a [`Caller`] borrows.
+/// The objects that a [`Caller`] borrows.
 pub struct Scope {
     fs: Arc<FsContext>,
     places: Arc<Places>,
@@ -31,7 +31,7 @@ impl Scope {
         self.credentials = Arc::new(self.credentials.with_real_ids());
         self
     }
-    /// Who the task is.
+    /// The credentials of the task.
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }

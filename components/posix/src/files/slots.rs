@@ -14,7 +14,7 @@ pub const DESCRIPTORS_MAX: usize = 1 << 20;
 pub static NEW_MAX: Setting = Setting::new(DESCRIPTORS_MAX as i64, 64, 0x7fff_ffc0);
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// What exec does with a descriptor.
+/// The fate of a descriptor at exec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnExec {
     /// It stays open.
@@ -51,7 +51,7 @@ impl<F: Clone> Slots<F> {
             charge: Charge::none(),
         }
     }
-    /// What `fd` stands for.
+    /// The file at `fd`.
     #[inline]
     pub fn get(&self, fd: usize) -> Option<&F> {
         self.files.get(fd)?.as_ref()
@@ -60,7 +60,7 @@ impl<F: Clone> Slots<F> {
     pub fn size(&self) -> usize {
         self.files.len()
     }
-    /// What exec will do with `fd`.
+    /// The fate of `fd` at exec.
     pub fn on_exec(&self, fd: usize) -> OnExec {
         let word = self.close_on_exec.get(fd / WORD_BITS).copied().unwrap_or(0);
         if word >> (fd % WORD_BITS) & 1 != 0 { OnExec::Close } else { OnExec::Keep }

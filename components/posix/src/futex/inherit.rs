@@ -41,7 +41,7 @@ lock_class! {
 /// Longest chain of owners that wait for others (Linux's `max_lock_depth`).
 const DEPTH_MAX: usize = 1024;
 
-/// What a waiter has come to.
+/// The states of a waiter's grant.
 mod grant {
     /// It waits.
     pub const NONE: u8 = 0;
@@ -129,7 +129,7 @@ static TABLE: Mutex<Table> = Mutex::new(
     Table { locks: BTreeMap::new(), owned: BTreeMap::new(), awaited: BTreeMap::new() },
 );
 
-/// What one look at the word came to.
+/// The result of one look at the word.
 enum Step<T> {
     Done(T),
     /// It changed meanwhile.

@@ -177,7 +177,7 @@ pub fn wake_shared(memory: &Arc<AddressSpace>, address: u64, count: u32) -> Resu
     wake(memory, address, Scope::Shared, count, ANY)
 }
 
-/// What FUTEX_REQUEUE and FUTEX_CMP_REQUEUE ask for.
+/// The arguments of FUTEX_REQUEUE and FUTEX_CMP_REQUEUE.
 #[derive(Clone, Copy, Debug)]
 pub struct Requeue {
     /// Wakes at most so many.

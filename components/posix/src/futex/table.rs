@@ -14,7 +14,7 @@ lock_class! {
 
 const BUCKETS: usize = 256;
 
-/// What names a futex word.
+/// The identity of a futex word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// An address, said to be private.
@@ -32,7 +32,7 @@ pub struct Key {
     pub object: usize,
     /// Address, or offset in the object.
     pub offset: u64,
-    /// Which of the two, and how it was named.
+    /// Its kind and name.
     pub kind: Kind,
 }
 
@@ -44,7 +44,7 @@ impl Key {
     }
 }
 
-/// What a waiter is woken by.
+/// The means of waking a waiter.
 enum Bell {
     Own(Event),
     /// With other waiters of the same task.

@@ -14,9 +14,9 @@ pub const VECTOR_MAX: usize = 128;
 /// A word that is waited for, while it holds a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
-    /// Where it is.
+    /// Its place.
     pub address: u64,
-    /// Who else waits for it.
+    /// The processes that may wait for it.
     pub scope: Scope,
     /// The value.
     pub expected: u32,

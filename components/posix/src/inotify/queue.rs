@@ -20,11 +20,11 @@ const HEAD_BYTES: usize = 16;
 pub struct Event {
     /// The watch, -1 for none.
     pub watch: i32,
-    /// What happened.
+    /// The event.
     pub mask: u32,
     /// Joins the halves of a rename.
     pub cookie: u32,
-    /// Which name of the directory watched, if one of its names.
+    /// The name in the watched directory, where the event is of one.
     pub name: Option<Arc<[u8]>>,
 }
 

@@ -13,7 +13,7 @@ pub static INSTANCES_MAX: Setting = Setting::count(128);
 /// Watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
 pub static WATCHES_MAX: Setting = Setting::count(8192);
 
-/// What is counted.
+/// The objects that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Counted {
     /// Files of inotify_init1(2).

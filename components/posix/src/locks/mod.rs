@@ -26,7 +26,7 @@ lock_class! {
     static LOCKED_FILES = "locks.files";
 }
 
-/// Whose a lock is.
+/// The owner of a lock.
 #[derive(Clone)]
 pub enum Owner {
     /// A descriptor table's (POSIX), by its number; with the process that asked.
@@ -67,7 +67,7 @@ impl Owner {
     }
 }
 
-/// Which of the two worlds of locks; they do not see each other.
+/// The two kinds of locks; they do not see each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// fcntl(2).
@@ -76,7 +76,7 @@ pub enum World {
     Whole,
 }
 
-/// What to do where somebody else holds the lock.
+/// The reaction to a lock that somebody else holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnConflict {
     /// `EAGAIN`.

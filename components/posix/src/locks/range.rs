@@ -35,7 +35,7 @@ impl Range {
 /// A lock.
 #[derive(Clone)]
 pub struct Held {
-    /// Whose it is.
+    /// Its owner.
     pub owner: Owner,
     /// Shared or exclusive.
     pub kind: Kind,

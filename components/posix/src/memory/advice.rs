@@ -12,7 +12,7 @@ use vfs::{
     permission::{self, Want},
 };
 
-/// What madvise is told, by effect.
+/// The advice of madvise, by effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
     /// Nothing to be done: order of access, large pages, merging, cold memory.
@@ -45,7 +45,7 @@ const READ_AHEAD_PAGES: u64 = 320;
 /// Reads the first of `pages` pages of an object into memory (readahead(2), `MADV_WILLNEED`).
 ///
 /// # Errors
-/// What kept a page from being read.
+/// The reason why a page was not read.
 pub fn read_ahead(object: &dyn Mappable, first: u64, pages: u64) -> Result<(), Errno> {
     let pages = pages.min(READ_AHEAD_PAGES);
     (first..first.saturating_add(pages)).try_for_each(|page| object.page(page, false).map(drop))

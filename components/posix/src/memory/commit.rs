@@ -1,4 +1,4 @@
-//! What programs are promised: how many pages all of them may ask for, whether they use them or not.
+//! Pages that programs are promised: how many all of them may ask for, whether they use them or not.
 //!
 //! A private mapping counts from when it may first be written to, unless it is `MAP_NORESERVE`; shared memory without
 //! a file counts while it exists, pages of memory file systems while they are there. Reads and changes without a lock.
@@ -10,15 +10,15 @@ use core::sync::atomic::{
 };
 use vfs::{Errno, credentials::Capabilities};
 
-/// What is refused (`vm.overcommit_memory`).
+/// The requests that are refused (`vm.overcommit_memory`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Policy {
-    /// What is more than the machine has, at once.
+    /// A single request for more than the machine has.
     Heuristic = 0,
     /// Nothing.
     Always = 1,
-    /// What would make more than [`limit_pages`] of all that is promised.
+    /// A request that would raise the sum of all promises above [`limit_pages`].
     Strict = 2,
 }
 
@@ -49,7 +49,7 @@ static LIMIT: AtomicU64 = AtomicU64::new(PERCENT);
 /// Memory that is kept from some under [`Policy::Strict`].
 #[derive(Debug)]
 pub struct Reserve {
-    /// What was asked for; [`UNSET`] at first.
+    /// The configured size; [`UNSET`] at first.
     kib: AtomicU64,
     /// At most this where nothing was.
     max_kib: u64,
@@ -92,7 +92,7 @@ fn total_pages() -> u64 {
     }
 }
 
-/// What is refused.
+/// The policy in force.
 pub fn policy() -> Policy {
     match POLICY.load(Relaxed) {
         0 => Policy::Heuristic,
@@ -143,7 +143,7 @@ pub(super) fn count(change: u64) {
     }
 }
 
-/// What is promised to all is within what a space of `space_pages` may see promised.
+/// The sum of all promises is within the bound for a space of `space_pages`.
 ///
 /// # Errors
 /// `ENOMEM`.

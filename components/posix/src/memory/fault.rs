@@ -51,7 +51,7 @@ pub struct BadAccess {
 impl BadAccess {
     /// Nothing is mapped there.
     pub const UNMAPPED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_MAPERR };
-    /// What is mapped there does not allow it.
+    /// The mapping does not allow the access.
     pub const DENIED: BadAccess = BadAccess { signal: SIGSEGV, code: SEGV_ACCERR };
     /// The object has no such page, or it could not be read.
     pub const NO_PAGE: BadAccess = BadAccess { signal: SIGBUS, code: BUS_ADRERR };
@@ -85,7 +85,7 @@ struct Fetched {
     changes: u64,
 }
 
-/// What one look at the map came to.
+/// The result of one look at the map.
 enum Step {
     /// The page is there; the program can go on.
     Done,
@@ -213,7 +213,7 @@ impl AddressSpace {
         Ok(Step::Done)
     }
 
-    /// What to enter for a fault on anonymous memory: more the longer faults have followed one another.
+    /// The pages to enter for a fault on anonymous memory: more the longer faults have followed one another.
     fn ahead(&self, region: &Region, page: u64, (expected, last): (u64, u64)) -> (u64, u64) {
         if expected != page {
             return window(region, page, AROUND_ANONYMOUS);

@@ -17,7 +17,7 @@ use vfs::Errno;
 
 /// Pages that a small new space will need at once: tables, stack, first copies.
 const SPACE_PAGES: usize = 64;
-/// What a page table maps.
+/// The bytes that one page table maps.
 const TABLE_BYTES: u64 = 2 << 20;
 
 /// Regions of a kind that follow one another, with what is free around them as far as their page tables reach.

@@ -21,9 +21,9 @@ const PAGES_IN_A_ROW: u64 = super::fault::AHEAD_MAX;
 /// Where large pages are entered, in the whole system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
-    /// Wherever faults in a row say so, or the program.
+    /// Large pages wherever faults in a row, or the program, ask for them.
     Always,
-    /// Where the program says so.
+    /// Large pages where the program asks for them.
     Advised,
     /// Nowhere.
     Never,
@@ -96,7 +96,7 @@ impl AddressSpace {
         let is_due = is_whole && (is_in_a_row || region.flags.contains(Flags::LARGE));
         if is_due && self.takes_large(region) { range(start, start + LARGE) } else { None }
     }
-    /// Where faults in a row stop entering small pages ahead of `page`: at the first large page that they may enter then.
+    /// The first large page that faults in a row may enter: they stop entering small pages ahead of `page` there.
     pub(super) fn small_until(&self, region: &Region, page: u64) -> u64 {
         let next = (page + PAGE).next_multiple_of(LARGE);
         let is_there = next.saturating_add(LARGE) <= region.end && self.takes_large(region);

@@ -10,7 +10,7 @@ use vfs::Errno;
 
 /// Most regions of an address space (`/proc/sys/vm/max_map_count`).
 pub static REGIONS_MAX: Setting = Setting::count(65530);
-/// What is said to be the lowest address that may be mapped (`/proc/sys/vm/mmap_min_addr`).
+/// The lowest address that may be mapped, as `/proc/sys/vm/mmap_min_addr` says.
 pub static LOWEST: Setting = Setting::new(0x1_0000, 0, USER_END as i64);
 
 /// The lowest address that may be mapped: never the first page.

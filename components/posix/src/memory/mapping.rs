@@ -34,7 +34,7 @@ bitflags! {
     }
 }
 
-/// Where a mapping is wanted.
+/// The wanted place of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Anywhere.
@@ -47,7 +47,7 @@ pub enum Place {
     FixedFree(u64),
 }
 
-/// What a mapping is of.
+/// The object that a mapping is of.
 #[derive(Clone)]
 pub enum Source {
     /// Zeroes, private.
@@ -60,23 +60,23 @@ pub enum Source {
         object: Arc<dyn Mappable>,
         /// Its first page.
         first: u64,
-        /// Who is behind it.
+        /// The file or object behind it.
         origin: Origin,
-        /// What mprotect may ever give.
+        /// The maximum protection that mprotect may set.
         allowed: Protection,
         /// Stores go to the object, not to copies.
         is_shared: bool,
     },
 }
 
-/// What mmap is asked for.
+/// The arguments of mmap.
 #[derive(Clone)]
 pub struct MapRequest {
     /// Where.
     pub place: Place,
     /// How long; rounded up to pages.
     pub bytes: u64,
-    /// What the program may do.
+    /// The accesses that the program is allowed.
     pub protection: Protection,
     /// How.
     pub flags: MapFlags,

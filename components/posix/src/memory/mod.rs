@@ -219,7 +219,7 @@ impl AddressSpace {
             })
             .clone()
     }
-    /// What rt knows of it: to run programs in, and for futex words.
+    /// Its space in rt, for running programs and for futex words.
     pub fn user(&self) -> &Space {
         &self.space
     }
@@ -227,7 +227,7 @@ impl AddressSpace {
     pub fn set_limits(&self, values: LimitValues) {
         self.limits.set(values);
     }
-    /// Where the parts of the program are.
+    /// The places of the parts of the program.
     pub fn layout(&self) -> Layout {
         self.layout.lock().clone()
     }
@@ -283,7 +283,7 @@ impl AddressSpace {
     }
 }
 
-/// Where room is searched from in a space nobody laid out.
+/// The top from which room is searched in a space nobody laid out.
 const DEFAULT_TOP: u64 = 0x7fff_f7ff_f000;
 
 impl Limits {

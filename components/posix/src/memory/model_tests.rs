@@ -58,7 +58,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..80)
 }
 
-/// Where a page's byte is kept.
+/// The holder of a page's byte.
 #[derive(Clone, Copy, PartialEq)]
 enum Cell {
     /// The page's own.

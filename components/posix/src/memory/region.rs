@@ -16,7 +16,7 @@ use vfs::{OpenFile, file::Mappable};
 pub const PAGE: u64 = PAGE_BYTES as u64;
 
 bitflags! {
-    /// What else is true of a region.
+    /// Further properties of a region.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Flags: u16 {
         /// Stores are seen by everybody who maps the object.
@@ -44,7 +44,7 @@ bitflags! {
     }
 }
 
-/// What `/proc/PID/maps` calls a region without a file.
+/// The name of a region without a file in `/proc/PID/maps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Label {
     /// The code of the vDSO.
@@ -66,7 +66,7 @@ impl Label {
     }
 }
 
-/// Who is behind an object.
+/// The file or name behind an object.
 #[derive(Clone)]
 pub enum Origin {
     /// An open file; the region keeps it open.
@@ -77,7 +77,7 @@ pub enum Origin {
     Segment(Arc<Segment>),
 }
 
-/// What gives a region its pages.
+/// The source of a region's pages.
 #[derive(Clone)]
 pub enum Backing {
     /// Zeroes; the pages live in the page tables alone.
@@ -88,7 +88,7 @@ pub enum Backing {
         object: Arc<dyn Mappable>,
         /// The object's page at the region's start.
         first: u64,
-        /// Who is behind it.
+        /// The file or name behind it.
         origin: Origin,
     },
 }
@@ -145,13 +145,13 @@ pub struct Region {
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// What the program may do.
+    /// The accesses that the program is allowed.
     pub protection: Protection,
-    /// What mprotect may ever give.
+    /// The maximum protection that mprotect may set.
     pub allowed: Protection,
-    /// What else is true of it.
+    /// Its further properties.
     pub flags: Flags,
-    /// What gives it its pages.
+    /// The source of its pages.
     pub backing: Backing,
 }
 

@@ -23,7 +23,7 @@ bitflags! {
     }
 }
 
-/// What mremap is asked for, checked.
+/// The checked arguments of mremap.
 struct Remap {
     old: u64,
     old_bytes: u64,
@@ -33,7 +33,7 @@ struct Remap {
 }
 
 impl Remap {
-    /// What is of the old region and of the new.
+    /// The bytes that the old region and the new one share.
     fn kept_bytes(&self) -> u64 {
         self.old_bytes.min(self.new_bytes)
     }
@@ -161,7 +161,7 @@ impl AddressSpace {
         Err(Errno::ENOMEM)
     }
 
-    /// What stays at the old addresses after a move.
+    /// Handles the old addresses after a move.
     fn leave_old(
         &self,
         map: &mut Map,
@@ -225,7 +225,7 @@ fn check_region(region: &Region, remap: &Remap) -> Result<(), Errno> {
     if remap.flags.contains(RemapFlags::DONT_UNMAP) && region.flags.contains(Flags::SPECIAL) {
         return Err(Errno::EINVAL);
     }
-    // What is cut off may be of other regions; where the rest stays, that may be, too.
+    // The part that is cut off may be of several regions; so may the rest, where it stays in place.
     let only_shrinks = !remap.moves() && remap.new_bytes <= remap.old_bytes;
     if !only_shrinks && remap.old + remap.kept_bytes() > region.end {
         return Err(Errno::EFAULT);

@@ -1,4 +1,4 @@
-//! What /proc shows of an address space.
+//! The view of an address space in /proc.
 use super::{
     AddressSpace, Faults, Layout,
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of},
@@ -42,7 +42,7 @@ pub struct ObjectPages {
     pub shared_memory: u64,
 }
 
-/// What a line of `/proc/PID/maps` names.
+/// The name in a line of `/proc/PID/maps`.
 #[derive(Clone)]
 pub enum Name {
     /// Nothing.
@@ -66,9 +66,9 @@ pub struct RegionReport {
     pub start: u64,
     /// First address after it.
     pub end: u64,
-    /// What the program may do.
+    /// The accesses that the program is allowed.
     pub protection: Protection,
-    /// What mprotect may ever give.
+    /// The maximum protection that mprotect may set.
     pub allowed: Protection,
     /// Shared.
     pub is_shared: bool,
@@ -82,7 +82,7 @@ pub struct RegionReport {
     pub takes_large: bool,
 }
 
-/// What [`Usage::share`] counts a page as that nobody else maps.
+/// The amount that [`Usage::share`] counts for a page that nobody else maps.
 pub const SHARE_ONE: u64 = 1 << 12;
 
 /// Present pages of a region, or of several.
@@ -115,7 +115,7 @@ pub struct Usage {
 pub struct PresentPage {
     /// Where.
     pub address: u64,
-    /// What the page table says of it.
+    /// Its entry in the page table.
     pub mapping: Mapping,
     /// It is its object's own, and no private copy.
     pub is_of_object: bool,
@@ -192,7 +192,7 @@ impl AddressSpace {
         let layout = self.layout();
         self.map.read().iter().map(|region| self.describe(region, &layout)).collect()
     }
-    /// What `take` makes of the place in an object that `address` stands for, by which futexes of several processes
+    /// Applies `take` to the place in an object that `address` stands for, by which futexes of several processes
     /// meet: the object and the byte offset. `None` where the word is this address space's own.
     ///
     /// # Errors

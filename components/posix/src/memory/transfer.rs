@@ -72,7 +72,7 @@ fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
 /// A position in a list of buffers.
 struct Cursor {
     memory: Arc<AddressSpace>,
-    /// What is left of the current buffer.
+    /// The rest of the current buffer.
     current: IoVec,
     rest: IntoIter<IoVec>,
     remaining: u64,

@@ -61,7 +61,7 @@ pub struct Pipe {
     writable: WaitQueue,
 }
 
-/// What an end may do.
+/// The direction of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The end returned first by pipe(2).

@@ -68,7 +68,7 @@ impl Drop for Borrowed<'_> {
     }
 }
 
-/// What becomes of the bytes in the first of two pipes.
+/// The fate of the bytes in the first of two pipes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// They leave it (splice).

@@ -44,7 +44,7 @@ pub struct Interest {
     pub data: u64,
 }
 
-/// What epoll_ctl(2) does.
+/// The operations of epoll_ctl(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// EPOLL_CTL_ADD
@@ -79,7 +79,7 @@ impl Interest {
 }
 
 impl Entry {
-    /// What of the interest its file is ready for, and the interest; `None` where that is nothing, or it is gone.
+    /// The wanted events that its file is ready for, and the interest; `None` where there is none, or it is gone.
     #[inline]
     fn look(&self, table: Option<&PollTable>) -> Option<(u32, Interest)> {
         if self.is_deleted.load(Ordering::Acquire) {
@@ -112,7 +112,7 @@ impl Watcher for Entry {
             return false;
         };
         epoll.queue(entry);
-        // What was taken away, or whose file was closed, takes nothing from another.
+        // A removed interest, or one of a closed file, takes no wakeup from another.
         epoll.wake() && !self.is_deleted.load(Ordering::Acquire) && self.file.strong_count() > 0
     }
 }

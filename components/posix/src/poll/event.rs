@@ -18,7 +18,7 @@ const NUMBER_BYTES: usize = size_of::<u64>();
 /// The counter's largest value.
 const COUNT_MAX: u64 = u64::MAX - 1;
 
-/// What a read takes.
+/// The amount that a read takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
     /// The whole count.

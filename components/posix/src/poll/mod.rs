@@ -46,7 +46,7 @@ impl Wanted {
     pub fn new(file: Arc<OpenFile>, events: Ready, at: usize) -> Wanted {
         Wanted { file, events, found: Ready::empty(), at }
     }
-    /// What of it was found.
+    /// The events that were found.
     pub fn found(&self) -> Ready {
         self.found
     }

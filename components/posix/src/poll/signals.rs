@@ -1,7 +1,7 @@
 //! [`SignalFile`]: the file of signalfd4(2).
 //!
 //! It has no signals of its own: whoever reads or polls it is told of the signals pending for him.
-//! Who waits is woken by [`crate::process::Process::signal_arrived`]. Layout of what a read gives:
+//! A waiter is woken by [`crate::process::Process::signal_arrived`]. Layout of the result of a read:
 //!
 //! ```text
 //!  0 signo  4 errno  8 code  12 pid  16 uid  20 fd  24 tid  28 band  32 overrun  36 trapno

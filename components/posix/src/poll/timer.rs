@@ -30,7 +30,7 @@ lock_class! {
 /// Bytes of the count a read gives.
 const COUNT_BYTES: usize = size_of::<u64>();
 
-/// What timerfd_settime(2) asks for.
+/// The arguments of timerfd_settime(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The first expiry: a time of the clock with `TFD_TIMER_ABSTIME`, else from now; 0 is never.
@@ -105,7 +105,7 @@ impl TimerFile {
             false => Ok(before),
         }
     }
-    /// What is left, and the interval.
+    /// The rest of the time, and the interval.
     pub fn left(&self) -> (u64, u64) {
         let mut state = self.state.lock();
         let left = state.look();

@@ -65,7 +65,7 @@ fn leave_directories(task: &Task) {
     }
 }
 
-/// What a task does to words of its memory as it leaves it (end or exec): robust futexes are
+/// The changes that a task makes to words of its memory as it leaves it (end or exec): robust futexes are
 /// marked, locks with priority inheritance passed on, the thread id word is cleared and a waiter woken.
 pub fn release_memory_words(task: &Arc<Task>) {
     futex::robust::release_list(task);

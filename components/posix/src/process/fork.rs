@@ -90,18 +90,18 @@ const NAMESPACES: CloneFlags = CloneFlags::NEWNS
     .union(CloneFlags::NEWPID)
     .union(CloneFlags::NEWNET);
 
-/// What clone asks for.
+/// The arguments of clone.
 #[derive(Clone, Copy, Debug)]
 pub struct CloneRequest {
-    /// What is shared, and more.
+    /// The shared objects, and more.
     pub flags: CloneFlags,
-    /// Where the parent's memory gets the descriptor of `CLONE_PIDFD`.
+    /// The place in the parent's memory for the descriptor of `CLONE_PIDFD`.
     pub pidfd: u64,
     /// Signal for the parent at the end, 0 none.
     pub exit_signal: u8,
     /// Stack pointer of the child, 0 the parent's.
     pub stack: u64,
-    /// Where the parent's memory gets the id.
+    /// The place in the parent's memory for the id.
     pub parent_tid: u64,
     /// Where the child's memory gets the id, and is cleared at its end.
     pub child_tid: u64,
@@ -283,7 +283,7 @@ fn make_process(
     let actions = child_actions(from, request);
     let owner = parts.credentials.user.real;
     let mut tree = tree::write();
-    // Whoever kills all processes of a kind must not miss a child.
+    // A caller that kills all processes of a kind must not miss a child.
     if task.is_ending() {
         return Err(Errno::RESTART);
     }
@@ -391,7 +391,7 @@ fn start_thread(child: &Task, body: impl FnOnce() + Send + 'static) -> Result<()
     let name = format!("task {}", child.id());
     let policy = child.own_policy();
     child.set_thread(rt::thread::spawn(&name, policy, body)?);
-    // Whoever found it in the tree before its thread was known changed only what is looked at here.
+    // A caller that found it in the tree before its thread was known changed only the fields read here.
     fence(Ordering::SeqCst);
     if child.rt_policy() != policy {
         child.follow_policy();

@@ -28,7 +28,7 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
 use rt::{power::Action, sync::Event as News, time::Instant, user::Context};
 use vfs::{Credentials, Errno};
 
-/// What [`REQUEST`] holds, from 1 on.
+/// The meanings of [`REQUEST`], from 1 on.
 const ACTIONS: [Action; 3] = [Action::Off, Action::Restart, Action::Halt];
 /// The wait status of a process that has not ended.
 const RUNS: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! What tasks read and wrote, as getrusage(2) and `/proc/PID/io` tell it (proc(5)).
+//! Bytes and calls of tasks' I/O, as getrusage(2) and `/proc/PID/io` tell it (proc(5)).
 use super::task;
 use core::{
     array,
@@ -7,7 +7,7 @@ use core::{
 };
 use vfs::StorageIo;
 
-/// What is counted, in the order of `/proc/PID/io`.
+/// The counters, in the order of `/proc/PID/io`.
 #[derive(Clone, Copy, Debug)]
 pub enum Count {
     /// Bytes that calls of the kind of read(2) answered.
@@ -27,7 +27,7 @@ pub enum Count {
 }
 
 const COUNTS: usize = 7;
-/// What proc(5) calls them.
+/// Their names in proc(5).
 pub const NAMES: [&str; COUNTS] =
     ["rchar", "wchar", "syscr", "syscw", "read_bytes", "write_bytes", "cancelled_write_bytes"];
 

@@ -31,7 +31,7 @@ pub enum Resource {
 /// A soft and a hard limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What is enforced.
+    /// The enforced limit.
     pub soft: u64,
     /// How far an unprivileged process may raise it.
     pub hard: u64,
@@ -49,7 +49,7 @@ impl Limits {
     pub fn open_files(&self) -> usize {
         usize::try_from(self.soft(Resource::OpenFiles)).unwrap_or(usize::MAX)
     }
-    /// What the first process starts with: Linux's values.
+    /// The limits of the first process: Linux's values.
     pub fn initial() -> Limits {
         let limits = Limits {
             soft: [const { AtomicU64::new(INFINITY) }; COUNT],

@@ -30,7 +30,7 @@ lock_class! {
     static USAGE = "process.usage";
 }
 
-/// What a process and its waited-for children have used.
+/// The usage of a process and its waited-for children.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// Time and switches of threads that have ended.
@@ -45,9 +45,9 @@ pub struct Usage {
     pub faults: Faults,
     /// Faults of the children waited for.
     pub children_faults: Faults,
-    /// What tasks that have ended read and wrote.
+    /// The I/O of tasks that have ended.
     pub io: Io,
-    /// What the children waited for did, theirs included.
+    /// The I/O of the children waited for, theirs included.
     pub children_io: Io,
 }
 
@@ -100,7 +100,7 @@ pub struct Process {
     last_command: Mutex<[u8; 16]>,
 }
 
-/// What a new process gets from its creator.
+/// The parts that the creator of a process gives it.
 pub struct ProcessParts {
     /// Parent's id.
     pub parent: u32,
@@ -199,7 +199,7 @@ impl Process {
     ) -> Option<Arc<AddressSpace>> {
         core::mem::replace(&mut *self.memory.lock(), memory)
     }
-    /// What it does on `signal`.
+    /// The action for `signal`.
     ///
     /// Locks: takes `process.signals`, then `process.dispositions`.
     pub fn action(&self, signal: u8) -> Action {
@@ -252,7 +252,7 @@ impl Process {
             usage.faults += memory.faults();
         }
     }
-    /// What all its tasks read and wrote, ended ones included.
+    /// The I/O of all its tasks, ended ones included.
     pub fn io(&self) -> Io {
         let mut sum = self.usage.lock().io;
         self.tasks().iter().for_each(|task| sum += task.io.get());

@@ -69,7 +69,7 @@ fn held_pages(process: &Process) -> u64 {
     process.tasks().iter().map(|task| task.held_pages(&mut seen)).sum()
 }
 
-/// What `/proc/PID/oom_score` shows: from 0, never chosen, to about 1333.
+/// The value of `/proc/PID/oom_score`: from 0, never chosen, to about 1333.
 pub fn score(process: &Process) -> u64 {
     let total = rt::memory::statistics().total_frames.max(1);
     badness(process).map_or(0, |pages| (1000 + pages * 1000 / total) * 2 / 3)

@@ -28,7 +28,7 @@ pub const ALIGNMENT: u64 = 32;
 const FIRST_BYTES: u32 = 32;
 /// `RSEQ_FLAG_UNREGISTER`
 const UNREGISTER: u32 = 1;
-/// Where the area names the section.
+/// The offset at which the area names the section.
 const SECTION_OFFSET: u64 = 8;
 /// Where the number of the node is, followed by that of the thread among those running.
 const NODE_OFFSET: u64 = 20;
@@ -187,7 +187,7 @@ fn settle(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(
     tell(memory, address, &area)
 }
 
-/// Where a program that is at `rip` goes on instead; `None` where it is in no section.
+/// The address at which a program that is at `rip` goes on instead; `None` where it is in no section.
 fn abort_of(
     memory: &AddressSpace,
     area: &Area,

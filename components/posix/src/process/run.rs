@@ -30,10 +30,10 @@ use vfs::Errno;
 const PAGE_FAULT_VECTOR: u64 = 14;
 const FIRST_INTERNAL_CODE: u16 = 512;
 
-/// Where system calls run.
+/// The processors that run system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SystemCalls {
-    /// Where their program does.
+    /// The processor that runs their program.
     Anywhere,
     /// On the first processor, as Mach's `unix_master` has it (M1): for comparison. Programs, their faults and the
     /// kernel's own threads run anywhere. Who changes his affinity by a call ends that call where it puts him.
@@ -49,7 +49,7 @@ impl SystemCalls {
     }
 }
 
-/// What a task's calls use, until its attention says that it has others.
+/// The objects that a task's calls use, until its attention says that it has others.
 struct Held {
     memory: Arc<AddressSpace>,
     files: Arc<files::Table>,

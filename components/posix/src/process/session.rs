@@ -3,7 +3,7 @@
 use super::Process;
 use core::any::Any;
 
-/// What processes need of their controlling terminal; implemented by [`crate::tty::Terminal`].
+/// The operations of a controlling terminal that processes need; implemented by [`crate::tty::Terminal`].
 pub trait ControllingTerminal: Send + Sync {
     /// Major and minor number, for `/proc/PID/stat`.
     fn device(&self) -> (u32, u32);

@@ -17,7 +17,7 @@ impl ExitStatus {
             ExitStatus::Signalled(signal) => u32::from(signal),
         }
     }
-    /// What [`ExitStatus::wait_word`] made `word` of.
+    /// Reverses [`ExitStatus::wait_word`].
     pub fn from_wait_word(word: u32) -> ExitStatus {
         match word as u8 {
             0 => ExitStatus::Exited((word >> 8) as u8),

@@ -55,10 +55,10 @@ mod ownership {
     pub const LEFT: u32 = 2;
 }
 
-/// What `restart_syscall` does: the call that was interrupted, with what is left of it.
+/// The effect of `restart_syscall`: the interrupted call, with the rest of its time.
 #[derive(Clone, Copy)]
 pub struct Restart {
-    /// What to call.
+    /// The function to call.
     pub handler: Handler,
     /// With these arguments.
     pub args: [u64; 6],
@@ -118,13 +118,13 @@ pub struct Task {
     undo: Mutex<Option<Arc<UndoList>>>,
 }
 
-/// What a new task gets from its creator.
+/// The parts that the creator of a task gives it.
 pub struct TaskParts {
     /// Descriptor table.
     pub files: Arc<files::Table>,
     /// Root, working directory, umask.
     pub fs: files::FsHold,
-    /// Who it is.
+    /// Its credentials.
     pub credentials: Arc<Credentials>,
     /// Name, NUL-padded.
     pub command: [u8; 16],
@@ -217,7 +217,7 @@ impl Task {
         let old = core::mem::replace(&mut *self.fs.lock(), fs);
         drop(old);
     }
-    /// Who the task is.
+    /// The credentials of the task.
     pub fn credentials(&self) -> Arc<Credentials> {
         self.credentials.lock().clone()
     }
@@ -276,7 +276,7 @@ impl Task {
     pub(super) fn set_exit_status(&self, status: ExitStatus) {
         self.exit_status.store(status.wait_word(), Ordering::Relaxed);
     }
-    /// What says which calls it may make; `None`: all.
+    /// The guard that says which calls it may make; `None`: all.
     pub fn guard(&self) -> Option<Guard> {
         self.guard.lock().clone()
     }
@@ -303,7 +303,7 @@ impl Task {
     pub(super) fn share_undo_list(&self, creator: &Task) {
         *self.undo.lock() = Some(creator.undo_list());
     }
-    /// What a new task may do is what its creator may. The guard comes first: who is given one by another thread was
+    /// A new task is confined as its creator. The guard comes first: a task that is given one by another thread was
     /// refused new privileges before.
     pub(super) fn inherit_confinement(&self, from: &Task) {
         *self.guard.lock() = from.guard();

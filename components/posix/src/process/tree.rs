@@ -34,7 +34,7 @@ pub struct Node {
     pub children: Vec<u32>,
     /// Its first task, once that has ended: it is asked for its schedule until the process was waited for.
     ended_leader: Option<Arc<Task>>,
-    /// What it counts against its user's limit: itself until it was waited for, and each further thread.
+    /// Its count against its user's limit: itself until it was waited for, and each further thread.
     tasks: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct Tree {
     tasks: HashMap<u32, Arc<Task>>,
     groups: Members,
     sessions: Members,
-    /// What the processes of each real user count (`RLIMIT_NPROC`).
+    /// Counts of each real user's processes (`RLIMIT_NPROC`).
     users: HashMap<u32, u64>,
     last: u32,
     forks: u64,
@@ -234,7 +234,7 @@ impl Tree {
     fn listed(&self, ids: impl Iterator<Item = u32>) -> impl Iterator<Item = &Arc<Process>> {
         ids.filter_map(|id| self.nodes.get(&id).map(|node| &node.process))
     }
-    /// What the processes of real user `user` count: threads, and whoever was not waited for.
+    /// The count of real user `user`: threads, and processes that were not waited for.
     pub fn user_tasks(&self, user: u32) -> u64 {
         self.users.get(&user).copied().unwrap_or(0)
     }

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use rt::thread::Woken;
 use vfs::Errno;
 
-/// Which children count.
+/// The children that count.
 #[derive(Clone, Copy)]
 pub enum Which<'a> {
     /// All.
@@ -47,7 +47,7 @@ bitflags! {
     }
 }
 
-/// What happened to a child.
+/// An event of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// It ended.
@@ -65,9 +65,9 @@ pub struct Report {
     pub id: u32,
     /// Its real user.
     pub user: u32,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// What it and its children used.
+    /// The usage of it and its children.
     pub usage: Usage,
 }
 
@@ -180,7 +180,7 @@ fn matches(child: &Arc<Process>, which: Which<'_>, options: Options) -> bool {
     is_named && (options.contains(Options::ALL) || is_clone == options.contains(Options::CLONE))
 }
 
-/// What `child` has to report, consumed unless `NO_WAIT`.
+/// The report of `child`, consumed unless `NO_WAIT`.
 fn event_of(child: &Process, options: Options) -> Option<Event> {
     let mut state = child.signals.lock();
     if let Some(status) = state.ended {

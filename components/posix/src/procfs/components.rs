@@ -17,7 +17,7 @@ fn statuses() -> Vec<Status> {
     start::supervisor().map(|supervisor| supervisor.status()).unwrap_or_default()
 }
 
-/// What the table has of an isolated component: numbers, and why it ended last.
+/// The columns of an isolated component: numbers, and the reason of its last end.
 fn columns(status: &Status) -> (String, &str) {
     let refused: u64 = status.refused.iter().map(|&(_, count)| count).sum();
     let numbers = format!(

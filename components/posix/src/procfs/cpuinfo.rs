@@ -74,7 +74,7 @@ fn second_tlb_pages() -> Option<u32> {
     (pages > 0).then_some(pages)
 }
 
-/// What of power management AMD's leaf tells of, in Linux's words.
+/// The words in which Linux names the power management of AMD's leaf.
 fn power_words() -> String {
     const POWER: u32 = 0x8000_0007;
     const WORDS: [&str; 13] = [

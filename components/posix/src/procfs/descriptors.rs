@@ -9,7 +9,7 @@ use vfs::{
     generated::{Child, Node, attributes},
 };
 
-/// Which of the two directories.
+/// The two directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
     /// `fd`.

@@ -25,12 +25,12 @@ const MAPPED: u64 = 1 << 11;
 const ANONYMOUS: u64 = 1 << 12;
 const SWAP_BACKED: u64 = 1 << 14;
 
-/// What the words tell.
+/// The subject of the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
     /// How many page tables map the frame.
     Mappings,
-    /// What it is used for.
+    /// Its use.
     Use,
 }
 

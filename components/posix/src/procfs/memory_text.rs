@@ -121,7 +121,7 @@ impl File for WholeMemory {
 pub struct PageMap {
     /// Whose.
     pub memory: Weak<AddressSpace>,
-    /// Who opened it may know the numbers of frames.
+    /// The opener may know the numbers of frames.
     pub shows_frames: bool,
 }
 

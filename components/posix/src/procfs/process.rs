@@ -173,7 +173,7 @@ pub struct ProcessDirectory {
     place: Place,
 }
 
-/// Where a directory of a process or thread is.
+/// The place of a directory of a process or thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// In `/proc`.
@@ -365,7 +365,7 @@ impl Node for OpenMap {
     }
 }
 
-/// What a file shows of memory.
+/// The views of memory in files.
 #[derive(Clone, Copy)]
 enum MemoryView {
     /// By [`MemoryText`].

@@ -149,7 +149,7 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let process = &subject.process;
     let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
     let (terminal, foreground) = terminal(process);
-    // Where its memory lies is told to those that may look into it.
+    // The place of its memory is told to those that may look into it.
     let seen = subject.look(|task| task.process.try_memory());
     let may_look = seen.is_ok();
     let memory = seen.unwrap_or_else(|_| process.try_memory());

@@ -31,7 +31,7 @@ pub static CORE_PIPE_LIMIT: Setting = Setting::int(0);
 /// See [`slice`].
 pub static SLICE_MS: Setting = Setting::int(SLICE_MS_DEFAULT);
 const SLICE_MS_DEFAULT: i32 = 100;
-/// What was set as `file-max`; 0: nothing.
+/// The value set as `file-max`; 0: none.
 static FILE_MAX: Setting = Setting::new(0, 0, i64::MAX);
 
 /// A number and a newline.
@@ -181,7 +181,7 @@ pub fn set_log_secrecy(data: &[u8]) -> Result<(), Errno> {
 /// Bytes of `core_pattern`, without its end.
 const PATTERN_BYTES_MAX: usize = 127;
 
-/// What was set as `core_pattern`; empty: nothing.
+/// The value set as `core_pattern`; empty: none.
 static PATTERN: Mutex<Option<Vec<u8>>> = Mutex::new(&CORE, None);
 
 /// `core_pattern`: what core dumps would be called. It is only told.

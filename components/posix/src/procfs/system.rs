@@ -23,7 +23,7 @@ pub fn meminfo() -> Vec<u8> {
     let pages = vfs::dirty_pages();
     let (total, free) = (memory.total_frames * PAGE_KIB, memory.free_frames * PAGE_KIB);
     let kernel = (memory.heap_frames + memory.stack_frames + memory.table_frames) * PAGE_KIB;
-    // What nothing else counts: besides programs', what is lent to devices.
+    // The rest, after all other counts: programs' pages, and those that are lent to devices.
     let anonymous = total.saturating_sub(free + kernel + cached + shared);
     let lines = [
         ("MemTotal", total),
@@ -118,7 +118,7 @@ pub fn file_locks() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What of Linux's list there is, in its order. Nothing is ever swapped.
+/// The events of Linux's list that exist here, in its order. Nothing is ever swapped.
 pub fn memory_events() -> Vec<u8> {
     let memory = rt::memory::statistics();
     let (pages, limits) = (vfs::dirty_pages(), vfs::limits());
@@ -273,7 +273,7 @@ pub fn pages() -> Vec<u8> {
     lines.into_bytes()
 }
 
-/// What each processor did since boot, to the nanosecond.
+/// The time that each processor spent on each activity since boot, to the nanosecond.
 pub fn processors() -> Vec<u8> {
     let mut text =
         format!("{:<9} {:>16} {:>16} {:>12}\n", "processor", "busy_ns", "idle_ns", "switches");

@@ -40,7 +40,7 @@ const ROOT_INODE: u64 = 1;
 const TABLE_MAX: u64 = 64;
 const ROOT_USER: (u32, u32) = (0, 0);
 
-/// What a name of a table stands for.
+/// The meaning of a name in a table.
 #[derive(Clone, Copy)]
 pub enum Item {
     /// A file with this content.
@@ -397,7 +397,7 @@ impl Node for Fixed {
             _ => Err(Errno::EIO),
         }
     }
-    /// What is written to a number behind its start is ignored, and so is nothing (`sysctl_writes_strict`).
+    /// Data written at an offset behind a number's start is ignored, and so is empty data (`sysctl_writes_strict`).
     fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
         match self.item {
             Item::Number(_) | Item::Open(..) if offset > 0 || data.is_empty() => Ok(()),

@@ -1,4 +1,4 @@
-//! What the log is told of calls that a guard refused or was to tell of: a line as Linux's audit has it, as far as
+//! The log's lines of calls that a guard refused or was to tell of: as Linux's audit writes them, as far as
 //! `/proc/sys/kernel/seccomp/actions_logged` wants it, and some at a time: programs bring them about.
 use super::action;
 use crate::process::{self, Task};
@@ -14,7 +14,7 @@ pub(super) struct Call {
     pub number: u32,
     /// Past its instruction.
     pub pointer: u64,
-    /// What the task gets for it, 0 nothing.
+    /// The signal that the task gets for it; 0: none.
     pub signal: u8,
     pub action: u32,
 }
@@ -134,7 +134,7 @@ fn line(task: &Task, call: &Call) -> String {
     text
 }
 
-/// What a program chose: in quotes, or in hexadecimal digits where it could be taken for more than it is.
+/// Writes text that a program chose: in quotes, or in hexadecimal digits where it could be taken for more than it is.
 fn write_untrusted(text: &mut String, bytes: &[u8]) {
     match core::str::from_utf8(bytes) {
         Ok(plain) if bytes.iter().all(|byte| matches!(byte, b'!' | b'#'..=b'~')) => {

@@ -24,7 +24,7 @@ lock_class! {
     static NOTICES = "seccomp.notices";
 }
 
-/// What is done to a task that waits for an answer.
+/// The treatment of a task that waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
     /// A signal interrupts it.
@@ -33,7 +33,7 @@ pub enum Patience {
     Killable,
 }
 
-/// What a listener says of a call.
+/// The answer of a listener to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// It is made.

@@ -19,7 +19,7 @@ use listener::Notices;
 use rt::memory::Charge;
 use vfs::Errno;
 
-/// What a filter answers: an action, and 16 bits of data below.
+/// The answer of a filter: an action, and 16 bits of data below.
 pub mod action {
     #![allow(missing_docs, reason = "the names are Linux's")]
     pub const KILL_PROCESS: u32 = 0x8000_0000;
@@ -41,12 +41,12 @@ pub mod action {
     }
 }
 
-/// What a task may call.
+/// The calls that a task may make.
 #[derive(Clone)]
 pub enum Guard {
     /// read, write, exit and rt_sigreturn.
     Strict,
-    /// What all filters of the chain let through.
+    /// The calls that all filters of the chain let through.
     Filtered(Arc<Filter>),
 }
 
@@ -104,10 +104,10 @@ pub struct Filter {
     program: Program,
     /// Whether the log is told of what it refuses.
     is_logging: bool,
-    /// Where a listener answers.
+    /// The queue that a listener answers.
     notices: Option<Arc<Notices>>,
     previous: Option<Arc<Filter>>,
-    /// What the whole chain allows by the number alone.
+    /// The calls that the whole chain allows by the number alone.
     allowed: Numbers,
     /// How many filters the chain has.
     count: u32,
@@ -134,17 +134,17 @@ impl Prepared {
     }
 }
 
-/// What a chain says of a call.
+/// The answer of a chain to a call.
 struct Answer<'a> {
     value: u32,
-    /// Who said so; nobody where all allow it.
+    /// The filter that gave the answer; none where all allow it.
     by: Option<&'a Filter>,
 }
 
 impl Filter {
     /// Longest chain.
     const WEIGHT_MAX: u32 = 32_768;
-    /// What each filter but the newest counts besides its program.
+    /// The weight of each filter but the newest beside its program.
     const WEIGHT_EACH: u32 = 4;
 
     /// Puts a program before a chain.

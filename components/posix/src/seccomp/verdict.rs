@@ -1,4 +1,4 @@
-//! What becomes of a call that is not allowed whatever its arguments are.
+//! The verdict on a call that is not allowed whatever its arguments are.
 use super::{Answer, Filter, Guard, action, audit, listener::Reply};
 use crate::{
     process::{ExitStatus, Task, exit},
@@ -73,7 +73,7 @@ fn judge(
     Err(None)
 }
 
-/// What the listener of `filter` answers.
+/// The answer of the listener of `filter`.
 fn ask(filter: Option<&Filter>, task: &Arc<Task>, call: &Call) -> Result<Reply, Errno> {
     match filter.and_then(|filter| filter.notices.as_ref()) {
         Some(notices) => notices.ask(task, call),

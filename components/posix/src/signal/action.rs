@@ -21,7 +21,7 @@ pub mod flags {
     pub const NODEFER: u64 = 0x4000_0000;
     pub const RESETHAND: u64 = 0x8000_0000;
     pub const EXPOSE_TAGBITS: u64 = 0x800;
-    /// What is kept of an action's; programs learn so which there are.
+    /// The flags of an action that are kept; programs learn so which there are.
     pub const KNOWN: u64 = NOCLDSTOP
         | NOCLDWAIT
         | SIGINFO
@@ -43,13 +43,13 @@ pub struct Action {
     pub handler: u64,
     /// [`flags`].
     pub flags: u64,
-    /// Where the handler returns to.
+    /// The address that the handler returns to.
     pub restorer: u64,
     /// Blocked while it runs.
     pub mask: SignalSet,
 }
 
-/// What a signal that nobody handles does.
+/// The effect of a signal that nobody handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each name says it")]
 pub enum DefaultEffect {
@@ -117,7 +117,7 @@ impl Dispositions {
             _ => false,
         }
     }
-    /// What execve leaves: handlers become the default, ignored stays ignored.
+    /// The actions after execve: handlers become the default, ignored stays ignored.
     pub fn reset_for_exec(&mut self) {
         for action in &mut self.0 {
             *action = Action {

@@ -28,7 +28,7 @@ pub struct Interrupted {
     pub code: Errno,
 }
 
-/// What the task does next.
+/// The next step of the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Enter user mode.

@@ -31,7 +31,7 @@ struct Words {
     padding: u32,
 }
 
-/// What is written before the processor saves: it adds to the header, and leaves the words.
+/// The part that is written before the processor saves: it adds to the header, and leaves the words.
 #[derive(IntoBytes, Immutable)]
 #[repr(C)]
 struct Head {

@@ -188,7 +188,7 @@ struct Place {
     extended: u64,
 }
 
-/// Where the frame goes; `None` if it would overrun the alternate stack in use or the lower half.
+/// The place of the frame; `None` if it would overrun the alternate stack in use or the lower half.
 fn place(
     stack: &AlternateStack,
     rsp: u64,

@@ -33,7 +33,7 @@ pub const POLL_MSG: i32 = 3;
 const POLL_CODE_MAX: i32 = 6;
 const SYS_CODE_MAX: i32 = 2;
 
-/// Which members of the union a `siginfo_t` has.
+/// The members of the union that a `siginfo_t` has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Process, user, and a value where the code is negative.
@@ -50,7 +50,7 @@ pub enum Shape {
     Call,
 }
 
-/// What `si_code` says of a child.
+/// The values of `si_code` for a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[allow(missing_docs, reason = "the names are Linux's")]
@@ -81,7 +81,7 @@ pub struct Info {
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct UserInfo {
-    /// What it says.
+    /// Its information.
     pub info: Info,
     expansion: [u64; 10],
 }
@@ -188,7 +188,7 @@ impl Info {
         };
         matches!(self.code, SI_KERNEL | SI_ASYNCNL) || (SI_DETHREAD..=highest).contains(&self.code)
     }
-    /// What it holds beside signal, error and code.
+    /// Its members beside signal, error and code.
     pub fn shape(&self) -> Shape {
         let is_positive = self.code > 0 && self.code != SI_KERNEL;
         match self.number() {

@@ -16,7 +16,7 @@ pub struct Queue {
     infos: VecDeque<Info>,
 }
 
-/// What became of a signal that was to be queued.
+/// The result of queueing a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queued {
     /// It is pending now.

@@ -35,7 +35,7 @@ impl Wakes {
     }
 }
 
-/// Which task of a process takes a signal.
+/// The task of a process that takes a signal.
 #[derive(Clone, Copy)]
 enum Whom<'a> {
     /// Any.

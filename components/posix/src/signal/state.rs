@@ -1,4 +1,4 @@
-//! What is kept of signals for each process and each task.
+//! The signal state of each process and each task.
 use super::{Dispositions, SignalSet, queue::Queue};
 use crate::process::{ExitStatus, Task};
 use alloc::{sync::Arc, vec::Vec};
@@ -20,7 +20,7 @@ pub enum StopState {
 pub struct ProcessSignals {
     /// Pending for any of its tasks.
     pub queue: Queue,
-    /// What is done with each; shared between processes by CLONE_SIGHAND.
+    /// The action for each signal; shared between processes by CLONE_SIGHAND.
     pub actions: Arc<Mutex<Dispositions>>,
     /// Its tasks, oldest first.
     pub tasks: Vec<Arc<Task>>,
@@ -73,7 +73,7 @@ pub struct AlternateStack {
     pub is_disarmed_by_use: bool,
 }
 
-/// What a processor fault left, as `sigcontext` shows it.
+/// The state that a processor fault left, as `sigcontext` shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultState {
     /// Vector.
@@ -102,7 +102,7 @@ pub struct TaskSignals {
 }
 
 impl TaskSignals {
-    /// What a new task inherits: the mask only.
+    /// The state that a new task inherits: the mask only.
     pub fn inherited(mask: SignalSet) -> TaskSignals {
         TaskSignals { mask, ..TaskSignals::default() }
     }

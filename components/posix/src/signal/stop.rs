@@ -1,6 +1,6 @@
 //! Job control: a process stops as a whole and goes on as a whole, and its parent is told.
 //!
-//! What a wait can see changes under `process.tree`, and the parent's SIGCHLD becomes pending before
+//! Changes that a wait can see happen under `process.tree`, and the parent's SIGCHLD becomes pending before
 //! that is released: wait(2) writes to the tree, so whoever was told of a change has its signal.
 use super::{
     Info, SIGCHLD, SIGCONT, STOPPING, SignalSet,
@@ -28,7 +28,7 @@ pub enum Change {
     Continued,
 }
 
-/// What the mere sending of `signal` does, whether or not it is blocked or ignored: a stop takes
+/// The effects of the mere sending of `signal`, whether or not it is blocked or ignored: a stop takes
 /// back a pending SIGCONT, SIGCONT takes back pending stops and continues a stopped process.
 /// Under `process.signals`, and for SIGCONT under `process.tree`; the change returned is to be told
 /// once the former is released.

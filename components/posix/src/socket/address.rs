@@ -21,7 +21,7 @@ pub const ADDRESS_MAX: usize = FAMILY_BYTES + 108;
 /// Names that bind(2) without one may give: five hexadecimal digits.
 const AUTOMATIC_NAMES: u32 = 1 << 20;
 
-/// What a socket is called (unix(7)).
+/// The name of a socket (unix(7)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Address {
     /// Nothing.
@@ -34,7 +34,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// What a `struct sockaddr` of a program says. [`Address::None`] is one with a family alone.
+    /// The address in a program's `struct sockaddr`. [`Address::None`] is one with a family alone.
     ///
     /// # Errors
     /// `EINVAL` for a length or a family that is not AF_UNIX's.

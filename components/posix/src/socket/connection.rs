@@ -107,7 +107,7 @@ impl Socket {
         self.note_arrival();
         Ok(Some(made))
     }
-    /// What accept(2) is to give for a connection of `from`, which has this one's name.
+    /// The socket that accept(2) is to give for a connection of `from`, which has this one's name.
     fn other_end(&self, from: &Socket, who: &Party) -> Arc<Socket> {
         let made = Socket::new(self.kind);
         made.is_waiting.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What travels: [`Message`], the [`Budget`] of who sent it, and who that was ([`Identity`]).
+//! The unit of transfer: [`Message`], the [`Budget`] of its sender, and the sender's [`Identity`].
 use super::{Address, rights::Rights};
 use crate::{setting::Setting, user_memory::User};
 use alloc::{sync::Arc, vec, vec::Vec};
@@ -17,13 +17,13 @@ use vfs::{
 
 /// Bytes of a message that are kept on the heap; longer ones are kept in frames.
 const HEAP_MAX: usize = 2048;
-/// What a message costs beside its bytes, as Linux counts it against SO_SNDBUF.
+/// The cost of a message beside its bytes, as Linux counts it against SO_SNDBUF.
 const OVERHEAD: usize = 256 + 320;
 /// Bytes that the sender of a new socket may have on the way (`/proc/sys/net/core/wmem_default`).
 pub static BUDGET_DEFAULT: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
 /// Most that SO_SNDBUF may ask for (`/proc/sys/net/core/wmem_max`).
 pub static BUDGET_MAX: Setting = Setting::new(212_992, SEND_LEAST, i32::MAX as i64);
-/// What SO_RCVBUF tells where none was set (`/proc/sys/net/core/rmem_default`).
+/// The value of SO_RCVBUF where none was set (`/proc/sys/net/core/rmem_default`).
 pub static RECEIVE_DEFAULT: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
 /// Most that SO_RCVBUF may ask for (`/proc/sys/net/core/rmem_max`).
 pub static RECEIVE_MAX: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX as i64);
@@ -101,10 +101,10 @@ impl Budget {
     }
 }
 
-/// What is told where nobody's credentials went with a message (overflowuid, overflowgid).
+/// The id that is told where nobody's credentials went with a message (overflowuid, overflowgid).
 const OVERFLOW_ID: u32 = 65_534;
 
-/// Who sent something or stands behind a socket (`struct ucred`).
+/// The identity of a sender, or of the process behind a socket (`struct ucred`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Process id.
@@ -120,7 +120,7 @@ impl Identity {
     pub const UNKNOWN: Identity = Identity { process: 0, user: OVERFLOW_ID, group: OVERFLOW_ID };
 }
 
-/// Where the bytes of a message are.
+/// The places of the bytes of a message.
 enum Payload {
     Heap(Vec<u8>),
     Frames(Vec<Frame>, usize),
@@ -195,16 +195,16 @@ pub struct Message {
     cost: usize,
     budget: Arc<Budget>,
     _charge: Charge,
-    /// Who sent it, where anybody is to know.
+    /// The sender, where anybody is to know.
     pub identity: Identity,
     /// Descriptors sent along.
     pub rights: Option<Rights>,
 }
 
-/// What goes with the bytes.
+/// The parts of a message beside its bytes.
 #[derive(Default)]
 pub struct Along {
-    /// Whose credentials the sender says to send.
+    /// The credentials that the sender gives.
     pub identity: Option<Identity>,
     /// Descriptors.
     pub rights: Option<Rights>,

@@ -74,7 +74,7 @@ bitflags! {
     }
 }
 
-/// What a socket is to others.
+/// The relation of a socket to others.
 enum Link {
     /// Nothing yet, or no more.
     Free,
@@ -95,9 +95,9 @@ struct State {
     name: Address,
     /// Where its name's node is, which is kept as long as it.
     place: Option<Path>,
-    /// Who is on the other side, as SO_PEERCRED tells.
+    /// The peer, as SO_PEERCRED tells.
     peer: Option<(Identity, Vec<u32>)>,
-    /// Who listens.
+    /// The listening party.
     listener: (Identity, Vec<u32>),
 }
 
@@ -141,14 +141,14 @@ pub struct Socket {
     /// A place in the inbox or among the waiting connections is free.
     room: WaitQueue,
     budget: Arc<Budget>,
-    /// What getsockopt(2) tells.
+    /// The options that getsockopt(2) tells.
     pub options: Options,
 }
 
 static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<Socket>>> = Mutex::new(&ALL, BTreeMap::new());
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// Who makes a socket, connects it or listens: identity and supplementary groups.
+/// The party that makes a socket, connects it or listens: identity and supplementary groups.
 pub type Party = (Identity, Vec<u32>);
 
 impl Socket {
@@ -224,7 +224,7 @@ impl Socket {
         };
         Ok(peer.map_or(known, |peer| peer.name()))
     }
-    /// Who is on the other side; `None` where nobody is.
+    /// The peer; `None` where there is none.
     pub fn peer(&self) -> Option<Party> {
         self.state.lock().peer.clone()
     }

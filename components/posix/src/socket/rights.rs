@@ -149,7 +149,7 @@ impl Launch<'_> {
     pub(super) fn land(&mut self, rights: Option<Rights>) -> Vec<Arc<OpenFile>> {
         rights.map(|rights| rights.land(self.0)).unwrap_or_default()
     }
-    /// What a message brought, which stays in it.
+    /// The files that a message brought, which stay in it.
     pub(super) fn copy(&mut self, rights: &Option<Rights>) -> Vec<Arc<OpenFile>> {
         rights.as_ref().map(Rights::copy).unwrap_or_default()
     }

@@ -13,7 +13,7 @@ use vfs::{
 
 /// Bytes of a piece of a stream at most.
 const PIECE_MAX: usize = 32 << 10;
-/// What of SO_SNDBUF a datagram may not use.
+/// The part of SO_SNDBUF that a datagram may not use.
 const MARGIN: usize = 32;
 
 /// How to send.
@@ -36,7 +36,7 @@ pub struct Receive {
     pub is_whole: bool,
 }
 
-/// What was received.
+/// A received message.
 #[derive(Default)]
 pub struct Received {
     /// Bytes put.
@@ -45,13 +45,13 @@ pub struct Received {
     pub length: usize,
     /// Of whom a datagram is.
     pub sender: Address,
-    /// Who sent it.
+    /// The sender.
     pub identity: Identity,
     /// Descriptions that came with it.
     pub files: Vec<Arc<OpenFile>>,
 }
 
-/// Who sends: the calling process with its real ids, as Linux fills in.
+/// The identity of the sender: the calling process with its real ids, as Linux fills in.
 pub fn own_identity() -> Identity {
     let Some(task) = process::current() else { return Identity::default() };
     let who = task.credentials();
@@ -99,7 +99,7 @@ impl Socket {
             }
         }
     }
-    /// Where a datagram goes that names nobody; a peer that is gone is none any more.
+    /// The destination of a datagram that names none; a peer that is gone is none any more.
     fn destination(&self) -> Result<Arc<Socket>, Errno> {
         let mut state = self.state.lock();
         let Link::To(peer, _) = &state.link else { return Err(Errno::ENOTCONN) };
@@ -450,7 +450,7 @@ impl Socket {
             }
         };
         drop(dropped);
-        // Who looked meanwhile saw nothing.
+        // A reader that looked meanwhile saw nothing.
         self.arrived.wake();
     }
     fn receive_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
@@ -515,7 +515,7 @@ impl Socket {
     }
 }
 
-/// What came with a message that is in no inbox now; it stays in it where that goes back.
+/// Takes the files of a message that is in no inbox now; they stay in it where it goes back.
 fn take_rights(message: &mut Message, is_peek: bool) -> Vec<Arc<OpenFile>> {
     Rights::launch(|launch| match is_peek {
         true => launch.copy(&message.rights),

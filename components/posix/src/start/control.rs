@@ -16,7 +16,7 @@ const LENGTH_BYTES: usize = 4;
 /// Longest command taken.
 const COMMAND_MAX: usize = 1 << 20;
 
-/// What came so far.
+/// The control messages received so far.
 pub struct Control {
     port: Arc<dyn Port>,
     received: Mutex<Vec<u8>>,

@@ -74,7 +74,7 @@ pub fn clock() -> Option<&'static Arc<dyn Clock>> {
     CLOCK.get_or_init(|| None).as_ref()
 }
 
-/// What the personality is started with.
+/// The parts that the personality is started with.
 pub struct Boot {
     /// Disks, in order of discovery.
     pub disks: Vec<Arc<dyn Block>>,
@@ -86,9 +86,9 @@ pub struct Boot {
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
     /// Every component, in the order of starting.
     pub components: Vec<Component>,
-    /// Who keeps those that are isolated.
+    /// The supervisor of isolated components.
     pub supervisor: Option<Arc<dyn Supervisor>>,
-    /// Where system calls run.
+    /// The processors that run system calls.
     pub system_calls: SystemCalls,
 }
 

@@ -11,7 +11,7 @@ use alloc::{format, string::String, sync::Arc};
 use interfaces::file_system::FileType;
 use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
 
-/// Where a tmpfs goes if the root has the directory: place, mode.
+/// The places of a tmpfs if the root has the directory: place, mode.
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
 /// More of them where the root is read-only.
 const SCRATCH_READ_ONLY: [(&str, &str); 1] = [("/var", "mode=755")];
@@ -21,7 +21,7 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 /// Mounts everything; returns the namespace of the first process.
 ///
 /// # Errors
-/// What kept the root from being mounted, in words. The other mounts are named in the log if they fail.
+/// The reason why the root was not mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
     vfs::set_last_resort(crate::process::oom::relieve);

@@ -23,7 +23,7 @@ const KNOWN: [&str; 16] = [
     "virtio_mmio.device",
 ];
 
-/// What stands behind this belongs to the first program.
+/// Words behind this one belong to the first program.
 const END: &str = "--";
 
 /// The words of `line`. Blanks between double quotes part none, and the quotes are left out.
@@ -56,7 +56,7 @@ fn is_known(word: &str) -> bool {
     KNOWN.contains(&name(word))
 }
 
-/// What the command line gives the first program.
+/// The words of the command line for the first program.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ForProgram {
     /// Its arguments, without its name.

@@ -37,7 +37,7 @@ const COLUMNS: u16 = 80;
 const NUMBERS: [(&str, (u32, u32)); 2] = [("hvc", (229, 0)), ("ttyS", (4, 64))];
 const PATH: &[u8] = b"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What the leader's standard files are.
+/// The standard files of the leader.
 enum Files {
     /// Streams of the host: stdin, stdout, stderr, and the control port.
     Streams([Arc<Stream>; 3], Arc<Control>),

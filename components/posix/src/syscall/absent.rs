@@ -32,7 +32,7 @@ pub fn not_implemented(call: &mut Call<'_>) -> Result<u64, Errno> {
 /// Linux's calls, `NUMBER NAME` a line.
 const LINUX_CALLS: &str = include_str!("../../tests/linux_calls.txt");
 
-/// What Linux calls the system call `number`.
+/// The name of the system call `number` on Linux.
 fn name(number: u32) -> Option<&'static str> {
     let lines = LINUX_CALLS.lines().filter_map(|line| line.split_once(' '));
     let mut named = lines.filter(|(text, _)| text.parse() == Ok(number));

@@ -81,7 +81,7 @@ struct Timex {
 
 const _: () = assert!(size_of::<Timex>() == 208);
 
-/// What is kept of it.
+/// The fields of it that are kept.
 #[derive(Clone, Copy)]
 struct Discipline {
     max_error: i64,

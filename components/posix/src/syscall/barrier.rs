@@ -38,7 +38,7 @@ const PRIVATE: u32 = REGISTER_PRIVATE_EXPEDITED as u32;
 /// Beside those: for plain private ones themselves, not only by another's registration.
 const IS_PLAIN: u32 = 1;
 
-/// What a registration of a command adds; as on Linux the others are shown as private ones too.
+/// The bit that registers a command; as on Linux the others are shown as private ones too.
 fn registered_by(command: i32) -> u32 {
     match command {
         REGISTER_PRIVATE_EXPEDITED => PRIVATE | IS_PLAIN,

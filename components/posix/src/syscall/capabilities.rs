@@ -27,7 +27,7 @@ const SECURE_BITS: u32 = 0xff;
 /// The locks among them, each one above what it locks.
 const SECURE_LOCKS: u32 = 0xaa;
 
-/// What follows for the capability sets where the user was `old` (`SECURE_NO_SETUID_FIXUP` aside).
+/// Adjusts the capability sets after a change from the user `old` (`SECURE_NO_SETUID_FIXUP` aside).
 pub fn follow_user(new: &mut Credentials, old: Ids) {
     if new.secure_bits & NO_SETUID_FIXUP != 0 {
         return;

@@ -13,10 +13,10 @@ use vfs::{Errno, FLAG_IMMUTABLE, OpenFile};
 pub const CALLS: &[Entry] =
     &[Entry::whole(raw::__NR_copy_file_range, "copy_file_range", copy_file_range)];
 
-/// What is copied: a file, a position in it as the program gave it, and whether that is the file's own.
+/// An end of a copy: a file, a position in it as the program gave it, and whether that is the file's own.
 struct Side {
     file: Arc<OpenFile>,
-    /// Where the position is in the program's memory; 0 for the file's own.
+    /// The position's address in the program's memory; 0 for the file's own.
     at: u64,
     position: u64,
 }

@@ -117,7 +117,7 @@ fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
 /// Events on their way to the program.
 struct Answer<'a> {
     memory: &'a AddressSpace,
-    /// Where the next go.
+    /// The place of the next.
     at: u64,
     batch: [RawEvent; EVENTS_A_WRITE],
     held: usize,

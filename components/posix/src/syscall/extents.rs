@@ -4,7 +4,7 @@
 //! 0 start  8 length  16 flags  20 mapped  24 room  28 reserved   32 extents, of 56 bytes each:
 //! 0 logical  8 physical  16 length  24 reserved  40 flags  44 reserved
 //! ```
-//! What waits to be written is written first, asked for (FIEMAP_FLAG_SYNC) or not, so that no extent is still to be
+//! Dirty pages are written first, asked for (FIEMAP_FLAG_SYNC) or not, so that no extent is still to be
 //! placed. Extended attributes in blocks of their own (FIEMAP_FLAG_XATTR) are not told (`EBADR`).
 use super::Call;
 use interfaces::file_system::Stored;

@@ -223,7 +223,7 @@ fn flock(call: &mut Call<'_>) -> Result<u64, Errno> {
     if command & MANDATORY != 0 {
         return Ok(0);
     }
-    // What is asked for is checked before the descriptor.
+    // The operation is checked before the descriptor.
     if !matches!(command & !raw::LOCK_NB, raw::LOCK_SH | raw::LOCK_EX | raw::LOCK_UN) {
         return Err(Errno::EINVAL);
     }

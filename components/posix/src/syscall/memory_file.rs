@@ -16,7 +16,7 @@ pub const CALLS: &[Entry] =
 const FLAGS: u32 = raw::MFD_CLOEXEC | raw::MFD_ALLOW_SEALING | raw::MFD_NOEXEC_SEAL | raw::MFD_EXEC;
 /// `MFD_HUGETLB` and the size of its pages.
 const HUGE: u32 = raw::MFD_HUGETLB | raw::MFD_HUGE_MASK << raw::MFD_HUGE_SHIFT;
-/// What the links of such a file read begins so.
+/// The prefix of a link to such a file.
 const PREFIX: &[u8] = b"memfd:";
 /// The longest name with the NUL after it.
 const NAME_BYTES: usize = vfs::NAME_MAX - PREFIX.len() + 1;

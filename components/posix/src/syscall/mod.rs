@@ -62,7 +62,7 @@ mod xattr;
 
 /// One system call under way.
 pub struct Call<'a> {
-    /// Who calls.
+    /// The calling task.
     pub task: &'a Arc<Task>,
     /// Its memory as it came: exec's new one is the next call's.
     pub memory: &'a Arc<AddressSpace>,
@@ -74,7 +74,7 @@ pub struct Call<'a> {
     pub context: &'a mut Context,
 }
 
-/// What answers a call.
+/// A function that answers a call.
 pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
 
 /// How much of a call there is; shown in docs/syscalls.md.
@@ -95,7 +95,7 @@ pub struct Entry {
     pub name: &'static str,
     /// How much of it there is.
     pub status: Status,
-    /// What answers it.
+    /// Its handler.
     pub handler: Handler,
 }
 
@@ -204,7 +204,7 @@ pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
     }
 }
 
-/// What rax holds after a call failed.
+/// The value of rax after a call failed.
 pub fn failure(errno: Errno) -> u64 {
     (-i64::from(errno.0)) as u64
 }

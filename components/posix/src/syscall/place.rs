@@ -1,4 +1,4 @@
-//! What system calls name files by: descriptors, and paths from a directory descriptor.
+//! The names of files in system calls: descriptors, and paths from a directory descriptor.
 use super::Call;
 use crate::{
     devices::anonymous,

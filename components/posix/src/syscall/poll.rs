@@ -37,7 +37,7 @@ fn poll(call: &mut Call<'_>) -> Result<u64, Errno> {
     poll_restartable(call, timeout)
 }
 
-/// What an interrupted poll goes on as: with the moment at which it ends.
+/// Continues an interrupted poll: with the moment at which it ends.
 fn poll_again(call: &mut Call<'_>) -> Result<u64, Errno> {
     let timeout = match call.word(2) {
         u64::MAX => Timeout::Never,

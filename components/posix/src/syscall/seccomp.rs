@@ -196,7 +196,7 @@ fn is_behind(task: &Task, before: Option<&Filter>) -> bool {
 
 /// Has `others`, whose attention says that they have another guard, look at it before they make another call.
 ///
-/// Who is in a call looks at its end, and is not kicked: that would interrupt the call. Who runs its program is kicked
+/// A task in a call looks at its end, and is not kicked: that would interrupt the call. A task in its program is kicked
 /// out of it. A visit to each processor comes between saying and asking where they are, as neither they nor this
 /// thread have a barrier there, and another one after the kicks, as those are not waited for.
 fn have_looked(task: &Task, others: &[Arc<Task>]) {

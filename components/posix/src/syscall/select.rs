@@ -13,7 +13,7 @@ pub const CALLS: &[Entry] = &[
 ];
 
 const WORD_BITS: usize = u64::BITS as usize;
-/// What makes a descriptor readable, writable, exceptional; one that cannot be polled is all of them.
+/// The events that make a descriptor readable, writable, exceptional; one that cannot be polled is all of them.
 const EVENTS: [Ready; 3] = [
     Ready::IN
         .union(Ready::READ_NORMAL)

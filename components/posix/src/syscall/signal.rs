@@ -370,7 +370,7 @@ fn read_info(call: &Call<'_>, address: u64, signal: i32, is_own: bool) -> Result
     check_info(whole, is_own)
 }
 
-/// What a program says with a signal. It may not pretend to be the kernel or kill(2) towards others.
+/// The information that a program gives with a signal. It may not pretend to be the kernel or kill(2) towards others.
 ///
 /// # Errors
 /// `E2BIG` where there is more than can be told, `EPERM`.

@@ -80,7 +80,7 @@ pub fn opened(call: &Call<'_>) -> Result<Opened, Errno> {
     Ok(opened)
 }
 
-/// Who the caller is to a peer (SO_PEERCRED): effective ids and groups.
+/// The caller as a peer sees it (SO_PEERCRED): effective ids and groups.
 fn party(task: &Task) -> Party {
     let who = task.credentials();
     let identity = Identity {
@@ -209,7 +209,7 @@ fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
     Ok(u32::from(call.memory.read::<u16>(call.word(1))?) == net::AF_UNSPEC)
 }
 
-/// Who passes its identity has a name to be answered by (SO_PASSCRED, unix(7)).
+/// A socket that passes its identity has a name to be answered by (SO_PASSCRED, unix(7)).
 pub fn name_if_told(socket: &Socket, scope: &Scope) -> Result<(), Errno> {
     let passes = socket.options.passes_identity.load(core::sync::atomic::Ordering::Relaxed);
     if passes && socket.name() == Address::None {

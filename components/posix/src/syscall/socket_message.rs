@@ -54,14 +54,14 @@ const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
 const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;
 const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
 
-/// What is sent with the bytes, and how.
+/// The parts that are sent with the bytes, and the manner.
 #[derive(Default)]
 pub struct Request {
     /// `MSG_` flags.
     pub flags: u32,
     /// To whom, if not to the peer.
     pub to: Option<Address>,
-    /// Who says so, if not the caller as it is.
+    /// The identity to give, if not the caller's own.
     pub identity: Option<Identity>,
     /// Descriptions to be passed.
     pub files: Vec<Arc<OpenFile>>,
@@ -186,7 +186,7 @@ fn add_files(call: &Call<'_>, data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Re
     Ok(())
 }
 
-/// Who a program says it is; others than itself only with the right to.
+/// The identity that a program gives; another one than its own only with the right to.
 fn check_identity(task: &Task, data: &[u8]) -> Result<Identity, Errno> {
     let [process, user, group] = <[u32; 3]>::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
     let who = task.credentials();

@@ -132,7 +132,7 @@ fn readahead(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !is_of_pages(&file) || (call.word(2) as i64) < 0 {
         return Err(Errno::EINVAL);
     }
-    // What has no pages, as a file of /proc, is taken as read.
+    // A file without pages, as one of /proc, is taken as read.
     let Ok(object) = file.file().mappable() else { return Ok(0) };
     let first = call.word(1) / rt::PAGE_BYTES as u64;
     let bytes = call.word(2).min(BYTES_MAX).min(file.file().size().saturating_sub(call.word(1)));

@@ -30,7 +30,7 @@ const STEP_FRAMES: usize = 16;
 const KNOWN_FLAGS: u32 =
     raw::SPLICE_F_MOVE | raw::SPLICE_F_NONBLOCK | raw::SPLICE_F_MORE | raw::SPLICE_F_GIFT;
 
-/// Where in a file: a position of the call's own, or the description's offset.
+/// A place in a file: a position of the call's own, or the description's offset.
 pub(super) type Place = Option<u64>;
 
 fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {

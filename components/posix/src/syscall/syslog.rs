@@ -100,7 +100,7 @@ fn records(text: &[u8]) -> Vec<u8> {
     records
 }
 
-/// What a level is called in front of a record.
+/// The name of a level in front of a record.
 fn priority(letter: &str) -> Option<&'static str> {
     match letter {
         "E" => Some("<3>"),

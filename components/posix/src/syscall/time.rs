@@ -159,7 +159,7 @@ fn sleep_relative(
     Err(call.task.restart_as(continue_sleep, [process, deadline_ns, left_at, 0, 0, 0]))
 }
 
-/// What restart_syscall does for a relative sleep: arguments are process (0: monotonic clock),
+/// Continues a relative sleep for restart_syscall: arguments are process (0: monotonic clock),
 /// deadline, and where the rest goes.
 fn continue_sleep(call: &mut Call<'_>) -> Result<u64, Errno> {
     let clock = match call.uint(0) {

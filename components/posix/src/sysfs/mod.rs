@@ -19,7 +19,7 @@ type Content = alloc::boxed::Box<dyn Fn() -> String + Send + Sync>;
 /// Takes what is written to a file.
 type Setter = alloc::boxed::Box<dyn Fn(&[u8]) -> Result<(), Errno> + Send + Sync>;
 
-/// What a name stands for.
+/// The meaning of a name.
 enum Kind {
     Directory(Vec<(String, Arc<Entry>)>),
     File(Content, Option<Setter>),

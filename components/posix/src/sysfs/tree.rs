@@ -1,4 +1,4 @@
-//! What is where in `/sys`: a [`Builder`] puts files at paths, then makes the tree of them.
+//! The places of files in `/sys`: a [`Builder`] puts files at paths, then makes the tree of them.
 use super::{Content, Entry, Kind, Setter};
 use crate::{
     devices::{Device, NODES},
@@ -216,7 +216,7 @@ fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
     );
 }
 
-/// What stands behind the cached pages of a disk, by its number.
+/// The device behind the cached pages of a disk, by its number.
 fn backing(builder: &mut Builder, device: &Arc<Device>) {
     let (major, minor) = device.number;
     let place = format!("devices/virtual/bdi/{major}:{minor}");

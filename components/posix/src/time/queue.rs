@@ -12,7 +12,7 @@ lock_class! {
     static QUEUE_LOCK = "time.queue";
 }
 
-/// Which timer of a process.
+/// The timer of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     /// `ITIMER_REAL`, `ITIMER_VIRTUAL`, `ITIMER_PROF`, by number.
@@ -29,7 +29,7 @@ pub trait Alarm: Send + Sync {
     fn due(&self);
 }
 
-/// Who is told when a deadline has come.
+/// The receiver of a deadline.
 pub enum Target {
     /// A timer of a process.
     Process(Weak<Process>, Which),

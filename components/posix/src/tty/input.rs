@@ -19,7 +19,7 @@ use linux_raw_sys::general as raw;
 
 /// Size of the ring; the longest line with its newline.
 pub const BUFFER_BYTES: usize = 4096;
-/// What a marked end of file is stored as (`__DISABLED_CHAR`).
+/// The byte that stands for a marked end of file (`__DISABLED_CHAR`).
 const END_OF_FILE: u8 = 0;
 
 /// A signal asked for by a character.
@@ -42,7 +42,7 @@ pub enum Flow {
     Start,
 }
 
-/// What input made necessary outside.
+/// The actions that input made necessary outside.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// To be shown, in order.
@@ -432,7 +432,7 @@ impl Input {
     }
 }
 
-/// What [`Input::take`] did.
+/// The effects of [`Input::take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// Bytes put.

@@ -60,7 +60,7 @@ impl Terminal {
                 self.line.drain();
             }
             request::TIOCCBRK => self.check_foreground(Background::Write)?,
-            // What was sent has been taken by the other side.
+            // The other side has taken all output.
             request::TIOCOUTQ | request::TIOCGETD => memory.write(argument, &0u32)?,
             request::TIOCSETD => {
                 self.check_foreground(Background::Write)?;

@@ -17,7 +17,7 @@ pub(super) struct Control {
     pub foreground: u32,
 }
 
-/// What a background process wants of its terminal.
+/// The wish of a background process for its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Background {
     /// SIGTTIN

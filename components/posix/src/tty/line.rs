@@ -3,7 +3,7 @@ use super::termios::Termios;
 use alloc::{string::String, sync::Arc};
 use interfaces::terminal::Port;
 
-/// What the master of a pseudo-terminal in packet mode is told (`TIOCPKT`).
+/// The news for the master of a pseudo-terminal in packet mode (`TIOCPKT`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
     /// Input that was not read was thrown away.
@@ -68,7 +68,7 @@ impl Line for PortLine {
     fn drain(&self) {
         self.0.drain();
     }
-    // What was sent is the device's.
+    // Sent bytes are the device's.
     fn discard(&self) {}
     fn resume(&self) {
         self.0.resume();

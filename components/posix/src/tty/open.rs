@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, credentials::Capabilities};
 
-/// Who uses a terminal.
+/// The users of a terminal.
 #[derive(Default)]
 pub(super) struct Life {
     opens: u32,
@@ -40,7 +40,7 @@ pub struct TerminalFile {
 }
 
 impl TerminalFile {
-    /// What is open.
+    /// The open terminal.
     pub fn terminal(&self) -> &Arc<Terminal> {
         &self.terminal
     }

@@ -23,7 +23,7 @@ pub enum Echo {
     },
 }
 
-/// Where the cursor is.
+/// The place of the cursor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutputState {
     column: usize,

@@ -24,7 +24,7 @@ enum Layout {
     Termio,
 }
 
-/// What a request that sets settings means.
+/// The layout and time of a request that sets settings.
 fn decode_set(command: u32) -> Option<(Layout, When)> {
     Some(match command {
         request::TCSETS => (Layout::Termios, When::Now),

@@ -65,7 +65,7 @@ pub struct Window {
     pub height_pixels: u16,
 }
 
-/// What came in and was not looked at yet.
+/// Input that was not looked at yet.
 #[derive(Default)]
 struct Arrivals {
     bytes: VecDeque<u8>,
@@ -75,12 +75,12 @@ struct Arrivals {
     has_refused: bool,
 }
 
-/// Who runs what comes in through the line discipline.
+/// The thread that runs input through the line discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Worker {
     /// A thread of the terminal's own.
     Thread,
-    /// Whoever brings input or makes room.
+    /// A caller that brings input or makes room.
     Caller,
 }
 

@@ -45,7 +45,7 @@ pub struct Termios {
 }
 
 impl Default for Termios {
-    /// What Linux gives a fresh terminal (`tty_std_termios`).
+    /// The settings of a fresh terminal on Linux (`tty_std_termios`).
     fn default() -> Termios {
         let mut characters = [0; CONTROL_CHARACTERS];
         let initial =

@@ -1,9 +1,9 @@
-//! Whose I/O it is: who caused pages to be read from storage, or to be written, is told of on the
+//! I/O is charged to the thread that causes it: a read of pages from storage, or a write, is told of on the
 //! thread that did (getrusage(2), proc(5) on `/proc/PID/io`). No lock of a page's is held then.
 use interfaces::file_system::ReservedFor;
 use rt::{PAGE_BYTES, sync::Once};
 
-/// What there is to do, or no longer, between storage and pages.
+/// Work to do, or done with, between storage and pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageIo {
     /// Pages are being read.

@@ -1,4 +1,4 @@
-//! Who asks: user and group ids, supplementary groups, capabilities (credentials(7), capabilities(7)).
+//! The caller: user and group ids, supplementary groups, capabilities (credentials(7), capabilities(7)).
 //!
 //! [`Credentials`] is immutable plain data behind an `Arc`; the personality replaces it whole.
 use alloc::sync::Arc;
@@ -7,13 +7,13 @@ use bitflags::bitflags;
 /// The four ids Linux keeps of a user or a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ids {
-    /// Who started the program.
+    /// The user that started the program.
     pub real: u32,
-    /// Whose rights it has.
+    /// The user whose rights it has.
     pub effective: u32,
-    /// What `effective` may go back to.
+    /// The user that `effective` may go back to.
     pub saved: u32,
-    /// Whose rights it has on files; follows `effective`.
+    /// The user whose rights it has on files; follows `effective`.
     pub fs: u32,
 }
 
@@ -86,7 +86,7 @@ bitflags! {
         const WAKE_ALARM = 1 << 35;
         /// Choose the ids of processes.
         const CHECKPOINT_RESTORE = 1 << 40;
-        /// What a change of the file-system user takes and gives (`CAP_FS_SET`): these, and
+        /// The capabilities that a change of the file-system user takes and gives (`CAP_FS_SET`): these, and
         /// CAP_MAC_OVERRIDE.
         const FILES = Self::CHOWN.bits() | Self::DAC_OVERRIDE.bits()
             | Self::DAC_READ_SEARCH.bits() | Self::FOWNER.bits() | Self::FSETID.bits()
@@ -99,13 +99,13 @@ bitflags! {
 /// The capability sets of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapabilitySets {
-    /// What `effective` may hold.
+    /// The capabilities that `effective` may hold.
     pub permitted: Capabilities,
-    /// What counts.
+    /// The capabilities that count.
     pub effective: Capabilities,
     /// Kept across execve for files that inherit.
     pub inheritable: Capabilities,
-    /// What execve may ever give.
+    /// The capabilities that execve may ever give.
     pub bounding: Capabilities,
     /// Kept across execve of plain programs.
     pub ambient: Capabilities,

@@ -36,7 +36,7 @@ impl Promised {
     }
 }
 
-/// Where a dentry hangs.
+/// The place of a dentry in the tree.
 struct Link {
     parent: Option<Arc<Dentry>>,
     name: Arc<[u8]>,
@@ -98,7 +98,7 @@ impl Dentry {
     pub(crate) fn key<'n>(&self, name: &'n [u8]) -> Key<'n> {
         self.vnode.instance().names().key(self.id, name)
     }
-    /// What it names.
+    /// The vnode that it names.
     pub fn vnode(&self) -> &Arc<Vnode> {
         &self.vnode
     }

@@ -1,4 +1,4 @@
-//! Which [`Opener`] stands behind a device number, and behind FIFOs.
+//! The [`Opener`] behind each device number, and behind FIFOs.
 //!
 //! One [`Registry`] a [`crate::namespace::Namespace`], filled at start, read at each open of a node.
 use crate::{errno::Errno, file::Opener};
@@ -57,7 +57,7 @@ impl Registry {
     ) {
         self.ranges.write().push(Range { file_type, major, minors, opener });
     }
-    /// Who opens a node of `file_type` with device number `device`.
+    /// The opener of a node of `file_type` with device number `device`.
     ///
     /// # Errors
     /// `ENXIO` where nobody does (also for socket nodes).

@@ -12,7 +12,7 @@ pub fn set_ending(is_ending: fn() -> bool) {
     ASKED.get_or_init(|| is_ending);
 }
 
-/// Where a transfer looks next.
+/// The place at which a transfer looks next.
 pub(crate) struct Look {
     next: usize,
 }

@@ -13,7 +13,7 @@ const WAS_TOLD: u64 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct ErrorSequence(AtomicU64);
 
-/// Which errors a description was told of.
+/// The errors that a description was told of.
 #[derive(Debug)]
 pub(crate) struct Told(AtomicU64);
 
@@ -27,7 +27,7 @@ impl ErrorSequence {
             |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | u64::from(error.0));
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
-    /// Where a new description begins.
+    /// The position at which a new description begins.
     pub(crate) fn sample(&self) -> Told {
         let word = self.0.load(Ordering::Relaxed);
         Told(AtomicU64::new(if word & WAS_TOLD != 0 { word >> COUNT_SHIFT } else { 0 }))

@@ -1,4 +1,4 @@
-//! What can be open: the [`File`] trait, and what can be mapped: [`Mappable`].
+//! Open files: the [`File`] trait; and files that can be mapped: [`Mappable`].
 use crate::{
     errno::Errno,
     io::{Sink, Source},
@@ -17,7 +17,7 @@ use interfaces::file_system::TakeEntry;
 use rt::{PAGE_BYTES, memory::Frame};
 
 bitflags! {
-    /// What a file is ready for (the values of poll(2)).
+    /// The events that a file is ready for (the values of poll(2)).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Ready: u16 {
         /// POLLIN
@@ -38,7 +38,7 @@ bitflags! {
         const WRITE_NORMAL = 0x100;
         /// POLLRDHUP
         const READ_HANGUP = 0x2000;
-        /// What does not say what it is ready for is ready for this.
+        /// A file that does not say what it is ready for is ready for this.
         const ALWAYS = 0x001 | 0x004 | 0x040 | 0x100;
     }
 }
@@ -116,7 +116,7 @@ pub struct IoFlags {
 /// The last position there is (`loff_t`).
 pub const POSITION_MAX: u64 = i64::MAX as u64;
 
-/// Where lseek(2) may go.
+/// The places that lseek(2) may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Places {
     /// Anywhere up to this position; the end is [`File::end`].
@@ -214,7 +214,7 @@ pub trait File: Send + Sync {
     fn is_watchable(&self) -> bool {
         !self.is_seekable()
     }
-    /// What it is ready for now. Where `table` is given, it is added to the file's wait queues first.
+    /// The events that it is ready for now. Where `table` is given, it is added to the file's wait queues first.
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         Ready::ALWAYS
     }
@@ -243,7 +243,7 @@ pub trait File: Send + Sync {
             _ => Ok(offset),
         }
     }
-    /// What to map; `ENODEV` where it cannot be.
+    /// The object to map; `ENODEV` where it cannot be.
     ///
     /// # Errors
     /// `ENODEV`.
@@ -271,7 +271,7 @@ pub trait File: Send + Sync {
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }
-    /// What `/proc/PID/fdinfo` tells of it beyond position and flags, in whole lines.
+    /// Its lines in `/proc/PID/fdinfo` beyond position and flags.
     fn details(&self) -> String {
         String::new()
     }

@@ -62,7 +62,7 @@ enum Held {
 /// When it became dirty, and which inode.
 type Key = (u64, InodeNumber);
 
-/// What of a file system is to be written.
+/// The part of a file system that is to be written.
 pub(crate) struct Flusher {
     tally: Arc<Tally>,
     errors: ErrorSequence,

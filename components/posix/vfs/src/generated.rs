@@ -25,15 +25,15 @@ const WRITE_BYTES_MAX: usize = 4096;
 /// The last position of a generated file that has an end (Linux's `MAX_NON_LFS`).
 pub const GENERATED_END: u64 = i32::MAX as u64;
 
-/// What a generated directory gives for a name.
+/// The node that a generated directory gives for a name.
 pub type Child = Arc<dyn Node>;
 
 /// Something generated. A default answers as Linux does for a node that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
 pub trait Node: Send + Sync {
-    /// What `stat` tells. Must not change type or inode number.
+    /// The attributes for `stat`. Must not change type or inode number.
     fn attributes(&self) -> Attributes;
-    /// What the personality is to find in it by a downcast.
+    /// The object that the personality is to find in it by a downcast.
     fn subject(&self) -> Option<&dyn core::any::Any> {
         None
     }
@@ -90,14 +90,14 @@ pub trait Node: Send + Sync {
     /// Of a regular file: its content now. Asked at each read from offset 0.
     ///
     /// # Errors
-    /// What read(2) shall say.
+    /// The error that read(2) is to give.
     fn generate(&self) -> Result<Vec<u8>, Errno> {
         Err(Errno::EINVAL)
     }
     /// Of a regular file: takes what was written (one write is one call).
     ///
     /// # Errors
-    /// What write(2) shall say.
+    /// The error that write(2) is to give.
     fn write(&self, data: &[u8]) -> Result<(), Errno> {
         Err(Errno::EINVAL)
     }

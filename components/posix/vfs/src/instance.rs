@@ -73,7 +73,7 @@ pub struct Instance {
     is_unmounted: AtomicBool,
 }
 
-/// What mounts hold of an instance: when it goes, the instance's caches are emptied.
+/// The hold that mounts have on an instance: when it goes, the instance's caches are emptied.
 pub struct Active {
     instance: Arc<Instance>,
     root: Arc<Dentry>,
@@ -221,11 +221,11 @@ impl Instance {
     pub fn info(&self) -> &MountInfo {
         &self.info
     }
-    /// What `/proc/mounts` is to show of it behind the mount's flags, from a comma on; only the first word counts.
+    /// Sets its options in `/proc/mounts` behind the mount's flags, from a comma on; only the first word counts.
     pub fn set_options(&self, options: String) {
         self.options.get_or_init(|| options);
     }
-    /// What [`Instance::set_options`] said, or nothing.
+    /// The text given to [`Instance::set_options`], or nothing.
     pub fn options(&self) -> &str {
         self.options.get().map(String::as_str).unwrap_or_default()
     }
@@ -242,7 +242,7 @@ impl Instance {
     pub fn refuses_changes(&self) -> bool {
         self.is_read_only() || self.fs.as_ref().is_some_and(|fs| fs.mount_info().is_read_only)
     }
-    /// What writes its dirty pages.
+    /// The writer of its dirty pages.
     pub(crate) fn flusher(&self) -> &Arc<Flusher> {
         &self.flusher
     }
@@ -408,7 +408,7 @@ impl Instance {
     /// Space and inodes.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn usage(&self) -> Result<Usage, Errno> {
         let Some(fs) = &self.fs else {
             return Ok(Usage {

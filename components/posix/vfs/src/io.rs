@@ -1,4 +1,4 @@
-//! Where the bytes of a read go and those of a write come from: user memory (one copy, B4) or kernel memory.
+//! The ends of a read or write in memory: user memory (one copy, B4) or kernel memory.
 use crate::errno::Errno;
 use rt::memory::Frame;
 

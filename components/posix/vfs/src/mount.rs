@@ -104,11 +104,11 @@ impl Mount {
     pub fn id(&self) -> u64 {
         self.id
     }
-    /// What is mounted, as mount(2) was told: a device, `tmpfs`.
+    /// The mounted device, as mount(2) was told: a device, `tmpfs`.
     pub fn source(&self) -> &str {
         &self.source
     }
-    /// Where its root is in the file system's own tree: `/` but for binds.
+    /// The place of its root in the file system's own tree: `/` but for binds.
     pub fn root_name(&self) -> Vec<u8> {
         let mut names = Vec::new();
         let guard = self.instance().rename_lock().lock();
@@ -168,10 +168,10 @@ impl Mount {
         let before = core::mem::replace(&mut *self.at.lock(), at);
         drop(before);
     }
-    /// What `statfs` tells, and the flags.
+    /// The answer to `statfs`, and the flags.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn usage(&self) -> Result<(Usage, MountFlags), Errno> {
         Ok((self.instance().usage()?, self.seen_flags()))
     }
@@ -182,7 +182,7 @@ impl Mount {
 pub struct Path {
     /// Through which mount.
     pub mount: Arc<Mount>,
-    /// Which name.
+    /// The name.
     pub dentry: Arc<Dentry>,
 }
 
@@ -216,7 +216,7 @@ impl Path {
         let dentry = Dentry::child(&self.dentry, name, vnode)?;
         Ok(Path { mount: self.mount.clone(), dentry })
     }
-    /// What is there.
+    /// The vnode there.
     pub fn vnode(&self) -> &Arc<Vnode> {
         self.dentry.vnode()
     }

@@ -62,7 +62,7 @@ impl Key<'_> {
     }
 }
 
-/// What the cache knows of a name.
+/// The state of a name in the cache.
 pub(crate) enum Cached {
     /// It names this.
     Positive(Arc<Dentry>),
@@ -72,7 +72,7 @@ pub(crate) enum Cached {
     Unknown,
 }
 
-/// What to do where a name has a dentry already.
+/// The treatment of a name that has a dentry already.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Existing {
     Keep,
@@ -112,7 +112,7 @@ impl NameCache {
     fn shard(&self, hash: u64) -> &RwLock<Shard> {
         &self.shards[(hash >> 48) as usize % SHARDS]
     }
-    /// What is known of `name` in the directory `parent`.
+    /// The state of `name` in the directory `parent`.
     pub(crate) fn get(&self, parent: u64, name: &[u8]) -> Cached {
         self.find(&self.key(parent, name))
     }

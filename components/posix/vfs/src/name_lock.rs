@@ -1,8 +1,8 @@
 //! Locks of single names: several names of one directory are asked for, made and taken away at once.
 //!
-//! Who asks the file system for a name holds the directory's `contents` lock to read and shares the
-//! name; who makes it or takes it away holds the directory to read as well and has the name alone
-//! ([`lock`]). Who changes names at two places, or takes a directory away, holds `contents` of the
+//! A lookup that asks the file system for a name holds the directory's `contents` lock to read and shares the
+//! name; one that makes it or takes it away holds the directory to read as well and has the name alone
+//! ([`lock`]). A change of names at two places, or the removal of a directory, holds `contents` of the
 //! directories to write, and with it all their names.
 //!
 //! Names share a fixed number of locks by their hash, over all directories of a file system. So a

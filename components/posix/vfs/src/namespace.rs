@@ -36,7 +36,7 @@ bitflags! {
     }
 }
 
-/// What a remount changes.
+/// The extent of a remount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     /// The mount (MS_BIND).
@@ -69,11 +69,11 @@ impl Namespace {
         let table = RwLock::new(&TABLE, alloc::vec![mount]);
         Arc::new(Namespace { table, changes: Arc::new(Changes::new()), devices })
     }
-    /// What tells that mounts were made, changed or taken away.
+    /// The notifier of mounts that were made, changed or taken away.
     pub fn changes(&self) -> &Arc<Changes> {
         &self.changes
     }
-    /// Who opens device nodes and FIFOs.
+    /// The openers of device nodes and FIFOs.
     pub fn devices(&self) -> &Arc<Registry> {
         &self.devices
     }
@@ -90,7 +90,7 @@ impl Namespace {
     pub fn mounts(&self) -> Vec<Arc<Mount>> {
         self.table.read().clone()
     }
-    /// What is mounted over `path`, as deep as it goes; `path` itself if nothing is.
+    /// Follows mounts from `path` to the topmost root. Returns `path` if it has none.
     pub(crate) fn cross(&self, mut path: Path) -> Path {
         while path.dentry.is_mount_point() {
             let Some(mount) = self.mounted_at(&path) else { break };

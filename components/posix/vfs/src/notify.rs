@@ -20,7 +20,7 @@ lock_class! {
 }
 
 bitflags! {
-    /// What happened (the values of inotify).
+    /// The events (the values of inotify).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Events: u32 {
         /// It was read.
@@ -49,7 +49,7 @@ bitflags! {
         const MOVE_SELF = 0x800;
         /// Its file system was unmounted.
         const UNMOUNT = 0x2000;
-        /// What it happened to is a directory.
+        /// The subject of the event is a directory.
         const DIRECTORY = 0x4000_0000;
     }
 }

@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 
-/// What open(2) is told beside the path.
+/// The arguments of open(2) beside the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenHow {
     /// O_ flags.

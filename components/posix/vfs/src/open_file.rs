@@ -59,7 +59,7 @@ pub struct OpenFile {
     path: Path,
     flags: AtomicU32,
     offset: Mutex<u64>,
-    /// What syncfs has told of errors.
+    /// The errors that syncfs has told of.
     told: Told,
     writes: WriteCount,
     owner: Slot,
@@ -88,17 +88,17 @@ impl OpenFile {
     pub fn count() -> usize {
         LIVE.load(Ordering::Relaxed)
     }
-    /// What is open.
+    /// The open file.
     #[inline]
     pub fn file(&self) -> &Arc<dyn File> {
         &self.file
     }
-    /// Where it was found.
+    /// The path by which it was found.
     #[inline]
     pub fn path(&self) -> &Path {
         &self.path
     }
-    /// Where the personality keeps whom it tells by signals (F_SETOWN).
+    /// The slot in which the personality keeps the receiver of signals (F_SETOWN).
     pub fn owner(&self) -> &Slot {
         &self.owner
     }
@@ -140,7 +140,7 @@ impl OpenFile {
             self.vnode().touch_accessed(self.path.mount.flags());
         }
     }
-    /// Where the next read or write begins.
+    /// The start of the next read or write.
     pub fn offset(&self) -> u64 {
         *self.offset.lock()
     }
@@ -308,7 +308,7 @@ impl OpenFile {
     /// syncfs(2): writes everything of its file system.
     ///
     /// # Errors
-    /// What the file system says, and errors of writing that this description was not told of.
+    /// Errors of the file system, and errors of writing that this description was not told of.
     pub fn sync_file_system(&self) -> Result<(), Errno> {
         let instance = self.vnode().instance();
         let synced = instance.sync();
@@ -332,7 +332,7 @@ impl OpenFile {
     /// fallocate(2).
     ///
     /// # Errors
-    /// What the file says.
+    /// Errors of the file.
     pub fn allocate(&self, offset: u64, length: u64, how: Allocation) -> Result<(), Errno> {
         self.file.allocate(offset, length, how)?;
         self.tell(Events::MODIFY);
@@ -400,7 +400,7 @@ impl Drop for OpenFile {
     }
 }
 
-/// What stands behind a description opened with O_PATH: nothing can be done with it.
+/// The file of a description opened with O_PATH: nothing can be done with it.
 pub(crate) struct PlaceOnly;
 
 impl File for PlaceOnly {

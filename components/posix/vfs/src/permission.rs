@@ -23,7 +23,7 @@ pub(crate) const CLASSES: u16 = 0o777;
 const GROUP_BITS: u16 = 0o070;
 
 bitflags! {
-    /// What is wanted of a file; the values are those of access(2).
+    /// The access wanted of a file; the values are those of access(2).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Want: u16 {
         /// X_OK: execute, or search a directory.

@@ -18,7 +18,7 @@ use rt::{
 
 static QUEUE: LockClass = LockClass::nestable("vfs.wait_queue");
 
-/// Who is told of a change.
+/// The receiver of a change.
 pub trait Watcher: Send + Sync {
     /// A file that is watched changed; must not block.
     fn changed(&self);
@@ -32,7 +32,7 @@ pub trait Watcher: Send + Sync {
 /// A watcher in a queue.
 struct Watching {
     watcher: Weak<dyn Watcher>,
-    /// What it waits for, where it is told alone; else nothing.
+    /// The event it waits for, where it is told alone; else nothing.
     alone: Ready,
 }
 

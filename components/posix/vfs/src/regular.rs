@@ -165,7 +165,7 @@ impl File for RegularFile {
     fn sync(&self, data_only: bool) -> Result<(), Errno> {
         let kind = if data_only { SyncKind::Data } else { SyncKind::All };
         let synced = self.vnode.sync(kind);
-        // What was told by the sync itself is told: the check is made all the same.
+        // The sync has told its error itself: the check is made all the same.
         self.pages.check(&self.told).and(synced)
     }
     fn write_range(&self, start: u64, end: u64, steps: RangeSteps) -> Result<(), Errno> {

@@ -30,9 +30,9 @@ bitflags! {
 impl Seals {
     /// Nobody new may write.
     const NO_WRITER: Seals = Seals::WRITE.union(Seals::FUTURE_WRITE);
-    /// What may forbid a write.
+    /// Seals that may forbid a write.
     const OF_WRITES: Seals = Seals::NO_WRITER.union(Seals::GROW);
-    /// What a program that nobody can make one any more gets: neither can it change.
+    /// The seals of a program that nobody can make writable any more.
     const OF_PROGRAMS: Seals = Seals::NO_WRITER.union(Seals::GROW).union(Seals::SHRINK);
 }
 
@@ -69,7 +69,7 @@ impl Vnode {
             return Err(Errno::EBUSY);
         }
         self.set_seals(before | more);
-        // Who maps it looks at the seals with the map locked: either the seals were seen, or the mapping is now.
+        // A mapper looks at the seals with the map locked: either the seals were seen, or the mapping is now.
         if is_new && self.is_stored_to() {
             self.set_seals(before);
             return Err(Errno::EBUSY);

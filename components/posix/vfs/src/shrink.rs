@@ -45,7 +45,7 @@ pub fn sync_all() -> Result<(), Errno> {
 
 /// Names, with what hangs on them, that fill about a page of the heap.
 const NAMES_A_PAGE: usize = 4;
-/// Which part of the vnode table the next look for pages begins with.
+/// The part of the vnode table that the next look for pages begins with.
 static HAND: AtomicUsize = AtomicUsize::new(0);
 
 /// Drops up to `pages` clean pages, and names and other objects not used lately; returns how many pages
@@ -117,7 +117,7 @@ pub(crate) fn allocate_frame(is_zeroed: bool) -> Result<Frame, Errno> {
 /// was what it lacked. To be called with no lock of a file held.
 ///
 /// # Errors
-/// What the operation says.
+/// Errors of the operation.
 #[inline]
 pub fn retried<T>(mut operate: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
     match operate() {

@@ -173,7 +173,7 @@ impl Vnode {
     pub fn inode(&self) -> InodeNumber {
         self.inode
     }
-    /// What it is.
+    /// Its type.
     pub fn file_type(&self) -> FileType {
         self.file_type
     }
@@ -189,11 +189,11 @@ impl Vnode {
     pub fn device(&self) -> (u32, u32) {
         self.device
     }
-    /// What generates it, if anything does.
+    /// The node that generates it, if any does.
     pub fn node(&self) -> Option<&Arc<dyn Node>> {
         self.node.as_ref()
     }
-    /// What storage has at byte `position`, and for how many bytes ([`interfaces::file_system::FileSystem::stored`]).
+    /// The storage state at byte `position`, and for how many bytes ([`interfaces::file_system::FileSystem::stored`]).
     ///
     /// # Errors
     /// `EOPNOTSUPP` where it is on no storage; what the file system says.
@@ -219,11 +219,11 @@ impl Vnode {
     pub fn pipe(&self) -> &Slot {
         &self.pipe
     }
-    /// Where the personality keeps its file locks.
+    /// The slot in which the personality keeps its file locks.
     pub fn locks(&self) -> &Slot {
         &self.locks
     }
-    /// Who is told of what happens to it.
+    /// The observers of its events.
     pub(crate) fn observers(&self) -> &Observers {
         &self.observers
     }
@@ -329,7 +329,7 @@ impl Vnode {
     /// Makes its contents durable, and its attributes as `kind` says.
     ///
     /// # Errors
-    /// What the file system says; errors of writing pages are asked of [`PageCache::check`].
+    /// Errors of the file system; errors of writing pages are asked of [`PageCache::check`].
     pub(crate) fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
         let fs = self.instance.file_system()?;
         if self.instance.is_read_only() {
@@ -347,7 +347,7 @@ impl Vnode {
     /// The target of a symbolic link that is stored (kept after the first time).
     ///
     /// # Errors
-    /// What the file system says; `EINVAL` if it is no link.
+    /// Errors of the file system; `EINVAL` if it is no link.
     pub(crate) fn link_target(&self) -> Result<Arc<[u8]>, Errno> {
         if self.file_type != FileType::Symlink {
             return Err(Errno::EINVAL);

@@ -58,7 +58,7 @@ bitflags! {
 pub enum Base<'a> {
     /// The working directory (AT_FDCWD).
     Cwd,
-    /// What a descriptor names.
+    /// The place that a descriptor names.
     At(&'a Path),
 }
 
@@ -98,7 +98,7 @@ pub(crate) enum Last {
 pub(crate) struct Parent {
     /// The directory; it was searched for with permission.
     pub path: Path,
-    /// What is wanted there.
+    /// The wanted thing there.
     pub last: Last,
     /// Slashes followed: only a directory will do.
     pub has_slash: bool,
@@ -145,7 +145,7 @@ impl<'a> Caller<'a> {
             Base::At(path) => path,
         }
     }
-    /// What `name` in the directory `parent` is, mounts crossed; `None` if nothing.
+    /// The file `name` in the directory `parent`, mounts crossed; `None` if there is none.
     pub(crate) fn child(&self, parent: &Path, name: &[u8]) -> Result<Option<Path>, Errno> {
         let Some(dentry) = self.lookup(&parent.dentry, name)? else { return Ok(None) };
         let path = Path { mount: parent.mount.clone(), dentry };
@@ -218,7 +218,7 @@ pub(crate) fn lookup_locked(
     }
 }
 
-/// Where the name that begins at `start` ends: at a slash or at the end of the text. Words are looked at, not bytes.
+/// The end of the name that begins at `start`: at a slash or at the end of the text. Words are looked at, not bytes.
 fn name_end(text: &[u8], start: usize) -> usize {
     let mut at = start;
     while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -229,7 +229,7 @@ fn name_end(text: &[u8], start: usize) -> usize {
     }
     let rest = text.get(at..).unwrap_or_default();
     let slash = match text.last_chunk() {
-        // What of the last word was not looked at; no byte of what comes instead is a slash.
+        // The rest of the last word, which was not looked at; no byte of its replacement is a slash.
         Some(word) if !rest.is_empty() => {
             first_slash(u64::from_le_bytes(*word) >> (8 * (WORD_BYTES - rest.len())))
         }
@@ -353,7 +353,7 @@ impl<'a> Walker<'a> {
     pub(crate) fn check_directory(&self) -> Result<(), Errno> {
         if self.at.vnode().is_directory() { Ok(()) } else { Err(Errno::ENOTDIR) }
     }
-    /// What is here must be a directory that may be searched.
+    /// The current place must be a directory that may be searched.
     pub(crate) fn check_search(&self) -> Result<(), Errno> {
         self.check_directory()?;
         permission::check(self.at.vnode(), self.caller.credentials, Want::EXECUTE)

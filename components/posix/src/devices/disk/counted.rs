@@ -8,7 +8,7 @@ use rt::time::Instant;
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// What of one kind was done.
+/// The counters of one kind of request.
 #[derive(Debug, Default)]
 struct Row {
     requests: AtomicU64,
@@ -100,7 +100,7 @@ impl Counted {
             requests: requests.collect(),
         })
     }
-    /// What was counted.
+    /// The counters.
     pub fn statistics(&self) -> &Arc<Statistics> {
         &self.statistics
     }

@@ -55,7 +55,7 @@ pub struct Device {
     pub block: Arc<dyn Block>,
     /// It is a part of a disk.
     pub is_partition: bool,
-    /// What passed through it.
+    /// Counters of the requests that passed through it.
     pub statistics: Arc<Statistics>,
     /// It was set read-only (BLKROSET).
     is_protected: AtomicBool,
@@ -122,7 +122,7 @@ impl Device {
     /// Writes what programs wrote to the disk itself: a file system is about to read it.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub fn write_cache(&self) -> Result<(), Errno> {
         let kept = self.cache.lock().upgrade();
         kept.map_or(Ok(()), |active| active.instance().sync())

@@ -219,7 +219,7 @@ impl FileSystem for Volume {
         self.attributes(inode)
     }
     fn forget(&self, _: InodeNumber, _: u64) {}
-    /// What others wrote, past this cache, is flushed too (fsync(2)).
+    /// Blocks that others wrote past this cache are flushed too (fsync(2)).
     fn sync_inode(&self, _: InodeNumber, _: SyncKind) -> Result<(), FsError> {
         self.flush()
     }

@@ -25,7 +25,7 @@ impl BlockSink for Waiter {
 /// Does one request and waits for its end.
 ///
 /// # Errors
-/// What the device says.
+/// Errors of the device.
 pub fn run(
     disk: &Arc<dyn Block>,
     operation: Operation,

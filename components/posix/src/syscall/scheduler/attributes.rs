@@ -24,7 +24,7 @@ struct RawAttributes {
 const BYTES: u32 = size_of::<RawAttributes>() as u32;
 /// Most bytes of any version.
 const BYTES_MAX: u32 = rt::PAGE_BYTES as u32;
-/// What children inherit is not kept from them.
+/// Children's inheritance is not kept from them.
 const KEEP_POLICY: u64 = 8;
 const KEEP_PARAMETERS: u64 = 16;
 const RESET_ON_FORK: u64 = 1;

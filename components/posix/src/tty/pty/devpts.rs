@@ -125,7 +125,7 @@ impl Instance {
             multiplexer: Mutex::new(&ATTRIBUTES, multiplexer),
         }))
     }
-    /// What `/proc/mounts` shows of its options, as Linux does.
+    /// Its options in `/proc/mounts`, as Linux shows them.
     pub fn options_text(&self) -> String {
         let options = &self.options;
         let mut text = String::new();
@@ -184,7 +184,7 @@ impl Instance {
     fn slave(&self, index: u32) -> Option<Arc<Slave>> {
         self.slaves.lock().named.get(&index).cloned()
     }
-    /// Where it is mounted in `namespace`.
+    /// The place where it is mounted in `namespace`.
     pub(super) fn place(&self, namespace: &Namespace) -> Option<Path> {
         let is_here = |node: &Arc<dyn Node>| core::ptr::addr_eq(Arc::as_ptr(node), self);
         let mounts = namespace.mounts();

@@ -38,10 +38,10 @@ lock_class! {
 const OUTPUT_MAX: usize = 12 << 10;
 /// Output that a flush does not take back: on Linux it is in the master's own buffer already.
 const OUTPUT_DELIVERED: usize = 4 << 10;
-/// What `FIONREAD` tells at most, Linux's buffer being that large.
+/// The most that `FIONREAD` tells, Linux's buffer being that large.
 const READABLE_MAX: usize = 4095;
 
-/// What a read in packet mode begins with (ioctl_tty(2), `TIOCPKT_`).
+/// The first byte of a read in packet mode (ioctl_tty(2), `TIOCPKT_`).
 mod packet {
     pub const DATA: u8 = 0;
     pub const FLUSHREAD: u8 = 1;
@@ -78,7 +78,7 @@ struct State {
     status: u8,
 }
 
-/// What joins the ends.
+/// The object that joins the ends.
 pub(super) struct Pair {
     index: u32,
     instance: Weak<devpts::Instance>,

@@ -13,7 +13,7 @@ use acl::Acl;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::file_system::{AttributeChange, Attributes, FileTime, FileType};
 
-/// What `stat` and `statx` tell.
+/// The answer to `stat` and `statx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
     /// The inode's attributes.
@@ -26,7 +26,7 @@ pub struct Status {
     pub is_mount_root: bool,
 }
 
-/// What utimensat does with one of the times.
+/// The setting of one of the times by utimensat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSetting {
     /// UTIME_OMIT: it stays.

@@ -27,7 +27,7 @@ const FILE_MODE: u16 = 0o7777;
 /// The longest name of a file without one: `#` and its inode's number.
 const UNNAMED_BYTES: usize = 21;
 
-/// What is to be made.
+/// A file to be made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewFile<'a> {
     file_type: FileType,
@@ -41,7 +41,7 @@ impl NewFile<'_> {
     pub(crate) fn plain(file_type: FileType, mode: u16) -> NewFile<'static> {
         NewFile { file_type, mode: mode & FILE_MODE, device: (0, 0), target: b"" }
     }
-    /// Who may not make devices still makes what stands for a removed name in overlays: the character device 0, 0.
+    /// A caller that may not make devices still makes the mark of a removed name in overlays: the character device 0, 0.
     fn check_device(&self, caller: &Caller<'_>) -> Result<(), Errno> {
         let is_allowed = match self.file_type {
             FileType::Character => self.device == (0, 0),
@@ -89,7 +89,7 @@ impl NewFile<'_> {
     }
 }
 
-/// What something new gets by the access control list that its directory hands on.
+/// The access that something new gets by the access control list that its directory hands on.
 struct Inherited {
     /// Permissions it does not get: the caller's umask, or what the list does not allow.
     umask: u16,
@@ -106,7 +106,7 @@ impl Inherited {
     /// Of `directory`, for what `new` says.
     ///
     /// # Errors
-    /// What reading the list met.
+    /// Errors of reading the list.
     #[inline]
     fn of(directory: &Vnode, new: &NewFile<'_>, caller: &Caller<'_>) -> Result<Inherited, Errno> {
         match directory.rights() & HAS_DEFAULT_ACL {

@@ -61,7 +61,7 @@ impl Caller<'_> {
     /// listxattr(2): the names, each ended by a NUL.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub fn list_attributes(&self, place: &Path) -> Result<Vec<u8>, Errno> {
         let vnode = place.vnode();
         let Ok(fs) = vnode.instance().file_system() else { return Ok(Vec::new()) };

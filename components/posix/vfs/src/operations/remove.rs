@@ -110,7 +110,7 @@ impl Caller<'_> {
     }
 }
 
-/// What a call takes away.
+/// The file that a call takes away.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Victim {
     Directory,

@@ -16,7 +16,7 @@ use crate::{
 use alloc::sync::Arc;
 use rt::sync::WriteGuard;
 
-/// What to do about the target of a rename.
+/// The treatment of the target of a rename.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
     /// Replace it.

@@ -33,7 +33,7 @@ impl PageCache {
     /// its way. The caller holds the vnode's `contents` lock to write.
     ///
     /// # Errors
-    /// What reading or writing the last page says, and `tell`.
+    /// Errors of reading or writing the last page, and of `tell`.
     pub(crate) fn truncate_stored(
         &self,
         size: u64,
@@ -51,7 +51,7 @@ impl PageCache {
             cancelled = self.drop_from(size.div_ceil(PAGE)).1;
         }
         self.wait_written(super::WHOLE);
-        // What was cut off is gone: that is no time to be refused memory.
+        // The cut is done: memory must not be refused now.
         let told = rt::memory::with_reserve(tell);
         if told.is_err() {
             self.size.store(before, Ordering::Release);
@@ -138,7 +138,7 @@ impl PageCache {
     /// lock to write.
     ///
     /// # Errors
-    /// What `tell` says; nothing is changed then.
+    /// Errors of `tell`; nothing is changed then.
     pub(crate) fn reshape(
         &self,
         range: Range<u64>,
@@ -151,7 +151,7 @@ impl PageCache {
         if moves {
             self.tell_watchers(range.start / PAGE);
         }
-        // What fails later leaves what was there: it is written first.
+        // A later failure leaves the old contents: they are written first.
         let last = if moves { u64::MAX } else { range.end.div_ceil(PAGE) };
         self.settle(range.start / PAGE..last)?;
         let told = tell();
@@ -274,7 +274,7 @@ impl PageCache {
         let page = self.index.read().next_absent(offset / PAGE);
         Ok((page * PAGE).max(offset).min(size))
     }
-    /// What storage says once it has everything.
+    /// The answer of storage once it has everything.
     fn seek_stored(&self, offset: u64, what: Seek) -> Result<u64, Errno> {
         if self.is_dirty() {
             self.write_and_wait(super::WHOLE);

@@ -67,7 +67,7 @@ impl Chunk {
     }
 }
 
-/// What is known of a page.
+/// The state of a page.
 #[derive(Debug)]
 pub(super) enum Page {
     /// Its frame, up to date.
@@ -82,7 +82,7 @@ pub(super) enum Page {
     Absent,
 }
 
-/// What a written page must be noted as.
+/// The note that a write to a page needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Touch {
     Read,

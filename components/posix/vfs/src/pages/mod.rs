@@ -5,7 +5,7 @@
 //! place as "being read", the file system is asked for each run of them with one call, and the
 //! [`PageSink`] side marks them when they arrive, on the driver's thread, and wakes who waits.
 //!
-//! Who changes the size or writes holds the vnode's `contents` lock. `shape` is held shared while
+//! A task that changes the size or writes holds the vnode's `contents` lock. `shape` is held shared while
 //! a transfer is started and alone while the file is cut or its blocks are moved, with no transfer
 //! under way: so no transfer ever meets blocks that were given away. `tail` is held by who writes,
 //! and tried by who clears what lies behind the end. The index's lock is never held over a call to
@@ -203,7 +203,7 @@ impl PageCache {
             }
         }
     }
-    /// What is known of a page; where it is to be written to, storage has room for it then.
+    /// The state of a page; where it is to be written to, storage has room for it then.
     fn find(&self, index: u64, touch: Touch) -> Result<Page, Errno> {
         if touch == Touch::Read || self.backing == Backing::Cache {
             return Ok(self.index.read().get(index, touch));

@@ -11,7 +11,7 @@ const WINDOW_MAX: u64 = 128;
 /// wanted at once may come to it in parts.
 const LOOK_BACK: u64 = 16;
 
-/// Where one reader of a file is.
+/// The position of one reader of a file.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readahead {
     next: u64,
@@ -19,7 +19,7 @@ pub(crate) struct Readahead {
     ahead: u64,
 }
 
-/// What the reader found in the cache.
+/// The result of the reader's look into the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hit {
     Yes,

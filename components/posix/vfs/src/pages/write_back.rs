@@ -102,7 +102,7 @@ impl PageCache {
         }
         let has_passed = self.start_writes(range.clone());
         self.wait_written(range.clone());
-        // What was passed over was sent before it was dirty again. What is passed over now was
+        // A page that was passed over was sent before it was dirty again. One that is passed over now was
         // taken after we began, so it holds what we are to write.
         if has_passed {
             self.start_writes(range.clone());
@@ -119,7 +119,7 @@ impl PageCache {
     pub(crate) fn is_dirty(&self) -> bool {
         self.backing == Backing::Storage && self.index.read().is_dirty(WHOLE)
     }
-    /// Where a new description begins to be told of errors.
+    /// The first error of which a new description is told.
     pub(crate) fn told(&self) -> Told {
         self.errors.sample()
     }

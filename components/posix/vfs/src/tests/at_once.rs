@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-/// What a call under way concerns.
+/// The files that a call under way concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Scope {
     /// It asks for a name.
@@ -300,7 +300,7 @@ fn the_name_cache_agrees_with_the_file_system_after_any_changes_at_once() {
         for _ in 0..2000 {
             let path = names[random.below(8) as usize];
             let other = names[random.below(8) as usize];
-            // What comes of it is for the assertions of the file system below.
+            // The result is for the assertions of the file system below.
             let _ = match random.below(8) {
                 0 => world.mkdir(path),
                 1 | 2 => create(&world, path),

@@ -28,7 +28,7 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// What a reader of the disk would find.
+    /// The bytes that a reader of the disk would find.
     pub fn bytes(&self) -> Vec<u8> {
         let mut all = vec![0; self.attributes.size as usize];
         for (index, page) in &self.pages {
@@ -48,7 +48,7 @@ struct Transfer {
     inode: InodeNumber,
     page: u64,
     frame: Frame,
-    /// What is written, where the device has taken it already.
+    /// The page being written, where the device has taken it already.
     taken: Option<Page>,
     size: u64,
     tag: u64,

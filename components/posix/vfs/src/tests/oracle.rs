@@ -22,7 +22,7 @@ const NAME: &str = "tests::oracle::random_operations_have_the_outcome_they_have_
 const SEEDS: u64 = 50;
 const OPERATIONS: u32 = 600;
 
-/// What an operation gave: an error number, or what it told.
+/// The result of an operation: an error number, or its output.
 type Outcome = Result<String, u16>;
 
 struct Random(u64);

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! The rights of users.
 use super::{World, put};
 use crate::{
     Base, Credentials, Errno, Walk,

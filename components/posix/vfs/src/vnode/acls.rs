@@ -16,12 +16,12 @@ pub(crate) const HAS_ACCESS_ACL: u16 = 0x8000;
 pub(crate) const HAS_DEFAULT_ACL: u16 = 0x4000;
 pub(super) const HINTS: u16 = HAS_ACCESS_ACL | HAS_DEFAULT_ACL;
 
-/// Which of the two lists.
+/// The two lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AclKind {
-    /// Who may use it.
+    /// The users that may use it.
     Access,
-    /// What a directory hands to what is made in it.
+    /// The list that a directory hands to new files in it.
     Default,
 }
 
@@ -67,7 +67,7 @@ pub(super) struct Acls {
     default: Option<Arc<Kept>>,
 }
 
-/// What the attributes of an inode that is new here say.
+/// The hint in the attributes of an inode that is new here.
 pub(super) fn hint(instance: &Instance, known: &Attributes) -> u16 {
     match (known.may_have_acls && instance.info().has_acls, known.file_type) {
         (false, _) | (_, FileType::Symlink) => 0,
@@ -98,7 +98,7 @@ impl Vnode {
     /// One of its lists.
     ///
     /// # Errors
-    /// What the file system says; `EIO` for a list that makes no sense.
+    /// Errors of the file system; `EIO` for a list that makes no sense.
     pub(crate) fn acl(&self, kind: AclKind) -> Result<Option<Arc<Kept>>, Errno> {
         if self.rights() & kind.hint() == 0 {
             return Ok(None);
@@ -128,7 +128,7 @@ impl Vnode {
     /// Sets or takes away one of its lists, and its permissions with it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub(crate) fn set_acl(
         &self,
         kind: AclKind,

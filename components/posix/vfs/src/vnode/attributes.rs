@@ -9,7 +9,7 @@ use interfaces::file_system::{AttributeChange, Attributes, Backing, FileTime, Fs
 use rt::sync::MutexGuard;
 
 impl Vnode {
-    /// What `stat` tells.
+    /// The answer to `stat`.
     pub fn attributes(&self) -> Attributes {
         if let Some(node) = &self.node {
             return node.attributes();
@@ -27,7 +27,7 @@ impl Vnode {
     /// Changes attributes at once, with what was pending.
     ///
     /// # Errors
-    /// What the file system says; `EPERM` of a generated file that does not take it.
+    /// Errors of the file system; `EPERM` of a generated file that does not take it.
     pub(crate) fn change(&self, change: &AttributeChange) -> Result<(), Errno> {
         if let Some(node) = &self.node {
             let mut wanted = node.attributes();
@@ -176,7 +176,7 @@ impl Vnode {
     /// Tells the file system what is pending.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         let Ok(fs) = self.instance.file_system() else { return Ok(()) };
         let mut state = self.state.lock();

@@ -21,14 +21,14 @@ const REVISION_THREE: u32 = 0x0300_0000;
 const REVISION_MASK: u32 = 0xff00_0000;
 const EFFECTIVE: u32 = 1;
 
-/// What a file gives.
+/// The capabilities that a file gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileCapabilities {
-    /// What a program has whoever runs it.
+    /// The capabilities that a program gets whoever runs it.
     pub permitted: Capabilities,
-    /// What it has if its caller may hand it on.
+    /// The capabilities that it gets if its caller may hand them on.
     pub inheritable: Capabilities,
-    /// What it has counts from its start on.
+    /// Its capabilities count from its start on.
     pub is_effective: bool,
     /// The user whose namespace the attribute is for; 0 for all.
     root: u32,
@@ -71,7 +71,7 @@ pub(crate) fn shown(mut value: alloc::vec::Vec<u8>) -> alloc::vec::Vec<u8> {
     value
 }
 
-/// What the attributes of an inode that is new here say.
+/// The hint in the attributes of an inode that is new here.
 pub(super) fn hint(known: &Attributes) -> u16 {
     match known.may_have_acls && known.file_type == FileType::Regular {
         true => HAS_CAPABILITIES,
@@ -80,7 +80,7 @@ pub(super) fn hint(known: &Attributes) -> u16 {
 }
 
 impl Vnode {
-    /// What it gives to a program of it.
+    /// The capabilities that it gives to a program of it.
     ///
     /// # Errors
     /// `EINVAL` for an attribute that makes no sense, and what the file system says.
@@ -100,7 +100,7 @@ impl Vnode {
     /// Takes them away. The caller holds `contents` to write.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     #[inline]
     pub(crate) fn strip_capabilities(&self) -> Result<(), Errno> {
         if self.rights() & HAS_CAPABILITIES == 0 { Ok(()) } else { self.remove_capabilities() }
