@@ -95,7 +95,7 @@ fn tmpfs(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSy
     Ok(::tmpfs::new(options)?)
 }
 
-/// What became of the components, for the personality to show.
+/// The state of the components, for the personality to show.
 #[derive(Default)]
 struct Report(Vec<posix::start::Component>);
 
@@ -153,7 +153,7 @@ fn start_isolated() -> Option<Arc<Supervisor>> {
     started.inspect_err(|_| log::error!("no memory for the supervisor")).ok()
 }
 
-/// What the nucleus calls on the first thread.
+/// The entry that the nucleus calls on the first thread.
 #[unsafe(no_mangle)]
 fn skerry_start() {
     log::info!("system {SYSTEM}");

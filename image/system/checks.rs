@@ -1,4 +1,4 @@
-//! What must hold of a description; what does not is said with what to change.
+//! The rules for a description; a violation is told with the change that repairs it.
 use super::{
     Component, Process, System, Wrong,
     known::{self, Known, Worlds},

@@ -1,7 +1,7 @@
-//! What there is: components, kinds of devices, groups of kernel calls.
+//! The known words: components, kinds of devices, groups of kernel calls.
 use calls::Call;
 
-/// Where a component can live.
+/// The worlds that a component can live in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Worlds {
     /// In the kernel image only.

@@ -1,6 +1,6 @@
 //! A system description (`systems/NAME.toml`): what it may say, and the table of it for the kernel.
 //!
-//! What is absent is denied, and what is not known is refused, with the line and what to change: what a description
+//! An absent privilege is denied, and an unknown word is refused, with the line and the change to make: what a description
 //! says must be what is enforced. `checks` has what must hold, `known` what there is, `table` what the
 //! kernel gets. Part of `build.rs`; `tests/descriptions.rs` has a denial a field.
 mod checks;
@@ -20,7 +20,7 @@ pub use table::table;
 pub struct System {
     /// Memory of the smallest machine it is for.
     memory_mib: Spanned<u64>,
-    /// Where system calls run: `anywhere`, or `master`: on the first processor.
+    /// The processors that run system calls: `anywhere`, or `master`: the first processor.
     system_calls: Option<Spanned<String>>,
     component: Vec<Component>,
 }
@@ -51,7 +51,7 @@ struct Component {
     memory: Vec<Spanned<String>>,
     /// `fair`, `fair:N` with N from -20 to 19, or `fifo:N` with N from 1 to 99.
     priority: Spanned<String>,
-    /// What is enforced of a component of the process world. May be there while it lives in the kernel, so
+    /// The enforced privileges of a component of the process world. May be there while it lives in the kernel, so
     /// that another world is one line.
     process: Option<Spanned<Process>>,
 }
@@ -61,7 +61,7 @@ fn request_ms() -> u64 {
     10_000
 }
 
-/// What is enforced and how it is watched, in the process world.
+/// The enforced privileges and the watching of a component in the process world.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Process {
@@ -127,14 +127,14 @@ impl Process {
 }
 
 impl Component {
-    /// What is enforced of it, if it lives in the process world.
+    /// Its enforced privileges, if it lives in the process world.
     fn isolated(&self) -> Option<&Process> {
         let process = self.process.as_ref().map(Spanned::get_ref);
         process.filter(|_| self.world.get_ref() == "process")
     }
 }
 
-/// What is wrong, and where in the text.
+/// A fault, and its place in the text.
 #[derive(Debug)]
 struct Wrong {
     span: Range<usize>,
@@ -150,7 +150,7 @@ impl Wrong {
 /// Reads and checks a description; its components come in the order of starting: whom one uses goes before it.
 ///
 /// # Errors
-/// What is wrong with it, and in which line, for the one who wrote it.
+/// The fault and its line, for the one who wrote it.
 pub fn parse(text: &str) -> Result<System, String> {
     let mut system: System = toml::from_str(text).map_err(|error| error.to_string())?;
     checks::check(&mut system).map_err(|wrong| {

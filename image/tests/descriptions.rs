@@ -57,7 +57,7 @@ pause_ms = 10
 pause_max_ms = 1000
 "#;
 
-/// Where the `name` of component `rtc` is.
+/// The place of the `name` of component `rtc`.
 const RTC: &str = "name = \"rtc\"\nworld = \"kernel\"";
 
 /// Refused, for a reason that holds `why`, once `good` reads `wrong`.

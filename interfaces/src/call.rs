@@ -63,7 +63,7 @@ pub enum Failure {
 
 /// A result that can say that the call was lost.
 pub trait Lost {
-    /// What it is then.
+    /// The value for a lost call.
     fn lost(failure: Failure) -> Self;
 }
 
@@ -88,7 +88,7 @@ impl<T, E: From<Failure>> Lost for Result<T, E> {
 pub enum Again {
     /// It may not.
     Never,
-    /// Where a server dies over it its successor is asked.
+    /// The successor of a server that dies over it is asked.
     OnRestart,
 }
 

@@ -16,7 +16,7 @@ pub use stored::Stored;
 /// Number of an inode within its file system.
 pub type InodeNumber = u64;
 
-/// What an inode is; the values are those of `S_IFMT`.
+/// The type of an inode; the values are those of `S_IFMT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum FileType {
@@ -45,7 +45,7 @@ pub struct FileTime {
     pub nanoseconds: u32,
 }
 
-/// What `stat` tells.
+/// The answer to `stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// Number within the file system.
@@ -82,7 +82,7 @@ pub struct Attributes {
     pub may_have_acls: bool,
 }
 
-/// What to change; `None` stays.
+/// The attributes to change; `None` stays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttributeChange {
     /// Permission bits.
@@ -103,7 +103,7 @@ pub struct AttributeChange {
     pub flags: Option<u32>,
 }
 
-/// What a new inode is.
+/// The attributes of a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewInode<'a> {
     /// Type.
@@ -127,9 +127,9 @@ pub struct NewInode<'a> {
 /// The access control lists of a new inode, as [`FileSystem::get_xattr`] shows them; empty is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NewAcls<'a> {
-    /// Who may use it.
+    /// The users that may use it.
     pub access: &'a [u8],
-    /// What it hands on, if it is a directory.
+    /// The list that it hands on, if it is a directory.
     pub default: &'a [u8],
 }
 
@@ -156,7 +156,7 @@ pub struct ReservedFor {
     pub group: u32,
 }
 
-/// What `statfs` tells.
+/// The answer to `statfs`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// `f_type`.
@@ -205,7 +205,7 @@ pub enum FsError {
     Restarted,
 }
 
-/// Where the pages of regular files live.
+/// The holder of the pages of regular files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// On storage: pages can be dropped when clean and read again.
@@ -214,7 +214,7 @@ pub enum Backing {
     Cache,
 }
 
-/// What a [`FileSystem::sync_inode`] makes durable.
+/// The data that a [`FileSystem::sync_inode`] makes durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncKind {
     /// Contents, and what is needed to find them again: blocks, length, the name it was made under
@@ -224,7 +224,7 @@ pub enum SyncKind {
     All,
 }
 
-/// What a [`FileSystem::allocate`] does with a range of bytes.
+/// The effect of a [`FileSystem::allocate`] on a range of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
     /// Blocks for the range, which read as zeroes until written; the file grows to its end.
@@ -243,7 +243,7 @@ pub enum Allocation {
     Insert,
 }
 
-/// What a [`FileSystem::seek`] looks for.
+/// The target of a [`FileSystem::seek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// Bytes that storage holds (`SEEK_DATA`).
@@ -261,7 +261,7 @@ pub enum Access {
     Writable,
 }
 
-/// What is there already when an extended attribute is set.
+/// The required former state when an extended attribute is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
     /// Made or replaced.
@@ -281,7 +281,7 @@ pub struct MountInfo {
     pub root: InodeNumber,
     /// Nothing may be written, as it was mounted or remounted; errors can forbid it later.
     pub is_read_only: bool,
-    /// Where pages live.
+    /// The holder of pages.
     pub backing: Backing,
     /// Names may be cached although the file system was not told (always, unless it changes by itself as procfs does).
     pub has_stable_names: bool,
@@ -368,11 +368,11 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, size_bytes);
         sink.pages_done(tag, first, frames.len(), Err(FsError::ReadOnly));
     }
-    /// What completed `write_pages` wrote of the inode, and its attributes, are on stable storage
+    /// The data of completed `write_pages` of the inode, and its attributes, are on stable storage
     /// and can be reached by name when this returns (unless it has no name).
     ///
     /// # Errors
-    /// What writing met, also earlier where nobody was told.
+    /// Errors of writing, also earlier where nobody was told.
     fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
         let _ = (inode, kind);
         self.sync()
@@ -408,7 +408,7 @@ pub trait FileSystem: Send + Sync {
             Seek::Hole => Ok(size),
         }
     }
-    /// What there is at byte `position` of a file or a directory, rounded down to a block, and for how many bytes; at
+    /// The storage state at byte `position` of a file or a directory, rounded down to a block, and for how many bytes; at
     /// most about `max`. The caller has written the file's dirty pages.
     ///
     /// # Errors
@@ -564,7 +564,7 @@ pub trait FileSystem: Send + Sync {
     /// Everything that is on stable storage is where whoever reads the medium itself looks for it.
     ///
     /// # Errors
-    /// What the medium says.
+    /// Errors of the medium.
     fn put_in_place(&self) -> Result<(), FsError> {
         Ok(())
     }

@@ -72,7 +72,7 @@ impl Rings {
         self.forth.clear();
         self.back.clear();
     }
-    /// What another session of the same driver left here is gone; who waited in vain looks again.
+    /// Traces of another session of the same driver are gone; a thread that waited in vain looks again.
     pub(crate) fn take_over(&self) {
         self.clear();
         self.back.consumer_bell().ring();
@@ -96,9 +96,9 @@ impl Rings {
     }
 }
 
-/// What goes over a link.
+/// The traffic over a link.
 pub(crate) trait Traffic {
-    /// What the client says.
+    /// The client's entries.
     type Sent: Entry;
     /// The driver is no more: what it left in `rings`, of which `sent` is the sending half, is taken out, and what
     /// it has not ended is to be sent again. The rings are empty then, with new halves, of which this gives the sending one.
@@ -128,7 +128,7 @@ enum Status {
     Closed,
 }
 
-/// What a link's lock guards.
+/// The state that a link's lock guards.
 #[derive(Debug)]
 pub(crate) struct Linked<T: Traffic> {
     status: Status,
@@ -167,7 +167,7 @@ pub(crate) struct Link<T: Traffic> {
     /// Signalled when a driver was attached, or there will be none for now.
     pub(crate) changed: Event,
     driver_bell: Bell,
-    /// Where the client waits for what the driver says; where it waits for room.
+    /// The bell at which the client waits for the driver's entries, and the one at which it waits for room.
     pub(crate) bell: Bell,
     pub(crate) room_bell: Bell,
     /// Told that the driver broke the protocol and should be ended; by its own thread, maybe, so it does not wait for that.

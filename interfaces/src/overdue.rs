@@ -68,7 +68,7 @@ pub struct Watch {
     last: Option<Instant>,
     /// The next number at earlier checks, and when that was.
     marks: VecDeque<(u64, u64)>,
-    /// Which driver that is, and since when.
+    /// The driver's epoch, and the time since when.
     epoch: u64,
     since_ns: u64,
     ends: u32,

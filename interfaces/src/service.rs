@@ -12,11 +12,11 @@ use rt::message::{Endpoint, Error, Message};
 pub struct Description {
     /// The number of its interface.
     pub interface: u16,
-    /// What the component calls it.
+    /// The component's name for it.
     pub name: Name,
 }
 
-/// What every component answers, whatever the instance.
+/// The calls that every component answers, whatever the instance.
 #[interface(number = 0)]
 pub trait Service {
     /// It is there and takes messages.
@@ -29,7 +29,7 @@ pub trait Service {
 
 /// Something that answers messages.
 pub trait Serve {
-    /// What it is.
+    /// The description of the service.
     fn description(&self) -> Description;
     /// Does what `message` asks; the answer comes in its place.
     ///

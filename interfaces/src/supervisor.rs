@@ -61,7 +61,7 @@ pub struct Ending {
     pub cause: String,
     /// Its registers, by name; empty where it was not its own doing.
     pub registers: Vec<(&'static str, u64)>,
-    /// Where it was: functions from the innermost outwards.
+    /// Its calls: functions from the innermost outwards.
     pub backtrace: Vec<String>,
     /// The system's last trace records then, oldest first.
     pub trace: Vec<TraceRecord>,
@@ -92,13 +92,13 @@ pub struct Status {
     pub cpu_ns: u64,
     /// Kernel calls it made, since it was started last.
     pub calls: u64,
-    /// What it asked for and was refused since boot, by the name of the kernel call.
+    /// The calls that it was refused since boot, by the name of the kernel call.
     pub refused: Vec<(&'static str, u64)>,
     /// Its last ends, the latest first.
     pub endings: Vec<Ending>,
 }
 
-/// What to do with a component.
+/// An order about a component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Start it; also one that was given up.

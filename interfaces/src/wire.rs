@@ -1,4 +1,4 @@
-//! What may travel in a message: plain data of a fixed number of words ([`Wire`]).
+//! The contents of a message: plain data of a fixed number of words ([`Wire`]).
 //!
 //! A value is its parts one after the other, a word each for numbers and `bool`; what may be absent or is one of
 //! several has the number of the variant first and zeroes behind a shorter one. Nothing is
@@ -372,13 +372,13 @@ pub struct Method {
     pub name: &'static str,
     /// The low half of its label.
     pub number: u16,
-    /// What it does.
+    /// A summary of its effect.
     pub summary: &'static str,
     /// Issued again by the client where the server died.
     pub is_idempotent: bool,
     /// Behind the instance.
     pub arguments: &'static [Field],
-    /// What the answer holds.
+    /// The contents of the answer.
     pub result: Field,
 }
 
@@ -389,7 +389,7 @@ pub struct Layout {
     pub name: &'static str,
     /// The high half of its labels.
     pub number: u16,
-    /// What it is.
+    /// A summary of the interface.
     pub summary: &'static str,
     /// Its messages.
     pub methods: &'static [Method],

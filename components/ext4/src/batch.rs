@@ -90,7 +90,7 @@ impl Batch<'_> {
                 return;
             }
         }
-        // What follows is most often its continuation.
+        // The next request is most often its continuation.
         let expected = self.frames.len().saturating_sub(page).min(EXPECTED_SEGMENTS);
         let mut segments = Vec::with_capacity(expected);
         segments.push(part);

@@ -33,7 +33,7 @@ lock_class! {
 const UNIT_BYTES: usize = 1024;
 /// Blocks of the smallest size in a chunk.
 const UNITS: usize = PAGE_BYTES / UNIT_BYTES;
-/// What a chunk costs beside its bytes.
+/// The cost of a chunk beside its bytes.
 const CHUNK_EXTRA_BYTES: usize = 128;
 /// A power of two.
 const SHARDS: u64 = 8;
@@ -79,7 +79,7 @@ struct Slot {
 pub(crate) struct Note {
     /// The running transaction, which does not end meanwhile.
     pub(crate) transaction: u64,
-    /// Where the block begins in its chunk.
+    /// The block's offset in its chunk.
     pub(crate) offset: usize,
     /// When it may go in place.
     pub(crate) class: Class,
@@ -140,7 +140,7 @@ impl Cache {
             }
             let mut slots = shard.lock();
             if slots.all.is_empty() {
-                // What was emptied keeps its room.
+                // An emptied table keeps its room.
                 *slots = Slots::new(slots.seed);
             }
         }
@@ -163,7 +163,7 @@ impl Cache {
             return Ok(Arc::clone(&slot.chunk));
         }
         let mut found = None;
-        // What is read ahead must not keep the chunk from being read.
+        // Reading ahead must not keep the chunk from being read.
         let read = match device.read(number, ahead.max(1)) {
             Err(FsError::Io) if ahead > 1 => device.read(number, 1),
             read => read,
@@ -285,7 +285,7 @@ impl Cache {
         Some(Arc::clone(&slot.chunk))
     }
 
-    /// What was logged of the chunk is in place now.
+    /// Takes note that the logged changes of the chunk are in place.
     pub(crate) fn settle(&self, number: u64) {
         if let Ok(shard) = self.shard(number)
             && let Some(slot) = shard.lock().get_mut(number)

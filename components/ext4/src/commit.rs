@@ -11,7 +11,7 @@
 //! so that a name never stands for an inode that was in use before, and nothing durable is reached
 //! only by what is not.
 //!
-//! What the device refuses ends writing; only without a journal and with `errors=continue` the rest
+//! A write that the device refuses ends writing; only without a journal and with `errors=continue` the rest
 //! is written, and who waits for that transaction is told.
 //!
 //! Locks: `ext4.commit` during all of it.
@@ -37,7 +37,7 @@ struct Version {
     offset: usize,
 }
 
-/// Who commits: the journal, and what it holds that is not in place.
+/// The committer: the journal, and its changes that are not in place.
 #[derive(Default)]
 pub(crate) struct Committer {
     /// There where transactions are logged.
@@ -67,7 +67,7 @@ impl Volume {
     /// Makes every transaction up to `id` durable.
     ///
     /// # Errors
-    /// What writing met: the volume is read-only then.
+    /// Errors of writing: the volume is read-only then.
     pub(crate) fn commit(&self, id: u64) -> Result<(), FsError> {
         let mut committer = self.log.committer.lock();
         if self.log.committed() >= id {
@@ -144,7 +144,7 @@ impl Volume {
             if failed.is_empty() {
                 break ended;
             }
-            // What the device refused must not be reached as data: the next round says so too.
+            // Changes that the device refused must not be reached as data: the next round says so too.
             self.log.put_back(ended.running);
             write::withdraw(self, &failed)?;
         };

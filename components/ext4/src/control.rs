@@ -21,7 +21,7 @@ use interfaces::{
 /// reading and writing met.
 pub(crate) fn make_writable(volume: &Volume) -> Result<(), FsError> {
     let geometry = &volume.geometry;
-    // Who replays the journal later would undo what is written past it.
+    // A later replay of the journal would undo writes past it.
     if volume.device.is_read_only() || geometry.forbids_writing || geometry.needs_recovery {
         return Err(FsError::ReadOnly);
     }
@@ -93,7 +93,7 @@ impl Ext4 {
         result
     }
 
-    /// What was written of one inode is durable.
+    /// Makes the changes of one inode durable.
     pub(crate) fn sync_node(&self, node: &Node, _kind: SyncKind) -> Result<(), FsError> {
         if self.volume.groups().is_err() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Ext4 {
             return Err(FsError::Unsupported);
         }
         volume.health.check_writable()?;
-        // What is free only since the last commit must stay readable until that is durable.
+        // Space that is free only since the last commit must stay readable until that is durable.
         volume.settle_all()?;
         let block_bytes = geometry.block_bytes as u64;
         let first = start.div_ceil(block_bytes);

@@ -293,7 +293,7 @@ struct Packing {
     end: u64,
 }
 
-/// Where a piece goes.
+/// The destination of a piece.
 struct Place {
     /// The frame's number, and the offset in it.
     page: usize,
@@ -354,7 +354,7 @@ fn copy_out(frame: &Frame) -> ChunkBytes {
     bytes
 }
 
-/// What a failed request means to the file system.
+/// The file system's error for a failed request.
 pub(crate) fn error_of(error: BlockError) -> FsError {
     match error {
         BlockError::Restarted => FsError::Restarted,

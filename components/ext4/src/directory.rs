@@ -25,7 +25,7 @@ use core::{
 use interfaces::file_system::{DirectoryEntry, FileType, FsError, TakeEntry};
 use zerocopy::FromBytes;
 
-/// Where the first entry of an inline directory is: behind the number of its parent.
+/// The place of the first entry of an inline directory: behind the number of its parent.
 const INLINE_FIRST: usize = 4;
 
 /// One entry.
@@ -55,7 +55,7 @@ pub(crate) struct Spans<'a> {
 pub(crate) struct Span<'a> {
     /// Inode, zero if the entry is free.
     pub(crate) inode: u32,
-    /// What is where its name is.
+    /// The bytes of its name.
     pub(crate) name: &'a [u8],
     /// Number of its type.
     kind: u8,
@@ -195,7 +195,7 @@ fn decode_type(value: u8) -> Option<FileType> {
     types.get(usize::from(value).checked_sub(1)?).copied()
 }
 
-/// What [`scan`] calls: the position after the entry, and the entry. Free entries, `.` and `..`
+/// The callback of [`scan`]: it gets the position after the entry, and the entry. Free entries, `.` and `..`
 /// are left out.
 pub(crate) type Visit<'v> = dyn FnMut(u64, &Entry<'_>) -> ControlFlow<()> + 'v;
 
@@ -232,7 +232,7 @@ pub(crate) fn scan(
     Ok(())
 }
 
-/// Where the entries of an inline directory lie: in the inode's body, and behind it.
+/// The places of the entries of an inline directory: in the inode's body, and behind it.
 pub(crate) fn inline_areas(directory: &Inode, bytes: &[u8]) -> [Range<usize>; 2] {
     let end = bytes.len().min(directory.attributes.size as usize);
     let middle = end.min(BODY_BYTES);

@@ -24,7 +24,7 @@ use crate::{
 };
 use interfaces::file_system::{FileType, FsError};
 
-/// Where an entry is.
+/// The place of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Block of the directory, and on the volume.
@@ -67,7 +67,7 @@ pub(crate) fn needed(name: &[u8]) -> usize {
     (ENTRY_BYTES + name.len()).next_multiple_of(4)
 }
 
-/// Where the entries of a block end: before the checksum.
+/// The end of the entries of a block: before the checksum.
 pub(crate) fn entries_end(volume: &Volume) -> usize {
     let tail = if volume.geometry.has_checksums() { TAIL_BYTES } else { 0 };
     volume.geometry.block_bytes - tail
@@ -144,7 +144,7 @@ pub(crate) fn physical(volume: &Volume, directory: &Inode, logical: u64) -> Resu
     map::map(volume, directory, logical, 1)?.start.ok_or(FsError::Corrupt)
 }
 
-/// Where `name` is.
+/// The place of `name`.
 ///
 /// # Errors
 /// [`FsError::NotFound`]; as [`directory::find`].
@@ -353,7 +353,7 @@ pub(crate) fn append_block(
     volume.fill(operation, start, fill)?;
     directory.add_blocks(&volume.geometry, 1);
     directory.attributes.size += volume.geometry.block_bytes as u64;
-    // Whoever called may fail later; the block is there.
+    // The caller may fail later; the block is there.
     directory.store(volume, operation, Before::Itself)?;
     Ok(logical)
 }
@@ -394,7 +394,7 @@ pub(crate) fn remove(
 /// Makes an entry name another inode.
 ///
 /// # Errors
-/// What I/O met.
+/// Errors of I/O.
 pub(crate) fn point(
     volume: &Volume,
     operation: &Operation<'_>,
@@ -432,7 +432,7 @@ pub(crate) fn make(
     Ok(())
 }
 
-/// Where a directory's entry `..` is.
+/// The place of a directory's entry `..`.
 fn parent_place(volume: &Volume, directory: &Inode) -> Result<Place, FsError> {
     let block = directory::load(volume, directory, 0)?;
     let mut entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());

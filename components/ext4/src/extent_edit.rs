@@ -33,7 +33,7 @@ type Entry = [u8; ENTRY_BYTES];
 /// Most nodes one change may visit; larger ones are made in steps.
 const NODES_MAX: u32 = 1024;
 
-/// What mapped blocks hold.
+/// The contents of mapped blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
     /// Data.
@@ -42,7 +42,7 @@ pub(crate) enum Contents {
     Unwritten,
 }
 
-/// What happens to the extents of one leaf.
+/// A change of the extents of one leaf.
 pub(crate) type Change<'c> = dyn FnMut(&mut Vec<Extent>) + 'c;
 
 /// A change on its way.
@@ -241,7 +241,7 @@ impl Plan<'_> {
         let is_append = new.last().map(first_of) > old.last().map(first_of);
         let left = match new.len() {
             length if length <= max => length,
-            // What grows at its end leaves full nodes behind.
+            // A file that grows at its end leaves full nodes behind.
             _ if is_append => max,
             length => length / 2,
         };

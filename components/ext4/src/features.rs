@@ -47,7 +47,7 @@ bitflags! {
     }
 }
 
-/// What can be mounted. `RECOVER` is read without replay; `MMP` guards writers only.
+/// The features of a volume that can be mounted. `RECOVER` is read without replay; `MMP` guards writers only.
 const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::RECOVER)
     .union(Incompat::META_BG)
@@ -59,10 +59,10 @@ const READABLE: Incompat = Incompat::FILETYPE
     .union(Incompat::LARGEDIR)
     .union(Incompat::INLINE_DATA);
 
-/// What does not keep a volume from being written, beside what can be read.
+/// The features that allow writing, beside those that allow reading.
 const WRITABLE: ReadOnlyCompat = ReadOnlyCompat::all();
 
-/// What keeps a volume from being written: features not known, a guard against two writers, no
+/// Says whether features keep a volume from being written: unknown ones, a guard against two writers, no
 /// extents.
 pub(crate) fn forbids_writing(incompat: Incompat, read_only_compat: u32) -> bool {
     read_only_compat & !WRITABLE.bits() != 0

@@ -288,7 +288,7 @@ pub(crate) fn seek(
     if what == Seek::Hole { Ok(size) } else { Err(FsError::NotFound) }
 }
 
-/// What there is at byte `position`, rounded down to a block, and for how many bytes.
+/// The storage state at byte `position`, rounded down to a block, and for how many bytes.
 ///
 /// # Errors
 /// [`FsError::Unsupported`] of a file without extents; as [`extent::find`].

@@ -31,7 +31,7 @@ const FILE_BLOCKS_MAX: u64 = u32::MAX as u64;
 /// Length from which a volume is marked as having large files.
 const LARGE_BYTES: u64 = 1 << 31;
 
-/// What the blocks of a file hold.
+/// The contents of a file's blocks.
 pub(crate) fn content_of(inode: &Inode) -> Content {
     match inode.attributes.file_type {
         FileType::Regular => Content::Data,
@@ -103,7 +103,7 @@ pub(crate) fn resize(
     Ok(())
 }
 
-/// What a change says that lacked memory after a part of it was made: not that it may be made again.
+/// The error of a change that lacked memory after a part of it was made: not that it may be made again.
 pub(crate) fn half_done(error: FsError) -> FsError {
     if error == FsError::NoMemory { FsError::Io } else { error }
 }
@@ -235,7 +235,7 @@ pub(crate) fn delete(volume: &Volume, node: &Node) -> Result<(), FsError> {
 /// Frees an inode that has no blocks any more but those of its attributes.
 ///
 /// # Errors
-/// What freeing met.
+/// Errors of freeing.
 pub(crate) fn free(
     volume: &Volume,
     operation: &Operation<'_>,

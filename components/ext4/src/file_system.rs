@@ -28,7 +28,7 @@ impl Ext4 {
         self.volume.inodes.get(&self.volume, inode)
     }
 
-    /// What makes no sense on the medium is an error of the volume, be it only read.
+    /// Metadata that makes no sense is an error of the volume, be it only read.
     fn noticed<T>(&self, read: Result<T, FsError>) -> Result<T, FsError> {
         read.inspect_err(|error| {
             if *error == FsError::Corrupt {

@@ -77,7 +77,7 @@ fn start(position: u64) -> u32 {
     (half as u32) << 1
 }
 
-/// Where names lie.
+/// The places of names.
 enum Source {
     Block(BlockRef),
     Inline(Vec<u8>),
@@ -96,7 +96,7 @@ impl Source {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     hash: NameHash,
-    /// Which source, and where in it.
+    /// The source, and the place in it.
     source: u32,
     offset: u32,
 }

@@ -3,7 +3,7 @@ use crate::layout::superblock::{STATE_ERRORS, STATE_VALID};
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::*};
 use interfaces::file_system::FsError;
 
-/// What an error found on the medium does.
+/// The effect of an error found on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ErrorPolicy {
@@ -13,7 +13,7 @@ pub enum ErrorPolicy {
     RemountReadOnly = 2,
 }
 
-/// What may be done to the volume now.
+/// The operations allowed on the volume now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum State {

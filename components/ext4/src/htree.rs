@@ -29,7 +29,7 @@ const BLOCK_MASK: u32 = 0x0fff_ffff;
 /// How a search ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
-    /// Where the name is.
+    /// The place of the name.
     Found(Place),
     /// No such name.
     Absent,

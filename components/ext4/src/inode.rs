@@ -15,18 +15,18 @@ use zerocopy::FromBytes;
 
 /// Chunks of an inode table read at once: inodes of one directory lie together.
 const TABLE_CHUNKS_AHEAD: u64 = 4;
-/// What a held inode costs, map entry and allocation headers included.
+/// The cost of a held inode, map entry and allocation headers included.
 const HELD_BYTES: usize = size_of::<Inode>() + 96;
 
 /// An inode, checked.
 pub(crate) struct Inode {
     /// Its number.
     pub(crate) number: u32,
-    /// What `stat` tells.
+    /// The answer to `stat`.
     pub(crate) attributes: Attributes,
     /// Block map, extent tree, target or inline data.
     pub(crate) body: [u8; BODY_BYTES],
-    /// What the checksums of its blocks begin with.
+    /// The seed of its blocks' checksums.
     pub(crate) seed: u32,
     /// Bytes between the base part and the attributes in the inode.
     pub(crate) extra_bytes: usize,
@@ -137,7 +137,7 @@ impl Inode {
         self.attributes.blocks = self.attributes.blocks.saturating_add_signed(units);
     }
 
-    /// Where its first block should be: in its own group.
+    /// The wanted place of its first block: in its own group.
     pub(crate) fn home_block(&self, geometry: &Geometry) -> u64 {
         let group = geometry.inode_group(self.number).map_or(0, |(group, _)| group);
         geometry.group_start(group)

@@ -13,7 +13,7 @@ use interfaces::file_system::{FileTime, FileType, FsError};
 /// Most links an inode counts; a directory with more counts one (`dir_nlink`).
 pub(crate) const LINKS_MAX: u32 = 65_000;
 
-/// What the table held of an inode before.
+/// The former contents of an inode in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     /// The inode itself: what is not a field of it stays (attributes).

@@ -61,7 +61,7 @@ impl Class {
     }
 }
 
-/// What the running transaction has changed.
+/// The changes of the running transaction.
 #[derive(Default)]
 pub(crate) struct Running {
     /// Blocks changed.
@@ -97,7 +97,7 @@ impl Running {
 
 /// The running transaction, and how far its predecessors came.
 pub(crate) struct Log {
-    /// Who commits, and what is committed but not in place.
+    /// The committer, and the changes that are committed but not in place.
     pub(crate) committer: Mutex<Committer>,
     operations: RwLock<()>,
     running: Mutex<Running>,
@@ -319,7 +319,7 @@ impl Operation<'_> {
     }
 }
 
-/// What blocks held.
+/// The content of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// A file's.

@@ -22,16 +22,16 @@ use rt::PAGE_BYTES;
 /// Bytes of the shortest device: up to the superblock's end.
 const SUPERBLOCK_END_BYTES: u64 = 2048;
 
-/// What a mount is made with.
+/// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Most bytes of metadata kept in memory, but for what changed and is not in place yet.
     pub cache_bytes: usize,
     /// Whether it may be written; where the medium forbids that it is read-only all the same.
     pub access: Access,
-    /// What an error on the medium does; `None` as the superblock says.
+    /// The effect of an error on the medium; `None` as the superblock says.
     pub errors: Option<ErrorPolicy>,
-    /// What becomes of a journal with changes not yet in place.
+    /// The treatment of a journal with changes not yet in place.
     pub recovery: Recovery,
     /// Whether it keeps access control lists (`noacl`: those there are mean nothing).
     pub has_acls: bool,
@@ -42,7 +42,7 @@ pub struct Options {
     pub commit_ns: u64,
 }
 
-/// What becomes of a journal with changes not yet in place.
+/// The treatment of a journal with changes not yet in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recovery {
     /// It is replayed, be it to read only.

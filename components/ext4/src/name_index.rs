@@ -18,7 +18,7 @@ const SLOTS_A_NAME: usize = 2;
 /// The key of the hash. It spreads names; programs that aim at it gain nothing.
 const SEED: [u8; 16] = *b"names in a block";
 
-/// What is kept of a block's searches.
+/// The record of a block's searches.
 #[derive(Default)]
 pub(crate) struct Searched {
     searches: AtomicU8,

@@ -71,7 +71,7 @@ fn touch(directory: &mut Inode, now: FileTime) {
     (directory.attributes.modified, directory.attributes.changed) = (now, now);
 }
 
-/// What was seen in a directory that was locked to be read.
+/// The findings in a directory that was locked to be read.
 #[derive(Clone, Copy)]
 struct Seen<T> {
     turn: u64,
@@ -386,7 +386,7 @@ pub(crate) fn let_go(volume: &Volume, inode: InodeNumber, count: u64) {
     }
 }
 
-/// What a name that is taken away must stand for.
+/// The required kind of a name that is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Anything but a directory.

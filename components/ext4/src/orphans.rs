@@ -3,7 +3,7 @@
 //! ```text
 //! superblock: last orphan -> inode: delete time -> inode: delete time -> 0
 //! ```
-//! Who mounts the volume after a crash frees them, or cuts them to their size. The list in memory is
+//! A mount after a crash frees them, or cuts them to their size. The list in memory is
 //! the one that counts: an inode on it gets its link to the next whenever it is stored.
 //!
 //! Without a journal there is no list on the volume: an inode without links is one that `e2fsck`
@@ -47,12 +47,12 @@ impl Orphans {
         Orphans { list: Mutex::new(&ORPHANS, List::default()) }
     }
 
-    /// What the superblock names.
+    /// The first inode, which the superblock names.
     pub(crate) fn head(&self) -> u32 {
         self.list.lock().head
     }
 
-    /// What an inode on the list names; `None` for one that is not.
+    /// The successor of an inode on the list; `None` for one that is not.
     pub(crate) fn next_of(&self, inode: u32) -> Option<u32> {
         self.list.lock().links.get(&inode).map(|link| link.next)
     }
@@ -112,7 +112,7 @@ pub(crate) fn add(volume: &Volume, inode: &mut Inode) -> Result<(), FsError> {
 /// Takes an inode off the list; the caller stores it.
 ///
 /// # Errors
-/// What storing its neighbour met.
+/// Errors of storing its neighbour.
 pub(crate) fn remove(
     volume: &Volume,
     operation: &Operation<'_>,

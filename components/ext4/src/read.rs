@@ -31,7 +31,7 @@ pub(crate) fn read_pages(volume: &Arc<Volume>, node: &Node, frames: Vec<Frame>, 
         let mut batch = Batch::new(Operation::Read, &frames, volume.device.max_segments());
         plan(volume, &inode, client.first, &mut batch);
         let tail = tail(&batch, inode.attributes.size, client.first);
-        // Whoever is told may come back.
+        // A task that is told may come back.
         drop(inode);
         return start(volume, batch, tail, client);
     }

@@ -17,7 +17,7 @@ const METADATA_BLOCKS_MAX: u64 = 4096;
 /// First inode that is not reserved, in revision 0.
 const OLD_FIRST_INODE: u32 = 11;
 
-/// What the superblock says, checked.
+/// The superblock, checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
     /// 1024, 2048 or 4096.
@@ -56,7 +56,7 @@ pub(crate) struct Geometry {
     pub(crate) compat: Compat,
     /// Identity.
     pub(crate) uuid: [u8; 16],
-    /// What every metadata checksum begins with.
+    /// The seed of every metadata checksum.
     pub(crate) checksum_seed: u32,
     /// Seed of directory hashes.
     pub(crate) hash_seed: [u32; 4],
@@ -182,7 +182,7 @@ impl Geometry {
         Ok(())
     }
 
-    /// What `statfs` tells.
+    /// The answer to `statfs`.
     pub(crate) fn usage(&self) -> Usage {
         self.usage
     }

@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{block::SECTOR_BYTES, file_system::FsError};
 use rt::PAGE_BYTES;
 
-/// What the superblock is to say.
+/// The state to store in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// Mounted to be written.
@@ -92,7 +92,7 @@ pub(crate) fn note(volume: &Volume) {
 /// recovery" must be there before the journal says where it begins, and until it says no more.
 ///
 /// # Errors
-/// What reading or writing it met.
+/// Errors of reading or writing it.
 pub(crate) fn mark(volume: &Volume, mark: Mark) -> Result<(), FsError> {
     let (block, offset) = place(volume);
     let block_bytes = volume.geometry.block_bytes;

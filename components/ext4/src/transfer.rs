@@ -31,7 +31,7 @@ pub(crate) struct Tail {
     pub(crate) offset: usize,
 }
 
-/// Who waits for the pages, and how he names them.
+/// The client that waits for the pages, and its name for them.
 #[derive(Clone)]
 pub(crate) struct Client {
     /// Told of pages.
@@ -52,7 +52,7 @@ impl Client {
     }
 }
 
-/// What is known of a transfer that writes.
+/// The state of a transfer that writes.
 pub(crate) struct Writing {
     /// The volume.
     pub(crate) volume: Arc<Volume>,

@@ -1,6 +1,6 @@
 //! A volume: its geometry, its metadata blocks through the cache, and what is kept of its state.
 //!
-//! Whoever changes a block does so within an [`Operation`](crate::log::Operation), which proves that
+//! A change of a block is made within an [`Operation`](crate::log::Operation), which proves that
 //! the log takes note of it.
 use crate::{
     background::Background,
@@ -24,7 +24,7 @@ lock_class! {
     static ORPHANS_FOUND = "ext4.orphans_found";
 }
 
-/// What every part of the file system reads and writes through.
+/// The volume that every part of the file system reads and writes through.
 pub(crate) struct Volume {
     /// The superblock, checked.
     pub(crate) geometry: Geometry,
@@ -227,7 +227,7 @@ impl Volume {
         self.cache.modify(&self.device, chunk, None, whole).map(|_| ())
     }
 
-    /// What was changed of a block in the running transaction, which has freed it, is of no use.
+    /// Drops the changes of a block in the running transaction, which has freed it.
     pub(crate) fn forget(&self, operation: &Operation<'_>, block: u64) {
         if let Ok((chunk, start)) = self.place(block) {
             self.cache.forget(chunk, operation.id(), start);
@@ -249,7 +249,7 @@ impl Volume {
         Some((self.cache.seal(chunk, start, sum)?, start))
     }
 
-    /// What was logged of the block's chunk is in place.
+    /// Takes note that the logged changes of the block's chunk are in place.
     pub(crate) fn settle(&self, block: u64) {
         if let Ok((chunk, _)) = self.place(block) {
             self.cache.settle(chunk);

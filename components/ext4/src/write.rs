@@ -36,7 +36,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// Commits that a write waits for where others take what they free.
 const RESERVE_TRIES: usize = 3;
 
-/// What a file has at a place.
+/// The storage of a file at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mapping {
     /// Nothing.
@@ -47,7 +47,7 @@ pub(crate) enum Mapping {
     Written(u64),
 }
 
-/// What a file has at block `logical`, and for how many blocks.
+/// The storage of a file at block `logical`, and for how many blocks.
 ///
 /// # Errors
 /// As [`extent::find`].
@@ -254,7 +254,7 @@ fn place(
     }
 }
 
-/// Where the block `logical` of a file should be: behind those before it.
+/// The wanted place of the block `logical` of a file: behind those before it.
 fn goal(volume: &Volume, inode: &Inode, logical: u32) -> Result<u64, FsError> {
     let (before, _) = extent::find(volume, inode, logical)?;
     Ok(before.map_or_else(

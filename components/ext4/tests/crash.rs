@@ -35,7 +35,7 @@ struct Promise {
 struct Work {
     world: World,
     random: Random,
-    /// What is there: contents of files.
+    /// The contents of the files.
     files: BTreeMap<String, (InodeNumber, Vec<u8>)>,
     directories: Vec<(String, InodeNumber)>,
     promises: Vec<Promise>,
@@ -46,7 +46,7 @@ impl Work {
         self.world.device.events.lock().unwrap().as_ref().unwrap().len()
     }
 
-    /// What was promised of a path holds no longer.
+    /// Promises of a path hold no longer.
     fn touch(&mut self, path: &str) {
         let now = self.events();
         let mine = self.promises.iter_mut().filter(|one| one.path == path);

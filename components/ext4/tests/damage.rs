@@ -185,7 +185,7 @@ impl Log {
         bytes[..4] == MAGIC && bytes[7] == COMMIT
     }
 
-    /// Where the last transaction begins.
+    /// The start of the last transaction.
     fn last_transaction(&self) -> usize {
         let before = 0..self.blocks.len() - 1;
         before.rev().find(|place| self.is_commit(*place)).map_or(0, |place| place + 1)

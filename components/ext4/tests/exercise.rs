@@ -262,7 +262,7 @@ fn a_device_that_refuses_writes_leaves_what_was_durable() {
 fn data_the_device_refused_is_never_read_as_something_else() {
     let folder = TempDir::new().unwrap();
     let mut image = Recipe::new(&["-b", "4096", "-J", "size=4"], 16 << 10).make(folder.path());
-    // What lay in free blocks before must not be seen.
+    // The former contents of free blocks must not be seen.
     let secret = [0x5a; 4096];
     let free = image.len() - (4 << 20)..image.len();
     let is_free = image[free.clone()].iter().all(|byte| *byte == 0);

@@ -72,7 +72,7 @@ impl Dirty {
         self.debugfs(&(script + "jc\n"));
     }
 
-    /// What the file holds after our replay, which is what it holds after e2fsck's.
+    /// The contents of the file after our replay, which are those after e2fsck's.
     fn replay(&self) -> Vec<u8> {
         let image = fs::read(self.path("image")).unwrap();
         let device = MemoryBlock::writable(image, Completion::AtOnce, 128);

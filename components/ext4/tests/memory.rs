@@ -31,7 +31,7 @@ fn in_parts(fs: &dyn FileSystem) -> (InodeNumber, Vec<u8>) {
 }
 
 /// Makes a change again and again, each time granting one allocation more, until it is not refused.
-/// What it was refused for must have left everything.
+/// A refused call must have left everything.
 fn until_granted(
     apply: impl Fn(&mut Vec<u8>),
     change: impl Fn(&dyn FileSystem, InodeNumber) -> Result<Attributes, FsError>,

@@ -46,16 +46,16 @@ const MEMORY_PARTS: usize = 8;
 const STEP_PINGS: u64 = 2;
 /// For its first answer a component has so many times the time of a ping's: it finds its devices first.
 const START_DEADLINES: u64 = 5;
-/// Who starts a successor goes before the fair class.
+/// The starter of a successor goes before the fair class.
 const KEEPER: Policy = Policy::RoundRobin(90);
-/// Who pings does not, for a server works with its caller's priority: one that loops over a ping has a
+/// The thread that pings does not, for a server works with its caller's priority: one that loops over a ping has a
 /// larger share than programs until the deadline, and no more.
 const PINGER: Policy = Policy::Fair { nice: -15 };
 
-/// What is known now.
+/// The present state.
 struct Now {
     life: Life,
-    /// What runs.
+    /// The running domain.
     domain: Option<Arc<Domain>>,
     /// Counted up with each start.
     generation: u64,
@@ -63,16 +63,16 @@ struct Now {
     /// When the last one ended, until its successor answers.
     ended: Option<Instant>,
     outage_ns: u64,
-    /// What was asked for and makes the next end no failure.
+    /// The order that makes the next end no failure.
     asked: Option<Why>,
     endings: VecDeque<Ending>,
-    /// What former ones were refused.
+    /// The calls that former ones were refused.
     refused: Vec<(&'static str, u64)>,
     changes: u64,
 }
 
 impl Now {
-    /// What runs is about to be ended, so that what `why` says follows.
+    /// The running domain is about to be ended, so that `why` follows.
     fn ask(&mut self, why: Why) -> Result<Arc<Domain>, OrderError> {
         let domain = self.domain.clone().ok_or(OrderError::State)?;
         self.asked = Some(why);
@@ -251,7 +251,7 @@ impl Keeper {
         self.ended(self.describe(&end), &refused);
     }
 
-    /// What is kept of an end: names for addresses.
+    /// The record of an end: names for addresses.
     fn describe(&self, end: &End) -> Ending {
         let r = &end.registers;
         let is_own = r.rip != 0;
@@ -325,7 +325,7 @@ impl Keeper {
         words.for_each(|word| word.store(0, Relaxed));
     }
 
-    /// What runs, and which start it is of.
+    /// The running domain, and the number of its start.
     fn running(&self) -> Option<(Arc<Domain>, u64)> {
         let now = self.now.lock();
         Some((now.domain.clone()?, now.generation))
@@ -408,7 +408,7 @@ impl Keeper {
         if self.now.lock().life.state() != State::Starting {
             return Ok(());
         }
-        // Who comes to listen once it answers finds it so, and needs no telling.
+        // A listener that comes once it answers finds it so, and needs no telling.
         let listeners = self.listeners.lock().clone();
         self.change(|now| {
             now.life.answered();

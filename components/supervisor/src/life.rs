@@ -39,7 +39,7 @@ pub enum Why {
     AskedToStop,
 }
 
-/// What is known of a component's life.
+/// The facts of a component's life.
 #[derive(Clone, Debug)]
 pub struct Life {
     rules: Rules,

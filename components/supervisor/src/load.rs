@@ -27,7 +27,7 @@ fn grants(plan: &Plan) -> Grants {
         functions,
         transports,
         can_use_dma: plan.can_use_dma,
-        // What outlives it is mapped into it too.
+        // Memory that outlives it is mapped into it too.
         memory_bytes: plan.memory_bytes.saturating_add(plan.kept_bytes),
         vectors: plan.vectors,
         log_lines: plan.log_lines,

@@ -1,5 +1,5 @@
-//! What the system description says of an isolated component: [`Plan`], and which devices of this machine
-//! that means.
+//! An isolated component in the system description: [`Plan`], and the devices of this machine
+//! that it names.
 use crate::life::Rules;
 use alloc::vec::Vec;
 use rt::{device::PciAddress, thread::Policy};

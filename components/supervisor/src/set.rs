@@ -45,7 +45,7 @@ impl Supervisor {
     pub fn wait_for_service(&self, name: &str) -> bool {
         self.keeper(name).is_some_and(|keeper| keeper.wait_for_service())
     }
-    /// Where the component `name` is called.
+    /// The endpoint at which the component `name` is called.
     pub fn endpoint(&self, name: &str) -> Option<Endpoint> {
         self.keeper(name).map(|keeper| keeper.endpoint())
     }

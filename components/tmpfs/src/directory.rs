@@ -18,13 +18,13 @@ use rt::{memory::Charge, sync::Once};
 
 /// Entries of a chunk.
 const CHUNK: usize = 16;
-/// What a chunk costs: itself, its share of the map's node, its names' places in the table.
+/// The cost of a chunk: itself, its share of the map's node, its names' places in the table.
 const CHUNK_BYTES: usize = size_of::<Chunk>() + 32 + CHUNK * 48;
 /// A name of up to so many bytes lies in its entry.
 const SHORT: usize = 30;
 /// A table with room for more than this times its names is made smaller.
 const SPARSE: usize = 8;
-/// What `stat` says an entry takes, as on Linux.
+/// The size of an entry in `stat`, as on Linux.
 const SHOWN_ENTRY_BYTES: u64 = 20;
 
 enum Name {
@@ -97,7 +97,7 @@ type Place = (u64, u64);
 
 type Chunks = BTreeMap<u64, Box<Chunk>>;
 
-/// What is at a position.
+/// The entry at a position.
 fn entry(chunks: &Chunks, position: u64) -> Option<&Entry> {
     let (number, index) = split(position);
     chunks.get(&number)?.entries.get(index)?.as_ref()
@@ -138,12 +138,12 @@ impl Directory {
         self.by_name.find(hash, is_it).map(|place| place.1)
     }
 
-    /// Where the next name goes.
+    /// The place of the next name.
     fn next(&self) -> (u64, usize) {
         split(self.lowest - 1)
     }
 
-    /// What `name` stands for.
+    /// The node of `name`.
     pub(crate) fn find(&self, name: &[u8]) -> Result<&Arc<Node>, FsError> {
         let entry = self.position(name).and_then(|position| entry(&self.chunks, position));
         entry.map(|entry| &entry.node).ok_or(FsError::NotFound)

@@ -52,7 +52,7 @@ const NAME_MAX: usize = 255;
 /// Longest target of a symbolic link.
 const TARGET_MAX: usize = 4095;
 
-/// What a mount is made with.
+/// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Most bytes of file contents; `None`: half of memory, 0: no limit.

@@ -18,7 +18,7 @@ use rt::{
 /// Ordered by the crate: ancestors first, then by number.
 static NODE: LockClass = LockClass::nestable("tmpfs.node");
 
-/// What an inode costs, map entry and allocation headers included.
+/// The cost of an inode, map entry and allocation headers included.
 const NODE_BYTES: usize = size_of::<Node>() + 64;
 /// A target of up to so many bytes costs nothing beside its inode (`SHORT_SYMLINK_LEN` of Linux).
 const TARGET_WITHIN: usize = 128;
@@ -41,7 +41,7 @@ pub(crate) struct Node {
     pub(crate) state: Mutex<State>,
 }
 
-/// What the lock of a node guards.
+/// The state that the lock of a node guards.
 pub(crate) struct State {
     /// Counts the personality holds.
     pub(crate) holds: u64,
@@ -130,7 +130,7 @@ impl Node {
         if state.links == 0 { Err(FsError::NotFound) } else { Ok(state) }
     }
 
-    /// What `stat` tells; `state` is this node's.
+    /// The answer to `stat`; `state` is this node's.
     pub(crate) fn attributes(&self, state: &State) -> Attributes {
         Attributes {
             inode: self.inode,

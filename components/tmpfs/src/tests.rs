@@ -1,4 +1,4 @@
-//! What a tmpfs does, name by name.
+//! The operations of a tmpfs, name by name.
 use super::*;
 use interfaces::file_system::{AttributeChange, Attributes, FileSystem, XattrMode, list_directory};
 use std::collections::BTreeSet;

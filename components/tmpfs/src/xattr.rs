@@ -9,7 +9,7 @@ use interfaces::file_system::{
 };
 use rt::memory::Charge;
 
-/// What an attribute costs beside name and value.
+/// The cost of an attribute beside name and value.
 const XATTR_BYTES: usize = 96;
 /// Longest value (`XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65536;

@@ -1,4 +1,4 @@
-//! What turns a trait between components into messages: `#[interface]` and `#[derive(Wire)]`.
+//! The macros that turn a trait between components into messages: `#[interface]` and `#[derive(Wire)]`.
 //!
 //! `#[interface(number = N)]` keeps the trait and adds `NAMEHandle` (the counted handle a client holds),
 //! `NAMEClient` (calls by message) and `NAMEServer` (answers messages by calls). A method is marked

@@ -1,4 +1,4 @@
-//! What the macro reads from a trait: [`Interface`] and its [`Method`]s.
+//! The macro's view of a trait: [`Interface`] and its [`Method`]s.
 use syn::{
     Error, FnArg, Ident, ItemTrait, LitInt, Pat, ReturnType, Token, TraitItem, TraitItemFn, Type,
     Visibility, parse::Parse, parse::ParseStream, parse_quote,

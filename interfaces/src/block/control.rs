@@ -1,4 +1,4 @@
-//! What is said to a block driver by message: what its disk is, and where the rings are.
+//! The messages to a block driver: they ask what its disk is, and say where the rings are.
 use super::{BlockInfo, SECTOR_BYTES, entries::SEGMENTS_MAX};
 use crate::{
     AttachError,
@@ -66,7 +66,7 @@ impl BlockDescription {
     }
 }
 
-/// Where a request is that a driver was given.
+/// The whereabouts of a request that a driver was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub enum Whereabouts {
     /// The driver has no rings.
@@ -80,7 +80,7 @@ pub enum Whereabouts {
 /// A block device whose requests come through rings.
 #[interface(number = 2)]
 pub trait BlockControl: Send + Sync {
-    /// What it is.
+    /// The description of its disk.
     #[idempotent]
     fn describe(&self) -> Option<BlockDescription>;
     /// Takes requests from no rings any more; what came through rings before is done when it answers.

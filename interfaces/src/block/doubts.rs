@@ -54,7 +54,7 @@ impl BlockProxy {
         if self.control.call_find(NO_TAG).ok().flatten().is_none() {
             return;
         }
-        // Which one runs is looked at after the answer: where it is the same it was not a successor that answered.
+        // The running driver is looked up after the answer: where it is the same it was not a successor that answered.
         let is_running = (self.runs)().generation == Some(attached.1);
         if is_running && self.attached() == Some(attached) {
             self.tell_doubtful(|_, which| which < errors);

@@ -137,7 +137,7 @@ impl Flights {
         self.runs = runs;
     }
 
-    /// Which driver requests are sent to.
+    /// The driver that requests are sent to.
     pub(crate) fn generation(&self) -> Option<u64> {
         self.runs.generation
     }

@@ -24,7 +24,7 @@ use rt::memory::Frame;
 /// Bytes of the unit in which requests are addressed.
 pub const SECTOR_BYTES: usize = 512;
 
-/// What a device is.
+/// The description of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
     /// Name without `/dev/`: `vda`.
@@ -47,7 +47,7 @@ pub struct BlockInfo {
     pub depth: usize,
 }
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Device to frames.
@@ -84,7 +84,7 @@ pub struct Segment {
 pub struct Request {
     /// The client's own number, handed back at completion.
     pub tag: u64,
-    /// What to do.
+    /// The operation to do.
     pub operation: Operation,
     /// First sector.
     pub sector: u64,
@@ -119,7 +119,7 @@ pub trait BlockSink: Send + Sync {
 /// A block device.
 #[interface(direct)]
 pub trait Block: Send + Sync {
-    /// What it is.
+    /// The description of the device.
     fn info(&self) -> BlockInfo;
     /// Starts every request of the batch, which is empty then, with one notification of the device for all. Adjacent
     /// requests are merged where the device allows. Blocks while the device is full. Each request

@@ -55,7 +55,7 @@ const ASK_NS: u64 = 100_000_000;
 pub struct Running {
     /// The memory that its devices reach.
     pub window: DmaWindow,
-    /// Which one it is of all that were; `None` where none runs.
+    /// The running one's number among all that were; `None` where none runs.
     pub generation: Option<u64>,
 }
 
@@ -112,7 +112,7 @@ impl BlockProxy {
     pub fn restarted(&self) -> Result<(), AttachError> {
         // One that lives, and did not say that it took the rings, may have requests at its device.
         self.control.detach().ok_or(AttachError::Lost)?;
-        // Which one runs is asked when the driver has the rings: where that was another one than runs now, the one that
+        // The running driver is looked up when the driver has the rings: where that was another one than runs now, the one that
         // runs has none, and comes here again.
         self.link.restart(
             |rings| self.control.attach(rings).map(|()| (self.runs)()),
@@ -291,7 +291,7 @@ impl Flights {
 /// There is no driver, and nobody waits for one.
 struct Closed;
 
-/// What both say.
+/// Joins the results of both.
 fn join(
     one: Result<Doorbell, Corrupt>,
     other: Result<Doorbell, Corrupt>,

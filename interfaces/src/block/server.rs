@@ -95,7 +95,7 @@ struct Sending {
     is_over: bool,
 }
 
-/// Where no request is held; no slot of the client's has that number.
+/// The mark of an entry that holds no request; no slot of the client's has that number.
 const NOT_HELD: u64 = u64::MAX;
 
 /// The number of the client's slot, which no two requests have at a time.
@@ -153,7 +153,7 @@ impl Session {
         }
     }
 
-    /// Where the request with that tag is.
+    /// The place of the request with that tag.
     fn find(&self, tag: u64) -> Whereabouts {
         let is_held = self.sending.lock().held.get(place_of(tag)) == Some(&tag);
         if is_held {
@@ -204,7 +204,7 @@ impl Session {
     }
 }
 
-/// What of the requests was taken.
+/// The result of gathering requests.
 enum Gathered {
     /// There are more.
     Some,
@@ -247,7 +247,7 @@ impl BlockSink for Session {
 
 #[cfg(test)]
 impl BlockService {
-    /// What death does: from now on the session's thread does nothing, and nothing reaches the client.
+    /// Ends the session: from now on its thread does nothing, and nothing reaches the client.
     pub(super) fn die(&self) {
         let Some(session) = self.session.lock().take() else { return };
         session.sending.lock().is_closed = true;

@@ -50,7 +50,7 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// What it lends.
+    /// The loans that it makes.
     pub(crate) fn loans(&self) -> impl Iterator<Item = Loan> {
         let is_written = self.is_written();
         self.request.segments.iter().map(move |segment| loan(segment, is_written))
@@ -146,14 +146,14 @@ impl Slot {
     }
 }
 
-/// What who takes completions holds.
+/// The state that the taker of completions holds.
 pub(crate) struct Completing {
     pub(crate) received: Consumer<Part, CompletionEntry>,
-    /// Where the frames of what ends are lent.
+    /// The window in which the frames of ended requests are lent.
     pub(crate) window: DmaWindow,
 }
 
-/// What is done after completions were taken.
+/// The next step after completions were taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// There are more.
@@ -392,7 +392,7 @@ impl Slots {
         if let Some(number) = number {
             self.give(number);
         }
-        // Whoever finds room finds a slot.
+        // A sender that finds room finds a slot.
         add(&self.freed_entries, entries::entries_for(&flight.request));
         flight.end(result)
     }

@@ -50,7 +50,7 @@ fn info() -> BlockInfo {
     }
 }
 
-/// What outlives drivers: contents of sectors, and what is done in which order; and what is lent to each of them.
+/// State that outlives drivers: contents of sectors, the order of operations; and the loans to each of them.
 struct Platter {
     sectors: Mutex<HashMap<u64, [u8; SECTOR_BYTES]>>,
     log: Mutex<Vec<(Operation, u64)>>,
@@ -575,7 +575,7 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
     let first = received(&mut flights);
     assert_eq!(first.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [0, 1]);
     end(&mut flights, first[1].1);
-    // What is new waits too, behind what is old.
+    // A new request waits too, behind the old ones.
     flights.admit(request(4, Operation::Read, 32, &[]), &sink);
     assert_eq!(received(&mut flights), []);
     end(&mut flights, first[0].1);

@@ -1,6 +1,6 @@
-//! Whose turn it is to send: one thread's at a time, to whom others hand over what they have instead of waiting for it.
+//! The turn to send: it is one thread's at a time, to whom others hand over their requests instead of waiting for it.
 //!
-//! Who ends its turn looks whether something was handed over meanwhile, and who handed something over looks whether the
+//! A thread that ends its turn looks for requests handed over meanwhile, and one that hands some over looks whether the
 //! turn has ended meanwhile: of the two, one sees the other.
 use super::{BlockSink, Request};
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};

@@ -1,6 +1,6 @@
 //! [`Stored`]: what a file system tells of where a file is.
 
-/// What storage has for a range of a file.
+/// The storage of a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// Nothing.

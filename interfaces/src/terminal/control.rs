@@ -1,4 +1,4 @@
-//! What is said to the driver of a port by message: what it is, where the rings are, that there is room.
+//! The messages to the driver of a port: they ask what it is, and say where the rings are and that there is room.
 use crate::{
     AttachError,
     wire::{Name, Wire},
@@ -6,7 +6,7 @@ use crate::{
 use interfaces_macro::interface;
 use rt::memory::Region;
 
-/// What a port is.
+/// The description of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Wire)]
 pub struct PortDescription {
     /// Its name; a long one is cut.
@@ -27,7 +27,7 @@ pub struct Position {
 /// A port whose bytes go through rings.
 #[interface(number = 3)]
 pub trait PortControl: Send + Sync {
-    /// What it is.
+    /// The description of its port.
     #[idempotent]
     fn describe(&self) -> Option<PortDescription>;
     /// Uses no rings any more when it answers.

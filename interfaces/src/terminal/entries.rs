@@ -38,7 +38,7 @@ pub(crate) struct Entry {
     bytes: [u8; ENTRY_BYTES],
 }
 
-/// What the client says.
+/// The client's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are bytes, kept in place")]
 pub(crate) enum Output {
@@ -47,7 +47,7 @@ pub(crate) enum Output {
     Drain,
 }
 
-/// What the driver says.
+/// The driver's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are bytes, kept in place")]
 pub(crate) enum Input {

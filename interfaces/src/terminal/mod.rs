@@ -31,7 +31,7 @@ pub trait PortSink: Send + Sync {
 
 /// A port whose driver may die and be succeeded: of each byte it is known on which side it is.
 ///
-/// What a driver has taken from its device or given to it stands in memory that outlives it ([`rt::device::kept`]),
+/// Data between a driver and its device stands in memory that outlives the driver ([`rt::device::kept`]),
 /// so that its successor goes on where it stopped.
 pub trait Resumable: Port {
     /// A client begins that stands at `position`. Input that it has is not offered again. Returns the position of
@@ -53,7 +53,7 @@ pub trait Port: Send + Sync {
     fn send(&self, bytes: &[u8]) -> usize;
     /// Blocks until everything sent was taken by the device.
     fn drain(&self);
-    /// Who is told of input. Input before that is kept.
+    /// The receiver of input. Input before that is kept.
     fn set_sink(&self, sink: Arc<dyn PortSink>);
     /// The sink has room again.
     fn resume(&self);

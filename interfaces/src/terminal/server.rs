@@ -167,7 +167,7 @@ impl Session {
         let entries = match gather(output, batch)? {
             Next::Bytes(entries) => {
                 self.is_sending.store(true, Release);
-                // What is not taken has nobody to take it: the other end is gone.
+                // Input that is not taken has nobody to take it: the other end is gone.
                 port.send(batch);
                 port.settle();
                 entries
@@ -234,7 +234,7 @@ impl Drop for Over<'_> {
     }
 }
 
-/// What lies in the ring of output next.
+/// The next entry in the ring of output.
 enum Next {
     /// So many entries of bytes.
     Bytes(u64),
@@ -318,7 +318,7 @@ impl PortSink for Session {
 
 #[cfg(test)]
 impl PortService {
-    /// What death does, between two entries: from now on the session does nothing.
+    /// Ends the session between two entries: from now on it does nothing.
     pub(super) fn die(&self) {
         if let Some(session) = self.session.lock().take() {
             session.close();

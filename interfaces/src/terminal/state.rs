@@ -1,4 +1,4 @@
-//! What a [`super::PortProxy`] knows of its port: output that is accepted and not at the device, input that is taken
+//! The state that a [`super::PortProxy`] keeps of its port: output that is accepted and not at the device, input that is taken
 //! and not delivered, and how far both streams have come.
 use super::{
     PortSink, Position,
@@ -25,19 +25,19 @@ pub(super) struct State {
     /// Left over in the rings of drivers that died.
     left_over: VecDeque<Input>,
     pub(super) sink: Option<Arc<dyn PortSink>>,
-    /// What the driver said last, and whether the sink must be told.
+    /// The driver's last word, and whether the sink must be told.
     pub(super) is_open: Option<bool>,
     pub(super) window: Option<(u16, u16)>,
     pub(super) is_sink_new: bool,
 }
 
-/// What a sink is told: whether the other end is open, and the window.
+/// The news for a sink: whether the other end is open, and the window.
 pub(super) type News = (Option<bool>, Option<(u16, u16)>);
 
 impl Traffic for State {
     type Sent = Entry;
 
-    /// What the driver took is settled, what it brought is kept, the rest is to be sent again.
+    /// Output that the driver took is settled, input that it brought is kept, the rest is to be sent again.
     fn renew(
         &mut self,
         sent: &Producer<Part, Entry>,
@@ -170,7 +170,7 @@ impl State {
         Ok(Some((input, doorbell)))
     }
 
-    /// What a new sink must be told.
+    /// The news for a new sink.
     pub(super) fn take_news(&mut self) -> News {
         if core::mem::take(&mut self.is_sink_new) {
             (self.is_open, self.window)

@@ -55,7 +55,7 @@ mod component {
         }
     }
 
-    /// Which life this is, from 0.
+    /// The number of this life, from 0.
     fn life() -> u64 {
         let Some(kept) = rt::device::kept() else { return 0 };
         let life = kept.load64(0);
@@ -69,7 +69,7 @@ mod component {
         for _ in 0..count {
             if endpoint.receive(&mut message, None).is_ok() {
                 service::respond::<Box<dyn Serve>>(&[], &mut message);
-                // Who asked may have gone.
+                // The caller may have gone.
                 let _ = endpoint.reply(&mut message);
             }
         }

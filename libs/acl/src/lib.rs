@@ -121,7 +121,7 @@ impl Acl {
             }
         }
     }
-    /// What a file gets that is made with `mode` in a directory that hands this on; it shows as what both
+    /// The list of a file that is made with `mode` in a directory that hands this on; it shows as what both
     /// allow.
     pub fn inherited(&self, mode: u16) -> Acl {
         let mut list = self.clone();

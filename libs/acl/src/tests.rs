@@ -1,4 +1,4 @@
-//! What lists mean, and that their two forms lose nothing.
+//! The meaning of lists, and that their two forms lose nothing.
 use super::*;
 use alloc::{vec, vec::Vec};
 use proptest::prelude::*;

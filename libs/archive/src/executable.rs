@@ -41,7 +41,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// What is to be mapped.
+/// A part to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
     /// Where, on a page.
@@ -135,12 +135,12 @@ impl<'a> Executable<'a> {
         })
     }
 
-    /// Where it begins.
+    /// Its start.
     pub fn entry(&self) -> u64 {
         self.entry
     }
 
-    /// What is to be mapped, ascending; empty segments are left out.
+    /// The parts to be mapped, ascending; empty segments are left out.
     pub fn segments(&self) -> impl Iterator<Item = Segment<'a>> {
         let loaded = self.headers.iter().filter(|header| number(*header, 0, 4) == Some(LOAD));
         loaded.filter_map(|header| self.segment(header)).filter(|segment| segment.bytes > 0)

@@ -1,4 +1,4 @@
-//! What can be said of a call by its number alone.
+//! The verdicts on a call by its number alone.
 use crate::{
     ARCHITECTURE, Call,
     operation::{Operation, Test},
@@ -39,7 +39,7 @@ pub fn start(operations: &[Operation], number: u32) -> u16 {
                 start = here;
                 break;
             }
-            // What changes or reads more than the accumulator, or answers it.
+            // An instruction that changes or reads more than the accumulator, or answers it.
             _ => break,
         }
     }

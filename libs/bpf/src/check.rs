@@ -59,7 +59,7 @@ pub fn operations(instructions: &[Instruction]) -> Result<Box<[Operation]>, Malf
     operations.ok_or(Malformed)
 }
 
-/// What `instruction`, after which `after` follow, does.
+/// The operation of `instruction`, after which `after` follow.
 fn operation(instruction: &Instruction, after: usize) -> Option<Operation> {
     let constant = instruction.constant;
     let cell = || u8::try_from(constant).ok().filter(|cell| usize::from(*cell) < CELLS);
@@ -125,7 +125,7 @@ fn test(instruction: &Instruction, after: usize) -> Option<Operation> {
     })
 }
 
-/// What a conditional jump tests.
+/// The test of a conditional jump.
 fn tested(code: u16) -> Option<Test> {
     match code & !X {
         0x15 => Some(Test::Equal),

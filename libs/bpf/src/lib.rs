@@ -88,7 +88,7 @@ impl Call {
 /// An instruction as programs write it: code 16 bits, jt 8, jf 8, k 32 (`struct sock_filter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub code: u16,
     /// Instructions to pass where the test holds.
     pub then: u8,
@@ -115,7 +115,7 @@ impl From<u64> for Instruction {
 pub struct Program {
     operations: Box<[Operation]>,
     rows: Box<[Row]>,
-    /// Where a run for each number starts.
+    /// The start of a run for each number.
     starts: Box<[u16]>,
     weight: u32,
 }
@@ -146,7 +146,7 @@ impl Program {
         self.weight
     }
 
-    /// What it answers to any call of `number`, where the search for the number alone decides.
+    /// The answer to any call of `number`, where the search for the number alone decides.
     pub fn constant(&self, number: u32) -> Option<u32> {
         match self.operations.get(self.start(number)?) {
             Some(Operation::Return(value)) => Some(*value),
@@ -159,7 +159,7 @@ impl Program {
         self.starts.get(at).map(|start| usize::from(*start))
     }
 
-    /// What it answers to `call`; 0 where it divides by 0.
+    /// The answer to `call`; 0 where it divides by 0.
     pub fn run(&self, call: &Call) -> u32 {
         let start = self.start(call.number()).unwrap_or(0);
         operation::run(&self.operations, &self.rows, start, call)

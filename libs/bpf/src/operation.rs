@@ -1,7 +1,7 @@
 //! [`Operation`]: an instruction as it is run, eight bytes; [`run`].
 use crate::{CELLS, Call, row::Row};
 
-/// What is computed from the accumulator and a second number.
+/// The operations on the accumulator and a second number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {
     Add,
@@ -55,7 +55,7 @@ impl Test {
     }
 }
 
-/// What to pass after a test.
+/// The instructions to pass after a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Jumps {
     pub then: u8,

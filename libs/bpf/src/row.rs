@@ -8,7 +8,7 @@ use alloc::{boxed::Box, vec::Vec};
 pub struct Row {
     /// Constants, in order, and where each jumps.
     cases: Box<[(u32, u16)]>,
-    /// What comes after the row.
+    /// The instruction after the row.
     end: u16,
 }
 
@@ -32,7 +32,7 @@ impl Row {
         Row { cases: cases.into(), end: place(first + tests.len()) }
     }
 
-    /// Where it leads with `accumulator`.
+    /// The end that it leads to with `accumulator`.
     #[inline]
     pub fn next(&self, accumulator: u32) -> usize {
         let found = self.cases.binary_search_by_key(&accumulator, |(constant, _)| *constant);

@@ -30,7 +30,7 @@ fn run(words: &[u64], call: &Call) -> u32 {
     Program::new(words).unwrap().run(call)
 }
 
-/// What a program whose accumulator and index are `a` and `x` answers with `code` done to them.
+/// The answer of a program whose accumulator and index are `a` and `x`, after `code` was done to them.
 fn computed(code: u16, a: u32, x: u32, k: u32) -> u32 {
     // The arguments are not known ahead.
     let words = [load(24), constant(0x07, 0), load(16), constant(code, k), ANSWER_A];
@@ -200,7 +200,7 @@ fn a_list_of_values_is_searched_as_it_stands() {
     let tests = values.iter().enumerate().map(|(at, value)| if_equal(*value, 6 - at as u8, 0));
     let mut words = vec![load(16)];
     words.extend(tests);
-    // What follows the list, and where all of it lead.
+    // The instructions behind the list, to which all of it lead.
     words.extend([answer(1), answer(2)]);
     let program = Program::new(&words).unwrap();
     assert_eq!(program.rows.len(), 1);

@@ -18,7 +18,7 @@ const ORDERS: usize = MAX_ORDER + 1;
 const NONE: u32 = u32::MAX;
 const NOT_FREE: u32 = u32::MAX;
 
-/// What the table keeps of a frame.
+/// The table's record of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     next: u32,

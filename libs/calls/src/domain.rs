@@ -1,4 +1,4 @@
-//! What a domain may do, what it uses and why it ended, as the supervisor and the nucleus say it.
+//! The grants of a domain, its usage and the reason of its end, as the supervisor and the nucleus say it.
 use crate::{Call, GRANTED, Status};
 use alloc::{format, string::String, vec::Vec};
 use program::{PciAddress, Policy, Registers, Trap};
@@ -42,7 +42,7 @@ pub enum PortAccess {
     Call,
 }
 
-/// What a domain may do; what is absent is denied.
+/// The grants of a domain; an absent one is denied.
 #[derive(Clone, Debug, Default)]
 pub struct Grants {
     /// The command line that it sees: its own parameters, and the system's, which go before them.
@@ -120,7 +120,7 @@ impl End {
     }
 }
 
-/// What a domain uses and was refused.
+/// The usage of a domain, and its refusals.
 #[derive(Clone, Debug, Default)]
 pub struct Usage {
     /// Memory, in bytes.

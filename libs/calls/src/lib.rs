@@ -39,7 +39,7 @@ pub const HERE: u64 = 1 << 31;
 pub const KEPT: u64 = 1 << 16 | 1;
 /// First address of a component's image; the heap and what is mapped lie above it.
 pub const IMAGE_BASE: u64 = 0x40_0000;
-/// Where what the nucleus maps for a component begins ([`Call::Map`], registers, regions).
+/// The start of the nucleus's mappings for a component ([`Call::Map`], registers, regions).
 pub const MAPPINGS: u64 = 0x10_0000_0000;
 
 /// Added to the handle of what goes along: it is not copied but moved. What it mapped is unmapped before it goes; where the

@@ -104,7 +104,7 @@ impl Default for Generator {
     }
 }
 
-/// What one request may have.
+/// The bytes that one request may have.
 #[derive(Debug)]
 pub struct Stream {
     key: Key,

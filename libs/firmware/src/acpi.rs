@@ -78,7 +78,7 @@ pub enum Register {
     Memory(u64),
 }
 
-/// What the tables said.
+/// The contents of the tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tables {
     /// Local APIC ids of the usable processors.

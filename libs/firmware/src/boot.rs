@@ -1,4 +1,4 @@
-//! What the boot loader tells: memory map, modules, command line, ACPI root (PVH `hvm_start_info`).
+//! The information of the boot loader: memory map, modules, command line, ACPI root (PVH `hvm_start_info`).
 //!
 //! Parsed once into a [`BootInfo`] that owns what it says but the command line. Source: Xen's
 //! `public/arch-x86/hvm/start_info.h`. Layouts, little-endian:
@@ -59,14 +59,14 @@ impl Ranges {
     }
 }
 
-/// What the boot loader told.
+/// The information of the boot loader.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BootInfo {
     /// All usable RAM in whole pages, for the direct map and the frame table.
     pub ram: Ranges,
     /// RAM that nobody has: `ram` without the first megabyte, the kernel image and the modules.
     pub free: Ranges,
-    /// Whatever else the map lists in low memory that may be read (ACPI tables), to be mapped too.
+    /// Other parts of low memory in the map that may be read (ACPI tables), to be mapped too.
     pub map_also: Ranges,
     /// Modules in order; never given to the frame allocator.
     pub modules: Ranges,

@@ -1,4 +1,4 @@
-//! What firmware and boot loader tell the nucleus: start information, parameters, ACPI tables, and the
+//! The information of firmware and boot loader for the nucleus: start information, parameters, ACPI tables, and the
 //! symbol table that the build puts behind the image.
 //!
 //! Pure parsers over bytes of physical memory ([`Memory`]), which may say anything: a parser skips what

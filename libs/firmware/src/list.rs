@@ -16,7 +16,7 @@ impl<T: Copy + Default, const N: usize> List<T, N> {
         }
     }
 
-    /// What is in it.
+    /// Its items.
     pub fn as_slice(&self) -> &[T] {
         &self.items[..self.count]
     }

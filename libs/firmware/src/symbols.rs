@@ -9,7 +9,7 @@
 //! ```
 use crate::Bytes;
 
-/// What the table begins with.
+/// The first word of the table.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"SKSY");
 /// Bytes before the first entry.
 pub const HEADER_BYTES: usize = 16;

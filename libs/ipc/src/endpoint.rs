@@ -5,7 +5,7 @@ use runqueue::{Fifo, Node, Store};
 /// The links of a thread that waits at an endpoint.
 pub type Links<T> = Node<T>;
 
-/// What a thread is doing at an endpoint.
+/// The state of a thread at an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase<T> {
     /// Nothing.
@@ -24,9 +24,9 @@ pub enum Phase<T> {
 /// A thread's part in what goes on at the endpoint where it calls, sends or receives.
 #[derive(Clone, Debug)]
 pub struct Party<T> {
-    /// What it is doing.
+    /// The thread's state.
     pub phase: Phase<T>,
-    /// What it sends and then what it got.
+    /// The message that it sends, and then the one it got.
     pub message: Message,
     /// How its last step ended; true once it goes on, unless a deadline or a kick woke it.
     pub result: Result<(), Error>,
@@ -52,10 +52,10 @@ impl<T> Default for Party<T> {
     }
 }
 
-/// Whose call a thread has received and not yet answered: its reply right.
+/// The caller whose call a thread has received and not yet answered: its reply right.
 pub type Serving<T> = Option<T>;
 
-/// What the state machine asks of the threads that it names.
+/// The operations that the state machine needs of the threads that it names.
 pub trait Threads<T: Copy + Eq> {
     /// The part of `thread`, which takes part at this endpoint.
     fn party(&mut self, thread: T) -> &mut Party<T>;
@@ -79,7 +79,7 @@ impl<T: Copy + Eq, P: Threads<T>> Store<T> for PartyLinks<'_, P> {
     }
 }
 
-/// What is to be done after a step.
+/// The work to be done after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Next<T> {
@@ -95,7 +95,7 @@ pub enum Next<T> {
     HandOver(T),
 }
 
-/// Where threads meet; see the crate.
+/// The meeting place of threads; see the crate.
 #[derive(Clone, Copy, Debug)]
 pub struct Endpoint<T> {
     queued: Fifo<T>,
@@ -182,7 +182,7 @@ impl<T: Copy + Eq> Endpoint<T> {
         answered.map_or(Next::Block, Next::HandOver)
     }
 
-    /// Who would receive the next call.
+    /// The thread that would receive the next call.
     #[inline(always)]
     pub fn first_receiver(&self) -> Option<T> {
         self.receiving.first()
@@ -267,7 +267,7 @@ impl<T: Copy + Eq> Endpoint<T> {
         self.turn_away(threads, error, |_| true)
     }
 
-    /// Whoever waits here to be received, for a message or for bits, and `is_meant`, is told `error`. To be repeated while
+    /// Tells `error` to a thread that waits here to be received, for a message or for bits, and `is_meant`. To be repeated while
     /// it returns a thread, which is to be woken.
     pub fn turn_away<P: Threads<T>>(
         &mut self,
@@ -377,7 +377,7 @@ impl<T: Copy + Eq> Endpoint<T> {
     }
 }
 
-/// What a receiver found.
+/// The message that a receiver found.
 enum Taken<T> {
     None,
     Call,

@@ -1,11 +1,11 @@
-//! What travels, and why it may not.
+//! Messages, and the reasons of their refusal.
 
 /// Most words of a message.
 pub const MESSAGE_WORDS: usize = 64;
 /// Words that travel in registers; the rest lies in the parties' message areas.
 pub const INLINE_WORDS: usize = 4;
 
-/// What a message is and how long: one word.
+/// The kind and length of a message: one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Header(pub u64);
@@ -24,7 +24,7 @@ impl Header {
     pub const fn notification() -> Header {
         Header(Header::IS_NOTIFICATION)
     }
-    /// What the sender said that it is.
+    /// The label that the sender gave.
     pub const fn label(self) -> u64 {
         self.0 >> 16
     }
@@ -41,7 +41,7 @@ impl Header {
     pub const fn has_capability(self) -> bool {
         self.0 & Header::HAS_CAPABILITY != 0
     }
-    /// What a sender says, made to say the truth: no notification, and a capability only where one goes along.
+    /// The header as a sender may send it: no notification, and a capability only where one goes along.
     pub const fn as_sent(self, has_capability: bool) -> Header {
         let plain = self.0 & !(Header::IS_NOTIFICATION | Header::HAS_CAPABILITY);
         Header(if has_capability { plain | Header::HAS_CAPABILITY } else { plain })
@@ -51,9 +51,9 @@ impl Header {
 /// The part of a message that travels in registers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// What it is.
+    /// The header.
     pub header: Header,
-    /// Who sent it, as the receiver named the capability; the bits of a notification.
+    /// The sender, as the receiver named the capability; the bits of a notification.
     pub badge: u64,
     /// Its first words.
     pub words: [u64; INLINE_WORDS],

@@ -59,7 +59,7 @@ impl<C, const MOST: usize> Table<C, MOST> {
         (slot.uses == handle >> 16).then_some(slot)
     }
 
-    /// What `handle` names.
+    /// The capability of `handle`.
     pub fn get(&self, handle: u64) -> Option<&C> {
         let slot = self.slots.get(handle as usize & 0xffff)?;
         (slot.uses == handle >> 16).then_some(slot.held.as_ref())?

@@ -78,7 +78,7 @@ impl Threads<usize> for Access<'_> {
 }
 
 impl Access<'_> {
-    /// What who passes does himself.
+    /// The work that a passing thread does itself.
     fn bring(&mut self, from: usize, to: usize) -> Next<usize> {
         self.copy(from, to);
         self.party(to).result = Ok(());
@@ -463,7 +463,7 @@ fn a_receiver_that_is_turned_away_takes_no_message_along() {
     });
 }
 
-/// What is put into a table while its gift is taken back is not there when that is done.
+/// A capability that is put into a table while its gift is taken back is not there when that is done.
 #[test]
 fn nothing_of_a_gift_is_left_in_a_table() {
     explore(|| {

@@ -176,7 +176,7 @@ pub fn reset_register(config: &impl Config, function: &Function) -> Option<u64> 
     (offset < bytes).then_some(base + offset)
 }
 
-/// What memory a function's BARs take. They do not work meanwhile, so it is done before anybody uses them.
+/// The memory of a function's BARs. They do not work meanwhile, so it is done before anybody uses them.
 fn measure_bars(config: &impl Config, address: u16) -> [(u64, u64); BARS] {
     let command = config.read(address, COMMAND) & 0xffff;
     config.write(address, COMMAND, command & !COMMAND_MEMORY);
@@ -211,7 +211,7 @@ fn measure_bar(config: &impl Config, address: u16, index: usize) -> ((u64, u64),
     (if is_there { (base, bytes) } else { (0, 0) }, is_wide)
 }
 
-/// Which bits of a BAR can be written.
+/// The bits of a BAR that can be written.
 fn measure(config: &impl Config, address: u16, offset: u16, value: u32) -> u32 {
     config.write(address, offset, u32::MAX);
     let mask = config.read(address, offset);

@@ -61,7 +61,7 @@ pub fn first_present<P: Pmap>(space: &P, start: u64, end: u64) -> Option<u64> {
     None
 }
 
-/// Where a page to be changed stands.
+/// The place of a page to be changed.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
     /// There is none.
@@ -72,7 +72,7 @@ pub enum Place<'a> {
     Table(LeafTable<'a>, usize),
 }
 
-/// Where the page at `address` stands that is to allow `protection`.
+/// The entry of the page at `address` that is to allow `protection`.
 ///
 /// # Errors
 /// [`NoMemory`]; nothing has changed.

@@ -14,7 +14,7 @@ const PAGES_TO_SHARE: usize = 64;
 /// Of the entry above a leaf table that is shared.
 const SHARED: Entry = TABLE.difference(Entry::WRITE);
 
-/// What was cloned.
+/// The result of cloning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cloned {
     /// Pages.

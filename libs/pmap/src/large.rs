@@ -3,7 +3,7 @@ use crate::{ENTRIES, PAGE, Pmap, TABLE, allocate_table, enter, upper, usage::Usa
 use program::NoMemory;
 use x86::paging::{Entry, index};
 
-/// What entry `slot` of a leaf table would be that maps what the large page of `entry` does.
+/// The entry `slot` of a leaf table that maps the same as the large page of `entry`.
 #[inline]
 pub(crate) fn part(entry: Entry, slot: usize) -> Entry {
     Entry::new(entry.frame() + slot as u32, entry - (Entry::ADDRESS | Entry::LARGE))

@@ -69,7 +69,7 @@ impl Deref for LeafTable<'_> {
     }
 }
 
-/// What maps the 2 MiB around an address.
+/// The mapping of the 2 MiB around an address.
 #[derive(Clone, Copy, Debug)]
 pub enum Leaf<'a> {
     /// A table of the space's own.
@@ -128,7 +128,7 @@ pub trait Pmap {
     fn count_large(&self, by: isize);
 }
 
-/// What maps `address`, to be looked at.
+/// The entry that maps `address`, to be looked at.
 ///
 /// # Errors
 /// Where nothing does, the first address after `address` that another may have.

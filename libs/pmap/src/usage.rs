@@ -1,4 +1,4 @@
-//! What is known of a table without looking into it.
+//! The summary of a table, known without looking into it.
 //!
 //! ```text
 //! bits  0..10   leaf tables: entries that hold frames or device pages; others: entries in use

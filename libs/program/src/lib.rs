@@ -1,4 +1,4 @@
-//! What the nucleus and the runtime say to each other: registers, traps and faults of programs, policies
+//! The vocabulary of the nucleus and the runtime: registers, traps and faults of programs, policies
 //! and times of threads, memory, refusals.
 //!
 //! Plain data, so that it crosses the seam between the two (and, in the process world, the system
@@ -51,7 +51,7 @@ pub struct Bases {
 }
 
 bitflags! {
-    /// What a program may do with a page.
+    /// The accesses to a page that a program is allowed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Protection: u8 {
         /// Load from it.
@@ -68,7 +68,7 @@ bitflags! {
 pub struct Page {
     /// Its frame, counted up for who asked.
     pub frame: u32,
-    /// What the program may do.
+    /// The accesses that the program is allowed.
     pub protection: Protection,
     /// Accessed since it was last harvested.
     pub is_accessed: bool,
@@ -78,7 +78,7 @@ pub struct Page {
     pub is_large: bool,
 }
 
-/// What an access that faulted wanted.
+/// The kind of an access that faulted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// A load.
@@ -94,7 +94,7 @@ pub enum Access {
 pub struct Fault {
     /// First address that could not be accessed.
     pub address: u64,
-    /// What was wanted there.
+    /// The access that was wanted there.
     pub access: Access,
     /// Bytes copied before it.
     pub done: usize,
@@ -109,7 +109,7 @@ pub enum Trap {
     PageFault {
         /// The address wanted.
         address: u64,
-        /// What was wanted.
+        /// The access that was wanted.
         access: Access,
         /// A page was present (a protection fault).
         is_present: bool,
@@ -134,7 +134,7 @@ pub enum CloneMode {
     Tables,
 }
 
-/// What making a page writable came to.
+/// The result of making a page writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unshared {
     /// The page was ours alone and is writable now.

@@ -1,4 +1,4 @@
-//! What the nucleus tells about threads, processors, memory and devices, and why it refuses.
+//! The nucleus's facts about threads, processors, memory and devices, and its reasons of refusal.
 use core::fmt;
 
 /// Memory was refused: the charge did not fit. `ENOMEM` or `EAGAIN` to a program.
@@ -38,7 +38,7 @@ impl Policy {
         }
     }
 
-    /// What `word` stands for.
+    /// The policy of `word`.
     pub fn unpack(word: u32) -> Option<Policy> {
         match word >> 8 {
             0 => Some(Policy::Fair { nice: word as u8 as i8 }),
@@ -59,7 +59,7 @@ impl Policy {
         word >> 8 == 0
     }
 
-    /// Which of two goes first: the higher.
+    /// The order of two: the higher goes first.
     pub fn rank(self) -> i32 {
         match self {
             Policy::Fair { nice } => -i32::from(nice),
@@ -129,7 +129,7 @@ impl CpuTime {
         [self.user_ns, self.system_ns, last]
     }
 
-    /// What [`CpuTime::words`] told.
+    /// Reverses [`CpuTime::words`].
     pub fn of_words([user_ns, system_ns, last]: [u64; 3]) -> CpuTime {
         CpuTime {
             user_ns,
@@ -162,7 +162,7 @@ pub struct TraceRecord {
     pub processor: usize,
     /// Of the point.
     pub name: &'static str,
-    /// What the point says.
+    /// The numbers of the point.
     pub numbers: [u64; 2],
 }
 
@@ -173,7 +173,7 @@ impl fmt::Display for TraceRecord {
     }
 }
 
-/// What the processors did since boot.
+/// The time that the processors spent since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessorTime {
     /// Nanoseconds in user mode.
@@ -186,7 +186,7 @@ pub struct ProcessorTime {
     pub switches: u64,
 }
 
-/// What memory there is.
+/// The amounts of memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Frames of RAM under management.
@@ -219,7 +219,7 @@ impl core::fmt::Display for PciAddress {
 /// One PCI function found at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciFunction {
-    /// Where it is.
+    /// Its place.
     pub address: PciAddress,
     /// Vendor id.
     pub vendor: u16,
@@ -278,7 +278,7 @@ pub struct PortStep {
     pub width: u8,
     /// It writes `value`, else it reads it.
     pub is_write: bool,
-    /// What is written or was read.
+    /// The value that is written or was read.
     pub value: u32,
 }
 
@@ -288,7 +288,7 @@ impl PortStep {
         let head = (self.is_write as u64) << 24 | (self.width as u64) << 16 | self.port as u64;
         ((self.value as u64) << 32 | head).to_le_bytes()
     }
-    /// What [`PortStep::pack`] made.
+    /// Reverses [`PortStep::pack`].
     pub const fn unpack(packed: [u8; 8]) -> PortStep {
         let word = u64::from_le_bytes(packed);
         let value = (word >> 32) as u32;

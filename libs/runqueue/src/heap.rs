@@ -1,7 +1,7 @@
 //! A pairing heap with removal from the middle; smallest key first, equal keys in no order.
 use super::Class;
 
-/// What a queued thing carries. `K` names things (a pointer, an index).
+/// The links of a queued thing. `K` names things (a pointer, an index).
 #[derive(Clone, Copy, Debug)]
 pub struct Node<K> {
     /// Sorts the heap; changed only while not queued.

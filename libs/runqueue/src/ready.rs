@@ -1,9 +1,9 @@
-//! What is ready to run on one processor, in the order of [`Class`]es, and the scale of their virtual time.
+//! Threads that are ready to run on one processor, in the order of [`Class`]es, and the scale of their virtual time.
 use super::{Fifo, Heap, Priorities, Store};
 
 /// How far ahead in virtual time who runs must be to be preempted by another who is fair.
 pub const GRANULARITY_NS: u64 = 1_000_000;
-/// Who woke may be this far behind the others, not more: sleeping earns no more than that.
+/// A thread that woke may be this far behind the others, not more: sleeping earns no more than that.
 pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 
 /// As what something is queued: of two the greater goes first.
@@ -29,7 +29,7 @@ impl Class {
     }
 }
 
-/// Where something real-time is queued among its equals.
+/// The place at which a real-time thread is queued among its equals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Before them: it was preempted.
@@ -100,7 +100,7 @@ impl<K: Copy + Eq> Ready<K> {
         is_free
     }
 
-    /// Who was queued by [`Ready::insert_next`].
+    /// The thread that was queued by [`Ready::insert_next`].
     #[inline(always)]
     pub fn next(&self) -> Option<K> {
         self.next
@@ -124,7 +124,7 @@ impl<K: Copy + Eq> Ready<K> {
         }
     }
 
-    /// Who should run next.
+    /// The thread that should run next.
     pub fn best(&self) -> Option<K> {
         let fair = || self.fair.peek().or_else(|| self.sunk.first());
         self.real_time.first().or(self.next).or_else(fair)

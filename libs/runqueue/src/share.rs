@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Length of a period.
 pub const PERIOD_NS: u64 = 100_000_000;
 
-/// What a thread used is charged by whole units of its own time, so that short turns are cheap.
+/// The time of a thread is charged by whole units of its own, so that short turns are cheap.
 const UNIT_NS: u64 = 1 << 16;
 /// Bits of a word that say in which period; those above, how much was used.
 const PERIOD_BITS: u32 = 24;
@@ -37,7 +37,7 @@ fn is_of_now(word: u64, now_ns: impl FnOnce() -> u64) -> bool {
 pub struct Share {
     /// The greatest word that says no more than the quota.
     quota: u64,
-    /// What was used, of which period.
+    /// The used time, and its period.
     used: AtomicU64,
     /// The last period, plus 1, in which somebody was refused.
     refused_in: AtomicU64,

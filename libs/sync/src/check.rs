@@ -35,7 +35,7 @@ pub struct Entry {
     pub class: &'static LockClass,
     /// How it is held.
     pub kind: Kind,
-    /// Where it was taken.
+    /// The place where it was taken.
     pub place: &'static Location<'static>,
 }
 
@@ -57,7 +57,7 @@ impl Held {
         Held { entries: [None; DEPTH], count: 0, unlisted: 0, wanted: None }
     }
 
-    /// What is held, first taken first.
+    /// The held locks, first taken first.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.entries.iter().take(self.count).flatten()
     }
@@ -104,9 +104,9 @@ impl Default for Held {
 pub enum Violation {
     /// The thread holds this very lock already.
     Retaken {
-        /// What it holds.
+        /// The lock it holds.
         held: Entry,
-        /// Where it wants it again.
+        /// The place where it wants it again.
         place: &'static Location<'static>,
     },
     /// The thread lets go of a lock it does not hold.
@@ -120,27 +120,27 @@ pub enum Violation {
     BlocksUnderSpin {
         /// The spin lock.
         held: Entry,
-        /// Where it may block.
+        /// The place where it may block.
         place: &'static Location<'static>,
     },
     /// The classes were taken the other way round before.
     Inversion {
-        /// What is held now.
+        /// The lock held now.
         held: Entry,
-        /// What is wanted now.
+        /// The class wanted now.
         class: &'static LockClass,
-        /// Where it is wanted.
+        /// The place where it is wanted.
         place: &'static Location<'static>,
-        /// Where a lock of the wanted class was held then.
+        /// The place where a lock of the wanted class was held then.
         earlier_held: &'static Location<'static>,
-        /// What was taken under it, and where: the first step back to the class held now.
+        /// The place where a lock was taken under it: the first step back to the class held now.
         earlier_taken: &'static Location<'static>,
     },
     /// Two locks of one class, not in ascending address order.
     SameClass {
-        /// What is held.
+        /// The held lock.
         held: Entry,
-        /// Where the other is wanted.
+        /// The place where the other is wanted.
         place: &'static Location<'static>,
     },
 }

@@ -94,7 +94,7 @@ impl LockClass {
     }
 }
 
-/// What one class of locks went through.
+/// The counts of one class of locks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The class.

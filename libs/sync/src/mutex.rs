@@ -122,7 +122,7 @@ impl<T: ?Sized, P: Platform> Mutex<T, P> {
                 Err(now) => state = now,
             }
         }
-        // Whoever has waited takes the lock as contended, so that other waiters stay known.
+        // A thread that has waited takes the lock as contended, so that other waiters stay known.
         while state == CONTENDED || self.word.swap(CONTENDED, Acquire) != FREE {
             wait.reschedule();
             P::wait(&self.word, CONTENDED, None, false);

@@ -1,4 +1,4 @@
-//! What the algorithms ask of the world they run in: a futex, a thread's name, the time.
+//! The needs of the algorithms from their world: a futex, a thread's name, the time.
 use crate::atomic::AtomicU32;
 
 /// Why a wait ended.

@@ -61,11 +61,11 @@ impl Memory for &[AtomicU64] {
     }
 }
 
-/// What may travel: plain data of at most 64 words.
+/// The contents of an entry: plain data of at most 64 words.
 pub trait Entry: FromBytes + IntoBytes + Immutable + Copy {}
 impl<T: FromBytes + IntoBytes + Immutable + Copy> Entry for T {}
 
-/// What both halves know: the memory, and how many entries there are.
+/// The knowledge of both halves: the memory, and how many entries there are.
 #[derive(Debug)]
 struct Shared<M, T> {
     memory: M,

@@ -22,7 +22,7 @@ struct Record {
     second: AtomicU64,
 }
 
-/// What was recorded last.
+/// The last recorded point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     /// When.

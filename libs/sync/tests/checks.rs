@@ -1,4 +1,4 @@
-//! What the debug checks report: each names both places.
+//! The reports of the debug checks: each names both places.
 #![cfg(all(feature = "check", not(loom)))]
 mod common;
 

@@ -1,4 +1,4 @@
-//! What the statistics count.
+//! The counts of the statistics.
 #![cfg(all(feature = "statistics", not(loom)))]
 mod common;
 

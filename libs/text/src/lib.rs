@@ -1,4 +1,4 @@
-//! What the kernel says, as text: the last of it ([`Tail`]), pieces long enough for a slow device ([`Pieces`]), and what
+//! The kernel's words as text: the last of them ([`Tail`]), pieces long enough for a slow device ([`Pieces`]), and what
 //! threads do and the processor refused in words ([`Doing`], [`Trap`]); and when a watchdog speaks ([`Watch`]).
 #![no_std]
 #![forbid(unsafe_code)]
@@ -43,7 +43,7 @@ impl<const BYTES: usize> Tail<BYTES> {
         self.written.load(Relaxed)
     }
 
-    /// What is left of them, oldest first.
+    /// The bytes left of them, oldest first.
     pub fn bytes(&self) -> impl Iterator<Item = u8> {
         let end = self.written();
         (end.saturating_sub(BYTES as u64)..end).map(|at| self.byte(at).load(Relaxed))

@@ -2,7 +2,7 @@
 use crate::ms;
 use core::fmt;
 
-/// What all those did so far who are to make progress: it changes when one does.
+/// The sum of the progress of all those that are to make any: it changes when one does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// The sum of their numbers.
@@ -14,7 +14,7 @@ pub struct Progress {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Survey {
     progress: Progress,
-    /// Who waits longest, and since when.
+    /// The thread that waits longest, and since when.
     longest: Option<(u64, u64)>,
 }
 
@@ -31,7 +31,7 @@ impl Survey {
     }
 }
 
-/// What made no progress for so long.
+/// A thing that made no progress for so long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stall {
     /// All of it, for so many nanoseconds.
@@ -51,7 +51,7 @@ impl fmt::Display for Stall {
     }
 }
 
-/// What a watchdog has seen.
+/// The observations of a watchdog.
 #[derive(Debug)]
 pub struct Watch {
     limit_ns: u64,
@@ -67,7 +67,7 @@ impl Watch {
         Watch { limit_ns, last: survey.progress, since_ns: now_ns, is_told: false, told: None }
     }
 
-    /// What is to be told now, each stall once.
+    /// The stalls to tell now, each once.
     pub fn look(&mut self, survey: &Survey, now_ns: u64) -> impl Iterator<Item = Stall> + use<> {
         let Survey { progress, longest } = *survey;
         if progress != self.last {

@@ -6,7 +6,7 @@ pub const fn ms(ns: u64) -> u64 {
     ns / 1_000_000
 }
 
-/// What a thread does.
+/// The activity of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
     /// It has a processor.
@@ -15,9 +15,9 @@ pub enum Doing {
     Ready,
     /// It waits for something.
     Waits {
-        /// Where the word lies that it waits on.
+        /// The address of the word that it waits on.
         word: usize,
-        /// What the word holds.
+        /// The value in the word.
         value: u32,
         /// A kick ends it.
         is_interruptible: bool,
@@ -53,9 +53,9 @@ impl Display for Doing {
 pub struct Trap {
     /// Which.
     pub vector: u64,
-    /// What the processor said of it.
+    /// The processor's error code.
     pub error_code: u64,
-    /// What could not be accessed last.
+    /// The address that could not be accessed last.
     pub address: u64,
     /// That is below a kernel stack.
     pub is_guard: bool,

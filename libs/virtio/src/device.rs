@@ -61,7 +61,7 @@ pub struct QueuePlan {
     pub size: u16,
     /// Buffers of a chain that goes into an indirect table; 0: no tables.
     pub indirect: u16,
-    /// Which vector it interrupts on.
+    /// The vector of its interrupts.
     pub vector: u16,
 }
 

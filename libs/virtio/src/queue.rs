@@ -22,7 +22,7 @@ const FLAG_INDIRECT: u16 = 4;
 /// Device area: the device wants no notifications.
 const NO_NOTIFY: u16 = 1;
 
-/// What the device does with a buffer.
+/// The device's access to a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// The device reads it.
@@ -38,14 +38,14 @@ pub struct Buffer {
     pub address: u64,
     /// Length in bytes.
     pub bytes: u32,
-    /// What the device does with it.
+    /// The device's access.
     pub access: Access,
 }
 
 /// A chain the device is done with.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Used<T> {
-    /// What was given with the chain.
+    /// The payload that was given with the chain.
     pub payload: T,
     /// Bytes the device says it wrote, never more than the chain had for it.
     pub written: u32,
@@ -327,7 +327,7 @@ impl<T> Queue<T> {
     }
 }
 
-/// Where the areas lie in the memory of a queue.
+/// The places of the areas in the memory of a queue.
 struct Layout {
     driver_area: usize,
     device_area: usize,
@@ -348,7 +348,7 @@ impl Layout {
     }
 }
 
-/// What a queue of `size` entries in `memory` held when its driver died, and its device was stopped: the chains that the
+/// The remains of a queue of `size` entries in `memory` whose driver died and whose device was stopped: the chains that the
 /// device was done with from index `from` on, each by the address of its first buffer and the bytes written. `None` where
 /// that makes no sense. Chains in tables are not looked into.
 pub fn left_behind(memory: &DmaBuffer, size: u16, from: u16) -> Option<Vec<(u64, u32)>> {

@@ -1,4 +1,4 @@
-//! What PCI and MMIO have in common: the registers of a device, its interrupts, its doorbells.
+//! The common part of PCI and MMIO: the registers of a device, its interrupts, its doorbells.
 use crate::{Error, window::Window};
 use alloc::vec::Vec;
 use rt::{device::Interrupt, thread::Woken, time::Instant};

@@ -54,7 +54,7 @@ const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 const COUNT: u32 = 52;
 const COUNT_MAX: u64 = 0x3ff;
 
-/// What the hardware can.
+/// The capabilities of the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Capabilities {
     /// Levels of a window's tables.

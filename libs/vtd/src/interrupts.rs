@@ -19,7 +19,7 @@ use crate::{
 const COMMANDS: u64 = 256;
 /// Of IRTA: as the power of two less one, the entries of the table.
 const TABLE_SIZE: u64 = 7;
-/// Where interrupt messages are written.
+/// The address to which interrupt messages are written.
 const MESSAGES: u64 = 0xfee0_0000;
 const REMAPPABLE: u64 = 1 << 4;
 

@@ -9,7 +9,7 @@
 //! window are built with it, for all of memory, so that lending allocates nothing and cannot lack memory. An entry
 //! counts in the bits that hardware ignores how often its frame is lent. Legacy mode; invalidation by a queue where interrupts are remapped ([`Route`]),
 //! by registers where the hardware cannot do that.
-//! Whoever owns a unit keeps others from it meanwhile; a window is changed by any number of threads at once, entry by entry.
+//! The owner of a unit keeps others from it meanwhile; a window is changed by any number of threads at once, entry by entry.
 //! Source: Intel Virtualization Technology for Directed I/O, revision 3.4, chapters 3, 6, 7, 9 and 11.
 #![no_std]
 #![forbid(unsafe_code)]
@@ -35,7 +35,7 @@ pub const ENTRIES: usize = 512;
 /// A frame as a table.
 pub type Table = [AtomicU64; ENTRIES];
 
-/// What the logic here stands on.
+/// The machine beneath the logic here.
 pub trait Machine {
     /// Reads a register of `width` (4, 8) bytes.
     fn read(&self, register: usize, width: usize) -> u64;
@@ -51,7 +51,7 @@ pub trait Machine {
     fn flush(&self, entry: &AtomicU64);
 }
 
-/// What a device may do with a frame that is lent.
+/// The accesses of a device to a frame that is lent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Access {
@@ -63,7 +63,7 @@ pub enum Access {
     Both = 3,
 }
 
-/// What the hardware stopped.
+/// An access that the hardware stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The function: `bus << 8 | device << 3 | function`.

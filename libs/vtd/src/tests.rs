@@ -21,7 +21,7 @@ struct Model {
     tables: Vec<Box<Table>>,
     used: RefCell<Vec<bool>>,
     flushes: Cell<usize>,
-    /// What was written to IOTLB.
+    /// The values that were written to IOTLB.
     forgotten: RefCell<Vec<u64>>,
 }
 

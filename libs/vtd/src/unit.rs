@@ -18,14 +18,14 @@ const DOMAINS_RESERVED: u64 = 0b11;
 /// Reads of a register before the hardware is given up.
 const PATIENCE: usize = 100_000_000;
 
-/// What a function reaches.
+/// The memory that a function reaches.
 #[derive(Clone, Copy, Debug)]
 pub enum Reach<'a> {
     /// Nothing.
     Nothing,
     /// All of memory.
     All,
-    /// What is lent there.
+    /// The memory lent there.
     Window(&'a Window),
 }
 
@@ -39,9 +39,9 @@ pub struct Unit<M> {
     domains: u64,
     /// Memory ends here.
     frames: u32,
-    /// Where records of faults are looked for next.
+    /// The place at which records of faults are looked for next.
     next_record: usize,
-    /// Where interrupts are remapped.
+    /// The remapping of interrupts, if any.
     remapping: Option<Remapping>,
     /// One that was freed and has nothing in it, for whoever wants the next: most of what a window costs is its tables.
     spare: Option<Window>,
@@ -246,7 +246,7 @@ impl<M: Machine> Unit<M> {
         }
     }
 
-    /// What the tables lie in.
+    /// The machine whose memory holds the tables.
     pub fn machine(&self) -> &M {
         &self.machine
     }

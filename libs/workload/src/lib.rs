@@ -22,7 +22,7 @@ const UNHEARD_STEPS: u64 = 8;
 /// Files by name, relative to the worker's folder.
 pub type Files = BTreeMap<String, Vec<u8>>;
 
-/// What a step does to its file.
+/// The change that a step makes to its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Made, or emptied and written anew in place.
@@ -44,7 +44,7 @@ pub enum Change {
 pub struct Step {
     /// The file.
     pub name: String,
-    /// What happens to it.
+    /// The change to the file.
     pub change: Change,
 }
 
@@ -115,7 +115,7 @@ impl Model {
     /// durable (none where `told` is 0).
     ///
     /// # Errors
-    /// What does not fit, in words, for the smallest number of steps possible.
+    /// The mismatch, in words, for the smallest number of steps possible.
     pub fn judge(mut self, told: u64, found: &Files) -> Result<(), String> {
         for _ in 0..told {
             self.step();
@@ -147,7 +147,7 @@ fn brief(step: &Step) -> String {
     format!("{what} {}", step.name)
 }
 
-/// What the step leaves of `old`.
+/// The rest of `old` after the step.
 fn changed(old: Option<&Vec<u8>>, change: &Change) -> Option<Vec<u8>> {
     let mut new = old.cloned().unwrap_or_default();
     match change {
@@ -219,7 +219,7 @@ fn fits_between(old: Option<&Vec<u8>>, step: &Step, found: Option<&Vec<u8>>) -> 
     match step.change {
         // All or nothing.
         Change::Replace(_) | Change::Delete => wrong(),
-        // What was there stays.
+        // The old contents stay.
         Change::Append(_) if !found.starts_with(old) => wrong(),
         // A block never holds what neither version held, but what was not yet written may be zeroes.
         _ if found.len() <= longest && found.iter().enumerate().all(is_possible) => Ok(()),

@@ -24,9 +24,9 @@ pub const LINT1: usize = 0x360;
 pub const ERROR: usize = 0x370;
 /// The timer counts down from here.
 pub const INITIAL_COUNT: usize = 0x380;
-/// Where the timer is.
+/// The place of the timer.
 pub const CURRENT_COUNT: usize = 0x390;
-/// What the timer's clock is divided by.
+/// The divisor of the timer's clock.
 pub const DIVIDE: usize = 0x3e0;
 
 /// An entry of the local vector table that delivers nothing.
@@ -53,7 +53,7 @@ pub fn timer_rate(counts: u32, ns: u64) -> u64 {
     (u64::from(counts) << 32) / ns.max(1)
 }
 
-/// What a timer of `rate` ([`timer_rate`]) counts in `ns` nanoseconds, at least 1; long times are cut.
+/// The count of a timer of `rate` ([`timer_rate`]) for `ns` nanoseconds, at least 1; long times are cut.
 #[inline]
 pub fn timer_counts(ns: u64, rate: u64) -> u32 {
     let counts = (u128::from(ns) * u128::from(rate)) >> 32;

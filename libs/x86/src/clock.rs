@@ -68,7 +68,7 @@ pub fn best(mut read: impl FnMut() -> (u64, u64, u64)) -> Sample {
     best
 }
 
-/// What was measured.
+/// The measured rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rates {
     /// Counts of the time-stamp counter in `ns`.

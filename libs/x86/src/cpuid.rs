@@ -1,9 +1,9 @@
-//! What the processor says that it can do.
+//! The features of the processor, by its own account.
 //!
 //! A processor is a function from leaf and subleaf to eax, ebx, ecx and edx.
 //! Source: Intel SDM volume 2, CPUID; volume 3, 2.5 for CR4.
 
-/// What the nucleus cares about.
+/// The features that matter to the nucleus.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Supervisor may not execute user pages.

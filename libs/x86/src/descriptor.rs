@@ -80,7 +80,7 @@ pub const fn gate(code: u64, selector: u16, stack: u8, is_for_user: bool) -> [u6
     [place | (selector as u64) << 16 | (stack as u64) << 32 | kind << 40, code >> 32]
 }
 
-/// What `lgdt` and `lidt` take.
+/// The operand of `lgdt` and `lidt`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed)]
 pub struct TablePointer {

@@ -73,7 +73,7 @@ impl Entry {
         entry.set(Entry::NO_EXECUTE, !protection.contains(Protection::EXECUTE));
         entry
     }
-    /// What it allows.
+    /// The accesses that it allows.
     #[inline]
     pub fn allows(self) -> Protection {
         let is_present = self.contains(Entry::PRESENT);
@@ -117,7 +117,7 @@ impl Table {
     pub fn add(&self, index: usize, bits: Entry) {
         self.0[index % ENTRIES].fetch_or(bits.bits(), Relaxed);
     }
-    /// What is not empty in `eighths` of the table (a bit each), with its index. Most of a table is empty, and is passed over by
+    /// The entries that are not empty in `eighths` of the table (a bit each). Most of a table is empty, and is passed over by
     /// eight.
     #[inline]
     pub fn used(&self, eighths: u8) -> impl Iterator<Item = (usize, Entry)> {

@@ -81,7 +81,7 @@ pub struct Instruction {
     pub is_input: bool,
     /// 1, 2 or 4 bytes.
     pub width: u8,
-    /// Which port, and what it is read to or written from.
+    /// The port, and the place it is read to or written from.
     pub form: Form,
 }
 
@@ -129,7 +129,7 @@ pub fn decode(code: &[u8]) -> Option<Instruction> {
     Some(Instruction { length, is_input: opcode & 2 == 0, width, form })
 }
 
-/// What a program may do with ports, and its memory.
+/// The ports that a program may use, and its memory.
 pub trait Machine {
     /// Whether it has the ports of an access.
     fn has(&self, step: PortStep) -> bool;
@@ -404,7 +404,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever stands there: only ports that it has are reached (the model asserts it), the instruction
+        /// For all contents: only ports that it has are reached (the model asserts it), the instruction
         /// pointer goes on by the length or not at all, and what cannot be done changes no register.
         #[test]
         fn any_bytes_are_carried_out_or_refused(

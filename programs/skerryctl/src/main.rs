@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            // Who reads it may be gone, and there is nobody else to tell.
+            // The reader may be gone, and there is nobody else to tell.
             let _ = writeln!(io::stderr(), "skerryctl: {}", why.trim_end());
             ExitCode::FAILURE
         }

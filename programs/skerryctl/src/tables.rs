@@ -43,7 +43,7 @@ impl Row {
     pub fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
-    /// What `follow` says of it.
+    /// The summary that `follow` prints of it.
     pub fn summary(&self) -> String {
         format!(
             "{:<16}{:<10}{:>6} restarts  {}",

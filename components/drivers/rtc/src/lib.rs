@@ -128,7 +128,7 @@ fn read_raw(ports: &Ports) -> Option<Raw> {
     None
 }
 
-/// What the registers mean; `None` where they make no sense.
+/// The time in the registers; `None` where they make no sense.
 fn decode(raw: Raw) -> Option<Civil> {
     let number = |value: u8| {
         if raw.b & B_BINARY != 0 {
@@ -146,7 +146,7 @@ fn decode(raw: Raw) -> Option<Civil> {
         }
         of_12 % 12 + if raw.hours & HOUR_PM != 0 { 12 } else { 0 }
     };
-    // Where the century is not kept it is this one.
+    // The century is this one where the chip does not keep it.
     let century = number(raw.century).filter(|century| (19..=21).contains(century)).unwrap_or(20);
     let year = number(raw.year).filter(|year| *year < 100)?;
     Civil::new(

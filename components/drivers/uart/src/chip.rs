@@ -38,7 +38,7 @@ const MODEM_READY: u8 = 0x0b;
 const STATUS_RECEIVED: u8 = 1;
 const STATUS_ROOM: u8 = 1 << 5;
 const STATUS_EMPTY: u8 = 1 << 6;
-/// What a register reads where no chip is.
+/// The value of a register where no chip is.
 const ABSENT: u8 = 0xff;
 const FIFO_BYTES: usize = 16;
 

@@ -1,4 +1,4 @@
-//! What outlives the driver of a port: how much its chip was given, and the last bytes that it gave.
+//! State that outlives the driver of a port: how much its chip was given, and the last bytes that it gave.
 //!
 //! ```text
 //! word  0  receipt of the last byte of output; its number counts bytes
@@ -43,12 +43,12 @@ impl Ledger {
         self.0.store64(STATE, READY);
     }
 
-    /// Where the receipt of byte `number` of output goes.
+    /// The place of the receipt of byte `number` of output.
     pub(crate) fn output(&self, number: u64) -> Receipt<'_> {
         Receipt { buffer: &self.0, offset: SENT, number: number as u32 }
     }
 
-    /// Where the receipt of byte `number` of input goes.
+    /// The place of the receipt of byte `number` of input.
     pub(crate) fn input(&self, number: u64) -> Receipt<'_> {
         Receipt { buffer: &self.0, offset: place(number), number: number as u32 }
     }

@@ -11,7 +11,7 @@ pub(crate) struct Client {
     pub(crate) sink: Arc<dyn BlockSink>,
 }
 
-/// What goes to the device as one request.
+/// Requests that go to the device as one.
 pub(crate) struct Work {
     client: Client,
     /// Of neighbours that go along.
@@ -32,7 +32,7 @@ impl Work {
         }
     }
 
-    /// What `sink` wants done, alone.
+    /// The work that `sink` wants done, alone.
     ///
     /// # Errors
     /// The request, and why it makes no sense.

@@ -82,7 +82,7 @@ pub struct Console {
     device: Device,
     vector: Arc<Vector>,
     control: Option<Mutex<Control>>,
-    /// Where its driver is succeeded.
+    /// The ledger, where its driver is succeeded.
     ledger: Option<Ledger>,
     /// Queues of ports not announced yet: input, output.
     unused: Mutex<BTreeMap<u32, QueuePair>>,

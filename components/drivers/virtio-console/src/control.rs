@@ -22,7 +22,7 @@ mod event {
     pub(super) const PORT_NAME: u16 = 7;
 }
 
-/// What the device tells.
+/// A message of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Add,
@@ -33,7 +33,7 @@ pub(crate) enum Told {
     Name(String),
 }
 
-/// What the driver tells: port, event, value.
+/// A message of the driver: port, event, value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tell {
     port: u32,

@@ -1,4 +1,4 @@
-//! What outlives the driver of a device: its queues and buffers, and how far it had come with them.
+//! State that outlives the driver of a device: its queues and buffers, and how far it had come with them.
 //!
 //! ```text
 //! page  0       word 0 phase: 1 salvaged, 2 live; else there was no driver before
@@ -249,7 +249,7 @@ impl PortLedger {
     }
 }
 
-/// Which of the buffers from `start` on lies at `address`.
+/// The number of the buffer at `address`, of those from `start` on.
 fn slot(start: u64, address: u64) -> Option<usize> {
     let slot = usize::try_from(address.checked_sub(start)?).ok()? / PAGE;
     (slot < usize::from(BUFFERS)).then_some(slot)

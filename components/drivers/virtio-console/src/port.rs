@@ -38,7 +38,7 @@ struct Input {
     /// Clients so far.
     clients: u64,
     ledger: Option<PortLedger>,
-    /// What the sink was told last.
+    /// The state that the sink was told last.
     told_open: Option<bool>,
     told_window: Option<(u16, u16)>,
 }
@@ -329,7 +329,7 @@ impl Input {
         self.clients += 1;
         let Some(ledger) = self.ledger.clone() else { return Ok(()) };
         if ledger.take_fresh() && received > 0 {
-            // What came here is behind what the client has, whatever became of the drivers before.
+            // Input that came here is behind the client's, whatever became of the drivers before.
             self.position = received;
             self.left.clear();
             ledger.handed_over(received, self.slots.taken());

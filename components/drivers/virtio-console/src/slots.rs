@@ -12,7 +12,7 @@ pub(crate) struct Slots {
     /// Buffers in all.
     count: usize,
     free: Vec<u16>,
-    /// Where it stands what of output the device has.
+    /// The positions that say how much output the device has.
     marks: Option<Marks>,
     is_dead: bool,
 }

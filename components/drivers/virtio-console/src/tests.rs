@@ -404,7 +404,7 @@ impl Device {
         self.host.sent_to(1)
     }
 
-    /// What the device does by itself: takes a buffer of output, fills one of input.
+    /// The device's own work: takes a buffer of output, fills one of input.
     fn work(&mut self) {
         self.host.take_kept(&self.model);
         if self.given < self.typed.len()
@@ -431,7 +431,7 @@ impl Device {
                 return true;
             }
         };
-        // Who prints before the host has opened the port prints to nobody.
+        // Output before the host has opened the port reaches nobody.
         while !is_over() && !console.ports().iter().any(|port| port.is_connected()) {
             console.wait_ports(Some(time::now().after_ns(1_000_000)));
         }

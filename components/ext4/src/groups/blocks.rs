@@ -254,7 +254,7 @@ pub(crate) fn free(
 /// them is allocated meanwhile.
 ///
 /// # Errors
-/// What reading the bitmap met, what `visit` says.
+/// Errors of reading the bitmap, and those of `visit`.
 pub(crate) fn with_free_runs(
     volume: &Volume,
     number: u32,

@@ -6,7 +6,7 @@ use crate::ranges::Ranges;
 #[derive(Clone, Copy)]
 pub(super) struct Free<'a> {
     pub(super) bits: &'a [u8],
-    /// What such transactions freed.
+    /// The blocks that such transactions freed.
     pub(super) pending: &'a Ranges,
 }
 

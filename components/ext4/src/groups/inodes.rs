@@ -18,7 +18,7 @@ use core::{ops::Range, sync::atomic::Ordering::*};
 use interfaces::file_system::FsError;
 use rt::PAGE_BYTES;
 
-/// What an inode is, as far as its place goes.
+/// The kind of an inode, as far as its place goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A directory.

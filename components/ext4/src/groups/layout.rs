@@ -1,4 +1,4 @@
-//! What of a group is never free: copies of the superblock and of descriptors, bitmaps and tables.
+//! The part of a group that is never free: copies of the superblock and of descriptors, bitmaps and tables.
 use super::{Groups, bitmap, descriptor::has_superblock};
 use crate::{features::Incompat, superblock::Geometry};
 use alloc::{vec, vec::Vec};

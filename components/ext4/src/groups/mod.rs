@@ -64,7 +64,7 @@ pub(crate) struct Group {
     unsummed: Unsummed,
 }
 
-/// What of a group the running transaction has changed, and [`seal`] is to sum. A bitmap was
+/// The metadata of a group that the running transaction has changed, and [`seal`] is to sum. A bitmap was
 /// verified before it was changed, and stays in the cache until then.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unsummed {
@@ -73,7 +73,7 @@ struct Unsummed {
     inodes: bool,
 }
 
-/// What of a group is known without its lock.
+/// The fields of a group that are known without its lock.
 #[derive(Debug)]
 struct Fixed {
     /// Blocks of its bitmaps and its inode table, and how many.
@@ -160,7 +160,7 @@ impl Groups {
         self.fixed.iter().flat_map(|fixed| fixed.places)
     }
 
-    /// Where a group's inode table begins.
+    /// The start of a group's inode table.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the volume has no such group.

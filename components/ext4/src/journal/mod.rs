@@ -142,7 +142,7 @@ impl Journal {
         self.end - self.first >= LOG_BLOCKS_MIN
     }
 
-    /// Where the log begins that is to be replayed; zero where it is empty.
+    /// The start of the log that is to be replayed; zero where it is empty.
     fn start(&self) -> u32 {
         big32(&self.raw, START_OFFSET).unwrap_or(0)
     }

@@ -21,19 +21,19 @@ pub(super) struct Tag {
     checksum: u32,
 }
 
-/// Where the newest version of a block is.
+/// The place of the newest version of a block.
 #[derive(Clone, Copy)]
 struct Version {
     at: u32,
     is_escaped: bool,
 }
 
-/// What one block remembered costs.
+/// The cost of one remembered block.
 const REMEMBERED_BYTES: usize = 64;
 /// Chunks read at once where the log is looked through.
 const CHUNKS_AT_ONCE: u64 = 64;
 
-/// What the transactions found so far say.
+/// The findings of the transactions so far.
 struct Found {
     versions: BTreeMap<u64, Version>,
     /// Last transaction that revoked a block.

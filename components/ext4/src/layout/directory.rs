@@ -18,13 +18,13 @@ pub(crate) const ENTRY_BYTES: usize = 8;
 pub(crate) const TAIL_BYTES: usize = 12;
 /// Type in a tail.
 pub(crate) const TAIL_TYPE: u8 = 0xde;
-/// Where the root's tree information is.
+/// The place of the root's tree information.
 pub(crate) const ROOT_INFO_OFFSET: usize = 24;
 /// Bytes of it.
 pub(crate) const ROOT_INFO_BYTES: u8 = 8;
-/// Where the root's limit and count are.
+/// The places of the root's limit and count.
 pub(crate) const ROOT_COUNT_OFFSET: usize = 32;
-/// Where a node's limit and count are.
+/// The places of a node's limit and count.
 pub(crate) const NODE_COUNT_OFFSET: usize = 8;
 /// Bytes of a (hash, block) pair.
 pub(crate) const PAIR_BYTES: usize = 8;
@@ -39,7 +39,7 @@ pub(crate) struct RawEntry {
     pub(crate) file_type: u8,
 }
 
-/// What the root of a hash tree says of it.
+/// The description of a hash tree in its root.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub(crate) struct RawRootInfo {

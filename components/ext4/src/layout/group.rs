@@ -13,7 +13,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const INODES_UNUSED: u16 = 1;
 /// `bg_flags`: the block bitmap was never made.
 pub(crate) const BLOCKS_UNUSED: u16 = 2;
-/// Where the checksum is.
+/// The place of the checksum.
 pub(crate) const CHECKSUM_OFFSET: usize = 30;
 
 /// The first 32 bytes.
@@ -34,17 +34,17 @@ pub(crate) struct RawGroup {
 const _: () = assert!(size_of::<RawGroup>() == 32);
 const _: () = assert!(core::mem::offset_of!(RawGroup, checksum) == CHECKSUM_OFFSET);
 
-/// Where the low halves of the counts begin: free blocks, free inodes, directories, flags.
+/// The start of the low halves of the counts: free blocks, free inodes, directories, flags.
 pub(crate) const COUNTS_OFFSET: usize = 12;
-/// Where the low halves of the bitmaps' checksums are.
+/// The places of the low halves of the bitmaps' checksums.
 pub(crate) const BITMAP_CHECKSUMS_OFFSET: usize = 24;
-/// Where the low half of the number of unused inodes is.
+/// The place of the low half of the number of unused inodes.
 pub(crate) const UNUSED_INODES_OFFSET: usize = 28;
-/// Where the high halves of the block numbers are: bitmaps, inode table.
+/// The places of the high halves of the block numbers: bitmaps, inode table.
 pub(crate) const BLOCKS_HIGH_OFFSET: usize = 32;
-/// Where the high halves of the counts are: free blocks, free inodes, directories, unused inodes.
+/// The places of the high halves of the counts: free blocks, free inodes, directories, unused inodes.
 pub(crate) const COUNTS_HIGH_OFFSET: usize = 44;
-/// Where the high halves of the bitmaps' checksums are.
+/// The places of the high halves of the bitmaps' checksums.
 pub(crate) const BITMAP_CHECKSUMS_HIGH_OFFSET: usize = 56;
 /// Bytes of a descriptor with high halves.
 pub(crate) const WIDE_BYTES: usize = 64;

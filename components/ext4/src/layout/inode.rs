@@ -14,12 +14,12 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const BASE_BYTES: usize = 128;
 /// Bytes of the body.
 pub(crate) const BODY_BYTES: usize = 60;
-/// Where the checksum's low half is.
+/// The place of the checksum's low half.
 pub(crate) const CHECKSUM_LOW_OFFSET: usize = 124;
 /// Where the checksum's high half is, where the extra part reaches it.
 pub(crate) const CHECKSUM_HIGH_OFFSET: usize = 130;
 
-/// Where fields are that are written one by one.
+/// The places of fields that are written one by one.
 pub(crate) mod at {
     /// Mode, and below it the low half of the owner.
     pub(crate) const MODE: usize = 0;

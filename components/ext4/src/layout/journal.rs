@@ -25,7 +25,7 @@ pub(crate) const SUPERBLOCKS: [u32; 2] = [3, 4];
 pub(crate) const REVOKE: u32 = 5;
 /// Bytes of a header, after which tags begin.
 pub(crate) const HEADER_BYTES: usize = 12;
-/// Where the first revoked block is.
+/// The place of the first revoked block.
 pub(crate) const REVOKED_OFFSET: usize = 16;
 /// Bytes of the checksum that ends descriptors and revoke blocks.
 pub(crate) const TAIL_BYTES: usize = 4;

@@ -12,7 +12,7 @@
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
-/// Where it is on the device.
+/// Its place on the device.
 pub(crate) const SUPERBLOCK_OFFSET: usize = 1024;
 /// `s_magic`.
 pub(crate) const MAGIC: u16 = 0xef53;

@@ -14,13 +14,13 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub(crate) const MAGIC: u32 = 0xea02_0000;
 /// Bytes of a block's header.
 pub(crate) const HEADER_BYTES: usize = 32;
-/// Where a block's number of references is.
+/// The place of a block's number of references.
 pub(crate) const REFERENCES_OFFSET: usize = 4;
 /// Where a block's number of blocks is, always one.
 pub(crate) const BLOCKS_OFFSET: usize = 8;
-/// Where a block's hash is.
+/// The place of a block's hash.
 pub(crate) const HASH_OFFSET: usize = 12;
-/// Where a block's checksum is.
+/// The place of a block's checksum.
 pub(crate) const CHECKSUM_OFFSET: usize = 16;
 /// Bytes of an entry before its name.
 pub(crate) const ENTRY_BYTES: usize = 16;

@@ -14,7 +14,7 @@ pub enum Completion {
     Reversed,
 }
 
-/// What reached the device, in order.
+/// Requests that reached the device, in order.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// Bytes written at a sector.
@@ -27,7 +27,7 @@ pub enum Event {
 pub struct MemoryBlock {
     data: Arc<Mutex<Vec<u8>>>,
     is_read_only: bool,
-    /// What was written, if it is recorded.
+    /// The writes, if they are recorded.
     pub events: Arc<Mutex<Option<Vec<Event>>>>,
     /// Sectors discarded.
     pub discarded: Arc<AtomicUsize>,
@@ -73,7 +73,7 @@ impl MemoryBlock {
         MemoryBlock::make(data, completion, max_segments, false)
     }
 
-    /// What it holds now.
+    /// Its contents now.
     pub fn image(&self) -> Vec<u8> {
         self.data.lock().unwrap().clone()
     }
@@ -165,7 +165,7 @@ impl MemoryBlock {
     }
 }
 
-/// What serving a request needs.
+/// The state that serving a request needs.
 struct Shared {
     data: Arc<Mutex<Vec<u8>>>,
     events: Arc<Mutex<Option<Vec<Event>>>>,

@@ -1,4 +1,4 @@
-//! What the tests of ext4 share: a block device in memory, images made by e2fsprogs, a tree walk.
+//! The shared part of ext4's tests: a block device in memory, images made by e2fsprogs, a tree walk.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 pub mod abuse;
 pub mod cut;

@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// What each value of the low byte comes to.
+/// The result for each value of the low byte.
 const CRC_TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut at = 0;
@@ -51,7 +51,7 @@ fn put32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// What a metadata block is, and the seed of its checksum.
+/// The kind of a metadata block, and the seed of its checksum.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Directory(u32),

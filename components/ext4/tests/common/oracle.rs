@@ -1,4 +1,4 @@
-//! What others say of the same tree: the crate ext4-view, and the folder the image was made from.
+//! The judgement of others on the same tree: the crate ext4-view, and the folder the image was made from.
 use super::walk::{Seen, Tree};
 use interfaces::file_system::FileType;
 use std::{fs, os::unix::ffi::OsStrExt, path::Path};

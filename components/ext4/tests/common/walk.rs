@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Condvar, Mutex},
 };
 
-/// What was seen of one inode.
+/// The facts seen of one inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
     /// Attributes.

@@ -66,7 +66,7 @@ pub fn fsck(path: &Path, arguments: &[&str], good: &[i32]) -> String {
     run("e2fsck", &[arguments, &[path.to_str().unwrap()]].concat(), good)
 }
 
-/// What a new inode of a type is.
+/// The attributes of a new inode of a type.
 pub fn new(file_type: FileType) -> NewInode<'static> {
     NewInode {
         file_type,

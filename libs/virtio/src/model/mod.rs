@@ -20,7 +20,7 @@ use std::{
     vec::Vec,
 };
 
-/// What a device does.
+/// The behaviour of a device.
 pub trait Behaviour: Send + Sync {
     /// The driver rang queue `queue`'s bell.
     fn notified(&self, model: &Model, queue: u16);

@@ -6,7 +6,7 @@ const FLAG_NEXT: u16 = 1;
 const FLAG_WRITE: u16 = 2;
 const FLAG_INDIRECT: u16 = 4;
 
-/// What the driver wrote into a queue's registers.
+/// The values that the driver wrote into a queue's registers.
 #[derive(Debug)]
 pub(super) struct Registers {
     pub(super) size_max: u16,
@@ -91,7 +91,7 @@ impl Chain {
     }
 }
 
-/// Where the device is in a queue.
+/// The position of the device in a queue.
 #[derive(Debug, Default)]
 pub struct ModelQueue {
     seen: u16,
