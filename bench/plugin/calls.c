@@ -204,7 +204,7 @@ static void push(struct cpu *cpu, struct stack *stack, uint64_t slot)
     stack->frames[stack->depth++] = (struct frame){.slot = slot};
 }
 
-/* What the top frame's function is. */
+/* The function of the top frame. */
 static void know(struct cpu *cpu, struct stack *stack, uint32_t function, bool is_interrupt)
 {
     struct frame *frame = &stack->frames[stack->depth - 1];

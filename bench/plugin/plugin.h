@@ -1,5 +1,5 @@
 /*
- * What the plugins use of QEMU's TCG plugin interface, version 1 (QEMU's docs/devel/tcg-plugins.rst), whose header no Debian
+ * The part of QEMU's TCG plugin interface that the plugins use, version 1 (QEMU's docs/devel/tcg-plugins.rst), whose header no Debian
  * package has; and the marks that a program in the guest, whatever its kernel, makes by an instruction that does
  * nothing else:
  *

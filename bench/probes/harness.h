@@ -40,12 +40,12 @@ struct probe {
     void (*body)(long count);
     /* In place of a body: what is measured, in ticks. */
     uint64_t (*figure)(void);
-    /* What of the body's work is not what the row is about: it is measured in the same way, and taken off. */
+    /* The part of the body's work that is not the row's subject: it is measured in the same way, and taken off. */
     void (*overhead)(long count);
     void (*finish)(long count);
     /* Once, after all measurements. */
     void (*tear_down)(void);
-    /* What the functions are told through `arg`: sizes, numbers of descriptors, folders. */
+    /* The argument of the functions: sizes, numbers of descriptors, folders. */
     long arg[3];
     const char *text;
     /* Nanoseconds that one takes by agreement: they are no cost. */
@@ -85,7 +85,7 @@ static inline uint64_t ticks(void)
 void reap(pid_t child);
 /* A new file of `bytes`. */
 void make_file(const char *path, size_t bytes);
-/* What is clean of the caches of files and names goes. */
+/* Drops the clean parts of the caches of files and names. */
 void drop_caches(void);
 /* Bodies that make the probe's calls; the second closes the descriptor that the first of them gave. */
 void make_calls(long count);

@@ -1,4 +1,4 @@
-//! What `actor` is told: the label of a call; word 0 of the answer is what came of it, its label 1 where nothing did.
+//! The orders of `actor`: the label of a call; word 0 of the answer is the result, its label 1 where there was none.
 
 /// Makes a region.
 pub const NEW_REGION: u64 = 1;
@@ -53,14 +53,14 @@ pub const WAKE: u64 = 24;
 pub const WAIT: u64 = 25;
 /// Starts two threads that wait for each other in turn, at word number word 0 there, for ever.
 pub const PASS: u64 = 26;
-/// What [`COPY_FROM`] and [`COPY_TO`] answer where the window was taken back, and where it does not show that.
+/// The answers of [`COPY_FROM`] and [`COPY_TO`] where the window was taken back, and where it does not show that.
 pub const COPY_GONE: u64 = u64::MAX;
 /// See [`COPY_GONE`].
 pub const COPY_FAULT: u64 = u64::MAX - 1;
 
 /// The badge of what it gives.
 pub const BADGE: u64 = 77;
-/// What nobody may see who lost the memory before.
+/// A value that nobody may see who lost the memory before.
 pub const SEEN_TOO_LATE: u64 = 99;
 /// See [`RESULTS`].
 pub const RESULT_UNIT: u64 = 1 << 16;

@@ -1,4 +1,4 @@
-//! What the components of `./x bench` share: an interface, its messages written by hand, and a serial port.
+//! The shared part of the components of `./x bench`: an interface, its messages written by hand, and a serial port.
 //!
 //! `interface-server` and `interface-client` use what `#[interface]` made of [`adder::Adder`]; `plain-server` and
 //! `plain-client` the same messages through `rt::message` alone. A client times itself and logs `bench: NAME: COUNT NS`.

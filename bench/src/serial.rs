@@ -1,4 +1,4 @@
-//! What `ports` and the task that it asks by message agree on (`tests/nucleus/src/costs/ports.rs`), and the serial port.
+//! The protocol of `ports` and the task that it asks by message (`tests/nucleus/src/costs/ports.rs`), and the serial port.
 
 /// The first port of the second serial port of a PC, and how many it has.
 pub const PORTS: (u16, u16) = (0x2f8, 8);
@@ -6,7 +6,7 @@ pub const PORTS: (u16, u16) = (0x2f8, 8);
 pub const STRING: usize = 16;
 /// Offsets and values that set it up: 8 bits, FIFOs empty and on, no interrupts, what is sent comes back.
 pub const SET_UP: [(u16, u8); 4] = [(3, 3), (1, 0), (2, 7), (4, 0x10)];
-/// What a long has above the byte to be sent: no interrupts, FIFOs on, 8 bits.
+/// The upper part of a long above the byte to be sent: no interrupts, FIFOs on, 8 bits.
 pub const LONG: u32 = 0x0301_0000;
 
 /// The label of a message to the task.

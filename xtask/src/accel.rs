@@ -1,4 +1,4 @@
-//! Which accelerator a run uses: KVM where a whole boot of ours works under it, else translation.
+//! The accelerator of a run: KVM where a whole boot of ours works under it, else translation.
 //!
 //! A device file says little: there are hosts whose KVM runs a boot sector and then refuses a
 //! register of the processor model, or stops in the middle of a boot. So the very system is booted
@@ -18,7 +18,7 @@ const LIMIT_SECONDS: u64 = 10;
 /// Some hosts' guests stop only now and then.
 const BOOTS: u32 = 3;
 
-/// What the user asked for, or KVM where `config` boots under it.
+/// The accelerator that the user asked for, or KVM where `config` boots under it.
 ///
 /// # Errors
 /// Where QEMU cannot be started at all.

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-/// What to build in beyond the default.
+/// The features to build in beyond the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Lock statistics (M4).
@@ -22,7 +22,7 @@ impl Features {
         all.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name).collect()
     }
 
-    /// What tells files built with them apart.
+    /// The suffix that tells files built with them apart.
     pub fn suffix(&self) -> String {
         self.names().iter().map(|name| format!("-{name}")).collect()
     }

@@ -24,13 +24,13 @@ use std::{
 /// Options of `campaign`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Which campaign
+    /// The campaign
     #[arg(value_enum)]
     pub what: What,
     /// How many (forks, calls, programs, races, filters, images; seconds of the loops; boots)
     #[arg(long)]
     pub count: Option<u64>,
-    /// Where the random ones start
+    /// The start of the random ones
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Processors

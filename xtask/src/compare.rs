@@ -34,11 +34,11 @@ pub struct Comparison {
     is_sample: bool,
     /// The program that reads a command.
     shell: &'static str,
-    /// Where it looks for programs.
+    /// The folders in which it looks for programs.
     path: &'static str,
     /// Memory of both machines, in MiB.
     memory: u32,
-    /// What Debian it runs in, by its packages; else busybox's root.
+    /// The packages of the Debian it runs in; else it runs in busybox's root.
     packages: Option<&'static [&'static str]>,
     /// Longest time a command may take, in seconds.
     command_seconds: u32,
@@ -49,11 +49,11 @@ pub struct Comparison {
 /// A file of Debian's archive.
 #[derive(Debug)]
 struct Archive {
-    /// What it is called in /compare.
+    /// Its name in /compare.
     name: &'static str,
-    /// Where it is in the archive.
+    /// Its place in the archive.
     path: &'static str,
-    /// What it must hold.
+    /// Its digest.
     sha256: &'static str,
 }
 
@@ -171,7 +171,7 @@ const SERVED: [&str; 11] = [
 /// A command of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What the shell reads.
+    /// The text that the shell reads.
     pub command: String,
     /// Why it differs from Linux, where it is known to.
     pub known: Option<String>,
@@ -228,7 +228,7 @@ pub fn run(
 }
 
 impl Comparison {
-    /// What its lists hold.
+    /// The cases of its lists.
     ///
     /// # Errors
     /// Where they cannot be read.
@@ -300,7 +300,7 @@ impl Comparison {
         Ok(Config { memory: self.memory, ..test::machine(kernel, image, &log)? })
     }
 
-    /// What Linux and Skerry answer, both at once.
+    /// The answers of Linux and Skerry, both at once.
     ///
     /// # Errors
     /// Where one of them does not start.
@@ -441,7 +441,7 @@ done
 printf '\nMARK done\n'
 "#;
 
-/// What a system answered.
+/// The answers of a system.
 #[derive(Debug)]
 pub struct Answers {
     /// To each command, until it stopped.
@@ -472,7 +472,7 @@ impl Answers {
     }
 }
 
-/// What both said, from a line before the first that differs.
+/// The words of both, from a line before the first that differs.
 fn difference(expected: &Answer, found: &Answer) -> String {
     const SHOWN: usize = 40;
     let [theirs, ours] = [expected, found].map(|answer| String::from_utf8_lossy(&answer.output));
@@ -497,7 +497,7 @@ fn difference(expected: &Answer, found: &Answer) -> String {
 /// Runs a command on a machine with `input` as its stdin and its output kept: (how it ended, stdout, stderr).
 ///
 /// # Errors
-/// What kept QEMU from starting.
+/// The reason why QEMU did not start.
 pub fn run_captured(
     config: &Config,
     command: &str,
@@ -519,7 +519,7 @@ pub fn run_captured(
 pub struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
-    /// What was written.
+    /// The bytes that were written.
     pub fn take(&self) -> Vec<u8> {
         self.0.lock().map(|mut bytes| std::mem::take(&mut *bytes)).unwrap_or_default()
     }

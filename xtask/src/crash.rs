@@ -26,7 +26,7 @@ pub struct Options {
     /// How many kills in all
     #[arg(long, default_value_t = 200)]
     pub count: u64,
-    /// Where the random numbers start
+    /// The start of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Only this round
@@ -49,7 +49,7 @@ pub struct Options {
     pub restart: bool,
 }
 
-/// Where the workload writes.
+/// The folder that the workload writes.
 const FOLDER: &str = "crash";
 const WORKERS: u64 = 4;
 /// Longest life of the workload before the kill.
@@ -65,7 +65,7 @@ struct State {
     steps: u64,
 }
 
-/// What a round came to.
+/// The result of a round.
 struct Round {
     steps: u64,
     verdict: Result<(), String>,
@@ -115,7 +115,7 @@ impl State {
         format!("{seed} {} {} {}\n", self.next, self.failed, self.steps)
     }
 
-    /// What was written down, if it is of the same seed.
+    /// The state that was written down, if it is of the same seed.
     fn parse(text: &str, seed: u64) -> Option<State> {
         let numbers: Vec<u64> =
             text.split_whitespace().map_while(|word| word.parse().ok()).collect();

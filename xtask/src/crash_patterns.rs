@@ -41,7 +41,7 @@ const FLUSH: u64 = 1;
 const DURABLE: u64 = 2;
 const DISCARD: u64 = 4;
 
-/// Where in the log each mark was told at the latest: worker, step, bytes of the log.
+/// The last position in the log at which each mark was told: worker, step, bytes of the log.
 type Told = Vec<(u64, u64, u64)>;
 
 /// The recording of one system's run.

@@ -9,15 +9,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What `--root` calls it.
+/// Its name for `--root`.
 pub const NAME: &str = "debian";
 /// Memory it is given where nothing was said, in MiB.
 pub const MEMORY_MIB: u32 = 1024;
-/// What interactive runs start.
+/// The shell that interactive runs start.
 pub const SHELL: &str = "/bin/bash";
 /// The release.
 const SUITE: &str = "bookworm";
-/// What every root has beyond the packages that Debian calls essential.
+/// The packages of every root beyond those that Debian calls essential.
 const ALWAYS: [&str; 2] = ["less", "procps"];
 /// Size of the image's file system; the file has what is used of it.
 const IMAGE: &str = "4G";

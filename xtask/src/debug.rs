@@ -6,7 +6,7 @@ use std::process::Stdio;
 /// Starts QEMU stopped and gdb on it. The guest's console goes to `build/debug.console`.
 ///
 /// # Errors
-/// What kept either from starting.
+/// The reason why one of them did not start.
 pub fn run(options: &run::Options) -> Result<u8> {
     let cpus = qemu::check(options.cpus, options.icount)?;
     run::check(options)?;

@@ -142,7 +142,7 @@ fn own(path: &Path, mode: u32, (user, group): (u32, u32)) -> Result<()> {
 const SHADOW_GROUP: u32 = 42;
 /// The ordinary user.
 const USER: u32 = 1000;
-/// What is not root's: user and group.
+/// The files that are not root's: user and group.
 const OWNED: [(&str, (u32, u32)); 2] =
     [("etc/shadow", (0, SHADOW_GROUP)), ("home/user", (USER, USER))];
 

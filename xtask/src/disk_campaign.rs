@@ -25,9 +25,9 @@ const TREE_FILES: u64 = 3_200;
 const TREE_FILE_BYTES: u64 = 64 * 1024;
 const LIMIT_SECONDS: u64 = 3_000;
 
-/// What both systems run: `disk.sh fill` writes, both modes print what is there.
+/// The script that both systems run: `disk.sh fill` writes, both modes print what is there.
 const SCRIPT: &str = include_str!("disk.sh");
-/// Where it lies on the root disk.
+/// Its place on the root disk.
 const SCRIPT_PATH: &str = "/abi/disk.sh";
 
 /// How hard the machine makes it.
@@ -100,7 +100,7 @@ fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     Ok(output)
 }
 
-/// What was found between the writer's `sums` and `end` lines must be the same for the reader.
+/// The lines between the writer's `sums` and `end` must be the same for the reader.
 fn report(what: &str, written: &str, reread: Result<String>) -> u32 {
     let part = |text: &str| {
         let (_, rest) = text.split_once("== sums\n")?;

@@ -21,13 +21,13 @@ use std::{
 /// Options of `kill`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Which component
+    /// The component
     #[arg(long)]
     pub component: String,
     /// How many kills
     #[arg(long, default_value_t = 100)]
     pub count: u64,
-    /// Where the random numbers start
+    /// The start of the random numbers
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// The system description, systems/NAME.toml
@@ -103,7 +103,7 @@ struct Killed {
     outcome: Outcome,
     output: Vec<u8>,
     error: Vec<u8>,
-    /// What of the numbered lines, where the component carries them.
+    /// The numbered lines seen, where the component carries them.
     seen: Option<Arc<Mutex<Seen>>>,
 }
 

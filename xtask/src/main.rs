@@ -1,4 +1,4 @@
-//! What `./x` calls: build, disk images, QEMU, tests, checks. Each command is a module.
+//! The commands of `./x`: build, disk images, QEMU, tests, checks. Each command is a module.
 #![forbid(unsafe_code)]
 mod accel;
 mod arguments;

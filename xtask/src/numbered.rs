@@ -19,7 +19,7 @@ fn byte(at: u64) -> u8 {
     b'!' + ((at * 31 + at / 94) % 94) as u8
 }
 
-/// What came out so far.
+/// The lines that came out so far.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Numbered lines that were right.
@@ -58,7 +58,7 @@ pub fn pair<W: Write>(rest: W) -> (Checker<W>, Feeder, Arc<Mutex<Seen>>) {
 impl<W: Write> Checker<W> {
     fn take(&mut self, line: &[u8]) -> io::Result<()> {
         let text = String::from_utf8_lossy(line);
-        // Where nobody feeds any more nobody is asked.
+        // Nobody is asked once nobody feeds any more.
         if text == "begin\n" {
             self.next = 0;
             let _ = self.wanted.send(None);

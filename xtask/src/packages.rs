@@ -3,14 +3,14 @@ use crate::shell;
 use anyhow::{Result, bail};
 use std::{path::Path, process::Command};
 
-/// What a command needs from Debian.
+/// The needs of a command from Debian.
 #[derive(Clone, Copy)]
 pub enum Need {
     /// QEMU, mke2fs, busybox.
     Run,
     /// gdb as well.
     Debug,
-    /// What makes a Debian root.
+    /// The programs that make a Debian root.
     Debian,
     /// Everything the tests compare with.
     Test,

@@ -31,7 +31,7 @@ pub enum Accel {
 pub struct Disk {
     /// The image.
     pub image: PathBuf,
-    /// What may be done with it.
+    /// The permitted use of it.
     pub medium: Medium,
 }
 
@@ -98,7 +98,7 @@ pub struct Config {
     pub disks: Vec<Disk>,
     /// Devices go through an IOMMU, on machines that have one.
     pub has_iommu: bool,
-    /// Where the first serial port (the kernel's log) goes.
+    /// The file that the first serial port (the kernel's log) is written to.
     pub log: PathBuf,
     /// The first serial port is also the console, the character device `terminal`.
     pub is_console_serial: bool,

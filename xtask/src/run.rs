@@ -103,7 +103,7 @@ pub const PARAMETERS: &str = "skerry.exit_port=0xf4";
 /// Exit status of a run whose kernel panicked.
 pub const PANICKED: u8 = 170;
 const TIMED_OUT: u8 = 124;
-/// What QEMU exits with when the guest wrote 0 (power off) or 0x55 (panic) to the exit device.
+/// The status of QEMU when the guest wrote 0 (power off) or 0x55 (panic) to the exit device.
 const QEMU_OFF: i32 = 1;
 const QEMU_PANIC: i32 = 0xab;
 
@@ -136,7 +136,7 @@ impl std::fmt::Display for Outcome {
 /// `./x run`.
 ///
 /// # Errors
-/// What kept the run from starting.
+/// The reason why the run did not start.
 pub fn run(options: &Options) -> Result<u8> {
     let cpus = qemu::check(options.cpus, options.icount)?;
     check(options)?;
@@ -221,7 +221,7 @@ fn disks(options: &Options) -> Result<Vec<Disk>> {
 /// Boots `config` and runs `command` as its session.
 ///
 /// # Errors
-/// What kept QEMU from starting.
+/// The reason why QEMU did not start.
 pub fn execute(
     config: &Config,
     command: &str,
@@ -242,16 +242,16 @@ pub fn execute(
 pub struct Running {
     /// QEMU.
     pub child: Child,
-    /// What it talks to.
+    /// The session it talks to.
     pub session: Session,
-    /// What QEMU says on stderr.
+    /// The file of QEMU's stderr.
     pub complaints: PathBuf,
 }
 
 /// Starts QEMU with `command` as its session.
 ///
 /// # Errors
-/// What kept QEMU from starting.
+/// The reason why QEMU did not start.
 pub fn start_session(config: &Config, command: &str, streams: Streams) -> Result<Running> {
     let listening = Listening::new()?;
     let mut config = config.clone();
@@ -347,7 +347,7 @@ fn judge(code: i32, ended: Option<Ended>, complaints: &Path, log: &Path) -> Outc
     }
 }
 
-/// What the log of a kernel that found nothing to run ends with.
+/// The last line in the log of a kernel that found nothing to run.
 fn reason(log: &Path) -> Option<String> {
     let text = String::from_utf8_lossy(&std::fs::read(log).ok()?).into_owned();
     let (_, reason) = text.lines().last()?.split_once(" cannot start: ")?;

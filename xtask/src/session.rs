@@ -11,7 +11,7 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-/// What a guest's session ended with.
+/// The end of a guest's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// `exit(N)`.
@@ -48,7 +48,7 @@ impl std::fmt::Display for Ended {
     }
 }
 
-/// Where a session's streams come from and go.
+/// The sources and sinks of a session's streams.
 pub struct Streams {
     /// The guest's stdin.
     pub input: Box<dyn Read + Send>,
@@ -140,7 +140,7 @@ fn drain(listener: &UnixListener, mut sink: Box<dyn Write + Send>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(count @ 1..) = port.read(&mut buffer) {
         if sink.write_all(&buffer[..count]).and_then(|()| sink.flush()).is_err() {
-            // Whoever read our output has gone: the guest may finish, unheard.
+            // The reader of our output has gone: the guest may finish, unheard.
             let _ = io::copy(&mut port, &mut io::sink());
         }
     }

@@ -25,7 +25,7 @@ struct End {
     status: String,
     /// Objects of the kernel's of which there are more or fewer than before, and how many.
     kept: String,
-    /// What stress-ng said of it last.
+    /// The last words of stress-ng on it.
     said: String,
 }
 
@@ -127,7 +127,7 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(!skerry.iter().all(is_good)))
 }
 
-/// What it says goes to a file, for a pipe in use keeps memory. It runs for a moment first: what its first use makes stays.
+/// Its output goes to a file, for a pipe in use keeps memory. It runs for a moment first: what its first use makes stays.
 fn case(name: &str) -> Case {
     let run = |seconds| {
         format!(

@@ -8,7 +8,7 @@
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
-/// What the symbols of the kernel are above: the top two gigabytes.
+/// The base that the symbols of the kernel are above: the top two gigabytes.
 pub const KERNEL_BASE: u64 = 0xffff_ffff_8000_0000;
 const MAGIC: &[u8; 4] = b"SKSY";
 const HEADER_BYTES: usize = 16;

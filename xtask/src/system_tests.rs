@@ -32,9 +32,9 @@ struct Case {
     systems: Vec<String>,
     /// Its own, which it runs on in place of `default`.
     system: Option<String>,
-    /// What the session runs.
+    /// The command of the session.
     run: String,
-    /// What is on the disk.
+    /// The contents of the disk.
     #[serde(default)]
     root: Root,
     /// Further disks.
@@ -67,12 +67,12 @@ struct Case {
     timeout: u64,
     /// Exact stdout.
     stdout: Option<String>,
-    /// What stdout holds.
+    /// The texts that stdout holds.
     #[serde(default)]
     contains: Vec<String>,
     /// Exact stderr.
     stderr: Option<String>,
-    /// What the kernel's log holds.
+    /// The texts that the kernel's log holds.
     #[serde(default)]
     log: Vec<String>,
     /// How the run ends (`build/run.status`).
@@ -230,10 +230,10 @@ fn with_disks(config: &Config, case: &Case) -> Result<Config> {
     Ok(Config { disks: disks.collect::<Result<_>>()?, ..config.clone() })
 }
 
-/// Where the script lies on the disk that Linux boots from.
+/// The place of the script on the disk that Linux boots from.
 const SCRIPT_PATH: &str = "/script";
 
-/// What Linux prints: its disks are not judged, and stderr cannot be told from stdout there.
+/// The output of Linux: its disks are not judged, and stderr cannot be told from stdout there.
 fn boot_linux(config: &Config, case: &Case) -> Result<std::result::Result<(), String>> {
     let linux = linux::prepare()?;
     let tree = shell::build_path("linux-test-root")?;

@@ -1,6 +1,6 @@
 //! Our terminal as the guest's console.
 //!
-//! What is typed goes to the guest, but for what follows Ctrl-A: X ends QEMU, C changes between the
+//! Typed input goes to the guest, but for what follows Ctrl-A: X ends QEMU, C changes between the
 //! console and QEMU's monitor, D stands for Ctrl-Alt-Del, H says so, Ctrl-A is itself. QEMU's own multiplexer (`mux=on`) is
 //! not used: it loses what is typed or pasted faster than the guest takes it, beyond 32 bytes.
 use crate::{sockets::Sockets, window::Keys};
@@ -110,7 +110,7 @@ impl Drop for Sitting {
     }
 }
 
-/// Where the cursor is left.
+/// The place where the cursor is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     /// At the begin of a line.
@@ -137,7 +137,7 @@ fn show(mut from: UnixStream, is_shown: &AtomicBool) -> Line {
     line
 }
 
-/// Where keys go.
+/// The receiver of keys.
 struct Keyboard {
     /// Console, monitor.
     to: [UnixStream; 2],

@@ -28,7 +28,7 @@ use std::{
 /// How long each step may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is done at the terminal.
+/// A step at the terminal.
 enum Step {
     /// Types; what was shown before does not count from here on.
     Type(&'static str),
@@ -86,7 +86,7 @@ const SESSION: &[Step] = &[
     Type("jobs; echo none\r"),
     Expect("echo none\r\nnone\r"),
     Expect(PROMPT),
-    // What is typed ahead of a program is the shell's, so it is told when the program comes.
+    // Input that is typed ahead of a program is the shell's, so the step is told when the program comes.
     Type("echo reads; cat\r"),
     Expect("\nreads\r"),
     Type("a line\r"),
@@ -153,13 +153,13 @@ const BUSYBOX_INIT: &[Step] = &[
     Expect("# "),
 ];
 
-/// What is done at a terminal.
+/// A seat at a terminal.
 struct Seat {
     name: &'static str,
     /// Arguments of `./x run`.
     arguments: &'static [&'static str],
     steps: &'static [Step],
-    /// What is typed to leave it.
+    /// The input that leaves it.
     ending: &'static str,
 }
 
@@ -211,7 +211,7 @@ const SYSVINIT: &[Step] = &[
     Expect("\n2 3\r"),
 ];
 
-/// What has Debian's sysvinit.
+/// The package with Debian's sysvinit.
 const INIT_PACKAGE: &str = "sysvinit-core";
 
 /// Those that need a Debian root.

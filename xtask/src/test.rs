@@ -56,7 +56,7 @@ impl Options {
         }
     }
 
-    /// What the suites that boot the system boot.
+    /// The targets of the suites that boot the system.
     fn targets(&self) -> Vec<Target> {
         let target = |system: &str, is_short| Target { system: system.to_owned(), is_short };
         match &self.system {
@@ -66,7 +66,7 @@ impl Options {
     }
 }
 
-/// What there is to run.
+/// The suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Suite {
     /// `cargo test` of every crate
@@ -95,7 +95,7 @@ pub enum Suite {
     Python,
 }
 
-/// What is run with --long, or where it is asked for.
+/// The suites that run with --long, or where they are asked for.
 const LONG: [Suite; 4] = [Suite::Debian, Suite::Tools, Suite::Services, Suite::Python];
 
 const SUITES: [Suite; 12] = [
@@ -113,7 +113,7 @@ const SUITES: [Suite; 12] = [
     Suite::Python,
 ];
 
-/// What came out so far.
+/// The results so far.
 #[derive(Default)]
 pub struct Tally {
     passed: usize,

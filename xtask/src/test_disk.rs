@@ -31,10 +31,10 @@ pub struct Description {
     /// The device refuses writes.
     #[serde(default)]
     read_only: bool,
-    /// What fails.
+    /// The faults.
     #[serde(default)]
     fault: Vec<Fault>,
-    /// What `e2fsck` is to find when the machine is off.
+    /// The state that `e2fsck` is to find when the machine is off.
     #[serde(default)]
     after: After,
 }
@@ -58,7 +58,7 @@ enum Operation {
     Flush,
 }
 
-/// Where on the volume.
+/// A place on the volume.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Place {
@@ -73,7 +73,7 @@ enum Place {
     Anywhere,
 }
 
-/// What is to be found at the end.
+/// The state at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum After {
@@ -113,7 +113,7 @@ impl Description {
         Ok(Disk { image, medium })
     }
 
-    /// What `e2fsck` has to say of the image.
+    /// The verdict of `e2fsck` on the image.
     ///
     /// # Errors
     /// Where it cannot be started; the inner one is what it found.

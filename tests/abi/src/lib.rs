@@ -140,7 +140,7 @@ pub fn wait(child: libc::pid_t) -> Ended {
     }
 }
 
-/// What the harness is told to run one test after the other; anything else counts as several at once.
+/// The option that makes the harness run one test after the other; anything else counts as several at once.
 const ONE_AT_A_TIME: &str = "--test-threads=1";
 
 /// Runs a test's body in a process of its own.

@@ -117,7 +117,7 @@ impl Pty {
     pub fn type_bytes(&self, bytes: &[u8]) {
         assert_eq!(write(self.master, bytes), Ok(bytes.len()));
     }
-    /// What is shown until nothing more comes, control characters escaped.
+    /// The screen once nothing more comes, control characters escaped.
     #[track_caller]
     pub fn screen(&self) -> String {
         let mut shown = Vec::new();
@@ -136,7 +136,7 @@ impl Pty {
         }
         assert_eq!(shown.escape_ascii().to_string(), expected.escape_ascii().to_string());
     }
-    /// What one read of the programs' end gives, escaped; `None` where nothing can be read.
+    /// The result of one read of the programs' end, escaped; `None` where nothing can be read.
     #[track_caller]
     pub fn line(&self) -> Option<String> {
         self.take(4096)

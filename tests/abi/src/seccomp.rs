@@ -30,7 +30,7 @@ const SET_MODE_FILTER: u32 = 1;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation.
     pub code: u16,
     /// Passed where a test holds.
     pub then: u8,
@@ -125,7 +125,7 @@ pub fn call(number: i64) -> i64 {
     raw(number, [0; 6]).0
 }
 
-/// What rax holds after an error.
+/// The value of rax after an error.
 pub fn refused(error: i32) -> i64 {
     -i64::from(error)
 }

@@ -1,4 +1,4 @@
-//! What `/proc/self/smaps` tells of a region.
+//! The lines of `/proc/self/smaps` of a region.
 use std::fs;
 
 /// The lines of the region that starts at `at`, its first apart: names and values.

@@ -1,4 +1,4 @@
-//! What counts as an access: reads that find nothing, mappings, directories, copies.
+//! Accesses that count: reads that find nothing, mappings, directories, copies.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

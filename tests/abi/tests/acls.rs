@@ -80,7 +80,7 @@ fn remove(path: &Path, name: &CStr) -> Result<i64, i32> {
     check(unsafe { lremovexattr(c(path).as_ptr(), name.as_ptr()) })
 }
 
-/// Which lists listxattr names.
+/// The lists that listxattr names.
 fn names(path: &Path) -> Vec<&'static CStr> {
     let mut found = [0_u8; 1000];
     // SAFETY: NUL-terminated path, and room of that length.
@@ -116,7 +116,7 @@ fn mode(path: &Path) -> u32 {
     stat(path).expect("stat").st_mode & 0o7777
 }
 
-/// What of reading, writing and executing `user` with `groups` may.
+/// The rights of `user` with `groups` among reading, writing and executing.
 fn rights(path: &Path, user: u32, groups: &[u32]) -> i32 {
     let child = fork(|| {
         become_user_with(user, groups);

@@ -1,4 +1,4 @@
-//! What rt_sigaction keeps of an action: flags and mask after a handler was taken back, flags that nobody knows.
+//! The fields of an action that rt_sigaction keeps: flags and mask after a handler was taken back, flags that nobody knows.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

@@ -8,7 +8,7 @@
 use abi::*;
 use std::ptr::{from_mut, null_mut};
 
-/// Where a position is: in memory at an address, or the file's own.
+/// The place of a position: in memory at an address, or the file's own.
 const OWN: usize = 0;
 const BAD: usize = 8;
 

@@ -61,7 +61,7 @@ const CHOWN: u64 = 1 << 0;
 const DAC_OVERRIDE: u64 = 1 << 1;
 const NET_RAW: u64 = 1 << 13;
 
-/// What an executed copy of this binary says of itself.
+/// The report of an executed copy of this binary on itself.
 #[derive(Debug, PartialEq, Eq)]
 struct Report {
     users: (u32, u32, u32),

@@ -200,7 +200,7 @@ fn epolls_do_not_watch_in_a_circle() {
             assert_eq!(control(three[one], ADD, three[2], IN), Err(libc::ELOOP));
         }
         assert_eq!(control(three[0], ADD, three[0], IN), Err(libc::EINVAL));
-        // What is watched already closes no circle.
+        // An epoll that is watched already closes no circle.
         assert_eq!(control(three[2], ADD, three[1], IN), Err(libc::EEXIST));
         // Two ways to one epoll are no circle.
         let top = epoll();

@@ -142,7 +142,7 @@ fn spoilt(at: usize, byte: u8) -> Ended {
     }))
 }
 
-/// What becomes of a program that loads bits of MXCSR that are not there; QEMU's TCG does not mind.
+/// The fate of a program that loads bits of MXCSR that are not there; QEMU's TCG does not mind.
 fn loads_bad_mxcsr() -> Ended {
     let bad: u32 = 0x8000_1f80;
     wait(fork(|| unsafe { asm!("ldmxcsr [{}]", in(reg) &bad) }))

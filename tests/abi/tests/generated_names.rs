@@ -1,4 +1,4 @@
-//! What calls that make, move and take away names answer in trees that are generated, and of names that are none.
+//! The answers of calls that make, move and take away names in trees that are generated, and of names that are none.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

@@ -54,7 +54,7 @@ fn decode(bytes: &[u8]) -> Vec<Event> {
     events
 }
 
-/// What waits to be read: watch, mask, name.
+/// The events that wait to be read: watch, mask, name.
 fn events(fd: i32) -> Vec<(i32, u32, String)> {
     let all = read(fd, 65536).map_or(Vec::new(), |bytes| decode(&bytes));
     all.into_iter().map(|event| (event.watch, event.mask, event.name)).collect()
@@ -398,7 +398,7 @@ fn what_happens_through_a_name_taken_away_can_be_left_out() {
             let through = [(1, IN_MODIFY), (2, IN_MODIFY), (1, IN_ACCESS), (2, IN_ACCESS)];
             assert_eq!(seen(all).collect::<Vec<_>>(), through);
             assert_eq!(seen(some).count(), 0, "neither by the folder nor by the file itself");
-            // What changes the file itself is told.
+            // Changes of the file itself are told.
             must(unsafe { libc::fchmod(it, 0o600) });
             must(unsafe { libc::ftruncate(it, 0) });
             let changes = [(1, IN_ATTRIB), (2, IN_ATTRIB), (1, IN_MODIFY), (2, IN_MODIFY)];

@@ -40,7 +40,7 @@ fn unmap(at: *mut u8, index: usize, pages: usize) {
     must(unsafe { libc::munmap(page(at, index), pages * PAGE) });
 }
 
-/// Which of `pages` pages are mapped, as letters.
+/// The mapped ones of `pages` pages, as letters.
 fn mapped(at: *mut u8, pages: usize) -> String {
     let mut resident = 0u8;
     let is_there = |index: usize| {
@@ -129,7 +129,7 @@ fn a_move_that_shrinks_takes_the_tail_of_its_source() {
         let at = map(6, BOTH, ANONYMOUS).unwrap();
         assert_eq!(remap(at, (4, 1), FIXED, page(at, 2).cast()), Err(libc::EINVAL));
         assert_eq!(mapped(at, 6), "mmmmmm");
-        // What does not end with its region cannot grow or be moved whole.
+        // A range that does not end with its region cannot grow or be moved whole.
         protect(at, 2, 1, READ);
         assert_eq!(remap(at, (4, 5), MAY_MOVE, null_mut()), Err(libc::EFAULT));
         assert_eq!(remap(at, (4, 5), FIXED, to), Err(libc::EFAULT));
@@ -153,7 +153,7 @@ fn what_cannot_be_touched_is_locked_and_told_so() {
         let result = unsafe { libc::syscall(libc::SYS_mlock2, at, 4 * PAGE, on_fault) };
         assert_eq!(check(result), Ok(0), "nothing is touched");
         assert!(is_locked(at));
-        // What comes before it is entered.
+        // A region that comes before it is entered.
         let at = map(3, BOTH, ANONYMOUS).unwrap();
         protect(at, 2, 1, NONE);
         assert_eq!(lock(at, 3), Err(libc::ENOMEM));

@@ -158,7 +158,7 @@ fn a_disk_is_not_mounted_upon_itself_nor_in_another_way() {
     });
 }
 
-/// What poll tells of `fd` within `timeout_ms`.
+/// The answer of poll for `fd` within `timeout_ms`.
 fn polled(fd: i32, events: i16, timeout_ms: i32) -> i16 {
     let mut one = libc::pollfd { fd, events, revents: 0 };
     must(unsafe { libc::poll(&mut one, 1, timeout_ms) });

@@ -206,7 +206,7 @@ fn pipes_and_sockets_have_owners_modes_and_times_that_can_be_set() {
             // The ends of a pipe are one, those of a pair of sockets two.
             assert_eq!(status(other).st_uid == 7, fd == reader);
         }
-        // Who does not own it may not.
+        // A user who does not own it may not.
         must(unsafe { libc::fchown(reader, 0, 0) });
         must(unsafe { libc::setresuid(1234, 1234, 1234) });
         assert_eq!(check(unsafe { libc::fchmod(reader, 0o777) }), Err(libc::EPERM));

@@ -63,7 +63,7 @@ fn a_word_says_whether_a_page_is_there_and_of_what() {
         assert_eq!((seen[0] & (PRESENT | FRAME), seen[2] & (PRESENT | FRAME)), (0, 0));
         must(unsafe { libc::munmap(at.cast(), 3 * PAGE) });
         assert_eq!(words(map_file, at, 3), [0; 3]);
-        // What is shared is of a file of its own.
+        // A shared mapping is of a file of its own.
         let shared = map(1, BOTH, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
         store(shared);
         assert_eq!(word(map_file, shared) & (PRESENT | OF_FILE), PRESENT | OF_FILE);
@@ -103,7 +103,7 @@ fn who_maps_the_same_sees_the_same_frame_and_only_root_its_number() {
             seen[0] & FRAME
         };
         assert_ne!(both(), 0);
-        // Who opened it counts, not who reads.
+        // The opener counts, not the reader.
         let of_root = pagemap("self").unwrap();
         let at = map(1, BOTH, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1);
         store(at);

@@ -309,7 +309,7 @@ fn chroot_moves_where_paths_begin_for_the_process_and_its_children() {
             }
             let grandchild = fork(|| assert_eq!(fs::read("/file").unwrap(), b"inner"));
             assert_eq!(wait(grandchild), Ended::Exited(0));
-            // What was open before still leads to what it was; a path of the old root is not found.
+            // A descriptor that was open before still leads to its old place; a path of the old root is not found.
             must(unsafe { libc::fchdir(folder.fd) });
             assert!(fs::metadata("outer").is_ok());
             assert!(!fs::exists(folder.path("outer")).unwrap());

@@ -257,7 +257,7 @@ fn the_size_limit_sends_a_signal_of_the_process_itself() {
         taken(libc::SIGXFSZ);
         assert_eq!(splice((reader, None), (file, Some(6)), 3), Ok(2));
         assert_eq!(read(reader, 10).unwrap(), b"c");
-        // What the signal of a pipe without readers says is made the same way.
+        // The signal information of a pipe without readers is made the same way.
         close(reader);
         assert_eq!(write(writer, b"x"), Err(libc::EPIPE));
         taken(libc::SIGPIPE);
@@ -466,7 +466,7 @@ fn what_has_no_direct_access_refuses_it() {
         let mut pair = [0; 2];
         must(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, pair.as_mut_ptr()) });
         assert_eq!(set(pair[0]), Err(libc::EINVAL));
-        // What was to be cut is whole.
+        // The file that was to be cut is whole.
         assert_eq!(
             open("/dev/null", libc::O_DIRECT | libc::O_TRUNC | libc::O_WRONLY, 0),
             Err(libc::EINVAL)

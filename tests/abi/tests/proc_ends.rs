@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes that have ended, of threads and their children, and how many links directories have;
+//! The view in `/proc` of processes that have ended, of threads and their children, and how many links directories have;
 //! poll of names that change; numbers as they are written to `oom_score_adj`.
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -223,7 +223,7 @@ fn a_directory_has_a_link_for_each_directory_in_it() {
     });
 }
 
-/// What poll(2) tells of a descriptor for whatever it is asked.
+/// The answer of poll(2) for a descriptor whatever it is asked.
 fn ready(fd: i32) -> i16 {
     let mut entry = libc::pollfd { fd, events: 0x7ff, revents: 0 };
     must(unsafe { libc::poll(&mut entry, 1, 0) });

@@ -1,4 +1,4 @@
-//! What `/proc/PID` tells, and to whom; what small differences of calls Debian's programs turned up.
+//! The view in `/proc/PID`, and its readers; small differences of calls that Debian's programs turned up.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

@@ -13,7 +13,7 @@ const SIGNATURE: u32 = 0x5305_3053;
 const UNREGISTER: i32 = 1;
 const BYTES: u32 = 32;
 
-/// What a thread registers.
+/// The area that a thread registers.
 #[repr(C, align(32))]
 #[derive(Default)]
 struct Area {

@@ -49,7 +49,7 @@ fn receive(fd: i32, room: usize, flags: i32) -> Result<i64, i32> {
     check(unsafe { libc::recv(fd, buffer.as_mut_ptr().cast(), room, flags) } as i64)
 }
 
-/// What recvmsg(2) tells: bytes, the length of the sender's name with the name, and credentials.
+/// The results of recvmsg(2): bytes, the length of the sender's name with the name, and credentials.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {
     count: i64,

@@ -1,4 +1,4 @@
-//! What a process asks of the scheduler, of memory and of the machine, and reads back.
+//! Settings that a process asks of the scheduler, of memory and of the machine, and reads back.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

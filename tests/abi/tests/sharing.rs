@@ -109,7 +109,7 @@ fn forks_beside_changes_of_the_table_get_a_whole_one() {
         for _ in 0..50 {
             match must(unsafe { libc::fork() }) as i32 {
                 0 => unsafe {
-                    // Whatever was in the table can be closed once and is gone then.
+                    // Each descriptor of the table can be closed once and is gone then.
                     for fd in 3..60 {
                         if libc::close(fd) == 0 && libc::close(fd) == 0 {
                             libc::_exit(1);

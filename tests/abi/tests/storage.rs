@@ -481,7 +481,7 @@ impl Accounts {
         let line = self.text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.unwrap().parse().unwrap()
     }
-    /// What has come to each count since it was read last, without that.
+    /// The increase of each count since it was read last, without that.
     fn since<const N: usize>(&mut self, names: [&str; N]) -> [u64; N] {
         let own = |name: &str| match name {
             "rchar" => self.text.len() as u64,

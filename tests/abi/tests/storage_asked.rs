@@ -1,4 +1,4 @@
-//! What storage and devices are asked: extents, read-only and read-ahead of disks, entropy, block sizes, attributes.
+//! Requests to storage and devices: extents, read-only and read-ahead of disks, entropy, block sizes, attributes.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,

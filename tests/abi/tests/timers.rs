@@ -50,7 +50,7 @@ fn set_to(id: i32, flags: i32, new: &libc::itimerspec) -> Result<u64, i32> {
         .map(|_| ns(old.it_value))
 }
 
-/// What is left of it, and its interval.
+/// The rest of its time, and its interval.
 fn left(id: i32) -> Result<(u64, u64), i32> {
     let mut now: libc::itimerspec = unsafe { zeroed() };
     check(unsafe { libc::syscall(libc::SYS_timer_gettime, id, &mut now) })

@@ -1,4 +1,4 @@
-//! What the scheduler says of a process that has ended and was not waited for, and what may be set of it.
+//! The scheduler's answers about a process that has ended and was not waited for, and its settings.
 #![allow(
     clippy::undocumented_unsafe_blocks,
     clippy::multiple_unsafe_ops_per_block,
@@ -32,7 +32,7 @@ fn zombie(body: impl FnOnce()) -> i32 {
     child
 }
 
-/// What the scheduler knows of a process: policy, priority, nice value as told, affinity, priority of its requests.
+/// The scheduler's knowledge of a process: policy, priority, nice value as told, affinity, priority of its requests.
 fn known(id: i32) -> [Result<i64, i32>; 5] {
     let id = id as usize;
     let (mut priority, mut mask) = (-1i32, [0u8; 128]);

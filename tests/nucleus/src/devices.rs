@@ -1,4 +1,4 @@
-//! What a device reaches: a virtio disk, driven from here in the name of a domain that opened it.
+//! The reach of a device: a virtio disk, driven from here in the name of a domain that opened it.
 use crate::domains;
 use alloc::{format, sync::Arc};
 use calls::{Call, IMAGE_BASE};
@@ -18,7 +18,7 @@ use program::PciAddress;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Where the disk is.
+/// The place of the disk.
 fn address() -> u16 {
     const DISK: u32 = 0x1042_1af4;
     pci::functions().iter().find(|one| one.id == DISK).expect("a virtio disk").address
@@ -234,7 +234,7 @@ pub fn registers_are_no_memory() {
     }
 }
 
-/// Where its device's interrupts go is not the driver's to say.
+/// The destination of its device's interrupts is not the driver's to say.
 pub fn message_table_is_not_mapped() {
     let address = address();
     // PciBar of BAR 1, which has the table; then a write there.

@@ -15,7 +15,7 @@ use nucleus::{
 };
 use program::PciAddress;
 
-/// What a domain of the tests may do, but for what is `denied`.
+/// The grants of a domain of the tests, but for the `denied` ones.
 pub fn grants(denied: u64) -> Grants {
     Grants {
         command_line: String::new(),

@@ -1,4 +1,4 @@
-//! What components give each other and take back: the component `actor` does what it is told (`bench/src/bin/actor.rs`).
+//! Gifts that components make and take back: the component `actor` does what it is told (`bench/src/bin/actor.rs`).
 use crate::{costs::components, domains};
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
 use calls::{Call, Status};
@@ -81,7 +81,7 @@ impl Actor {
         self.try_tell(TAKE, 0, Some(capability)).expect("an answer").0.expect("taken");
     }
 
-    /// What it has is passed to `other` as a gift.
+    /// Passes its right to `other` as a gift.
     fn give(&self, other: &Actor, rights: u64) {
         other.take(self.get(GIVE, rights));
     }
@@ -194,7 +194,7 @@ pub fn bell(place: &AtomicPtr<Region>, attendant: fn()) -> &'static Region {
     unsafe { &*place.load(SeqCst) }
 }
 
-/// Who wakes a word calls its attendant, whether he is a component or not; other words have none.
+/// A thread that wakes a word calls its attendant, whether it is a component or not; other words have none.
 pub fn words_are_attended() {
     static RUNG: AtomicU32 = AtomicU32::new(0);
     static BELL: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
@@ -212,7 +212,7 @@ pub fn words_are_attended() {
     assert_eq!(RUNG.load(SeqCst), 5);
 }
 
-/// What was given goes with its giver; what is somebody's own stays.
+/// A gift goes with its giver; a component's own things stay.
 pub fn gifts_end_with_their_giver() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -226,7 +226,7 @@ pub fn gifts_end_with_their_giver() {
     assert_eq!(other.tell(WRITE, 1), 0);
 }
 
-/// Who got memory to read does not write it, and does not give more than he has.
+/// A receiver of memory to read does not write it, and does not give more than it has.
 pub fn memory_is_read_only() {
     let [owner, reader, other] = [(); 3].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -241,7 +241,7 @@ pub fn memory_is_read_only() {
     assert_eq!(owner.tell(READ, 0), 6);
 }
 
-/// What is moved is the receiver's alone; what did not go stays the sender's.
+/// A moved capability is the receiver's alone; one that did not go stays the sender's.
 pub fn capabilities_move() {
     let [owner, other] = [(); 2].map(|()| Actor::new());
     owner.tell(NEW_REGION, 0);
@@ -258,8 +258,8 @@ pub fn capabilities_move() {
     assert_eq!(owner.refused() + other.refused(), 0);
 }
 
-/// Who calls or waits to serve by a right that is taken back goes on, parked or not, before and after it blocks; who was
-/// received is answered.
+/// A thread that calls or waits to serve by a right that is taken back goes on, parked or not, before and after it blocks;
+/// one that was received is answered.
 pub fn endpoints_are_taken_back() {
     let gone = Error::Gone as u64;
     for order in [CALL, CALL_WITH_DEADLINE, RECEIVE] {
@@ -327,7 +327,7 @@ pub fn gifts_have_limits() {
     assert_eq!(status_of(&again, region()), Status::Refused);
 }
 
-/// What the last call of `code` ends with in a component that holds `held`.
+/// The status that the last call of `code` ends with in a component that holds `held`.
 fn status_of(code: &[u8], held: Capability) -> Status {
     // xor r8d, r8d before; mov edi, eax; int3 after.
     let code = [&[0x45, 0x31, 0xc0][..], code, &[0x89, 0xc7, 0xcc]].concat();
@@ -407,7 +407,7 @@ pub fn long_messages_arrive_whole() {
     (0..4).for_each(|_| assert_eq!(client.tell(CALL_LONG, 0), 65));
 }
 
-/// What is moved with a reply to nobody stays.
+/// A capability that is moved with a reply to nobody stays.
 pub fn what_does_not_go_stays() {
     let endpoint = Arc::new(Endpoint::new());
     let handle = calls::SERVICE + 1;

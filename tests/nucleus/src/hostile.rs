@@ -26,7 +26,7 @@ const MEMORY_BYTES: usize = 1 << 20;
 /// Kernel calls of one life at most, and nanoseconds without any after which it is ended.
 const LIFE: u64 = 40_000;
 const STUCK_NS: u64 = 20_000_000;
-/// What its handles name beside its own endpoint.
+/// The capability that its handles name beside its own endpoint.
 const COUNTER: u64 = SERVICE + 1;
 
 global_asm!(
@@ -253,7 +253,7 @@ fn codes(seed: u64) -> (vec::Vec<u8>, &'static [u8]) {
 /// The best that its threads may have.
 const POLICY: Policy = Policy::Fair { nice: 10 };
 
-/// Who must not notice.
+/// The victims, which must not notice.
 struct Victims {
     /// Served by a thread of the kernel world, and by a component.
     endpoints: [Arc<Endpoint>; 2],
@@ -308,7 +308,7 @@ impl Victims {
                 word += 1;
                 let mut now =
                     Message { header: Header::new(1, 1), badge: 0, words: [word, 0, 0, 0] };
-                // Who serves is busy with others at times, but not for long.
+                // The server is busy with others at times, but not for long.
                 let answered = endpoint.call(&mut now, soon(5_000_000_000));
                 if answered.is_err() {
                     thread::log_all(format_args!("endpoint {index} does not answer"));

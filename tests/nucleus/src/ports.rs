@@ -64,7 +64,7 @@ fn faulted_at(domain: &Domain, at: usize) {
     assert_eq!(end.registers.rip, IMAGE_BASE + at as u64);
 }
 
-/// What is not granted or not open faults, and what was closed faults again.
+/// A port that is not granted or not open faults, and one that was closed faults again.
 pub fn only_open_ports_are_accessed() {
     let reads = [&in_dx(0x2ff)[..], &IN].concat();
     faulted_at(&domains::start(&reads, 0, Vec::new()), 5);

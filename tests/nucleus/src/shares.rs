@@ -99,7 +99,7 @@ impl Drop for Busy {
     }
 }
 
-/// Which percentage of the processors' time busy threads have beside the looping component, and in how many periods that
+/// The percentage of the processors' time that busy threads have beside the looping component, and the number of its periods that
 /// had to wait.
 fn beside(policy: Policy, share_percent: u8) -> (u64, u32) {
     let busy = Busy::start();
@@ -122,7 +122,7 @@ fn beside(policy: Policy, share_percent: u8) -> (u64, u32) {
     (percent, refused)
 }
 
-/// What is left to others, whatever the component's policy; that it had to wait is counted once a period, and traced.
+/// A part is left to others, whatever the component's policy; that it had to wait is counted once a period, and traced.
 pub fn loops_leave_the_rest_to_others() {
     let me = thread::current_number();
     // Before the loops, which take all processors.
@@ -161,7 +161,7 @@ pub fn bell() -> &'static Region {
     })
 }
 
-/// Who rings a bell again and again sinks between, but not while it does what others may wait for.
+/// A component that rings a bell again and again sinks between, but not while it does what others may wait for.
 pub fn attendant_does_not_sink() {
     let me = thread::current_number();
     thread::set_policy(me, Policy::Fifo(99));
@@ -207,7 +207,7 @@ pub fn loops_disturb_nobody() {
     looping.kill("test");
 }
 
-/// What nobody else wants is a component's, beyond its share, too.
+/// Time that nobody else wants is a component's, beyond its share, too.
 pub fn idle_time_is_anybodys() {
     let domain = start(Policy::Fair { nice: 0 }, 1);
     let start_ns = time::now_ns();

@@ -141,7 +141,7 @@ fn warm_up() {
     thread::park(Some(time::now_ns() + 50_000_000), false);
 }
 
-/// What must be as before: live objects but slabs and cached stacks, and frames free but for those.
+/// The counts that must be as before: live objects but slabs and cached stacks, and frames free but for those.
 fn counts() -> Vec<(&'static str, i64)> {
     let all = objects::all();
     let of = |wanted: &str| {

@@ -10,7 +10,7 @@ const APART: f64 = 8.0;
 const STEPS_MAX: f64 = 6.0;
 const TICK: f64 = 4.0;
 
-/// Where values are on a line of pixels.
+/// The map of values to a line of pixels.
 #[derive(Clone, Debug)]
 pub struct Axis {
     least: f64,

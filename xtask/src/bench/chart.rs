@@ -7,7 +7,7 @@ use super::{
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// How long.
     pub value: f64,
@@ -16,7 +16,7 @@ pub struct Bar {
 const LEFT: f64 = 10.0;
 const WIDTH: f64 = 460.0;
 const STEP: f64 = 22.0;
-/// Where the bars begin.
+/// The start of the bars.
 const TOP: f64 = 46.0;
 
 /// A drawing of `bars` of `unit` under `title`; `mark` is a line across all of them, with its name.

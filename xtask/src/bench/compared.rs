@@ -35,7 +35,7 @@ const ROUNDS: u32 = 2;
 /// The same with `--quick`, and of `mach`, whose rows differ more from boot to boot than within one and take half of the bench's time.
 const QUICK_ROUNDS: u32 = 1;
 
-/// What was measured before, by what was booted: `build/bench/boots.json`.
+/// The earlier measurements, by what was booted: `build/bench/boots.json`.
 #[derive(Default, Serialize, Deserialize)]
 struct Kept {
     /// Of the kernels, the image and the probes.
@@ -183,7 +183,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// What a side measured in its boot number `boot`, now or before an interruption.
+    /// The measurements of a side in its boot number `boot`, now or before an interruption.
     fn boot(
         &mut self,
         at: usize,
@@ -222,7 +222,7 @@ fn kept_path() -> Result<PathBuf> {
     shell::build_path("bench/boots.json")
 }
 
-/// What an interrupted bench of the same things left.
+/// The rest of an interrupted bench of the same things.
 fn kept(fingerprint: u64) -> Kept {
     let read =
         || -> Option<Kept> { serde_json::from_slice(&fs::read(kept_path().ok()?).ok()?).ok() };

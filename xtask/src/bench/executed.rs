@@ -11,14 +11,14 @@ const END: u32 = 2;
 /// The mark at the beginning of a probe, which measures some parts.
 const PROBE: u32 = 3;
 
-/// What a guest is run with, so that it is counted.
+/// The options of a guest whose instructions are counted.
 #[derive(Debug)]
 pub struct Counter {
     plugin: PathBuf,
     out: PathBuf,
 }
 
-/// What was counted.
+/// The counts of a guest.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Before the first mark.
@@ -43,7 +43,7 @@ impl Counter {
         vec!["-plugin".to_owned(), format!("{plugin},out={out}")]
     }
 
-    /// What the last guest executed.
+    /// The instructions that the last guest executed.
     ///
     /// # Errors
     /// Where it did not mark all beginnings and ends.
@@ -53,7 +53,7 @@ impl Counter {
         counted(&text).with_context(|| format!("in {}", self.out.display()))
     }
 
-    /// What each probe executed between its beginnings and their ends; one that was cut short has fewer.
+    /// The instructions of each probe between its beginnings and their ends; one that was cut short has fewer.
     ///
     /// # Errors
     /// Where there are no counts.
@@ -63,7 +63,7 @@ impl Counter {
         Ok(probes(&text))
     }
 
-    /// Where the counts are.
+    /// The places of the counts.
     pub fn out(&self) -> &Path {
         &self.out
     }

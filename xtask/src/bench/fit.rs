@@ -1,4 +1,4 @@
-//! What one costs, by linear regression over counts (L8): the slope with its 95 % interval and R2. Points far from the
+//! The cost of one, by linear regression over counts (L8): the slope with its 95 % interval and R2. Points far from the
 //! line do not bend it, and are counted.
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ pub type Point = (f64, f64);
 /// A line through points.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fit {
-    /// What one costs.
+    /// The cost of one.
     pub slope: f64,
     /// Half the width of its 95 % interval.
     pub within: f64,
@@ -42,7 +42,7 @@ impl Fit {
 /// Deviations (medians of absolute residuals, scaled to a normal distribution's) that are too many.
 const FAR: f64 = 5.0;
 const MAD_TO_SIGMA: f64 = 1.4826;
-/// What a residual may be at least, of the greatest value: where most lie on the line exactly.
+/// The least bound of a residual, of the greatest value: where most lie on the line exactly.
 const ALLOWED: f64 = 1e-3;
 /// Points that a line needs.
 const POINTS_MIN: usize = 4;

@@ -141,7 +141,7 @@ fn clocked(kernel: &Path) -> Result<[(&'static str, f64); 6]> {
     ])
 }
 
-/// What `getppid` takes on the whole system, in nanoseconds.
+/// The time of `getppid` on the whole system, in nanoseconds.
 fn getppid() -> Result<f64> {
     let kernel = build::image("default", &build::Features::default())?;
     let config = test::machine(&kernel, &campaign::image()?, "bench-getppid.log")?;

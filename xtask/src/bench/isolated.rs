@@ -1,4 +1,4 @@
-//! What isolation costs, over all suites: `default` of `monolith`.
+//! The cost of isolation, over all suites: `default` of `monolith`.
 use super::{
     papers::Table,
     results::{Results, Row},

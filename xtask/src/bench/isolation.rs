@@ -72,7 +72,7 @@ pub fn run() -> Result<u8> {
     Ok(u8::from(!is_good))
 }
 
-/// What the workloads cost on `system`, by name.
+/// The cost of the workloads on `system`, by name.
 fn measure(system: &str) -> Result<Vec<(String, f64)>> {
     let kernel = build::image(system, &Features::default())?;
     let image = campaign::image()?;

@@ -1,4 +1,4 @@
-//! What a guest measures: lines `bench: NAME: COUNT NS` of its log, and the cost of one by regression over the counts.
+//! The measurements of a guest: lines `bench: NAME: COUNT NS` of its log, and the cost of one by regression over the counts.
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ impl Times {
         times
     }
 
-    /// What one of `name` costs, in nanoseconds; under `-icount shift=0` that is in instructions.
+    /// The cost of one `name`, in nanoseconds; under `-icount shift=0` that is in instructions.
     ///
     /// # Errors
     /// Where it was not measured with four counts.

@@ -46,10 +46,10 @@ const COMPARED: [Suite; 5] = [Suite::Ksos, Suite::Micro, Suite::Disk, Suite::Mac
 /// Options of `bench`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// Which [default: ksos, micro, disk, mach, boot, isolation]
+    /// The suites [default: ksos, micro, disk, mach, boot, isolation]
     #[arg(value_name = "SUITE")]
     suites: Vec<Suite>,
-    /// What is counted
+    /// The unit of measurement
     #[arg(long, value_enum, default_value_t = Measure::Both)]
     measure: Measure,
     /// Boots by the clock, of each side
@@ -58,10 +58,10 @@ pub struct Options {
     /// Processors by the clock; instructions are counted on one [default: 1]
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
-    /// What is compared with: `linux`, a system, or the results of an earlier bench
+    /// The side that is compared with: `linux`, a system, or the results of an earlier bench
     #[arg(long, value_name = "linux|SYSTEM|FILE", default_value = LINUX)]
     against: String,
-    /// What is compared: systems/NAME.toml [default: default and monolith]
+    /// The systems that are compared: systems/NAME.toml [default: default and monolith]
     #[arg(long, value_name = "NAME")]
     system: Vec<String>,
     /// Only rows whose name holds this
@@ -100,7 +100,7 @@ impl Measure {
 /// On how many processors tasks are shown to run at once.
 const MACH_CPUS: u32 = 2;
 
-/// What `bench` can run.
+/// The suites of `bench`.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Suite {
     /// The five programs of the KSOS-32 paper
@@ -113,11 +113,11 @@ enum Suite {
     Mach,
     /// From QEMU's start to the prompt, memory used there, and the kernel's size
     Boot,
-    /// What messages cost: in instructions, how they split and grow, and by the clock
+    /// Costs of messages: in instructions, how they split and grow, and by the clock
     Ipc,
-    /// What it costs that drivers are isolated: an experiment; over all the above, `--against monolith --system default`
+    /// Costs of isolated drivers: an experiment; over all the above, `--against monolith --system default`
     Isolation,
-    /// What accesses of ports cost by message, kernel call, permission map and trap, beside a paper's figures
+    /// Costs of accesses of ports by message, kernel call, permission map and trap, beside a paper's figures
     Minix,
 }
 

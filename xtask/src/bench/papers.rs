@@ -8,7 +8,7 @@ use crate::bench::{side::Unit, table::figure};
 /// A table.
 #[derive(Debug)]
 pub struct Table {
-    /// What it is, and whose.
+    /// Its subject, and whose it is.
     pub title: String,
     /// Names of the columns.
     pub head: Vec<String>,
@@ -86,7 +86,7 @@ fn redone(
     Some(Table { title: title.to_owned(), head, rows })
 }
 
-/// What the other side's and each system's of ours cost is, and the ratios.
+/// The costs of the other side and of each system of ours, and the ratios.
 fn measured(results: &Results, row: &Row) -> Vec<String> {
     let cost = |side: &str| row.cost(side).map_or_else(|| "-".to_owned(), figure);
     let mut cells = vec![cost(&results.against)];

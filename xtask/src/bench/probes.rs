@@ -11,7 +11,7 @@ use std::{
     time::Instant,
 };
 
-/// What one probe measured in one boot.
+/// The measurements of one probe in one boot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// The row.
@@ -29,7 +29,7 @@ pub struct Measured {
     pub failed: Option<String>,
 }
 
-/// What the probes said in one boot.
+/// The words of the probes in one boot.
 #[derive(Debug, Default)]
 pub struct Said {
     /// By ticks of the time stamp counter.
@@ -142,7 +142,7 @@ pub fn check_row(filter: &str, suites: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Where the image's `/bench` is laid.
+/// The folder in which the image's `/bench` is laid.
 ///
 /// # Errors
 /// Where `build/` cannot be made.

@@ -1,4 +1,4 @@
-//! What a comparison found: rows, each with a fit a boot and a side; their ratios; and what they are to be.
+//! The results of a comparison: rows, each with a fit a boot and a side; their ratios; and what they are to be.
 use super::{
     boot,
     fit::{self, Fit},
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub struct Results {
     /// The machine, in words.
     pub machine: String,
-    /// What the others are compared with.
+    /// The side that the others are compared with.
     pub against: String,
     /// The others.
     pub systems: Vec<String>,
@@ -29,7 +29,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// What they are compared with, and they.
+    /// The side that is compared with, and the others.
     pub fn sides(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.against).chain(&self.systems).map(String::as_str)
     }
@@ -74,7 +74,7 @@ pub struct Row {
     pub suite: String,
     /// The probe.
     pub name: String,
-    /// What was counted.
+    /// The unit of the counts.
     pub unit: Unit,
     /// Processors.
     pub cpus: u32,
@@ -128,7 +128,7 @@ impl Row {
         self.fits.entry(side.to_owned()).or_default().push(Fit::exact(value));
     }
 
-    /// What one costs on `side`: the boots' median.
+    /// The cost of one on `side`: the boots' median.
     pub fn cost(&self, side: &str) -> Option<f64> {
         let slopes = |fits: &Vec<Fit>| fits.iter().map(|fit| fit.slope).collect();
         fit::median(self.fits.get(side).map(slopes)?)
@@ -180,11 +180,11 @@ fn boot_bar(name: &str) -> Option<f64> {
 
 /// By the clock, where the ratio's interval is to begin at most.
 const CLOCK_BAR: f64 = 1.02;
-/// What executes no system call.
+/// The bar of a row that executes no system call.
 const USER_BAR: f64 = 1.005;
-/// What executes a call of the system.
+/// The bar of a row that executes system calls.
 const CALL_BAR: f64 = 0.9;
-/// What a design makes cheap: the beginnings of the rows' names.
+/// Rows that a design makes cheap: the beginnings of their names.
 const HALF: [&str; 10] = [
     "fork+exit",
     "forkit",

@@ -22,7 +22,7 @@ const TOP: f64 = 36.0;
 /// A chapter's ratios above this are cut.
 const RATIO_MAX: f64 = 2.0;
 
-/// Where the columns are.
+/// The places of the columns.
 struct Columns {
     names: f64,
     costs: Axis,

@@ -21,7 +21,7 @@ use std::{
     time::Instant,
 };
 
-/// What is counted.
+/// The unit of the counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
@@ -33,7 +33,7 @@ pub enum Unit {
     Kib,
 }
 
-/// What is booted.
+/// The kernel that is booted.
 #[derive(Debug)]
 pub enum Kernel {
     /// Debian's.
@@ -47,15 +47,15 @@ pub enum Kernel {
 pub struct Side {
     /// `linux`, or the system's name.
     pub name: String,
-    /// What it boots.
+    /// The kernel.
     pub what: Kernel,
     image: PathBuf,
 }
 
-/// What a boot is to do.
+/// The plan of a boot.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// What is counted.
+    /// The unit of the counts.
     pub unit: Unit,
     /// Processors.
     pub cpus: u32,

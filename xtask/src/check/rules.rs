@@ -13,7 +13,7 @@ const FILE_LINES: usize = 600;
 const MAY_BE_UNSAFE: [&str; 7] = ["nucleus", "nucleus-tests", "rt", "sync", "vdso", "abi", "image"];
 /// Macros that stand for code still to be written.
 const UNFINISHED: [&str; 2] = ["todo", "unimplemented"];
-/// What a component's root says of itself.
+/// The lints that a component's root sets.
 const COMPONENT_LINTS: [&str; 2] = ["clippy::unwrap_used", "clippy::expect_used"];
 
 /// Adds a fault for each broken rule.

@@ -17,7 +17,7 @@ const STUBS: &str = "skerry_stubs";
 /// Instructions of programs and isolated components.
 pub const USER: &str = "user mode";
 
-/// What of a run counts.
+/// The span of a run that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
     /// From the session's first program to the end of the last.
@@ -28,10 +28,10 @@ pub enum Span {
     Part(u32),
 }
 
-/// What is asked of a run.
+/// The request for a run.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What counts.
+    /// The span that counts.
     pub span: Span,
     /// The functions whose calls are listed; none: all.
     pub trace: Vec<u64>,
@@ -65,11 +65,11 @@ pub struct Event {
     pub clock: u64,
     /// Those of the stack, in the kernel.
     pub own: u64,
-    /// What was entered; `None`: the last entered of the stack was left.
+    /// The function that was entered; `None`: the last entered of the stack was left.
     pub entered: Option<String>,
 }
 
-/// What a run executed.
+/// The instructions that a run executed.
 #[derive(Clone, Debug, Default)]
 pub struct Profile {
     /// Callers before those they call.

@@ -29,7 +29,7 @@ pub fn text(events: &[Event]) -> String {
                     r#"{{"ph":"B","pid":1,"tid":{stack},"ts":{clock},"name":"{name}"}}"#
                 ));
             }
-            // What was entered before the list began.
+            // A function that was entered before the list began.
             None if *depth == 0 => {}
             None => {
                 *depth -= 1;

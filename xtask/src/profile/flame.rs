@@ -10,7 +10,7 @@ const LEAST: f64 = 0.4;
 /// Of a letter.
 const LETTER: f64 = 6.7;
 
-/// What paths of calls took.
+/// The cost of paths of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     total: u64,
@@ -79,10 +79,10 @@ impl Graph {
     }
 }
 
-/// Where a bar goes.
+/// The place of a bar.
 struct Place<'a> {
     name: &'a str,
-    /// What lies left of it.
+    /// The total of the frames left of it.
     left: u64,
     bottom: f64,
     scale: f64,

@@ -41,7 +41,7 @@ pub fn calls(events: &[Event]) -> Vec<Call<'_>> {
                     let call = &mut calls[index];
                     call.left = Some(event.clock);
                     call.elapsed = elapsed;
-                    // What it called was taken off already.
+                    // Its callees were taken off already.
                     call.net = call.net.wrapping_add(elapsed);
                     if let Some((caller, _)) = under_way.last() {
                         calls[*caller].net = calls[*caller].net.wrapping_sub(elapsed);

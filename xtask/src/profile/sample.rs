@@ -21,7 +21,7 @@ const NS_PER_US: u64 = 1_000;
 /// A sample's frames of a program have no names: it has its own symbols, or none.
 const UNKNOWN: &str = "[unknown]";
 
-/// What is asked of a run.
+/// The request for a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Samples a second.
@@ -74,7 +74,7 @@ impl Sample {
     }
 }
 
-/// What a run gave.
+/// The samples of a run.
 struct Samples {
     rate: u64,
     lost: u64,
@@ -143,7 +143,7 @@ impl Samples {
     }
 }
 
-/// What the guest runs: `command` while it is sampled, and meanwhile each second is brought to safety what was collected.
+/// The script that the guest runs: `command` while it is sampled, and meanwhile each second is brought to safety what was collected.
 fn script(command: &str, rate: u64) -> String {
     let quoted = command.replace('\'', "'\\''");
     format!(

@@ -3,7 +3,7 @@
 use super::calls::{Node, Profile, USER};
 use std::{cmp::Reverse, collections::BTreeMap, fmt::Write};
 
-/// What the paper found of 386BSD on a 40 MHz 386.
+/// The paper's finding on 386BSD on a 40 MHz 386.
 const PAPER_MASKING: &str = "9 % of its time in spl*";
 const PAPER_TICK: &str = "94 us";
 

@@ -1,4 +1,4 @@
-//! What an ordinary Rust program does: threads in a row pass numbers on by channels, each adding what it saw to a sum.
+//! The work of an ordinary Rust program: threads in a row pass numbers on by channels, each adding what it saw to a sum.
 use std::{
     sync::{Arc, RwLock, mpsc},
     thread,

@@ -31,7 +31,7 @@ const HEAP_GRANULE: i64 = 16;
 const COUNTS_MAX: usize = 32;
 const NAME_BYTES: usize = 24;
 const FILE_BYTES: usize = 4096;
-/// What a processor may keep, judged by `free or kept` alone.
+/// The caches that a processor may keep, judged by `free or kept` alone.
 const CACHES: [&str; 5] = ["stack", "slab", "heap_frames", "table_frames", "free_frames"];
 /// Readings in a row that must agree: an ended process is on its way out for a moment.
 const AGREEING: usize = 10;
@@ -52,7 +52,7 @@ struct Reading {
 /// How much alike two readings are to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
-    /// What must come back is the same; the page cache may be another.
+    /// The frames that must come back are the same; the page cache may be another.
     Exact,
     /// The page cache too, but for [`MAP_NODES`], [`GROWN_BUFFERS`] and [`HEAP_GRANULE`].
     Settled,
@@ -176,7 +176,7 @@ fn shell(command: &str) -> [CString; 3] {
     [abi::c("/bin/sh"), abi::c("-c"), abi::c(command)]
 }
 
-/// What is asked for.
+/// The arguments.
 struct Arguments {
     /// To be run first instead of the command.
     first: Option<String>,

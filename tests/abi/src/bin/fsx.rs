@@ -21,7 +21,7 @@ struct Exerciser {
     file: File,
     model: Vec<u8>,
     state: u64,
-    /// What the file system said it does not do.
+    /// The operations that the file system refused.
     refused: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What `vm.overcommit_memory` refuses, in parts of the machine's memory and of what may be promised: prints which
+//! The requests that `vm.overcommit_memory` refuses, in parts of the machine's memory and of what may be promised: prints which
 //! requests are granted, one policy after the other. Changes the machine's settings, and puts them back.
 use abi::{Ended, fork, wait};
 use libc::{
@@ -111,7 +111,7 @@ fn say(what: &str, is_granted: bool) {
     println!("  {what}: {}", if is_granted { "granted" } else { "refused" });
 }
 
-/// What a single request is told of twice the machine's memory, and of more than half of it twice.
+/// The answers to a single request of twice the machine's memory, and of more than half of it twice.
 fn single_requests(policy: &str) {
     println!("{policy}");
     let _policy = Setting::new("overcommit_memory", policy);
@@ -172,7 +172,7 @@ fn strict_requests() {
     say("most at last", Mapping::private(most).is_some());
 }
 
-/// What is kept for root, and what is counted.
+/// The part kept for root, and the counts.
 fn settings() {
     println!("settings");
     let _policy = Setting::new("overcommit_memory", 2);

@@ -132,7 +132,7 @@ const CALLING: u32 = 1;
 const RETURNED: u32 = 2;
 
 thread_local! {
-    /// Where the process tells it; of a case's process alone.
+    /// The page in which the process tells it; of a case's process alone.
     static PROGRESS: Cell<Option<&'static Progress>> = const { Cell::new(None) };
 }
 

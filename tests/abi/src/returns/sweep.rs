@@ -45,7 +45,7 @@ pub fn sweep(cases: &mut Cases) {
         ("pidfd_open", libc::SYS_pidfd_open, [0; 6]),
         ("signalfd4", libc::SYS_signalfd4, [-1, 0, 8, 0, 0, 0]),
     ];
-    // Where each has its flags.
+    // The places of their flags.
     let places = [1, 0, 0, 1, 1, 1, 2, 1, 3];
     for ((call, number, args), place) in makers.into_iter().zip(places) {
         for flags in subsets(&[1, 2, 4, 8, 0o4000, 0o2_000_000, 0o40_000]) {

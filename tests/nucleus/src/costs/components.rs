@@ -14,7 +14,7 @@ use nucleus::{
     thread::Policy,
 };
 
-/// What a component's code begins with.
+/// The words that a component's code begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
     /// How often each thread does it.
@@ -366,7 +366,7 @@ static PROBES: &[u8] = include_bytes!(env!("SKERRY_PROBES"));
 /// A component of `bench/`, not started.
 #[derive(Debug)]
 pub struct Loaded {
-    /// What it lives in.
+    /// The domain it lives in.
     pub domain: Arc<Domain>,
     entry: u64,
 }

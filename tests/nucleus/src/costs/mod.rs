@@ -1,4 +1,4 @@
-//! What the hot paths cost, by the time-stamp counter; under `-icount shift=0` that is in instructions
+//! The cost of the hot paths, by the time-stamp counter; under `-icount shift=0` that is in instructions
 //! (one nanosecond each), so `ns` is the number to read there.
 pub mod components;
 pub mod ports;

@@ -1,4 +1,4 @@
-//! What accesses of ports cost, by four ways: the component `ports` of `bench/` makes them and times itself. A line is
+//! The cost of accesses of ports, by four ways: the component `ports` of `bench/` makes them and times itself. A line is
 //! `ports: WAY FORM: ROUNDS SUM SQUARES`, read by `xtask/src/bench/minix.rs`.
 //!
 //! The first way is a message to a task here, as MINIX 3's drivers ask its system task: a thread of the kernel world

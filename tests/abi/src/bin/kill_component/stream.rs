@@ -21,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-/// Where the line of the serial port is.
+/// The place of the line of the serial port.
 const SERIAL: &str = "/dev/ttyS1";
 /// How fast the streams are.
 #[derive(Clone, Copy)]

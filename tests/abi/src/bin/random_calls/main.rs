@@ -126,7 +126,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A killed child that takes longer to end hangs in the kernel.
 const DEATH_MAX: Duration = Duration::from_secs(10);
 
-/// What the children say in memory that the parent sees.
+/// The children's words in memory that the parent sees.
 struct Said {
     /// Calls made.
     made: AtomicU64,

@@ -1,9 +1,9 @@
-//! What the arguments of calls are: descriptors, paths, lengths, flags, and structures that hold such.
+//! The arguments of calls: descriptors, paths, lengths, flags, and structures that hold such.
 use crate::Random;
 use abi::c;
 use std::ffi::CString;
 
-/// What one argument is.
+/// The class of one argument.
 #[derive(Clone, Copy)]
 pub enum Kind {
     /// An open file.
@@ -12,7 +12,7 @@ pub enum Kind {
     Base,
     /// A path.
     Path,
-    /// Where bytes go or come from.
+    /// An address that bytes go to or come from.
     Bytes,
     /// How many.
     Length,

@@ -17,7 +17,7 @@ use abi::{
 use libc::*;
 use std::{ffi::CStr, fs, io::Read, os::unix::fs::FileExt, sync::OnceLock};
 
-/// Where a call is made.
+/// The place of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// By a thread of the process that executes, once.
