@@ -46,7 +46,7 @@ struct Sink;
 impl Write for Sink {
     fn write_str(&mut self, text: &str) -> core::fmt::Result {
         TAIL.write(text.as_bytes());
-        serial::write(text.as_bytes());
+        text::with_returns(text.as_bytes(), serial::write);
         Ok(())
     }
 }

@@ -97,6 +97,26 @@ impl<W: Write, const BYTES: usize> Write for Pieces<W, BYTES> {
     }
 }
 
+/// Hands `text` on in pieces for a terminal, with a carriage return before each line feed, as Linux does on a serial
+/// console (`uart_console_write`).
+pub fn with_returns(text: &[u8], mut write: impl FnMut(&[u8])) {
+    // A multiple of a UART's FIFO.
+    let mut piece = [0; 64];
+    let mut used = 0;
+    for &byte in text {
+        if used + 2 > piece.len() {
+            write(piece.get(..used).unwrap_or_default());
+            used = 0;
+        }
+        let bytes: &[u8] = if byte == b'\n' { b"\r\n" } else { core::slice::from_ref(&byte) };
+        for (place, byte) in piece.iter_mut().skip(used).zip(bytes) {
+            *place = *byte;
+            used += 1;
+        }
+    }
+    write(piece.get(..used).unwrap_or_default());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,6 +132,18 @@ mod tests {
         tail.write(b"cdef");
         tail.write(b"g");
         assert!(tail.bytes().eq(*b"defg"));
+    }
+
+    #[test]
+    fn a_terminal_gets_a_return_before_each_line_feed() {
+        for length in 0..200 {
+            let text: Vec<u8> =
+                (0..length).map(|at| if at % 7 == 0 { b'\n' } else { b'a' + at % 26 }).collect();
+            let mut written = Vec::new();
+            with_returns(&text, |piece| written.extend_from_slice(piece));
+            let wanted = String::from_utf8_lossy(&text).replace('\n', "\r\n");
+            assert_eq!(String::from_utf8_lossy(&written), wanted);
+        }
     }
 
     #[derive(Default)]
