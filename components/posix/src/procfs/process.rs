@@ -39,7 +39,7 @@ pub struct Subject {
 impl Subject {
     /// The thread named, else the process's oldest; none if it has ended.
     pub fn task(&self) -> Option<Arc<Task>> {
-        self.thread.clone().or_else(|| self.process.tasks().first().cloned())
+        self.thread.clone().or_else(|| self.process.oldest_task())
     }
     /// As [`Subject::task`], or the first task of a process that was not waited for.
     pub fn known_task(&self) -> Option<Arc<Task>> {
@@ -162,6 +162,8 @@ const ITEMS: &[(&str, Item)] = &[
     (CHILDREN, Item::File(0o444, report::children)),
 ];
 
+/// The directories of descriptors.
+const DESCRIPTORS: u32 = 2;
 /// The one file that a thread has and a process has not.
 const CHILDREN: &str = "children";
 /// Files that tell the same of all processes: they are read also once theirs is gone.
@@ -216,9 +218,7 @@ fn place(index: usize) -> u64 {
 
 impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
-        let directories =
-            self.items().filter(|(_, (_, item))| type_of(item) == FileType::Directory).count();
-        let links = 2 + directories as u32;
+        let links = 2 + DESCRIPTORS + u32::from(self.place == Place::Root);
         let user = self.subject.user();
         Attributes { links, ..attributes(self.subject.inode(0), FileType::Directory, 0o555, user) }
     }

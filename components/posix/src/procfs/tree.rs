@@ -362,6 +362,9 @@ impl Node for Fixed {
             _ => Err(Errno::ENOTDIR),
         }
     }
+    fn keeps(&self, _: &[u8]) -> bool {
+        true
+    }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         match self.item {
             Item::Directory(table) => Ok(list(table, self.inode, position, max)),
@@ -434,6 +437,9 @@ impl Node for Root {
             },
             None => find(ROOT, ROOT_INODE, name),
         }
+    }
+    fn keeps(&self, name: &[u8]) -> bool {
+        parse_id(name).is_none()
     }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         let mut entries = list(ROOT, ROOT_INODE, position, max);

@@ -78,6 +78,9 @@ impl Node for Entry {
         let found = self.names()?.iter().find(|(known, _)| known.as_bytes() == name);
         found.map(|(_, entry)| entry.clone() as Child).ok_or(Errno::ENOENT)
     }
+    fn keeps(&self, _: &[u8]) -> bool {
+        true
+    }
     fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         let from = usize::try_from(position).unwrap_or(usize::MAX);
         let entry = |(index, (name, entry)): (usize, &(String, Arc<Entry>))| DirectoryEntry {

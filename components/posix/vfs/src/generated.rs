@@ -1,7 +1,7 @@
 //! Files whose content is generated: procfs, pipes and other things without a name on storage.
 //!
 //! A [`Node`] stands behind a vnode that no file system stores. Its directories change by
-//! themselves, so their names are never cached: every step asks [`Node::lookup`]. A symbolic link
+//! themselves, so that a step asks [`Node::lookup`], but for names that stay ([`Node::keeps`]). A symbolic link
 //! may be magic: [`Node::follow`] jumps to a [`Path`] instead of giving a text (`/proc/PID/exe`).
 use crate::{
     errno::Errno,
@@ -47,6 +47,11 @@ pub trait Node: Send + Sync {
     /// `ENOENT`.
     fn lookup(&self, name: &[u8], caller: &Caller<'_>) -> Result<Child, Errno> {
         Err(Errno::ENOENT)
+    }
+    /// Of a directory: what it gives for `name`, where it gives anything, stays the same as long as the directory is there, so
+    /// that it may be cached.
+    fn keeps(&self, name: &[u8]) -> bool {
+        false
     }
     /// Of a directory: entries from `position` (0 first) without `.` and `..`; empty at the end.
     ///

@@ -162,12 +162,21 @@ impl<'a> Caller<'a> {
         }
         let directory = parent.vnode();
         if let Some(node) = directory.node() {
+            let names = directory.instance().names();
+            let is_kept = node.keeps(name);
+            if is_kept && let Cached::Positive(dentry) = names.get(parent.id(), name) {
+                return Ok(Some(dentry));
+            }
             let child = match node.lookup(name, self) {
                 Err(Errno::ENOENT) if node.can_change() => return Ok(None),
                 found => found?,
             };
             let vnode = Vnode::generated(directory.instance(), child);
-            return Ok(Some(Dentry::child(parent, name, vnode)?));
+            let dentry = Dentry::child(parent, name, vnode)?;
+            return Ok(Some(match is_kept {
+                true => names.insert_if_absent(&parent.key(name), dentry.name(), dentry),
+                false => dentry,
+            }));
         }
         match directory.instance().names().get(parent.id(), name) {
             Cached::Positive(dentry) => return Ok(Some(dentry)),

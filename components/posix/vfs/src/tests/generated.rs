@@ -46,6 +46,9 @@ impl Node for Thing {
         };
         Ok(Arc::new(Thing(kind, self.1.clone())))
     }
+    fn keeps(&self, name: &[u8]) -> bool {
+        name != b"7"
+    }
     fn entries(&self, position: u64, _: usize) -> Result<Vec<DirectoryEntry>, Errno> {
         let entry = |inode, next, name: &[u8]| DirectoryEntry {
             inode,
@@ -195,4 +198,14 @@ fn names_come_and_go_where_a_node_lets_them() {
     assert_eq!(world.unlink("/queues/b"), Err(Errno::ENOENT));
     assert_eq!(world.unlink("/queues/a"), Ok(()));
     assert_eq!(world.open("/queues/a", raw::O_RDONLY).err(), Some(Errno::ENOENT));
+}
+
+#[test]
+fn a_name_that_stays_is_looked_up_once_and_another_at_each_step() {
+    let (world, _) = world();
+    let is_same = |path: &str| {
+        Arc::ptr_eq(&world.walk(path).unwrap().dentry, &world.walk(path).unwrap().dentry)
+    };
+    assert!(is_same("/proc/counter"));
+    assert!(!is_same("/proc/7"));
 }
