@@ -331,7 +331,7 @@ pub fn wait_and_lock(
     let word = Word { memory: &memory, address: second, key: target };
     let waiter = Waiter::new(task, object);
     let entry = Arc::new(table::Waiter::of_lock(first, &waiter, target));
-    enqueue(&memory, address, expected, &entry)?;
+    enqueue(&memory, (address, &first), expected, || entry.clone())?;
     await_grant(&word, &waiter, deadline, |why| {
         let is_timeout = why == Woken::TimedOut;
         if table::leave(&entry) {

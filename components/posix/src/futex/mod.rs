@@ -12,7 +12,7 @@ pub mod robust;
 mod table;
 mod vector;
 
-use crate::{memory::AddressSpace, process::Task};
+use crate::memory::AddressSpace;
 use alloc::sync::Arc;
 use rt::{thread::Woken, time::Instant, user::Access};
 use table::{Kind, Waiter, pair};
@@ -44,13 +44,32 @@ pub enum Scope {
 ///
 /// # Errors
 /// `EINVAL` for a misaligned address, `EFAULT` for one that is no program's; of a shared one, for what is not there.
+#[inline]
 pub fn key(
     memory: &Arc<AddressSpace>,
     address: u64,
     scope: Scope,
     access: Access,
 ) -> Result<Key, Errno> {
+    if scope == Scope::Private {
+        check_address(address)?;
+        return Ok(own_key(memory, address, Kind::Private));
+    }
     Ok(key_and(memory, address, scope, access, |_| ())?.0)
+}
+
+#[inline]
+fn check_address(address: u64) -> Result<(), Errno> {
+    const WORD_BYTES: u64 = 4;
+    if !address.is_multiple_of(WORD_BYTES) {
+        return Err(Errno::EINVAL);
+    }
+    if address < rt::user::USER_END { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+#[inline]
+fn own_key(memory: &Arc<AddressSpace>, address: u64, kind: Kind) -> Key {
+    Key { object: Arc::as_ptr(memory) as usize, offset: address, kind }
 }
 
 /// As [`key`] for a word to be written, with the object mapped there: while it is held its number is not another's.
@@ -70,24 +89,16 @@ fn key_and<T>(
     access: Access,
     take: impl FnOnce(&Arc<dyn Mappable>) -> T,
 ) -> Result<(Key, Option<T>), Errno> {
-    const WORD_BYTES: u64 = 4;
-    if !address.is_multiple_of(WORD_BYTES) {
-        return Err(Errno::EINVAL);
-    }
-    if address >= rt::user::USER_END {
-        return Err(Errno::EFAULT);
-    }
-    let own =
-        |kind| Ok((Key { object: Arc::as_ptr(memory) as usize, offset: address, kind }, None));
+    check_address(address)?;
     if scope == Scope::Private {
-        return own(Kind::Private);
+        return Ok((own_key(memory, address, Kind::Private), None));
     }
     let in_object = |object: &Arc<dyn Mappable>, offset| {
         let key = Key { object: Arc::as_ptr(object).addr(), offset, kind: Kind::Object };
         (key, Some(take(object)))
     };
     let Some(found) = memory.shared_place(address, access, in_object)? else {
-        return own(Kind::Own);
+        return Ok((own_key(memory, address, Kind::Own), None));
     };
     // The object may end before.
     if memory.user().atomic_load(address).is_err() {
@@ -101,7 +112,7 @@ fn key_and<T>(
 /// # Errors
 /// `EAGAIN` if the word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
 pub fn wait(
-    task: &Task,
+    memory: &Arc<AddressSpace>,
     (address, scope): (u64, Scope),
     expected: u32,
     set: u32,
@@ -110,10 +121,8 @@ pub fn wait(
     if set == 0 {
         return Err(Errno::EINVAL);
     }
-    let memory = task.memory();
-    let key = key(&memory, address, scope, Access::Read)?;
-    let waiter = Arc::new(Waiter::new(key, set));
-    enqueue(&memory, address, expected, &waiter)?;
+    let key = key(memory, address, scope, Access::Read)?;
+    let waiter = enqueue(memory, (address, &key), expected, || Arc::new(Waiter::new(key, set)))?;
     let event = waiter.event();
     loop {
         let ticket = event.ticket();
@@ -129,19 +138,21 @@ pub fn wait(
     }
 }
 
+/// Puts the waiter that `make` makes into the bucket of its key, if the word is `expected`.
 fn enqueue(
     memory: &AddressSpace,
-    address: u64,
+    (address, key): (u64, &Key),
     expected: u32,
-    waiter: &Arc<Waiter>,
-) -> Result<(), Errno> {
+    make: impl Fn() -> Arc<Waiter>,
+) -> Result<Arc<Waiter>, Errno> {
     loop {
-        let mut bucket = table::bucket(&waiter.key()).lock();
+        let mut bucket = table::bucket(key).lock();
         match memory.user().atomic_load(address) {
             Ok(found) if found != expected => return Err(Errno::EAGAIN),
             Ok(_) => {
+                let waiter = make();
                 bucket.push(waiter.clone());
-                return Ok(());
+                return Ok(waiter);
             }
             Err(_) => {
                 drop(bucket);

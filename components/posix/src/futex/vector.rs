@@ -39,7 +39,8 @@ pub fn wait_for_any(
         waiters.push(Arc::new(Waiter::of_many(key, &event)));
     }
     for (at, (word, waiter)) in words.iter().zip(&waiters).enumerate() {
-        if let Err(error) = enqueue(&memory, word.address, word.expected, waiter) {
+        let place = (word.address, &waiter.key());
+        if let Err(error) = enqueue(&memory, place, word.expected, || waiter.clone()) {
             return leave_all(waiters.iter().take(at)).ok_or(error);
         }
     }

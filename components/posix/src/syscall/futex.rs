@@ -56,6 +56,10 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
         if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
     let memory = call.memory;
     let command = operation & COMMAND_MASK;
+    if command == raw::FUTEX_WAKE && operation & raw::FUTEX_CLOCK_REALTIME == 0 {
+        let woken = futex::wake(memory, address, scope, at_least_one(value), futex::ANY)?;
+        return Ok(u64::from(woken));
+    }
     // A time that is wrong is told first.
     let deadline = if has_deadline(command) { deadline(call)? } else { None };
     if operation & raw::FUTEX_CLOCK_REALTIME != 0 && !names_clock(command) {
@@ -64,10 +68,6 @@ fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
     match command {
         raw::FUTEX_WAIT => wait(call, scope, futex::ANY, deadline),
         raw::FUTEX_WAIT_BITSET => wait(call, scope, last, deadline),
-        raw::FUTEX_WAKE => {
-            let woken = futex::wake(memory, address, scope, at_least_one(value), futex::ANY)?;
-            Ok(u64::from(woken))
-        }
         raw::FUTEX_WAKE_BITSET => {
             Ok(u64::from(futex::wake(memory, address, scope, at_least_one(value), last)?))
         }
@@ -111,7 +111,7 @@ fn wait(
 ) -> Result<u64, Errno> {
     let (address, value) = (call.word(0), call.uint(2));
     let Some(deadline) = deadline else {
-        futex::wait(call.task, (address, scope), value, set, None).map_err(
+        futex::wait(call.memory, (address, scope), value, set, None).map_err(
             |errno| match errno {
                 Errno::RESTART_NO_HANDLER => Errno::RESTART,
                 other => other,
@@ -145,7 +145,7 @@ fn timed_wait(call: &Call<'_>, args: [u64; 6]) -> Result<u64, Errno> {
     let [address, scope, value, set, deadline, _] = args;
     let scope = if scope == 0 { Scope::Private } else { Scope::Shared };
     match futex::wait(
-        call.task,
+        call.memory,
         (address, scope),
         value as u32,
         set as u32,
