@@ -65,6 +65,8 @@ pub struct Token {
 struct Heap {
     entries: BTreeMap<Token, Target>,
     serial: u64,
+    /// When the timer thread looks again by itself, if it has looked and found anything.
+    next_look: Option<Instant>,
 }
 
 static HEAP: Once<Mutex<Heap>> = Once::new();
@@ -85,9 +87,10 @@ pub fn arm(deadline: Instant, target: Target) -> Token {
     heap.serial += 1;
     let token = Token { deadline, serial: heap.serial };
     heap.entries.insert(token, target);
-    let is_first = heap.entries.first_key_value().is_some_and(|(first, _)| *first == token);
+    // Where what it waits for was taken back, it looks once too often, and not each time that a timer is set anew.
+    let is_early = heap.next_look.is_none_or(|look| deadline < look);
     drop(heap);
-    if is_first {
+    if is_early {
         CHANGED.signal();
     }
     token
@@ -108,7 +111,10 @@ fn run() {
                 Some(first) if first.deadline <= rt::time::now() => {
                     Err(heap.entries.remove(&first))
                 }
-                first => Ok(first.map(|token| token.deadline)),
+                first => {
+                    heap.next_look = first.map(|token| token.deadline);
+                    Ok(heap.next_look)
+                }
             }
         };
         match next {
