@@ -23,8 +23,16 @@ struct RawPoll {
     found: u16,
 }
 
+impl RawPoll {
+    /// What is wanted, and errors, which always are.
+    fn take_wanted(&mut self) -> Ready {
+        let wanted = core::mem::take(&mut self.wanted);
+        Ready::from_bits_truncate(wanted) | Ready::ERROR | Ready::HANGUP
+    }
+}
+
 /// So many entries need no heap.
-const FEW: usize = 16;
+const FEW: usize = 8;
 /// So many descriptors are looked up under one lock.
 const LOOKED_UP: usize = 64;
 const NS_A_MILLISECOND: u64 = 1_000_000;
@@ -101,12 +109,15 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
             &mut many
         }
     };
+    if let [entry] = entries {
+        poll_one(call, entry, timeout)?;
+        return tell(call, address, entries);
+    }
     let (mut pending, mut is_found) = (Vec::new(), false);
     for (part, some) in entries.chunks_mut(LOOKED_UP).enumerate() {
         let files = call.files.look_up();
         for (at, entry) in some.iter_mut().enumerate() {
-            let events = Ready::from_bits_truncate(entry.wanted) | Ready::ERROR | Ready::HANGUP;
-            entry.wanted = 0;
+            let events = entry.take_wanted();
             if entry.fd < 0 {
                 continue;
             }
@@ -129,6 +140,33 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
         }
     }
     tell(call, address, entries)
+}
+
+/// As [`poll_until`] of a single descriptor, which needs no list.
+fn poll_one(call: &Call<'_>, entry: &mut RawPoll, timeout: Timeout) -> Result<(), Errno> {
+    let events = entry.take_wanted();
+    if entry.fd < 0 {
+        return wait_ready(&mut [], timeout);
+    }
+    let found = {
+        let files = call.files.look_up();
+        let file = files.get(entry.fd).ok();
+        match (poll::known(file, events), file) {
+            (None, Some(file)) => Err(file.clone()),
+            (found, _) => Ok(found.unwrap_or(Ready::INVALID)),
+        }
+    };
+    let found = match found {
+        Ok(found) if !found.is_empty() => found,
+        Ok(nothing) => wait_ready(&mut [], timeout).map(|()| nothing)?,
+        Err(file) => {
+            let mut wanted = Wanted::new(file, events, 0);
+            wait_ready(core::slice::from_mut(&mut wanted), timeout)?;
+            wanted.found()
+        }
+    };
+    entry.wanted = found.bits();
+    Ok(())
 }
 
 /// Writes what was found, and counts where that is anything. What stands there already is written once a page, so that memory

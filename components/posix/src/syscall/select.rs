@@ -123,7 +123,7 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     if !is_found || !pending.is_empty() {
         wait_ready(&mut pending, if is_found { Timeout::Now } else { timeout })?;
     }
-    for want in pending {
+    for want in pending.iter().filter(|want| !want.found().is_empty()) {
         sets.found(want.at(), want.found());
     }
     for (kind, address) in addresses(call).into_iter().enumerate() {
