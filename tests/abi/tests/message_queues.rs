@@ -415,6 +415,13 @@ fn queues_are_polled() {
             must(unsafe { libc::poll(&mut one, 1, ms) });
             one.revents
         };
+        // A watch of epoll goes by the same.
+        let watch = must(unsafe { libc::epoll_create1(0) } as i64) as i32;
+        let mut event = libc::epoll_event { events: libc::EPOLLOUT as u32, u64: 7 };
+        must(unsafe { libc::epoll_ctl(watch, libc::EPOLL_CTL_ADD, fd, &mut event) } as i64);
+        let mut found = libc::epoll_event { events: 0, u64: 0 };
+        assert_eq!(unsafe { libc::epoll_wait(watch, &mut found, 1, 0) }, 1);
+        assert_eq!(({ found.events }, { found.u64 }), (libc::EPOLLOUT as u32, 7));
         assert_eq!(poll(0), libc::POLLOUT);
         assert_eq!(mq_send(fd, b"x", 0), Ok(0));
         assert_eq!(poll(0), libc::POLLIN);
