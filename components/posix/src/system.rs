@@ -41,16 +41,25 @@ struct Names {
 
 static STATE: Mutex<Names> = Mutex::new(&NAMES, Names { host: Vec::new(), domain: Vec::new() });
 
+/// Gives `take` the names of host and domain.
+///
+/// # Locks
+/// `system.names` while it runs.
+pub fn with_names<T>(take: impl FnOnce(&[u8], &[u8]) -> T) -> T {
+    let names = STATE.lock();
+    let host = if names.host.is_empty() { b"skerry" } else { names.host.as_slice() };
+    let domain = if names.domain.is_empty() { b"(none)" } else { names.domain.as_slice() };
+    take(host, domain)
+}
+
 /// The host's name.
 pub fn host_name() -> Vec<u8> {
-    let names = STATE.lock();
-    if names.host.is_empty() { b"skerry".to_vec() } else { names.host.clone() }
+    with_names(|host, _| host.to_vec())
 }
 
 /// The domain's name.
 pub fn domain_name() -> Vec<u8> {
-    let names = STATE.lock();
-    if names.domain.is_empty() { b"(none)".to_vec() } else { names.domain.clone() }
+    with_names(|_, domain| domain.to_vec())
 }
 
 /// Names the host.

@@ -148,7 +148,6 @@ impl AddressSpace {
     }
     /// Sizes of it now.
     pub fn sizes(&self) -> Sizes {
-        self.note_resident();
         let layout = self.layout();
         let map = self.map.read();
         let resident = self.space.resident_pages() as u64;
@@ -164,13 +163,18 @@ impl AddressSpace {
             peak_total: self.peak_total_pages.load(Ordering::Relaxed),
             resident,
             tables: self.space.table_pages() as u64,
-            peak_resident: self.peak_pages.load(Ordering::Relaxed),
+            peak_resident: self.peak_resident(),
             data: map.data_pages,
             stack: sum(&|region| region.flags.contains(Flags::GROWS_DOWN)),
             code,
             libraries: executable.saturating_sub(code),
             locked: map.locked_pages,
         }
+    }
+    /// The largest resident size seen, in pages.
+    pub fn peak_resident(&self) -> u64 {
+        self.note_resident();
+        self.peak_pages.load(Ordering::Relaxed)
     }
     /// How many pages of objects are present. Goes through them all.
     ///

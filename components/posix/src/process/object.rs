@@ -229,6 +229,10 @@ impl Process {
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
     }
+    /// The oldest of them.
+    pub fn oldest_task(&self) -> Option<Arc<Task>> {
+        self.signals.lock().tasks.first().cloned()
+    }
     /// How it ended, once it has.
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended
@@ -247,7 +251,7 @@ impl Process {
     /// Notes what `memory`, which it no longer has, tells of its use.
     pub(super) fn note_usage(&self, memory: &AddressSpace) {
         let mut usage = self.usage.lock();
-        usage.peak_pages = usage.peak_pages.max(memory.sizes().peak_resident);
+        usage.peak_pages = usage.peak_pages.max(memory.peak_resident());
         if !self.is_borrowing.swap(false, Ordering::Relaxed) {
             usage.faults += memory.faults();
         }
@@ -255,13 +259,13 @@ impl Process {
     /// The I/O of all its tasks, ended ones included.
     pub fn io(&self) -> Io {
         let mut sum = self.usage.lock().io;
-        self.tasks().iter().for_each(|task| sum += task.io.get());
+        self.signals.lock().tasks.iter().for_each(|task| sum += task.io.get());
         sum
     }
     /// Processor time of all its threads, ended ones included.
     pub fn cpu_time(&self) -> CpuTime {
         let mut sum = self.usage.lock().own;
-        for task in self.tasks() {
+        for task in &self.signals.lock().tasks {
             add_time(&mut sum, &rt::thread::cpu_time(task.thread()).unwrap_or_default());
         }
         sum

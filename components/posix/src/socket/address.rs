@@ -58,12 +58,11 @@ impl Address {
         let family = (net::AF_UNIX as u16).to_le_bytes();
         let mut length = 0;
         let mut put = |piece: &[u8]| {
-            for byte in piece {
-                if let Some(place) = bytes.get_mut(length) {
-                    *place = *byte;
-                    length += 1;
-                }
-            }
+            let room = bytes.get_mut(length..).unwrap_or_default();
+            let count = piece.len().min(room.len());
+            let (to, from) = (room.get_mut(..count), piece.get(..count));
+            to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
+            length += count;
         };
         put(&family);
         match self {

@@ -8,6 +8,7 @@ use vfs::{
     Credentials, Errno,
     credentials::{Capabilities, Ids},
 };
+use zerocopy::IntoBytes;
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
@@ -179,17 +180,10 @@ fn capget(call: &mut Call<'_>) -> Result<u64, Errno> {
     };
     let sets = target.credentials().capabilities;
     let half = |set: Capabilities, index: usize| (set.bits() >> (32 * index)) as u32;
-    let bytes: Vec<u8> = (0..halves)
-        .flat_map(|index| {
-            [
-                half(sets.effective, index),
-                half(sets.permitted, index),
-                half(sets.inheritable, index),
-            ]
-        })
-        .flat_map(u32::to_le_bytes)
-        .collect();
-    call.memory.write_bytes(call.word(1), &bytes)?;
+    let words = [0, 1].map(|index| {
+        [half(sets.effective, index), half(sets.permitted, index), half(sets.inheritable, index)]
+    });
+    call.memory.write_bytes(call.word(1), words.get(..halves).unwrap_or(&words).as_bytes())?;
     Ok(0)
 }
 

@@ -11,6 +11,7 @@ use vfs::{
     Credentials, Errno,
     credentials::{Capabilities, Ids},
 };
+use zerocopy::IntoBytes;
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
@@ -193,14 +194,14 @@ fn set_fs(call: &mut Call<'_>, kind: Kind) -> Result<u64, Errno> {
 }
 
 fn getgroups(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let groups = call.task.credentials().groups.clone();
+    let credentials = call.task.credentials();
+    let groups = &credentials.groups;
     let room = usize::try_from(call.int(0)).map_err(|_| Errno::EINVAL)?;
     if room != 0 {
         if room < groups.len() {
             return Err(Errno::EINVAL);
         }
-        let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_le_bytes()).collect();
-        call.memory.write_bytes(call.word(1), &bytes)?;
+        call.memory.write_bytes(call.word(1), groups.as_bytes())?;
     }
     Ok(groups.len() as u64)
 }

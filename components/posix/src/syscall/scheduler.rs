@@ -243,14 +243,25 @@ fn named_tasks(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
     if found.is_empty() { Err(Errno::ESRCH) } else { Ok(found) }
 }
 
+/// getpriority and setpriority are of the calling task.
+fn is_own_priority(call: &Call<'_>) -> bool {
+    call.uint(0) == raw::PRIO_PROCESS && call.int(1) == 0
+}
+
 fn getpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let lowest =
-        named_tasks(call)?.iter().map(|task| task.nice.load(Ordering::Relaxed)).min().unwrap_or(0);
+    let nice = |task: &Arc<Task>| task.nice.load(Ordering::Relaxed);
+    let lowest = match is_own_priority(call) {
+        true => nice(call.task),
+        false => named_tasks(call)?.iter().map(nice).min().unwrap_or(0),
+    };
     Ok((NICE_LIMIT_BASE - i64::from(lowest)) as u64)
 }
 
 fn setpriority(call: &mut Call<'_>) -> Result<u64, Errno> {
     let nice = call.int(2).clamp(-20, 19);
+    if is_own_priority(call) && nice == call.task.nice.load(Ordering::Relaxed) {
+        return Ok(0);
+    }
     for task in named_tasks(call)? {
         if !owns(call, &task) {
             return Err(Errno::EPERM);

@@ -199,14 +199,19 @@ fn sigaltstack(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (new_at, old_at) = (call.word(0), call.word(1));
     let rsp = call.context.registers.rsp;
     let memory = call.memory;
-    let old = call.task.signals.lock().stack;
-    if new_at != 0 {
-        let words = memory.read::<StackWords>(new_at)?;
+    let new = match new_at {
+        0 => None,
+        at => Some(memory.read::<StackWords>(at)?),
+    };
+    let mut signals = call.task.signals.lock();
+    let old = signals.stack;
+    if let Some(words) = new {
         if frame::is_on_stack(&old, rsp) {
             return Err(Errno::EPERM);
         }
-        call.task.signals.lock().stack = frame::decode_stack(&words)?;
+        signals.stack = frame::decode_stack(&words)?;
     }
+    drop(signals);
     if old_at != 0 {
         memory.write(old_at, &frame::stack_words(&old, rsp))?;
     }

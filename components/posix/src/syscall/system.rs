@@ -64,16 +64,17 @@ const PERSONA_LINUX32: u32 = 8;
 
 fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut buffer = [0; 6 * FIELD_BYTES];
-    let (host, domain) = (system::host_name(), system::domain_name());
     let persona = call.task.process.personality.load(Ordering::Relaxed) & PERSONA_MASK;
     let machine: &[u8] = if persona == PERSONA_LINUX32 { b"i686" } else { b"x86_64" };
-    let fields: [&[u8]; 6] =
-        [b"Linux", &host, system::RELEASE.as_bytes(), system::VERSION.as_bytes(), machine, &domain];
-    for (place, field) in buffer.chunks_exact_mut(FIELD_BYTES).zip(fields) {
-        for (to, from) in place.iter_mut().take(NAME_BYTES_MAX).zip(field) {
-            *to = *from;
+    let (release, version) = (system::RELEASE.as_bytes(), system::VERSION.as_bytes());
+    system::with_names(|host, domain| {
+        let fields = [b"Linux".as_slice(), host, release, version, machine, domain];
+        for (place, field) in buffer.chunks_exact_mut(FIELD_BYTES).zip(fields) {
+            let length = field.len().min(NAME_BYTES_MAX);
+            let (to, from) = (place.get_mut(..length), field.get(..length));
+            to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
         }
-    }
+    });
     call.memory.write_bytes(call.word(0), &buffer)?;
     Ok(0)
 }
@@ -132,20 +133,24 @@ fn sysinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn getrusage(call: &mut Call<'_>) -> Result<u64, Errno> {
     let process = &call.task.process;
-    let usage = *process.usage.lock();
-    let peak =
-        process.try_memory().map_or(0, |memory| memory.sizes().peak_resident).max(usage.peak_pages);
+    let peak = || {
+        let now = process.try_memory().map_or(0, |memory| memory.peak_resident());
+        now.max(process.usage.lock().peak_pages)
+    };
     let answer = match call.int(0) {
-        0 => ResourceUsage::new(&process.cpu_time(), process.faults(), process.io(), peak),
-        -1 => ResourceUsage::new(
-            &usage.children,
-            usage.children_faults,
-            usage.children_io,
-            usage.children_peak_pages,
-        ),
+        0 => ResourceUsage::new(&process.cpu_time(), process.faults(), process.io(), peak()),
+        -1 => {
+            let usage = process.usage.lock();
+            ResourceUsage::new(
+                &usage.children,
+                usage.children_faults,
+                usage.children_io,
+                usage.children_peak_pages,
+            )
+        }
         1 => {
             let time = rt::thread::cpu_time(call.task.thread()).unwrap_or_default();
-            ResourceUsage::new(&time, call.task.faults.get(), call.task.io.get(), peak)
+            ResourceUsage::new(&time, call.task.faults.get(), call.task.io.get(), peak())
         }
         _ => return Err(Errno::EINVAL),
     };
@@ -239,13 +244,12 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         return answer;
     }
     match call.uint(0) {
-        prctl::PR_SET_NAME => {
-            let name = memory.read_string(second, 16).or_else(|errno| match errno {
-                Errno::ENAMETOOLONG => memory.read::<[u8; 15]>(second).map(|name| name.to_vec()),
-                other => Err(other),
-            })?;
-            call.task.set_command(&name);
-        }
+        prctl::PR_SET_NAME => match memory.read_text(second, 16) {
+            Err(Errno::ENAMETOOLONG) => {
+                call.task.set_command(&memory.read::<[u8; 15]>(second)?);
+            }
+            name => call.task.set_command(&name?),
+        },
         prctl::PR_GET_NAME => memory.write(second, &call.task.command())?,
         prctl::PR_SET_PDEATHSIG => {
             let signal = u8::try_from(second).ok().filter(|signal| *signal <= crate::signal::LAST);
@@ -333,8 +337,9 @@ fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut done = 0;
     while done < wanted {
         let mut chunk = [0; CHUNK_BYTES];
-        rt::entropy::fill(&mut chunk);
-        let part = chunk.get(..(wanted - done).min(CHUNK_BYTES as u64) as usize).unwrap_or(&chunk);
+        let bytes = (wanted - done).min(CHUNK_BYTES as u64) as usize;
+        let part = chunk.get_mut(..bytes).unwrap_or_default();
+        rt::entropy::fill(part);
         if let Err(errno) = memory.write_bytes(call.word(0).wrapping_add(done), part) {
             return if done > 0 { Ok(done) } else { Err(errno) };
         }

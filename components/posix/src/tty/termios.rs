@@ -131,12 +131,16 @@ impl Termios {
     }
     /// As `TCGETS` lays it out.
     pub fn encode(&self) -> [u8; TERMIOS_BYTES] {
+        const FLAGS: usize = 4 * size_of::<u32>();
         let mut out = [0; TERMIOS_BYTES];
         let flags = [self.input, self.output, self.control, self.local];
-        let bytes = flags.iter().flat_map(|flag| flag.to_le_bytes());
-        let rest = core::iter::once(self.line).chain(self.characters);
-        for (slot, byte) in out.iter_mut().zip(bytes.chain(rest)) {
-            *slot = byte;
+        let (words, rest) = out.split_at_mut(FLAGS);
+        for (place, flag) in words.chunks_exact_mut(size_of::<u32>()).zip(flags) {
+            place.copy_from_slice(&flag.to_le_bytes());
+        }
+        if let Some((line, characters)) = rest.split_first_mut() {
+            *line = self.line;
+            characters.copy_from_slice(&self.characters);
         }
         out
     }
