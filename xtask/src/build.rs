@@ -43,7 +43,7 @@ pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
         .env("SKERRY_SYSTEM", system)
         .env("SKERRY_ARCHIVE", archive);
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
-    cargo.env("CARGO_TARGET_DIR", &target);
+    cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_RELEASE_LTO", "thin");
     if !chosen.is_empty() {
         cargo.args(["--features", &chosen.join(",")]);
     }
