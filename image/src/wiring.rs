@@ -212,6 +212,7 @@ fn skerry_start() {
         disks,
         ports,
         clock,
+        entropy: Vec::new(),
         file_systems,
         components: report.0,
         supervisor,

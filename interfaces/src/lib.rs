@@ -16,6 +16,7 @@ extern crate std;
 pub mod block;
 pub mod call;
 pub mod clock;
+pub mod entropy;
 pub mod file_system;
 mod link;
 pub mod overdue;

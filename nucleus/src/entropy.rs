@@ -59,3 +59,8 @@ fn request() -> Stream {
 pub fn fill(out: &mut [u8]) {
     request().fill(out);
 }
+
+/// Stirs `seed`, from a source beside the processor, into the generator.
+pub fn add(seed: [u64; 4]) {
+    GENERATOR.lock().add(seed);
+}

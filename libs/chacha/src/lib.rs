@@ -83,6 +83,12 @@ impl Generator {
         }
     }
 
+    /// Stirs `seed` into the key. A seed that somebody else knows makes the key no easier to guess.
+    pub fn add(&mut self, seed: [u64; 4]) {
+        let mut words = seed.into_iter();
+        self.stir(|| words.next().unwrap_or_default());
+    }
+
     /// The stream of one request; `fresh` gives words of a seed when it is time for one.
     pub fn request(&mut self, fresh: impl FnMut() -> u64) -> Stream {
         if self.until_reseed == 0 {
@@ -175,6 +181,24 @@ mod tests {
             }
             assert!(others.iter().all(|sum| *sum != 0), "{bytes} bytes");
         }
+    }
+
+    #[test]
+    fn each_word_of_an_added_seed_changes_what_comes_next() {
+        let next = |seed: Option<[u64; 4]>| {
+            let mut generator = Generator::new();
+            generator.request(|| 7);
+            seed.into_iter().for_each(|seed| generator.add(seed));
+            let mut out = [0; 32];
+            generator.request(|| 7).fill(&mut out);
+            out
+        };
+        let seeds = (0..4).map(|at| core::array::from_fn(|word| u64::from(word == at)));
+        let mut seen: Vec<_> = seeds.map(|seed| next(Some(seed))).chain([next(None)]).collect();
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 5);
+        assert_eq!(next(Some([0; 4])), next(None));
     }
 
     #[test]

@@ -34,6 +34,7 @@ thread_local! {
     static USES_RESERVE: Cell<bool> = const { Cell::new(false) };
     static KEPT: RefCell<Option<DmaHandle>> = const { RefCell::new(None) };
     static LIFE: RefCell<Option<Arc<Life>>> = const { RefCell::new(None) };
+    static SEEDS: RefCell<Vec<[u64; 4]>> = const { RefCell::new(Vec::new()) };
     static TRACE: RefCell<VecDeque<TraceRecord>> = const { RefCell::new(VecDeque::new()) };
 }
 
@@ -160,6 +161,15 @@ pub fn set_command_line(line: &str) {
 
 pub(super) fn command_line() -> &'static str {
     *lock(&COMMAND_LINE)
+}
+
+pub(super) fn keep_seed(seed: [u64; 4]) {
+    SEEDS.with_borrow_mut(|seeds| seeds.push(seed));
+}
+
+/// The seeds that this thread added ([`crate::entropy::add`]), first first.
+pub fn seeds() -> Vec<[u64; 4]> {
+    SEEDS.with_borrow(Clone::clone)
 }
 
 pub(super) fn keep_trace(record: TraceRecord) {

@@ -25,6 +25,11 @@ pub(crate) fn entropy_fill(out: &mut [u8]) {
     }
 }
 
+/// Keeps the seed for [`control::seeds`].
+pub(crate) fn entropy_add(seed: [u64; 4]) {
+    control::keep_seed(seed);
+}
+
 /// Unwinds with the action as payload, so that a test may catch it.
 pub(crate) fn power_down(action: Action) -> ! {
     std::panic::panic_any(action)

@@ -14,7 +14,7 @@ pub(crate) mod user;
 use crate::power::Action;
 use nucleus::arch::power;
 pub(crate) use nucleus::{
-    entropy::fill as entropy_fill,
+    entropy::{add as entropy_add, fill as entropy_fill},
     trace::{last as trace_last, point as trace_point},
 };
 

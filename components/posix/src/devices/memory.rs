@@ -142,7 +142,7 @@ impl File for MemoryDevice {
 }
 
 /// A signal ends a long read early, with what was read.
-fn is_signalled() -> bool {
+pub(super) fn is_signalled() -> bool {
     task::current().is_some_and(|task| task.has_signal())
 }
 

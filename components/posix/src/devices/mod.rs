@@ -4,6 +4,7 @@
 //! filled with at start. Numbers are those of Linux's `devices.txt`.
 pub mod anonymous;
 mod disk;
+pub mod hardware_random;
 mod memory;
 mod terminals;
 
@@ -48,6 +49,9 @@ fn disk_number(index: usize) -> (u32, u32) {
 pub fn register(registry: &Registry, terminals: &[Arc<Terminal>], disks: &[Arc<Device>]) {
     registry.register_fifo(Arc::new(FifoOpener));
     registry.register_character(MEMORY_MAJOR, 0..=u32::from(u8::MAX), Arc::new(memory::Memory));
+    let (major, minor) = hardware_random::NUMBER;
+    let opener = Arc::new(hardware_random::HardwareRandom);
+    registry.register_character(major, minor..=minor, opener);
     terminals::register(registry, terminals);
     disk::register(registry, disks);
 }

@@ -16,6 +16,7 @@ use core::convert::Infallible;
 use interfaces::{
     block::Block,
     clock::Clock,
+    entropy::Entropy,
     file_system::{FileSystem, FsError},
     supervisor::Supervisor,
     terminal::Port,
@@ -82,6 +83,8 @@ pub struct Boot {
     pub ports: Vec<Arc<dyn Port>>,
     /// The clock that runs while the machine is off.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Sources of entropy beside the processor.
+    pub entropy: Vec<Arc<dyn Entropy>>,
     /// File systems by type name.
     pub file_systems: Vec<(&'static str, MakeFileSystem)>,
     /// Every component, in the order of starting.
@@ -123,6 +126,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     let clock = boot.clock.clone();
     CLOCK.get_or_init(|| clock);
     clock::set_wall(boot.clock.as_ref());
+    crate::devices::hardware_random::announce(&boot.entropy);
     parameters::report_unknown();
     power::down(run(&boot)?)
 }

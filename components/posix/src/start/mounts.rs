@@ -122,6 +122,10 @@ fn mount_devices(
             number,
         )?;
     }
+    if devices::hardware_random::exists() {
+        let kind = (FileType::Character, 0o600);
+        caller.make_node(Base::Cwd, b"/dev/hwrng", kind, devices::hardware_random::NUMBER)?;
+    }
     for terminal in terminals {
         let path = format!("/dev/{}", terminal.name());
         let kind = (FileType::Character, 0o600);
