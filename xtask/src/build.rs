@@ -1,6 +1,11 @@
 //! Building the kernel image.
-use crate::{disk, isolated, packages, shell, symbols};
-use anyhow::{Result, bail};
+use crate::{
+    disk, isolated,
+    link::{Libraries, Program, TARGET},
+    packages, shell, symbols,
+};
+use anyhow::{Context, Result};
+use description::{Member, Sources, System};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -22,36 +27,59 @@ impl Features {
         all.into_iter().filter(|(is_on, _)| *is_on).map(|(_, name)| name).collect()
     }
 
+    /// Asks `cargo` for them, by the features of `package`.
+    pub fn add(&self, package: &str, cargo: &mut Command) {
+        for name in self.names() {
+            cargo.args(["--features", &format!("{package}/{name}")]);
+        }
+    }
+
     /// The suffix that tells files built with them apart.
     pub fn suffix(&self) -> String {
         self.names().iter().map(|name| format!("-{name}")).collect()
     }
 }
 
-/// Builds the image of `systems/NAME.toml` and returns its path.
+/// Builds the kernel of the system `name` and returns its path.
 ///
 /// # Errors
-/// The compiler's messages, or what is wrong with the system description.
-pub fn image(system: &str, features: &Features) -> Result<PathBuf> {
-    let description = description(system)?;
-    let chosen = features.names();
+/// The compiler's messages, or the fault of a description.
+pub fn image(name: &str, features: &Features) -> Result<PathBuf> {
+    let system = system(name)?;
     let suffix = features.suffix();
-    let archive = isolated::archive(&description, system, features)?;
-    let mut cargo = shell::cargo();
-    cargo
-        .args(["build", "--release", "--locked", "-p", "image", "--target", "x86_64-unknown-none"])
-        .env("SKERRY_SYSTEM", system)
-        .env("SKERRY_ARCHIVE", archive);
+    let archive = isolated::archive(&system, features)?;
     let target = shell::root().join("target").join(format!("kernel{suffix}"));
-    cargo.env("CARGO_TARGET_DIR", &target).env("CARGO_PROFILE_RELEASE_LTO", "thin");
-    if !chosen.is_empty() {
-        cargo.args(["--features", &chosen.join(",")]);
-    }
-    shell::quietly(&first("building the kernel", &target), &mut cargo)?;
-    let built = target.join("x86_64-unknown-none/release/image");
-    let path = shell::build_path(&format!("skerry-{system}{suffix}.elf"))?;
+    let packages = ["image"].into_iter().chain(system.linked().map(|member| member.name.as_str()));
+    let libraries = Libraries::build("building the kernel", packages, &target, |cargo| {
+        features.add("image", cargo.env("CARGO_PROFILE_RELEASE_LTO", "thin"));
+    })?;
+    let mut flags = kernel_flags()?;
+    flags.push("-Clto=thin".to_owned());
+    let program = Program {
+        text: &system.kernel(&archive),
+        crates: ["image".to_owned()]
+            .into_iter()
+            .chain(system.linked().map(Member::crate_name))
+            .collect(),
+        script: "image/kernel.ld",
+        flags: &flags.iter().map(String::as_str).collect::<Vec<_>>(),
+        included: &[&archive],
+    };
+    let built = target.join(format!("kernel-{name}"));
+    libraries.link(&program, &built)?;
+    let path = shell::build_path(&format!("skerry-{name}{suffix}.elf"))?;
     symbols::embed(&built, &path)?;
     Ok(path)
+}
+
+/// The flags of everything that is linked into a kernel, as cargo knows them.
+fn kernel_flags() -> Result<Vec<String>> {
+    let path = shell::root().join(".cargo/config.toml");
+    let text = std::fs::read_to_string(&path)?;
+    let config: toml::Table = toml::from_str(&text)?;
+    let flags = config.get("target").and_then(|targets| targets.get(TARGET)?.get("rustflags"));
+    let flags = flags.and_then(toml::Value::as_array).context("the kernel has no rustflags")?;
+    Ok(flags.iter().filter_map(toml::Value::as_str).map(str::to_owned).collect())
 }
 
 /// `what` is done, and that it takes long where nothing was built in `target` before.
@@ -62,16 +90,13 @@ pub fn first(what: &str, target: &Path) -> String {
     }
 }
 
-/// The path of `systems/NAME.toml`.
+/// The system `name`, from its description and those of its components.
 ///
 /// # Errors
-/// Where it is not there.
-pub fn description(system: &str) -> Result<PathBuf> {
-    let description = shell::root().join("systems").join(format!("{system}.toml"));
-    if !description.exists() {
-        bail!("there is no systems/{system}.toml; there are: {}", systems()?.join(", "));
-    }
-    Ok(description)
+/// The fault of a description; where there is no such system, the names of those that there are.
+pub fn system(name: &str) -> Result<System> {
+    let sources = Sources::of_tree(&shell::root()).context("reading the descriptions")?;
+    sources.system(name).map_err(anyhow::Error::msg)
 }
 
 /// Builds the kernel that is the nucleus and its tests; its path.
@@ -94,15 +119,6 @@ pub fn nucleus_tests() -> Result<PathBuf> {
 /// [`nucleus_tests`] with the names of its functions and lines.
 pub fn nucleus_tests_symbols() -> PathBuf {
     shell::root().join("target/kernel/x86_64-unknown-none/release/nucleus-tests")
-}
-
-/// Names of the system descriptions.
-fn systems() -> Result<Vec<String>> {
-    let mut names: Vec<String> = std::fs::read_dir(shell::root().join("systems"))?
-        .filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_str()?.to_owned()))
-        .collect();
-    names.sort();
-    Ok(names)
 }
 
 /// `./x image`: builds everything and says where it is.

@@ -182,7 +182,7 @@ const EAR_BYTES: u64 = 16 << 20;
 /// The device whose interrupts and registers a hostile driver takes.
 const SPARE_DEVICE: &str = "virtio-rng-pci,disable-legacy=on,iommu_platform=on";
 
-/// Plays every behaviour of `isolated/src/bin/hostile-blk.rs` so many times; what is left behind in the kernel is counted.
+/// Plays every behaviour of `tests/components/hostile-blk` so many times; what is left behind in the kernel is counted.
 fn hostile_driver(options: &Options) -> Result<u8> {
     let kernel = build::image("hostile", &Features::default())?;
     let ear = shell::build_path("hostile-ear.img")?;

@@ -37,7 +37,7 @@ pub fn run() -> Result<u8> {
         command.env("CARGO_TARGET_DIR", shell::root().join("target/check"));
         tool(&mut faults, what, &mut command);
     }
-    tool(&mut faults, "clippy on isolated components", &mut process_clippy());
+    tool(&mut faults, "clippy on isolated components", &mut process_clippy(&crates));
     tool(&mut faults, "rustfmt on the vDSO", &mut vdso_tool("rustfmt", &["--check"]));
     tool(&mut faults, "clippy on the vDSO", &mut vdso_tool("clippy-driver", VDSO_CLIPPY));
     layers::check(&crates, &mut faults);
@@ -63,10 +63,18 @@ const CLIPPY: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Folders of crates that are built for the process world.
+const PROCESS_WORLD: [&str; 2] = ["components/drivers", "tests/components"];
+
 /// Clippy on what is built for the process world, which has flags of its own.
-fn process_clippy() -> Command {
+fn process_clippy(crates: &[Crate]) -> Command {
     let mut command = shell::cargo();
-    command.args(["clippy", "--locked", "-p", "isolated", "-p", "bench", "-p", "rt"]);
+    command.args(["clippy", "--locked", "-p", "bench", "-p", "rt", "-p", "interfaces"]);
+    let is_isolated =
+        |one: &&Crate| PROCESS_WORLD.iter().any(|folder| one.folder.starts_with(folder));
+    for one in crates.iter().filter(is_isolated) {
+        command.args(["-p", &one.name]);
+    }
     isolated::for_process_world(&mut command).args(["--", "-D", "warnings"]);
     command.env("CARGO_TARGET_DIR", shell::root().join("target/check-isolated"));
     command

@@ -15,6 +15,7 @@ mod disk;
 mod disk_campaign;
 mod isolated;
 mod kill;
+mod link;
 mod linux;
 mod miri;
 mod nucleus_tests;

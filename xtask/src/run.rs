@@ -158,7 +158,7 @@ pub fn run(options: &Options) -> Result<u8> {
 /// # Errors
 /// With the option that is wrong.
 pub fn check(options: &Options) -> Result<()> {
-    build::description(&options.system)?;
+    build::system(&options.system)?;
     if let Some(memory) = options.memory.filter(|memory| *memory < MEMORY_LEAST_MIB) {
         bail!("--memory {memory}: at least {MEMORY_LEAST_MIB} (MiB) are needed");
     }

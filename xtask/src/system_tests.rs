@@ -1,4 +1,4 @@
-//! Whole boots, described in `tests/system/*.toml`: a machine, a command, and what is expected.
+//! Whole boots, described in `tests/system/*.toml` and in `tests/*.toml` of components' folders: a machine, a command, and what is expected.
 use crate::{
     bench,
     build::{self, Features},
@@ -9,6 +9,7 @@ use crate::{
     test_disk,
 };
 use anyhow::{Context, Result};
+use description::Sources;
 use serde::Deserialize;
 use std::{
     fs,
@@ -173,11 +174,19 @@ pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<(
     bench::test::run(tally, target, filter)
 }
 
+/// The files of tests in `folder`, if there is such a folder.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect()
+}
+
 fn cases() -> Result<Vec<Case>> {
-    let mut files: Vec<_> = fs::read_dir(shell::root().join("tests/system"))?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
-        .collect();
+    let root = shell::root();
+    let mut files = files_in(&root.join("tests/system"));
+    for folder in Sources::of_tree(&root)?.components() {
+        files.extend(files_in(&root.join(folder).join("tests")));
+    }
     files.sort();
     let mut cases = Vec::new();
     for path in files {

@@ -66,6 +66,7 @@ mod map;
 mod mount;
 mod name_index;
 mod names;
+mod offer;
 mod orphans;
 mod ranges;
 mod read;
@@ -80,3 +81,4 @@ mod xattr_edit;
 
 pub use health::ErrorPolicy;
 pub use mount::{Ext4, MountError, Options, Recovery, mount};
+pub use offer::start;

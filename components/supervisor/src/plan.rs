@@ -63,6 +63,10 @@ pub struct Plan {
 const DEVICE_MEMORY_SHARE: usize = 8;
 
 impl Plan {
+    /// It is of no use to a machine without its devices.
+    pub fn drives_devices_alone(&self) -> bool {
+        !self.devices.is_empty() && self.ports.is_empty()
+    }
     /// Returns the plan for a machine that has `devices` of the component's devices and `machine_bytes` of memory: the grants for
     /// each device are added. Grants fewer devices, and logs which limit stops the others, where the machine has too
     /// little memory for them.

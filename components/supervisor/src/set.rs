@@ -14,7 +14,7 @@ use rt::{NoMemory, message::Endpoint};
 pub struct Supervisor(Vec<Arc<Keeper>>);
 
 /// Starts the component of each of `plans` from its executable in `archive`, in that order: the next when the one
-/// before it answers or has failed to.
+/// before it answers or has failed to. A driver of devices of which the machine has none is not started.
 ///
 /// # Errors
 /// [`NoMemory`] for the supervisor itself; a component that cannot be started is only reported.
@@ -24,6 +24,9 @@ pub fn start(plans: &[Plan], archive: &'static [u8]) -> Result<Arc<Supervisor>, 
     for plan in plans {
         let (functions, transports) = plan::find(plan);
         let devices = functions.len() + transports.len();
+        if plan.drives_devices_alone() && devices == 0 {
+            continue;
+        }
         let plan = plan.with_devices(devices, machine_frames.saturating_mul(rt::PAGE_BYTES));
         let file = archive::find(archive, plan.name).unwrap_or_default();
         let keeper = Keeper::start(plan, file)?;

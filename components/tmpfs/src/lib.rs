@@ -29,8 +29,12 @@ mod table;
 mod tests;
 mod xattr;
 
-use alloc::sync::Arc;
-use interfaces::file_system::{FileTime, FileType, FsError, InodeNumber, NewAcls, NewInode};
+use alloc::{sync::Arc, vec, vec::Vec};
+use interfaces::{
+    block::Block,
+    file_system::{FileSystem, FileTime, FileType, FsError, InodeNumber, NewAcls, NewInode},
+    offer::Offer,
+};
 use node::{Node, State};
 use rt::{
     lock_class,
@@ -79,6 +83,15 @@ pub struct Tmpfs {
     table: Table,
     space: Space,
     root: Arc<Node>,
+}
+
+/// Starts the component: it offers the file system type `tmpfs`.
+pub fn start() -> Vec<Offer> {
+    vec![Offer::FileSystem("tmpfs", make)]
+}
+
+fn make(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSystem>, FsError> {
+    Ok(new(Options::parse(options)?)?)
 }
 
 /// Makes an empty tmpfs.

@@ -15,8 +15,8 @@ enum Floor {
 }
 
 fn floor(folder: &Path) -> Floor {
-    // A kernel image of its own.
-    if folder.starts_with("tests/nucleus") {
+    // A kernel image of its own, and components that turn others into hostile ones.
+    if folder.starts_with("tests/nucleus") || folder.starts_with("tests/components") {
         return Floor::Image;
     }
     match folder.components().next().and_then(|part| part.as_os_str().to_str()) {
@@ -25,7 +25,7 @@ fn floor(folder: &Path) -> Floor {
         Some("rt") => Floor::Rt,
         Some("interfaces") => Floor::Interfaces,
         Some("components") => Floor::Component,
-        Some("image" | "isolated" | "bench") => Floor::Image,
+        Some("image" | "bench") => Floor::Image,
         _ => Floor::Tool,
     }
 }

@@ -15,9 +15,9 @@ mod civil;
 #[cfg(test)]
 mod tests;
 
-use alloc::sync::Arc;
+use alloc::{sync::Arc, vec::Vec};
 use civil::Civil;
-use interfaces::clock::Clock;
+use interfaces::{clock::Clock, offer::Offer};
 use rt::{
     device::Ports,
     lock_class,
@@ -72,6 +72,11 @@ pub struct Rtc {
 pub fn probe() -> Option<Arc<Rtc>> {
     let ports = Ports::open(FIRST_PORT, 2).ok()?;
     Some(Arc::new(Rtc { ports: Mutex::new(&PORTS, ports) }))
+}
+
+/// Starts the component: the clock is instance 0.
+pub fn start() -> Vec<Offer> {
+    probe().into_iter().map(|clock| Offer::Clock(clock)).collect()
 }
 
 /// The registers as they are.

@@ -19,7 +19,10 @@ mod tests;
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use chip::{Cause, Chip};
 use core::sync::atomic::{AtomicBool, Ordering::*};
-use interfaces::terminal::{Port, PortSink, Position, Resumable};
+use interfaces::{
+    offer::Offer,
+    terminal::{Port, PortSink, Position, Resumable},
+};
 use ledger::{INPUT_MAX, Ledger};
 use rt::{
     device::{DmaBuffer, Interrupt},
@@ -67,6 +70,11 @@ pub struct Uart {
     /// Signalled when the transmitter is empty.
     room: Event,
     is_stopping: AtomicBool,
+}
+
+/// Starts the component: port N is instance N.
+pub fn start() -> Vec<Offer> {
+    probe().into_iter().map(|port| Offer::Port(port)).collect()
 }
 
 /// Opens every serial port that is there and granted, each named after its place: `ttyS0` to `ttyS3`.

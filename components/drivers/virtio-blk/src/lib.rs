@@ -17,4 +17,11 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
+use alloc::vec::Vec;
 pub use disk::{Disk, probe};
+use interfaces::offer::Offer;
+
+/// Starts the component: disk N is instance N.
+pub fn start() -> Vec<Offer> {
+    probe().into_iter().map(|disk| Offer::Disk(disk)).collect()
+}

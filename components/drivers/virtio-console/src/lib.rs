@@ -18,5 +18,14 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
+use alloc::vec::Vec;
 pub use console::{Console, probe};
+use interfaces::offer::Offer;
 pub use port::ConsolePort;
+
+/// Starts the component: its instances are the ports of all consoles.
+pub fn start() -> Vec<Offer> {
+    let consoles = probe();
+    let ports = consoles.iter().flat_map(|console| console.ports());
+    ports.map(|port| Offer::Port(port)).collect()
+}

@@ -4,15 +4,14 @@
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
 //! system is made from a disk, so that two mounts do not make two.
 use super::mount_options;
-use crate::{
-    devices::Device, ipc::queue, procfs, start::MakeFileSystem, sysfs, time::wall, tty::pty::devpts,
-};
+use crate::{devices::Device, ipc::queue, procfs, sysfs, time::wall, tty::pty::devpts};
 use alloc::{
     format,
     string::String,
     sync::{Arc, Weak},
     vec::Vec,
 };
+use interfaces::offer::MakeFileSystem;
 use rt::{
     lock_class,
     sync::{Mutex, Once},

@@ -14,11 +14,7 @@ mod window;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;
 use interfaces::{
-    block::Block,
-    clock::Clock,
-    entropy::Entropy,
-    file_system::{FileSystem, FsError},
-    supervisor::Supervisor,
+    block::Block, clock::Clock, entropy::Entropy, offer::MakeFileSystem, supervisor::Supervisor,
     terminal::Port,
 };
 use rt::{
@@ -26,9 +22,6 @@ use rt::{
     sync::Once,
     time::Instant,
 };
-
-/// Makes a mounted file system of one type from a disk (if the type has one) and mount options.
-pub type MakeFileSystem = fn(Option<Arc<dyn Block>>, &[u8]) -> Result<Arc<dyn FileSystem>, FsError>;
 
 pub use crate::process::run::SystemCalls;
 

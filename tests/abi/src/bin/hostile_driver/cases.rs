@@ -1,4 +1,4 @@
-//! The behaviours, by the numbers that `isolated/src/bin/hostile-blk.rs` gives them, and what must follow of each.
+//! The behaviours, by the numbers that `tests/components/hostile-blk` gives them, and what must follow of each.
 use crate::{component::Component, wait_until};
 use abi::checked::forget;
 use std::{

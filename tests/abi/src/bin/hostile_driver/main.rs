@@ -1,5 +1,5 @@
 //! `hostile_driver ROUNDS SEED FOLDER [BEHAVIOUR ...]`: has the disks' driver of the system `hostile` behave in each way that
-//! `isolated/src/bin/hostile-blk.rs` knows, or in those named, while programs write files and read them back with checksums
+//! `tests/components/hostile-blk` knows, or in those named, while programs write files and read them back with checksums
 //! and one computes. Says for each behaviour whether what must follow has followed ([`Case`]), and fails where it has
 //! not, a byte was lost, or a program saw an error.
 mod cases;

@@ -1,0 +1,232 @@
+//! Clients of isolated components, in place of the components themselves: what they serve is asked of them, and
+//! each client that has memory shared with its component is told of every successor.
+use alloc::{boxed::Box, format, string::String, sync::Arc, vec::Vec};
+use core::fmt::Debug;
+use interfaces::{
+    AttachError,
+    block::{Block, BlockControlClient, BlockProxy},
+    call::Caller,
+    clock::{Clock, ClockClient},
+    entropy::{Entropy, EntropyClient},
+    overdue::Check,
+    service::ServiceClient,
+    supervisor::{Listener, Supervisor as _},
+    terminal::{Port, PortControlClient, PortProxy},
+};
+use rt::{
+    message::Endpoint,
+    time::{self, Instant},
+};
+use supervisor::Supervisor;
+
+/// How long a call may take, a restart of the component included.
+const DEADLINE_NS: u64 = 10_000_000_000;
+/// How long a successor may take to take memory that is shared with it.
+const ATTACH_NS: u64 = 1_000_000_000;
+/// Messages that may be lost on the way to that.
+const ATTACH_TRIES: usize = 3;
+/// Most instances of a component that are used: a component that lies of them must not hold the boot up.
+const INSTANCES_MAX: u64 = 256;
+
+/// How long boot waits for a component that fails over what it is asked, and how often it says so.
+const BOOT_NS: u64 = 120_000_000_000;
+const SAY_NS: u64 = 5_000_000_000;
+/// Between two tries of boot's.
+const TRY_NS: u64 = 10_000_000;
+
+/// A component that boot cannot go on without; it may fail and be started again meanwhile.
+struct Wanted<'s> {
+    supervisor: &'s Supervisor,
+    name: &'static str,
+    began: Instant,
+    said: Option<Instant>,
+}
+
+impl<'s> Wanted<'s> {
+    fn new(supervisor: &'s Supervisor, name: &'static str) -> Wanted<'s> {
+        Wanted { supervisor, name, began: time::now(), said: None }
+    }
+
+    /// Calls `ask` until it succeeds and returns its answer; `None` once the component is given up.
+    fn insist<T, E: Debug>(&mut self, what: &str, ask: impl Fn() -> Result<T, E>) -> Option<T> {
+        loop {
+            let error = match ask() {
+                Ok(answer) => return Some(answer),
+                Err(error) => error,
+            };
+            let (name, now) = (self.name, time::now());
+            if self.said.is_none_or(|said| now.since(said) >= SAY_NS) {
+                log::warn!("boot waits for {name} {what}: {error:?}");
+                self.said = Some(now);
+            }
+            time::sleep_until(now.after_ns(TRY_NS));
+            let answers = self.supervisor.wait_for_service(name);
+            if !answers || now.since(self.began) >= BOOT_NS {
+                log::error!("boot goes on without {name} {what}: {error:?}");
+                return None;
+            }
+        }
+    }
+
+    /// Numbers of its instances of `interface`.
+    fn instances(&mut self, endpoint: &Endpoint, interface: u16) -> Vec<u64> {
+        let service = ServiceClient::new(Caller::new(endpoint.clone(), 0, Some(DEADLINE_NS)));
+        let mut numbers = Vec::new();
+        for index in 0..=INSTANCES_MAX {
+            let described = self.insist("to say what it serves", || service.call_describe(index));
+            match described.flatten() {
+                Some(_) if index == INSTANCES_MAX => {
+                    log::warn!("{}: only {INSTANCES_MAX} of its instances are used", self.name);
+                }
+                Some(description) if description.interface == interface => numbers.push(index),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        numbers
+    }
+}
+
+/// A caller of each instance of `interface` of component `name`: the client of an interface whose calls are messages alone.
+fn callers(supervisor: &Supervisor, name: &'static str, interface: u16) -> Vec<Caller> {
+    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
+    let instances = Wanted::new(supervisor, name).instances(&endpoint, interface).into_iter();
+    instances.map(|instance| Caller::new(endpoint.clone(), instance, Some(DEADLINE_NS))).collect()
+}
+
+/// The clocks of component `name`, if it is isolated.
+pub(crate) fn clocks(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Clock>> {
+    let callers = callers(supervisor, name, ClockClient::INTERFACE).into_iter();
+    callers.map(|caller| Arc::new(ClockClient::new(caller)) as Arc<dyn Clock>).collect()
+}
+
+/// The sources of entropy of component `name`, if it is isolated.
+pub(crate) fn entropy(supervisor: &Supervisor, name: &'static str) -> Vec<Arc<dyn Entropy>> {
+    let callers = callers(supervisor, name, EntropyClient::INTERFACE).into_iter();
+    callers.map(|caller| Arc::new(EntropyClient::new(caller)) as Arc<dyn Entropy>).collect()
+}
+
+/// The client of something in another world, whose server may be succeeded.
+trait Remote: Send + Sync + 'static {
+    fn name(&self) -> String;
+    fn restarted(&self) -> Result<(), AttachError>;
+    fn overdue(&self, check: &Check) -> Option<String>;
+    fn close(&self);
+}
+
+impl Remote for BlockProxy {
+    fn name(&self) -> String {
+        self.info().name
+    }
+    fn restarted(&self) -> Result<(), AttachError> {
+        BlockProxy::restarted(self)
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        BlockProxy::overdue(self, check)
+    }
+    fn close(&self) {
+        BlockProxy::close(self);
+    }
+}
+
+impl Remote for PortProxy {
+    fn name(&self) -> String {
+        Port::name(self)
+    }
+    fn restarted(&self) -> Result<(), AttachError> {
+        PortProxy::restarted(self)
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        PortProxy::overdue(self, check)
+    }
+    fn close(&self) {
+        PortProxy::close(self);
+    }
+}
+
+/// A client, told of what becomes of its server.
+struct Follower<R>(Arc<R>);
+
+impl<R: Remote> Listener for Follower<R> {
+    fn started(&self) -> Result<(), String> {
+        let mut attached = self.0.restarted();
+        for _ in 1..ATTACH_TRIES {
+            if attached.is_err() {
+                attached = self.0.restarted();
+            }
+        }
+        attached.map_err(|error| format!("{} is not attached: {error:?}", self.0.name()))
+    }
+    fn overdue(&self, check: &Check) -> Option<String> {
+        self.0.overdue(check)
+    }
+    fn given_up(&self) {
+        self.0.close();
+    }
+}
+
+/// Told that a server broke the protocol of its rings.
+type OnCorrupt = Box<dyn Fn() + Send + Sync>;
+
+/// Clients, made by `make`, of all instances of `interface` that component `name` has, if it is isolated.
+fn connect<R: Remote>(
+    supervisor: &Arc<Supervisor>,
+    name: &'static str,
+    interface: u16,
+    make: impl Fn(Caller, OnCorrupt) -> Result<Arc<R>, AttachError>,
+) -> Vec<Arc<R>> {
+    let Some(endpoint) = supervisor.endpoint(name) else { return Vec::new() };
+    let mut wanted = Wanted::new(supervisor, name);
+    let mut clients = Vec::new();
+    for instance in wanted.instances(&endpoint, interface) {
+        let what = format!("to take the rings of instance {instance}");
+        let client = wanted.insist(&what, || {
+            let caller = Caller::new(endpoint.clone(), instance, Some(ATTACH_NS));
+            let blames = supervisor.clone();
+            let on_corrupt = Box::new(move || {
+                blames.blame(name, String::from("it breaks the protocol of its rings"))
+            });
+            match follow(supervisor, name, || make(caller, on_corrupt)) {
+                // It would say so again.
+                Err(AttachError::Senseless) => Ok(None),
+                followed => followed.map(Some),
+            }
+        });
+        match client {
+            Some(None) => log::error!("{name}: instance {instance} says of itself what cannot be"),
+            client => clients.extend(client.flatten()),
+        }
+    }
+    clients
+}
+
+/// The client that `make` makes, told of every successor from now on.
+fn follow<R: Remote>(
+    supervisor: &Supervisor,
+    name: &str,
+    make: impl FnOnce() -> Result<Arc<R>, AttachError>,
+) -> Result<Arc<R>, AttachError> {
+    let before = supervisor.running(name).generation;
+    let client = make()?;
+    supervisor.listen(name, Arc::new(Follower(client.clone())));
+    if before.is_none() || supervisor.running(name).generation != before {
+        // A successor answered before the client could be told. Where this one fails too, the next is told of.
+        let _ = client.restarted();
+    }
+    Ok(client)
+}
+
+/// The disks of component `name`, if it is isolated.
+pub(crate) fn disks(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Block>> {
+    let disks = connect(supervisor, name, BlockControlClient::INTERFACE, |caller, on_corrupt| {
+        let knows = supervisor.clone();
+        BlockProxy::new(caller, on_corrupt, Box::new(move || knows.running(name)))
+    });
+    disks.into_iter().map(|disk| disk as Arc<dyn Block>).collect()
+}
+
+/// The ports of component `name`, if it is isolated.
+pub(crate) fn ports(supervisor: &Arc<Supervisor>, name: &'static str) -> Vec<Arc<dyn Port>> {
+    let ports = connect(supervisor, name, PortControlClient::INTERFACE, PortProxy::new);
+    ports.into_iter().map(|port| port as Arc<dyn Port>).collect()
+}

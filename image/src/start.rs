@@ -1,0 +1,208 @@
+//! [`start`]: from the tables of a [`System`] to a running personality.
+//!
+//! In the kernel world the components' ports and lines are granted to all of them together; a driver is granted its devices by
+//! being started. The supervisor starts the isolated components before all others; clients of their interfaces stand for them.
+use crate::clients;
+use ::supervisor::{Plan, Supervisor};
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::{
+    block::Block,
+    clock::Clock,
+    entropy::Entropy,
+    offer::{MakeFileSystem, Offer, Start},
+    terminal::Port,
+};
+use posix::start::{Boot, State, SystemCalls};
+use rt::device::PciFunction;
+
+/// Where a component lives.
+#[derive(Clone, Copy, Debug)]
+pub enum World {
+    /// In the kernel, and the function that starts it; none starts the personality.
+    Kernel(Option<Start>),
+    /// In a domain of its own.
+    Process,
+}
+
+/// A component of a system.
+#[derive(Debug)]
+pub struct Component {
+    /// Its name.
+    pub name: &'static str,
+    /// Where it lives.
+    pub world: World,
+    /// Interfaces that it offers.
+    pub implements: &'static [&'static str],
+    /// Virtio device types that it drives.
+    pub devices: &'static [u32],
+    /// Port ranges: first, count.
+    pub ports: &'static [(u16, u16)],
+    /// Interrupt lines.
+    pub interrupts: &'static [u32],
+}
+
+/// A system: what the kernel knows of its description.
+#[derive(Debug)]
+pub struct System {
+    /// Its name.
+    pub name: &'static str,
+    /// Where system calls run.
+    pub system_calls: SystemCalls,
+    /// Its components, in the order of starting.
+    pub components: &'static [Component],
+    /// The isolated ones, in the order of starting.
+    pub plans: &'static [Plan],
+    /// Their executables.
+    pub archive: &'static [u8],
+}
+
+impl Component {
+    /// Drives a device, of which the machine may have none.
+    fn is_driver(&self) -> bool {
+        !(self.devices.is_empty() && self.ports.is_empty())
+    }
+
+    /// Lets it reach its ports and lines, where it lives in the kernel.
+    fn grant(&self) {
+        if let World::Kernel(_) = self.world {
+            self.ports
+                .iter()
+                .for_each(|&(first, count)| nucleus::device::grant_ports(first, count));
+            self.interrupts.iter().for_each(|&line| nucleus::device::grant_line(line));
+        }
+    }
+}
+
+/// The instances that all components offer.
+#[derive(Default)]
+struct Offers {
+    disks: Vec<Arc<dyn Block>>,
+    ports: Vec<Arc<dyn Port>>,
+    clocks: Vec<Arc<dyn Clock>>,
+    entropy: Vec<Arc<dyn Entropy>>,
+    file_systems: Vec<(&'static str, MakeFileSystem)>,
+}
+
+impl Offers {
+    /// Adds the offers of a component that started in the kernel.
+    fn add(&mut self, offers: Vec<Offer>) {
+        for offer in offers {
+            match offer {
+                Offer::Disk(disk) => self.disks.push(disk),
+                Offer::Port(port) => self.ports.push(port),
+                Offer::Clock(clock) => self.clocks.push(clock),
+                Offer::Entropy(source) => self.entropy.push(source),
+                Offer::FileSystem(name, make) => self.file_systems.push((name, make)),
+            }
+        }
+    }
+
+    /// Adds clients of what the isolated component `name` offers by `interface`.
+    fn add_clients(&mut self, supervisor: &Arc<Supervisor>, name: &'static str, interface: &str) {
+        match interface {
+            "block" => self.disks.extend(clients::disks(supervisor, name)),
+            "terminal" => self.ports.extend(clients::ports(supervisor, name)),
+            "clock" => self.clocks.extend(clients::clocks(supervisor, name)),
+            "entropy" => self.entropy.extend(clients::entropy(supervisor, name)),
+            other => log::error!("{name}: no client of {other} between worlds"),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.disks.len()
+            + self.ports.len()
+            + self.clocks.len()
+            + self.entropy.len()
+            + self.file_systems.len()
+    }
+}
+
+/// Names in the log each PCI function that no component drives. Bridges need no driver, and what they lead to stands for itself.
+fn report_undriven(components: &[Component]) {
+    const BRIDGE: u32 = 0x06;
+    const SYSTEM_PERIPHERAL: u32 = 0x08;
+    let is_driven = |function: &PciFunction| {
+        let kind = virtio::pci_kind(*function);
+        kind.is_some_and(|kind| {
+            components.iter().any(|component| component.devices.contains(&kind))
+        })
+    };
+    for function in rt::device::pci_functions().iter().filter(|function| !is_driven(function)) {
+        let PciFunction { address, vendor, device, class, .. } = function;
+        if !matches!(class >> 24, BRIDGE | SYSTEM_PERIPHERAL) {
+            log::info!(
+                "PCI {address}: {vendor:04x}:{device:04x}, class {:04x}: no driver",
+                class >> 16
+            );
+        }
+    }
+}
+
+/// Starts the isolated components, if there are any.
+fn start_isolated(system: &System) -> Option<Arc<Supervisor>> {
+    if system.plans.is_empty() {
+        return None;
+    }
+    let started = ::supervisor::start(system.plans, system.archive);
+    started.inspect_err(|_| log::error!("no memory for the supervisor")).ok()
+}
+
+/// Starts `component`, or what stands for it, and adds its offers.
+fn start_component(
+    component: &'static Component,
+    supervisor: Option<&Arc<Supervisor>>,
+    offers: &mut Offers,
+) -> posix::start::Component {
+    let before = offers.count();
+    let world = match component.world {
+        World::Kernel(start) => {
+            if let Some(start) = start {
+                offers.add(start());
+            }
+            "kernel"
+        }
+        World::Process => {
+            for (interface, supervisor) in component.implements.iter().zip(supervisor) {
+                offers.add_clients(supervisor, component.name, interface);
+            }
+            "process"
+        }
+    };
+    let is_idle = component.is_driver() && offers.count() == before;
+    posix::start::Component {
+        name: component.name,
+        world,
+        implements: component.implements,
+        state: if is_idle { State::NoDevice } else { State::Running },
+        started: rt::time::now(),
+    }
+}
+
+/// Starts `system`; the nucleus calls this on the first thread.
+pub fn start(system: &'static System) {
+    log::info!("system {}", system.name);
+    system.components.iter().for_each(Component::grant);
+    let supervisor = start_isolated(system);
+    let mut offers = Offers::default();
+    let components = system
+        .components
+        .iter()
+        .map(|component| start_component(component, supervisor.as_ref(), &mut offers))
+        .collect();
+    report_undriven(system.components);
+    let boot = Boot {
+        disks: offers.disks,
+        ports: offers.ports,
+        clock: offers.clocks.into_iter().next(),
+        entropy: offers.entropy,
+        file_systems: offers.file_systems,
+        components,
+        supervisor: supervisor
+            .map(|supervisor| supervisor as Arc<dyn interfaces::supervisor::Supervisor>),
+        system_calls: system.system_calls,
+    };
+    let Err(end) = posix::start::start(boot);
+    // Nothing is wrong in the kernel: a backtrace would say nothing.
+    log::error!("{end}");
+    nucleus::arch::power::die()
+}

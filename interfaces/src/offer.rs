@@ -1,0 +1,78 @@
+//! [`Offer`]: an instance that a component offers to the system that starts it, in whichever world.
+//!
+//! A component's crate has a function `start` that returns its offers. The kernel of a system takes them as they are; in the process
+//! world [`serve`] puts the server of its interface before each.
+use crate::{
+    block::Block,
+    clock::Clock,
+    entropy::Entropy,
+    file_system::{FileSystem, FsError},
+    terminal::Resumable,
+};
+use alloc::{sync::Arc, vec::Vec};
+
+/// Makes a mounted file system of one type from a disk (if the type has one) and mount options.
+pub type MakeFileSystem = fn(Option<Arc<dyn Block>>, &[u8]) -> Result<Arc<dyn FileSystem>, FsError>;
+
+/// An instance of an interface.
+#[derive(Clone)]
+pub enum Offer {
+    /// A disk.
+    Disk(Arc<dyn Block>),
+    /// A terminal's or a session's stream of bytes.
+    Port(Arc<dyn Resumable>),
+    /// A clock.
+    Clock(Arc<dyn Clock>),
+    /// A source of entropy.
+    Entropy(Arc<dyn Entropy>),
+    /// A type of file system, by the name that mount(2) takes. It has no server: such a component lives in the kernel.
+    FileSystem(&'static str, MakeFileSystem),
+}
+
+/// The function that starts a component.
+pub type Start = fn() -> Vec<Offer>;
+
+#[cfg(all(target_os = "none", skerry_process))]
+mod server {
+    use super::{Arc, Offer, Vec};
+    use crate::{
+        block::{BlockControlServer, BlockService},
+        clock::ClockServer,
+        entropy::EntropyServer,
+        service::{self, Serve},
+        terminal::{PortControlServer, PortService},
+    };
+    use alloc::boxed::Box;
+    use rt::message;
+
+    /// The server of `offer`, by the name of its instance, or of its component `name` where it has none.
+    fn server(name: &str, offer: Offer) -> Option<Box<dyn Serve>> {
+        Some(match offer {
+            Offer::Disk(disk) => {
+                let name = disk.info().name;
+                Box::new(BlockControlServer::new(&name, Arc::new(BlockService::new(disk))))
+            }
+            Offer::Port(port) => {
+                let name = port.name();
+                Box::new(PortControlServer::new(&name, Arc::new(PortService::new(port))))
+            }
+            Offer::Clock(clock) => Box::new(ClockServer::new(name, clock)),
+            Offer::Entropy(source) => Box::new(EntropyServer::new(name, source)),
+            Offer::FileSystem(kind, _) => {
+                log::error!("{kind} is not served: file systems live in the kernel");
+                return None;
+            }
+        })
+    }
+
+    /// Serves `offers` of the component `name`, each by its place, until the supervisor ends it.
+    pub fn serve(name: &str, offers: Vec<Offer>) {
+        let instances: Vec<_> =
+            offers.into_iter().filter_map(|offer| server(name, offer)).collect();
+        let ended = service::run(&message::service(), &instances);
+        log::info!("no more calls: {ended:?}");
+    }
+}
+
+#[cfg(all(target_os = "none", skerry_process))]
+pub use server::serve;

@@ -1,0 +1,315 @@
+//! What must hold of a description, and the message where it does not.
+use crate::{
+    Wrong,
+    component::{Component, Entry, Process},
+    known, parts,
+    system::{Member, System, World},
+    wiring,
+};
+use calls::Call;
+use std::collections::BTreeMap;
+use toml::Spanned;
+
+type Checked = Result<(), Wrong>;
+
+/// The isolated components may have together one part in this many of the machine's memory.
+const MEMORY_SHARE: u64 = 4;
+/// Longest time a field of milliseconds may say: a day.
+const MS_MAX: u64 = 86_400_000;
+
+/// Checks that `word` is a place of system calls.
+pub(crate) fn system_calls(word: &str) -> Result<(), String> {
+    match parts::system_calls(word) {
+        Some(_) => Ok(()),
+        None => Err(format!("system_calls `{word}` is not known; known are anywhere and master")),
+    }
+}
+
+/// Checks what must hold between the components of a system and puts them into the order of starting.
+pub(crate) fn system(system: &mut System) -> Result<(), String> {
+    if system.memory_mib == 0 {
+        return Err("`memory_mib` is missing: the memory of the smallest machine".to_owned());
+    }
+    let is_personality = |member: &&Member| member.component.entry == Entry::Personality;
+    match system.members.iter().filter(is_personality).count() {
+        1 => {}
+        0 => return Err("there is no personality to start: list `posix`".to_owned()),
+        _ => return Err("there are two personalities: leave one out".to_owned()),
+    }
+    system.members.iter().try_for_each(check_world)?;
+    check_offers(system)?;
+    check_overlaps(system)?;
+    check_memory(system)?;
+    let order = order(&system.members)?;
+    let place = |member: &Member| order.iter().position(|name| *name == member.name);
+    system.members.sort_by_key(|member| place(member).unwrap_or(usize::MAX));
+    Ok(())
+}
+
+/// A component is in a world that it can live in.
+fn check_world(member: &Member) -> Result<(), String> {
+    let Member { name, world, component, .. } = member;
+    if component.can_live_in(world.name()) {
+        return Ok(());
+    }
+    Err(match world {
+        World::Process => {
+            format!("component `{name}` cannot be isolated: write {name} = \"kernel\"")
+        }
+        World::Kernel => format!("component `{name}` is isolated only: write {name} = \"process\""),
+    })
+}
+
+/// Every interface that must be there is offered.
+fn check_offers(system: &System) -> Result<(), String> {
+    for Member { name, component, .. } in &system.members {
+        let is_offered = |used: &&Spanned<String>| {
+            system.members.iter().any(|member| member.component.implements(used.get_ref()))
+        };
+        if let Some(missing) = component.uses.iter().find(|used| !is_offered(used)) {
+            let missing = missing.get_ref();
+            return Err(format!(
+                "component `{name}` uses `{missing}`, which no component implements: list one that does"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// No port, line or kind of device has two owners.
+fn check_overlaps(system: &System) -> Result<(), String> {
+    let mut ports: Vec<((u16, u16), &str)> = Vec::new();
+    let mut lines: BTreeMap<u32, &str> = BTreeMap::new();
+    let mut devices: BTreeMap<&str, &str> = BTreeMap::new();
+    for Member { name, component, .. } in &system.members {
+        let taken =
+            |what: String, by: &str| Err(format!("component `{name}`: {what} {by}'s already"));
+        for range in &component.ports {
+            let Some(wanted) = parts::ports(range.get_ref()) else { continue };
+            if let Some((_, by)) = ports.iter().find(|(other, _)| parts::overlap(*other, wanted)) {
+                return taken(format!("ports `{}` overlap: some are", range.get_ref()), by);
+            }
+            ports.push((wanted, name));
+        }
+        for line in &component.interrupts {
+            if let Some(by) = lines.insert(*line.get_ref(), name) {
+                return taken(format!("interrupt {} is", line.get_ref()), by);
+            }
+        }
+        for device in &component.devices {
+            if let Some(by) = devices.insert(device.get_ref(), name) {
+                return taken(format!("device `{}` is", device.get_ref()), by);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The isolated components' memory fits the smallest machine.
+fn check_memory(system: &System) -> Result<(), String> {
+    let processes =
+        system.in_world(World::Process).filter_map(|one| one.component.process.as_ref());
+    let memory_kib = |process: &Spanned<Process>| {
+        process.get_ref().memory_kib.saturating_add(process.get_ref().kept_kib)
+    };
+    let wanted_kib = processes.fold(0u64, |sum, process| sum.saturating_add(memory_kib(process)));
+    let share_kib = system.memory_mib.saturating_mul(1024) / MEMORY_SHARE;
+    if wanted_kib > share_kib {
+        return Err(format!(
+            "isolated components may have {wanted_kib} KiB, more than the {share_kib} KiB that are a quarter of the \
+             machine's memory: lower a `memory_kib` or raise `memory_mib`"
+        ));
+    }
+    Ok(())
+}
+
+/// The names in an order in which each component comes after those that it uses.
+fn order(members: &[Member]) -> Result<Vec<String>, String> {
+    let mut order: Vec<String> = Vec::new();
+    let mut left: Vec<&Member> = members.iter().collect();
+    while !left.is_empty() {
+        let uses = |user: &Member, other: &Member| {
+            user.component.used().any(|name| other.component.implements(name))
+        };
+        let is_ready = |member: &&Member| left.iter().all(|other| !uses(member, other));
+        let Some(next) = left.iter().position(is_ready) else {
+            let names: Vec<&str> = left.iter().map(|one| one.name.as_str()).collect();
+            let names = names.join(", ");
+            return Err(format!("the calls of {names} go round in a circle: take a `uses` out"));
+        };
+        order.push(left.remove(next).name.clone());
+    }
+    Ok(order)
+}
+
+/// The first of `list` that is not among `known`.
+fn stranger<'a>(list: &'a [Spanned<String>], known: &[&str]) -> Option<&'a Spanned<String>> {
+    list.iter().find(|one| !known.contains(&one.get_ref().as_str()))
+}
+
+/// The names of `list` are all among `known`.
+fn check_names(what: &str, list: &[Spanned<String>], known: &[&str]) -> Checked {
+    match stranger(list, known) {
+        None => Ok(()),
+        Some(wrong) => {
+            let (name, known) = (wrong.get_ref(), known.join(", "));
+            Err(Wrong::at(wrong, format!("{what} `{name}` is not known; known are {known}")))
+        }
+    }
+}
+
+/// Checks the description of a component by itself.
+pub(crate) fn component(component: &Component) -> Checked {
+    check_worlds(component)?;
+    for list in [&component.implements, &component.uses, &component.may_use] {
+        check_names("interface", list, &known::INTERFACES)?;
+    }
+    let devices: Vec<_> = known::DEVICES.iter().map(|(name, _)| *name).collect();
+    check_names("device", &component.devices, &devices)?;
+    check_names("memory", &component.memory, &["dma"])?;
+    for range in &component.ports {
+        parts::ports(range.get_ref()).ok_or_else(|| {
+            let what = "are not FIRST+COUNT, as in 0x70+2";
+            Wrong::at(range, format!("ports `{}` {what}", range.get_ref()))
+        })?;
+    }
+    if let Some(line) = component.interrupts.iter().find(|line| *line.get_ref() > 255) {
+        return Err(Wrong::at(line, format!("interrupt {} does not exist", line.get_ref())));
+    }
+    let priority = &component.priority;
+    parts::priority(priority.get_ref()).ok_or_else(|| {
+        let what = "is not known; known are fair, fair:-20 to fair:19, fifo:1 to fifo:99";
+        Wrong::at(priority, format!("priority `{}` {what}", priority.get_ref()))
+    })?;
+    Ok(())
+}
+
+/// The worlds exist, and the component has what each of them needs.
+fn check_worlds(component: &Component) -> Checked {
+    let worlds = &component.worlds;
+    check_names("world", worlds.get_ref(), &["kernel", "process"])?;
+    let is_process = component.can_live_in("process");
+    let wrong = |what: &str| Err(Wrong::at(worlds, what));
+    match component.entry {
+        _ if worlds.get_ref().is_empty() => return wrong("`worlds` is empty: name one"),
+        Entry::Main if component.can_live_in("kernel") => {
+            return wrong("a component whose entry is `main` cannot live in the kernel");
+        }
+        Entry::Personality if is_process => {
+            return wrong("a component whose entry is `personality` lives in the kernel");
+        }
+        _ => {}
+    }
+    match &component.process {
+        Some(process) => check_process(component, process),
+        None if is_process => wrong(
+            "world `process` needs a table `[process]` that says what the component may do: add it",
+        ),
+        None => Ok(()),
+    }
+}
+
+fn check_process(component: &Component, process: &Spanned<Process>) -> Checked {
+    let fields = process.get_ref();
+    if stranger(core::slice::from_ref(&fields.restart), &["never", "on-failure"]).is_some() {
+        let wrong = fields.restart.get_ref();
+        let what = format!("restart `{wrong}` is not known; known are never and on-failure");
+        return Err(Wrong::at(&fields.restart, what));
+    }
+    if let Some(wrong) = fields.calls.iter().find(|name| known::calls_of(name.get_ref()).is_none())
+    {
+        let groups: Vec<_> = known::GROUPS.iter().map(|(name, _)| *name).collect();
+        let what = format!(
+            "kernel call `{}` is not known; known are the calls of libs/calls and the groups {}",
+            wrong.get_ref(),
+            groups.join(", ")
+        );
+        return Err(Wrong::at(wrong, what));
+    }
+    let granted = wiring::calls(fields);
+    let needs: [(bool, Call, &str, &str); 5] = [
+        (fields.kept_kib > 0, Call::MapRegion, "kept_kib", "regions"),
+        (!component.ports.is_empty(), Call::PortsOpen, "ports", "ports"),
+        (!component.interrupts.is_empty(), Call::InterruptOpen, "interrupts", "interrupts"),
+        (!component.devices.is_empty(), Call::PciOpen, "devices", "devices"),
+        (!component.memory.is_empty(), Call::DmaAllocate, "memory", "dma"),
+    ];
+    for (is_wanted, call, field, group) in needs {
+        if is_wanted && !granted.contains(&(call as u64)) {
+            let what = format!("has `{field}` but may not use them: add \"{group}\" to `calls`");
+            return Err(Wrong::at(process, what));
+        }
+    }
+    if component.devices.is_empty()
+        && fields.device_memory_kib + u64::from(fields.device_threads) > 0
+    {
+        let what = "has `device_memory_kib` or `device_threads` but no `devices`: leave them out";
+        return Err(Wrong::at(process, what));
+    }
+    for call in [Call::ReplyAndReceive, Call::Spawn, Call::Map, Call::Wait, Call::Clock] {
+        if !granted.contains(&(call as u64)) {
+            let what =
+                format!("cannot run without the kernel call {}: add it to `calls`", call.name());
+            return Err(Wrong::at(process, what));
+        }
+    }
+    check_numbers(process)
+}
+
+fn check_numbers(process: &Spanned<Process>) -> Checked {
+    let fields = process.get_ref();
+    let positive = [
+        ("memory_kib", fields.memory_kib),
+        ("threads", u64::from(fields.threads)),
+        ("ping_ms", fields.ping_ms),
+        ("ping_deadline_ms", fields.ping_deadline_ms),
+        ("request_ms", fields.request_ms),
+        ("window_ms", fields.window_ms),
+    ];
+    if let Some((name, _)) = positive.iter().find(|(_, value)| *value == 0) {
+        return Err(Wrong::at(process, format!("`{name}` must not be 0")));
+    }
+    let share = fields.share_percent.get_ref();
+    if !(1..=100).contains(share) {
+        let what =
+            format!("`share_percent` {share} is none: give it 1 to 100 of the processors' time");
+        return Err(Wrong::at(&fields.share_percent, what));
+    }
+    let times = [
+        ("ping_ms", fields.ping_ms),
+        ("ping_deadline_ms", fields.ping_deadline_ms),
+        ("request_ms", fields.request_ms),
+        ("window_ms", fields.window_ms),
+        ("pause_ms", fields.pause_ms),
+        ("pause_max_ms", fields.pause_max_ms),
+    ];
+    if let Some((name, _)) = times.iter().find(|(_, value)| *value > MS_MAX) {
+        return Err(Wrong::at(process, format!("`{name}` is more than a day")));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_go_round_in_a_circle_are_refused() {
+        let member = |name: &str, implements: &str, uses: &str| {
+            let text = format!(
+                "worlds = [\"kernel\"]\npriority = \"fair\"\nimplements = [\"{implements}\"]\nuses = [\"{uses}\"]"
+            );
+            Member {
+                name: name.to_owned(),
+                folder: name.into(),
+                world: World::Kernel,
+                component: Component::parse(&text).expect("a right description"),
+            }
+        };
+        let circle = [member("a", "block", "clock"), member("b", "clock", "block")];
+        let wrong = order(&circle).expect_err("a circle");
+        assert!(wrong.contains("the calls of a, b go round in a circle"), "{wrong}");
+        let alone = order(&[member("a", "block", "block")]).expect_err("a circle");
+        assert!(alone.contains("the calls of a go round"), "{alone}");
+    }
+}

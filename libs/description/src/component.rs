@@ -1,0 +1,147 @@
+//! [`Component`]: the contents of a `component.toml`.
+use serde::Deserialize;
+use toml::Spanned;
+
+/// The description of a component: where it can live, and everything that it may touch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Component {
+    /// The worlds in which it can live: `kernel`, `process`.
+    pub(crate) worlds: Spanned<Vec<Spanned<String>>>,
+    /// How it starts.
+    #[serde(default)]
+    pub(crate) entry: Entry,
+    /// Interfaces that it offers.
+    #[serde(default)]
+    pub(crate) implements: Vec<Spanned<String>>,
+    /// Interfaces that it cannot do without.
+    #[serde(default)]
+    pub(crate) uses: Vec<Spanned<String>>,
+    /// Interfaces that it uses where a system has them.
+    #[serde(default)]
+    pub(crate) may_use: Vec<Spanned<String>>,
+    /// Kinds of devices that it may open (`virtio:block`); their interrupts come with them.
+    #[serde(default)]
+    pub(crate) devices: Vec<Spanned<String>>,
+    /// Port ranges `FIRST+COUNT`.
+    #[serde(default)]
+    pub(crate) ports: Vec<Spanned<String>>,
+    /// Interrupt lines.
+    #[serde(default)]
+    pub(crate) interrupts: Vec<Spanned<u32>>,
+    /// Memory beyond its heap: `dma`.
+    #[serde(default)]
+    pub(crate) memory: Vec<Spanned<String>>,
+    /// `fair`, `fair:N` with N from -20 to 19, or `fifo:N` with N from 1 to 99.
+    pub(crate) priority: Spanned<String>,
+    /// Its limits in the process world; needed where `worlds` has `process`.
+    pub(crate) process: Option<Spanned<Process>>,
+}
+
+/// The function of a component's crate that starts it.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum Entry {
+    /// `start`, which returns the instances that it offers; the wiring serves them, in either world.
+    #[default]
+    Start,
+    /// `main`, which is the whole program of a component that lives in the process world only.
+    Main,
+    /// None: the image starts this component itself, after all others.
+    Personality,
+}
+
+/// The limits of a component in the process world, and how the supervisor watches it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Parameters of its own, as on the kernel's command line, which goes before them.
+    #[serde(default)]
+    pub(crate) parameters: String,
+    /// Kernel calls: groups or single ones.
+    pub(crate) calls: Vec<Spanned<String>>,
+    /// Most memory.
+    pub(crate) memory_kib: u64,
+    /// Memory that outlives it, beyond that.
+    #[serde(default)]
+    pub(crate) kept_kib: u64,
+    /// Most interrupt vectors at once.
+    #[serde(default = "Process::vectors")]
+    pub(crate) vectors: u32,
+    /// Most lines of the log a second.
+    #[serde(default = "Process::log_lines")]
+    pub(crate) log_lines: u32,
+    /// Most lines of the log at once, after a pause.
+    #[serde(default = "Process::log_burst")]
+    pub(crate) log_burst: u32,
+    /// Most threads.
+    pub(crate) threads: u32,
+    /// Memory beyond `memory_kib` for each of its devices that the machine has.
+    #[serde(default)]
+    pub(crate) device_memory_kib: u64,
+    /// Threads beyond `threads` for each of its devices that the machine has.
+    #[serde(default)]
+    pub(crate) device_threads: u32,
+    /// How much of all processors' time they may have while others want it.
+    pub(crate) share_percent: Spanned<u8>,
+    /// Time between pings.
+    pub(crate) ping_ms: u64,
+    /// Time for an answer.
+    pub(crate) ping_deadline_ms: u64,
+    /// Age at which the supervisor asks it for a request that it was given and has not done.
+    #[serde(default = "Process::request_ms")]
+    pub(crate) request_ms: u64,
+    /// `on-failure`, or `never`: it is given up with its first failure.
+    pub(crate) restart: Spanned<String>,
+    /// Restarts after failures within a window.
+    pub(crate) restarts: u32,
+    /// Length of the window.
+    pub(crate) window_ms: u64,
+    /// Pause before the second restart of a window; doubled for each further one.
+    pub(crate) pause_ms: u64,
+    /// Longest pause.
+    pub(crate) pause_max_ms: u64,
+}
+
+impl Process {
+    /// More than the drivers of a machine of 30 disks open.
+    const fn vectors() -> u32 {
+        64
+    }
+    const fn log_lines() -> u32 {
+        10
+    }
+    const fn log_burst() -> u32 {
+        100
+    }
+    const fn request_ms() -> u64 {
+        10_000
+    }
+}
+
+impl Component {
+    /// Reads the text of a `component.toml` and checks it.
+    ///
+    /// # Errors
+    /// The fault, and its line.
+    pub(crate) fn parse(text: &str) -> Result<Component, String> {
+        let component: Component = toml::from_str(text).map_err(|error| error.to_string())?;
+        crate::checks::component(&component).map_err(|wrong| wrong.in_text(text))?;
+        Ok(component)
+    }
+
+    /// Whether it can live in `world`.
+    pub(crate) fn can_live_in(&self, world: &str) -> bool {
+        self.worlds.get_ref().iter().any(|one| one.get_ref() == world)
+    }
+
+    /// Whether it implements the interface `name`.
+    pub(crate) fn implements(&self, name: &str) -> bool {
+        self.implements.iter().any(|one| one.get_ref() == name)
+    }
+
+    /// The interfaces that it uses, where it must or may.
+    pub(crate) fn used(&self) -> impl Iterator<Item = &str> {
+        self.uses.iter().chain(&self.may_use).map(|one| one.get_ref().as_str())
+    }
+}

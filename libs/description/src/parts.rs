@@ -1,0 +1,46 @@
+//! The values of fields that are written as text.
+
+/// A scheduling policy: `fair`, `fair:N`, `fifo:N`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// Nice value.
+    Fair(i8),
+    /// Fixed priority.
+    Fifo(u8),
+}
+
+/// First port and count.
+pub(super) fn ports(range: &str) -> Option<(u16, u16)> {
+    let (first, count) = range.split_once('+')?;
+    let first = u16::from_str_radix(first.strip_prefix("0x")?, 16).ok()?;
+    let count: u16 = count.parse().ok()?;
+    (count > 0 && u32::from(first) + u32::from(count) <= 1 << 16).then_some((first, count))
+}
+
+/// Whether two ranges of ports have one in common.
+pub(super) fn overlap(one: (u16, u16), other: (u16, u16)) -> bool {
+    let end = |range: (u16, u16)| u32::from(range.0) + u32::from(range.1);
+    u32::from(one.0) < end(other) && u32::from(other.0) < end(one)
+}
+
+/// What the personality calls a place of system calls.
+pub(super) fn system_calls(word: &str) -> Option<&'static str> {
+    match word {
+        "anywhere" => Some("Anywhere"),
+        "master" => Some("Master"),
+        _ => None,
+    }
+}
+
+pub(super) fn priority(text: &str) -> Option<Priority> {
+    match text.split_once(':') {
+        None => (text == "fair").then_some(Priority::Fair(0)),
+        Some(("fair", nice)) => {
+            nice.parse().ok().filter(|nice| (-20..=19).contains(nice)).map(Priority::Fair)
+        }
+        Some(("fifo", number)) => {
+            number.parse().ok().filter(|number| (1..=99).contains(number)).map(Priority::Fifo)
+        }
+        Some(_) => None,
+    }
+}

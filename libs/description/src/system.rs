@@ -1,0 +1,239 @@
+//! [`System`]: a system description, with the descriptions of its components.
+use crate::{
+    checks,
+    component::{Component, Entry},
+    sources::{Source, Sources},
+};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
+use toml::{Spanned, Table, Value};
+
+/// Systems that are based on one another, at most.
+const DEPTH_MAX: usize = 8;
+
+/// Where a component lives in a system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// In the kernel's address space.
+    Kernel,
+    /// In a domain of its own.
+    Process,
+}
+
+impl World {
+    /// Its name in descriptions.
+    pub fn name(self) -> &'static str {
+        match self {
+            World::Kernel => "kernel",
+            World::Process => "process",
+        }
+    }
+}
+
+/// A component of a system.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Its name, which is that of its crate.
+    pub name: String,
+    /// Its folder, from the root of the tree.
+    pub folder: PathBuf,
+    /// Where it lives.
+    pub world: World,
+    /// Everything that it may touch, with the changes of this system.
+    pub component: Component,
+}
+
+/// A system: its components in the order of starting, in which each comes after the components that it uses.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Its name.
+    pub name: String,
+    /// Memory of the smallest machine that it is for.
+    pub memory_mib: u64,
+    /// Where system calls run: `anywhere`, or `master`: on the first processor.
+    pub system_calls: String,
+    /// Its components.
+    pub members: Vec<Member>,
+}
+
+/// The text of a system description.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// The system whose components and other fields this one has, where it does not name its own.
+    based_on: Option<Spanned<String>>,
+    memory_mib: Option<u64>,
+    system_calls: Option<Spanned<String>>,
+    /// The world of each component; `none` takes a component of the other system out.
+    #[serde(default)]
+    components: Worlds,
+    /// Fields of components' descriptions that are different in this system.
+    #[serde(default)]
+    change: BTreeMap<String, Table>,
+}
+
+/// Names of components and their worlds, in the order of the text.
+#[derive(Debug, Default)]
+struct Worlds(Vec<(Spanned<String>, Spanned<String>)>);
+
+impl<'de> Deserialize<'de> for Worlds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Worlds, D::Error> {
+        struct InOrder;
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Worlds;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("lines of the form COMPONENT = \"WORLD\"")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Worlds, A::Error> {
+                let mut worlds = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    worlds.push(entry);
+                }
+                Ok(Worlds(worlds))
+            }
+        }
+        deserializer.deserialize_map(InOrder)
+    }
+}
+
+/// A system under construction: the fields of one description over those of the one that it is based on.
+#[derive(Default)]
+struct Draft {
+    memory_mib: Option<u64>,
+    system_calls: Option<String>,
+    worlds: Vec<(String, World)>,
+    changes: BTreeMap<String, Table>,
+}
+
+impl Draft {
+    /// The description of the system `name`, and of those that it is based on.
+    fn of(sources: &Sources, name: &str, depth: usize) -> Result<Draft, String> {
+        let Some(Source { path, text }) = sources.systems.get(name) else {
+            let known: Vec<_> = sources.systems().collect();
+            return Err(format!("there is no system `{name}`; there are {}", known.join(", ")));
+        };
+        let wrong = |what: String| format!("{}: {what}", path.display());
+        let at = |place: &Spanned<String>, what: String| {
+            wrong(crate::Wrong::at(place, what).in_text(text))
+        };
+        let file: File = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let mut draft = match &file.based_on {
+            None => Draft::default(),
+            Some(place) if depth == DEPTH_MAX => {
+                return Err(at(place, "systems are based on each other in a circle".to_owned()));
+            }
+            Some(base) => {
+                Draft::of(sources, base.get_ref(), depth + 1).map_err(|said| at(base, said))?
+            }
+        };
+        draft.memory_mib = file.memory_mib.or(draft.memory_mib);
+        if let Some(word) = &file.system_calls {
+            checks::system_calls(word.get_ref()).map_err(|what| at(word, what))?;
+            draft.system_calls = Some(word.get_ref().clone());
+        }
+        for (component, world) in &file.components.0 {
+            draft.place(sources, component.get_ref(), world.get_ref()).map_err(|what| {
+                at(component, format!("component `{}`: {what}", component.get_ref()))
+            })?;
+        }
+        for (component, change) in file.change {
+            if draft.worlds.iter().all(|(name, _)| *name != component) {
+                let what = "it is no component of this system: take `[change]` out or list it";
+                return Err(wrong(format!("change of `{component}`: {what}")));
+            }
+            merge(draft.changes.entry(component).or_default(), change);
+        }
+        Ok(draft)
+    }
+
+    /// Puts the component `name` into the world of that name, or takes it out.
+    fn place(&mut self, sources: &Sources, name: &str, world: &str) -> Result<(), String> {
+        let listed = self.worlds.iter().position(|(one, _)| one == name);
+        let world = match (world, listed) {
+            ("kernel", _) => World::Kernel,
+            ("process", _) => World::Process,
+            ("none", Some(place)) => {
+                self.worlds.remove(place);
+                return Ok(());
+            }
+            ("none", None) => return Err("it is not there: take the line out".to_owned()),
+            (other, _) => {
+                return Err(format!(
+                    "world `{other}` does not exist; there are kernel and process"
+                ));
+            }
+        };
+        if !sources.components.contains_key(name) {
+            let known: Vec<_> = sources.components.keys().map(String::as_str).collect();
+            return Err(format!("not known; known are {}", known.join(", ")));
+        }
+        match listed.and_then(|place| self.worlds.get_mut(place)) {
+            Some((_, before)) => *before = world,
+            None => self.worlds.push((name.to_owned(), world)),
+        }
+        Ok(())
+    }
+}
+
+/// Puts the fields of `over` into `table`; those of tables within it one by one.
+fn merge(table: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(within)), Value::Table(over)) => merge(within, over),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+}
+
+/// The component described by `source`, with the fields of `change` over its own.
+fn component(source: &Source, change: Option<&Table>) -> Result<Component, String> {
+    let said = |what: String| format!("{}: {what}", source.path.display());
+    let component = Component::parse(&source.text).map_err(said)?;
+    let Some(change) = change else { return Ok(component) };
+    let mut table: Table = toml::from_str(&source.text).map_err(|error| said(error.to_string()))?;
+    merge(&mut table, change.clone());
+    Component::parse(&table.to_string()).map_err(|what| said(format!("changed, {what}")))
+}
+
+impl Sources {
+    /// The system `name`, checked.
+    ///
+    /// # Errors
+    /// The fault of a description, with the file and the line.
+    pub fn system(&self, name: &str) -> Result<System, String> {
+        let draft = Draft::of(self, name, 0)?;
+        let mut members = Vec::new();
+        for (component_name, world) in draft.worlds {
+            let Some(source) = self.components.get(&component_name) else { continue };
+            let component = component(source, draft.changes.get(&component_name))
+                .map_err(|said| format!("system `{name}`: {said}"))?;
+            let folder = source.path.parent().unwrap_or(&source.path).to_owned();
+            members.push(Member { name: component_name, folder, world, component });
+        }
+        let mut system = System {
+            name: name.to_owned(),
+            memory_mib: draft.memory_mib.unwrap_or_default(),
+            system_calls: draft.system_calls.unwrap_or_else(|| "anywhere".to_owned()),
+            members,
+        };
+        checks::system(&mut system).map_err(|what| format!("system `{name}`: {what}"))?;
+        Ok(system)
+    }
+}
+
+impl System {
+    /// The components that live in `world`.
+    pub fn in_world(&self, world: World) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(move |member| member.world == world)
+    }
+
+    /// The components whose crates are linked into the kernel.
+    pub fn linked(&self) -> impl Iterator<Item = &Member> {
+        self.in_world(World::Kernel).filter(|member| member.component.entry == Entry::Start)
+    }
+}

@@ -1,0 +1,438 @@
+//! Wrong descriptions are refused: one refusal for each field.
+use description::{Member, Sources, World, program};
+use std::path::Path;
+
+const SYSTEM: &str = r#"
+memory_mib = 64
+
+[components]
+posix = "kernel"
+tmpfs = "kernel"
+virtio-blk = "kernel"
+uart = "kernel"
+rtc = "kernel"
+"#;
+
+/// The components of the smallest system there is.
+const COMPONENTS: [(&str, &str); 5] = [
+    (
+        "posix",
+        r#"
+worlds = ["kernel"]
+entry = "personality"
+uses = ["block", "file_system", "terminal", "clock"]
+may_use = ["entropy"]
+priority = "fair"
+"#,
+    ),
+    (
+        "tmpfs",
+        r#"
+worlds = ["kernel"]
+implements = ["file_system"]
+priority = "fair"
+"#,
+    ),
+    (
+        "virtio-blk",
+        r#"
+worlds = ["kernel"]
+implements = ["block"]
+devices = ["virtio:block"]
+memory = ["dma"]
+priority = "fair"
+"#,
+    ),
+    (
+        "uart",
+        r#"
+worlds = ["kernel"]
+implements = ["terminal"]
+ports = ["0x3f8+8"]
+interrupts = [4]
+priority = "fair"
+"#,
+    ),
+    (
+        "rtc",
+        r#"
+worlds = ["kernel", "process"]
+implements = ["clock"]
+ports = ["0x70+2"]
+priority = "fair"
+
+[process]
+parameters = "rtc.wait_ms=5"
+calls = ["threads", "memory", "time", "log", "serve", "ports", "Entropy"]
+memory_kib = 512
+threads = 2
+vectors = 3
+log_lines = 4
+log_burst = 5
+share_percent = 10
+ping_ms = 1000
+ping_deadline_ms = 2000
+restart = "on-failure"
+restarts = 10
+window_ms = 10000
+pause_ms = 10
+pause_max_ms = 1000
+"#,
+    ),
+];
+
+/// The small system, where the text `good` of the description of `changed`, a component or `small` itself, reads `other`.
+#[track_caller]
+fn changed(name: &str, good: &str, other: &str) -> Sources {
+    let mut sources = Sources::default();
+    let change = |this: &str, text: &str| match this == name {
+        true => {
+            assert!(text.contains(good), "`{good}` is not there to be changed");
+            text.replacen(good, other, 1)
+        }
+        false => text.to_owned(),
+    };
+    sources.add_system(Path::new("systems/small.toml"), change("small", SYSTEM));
+    for (component, text) in COMPONENTS {
+        sources.add_component(&Path::new("components").join(component), change(component, text));
+    }
+    sources
+}
+
+/// The small system with another beside it, `large`.
+fn with_large(text: &str) -> Sources {
+    let mut sources = changed("", "", "");
+    sources.add_system(Path::new("systems/large.toml"), text.to_owned());
+    sources
+}
+
+/// Refused, for a reason that holds `why`, once `good` reads `wrong` in the description of `name`.
+#[track_caller]
+fn refused(name: &str, good: &str, wrong: &str, why: &str) {
+    match changed(name, good, wrong).system("small") {
+        Ok(_) => panic!("`{wrong}` was taken"),
+        Err(said) => assert!(said.contains(why), "`{wrong}`: {said}"),
+    }
+}
+
+/// The kernel's program of the small system.
+fn kernel(sources: &Sources) -> String {
+    sources.system("small").expect("a right description").kernel(Path::new("/archive"))
+}
+
+#[test]
+fn the_small_system_is_taken_and_becomes_a_program() {
+    let text = kernel(&changed("", "", ""));
+    for part in [
+        "name: \"small\",",
+        "system_calls: image::SystemCalls::Anywhere",
+        "world: image::World::Kernel(Some(virtio_blk::start)), implements: &[\"block\"], devices: &[2]",
+        "devices: &[], ports: &[(1016, 8)], interrupts: &[4]",
+        "name: \"posix\", world: image::World::Kernel(None)",
+        "plans: &[\n    ],\n    archive: include_bytes!(\"/archive\")",
+        "image::run!(SYSTEM);",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn another_world_is_one_line() {
+    let sources = changed("small", "rtc = \"kernel\"", "rtc = \"process\"");
+    let text = kernel(&sources);
+    for part in [
+        "name: \"rtc\", world: image::World::Process",
+        "Plan { name: \"rtc\", parameters: \"rtc.wait_ms=5\"",
+        "ports: &[(112, 2)], interrupts: &[], can_use_dma: false, memory_bytes: 524288, kept_bytes: 0",
+        "vectors: 3, log_lines: (4, 5), threads: 2",
+        "policy: image::Policy::Fair { nice: 0 }, share_percent: 10",
+        "ping_ns: 1000000000, ping_deadline_ns: 2000000000",
+        "restarts_max: 10, window_ns: 10000000000, pause_ns: 10000000, pause_ns_max: 1000000000",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let system = sources.system("small").expect("a right description");
+    let isolated: Vec<&Member> = system.in_world(World::Process).collect();
+    assert_eq!(isolated.len(), 1);
+    assert!(program(isolated[0]).contains("interfaces::offer::serve(\"rtc\", rtc::start())"));
+}
+
+#[test]
+fn a_component_with_a_main_function_is_a_program_by_itself() {
+    let sources = changed(
+        "rtc",
+        "worlds = [\"kernel\", \"process\"]",
+        "worlds = [\"process\"]\nentry = \"main\"",
+    );
+    let said = sources.system("small").expect_err("it lives in the kernel");
+    assert!(said.contains("is isolated only"), "{said}");
+    let mut sources = sources;
+    let isolated = SYSTEM.replacen("rtc = \"kernel\"", "rtc = \"process\"", 1);
+    sources.add_system(Path::new("systems/small.toml"), isolated);
+    let system = sources.system("small").expect("a right description");
+    let member = system.in_world(World::Process).next().expect("a component");
+    assert!(program(member).contains("rt::component_main!(rtc::main);"));
+}
+
+#[test]
+fn components_come_in_the_order_of_starting() {
+    let text = kernel(&changed("", "", ""));
+    let place = |name: &str| text.find(&format!("{{ name: {name:?}")).expect("a component");
+    for driver in ["virtio-blk", "uart", "rtc", "tmpfs"] {
+        assert!(place(driver) < place("posix"));
+    }
+}
+
+#[test]
+fn a_system_has_what_it_does_not_say_from_the_one_it_is_based_on() {
+    let sources = with_large(
+        "based_on = \"small\"\nmemory_mib = 128\nsystem_calls = \"master\"\n[components]\nrtc = \"process\"\nuart = \"kernel\"\n\
+         [change.rtc.process]\nthreads = 7\nrestarts = 99\n",
+    );
+    let system = sources.system("large").expect("a right description");
+    assert_eq!(system.memory_mib, 128);
+    assert_eq!(system.members.len(), COMPONENTS.len());
+    let text = system.kernel(Path::new("/archive"));
+    for part in ["SystemCalls::Master", "threads: 7,", "restarts_max: 99,", "log_lines: (4, 5)"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let small = kernel(&sources);
+    assert!(small.contains("Anywhere") && small.contains("World::Kernel(Some(rtc::start))"));
+}
+
+#[test]
+fn a_component_is_taken_out_by_none() {
+    let sources = with_large("based_on = \"small\"\n[components]\nrtc = \"none\"\n");
+    let said = sources.system("large").expect_err("nobody implements the clock");
+    assert!(said.contains("uses `clock`, which no component implements"), "{said}");
+    let sources = with_large("based_on = \"small\"\n[components]\nvirtio-console = \"none\"\n");
+    let said = sources.system("large").expect_err("there is none");
+    assert!(said.contains("line 3: component `virtio-console`: it is not there"), "{said}");
+}
+
+#[test]
+fn a_change_is_checked_like_the_component() {
+    for (change, why) in [
+        ("[change.rtc]\ncolour = \"red\"", "unknown field `colour`"),
+        ("[change.rtc.process]\nthreads = 0", "`threads` must not be 0"),
+        ("[change.rtc]\nports = [\"0x3f8+1\"]", "some are uart's already"),
+        ("[change.zfs]\npriority = \"fair\"", "change of `zfs`: it is no component"),
+    ] {
+        let said = with_large(&format!("based_on = \"small\"\n{change}\n")).system("large");
+        let said = said.err().unwrap_or_else(|| panic!("`{change}` was taken"));
+        assert!(said.contains(why), "`{change}`: {said}");
+    }
+}
+
+#[test]
+fn a_base_that_cannot_be_is_refused() {
+    let said = with_large("based_on = \"huge\"").system("large").expect_err("no base");
+    assert!(said.contains("line 1: there is no system `huge`; there are large, small"), "{said}");
+    let said = with_large("based_on = \"large\"").system("large").expect_err("a circle");
+    assert!(said.contains("in a circle"), "{said}");
+}
+
+#[test]
+fn every_system_of_the_repository_is_taken() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let sources = Sources::of_tree(&root).expect("the descriptions");
+    let names: Vec<&str> = sources.systems().collect();
+    assert!(["default", "monolith", "erring"].iter().all(|name| names.contains(name)));
+    for name in names {
+        assert_eq!(sources.system(name).err(), None, "{name}");
+    }
+}
+
+#[test]
+fn a_field_nobody_knows_is_refused() {
+    refused("small", "memory_mib = ", "colour = \"red\"\nmemory_mib = ", "unknown field `colour`");
+    refused("rtc", "priority = ", "colour = \"red\"\npriority = ", "unknown field `colour`");
+    refused("rtc", "threads = 2", "threads = 2\ncolour = \"red\"", "unknown field `colour`");
+}
+
+#[test]
+fn a_field_left_out_is_refused() {
+    refused("tmpfs", "priority = \"fair\"\n", "", "missing field `priority`");
+    refused("tmpfs", "worlds = [\"kernel\"]\n", "", "missing field `worlds`");
+    refused("small", "memory_mib = 64\n", "", "`memory_mib` is missing");
+}
+
+#[test]
+fn an_unknown_name_is_refused() {
+    refused(
+        "small",
+        "tmpfs = ",
+        "zfs = ",
+        "line 6: component `zfs`: not known; known are posix, rtc",
+    );
+}
+
+#[test]
+fn a_place_of_system_calls_that_is_none_is_refused() {
+    let at = "memory_mib = 64\n";
+    let wrong = "memory_mib = 64\nsystem_calls = \"slave\"\n";
+    refused("small", at, wrong, "line 3: system_calls `slave` is not known; known are anywhere");
+}
+
+#[test]
+fn a_name_twice_is_refused() {
+    refused("small", "rtc = ", "uart = ", "duplicate key `uart`");
+}
+
+#[test]
+fn a_system_has_one_personality() {
+    refused("posix", "entry = \"personality\"\n", "entry = \"start\"\n", "there is no personality");
+    let two = "worlds = [\"kernel\"]\nentry = \"personality\"";
+    refused("uart", "worlds = [\"kernel\"]", two, "there are two personalities");
+}
+
+#[test]
+fn a_fault_is_reported_with_its_file_and_line() {
+    let why = "components/rtc/component.toml: line 4: ports `0x70` are not";
+    refused("rtc", "0x70+2", "0x70", why);
+}
+
+#[test]
+fn a_world_that_is_none_is_refused() {
+    refused("small", "uart = \"kernel\"", "uart = \"user\"", "world `user` does not exist");
+    refused("uart", "[\"kernel\"]", "[\"user\"]", "world `user` is not known");
+    refused("uart", "[\"kernel\"]", "[]", "`worlds` is empty");
+}
+
+#[test]
+fn a_component_that_cannot_be_isolated_stays_in_the_kernel() {
+    refused("small", "tmpfs = \"kernel\"", "tmpfs = \"process\"", "cannot be isolated");
+    let worlds = "[\"kernel\", \"process\"]\nentry = \"main\"";
+    refused(
+        "rtc",
+        "[\"kernel\", \"process\"]",
+        worlds,
+        "whose entry is `main` cannot live in the kernel",
+    );
+    refused("posix", "[\"kernel\"]", "[\"kernel\", \"process\"]", "lives in the kernel");
+}
+
+#[test]
+fn a_component_of_the_process_world_must_say_what_it_may_do() {
+    let process = COMPONENTS[4].1.split_once("[process]").expect("a table").1;
+    refused("rtc", &format!("[process]{process}"), "", "needs a table `[process]`");
+    for field in [
+        "calls",
+        "memory_kib",
+        "threads",
+        "share_percent",
+        "ping_ms",
+        "ping_deadline_ms",
+        "restart",
+    ] {
+        refused("rtc", &format!("\n{field} = "), &format!("\n# {field} = "), "missing field");
+    }
+}
+
+#[test]
+fn a_kernel_call_that_is_none_is_refused() {
+    refused("rtc", "\"Entropy\"", "\"Reboot\"", "kernel call `Reboot` is not known");
+}
+
+#[test]
+fn a_grant_that_the_calls_do_not_reach_is_refused() {
+    refused("rtc", "\"serve\", \"ports\"", "\"serve\"", "add \"ports\" to `calls`");
+    refused("rtc", "\"serve\", ", "", "cannot run without the kernel call ReplyAndReceive");
+    refused("rtc", "ports = [\"0x70+2\"]", "interrupts = [8]", "add \"interrupts\" to `calls`");
+    refused("rtc", "ports = [\"0x70+2\"]", "memory = [\"dma\"]", "add \"dma\" to `calls`");
+    refused("rtc", "ports = [\"0x70+2\"]", "devices = [\"virtio:console\"]", "add \"devices\"");
+}
+
+#[test]
+fn more_memory_than_the_machine_can_promise_is_refused() {
+    let change = "[change.rtc.process]\nmemory_kib = 16385\n";
+    let text = format!("based_on = \"small\"\n[components]\nrtc = \"process\"\n{change}");
+    let said = with_large(&text).system("large").expect_err("too much memory");
+    assert!(said.contains("isolated components may have 16385 KiB"), "{said}");
+}
+
+#[test]
+fn a_grant_for_each_device_needs_devices() {
+    for field in ["device_threads", "device_memory_kib"] {
+        refused("rtc", "threads = 2", &format!("threads = 2\n{field} = 1"), "but no `devices`");
+    }
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_refused() {
+    refused("rtc", "threads = 2", "threads = 0", "`threads` must not be 0");
+    refused("rtc", "threads = 2", "threads = -1", "invalid value");
+    refused("rtc", "window_ms = 10000", "window_ms = 86400001", "`window_ms` is more than a day");
+}
+
+#[test]
+fn a_share_that_is_none_is_refused() {
+    for wrong in [0, 101] {
+        let why = format!("line 15: `share_percent` {wrong} is none: give it");
+        refused("rtc", "share_percent = 10", &format!("share_percent = {wrong}"), &why);
+    }
+    refused("rtc", "share_percent = 10", "share_percent = 256", "invalid value");
+}
+
+#[test]
+fn what_two_would_own_is_refused() {
+    refused("rtc", "0x70+2", "0x3ff+1", "ports `0x3ff+1` overlap: some are uart's already");
+    refused("rtc", "[\"0x70+2\"]", "[\"0x70+2\", \"0x71+1\"]", "overlap: some are rtc's already");
+    let taken = "component `uart`: interrupt 4 is tmpfs's already";
+    refused("tmpfs", "priority", "interrupts = [4]\npriority", taken);
+    let taken = "device `virtio:block` is tmpfs's already";
+    refused("tmpfs", "priority", "devices = [\"virtio:block\"]\npriority", taken);
+}
+
+#[test]
+fn an_interface_that_is_none_is_refused() {
+    refused("rtc", "[\"clock\"]", "[\"sundial\"]", "interface `sundial` is not known");
+    refused("posix", "\"clock\"]", "\"sundial\"]", "interface `sundial` is not known");
+    refused("posix", "\"entropy\"]", "\"sundial\"]", "interface `sundial` is not known");
+}
+
+#[test]
+fn an_interface_no_component_implements_is_refused() {
+    refused("rtc", "implements = [\"clock\"]", "", "uses `clock`, which no component implements");
+}
+
+#[test]
+fn a_circle_of_uses_is_refused() {
+    refused("uart", "priority", "uses = [\"terminal\"]\npriority", "go round in a circle");
+    refused("uart", "priority", "may_use = [\"terminal\"]\npriority", "go round in a circle");
+}
+
+#[test]
+fn an_unknown_device_is_refused() {
+    refused("virtio-blk", "virtio:block", "virtio:tape", "device `virtio:tape` is not known");
+}
+
+#[test]
+fn ports_that_are_none_are_refused() {
+    for wrong in ["0x3f8", "3f8+8", "0x3f8+0", "0xfff8+9", "0x13f8f+1", "0x3f8+-8", "all"] {
+        refused("uart", "0x3f8+8", wrong, "are not FIRST+COUNT");
+    }
+}
+
+#[test]
+fn an_interrupt_that_cannot_be_is_refused() {
+    refused("uart", "interrupts = [4]", "interrupts = [256]", "interrupt 256 does not exist");
+    refused("uart", "interrupts = [4]", "interrupts = [-1]", "invalid value");
+}
+
+#[test]
+fn memory_of_another_kind_is_refused() {
+    refused("virtio-blk", "[\"dma\"]", "[\"all\"]", "memory `all` is not known");
+}
+
+#[test]
+fn a_priority_that_is_none_is_refused() {
+    for wrong in ["fifo:0", "fifo:100", "fifo", "high", "fair:20", "fair:", "rr:3"] {
+        refused("tmpfs", "\"fair\"", &format!("\"{wrong}\""), "is not known");
+    }
+}
+
+#[test]
+fn a_restart_of_another_kind_is_refused() {
+    refused("rtc", "\"on-failure\"", "\"always\"", "restart `always` is not known");
+}

@@ -1,0 +1,481 @@
+//! The virtio disks' driver, turned hostile: it is the driver until it is told how to behave, by a read of the
+//! second disk. A read that begins at block [`FIRST_BLOCK`] + [`BLOCKS`] * N has it behave as number N of [`Behaviour::ALL`]
+//! says; its successor is the driver again. `tests/abi/src/bin/hostile_driver` knows what must follow of each.
+//! Some of its lives end early, too ([`failing`]), and `hostile.geometry` has it say of its second disk what cannot be.
+#![cfg(all(target_os = "none", skerry_process))]
+#![no_std]
+#![forbid(unsafe_code)]
+extern crate alloc;
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::{
+    hint::spin_loop,
+    sync::atomic::{AtomicUsize, Ordering::*},
+};
+use failing::may_fail;
+use interfaces::{
+    AttachError,
+    block::{
+        Block, BlockControl, BlockControlServer, BlockDescription, BlockError, BlockInfo,
+        BlockService, BlockSink, Operation, Request, Segment, Whereabouts,
+    },
+    service,
+};
+use rt::{
+    device::PciDevice,
+    memory::{Frame, FrameId, Region},
+    message,
+    ring::{Memory, Part},
+    sync::Mutex,
+    system,
+    thread::{self, Policy},
+    time,
+};
+use virtio::Candidate;
+
+rt::lock_class! {
+    static STATE = "hostile.state";
+}
+
+/// Lives that begin before the system is that old end early.
+const SURELY_NS: u64 = 300_000_000;
+const FIRST_BLOCK: u64 = 256;
+const BLOCKS: u64 = 64;
+const BLOCK_SECTORS: u64 = 8;
+/// Requests that are kept back at a time, to be given to the device in another order.
+const REORDERED: usize = 4;
+/// A slot of the client's that has no request, for it takes the lowest that is free.
+const UNUSED_SLOT: u64 = 500;
+/// Frames that nobody lent: low memory, and where a write is an interrupt.
+const UNLENT_FRAME: u32 = 0x1000;
+const INTERRUPT_FRAME: u32 = 0xfee00;
+/// The ring of completions in the client's region; its first word counts what was written.
+const COMPLETIONS_WORD: usize = 4112;
+const COMPLETION_WORDS: usize = 1040;
+const LORIS_NS: u64 = 20_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
+const PIECE_BYTES: usize = 16 << 10;
+/// Vectors and mappings of registers that are asked for.
+const GRABBED: u8 = 250;
+const BARS: u8 = 6;
+
+/// How it behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behaviour {
+    /// As a driver should.
+    Well,
+    /// Forgets requests, and says so when asked.
+    DropAndDeny,
+    /// Forgets requests, and claims to have them.
+    DropAndClaim,
+    /// Does requests in another order.
+    Reorder,
+    /// Says that reads of the second disk are done, and does nothing.
+    FalseRead,
+    /// The same of writes.
+    FalseWrite,
+    /// Reports an error, and dies.
+    ErrorAndDie,
+    /// Reports an error for what is asked of the second disk, and lives.
+    ErrorAndLive,
+    /// Ends a request a second time, later.
+    Stale,
+    /// Ends a request twice at once.
+    Twice,
+    /// Ends a request that there is not.
+    ForNothing,
+    /// Says that it wrote more than a ring holds.
+    RingCount,
+    /// Has the device read memory that was not lent.
+    StrayRead,
+    /// Has the device write memory that was not lent.
+    StrayWrite,
+    /// Has the device write where a write is an interrupt.
+    StrayInterrupt,
+    /// Has the device interrupt without pause.
+    InterruptFlood,
+    /// Takes all memory it can get.
+    GrabMemory,
+    /// Starts all threads it can.
+    GrabThreads,
+    /// Writes log lines without pause.
+    GrabLog,
+    /// Does one request now and then.
+    Loris,
+    /// Answers pings, and does nothing else.
+    PingsOnly,
+    /// Answers nothing any more.
+    Silent,
+    /// Computes on all processors.
+    Loop,
+    /// Panics with the next request.
+    Crash,
+    /// Its main thread, which answers messages, ends.
+    MainEnds,
+    /// Answers everything with words that make no sense.
+    BadAnswers,
+    /// Takes all interrupt vectors it can get.
+    GrabVectors,
+    /// Maps all registers it can get, again and again.
+    GrabRegisters,
+}
+
+impl Behaviour {
+    const ALL: [Behaviour; 28] = {
+        use Behaviour::*;
+        [
+            Well,
+            DropAndDeny,
+            DropAndClaim,
+            Reorder,
+            FalseRead,
+            FalseWrite,
+            ErrorAndDie,
+            ErrorAndLive,
+            Stale,
+            Twice,
+            ForNothing,
+            RingCount,
+            StrayRead,
+            StrayWrite,
+            StrayInterrupt,
+            InterruptFlood,
+            GrabMemory,
+            GrabThreads,
+            GrabLog,
+            Loris,
+            PingsOnly,
+            Silent,
+            Loop,
+            Crash,
+            MainEnds,
+            BadAnswers,
+            GrabVectors,
+            GrabRegisters,
+        ]
+    };
+
+    fn now() -> Behaviour {
+        Behaviour::ALL.get(CHOSEN.load(Acquire)).copied().unwrap_or(Behaviour::Well)
+    }
+}
+
+/// The number of the behaviour.
+static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the number of the behaviour that `request` orders, if it is a read that orders one.
+fn chosen_by(request: &Request) -> Option<usize> {
+    let block = (request.sector / BLOCK_SECTORS).checked_sub(FIRST_BLOCK)?;
+    let number = usize::try_from(block / BLOCKS).ok()?;
+    let is_order = request.operation == Operation::Read
+        && request.sector.is_multiple_of(BLOCK_SECTORS)
+        && block.is_multiple_of(BLOCKS)
+        && number < Behaviour::ALL.len();
+    is_order.then_some(number)
+}
+
+/// A disk that is asked.
+struct Hostile {
+    disk: Arc<virtio_blk::Disk>,
+    is_second: bool,
+    rings: Mutex<Option<Region>>,
+    kept: Mutex<Vec<(Request, Arc<dyn BlockSink>)>>,
+}
+
+/// Told of requests that nobody waits for.
+struct Nobody;
+
+impl BlockSink for Nobody {
+    fn completed(&self, _: u64, _: Result<(), BlockError>) {}
+}
+
+/// Tells of each request twice.
+struct Doubled(Arc<dyn BlockSink>, u64);
+
+impl BlockSink for Doubled {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        self.0.completed(tag, result);
+        time::sleep_until(time::now().after_ns(self.1));
+        self.0.completed(tag, result);
+    }
+}
+
+impl Hostile {
+    /// Has the device access `frame`, which nobody lent.
+    fn stray(&self, operation: Operation, frame: u32) {
+        let Some(frame) = Frame::lent(FrameId(frame)) else { return };
+        let segments = vec![Segment { frame, offset: 0, length: 4096 }];
+        let request = Request { tag: 0, operation, sector: 0, segments };
+        let sink: Arc<dyn BlockSink> = Arc::new(Nobody);
+        self.disk.submit(&mut vec![request], &sink);
+    }
+
+    /// Does what the order is to do at once.
+    fn begin(self: &Arc<Hostile>, behaviour: Behaviour) {
+        log::info!("hostile: {behaviour:?}");
+        match behaviour {
+            Behaviour::StrayRead => self.stray(Operation::Write, UNLENT_FRAME),
+            Behaviour::StrayWrite => self.stray(Operation::Read, UNLENT_FRAME),
+            Behaviour::StrayInterrupt => self.stray(Operation::Read, INTERRUPT_FRAME),
+            Behaviour::InterruptFlood => {
+                let disk = self.clone();
+                start(move || disk.flood());
+            }
+            Behaviour::GrabMemory => {
+                start(grab_memory);
+            }
+            Behaviour::GrabThreads => while start(|| sleep_for_ever()) {},
+            Behaviour::GrabLog => {
+                start(|| {
+                    loop {
+                        log::info!("hostile: a line of a flood, which nobody wants to read");
+                    }
+                });
+            }
+            Behaviour::GrabVectors => {
+                start(|| {
+                    grab(|spare| (0..GRABBED).map_while(|_| spare.msix(0).ok()).collect::<Vec<_>>())
+                });
+            }
+            Behaviour::GrabRegisters => {
+                start(|| {
+                    grab(|spare| {
+                        (0..GRABBED)
+                            .filter_map(|turn| spare.bar(turn % BARS).ok())
+                            .collect::<Vec<_>>()
+                    })
+                });
+            }
+            Behaviour::Loop => {
+                for _ in 0..8 {
+                    start(|| {
+                        loop {
+                            spin_loop();
+                        }
+                    });
+                }
+            }
+            Behaviour::RingCount => self.corrupt_ring(),
+            _ => {}
+        }
+    }
+
+    /// Says that more was written than a ring holds, and has the client look.
+    fn corrupt_ring(&self) {
+        let rings = self.rings.lock().clone();
+        let ring = rings.and_then(|rings| Part::of(&rings, COMPLETIONS_WORD, COMPLETION_WORDS));
+        let Some(ring) = ring else { return };
+        ring.words().iter().take(1).for_each(|count| {
+            count.fetch_add(100_000, SeqCst);
+        });
+        ring.consumer_bell().ring();
+    }
+
+    fn flood(&self) {
+        let sink: Arc<dyn BlockSink> = Arc::new(Nobody);
+        loop {
+            let flush =
+                |tag| Request { tag, operation: Operation::Flush, sector: 0, segments: Vec::new() };
+            self.disk.submit(&mut (0..32).map(flush).collect(), &sink);
+        }
+    }
+
+    /// Keeps a few requests back, and gives them to the device last first.
+    fn reorder(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        let mut kept = self.kept.lock();
+        kept.extend(batch.drain(..).map(|request| (request, sink.clone())));
+        let all = core::mem::take(&mut *kept);
+        drop(kept);
+        for few in all.chunks(REORDERED) {
+            for (request, sink) in few.iter().rev() {
+                self.disk.submit(&mut vec![request.clone()], sink);
+            }
+        }
+    }
+
+    /// Ends requests for which `is_meant` holds with `result`, does the others.
+    fn end(
+        &self,
+        batch: &mut Vec<Request>,
+        sink: &Arc<dyn BlockSink>,
+        result: Result<(), BlockError>,
+        is_meant: impl Fn(&Request) -> bool,
+    ) {
+        for request in batch.extract_if(.., |request| is_meant(request)) {
+            sink.completed(request.tag, result);
+        }
+        self.disk.submit(batch, sink);
+    }
+
+    fn misbehave(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        let is_second = self.is_second;
+        match Behaviour::now() {
+            Behaviour::DropAndDeny | Behaviour::DropAndClaim | Behaviour::PingsOnly => {
+                batch.clear()
+            }
+            Behaviour::Reorder => self.reorder(batch, sink),
+            Behaviour::FalseRead => {
+                self.end(batch, sink, Ok(()), |one| is_second && one.operation == Operation::Read);
+            }
+            Behaviour::FalseWrite => {
+                self.end(batch, sink, Ok(()), |one| is_second && one.operation == Operation::Write);
+            }
+            Behaviour::ErrorAndDie if !is_second => {
+                self.end(batch, sink, Err(BlockError::Device), |_| true);
+                panic!("as was asked for");
+            }
+            Behaviour::ErrorAndLive => {
+                self.end(batch, sink, Err(BlockError::Device), |_| is_second);
+            }
+            Behaviour::Stale => {
+                self.disk.submit(
+                    batch,
+                    &(Arc::new(Doubled(sink.clone(), LORIS_NS)) as Arc<dyn BlockSink>),
+                );
+            }
+            Behaviour::Twice => {
+                self.disk
+                    .submit(batch, &(Arc::new(Doubled(sink.clone(), 0)) as Arc<dyn BlockSink>));
+            }
+            Behaviour::ForNothing => {
+                sink.completed(UNUSED_SLOT, Ok(()));
+                self.disk.submit(batch, sink);
+            }
+            Behaviour::Loris => {
+                for request in batch.drain(..) {
+                    time::sleep_until(time::now().after_ns(LORIS_NS));
+                    self.disk.submit(&mut vec![request], sink);
+                }
+            }
+            Behaviour::Crash => panic!("as was asked for"),
+            _ => self.disk.submit(batch, sink),
+        }
+    }
+}
+
+/// Starts a thread, if it may.
+fn start(work: impl FnOnce() + Send + 'static) -> bool {
+    thread::spawn("hostile", Policy::Fair { nice: -10 }, work).is_ok()
+}
+
+fn sleep_for_ever() -> ! {
+    loop {
+        time::sleep_until(time::now().after_ns(HOUR_NS));
+    }
+}
+
+/// Opens the entropy device, whose driver nobody is, and keeps of it what `take` takes.
+fn grab<T: Send + 'static>(take: impl FnOnce(&PciDevice) -> Vec<T>) {
+    let spare = virtio::candidates(virtio::kind::ENTROPY).into_iter().find_map(|one| match one {
+        Candidate::Pci(function) => PciDevice::open(function).ok(),
+        Candidate::Mmio(_) => None,
+    });
+    let Some(spare) = spare else {
+        return log::error!("hostile: there is no spare device");
+    };
+    let taken = take(&spare);
+    log::info!("hostile: took {}", taken.len());
+    sleep_for_ever();
+}
+
+fn grab_memory() {
+    let mut all: Vec<Vec<u8>> = Vec::new();
+    loop {
+        let mut piece = Vec::new();
+        if piece.try_reserve_exact(PIECE_BYTES).is_err() || all.try_reserve(1).is_err() {
+            sleep_for_ever();
+        }
+        all.push(piece);
+    }
+}
+
+/// As who submits has it; the disk's own threads use the disk.
+struct Face(Arc<Hostile>);
+
+impl Block for Face {
+    fn info(&self) -> BlockInfo {
+        self.0.disk.info()
+    }
+    fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
+        let order = batch.iter().filter(|_| self.0.is_second).find_map(chosen_by);
+        if let Some(number) = order {
+            self.0.disk.submit(batch, sink);
+            CHOSEN.store(number, Release);
+            return self.0.begin(Behaviour::now());
+        }
+        self.0.misbehave(batch, sink);
+    }
+    fn look_again(&self) {
+        self.0.disk.look_again();
+    }
+}
+
+/// The service that answers messages.
+struct Control {
+    service: BlockService,
+    hostile: Arc<Hostile>,
+}
+
+impl BlockControl for Control {
+    fn describe(&self) -> Option<BlockDescription> {
+        if self.hostile.is_second && system::parameter("hostile.geometry").is_some() {
+            return Some(BlockDescription::of(&BlockInfo {
+                sectors: u64::MAX,
+                block_bytes: 3,
+                max_segments: 0,
+                ..self.hostile.disk.info()
+            }));
+        }
+        self.service.describe()
+    }
+    fn detach(&self) -> Option<()> {
+        self.service.detach()
+    }
+    fn attach(&self, rings: Region) -> Result<(), AttachError> {
+        *self.hostile.rings.lock() = Some(rings.clone());
+        self.service.attach(rings)
+    }
+    fn find(&self, tag: u64) -> Option<Whereabouts> {
+        match Behaviour::now() {
+            Behaviour::DropAndDeny => Some(Whereabouts::Unknown),
+            Behaviour::DropAndClaim | Behaviour::PingsOnly => Some(Whereabouts::UnderWay),
+            _ => self.service.find(tag),
+        }
+    }
+}
+
+fn serve(disk: Arc<virtio_blk::Disk>) -> BlockControlServer<Control> {
+    let name = disk.info().name;
+    let hostile = Arc::new(Hostile {
+        is_second: name == "vdb",
+        disk,
+        rings: Mutex::new(&STATE, None),
+        kept: Mutex::new(&STATE, Vec::new()),
+    });
+    let service = BlockService::new(Arc::new(Face(hostile.clone())));
+    BlockControlServer::new(&name, Arc::new(Control { service, hostile }))
+}
+
+/// The component.
+pub fn main() {
+    may_fail("it finds its disks", SURELY_NS);
+    let instances: Vec<_> = virtio_blk::probe().into_iter().map(serve).collect();
+    let endpoint = message::service();
+    let mut message = message::Message::new(0);
+    let mut received = endpoint.receive(&mut message, None);
+    loop {
+        if received.is_err() {
+            received = endpoint.receive(&mut message, None);
+            continue;
+        }
+        match Behaviour::now() {
+            Behaviour::MainEnds => return,
+            Behaviour::Silent => sleep_for_ever(),
+            Behaviour::BadAnswers => message.reset(0xdead),
+            _ => {
+                may_fail("an answer", SURELY_NS);
+                service::respond(&instances, &mut message);
+            }
+        }
+        received = endpoint.reply_and_receive(&mut message, None);
+    }
+}
