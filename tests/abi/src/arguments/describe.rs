@@ -42,6 +42,11 @@ pub struct Call {
 }
 
 impl Call {
+    /// Whether it returns the number of what other processes share.
+    pub(super) fn is_identifier(&self) -> bool {
+        ["shmget", "msgget", "semget", "getpgid", "getsid"].contains(&self.name.as_str())
+    }
+
     /// Whether it returns an address.
     pub(super) fn is_address(&self) -> bool {
         ["mmap", "mremap", "brk", "shmat"].contains(&self.name.as_str())

@@ -15,6 +15,9 @@ use std::{
     path::Path,
 };
 
+/// What the counts of pages of other mappings are called.
+const ELSEWHERE: &str = "elsewhere ";
+
 /// Texts by what they are about, and the bytes of the prepared memory.
 #[derive(Default)]
 pub struct State {
@@ -83,8 +86,15 @@ pub fn difference(before: &State, after: &State, is_memory_volatile: bool) -> St
         state.get(name).map_or("-".to_owned(), String::clone)
     };
     let changed = names.into_iter().filter(|name| old.get(*name) != new.get(*name));
-    let mut text: String =
-        changed.map(|name| format!("; {name}: {} -> {}", of(old, name), of(new, name))).collect();
+    // Beside the prepared addresses, systems have mappings of their own.
+    let pages = |state: &BTreeMap<String, String>, name: &str| -> i64 {
+        state.get(name).and_then(|text| text.parse().ok()).unwrap_or(0)
+    };
+    let one = |name: &String| match name.starts_with(ELSEWHERE) {
+        true => format!("; {name}: {:+}", pages(new, name) - pages(old, name)),
+        false => format!("; {name}: {} -> {}", of(old, name), of(new, name)),
+    };
+    let mut text: String = changed.map(one).collect();
     for ((name, ..), (old, new)) in WRITABLE.iter().zip(before.memory.iter().zip(&after.memory)) {
         if let Some(stored) = stored(old, new, is_memory_volatile) {
             text.push_str(&format!("; memory {name}: {stored}"));
@@ -175,7 +185,7 @@ fn add_mappings(state: &mut State, text: &[u8]) {
         }
     }
     for (rights, pages) in others {
-        state.insert(format!("elsewhere {rights}"), pages.to_string());
+        state.insert(format!("{ELSEWHERE}{rights}"), pages.to_string());
     }
 }
 

@@ -98,6 +98,7 @@ fn answer(call: &Call, value: i64) -> String {
     const FIRST_PLACE: i64 = 1 << 32;
     match value {
         LAST_ERROR..=-1 => format!("error {}", -value),
+        0.. if call.is_identifier() => "an identifier".to_owned(),
         1.. if call.is_value_volatile => "positive".to_owned(),
         _ if value > FIRST_PLACE && !state::is_prepared(value) && call.is_address() => {
             "a place".to_owned()
