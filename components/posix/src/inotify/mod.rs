@@ -204,6 +204,10 @@ impl Observer for Watch {
 }
 
 impl File for Inotify {
+    /// lseek does nothing.
+    fn places(&self) -> vfs::file::Places {
+        vfs::file::Places::Start
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         loop {
             let ticket = self.changed.ticket();

@@ -62,6 +62,10 @@ impl SignalFile {
 }
 
 impl File for SignalFile {
+    /// lseek does nothing.
+    fn places(&self) -> vfs::file::Places {
+        vfs::file::Places::Start
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         if sink.remaining() < RECORD_BYTES {
             return Err(Errno::EINVAL);

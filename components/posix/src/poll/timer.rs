@@ -182,6 +182,10 @@ impl WallWatcher for TimerFile {
 }
 
 impl File for TimerFile {
+    /// lseek does nothing.
+    fn places(&self) -> vfs::file::Places {
+        vfs::file::Places::Start
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         if sink.remaining() < COUNT_BYTES {
             return Err(Errno::EINVAL);

@@ -175,7 +175,7 @@ pub trait File: Send + Sync {
     fn is_seekable(&self) -> bool {
         false
     }
-    /// Where lseek may go, if it is seekable.
+    /// Where lseek may go, if it is seekable. With [`Places::Start`], lseek succeeds even if it is not.
     fn places(&self) -> Places {
         Places::UpTo(POSITION_MAX)
     }

@@ -245,14 +245,14 @@ impl OpenFile {
         if self.is_path_only() {
             return Err(Errno::EBADF);
         }
+        let places = self.file.places();
+        if places == Places::Start {
+            *self.offset.lock() = 0;
+            return Ok(0);
+        }
         self.check_seekable()?;
         let mut offset = self.offset.lock();
-        let places = self.file.places();
         let from = match whence {
-            _ if places == Places::Start => {
-                *offset = 0;
-                return Ok(0);
-            }
             Whence::Start => 0,
             Whence::Current => *offset,
             _ if matches!(places, Places::Endless | Places::Addresses) => {
