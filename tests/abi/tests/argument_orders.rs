@@ -11,6 +11,11 @@ fn epoll() -> i32 {
     must(unsafe { libc::epoll_create1(0) }) as i32
 }
 
+fn control(epoll: i32, operation: i32, fd: i32) -> Result<i64, i32> {
+    let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 0 };
+    check(unsafe { libc::epoll_ctl(epoll, operation, fd, &mut event) })
+}
+
 #[test]
 fn files_that_stand_for_nothing_take_lseek() {
     let timer = must(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, 0) }) as i32;
@@ -28,4 +33,24 @@ fn files_that_stand_for_nothing_take_lseek() {
         assert_eq!(check(unsafe { libc::lseek(fd, 0, 9) }), Err(libc::EINVAL));
         close(fd);
     }
+}
+
+#[test]
+fn epoll_ctl_looks_at_its_files_before_its_operation() {
+    let scratch = Scratch::new();
+    let path = scratch.file("file", b"x");
+    let file = open(&path, libc::O_RDONLY, 0).expect("it was just made");
+    let place = open(&path, libc::O_PATH, 0).expect("it was just made");
+    let (reader, writer) = pipe();
+    let epoll = epoll();
+    for operation in [0, 4, -1, libc::EPOLL_CTL_ADD] {
+        assert_eq!(control(epoll, operation, file), Err(libc::EPERM), "{operation}");
+        assert_eq!(control(place, operation, reader), Err(libc::EBADF), "{operation}");
+        assert_eq!(control(reader, operation, file), Err(libc::EPERM), "{operation}");
+    }
+    assert_eq!(control(epoll, -1, reader), Err(libc::EINVAL));
+    for operation in [libc::EPOLL_CTL_ADD, libc::EPOLL_CTL_MOD, libc::EPOLL_CTL_DEL] {
+        assert_eq!(control(epoll, operation, epoll), Err(libc::EINVAL), "{operation}");
+    }
+    [reader, writer, epoll, file, place].into_iter().for_each(close);
 }

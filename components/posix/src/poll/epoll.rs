@@ -143,14 +143,22 @@ impl Epoll {
             nesting: Nesting::new(),
         })
     }
+    /// Whether an epoll may watch `file`.
+    ///
+    /// # Errors
+    /// `EPERM` of a file that is always ready.
+    pub fn check_watchable(file: &OpenFile) -> Result<(), Errno> {
+        match file.vnode().is_directory() || !file.file().is_watchable() {
+            true => Err(Errno::EPERM),
+            false => Ok(()),
+        }
+    }
     /// epoll_ctl(2) for `fd`, which stands for `file`.
     ///
     /// # Errors
     /// `EEXIST`, `ENOENT`, `EPERM` of a file that is always ready, `ELOOP`, `EINVAL`.
     pub fn control(&self, fd: i32, file: &Arc<OpenFile>, change: Change) -> Result<(), Errno> {
-        if file.vnode().is_directory() || !file.file().is_watchable() {
-            return Err(Errno::EPERM);
-        }
+        Self::check_watchable(file)?;
         // Two epolls added to each other at once must not both find the way free.
         let mut nesting = None;
         let inner = file.file().as_any().downcast_ref::<Epoll>();

@@ -58,8 +58,12 @@ fn control(call: &mut Call<'_>) -> Result<u64, Errno> {
         raw::EPOLL_CTL_DEL => None,
         _ => Some(read_interest(call, call.word(3))?),
     };
-    let (file, watched) = (call.file(0)?, call.working_file(2)?);
+    let (file, watched) = (call.working_file(0)?, call.working_file(2)?);
+    Epoll::check_watchable(&watched)?;
     let epoll = epoll_of(&file)?;
+    if Arc::ptr_eq(&file, &watched) {
+        return Err(Errno::EINVAL);
+    }
     let change = match (operation, interest) {
         (raw::EPOLL_CTL_ADD, Some(interest)) => Change::Add(interest),
         (raw::EPOLL_CTL_MOD, Some(interest)) => Change::Modify(interest),
