@@ -54,3 +54,17 @@ fn epoll_ctl_looks_at_its_files_before_its_operation() {
     }
     [reader, writer, epoll, file, place].into_iter().for_each(close);
 }
+
+#[test]
+fn fstatat_takes_the_flags_of_statx_that_synchronise() {
+    let scratch = Scratch::new();
+    let path = c(scratch.file("file", b"four"));
+    for flags in [libc::AT_STATX_FORCE_SYNC, libc::AT_STATX_DONT_SYNC, libc::AT_STATX_SYNC_TYPE] {
+        let mut about: libc::stat = unsafe { zeroed() };
+        let answer = unsafe {
+            let at = i64::from(libc::AT_FDCWD);
+            libc::syscall(libc::SYS_newfstatat, at, path.as_ptr(), &mut about, flags)
+        };
+        assert_eq!((check(answer), about.st_size), (Ok(0), 4), "{flags:#x}");
+    }
+}

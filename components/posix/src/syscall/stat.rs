@@ -144,7 +144,7 @@ fn fstat(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn newfstatat(call: &mut Call<'_>) -> Result<u64, Errno> {
     let known = raw::AT_SYMLINK_NOFOLLOW | raw::AT_EMPTY_PATH | raw::AT_NO_AUTOMOUNT;
-    let walk = walk_flags(call.uint(3), known)?;
+    let walk = walk_flags(call.uint(3), known | raw::AT_STATX_SYNC_TYPE)?;
     let named = match walk.contains(Walk::EMPTY) {
         true => Named::at_or_null(call, 0, 1)?,
         false => Named::at(call, 0, 1)?,
