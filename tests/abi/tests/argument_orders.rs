@@ -7,6 +7,9 @@
 
 use abi::*;
 
+/// An address that no program has.
+const KERNEL: usize = 0xffff_8000_0000_0000;
+
 fn epoll() -> i32 {
     must(unsafe { libc::epoll_create1(0) }) as i32
 }
@@ -67,4 +70,18 @@ fn fstatat_takes_the_flags_of_statx_that_synchronise() {
         };
         assert_eq!((check(answer), about.st_size), (Ok(0), 4), "{flags:#x}");
     }
+}
+
+#[test]
+fn mount_reads_its_texts_before_it_looks_for_the_place() {
+    let call = |source: usize, kind: usize, options: usize| {
+        let at = c("/no/such/place");
+        check(unsafe { libc::syscall(libc::SYS_mount, source, at.as_ptr(), kind, 0, options) })
+    };
+    let text = c("tmpfs");
+    let good = text.as_ptr() as usize;
+    assert_eq!(call(KERNEL, good, 0), Err(libc::EFAULT));
+    assert_eq!(call(good, KERNEL, 0), Err(libc::EFAULT));
+    assert_eq!(call(good, good, KERNEL), Err(libc::EFAULT));
+    assert_eq!(call(good, good, 0), Err(libc::ENOENT));
 }

@@ -43,6 +43,11 @@ fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
         flags &= !MAGIC_MASK;
     }
     let scope = Scope::of(call.task);
+    // Linux copies all texts before it looks at the place.
+    let [source, type_name] = [text(call, 0)?, text(call, 2)?];
+    if call.word(4) != 0 {
+        call.memory.read::<u8>(call.word(4))?;
+    }
     let at = Named::cwd(call, 1)?.walk(&scope, Walk::FOLLOW)?;
     if !scope.credentials().has(vfs::Capabilities::SYS_ADMIN) {
         return Err(Errno::EPERM);
@@ -68,7 +73,7 @@ fn mount(call: &mut Call<'_>) -> Result<u64, Errno> {
         let from = Named::cwd(call, 0)?.walk(&scope, Walk::FOLLOW)?;
         namespace.move_mount(who, &from, &at)?;
     } else {
-        mount_new(call, &scope, &at, kept)?;
+        mount_new(call, &scope, (source, type_name), &at, kept)?;
     }
     Ok(0)
 }
@@ -81,20 +86,29 @@ fn check_propagation(flags: u32, at: &Path) -> Result<u64, Errno> {
     }
 }
 
-fn mount_new(call: &Call<'_>, scope: &Scope, at: &Path, flags: MountFlags) -> Result<(), Errno> {
-    let memory = call.memory;
-    let text = |address: u64| match address {
+/// The text whose address is argument `index`; nothing for no address.
+fn text(call: &Call<'_>, index: usize) -> Result<Vec<u8>, Errno> {
+    match call.word(index) {
         0 => Ok(Vec::new()),
-        _ => memory.read_string(address, PATH_MAX),
-    };
+        address => call.memory.read_string(address, PATH_MAX),
+    }
+}
+
+/// Mounts a new file system of a source and a type.
+fn mount_new(
+    call: &Call<'_>,
+    scope: &Scope,
+    (source, type_name): (Vec<u8>, Vec<u8>),
+    at: &Path,
+    flags: MountFlags,
+) -> Result<(), Errno> {
     if call.word(2) == 0 {
         return Err(Errno::EINVAL);
     }
-    let source = text(call.word(0))?;
-    let type_name = String::from_utf8(text(call.word(2))?).map_err(|_| Errno::ENODEV)?;
+    let type_name = String::from_utf8(type_name).map_err(|_| Errno::ENODEV)?;
     let options = match call.word(4) {
         0 => Vec::new(),
-        address => memory.read_string(address, OPTIONS_BYTES)?,
+        address => call.memory.read_string(address, OPTIONS_BYTES)?,
     };
     let disk = || disk_of(scope, &source);
     let namespace = scope.fs().namespace();
