@@ -85,3 +85,27 @@ fn mount_reads_its_texts_before_it_looks_for_the_place() {
     assert_eq!(call(good, good, KERNEL), Err(libc::EFAULT));
     assert_eq!(call(good, good, 0), Err(libc::ENOENT));
 }
+
+/// Receives up to 8 bytes.
+fn receive(socket: i32, flags: i32) -> Result<i64, i32> {
+    let mut bytes = [0u8; 8];
+    let flags = flags | libc::MSG_DONTWAIT;
+    check(unsafe { libc::recv(socket, bytes.as_mut_ptr().cast(), 8, flags) } as i64)
+}
+
+#[test]
+fn local_sockets_receive_no_urgent_bytes_and_know_no_errors() {
+    for (kind, urgent) in [
+        (libc::SOCK_STREAM, libc::EINVAL),
+        (libc::SOCK_DGRAM, libc::EOPNOTSUPP),
+        (libc::SOCK_SEQPACKET, libc::EOPNOTSUPP),
+    ] {
+        let mut pair = [0; 2];
+        must(unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, pair.as_mut_ptr()) });
+        assert_eq!(receive(pair[0], libc::MSG_ERRQUEUE), Err(libc::EAGAIN));
+        assert_eq!(write(pair[1], b"abc"), Ok(3));
+        assert_eq!(receive(pair[0], libc::MSG_OOB), Err(urgent), "{kind}");
+        assert_eq!(receive(pair[0], libc::MSG_ERRQUEUE), Ok(3), "{kind}");
+        pair.into_iter().for_each(close);
+    }
+}

@@ -9,7 +9,7 @@ use crate::{
     memory::{AddressSpace, UserSink, UserSource, transfer::BUFFERS_MAX},
     process::{Task, tree},
     socket::{
-        Address, Identity,
+        Address, Identity, Kind,
         message::Along,
         rights::{self, RIGHTS_MAX, Rights},
         transfer::{Receive, Received, Send},
@@ -109,13 +109,11 @@ fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
 /// Receives bytes to `sink`.
 ///
 /// # Errors
-/// `EOPNOTSUPP` for MSG_OOB, and as [`crate::socket::Socket::receive`].
+/// For MSG_OOB, as no bytes are urgent: `EINVAL` of a stream, else `EOPNOTSUPP`. As [`crate::socket::Socket::receive`].
 pub fn receive(opened: &Opened, sink: &mut UserSink, flags: u32) -> Result<Received, Errno> {
     if flags & net::MSG_OOB != 0 {
-        return Err(Errno::EOPNOTSUPP);
-    }
-    if flags & net::MSG_ERRQUEUE != 0 {
-        return Err(Errno::EAGAIN);
+        let is_stream = opened.socket()?.kind() == Kind::Stream;
+        return Err(if is_stream { Errno::EINVAL } else { Errno::EOPNOTSUPP });
     }
     let how = Receive {
         is_nonblocking: opened.is_nonblocking(flags),
