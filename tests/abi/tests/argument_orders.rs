@@ -6,6 +6,7 @@
 )]
 
 use abi::*;
+use std::ptr::null_mut;
 
 /// An address that no program has.
 const KERNEL: usize = 0xffff_8000_0000_0000;
@@ -108,4 +109,24 @@ fn local_sockets_receive_no_urgent_bytes_and_know_no_errors() {
         assert_eq!(receive(pair[0], libc::MSG_ERRQUEUE), Ok(3), "{kind}");
         pair.into_iter().for_each(close);
     }
+}
+
+#[test]
+fn waitid_stores_that_there_is_no_child_where_it_fails() {
+    isolated(|| {
+        let call = |kind: u32, options: i32, info: *mut libc::siginfo_t| {
+            let usage = null_mut::<u8>();
+            check(unsafe { libc::syscall(libc::SYS_waitid, kind, 1, info, options, usage) })
+        };
+        for (kind, options, error) in [
+            (libc::P_ALL, libc::WEXITED, libc::ECHILD),
+            (libc::P_ALL, 0, libc::EINVAL),
+            (99, libc::WEXITED, libc::EINVAL),
+        ] {
+            let mut words = [0x1111_1111u32; 32];
+            assert_eq!(call(kind, options, words.as_mut_ptr().cast()), Err(error));
+            assert_eq!(words[..7], [0, 0, 0, 0x1111_1111, 0, 0, 0], "{kind} {options}");
+            assert_eq!(call(kind, options, KERNEL as *mut _), Err(libc::EFAULT));
+        }
+    });
 }

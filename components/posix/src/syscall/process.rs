@@ -255,7 +255,28 @@ fn wait_word(event: Event) -> u32 {
     }
 }
 
+/// As Linux does, stores zeroes where no child is reported, also where the call fails.
 fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let report = report_by_id(call);
+    let (info_at, usage_at) = (call.word(2), call.word(4));
+    let memory = call.memory;
+    let found = report.as_ref().ok().and_then(Option::as_ref);
+    if let Some(report) = found
+        && usage_at != 0
+    {
+        memory.write(usage_at, &usage_of_child(&report.usage))?;
+    }
+    if info_at != 0 {
+        // The kernel writes these words only; the program's other bytes stay.
+        let (number, code, pid, user, status) = found.map_or((0, 0, 0, 0, 0), info_words);
+        memory.write(info_at, &[number, 0, code])?;
+        memory.write(info_at.wrapping_add(16), &[pid, user, status])?;
+    }
+    report.map(|_| 0)
+}
+
+/// Waits as the arguments of waitid(2) say.
+fn report_by_id(call: &Call<'_>) -> Result<Option<Report>, Errno> {
     let options = Options::from_bits(call.uint(3)).ok_or(Errno::EINVAL)?;
     if !options.intersects(Options::EXITED | Options::UNTRACED | Options::CONTINUED) {
         return Err(Errno::EINVAL);
@@ -279,20 +300,7 @@ fn waitid(call: &mut Call<'_>) -> Result<u64, Errno> {
     if report.is_none() && !options.contains(Options::NO_HANG) {
         return Err(Errno::EAGAIN);
     }
-    let (info_at, usage_at) = (call.word(2), call.word(4));
-    let memory = call.memory;
-    if let Some(report) = &report
-        && usage_at != 0
-    {
-        memory.write(usage_at, &usage_of_child(&report.usage))?;
-    }
-    if info_at != 0 {
-        // The kernel writes these words only; the program's other bytes stay.
-        let (number, code, pid, user, status) = report.as_ref().map_or((0, 0, 0, 0, 0), info_words);
-        memory.write(info_at, &[number, 0, code])?;
-        memory.write(info_at.wrapping_add(16), &[pid, user, status])?;
-    }
-    Ok(0)
+    Ok(report)
 }
 
 /// `si_signo`, `si_code`, `si_pid`, `si_uid`, `si_status`.
