@@ -130,3 +130,15 @@ fn waitid_stores_that_there_is_no_child_where_it_fails() {
         }
     });
 }
+
+#[test]
+fn a_write_of_nothing_leaves_the_offset_of_an_appending_description() {
+    let scratch = Scratch::new();
+    let path = scratch.file("file", b"some bytes");
+    let fd = open(&path, libc::O_WRONLY | libc::O_APPEND, 0).expect("it was just made");
+    assert_eq!(write(fd, b""), Ok(0));
+    assert_eq!(check(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }), Ok(0));
+    assert_eq!(write(fd, b"!"), Ok(1));
+    assert_eq!(check(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }), Ok(11));
+    close(fd);
+}

@@ -195,7 +195,9 @@ impl OpenFile {
             let mut offset = self.offset.lock();
             self.check_range(*offset, source.remaining() as u64)?;
             let (count, after) = self.file.write(*offset, source, flags)?;
-            *offset = after;
+            if count > 0 {
+                *offset = after;
+            }
             count
         } else {
             self.file.write(0, source, flags)?.0
