@@ -166,6 +166,7 @@ fn enqueue(
 ///
 /// # Errors
 /// `EINVAL`, `EFAULT` for the address.
+#[inline]
 pub fn wake(
     memory: &Arc<AddressSpace>,
     address: u64,

@@ -32,7 +32,7 @@ impl RawPoll {
 }
 
 /// So many entries need no heap.
-const FEW: usize = 8;
+const FEW: usize = 16;
 /// So many descriptors are looked up under one lock.
 const LOOKED_UP: usize = 64;
 const NS_A_MILLISECOND: u64 = 1_000_000;
@@ -97,6 +97,11 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     if count > descriptor_limit(call.task) {
         return Err(Errno::EINVAL);
     }
+    if count == 1 {
+        let mut entry = call.memory.read(address)?;
+        poll_one(call, &mut entry, timeout)?;
+        return tell(call, address, &[entry]);
+    }
     let mut few = [RawPoll::default(); FEW];
     let mut many: Vec<RawPoll>;
     let entries = match few.get_mut(..count) {
@@ -109,10 +114,6 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
             &mut many
         }
     };
-    if let [entry] = entries {
-        poll_one(call, entry, timeout)?;
-        return tell(call, address, entries);
-    }
     let (mut pending, mut is_found) = (Vec::new(), false);
     for (part, some) in entries.chunks_mut(LOOKED_UP).enumerate() {
         let files = call.files.look_up();
@@ -124,6 +125,9 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
             let file = files.get(entry.fd).ok();
             match (poll::known(file, events), file) {
                 (None, Some(file)) => {
+                    if pending.is_empty() {
+                        pending.reserve(count.min(LOOKED_UP));
+                    }
                     pending.push(Wanted::new(file.clone(), events, part * LOOKED_UP + at));
                 }
                 (found, _) => entry.wanted = found.unwrap_or(Ready::INVALID).bits(),

@@ -114,6 +114,9 @@ fn select_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
                 None => {
                     let of = of_word.iter().zip(EVENTS).filter(|(word, _)| **word & bit != 0);
                     let events = of.fold(Ready::empty(), |sum, (_, events)| sum | events);
+                    if pending.is_empty() {
+                        pending.reserve(count.min(WORD_BITS));
+                    }
                     pending.push(Wanted::new(file.clone(), events, fd));
                 }
             }
