@@ -145,7 +145,7 @@ pub fn named(name: &str) -> Option<i64> {
         .or_else(|| index(PATHS.iter().position(|(it, _)| *it == name), STRUCTURES, 64))
         .or_else(|| index(WORDS.iter().position(|(it, _)| *it == name), WORDS_AT, 128))
         .or_else(|| index(BYTES.iter().position(|(it, _)| *it == name), BYTES_AT, 128))
-        .or_else(|| match name {
+        .or(match name {
             "p.longname" => Some(LONG_NAME),
             "p.longpath" => Some(LONG_PATH),
             _ => None,
@@ -207,7 +207,7 @@ fn make_files(folder: &Path) {
     fs::write("folder/inner", "inner").expect(good);
     fs::create_dir("closed").expect(good);
     fs::write("closed/x", "x").expect(good);
-    fs::set_permissions("closed", fs::Permissions::from_mode(0)).expect(good);
+    fs::set_permissions("closed", fs::Permissions::from_mode(0o0)).expect(good);
     for (to, from) in [("file", "link"), ("absent", "dangling"), ("loop", "loop")] {
         std::os::unix::fs::symlink(to, from).expect(good);
     }
