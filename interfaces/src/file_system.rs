@@ -3,12 +3,13 @@
 //! The page cache, the name cache, open files, locks between programs and permission checks are
 //! the personality's. A file system answers lookups and fills or empties frames. The personality
 //! holds an inode (`lookup`, `create` ... count it up by one) until it calls `forget`.
+mod attributes;
 mod directory;
 mod stored;
 
 use alloc::{sync::Arc, vec::Vec};
 use interfaces_macro::interface;
-use rt::memory::Frame;
+use rt::{PAGE_BYTES, memory::Frame};
 
 pub use directory::{DirectoryEntry, TakeEntry, list_directory};
 pub use stored::Stored;
@@ -205,12 +206,14 @@ pub enum FsError {
     Restarted,
 }
 
-/// The holder of the pages of regular files.
+/// The place of a file system's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
-    /// On storage: pages can be dropped when clean and read again.
+    /// On storage: what the personality caches can be dropped when clean and read again.
     Storage,
-    /// In the page cache only (tmpfs): never dropped, never read; absent pages are zeroes.
+    /// In the personality's caches only (tmpfs): names, attributes, targets of symbolic links and pages are never
+    /// dropped and never asked for; absent pages are zeroes. The file system counts inodes, links and pages against its
+    /// limits and keeps extended attributes.
     Cache,
 }
 
@@ -313,8 +316,11 @@ pub trait FileSystem: Send + Sync {
     /// Space and inodes.
     fn usage(&self) -> Result<Usage, FsError>;
     /// The inode `name` stands for in `directory`, with its attributes.
-    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError>;
-    /// Attributes of an inode held.
+    fn lookup(&self, directory: InodeNumber, name: &[u8]) -> Result<Attributes, FsError> {
+        let _ = (directory, name);
+        Err(FsError::NotFound)
+    }
+    /// Attributes of an inode held; with [`Backing::Cache`] those the root begins with.
     fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError>;
     /// Units of 512 bytes that an inode held uses, those set aside included: what [`Attributes::blocks`] says.
     fn blocks(&self, inode: InodeNumber) -> Result<u64, FsError> {
@@ -325,7 +331,10 @@ pub trait FileSystem: Send + Sync {
         &self,
         inode: InodeNumber,
         change: &AttributeChange,
-    ) -> Result<Attributes, FsError>;
+    ) -> Result<Attributes, FsError> {
+        let _ = (inode, change);
+        Err(FsError::Unsupported)
+    }
     /// Hands entries from `position` (0 first) to `take`, `.` and `..` left out. What it meets may be
     /// told after some were taken.
     fn read_directory(
@@ -333,9 +342,15 @@ pub trait FileSystem: Send + Sync {
         directory: InodeNumber,
         position: u64,
         take: &mut TakeEntry<'_>,
-    ) -> Result<(), FsError>;
+    ) -> Result<(), FsError> {
+        let _ = (directory, position, take);
+        Ok(())
+    }
     /// The target of a symbolic link.
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError>;
+    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
+        let _ = inode;
+        Err(FsError::Invalid)
+    }
     /// Starts reading pages `first ..` of a file into `frames`, whole pages; bytes beyond the end
     /// of the file and holes become zeroes. `sink` is told, perhaps in parts and before this returns.
     fn read_pages(
@@ -345,7 +360,11 @@ pub trait FileSystem: Send + Sync {
         frames: Vec<Frame>,
         tag: u64,
         sink: &Arc<dyn PageSink>,
-    );
+    ) {
+        let _ = inode;
+        frames.iter().for_each(|frame| frame.zero(0, PAGE_BYTES));
+        sink.pages_done(tag, first, frames.len(), Ok(()));
+    }
     /// Starts writing pages `first ..` from `frames`, whole pages that go to the device uncopied;
     /// `sink` is told as by `read_pages`, of each page when it is on the device (in its cache: only
     /// [`FileSystem::sync_inode`] makes it durable). Holes get blocks now, one allocation a run
@@ -523,6 +542,24 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, change);
         Err(FsError::Unsupported)
     }
+    /// A new inode's number, counted against the limits. It lives until it is forgotten, once
+    /// ([`Backing::Cache`] only).
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`], `NoMemory`.
+    fn new_inode(&self, new: &NewInode<'_>) -> Result<InodeNumber, FsError> {
+        let _ = new;
+        Err(FsError::Unsupported)
+    }
+    /// An inode that has a name gets another, counted against the limits ([`Backing::Cache`] only).
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`].
+    fn reserve_link(&self) -> Result<(), FsError> {
+        Ok(())
+    }
+    /// An inode lost one of several names.
+    fn release_link(&self) {}
     /// Space for `pages` more pages of a file is set aside, before the page cache makes absent
     /// pages: the size limit of a tmpfs ([`Backing::Cache`] only).
     fn reserve(&self, inode: InodeNumber, pages: u64) -> Result<(), FsError> {

@@ -1,14 +1,11 @@
-//! tmpfs: a file system in memory. Names, attributes, links and extended attributes live here;
-//! the bytes of regular files live in the page cache only (`Backing::Cache`).
+//! tmpfs: a file system in memory ([`Backing::Cache`]). Names, attributes, targets and bytes live in the personality's
+//! caches; here are the limits of a mount and the extended attributes.
 //!
-//! Key types: [`Tmpfs`] (the mount), [`node::Node`] (an inode), [`directory::Directory`] (its names).
+//! Key types: [`Tmpfs`] (the mount), [`space::Space`] (its limits), [`extras::Extras`] (what few inodes have).
 //!
-//! Locks, in order: `tmpfs.tree` (directories change their parent) before `tmpfs.node` (one an
-//! inode; ancestors first, then unrelated directories by number, then everything else by number)
-//! before `tmpfs.table` (number to inode). What guards what: the tree lock every `parent` link
-//! across directories, a node's lock its attributes and names, the table's shard lock the map.
+//! Locks: `tmpfs.extras`, a leaf, held for one operation on an inode's extended attributes.
 //!
-//! Source: Linux Documentation/filesystems/tmpfs.rst and directory-locking.rst; POSIX rename(2).
+//! Source: Linux Documentation/filesystems/tmpfs.rst; tmpfs(5).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -17,35 +14,25 @@
 )]
 extern crate alloc;
 
-mod directory;
-mod file_system;
-mod names;
-mod node;
+mod extras;
 mod options;
-mod rename;
 mod space;
-mod table;
 #[cfg(test)]
 mod tests;
-mod xattr;
 
 use alloc::{sync::Arc, vec, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use extras::Extras;
 use interfaces::{
     block::Block,
-    file_system::{FileSystem, FileTime, FileType, FsError, InodeNumber, NewAcls, NewInode},
+    file_system::{
+        Attributes, Backing, FileSystem, FileTime, FileType, FsError, InodeNumber, MountInfo,
+        NewAcls, NewInode, Usage, XattrMode,
+    },
     offer::Offer,
 };
-use node::{Node, State};
-use rt::{
-    lock_class,
-    sync::{Mutex, MutexGuard},
-};
+use rt::PAGE_BYTES;
 use space::{INODE_BYTES, Space};
-use table::Table;
-
-lock_class! {
-    static TREE = "tmpfs.tree";
-}
 
 /// Number of the root directory.
 const ROOT: InodeNumber = 1;
@@ -53,8 +40,10 @@ const ROOT: InodeNumber = 1;
 const MAGIC: u32 = 0x0102_1994;
 /// Longest name.
 const NAME_MAX: usize = 255;
-/// Longest target of a symbolic link.
-const TARGET_MAX: usize = 4095;
+/// A target of up to so many bytes costs nothing beside its inode (`SHORT_SYMLINK_LEN` of Linux).
+const TARGET_WITHIN: usize = 128;
+/// Largest file, as `s_maxbytes` of Linux.
+const MAX_BYTES: u64 = i64::MAX as u64;
 
 /// The options of a mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +68,12 @@ impl Default for Options {
 
 /// A mounted tmpfs.
 pub struct Tmpfs {
-    tree: Mutex<()>,
-    table: Table,
+    options: Options,
+    made: FileTime,
+    /// Number of the next inode.
+    next: AtomicU64,
     space: Space,
-    root: Arc<Node>,
+    extras: Extras,
 }
 
 /// Starts the component: it offers the file system type `tmpfs`.
@@ -97,62 +88,12 @@ fn make(_disk: Option<Arc<dyn Block>>, options: &[u8]) -> Result<Arc<dyn FileSys
 /// Makes an empty tmpfs.
 ///
 /// # Errors
-/// [`FsError::NoMemory`] where the root's charge is refused, [`FsError::NoSpace`] where no inode is
-/// allowed.
+/// [`FsError::NoSpace`] where no inode is allowed.
 pub fn new(options: Options) -> Result<Arc<Tmpfs>, FsError> {
     let space = Space::new(options.size_bytes, options.inodes);
     space.take_inode_bytes(INODE_BYTES)?;
-    let root = Node::new(
-        ROOT,
-        ROOT,
-        &NewInode {
-            file_type: FileType::Directory,
-            permissions: options.permissions,
-            user: options.user,
-            group: options.group,
-            device: (0, 0),
-            target: &[],
-            now: wall_time(),
-            acls: NewAcls::default(),
-        },
-    )?;
-    // The mount's own count and the root's name "/" keep it for as long as the mount.
-    root.state.lock().holds = 1;
-    let table = Table::new(ROOT + 1);
-    table.insert(&root);
-    Ok(Arc::new(Tmpfs { tree: Mutex::new(&TREE, ()), table, space, root }))
-}
-
-impl Tmpfs {
-    /// The inode of that number.
-    fn node(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
-        if inode == ROOT {
-            return Ok(Arc::clone(&self.root));
-        }
-        self.table.find(inode).ok_or(FsError::NotFound)
-    }
-
-    /// The directory of that number.
-    fn directory(&self, inode: InodeNumber) -> Result<Arc<Node>, FsError> {
-        let node = self.node(inode)?;
-        if node.file_type == FileType::Directory { Ok(node) } else { Err(FsError::NotDirectory) }
-    }
-
-    /// Gives back what the link that was just taken from `node` cost; the first one costs nothing beside the inode.
-    fn give_link(&self, node: &Node, state: &mut State) {
-        if state.links > 0 && !node.is_directory() {
-            state.inode_bytes -= INODE_BYTES;
-            self.space.give_inode_bytes(INODE_BYTES);
-        }
-    }
-
-    /// Frees the inode if it has neither names nor holders; `state` is this node's.
-    fn free_if_unused(&self, node: &Node, state: MutexGuard<'_, State>) {
-        if state.links == 0 && state.holds == 0 && self.table.remove(node.inode) {
-            self.space.give_pages(state.pages);
-            self.space.give_inode_bytes(state.inode_bytes);
-        }
-    }
+    let (next, extras) = (AtomicU64::new(ROOT + 1), Extras::new());
+    Ok(Arc::new(Tmpfs { options, made: wall_time(), next, space, extras }))
 }
 
 fn wall_time() -> FileTime {
@@ -160,17 +101,118 @@ fn wall_time() -> FileTime {
     FileTime { seconds: (ns / 1_000_000_000) as i64, nanoseconds: (ns % 1_000_000_000) as u32 }
 }
 
-/// Refuses a name the interface does not allow.
-fn check_name(name: &[u8]) -> Result<(), FsError> {
-    if name.len() > NAME_MAX {
-        return Err(FsError::NameTooLong);
+impl Tmpfs {
+    /// Sets aside what an inode takes beside itself: a long target, access control lists.
+    #[cold]
+    fn add_extras(&self, inode: InodeNumber, new: &NewInode<'_>) -> Result<(), FsError> {
+        let target = if new.target.len() > TARGET_WITHIN { new.target.len() } else { 0 };
+        self.extras.reserve(&self.space, inode, target as u64)?;
+        for (name, value) in
+            [(acl::ACCESS_NAME, new.acls.access), (acl::DEFAULT_NAME, new.acls.default)]
+        {
+            if !value.is_empty() {
+                self.extras.set(&self.space, inode, (name, value), XattrMode::Set)?;
+            }
+        }
+        Ok(())
     }
-    if name.is_empty()
-        || name == b"."
-        || name == b".."
-        || name.iter().any(|b| matches!(b, 0 | b'/'))
-    {
-        return Err(FsError::Invalid);
+}
+
+impl FileSystem for Tmpfs {
+    fn mount_info(&self) -> MountInfo {
+        MountInfo {
+            type_name: "tmpfs",
+            root: ROOT,
+            is_read_only: false,
+            backing: Backing::Cache,
+            has_stable_names: true,
+            block_bytes: PAGE_BYTES as u32,
+            has_acls: true,
+            size_max: MAX_BYTES,
+            writes_replacements: false,
+        }
     }
-    Ok(())
+
+    fn usage(&self) -> Result<Usage, FsError> {
+        Ok(self.space.usage())
+    }
+
+    fn attributes(&self, inode: InodeNumber) -> Result<Attributes, FsError> {
+        if inode != ROOT {
+            return Err(FsError::NotFound);
+        }
+        let Options { permissions, user, group, .. } = self.options;
+        Ok(Attributes::new(
+            ROOT,
+            &NewInode {
+                file_type: FileType::Directory,
+                permissions,
+                user,
+                group,
+                device: (0, 0),
+                target: &[],
+                now: self.made,
+                acls: NewAcls::default(),
+            },
+        ))
+    }
+
+    fn new_inode(&self, new: &NewInode<'_>) -> Result<InodeNumber, FsError> {
+        self.space.take_inode_bytes(INODE_BYTES)?;
+        let inode = self.next.fetch_add(1, Relaxed);
+        if (new.target.len() > TARGET_WITHIN || new.acls != NewAcls::default())
+            && let Err(error) = self.add_extras(inode, new)
+        {
+            self.forget(inode, 1);
+            return Err(error);
+        }
+        Ok(inode)
+    }
+
+    fn reserve_link(&self) -> Result<(), FsError> {
+        self.space.take_inode_bytes(INODE_BYTES)
+    }
+
+    fn release_link(&self) {
+        self.space.give_inode_bytes(INODE_BYTES);
+    }
+
+    fn get_xattr(&self, inode: InodeNumber, name: &[u8]) -> Result<Vec<u8>, FsError> {
+        self.extras.get(inode, name)
+    }
+
+    fn list_xattr(&self, inode: InodeNumber) -> Result<Vec<Vec<u8>>, FsError> {
+        Ok(self.extras.list(inode))
+    }
+
+    fn set_xattr(
+        &self,
+        inode: InodeNumber,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+        _now: FileTime,
+    ) -> Result<(), FsError> {
+        self.extras.set(&self.space, inode, (name, value), mode)
+    }
+
+    fn remove_xattr(&self, inode: InodeNumber, name: &[u8], _now: FileTime) -> Result<(), FsError> {
+        self.extras.take_out(&self.space, inode, name)
+    }
+
+    fn reserve(&self, _inode: InodeNumber, pages: u64) -> Result<(), FsError> {
+        self.space.take_pages(pages)
+    }
+
+    fn release(&self, _inode: InodeNumber, pages: u64) {
+        self.space.give_pages(pages);
+    }
+
+    fn forget(&self, inode: InodeNumber, _count: u64) {
+        self.space.give_inode_bytes(INODE_BYTES + self.extras.remove(inode));
+    }
+
+    fn sync(&self) -> Result<(), FsError> {
+        Ok(())
+    }
 }

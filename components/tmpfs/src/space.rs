@@ -59,7 +59,7 @@ impl Space {
         self.inode_bytes.fetch_sub(bytes, Relaxed);
     }
 
-    /// Changes what is set aside for one inode from `charged` to `wanted`.
+    /// Changes what is set aside for one inode beside itself from `charged` to `wanted`.
     ///
     /// # Errors
     /// [`FsError::NoSpace`]; nothing has changed.

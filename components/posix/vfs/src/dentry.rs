@@ -49,6 +49,8 @@ pub struct Dentry {
     link: Mutex<Link>,
     is_deleted: AtomicBool,
     mounts: AtomicU32,
+    /// Where the names of its directory hold it, if they do; changed with them locked.
+    position: AtomicU64,
     _charge: Charge,
 }
 
@@ -86,6 +88,7 @@ impl Dentry {
             link: Mutex::new(&LINK, Link { parent, name: promised.name }),
             is_deleted: AtomicBool::new(false),
             mounts: AtomicU32::new(0),
+            position: AtomicU64::new(0),
             _charge: promised.charge,
         })
     }
@@ -123,6 +126,13 @@ impl Dentry {
             link.parent.replace(parent.clone())
         };
         drop(before);
+    }
+    /// Where the names of its directory hold it.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.load(Ordering::Relaxed)
+    }
+    pub(crate) fn set_position(&self, position: u64) {
+        self.position.store(position, Ordering::Relaxed);
     }
     /// The name was taken away.
     pub fn is_deleted(&self) -> bool {

@@ -4,8 +4,9 @@
 //! hold their instance; [`Active`] is what mounts hold, and when the last mount goes it breaks
 //! the cycles: names cached and vnodes pinned are let go.
 //!
-//! A file system whose pages live in the cache only ([`Backing::Cache`]) has its regular files
-//! pinned as long as they have a name. Locks: `vnodes` is a leaf but for `vfs.vnode.state`.
+//! A file system that lives in the caches only ([`Backing::Cache`]) is kept: its directories hold the dentries of their
+//! names ([`crate::vnode`]), and these their vnodes, which are in no table. Locks: `vnodes` is a leaf but for
+//! `vfs.vnode.state`.
 use crate::{
     charge,
     dentry::Dentry,
@@ -14,7 +15,7 @@ use crate::{
     flush::Flusher,
     generated::{GENERATED_END, Node},
     name_cache::NameCache,
-    notify,
+    notify::{self, Events},
     pages::WHOLE,
     tally::Tally,
     vnode::Vnode,
@@ -23,9 +24,10 @@ use alloc::{
     collections::BTreeMap,
     string::String,
     sync::{Arc, Weak},
+    vec,
     vec::Vec,
 };
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use interfaces::file_system::{
     Access, Attributes, Backing, FileSystem, InodeNumber, MountInfo, Usage,
 };
@@ -45,15 +47,8 @@ pub(crate) const SHARDS: usize = 16;
 /// Vnodes taken from the table at a time.
 const BATCH: usize = 32;
 
-/// A vnode in use.
-struct Known {
-    vnode: Weak<Vnode>,
-    /// Keeps the only copy of a file's pages while it has a name.
-    pin: Option<Arc<Vnode>>,
-}
-
 /// Ordered, so that a walk in steps misses none that stays; and it shrinks with the files.
-type Vnodes = BTreeMap<InodeNumber, Known>;
+type Vnodes = BTreeMap<InodeNumber, Weak<Vnode>>;
 
 static NEXT_DEVICE: AtomicU32 = AtomicU32::new(1);
 static INSTANCES_ALL: Mutex<Vec<Weak<Instance>>> = Mutex::new(&INSTANCES, Vec::new());
@@ -68,6 +63,12 @@ pub struct Instance {
     names: NameCache,
     rename: Mutex<()>,
     flusher: Arc<Flusher>,
+    /// It lives in the caches only.
+    is_kept: bool,
+    /// Vnodes of it that are in no table.
+    kept: AtomicUsize,
+    /// Files open for writing.
+    written: AtomicUsize,
     is_read_only: AtomicBool,
     is_ended: AtomicBool,
     is_unmounted: AtomicBool,
@@ -111,8 +112,13 @@ impl Active {
         fs.set_judge(charge::may_use_reserved);
         let instance = Instance::make(Some(fs.clone()), info, device);
         let attributes = fs.attributes(root)?;
-        let vnode = instance.vnode(attributes);
-        vnode.set_uncounted();
+        let vnode = if instance.is_kept() {
+            Vnode::kept_root(&instance, attributes)?
+        } else {
+            let vnode = instance.vnode(attributes);
+            vnode.set_uncounted();
+            vnode
+        };
         let root = Dentry::root(b"/", vnode)?;
         Ok(Arc::new(Active { instance, root }))
     }
@@ -137,7 +143,7 @@ impl Active {
 
 impl Drop for Active {
     fn drop(&mut self) {
-        self.instance.retire();
+        self.instance.retire(&self.root);
     }
 }
 
@@ -191,6 +197,7 @@ impl Instance {
             (Backing::Storage, true) => Tally::of_storage(),
             _ => Tally::of_cache(),
         };
+        let is_kept = fs.is_some() && info.backing == Backing::Cache;
         let device = device.unwrap_or_else(|| (0, NEXT_DEVICE.fetch_add(1, Ordering::Relaxed)));
         let instance = Arc::new(Instance {
             fs,
@@ -199,9 +206,12 @@ impl Instance {
             info,
             options: Once::new(),
             vnodes: [const { Mutex::new(&VNODES, BTreeMap::new()) }; SHARDS],
-            names: NameCache::new(),
+            names: NameCache::new(is_kept),
             rename: Mutex::new(&RENAME, ()),
             flusher: Flusher::new(tally),
+            is_kept,
+            kept: AtomicUsize::new(0),
+            written: AtomicUsize::new(0),
             is_ended: AtomicBool::new(false),
             is_unmounted: AtomicBool::new(false),
         });
@@ -258,14 +268,12 @@ impl Instance {
     pub(crate) fn vnode(self: &Arc<Self>, attributes: Attributes) -> Arc<Vnode> {
         let inode = attributes.inode;
         let mut vnodes = self.shard(inode).lock();
-        if let Some(vnode) = vnodes.get(&inode).and_then(|known| known.vnode.upgrade()) {
+        if let Some(vnode) = vnodes.get(&inode).and_then(Weak::upgrade) {
             vnode.count_up();
             return vnode;
         }
         let vnode = Arc::new(Vnode::stored(self, attributes));
-        let is_pinned = attributes.links > 0 && self.keeps_only_copy(&vnode);
-        let pin = is_pinned.then(|| vnode.clone());
-        vnodes.insert(inode, Known { vnode: Arc::downgrade(&vnode), pin });
+        vnodes.insert(inode, Arc::downgrade(&vnode));
         drop(vnodes);
         if attributes.links == 0 {
             self.flusher.loosen(&vnode);
@@ -274,48 +282,35 @@ impl Instance {
     }
     /// The vnode of an inode, if it is in use.
     pub(crate) fn find(&self, inode: InodeNumber) -> Option<Arc<Vnode>> {
-        self.shard(inode).lock().get(&inode)?.vnode.upgrade()
+        self.shard(inode).lock().get(&inode)?.upgrade()
     }
     fn shard(&self, inode: InodeNumber) -> &Mutex<Vnodes> {
         &self.vnodes[inode as usize % SHARDS]
     }
-    fn keeps_only_copy(&self, vnode: &Vnode) -> bool {
-        self.info.backing == Backing::Cache && vnode.is_regular()
+    /// It lives in the caches only.
+    #[inline]
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
     }
-    /// Keeps the only copy of a file's pages while it has a name; lets it go when it has none.
-    pub(crate) fn pin(&self, vnode: &Arc<Vnode>, links: u32) {
-        if links == 0 {
-            self.flusher.loosen(vnode);
-        }
-        if !self.keeps_only_copy(vnode) {
-            return;
-        }
-        let mut vnodes = self.shard(vnode.inode()).lock();
-        // Asked under this lock: of two that give and take names at once, the later one knows of both.
-        let pin = (vnode.links() > 0).then(|| vnode.clone());
-        let before =
-            vnodes.get_mut(&vnode.inode()).map(|known| core::mem::replace(&mut known.pin, pin));
-        drop(vnodes);
-        drop(before);
+    /// Files open for writing.
+    pub(crate) fn written(&self) -> &AtomicUsize {
+        &self.written
     }
-    /// Lets go of every pin.
-    fn unpin_all(&self) {
-        for shard in &self.vnodes {
-            loop {
-                let mut vnodes = shard.lock();
-                let pins = vnodes.values_mut().filter_map(|known| known.pin.take());
-                let batch: Vec<Arc<Vnode>> = pins.take(BATCH).collect();
-                drop(vnodes);
-                if batch.is_empty() {
-                    break;
-                }
-            }
+    /// A vnode was made that is in no table.
+    pub(crate) fn count_kept(&self) {
+        self.kept.fetch_add(1, Ordering::Relaxed);
+    }
+    /// A vnode that is in no table ended.
+    pub(crate) fn release_kept(&self, inode: InodeNumber) {
+        self.kept.fetch_sub(1, Ordering::Relaxed);
+        if let Some(fs) = &self.fs {
+            fs.forget(inode, 1);
         }
     }
     /// A vnode ended: forgets it, and gives its counts back to the file system.
     pub(crate) fn release(&self, inode: InodeNumber, counts: u64) {
         let mut vnodes = self.shard(inode).lock();
-        if vnodes.get(&inode).is_some_and(|known| known.vnode.strong_count() == 0) {
+        if vnodes.get(&inode).is_some_and(|known| known.strong_count() == 0) {
             vnodes.remove(&inode);
             if vnodes.is_empty() {
                 // An emptied map keeps a node.
@@ -335,7 +330,7 @@ impl Instance {
             let mut batch = Vec::with_capacity(BATCH);
             let vnodes = self.vnodes[part % SHARDS].lock();
             let mut rest = vnodes.range(next?..);
-            batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, known)| known.vnode.upgrade()));
+            batch.extend(rest.by_ref().take(BATCH).filter_map(|(_, known)| known.upgrade()));
             next = rest.next().map(|(inode, _)| *inode);
             Some(batch)
         })
@@ -346,7 +341,8 @@ impl Instance {
     }
     /// Vnodes in use.
     pub(crate) fn vnode_count(&self) -> usize {
-        self.vnodes.iter().map(|vnodes| vnodes.lock().len()).sum()
+        let tables: usize = self.vnodes.iter().map(|vnodes| vnodes.lock().len()).sum();
+        tables + self.kept.load(Ordering::Relaxed)
     }
     /// Writes everything: dirty pages, attributes, and what the file system has.
     ///
@@ -395,7 +391,7 @@ impl Instance {
         let told = self.sync();
         // Nobody opens a file for writing from here on; who did before is seen.
         self.is_read_only.store(true, Ordering::Relaxed);
-        let is_written = self.batches().flatten().any(|vnode| vnode.is_open_for_writing());
+        let is_written = self.written.load(Ordering::Acquire) > 0;
         let result = match is_written {
             true => Err(Errno::EBUSY),
             false => told.and(fs.remount(access).map_err(Errno::from)),
@@ -421,13 +417,15 @@ impl Instance {
         Ok(fs.usage()?)
     }
     /// The last mount has gone.
-    fn retire(&self) {
+    fn retire(&self, root: &Arc<Dentry>) {
         notify::about_unmount(self);
         if self.sync().is_err() {
             log::error!("vfs: {}: unmounted with errors", self.info.type_name);
         }
         self.names.clear();
-        self.unpin_all();
+        if self.is_kept {
+            drop_names(root);
+        }
         self.end();
     }
     /// Nothing is written from here on; the medium is marked as unmounted. Only the first time counts.
@@ -441,6 +439,20 @@ impl Instance {
         }
         self.is_read_only.store(true, Ordering::Relaxed);
         self.is_unmounted.store(true, Ordering::Release);
+    }
+}
+
+/// Tells observers of a tree in memory that it is no longer mounted and lets go of all its names, in a loop: it may be
+/// deeper than a stack.
+fn drop_names(root: &Arc<Dentry>) {
+    let mut left = vec![root.clone()];
+    while let Some(dentry) = left.pop() {
+        let vnode = dentry.vnode();
+        notify::about_vnode(vnode, Events::UNMOUNT);
+        if vnode.is_directory() {
+            let names = vnode.names().lock().take_all();
+            left.extend(names);
+        }
     }
 }
 

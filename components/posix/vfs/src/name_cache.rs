@@ -3,7 +3,8 @@
 //! [`NameCache`] is a hash table in shards; a lookup takes one shard's lock shared, copies
 //! nothing and allocates nothing. Entries are dropped least recently used first, by a clock: a
 //! hit marks its entry, a sweep drops what was not marked since the sweep before and is held by
-//! nobody else. Who inserts or removes holds a lock of the name ([`crate::name_lock`]) or the whole
+//! nobody else. Where a file system lives in the caches only, the cache is what there is: nothing is dropped, nothing is
+//! negative, and a name that is not here is not there. Who inserts or removes holds a lock of the name ([`crate::name_lock`]) or the whole
 //! directory, so that the cache never contradicts the file system. Dentries leave a shard before
 //! they are dropped: their end may reach the file system.
 use crate::{dentry::Dentry, name_lock::NameLocks};
@@ -83,11 +84,14 @@ enum Existing {
 pub(crate) struct NameCache {
     seed: Seed,
     locks: NameLocks,
+    /// It holds every name.
+    is_kept: bool,
     shards: [RwLock<Shard>; SHARDS],
 }
 
 impl NameCache {
-    pub(crate) fn new() -> NameCache {
+    /// An empty cache; `is_kept`: of a file system whose names are nowhere else.
+    pub(crate) fn new(is_kept: bool) -> NameCache {
         let sweep_at = sweep_threshold(0);
         let mut bytes = [0; 16];
         rt::entropy::fill(&mut bytes);
@@ -95,6 +99,7 @@ impl NameCache {
         NameCache {
             seed,
             locks: NameLocks::new(),
+            is_kept,
             shards: core::array::from_fn(|_| {
                 RwLock::new(&SHARD, Shard { entries: HashTable::new(), sweep_at })
             }),
@@ -121,7 +126,9 @@ impl NameCache {
     pub(crate) fn find(&self, key: &Key<'_>) -> Cached {
         let shard = self.shard(key.hash).read();
         let found = shard.entries.find(key.hash, |entry| key.is_of(entry));
-        let Some(entry) = found else { return Cached::Unknown };
+        let Some(entry) = found else {
+            return if self.is_kept { Cached::Negative } else { Cached::Unknown };
+        };
         if !entry.was_used.load(Ordering::Relaxed) {
             entry.was_used.store(true, Ordering::Relaxed);
         }
@@ -174,7 +181,8 @@ impl NameCache {
                 (None, None)
             }
         };
-        let swept = if shard.entries.len() > shard.sweep_at { shard.sweep() } else { Vec::new() };
+        let is_full = shard.entries.len() > shard.sweep_at && !self.is_kept;
+        let swept = if is_full { shard.sweep() } else { Vec::new() };
         drop(shard);
         drop((replaced, swept));
         kept
@@ -184,11 +192,17 @@ impl NameCache {
         let mut shard = self.shard(key.hash).write();
         let found = shard.entries.find_entry(key.hash, |entry| key.is_of(entry)).ok();
         let removed = found.map(|entry| entry.remove().0);
+        if self.is_kept {
+            shard.fit();
+        }
         drop(shard);
         drop(removed);
     }
     /// Drops what was not used since the last sweep; returns how many entries went.
     pub(crate) fn shrink(&self) -> usize {
+        if self.is_kept {
+            return 0;
+        }
         let mut count = 0;
         for shard in &self.shards {
             let swept = shard.write().sweep();
@@ -219,12 +233,16 @@ impl Shard {
             !was_used && !is_held
         };
         let swept: Vec<Entry> = self.entries.extract_if(is_idle).take(SWEEP_MOST).collect();
+        self.sweep_at = sweep_threshold(self.entries.len());
+        self.fit();
+        swept
+    }
+    /// Makes a table smaller that has much more room than entries.
+    fn fit(&mut self) {
         let left = self.entries.len();
-        self.sweep_at = sweep_threshold(left);
-        if left * SPARSE < self.entries.capacity() {
+        if (left * SPARSE).max(SHARD_ENTRIES_MIN) < self.entries.capacity() {
             self.entries.shrink_to(2 * left, |entry| entry.hash);
         }
-        swept
     }
 }
 

@@ -307,15 +307,20 @@ impl DirectoryFile {
         if vnode.is_dead() {
             return Err(Errno::ENOENT);
         }
-        let fs = vnode.instance().file_system()?;
         let (from, mut result) = (position.saturating_sub(POSITION_FIRST), Ok(()));
-        fs.read_directory(vnode.inode(), from, &mut |entry| match shifted(entry) {
+        let mut take_shifted = |entry: &DirectoryEntry<&[u8]>| match shifted(entry) {
             Ok(entry) => take(&entry),
             Err(error) => {
                 result = Err(error);
                 ControlFlow::Break(())
             }
-        })?;
+        };
+        if vnode.instance().is_kept() {
+            vnode.read_names(from, &mut take_shifted);
+        } else {
+            let fs = vnode.instance().file_system()?;
+            fs.read_directory(vnode.inode(), from, &mut take_shifted)?;
+        }
         result
     }
     fn read_generated(

@@ -11,6 +11,8 @@
 mod acls;
 mod attributes;
 pub(crate) mod capabilities;
+mod kept;
+mod names;
 
 pub(crate) use acls::{AclKind, HAS_ACCESS_ACL, HAS_DEFAULT_ACL};
 
@@ -36,9 +38,10 @@ use core::{
 use interfaces::file_system::{
     AttributeChange, Attributes, Backing, FileTime, FileType, InodeNumber, Stored, SyncKind,
 };
+use names::Names;
 use rt::{
     lock_class,
-    memory::Frame,
+    memory::{Charge, Frame},
     sync::{LockClass, Mutex, RwLock},
 };
 
@@ -47,6 +50,7 @@ lock_class! {
     static ACLS = "vfs.vnode.acls";
     static TARGET = "vfs.vnode.target";
     static SLOT = "vfs.vnode.slot";
+    static NAMES = "vfs.vnode.names";
     static CONTENTS = "vfs.file";
 }
 
@@ -101,6 +105,8 @@ pub struct Vnode {
     is_outdated: AtomicBool,
     state: Mutex<State>,
     contents: RwLock<()>,
+    /// Of a directory that lives in the name cache alone.
+    names: Mutex<Names>,
     target: Mutex<Option<Arc<[u8]>>>,
     is_dead: AtomicBool,
     /// It has no name yet and may be given one.
@@ -113,6 +119,8 @@ pub struct Vnode {
     pipe: Slot,
     locks: Slot,
     observers: Observers,
+    /// What an inode that lives here alone takes.
+    _charge: Charge,
 }
 
 impl Vnode {
@@ -122,17 +130,18 @@ impl Vnode {
             (FileType::Regular, Ok(fs)) => Some(PageCache::new(fs, instance, &known)),
             _ => None,
         };
-        Vnode::make(instance, known, None, pages)
+        Vnode::make(instance, known, (None, pages), (None, Charge::none()))
     }
     /// A vnode whose content `node` generates.
     pub fn generated(instance: &Arc<Instance>, node: Arc<dyn Node>) -> Arc<Vnode> {
-        Arc::new(Vnode::make(instance, node.attributes(), Some(node), None))
+        let known = node.attributes();
+        Arc::new(Vnode::make(instance, known, (Some(node), None), (None, Charge::none())))
     }
     fn make(
         instance: &Arc<Instance>,
         known: Attributes,
-        node: Option<Arc<dyn Node>>,
-        pages: Option<Arc<PageCache>>,
+        (node, pages): (Option<Arc<dyn Node>>, Option<Arc<PageCache>>),
+        (target, charge): (Option<Arc<[u8]>>, Charge),
     ) -> Vnode {
         let class = if known.file_type == FileType::Directory { &DIRECTORY } else { &CONTENTS };
         Vnode {
@@ -152,7 +161,8 @@ impl Vnode {
             is_outdated: AtomicBool::new(false),
             state: Mutex::new(&STATE, State { known, pending: AttributeChange::default() }),
             contents: RwLock::new(class, ()),
-            target: Mutex::new(&TARGET, None),
+            names: Mutex::new(&NAMES, Names::new()),
+            target: Mutex::new(&TARGET, target),
             is_dead: AtomicBool::new(false),
             is_linkable: AtomicBool::new(false),
             seals: AtomicU8::new(Seals::SEAL.bits()),
@@ -162,6 +172,7 @@ impl Vnode {
             pipe: Mutex::new(&SLOT, None),
             locks: Mutex::new(&SLOT, None),
             observers: Observers::new(),
+            _charge: charge,
         }
     }
 
@@ -368,16 +379,18 @@ impl Vnode {
     pub(crate) fn begin_write(&self) -> Result<(), Errno> {
         let more = |writers: i32| (writers >= 0).then_some(writers + 1);
         match self.writers.fetch_update(Ordering::AcqRel, Ordering::Acquire, more) {
+            Ok(0) => {
+                self.instance.written().fetch_add(1, Ordering::AcqRel);
+                Ok(())
+            }
             Ok(_) => Ok(()),
             Err(_) => Err(Errno::ETXTBSY),
         }
     }
-    /// Some description is open for writing.
-    pub(crate) fn is_open_for_writing(&self) -> bool {
-        self.writers.load(Ordering::Acquire) > 0
-    }
     pub(crate) fn end_write(&self) {
-        self.writers.fetch_sub(1, Ordering::AcqRel);
+        if self.writers.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.instance.written().fetch_sub(1, Ordering::AcqRel);
+        }
     }
     /// Keeps everybody from opening it for writing until the guard goes (a program being run).
     ///
@@ -446,6 +459,9 @@ impl Drop for Vnode {
     fn drop(&mut self) {
         if self.node.is_some() {
             return;
+        }
+        if self.instance.is_kept() {
+            return self.end_kept();
         }
         self.instance.flusher().delist(self);
         let has_name = self.links() > 0;

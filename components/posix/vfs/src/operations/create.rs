@@ -15,7 +15,7 @@ use crate::{
 };
 use acl::Acl;
 use alloc::{boxed::Box, sync::Arc, vec::Vec};
-use interfaces::file_system::{FileType, FsError, NewAcls, NewInode};
+use interfaces::file_system::{FileTime, FileType, FsError, NewAcls, NewInode};
 
 /// Permission bits mkdir takes.
 const DIRECTORY_MODE: u16 = 0o1777;
@@ -168,13 +168,18 @@ pub(crate) fn create_named(
     let inherited = Inherited::of(directory, new, caller)?;
     let new = new.inode(caller, directory, &inherited);
     let promised = Promised::take(name)?;
-    let made = instance.file_system()?.create(directory.inode(), name, &new);
-    if made == Err(FsError::Exists) {
-        instance.names().remove(&key);
-    }
-    let vnode = instance.vnode(made?);
-    directory.outdate();
-    let dentry = add_name(parent, &key, promised, vnode);
+    let dentry = if instance.is_kept() {
+        let vnode = Vnode::kept(instance, &new, 1)?;
+        keep_name(parent, &key, promised, vnode, new.now)?
+    } else {
+        let made = instance.file_system()?.create(directory.inode(), name, &new);
+        if made == Err(FsError::Exists) {
+            instance.names().remove(&key);
+        }
+        let vnode = instance.vnode(made?);
+        directory.outdate();
+        add_name(parent, &key, promised, vnode)
+    };
     notify::about_name(directory, name, dentry.vnode(), Events::CREATE);
     Ok(Path { mount: parent.mount.clone(), dentry })
 }
@@ -209,6 +214,21 @@ fn add_name(parent: &Path, key: &Key<'_>, promised: Promised, vnode: Arc<Vnode>)
     dentry
 }
 
+/// Names a vnode that lives in the caches only.
+fn keep_name(
+    parent: &Path,
+    key: &Key<'_>,
+    promised: Promised,
+    vnode: Arc<Vnode>,
+    now: FileTime,
+) -> Result<Arc<Dentry>, Errno> {
+    let dentry = Dentry::promised(&parent.dentry, promised, vnode);
+    parent.vnode().keep_name(&dentry, now)?;
+    let names = parent.vnode().instance().names();
+    names.insert(key, dentry.name(), Some(dentry.clone()));
+    Ok(dentry)
+}
+
 /// Makes a regular file without a name in the file system of `directory`; `label` is what its links
 /// read, by default its inode's number.
 pub(crate) fn create_unnamed(
@@ -225,12 +245,16 @@ pub(crate) fn create_unnamed(
     let fs = instance.file_system().map_err(|_| Errno::EOPNOTSUPP)?;
     let longest = Promised::take(label.unwrap_or(&[b'#'; UNNAMED_BYTES]))?;
     let inherited = Inherited::of(vnode, &new, caller)?;
-    let made = fs.create_unnamed(vnode.inode(), &new.inode(caller, vnode, &inherited))?;
+    let new = new.inode(caller, vnode, &inherited);
+    let made = match instance.is_kept() {
+        true => Vnode::kept(instance, &new, 0)?,
+        false => instance.vnode(fs.create_unnamed(vnode.inode(), &new)?),
+    };
     let promised = match label {
         Some(_) => longest,
-        None => longest.renamed(alloc::format!("#{}", made.inode).as_bytes()),
+        None => longest.renamed(alloc::format!("#{}", made.inode()).as_bytes()),
     };
-    let dentry = Dentry::promised(&directory.dentry, promised, instance.vnode(made));
+    let dentry = Dentry::promised(&directory.dentry, promised, made);
     dentry.set_deleted(true);
     Ok(Path { mount: directory.mount.clone(), dentry })
 }
@@ -349,13 +373,20 @@ impl Caller<'_> {
         if !vnode.can_be_linked() {
             return Err(Errno::ENOENT);
         }
-        let promised = Promised::take(name)?;
-        fs.link(vnode.inode(), directory.inode(), name, crate::vnode::now())?;
-        vnode.count_up();
-        let links = vnode.refresh();
-        instance.pin(vnode, links);
-        directory.outdate();
-        add_name(&parent.path, &key, promised, vnode.clone());
+        let (promised, now) = (Promised::take(name)?, crate::vnode::now());
+        if instance.is_kept() {
+            vnode.gain_name(now)?;
+            if let Err(error) = keep_name(&parent.path, &key, promised, vnode.clone(), now) {
+                vnode.lose_name(now);
+                return Err(error);
+            }
+        } else {
+            fs.link(vnode.inode(), directory.inode(), name, now)?;
+            vnode.count_up();
+            vnode.refresh();
+            directory.outdate();
+            add_name(&parent.path, &key, promised, vnode.clone());
+        }
         notify::about_vnode(vnode, Events::ATTRIBUTES);
         notify::about_name(directory, name, vnode, Events::CREATE);
         Ok(())

@@ -98,11 +98,12 @@ impl Caller<'_> {
             FileCapabilities::parse(value)?;
         }
         let _contents = vnode.contents().write();
-        fs.set_xattr(vnode.inode(), name, value, mode, crate::vnode::now())?;
+        let now = crate::vnode::now();
+        fs.set_xattr(vnode.inode(), name, value, mode, now)?;
         if is_of_capabilities {
             vnode.note_capabilities();
         }
-        vnode.refresh();
+        vnode.note_changed(now);
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }
@@ -117,8 +118,9 @@ impl Caller<'_> {
         }
         let (vnode, fs) = self.check_change(place, name)?;
         let _contents = vnode.contents().write();
-        fs.remove_xattr(vnode.inode(), name, crate::vnode::now())?;
-        vnode.refresh();
+        let now = crate::vnode::now();
+        fs.remove_xattr(vnode.inode(), name, now)?;
+        vnode.note_changed(now);
         notify::about_dentry(&place.dentry, Events::ATTRIBUTES);
         Ok(())
     }

@@ -11,6 +11,7 @@ use crate::{
     walk::{Base, Caller, Last, Parent, lookup_locked},
 };
 use alloc::sync::Arc;
+use interfaces::file_system::FileTime;
 
 impl Caller<'_> {
     /// unlink(2).
@@ -39,9 +40,13 @@ impl Caller<'_> {
         if victim.is_mount_point() {
             return Err(Errno::EBUSY);
         }
-        let fs = directory.instance().file_system()?;
-        fs.unlink(directory.inode(), name, crate::vnode::now())?;
-        forget_name(&parent.path, &key, name.clone(), &victim);
+        let (instance, now) = (directory.instance(), crate::vnode::now());
+        if instance.is_kept() {
+            drop_name(directory, &key, &victim, now);
+        } else {
+            instance.file_system()?.unlink(directory.inode(), name, now)?;
+            forget_name(directory, &key, name.clone(), &victim);
+        }
         drop(locked);
         notify::about_vnode(victim.vnode(), Events::ATTRIBUTES);
         tell_removed(directory, name, victim);
@@ -72,11 +77,18 @@ impl Caller<'_> {
             return Err(Errno::EBUSY);
         }
         let inside = victim.vnode().contents().write();
-        let fs = directory.instance().file_system()?;
-        fs.remove_directory(directory.inode(), name, crate::vnode::now())?;
+        let (instance, now) = (directory.instance(), crate::vnode::now());
+        if instance.is_kept() {
+            if !victim.vnode().names().lock().is_empty() {
+                return Err(Errno::ENOTEMPTY);
+            }
+            drop_name(directory, &key, &victim, now);
+        } else {
+            instance.file_system()?.remove_directory(directory.inode(), name, now)?;
+            forget_name(directory, &key, name.clone(), &victim);
+        }
         victim.vnode().set_dead();
         drop(inside);
-        forget_name(&parent.path, &key, name.clone(), &victim);
         drop(names);
         tell_removed(directory, name, victim);
         Ok(())
@@ -125,17 +137,25 @@ fn tell_removed(directory: &Vnode, name: &[u8], victim: Arc<Dentry>) {
 }
 
 /// Mends caches after the name of `victim` was taken away; it is locked still.
-fn forget_name(directory: &Path, key: &Key<'_>, name: Arc<[u8]>, victim: &Arc<Dentry>) {
-    let instance = directory.vnode().instance();
-    instance.names().insert(key, name, None);
+fn forget_name(directory: &Vnode, key: &Key<'_>, name: Arc<[u8]>, victim: &Dentry) {
+    directory.instance().names().insert(key, name, None);
     drop_victim(victim);
-    directory.vnode().outdate();
+    directory.outdate();
 }
 
 /// Marks a dentry whose name is gone, and learns what is left of its inode.
-pub(super) fn drop_victim(victim: &Arc<Dentry>) {
+pub(super) fn drop_victim(victim: &Dentry) {
     victim.set_deleted(true);
     let vnode = victim.vnode();
-    let links = vnode.refresh();
-    vnode.instance().pin(vnode, links);
+    if vnode.refresh() == 0 {
+        vnode.instance().flusher().loosen(vnode);
+    }
+}
+
+/// Takes the name of `victim` away, which is in the caches only.
+fn drop_name(directory: &Vnode, key: &Key<'_>, victim: &Dentry, now: FileTime) {
+    directory.instance().names().remove(key);
+    directory.drop_name(victim, now);
+    victim.set_deleted(true);
+    victim.vnode().lose_name(now);
 }

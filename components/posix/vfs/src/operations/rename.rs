@@ -14,6 +14,7 @@ use crate::{
     walk::{Base, Caller, Last, Parent, lookup_locked},
 };
 use alloc::sync::Arc;
+use interfaces::file_system::FileTime;
 use rt::sync::WriteGuard;
 
 /// The treatment of the target of a rename.
@@ -44,8 +45,13 @@ impl Side<'_> {
     }
     /// Notes in the name cache what the name stands for now.
     fn note(&self, dentry: Option<&Arc<Dentry>>) {
-        let names = self.vnode().instance().names();
-        names.insert(&self.key(), self.name.clone(), dentry.cloned());
+        let instance = self.vnode().instance();
+        let names = instance.names();
+        if dentry.is_none() && instance.is_kept() {
+            names.remove(&self.key());
+        } else {
+            names.insert(&self.key(), self.name.clone(), dentry.cloned());
+        }
     }
 }
 
@@ -224,15 +230,20 @@ fn replace(
     target: Option<&Arc<Dentry>>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let fs = from.vnode().instance().file_system()?;
+    let (fs, now) = (from.vnode().instance().file_system()?, crate::vnode::now());
+    let is_kept = from.vnode().instance().is_kept();
     let replaced = target.map(Arc::as_ref).filter(|target| target.vnode().is_directory());
     let inside = replaced.map(|target| target.vnode().contents().write());
     if target.is_some() {
         write_before_replacing(source.vnode());
     }
-    let old = (from.vnode().inode(), &**from.name);
-    let new = (to.vnode().inode(), &**to.name);
-    fs.rename(old, new, crate::vnode::now())?;
+    if is_kept {
+        move_kept(source, from, target, to, now)?;
+    } else {
+        let old = (from.vnode().inode(), &**from.name);
+        let new = (to.vnode().inode(), &**to.name);
+        fs.rename(old, new, now)?;
+    }
     if let Some(replaced) = replaced {
         replaced.vnode().set_dead();
     }
@@ -240,11 +251,47 @@ fn replace(
     source.relink(&to.directory.dentry, to.name.clone());
     to.note(Some(source));
     from.note(None);
-    if let Some(target) = target {
-        super::remove::drop_victim(target);
+    match target {
+        Some(target) if is_kept => {
+            target.set_deleted(true);
+            target.vnode().lose_name(now);
+        }
+        Some(target) => super::remove::drop_victim(target),
+        None => {}
     }
-    outdate(&[from.vnode(), to.vnode(), source.vnode()]);
+    if !is_kept {
+        outdate(&[from.vnode(), to.vnode(), source.vnode()]);
+    }
     tell(from, to, source, target);
+    Ok(())
+}
+
+/// Moves a name that is in the caches only; it takes the place of `target`'s, or is the newest.
+///
+/// # Errors
+/// `ENOTEMPTY`, `ENOMEM`.
+fn move_kept(
+    source: &Arc<Dentry>,
+    from: &Side<'_>,
+    target: Option<&Arc<Dentry>>,
+    to: &Side<'_>,
+    now: FileTime,
+) -> Result<(), Errno> {
+    let position = source.position();
+    match target {
+        Some(target) => {
+            if !target.vnode().names().lock().is_empty() {
+                return Err(Errno::ENOTEMPTY);
+            }
+            from.vnode().drop_name(source, now);
+            to.vnode().replace_name(target.position(), target, source, now);
+        }
+        None => {
+            to.vnode().keep_name(source, now)?;
+            from.vnode().drop_name_at(position, source, now);
+        }
+    }
+    source.vnode().note_move(now);
     Ok(())
 }
 
@@ -264,14 +311,24 @@ fn exchange(
     target: &Arc<Dentry>,
     to: &Side<'_>,
 ) -> Result<(), Errno> {
-    let old = (from.vnode().inode(), &**from.name);
-    let new = (to.vnode().inode(), &**to.name);
-    from.vnode().instance().file_system()?.exchange(old, new, crate::vnode::now())?;
+    let now = crate::vnode::now();
+    let instance = from.vnode().instance();
+    if instance.is_kept() {
+        let (upper, lower) = (source.position(), target.position());
+        from.vnode().replace_name(upper, source, target, now);
+        to.vnode().replace_name(lower, target, source, now);
+        source.vnode().note_move(now);
+        target.vnode().note_move(now);
+    } else {
+        let old = (from.vnode().inode(), &**from.name);
+        let new = (to.vnode().inode(), &**to.name);
+        instance.file_system()?.exchange(old, new, now)?;
+        outdate(&[from.vnode(), to.vnode(), source.vnode(), target.vnode()]);
+    }
     source.relink(&to.directory.dentry, to.name.clone());
     target.relink(&from.directory.dentry, from.name.clone());
     to.note(Some(source));
     from.note(Some(target));
-    outdate(&[from.vnode(), to.vnode(), source.vnode(), target.vnode()]);
     tell(from, to, source, None);
     tell(to, from, target, None);
     Ok(())

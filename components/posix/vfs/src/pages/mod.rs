@@ -395,12 +395,14 @@ impl PageCache {
     }
     /// The vnode ends: what was reserved for the pages is given back.
     pub(crate) fn release(&self) {
-        let (pages, dirty) = {
-            let index = self.index.read();
-            (index.pages(), index.dirty_from(0))
+        let index = self.index.read();
+        let (pages, dirty) = match self.backing {
+            Backing::Storage => (0, index.dirty_from(0)),
+            Backing::Cache => (index.pages(), 0),
         };
+        drop(index);
         self.charge(StorageIo::Cancelled, dirty);
-        if self.backing == Backing::Cache && pages > 0 {
+        if pages > 0 {
             self.fs.release(self.inode, pages);
         }
     }

@@ -1,15 +1,14 @@
 //! Names looked up, made, moved and taken away at once.
 //!
-//! [`Watched`] is a tmpfs that takes its time and asserts what the personality promises a file
+//! [`Watched`] is a file system on storage that takes its time and asserts what the personality promises a file
 //! system: who changes a name has it alone, who takes a directory away or renames has it whole.
-use super::World;
+use super::{World, shelf::Shelf};
 use crate::{Active, Base, Errno, Path};
 use interfaces::file_system::{
     AttributeChange, Attributes, FileSystem, FileTime, FsError, InodeNumber, MountInfo, NewInode,
-    PageSink, TakeEntry, Usage,
+    TakeEntry, Usage,
 };
 use linux_raw_sys::general as raw;
-use rt::memory::Frame;
 use std::{
     sync::{
         Arc, Barrier, Condvar, Mutex,
@@ -48,7 +47,7 @@ impl Scope {
 }
 
 struct Watched {
-    below: Arc<dyn FileSystem>,
+    below: Shelf,
     under_way: Mutex<Vec<Scope>>,
     news: Condvar,
     /// Calls wait until so many are under way, once.
@@ -58,9 +57,8 @@ struct Watched {
 
 impl Watched {
     fn new() -> Arc<Watched> {
-        let options = tmpfs::Options { permissions: 0o755, ..Default::default() };
         Arc::new(Watched {
-            below: tmpfs::new(options).unwrap(),
+            below: Shelf::new(),
             under_way: Mutex::new(Vec::new()),
             news: Condvar::new(),
             company: AtomicUsize::new(0),
@@ -149,19 +147,6 @@ impl FileSystem for Watched {
         take: &mut TakeEntry<'_>,
     ) -> Result<(), FsError> {
         self.below.read_directory(directory, position, take)
-    }
-    fn read_link(&self, inode: InodeNumber) -> Result<Vec<u8>, FsError> {
-        self.below.read_link(inode)
-    }
-    fn read_pages(
-        &self,
-        inode: InodeNumber,
-        first: u64,
-        frames: Vec<Frame>,
-        tag: u64,
-        sink: &Arc<dyn PageSink>,
-    ) {
-        self.below.read_pages(inode, first, frames, tag, sink);
     }
     fn create(
         &self,
@@ -375,15 +360,14 @@ fn what_a_directory_shows_holds_every_name_made_before() {
 
 #[test]
 fn a_file_with_a_name_keeps_its_bytes_whatever_other_names_come_and_go() {
-    let world = Watched::new().world();
+    let world = World::new();
     for round in 0..500 {
         world.write("/first", b"bytes").unwrap();
         at_once(2, |number| match number {
             0 => world.unlink("/first").unwrap(),
             _ => drop(link(&world, "/first", "/second")),
         });
-        // Only that it has a name keeps it now.
-        world.root.vnode().instance().names().clear();
+        world.root.vnode().instance().names().shrink();
         if world.walk("/second").is_ok() {
             assert_eq!(world.read("/second").unwrap(), b"bytes", "round {round}");
             world.unlink("/second").unwrap();

@@ -2,11 +2,13 @@
 mod at_once;
 mod data;
 mod generated;
+mod kept;
 mod model;
 mod mounts;
 mod names;
 mod oracle;
 mod rights;
+mod shelf;
 mod space;
 mod storage;
 mod walks;

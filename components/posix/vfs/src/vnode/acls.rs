@@ -139,10 +139,13 @@ impl Vnode {
         let value = list.map_or(Vec::new(), |list| acl::to_portable(list.entries()));
         let change = AclChange { name: kind.name(), value: &value, permissions, now: now() };
         let mut acls = self.acls.lock();
-        let mut state = self.state.lock();
-        let fresh = fs.set_acl(self.inode, &change)?;
-        self.learn(&mut state, fresh);
-        drop(state);
+        if self.instance.is_kept() {
+            self.set_kept_acl(&**fs, &change)?;
+        } else {
+            let mut state = self.state.lock();
+            let fresh = fs.set_acl(self.inode, &change)?;
+            self.learn(&mut state, fresh);
+        }
         *acls = None;
         self.set_hints(if self.is_directory() { HINTS } else { HAS_ACCESS_ACL });
         Ok(())

@@ -5,7 +5,7 @@ use super::{
 };
 use crate::{errno::Errno, mount::MountFlags};
 use core::sync::atomic::Ordering;
-use interfaces::file_system::{AttributeChange, Attributes, Backing, FileTime, FsError};
+use interfaces::file_system::{AttributeChange, Attributes, FileTime, FsError};
 use rt::sync::MutexGuard;
 
 impl Vnode {
@@ -42,19 +42,16 @@ impl Vnode {
             };
         }
         let fs = self.instance.file_system()?;
+        if self.instance.is_kept() {
+            return self.change_kept(change);
+        }
         let mut state = self.state.lock();
         let mut whole = state.pending;
         merge(&mut whole, change);
-        whole.size = whole.size.or(self.kept_size());
         self.know(&mut state, fs.set_attributes(self.inode, &whole)?);
         state.pending = AttributeChange::default();
         self.mirror(&state.known);
         Ok(())
-    }
-    /// The size, where only the cache knows it; storage learns it from the pages written.
-    fn kept_size(&self) -> Option<u64> {
-        let pages = self.pages.as_ref().filter(|pages| pages.backing() == Backing::Cache);
-        pages.map(|pages| pages.size())
     }
     /// Asks for the units of 512 bytes that storage uses for it, those set aside included.
     fn ask_blocks(&self, known: &mut Attributes) {
@@ -115,7 +112,9 @@ impl Vnode {
         {
             let mut state = self.state.lock();
             overlay(&mut state.known, change);
-            merge(&mut state.pending, change);
+            if !self.instance.is_kept() {
+                merge(&mut state.pending, change);
+            }
         }
         if change.modified.is_some() || change.changed.is_some() {
             self.access_due_ns.store(0, Ordering::Relaxed);
@@ -128,6 +127,14 @@ impl Vnode {
         let mut state = self.state.lock();
         self.refresh_locked(&mut state);
         state.known.links
+    }
+    /// The file system changed what it keeps beside its attributes, at `now`.
+    pub(crate) fn note_changed(&self, now: FileTime) {
+        if self.instance.is_kept() {
+            self.note(&AttributeChange { changed: Some(now), ..Default::default() });
+        } else {
+            self.refresh();
+        }
     }
     /// As [`Vnode::refresh`], but asked only when somebody wants to know. What is mirrored here (owner,
     /// permissions) and the links are as before.
@@ -166,7 +173,7 @@ impl Vnode {
         self.know(state, fresh);
         self.mirror(&state.known);
     }
-    fn mirror(&self, known: &Attributes) {
+    pub(super) fn mirror(&self, known: &Attributes) {
         self.owner.store(pack_owner(known), Ordering::Release);
         let hints = self.rights.load(Ordering::Relaxed) & (acls::HINTS | HAS_CAPABILITIES);
         self.rights.store(known.permissions | hints, Ordering::Release);
@@ -180,9 +187,6 @@ impl Vnode {
     pub(crate) fn flush(&self) -> Result<(), Errno> {
         let Ok(fs) = self.instance.file_system() else { return Ok(()) };
         let mut state = self.state.lock();
-        if let Some(size) = self.kept_size().filter(|size| *size != state.known.size) {
-            state.pending.size = Some(size);
-        }
         if self.instance.is_read_only() || state.pending == AttributeChange::default() {
             return Ok(());
         }
@@ -202,7 +206,7 @@ impl Vnode {
 }
 
 /// Applies `change` to `known`.
-fn overlay(known: &mut Attributes, change: &AttributeChange) {
+pub(super) fn overlay(known: &mut Attributes, change: &AttributeChange) {
     known.permissions = change.permissions.unwrap_or(known.permissions);
     known.user = change.user.unwrap_or(known.user);
     known.group = change.group.unwrap_or(known.group);

@@ -107,10 +107,9 @@ impl Vnode {
     }
     #[cold]
     fn remove_capabilities(&self) -> Result<(), Errno> {
-        match self.instance.file_system()?.remove_xattr(self.inode, NAME, now()) {
-            Ok(()) => {
-                self.refresh();
-            }
+        let now = now();
+        match self.instance.file_system()?.remove_xattr(self.inode, NAME, now) {
+            Ok(()) => self.note_changed(now),
             Err(FsError::NoAttribute | FsError::Unsupported) => {}
             Err(error) => return Err(error.into()),
         }
