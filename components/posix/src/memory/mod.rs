@@ -58,7 +58,7 @@ pub use fault_counts::{FaultCounts, FaultKind, Faults};
 pub use mapping::{MapFlags, MapRequest, Place, Source};
 pub use region::{Flags, Label, Origin, PAGE, Region};
 pub use remap::RemapFlags;
-pub use transfer::{IoVec, UserSink, UserSource};
+pub use transfer::{IoVec, Room, UserSink, UserSource};
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

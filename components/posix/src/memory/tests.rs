@@ -390,11 +390,11 @@ fn transfers_stop_at_bad_memory_and_count_what_went() {
     map(&memory, AT, 1, BOTH);
     let buffers =
         vec![IoVec { address: AT + 10, length: 5 }, IoVec { address: AT + PAGE - 3, length: 10 }];
-    let mut sink = UserSink::vectored(&memory, buffers.clone());
+    let mut sink = UserSink::vectored(&memory, &buffers);
     assert_eq!(sink.remaining(), 15);
     assert_eq!(sink.put(b"hello world!!").unwrap(), 8);
     assert_eq!(sink.put(b"x"), Err(Errno::EFAULT));
-    let mut source = UserSource::vectored(&memory, buffers);
+    let mut source = UserSource::vectored(&memory, &buffers);
     let mut out = [0; 15];
     assert_eq!(source.take(&mut out).unwrap(), 8);
     assert_eq!(&out[..8], b"hello wo");

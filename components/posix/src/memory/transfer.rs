@@ -3,10 +3,7 @@
 //! Both walk a list of buffers ([`IoVec`]). A bad address ends the transfer: what was moved before
 //! it counts, and only a transfer that moved nothing is `EFAULT`, as on Linux.
 use super::{AddressSpace, access::Tries};
-use alloc::{
-    sync::Arc,
-    vec::{IntoIter, Vec},
-};
+use alloc::{sync::Arc, vec::Vec};
 use rt::{
     memory::Frame,
     user::{Fault, USER_END},
@@ -19,6 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// Most buffers of one call (`UIO_MAXIOV`).
 pub const BUFFERS_MAX: usize = 1024;
+/// Buffers that need no heap (`UIO_FASTIOV`).
+const FEW: usize = 8;
 /// Most bytes one call moves (`MAX_RW_COUNT`).
 pub const BYTES_MAX: u64 = 0x7fff_f000;
 
@@ -32,18 +31,41 @@ pub struct IoVec {
     pub length: u64,
 }
 
+/// The room of a call for the buffers that it reads ([`AddressSpace::read_iovecs`]).
+#[derive(Default)]
+pub struct Room {
+    few: [IoVec; FEW],
+    many: Vec<IoVec>,
+}
+
 impl AddressSpace {
-    /// Reads `count` iovecs at `address` and checks them; together they are at most [`BYTES_MAX`] long.
+    /// Reads `count` iovecs at `address` into `room` and checks them; together they are at most [`BYTES_MAX`] long.
     ///
     /// # Errors
     /// `EINVAL` for too many or a length that is negative; `EFAULT`.
-    pub fn read_iovecs(&self, address: u64, count: usize) -> Result<Vec<IoVec>, Errno> {
-        let mut buffers = self.read_their_iovecs(address, count)?;
-        let mut room = BYTES_MAX;
-        for buffer in &mut buffers {
+    pub fn read_iovecs<'r>(
+        &self,
+        address: u64,
+        count: usize,
+        room: &'r mut Room,
+    ) -> Result<&'r [IoVec], Errno> {
+        let buffers = match room.few.get_mut(..count) {
+            Some(few) => {
+                self.read_bytes(address, few.as_mut_bytes())?;
+                few
+            }
+            None => {
+                room.many = self.read_their_iovecs(address, count)?;
+                &mut room.many
+            }
+        };
+        // A length that is negative is found before a buffer that lies wrong.
+        check_lengths(buffers)?;
+        let mut left = BYTES_MAX;
+        for buffer in buffers.iter_mut() {
             check_buffer(buffer)?;
-            buffer.length = buffer.length.min(room);
-            room -= buffer.length;
+            buffer.length = buffer.length.min(left);
+            left -= buffer.length;
         }
         Ok(buffers)
     }
@@ -56,9 +78,15 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         let buffers: Vec<IoVec> = self.read_array(address, count)?;
-        let are_lengths = buffers.iter().all(|buffer| buffer.length <= i64::MAX as u64);
-        if are_lengths { Ok(buffers) } else { Err(Errno::EINVAL) }
+        check_lengths(&buffers)?;
+        Ok(buffers)
     }
+}
+
+/// No length is negative.
+fn check_lengths(buffers: &[IoVec]) -> Result<(), Errno> {
+    let are_lengths = buffers.iter().all(|buffer| buffer.length <= i64::MAX as u64);
+    if are_lengths { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 /// The buffer lies where a program's memory can be.
@@ -70,30 +98,30 @@ fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
 }
 
 /// A position in a list of buffers.
-struct Cursor {
+struct Cursor<'b> {
     memory: Arc<AddressSpace>,
     /// The rest of the current buffer.
     current: IoVec,
-    rest: IntoIter<IoVec>,
+    rest: &'b [IoVec],
     remaining: u64,
 }
 
-impl Cursor {
-    fn new(memory: Arc<AddressSpace>, buffers: Vec<IoVec>) -> Cursor {
+impl<'b> Cursor<'b> {
+    fn new(memory: Arc<AddressSpace>, buffers: &'b [IoVec]) -> Cursor<'b> {
         let remaining = buffers.iter().fold(0u64, |sum, buffer| sum.saturating_add(buffer.length));
-        let rest = buffers.into_iter();
-        Cursor { memory, current: IoVec::default(), rest, remaining: remaining.min(BYTES_MAX) }
+        let (current, rest) = (IoVec::default(), buffers);
+        Cursor { memory, current, rest, remaining: remaining.min(BYTES_MAX) }
     }
-    fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor, Errno> {
+    fn one(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<Cursor<'b>, Errno> {
         check_buffer(&IoVec { address, length })?;
         let buffer = IoVec { address, length: length.min(BYTES_MAX) };
-        let (memory, rest) = (memory.clone(), Vec::new().into_iter());
-        Ok(Cursor { memory, current: buffer, rest, remaining: buffer.length })
+        let memory = memory.clone();
+        Ok(Cursor { memory, current: buffer, rest: &[], remaining: buffer.length })
     }
     /// Where the next byte goes, and how many fit there.
     fn next(&mut self) -> Option<(u64, usize)> {
         while self.current.length == 0 {
-            self.current = self.rest.next()?;
+            (self.current, self.rest) = self.rest.split_first().map(|(one, rest)| (*one, rest))?;
         }
         Some((self.current.address, self.current.length.min(self.remaining) as usize))
     }
@@ -134,23 +162,27 @@ impl Cursor {
 }
 
 /// A program's buffers as the place where a read's bytes go.
-pub struct UserSink(Cursor);
+pub struct UserSink<'b>(Cursor<'b>);
 
-impl UserSink {
+impl<'b> UserSink<'b> {
     /// Into one buffer.
     ///
     /// # Errors
     /// `EFAULT` where it cannot be a program's memory.
-    pub fn new(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<UserSink, Errno> {
+    pub fn new(
+        memory: &Arc<AddressSpace>,
+        address: u64,
+        length: u64,
+    ) -> Result<UserSink<'b>, Errno> {
         Cursor::one(memory, address, length).map(UserSink)
     }
     /// Into buffers from [`AddressSpace::read_iovecs`].
-    pub fn vectored(memory: &Arc<AddressSpace>, buffers: Vec<IoVec>) -> UserSink {
+    pub fn vectored(memory: &Arc<AddressSpace>, buffers: &'b [IoVec]) -> UserSink<'b> {
         UserSink(Cursor::new(memory.clone(), buffers))
     }
 }
 
-impl Sink for UserSink {
+impl Sink for UserSink<'_> {
     fn remaining(&self) -> usize {
         self.0.remaining as usize
     }
@@ -171,23 +203,27 @@ impl Sink for UserSink {
 }
 
 /// A program's buffers as the place where a write's bytes come from.
-pub struct UserSource(Cursor);
+pub struct UserSource<'b>(Cursor<'b>);
 
-impl UserSource {
+impl<'b> UserSource<'b> {
     /// From one buffer.
     ///
     /// # Errors
     /// `EFAULT` where it cannot be a program's memory.
-    pub fn new(memory: &Arc<AddressSpace>, address: u64, length: u64) -> Result<UserSource, Errno> {
+    pub fn new(
+        memory: &Arc<AddressSpace>,
+        address: u64,
+        length: u64,
+    ) -> Result<UserSource<'b>, Errno> {
         Cursor::one(memory, address, length).map(UserSource)
     }
     /// From buffers from [`AddressSpace::read_iovecs`].
-    pub fn vectored(memory: &Arc<AddressSpace>, buffers: Vec<IoVec>) -> UserSource {
+    pub fn vectored(memory: &Arc<AddressSpace>, buffers: &'b [IoVec]) -> UserSource<'b> {
         UserSource(Cursor::new(memory.clone(), buffers))
     }
 }
 
-impl Source for UserSource {
+impl Source for UserSource<'_> {
     fn remaining(&self) -> usize {
         self.0.remaining as usize
     }

@@ -1,7 +1,7 @@
 //! Other processes' memory: process_vm_readv, process_vm_writev.
 use super::{Call, Entry};
 use crate::{
-    memory::{AddressSpace, IoVec, UserSink, UserSource},
+    memory::{AddressSpace, IoVec, Room, UserSink, UserSource},
     process::{
         Task,
         trace::{self, Target},
@@ -23,20 +23,20 @@ pub const CALLS: &[Entry] = &[
 ];
 
 /// The buffers of both sides, and the other's memory.
-struct Request {
-    own: Vec<IoVec>,
+struct Request<'r> {
+    own: &'r [IoVec],
     their: Vec<IoVec>,
     memory: Arc<AddressSpace>,
 }
 
-impl Request {
-    fn of(call: &Call<'_>) -> Result<Request, Errno> {
+impl<'r> Request<'r> {
+    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Request<'r>, Errno> {
         let [_, own_at, own_count, their_at, their_count, flags] = call.args;
         if flags != 0 {
             return Err(Errno::EINVAL);
         }
         let memory = call.memory;
-        let own = memory.read_iovecs(own_at, own_count as usize)?;
+        let own = memory.read_iovecs(own_at, own_count as usize, room)?;
         let their = memory.read_their_iovecs(their_at, their_count as usize)?;
         let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
         let memory = match tree::task(id) {
@@ -82,8 +82,9 @@ impl Request {
 }
 
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let mut request = Request::of(call)?;
-    let mut sink = UserSink::vectored(call.memory, core::mem::take(&mut request.own));
+    let mut room = Room::default();
+    let request = Request::of(call, &mut room)?;
+    let mut sink = UserSink::vectored(call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
         let piece = piece.get_mut(..wanted).unwrap_or_default();
@@ -96,8 +97,9 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let mut request = Request::of(call)?;
-    let mut source = UserSource::vectored(call.memory, core::mem::take(&mut request.own));
+    let mut room = Room::default();
+    let request = Request::of(call, &mut room)?;
+    let mut source = UserSource::vectored(call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };
         memory.write_bytes(address, piece.get(..count).unwrap_or_default())?;

@@ -1,7 +1,7 @@
 //! read, write and their relatives: pread, readv, preadv2 ...
 use super::{Call, Entry, bounded};
 use crate::{
-    memory::{UserSink, UserSource},
+    memory::{Room, UserSink, UserSource},
     process::Task,
 };
 use alloc::sync::Arc;
@@ -70,14 +70,16 @@ fn pwrite(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn readv(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_readable(&file)?;
-    let Some(mut sink) = vectored_sink(call)? else { return Ok(0) };
+    let mut room = Room::default();
+    let Some(mut sink) = vectored_sink(call, &mut room)? else { return Ok(0) };
     noted(call, file.read(&mut sink))
 }
 
 fn writev(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_writable(&file)?;
-    let Some(mut source) = vectored_source(call)? else { return Ok(0) };
+    let mut room = Room::default();
+    let Some(mut source) = vectored_source(call, &mut room)? else { return Ok(0) };
     write_to(call.task, &file, None, &mut source, 0)
 }
 
@@ -98,7 +100,8 @@ fn preadv2(call: &mut Call<'_>) -> Result<u64, Errno> {
         -1 => {
             let file = call.file(0)?;
             check_readable(&file)?;
-            let Some(mut sink) = vectored_sink(call)? else { return Ok(0) };
+            let mut room = Room::default();
+            let Some(mut sink) = vectored_sink(call, &mut room)? else { return Ok(0) };
             let io = IoFlags { is_nonblocking: true, ..file.io_flags() };
             noted(call, file.read_with(&mut sink, io))
         }
@@ -113,7 +116,8 @@ fn pwritev2(call: &mut Call<'_>) -> Result<u64, Errno> {
         -1 => {
             let file = call.file(0)?;
             check_writable(&file)?;
-            let Some(mut source) = vectored_source(call)? else { return Ok(0) };
+            let mut room = Room::default();
+            let Some(mut source) = vectored_source(call, &mut room)? else { return Ok(0) };
             write_to(call.task, &file, None, &mut source, flags)
         }
         at => write_vectored(call, offset(at as u64)?, flags),
@@ -124,7 +128,8 @@ fn read_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno>
     let file = call.file(0)?;
     check_positioned(&file)?;
     check_readable(&file)?;
-    let Some(mut sink) = vectored_sink(call)? else { return Ok(0) };
+    let mut room = Room::default();
+    let Some(mut sink) = vectored_sink(call, &mut room)? else { return Ok(0) };
     noted(call, file.read_at(offset, &mut sink, io_flags(&file, flags)))
 }
 
@@ -132,7 +137,8 @@ fn write_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno
     let file = call.file(0)?;
     check_positioned(&file)?;
     check_writable(&file)?;
-    let Some(mut source) = vectored_source(call)? else { return Ok(0) };
+    let mut room = Room::default();
+    let Some(mut source) = vectored_source(call, &mut room)? else { return Ok(0) };
     write_to(call.task, &file, Some(offset), &mut source, flags)
 }
 
@@ -148,7 +154,7 @@ fn write_to(
     task: &Arc<Task>,
     file: &OpenFile,
     offset: Option<u64>,
-    source: &mut UserSource,
+    source: &mut UserSource<'_>,
     flags: u32,
 ) -> Result<u64, Errno> {
     let outcome = bounded::write(task, file, offset, source, io_flags(file, flags));
@@ -172,26 +178,29 @@ pub(super) fn sync_written(file: &OpenFile, flags: u32) -> Result<(), Errno> {
     }
 }
 
-fn user_sink(call: &Call<'_>) -> Result<UserSink, Errno> {
+fn user_sink(call: &Call<'_>) -> Result<UserSink<'static>, Errno> {
     UserSink::new(call.memory, call.word(1), call.word(2))
 }
 
-fn user_source(call: &Call<'_>) -> Result<UserSource, Errno> {
+fn user_source(call: &Call<'_>) -> Result<UserSource<'static>, Errno> {
     UserSource::new(call.memory, call.word(1), call.word(2))
 }
 
 /// The buffers of a vectored read; `None` where they have no room at all, and the file is not asked.
-fn vectored_sink(call: &Call<'_>) -> Result<Option<UserSink>, Errno> {
+fn vectored_sink<'r>(call: &Call<'_>, room: &'r mut Room) -> Result<Option<UserSink<'r>>, Errno> {
     let memory = call.memory;
-    let buffers = memory.read_iovecs(call.word(1), count(call)?)?;
+    let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
     let sink = UserSink::vectored(memory, buffers);
     Ok((sink.remaining() > 0).then_some(sink))
 }
 
 /// As [`vectored_sink`], of a write.
-fn vectored_source(call: &Call<'_>) -> Result<Option<UserSource>, Errno> {
+fn vectored_source<'r>(
+    call: &Call<'_>,
+    room: &'r mut Room,
+) -> Result<Option<UserSource<'r>>, Errno> {
     let memory = call.memory;
-    let buffers = memory.read_iovecs(call.word(1), count(call)?)?;
+    let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
     let source = UserSource::vectored(memory, buffers);
     Ok((source.remaining() > 0).then_some(source))
 }

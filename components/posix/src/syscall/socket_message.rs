@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     files::{OnExec, Scope},
-    memory::{AddressSpace, UserSink, UserSource, transfer::BUFFERS_MAX},
+    memory::{AddressSpace, Room, UserSink, UserSource, transfer::BUFFERS_MAX},
     process::{Task, tree},
     socket::{
         Address, Identity, Kind,
@@ -74,7 +74,7 @@ pub struct Request {
 pub fn send(
     call: &Call<'_>,
     opened: &Opened,
-    source: &mut UserSource,
+    source: &mut UserSource<'_>,
     request: Request,
 ) -> Result<u64, Errno> {
     let Request { flags, to, identity, files } = request;
@@ -110,7 +110,7 @@ fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
 ///
 /// # Errors
 /// For MSG_OOB, as no bytes are urgent: `EINVAL` of a stream, else `EOPNOTSUPP`. As [`crate::socket::Socket::receive`].
-pub fn receive(opened: &Opened, sink: &mut UserSink, flags: u32) -> Result<Received, Errno> {
+pub fn receive(opened: &Opened, sink: &mut UserSink<'_>, flags: u32) -> Result<Received, Errno> {
     if flags & net::MSG_OOB != 0 {
         let is_stream = opened.socket()?.kind() == Kind::Stream;
         return Err(if is_stream { Errno::EINVAL } else { Errno::EOPNOTSUPP });
@@ -136,7 +136,9 @@ pub fn send_one(
     if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
-    let buffers = call.memory.read_iovecs(header.buffers, header.buffer_count as usize)?;
+    let mut room = Room::default();
+    let count = header.buffer_count as usize;
+    let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
     let mut source = UserSource::vectored(call.memory, buffers);
     let mut request = Request { flags, ..Request::default() };
     if header.name != 0 && header.name_length != 0 {
@@ -216,7 +218,9 @@ pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Res
     if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
-    let buffers = call.memory.read_iovecs(header.buffers, header.buffer_count as usize)?;
+    let mut room = Room::default();
+    let count = header.buffer_count as usize;
+    let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
     let mut sink = UserSink::vectored(call.memory, buffers);
     let found = receive(opened, &mut sink, flags)?;
     let mut told = Header { flags: flags & net::MSG_CMSG_CLOEXEC, ..header };

@@ -8,7 +8,7 @@ use super::{
     read_write::{check_readable, check_writable, sync_written},
 };
 use crate::{
-    memory::{UserSink, UserSource, transfer::BYTES_MAX},
+    memory::{Room, UserSink, UserSource, transfer::BYTES_MAX},
     pipe::{End, Parcel, Transfer},
     process::Task,
 };
@@ -164,7 +164,8 @@ fn vmsplice(call: &mut Call<'_>) -> Result<u64, Errno> {
     let end = end_of(&file).ok_or(Errno::EBADF)?;
     let count = usize::try_from(call.word(2)).map_err(|_| Errno::EINVAL)?;
     let memory = call.memory;
-    let buffers = memory.read_iovecs(call.word(1), count)?;
+    let mut room = Room::default();
+    let buffers = memory.read_iovecs(call.word(1), count, &mut room)?;
     let flags = IoFlags { is_nonblocking: flags & raw::SPLICE_F_NONBLOCK != 0, is_append: false };
     if end.writes() {
         let mut source = UserSource::vectored(memory, buffers);
