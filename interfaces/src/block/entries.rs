@@ -5,13 +5,15 @@
 //!       4112  ring of completions: 512 entries of 2 words   (driver to client)
 //!       5152  end
 //!
-//! request     0 tag | 1 first sector | 2 sectors of a range | 3 operation, segments here, more (a byte each)
+//! request     0 tag | 1 first sector | 2 sectors of a range | 3 operation, segments here, flags (a byte each)
 //!             4 to 7 segments: frame (32 bits), offset (16), length (16)
 //! completion  0 tag | 1 result
 //! ```
-//! A request of more than four segments is several entries in a row, all but the last with `more`. There are
+//! A request of more than four segments is several entries in a row, all but the last with the flag `SEGMENTS`. A sequence is
+//! the entries of its requests in a row under one tag, the flag `SEQUEL` in those of all but the last request, and `AFTER` in
+//! those of requests that begin when all before have ended well; it ends with one completion. There are
 //! never more entries on their way than a ring holds, so that neither side waits for room.
-use super::{BlockError, Operation, Request, Segment};
+use super::{BlockError, Operation, Request, SEQUENCE_MAX, Segment, Sequence, Step};
 use alloc::vec::Vec;
 use rt::{
     memory::{Frame, FrameId},
@@ -27,6 +29,12 @@ pub(crate) const ENTRY_SEGMENTS: usize = 4;
 pub(crate) const SEGMENTS_MAX: usize = 256;
 const REQUEST_WORDS: usize = words_for::<RequestEntry>(ENTRIES);
 const COMPLETION_WORDS: usize = words_for::<CompletionEntry>(ENTRIES);
+/// More segments of the request follow.
+const SEGMENTS: u8 = 1;
+/// Another request of the sequence follows.
+pub(crate) const SEQUEL: u8 = 2;
+/// The request begins when all before it in the sequence have ended well.
+pub(crate) const AFTER: u8 = 4;
 /// Words of the two rings.
 pub(crate) const RINGS: [usize; 2] = [REQUEST_WORDS, COMPLETION_WORDS];
 const _: () = assert!(REQUEST_WORDS == 4112 && COMPLETION_WORDS == 5152 - 4112);
@@ -48,7 +56,7 @@ pub struct RequestEntry {
     sectors: u64,
     operation: u8,
     segment_count: u8,
-    has_more: u8,
+    flags: u8,
     unused: [u8; 5],
     segments: [SegmentEntry; ENTRY_SEGMENTS],
 }
@@ -76,10 +84,10 @@ pub(crate) fn is_sayable(request: &Request) -> bool {
     request.segments.len() <= SEGMENTS_MAX && request.segments.iter().all(fits)
 }
 
-/// The part of `request`, under `tag`, that says the segments `said`, at most as many as an entry has.
+/// The part of `request`, under `tag` and with `flags`, that says the segments `said`, at most as many as an entry has.
 pub(crate) fn encode(
     request: &Request,
-    tag: u64,
+    (tag, flags): (u64, u8),
     said: &[Segment],
     has_more: bool,
 ) -> RequestEntry {
@@ -101,20 +109,28 @@ pub(crate) fn encode(
         sectors,
         operation,
         segment_count: said.len() as u8,
-        has_more: u8::from(has_more),
+        flags: flags | if has_more { SEGMENTS } else { 0 },
         unused: [0; 5],
         segments,
     }
 }
 
-/// Puts requests together from their parts, on the driver's side.
+/// The requests and sequences that came out of the ring.
+#[derive(Debug, Default)]
+pub(crate) struct Gathered {
+    pub(crate) batch: Vec<Request>,
+    pub(crate) sequences: Vec<Sequence>,
+}
+
+/// Puts requests and sequences together from their parts, on the driver's side.
 #[derive(Debug, Default)]
 pub(crate) struct Assembler {
     partial: Option<Request>,
+    sequence: Option<Sequence>,
 }
 
 impl Assembler {
-    /// Takes one entry; the request that it completes goes to `batch`, with frames that are lent by their numbers.
+    /// Takes one entry; what it completes goes to `gathered`, with frames that are lent by their numbers.
     ///
     /// # Errors
     /// [`Corrupt`]: the entry is no part of a request.
@@ -122,24 +138,24 @@ impl Assembler {
     pub(crate) fn add(
         &mut self,
         entry: &RequestEntry,
-        batch: &mut Vec<Request>,
+        gathered: &mut Gathered,
     ) -> Result<(), Corrupt> {
         let operation = decode_operation(entry).ok_or(Corrupt)?;
-        if self.partial.is_some() || entry.has_more != 0 {
-            return self.add_part(entry, operation, batch);
+        if self.partial.is_some() || self.sequence.is_some() || entry.flags != 0 {
+            return self.add_part(entry, operation, gathered);
         }
         let room = Vec::with_capacity(ENTRY_SEGMENTS.min(entry.segment_count.into()));
         let segments = decode_segments(entry, room)?;
-        batch.push(Request { tag: entry.tag, operation, sector: entry.sector, segments });
+        gathered.batch.push(Request { tag: entry.tag, operation, sector: entry.sector, segments });
         Ok(())
     }
 
-    /// [`Assembler::add`] of a request that is several entries.
+    /// [`Assembler::add`] of a request that is several entries, or one of a sequence.
     fn add_part(
         &mut self,
         entry: &RequestEntry,
         operation: Operation,
-        batch: &mut Vec<Request>,
+        gathered: &mut Gathered,
     ) -> Result<(), Corrupt> {
         let RequestEntry { tag, sector, .. } = *entry;
         let request = match self.partial.take() {
@@ -151,10 +167,34 @@ impl Assembler {
         };
         let segments = decode_segments(entry, request.segments)?;
         let request = Request { segments, ..request };
-        match entry.has_more {
-            0 => batch.push(request),
-            1 if request.segments.len() < SEGMENTS_MAX => self.partial = Some(request),
-            _ => return Err(Corrupt),
+        if entry.flags & !(SEGMENTS | SEQUEL | AFTER) != 0 {
+            return Err(Corrupt);
+        }
+        if entry.flags & SEGMENTS != 0 {
+            if request.segments.len() >= SEGMENTS_MAX {
+                return Err(Corrupt);
+            }
+            self.partial = Some(request);
+            return Ok(());
+        }
+        let (is_after, is_last) = (entry.flags & AFTER != 0, entry.flags & SEQUEL == 0);
+        let sequence = match self.sequence.take() {
+            None if is_after => return Err(Corrupt),
+            None if is_last => {
+                gathered.batch.push(request);
+                return Ok(());
+            }
+            None => Sequence { first: request, more: Vec::new() },
+            Some(sequence) if sequence.first.tag != tag => return Err(Corrupt),
+            Some(mut sequence) => {
+                sequence.more.push(Step { request, is_after });
+                sequence
+            }
+        };
+        match (is_last, sequence.more.len() < SEQUENCE_MAX) {
+            (_, false) => return Err(Corrupt),
+            (true, _) => gathered.sequences.push(sequence),
+            (false, _) => self.sequence = Some(sequence),
         }
         Ok(())
     }

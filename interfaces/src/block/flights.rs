@@ -1,11 +1,11 @@
 //! Requests on their way to the driver: what the sending direction of [`super::remote`] knows.
 //!
 //! `waiting` are those that the present driver has not been sent, in the order in which clients submitted them; the others
-//! have [`Slots`]. Of those that an earlier driver had been sent (older than `replay_end`) a flush is a barrier: it is sent
-//! when all before it have ended, and what comes behind it when it has. While such wait, and until none does, who takes
+//! have [`Slots`]. Of those that an earlier driver had been sent (older than `replay_end`) a flush is a barrier, and so is a
+//! sequence: it is sent when all before it have ended, and what comes behind it when it has. While such wait, and until none does, who takes
 //! completions comes here too ([`Slots::has_unsent`]).
 use super::{
-    BlockError, BlockSink, Request, Running,
+    BlockError, BlockSink, Request, Running, Sequence, Step,
     entries::{self, CompletionEntry, ENTRIES, ENTRY_SEGMENTS, RequestEntry, SEGMENTS_MAX},
     slots::{self, Ended, Flight, Slots},
 };
@@ -27,9 +27,9 @@ pub(crate) struct Flights {
     taken_entries: usize,
     next_order: u64,
     replay_end: u64,
-    /// To the present driver; of them flushes.
+    /// To the present driver; of them barriers.
     sent: usize,
-    sent_flushes: usize,
+    sent_barriers: usize,
     /// The present driver.
     runs: Running,
     /// Of the request that is being sent.
@@ -53,7 +53,7 @@ impl Traffic for Flights {
         slots::take_back(&self.runs.window, sent.flat_map(Flight::loans));
         self.waiting.iter_mut().for_each(|flight| flight.is_sent = false);
         self.waiting.make_contiguous().sort_unstable_by_key(|flight| flight.order);
-        (self.sent, self.sent_flushes) = (0, 0);
+        (self.sent, self.sent_barriers) = (0, 0);
         self.replay_end = self.next_order;
         rings.clear();
         let (sent, received) = rings.client()?;
@@ -75,8 +75,8 @@ impl Traffic for Flights {
             let Some(mut flight) = self.waiting.pop_front() else { break };
             flight.is_sent = true;
             self.sent += 1;
-            self.sent_flushes += usize::from(flight.is_flush());
-            let said = self.slots.put(number, flight, |tag, request| say(ring, tag, request))?;
+            self.sent_barriers += usize::from(flight.is_barrier());
+            let said = self.slots.put(number, flight, |tag, flight| say(ring, tag, flight))?;
             if said == Doorbell::Ring {
                 doorbell = Doorbell::Ring;
             }
@@ -86,18 +86,39 @@ impl Traffic for Flights {
     }
 }
 
-/// Puts a request into the ring.
+/// Puts a request into the ring, or a sequence.
 #[inline]
 fn say(
     ring: &mut Producer<Part, RequestEntry>,
     tag: u64,
+    flight: &Flight,
+) -> Result<Doorbell, Corrupt> {
+    if flight.more.is_empty() {
+        return say_one(ring, (tag, 0), &flight.request);
+    }
+    let mut doorbell = say_one(ring, (tag, entries::SEQUEL), &flight.request)?;
+    for (left, Step { request, is_after }) in (0..flight.more.len()).rev().zip(&flight.more) {
+        let after = if *is_after { entries::AFTER } else { 0 };
+        let sequel = if left > 0 { entries::SEQUEL } else { 0 };
+        if say_one(ring, (tag, after | sequel), request)? == Doorbell::Ring {
+            doorbell = Doorbell::Ring;
+        }
+    }
+    Ok(doorbell)
+}
+
+/// Puts the entries of a request into the ring, with that tag and those flags.
+#[inline]
+fn say_one(
+    ring: &mut Producer<Part, RequestEntry>,
+    (tag, flags): (u64, u8),
     request: &Request,
 ) -> Result<Doorbell, Corrupt> {
     let mut doorbell = Doorbell::Silent;
     let mut rest = request.segments.as_slice();
     loop {
         let (said, behind) = rest.split_at(rest.len().min(ENTRY_SEGMENTS));
-        let entry = entries::encode(request, tag, said, !behind.is_empty());
+        let entry = entries::encode(request, (tag, flags), said, !behind.is_empty());
         // There is room for all that was admitted, unless the driver's count lies.
         if ring.push(&entry).map_err(|_| Corrupt)? == Doorbell::Ring {
             doorbell = Doorbell::Ring;
@@ -119,7 +140,7 @@ impl Flights {
             next_order: 0,
             replay_end: 0,
             sent: 0,
-            sent_flushes: 0,
+            sent_barriers: 0,
             runs: Running::default(),
             loans: Vec::with_capacity(SEGMENTS_MAX),
             is_refused: false,
@@ -148,10 +169,10 @@ impl Flights {
         if flight.order >= self.replay_end {
             return true;
         }
-        let (returned, returned_flushes) = self.slots.returned();
-        match flight.is_flush() {
+        let (returned, returned_barriers) = self.slots.returned();
+        match flight.is_barrier() {
             true => self.sent == returned,
-            false => self.sent_flushes == returned_flushes,
+            false => self.sent_barriers == returned_barriers,
         }
     }
 
@@ -178,6 +199,12 @@ impl Flights {
         entries::entries_for(request) <= self.entries_left()
     }
 
+    /// Whether all of `sequence` can be taken now.
+    pub(crate) fn has_room_for_all(&self, sequence: &Sequence) -> bool {
+        let entries: usize = sequence.requests().map(entries::entries_for).sum();
+        entries <= self.entries_left()
+    }
+
     /// The number that the next request gets in the order of all.
     pub(crate) fn next_order(&self) -> u64 {
         self.next_order
@@ -185,9 +212,16 @@ impl Flights {
 
     /// Takes a request, for which there is room, to be sent.
     pub(crate) fn admit(&mut self, request: Request, sink: &Arc<dyn BlockSink>) {
-        self.taken_entries = self.taken_entries.wrapping_add(entries::entries_for(&request));
+        self.admit_sequence(Sequence { first: request, more: Vec::new() }, sink);
+    }
+
+    /// Takes a sequence, for which there is room, to be sent.
+    pub(crate) fn admit_sequence(&mut self, sequence: Sequence, sink: &Arc<dyn BlockSink>) {
         let (sink, order) = (sink.clone(), self.next_order);
-        self.waiting.push_back(Flight { request, sink, order, is_sent: false, retries: 0 });
+        let Sequence { first, more } = sequence;
+        let flight = Flight { request: first, more, sink, order, is_sent: false, retries: 0 };
+        self.taken_entries = self.taken_entries.wrapping_add(flight.entries());
+        self.waiting.push_back(flight);
         self.next_order += 1;
     }
 
@@ -206,7 +240,7 @@ impl Flights {
         self.slots.are_all_free()
             && self.entries_left() == ENTRIES
             && self.waiting.is_empty()
-            && (self.sent, self.sent_flushes) == returned
+            && (self.sent, self.sent_barriers) == returned
     }
 }
 

@@ -3,10 +3,12 @@
 //! Where driver and client live in different worlds the client has a [`BlockProxy`] and the driver a
 //! [`BlockService`]; between them go messages ([`BlockControl`]) and two rings of plain data.
 mod control;
+mod course;
 mod doubts;
 mod entries;
 mod flights;
 mod remote;
+mod sequence;
 mod server;
 mod slots;
 #[cfg(test)]
@@ -15,6 +17,7 @@ mod turn;
 
 pub use control::*;
 pub use remote::{BlockProxy, Running};
+pub use sequence::{SEQUENCE_MAX, Sequence, Step};
 pub use server::BlockService;
 
 use alloc::{sync::Arc, vec::Vec};
@@ -133,6 +136,15 @@ pub trait Block: Send + Sync {
     fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
         let _ = sink;
         Err(request)
+    }
+    /// Starts a sequence, where the device sees to its order by itself and that can be done without waiting for room; `sink` is
+    /// told once.
+    ///
+    /// # Errors
+    /// The sequence, of which nothing was done: its client sees to the order.
+    fn start(&self, sequence: Sequence, sink: &Arc<dyn BlockSink>) -> Result<(), Sequence> {
+        let _ = sink;
+        Err(sequence)
     }
     /// Looks whether the device has done something of which nobody heard: an interrupt may have been lost.
     fn look_again(&self) {}

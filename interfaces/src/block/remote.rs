@@ -8,7 +8,7 @@
 //! locks, by whoever rings ([`rt::ring::Bell::attend`]): in the kernel world that is the driver's own thread, so that a completion wakes
 //! who waits for it and nobody between (M2).
 use super::{
-    Block, BlockError, BlockInfo, BlockSink, Operation, Request, Segment,
+    Block, BlockError, BlockInfo, BlockSink, Operation, Request, Segment, Sequence,
     control::{BlockControl, BlockControlClient},
     entries,
     flights::Flights,
@@ -354,6 +354,22 @@ impl Block for BlockProxy {
                 return Err(request);
             }
             linked.traffic.admit(request, sink);
+            self.send(linked)
+        };
+        self.link.answer(doorbell);
+        Ok(())
+    }
+
+    fn start(&self, sequence: Sequence, sink: &Arc<dyn BlockSink>) -> Result<(), Sequence> {
+        if !sequence.is_sound() || !sequence.requests().all(entries::is_sayable) {
+            return Err(sequence);
+        }
+        let doorbell = {
+            let mut linked = self.link.lock();
+            if linked.is_closed() || !linked.traffic.has_room_for_all(&sequence) {
+                return Err(sequence);
+            }
+            linked.traffic.admit_sequence(sequence, sink);
             self.send(linked)
         };
         self.link.answer(doorbell);

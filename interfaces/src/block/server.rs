@@ -1,12 +1,13 @@
 //! The driver's side: [`BlockService`] gives any [`Block`] the requests that come through rings.
 //!
 //! A [`Session`] is one client's rings: a thread takes requests and submits them, batch by batch as they lie
-//! there, and the device's completions go into the other ring on whatever thread brings them. A request
-//! that makes no sense ends the session; the client sees to the rest.
+//! there, and the device's completions go into the other ring on whatever thread brings them; that thread begins the next
+//! step of a sequence ([`Course`]). A request that makes no sense ends the session; the client sees to the rest.
 use super::{
     Block, BlockError, BlockSink, Request,
     control::{BlockControl, BlockDescription, Whereabouts},
-    entries::{self, Assembler, CompletionEntry, ENTRIES, RequestEntry},
+    course::{Course, Owner},
+    entries::{self, Assembler, CompletionEntry, ENTRIES, Gathered, RequestEntry},
 };
 use crate::{AttachError, link::Rings};
 use alloc::{format, sync::Arc, vec, vec::Vec};
@@ -90,6 +91,8 @@ struct Sending {
     /// The tag that came last at each place that the lower half of a tag says ([`place_of`]). It stays when the request has
     /// ended: a client who asks for such a request has not heard of its end.
     held: Vec<u64>,
+    /// Steps of sequences for which the device had no room, for the session's thread.
+    later: Vec<(Vec<Request>, Arc<dyn BlockSink>)>,
     is_closed: bool,
     /// The thread has ended.
     is_over: bool,
@@ -104,15 +107,20 @@ fn place_of(tag: u64) -> usize {
 }
 
 impl Sending {
-    /// The device is about to be given `batch`.
-    fn hold(&mut self, batch: &[Request]) {
-        self.pending += batch.len();
-        for request in batch {
-            if let Some(place) = self.held.get_mut(place_of(request.tag)) {
-                *place = request.tag;
+    /// The device is about to be given what was gathered.
+    fn hold(&mut self, gathered: &Gathered) {
+        self.pending += gathered.batch.len() + gathered.sequences.len();
+        for tag in tags(gathered) {
+            if let Some(place) = self.held.get_mut(place_of(tag)) {
+                *place = tag;
             }
         }
     }
+}
+
+fn tags(gathered: &Gathered) -> impl Iterator<Item = u64> {
+    let of_sequences = gathered.sequences.iter().map(|sequence| sequence.first.tag);
+    gathered.batch.iter().map(|request| request.tag).chain(of_sequences)
 }
 
 /// One client's rings.
@@ -127,7 +135,9 @@ struct Session {
 impl Session {
     fn new(rings: &Rings, completions: Producer<Part, CompletionEntry>) -> Session {
         let held = vec![NOT_HELD; ENTRIES];
-        let sending = Sending { completions, pending: 0, held, is_closed: false, is_over: false };
+        let later = Vec::new();
+        let (is_closed, is_over) = (false, false);
+        let sending = Sending { completions, pending: 0, held, later, is_closed, is_over };
         Session {
             sending: Mutex::new(&SENDING, sending),
             ended: Event::new(),
@@ -170,25 +180,32 @@ impl Session {
         mut requests: Consumer<Part, RequestEntry>,
     ) {
         let sink: Arc<dyn BlockSink> = self.clone();
+        let owner: Arc<dyn Owner> = self.clone();
         let mut assembler = Assembler::default();
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut gathered = Gathered { batch: Vec::with_capacity(BATCH), ..Gathered::default() };
         loop {
-            let gathered = gather(&mut requests, &mut assembler, &mut batch);
-            let is_closed = {
+            let taken = gather(&mut requests, &mut assembler, &mut gathered);
+            let (is_closed, later) = {
                 let mut sending = self.sending.lock();
-                sending.hold(&batch);
-                sending.is_closed
+                sending.hold(&gathered);
+                (sending.is_closed, core::mem::take(&mut sending.later))
             };
-            if is_closed {
-                batch.iter().for_each(|request| self.completed(request.tag, Ok(())));
-                break;
-            }
-            if !batch.is_empty() {
+            for (mut batch, sink) in later {
                 block.submit(&mut batch, &sink);
             }
-            match gathered {
-                Ok(Gathered::Some) => {}
-                Ok(Gathered::All) => {
+            if is_closed {
+                tags(&gathered).for_each(|tag| self.completed(tag, Ok(())));
+                break;
+            }
+            if !gathered.batch.is_empty() {
+                block.submit(&mut gathered.batch, &sink);
+            }
+            for sequence in gathered.sequences.drain(..) {
+                Course::begin(block, &owner, sequence);
+            }
+            match taken {
+                Ok(Taken::Some) => {}
+                Ok(Taken::All) => {
                     self.request_bell.wait(None);
                 }
                 Err(Corrupt) => break,
@@ -199,32 +216,37 @@ impl Session {
             log::error!("{}: its client breaks the protocol of the rings", block.info().name);
         }
         sending.is_over = true;
+        let later = core::mem::take(&mut sending.later);
         drop(sending);
+        for (batch, sink) in later {
+            let given_up = Err(BlockError::Restarted);
+            batch.iter().for_each(|request| sink.completed(request.tag, given_up));
+        }
         self.ended.signal();
     }
 }
 
 /// The result of gathering requests.
-enum Gathered {
+enum Taken {
     /// There are more.
     Some,
     /// All, and the wait for more is announced.
     All,
 }
 
-/// Takes the requests that lie there, up to a batch, into `batch`: those before what makes no sense, where something does not.
+/// Takes the requests that lie there, up to a batch: those before what makes no sense, where something does not.
 fn gather(
     requests: &mut Consumer<Part, RequestEntry>,
     assembler: &mut Assembler,
-    batch: &mut Vec<Request>,
-) -> Result<Gathered, Corrupt> {
+    gathered: &mut Gathered,
+) -> Result<Taken, Corrupt> {
     let entries = requests.waiting().map_or(0, |waiting| BATCH.min(waiting as usize));
     for _ in 0..entries {
         let Some((entry, _)) = requests.pop()? else { break };
-        assembler.add(&entry, batch)?;
+        assembler.add(&entry, gathered)?;
     }
     let is_all = entries < BATCH && requests.wait_begins()?;
-    Ok(if is_all { Gathered::All } else { Gathered::Some })
+    Ok(if is_all { Taken::All } else { Taken::Some })
 }
 
 impl BlockSink for Session {
@@ -242,6 +264,34 @@ impl BlockSink for Session {
             Ok(doorbell) => self.completion_bell.answer(doorbell),
             Err(_) => log::error!("a client's ring of completions is full or corrupt"),
         }
+    }
+}
+
+impl Owner for Session {
+    fn may_begin(&self) -> bool {
+        let sending = self.sending.lock();
+        !sending.is_closed && !sending.is_over
+    }
+    fn submit_later(&self, batch: Vec<Request>, sink: Arc<dyn BlockSink>) {
+        let refused = {
+            let mut sending = self.sending.lock();
+            if sending.is_over {
+                Some((batch, sink))
+            } else {
+                sending.later.push((batch, sink));
+                None
+            }
+        };
+        match refused {
+            None => self.request_bell.ring(),
+            Some((batch, sink)) => {
+                let given_up = Err(BlockError::Restarted);
+                batch.iter().for_each(|request| sink.completed(request.tag, given_up));
+            }
+        }
+    }
+    fn ended(&self, tag: u64, result: Result<(), BlockError>) {
+        self.completed(tag, result);
     }
 }
 

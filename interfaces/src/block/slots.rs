@@ -8,7 +8,7 @@
 //! A request's frames are lent to the driver's devices from before it is sent until the completion was taken and, without
 //! that lock, they were taken back ([`give_back`]).
 use super::{
-    BlockError, BlockSink, Operation, Request, Segment,
+    BlockError, BlockSink, Operation, Request, Segment, Step,
     entries::{self, CompletionEntry, ENTRIES},
 };
 use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
@@ -37,9 +37,11 @@ const LOANS: usize = 64;
 /// die so must end at some time.
 const RETRIES_MAX: u8 = 3;
 
-/// A request that was taken from a client and has not ended.
+/// A request that was taken from a client and has not ended, or a sequence.
 pub(crate) struct Flight {
     pub(crate) request: Request,
+    /// Of a sequence: those behind it.
+    pub(crate) more: Vec<Step>,
     pub(crate) sink: Arc<dyn BlockSink>,
     /// When it was submitted, among all.
     pub(crate) order: u64,
@@ -53,11 +55,19 @@ impl Flight {
     /// The loans that it makes.
     pub(crate) fn loans(&self) -> impl Iterator<Item = Loan> {
         let is_written = self.is_written();
-        self.request.segments.iter().map(move |segment| loan(segment, is_written))
+        let more = self.more.iter().flat_map(|step| &step.request.segments);
+        self.request.segments.iter().chain(more).map(move |segment| loan(segment, is_written))
     }
 
-    pub(crate) fn is_flush(&self) -> bool {
-        matches!(self.request.operation, Operation::Flush)
+    /// Entries of the ring that it takes.
+    pub(crate) fn entries(&self) -> usize {
+        let more = self.more.iter().map(|step| entries::entries_for(&step.request));
+        entries::entries_for(&self.request) + more.sum::<usize>()
+    }
+
+    /// Whether it keeps the requests before it apart from those after it, where they are sent to another driver again.
+    pub(crate) fn is_barrier(&self) -> bool {
+        matches!(self.request.operation, Operation::Flush) || !self.more.is_empty()
     }
 
     /// Whether the next error is the client's, whatever becomes of the driver that reports it.
@@ -65,14 +75,17 @@ impl Flight {
         self.retries >= RETRIES_MAX
     }
 
-    /// Whether the device writes the frames.
+    /// Whether the device writes the frames; a sequence reads nothing.
     fn is_written(&self) -> bool {
         matches!(self.request.operation, Operation::Read)
     }
 
     fn end(self, result: Result<(), BlockError>) -> Ended {
         let is_written = self.is_written();
-        let Flight { request: Request { tag, segments, .. }, sink, .. } = self;
+        let Flight { request: Request { tag, mut segments, .. }, more, sink, .. } = self;
+        for mut step in more {
+            segments.append(&mut step.request.segments);
+        }
         Ended { tag, sink, result, segments, is_written }
     }
 }
@@ -169,9 +182,9 @@ pub(crate) struct Slots {
     free: [AtomicU64; ENTRIES / WORD_SLOTS],
     /// Entries of requests that ended, ever.
     freed_entries: AtomicUsize,
-    /// Requests that came back from the present driver; of them flushes.
+    /// Requests that came back from the present driver; of them barriers.
     returned: AtomicUsize,
-    returned_flushes: AtomicUsize,
+    returned_barriers: AtomicUsize,
     /// Some wait to be sent until others have ended.
     has_unsent: AtomicBool,
     /// Some ended with errors that nobody was told yet.
@@ -190,7 +203,7 @@ impl Slots {
             free: [const { AtomicU64::new(u64::MAX) }; ENTRIES / WORD_SLOTS],
             freed_entries: AtomicUsize::new(0),
             returned: AtomicUsize::new(0),
-            returned_flushes: AtomicUsize::new(0),
+            returned_barriers: AtomicUsize::new(0),
             has_unsent: AtomicBool::new(false),
             has_doubts: AtomicBool::new(false),
             errors: AtomicU64::new(0),
@@ -208,9 +221,9 @@ impl Slots {
         self.freed_entries.load(Acquire)
     }
 
-    /// Requests that came back from the present driver, and flushes among them.
+    /// Requests that came back from the present driver, and barriers among them.
     pub(crate) fn returned(&self) -> (usize, usize) {
-        (self.returned.load(Acquire), self.returned_flushes.load(Acquire))
+        (self.returned.load(Acquire), self.returned_barriers.load(Acquire))
     }
 
     /// Some wait to be sent until others have ended.
@@ -253,12 +266,12 @@ impl Slots {
         &self,
         number: u32,
         flight: Flight,
-        send: impl FnOnce(u64, &Request) -> Result<T, Corrupt>,
+        send: impl FnOnce(u64, &Flight) -> Result<T, Corrupt>,
     ) -> Result<T, Corrupt> {
         let mut slot = self.slots.get(number as usize).ok_or(Corrupt)?.lock();
         let tag = u64::from(slot.generation) << 32 | u64::from(number);
         // Half sent is sent: its frames are lent.
-        send(tag, &slot.flight.insert(flight).request)
+        send(tag, slot.flight.insert(flight))
     }
 
     /// Takes completions, to `count` of the places, and announces the wait where there are no more, or they make no sense.
@@ -309,8 +322,8 @@ impl Slots {
         let is_sent = |flight: &&mut Flight| flight.is_sent && is_ours;
         let flight = slot.flight.as_mut().filter(is_sent).ok_or(Corrupt)?;
         add(&self.returned, 1);
-        if flight.is_flush() {
-            add(&self.returned_flushes, 1);
+        if flight.is_barrier() {
+            add(&self.returned_barriers, 1);
         }
         if let Err(error) = result {
             flight.is_sent = false;
@@ -393,7 +406,7 @@ impl Slots {
             self.give(number);
         }
         // A sender that finds room finds a slot.
-        add(&self.freed_entries, entries::entries_for(&flight.request));
+        add(&self.freed_entries, flight.entries());
         flight.end(result)
     }
 
@@ -436,7 +449,7 @@ impl Slots {
         }
         self.has_doubts.store(has_doubts, Release);
         self.returned.store(0, Release);
-        self.returned_flushes.store(0, Release);
+        self.returned_barriers.store(0, Release);
         self.has_unsent.store(true, Release);
     }
 

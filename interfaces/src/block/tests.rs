@@ -1,7 +1,8 @@
 //! A block device over rings: against a model disk, with drivers that die and drivers that lie.
 use super::{
     Block, BlockControl, BlockControlServer, BlockError, BlockInfo, BlockProxy, BlockService,
-    BlockSink, Operation, Request, Running, SECTOR_BYTES, Segment, Whereabouts,
+    BlockSink, Operation, Request, Running, SECTOR_BYTES, SEQUENCE_MAX, Segment, Sequence,
+    Whereabouts,
     entries::{self, CompletionEntry, ENTRIES, RINGS},
     flights::Flights,
     slots::BATCH,
@@ -35,6 +36,8 @@ use std::{
     vec,
     vec::Vec,
 };
+
+mod sequences;
 
 fn info() -> BlockInfo {
     BlockInfo {
@@ -97,6 +100,8 @@ enum Mood {
     Fails,
     /// Requests are said to be done, and are not.
     Lies,
+    /// Writes of the sector fail, all else is done well.
+    FailsAt(u64),
 }
 
 /// One driver's disk: a thread does what is queued, every other request out of its turn.
@@ -106,6 +111,8 @@ struct Disk {
     queue: Mutex<VecDeque<Held>>,
     changed: Condvar,
     is_dead: AtomicBool,
+    /// Requests that were offered; every other is refused.
+    offered: AtomicUsize,
 }
 
 impl Disk {
@@ -116,6 +123,7 @@ impl Disk {
             queue: Mutex::default(),
             changed: Condvar::new(),
             is_dead: AtomicBool::new(false),
+            offered: AtomicUsize::new(0),
         });
         let ours = disk.clone();
         (disk, thread::spawn(move || ours.work()))
@@ -172,6 +180,12 @@ impl Block for Disk {
     fn submit(&self, batch: &mut Vec<Request>, sink: &Arc<dyn BlockSink>) {
         match *self.mood.lock().unwrap() {
             Mood::Well => {}
+            Mood::FailsAt(sector) => {
+                let failed = Err(BlockError::Device);
+                for request in batch.extract_if(.., |request| request.sector == sector) {
+                    sink.completed(request.tag, failed);
+                }
+            }
             // The service believes of what is kept that it is under way; of what is dropped the test says otherwise.
             Mood::Holds => {
                 let came = batch.drain(..).map(|request| (request.operation, request.sector));
@@ -188,6 +202,13 @@ impl Block for Disk {
         let mut queue = self.queue.lock().unwrap();
         queue.extend(batch.drain(..).map(|request| (request, sink.clone())));
         self.changed.notify_all();
+    }
+    fn offer(&self, request: Request, sink: &Arc<dyn BlockSink>) -> Result<(), Request> {
+        if self.offered.fetch_add(1, SeqCst) % 2 == 1 {
+            return Err(request);
+        }
+        self.submit(&mut vec![request], sink);
+        Ok(())
     }
 }
 
@@ -559,11 +580,11 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
     let mut assembler = super::entries::Assembler::default();
     let mut received = |flights: &mut Flights| {
         let _ = flights.send(&mut ring).unwrap();
-        let mut all: Vec<Request> = Vec::new();
+        let mut all = entries::Gathered::default();
         while let Some((entry, _)) = driver.pop().unwrap() {
             assembler.add(&entry, &mut all).unwrap();
         }
-        all.iter().map(|request| (request.sector / 8, request.tag)).collect::<Vec<_>>()
+        all.batch.iter().map(|request| (request.sector / 8, request.tag)).collect::<Vec<_>>()
     };
     let mut end = |flights: &mut Flights, tag| {
         let _ = completions.push(&CompletionEntry::new(tag, Ok(()))).unwrap();
@@ -849,7 +870,7 @@ proptest! {
     #[test]
     fn any_entries_are_requests_or_refused(
         words in proptest::collection::vec(
-            (any::<[u64; 3]>(), 0_u64..6, 0_u64..6, 0_u64..3, any::<[u64; 4]>()), 0..50),
+            (any::<[u64; 3]>(), 0_u64..6, 0_u64..6, 0_u64..9, any::<[u64; 4]>()), 0..50),
     ) {
         let rings = Rings::new(RINGS).unwrap();
         let mut raw = Producer::<_, [u64; 8]>::new(rings.forth.clone()).unwrap();
@@ -861,14 +882,15 @@ proptest! {
         let mut driver =
             Consumer::<_, super::entries::RequestEntry>::new(rings.forth.clone()).unwrap();
         let mut assembler = super::entries::Assembler::default();
-        let mut all = Vec::new();
+        let mut all = entries::Gathered::default();
         while let Some((entry, _)) = driver.pop().unwrap() {
-            let before = all.len();
+            let before = (all.batch.len(), all.sequences.len());
             if assembler.add(&entry, &mut all).is_err() {
-                prop_assert_eq!(all.len(), before);
+                prop_assert_eq!((all.batch.len(), all.sequences.len()), before);
             }
         }
-        for request in all {
+        prop_assert!(all.sequences.iter().all(|sequence| sequence.more.len() < SEQUENCE_MAX));
+        for request in all.batch.iter().chain(all.sequences.iter().flat_map(Sequence::requests)) {
             prop_assert!(request.segments.len() <= entries::SEGMENTS_MAX + 4);
         }
     }

@@ -2,7 +2,7 @@
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::block::{
-    Block, BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES,
+    Block, BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Sequence,
 };
 use rt::time::Instant;
 
@@ -14,6 +14,15 @@ struct Row {
     requests: AtomicU64,
     sectors: AtomicU64,
     time_ns: AtomicU64,
+}
+
+impl Row {
+    /// A request of so many sectors took so long.
+    fn add(&self, sectors: u64, time_ns: u64) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.sectors.fetch_add(sectors, Ordering::Relaxed);
+        self.time_ns.fetch_add(time_ns, Ordering::Relaxed);
+    }
 }
 
 /// Counts of one device.
@@ -119,6 +128,19 @@ impl Block for Counted {
         let offered = self.inner.offer(request, &counting);
         offered.inspect_err(|_| self.statistics.end(rt::time::now()))
     }
+    fn start(&self, sequence: Sequence, sink: &Arc<dyn BlockSink>) -> Result<(), Sequence> {
+        let started = rt::time::now();
+        let requests = sequence.requests().map(|request| (request.operation, sectors(request)));
+        let counting: Arc<dyn BlockSink> = Arc::new(SequenceSink {
+            sink: sink.clone(),
+            statistics: self.statistics.clone(),
+            started,
+            requests: requests.collect(),
+        });
+        self.statistics.begin(1, started);
+        let started = self.inner.start(sequence, &counting);
+        started.inspect_err(|_| self.statistics.end(rt::time::now()))
+    }
 }
 
 fn sectors(request: &Request) -> u64 {
@@ -129,6 +151,26 @@ fn sectors(request: &Request) -> u64 {
                 request.segments.iter().map(|segment| u64::from(segment.length)).sum::<u64>();
             bytes / SECTOR_BYTES as u64
         }
+    }
+}
+
+/// Counts the requests of a sequence when it is done. Each has had its part of the time.
+struct SequenceSink {
+    sink: Arc<dyn BlockSink>,
+    statistics: Arc<Statistics>,
+    started: Instant,
+    requests: Vec<(Operation, u64)>,
+}
+
+impl BlockSink for SequenceSink {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        let now = rt::time::now();
+        let part_ns = now.since(self.started) / self.requests.len().max(1) as u64;
+        for (operation, sectors) in &self.requests {
+            self.statistics.row(*operation).add(*sectors, part_ns);
+        }
+        self.statistics.end(now);
+        self.sink.completed(tag, result);
     }
 }
 
@@ -146,10 +188,7 @@ impl BlockSink for CountingSink {
         if let Some((_, operation, sectors)) =
             self.requests.iter().find(|(known, ..)| *known == tag)
         {
-            let row = self.statistics.row(*operation);
-            row.requests.fetch_add(1, Ordering::Relaxed);
-            row.sectors.fetch_add(*sectors, Ordering::Relaxed);
-            row.time_ns.fetch_add(now.since(self.started), Ordering::Relaxed);
+            self.statistics.row(*operation).add(*sectors, now.since(self.started));
         }
         self.statistics.end(now);
         self.sink.completed(tag, result);

@@ -2,7 +2,7 @@
 use super::table::Partition;
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::block::{
-    Block, BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES,
+    Block, BlockError, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Sequence,
 };
 
 /// A run of sectors of another device.
@@ -60,6 +60,16 @@ impl Block for Slice {
         self.disk.offer(request, sink).map_err(|mut request| {
             request.sector -= self.part.start;
             request
+        })
+    }
+    fn start(&self, mut sequence: Sequence, sink: &Arc<dyn BlockSink>) -> Result<(), Sequence> {
+        if !sequence.requests().all(|request| self.has(request)) {
+            return Err(sequence);
+        }
+        sequence.requests_mut().for_each(|request| request.sector += self.part.start);
+        self.disk.start(sequence, sink).map_err(|mut sequence| {
+            sequence.requests_mut().for_each(|request| request.sector -= self.part.start);
+            sequence
         })
     }
 }

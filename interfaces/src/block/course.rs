@@ -1,0 +1,108 @@
+//! The course of a [`Sequence`] at a driver: each step begins on the thread that hears of the end of the one before.
+use super::{Block, BlockError, BlockSink, Request, Sequence, Step};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::{IntoIter, Vec},
+};
+use core::{
+    iter::Peekable,
+    sync::atomic::{AtomicUsize, Ordering::*},
+};
+use rt::{lock_class, sync::Mutex};
+
+lock_class! {
+    static COURSE = "block.course";
+}
+
+/// The owner of a sequence: the session of a client.
+pub(crate) trait Owner: Send + Sync {
+    /// A step may begin.
+    fn may_begin(&self) -> bool;
+    /// The device has no room for `batch` just now: it is to be submitted for `sink` by a thread that may wait.
+    fn submit_later(&self, batch: Vec<Request>, sink: Arc<dyn BlockSink>);
+    /// All of it has ended.
+    fn ended(&self, tag: u64, result: Result<(), BlockError>);
+}
+
+/// See the module's page.
+pub(crate) struct Course {
+    block: Arc<dyn Block>,
+    owner: Arc<dyn Owner>,
+    tag: u64,
+    /// Of those that were begun.
+    left: AtomicUsize,
+    state: Mutex<State>,
+    this: Weak<Course>,
+}
+
+struct State {
+    result: Result<(), BlockError>,
+    rest: Peekable<IntoIter<Step>>,
+}
+
+impl Course {
+    /// Begins `sequence` at `block`, on a thread that may wait.
+    pub(crate) fn begin(block: &Arc<dyn Block>, owner: &Arc<dyn Owner>, sequence: Sequence) {
+        let tag = sequence.first.tag;
+        let (mut together, rest) = sequence.split();
+        let state = State { result: Ok(()), rest: rest.into_iter().peekable() };
+        let course = Arc::new_cyclic(|this| Course {
+            block: block.clone(),
+            owner: owner.clone(),
+            tag,
+            left: AtomicUsize::new(together.len()),
+            state: Mutex::new(&COURSE, state),
+            this: this.clone(),
+        });
+        let sink: Arc<dyn BlockSink> = course;
+        block.submit(&mut together, &sink);
+    }
+
+    /// All that was begun has ended.
+    fn go_on(&self) {
+        let may_begin = self.owner.may_begin();
+        let next = {
+            let mut state = self.state.lock();
+            if state.result.is_ok() && !may_begin && state.rest.len() > 0 {
+                state.result = Err(BlockError::Restarted);
+            }
+            if state.result.is_ok() { state.take_step() } else { Vec::new() }
+        };
+        let this = self.this.upgrade().filter(|_| !next.is_empty());
+        let Some(sink) = this.map(|this| -> Arc<dyn BlockSink> { this }) else {
+            let result = self.state.lock().result;
+            return self.owner.ended(self.tag, result);
+        };
+        self.left.store(next.len(), Release);
+        let mut refused = Vec::new();
+        for request in next {
+            refused.extend(self.block.offer(request, &sink).err());
+        }
+        if !refused.is_empty() {
+            self.owner.submit_later(refused, sink);
+        }
+    }
+}
+
+impl State {
+    /// The requests of the next step.
+    fn take_step(&mut self) -> Vec<Request> {
+        let mut step = Vec::new();
+        step.extend(self.rest.next().map(|step| step.request));
+        while let Some(beside) = self.rest.next_if(|next| !next.is_after) {
+            step.push(beside.request);
+        }
+        step
+    }
+}
+
+impl BlockSink for Course {
+    fn completed(&self, _: u64, result: Result<(), BlockError>) {
+        if result.is_err() {
+            self.state.lock().result = result;
+        }
+        if self.left.fetch_sub(1, AcqRel) == 1 {
+            self.go_on();
+        }
+    }
+}
