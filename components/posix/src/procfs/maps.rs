@@ -1,5 +1,9 @@
 //! `/proc/PID/maps`, `smaps` and `smaps_rollup`: a process's regions, and what is present of them.
-use super::{process::Subject, report::path_text};
+use super::{
+    digits::{write_decimal, write_hex},
+    process::Subject,
+    report::path_text,
+};
 use crate::memory::{
     AddressSpace, Flags, Label,
     report::{Name, RegionReport, SHARE_ONE, Usage},
@@ -68,7 +72,7 @@ fn root(subject: &Subject) -> Option<Path> {
 }
 
 fn write_region(text: &mut Vec<u8>, region: &RegionReport, root: Option<&Path>) {
-    let flag = |wanted, letter| if region.protection.contains(wanted) { letter } else { '-' };
+    let flag = |wanted, letter| if region.protection.contains(wanted) { letter } else { b'-' };
     let (device, inode, name) = match &region.name {
         Name::None => ((0, 0), 0, Vec::new()),
         Name::Heap => ((0, 0), 0, b"[heap]".to_vec()),
@@ -84,22 +88,30 @@ fn write_region(text: &mut Vec<u8>, region: &RegionReport, root: Option<&Path>) 
             (status.device, status.attributes.inode, name)
         }
     };
-    let mut line = format!(
-        "{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {inode} ",
-        region.start,
-        region.end,
-        flag(Protection::READ, 'r'),
-        flag(Protection::WRITE, 'w'),
-        flag(Protection::EXECUTE, 'x'),
-        if region.is_shared { 's' } else { 'p' },
-        region.offset,
-        device.0,
-        device.1,
-    );
+    let start = text.len();
+    write_hex(text, region.start, 8);
+    text.push(b'-');
+    write_hex(text, region.end, 8);
+    text.extend_from_slice(&[
+        b' ',
+        flag(Protection::READ, b'r'),
+        flag(Protection::WRITE, b'w'),
+        flag(Protection::EXECUTE, b'x'),
+        if region.is_shared { b's' } else { b'p' },
+        b' ',
+    ]);
+    write_hex(text, region.offset, 8);
+    text.push(b' ');
+    write_hex(text, device.0.into(), 2);
+    text.push(b':');
+    write_hex(text, device.1.into(), 2);
+    text.push(b' ');
+    write_decimal(text, inode);
+    text.push(b' ');
     if !name.is_empty() {
-        line = format!("{line:<NAME_COLUMN$}");
+        let column = text.len().max(start + NAME_COLUMN);
+        text.resize(column, b' ');
     }
-    text.extend_from_slice(line.as_bytes());
     text.extend(name);
     text.push(b'\n');
 }

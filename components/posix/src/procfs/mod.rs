@@ -21,6 +21,7 @@
 mod components;
 mod cpuinfo;
 mod descriptors;
+mod digits;
 mod disks;
 mod frames;
 mod ipc;
