@@ -221,6 +221,9 @@ impl File for Inotify {
             }
         }
     }
+    fn gives_spliced(&self) -> bool {
+        false
+    }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);

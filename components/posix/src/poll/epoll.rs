@@ -371,6 +371,9 @@ impl File for Epoll {
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start
     }
+    fn gives_spliced(&self) -> bool {
+        false
+    }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);

@@ -113,6 +113,9 @@ impl File for EventCounter {
     fn takes_spliced(&self) -> bool {
         false
     }
+    fn gives_spliced(&self) -> bool {
+        false
+    }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         if let Some(table) = table {
             table.add(&self.changed);

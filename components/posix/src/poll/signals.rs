@@ -79,6 +79,9 @@ impl File for SignalFile {
         }
         Ok(done)
     }
+    fn gives_spliced(&self) -> bool {
+        false
+    }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         let Some(task) = process::current() else { return Ready::empty() };
         if let Some(table) = table {

@@ -108,14 +108,15 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     check_flags(flags)?;
     let (input, output) = (call.file(0)?, call.file(2)?);
-    check_readable(&input)?;
-    check_writable(&output)?;
     let (source, target) = (end_of(&input), end_of(&output));
     let has_place = |end: Option<&End>, index: usize| end.is_some() && call.word(index) != 0;
     if has_place(source, 1) || has_place(target, 3) {
         return Err(Errno::ESPIPE);
     }
-    let (mut from, mut to) = (read_place(call, 1)?, read_place(call, 3)?);
+    // Linux reads the positions, the output's first, before it looks at the modes.
+    let (mut to, mut from) = (read_place(call, 3)?, read_place(call, 1)?);
+    check_readable(&input)?;
+    check_writable(&output)?;
     let flags = splice_flags(flags, [&input, &output]);
     let count = match (source, target) {
         (Some(source), Some(target)) => {
@@ -129,8 +130,8 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
         (None, Some(target)) => {
             check_place(&input, from)?;
             input.check_range(from.unwrap_or(0), length)?;
-            if input.vnode().is_directory() {
-                return Err(Errno::EISDIR);
+            if input.vnode().is_directory() || !input.file().gives_spliced() {
+                return Err(Errno::EINVAL);
             }
             file_to_pipe(&input, &mut from, target, length, flags)?
         }

@@ -210,6 +210,10 @@ pub trait File: Send + Sync {
     fn takes_spliced(&self) -> bool {
         true
     }
+    /// Whether splice may read from it: not from what gives records of its own.
+    fn gives_spliced(&self) -> bool {
+        true
+    }
     /// Whether it says what it is ready for; what does not is always ready, is not asked, and epoll refuses it.
     fn is_watchable(&self) -> bool {
         !self.is_seekable()
