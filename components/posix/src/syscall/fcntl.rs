@@ -4,7 +4,7 @@ use super::{
     place::{descriptor_limit, install},
 };
 use crate::{
-    files::{OnExec, notes},
+    files::{OnExec, notes, owner::is_signal_driven},
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
     pipe::End,
     process::Task,
@@ -99,7 +99,9 @@ fn set_flags(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let before = file.flags();
-    file.set_flags(flags);
+    // A file that sends no signals keeps the flag that open gave it.
+    let kept = if is_signal_driven(file) { 0 } else { raw::FASYNC };
+    file.set_flags(flags & !kept | before & kept);
     async_owner::flag_changed(file, call.int(0), before)?;
     if let Some(end) = file.file().as_any().downcast_ref::<End>() {
         end.flags_changed(file.flags());
