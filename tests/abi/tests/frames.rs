@@ -475,3 +475,23 @@ extern "C" fn check_frame(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c
     let kept = unsafe { image_of(context).add(XMM_3_AT).cast::<u64>().read_unaligned() };
     DEPTH.store(usize::from(kept == SEED), SeqCst);
 }
+
+#[test]
+fn a_bad_address_comes_before_a_bad_signal_or_target() {
+    let error = |answer: libc::c_long| {
+        assert_eq!(answer, -1);
+        errno()
+    };
+    let (at, size) = (1usize, 8usize);
+    for signal in [-1, 0, 65] {
+        // SAFETY: the address is none.
+        let answer = unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, at, 0usize, size) };
+        assert_eq!(error(answer), libc::EFAULT, "action of {signal}");
+    }
+    for (group, thread) in [(-1, 1), (1, -1), (0, 0)] {
+        let call = libc::SYS_rt_tgsigqueueinfo;
+        // SAFETY: the address is none.
+        let answer = unsafe { libc::syscall(call, group, thread, 0, at) };
+        assert_eq!(error(answer), libc::EFAULT, "information for {group} {thread}");
+    }
+}

@@ -50,18 +50,21 @@ pub(super) fn decode_signal(number: i32) -> Result<u8, Errno> {
 fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [_, new_at, old_at, bytes, ..] = call.args;
     check_set_bytes(bytes)?;
+    let (memory, process) = (call.memory, &call.task.process);
+    // A bad address comes before a bad signal, as on Linux.
+    let mut new = Action::default();
+    if new_at != 0 {
+        memory.read_bytes(new_at, new.as_mut_bytes())?;
+    }
     let signal = decode_signal(call.int(0))?;
     if signal == 0 || new_at != 0 && bit(signal) & UNBLOCKABLE != 0 {
         return Err(Errno::EINVAL);
     }
-    let (memory, process) = (call.memory, &call.task.process);
     let mut old = Action::default();
     let place = if old_at != 0 { Some(&mut old) } else { None };
     if new_at == 0 {
         place.into_iter().for_each(|place| *place = process.action(signal));
     } else {
-        let mut new = Action::default();
-        memory.read_bytes(new_at, new.as_mut_bytes())?;
         new.mask &= !UNBLOCKABLE;
         new.flags &= flags::KNOWN;
         replace_action(process, signal, &new, place);
@@ -368,9 +371,8 @@ fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, Life), Err
     }
 }
 
-/// Reads a `siginfo_t` and sets its signal.
-fn read_info(call: &Call<'_>, address: u64, signal: i32, is_own: bool) -> Result<Info, Errno> {
-    let mut whole = call.memory.read::<UserInfo>(address)?;
+/// The information that a program gives, with its signal set.
+fn signal_info(mut whole: UserInfo, signal: i32, is_own: bool) -> Result<Info, Errno> {
     whole.info.signal = i32::from(decode_signal(signal)?);
     check_info(whole, is_own)
 }
@@ -392,16 +394,19 @@ pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
 
 fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let id = call.uint(0);
-    let info = read_info(call, call.word(2), call.int(1), id == call.task.process.id())?;
+    let whole = call.memory.read::<UserInfo>(call.word(2))?;
+    let info = signal_info(whole, call.int(1), id == call.task.process.id())?;
     kill_one(call.task, id, info)
 }
 
 fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
+    // A bad address comes before a bad target, as on Linux.
+    let whole = call.memory.read::<UserInfo>(call.word(3))?;
     if call.int(0) <= 0 || call.int(1) <= 0 {
         return Err(Errno::EINVAL);
     }
     let is_own = call.uint(0) == call.task.process.id();
-    let info = read_info(call, call.word(3), call.int(2), is_own)?;
+    let info = signal_info(whole, call.int(2), is_own)?;
     let (target, life) = find_thread(Some(call.int(0)), call.int(1))?;
     check_permission(call.task, &target.process, info.number())?;
     if info.number() != 0 {
