@@ -3,7 +3,7 @@ use interfaces_macro::interface;
 
 /// Words of a [`Seed`].
 pub const SEED_WORDS: usize = 4;
-/// What a source gives at a time: 256 bits.
+/// The bits that a source gives at a time: 256.
 pub type Seed = [u64; SEED_WORDS];
 
 /// A source of entropy outside the processor, whose output is tested for its health (NIST SP 800-90B, section 4.4).

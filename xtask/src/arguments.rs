@@ -40,7 +40,7 @@ const SCRIPT: &str = "/arguments";
 /// Where the accepted differences are shown.
 const PAGE: &str = "docs/arguments.md";
 
-/// What each case answered and changed, by its name.
+/// The answer and the changes of each case, by its name.
 type Answers = BTreeMap<String, String>;
 /// The kind of each difference, by the case's name.
 type Differences = BTreeMap<String, String>;
@@ -140,7 +140,7 @@ impl Write for Reported {
     }
 }
 
-/// What Linux and Skerry answer, both at once.
+/// The answers of Linux and of Skerry, which run at the same time.
 fn ask(system: &str, choice: &Choice, cpus: u32) -> Result<[Answers; 2]> {
     let kernel = build::image(system, &Features::default())?;
     let linux = linux::prepare()?;

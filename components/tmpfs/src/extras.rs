@@ -1,4 +1,4 @@
-//! What few inodes have: extended attributes of the classes `user.`, `trusted.` and `security.`, access control lists,
+//! The parts that few inodes have: extended attributes of the classes `user.`, `trusted.` and `security.`, access control lists,
 //! and room set aside for a long target.
 use crate::space::Space;
 use alloc::{
@@ -13,14 +13,14 @@ lock_class! {
     static EXTRAS = "tmpfs.extras";
 }
 
-/// What an attribute costs beside name and value.
+/// The cost of an attribute beside name and value.
 const XATTR_BYTES: usize = 96;
 /// Longest value (`XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65536;
-/// What an inode's entry costs.
+/// The cost of an inode's entry.
 const EXTRA_BYTES: usize = size_of::<(InodeNumber, Extra)>() + 16;
 
-/// What one inode has.
+/// The extras of one inode.
 struct Extra {
     /// Memory set aside in the mount's limit of inodes.
     bytes: u64,

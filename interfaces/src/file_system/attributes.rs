@@ -4,7 +4,7 @@
 use super::{Attributes, FileType, InodeNumber, NewAcls, NewInode};
 
 impl Attributes {
-    /// What `stat` tells of an inode just made that has no name yet; a directory counts its own.
+    /// The attributes of an inode just made that has no name yet; a directory counts its own.
     pub fn new(inode: InodeNumber, new: &NewInode<'_>) -> Attributes {
         let is_device = matches!(new.file_type, FileType::Character | FileType::Block);
         Attributes {

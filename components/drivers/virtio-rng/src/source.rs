@@ -142,7 +142,7 @@ impl Entropy for Source {
         for (word, bytes) in seed.iter_mut().zip(words) {
             *word = u64::from_ne_bytes(bytes.try_into().ok()?);
         }
-        // What is given is overwritten and never given again.
+        // A seed that is given is overwritten and never given again.
         state.fresh.get_mut(start..)?.fill(0);
         state.fresh.truncate(start);
         Some(seed)

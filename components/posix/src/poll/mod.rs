@@ -21,8 +21,8 @@ use alloc::sync::Arc;
 use rt::thread::Woken;
 use vfs::{Errno, OpenFile, file::Ready, poll::PollTable};
 
-/// What `file` is ready for of `events`, where that is known without asking it: what does not say what it is ready for is
-/// always ready, and what cannot be polled is INVALID.
+/// The events of `events` that `file` is ready for, where that is known without asking it: a file that cannot tell is always
+/// ready, and one that cannot be polled is INVALID.
 #[inline]
 pub fn known(file: Option<&Arc<OpenFile>>, events: Ready) -> Option<Ready> {
     match file {
@@ -50,7 +50,7 @@ impl Wanted {
     pub fn found(&self) -> Ready {
         self.found
     }
-    /// What the caller knows it as.
+    /// The number by which the caller knows it.
     pub fn at(&self) -> usize {
         self.at
     }

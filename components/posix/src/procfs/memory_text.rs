@@ -119,7 +119,7 @@ impl File for WholeMemory {
 
 /// A word for each page that a program can have (Documentation/admin-guide/mm/pagemap.rst).
 pub struct PageMap {
-    /// Whose.
+    /// The owner of the memory.
     pub memory: Weak<AddressSpace>,
     /// The opener may know the numbers of frames.
     pub shows_frames: bool,

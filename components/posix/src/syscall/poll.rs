@@ -24,7 +24,7 @@ struct RawPoll {
 }
 
 impl RawPoll {
-    /// What is wanted, and errors, which always are.
+    /// The wanted events, and errors, which always are wanted.
     fn take_wanted(&mut self) -> Ready {
         let wanted = core::mem::take(&mut self.wanted);
         Ready::from_bits_truncate(wanted) | Ready::ERROR | Ready::HANGUP

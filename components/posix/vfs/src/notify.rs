@@ -57,7 +57,7 @@ bitflags! {
 /// Something that happened.
 #[derive(Clone, Copy, Debug)]
 pub struct Happening<'a> {
-    /// What.
+    /// The event.
     pub events: Events,
     /// To which name of the directory observed; `None`: to what is observed itself.
     pub name: Option<&'a [u8]>,

@@ -119,7 +119,7 @@ pub struct Vnode {
     pipe: Slot,
     locks: Slot,
     observers: Observers,
-    /// What an inode that lives here alone takes.
+    /// The charge for an inode that lives here alone.
     _charge: Charge,
 }
 

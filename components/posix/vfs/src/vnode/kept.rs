@@ -15,11 +15,11 @@ use interfaces::file_system::{
 };
 use rt::{memory::Charge, sync::Mutex};
 
-/// What `stat` says a name takes, as on Linux, which counts `.` and `..` too.
+/// The size that `stat` tells for a name, as on Linux, which counts `.` and `..` too.
 const NAME_BYTES: u64 = 20;
 /// Inode flags that are kept, as Linux's tmpfs does: immutable, append only, no dump, no access time.
 const FLAGS: u32 = 0xf0;
-/// What an inode takes of the heap, with allocation overhead.
+/// The heap of an inode, with allocation overhead.
 const VNODE_BYTES: usize = size_of::<Vnode>() + 32;
 const PAGES_BYTES: usize = size_of::<PageCache>() + 32;
 
@@ -34,7 +34,7 @@ impl Vnode {
     /// The root of a file system in memory, which its mount holds.
     ///
     /// # Errors
-    /// What the file system says; `ENOMEM`.
+    /// The error of the file system; `ENOMEM`.
     pub(crate) fn kept_root(
         instance: &Arc<Instance>,
         known: Attributes,
@@ -190,7 +190,7 @@ impl Vnode {
     /// Sets or takes away an access control list, and permissions with it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub(super) fn set_kept_acl(
         &self,
         fs: &dyn FileSystem,

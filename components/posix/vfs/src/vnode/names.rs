@@ -16,7 +16,7 @@ type Slot = (u64, Option<Arc<Dentry>>);
 
 /// Slots that are made at first.
 const SLOTS_MIN: usize = 4;
-/// What a reader is shown counts down from here and still fits a signed number.
+/// Positions that a reader is shown count down from here and still fit a signed number.
 const TOP: u64 = (1 << 62) - 1;
 
 /// The names of one directory.
