@@ -59,7 +59,8 @@ fn source(base: u64, answer: Answer) -> (Arc<Source>, Arc<Mutex<Answer>>, rt::ho
     let answer = Arc::new(Mutex::new(answer));
     let host = Box::new(Host { answer: answer.clone() });
     let model = Model::new(virtio::kind::ENTROPY, 0, Vec::new(), (1, 8), host);
-    let (device, plugged) = model.plug_mmio(base, 1);
+    // Each source has a line of its own: the tests share a machine.
+    let (device, plugged) = model.plug_mmio(base, (base >> 12) as u32);
     (Source::open(Candidate::Mmio(device)).expect("a source"), answer, plugged)
 }
 
