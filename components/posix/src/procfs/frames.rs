@@ -62,6 +62,17 @@ impl FrameWords {
     }
 }
 
+/// The number behind that of the last frame that a program has: memory has holes, so it may be above the count of frames.
+fn frames_end() -> u64 {
+    let mut end = 0;
+    for memory in spaces() {
+        memory.each_present(0, USER_END, |page| {
+            end = end.max(u64::from(page.mapping.frame.id().0) + 1)
+        });
+    }
+    end
+}
+
 /// Every address space, once.
 fn spaces() -> Vec<Arc<AddressSpace>> {
     let processes: Vec<_> = tree::read().processes().cloned().collect();
@@ -82,9 +93,12 @@ impl File for FrameWords {
         if !offset.is_multiple_of(WORD_BYTES) || !wanted.is_multiple_of(WORD_BYTES) {
             return Err(Errno::EINVAL);
         }
-        let count = rt::memory::statistics().total_frames;
-        let first = offset / WORD_BYTES;
-        let left = count.saturating_sub(first).min(wanted / WORD_BYTES);
+        let (first, wanted) = (offset / WORD_BYTES, wanted / WORD_BYTES);
+        let mut end = rt::memory::statistics().total_frames;
+        if first.saturating_add(wanted) > end {
+            end = end.max(frames_end());
+        }
+        let left = end.saturating_sub(first).min(wanted);
         let mut words = vec![0; FRAMES_A_STEP.min(left as usize)];
         if words.is_empty() {
             return Ok(0);
