@@ -41,6 +41,10 @@ pub fn task_ended(task: &Arc<Task>) {
     task.drop_guard();
     leave_directories(task);
     task.io_priority.store(0, Ordering::Relaxed);
+    // Before others find the children at another thread of the process.
+    if task.has_children.load(Ordering::Relaxed) && task.process.signals.lock().tasks.len() > 1 {
+        tell_children(task);
+    }
     tree::write().remove_task(task.id());
     crate::ipc::task_ended(task);
     let last_status = leave_group(task);
@@ -49,9 +53,6 @@ pub fn task_ended(task: &Arc<Task>) {
         Some(status) => end_process(task, status),
         None => {
             task.note_left_memory();
-            if task.has_children.load(Ordering::Relaxed) {
-                tell_children(task);
-            }
             stop::complete(&task.process);
         }
     }
@@ -119,7 +120,7 @@ fn end_process(last: &Task, status: ExitStatus) {
     init::process_ended(process, status);
 }
 
-/// Tells the children of a thread that has ended, though others of its process go on (PR_SET_PDEATHSIG).
+/// Tells the children of a thread that ends, though others of its process go on (PR_SET_PDEATHSIG).
 fn tell_children(task: &Task) {
     let (process, user) = (&task.process, task.credentials().user.real);
     let mut wakes = Wakes::default();
