@@ -14,27 +14,20 @@
 //! A write that the device refuses ends writing; only without a journal and with `errors=continue` the rest
 //! is written, and who waits for that transaction is told.
 //!
-//! Data that is kept for a commit ([`crate::along`]) is written along with its blocks of the journal.
-//!
 //! Locks: `ext4.commit` during all of it.
 use crate::{
-    along::{self, Along},
     cache::Chunk,
     device::Piece,
     groups,
     inode::inode_place,
     journal::Journal,
-    log::{Class, FailedRun, Running},
+    log::{Class, Running},
     superblock_edit::{self, Mark},
     volume::Volume,
     write,
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
-use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{block::SECTOR_BYTES, file_system::FsError};
-
-/// Blocks that are committed without letting operations go first.
-const SHORT_BLOCKS: usize = 16;
 
 /// A block as a transaction left it.
 #[derive(Clone)]
@@ -70,14 +63,6 @@ struct Ended {
     blocks: BTreeMap<u64, Version>,
 }
 
-impl Ended {
-    /// It goes to the journal, which has room for it.
-    fn fits(&self, committer: &Committer) -> bool {
-        let (blocks, revoked) = (self.blocks.len(), self.running.revoked.len());
-        committer.journal.as_ref().is_some_and(|journal| journal.has_room(blocks, revoked))
-    }
-}
-
 impl Volume {
     /// Makes every transaction up to `id` durable.
     ///
@@ -89,44 +74,6 @@ impl Volume {
             return if self.log.is_lossy(id) { Err(FsError::Io) } else { Ok(()) };
         }
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
-    }
-
-    /// Makes every transaction up to `id` durable, and data of the inode that is kept.
-    ///
-    /// # Errors
-    /// As [`Volume::commit`].
-    pub(crate) fn commit_inode(&self, id: u64, inode: u32) -> Result<(), FsError> {
-        self.log.syncing.fetch_add(1, Relaxed);
-        let result = self.commit_its_data(id, inode);
-        self.log.syncing.fetch_sub(1, Relaxed);
-        result
-    }
-
-    fn commit_its_data(&self, id: u64, inode: u32) -> Result<(), FsError> {
-        let was_committed = self.log.committed() >= id;
-        let mut committer = self.log.committer.lock();
-        rt::memory::with_reserve(|| {
-            if self.log.committed() < id {
-                return self.commit_with(&mut committer);
-            }
-            if self.health.has_failed() {
-                return Err(FsError::Io);
-            }
-            // A thread that committed it since has flushed, too.
-            if was_committed || self.log.keeps_data_of(inode) {
-                self.flush_data()?;
-            }
-            if self.log.is_lossy(id) { Err(FsError::Io) } else { Ok(()) }
-        })
-    }
-
-    /// Writes the data that is kept, for a caller that does not commit after all.
-    pub(crate) fn let_go(&self) {
-        let _committer = self.log.committer.lock();
-        match self.health.has_failed() {
-            true => self.fail_along(),
-            false => self.write_alone(self.log.take_along()),
-        }
     }
 
     /// Makes everything durable.
@@ -183,44 +130,25 @@ impl Volume {
         if self.health.has_failed() {
             return Err(FsError::Io);
         }
-        let (ended, result) = loop {
+        let mut ended = loop {
             let ended = self.end_running();
             let ended = ended.inspect_err(|error| self.health.abort(self.device.name(), *error))?;
             let Some(mut ended) = ended else {
                 return self.flush_data();
             };
-            if ended.blocks.len() > SHORT_BLOCKS || self.log.syncing.load(Relaxed) > 1 {
-                // Operations that waited for the start go on before the long work, and other threads' writes come together
-                // for the next commit.
-                rt::thread::yield_now();
-            }
-            let mut along = self.log.take_along();
-            if !ended.fits(committer) {
-                self.write_alone(core::mem::take(&mut along));
-            }
+            // Operations that waited for the start go on before the long work.
+            rt::thread::yield_now();
             self.log.wait_data(ended.id);
-            if let Some(failed) = self.failed_data(&mut ended) {
-                // Changes that the device refused must not be reached as data: the next round says so too.
-                self.log.keep_all(along);
-                self.log.put_back(ended.running);
-                write::withdraw(self, &failed)?;
-                continue;
+            let mut failed = core::mem::take(&mut ended.running.failed);
+            failed.append(&mut self.log.running().failed);
+            if failed.is_empty() {
+                break ended;
             }
-            let result = self.write_ended(committer, &mut ended, &along);
-            if along.is_empty() || result.is_ok() {
-                along::end(along);
-                break (ended, result);
-            }
-            self.write_alone(along);
-            let Some(failed) = self.failed_data(&mut ended) else { break (ended, result) };
-            if let Some(journal) = &committer.journal {
-                let size = (ended.blocks.len(), ended.running.revoked.len());
-                let erased = journal.erase_commit(&self.device, size.0, size.1);
-                erased.inspect_err(|error| self.health.abort(self.device.name(), *error))?;
-            }
+            // Changes that the device refused must not be reached as data: the next round says so too.
             self.log.put_back(ended.running);
             write::withdraw(self, &failed)?;
         };
+        let result = self.write_ended(committer, &mut ended);
         if let Err(error) = result {
             if committer.journal.is_some() || !self.health.goes_on() {
                 self.health.abort(self.device.name(), error);
@@ -236,11 +164,12 @@ impl Volume {
         result
     }
 
-    /// Runs of files whose data the device refused, of that transaction and the running one.
-    fn failed_data(&self, ended: &mut Ended) -> Option<Vec<FailedRun>> {
-        let mut failed = core::mem::take(&mut ended.running.failed);
-        failed.append(&mut self.log.running().failed);
-        (!failed.is_empty()).then_some(failed)
+    /// A flush, where data was written that none followed.
+    pub(crate) fn flush_data(&self) -> Result<(), FsError> {
+        if !self.log.take_unflushed_data() {
+            return Ok(());
+        }
+        self.device.flush().inspect_err(|_| self.log.note_unflushed_data())
     }
 
     /// Ends the running transaction and takes its blocks as they are; `None` where nothing changed.
@@ -260,12 +189,7 @@ impl Volume {
         Ok(Some(Ended { id, running, blocks }))
     }
 
-    fn write_ended(
-        &self,
-        committer: &mut Committer,
-        ended: &mut Ended,
-        along: &[Along],
-    ) -> Result<(), FsError> {
+    fn write_ended(&self, committer: &mut Committer, ended: &mut Ended) -> Result<(), FsError> {
         let Ended { running, blocks, .. } = ended;
         let revoked: Vec<u64> = running.revoked.iter().copied().collect();
         for block in &revoked {
@@ -295,7 +219,7 @@ impl Volume {
             .map(|(block, version)| (*block, version.chunk.part(version.offset, bytes)))
             .collect();
         self.log.take_unflushed_data();
-        journal.append(&self.device, &logged, &revoked, along::requests_of(along))?;
+        journal.append(&self.device, &logged, &revoked)?;
         let must_checkpoint = journal.is_half_full();
         for (block, version) in blocks.iter() {
             let (chunk, offset) = (Arc::clone(&version.chunk), version.offset);

@@ -98,8 +98,17 @@ impl Ext4 {
         if self.volume.groups().is_err() {
             return Ok(());
         }
-        let result = self.volume.commit_inode(node.last_change(), node.number);
-        result.inspect_err(|_| self.volume.let_go())
+        let id = node.last_change();
+        if id > self.volume.log.committed() {
+            return self.volume.commit(id);
+        }
+        if self.volume.health.has_failed() {
+            return Err(FsError::Io);
+        }
+        if self.volume.log.is_lossy(id) {
+            return Err(FsError::Io);
+        }
+        self.volume.flush_data()
     }
 
     /// Writes everything and leaves the volume; nothing may be written after.

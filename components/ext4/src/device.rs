@@ -13,7 +13,6 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use interfaces::{
     block::{
         BlockError, BlockHandle, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
-        Sequence,
     },
     file_system::FsError,
 };
@@ -125,16 +124,15 @@ impl Device {
         result
     }
 
-    /// Writes `data` and `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where
-    /// there are frames for all: what follows begins where the end of what comes before it is told.
+    /// Writes `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where there are
+    /// frames for all: what follows begins where the end of what comes before it is told.
     ///
     /// Locks: `ext4.frames`, during the I/O.
     ///
     /// # Errors
-    /// As [`Device::write`] and [`Device::flush`]; `last` is not written where something before it was not.
+    /// As [`Device::write`] and [`Device::flush`]; `last` is not written where one of `pieces` was not.
     pub(crate) fn write_in_turn(
         &self,
-        mut data: Vec<Request>,
         pieces: &[Piece<'_>],
         last: Piece<'_>,
     ) -> Result<(), FsError> {
@@ -146,7 +144,6 @@ impl Device {
         else {
             frames.truncate(set_aside);
             drop(frames);
-            self.run(data)?;
             self.write(pieces)?;
             self.flush()?;
             self.write(&[last])?;
@@ -154,21 +151,12 @@ impl Device {
         };
         let flush = || self.info.has_flush.then(flush_request);
         let (batch, _) = self.writes(pieces, of_pieces);
-        data.extend(batch);
         let last = [last];
         let (last, _) = self.writes(&last, of_last);
         let following = flush().into_iter().chain(last).chain(flush()).collect();
-        let result = self.run_in_turn(data, following);
+        let result = self.run_in_turn(batch, following);
         frames.truncate(set_aside);
         result
-    }
-
-    /// Runs `data` and flushes what it wrote, waiting once.
-    ///
-    /// # Errors
-    /// As [`Device::flush`].
-    pub(crate) fn write_and_flush(&self, data: Vec<Request>) -> Result<(), FsError> {
-        self.run_in_turn(data, self.info.has_flush.then(flush_request).into_iter().collect())
     }
 
     /// The requests that write as many of `pieces` from `frames` as find room there, and the other pieces.
@@ -234,26 +222,25 @@ impl Device {
     }
 
     /// Submits a batch and waits for all of it.
-    pub(crate) fn run(&self, mut batch: Vec<Request>) -> Result<(), FsError> {
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let waiter = Waiter::new(&self.block, batch.len());
-        let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
-        self.block.submit(&mut batch, &sink);
-        waiter.wait(&sink)
+    pub(crate) fn run(&self, batch: Vec<Request>) -> Result<(), FsError> {
+        self.run_in_turn(batch, VecDeque::new())
     }
 
     /// Submits a batch and, each when all before it ended well, the requests `following`; waits for the last.
-    fn run_in_turn(&self, batch: Vec<Request>, following: Vec<Request>) -> Result<(), FsError> {
-        let Some(sequence) = Sequence::of(batch, following) else { return Ok(()) };
-        let waiter = Waiter::new(&self.block, 1);
-        let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
-        if let Err(refused) = self.block.start(sequence, &sink) {
-            let (mut batch, following) = refused.split();
-            waiter.expect(batch.len(), following.into_iter().map(|step| step.request).collect());
-            self.block.submit(&mut batch, &sink);
+    fn run_in_turn(
+        &self,
+        mut batch: Vec<Request>,
+        mut following: VecDeque<Request>,
+    ) -> Result<(), FsError> {
+        if batch.is_empty() {
+            batch.extend(following.pop_front());
         }
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let waiter = Waiter::new(&self.block, batch.len(), following);
+        let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
+        self.block.submit(&mut batch, &sink);
         waiter.wait(&sink)
     }
 
@@ -398,24 +385,17 @@ const ERRORS: [FsError; 4] =
     [FsError::Io, FsError::Restarted, FsError::NoMemory, FsError::ReadOnly];
 
 impl Waiter {
-    /// For so many requests.
-    fn new(block: &BlockHandle, requests: usize) -> Arc<Waiter> {
+    fn new(block: &BlockHandle, requests: usize, following: VecDeque<Request>) -> Arc<Waiter> {
         Arc::new_cyclic(|this| Waiter {
             block: block.clone(),
             left: AtomicUsize::new(requests),
             failed: AtomicUsize::new(0),
-            following: Mutex::new(&FOLLOWING, VecDeque::new()),
+            following: Mutex::new(&FOLLOWING, following),
             is_refused: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             event: Event::new(),
             this: this.clone(),
         })
-    }
-
-    /// It is for so many requests and, one after the other, `following`; before any is submitted.
-    fn expect(&self, requests: usize, following: VecDeque<Request>) {
-        self.left.store(requests, Release);
-        *self.following.lock() = following;
     }
 
     fn wait(&self, sink: &Arc<dyn BlockSink>) -> Result<(), FsError> {

@@ -32,7 +32,6 @@
 )]
 extern crate alloc;
 
-mod along;
 mod background;
 mod batch;
 mod cache;

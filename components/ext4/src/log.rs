@@ -7,11 +7,8 @@
 //! Blocks freed by a transaction are not used again before it is durable.
 //!
 //! Locks, in this order: `ext4.commit` (one commit at a time, held during its I/O), `ext4.operations`
-//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` and `ext4.along` (leaves).
-use crate::{
-    along::Along, cache::Known, commit::Committer, groups::Account, journal::Journal,
-    volume::Volume,
-};
+//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` (a leaf).
+use crate::{cache::Known, commit::Committer, groups::Account, journal::Journal, volume::Volume};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
@@ -31,7 +28,6 @@ lock_class! {
     static OPERATIONS = "ext4.operations";
     static RUNNING = "ext4.running";
     static COMMIT = "ext4.commit";
-    static ALONG = "ext4.along";
 }
 
 /// Blocks an operation may allocate for metadata.
@@ -114,10 +110,6 @@ pub(crate) struct Log {
     /// Requests for data on their way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
     data_ended: Event,
-    /// Data that waits for the next commit.
-    along: Mutex<Vec<Along>>,
-    /// Threads that make a file durable.
-    pub(crate) syncing: AtomicUsize,
     /// A transaction has begun, or none will.
     pub(crate) started: Event,
     /// Data was written that no flush followed.
@@ -139,8 +131,6 @@ impl Log {
             lossy: AtomicU64::new(0),
             data: [AtomicUsize::new(0), AtomicUsize::new(0)],
             data_ended: Event::new(),
-            along: Mutex::new(&ALONG, Vec::new()),
-            syncing: AtomicUsize::new(0),
             started: Event::new(),
             has_unflushed_data: AtomicBool::new(false),
             has_journal: AtomicBool::new(false),
@@ -242,28 +232,6 @@ impl Log {
         self.data.get((id & 1) as usize)
     }
 
-    /// `count` requests for data join transaction `id`.
-    pub(crate) fn begin_data(&self, id: u64, count: usize) {
-        if let Some(data) = self.data_of(id) {
-            data.fetch_add(count, AcqRel);
-        }
-    }
-
-    /// Data of the inode is kept.
-    pub(crate) fn keeps_data_of(&self, inode: u32) -> bool {
-        self.along.lock().iter().any(|along| along.inode == inode)
-    }
-
-    /// Takes the data that is kept. The caller commits.
-    pub(crate) fn take_along(&self) -> Vec<Along> {
-        core::mem::take(&mut *self.along.lock())
-    }
-
-    /// Puts back what was taken.
-    pub(crate) fn keep_all(&self, taken: Vec<Along>) {
-        self.along.lock().extend(taken);
-    }
-
     /// A request for data ended that joined transaction `id`.
     pub(crate) fn end_data(&self, id: u64) {
         self.has_unflushed_data.store(true, Release);
@@ -345,12 +313,9 @@ impl Operation<'_> {
 
     /// `count` requests for data join this transaction.
     pub(crate) fn begin_data(&self, count: usize) {
-        self.log.begin_data(self.id(), count);
-    }
-
-    /// Data of this transaction is kept for its commit.
-    pub(crate) fn keep(&self, along: Along) {
-        self.log.along.lock().push(along);
+        if let Some(data) = self.log.data_of(self.id()) {
+            data.fetch_add(count, AcqRel);
+        }
     }
 }
 

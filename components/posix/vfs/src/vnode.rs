@@ -346,22 +346,13 @@ impl Vnode {
         if self.instance.is_read_only() {
             return Ok(());
         }
-        let flushed = if kind == SyncKind::All { self.flush() } else { Ok(()) };
-        let Some(pages) = &self.pages else {
-            flushed?;
-            return Ok(fs.sync_inode(self.inode, kind)?);
-        };
-        let is_along = flushed.is_ok() && pages.write_along();
-        if !is_along {
+        if let Some(pages) = &self.pages {
             pages.write_and_wait(WHOLE);
-            flushed?;
         }
-        // Of what is written along others may wait for the end: from there to here nothing waits for anything.
-        let result = fs.sync_inode(self.inode, kind);
-        if is_along {
-            pages.wait_written(WHOLE);
+        if kind == SyncKind::All {
+            self.flush()?;
         }
-        Ok(result?)
+        Ok(fs.sync_inode(self.inode, kind)?)
     }
 
     /// The target of a symbolic link that is stored (kept after the first time).
