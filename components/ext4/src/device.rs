@@ -13,6 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 use interfaces::{
     block::{
         BlockError, BlockHandle, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
+        Sequence,
     },
     file_system::FsError,
 };
@@ -222,25 +223,26 @@ impl Device {
     }
 
     /// Submits a batch and waits for all of it.
-    pub(crate) fn run(&self, batch: Vec<Request>) -> Result<(), FsError> {
-        self.run_in_turn(batch, VecDeque::new())
-    }
-
-    /// Submits a batch and, each when all before it ended well, the requests `following`; waits for the last.
-    fn run_in_turn(
-        &self,
-        mut batch: Vec<Request>,
-        mut following: VecDeque<Request>,
-    ) -> Result<(), FsError> {
-        if batch.is_empty() {
-            batch.extend(following.pop_front());
-        }
+    pub(crate) fn run(&self, mut batch: Vec<Request>) -> Result<(), FsError> {
         if batch.is_empty() {
             return Ok(());
         }
-        let waiter = Waiter::new(&self.block, batch.len(), following);
+        let waiter = Waiter::new(&self.block, batch.len());
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
         self.block.submit(&mut batch, &sink);
+        waiter.wait(&sink)
+    }
+
+    /// Submits a batch and, each when all before it ended well, the requests `following`; waits for the last.
+    fn run_in_turn(&self, batch: Vec<Request>, following: Vec<Request>) -> Result<(), FsError> {
+        let Some(sequence) = Sequence::of(batch, following) else { return Ok(()) };
+        let waiter = Waiter::new(&self.block, 1);
+        let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
+        if let Err(refused) = self.block.start(sequence, &sink) {
+            let (mut batch, following) = refused.split();
+            waiter.expect(batch.len(), following.into_iter().map(|step| step.request).collect());
+            self.block.submit(&mut batch, &sink);
+        }
         waiter.wait(&sink)
     }
 
@@ -385,17 +387,24 @@ const ERRORS: [FsError; 4] =
     [FsError::Io, FsError::Restarted, FsError::NoMemory, FsError::ReadOnly];
 
 impl Waiter {
-    fn new(block: &BlockHandle, requests: usize, following: VecDeque<Request>) -> Arc<Waiter> {
+    /// For so many requests.
+    fn new(block: &BlockHandle, requests: usize) -> Arc<Waiter> {
         Arc::new_cyclic(|this| Waiter {
             block: block.clone(),
             left: AtomicUsize::new(requests),
             failed: AtomicUsize::new(0),
-            following: Mutex::new(&FOLLOWING, following),
+            following: Mutex::new(&FOLLOWING, VecDeque::new()),
             is_refused: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             event: Event::new(),
             this: this.clone(),
         })
+    }
+
+    /// It is for so many requests and, one after the other, `following`; before any is submitted.
+    fn expect(&self, requests: usize, following: VecDeque<Request>) {
+        self.left.store(requests, Release);
+        *self.following.lock() = following;
     }
 
     fn wait(&self, sink: &Arc<dyn BlockSink>) -> Result<(), FsError> {
