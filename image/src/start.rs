@@ -29,7 +29,7 @@ pub enum World {
 pub struct Component {
     /// Its name.
     pub name: &'static str,
-    /// Where it lives.
+    /// The world that it lives in.
     pub world: World,
     /// Interfaces that it offers.
     pub implements: &'static [&'static str],

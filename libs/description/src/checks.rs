@@ -1,4 +1,4 @@
-//! What must hold of a description, and the message where it does not.
+//! The rules for descriptions, and the messages of those that are broken.
 use crate::{
     Wrong,
     component::{Component, Entry, Process},

@@ -40,7 +40,7 @@ pub struct Member {
     pub name: String,
     /// Its folder, from the root of the tree.
     pub folder: PathBuf,
-    /// Where it lives.
+    /// The world that it lives in.
     pub world: World,
     /// Everything that it may touch, with the changes of this system.
     pub component: Component,

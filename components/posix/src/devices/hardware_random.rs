@@ -2,7 +2,7 @@
 //!
 //! A thread stirs a seed of the first source that gives one into the pool at the start and once a minute. Reads of `/dev/hwrng` get
 //! the sources' bits as they are. Source: Linux `Documentation/admin-guide/hw_random.rst`, `drivers/char/hw_random/core.c`.
-use super::memory::is_signalled;
+use super::memory::put_pieces;
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::entropy::{Entropy, Seed};
 use linux_raw_sys::general as raw;
@@ -20,6 +20,8 @@ use vfs::{
 /// The device number of `/dev/hwrng`.
 pub const NUMBER: (u32, u32) = (10, 183);
 
+/// Bytes of a [`Seed`].
+const SEED_BYTES: usize = size_of::<Seed>();
 /// Time between two seeds of the pool (Linux `CRNG_RESEED_INTERVAL`).
 const INTERVAL_NS: u64 = 60_000_000_000;
 
@@ -101,25 +103,11 @@ impl File for HardwareRandom {
 
 /// Fills `sink` with bits of `sources`; a signal or the last source's failure ends it early.
 fn read(sources: &[Arc<dyn Entropy>], sink: &mut dyn Sink) -> Result<usize, Errno> {
-    let mut done = 0;
-    while sink.remaining() > 0 {
-        let put = seed(sources).ok_or(Errno::ENODEV).and_then(|seed| {
-            let bytes = seed.map(u64::to_ne_bytes);
-            let bytes = bytes.as_flattened();
-            let wanted = sink.remaining().min(bytes.len());
-            sink.put(bytes.split_at(wanted).0)
-        });
-        match put {
-            Ok(0) => break,
-            Ok(count) => done += count,
-            Err(_) if done > 0 => break,
-            Err(error) => return Err(error),
-        }
-        if is_signalled() {
-            break;
-        }
-    }
-    Ok(done)
+    put_pieces::<SEED_BYTES>(sink, SEED_BYTES, |piece| {
+        let bytes = seed(sources).ok_or(Errno::ENODEV)?.map(u64::to_ne_bytes);
+        piece.copy_from_slice(bytes.as_flattened().split_at(piece.len()).0);
+        Ok(())
+    })
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ impl File for MemoryDevice {
 }
 
 /// A signal ends a long read early, with what was read.
-pub(super) fn is_signalled() -> bool {
+fn is_signalled() -> bool {
     task::current().is_some_and(|task| task.has_signal())
 }
 
@@ -164,19 +164,31 @@ fn read_zeroes(sink: &mut dyn Sink) -> Result<usize, Errno> {
 }
 
 fn read_random(sink: &mut dyn Sink) -> Result<usize, Errno> {
-    let mut done = 0;
-    let mut piece = [0; PIECE_BYTES];
-    while sink.remaining() > 0 {
-        let wanted = sink.remaining().min(PIECE_BYTES);
-        let piece = piece.split_at_mut(wanted).0;
+    put_pieces::<PIECE_BYTES>(sink, RANDOM_LOOK_BYTES, |piece| {
         rt::entropy::fill(piece);
-        match sink.put(piece) {
+        Ok(())
+    })
+}
+
+/// Fills `sink` with pieces of `N` bytes that `fill` makes. An error after the first piece ends it early, and so does a signal,
+/// which is looked for once in `look_bytes`.
+pub(super) fn put_pieces<const N: usize>(
+    sink: &mut dyn Sink,
+    look_bytes: usize,
+    mut fill: impl FnMut(&mut [u8]) -> Result<(), Errno>,
+) -> Result<usize, Errno> {
+    let mut done = 0;
+    let mut piece = [0; N];
+    while sink.remaining() > 0 {
+        let wanted = sink.remaining().min(N);
+        let piece = piece.split_at_mut(wanted).0;
+        match fill(piece).and_then(|()| sink.put(piece)) {
             Ok(0) => break,
             Ok(count) => done += count,
             Err(_) if done > 0 => break,
             Err(error) => return Err(error),
         }
-        if done.is_multiple_of(RANDOM_LOOK_BYTES) && is_signalled() {
+        if done.is_multiple_of(look_bytes) && is_signalled() {
             break;
         }
     }

@@ -35,9 +35,9 @@ const MET: usize = 3;
 pub struct Call {
     name: String,
     pub(super) number: i64,
-    /// What it stores differs from run to run.
+    /// The bytes that it stores differ from run to run.
     pub(super) is_storing_volatile: bool,
-    /// What it returns differs from run to run.
+    /// The value that it returns differs from run to run.
     pub(super) is_value_volatile: bool,
 }
 

@@ -15,7 +15,7 @@ use std::{
     path::Path,
 };
 
-/// What the counts of pages of other mappings are called.
+/// The name of the counts of pages of other mappings.
 const ELSEWHERE: &str = "elsewhere ";
 
 /// Texts by what they are about, and the bytes of the prepared memory.
@@ -78,7 +78,7 @@ pub fn with_maps(mut state: State, maps: &Maps) -> State {
     state
 }
 
-/// What differs: `; NAME: BEFORE -> AFTER` for each text, in order, and which words of memory changed.
+/// The differences: `; NAME: BEFORE -> AFTER` for each text, in order, and which words of memory changed.
 pub fn difference(before: &State, after: &State, is_memory_volatile: bool) -> String {
     let [old, new] = [&before.texts, &after.texts];
     let names: BTreeSet<_> = old.keys().chain(new.keys()).collect();
