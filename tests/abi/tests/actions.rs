@@ -78,33 +78,92 @@ fn flags_that_nobody_knows_are_dropped() {
     });
 }
 
+fn new_timer(signal: i32) -> libc::timer_t {
+    let mut event: libc::sigevent = unsafe { zeroed() };
+    event.sigev_notify = libc::SIGEV_SIGNAL;
+    event.sigev_signo = signal;
+    let mut timer: libc::timer_t = null_mut();
+    must(unsafe { libc::timer_create(libc::CLOCK_REALTIME, &mut event, &mut timer) });
+    timer
+}
+
+/// Expires at once, then every `interval_ns` (0: no more).
+fn start_timer(timer: libc::timer_t, interval_ns: i64) {
+    let setting = libc::itimerspec {
+        // The first expiry was in 1970.
+        it_value: libc::timespec { tv_sec: 0, tv_nsec: 1 },
+        it_interval: libc::timespec { tv_sec: 0, tv_nsec: interval_ns },
+    };
+    must(unsafe { libc::timer_settime(timer, libc::TIMER_ABSTIME, &setting, null_mut()) });
+}
+
+fn block(signal: i32) -> libc::sigset_t {
+    let mut set: libc::sigset_t = unsafe { zeroed() };
+    unsafe { libc::sigaddset(&mut set, signal) };
+    must(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, null_mut()) });
+    set
+}
+
+/// Waits for a signal of `set`; its code, and the timer's id and overrun where it is one's.
+fn timer_signal(set: &libc::sigset_t) -> (i32, i32, i32) {
+    let mut info: libc::siginfo_t = unsafe { zeroed() };
+    must(unsafe { libc::sigtimedwait(set, &mut info, null()) });
+    let words = std::ptr::from_ref(&info).cast::<i32>();
+    (info.si_code, unsafe { words.add(4).read() }, unsafe { words.add(5).read() })
+}
+
+fn overrun(timer: libc::timer_t) -> i32 {
+    must(unsafe { libc::timer_getoverrun(timer) }) as i32
+}
+
 #[test]
 fn a_timer_counts_as_many_overruns_as_fit() {
     isolated(|| {
-        let mut set: libc::sigset_t = unsafe { zeroed() };
-        unsafe { libc::sigaddset(&mut set, libc::SIGUSR1) };
-        must(unsafe { libc::sigprocmask(libc::SIG_BLOCK, &set, null_mut()) });
-        let mut event: libc::sigevent = unsafe { zeroed() };
-        event.sigev_notify = libc::SIGEV_SIGNAL;
-        event.sigev_signo = libc::SIGUSR1;
-        let mut timer: libc::timer_t = null_mut();
-        must(unsafe { libc::timer_create(libc::CLOCK_REALTIME, &mut event, &mut timer) });
-        // Every 10 ms since 1970.
-        let (first, interval) = (1, 10_000_000);
-        let setting = libc::itimerspec {
-            it_value: libc::timespec { tv_sec: 0, tv_nsec: first },
-            it_interval: libc::timespec { tv_sec: 0, tv_nsec: interval },
-        };
-        let absolute = libc::TIMER_ABSTIME;
-        must(unsafe { libc::timer_settime(timer, absolute, &setting, null_mut()) });
-        let mut info: libc::siginfo_t = unsafe { zeroed() };
-        must(unsafe { libc::sigtimedwait(&set, &mut info, null()) });
-        let words = std::ptr::from_ref(&info).cast::<i32>();
-        assert_eq!(unsafe { words.add(5).read() }, i32::MAX, "si_overrun");
-        assert_eq!(must(unsafe { libc::timer_getoverrun(timer) }), i32::MAX.into());
-        must(unsafe { libc::sigtimedwait(&set, &mut info, null()) });
-        let overruns = must(unsafe { libc::timer_getoverrun(timer) });
-        assert!((0..1_000_000).contains(&overruns), "{overruns}: those since the last signal");
+        let set = block(libc::SIGUSR1);
+        let timer = new_timer(libc::SIGUSR1);
+        start_timer(timer, 10_000_000);
+        assert_eq!(timer_signal(&set).2, i32::MAX);
+        assert_eq!(overrun(timer), i32::MAX);
+        let mut pending = unsafe { zeroed() };
+        while unsafe { libc::sigismember(&pending, libc::SIGUSR1) } == 0 {
+            must(unsafe { libc::sigpending(&mut pending) });
+        }
+        assert_eq!(overrun(timer), i32::MAX, "of the signal that was taken last");
+        let last = timer_signal(&set).2;
+        assert_eq!(overrun(timer), last);
+        assert!((0..1_000_000).contains(&last), "{last}: those since the last signal");
         must(unsafe { libc::timer_delete(timer) });
+    });
+}
+
+#[test]
+fn a_program_that_pretends_to_be_a_timer_changes_none() {
+    isolated(|| {
+        let set = block(libc::SIGRTMIN());
+        let timer = new_timer(libc::SIGRTMIN());
+        let mut info = [0i32; 32];
+        info[2] = libc::SI_TIMER;
+        info[4] = timer as i32;
+        info[5] = 7;
+        let own = unsafe { libc::getpid() };
+        let call = libc::SYS_rt_sigqueueinfo;
+        must(unsafe { libc::syscall(call, own, libc::SIGRTMIN(), info.as_ptr()) });
+        start_timer(timer, 0);
+        let pretended = (libc::SI_TIMER, timer as i32, 7);
+        assert_eq!(timer_signal(&set), pretended);
+        assert_eq!(overrun(timer), 0);
+        assert_eq!(timer_signal(&set), (libc::SI_TIMER, timer as i32, 0), "the timer's own");
+    });
+}
+
+#[test]
+fn a_timer_gets_another_id_than_the_one_deleted_before_it() {
+    isolated(|| {
+        let first = new_timer(libc::SIGUSR1);
+        must(unsafe { libc::timer_delete(first) });
+        let second = new_timer(libc::SIGUSR1);
+        assert_ne!(first, second);
+        let deleted = unsafe { libc::syscall(libc::SYS_timer_delete, first) };
+        assert_eq!(check(deleted), Err(libc::EINVAL));
     });
 }

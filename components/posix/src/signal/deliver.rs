@@ -11,6 +11,7 @@ use super::{
 use crate::{
     memory::AddressSpace,
     process::{ExitStatus, Task, rseq, task::attention, tree},
+    time::timers,
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general::__NR_restart_syscall;
@@ -96,7 +97,9 @@ fn take(task: &Arc<Task>) -> Option<Taken> {
         actions.set_default(info.number());
     }
     drop(actions);
-    Some(Taken { info, action, continues: state.continues })
+    let continues = state.continues;
+    drop(state);
+    Some(Taken { info: delivered(task, info), action, continues })
 }
 
 fn act(
@@ -182,7 +185,16 @@ pub fn take_wanted(task: &Arc<Task>, wanted: super::SignalSet) -> Option<Info> {
         signals.queue.take(wanted).or_else(|| state.queue.take(wanted))
     };
     mask::refresh(&state, task);
-    taken
+    drop(state);
+    taken.map(|info| delivered(task, info))
+}
+
+/// `info` as the program gets it, of which a POSIX timer hears.
+fn delivered(task: &Task, info: Info) -> Info {
+    if info.is_of_timer() {
+        timers::signal_taken(&task.process, &info);
+    }
+    info.unmarked()
 }
 
 /// The signals pending for `task`, blocked or not.

@@ -63,6 +63,9 @@ pub enum ChildCode {
     Continued = 6,
 }
 
+/// The mark of a POSIX timer's own signal.
+const OF_TIMER: u32 = 1;
+
 /// The part of a `siginfo_t` that has a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -73,7 +76,8 @@ pub struct Info {
     pub error: i32,
     /// `si_code`.
     pub code: i32,
-    padding: u32,
+    /// [`OF_TIMER`] while the kernel has it, else 0. Programs see padding here.
+    mark: u32,
     fields: [u64; 4],
 }
 
@@ -108,7 +112,7 @@ fn pair(low: u32, high: u32) -> u64 {
 
 impl Info {
     fn new(signal: u8, code: i32) -> Info {
-        Info { signal: i32::from(signal), error: 0, code, padding: 0, fields: [0; 4] }
+        Info { signal: i32::from(signal), error: 0, code, mark: 0, fields: [0; 4] }
     }
     /// From the kernel, without a sender.
     pub fn kernel(signal: u8) -> Info {
@@ -155,10 +159,18 @@ impl Info {
     }
     /// A POSIX timer's expiry.
     pub fn timer(signal: u8, id: u32, overrun: u32, value: u64) -> Info {
-        let mut info = Info::new(signal, SI_TIMER);
+        let mut info = Info { mark: OF_TIMER, ..Info::new(signal, SI_TIMER) };
         info.set(0, pair(id, overrun));
         info.set(1, value);
         info
+    }
+    /// Made by [`Info::timer`], and not by a program that says `SI_TIMER`.
+    pub fn is_of_timer(&self) -> bool {
+        self.mark == OF_TIMER
+    }
+    /// The same as programs give and get it.
+    pub fn unmarked(self) -> Info {
+        Info { mark: 0, ..self }
     }
     /// A message came into an empty queue, from process and user `from`.
     pub fn message_queue(signal: u8, from: (u32, u32), value: u64) -> Info {

@@ -3,7 +3,7 @@
 //! A standard signal is pending once however often it is sent; each sending of a real-time signal
 //! is kept, in order, up to the limit. Lower numbers are taken first, but before all others those
 //! that the running instruction caused.
-use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit, info::SI_TIMER};
+use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit};
 use alloc::collections::VecDeque;
 
 /// Most overruns of a timer that are told (`INT_MAX`).
@@ -70,14 +70,15 @@ impl Queue {
         }
         info.unwrap_or_else(|| Info::kernel(signal))
     }
-    /// Counts `more` expiries to the pending signal of POSIX timer `id`; its overruns then, `None`
-    /// if it is not pending.
-    pub fn count_overrun(&mut self, id: u32, more: u32) -> Option<u32> {
-        let info =
-            self.infos.iter_mut().find(|info| info.code == SI_TIMER && info.sender().0 == id)?;
+    /// Counts `more` expiries to the pending signal of POSIX timer `id`; `false` if it is not pending.
+    pub fn count_overrun(&mut self, id: u32, more: u32) -> bool {
+        let mut infos = self.infos.iter_mut();
+        let Some(info) = infos.find(|info| info.is_of_timer() && info.sender().0 == id) else {
+            return false;
+        };
         let overrun = info.sender().1.saturating_add(more).min(OVERRUN_MAX);
         info.set_sender(id, overrun);
-        Some(overrun)
+        true
     }
     /// Forgets every pending signal of `set`.
     pub fn discard(&mut self, set: SignalSet) {

@@ -389,7 +389,7 @@ pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
     if (info.code >= 0 || info.code == info::SI_TKILL) && !is_own {
         return Err(Errno::EPERM);
     }
-    Ok(info)
+    Ok(info.unmarked())
 }
 
 fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {

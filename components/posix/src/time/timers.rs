@@ -92,7 +92,7 @@ pub struct PosixTimer {
     pub notify: Notify,
     /// `si_value`.
     pub value: u64,
-    /// Expiries beyond the one signalled last.
+    /// Expiries beyond the one whose signal was taken last.
     pub overrun: u32,
     /// When it expires.
     pub schedule: Schedule,
@@ -103,6 +103,8 @@ pub struct PosixTimer {
 pub struct ProcessTimers {
     interval: [Schedule; 3],
     posix: BTreeMap<i32, PosixTimer>,
+    /// The id to try first for the next POSIX timer: a signal that outlives its timer is not taken for another's.
+    next_id: i32,
     limit: Schedule,
 }
 
@@ -160,10 +162,19 @@ pub fn create(process: &Process, mut timer: PosixTimer, value: Option<u64>) -> R
     if timers.posix.len() >= TIMERS_MAX {
         return Err(Errno::EAGAIN);
     }
-    let id = (0..).find(|id| !timers.posix.contains_key(id)).ok_or(Errno::EAGAIN)?;
+    let mut id = timers.next_id;
+    while timers.posix.contains_key(&id) {
+        id = id_after(id);
+    }
+    timers.next_id = id_after(id);
     timer.value = value.unwrap_or(id as u64);
     timers.posix.insert(id, timer);
     Ok(id)
+}
+
+/// Ids of POSIX timers come one after the other, as on Linux.
+fn id_after(id: i32) -> i32 {
+    id.checked_add(1).unwrap_or(0)
 }
 
 /// The POSIX timer `id`.
@@ -319,14 +330,8 @@ fn tell(process: &Arc<Process>, id: i32, timer: &PosixTimer, expired: u32) {
         Notify::Thread(thread, signal) => (signal, tree::task(thread)),
     };
     let is_pending = count_pending(process, thread.as_deref(), id as u32, expired);
-    let overrun = match is_pending {
-        Some(overrun) => overrun,
-        None => (expired - 1).min(OVERRUN_MAX),
-    };
-    if let Some(timer) = process.timers.lock().posix.get_mut(&id) {
-        timer.overrun = overrun;
-    }
-    if is_pending.is_none() {
+    if !is_pending {
+        let overrun = (expired - 1).min(OVERRUN_MAX);
         let info = Info::timer(signal, id as u32, overrun, timer.value);
         let _ = match &thread {
             Some(task) => signal::send_to_task(task, info),
@@ -335,11 +340,19 @@ fn tell(process: &Arc<Process>, id: i32, timer: &PosixTimer, expired: u32) {
     }
 }
 
-fn count_pending(process: &Process, thread: Option<&Task>, id: u32, expired: u32) -> Option<u32> {
+fn count_pending(process: &Process, thread: Option<&Task>, id: u32, expired: u32) -> bool {
     let mut state = process.signals.lock();
     match thread {
         Some(task) => task.signals.lock().queue.count_overrun(id, expired),
         None => state.queue.count_overrun(id, expired),
+    }
+}
+
+/// A task takes `info`, the signal of a POSIX timer: timer_getoverrun tells of it from now on.
+pub fn signal_taken(process: &Process, info: &Info) {
+    let (id, overrun) = info.sender();
+    if let Some(timer) = process.timers.lock().posix.get_mut(&(id as i32)) {
+        timer.overrun = overrun;
     }
 }
 
