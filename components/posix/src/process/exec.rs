@@ -133,7 +133,6 @@ fn wait_alone(task: &Task) -> bool {
 fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), Errno> {
     let process = &task.process;
     unshare_files(task)?;
-    task.files().close_on_exec();
     unshare_actions(process);
     timers::delete_all(process);
     task.signals.lock().stack = AlternateStack::default();
@@ -147,6 +146,8 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
         process.memory().set_large_pages(old.has_large_pages());
         process.note_usage(&old);
     }
+    // A pipe's end that closes here tells others that the new program is there.
+    task.files().close_on_exec();
     apply_limits(process);
     process.released.signal();
     task.note_left_memory();
