@@ -96,9 +96,7 @@ impl Inner {
     #[inline(always)]
     fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Result<(), Fault> {
         let fits = USER_END.saturating_sub(address).min(length as u64) as usize;
-        let done = if fits == 0 {
-            0
-        } else if self.is_current() {
+        let done = if self.is_current() && fits > 0 {
             // SAFETY: below `USER_END`, and the calling thread's space is loaded while it runs.
             fits - unsafe { job.act(address as *mut u8, 0, fits) }
         } else {
@@ -112,6 +110,7 @@ impl Inner {
     }
 
     /// Does the job page by page through the direct map while `may`; bytes done.
+    #[inline(never)]
     fn walk<J: Job>(&self, address: u64, length: usize, job: &J, may: impl Fn() -> bool) -> usize {
         let mut done = 0;
         while done < length {
@@ -179,6 +178,7 @@ impl Inner {
     ///
     /// # Errors
     /// [`Fault`].
+    #[inline(always)]
     pub fn read(&self, address: u64, out: &mut [u8]) -> Result<(), Fault> {
         self.run(address, out.len(), &In(out.as_mut_ptr()))
     }
@@ -197,6 +197,7 @@ impl Inner {
     ///
     /// # Errors
     /// [`Fault`].
+    #[inline(always)]
     pub fn write(&self, address: u64, data: &[u8]) -> Result<(), Fault> {
         self.run(address, data.len(), &Out(data.as_ptr()))
     }

@@ -82,7 +82,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EFAULT`, `ENOMEM`.
-    #[inline]
+    #[inline(never)]
     pub fn read_bytes(&self, address: u64, out: &mut [u8]) -> Result<(), Errno> {
         match self.user().read(address, out) {
             Ok(()) => Ok(()),
@@ -104,7 +104,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EFAULT`, `ENOMEM`; bytes before the bad address may have been written.
-    #[inline]
+    #[inline(never)]
     pub fn write_bytes(&self, address: u64, data: &[u8]) -> Result<(), Errno> {
         match self.user().write(address, data) {
             Ok(()) => Ok(()),
@@ -140,17 +140,24 @@ impl AddressSpace {
     ///
     /// # Errors
     /// As [`AddressSpace::read_bytes`].
+    #[inline(always)]
     pub fn read<T: FromBytes + IntoBytes>(&self, address: u64) -> Result<T, Errno> {
         let mut value = T::new_zeroed();
-        self.read_bytes(address, value.as_mut_bytes())?;
-        Ok(value)
+        match self.user().read(address, value.as_mut_bytes()) {
+            Ok(()) => Ok(value),
+            Err(_) => self.read_with_faults(address, value.as_mut_bytes()).map(|()| value),
+        }
     }
     /// Writes a value.
     ///
     /// # Errors
     /// As [`AddressSpace::write_bytes`].
+    #[inline(always)]
     pub fn write<T: IntoBytes + Immutable>(&self, address: u64, value: &T) -> Result<(), Errno> {
-        self.write_bytes(address, value.as_bytes())
+        match self.user().write(address, value.as_bytes()) {
+            Ok(()) => Ok(()),
+            Err(_) => self.write_with_faults(address, value.as_bytes()),
+        }
     }
     /// Reads `count` values in a row.
     ///

@@ -16,7 +16,6 @@ use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use rt::thread::Woken;
 use vfs::{Errno, credentials::Capabilities};
-use zerocopy::IntoBytes;
 
 /// The calls of this file.
 pub const CALLS: &[Entry] = &[
@@ -54,7 +53,7 @@ fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
     // A bad address comes before a bad signal, as on Linux.
     let mut new = Action::default();
     if new_at != 0 {
-        memory.read_bytes(new_at, new.as_mut_bytes())?;
+        new = memory.read(new_at)?;
     }
     let signal = decode_signal(call.int(0))?;
     if signal == 0 || new_at != 0 && bit(signal) & UNBLOCKABLE != 0 {

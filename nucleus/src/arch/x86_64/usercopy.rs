@@ -249,37 +249,58 @@ pub fn has_smap() -> *const AtomicBool {
     &raw const HAS_SMAP
 }
 
-/// A routine that copies: to, from, length; bytes left over.
+/// To, from, length.
+type Piece = (*mut u8, *const u8, usize);
+/// A routine that copies a [`Piece`]; bytes left over.
 type Routine = unsafe extern "sysv64" fn(*mut u8, *const u8, usize) -> usize;
 
-/// Copies, each piece by `step`; bytes left over. Preemption is off during a wide piece, and only then.
-#[inline]
-fn copy(
-    to: *mut u8,
-    from: *const u8,
-    length: usize,
-    step: impl Fn(Routine, *mut u8, *const u8, usize) -> usize,
-) -> usize {
-    if length < WIDE_BYTES {
-        return step(skerry_copy, to, from, length);
-    }
+/// Copies by `routine`, with access to user pages where `IS_USER`; bytes left over.
+///
+/// # Safety
+/// As [`copy_user`] or [`copy_raw`].
+#[inline(always)]
+unsafe fn step<const IS_USER: bool>(routine: Routine, (to, from, length): Piece) -> usize {
+    // SAFETY: as the caller says; faults on the user side are fixed up.
+    let act = || unsafe { routine(to, from, length) };
+    if IS_USER { with_access(act) } else { act() }
+}
+
+/// As [`step`], of many bytes. Preemption is off during a piece, and only then.
+///
+/// # Safety
+/// As [`step`].
+#[inline(never)]
+unsafe fn copy_wide<const IS_USER: bool>((to, from, length): Piece) -> usize {
     const PIECE: usize = 32 * 1024;
     let wide = if pages::has_avx() { skerry_copy_wider } else { skerry_copy_wide };
-    let mut done = 0;
-    while done < length {
-        let piece = PIECE.min(length - done);
+    for done in (0..length).step_by(PIECE) {
         let _hold = NoPreempt::new();
-        let left = step(wide, to.wrapping_add(done), from.wrapping_add(done), piece);
-        done += piece - left;
+        let piece = (to.wrapping_add(done), from.wrapping_add(done), PIECE.min(length - done));
+        // SAFETY: as the caller says.
+        let left = unsafe { step::<IS_USER>(wide, piece) };
         if left > 0 {
-            break;
+            return length - done - (piece.2 - left);
         }
     }
-    length - done
+    0
+}
+
+/// As [`step`], by the routine that `length` asks for.
+///
+/// # Safety
+/// As [`step`].
+#[inline(always)]
+unsafe fn copy<const IS_USER: bool>(to: *mut u8, from: *const u8, length: usize) -> usize {
+    if length >= WIDE_BYTES {
+        // SAFETY: as the caller says.
+        return unsafe { copy_wide::<IS_USER>((to, from, length)) };
+    }
+    // SAFETY: as the caller says.
+    unsafe { step::<IS_USER>(skerry_copy, (to, from, length)) }
 }
 
 /// Lets the kernel touch user pages while `act` (one of the routines above) runs.
-#[inline]
+#[inline(always)]
 fn with_access<R>(act: impl FnOnce() -> R) -> R {
     let has_smap = HAS_SMAP.load(Relaxed);
     if has_smap {
@@ -299,12 +320,10 @@ fn with_access<R>(act: impl FnOnce() -> R) -> R {
 /// # Safety
 /// The kernel side is valid for `length` bytes; the user side lies below `USER_END`, and its
 /// space is loaded.
-#[inline]
+#[inline(always)]
 pub unsafe fn copy_user(to: *mut u8, from: *const u8, length: usize) -> usize {
-    copy(to, from, length, |routine, to, from, length| {
-        // SAFETY: faults on the user side are fixed up; the caller answers for the kernel's.
-        with_access(|| unsafe { routine(to, from, length) })
-    })
+    // SAFETY: as the caller says.
+    unsafe { copy::<true>(to, from, length) }
 }
 
 /// Zeroes user memory; bytes left over.
@@ -378,10 +397,8 @@ pub unsafe fn take_extended(area: *mut u8, components: u32, initial: *const u8) 
 /// Both valid for `length` bytes.
 #[inline]
 pub unsafe fn copy_raw(from: *const u8, to: *mut u8, length: usize) {
-    copy(to, from, length, |routine, to, from, length| {
-        // SAFETY: as the caller says.
-        unsafe { routine(to, from, length) }
-    });
+    // SAFETY: as the caller says.
+    unsafe { copy::<false>(to, from, length) };
 }
 
 /// Zeroes kernel memory that others may be reading.
