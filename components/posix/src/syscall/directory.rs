@@ -215,8 +215,10 @@ fn getcwd(call: &mut Call<'_>) -> Result<u64, Errno> {
     if name.is_deleted {
         return Err(Errno::ENOENT);
     }
-    let mut text = if name.is_reachable { Vec::new() } else { b"(unreachable)".to_vec() };
-    text.extend_from_slice(&name.text);
+    let mut text = name.text;
+    if !name.is_reachable {
+        text.splice(0..0, *b"(unreachable)");
+    }
     text.push(0);
     if text.len() > PATH_MAX {
         return Err(Errno::ENAMETOOLONG);

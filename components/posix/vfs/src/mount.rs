@@ -110,15 +110,15 @@ impl Mount {
     }
     /// The place of its root in the file system's own tree: `/` but for binds.
     pub fn root_name(&self) -> Vec<u8> {
-        let mut names = Vec::new();
+        let mut names = Upwards::new();
         let guard = self.instance().rename_lock().lock();
         let mut at = self.root.clone();
         while let (Some(parent), name) = at.place() {
-            names.push(name);
+            names.push(&name);
             at = parent;
         }
         drop(guard);
-        join(&names)
+        names.finish()
     }
     /// The file system.
     pub fn instance(&self) -> &Arc<Instance> {
@@ -240,43 +240,52 @@ impl Path {
     }
     /// Its name from `root` downwards (getcwd, /proc/PID/exe).
     pub fn describe(&self, root: &Path) -> PathName {
-        let mut names: Vec<Arc<[u8]>> = Vec::new();
+        let mut names = Upwards::new();
         let mut at = self.clone();
         let is_reachable = loop {
+            // All names of a file system are looked at together: no rename comes between.
+            let mount = at.mount.clone();
+            let guard = mount.instance().rename_lock().lock();
+            while !at.is_same(root) && !at.is_mount_root() {
+                let (Some(parent), name) = at.dentry.place() else { break };
+                names.push(&name);
+                at.dentry = parent;
+            }
+            drop(guard);
             if at.is_same(root) {
                 break true;
             }
-            if at.is_mount_root() {
-                match at.mount.at() {
-                    Some(below) => at = below,
-                    None => break false,
-                }
-                continue;
-            }
-            let guard = at.mount.instance().rename_lock().lock();
-            let (parent, name) = at.dentry.place();
-            drop(guard);
-            match parent {
-                Some(parent) => {
-                    names.push(name);
-                    at.dentry = parent;
-                }
+            match at.mount.at().filter(|_| at.is_mount_root()) {
+                Some(below) => at = below,
                 None => break false,
             }
         };
-        PathName { text: join(&names), is_deleted: self.dentry.is_deleted(), is_reachable }
+        PathName { text: names.finish(), is_deleted: self.dentry.is_deleted(), is_reachable }
     }
 }
 
-/// Names, last first, as one path.
-fn join(names: &[Arc<[u8]>]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(names.iter().map(|name| name.len() + 1).sum::<usize>() + 1);
-    for name in names.iter().rev() {
-        text.push(b'/');
-        text.extend_from_slice(name);
+/// A path in the making, from its last name to its first.
+struct Upwards {
+    /// Backwards.
+    text: Vec<u8>,
+}
+
+impl Upwards {
+    /// Most paths fit without another allocation.
+    const COMMON_BYTES: usize = 128;
+
+    fn new() -> Upwards {
+        Upwards { text: Vec::with_capacity(Self::COMMON_BYTES) }
     }
-    if text.is_empty() {
-        text.push(b'/');
+    fn push(&mut self, name: &[u8]) {
+        self.text.extend(name.iter().rev());
+        self.text.push(b'/');
     }
-    text
+    fn finish(mut self) -> Vec<u8> {
+        if self.text.is_empty() {
+            self.text.push(b'/');
+        }
+        self.text.reverse();
+        self.text
+    }
 }
