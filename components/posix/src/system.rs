@@ -10,6 +10,7 @@ use rt::{
     sync::{Mutex, Once},
 };
 use vfs::poll::Changes;
+use zerocopy::{Immutable, IntoBytes};
 
 lock_class! {
     static NAMES = "system.names";
@@ -34,43 +35,77 @@ pub static CONSOLE_LEVELS: [Setting; 4] =
 /// `/proc/sys/kernel/tainted`.
 pub static TAINTS: AtomicU64 = AtomicU64::new(0);
 
-struct Names {
-    host: Vec<u8>,
-    domain: Vec<u8>,
+/// Bytes of a name of [`Names`] with its NUL.
+const FIELD_BYTES: usize = NAME_BYTES_MAX + 1;
+
+/// `struct new_utsname`: what uname(2) tells.
+#[derive(Clone, Copy, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Names {
+    system: [u8; FIELD_BYTES],
+    host: [u8; FIELD_BYTES],
+    release: [u8; FIELD_BYTES],
+    version: [u8; FIELD_BYTES],
+    machine: [u8; FIELD_BYTES],
+    domain: [u8; FIELD_BYTES],
 }
 
-static STATE: Mutex<Names> = Mutex::new(&NAMES, Names { host: Vec::new(), domain: Vec::new() });
+impl Names {
+    /// The same with another machine.
+    pub fn with_machine(self, machine: &[u8]) -> Names {
+        Names { machine: field(machine), ..self }
+    }
+}
 
-/// Gives `take` the names of host and domain.
-///
-/// # Locks
-/// `system.names` while it runs.
-pub fn with_names<T>(take: impl FnOnce(&[u8], &[u8]) -> T) -> T {
-    let names = STATE.lock();
-    let host = if names.host.is_empty() { b"skerry" } else { names.host.as_slice() };
-    let domain = if names.domain.is_empty() { b"(none)" } else { names.domain.as_slice() };
-    take(host, domain)
+static STATE: Mutex<Names> = Mutex::new(
+    &NAMES,
+    Names {
+        system: field(b"Linux"),
+        host: field(b"skerry"),
+        release: field(RELEASE.as_bytes()),
+        version: field(VERSION.as_bytes()),
+        machine: field(b"x86_64"),
+        domain: field(b"(none)"),
+    },
+);
+
+/// `text`, cut to [`NAME_BYTES_MAX`], with zeros behind it.
+const fn field(text: &[u8]) -> [u8; FIELD_BYTES] {
+    let mut field = [0; FIELD_BYTES];
+    let bytes = if text.len() < NAME_BYTES_MAX { text.len() } else { NAME_BYTES_MAX };
+    field.split_at_mut(bytes).0.copy_from_slice(text.split_at(bytes).0);
+    field
+}
+
+/// A field up to its NUL.
+fn text(field: &[u8; FIELD_BYTES]) -> Vec<u8> {
+    field.iter().copied().take_while(|byte| *byte != 0).collect()
+}
+
+/// All names.
+pub fn names() -> Names {
+    *STATE.lock()
 }
 
 /// The host's name.
 pub fn host_name() -> Vec<u8> {
-    with_names(|host, _| host.to_vec())
+    text(&names().host)
 }
 
 /// The domain's name.
 pub fn domain_name() -> Vec<u8> {
-    with_names(|_, domain| domain.to_vec())
+    text(&names().domain)
 }
 
 /// Names the host.
 pub fn set_host_name(name: &[u8]) {
-    STATE.lock().host = name.to_vec();
+    STATE.lock().host = field(name);
     host_changes().tell();
 }
 
 /// Names the domain.
 pub fn set_domain_name(name: &[u8]) {
-    STATE.lock().domain = name.to_vec();
+    STATE.lock().domain = field(name);
     domain_changes().tell();
 }
 

@@ -56,26 +56,18 @@ pub const CALLS: &[Entry] = &[
     Entry::partial(raw::__NR_reboot, "reboot", "kexec, suspend", reboot),
 ];
 
-const FIELD_BYTES: usize = 65;
 /// `PER_MASK`.
 const PERSONA_MASK: u32 = 0xff;
 /// `PER_LINUX32`: programs that ask are told of a 32-bit processor.
 const PERSONA_LINUX32: u32 = 8;
 
 fn uname(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let mut buffer = [0; 6 * FIELD_BYTES];
+    let mut names = system::names();
     let persona = call.task.process.personality.load(Ordering::Relaxed) & PERSONA_MASK;
-    let machine: &[u8] = if persona == PERSONA_LINUX32 { b"i686" } else { b"x86_64" };
-    let (release, version) = (system::RELEASE.as_bytes(), system::VERSION.as_bytes());
-    system::with_names(|host, domain| {
-        let fields = [b"Linux".as_slice(), host, release, version, machine, domain];
-        for (place, field) in buffer.chunks_exact_mut(FIELD_BYTES).zip(fields) {
-            let length = field.len().min(NAME_BYTES_MAX);
-            let (to, from) = (place.get_mut(..length), field.get(..length));
-            to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
-        }
-    });
-    call.memory.write_bytes(call.word(0), &buffer)?;
+    if persona == PERSONA_LINUX32 {
+        names = names.with_machine(b"i686");
+    }
+    call.memory.write(call.word(0), &names)?;
     Ok(0)
 }
 
