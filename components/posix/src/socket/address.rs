@@ -53,10 +53,13 @@ impl Address {
         })
     }
     /// The `struct sockaddr_un`, and how many of its bytes there are.
+    #[inline]
     pub fn encode(&self) -> ([u8; ADDRESS_MAX + 1], usize) {
         let mut bytes = [0; ADDRESS_MAX + 1];
-        let family = (net::AF_UNIX as u16).to_le_bytes();
-        let mut length = 0;
+        let mut length = FAMILY_BYTES;
+        if let Some(family) = bytes.first_chunk_mut() {
+            *family = (net::AF_UNIX as u16).to_le_bytes();
+        }
         let mut put = |piece: &[u8]| {
             let room = bytes.get_mut(length..).unwrap_or_default();
             let count = piece.len().min(room.len());
@@ -64,7 +67,6 @@ impl Address {
             to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
             length += count;
         };
-        put(&family);
         match self {
             Address::None => {}
             Address::Path(name) => {

@@ -403,7 +403,9 @@ fn setpgid(call: &mut Call<'_>) -> Result<u64, Errno> {
     if group != process.id() && !tree.group(group).any(|member| member.session().id() == session) {
         return Err(Errno::EPERM);
     }
-    tree.set_group(&process, group);
+    if group != process.group() {
+        tree.set_group(&process, group);
+    }
     Ok(0)
 }
 

@@ -241,13 +241,15 @@ fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
 }
 
 fn getsockname(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let name = opened(call)?.socket()?.name();
+    let opened = Opened { file: call.working_file(0)? };
+    let name = opened.socket()?.name();
     write_address(call.memory, &name, call.word(1), call.word(2))?;
     Ok(0)
 }
 
 fn getpeername(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let name = opened(call)?.socket()?.peer_name()?;
+    let opened = Opened { file: call.working_file(0)? };
+    let name = opened.socket()?.peer_name()?;
     write_address(call.memory, &name, call.word(1), call.word(2))?;
     Ok(0)
 }
