@@ -187,24 +187,25 @@ impl Keeper {
             self.wait_for_start();
             // Closed where it was given up; listeners have been told by now.
             domain::reopen(&self.endpoint);
-            match self.make(&mut image) {
-                Ok(domain) => self.keep_one(Arc::new(domain)),
-                Err(cause) => {
-                    let ending = Ending {
-                        at: time::now(),
-                        cause: format!("cannot start: {cause}"),
-                        registers: Vec::new(),
-                        backtrace: Vec::new(),
-                        trace: trace::last(TRACE_RECORDS),
-                    };
-                    self.ended(ending, &[]);
-                }
+            let kept = match self.make(&mut image) {
+                Ok((domain, entry)) => self.keep_one(Arc::new(domain), entry),
+                Err(cause) => Err(cause),
+            };
+            if let Err(cause) = kept {
+                let ending = Ending {
+                    at: time::now(),
+                    cause: format!("cannot start: {cause}"),
+                    registers: Vec::new(),
+                    backtrace: Vec::new(),
+                    trace: trace::last(TRACE_RECORDS),
+                };
+                self.ended(ending, &[]);
             }
         }
     }
 
-    /// Starts one, of the executable that is read for the first and compared for each other.
-    fn make(&self, image: &mut Option<Image<'static>>) -> Result<Domain, String> {
+    /// Makes one, to be started at that address, of the executable that is read for the first and compared for each other.
+    fn make(&self, image: &mut Option<Image<'static>>) -> Result<(Domain, u64), String> {
         let image = match image {
             Some(image) => {
                 let renewed = image.renew_changed()?;
@@ -218,7 +219,8 @@ impl Keeper {
             }
             None => image.insert(Image::read(self.file)?),
         };
-        load::start(&self.plan, image, &self.endpoint, self.kept.as_ref())
+        let domain = load::load(&self.plan, image, &self.endpoint, self.kept.as_ref())?;
+        Ok((domain, image.entry))
     }
 
     fn wait_for_start(&self) {
@@ -231,7 +233,9 @@ impl Keeper {
         }
     }
 
-    fn keep_one(&self, domain: Arc<Domain>) {
+    /// Starts `domain` and waits for its end. It is the one that runs before it answers anybody: a client that it has answered
+    /// lends to its window.
+    fn keep_one(&self, domain: Arc<Domain>, entry: u64) -> Result<(), String> {
         let is_wanted = self.change(|now| {
             now.started = time::now();
             now.generation = now.generation.wrapping_add(1);
@@ -242,13 +246,15 @@ impl Keeper {
             }
             is_wanted
         });
+        domain.start(entry).map_err(load::refused)?;
         if !is_wanted {
             domain.kill("asked to stop");
         }
-        let Some(end) = domain.wait_end(None) else { return };
+        let Some(end) = domain.wait_end(None) else { return Ok(()) };
         let refused = domain.usage().refused;
         drop(domain);
         self.ended(self.describe(&end), &refused);
+        Ok(())
     }
 
     /// The record of an end: names for addresses.

@@ -37,15 +37,15 @@ fn grants(plan: &Plan) -> Grants {
     }
 }
 
-fn refused(_: NoMemory) -> String {
+pub(crate) fn refused(_: NoMemory) -> String {
     "memory was refused".to_string()
 }
 
-/// Starts `image` as `plan` says, serving at `service`, with `kept` of its predecessor's.
+/// A domain with `image` in it as `plan` says, to be started at its entry, serving at `service`, with `kept` of its predecessor's.
 ///
 /// # Errors
 /// In words, for the log.
-pub(crate) fn start(
+pub(crate) fn load(
     plan: &Plan,
     image: &Image<'_>,
     service: &Endpoint,
@@ -73,6 +73,5 @@ pub(crate) fn start(
             return Err("the memory that outlives it has another handle".to_string());
         }
     }
-    domain.start(image.entry).map_err(refused)?;
     Ok(domain)
 }
