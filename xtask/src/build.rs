@@ -172,7 +172,7 @@ pub fn programs() -> Result<Vec<PathBuf>> {
 fn musl(what: &str, arguments: &[&str], is_wanted: impl Fn(&str) -> bool) -> Result<Vec<PathBuf>> {
     let mut cargo: Command = shell::cargo();
     cargo.args(arguments).args(["--locked", "--target", "x86_64-unknown-linux-musl"]);
-    cargo.args(["--message-format", "json"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
+    cargo.args(["--message-format", "json-render-diagnostics"]).env("CARGO_PROFILE_DEV_DEBUG", "0");
     cargo.env("CARGO_TARGET_DIR", shell::root().join("target/abi"));
     let output = shell::quietly(what, &mut cargo)?;
     let text = String::from_utf8_lossy(&output);
