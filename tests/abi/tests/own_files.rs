@@ -116,3 +116,51 @@ fn descriptors_of_another_process_stay_closed() {
         other.join().unwrap();
     });
 }
+
+#[test]
+fn a_descriptors_link_leads_to_what_it_is_now() {
+    /// The text of an open link.
+    fn target(link: i32) -> Result<String, i32> {
+        let mut text = [0u8; 100];
+        let (at, bytes) = (text.as_mut_ptr().cast(), text.len());
+        let count = check(unsafe { libc::readlinkat(link, c"".as_ptr(), at, bytes) } as i64)?;
+        Ok(String::from_utf8_lossy(&text[..count as usize]).into_owned())
+    }
+    isolated(|| {
+        let file = open("/dev/null", libc::O_RDONLY, 0).unwrap();
+        let name = format!("/proc/self/fd/{file}");
+        let mode = || fs::symlink_metadata(&name).unwrap().permissions().mode() & 0o777;
+        let link = open(&name, libc::O_PATH | libc::O_NOFOLLOW, 0).unwrap();
+        assert_eq!((target(link), mode()), (Ok("/dev/null".into()), 0o500));
+        let other = open("/dev/zero", libc::O_RDWR, 0).unwrap();
+        must(unsafe { libc::dup2(other, file) });
+        assert_eq!((target(link), mode()), (Ok("/dev/zero".into()), 0o700));
+        close(file);
+        assert_eq!(target(link), Err(libc::ENOENT));
+        assert_eq!(open(&name, libc::O_RDONLY, 0), Err(libc::ENOENT));
+        for wrong in ["+1", "01", "-1", "4294967297", "1x"] {
+            let opened = open(format!("/proc/self/fd/{wrong}"), libc::O_PATH, 0);
+            assert_eq!(opened, Err(libc::ENOENT), "{wrong}");
+        }
+    });
+}
+
+#[test]
+fn names_of_a_process_go_with_it() {
+    isolated(|| {
+        let child = fork(|| {
+            unsafe { libc::pause() };
+        });
+        let names =
+            ["", "/stat", "/fd", "/cwd", "/task"].map(|name| format!("/proc/{child}{name}"));
+        for _ in 0..2 {
+            names.iter().for_each(|name| assert!(stat(name).is_ok(), "{name}"));
+        }
+        let folder = open(&names[0], libc::O_PATH, 0).unwrap();
+        must(unsafe { libc::kill(child, libc::SIGKILL) });
+        wait(child);
+        names.iter().for_each(|name| assert_eq!(stat(name).err(), Some(libc::ENOENT), "{name}"));
+        let opened = unsafe { libc::openat(folder, c"stat".as_ptr(), libc::O_RDONLY) };
+        assert!([libc::ENOENT, libc::ESRCH].contains(&check(opened).unwrap_err()));
+    });
+}

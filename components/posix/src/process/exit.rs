@@ -175,6 +175,8 @@ fn bury(last: &Task, status: ExitStatus, wakes: &mut Wakes) {
     }
     if !parent.is_some_and(|parent| wants_zombie(&parent, process)) {
         tree.remove(process);
+        drop(tree);
+        process.files_about_it.close();
     }
 }
 

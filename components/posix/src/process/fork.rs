@@ -450,6 +450,7 @@ fn unmake(child: &Arc<Task>) {
     if child.id() == process.id() {
         tree.remove(process);
         drop(tree);
+        process.files_about_it.close();
         drop(process.set_memory(None));
     }
 }

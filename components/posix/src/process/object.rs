@@ -19,7 +19,7 @@ use rt::{
     thread::CpuTime,
     time::Instant,
 };
-use vfs::poll::WaitQueue;
+use vfs::{ChildCache, poll::WaitQueue};
 
 lock_class! {
     static MEMORY = "process.memory";
@@ -96,6 +96,8 @@ pub struct Process {
     pub(crate) personality: AtomicU32,
     /// `oom_score_adj`, from -1000 to 1000.
     pub(crate) oom_adjustment: AtomicI32,
+    /// Of `/proc`; closed when nobody finds it by its number any more.
+    pub(crate) files_about_it: ChildCache,
     owner: AtomicU32,
     last_command: Mutex<[u8; 16]>,
 }
@@ -152,6 +154,7 @@ impl Process {
             exit_signal: AtomicU8::new(parts.exit_signal),
             personality: AtomicU32::new(0),
             oom_adjustment: AtomicI32::new(0),
+            files_about_it: ChildCache::new(),
             owner: AtomicU32::new(parts.owner),
             last_command: Mutex::new(&USAGE, [0; 16]),
         }

@@ -132,6 +132,8 @@ fn look_for(
     if matches!(event, Event::Ended(_)) && !options.contains(Options::NO_WAIT) {
         tree.remove(&child);
         inherit_usage(process, &usage);
+        drop(tree);
+        child.files_about_it.close();
     }
     Ok(Some(Report { id: child.id(), user: child.real_user(), event, usage }))
 }

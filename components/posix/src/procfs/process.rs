@@ -21,7 +21,7 @@ use alloc::{
 };
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
-    Caller, Errno, Path,
+    Caller, ChildCache, Errno, Path,
     credentials::Capabilities,
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, attributes},
@@ -99,6 +99,10 @@ impl Subject {
             Errno::ESRCH => Errno::ENOENT,
             other => other,
         })
+    }
+    /// The cache of its files. A thread's would stay until its process ends: it has none.
+    pub fn cache(&self) -> Option<&ChildCache> {
+        self.thread.is_none().then_some(&self.process.files_about_it)
     }
     fn inode(&self, place: u64) -> u64 {
         inode(self.process.id(), self.thread.as_ref().map_or(0, |task| task.id()), place)
@@ -202,7 +206,13 @@ impl ProcessDirectory {
             _ => *name != CHILDREN || place == Place::Tasks,
         })
     }
+    fn find(&self, wanted: &[u8]) -> Option<(usize, &'static (&'static str, Item))> {
+        self.items().find(|(_, (known, _))| known.as_bytes() == wanted)
+    }
 }
+
+/// Of the directory of a process or thread.
+const PERMISSIONS: u16 = 0o555;
 
 fn type_of(item: &Item) -> FileType {
     match item {
@@ -220,14 +230,25 @@ impl Node for ProcessDirectory {
     fn attributes(&self) -> Attributes {
         let links = 2 + DESCRIPTORS + u32::from(self.place == Place::Root);
         let user = self.subject.user();
-        Attributes { links, ..attributes(self.subject.inode(0), FileType::Directory, 0o555, user) }
+        let known = attributes(self.subject.inode(0), FileType::Directory, PERMISSIONS, user);
+        Attributes { links, ..known }
+    }
+    fn permissions(&self) -> u16 {
+        PERMISSIONS
     }
     fn subject(&self) -> Option<&dyn core::any::Any> {
         Some(&self.subject)
     }
+    fn with_cache(&self, wanted: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+        if let Some(cache) = self.subject.cache()
+            && let Some((index, _)) = self.find(wanted)
+        {
+            act(cache, place(index));
+        }
+    }
     fn lookup(&self, wanted: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
-        let (index, &(name, ref item)) =
-            self.items().find(|(_, (known, _))| known.as_bytes() == wanted).ok_or(Errno::ENOENT)?;
+        let (index, &(name, ref item)) = self.find(wanted).ok_or(Errno::ENOENT)?;
+        self.subject.check_known(Errno::ENOENT)?;
         let (subject, inode) = (self.subject.clone(), self.subject.inode(place(index)));
         Ok(match *item {
             Item::File(permissions, content) | Item::Secret(permissions, content) => {

@@ -1,6 +1,8 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
 use super::{
-    components, cpuinfo, disks,
+    components, cpuinfo,
+    digits::write_decimal,
+    disks,
     frames::{About, FrameWords},
     ipc,
     process::ProcessDirectory,
@@ -28,7 +30,7 @@ use crate::{
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
 use vfs::{
-    Caller, Errno,
+    Caller, ChildCache, Errno,
     file::{File, POSITION_MAX, Places, Ready},
     generated::{self, Child, GENERATED_END, Node, attributes},
     poll::Changes,
@@ -39,6 +41,8 @@ const ROOT_INODE: u64 = 1;
 /// Names a directory of a table has at most.
 const TABLE_MAX: u64 = 64;
 const ROOT_USER: (u32, u32) = (0, 0);
+/// Of `/proc`.
+const PERMISSIONS: u16 = 0o555;
 
 /// The meaning of a name in a table.
 #[derive(Clone, Copy)]
@@ -69,10 +73,15 @@ pub enum Item {
 pub type Table = &'static [(&'static str, Item)];
 
 const ROOT: Table = &[
-    ("self", Item::Link(|caller| format!("{}", caller.process).into_bytes())),
+    ("self", Item::Link(|caller| number_text(caller.process))),
     (
         "thread-self",
-        Item::Link(|caller| format!("{}/task/{}", caller.process, caller.thread).into_bytes()),
+        Item::Link(|caller| {
+            let mut text = number_text(caller.process);
+            text.extend_from_slice(b"/task/");
+            write_decimal(&mut text, caller.thread.into());
+            text
+        }),
     ),
     ("mounts", Item::Link(|_| b"self/mounts".to_vec())),
     ("meminfo", Item::File(system::meminfo)),
@@ -348,6 +357,9 @@ impl Node for Fixed {
             _ => known,
         }
     }
+    fn permissions(&self) -> u16 {
+        file_type(&self.item).1
+    }
     /// A setting has an end, at which it has no bytes; the text of another file is a sequence.
     fn places(&self) -> Places {
         match self.item {
@@ -425,7 +437,16 @@ pub struct Root;
 impl Node for Root {
     fn attributes(&self) -> Attributes {
         let links = 2 + directories(ROOT) + tree::read().processes().count() as u32;
-        Attributes { links, ..attributes(ROOT_INODE, FileType::Directory, 0o555, ROOT_USER) }
+        let known = attributes(ROOT_INODE, FileType::Directory, PERMISSIONS, ROOT_USER);
+        Attributes { links, ..known }
+    }
+    fn permissions(&self) -> u16 {
+        PERMISSIONS
+    }
+    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+        if let Some(process) = parse_id(name).and_then(tree::process) {
+            act(&process.files_about_it, 0);
+        }
     }
     fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
         match parse_id(name) {
@@ -460,10 +481,21 @@ impl Node for Root {
 
 /// A decimal id without leading zeroes.
 pub fn parse_id(name: &[u8]) -> Option<u32> {
-    if name.first() == Some(&b'0') || !name.iter().all(u8::is_ascii_digit) {
+    if matches!(name, [] | [b'0', ..]) {
         return None;
     }
-    core::str::from_utf8(name).ok()?.parse().ok()
+    name.iter().try_fold(0u32, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
+}
+
+/// `number` in decimal, with room for more of a path.
+fn number_text(number: u32) -> Vec<u8> {
+    const ROOM_BYTES: usize = 64;
+    let mut text = Vec::with_capacity(ROOM_BYTES);
+    write_decimal(&mut text, number.into());
+    text
 }
 
 #[cfg(test)]

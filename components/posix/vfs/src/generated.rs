@@ -4,6 +4,7 @@
 //! themselves, so that a step asks [`Node::lookup`], but for names that stay ([`Node::keeps`]). A symbolic link
 //! may be magic: [`Node::follow`] jumps to a [`Path`] instead of giving a text (`/proc/PID/exe`).
 use crate::{
+    child_cache::ChildCache,
     errno::Errno,
     file::{File, IoFlags, Places, Ready},
     io::{Sink, Source},
@@ -33,6 +34,10 @@ pub type Child = Arc<dyn Node>;
 pub trait Node: Send + Sync {
     /// The attributes for `stat`. Must not change type or inode number.
     fn attributes(&self) -> Attributes;
+    /// The permissions of [`Node::attributes`], which each step of a walk looks at.
+    fn permissions(&self) -> u16 {
+        self.attributes().permissions
+    }
     /// The object that the personality is to find in it by a downcast.
     fn subject(&self) -> Option<&dyn core::any::Any> {
         None
@@ -53,6 +58,9 @@ pub trait Node: Send + Sync {
     fn keeps(&self, name: &[u8]) -> bool {
         false
     }
+    /// Of a directory of files about an object that has a cache of them: calls `act` with that cache and the place of what is
+    /// called `name` there, as long as the object has anything of that name.
+    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {}
     /// Of a directory: entries from `position` (0 first) without `.` and `..`; empty at the end.
     ///
     /// # Errors

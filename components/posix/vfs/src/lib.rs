@@ -17,7 +17,7 @@
 //!                                                                     [a call to a file system]
 //!                                                                     pages.index
 //! leaves: vnode.state (held over a file system's set_attributes; below vnode.acls, held over set_acl),
-//!         dentry.link, mount.at, instance.*,
+//!         dentry.link, mount.at, instance.*, children,
 //!         flush.list, pages.readahead, pages.watchers, errors
 //! ```
 //!
@@ -29,6 +29,7 @@
 extern crate alloc;
 
 mod charge;
+mod child_cache;
 pub mod credentials;
 mod dentry;
 pub mod devices;
@@ -62,6 +63,7 @@ mod vnode;
 mod walk;
 
 pub use charge::{StorageIo, set_charge, set_privilege};
+pub use child_cache::ChildCache;
 pub use credentials::{Capabilities, Credentials};
 pub use dentry::Dentry;
 pub use ending::set_ending;

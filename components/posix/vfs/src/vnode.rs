@@ -285,7 +285,7 @@ impl Vnode {
     #[inline]
     pub(crate) fn rights(&self) -> u16 {
         match &self.node {
-            Some(node) => node.attributes().permissions,
+            Some(node) => node.permissions(),
             None => self.rights.load(Ordering::Acquire),
         }
     }

@@ -167,6 +167,13 @@ impl<'a> Caller<'a> {
             if is_kept && let Cached::Positive(dentry) = names.get(parent.id(), name) {
                 return Ok(Some(dentry));
             }
+            let mut known = None;
+            if !is_kept {
+                node.with_cache(name, &mut |cache, place| known = cache.get(parent.id(), place));
+            }
+            if known.is_some() {
+                return Ok(known);
+            }
             let child = match node.lookup(name, self) {
                 Err(Errno::ENOENT) if node.can_change() => return Ok(None),
                 found => found?,
@@ -175,7 +182,12 @@ impl<'a> Caller<'a> {
             let dentry = Dentry::child(parent, name, vnode)?;
             return Ok(Some(match is_kept {
                 true => names.insert_if_absent(&parent.key(name), dentry.name(), dentry),
-                false => dentry,
+                false => {
+                    node.with_cache(name, &mut |cache, place| {
+                        cache.put(parent.id(), place, &dentry)
+                    });
+                    dentry
+                }
             }));
         }
         match directory.instance().names().get(parent.id(), name) {
@@ -407,20 +419,23 @@ impl<'a> Walker<'a> {
         if found.mount.flags().contains(MountFlags::NO_LINKS) {
             return Err(Errno::ELOOP);
         }
-        let target: Arc<[u8]> = match vnode.node() {
+        let rest = self.text.get(self.position..).unwrap_or_default();
+        let mut text = match vnode.node() {
             Some(node) => match node.follow(self.caller)? {
                 Some(jump) => return self.jump(jump).map(|()| true),
-                None => Arc::from(node.read_link(self.caller)?),
+                None => node.read_link(self.caller)?,
             },
-            None => vnode.link_target()?,
+            None => {
+                let target = vnode.link_target()?;
+                let mut text = Vec::with_capacity(target.len() + rest.len());
+                text.extend_from_slice(&target);
+                text
+            }
         };
         vnode.touch_accessed(found.mount.flags());
-        if target.is_empty() {
+        if text.is_empty() {
             return Err(Errno::ENOENT);
         }
-        let rest = self.text.get(self.position..).unwrap_or_default();
-        let mut text = Vec::with_capacity(target.len() + rest.len());
-        text.extend_from_slice(&target);
         text.extend_from_slice(rest);
         self.text = Cow::Owned(text);
         self.position = 0;
