@@ -297,8 +297,7 @@ fn timer_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let new = memory.read::<TimerValue>(call.word(2))?;
     let (value_ns, interval_ns) = (new.value.to_ns()?, new.interval.to_ns()?);
-    let clock = timers::get(process, call.int(0))?.clock;
-    let start = match call.uint(1) & raw::TIMER_ABSTIME {
+    let start = |clock: Clock| match call.uint(1) & raw::TIMER_ABSTIME {
         0 => deadline(clock.for_relative(), value_ns),
         _ => (clock, (value_ns != 0).then_some(value_ns)),
     };

@@ -91,11 +91,13 @@ impl Clock {
     /// When on the monotonic clock this clock can at the earliest show `deadline_ns`.
     pub fn earliest(self, deadline_ns: u64) -> Instant {
         const LOOK_AGAIN_NS: u64 = 1_000_000;
+        if self == Clock::Monotonic {
+            return Instant(deadline_ns);
+        }
         let left = deadline_ns.saturating_sub(self.now_ns());
         let now = rt::time::now();
         match self {
-            Clock::Monotonic => Instant(deadline_ns),
-            Clock::Realtime => now.after_ns(left),
+            Clock::Monotonic | Clock::Realtime => now.after_ns(left),
             Clock::Thread(_) => now.after_ns(left.max(LOOK_AGAIN_NS)),
             Clock::Process(_) => {
                 let processors = rt::thread::processors().0.max(1) as u64;

@@ -1,12 +1,13 @@
 //! The timer thread and its heap of deadlines.
 use crate::process::Process;
-use alloc::{collections::BTreeMap, sync::Weak};
+use alloc::{sync::Weak, vec::Vec};
 use rt::{
     lock_class,
     sync::{Event, Mutex, Once},
     thread::Policy,
     time::Instant,
 };
+use runqueue::{Node, Store};
 
 lock_class! {
     static QUEUE_LOCK = "time.queue";
@@ -54,19 +55,73 @@ impl Target {
     }
 }
 
-/// Names an entry of the heap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Names an entry of the heap, for as long as that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
-    deadline: Instant,
+    slot: u32,
     serial: u64,
 }
 
 #[derive(Default)]
+struct Slot {
+    node: Node<u32>,
+    serial: u64,
+    /// The receiver, while the slot is in the heap.
+    target: Option<Target>,
+}
+
+/// Where the entries are.
+#[derive(Default)]
+struct Slots {
+    all: Vec<Slot>,
+    /// For a number that no slot has; the heap has none.
+    nothing: Node<u32>,
+}
+
+impl Store<u32> for Slots {
+    fn node(&mut self, of: u32) -> &mut Node<u32> {
+        self.all.get_mut(of as usize).map_or(&mut self.nothing, |slot| &mut slot.node)
+    }
+}
+
+/// The deadlines, first one first; equal ones in no order.
+#[derive(Default)]
 struct Heap {
-    entries: BTreeMap<Token, Target>,
+    slots: Slots,
+    free: Vec<u32>,
+    order: runqueue::Heap<u32>,
     serial: u64,
     /// When the timer thread looks again by itself, if it has looked and found anything.
     next_look: Option<Instant>,
+}
+
+impl Heap {
+    fn insert(&mut self, deadline: Instant, target: Target) -> Token {
+        self.serial += 1;
+        let mut filled = Slot { node: Node::new(), serial: self.serial, target: Some(target) };
+        filled.node.key = deadline.0;
+        let all = &mut self.slots.all;
+        let slot = self.free.pop().unwrap_or(all.len() as u32);
+        match all.get_mut(slot as usize) {
+            Some(place) => *place = filled,
+            None => all.push(filled),
+        }
+        self.order.insert(&mut self.slots, slot);
+        Token { slot, serial: self.serial }
+    }
+    fn remove(&mut self, Token { slot, serial }: Token) -> Option<Target> {
+        let place = self.slots.all.get_mut(slot as usize).filter(|place| place.serial == serial)?;
+        let target = place.target.take()?;
+        self.order.remove(&mut self.slots, slot);
+        self.free.push(slot);
+        Some(target)
+    }
+    /// The first, and its deadline.
+    fn first(&self) -> Option<(Token, Instant)> {
+        let slot = self.order.peek()?;
+        let Slot { node, serial, .. } = self.slots.all.get(slot as usize)?;
+        Some((Token { slot, serial: *serial }, Instant(node.key)))
+    }
 }
 
 static HEAP: Once<Mutex<Heap>> = Once::new();
@@ -84,9 +139,7 @@ fn heap() -> &'static Mutex<Heap> {
 /// Has `target` told when `deadline` has come.
 pub fn arm(deadline: Instant, target: Target) -> Token {
     let mut heap = heap().lock();
-    heap.serial += 1;
-    let token = Token { deadline, serial: heap.serial };
-    heap.entries.insert(token, target);
+    let token = heap.insert(deadline, target);
     // Where what it waits for was taken back, it looks once too often, and not each time that a timer is set anew.
     let is_early = heap.next_look.is_none_or(|look| deadline < look);
     drop(heap);
@@ -98,7 +151,8 @@ pub fn arm(deadline: Instant, target: Target) -> Token {
 
 /// Takes an entry back; nothing if it has come already.
 pub fn disarm(token: Token) {
-    heap().lock().entries.remove(&token);
+    let removed = heap().lock().remove(token);
+    drop(removed);
 }
 
 /// The timer thread.
@@ -107,12 +161,10 @@ fn run() {
         let ticket = CHANGED.ticket();
         let next = {
             let mut heap = heap().lock();
-            match heap.entries.first_key_value().map(|(token, _)| *token) {
-                Some(first) if first.deadline <= rt::time::now() => {
-                    Err(heap.entries.remove(&first))
-                }
+            match heap.first() {
+                Some((token, deadline)) if deadline <= rt::time::now() => Err(heap.remove(token)),
                 first => {
-                    heap.next_look = first.map(|token| token.deadline);
+                    heap.next_look = first.map(|(_, deadline)| deadline);
                     Ok(heap.next_look)
                 }
             }
@@ -124,5 +176,40 @@ fn run() {
                 CHANGED.wait(ticket, deadline, false);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heap_of(deadlines: &[u64]) -> (Heap, Vec<Token>) {
+        let mut heap = Heap::default();
+        let target = || Target::Process(Weak::new(), Which::CpuLimit);
+        let tokens = deadlines.iter().map(|at| heap.insert(Instant(*at), target())).collect();
+        (heap, tokens)
+    }
+
+    #[test]
+    fn the_earliest_deadline_comes_first() {
+        let (mut heap, _) = heap_of(&[30, 10, 50, 20, 40, 10]);
+        let mut seen = Vec::new();
+        while let Some((token, deadline)) = heap.first() {
+            seen.push(deadline.0);
+            assert!(heap.remove(token).is_some());
+        }
+        assert_eq!(seen, [10, 10, 20, 30, 40, 50]);
+    }
+
+    #[test]
+    fn a_token_names_one_entry_only() {
+        let (mut heap, tokens) = heap_of(&[1, 2, 3]);
+        assert!(heap.remove(tokens[1]).is_some());
+        assert!(heap.remove(tokens[1]).is_none(), "it has gone");
+        let next = heap.insert(Instant(4), Target::Process(Weak::new(), Which::CpuLimit));
+        assert_eq!(next.slot, tokens[1].slot);
+        assert!(heap.remove(tokens[1]).is_none(), "its slot is another's now");
+        assert_eq!(heap.first().map(|(_, deadline)| deadline), Some(Instant(1)));
+        assert_eq!(heap.slots.all.len(), 3);
     }
 }

@@ -185,20 +185,20 @@ pub fn get(process: &Process, id: i32) -> Result<PosixTimer, Errno> {
     process.timers.lock().posix.get(&id).copied().ok_or(Errno::EINVAL)
 }
 
-/// Arms POSIX timer `id` for `deadline_ns` of `base` (`None` disarms it); returns it as it was.
+/// Arms POSIX timer `id` for the moment that `start` makes of its clock (`None` disarms it); returns it as it was.
 ///
 /// # Errors
 /// `EINVAL` if there is none.
 pub fn set(
     process: &Arc<Process>,
     id: i32,
-    (base, deadline_ns): (Clock, Option<u64>),
+    start: impl FnOnce(Clock) -> (Clock, Option<u64>),
     interval_ns: u64,
 ) -> Result<PosixTimer, Errno> {
     let mut timers = process.timers.lock();
     let timer = timers.posix.get_mut(&id).ok_or(Errno::EINVAL)?;
     let before = *timer;
-    timer.schedule.disarm();
+    let (base, deadline_ns) = start(timer.clock);
     timer.schedule.deadline_ns = deadline_ns;
     timer.schedule.interval_ns = interval_ns;
     timer.overrun = 0;
