@@ -170,9 +170,12 @@ impl Space {
             is_large: page.is_large,
         })
     }
-    /// The address of the first page present from `start` on, before `end`.
-    pub fn first_present(&self, start: u64, end: u64) -> Option<u64> {
-        self.0.first_present(start, end)
+    /// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it answers `true`.
+    ///
+    /// # Locks
+    /// The space's own, over `visit`, which uses no space.
+    pub fn each_present(&self, start: u64, end: u64, visit: impl FnMut(u64) -> bool) {
+        self.0.each_present(start, end, visit);
     }
     /// Pages present now.
     pub fn resident_pages(&self) -> usize {

@@ -49,16 +49,16 @@ pub fn present<P: Pmap>(space: &P, start: u64, pages: usize) -> usize {
     present
 }
 
-/// The first page present from `start` on, before `end`.
-pub fn first_present<P: Pmap>(space: &P, start: u64, end: u64) -> Option<u64> {
+/// Calls `visit` with the address of each page present from `start` on, before `end`, as long as it answers `true`.
+pub fn each_present<P: Pmap>(space: &P, start: u64, end: u64, mut visit: impl FnMut(u64) -> bool) {
     let mut at = start;
-    while let Some((leaf, first, mut slots)) = next(space, &mut at, end) {
-        let base = slots.start;
-        if let Some(slot) = slots.find(|slot| leaf.get(*slot).holds_frame()) {
-            return Some(first + (slot - base) as u64 * PAGE);
+    while let Some((leaf, first, slots)) = next(space, &mut at, end) {
+        for (slot, address) in slots.zip((first..).step_by(PAGE as usize)) {
+            if leaf.get(slot).holds_frame() && !visit(address) {
+                return;
+            }
         }
     }
-    None
 }
 
 /// The place of a page to be changed.

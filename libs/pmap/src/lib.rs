@@ -30,7 +30,7 @@ mod usage;
 mod tests;
 
 pub use change::{
-    Place, fill, first_present, move_pages, own_all, page_to_change, present, protect,
+    Place, each_present, fill, move_pages, own_all, page_to_change, present, protect,
 };
 pub use clone::{Cloned, clone};
 use core::{

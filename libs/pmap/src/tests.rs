@@ -244,17 +244,32 @@ impl Pmap for Space {
     }
 }
 
+/// The numbers of the pages present in a range of them.
+fn all_present(space: &Space, from: u64, to: u64) -> Vec<u64> {
+    let mut found = Vec::new();
+    each_present(space, from * PAGE, to * PAGE, |address| {
+        found.push(address / PAGE);
+        true
+    });
+    found
+}
+
 #[test]
-fn the_first_page_present_is_found_over_gaps_of_every_size() {
+fn pages_present_are_found_over_gaps_of_every_size() {
     let memory = Memory::new(64);
     let space = Space::new(&memory).unwrap();
     let far = 1 << 33;
     for page in [3, 511, 512, far] {
         space.fill(page, 1, 1).1.unwrap();
     }
-    let first = |from: u64, to: u64| {
-        first_present(&space, from * PAGE, to * PAGE).map(|address| address / PAGE)
-    };
+    let first = |from, to| all_present(&space, from, to).first().copied();
+    assert_eq!(all_present(&space, 0, far + 1), [3, 511, 512, far]);
+    let mut visited = 0;
+    each_present(&space, 0, far * PAGE, |_| {
+        visited += 1;
+        visited < 2
+    });
+    assert_eq!(visited, 2, "it stops where it is told to");
     assert_eq!(first(0, far + 1), Some(3));
     assert_eq!(first(3, 4), Some(3));
     assert_eq!(first(4, 511), None);
@@ -360,7 +375,7 @@ fn a_large_page_goes_whole_and_is_split_for_less() {
     assert_eq!((space.counts.resident(), space.large.get()), (512, 1));
     assert_eq!((space.load(511), space.load(512), space.load(1023)), (None, Some(7), Some(7)));
     assert_eq!(present(&space, 600 * PAGE, 1000), 424);
-    assert_eq!(first_present(&space, 0, u64::from(u32::MAX)), Some(512 * PAGE));
+    assert_eq!(all_present(&space, 0, 1 << 20), (512..1024).collect::<Vec<_>>());
     let free = memory.free();
     assert_eq!(space.store(600, 9), Ok(true));
     assert_eq!((memory.free(), space.forgotten.get()), (free, 0), "nothing was split");

@@ -296,10 +296,11 @@ impl Inner {
         Ok(outcome)
     }
 
-    /// The first page present from `start` on, before `end`.
-    pub fn first_present(&self, start: u64, end: u64) -> Option<u64> {
+    /// Calls `visit` with the address of each page present from `start` on, before `end`, under the space's lock, as long as
+    /// it answers `true`.
+    pub fn each_present(&self, start: u64, end: u64, visit: impl FnMut(u64) -> bool) {
         let _guard = self.lock.lock();
-        pmap::first_present(self, start, end)
+        pmap::each_present(self, start, end, visit)
     }
 
     /// The page at `address`.

@@ -214,10 +214,9 @@ impl SpaceHandle {
         })
     }
 
-    pub(crate) fn first_present(&self, start: u64, end: u64) -> Option<u64> {
+    pub(crate) fn each_present(&self, start: u64, end: u64, mut visit: impl FnMut(u64) -> bool) {
         let pages = lock(&self.0);
-        let found = pages.range(start / PAGE..end.div_ceil(PAGE)).next()?;
-        Some(found.0 * PAGE)
+        let _ = pages.range(start / PAGE..end.div_ceil(PAGE)).all(|(page, _)| visit(page * PAGE));
     }
 
     pub(crate) fn counts(&self) -> Counts {

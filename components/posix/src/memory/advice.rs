@@ -192,9 +192,10 @@ impl AddressSpace {
                     mark(index.wrapping_sub(*first) as usize);
                 });
             }
-            (0..part.pages())
-                .filter(|index| self.space.query(part.start + index * PAGE).is_some())
-                .for_each(|index| mark(index as usize));
+            self.space.each_present(part.start, part.end, |address| {
+                mark(((address - part.start) / PAGE) as usize);
+                true
+            });
         }
         Ok(present)
     }

@@ -7,7 +7,7 @@ use alloc::sync::Arc;
 use bitflags::bitflags;
 use rt::{
     PAGE_BYTES,
-    memory::Frame,
+    memory::FrameId,
     user::{PageRange, Protection},
 };
 use vfs::{OpenFile, file::Mappable};
@@ -164,13 +164,19 @@ impl Region {
     pub fn pages(&self) -> u64 {
         self.bytes() / PAGE
     }
-    /// Whether the page at `address`, in `frame`, is its object's own and no private copy.
-    pub fn is_page_of_object(&self, address: u64, frame: &Frame) -> bool {
-        let Backing::Object { object, first, .. } = &self.backing else { return false };
-        let index = first.wrapping_add((address - self.start) / PAGE);
-        let mut is_it = false;
-        object.resident(index, 1, &mut |_, own| is_it = own.id() == frame.id());
-        is_it
+    /// The frames that its object has for the pages at `addresses`, which ascend, each put in its place in `own`.
+    pub fn object_frames(&self, addresses: &[u64], own: &mut [Option<FrameId>]) {
+        let Backing::Object { object, first, .. } = &self.backing else { return };
+        let index_of = |address: u64| first.wrapping_add((address - self.start) / PAGE);
+        let (Some(start), Some(end)) = (addresses.first(), addresses.last()) else { return };
+        let count = ((end - start) / PAGE) as usize + 1;
+        let mut places = addresses.iter().map(|address| index_of(*address)).zip(own).peekable();
+        object.resident(index_of(*start), count, &mut |index, frame| {
+            while places.next_if(|(place, _)| *place < index).is_some() {}
+            if let Some((_, own)) = places.next_if(|(place, _)| *place == index) {
+                *own = Some(frame.id());
+            }
+        });
     }
     /// Its pages.
     pub fn range(&self) -> Option<PageRange> {

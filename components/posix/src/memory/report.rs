@@ -185,6 +185,11 @@ impl AddressSpace {
         for region in self.map.read().iter().filter(|region| !region.is_anonymous()) {
             let count =
                 if region.is_in_memory() { &mut pages.shared_memory } else { &mut pages.files };
+            if !region.is_private() || !region.was_writable() {
+                // No page of it can be a copy.
+                *count += self.present_pages(region.start..region.end);
+                continue;
+            }
             self.each_of_region(region, region.start..region.end, &mut |page| {
                 *count += u64::from(page.is_of_object);
             });
@@ -264,16 +269,39 @@ impl AddressSpace {
         range: Range<u64>,
         take: &mut impl FnMut(&PresentPage),
     ) {
+        const ROUND_PAGES: usize = 32;
         let mut at = range.start;
-        while let Some(address) = self.space.first_present(at, range.end) {
-            at = address + PAGE;
-            let Some(mapping) = self.space.query(address) else { continue };
-            let is_of_object = region.is_page_of_object(address, &mapping.frame);
-            // One reference is ours, and one its object's.
-            let others = 1 + u32::from(is_of_object);
-            let mappers = mapping.frame.references().saturating_sub(others).max(1);
-            take(&PresentPage { address, mapping, is_of_object, mappers });
+        while at < range.end {
+            let (mut found, mut count) = ([0; ROUND_PAGES], 0);
+            self.space.each_present(at, range.end, |address| {
+                if let Some(place) = found.get_mut(count) {
+                    *place = address;
+                    count += 1;
+                }
+                count < ROUND_PAGES
+            });
+            let found = found.get(..count).unwrap_or_default();
+            at =
+                found.last().filter(|_| count == ROUND_PAGES).map_or(range.end, |last| last + PAGE);
+            let mut own = [None; ROUND_PAGES];
+            region.object_frames(found, &mut own);
+            for (&address, own) in found.iter().zip(own) {
+                let Some(mapping) = self.space.query(address) else { continue };
+                let is_of_object = own == Some(mapping.frame.id());
+                // One reference is ours, and one its object's.
+                let others = 1 + u32::from(is_of_object);
+                let mappers = mapping.frame.references().saturating_sub(others).max(1);
+                take(&PresentPage { address, mapping, is_of_object, mappers });
+            }
         }
+    }
+    fn present_pages(&self, range: Range<u64>) -> u64 {
+        let mut count = 0;
+        self.space.each_present(range.start, range.end, |_| {
+            count += 1;
+            true
+        });
+        count
     }
     fn usage(&self, region: &Region) -> Usage {
         let mut usage = Usage::default();
