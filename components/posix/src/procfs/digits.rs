@@ -1,4 +1,4 @@
-//! Numbers written to a text without `core::fmt`, which costs several times as much.
+//! [`Text`]: what a file says, with numbers written without `core::fmt`, which costs several times as much.
 use alloc::vec::Vec;
 
 /// Digits of the longest number: 2^64 - 1 in decimal.
@@ -12,6 +12,57 @@ pub fn write_hex(text: &mut Vec<u8>, number: u64, width: usize) {
 /// Appends `number` in decimal.
 pub fn write_decimal(text: &mut Vec<u8>, number: u64) {
     write(text, number, 10, 1);
+}
+
+/// The text of a file in the making.
+pub struct Text(Vec<u8>);
+
+impl Text {
+    /// An empty text with room for so many bytes.
+    pub fn with_room(bytes: usize) -> Text {
+        Text(Vec::with_capacity(bytes))
+    }
+    /// Appends these bytes.
+    pub fn put(&mut self, bytes: impl AsRef<[u8]>) -> &mut Text {
+        self.0.extend_from_slice(bytes.as_ref());
+        self
+    }
+    /// Appends a number in decimal.
+    pub fn number(&mut self, number: impl Into<u64>) -> &mut Text {
+        write(&mut self.0, number.into(), 10, 1);
+        self
+    }
+    /// Appends a number in decimal, with zeroes in front up to two digits.
+    pub fn two_digits(&mut self, number: u64) -> &mut Text {
+        write(&mut self.0, number, 10, 2);
+        self
+    }
+    /// Appends a number that may be negative.
+    pub fn signed(&mut self, number: i64) -> &mut Text {
+        if number < 0 {
+            self.0.push(b'-');
+        }
+        self.number(number.unsigned_abs())
+    }
+    /// Appends a number in decimal, with blanks in front up to `width` characters.
+    pub fn right(&mut self, number: u64, width: usize) -> &mut Text {
+        let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
+        self.0.resize(self.0.len() + width.saturating_sub(digits), b' ');
+        self.number(number)
+    }
+    /// Appends a number in hexadecimal, with zeroes in front up to `width` digits.
+    pub fn hex(&mut self, number: u64, width: usize) -> &mut Text {
+        write(&mut self.0, number, 16, width);
+        self
+    }
+    /// Appends `name`, a colon, a tab and a number, as a line.
+    pub fn line(&mut self, name: &str, number: impl Into<u64>) -> &mut Text {
+        self.put(name).put(":\t").number(number).put("\n")
+    }
+    /// The text.
+    pub fn finish(self) -> Vec<u8> {
+        self.0
+    }
 }
 
 #[inline(always)]
@@ -35,6 +86,18 @@ fn write(text: &mut Vec<u8>, mut number: u64, base: u64, width: usize) {
 mod tests {
     use super::*;
     use alloc::format;
+
+    #[test]
+    fn texts_are_those_of_fmt() {
+        for number in [0, 7, 10, 99, 100, 12_345_678, 123_456_789, u64::MAX] {
+            let mut text = Text::with_room(8);
+            text.right(number, 8).put(" ").signed(-(number as i64 >> 1)).put(" ");
+            text.two_digits(number).put(" ").hex(number, 3).put("\n").line("a", number);
+            let signed = -(number as i64 >> 1);
+            let expected = format!("{number:>8} {signed} {number:02} {number:03x}\na:\t{number}\n");
+            assert_eq!(text.finish(), expected.into_bytes());
+        }
+    }
 
     #[test]
     fn digits_are_those_of_fmt() {

@@ -1,5 +1,5 @@
 //! Contents of the files of `/proc/PID`.
-use super::{process::Subject, status::SignalSets};
+use super::{digits::Text, process::Subject, status::SignalSets};
 use crate::{
     memory::Layout,
     process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom, tree, wait},
@@ -179,42 +179,71 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let threads = process.tasks().len().max(1);
     let layout = if may_look { layout } else { Layout::default() };
     let (code, data) = if may_look { (layout.code, layout.data) } else { ((1, 1), (0, 0)) };
-    let text = format!(
-        "{id} ({}) {} {} {} {} {terminal} {foreground} 0 {} {} {} {} {} {} {} {} {priority} {nice} {threads} 0 {} {} {} \
-         {} {} {} {} 0 0 {} {} {} {} 0 0 0 {exit_signal} {processor} {real_time} {policy} 0 0 0 {} {} {} {} {} {} {} {exit_code}\n",
-        command(subject),
-        state(subject).0,
-        process.parent_id(),
-        process.group(),
-        process.session().id(),
-        faults.minor,
-        usage.children_faults.minor,
-        faults.major,
-        usage.children_faults.major,
-        ticks(time.user_ns),
-        ticks(time.system_ns),
-        ticks(children.user_ns),
-        ticks(children.system_ns),
-        ticks(process.started.0),
-        sizes.total * rt::PAGE_BYTES as u64,
-        sizes.resident,
-        u64::MAX,
-        code.0,
-        code.1,
-        layout.stack_start,
-        sets.pending as u32,
-        sets.blocked as u32,
-        sets.ignored as u32,
-        sets.caught as u32,
-        data.0,
-        data.1,
-        layout.heap_start,
-        layout.arguments.0,
-        layout.arguments.1,
-        layout.environment.0,
-        layout.environment.1,
+    const ROOM_BYTES: usize = 512;
+    let mut text = Text::with_room(ROOM_BYTES);
+    text.number(id).put(" (").put(command(subject)).put(") ").put([state(subject).0 as u8]);
+    let ids = [process.parent_id(), process.group(), process.session().id()];
+    write_numbers(&mut text, &ids.map(u64::from));
+    text.put(" ").signed(terminal.into()).put(" ").signed(foreground).put(" 0");
+    write_numbers(
+        &mut text,
+        &[
+            faults.minor,
+            usage.children_faults.minor,
+            faults.major,
+            usage.children_faults.major,
+            ticks(time.user_ns),
+            ticks(time.system_ns),
+            ticks(children.user_ns),
+            ticks(children.system_ns),
+        ],
     );
-    Ok(text.into_bytes())
+    text.put(" ").signed(priority).put(" ").signed(nice.into());
+    text.put(" ").number(threads as u64).put(" 0");
+    write_numbers(
+        &mut text,
+        &[
+            ticks(process.started.0),
+            sizes.total * rt::PAGE_BYTES as u64,
+            sizes.resident,
+            u64::MAX,
+            code.0,
+            code.1,
+            layout.stack_start,
+            0,
+            0,
+            u64::from(sets.pending as u32),
+            u64::from(sets.blocked as u32),
+            u64::from(sets.ignored as u32),
+            u64::from(sets.caught as u32),
+            0,
+            0,
+            0,
+            exit_signal.into(),
+            processor as u64,
+            real_time.into(),
+            policy.into(),
+            0,
+            0,
+            0,
+            data.0,
+            data.1,
+            layout.heap_start,
+            layout.arguments.0,
+            layout.arguments.1,
+            layout.environment.0,
+            layout.environment.1,
+        ],
+    );
+    text.put(" ").signed(exit_code.into()).put("\n");
+    Ok(text.finish())
+}
+
+/// Appends each number after a blank.
+fn write_numbers(text: &mut Text, numbers: &[u64]) {
+    for number in numbers {
+        text.put(" ").number(*number);
+    }
 }
 
 pub fn statm(subject: &Subject) -> Result<Vec<u8>, Errno> {

@@ -1,14 +1,15 @@
 //! `/proc/PID/status`.
 use super::{
+    digits::Text,
     process::Subject,
     report::{command, state},
 };
 use crate::{
     memory::AddressSpace,
     process::{Task, tree},
-    signal::{LAST, action},
+    signal::action,
 };
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use vfs::Errno;
 
@@ -32,8 +33,10 @@ impl SignalSets {
             let signals = task.signals.lock();
             (sets.pending, sets.blocked) = (signals.queue.pending(), signals.mask);
         }
-        for signal in 1..=LAST {
-            match process.action(signal).handler {
+        let state = process.signals.lock();
+        let actions = state.actions.lock();
+        for (signal, handler) in actions.handlers() {
+            match handler {
                 action::DEFAULT => {}
                 action::IGNORE => sets.ignored |= crate::signal::bit(signal),
                 _ => sets.caught |= crate::signal::bit(signal),
@@ -44,22 +47,19 @@ impl SignalSets {
 }
 
 pub fn status(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    const ROOM_BYTES: usize = 2048;
     let process = &subject.process;
     let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
     let (letter, word) = state(subject);
-    let mut text = String::new();
+    let mut text = Text::with_room(ROOM_BYTES);
     let task = subject.known_task();
-    let _ = writeln!(text, "Name:\t{}", command(subject));
+    text.put("Name:\t").put(command(subject)).put("\n");
     if let Some(task) = subject.task().filter(tree::is_alive) {
-        let _ = writeln!(text, "Umask:\t{:04o}", task.fs().umask());
+        text.put(format!("Umask:\t{:04o}\n", task.fs().umask()));
     }
-    let _ = writeln!(text, "State:\t{letter} ({word})");
-    let parent = process.parent_id();
-    let _ = writeln!(
-        text,
-        "Tgid:\t{}\nNgid:\t0\nPid:\t{id}\nPPid:\t{parent}\nTracerPid:\t0",
-        process.id()
-    );
+    text.put("State:\t").put([letter as u8]).put(" (").put(word).put(")\n");
+    text.line("Tgid", process.id()).put("Ngid:\t0\n").line("Pid", id);
+    text.line("PPid", process.parent_id()).put("TracerPid:\t0\n");
     if let Some(task) = &task {
         write_identity(&mut text, task);
     }
@@ -71,41 +71,34 @@ pub fn status(subject: &Subject) -> Result<Vec<u8>, Errno> {
         write_rights(&mut text, task);
     }
     let time = process.cpu_time();
-    let _ = writeln!(
-        text,
-        "voluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t{}",
-        time.voluntary_switches, time.forced_switches
-    );
-    Ok(text.into_bytes())
+    text.line("voluntary_ctxt_switches", time.voluntary_switches);
+    text.line("nonvoluntary_ctxt_switches", time.forced_switches);
+    Ok(text.finish())
 }
 
-fn write_identity(text: &mut String, task: &Arc<Task>) {
+fn write_identity(text: &mut Text, task: &Arc<Task>) {
     let credentials = task.credentials();
     for (name, ids) in [("Uid", credentials.user), ("Gid", credentials.group)] {
-        let _ =
-            writeln!(text, "{name}:\t{}\t{}\t{}\t{}", ids.real, ids.effective, ids.saved, ids.fs);
+        text.put(name).put(":");
+        for id in [ids.real, ids.effective, ids.saved, ids.fs] {
+            text.put("\t").number(id);
+        }
+        text.put("\n");
     }
     let has_ended = !tree::is_alive(task);
     let size = if has_ended { 0 } else { task.files().size().max(64) };
-    let _ = write!(text, "FDSize:\t{size}\nGroups:\t");
+    text.line("FDSize", size as u64).put("Groups:\t");
     // Linux ends the list with a blank, even an empty one.
     for group in credentials.groups.iter() {
-        let _ = write!(text, "{group} ");
+        text.number(*group).put(" ");
     }
-    text.push_str(if credentials.groups.is_empty() { " \n" } else { "\n" });
+    text.put(if credentials.groups.is_empty() { " \n" } else { "\n" });
     let process = &task.process;
-    let lines = [
-        ("NStgid", process.id()),
-        ("NSpid", task.id()),
-        ("NSpgid", process.group()),
-        ("NSsid", process.session().id()),
-    ];
-    for (name, id) in lines {
-        let _ = writeln!(text, "{name}:\t{id}");
-    }
+    text.line("NStgid", process.id()).line("NSpid", task.id());
+    text.line("NSpgid", process.group()).line("NSsid", process.session().id());
 }
 
-fn write_memory(text: &mut String, memory: &AddressSpace) {
+fn write_memory(text: &mut Text, memory: &AddressSpace) {
     let (sizes, pages) = (memory.sizes(), memory.object_pages());
     let anonymous = sizes.resident.saturating_sub(pages.files + pages.shared_memory);
     let lines = [
@@ -126,21 +119,18 @@ fn write_memory(text: &mut String, memory: &AddressSpace) {
         ("VmSwap", 0),
     ];
     for (name, pages) in lines {
-        let _ = writeln!(text, "{name}:\t{:>8} kB", pages * PAGE_KIB);
+        text.put(name).put(":\t").right(pages * PAGE_KIB, 8).put(" kB\n");
     }
-    text.push_str("HugetlbPages:\t       0 kB\nCoreDumping:\t0\n");
-    let _ = writeln!(text, "THP_enabled:\t{}", u8::from(memory.has_large_pages()));
+    text.put("HugetlbPages:\t       0 kB\nCoreDumping:\t0\n");
+    text.line("THP_enabled", u64::from(memory.has_large_pages()));
 }
 
-fn write_signals(text: &mut String, subject: &Subject) {
+fn write_signals(text: &mut Text, subject: &Subject) {
     let sets = SignalSets::of(subject);
     let limit = subject.process.limits.soft(crate::process::limits::Resource::PendingSignals);
     let queued = sets.pending.count_ones() + sets.shared.count_ones();
-    let _ = writeln!(
-        text,
-        "Threads:\t{}\nSigQ:\t{queued}/{limit}",
-        subject.process.tasks().len().max(1)
-    );
+    text.line("Threads", subject.process.tasks().len().max(1) as u64);
+    text.put("SigQ:\t").number(queued).put("/").number(limit).put("\n");
     let lines = [
         ("SigPnd", sets.pending),
         ("ShdPnd", sets.shared),
@@ -149,11 +139,16 @@ fn write_signals(text: &mut String, subject: &Subject) {
         ("SigCgt", sets.caught),
     ];
     for (name, set) in lines {
-        let _ = writeln!(text, "{name}:\t{set:016x}");
+        write_set(text, name, set);
     }
 }
 
-fn write_rights(text: &mut String, task: &Task) {
+/// A line with a set of 64 members.
+fn write_set(text: &mut Text, name: &str, set: u64) {
+    text.put(name).put(":\t").hex(set, 16).put("\n");
+}
+
+fn write_rights(text: &mut Text, task: &Task) {
     let sets = task.credentials().capabilities;
     let lines = [
         ("CapInh", sets.inheritable),
@@ -163,17 +158,16 @@ fn write_rights(text: &mut String, task: &Task) {
         ("CapAmb", sets.ambient),
     ];
     for (name, set) in lines {
-        let _ = writeln!(text, "{name}:\t{:016x}", set.bits());
+        write_set(text, name, set.bits());
     }
-    let no_new = u8::from(task.no_new_privileges.load(Ordering::Relaxed));
     let count = rt::thread::processors().0.min(64) as u32;
     let allowed = task.affinity.load(Ordering::Relaxed) & (u64::MAX >> (64 - count.max(1)));
     let guard = task.guard();
     let (mode, filters) = guard.map_or((0, 0), |guard| (guard.mode(), guard.filters()));
-    let _ = writeln!(text, "NoNewPrivs:\t{no_new}\nSeccomp:\t{mode}\nSeccomp_filters:\t{filters}");
-    let list = processor_list(allowed);
-    let _ = writeln!(text, "Cpus_allowed:\t{allowed:x}\nCpus_allowed_list:\t{list}");
-    let _ = writeln!(text, "Mems_allowed:\t1\nMems_allowed_list:\t0");
+    text.line("NoNewPrivs", u64::from(task.no_new_privileges.load(Ordering::Relaxed)));
+    text.line("Seccomp", mode as u64).line("Seccomp_filters", filters as u64);
+    text.put("Cpus_allowed:\t").hex(allowed, 1).put("\nCpus_allowed_list:\t");
+    text.put(processor_list(allowed)).put("\nMems_allowed:\t1\nMems_allowed_list:\t0\n");
 }
 
 /// The processors of a mask as ranges: `0-2,5`.

@@ -1,5 +1,5 @@
 //! Contents of `/proc`'s files about the whole system.
-use super::disks;
+use super::{digits::Text, disks};
 use crate::{
     devices,
     memory::{anonymous, commit, fault_counts},
@@ -49,61 +49,70 @@ pub fn meminfo() -> Vec<u8> {
         ("Committed_AS", commit::committed_pages() * PAGE_KIB),
         ("AnonHugePages", memory.large_pages * LARGE_KIB),
     ];
-    let mut text = String::new();
+    const ROOM_BYTES: usize = 1024;
+    const COLUMN: usize = 16;
+    const WIDTH: usize = 8;
+    let mut text = Text::with_room(ROOM_BYTES);
     for (name, kib) in lines {
-        let name = format!("{name}:");
-        let _ = writeln!(text, "{name:<16}{kib:>8} kB");
+        let blanks = COLUMN.saturating_sub(name.len() + 1);
+        text.put(name).put(":").right(kib, blanks + WIDTH).put(" kB\n");
     }
-    text.into_bytes()
+    text.finish()
 }
 
-fn centiseconds(ns: u64) -> String {
-    let hundredths = ns / CENTISECOND_NS;
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+/// Appends `hundredths` of something with two places behind the point.
+fn write_hundredths(text: &mut Text, hundredths: u64) -> &mut Text {
+    text.number(hundredths / 100).put(".").two_digits(hundredths % 100)
 }
 
 pub fn uptime() -> Vec<u8> {
     let idle: u64 = rt::system::processor_times().iter().map(|time| time.idle_ns).sum();
-    format!("{} {}\n", centiseconds(rt::time::now().0), centiseconds(idle)).into_bytes()
+    let mut text = Text::with_room(32);
+    write_hundredths(&mut text, rt::time::now().0 / CENTISECOND_NS).put(" ");
+    write_hundredths(&mut text, idle / CENTISECOND_NS).put("\n");
+    text.finish()
 }
 
 pub fn loadavg() -> Vec<u8> {
-    let mut text = String::new();
+    let mut text = Text::with_room(32);
     for load in system::load() {
-        let _ = write!(text, "{}.{:02} ", load >> 11, ((load & 0x7ff) * 100) >> 11);
+        write_hundredths(&mut text, (load * 100) >> 11).put(" ");
     }
     let (tasks, last) = {
         let tree = tree::read();
         (tree.task_count(), tree.last_id())
     };
-    let _ = writeln!(text, "{}/{tasks} {last}", rt::system::runnable_threads());
-    text.into_bytes()
+    text.number(rt::system::runnable_threads() as u64).put("/").number(tasks as u64);
+    text.put(" ").number(last).put("\n");
+    text.finish()
 }
 
 pub fn stat() -> Vec<u8> {
     let times = rt::system::processor_times();
-    let line = |name: &str, (user, system, idle): (u64, u64, u64)| {
-        format!("{name} {} 0 {} {} 0 0 0 0 0 0\n", ticks(user), ticks(system), ticks(idle))
+    let line = |text: &mut Text, (user, system, idle): (u64, u64, u64)| {
+        text.put(" ").number(ticks(user)).put(" 0 ").number(ticks(system));
+        text.put(" ").number(ticks(idle)).put(" 0 0 0 0 0 0\n");
     };
     let sum = times.iter().fold((0, 0, 0), |sum, time| {
         (sum.0 + time.user_ns, sum.1 + time.system_ns, sum.2 + time.idle_ns)
     });
-    let mut text = line("cpu ", sum);
+    let mut text = Text::with_room(256);
+    line(text.put("cpu "), sum);
     for (index, time) in times.iter().enumerate() {
-        text.push_str(&line(&format!("cpu{index}"), (time.user_ns, time.system_ns, time.idle_ns)));
+        let text = text.put("cpu").number(index as u64);
+        line(text, (time.user_ns, time.system_ns, time.idle_ns));
     }
     let interrupts: u64 = rt::system::interrupts().iter().flat_map(|(_, counts)| counts).sum();
     let switches: u64 = times.iter().map(|time| time.switches).sum();
     let boot_seconds = rt::time::wall_ns().saturating_sub(rt::time::now().0) / 1_000_000_000;
     let forks = tree::read().forks();
     let running = rt::system::runnable_threads();
-    let _ = writeln!(
-        text,
-        "intr {interrupts}\nctxt {switches}\nbtime {boot_seconds}\nprocesses {forks}"
-    );
+    text.put("intr ").number(interrupts).put("\nctxt ").number(switches);
+    text.put("\nbtime ").number(boot_seconds).put("\nprocesses ").number(forks);
+    text.put("\nprocs_running ").number(running as u64).put("\nprocs_blocked 0\n");
     // Of what Linux counts as soft interrupts there is none.
-    let _ = writeln!(text, "procs_running {running}\nprocs_blocked 0\nsoftirq{}", " 0".repeat(11));
-    text.into_bytes()
+    text.put("softirq 0 0 0 0 0 0 0 0 0 0 0\n");
+    text.finish()
 }
 
 pub fn version() -> Vec<u8> {

@@ -99,6 +99,10 @@ impl Dispositions {
     pub fn get(&self, signal: u8) -> Action {
         self.0.get(usize::from(signal).wrapping_sub(1)).copied().unwrap_or_default()
     }
+    /// Every signal with its handler.
+    pub fn handlers(&self) -> impl Iterator<Item = (u8, u64)> {
+        (1..).zip(self.0.iter().map(|action| action.handler))
+    }
     /// Sets the action for `signal`.
     pub fn set(&mut self, signal: u8, action: Action) {
         if let Some(slot) = self.0.get_mut(usize::from(signal).wrapping_sub(1)) {
