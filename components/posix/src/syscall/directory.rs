@@ -9,6 +9,10 @@ use vfs::{
     Capabilities, Errno, OpenFile, PATH_MAX, Path, Walk, Whence,
     permission::{self, Want},
 };
+use zerocopy::{
+    Immutable, IntoBytes, Unaligned,
+    little_endian::{U16, U64},
+};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -41,6 +45,16 @@ enum Layout {
     Wide,
 }
 
+/// What both begin with; the type is [`Layout::Wide`]'s.
+#[derive(Clone, Copy, IntoBytes, Immutable, Unaligned)]
+#[repr(C)]
+struct Header {
+    inode: U64,
+    next: U64,
+    length: U16,
+    kind: u8,
+}
+
 impl Layout {
     /// Appends `entry`, padded to 8 bytes; `false` if it does not fit into `max` bytes.
     fn append(self, entry: &DirectoryEntry<&[u8]>, max: usize, out: &mut Vec<u8>) -> bool {
@@ -51,14 +65,20 @@ impl Layout {
             return false;
         }
         let kind = entry.file_type.map_or(0, directory_type);
-        out.extend_from_slice(&entry.inode.to_le_bytes());
-        out.extend_from_slice(&entry.next.to_le_bytes());
-        out.extend_from_slice(&length_field.to_le_bytes());
-        if self == Layout::Wide {
-            out.push(kind);
+        let header = Header {
+            inode: entry.inode.into(),
+            next: entry.next.into(),
+            length: length_field.into(),
+            kind,
+        };
+        out.extend_from_slice(header.as_bytes());
+        if self == Layout::Old {
+            out.pop();
         }
         out.extend_from_slice(entry.name);
-        out.resize(start + length, 0);
+        // As many zeroes as there can be, of which those that are too many go: their number is known here.
+        out.extend_from_slice(&[0; 16]);
+        out.truncate(start + length);
         if let (Layout::Old, Some(last)) = (self, out.last_mut()) {
             *last = kind;
         }
