@@ -8,6 +8,7 @@
 //! and the table of stacks that each starting thread enters; fork(2): the child has the calling
 //! thread only).
 pub mod arguments;
+pub mod cases;
 pub mod checked;
 pub mod identity;
 pub mod ipc;

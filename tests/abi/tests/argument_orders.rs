@@ -142,3 +142,31 @@ fn a_write_of_nothing_leaves_the_offset_of_an_appending_description() {
     assert_eq!(check(unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }), Ok(11));
     close(fd);
 }
+
+#[test]
+fn socketpair_tells_its_descriptors_before_it_looks_at_the_family() {
+    isolated(|| {
+        let call = |family: i32, kind: i32, protocol: i32, place: *mut i32| {
+            check(unsafe { libc::syscall(libc::SYS_socketpair, family, kind, protocol, place) })
+        };
+        for (family, kind, protocol, error) in [
+            (0, libc::SOCK_STREAM, 0, libc::EAFNOSUPPORT),
+            (46, libc::SOCK_STREAM, 0, libc::EAFNOSUPPORT),
+            (-1, libc::SOCK_STREAM, 0, libc::EAFNOSUPPORT),
+            (libc::AF_UNIX, 0, 0, libc::ESOCKTNOSUPPORT),
+            (libc::AF_UNIX, 11, 0, libc::EINVAL),
+            (0, 11, 0, libc::EINVAL),
+            (libc::AF_UNIX, libc::SOCK_STREAM, 6, libc::EPROTONOSUPPORT),
+        ] {
+            let free = must(unsafe { libc::dup(0) }) as i32;
+            close(free);
+            let mut told = [-1; 2];
+            assert_eq!(call(family, kind, protocol, told.as_mut_ptr()), Err(error));
+            assert_eq!(told, [free, free + 1], "{family} {kind} {protocol}");
+            assert_eq!(call(family, kind, protocol, null_mut()), Err(libc::EFAULT));
+        }
+        let mut told = [-1; 2];
+        assert_eq!(call(0, 0x101, 0, told.as_mut_ptr()), Err(libc::EINVAL));
+        assert_eq!(told, [-1; 2]);
+    });
+}

@@ -116,6 +116,19 @@ impl Table {
         drop(slots);
         self.slots.write().grow(fd)
     }
+    /// The two lowest free descriptors below `limit`, which stay free.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn free_pair(&self, limit: usize) -> Result<[i32; 2], Errno> {
+        let slots = self.slots.read();
+        let first = slots.free_from(0);
+        let second = slots.free_from(first + 1);
+        if second >= limit {
+            return Err(Errno::EMFILE);
+        }
+        Ok([first as i32, second as i32])
+    }
     /// Makes `to` stand for what `from` does, in one step (`dup2`); what was at `to` is closed.
     ///
     /// # Errors

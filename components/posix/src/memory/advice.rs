@@ -2,10 +2,10 @@
 use super::{
     AddressSpace,
     mapping::checked_end,
-    region::{Backing, Flags, Origin, PAGE, Region, range},
+    region::{Backing, Flags, Origin, PAGE, Region, range, round_up},
 };
 use alloc::{sync::Arc, vec, vec::Vec};
-use rt::user::Access;
+use rt::user::{Access, LARGE_BYTES, Protection};
 use vfs::{
     Credentials, Errno, OpenFile,
     file::Mappable,
@@ -37,6 +37,8 @@ pub enum Advice {
     },
     /// Enter the pages.
     Populate(Access),
+    /// Make large pages of them, which the memory does by itself where it can.
+    Collapse,
 }
 
 /// Pages read at once for who says what will be needed: what Linux asks of a disk in one request, however much is said.
@@ -57,7 +59,11 @@ impl AddressSpace {
     /// # Errors
     /// `EINVAL` for a misaligned start or advice that the memory cannot take; `ENOMEM`; `EFAULT`.
     pub fn advise(&self, start: u64, bytes: u64, advice: Advice) -> Result<(), Errno> {
-        let end = checked_end(start, bytes).ok_or(Errno::EINVAL)?;
+        let end =
+            round_up(bytes).and_then(|bytes| start.checked_add(bytes)).ok_or(Errno::EINVAL)?;
+        if !start.is_multiple_of(PAGE) {
+            return Err(Errno::EINVAL);
+        }
         if end == start {
             return Ok(());
         }
@@ -76,13 +82,43 @@ impl AddressSpace {
             Advice::WillNeed => self.read_ahead(start, end),
             Advice::Remove => self.remove_contents(start, end)?,
             Advice::Populate(access) => {
+                self.check_populated(start, end, access)?;
                 if !is_covered {
                     return Err(Errno::ENOMEM);
                 }
                 self.populate(start, end - start, access).map_err(|_| Errno::EFAULT)?;
             }
+            Advice::Collapse => self.check_collapsible(start, end)?,
         }
         if is_covered { Ok(()) } else { Err(Errno::ENOMEM) }
+    }
+
+    /// The memory allows what is to enter its pages, up to the first hole.
+    fn check_populated(&self, start: u64, end: u64, access: Access) -> Result<(), Errno> {
+        let map = self.map.read();
+        let end = map.covered_end(start, end);
+        let needed = match access {
+            Access::Write => Protection::WRITE,
+            _ => Protection::READ,
+        };
+        let is_refused = |region: &Region| {
+            !region.protection.contains(needed) || region.flags.contains(Flags::SPECIAL)
+        };
+        let is_any_refused = map.overlapping(start, end).any(is_refused);
+        if is_any_refused { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    /// All regions have room for a large page, and are not told to have none.
+    fn check_collapsible(&self, start: u64, end: u64) -> Result<(), Errno> {
+        let map = self.map.read();
+        let can_be_large = |region: &Region| {
+            const LARGE: u64 = LARGE_BYTES as u64;
+            let last = region.end & !(LARGE - 1);
+            let has_room = last.checked_sub(LARGE).is_some_and(|first| first >= region.start);
+            has_room && !region.flags.intersects(Flags::SPECIAL | Flags::NO_LARGE)
+        };
+        let are_all = map.overlapping(start, end).all(can_be_large);
+        if are_all { Ok(()) } else { Err(Errno::EINVAL) }
     }
 
     /// Takes the pages out of the space, up to the first region that may not lose them.
@@ -163,18 +199,19 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// mincore for `who`: one byte a page, 1 where the page is in memory. Pages of a file that `who` neither owns nor may
-    /// write all count as present: which of them are cached tells what others do with the file.
+    /// mincore for `who`: one byte a page up to the first hole, 1 where the page is in memory. Pages of a file that `who`
+    /// neither owns nor may write all count as present: which of them are cached tells what others do with the file.
     ///
     /// # Errors
-    /// `EINVAL` for a misaligned start; `ENOMEM` where something is not mapped.
+    /// `EINVAL` for a misaligned start; `ENOMEM` where that is not mapped.
     pub fn residency(&self, start: u64, pages: usize, who: &Credentials) -> Result<Vec<u8>, Errno> {
         let end = checked_end(start, pages as u64 * PAGE).ok_or(Errno::ENOMEM)?;
-        let mut present = vec![0; pages];
         let map = self.map.read();
-        if !map.covers(start, end) {
+        let end = map.covered_end(start, end);
+        if end == start {
             return Err(Errno::ENOMEM);
         }
+        let mut present = vec![0; ((end - start) / PAGE) as usize];
         for region in map.overlapping(start, end) {
             let part = region.part(region.start.max(start), region.end.min(end));
             let offset = ((part.start - start) / PAGE) as usize;
@@ -211,6 +248,11 @@ impl AddressSpace {
         bytes: u64,
         invalidates: bool,
     ) -> Result<Vec<Arc<OpenFile>>, Errno> {
+        // A length that overflows with its last page is none.
+        let bytes = bytes.wrapping_add(PAGE - 1) & !(PAGE - 1);
+        if bytes == 0 {
+            return Ok(Vec::new());
+        }
         let end = checked_end(start, bytes).ok_or(Errno::ENOMEM)?;
         let map = self.map.read();
         let mut files = Vec::new();

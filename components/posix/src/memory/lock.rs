@@ -22,14 +22,14 @@ impl AddressSpace {
     /// mlock, mlock2.
     ///
     /// # Errors
-    /// `EINVAL` on overflow; `ENOMEM` for a hole or the limit, and where what is locked cannot be touched; `EPERM` where
+    /// `ENOMEM` on overflow, for a hole or the limit, and where what is locked cannot be touched; `EPERM` where
     /// the limit is 0; `EAGAIN` where there is no memory for the pages.
     pub fn lock_pages(&self, start: u64, bytes: u64, entering: Entering) -> Result<(), Errno> {
         let limit = self.limits.get().locked;
         if limit == 0 {
             return Err(Errno::EPERM);
         }
-        let (start, end) = outer_pages(start, bytes)?;
+        let Some((start, end)) = outer_pages(start, bytes, Errno::ENOMEM)? else { return Ok(()) };
         let regions = self.update(|map| {
             let already: u64 = map
                 .overlapping(start, end)
@@ -40,7 +40,9 @@ impl AddressSpace {
             if locked.saturating_mul(PAGE) > limit {
                 return Err(Errno::ENOMEM);
             }
-            let is_covered = map.covers(start, end);
+            // Behind a hole nothing is locked, as on Linux.
+            let covered_end = map.covered_end(start, end);
+            let (is_covered, end) = (covered_end == end, covered_end);
             let mut reserved = map.reserve(2)?;
             map.change(start, end, &mut reserved, |region| {
                 if !region.flags.contains(Flags::SPECIAL) {
@@ -64,9 +66,10 @@ impl AddressSpace {
     /// # Errors
     /// `EINVAL` on overflow; `ENOMEM` for a hole.
     pub fn unlock_pages(&self, start: u64, bytes: u64) -> Result<(), Errno> {
-        let (start, end) = outer_pages(start, bytes)?;
+        let Some((start, end)) = outer_pages(start, bytes, Errno::EINVAL)? else { return Ok(()) };
         self.update(|map| {
-            let is_covered = map.covers(start, end);
+            let covered_end = map.covered_end(start, end);
+            let (is_covered, end) = (covered_end == end, covered_end);
             let mut reserved = map.reserve(2)?;
             map.change(start, end, &mut reserved, |region| region.flags.remove(Flags::LOCKED));
             if is_covered { Ok(()) } else { Err(Errno::ENOMEM) }
@@ -104,10 +107,18 @@ impl AddressSpace {
     }
 }
 
-/// The pages that `start .. start + bytes` touches.
-fn outer_pages(start: u64, bytes: u64) -> Result<(u64, u64), Errno> {
+/// The pages that `start .. start + bytes` touches; `None` of no bytes, which a length that overflows with its last page is,
+/// too.
+///
+/// # Errors
+/// `beyond` where they end behind the last address there is, `ENOMEM` where they end behind a program's.
+fn outer_pages(start: u64, bytes: u64, beyond: Errno) -> Result<Option<(u64, u64)>, Errno> {
     let first = page_of(start);
-    let bytes = bytes.checked_add(start - first).ok_or(Errno::EINVAL)?;
+    let bytes = bytes.wrapping_add(start - first).wrapping_add(PAGE - 1) & !(PAGE - 1);
+    if bytes == 0 {
+        return Ok(None);
+    }
+    first.checked_add(bytes).ok_or(beyond)?;
     let end = checked_end(first, bytes).ok_or(Errno::ENOMEM)?;
-    Ok((first, end))
+    Ok(Some((first, end)))
 }

@@ -105,14 +105,18 @@ impl Map {
     }
     /// Whole of `start .. end` is in regions.
     pub fn covers(&self, start: u64, end: u64) -> bool {
+        self.covered_end(start, end) == end
+    }
+    /// Where the first hole of `start .. end` begins; `end` where there is none.
+    pub fn covered_end(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         for region in self.overlapping(start, end) {
             if region.start > at {
-                return false;
+                break;
             }
             at = region.end;
         }
-        at >= end
+        at.min(end)
     }
     /// Takes the charges for `count` new regions.
     ///

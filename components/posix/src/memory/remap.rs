@@ -57,6 +57,11 @@ impl AddressSpace {
         flags: RemapFlags,
         target: u64,
     ) -> Result<u64, Errno> {
+        check_shape(old, (old_bytes, new_bytes), flags)?;
+        let is_private = self.map.read().find(old).ok_or(Errno::EFAULT)?.is_private();
+        if old_bytes == 0 && is_private {
+            return Err(Errno::EINVAL);
+        }
         let remap = decode_remap(old, old_bytes, new_bytes, flags, target)?;
         let mut removed = Vec::new();
         let (address, grown) = self.update(|map| self.apply_remap(map, &remap, &mut removed))?;
@@ -182,6 +187,20 @@ impl AddressSpace {
     }
 }
 
+/// Checks what is wrong whatever is mapped.
+fn check_shape(
+    old: u64,
+    (old_bytes, new_bytes): (u64, u64),
+    flags: RemapFlags,
+) -> Result<(), Errno> {
+    let moves = flags.intersects(RemapFlags::FIXED | RemapFlags::DONT_UNMAP);
+    let is_shaped = old.is_multiple_of(PAGE)
+        && round_up(new_bytes).is_some_and(|bytes| bytes > 0)
+        && (!moves || flags.contains(RemapFlags::MAY_MOVE))
+        && (!flags.contains(RemapFlags::DONT_UNMAP) || old_bytes == new_bytes);
+    if is_shaped { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
 fn decode_remap(
     old: u64,
     old_bytes: u64,
@@ -191,15 +210,10 @@ fn decode_remap(
 ) -> Result<Remap, Errno> {
     let old_bytes = round_up(old_bytes).ok_or(Errno::EINVAL)?;
     let new_bytes = round_up(new_bytes).ok_or(Errno::EINVAL)?;
-    if checked_end(old, old_bytes).is_none() || new_bytes == 0 {
+    if checked_end(old, old_bytes).is_none() {
         return Err(Errno::EINVAL);
     }
     let moves = flags.intersects(RemapFlags::FIXED | RemapFlags::DONT_UNMAP);
-    if moves && !flags.contains(RemapFlags::MAY_MOVE)
-        || flags.contains(RemapFlags::DONT_UNMAP) && old_bytes != new_bytes
-    {
-        return Err(Errno::EINVAL);
-    }
     if new_bytes > USER_END {
         return Err(if moves { Errno::EINVAL } else { Errno::ENOMEM });
     }

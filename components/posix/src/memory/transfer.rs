@@ -97,6 +97,15 @@ fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
     }
 }
 
+/// `length` bytes at `address` lie where a program's memory can be, whether there is any or not.
+///
+/// # Errors
+/// `EFAULT`.
+#[inline]
+pub fn check_place(address: u64, length: u64) -> Result<(), Errno> {
+    check_buffer(&IoVec { address, length })
+}
+
 /// A position in a list of buffers.
 struct Cursor<'b> {
     memory: Arc<AddressSpace>,

@@ -4,7 +4,7 @@
 //! for whoever disciplines it, and told to all.
 //! Source: adjtimex(2), Linux kernel/time/ntp.c.
 use super::{Call, Entry};
-use crate::time::{SECOND_NS, wall};
+use crate::time::{SECOND_NS, clock::Clock, wall};
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex};
 use vfs::{Errno, credentials::Capabilities};
@@ -103,19 +103,20 @@ static KEPT: Mutex<Discipline> = Mutex::new(
 );
 
 fn adjtimex(call: &mut Call<'_>) -> Result<u64, Errno> {
-    adjust(call, call.word(0))
+    let wanted = call.memory.read(call.word(0))?;
+    adjust(call, wanted, call.word(0))
 }
 
 fn clock_adjtime(call: &mut Call<'_>) -> Result<u64, Errno> {
-    match call.uint(0) {
-        raw::CLOCK_REALTIME => adjust(call, call.word(1)),
-        other if other <= raw::CLOCK_TAI => Err(Errno::EOPNOTSUPP),
-        _ => Err(Errno::EINVAL),
+    let wanted = call.memory.read(call.word(1))?;
+    if call.uint(0) == raw::CLOCK_REALTIME {
+        return adjust(call, wanted, call.word(1));
     }
+    Clock::check_number(call.int(0))?;
+    Err(Errno::EOPNOTSUPP)
 }
 
-fn adjust(call: &Call<'_>, address: u64) -> Result<u64, Errno> {
-    let mut wanted: Timex = call.memory.read(address)?;
+fn adjust(call: &Call<'_>, mut wanted: Timex, address: u64) -> Result<u64, Errno> {
     let is_allowed = || call.task.credentials().has(Capabilities::SYS_TIME);
     let modes = wanted.modes;
     let is_adjusting = modes & ADJUST != 0;

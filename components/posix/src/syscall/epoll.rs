@@ -1,7 +1,7 @@
 //! epoll and eventfd.
 use super::{Call, Entry, place::install_anonymous, poll::set_mask};
 use crate::{
-    memory::AddressSpace,
+    memory::{AddressSpace, transfer::check_place},
     poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout},
 };
 use alloc::sync::Arc;
@@ -112,6 +112,7 @@ fn milliseconds(count: i32) -> Timeout {
 fn wait_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     let max = usize::try_from(call.int(2)).ok().filter(|max| (1..=EVENTS_MAX).contains(max));
     let max = max.ok_or(Errno::EINVAL)?;
+    check_place(call.word(1), (max * EVENT_BYTES) as u64)?;
     let file = call.working_file(0)?;
     let mut answer = Answer::new(call.memory, call.word(1));
     epoll_of(&file)?.wait(max, timeout.deadline(), |event| answer.push(event))?;

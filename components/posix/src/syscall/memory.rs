@@ -4,7 +4,7 @@ use crate::{
     exec,
     memory::{
         AddressSpace, Advice, Flags, MapFlags, MapRequest, Origin, PAGE, Place, RemapFlags, Source,
-        lock::Entering, region::round_up,
+        lock::Entering, map::lowest, region::round_up, transfer::check_place,
     },
 };
 use alloc::sync::Arc;
@@ -69,6 +69,7 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     let protection = protection_of(call.uint(2));
     let source = if flags & raw::MAP_ANONYMOUS != 0 {
+        check_low(call)?;
         anonymous_source(flags)?
     } else {
         let file = call.file(4)?;
@@ -76,6 +77,7 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(Errno::EINVAL);
         }
         check_extent(bytes, offset)?;
+        check_low(call)?;
         file_source(file, protection, flags, offset / PAGE)?
     };
     if flags & raw::MAP_HUGETLB != 0 {
@@ -88,6 +90,15 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
         flags: map_flags_of(flags),
         source,
     })
+}
+
+/// A fixed place too low is refused before the kind of the mapping is looked at.
+fn check_low(call: &Call<'_>) -> Result<(), Errno> {
+    let (address, bytes) = (call.word(0), call.word(1));
+    let is_fixed = call.uint(3) & (raw::MAP_FIXED | raw::MAP_FIXED_NOREPLACE) != 0;
+    let is_sized = (1..=USER_END).contains(&bytes);
+    let is_low = is_fixed && is_sized && address.is_multiple_of(PAGE) && address < lowest();
+    if is_low { Err(Errno::EPERM) } else { Ok(()) }
 }
 
 fn place_of(address: u64, flags: u32) -> Place {
@@ -222,10 +233,9 @@ fn mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn pkey_mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
-    if call.int(3) != -1 {
-        return Err(Errno::EINVAL);
-    }
-    mprotect(call)
+    // Of no memory any key will do.
+    let has_key = call.int(3) != -1 && call.word(1) != 0;
+    if has_key { Err(Errno::EINVAL) } else { mprotect(call) }
 }
 
 fn mremap(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -272,8 +282,8 @@ fn advice_of(number: u32) -> Result<Advice, Errno> {
         | raw::MADV_MERGEABLE
         | raw::MADV_UNMERGEABLE
         | raw::MADV_COLD
-        | raw::MADV_PAGEOUT
-        | raw::MADV_COLLAPSE => Advice::Nothing,
+        | raw::MADV_PAGEOUT => Advice::Nothing,
+        raw::MADV_COLLAPSE => Advice::Collapse,
         raw::MADV_WILLNEED => Advice::WillNeed,
         raw::MADV_DONTNEED => Advice::DontNeed { with_locked: false },
         MADV_DONTNEED_LOCKED => Advice::DontNeed { with_locked: true },
@@ -302,12 +312,15 @@ fn mincore(call: &mut Call<'_>) -> Result<u64, Errno> {
     if end > USER_END {
         return Err(Errno::ENOMEM);
     }
+    check_place(out, (end - start) / PAGE)?;
     let memory = call.memory;
     let who = call.task.credentials();
     let mut at = start;
     while at < end {
         let pages = ((end - at) / PAGE).min(MINCORE_PAGES);
-        memory.write_bytes(out, &memory.residency(at, pages as usize, &who)?)?;
+        let present = memory.residency(at, pages as usize, &who)?;
+        memory.write_bytes(out, &present)?;
+        let pages = present.len() as u64;
         out = out.wrapping_add(pages);
         at += pages * PAGE;
     }

@@ -1,6 +1,7 @@
 //! poll and ppoll.
 use super::{Call, Entry, place::descriptor_limit};
 use crate::{
+    memory::transfer::check_place,
     poll::{self, Timeout, Wanted, wait_ready},
     signal,
 };
@@ -97,6 +98,7 @@ fn poll_until(call: &Call<'_>, timeout: Timeout) -> Result<u64, Errno> {
     if count > descriptor_limit(call.task) {
         return Err(Errno::EINVAL);
     }
+    check_place(address, (count * size_of::<RawPoll>()) as u64)?;
     if count == 1 {
         let mut entry = call.memory.read(address)?;
         poll_one(call, &mut entry, timeout)?;

@@ -29,15 +29,27 @@ struct Request<'r> {
     memory: Arc<AddressSpace>,
 }
 
+/// No buffer has any room: then the other process is not looked for.
+fn are_empty(buffers: &[IoVec]) -> bool {
+    buffers.iter().all(|buffer| buffer.length == 0)
+}
+
 impl<'r> Request<'r> {
-    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Request<'r>, Errno> {
+    /// `None` where there is nothing to move.
+    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<Request<'r>>, Errno> {
         let [_, own_at, own_count, their_at, their_count, flags] = call.args;
         if flags != 0 {
             return Err(Errno::EINVAL);
         }
         let memory = call.memory;
         let own = memory.read_iovecs(own_at, own_count as usize, room)?;
+        if are_empty(own) {
+            return Ok(None);
+        }
         let their = memory.read_their_iovecs(their_at, their_count as usize)?;
+        if are_empty(&their) {
+            return Ok(None);
+        }
         let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
         let memory = match tree::task(id) {
             Some(task) => trace::memory(call.task, Target::task(&task.process, &task))?,
@@ -46,7 +58,7 @@ impl<'r> Request<'r> {
                 trace::memory(call.task, Target::process(&process))?
             }
         };
-        Ok(Request { own, their, memory })
+        Ok(Some(Request { own, their, memory }))
     }
     /// Calls `part(memory, address, piece)` for pieces of the other's buffers, none across a page, as long as it moves
     /// the whole of each. Says how many bytes it moved, or why none.
@@ -83,7 +95,7 @@ impl<'r> Request<'r> {
 
 fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
-    let request = Request::of(call, &mut room)?;
+    let Some(request) = Request::of(call, &mut room)? else { return Ok(0) };
     let mut sink = UserSink::vectored(call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let wanted = piece.len().min(sink.remaining());
@@ -98,7 +110,7 @@ fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
     let mut room = Room::default();
-    let request = Request::of(call, &mut room)?;
+    let Some(request) = Request::of(call, &mut room)? else { return Ok(0) };
     let mut source = UserSource::vectored(call.memory, request.own);
     request.each(call.task, |memory, address, piece| {
         let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };

@@ -34,11 +34,12 @@ fn select(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn pselect(call: &mut Call<'_>) -> Result<u64, Errno> {
     let memory = call.memory;
+    let [mask, bytes] = match call.word(5) {
+        0 => [0; 2],
+        at => memory.read(at)?,
+    };
     let timeout = Timeout::read_timespec(memory, call.word(4))?;
-    if call.word(5) != 0 {
-        let [address, bytes] = memory.read::<[u64; 2]>(call.word(5))?;
-        set_mask(call, address, bytes)?;
-    }
+    set_mask(call, mask, bytes)?;
     let result = select_until(call, timeout);
     timeout.write_rest(memory, call.word(4));
     result

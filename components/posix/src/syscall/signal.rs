@@ -248,8 +248,23 @@ pub(super) fn check_permission(task: &Task, target: &Process, signal: u8) -> Res
     if is_same { Ok(()) } else { Err(Errno::EPERM) }
 }
 
+/// The signal, 0 allowed. Where the target is not there, that comes before a number that is no signal's.
+fn signal_for(number: i32, is_there: impl FnOnce() -> bool) -> Result<u8, Errno> {
+    decode_signal(number).map_err(|error| if is_there() { error } else { Errno::ESRCH })
+}
+
+/// kill(2) of `id` has a target.
+fn is_target(id: i32) -> bool {
+    match id {
+        0 | -1 => true,
+        i32::MIN => false,
+        id if id < 0 => tree::read().group(id.unsigned_abs()).next().is_some(),
+        id => tree::process_of(id as u32).is_some(),
+    }
+}
+
 fn kill(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let signal = decode_signal(call.int(1))?;
+    let signal = signal_for(call.int(1), || is_target(call.int(0)))?;
     let own = &call.task.process;
     let info = Info::from_process(signal, info::SI_USER, own.id(), call.task.real_user());
     let group = match call.int(0) {
@@ -331,8 +346,8 @@ fn send_to_thread(
     thread: i32,
     signal: i32,
 ) -> Result<u64, Errno> {
-    let signal = decode_signal(signal)?;
     let (target, life) = find_thread(group, thread)?;
+    let signal = decode_signal(signal)?;
     check_permission(call.task, &target.process, signal)?;
     if signal != 0 {
         let own = call.task;
@@ -370,12 +385,6 @@ fn find_thread(group: Option<i32>, thread: i32) -> Result<(Arc<Task>, Life), Err
     }
 }
 
-/// The information that a program gives, with its signal set.
-fn signal_info(mut whole: UserInfo, signal: i32, is_own: bool) -> Result<Info, Errno> {
-    whole.info.signal = i32::from(decode_signal(signal)?);
-    check_info(whole, is_own)
-}
-
 /// The information that a program gives with a signal. It may not pretend to be the kernel or kill(2) towards others.
 ///
 /// # Errors
@@ -391,22 +400,32 @@ pub(super) fn check_info(given: UserInfo, is_own: bool) -> Result<Info, Errno> {
     Ok(info.unmarked())
 }
 
+/// The information at argument `info`, with the signal that is argument `number`. It is the caller's own where the target is
+/// the calling thread.
+fn read_info(call: &Call<'_>, (number, info): (usize, usize), is_own: bool) -> Result<Info, Errno> {
+    let mut whole = call.memory.read::<UserInfo>(call.word(info))?;
+    whole.info.signal = call.int(number);
+    check_info(whole, is_own)
+}
+
 fn rt_sigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
     let id = call.uint(0);
-    let whole = call.memory.read::<UserInfo>(call.word(2))?;
-    let info = signal_info(whole, call.int(1), id == call.task.process.id())?;
+    let info = read_info(call, (1, 2), id == call.task.id())?;
+    signal_for(info.signal, || tree::process_of(id).is_some())?;
     kill_one(call.task, id, info)
 }
 
 fn rt_tgsigqueueinfo(call: &mut Call<'_>) -> Result<u64, Errno> {
-    // A bad address comes before a bad target, as on Linux.
-    let whole = call.memory.read::<UserInfo>(call.word(3))?;
-    if call.int(0) <= 0 || call.int(1) <= 0 {
+    let is_own = call.uint(1) == call.task.id();
+    let info = read_info(call, (2, 3), is_own);
+    // A bad address comes before a bad target, and that before what the information may not say.
+    let is_read = matches!(info, Ok(_) | Err(Errno::EPERM));
+    if is_read && (call.int(0) <= 0 || call.int(1) <= 0) {
         return Err(Errno::EINVAL);
     }
-    let is_own = call.uint(0) == call.task.process.id();
-    let info = signal_info(whole, call.int(2), is_own)?;
+    let info = info?;
     let (target, life) = find_thread(Some(call.int(0)), call.int(1))?;
+    decode_signal(info.signal)?;
     check_permission(call.task, &target.process, info.number())?;
     if info.number() != 0 {
         send_to_known(&target, life, info)?;

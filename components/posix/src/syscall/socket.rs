@@ -1,7 +1,7 @@
 //! The socket calls, over AF_UNIX; other families answer EAFNOSUPPORT.
 use super::{
     Call, Entry,
-    place::install,
+    place::{descriptor_limit, install},
     socket_message::{Header, Request, receive_one, send_one},
     socket_options,
 };
@@ -93,14 +93,15 @@ fn party(task: &Task) -> Party {
 
 /// Kind and flags of a type argument, for a family.
 fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
-    if kind & !(KIND_BITS | TYPE_FLAGS) != 0 {
-        return Err(Errno::EINVAL);
-    }
-    if family != net::AF_UNIX as i32 {
+    check_type_flags(kind)?;
+    if !(0..net::AF_MAX as i32).contains(&family) {
         return Err(Errno::EAFNOSUPPORT);
     }
     if kind & KIND_BITS >= KINDS {
         return Err(Errno::EINVAL);
+    }
+    if family != net::AF_UNIX as i32 {
+        return Err(Errno::EAFNOSUPPORT);
     }
     if protocol != 0 && protocol != net::AF_UNIX as i32 {
         return Err(Errno::EPROTONOSUPPORT);
@@ -112,6 +113,10 @@ fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
         net::SOCK_SEQPACKET => Ok(Kind::Packet),
         _ => Err(Errno::ESOCKTNOSUPPORT),
     }
+}
+
+fn check_type_flags(kind: u32) -> Result<(), Errno> {
+    if kind & !(KIND_BITS | TYPE_FLAGS) == 0 { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
 fn install_socket(task: &Task, socket: Arc<Socket>, flags: u32) -> Result<u64, Errno> {
@@ -127,7 +132,16 @@ fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = call.uint(1);
-    let kind = kind_of(call.int(0), flags, call.int(2))?;
+    check_type_flags(flags)?;
+    let kind = match kind_of(call.int(0), flags, call.int(2)) {
+        Ok(kind) => kind,
+        Err(error) => {
+            // As on Linux, the descriptors are chosen and told before the rest is looked at.
+            let told = call.files.free_pair(descriptor_limit(call.task))?;
+            call.memory.write(call.word(3), &told)?;
+            return Err(error);
+        }
+    };
     let (first, second) = Socket::pair(kind, &party(call.task));
     let first = install_socket(call.task, first, flags)? as i32;
     let both = install_socket(call.task, second, flags).and_then(|second| {

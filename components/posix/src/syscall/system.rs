@@ -2,7 +2,7 @@
 use super::{Call, Entry, capabilities, process::ResourceUsage, seccomp};
 use crate::{
     files::slots::NEW_MAX,
-    memory::Dumpable,
+    memory::{Dumpable, UserSink, transfer::BYTES_MAX},
     process::{
         Process, Task,
         limits::{Limit, Resource},
@@ -16,7 +16,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 use linux_raw_sys::{general as raw, prctl, system as raw_system};
 use rt::{power::Action, user::Bases};
-use vfs::{Errno, credentials::Capabilities};
+use vfs::{Errno, credentials::Capabilities, io::Sink};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// The calls of this file.
@@ -324,23 +324,22 @@ fn getrandom(call: &mut Call<'_>) -> Result<u64, Errno> {
     if call.uint(2) & !KNOWN != 0 || call.uint(2) & BOTH == BOTH {
         return Err(Errno::EINVAL);
     }
-    let wanted = call.word(1).min(i32::MAX as u64);
-    let memory = call.memory;
+    let mut sink = UserSink::new(call.memory, call.word(0), call.word(1).min(BYTES_MAX))?;
     let mut done = 0;
-    while done < wanted {
+    while sink.remaining() > 0 {
         let mut chunk = [0; CHUNK_BYTES];
-        let bytes = (wanted - done).min(CHUNK_BYTES as u64) as usize;
+        let bytes = sink.remaining().min(CHUNK_BYTES);
         let part = chunk.get_mut(..bytes).unwrap_or_default();
         rt::entropy::fill(part);
-        if let Err(errno) = memory.write_bytes(call.word(0).wrapping_add(done), part) {
-            return if done > 0 { Ok(done) } else { Err(errno) };
+        match sink.put(part) {
+            Err(errno) if done == 0 => return Err(errno),
+            put => done += put.unwrap_or(0),
         }
-        done += part.len() as u64;
-        if call.task.has_signal() {
+        if done % CHUNK_BYTES != 0 || call.task.has_signal() {
             break;
         }
     }
-    Ok(done)
+    Ok(done as u64)
 }
 
 fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {

@@ -41,6 +41,7 @@ pub const CALLS: &[Entry] = &[
     Entry::whole(raw::__NR_timer_delete, "timer_delete", timer_delete),
 ];
 
+const MICROS_A_SECOND: i64 = 1_000_000;
 const COARSE_RESOLUTION_NS: u64 = 1;
 
 fn clock_gettime(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -58,19 +59,32 @@ fn clock_getres(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn set_wall(task: &Task, ns: u64) -> Result<u64, Errno> {
-    if !task.credentials().has(Capabilities::SYS_TIME) {
-        return Err(Errno::EPERM);
-    }
+    check_time(task)?;
     wall::set(ns);
     Ok(0)
 }
 
+fn check_time(task: &Task) -> Result<(), Errno> {
+    if task.credentials().has(Capabilities::SYS_TIME) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+/// To wake the machine is a privilege.
+pub(super) fn check_alarm(task: &Task, clock: i32) -> Result<(), Errno> {
+    let is_allowed = !Clock::is_alarm(clock) || task.credentials().has(Capabilities::WAKE_ALARM);
+    if is_allowed { Ok(()) } else { Err(Errno::EPERM) }
+}
+
 fn clock_settime(call: &mut Call<'_>) -> Result<u64, Errno> {
-    if call.uint(0) != raw::CLOCK_REALTIME {
+    let number = call.int(0);
+    if number > 0 || Clock::check_number(number).is_err() {
         return Err(Errno::EINVAL);
     }
-    let ns = call.memory.read::<Timespec>(call.word(1))?.to_ns()?;
-    set_wall(call.task, ns)
+    let time = call.memory.read::<Timespec>(call.word(1))?;
+    if number != 0 {
+        // Nobody sets the time that a process took.
+        return Clock::decode(call.task, number).and(Err(Errno::EPERM));
+    }
+    set_wall(call.task, time.to_ns()?)
 }
 
 fn gettimeofday(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -85,11 +99,20 @@ fn gettimeofday(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn settimeofday(call: &mut Call<'_>) -> Result<u64, Errno> {
-    if call.word(0) == 0 {
-        return Ok(0);
+    let time = match call.word(0) {
+        0 => None,
+        at => Some(call.memory.read::<Timeval>(at)?),
+    };
+    if time.is_some_and(|time| !(0..=MICROS_A_SECOND).contains(&time.microseconds)) {
+        return Err(Errno::EINVAL);
     }
-    let ns = call.memory.read::<Timeval>(call.word(0))?.to_ns()?;
-    set_wall(call.task, ns)
+    if call.word(1) != 0 {
+        call.memory.read::<[i32; 2]>(call.word(1))?;
+    }
+    match time {
+        Some(time) => set_wall(call.task, time.to_ns()?),
+        None => check_time(call.task).map(|()| 0),
+    }
 }
 
 fn time(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -113,6 +136,10 @@ fn clock_nanosleep(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(if is_by_name { Errno::EOPNOTSUPP } else { Errno::EINVAL });
     }
     let ns = call.memory.read::<Timespec>(call.word(2))?.to_ns()?;
+    if Clock::is_alarm(call.int(0)) && call.uint(1) & !raw::TIMER_ABSTIME != 0 {
+        return Err(Errno::EINVAL);
+    }
+    check_alarm(call.task, call.int(0))?;
     if call.uint(1) & raw::TIMER_ABSTIME != 0 {
         return sleep(clock, ns).map_err(|_| Errno::RESTART_NO_HANDLER);
     }
@@ -191,7 +218,6 @@ fn decode_interval(call: &Call<'_>) -> Result<u32, Errno> {
 }
 
 fn setitimer(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let number = decode_interval(call)?;
     let memory = call.memory;
     let (value_ns, interval_ns) = match call.word(1) {
         0 => (0, 0),
@@ -200,6 +226,7 @@ fn setitimer(call: &mut Call<'_>) -> Result<u64, Errno> {
             (new.value.to_ns()?, new.interval.to_ns()?)
         }
     };
+    let number = decode_interval(call)?;
     let before = timers::set_interval(&call.task.process, number, value_ns, interval_ns);
     if call.word(2) != 0 {
         memory.write(call.word(2), &IntervalValue::new(before))?;
@@ -233,19 +260,27 @@ struct SignalEvent {
 }
 
 fn timer_create(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let clock = Clock::decode_timed(call.task, call.int(0))?;
-    let memory = call.memory;
-    let (notify, value) = match call.word(1) {
-        0 => (Notify::Process(SIGALRM), None),
-        at => {
-            let event = memory.read::<SignalEvent>(at)?;
-            (decode_notify(&call.task.process, &event)?, Some(event.value))
-        }
+    let (memory, number) = (call.memory, call.int(0));
+    let event = match call.word(1) {
+        0 => None,
+        at => Some(memory.read::<SignalEvent>(at)?),
+    };
+    // A clock whose process is not there, or that is not for everybody, is found when the timer has its number.
+    let clock = match Clock::decode_timed(call.task, number) {
+        Err(Errno::EOPNOTSUPP) => return Err(Errno::EOPNOTSUPP),
+        clock => clock.and_then(|clock| check_alarm(call.task, number).map(|()| clock)),
+    };
+    Clock::check_number(number)?;
+    let (notify, value) = match event {
+        None => (Notify::Process(SIGALRM), None),
+        Some(event) => (decode_notify(&call.task.process, &event)?, Some(event.value)),
     };
     let schedule = Schedule::default();
-    let timer = PosixTimer { clock, base: clock, notify, value: 0, overrun: 0, schedule };
+    let base = clock.unwrap_or(Clock::Monotonic);
+    let timer = PosixTimer { clock: base, base, notify, value: 0, overrun: 0, schedule };
     let id = timers::create(&call.task.process, timer, value)?;
-    if let Err(errno) = memory.write(call.word(2), &id) {
+    let told = memory.write(call.word(2), &id).and(clock);
+    if let Err(errno) = told {
         timers::delete(&call.task.process, id)?;
         return Err(errno);
     }

@@ -1,12 +1,16 @@
 //! timerfd_create, timerfd_settime, timerfd_gettime.
-use super::{Call, Entry, place::install_anonymous, time::TimerValue};
+use super::{
+    Call, Entry,
+    place::install_anonymous,
+    time::{TimerValue, check_alarm},
+};
 use crate::{
     poll::{Setting, TimerFile},
     time::clock::{Clock, Timespec},
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Capabilities, Errno, OpenFile};
+use vfs::{Errno, OpenFile};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -17,15 +21,13 @@ pub const CALLS: &[Entry] = &[
 
 fn create(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (number, flags) = (call.uint(0), call.uint(1));
-    let is_alarm = matches!(number, raw::CLOCK_REALTIME_ALARM | raw::CLOCK_BOOTTIME_ALARM);
+    let is_alarm = Clock::is_alarm(call.int(0));
     let is_plain =
         matches!(number, raw::CLOCK_REALTIME | raw::CLOCK_MONOTONIC | raw::CLOCK_BOOTTIME);
     if flags & !(raw::TFD_CLOEXEC | raw::TFD_NONBLOCK) != 0 || !is_alarm && !is_plain {
         return Err(Errno::EINVAL);
     }
-    if is_alarm && !call.task.credentials().has(Capabilities::WAKE_ALARM) {
-        return Err(Errno::EPERM);
-    }
+    check_alarm(call.task, call.int(0))?;
     let timer = TimerFile::new(number, Clock::decode(call.task, call.int(0))?);
     install_anonymous(call.task, timer, "[timerfd]", raw::O_RDWR | flags)
 }

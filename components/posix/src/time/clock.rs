@@ -49,11 +49,36 @@ impl Clock {
     /// As [`Clock::decode`]; `EOPNOTSUPP` for a clock that can only be looked at.
     pub fn decode_timed(task: &Task, number: i32) -> Result<Clock, Errno> {
         match number as u32 {
+            _ if Clock::is_file(number) => Err(Errno::EOPNOTSUPP),
             raw::CLOCK_MONOTONIC_RAW | raw::CLOCK_MONOTONIC_COARSE | raw::CLOCK_REALTIME_COARSE => {
                 Err(Errno::EOPNOTSUPP)
             }
             _ => Clock::decode(task, number),
         }
+    }
+    /// `number` is of a clock, whatever may be done with it; that of a process or thread need not be there.
+    ///
+    /// # Errors
+    /// `EINVAL`.
+    pub fn check_number(number: i32) -> Result<(), Errno> {
+        /// `CLOCK_SGI_CYCLE`, which is no more.
+        const REMOVED: i32 = 10;
+        let is_clock = match number {
+            REMOVED => false,
+            0.. => number as u32 <= raw::CLOCK_TAI,
+            _ => !Clock::is_file(number),
+        };
+        if is_clock { Ok(()) } else { Err(Errno::EINVAL) }
+    }
+    /// A clock that is an open file, of which there are none.
+    fn is_file(number: i32) -> bool {
+        const BITS: i32 = 7;
+        const FILE: i32 = 3;
+        number < 0 && number & BITS == FILE
+    }
+    /// Time on this clock goes on and wakes the machine while it sleeps, which is a privilege.
+    pub fn is_alarm(number: i32) -> bool {
+        matches!(number as u32, raw::CLOCK_REALTIME_ALARM | raw::CLOCK_BOOTTIME_ALARM)
     }
     /// `~id << 3 | per-thread << 2 | which`: the clocks clock_getcpuclockid(3) makes.
     fn decode_dynamic(task: &Task, number: i32) -> Result<Clock, Errno> {

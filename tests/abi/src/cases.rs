@@ -1,0 +1,36 @@
+//! Calls in tables: number, arguments, and what is answered.
+pub use crate::returns::setting::{at, map, raw, room};
+
+/// An address that no program has.
+pub const KERNEL: i64 = -0x8000_0000_0000;
+/// A process that there is not.
+pub const ABSENT: i64 = 0x3fff_fff0;
+
+/// A call, its arguments and its answer, which is negative if it is an error.
+pub type Case = (i64, [i64; 6], i64);
+
+/// Makes each call.
+///
+/// # Panics
+/// Where an answer is another one.
+#[track_caller]
+pub fn all(cases: &[Case]) {
+    let wrong: Vec<_> = cases
+        .iter()
+        .map(|(call, args, wanted)| (call, args, raw(*call, *args), wanted))
+        .filter(|(.., answer, wanted)| answer != *wanted)
+        .collect();
+    assert!(wrong.is_empty(), "call, arguments, answer, wanted: {wrong:?}");
+}
+
+/// Arguments, the rest of which are 0.
+pub fn of<const N: usize>(given: [i64; N]) -> [i64; 6] {
+    let mut all = [0; 6];
+    all[..N].copy_from_slice(&given);
+    all
+}
+
+/// An error as a call answers it.
+pub fn no(error: i32) -> i64 {
+    -i64::from(error)
+}
