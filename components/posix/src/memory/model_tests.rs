@@ -197,7 +197,9 @@ fn run(steps: &[Step]) {
                 let flags = RemapFlags::MAY_MOVE | RemapFlags::FIXED;
                 let result = memory.remap(at(page), pages * PAGE, new_pages * PAGE, flags, at(to));
                 if !is_apart {
-                    assert_eq!(result, Err(Errno::EINVAL));
+                    let is_there = model.pages.contains_key(&page);
+                    let error = if is_there { Errno::EINVAL } else { Errno::EFAULT };
+                    assert_eq!(result, Err(error));
                     continue;
                 }
                 // Whether neighbours were joined into one region is not modelled: where the model
