@@ -1,4 +1,5 @@
-//! The course of a [`Sequence`] at a driver: each step begins on the thread that hears of the end of the one before.
+//! The course of a [`Sequence`] at a device that sees to no order: each step begins on the thread that hears of the end of the one
+//! before.
 use super::{Block, BlockError, BlockSink, Request, Sequence, Step};
 use alloc::{
     sync::{Arc, Weak},
@@ -14,18 +15,18 @@ lock_class! {
     static COURSE = "block.course";
 }
 
-/// The owner of a sequence: the session of a client.
-pub(crate) trait Owner: Send + Sync {
+/// The owner of a sequence: the session of a client, or a client whose device does not see to the order.
+pub trait Owner: Send + Sync {
     /// A step may begin.
     fn may_begin(&self) -> bool;
     /// The device has no room for `batch` just now: it is to be submitted for `sink` by a thread that may wait.
     fn submit_later(&self, batch: Vec<Request>, sink: Arc<dyn BlockSink>);
-    /// All of it has ended.
-    fn ended(&self, tag: u64, result: Result<(), BlockError>);
+    /// All of it has ended; where some failed, `at` is the place of the first of them.
+    fn ended(&self, tag: u64, at: u32, result: Result<(), BlockError>);
 }
 
 /// See the module's page.
-pub(crate) struct Course {
+pub struct Course {
     block: Arc<dyn Block>,
     owner: Arc<dyn Owner>,
     tag: u64,
@@ -36,16 +37,18 @@ pub(crate) struct Course {
 }
 
 struct State {
-    result: Result<(), BlockError>,
+    /// The first in the sequence of those that failed.
+    failed: Option<(u64, BlockError)>,
     rest: Peekable<IntoIter<Step>>,
 }
 
 impl Course {
     /// Begins `sequence` at `block`, on a thread that may wait.
-    pub(crate) fn begin(block: &Arc<dyn Block>, owner: &Arc<dyn Owner>, sequence: Sequence) {
+    pub fn begin(block: &Arc<dyn Block>, owner: &Arc<dyn Owner>, mut sequence: Sequence) {
         let tag = sequence.first.tag;
+        sequence.requests_mut().zip(0..).for_each(|(request, at)| request.tag = at);
         let (mut together, rest) = sequence.split();
-        let state = State { result: Ok(()), rest: rest.into_iter().peekable() };
+        let state = State { failed: None, rest: rest.into_iter().peekable() };
         let course = Arc::new_cyclic(|this| Course {
             block: block.clone(),
             owner: owner.clone(),
@@ -63,15 +66,19 @@ impl Course {
         let may_begin = self.owner.may_begin();
         let next = {
             let mut state = self.state.lock();
-            if state.result.is_ok() && !may_begin && state.rest.len() > 0 {
-                state.result = Err(BlockError::Restarted);
+            if state.failed.is_none()
+                && !may_begin
+                && let Some(next) = state.rest.peek()
+            {
+                state.failed = Some((next.request.tag, BlockError::Restarted));
             }
-            if state.result.is_ok() { state.take_step() } else { Vec::new() }
+            if state.failed.is_none() { state.take_step() } else { Vec::new() }
         };
         let this = self.this.upgrade().filter(|_| !next.is_empty());
         let Some(sink) = this.map(|this| -> Arc<dyn BlockSink> { this }) else {
-            let result = self.state.lock().result;
-            return self.owner.ended(self.tag, result);
+            let failed = self.state.lock().failed;
+            let (at, result) = failed.map_or((0, Ok(())), |(at, error)| (at as u32, Err(error)));
+            return self.owner.ended(self.tag, at, result);
         };
         self.left.store(next.len(), Release);
         let mut refused = Vec::new();
@@ -97,12 +104,21 @@ impl State {
 }
 
 impl BlockSink for Course {
-    fn completed(&self, _: u64, result: Result<(), BlockError>) {
-        if result.is_err() {
-            self.state.lock().result = result;
+    fn completed(&self, at: u64, result: Result<(), BlockError>) {
+        if let Err(error) = result {
+            let failed = &mut self.state.lock().failed;
+            if failed.is_none_or(|(before, _)| at < before) {
+                *failed = Some((at, error));
+            }
         }
         if self.left.fetch_sub(1, AcqRel) == 1 {
             self.go_on();
         }
+    }
+}
+
+impl core::fmt::Debug for Course {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Course").field("tag", &self.tag).finish_non_exhaustive()
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! request     0 tag | 1 first sector | 2 sectors of a range | 3 operation, segments here, flags (a byte each)
 //!             4 to 7 segments: frame (32 bits), offset (16), length (16)
-//! completion  0 tag | 1 result
+//! completion  0 tag | 1 result (32 bits), which request of a sequence failed (32)
 //! ```
 //! A request of more than four segments is several entries in a row, all but the last with the flag `SEGMENTS`. A sequence is
 //! the entries of its requests in a row under one tag, the flag `SEQUEL` in those of all but the last request, and `AFTER` in
@@ -68,7 +68,9 @@ const _: () = assert!(size_of::<RequestEntry>() == 64);
 pub struct CompletionEntry {
     /// The request's.
     pub tag: u64,
-    result: u64,
+    result: u32,
+    /// The place in its sequence of the request that it says of, where that failed.
+    pub at: u32,
 }
 
 /// Entries that `request` takes.
@@ -227,8 +229,8 @@ fn decode_operation(entry: &RequestEntry) -> Option<Operation> {
 }
 
 impl CompletionEntry {
-    /// That the request of that tag ended so.
-    pub fn new(tag: u64, result: Result<(), BlockError>) -> CompletionEntry {
+    /// That the request of that tag ended so, or its sequence, of which the request at `at` failed where one did.
+    pub fn new(tag: u64, at: u32, result: Result<(), BlockError>) -> CompletionEntry {
         let result = match result {
             Ok(()) => 0,
             Err(BlockError::Invalid) => 1,
@@ -238,7 +240,7 @@ impl CompletionEntry {
             Err(BlockError::Restarted) => 5,
             Err(BlockError::NoMemory) => 6,
         };
-        CompletionEntry { tag, result }
+        CompletionEntry { tag, result, at }
     }
     /// How it ended.
     ///

@@ -16,6 +16,7 @@ mod tests;
 mod turn;
 
 pub use control::*;
+pub use course::{Course, Owner};
 pub use remote::{BlockProxy, Running};
 pub use sequence::{SEQUENCE_MAX, Sequence, Step};
 pub use server::BlockService;
@@ -137,11 +138,11 @@ pub trait Block: Send + Sync {
         let _ = sink;
         Err(request)
     }
-    /// Starts a sequence, where the device sees to its order by itself and that can be done without waiting for room; `sink` is
-    /// told once.
+    /// Starts a sequence, where the device sees to its order by itself and that can be done without waiting for room. `sink` is
+    /// told once: of the first request's tag where all ended well, else of the tag of the first that did not.
     ///
     /// # Errors
-    /// The sequence, of which nothing was done: its client sees to the order.
+    /// The sequence, of which nothing was done: its client sees to the order ([`Course`]).
     fn start(&self, sequence: Sequence, sink: &Arc<dyn BlockSink>) -> Result<(), Sequence> {
         let _ = sink;
         Err(sequence)

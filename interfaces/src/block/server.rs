@@ -249,8 +249,9 @@ fn gather(
     Ok(if is_all { Taken::All } else { Taken::Some })
 }
 
-impl BlockSink for Session {
-    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+impl Session {
+    /// Says that the request of that tag has ended, or its sequence, whose request at `at` failed where one did.
+    fn say(&self, tag: u64, at: u32, result: Result<(), BlockError>) {
         let doorbell = {
             let mut sending = self.sending.lock();
             sending.pending = sending.pending.saturating_sub(1);
@@ -258,12 +259,18 @@ impl BlockSink for Session {
                 drop(sending);
                 return self.ended.signal();
             }
-            sending.completions.push(&CompletionEntry::new(tag, result))
+            sending.completions.push(&CompletionEntry::new(tag, at, result))
         };
         match doorbell {
             Ok(doorbell) => self.completion_bell.answer(doorbell),
             Err(_) => log::error!("a client's ring of completions is full or corrupt"),
         }
+    }
+}
+
+impl BlockSink for Session {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        self.say(tag, 0, result);
     }
 }
 
@@ -290,8 +297,8 @@ impl Owner for Session {
             }
         }
     }
-    fn ended(&self, tag: u64, result: Result<(), BlockError>) {
-        self.completed(tag, result);
+    fn ended(&self, tag: u64, at: u32, result: Result<(), BlockError>) {
+        self.say(tag, at, result);
     }
 }
 

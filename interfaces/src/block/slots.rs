@@ -80,9 +80,17 @@ impl Flight {
         matches!(self.request.operation, Operation::Read)
     }
 
-    fn end(self, result: Result<(), BlockError>) -> Ended {
+    /// The place of its last request.
+    fn last(&self) -> u32 {
+        self.more.len() as u32
+    }
+
+    fn end(self, failed: Option<(u32, BlockError)>) -> Ended {
         let is_written = self.is_written();
-        let Flight { request: Request { tag, mut segments, .. }, more, sink, .. } = self;
+        let (at, result) = failed.map_or((0, Ok(())), |(at, error)| (at, Err(error)));
+        let behind = |at: usize| self.more.get(at).map(|step| step.request.tag);
+        let tag = (at as usize).checked_sub(1).and_then(behind).unwrap_or(self.request.tag);
+        let Flight { request: Request { mut segments, .. }, more, sink, .. } = self;
         for mut step in more {
             segments.append(&mut step.request.segments);
         }
@@ -144,12 +152,22 @@ pub(crate) fn take_back(window: &DmaWindow, loans: impl Iterator<Item = Loan>) {
     window.take_back(returned.get(..count).unwrap_or_default());
 }
 
+/// An error that was held back.
+#[derive(Clone, Copy)]
+struct Doubt {
+    /// Which of all errors it was.
+    which: u64,
+    /// The place of the request that failed.
+    at: u32,
+    error: BlockError,
+}
+
 #[derive(Default)]
 struct Slot {
     generation: u32,
     flight: Option<Flight>,
-    /// An error that the driver reported and nobody was told yet ([`super::doubts`]), and which of all that was.
-    doubt: Option<(u64, BlockError)>,
+    /// An error that the driver reported and nobody was told yet ([`super::doubts`]).
+    doubt: Option<Doubt>,
 }
 
 impl Slot {
@@ -321,6 +339,9 @@ impl Slots {
         let is_ours = u64::from(slot.generation) == entry.tag >> 32;
         let is_sent = |flight: &&mut Flight| flight.is_sent && is_ours;
         let flight = slot.flight.as_mut().filter(is_sent).ok_or(Corrupt)?;
+        if entry.at > flight.last() {
+            return Err(Corrupt);
+        }
         add(&self.returned, 1);
         if flight.is_barrier() {
             add(&self.returned_barriers, 1);
@@ -328,24 +349,24 @@ impl Slots {
         if let Err(error) = result {
             flight.is_sent = false;
             take_back(window, flight.loans());
-            slot.doubt = self.hold_back(error);
+            slot.doubt = self.hold_back(entry.at, error);
             return Ok(());
         }
         let flight = slot.take();
         drop(slot);
-        *ended = flight.map(|flight| self.end(Some(number), flight, result));
+        *ended = flight.map(|flight| self.end(Some(number), flight, None));
         Ok(())
     }
 
     /// The driver is done with a request, without success, which keeps its slot until somebody decides what becomes of it; what
     /// its client is to be told, unless it is to be sent again anyway.
     #[cold]
-    fn hold_back(&self, error: BlockError) -> Option<(u64, BlockError)> {
+    fn hold_back(&self, at: u32, error: BlockError) -> Option<Doubt> {
         if error == BlockError::Restarted {
             return None;
         }
         self.has_doubts.store(true, Release);
-        Some((self.errors.fetch_add(1, AcqRel), error))
+        Some(Doubt { which: self.errors.fetch_add(1, AcqRel), at, error })
     }
 
     /// Errors that drivers reported, ever.
@@ -366,11 +387,11 @@ impl Slots {
         for (number, slot) in (0..).zip(&self.slots) {
             let mut slot = slot.lock();
             let Some(flight) = &slot.flight else { continue };
-            let Some((which, error)) = slot.doubt else { continue };
+            let Some(Doubt { which, at, error }) = slot.doubt else { continue };
             if may_end(flight, which) {
                 slot.doubt = None;
                 let flight = slot.take()?;
-                return Some(self.end(Some(number), flight, Err(error)));
+                return Some(self.end(Some(number), flight, Some((at, error))));
             }
             has_others = true;
         }
@@ -401,19 +422,19 @@ impl Slots {
 
     /// A request leaves its slot, if it had one, and its entries of the ring.
     #[inline]
-    fn end(&self, number: Option<u32>, flight: Flight, result: Result<(), BlockError>) -> Ended {
+    fn end(&self, number: Option<u32>, flight: Flight, failed: Option<(u32, BlockError)>) -> Ended {
         if let Some(number) = number {
             self.give(number);
         }
         // A sender that finds room finds a slot.
         add(&self.freed_entries, flight.entries());
-        flight.end(result)
+        flight.end(failed)
     }
 
     /// Ends a request that waited to be sent.
     pub(crate) fn end_unsent(&self, flight: Flight, error: BlockError) -> Ended {
         let _completing = self.completing();
-        self.end(None, flight, Err(error))
+        self.end(None, flight, Some((0, error)))
     }
 
     /// Ends one more of the requests in slots with `error`.
@@ -429,7 +450,7 @@ impl Slots {
         if flight.is_sent {
             take_back(&completing.window, flight.loans());
         }
-        Some(self.end(Some(number), flight, Err(error)))
+        Some(self.end(Some(number), flight, Some((0, error))))
     }
 
     /// Empties every slot, to be sent to another driver, but those of requests that ended with an error and were issued again

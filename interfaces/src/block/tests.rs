@@ -587,7 +587,7 @@ fn a_flush_is_a_barrier_among_requests_issued_again() {
         all.batch.iter().map(|request| (request.sector / 8, request.tag)).collect::<Vec<_>>()
     };
     let mut end = |flights: &mut Flights, tag| {
-        let _ = completions.push(&CompletionEntry::new(tag, Ok(()))).unwrap();
+        let _ = completions.push(&CompletionEntry::new(tag, 0, Ok(()))).unwrap();
         let (slots, mut places, mut count) = (flights.slots(), [const { None }; BATCH], 0);
         let mut completing = slots.completing();
         slots.take_completions(&mut completing, &mut places, &mut count).unwrap();
@@ -835,7 +835,7 @@ proptest! {
             .into_iter()
             .map(|((tag, result), corrupts)| {
                 let result = if result == 0 { Err(BlockError::Device) } else { Ok(()) };
-                (CompletionEntry::new(tag, result), corrupts)
+                (CompletionEntry::new(tag, (tag % 3) as u32, result), corrupts)
             })
             .collect();
         let liar = Arc::new(Liar { lies, attached: AtomicUsize::new(0) });

@@ -71,12 +71,14 @@ fn many_at_once_keep_each_its_order() {
 fn nothing_is_begun_behind_a_step_that_failed() {
     let (platter, driver, proxy) = connected();
     let frame = filled(3);
-    for (tag, failing, begun) in [(1, 0, 1), (2, 2, 1), (3, 4, 3)] {
+    for (failing, place, begun) in [(0, 0, 1), (2, 1, 1), (4, 3, 3)] {
         let (sink, dyn_sink) = listening();
         platter.log.lock().unwrap().clear();
         *driver.disk.mood.lock().unwrap() = Mood::FailsAt(failing * 8);
-        proxy.start(commit(tag, 0, &frame), &dyn_sink).unwrap();
-        assert_eq!(sink.wait_for(1), [(tag, Err(BlockError::Device))]);
+        let mut sequence = commit(0, 0, &frame);
+        sequence.requests_mut().zip(10..).for_each(|(request, tag)| request.tag = tag);
+        proxy.start(sequence, &dyn_sink).unwrap();
+        assert_eq!(sink.wait_for(1), [(10 + place, Err(BlockError::Device))], "which failed");
         assert_eq!(platter.log.lock().unwrap().len(), begun, "{failing}");
     }
     assert!(proxy.has_all_slots());
