@@ -331,8 +331,23 @@ pub trait FileSystem: Send + Sync {
         let _ = (inode, size_bytes);
         sink.pages_done(tag, first, frames.len(), Err(FsError::ReadOnly));
     }
-    /// The data of completed `write_pages` of the inode, and its attributes, are on stable storage
-    /// and can be reached by name when this returns (unless it has no name).
+    /// As [`FileSystem::write_pages`], but it may keep the pages and write them along with the next [`FileSystem::sync_inode`],
+    /// from which on `sink` is told of them; then this says `true`. The caller begins that at once, on this inode, and waits
+    /// for nothing before. Nothing else of the inode is being written.
+    fn write_along(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        size_bytes: u64,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) -> bool {
+        self.write_pages(inode, first, frames, size_bytes, tag, sink);
+        false
+    }
+    /// The data of completed `write_pages` and of every [`FileSystem::write_along`] of the inode, and its attributes, are on stable
+    /// storage and can be reached by name when this returns (unless it has no name).
     ///
     /// # Errors
     /// Errors of writing, also earlier where nobody was told.

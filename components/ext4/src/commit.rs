@@ -14,20 +14,29 @@
 //! A write that the device refuses ends writing; only without a journal and with `errors=continue` the rest
 //! is written, and who waits for that transaction is told.
 //!
+//! Data that is kept for a commit ([`crate::along`]) is written along with its blocks of the journal.
+//!
 //! Locks: `ext4.commit` during all of it.
 use crate::{
+    along::{self, Along},
     cache::Chunk,
-    device::Piece,
+    device::{Piece, Refusal},
     groups,
     inode::inode_place,
     journal::Journal,
-    log::{Class, Running},
+    log::{Class, FailedRun, Running},
     superblock_edit::{self, Mark},
     volume::Volume,
     write,
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{block::SECTOR_BYTES, file_system::FsError};
+
+/// How often a commit is put off for threads that are to join it.
+const JOINS_MAX: usize = 16;
+/// Blocks that are committed without letting operations go first.
+const SHORT_BLOCKS: usize = 16;
 
 /// A block as a transaction left it.
 #[derive(Clone)]
@@ -63,17 +72,87 @@ struct Ended {
     blocks: BTreeMap<u64, Version>,
 }
 
+impl Ended {
+    /// It goes to the journal, which has room for it.
+    fn fits(&self, committer: &Committer) -> bool {
+        let (blocks, revoked) = (self.blocks.len(), self.running.revoked.len());
+        committer.journal.as_ref().is_some_and(|journal| journal.has_room(blocks, revoked))
+    }
+}
+
 impl Volume {
     /// Makes every transaction up to `id` durable.
     ///
     /// # Errors
     /// Errors of writing: the volume is read-only then.
     pub(crate) fn commit(&self, id: u64) -> Result<(), FsError> {
-        let mut committer = self.log.committer.lock();
+        let mut committer = self.log.begin_commit();
         if self.log.committed() >= id {
             return if self.log.is_lossy(id) { Err(FsError::Io) } else { Ok(()) };
         }
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
+    }
+
+    /// Makes every transaction up to `id` durable, and data that was kept by transaction `kept`. One of the threads that do so
+    /// commits for all; the others wait for the end of that without the lock.
+    ///
+    /// # Errors
+    /// As [`Volume::commit`].
+    pub(crate) fn commit_inode(&self, id: u64, kept: u64) -> Result<(), FsError> {
+        self.log.joined.fetch_add(1, Relaxed);
+        self.log.syncing.fetch_add(1, Relaxed);
+        let result = self.commit_or_wait(id, id.max(kept));
+        self.log.syncing.fetch_sub(1, Relaxed);
+        result
+    }
+
+    fn commit_or_wait(&self, id: u64, both: u64) -> Result<(), FsError> {
+        let was_committed = self.log.committed() >= both;
+        loop {
+            let ticket = self.log.ended.ticket();
+            if !was_committed && self.log.committed() >= both && self.log.is_flushed() {
+                let is_lost = self.health.has_failed() || self.log.is_lossy(id);
+                return if is_lost { Err(FsError::Io) } else { Ok(()) };
+            }
+            let Some(mut committer) = self.log.try_commit() else {
+                self.log.ended.wait(ticket, None, false);
+                continue;
+            };
+            return rt::memory::with_reserve(|| {
+                if self.log.committed() < id {
+                    self.let_join();
+                    return self.commit_with(&mut committer);
+                }
+                if self.health.has_failed() {
+                    return Err(FsError::Io);
+                }
+                self.flush_data()?;
+                if self.log.is_lossy(id) { Err(FsError::Io) } else { Ok(()) }
+            });
+        }
+    }
+
+    /// Lets other threads go first that are about to make files durable, as long as more come: one commit is enough for all.
+    fn let_join(&self) {
+        for _ in 0..JOINS_MAX {
+            let joined = self.log.joined.load(Relaxed);
+            if self.log.syncing.load(Relaxed) <= 1 {
+                return;
+            }
+            rt::thread::yield_now();
+            if self.log.joined.load(Relaxed) == joined {
+                return;
+            }
+        }
+    }
+
+    /// Writes the data that is kept, for a caller that does not commit after all.
+    pub(crate) fn let_go(&self) {
+        let _committer = self.log.begin_commit();
+        match self.health.has_failed() {
+            true => self.fail_along(),
+            false => self.write_alone(self.log.take_along()),
+        }
     }
 
     /// Makes everything durable.
@@ -81,7 +160,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::commit`].
     pub(crate) fn sync(&self) -> Result<(), FsError> {
-        let mut committer = self.log.committer.lock();
+        let mut committer = self.log.begin_commit();
         rt::memory::with_reserve(|| self.commit_with(&mut committer))
     }
 
@@ -91,7 +170,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::commit`].
     pub(crate) fn put_in_place(&self) -> Result<(), FsError> {
-        let mut committer = self.log.committer.lock();
+        let mut committer = self.log.begin_commit();
         if self.health.has_failed() {
             return Err(FsError::Io);
         }
@@ -105,7 +184,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::commit`].
     pub(crate) fn settle_all(&self) -> Result<(), FsError> {
-        let mut committer = self.log.committer.lock();
+        let mut committer = self.log.begin_commit();
         rt::memory::with_reserve(|| {
             self.commit_with(&mut committer)?;
             let result = self.settle_journal(&mut committer);
@@ -118,7 +197,7 @@ impl Volume {
     /// # Errors
     /// As [`Volume::commit`].
     pub(crate) fn empty_journal(&self) -> Result<(), FsError> {
-        let mut committer = self.log.committer.lock();
+        let mut committer = self.log.begin_commit();
         if self.health.has_failed() {
             return Err(FsError::Io);
         }
@@ -130,25 +209,52 @@ impl Volume {
         if self.health.has_failed() {
             return Err(FsError::Io);
         }
-        let mut ended = loop {
+        let (ended, result) = loop {
             let ended = self.end_running();
             let ended = ended.inspect_err(|error| self.health.abort(self.device.name(), *error))?;
             let Some(mut ended) = ended else {
                 return self.flush_data();
             };
-            // Operations that waited for the start go on before the long work.
-            rt::thread::yield_now();
-            self.log.wait_data(ended.id);
-            let mut failed = core::mem::take(&mut ended.running.failed);
-            failed.append(&mut self.log.running().failed);
-            if failed.is_empty() {
-                break ended;
+            if ended.blocks.len() > SHORT_BLOCKS {
+                // Operations that waited for the start go on before the long work.
+                rt::thread::yield_now();
             }
-            // Changes that the device refused must not be reached as data: the next round says so too.
+            let mut along = self.log.take_along();
+            if !ended.fits(committer) {
+                self.write_alone(core::mem::take(&mut along));
+            }
+            self.log.wait_data(ended.id);
+            if let Some(failed) = self.failed_data(&mut ended) {
+                // Changes that the device refused must not be reached as data: the next round says so too.
+                self.log.keep_all(along);
+                self.log.put_back(ended.running);
+                write::withdraw(self, &failed)?;
+                continue;
+            }
+            match self.write_ended(committer, &mut ended, &along) {
+                Ok(()) => {
+                    along::end(along);
+                    break (ended, Ok(()));
+                }
+                Err(Refusal::Other(error)) => {
+                    along::end(along);
+                    break (ended, Err(error));
+                }
+                Err(Refusal::Data) => self.write_alone(along),
+            }
+            // The files are told. Of a transaction that maps none of what was refused nothing changes.
+            let Some(failed) = self.failed_data(&mut ended) else {
+                let result = self.write_ended(committer, &mut ended, &[]);
+                break (ended, result.map_err(Refusal::error));
+            };
+            if let Some(journal) = &committer.journal {
+                let size = (ended.blocks.len(), ended.running.revoked.len());
+                let erased = journal.erase_commit(&self.device, size.0, size.1);
+                erased.inspect_err(|error| self.health.abort(self.device.name(), *error))?;
+            }
             self.log.put_back(ended.running);
             write::withdraw(self, &failed)?;
         };
-        let result = self.write_ended(committer, &mut ended);
         if let Err(error) = result {
             if committer.journal.is_some() || !self.health.goes_on() {
                 self.health.abort(self.device.name(), error);
@@ -164,12 +270,11 @@ impl Volume {
         result
     }
 
-    /// A flush, where data was written that none followed.
-    pub(crate) fn flush_data(&self) -> Result<(), FsError> {
-        if !self.log.take_unflushed_data() {
-            return Ok(());
-        }
-        self.device.flush().inspect_err(|_| self.log.note_unflushed_data())
+    /// Runs of files whose data the device refused, of that transaction and the running one.
+    fn failed_data(&self, ended: &mut Ended) -> Option<Vec<FailedRun>> {
+        let mut failed = core::mem::take(&mut ended.running.failed);
+        failed.append(&mut self.log.running().failed);
+        (!failed.is_empty()).then_some(failed)
     }
 
     /// Ends the running transaction and takes its blocks as they are; `None` where nothing changed.
@@ -189,7 +294,12 @@ impl Volume {
         Ok(Some(Ended { id, running, blocks }))
     }
 
-    fn write_ended(&self, committer: &mut Committer, ended: &mut Ended) -> Result<(), FsError> {
+    fn write_ended(
+        &self,
+        committer: &mut Committer,
+        ended: &mut Ended,
+        along: &[Along],
+    ) -> Result<(), Refusal> {
         let Ended { running, blocks, .. } = ended;
         let revoked: Vec<u64> = running.revoked.iter().copied().collect();
         for block in &revoked {
@@ -206,7 +316,7 @@ impl Volume {
             if result.is_ok() || self.health.goes_on() {
                 blocks.keys().for_each(|block| self.settle(*block));
             }
-            return result;
+            return Ok(result?);
         }
         let Some(journal) = committer.journal.as_mut() else { return Ok(()) };
         if !committer.is_marked {
@@ -218,8 +328,9 @@ impl Volume {
             .iter()
             .map(|(block, version)| (*block, version.chunk.part(version.offset, bytes)))
             .collect();
-        self.log.take_unflushed_data();
-        journal.append(&self.device, &logged, &revoked)?;
+        let written = self.log.written();
+        journal.append(&self.device, &logged, &revoked, along::requests_of(along))?;
+        self.log.note_flushed(written);
         let must_checkpoint = journal.is_half_full();
         for (block, version) in blocks.iter() {
             let (chunk, offset) = (Arc::clone(&version.chunk), version.offset);
@@ -282,12 +393,10 @@ impl Volume {
         running: &Running,
         blocks: &BTreeMap<u64, Version>,
     ) -> Result<(), FsError> {
+        let written = self.log.written();
         let mut result = match blocks.values().any(|version| version.class == Class::Fresh) {
             // Their flush is the data's too.
-            true => {
-                self.log.take_unflushed_data();
-                Ok(())
-            }
+            true => Ok(()),
             false => self.flush_data(),
         };
         let bytes = self.geometry.block_bytes;
@@ -319,7 +428,7 @@ impl Volume {
         if result.is_ok() || self.health.goes_on() {
             result = result.and(self.write_phase(&with_new.collect::<Vec<_>>()));
         }
-        result
+        result.inspect(|()| self.log.note_flushed(written))
     }
 
     fn write_phase(&self, pieces: &[Piece<'_>]) -> Result<(), FsError> {

@@ -98,17 +98,8 @@ impl Ext4 {
         if self.volume.groups().is_err() {
             return Ok(());
         }
-        let id = node.last_change();
-        if id > self.volume.log.committed() {
-            return self.volume.commit(id);
-        }
-        if self.volume.health.has_failed() {
-            return Err(FsError::Io);
-        }
-        if self.volume.log.is_lossy(id) {
-            return Err(FsError::Io);
-        }
-        self.volume.flush_data()
+        let result = self.volume.commit_inode(node.last_change(), node.last_kept());
+        result.inspect_err(|_| self.volume.let_go())
     }
 
     /// Writes everything and leaves the volume; nothing may be written after.

@@ -2,18 +2,12 @@
 //!
 //! Metadata is copied between its frames and the cache; frames for writing are set aside when the
 //! volume becomes writable, so that a commit needs no memory that only a commit could free.
-use alloc::{
-    boxed::Box,
-    collections::VecDeque,
-    sync::{Arc, Weak},
-    vec,
-    vec::Vec,
-};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use alloc::{boxed::Box, sync::Arc, vec, vec::Vec};
+use core::sync::atomic::{AtomicUsize, Ordering::*};
 use interfaces::{
     block::{
-        BlockError, BlockHandle, BlockInfo, BlockSink, Operation, Request, SECTOR_BYTES, Segment,
-        Sequence,
+        BlockError, BlockHandle, BlockInfo, BlockSink, Course, Operation, Owner, Request,
+        SECTOR_BYTES, Segment, Sequence,
     },
     file_system::FsError,
 };
@@ -25,7 +19,8 @@ use rt::{
 
 lock_class! {
     static FRAMES = "ext4.frames";
-    static FOLLOWING = "ext4.following";
+    static FAILED = "ext4.failed";
+    static LATER = "ext4.later";
 }
 
 /// Frames set aside for metadata on its way to the device.
@@ -125,18 +120,19 @@ impl Device {
         result
     }
 
-    /// Writes `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where there are
-    /// frames for all: what follows begins where the end of what comes before it is told.
+    /// Writes `data` and `pieces` and, when they are on stable storage, `last`, which is when this returns. Waits once where
+    /// there are frames for all: what follows begins where the end of what comes before it is told.
     ///
     /// Locks: `ext4.frames`, during the I/O.
     ///
     /// # Errors
-    /// As [`Device::write`] and [`Device::flush`]; `last` is not written where one of `pieces` was not.
+    /// Of `data`, or else as [`Device::write`] and [`Device::flush`]; `last` is not written where something before it was not.
     pub(crate) fn write_in_turn(
         &self,
+        mut data: Vec<Request>,
         pieces: &[Piece<'_>],
         last: Piece<'_>,
-    ) -> Result<(), FsError> {
+    ) -> Result<(), Refusal> {
         let mut frames = self.frames.lock();
         let pages = pages_of(pieces);
         let set_aside = extend(&mut frames, pages + 1);
@@ -145,19 +141,31 @@ impl Device {
         else {
             frames.truncate(set_aside);
             drop(frames);
+            self.run(data).map_err(|_| Refusal::Data)?;
             self.write(pieces)?;
             self.flush()?;
             self.write(&[last])?;
-            return self.flush();
+            return Ok(self.flush()?);
         };
+        let of_data = data.len();
         let flush = || self.info.has_flush.then(flush_request);
         let (batch, _) = self.writes(pieces, of_pieces);
+        data.extend(batch);
         let last = [last];
         let (last, _) = self.writes(&last, of_last);
-        let following = flush().into_iter().chain(last).chain(flush()).collect();
-        let result = self.run_in_turn(batch, following);
+        let following = flush().into_iter().chain(last).chain(flush());
+        let result = self.run_in_turn((data, of_data), following);
         frames.truncate(set_aside);
         result
+    }
+
+    /// Runs `data` and flushes what it wrote, waiting once.
+    ///
+    /// # Errors
+    /// Of `data`, or else as [`Device::flush`].
+    pub(crate) fn write_and_flush(&self, data: Vec<Request>) -> Result<(), Refusal> {
+        let of_data = data.len();
+        self.run_in_turn((data, of_data), self.info.has_flush.then(flush_request))
     }
 
     /// The requests that write as many of `pieces` from `frames` as find room there, and the other pieces.
@@ -227,23 +235,31 @@ impl Device {
         if batch.is_empty() {
             return Ok(());
         }
-        let waiter = Waiter::new(&self.block, batch.len());
+        let waiter = Waiter::new(batch.len());
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
         self.block.submit(&mut batch, &sink);
-        waiter.wait(&sink)
+        waiter.wait(&self.block).map_err(|(_, error)| error)
     }
 
-    /// Submits a batch and, each when all before it ended well, the requests `following`; waits for the last.
-    fn run_in_turn(&self, batch: Vec<Request>, following: Vec<Request>) -> Result<(), FsError> {
-        let Some(sequence) = Sequence::of(batch, following) else { return Ok(()) };
-        let waiter = Waiter::new(&self.block, 1);
+    /// Submits `batch`, whose first `data` requests write data, and, each when all before it ended well, the requests
+    /// `following`; waits for the last.
+    fn run_in_turn(
+        &self,
+        (batch, data): (Vec<Request>, usize),
+        following: impl IntoIterator<Item = Request>,
+    ) -> Result<(), Refusal> {
+        let Some(mut sequence) = Sequence::of(batch, following) else { return Ok(()) };
+        sequence.requests_mut().zip(0..).for_each(|(request, place)| request.tag = place);
+        let waiter = Waiter::new(1);
         let sink: Arc<dyn BlockSink> = Arc::clone(&waiter) as Arc<dyn BlockSink>;
-        if let Err(refused) = self.block.start(sequence, &sink) {
-            let (mut batch, following) = refused.split();
-            waiter.expect(batch.len(), following.into_iter().map(|step| step.request).collect());
-            self.block.submit(&mut batch, &sink);
+        if let Err(sequence) = self.block.start(sequence, &sink) {
+            let owner: Arc<dyn Owner> = Arc::clone(&waiter) as Arc<dyn Owner>;
+            Course::begin(&self.block, &owner, sequence);
         }
-        waiter.wait(&sink)
+        waiter.wait(&self.block).map_err(|(place, error)| match place < data as u64 {
+            true => Refusal::Data,
+            false => Refusal::Other(error),
+        })
     }
 
     /// Reads `count` chunks, or only the first where memory is short, and waits. What lies beyond the device's end is zero.
@@ -282,6 +298,31 @@ impl Device {
             batch.push(Request { tag: tag as u64, operation, sector: start, segments });
         }
         batch
+    }
+}
+
+/// The failure of a sequence that begins with data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Of data. Nothing behind it was begun, unless an earlier driver of the device died over that.
+    Data,
+    /// Of something else: the data is written.
+    Other(FsError),
+}
+
+impl Refusal {
+    /// The file system's error.
+    pub(crate) fn error(self) -> FsError {
+        match self {
+            Refusal::Data => FsError::Io,
+            Refusal::Other(error) => error,
+        }
+    }
+}
+
+impl From<FsError> for Refusal {
+    fn from(error: FsError) -> Refusal {
+        Refusal::Other(error)
     }
 }
 
@@ -366,96 +407,74 @@ pub(crate) fn error_of(error: BlockError) -> FsError {
     }
 }
 
-/// Waits for the last of several requests, and begins those that come later.
+/// Requests, and who is told of them.
+type Step = (Vec<Request>, Arc<dyn BlockSink>);
+
+/// Waits for the last of several requests, or for a sequence.
 struct Waiter {
-    block: BlockHandle,
     /// Of those that were begun.
     left: AtomicUsize,
-    /// Zero while all went well, else 1 plus the error's place in [`ERRORS`].
-    failed: AtomicUsize,
-    /// Those to be begun, in this order.
-    following: Mutex<VecDeque<Request>>,
-    /// The first of them was refused where it was offered, and is to be submitted by who waits.
-    is_refused: AtomicBool,
-    is_over: AtomicBool,
-    /// Signalled when one of these two is so.
+    /// What failed, and the tag of that request.
+    failed: Mutex<Option<(u64, BlockError)>>,
+    /// Steps of a sequence for which the device had no room, to be submitted by who waits.
+    later: Mutex<Vec<Step>>,
+    /// Signalled when there are some, and when none is left.
     event: Event,
-    this: Weak<Waiter>,
 }
-
-const ERRORS: [FsError; 4] =
-    [FsError::Io, FsError::Restarted, FsError::NoMemory, FsError::ReadOnly];
 
 impl Waiter {
     /// For so many requests.
-    fn new(block: &BlockHandle, requests: usize) -> Arc<Waiter> {
-        Arc::new_cyclic(|this| Waiter {
-            block: block.clone(),
+    fn new(requests: usize) -> Arc<Waiter> {
+        Arc::new(Waiter {
             left: AtomicUsize::new(requests),
-            failed: AtomicUsize::new(0),
-            following: Mutex::new(&FOLLOWING, VecDeque::new()),
-            is_refused: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
+            failed: Mutex::new(&FAILED, None),
+            later: Mutex::new(&LATER, Vec::new()),
             event: Event::new(),
-            this: this.clone(),
         })
     }
 
-    /// It is for so many requests and, one after the other, `following`; before any is submitted.
-    fn expect(&self, requests: usize, following: VecDeque<Request>) {
-        self.left.store(requests, Release);
-        *self.following.lock() = following;
-    }
-
-    fn wait(&self, sink: &Arc<dyn BlockSink>) -> Result<(), FsError> {
+    /// What failed, and its tag.
+    fn wait(&self, block: &BlockHandle) -> Result<(), (u64, FsError)> {
         loop {
             let ticket = self.event.ticket();
-            if self.is_over.load(Acquire) {
+            if self.left.load(Acquire) == 0 {
                 break;
             }
-            if self.is_refused.swap(false, AcqRel) {
-                let mut batch = self.next().into_iter().collect();
-                self.block.submit(&mut batch, sink);
-                continue;
+            let later = core::mem::take(&mut *self.later.lock());
+            if later.is_empty() {
+                self.event.wait(ticket, None, false);
             }
-            self.event.wait(ticket, None, false);
+            for (mut batch, sink) in later {
+                block.submit(&mut batch, &sink);
+            }
         }
-        match self.failed.load(Relaxed) {
-            0 => Ok(()),
-            place => Err(ERRORS.get(place - 1).copied().unwrap_or(FsError::Io)),
+        let failed = *self.failed.lock();
+        failed.map_or(Ok(()), |(tag, error)| Err((tag, error_of(error))))
+    }
+}
+
+impl BlockSink for Waiter {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        if let Err(error) = result {
+            *self.failed.lock() = Some((tag, error));
         }
-    }
-
-    fn next(&self) -> Option<Request> {
-        self.following.lock().pop_front()
-    }
-
-    /// All that was begun has ended.
-    fn go_on(&self) {
-        let next = if self.failed.load(Relaxed) == 0 { self.next() } else { None };
-        let (Some(next), Some(this)) = (next, self.this.upgrade()) else {
-            self.is_over.store(true, Release);
-            return self.event.signal();
-        };
-        self.left.store(1, Release);
-        let sink: Arc<dyn BlockSink> = this;
-        if let Err(refused) = self.block.offer(next, &sink) {
-            self.following.lock().push_front(refused);
-            self.is_refused.store(true, Release);
+        if self.left.fetch_sub(1, AcqRel) == 1 {
             self.event.signal();
         }
     }
 }
 
-impl BlockSink for Waiter {
-    fn completed(&self, _tag: u64, result: Result<(), BlockError>) {
-        if let Err(error) = result {
-            let error = error_of(error);
-            let place = ERRORS.iter().position(|known| *known == error).unwrap_or(0);
-            self.failed.store(place + 1, Relaxed);
-        }
-        if self.left.fetch_sub(1, AcqRel) == 1 {
-            self.go_on();
-        }
+impl Owner for Waiter {
+    fn may_begin(&self) -> bool {
+        true
+    }
+
+    fn submit_later(&self, batch: Vec<Request>, sink: Arc<dyn BlockSink>) {
+        self.later.lock().push((batch, sink));
+        self.event.signal();
+    }
+
+    fn ended(&self, _: u64, at: u32, result: Result<(), BlockError>) {
+        self.completed(at.into(), result);
     }
 }

@@ -207,7 +207,7 @@ pub(crate) fn write_direct(volume: &Volume, block: u64, bytes: &[u8]) -> Result<
     let sectors = (volume.geometry.block_bytes / SECTOR_BYTES) as u64;
     let piece: Piece<'_> = (block * sectors, bytes);
     volume.device.write(&[piece])?;
-    volume.log.note_unflushed_data();
+    volume.log.note_written();
     Ok(())
 }
 

@@ -204,8 +204,28 @@ impl FileSystem for Ext4 {
         }
     }
 
+    fn write_along(
+        &self,
+        inode: InodeNumber,
+        first: u64,
+        frames: Vec<Frame>,
+        size_bytes: u64,
+        tag: u64,
+        sink: &Arc<dyn PageSink>,
+    ) -> bool {
+        let client = Client { sink: Arc::clone(sink), tag, first };
+        match self.node(inode) {
+            Ok(node) => write::write_along(&self.volume, &node, frames, size_bytes, client),
+            Err(error) => {
+                client.tell(0..frames.len(), Err(error));
+                false
+            }
+        }
+    }
+
     fn sync_inode(&self, inode: InodeNumber, kind: SyncKind) -> Result<(), FsError> {
-        self.sync_node(&*self.node(inode)?, kind)
+        let node = self.node(inode).inspect_err(|_| self.volume.let_go())?;
+        self.sync_node(&node, kind)
     }
 
     fn allocate(

@@ -30,6 +30,8 @@ pub(crate) struct Node {
     inode: RwLock<Inode>,
     /// The last transaction that changed it.
     changed: AtomicU64,
+    /// The last transaction that kept data of it for a commit.
+    kept: AtomicU64,
     delayed: Mutex<Ranges>,
 }
 
@@ -40,6 +42,7 @@ impl Node {
             number: inode.number,
             inode: RwLock::new(&INODE, inode),
             changed: AtomicU64::new(volume.log.running_id()),
+            kept: AtomicU64::new(0),
             delayed: Mutex::new(&DELAYED, Ranges::default()),
         }
     }
@@ -64,6 +67,16 @@ impl Node {
     /// The last transaction that changed it.
     pub(crate) fn last_change(&self) -> u64 {
         self.changed.load(Acquire)
+    }
+
+    /// Data of it is kept for a commit.
+    pub(crate) fn note_kept(&self, operation: &Operation<'_>) {
+        self.kept.fetch_max(operation.id(), AcqRel);
+    }
+
+    /// The last transaction that kept data of it for a commit.
+    pub(crate) fn last_kept(&self) -> u64 {
+        self.kept.load(Acquire)
     }
 
     /// Pages for which blocks are set aside, each counted as `blocks` blocks: adds some.

@@ -32,6 +32,7 @@
 )]
 extern crate alloc;
 
+mod along;
 mod background;
 mod batch;
 mod cache;

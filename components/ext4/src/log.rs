@@ -7,27 +7,32 @@
 //! Blocks freed by a transaction are not used again before it is durable.
 //!
 //! Locks, in this order: `ext4.commit` (one commit at a time, held during its I/O), `ext4.operations`
-//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` (a leaf).
-use crate::{cache::Known, commit::Committer, groups::Account, journal::Journal, volume::Volume};
+//! (shared by operations, exclusive for the moment a transaction ends), `ext4.running` and `ext4.along` (leaves).
+use crate::{
+    along::Along, cache::Known, commit::Committer, groups::Account, journal::Journal,
+    volume::Volume,
+};
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     vec::Vec,
 };
 use core::{
     cell::Cell,
+    ops::{Deref, DerefMut},
     sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::*},
 };
 use interfaces::file_system::FsError;
 use rt::{
     lock_class,
     memory::Charge,
-    sync::{Event, Mutex, ReadGuard, RwLock, WriteGuard},
+    sync::{Event, Mutex, MutexGuard, ReadGuard, RwLock, WriteGuard},
 };
 
 lock_class! {
     static OPERATIONS = "ext4.operations";
     static RUNNING = "ext4.running";
     static COMMIT = "ext4.commit";
+    static ALONG = "ext4.along";
 }
 
 /// Blocks an operation may allocate for metadata.
@@ -98,7 +103,7 @@ impl Running {
 /// The running transaction, and how far its predecessors came.
 pub(crate) struct Log {
     /// The committer, and the changes that are committed but not in place.
-    pub(crate) committer: Mutex<Committer>,
+    committer: Mutex<Committer>,
     operations: RwLock<()>,
     running: Mutex<Running>,
     /// Number of the running transaction.
@@ -110,10 +115,18 @@ pub(crate) struct Log {
     /// Requests for data on their way, of transactions with even and odd numbers.
     data: [AtomicUsize; 2],
     data_ended: Event,
+    /// Data that waits for the next commit.
+    along: Mutex<Vec<Along>>,
+    /// Threads that make a file durable, now and ever.
+    pub(crate) syncing: AtomicUsize,
+    pub(crate) joined: AtomicUsize,
+    /// A commit has ended.
+    pub(crate) ended: Event,
     /// A transaction has begun, or none will.
     pub(crate) started: Event,
-    /// Data was written that no flush followed.
-    has_unflushed_data: AtomicBool,
+    /// How often data was written that a flush must follow, and for how many of these one has.
+    written: AtomicU64,
+    flushed: AtomicU64,
     has_journal: AtomicBool,
     /// Blocks a transaction may change before the next operation makes it end.
     limit: AtomicUsize,
@@ -131,8 +144,13 @@ impl Log {
             lossy: AtomicU64::new(0),
             data: [AtomicUsize::new(0), AtomicUsize::new(0)],
             data_ended: Event::new(),
+            along: Mutex::new(&ALONG, Vec::new()),
+            syncing: AtomicUsize::new(0),
+            joined: AtomicUsize::new(0),
+            ended: Event::new(),
             started: Event::new(),
-            has_unflushed_data: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            flushed: AtomicU64::new(0),
             has_journal: AtomicBool::new(false),
             limit: AtomicUsize::new(capacity),
         }
@@ -146,6 +164,17 @@ impl Log {
     /// Blocks a transaction should not exceed.
     pub(crate) fn limit(&self) -> usize {
         self.limit.load(Relaxed)
+    }
+
+    /// Has the caller commit, who waits for others that do.
+    pub(crate) fn begin_commit(&self) -> Committing<'_> {
+        Committing { committer: self.committer.lock(), _told: Told(&self.ended) }
+    }
+
+    /// Has the caller commit, unless another does: its end is signalled.
+    pub(crate) fn try_commit(&self) -> Option<Committing<'_>> {
+        let committer = self.committer.try_lock()?;
+        Some(Committing { committer, _told: Told(&self.ended) })
     }
 
     /// Number of the running transaction.
@@ -179,22 +208,32 @@ impl Log {
     /// Transactions are logged, or not.
     pub(crate) fn set_journal(&self, journal: Option<Journal>) {
         self.has_journal.store(journal.is_some(), Release);
-        self.committer.lock().journal = journal;
+        self.begin_commit().journal = journal;
     }
 
     /// The running transaction's changes.
-    pub(crate) fn running(&self) -> rt::sync::MutexGuard<'_, Running> {
+    pub(crate) fn running(&self) -> MutexGuard<'_, Running> {
         self.running.lock()
     }
 
-    /// Whether data was written since this was asked last: a flush is due.
-    pub(crate) fn take_unflushed_data(&self) -> bool {
-        self.has_unflushed_data.swap(false, AcqRel)
+    /// How often data was written that a flush must follow; to be asked before the flush.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Acquire)
     }
 
-    /// Data was written past the log, that a flush must follow.
-    pub(crate) fn note_unflushed_data(&self) {
-        self.has_unflushed_data.store(true, Release);
+    /// A flush has followed what was written when [`Log::written`] said so.
+    pub(crate) fn note_flushed(&self, written: u64) {
+        self.flushed.fetch_max(written, AcqRel);
+    }
+
+    /// A flush has followed all data that was written.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.flushed.load(Acquire) >= self.written()
+    }
+
+    /// Data was written that a flush must follow.
+    pub(crate) fn note_written(&self) {
+        self.written.fetch_add(1, AcqRel);
     }
 
     /// Waits until no operation is on its way, and holds the next ones off.
@@ -232,9 +271,26 @@ impl Log {
         self.data.get((id & 1) as usize)
     }
 
+    /// `count` requests for data join transaction `id`.
+    pub(crate) fn begin_data(&self, id: u64, count: usize) {
+        if let Some(data) = self.data_of(id) {
+            data.fetch_add(count, AcqRel);
+        }
+    }
+
+    /// Takes the data that is kept. The caller commits.
+    pub(crate) fn take_along(&self) -> Vec<Along> {
+        core::mem::take(&mut *self.along.lock())
+    }
+
+    /// Puts back what was taken.
+    pub(crate) fn keep_all(&self, taken: Vec<Along>) {
+        self.along.lock().extend(taken);
+    }
+
     /// A request for data ended that joined transaction `id`.
     pub(crate) fn end_data(&self, id: u64) {
-        self.has_unflushed_data.store(true, Release);
+        self.note_written();
         if let Some(count) = self.data_of(id)
             && count.fetch_sub(1, AcqRel) == 1
         {
@@ -252,6 +308,34 @@ impl Log {
             }
             self.data_ended.wait(ticket, None, false);
         }
+    }
+}
+
+/// The caller commits; threads that wait for that are told when it has ended.
+pub(crate) struct Committing<'a> {
+    committer: MutexGuard<'a, Committer>,
+    _told: Told<'a>,
+}
+
+impl Deref for Committing<'_> {
+    type Target = Committer;
+    fn deref(&self) -> &Committer {
+        &self.committer
+    }
+}
+
+impl DerefMut for Committing<'_> {
+    fn deref_mut(&mut self) -> &mut Committer {
+        &mut self.committer
+    }
+}
+
+/// Signals its event when it goes.
+struct Told<'a>(&'a Event);
+
+impl Drop for Told<'_> {
+    fn drop(&mut self) {
+        self.0.signal();
     }
 }
 
@@ -313,9 +397,12 @@ impl Operation<'_> {
 
     /// `count` requests for data join this transaction.
     pub(crate) fn begin_data(&self, count: usize) {
-        if let Some(data) = self.log.data_of(self.id()) {
-            data.fetch_add(count, AcqRel);
-        }
+        self.log.begin_data(self.id(), count);
+    }
+
+    /// Data of this transaction is kept for its commit.
+    pub(crate) fn keep(&self, along: Along) {
+        self.log.along.lock().push(along);
     }
 }
 

@@ -10,14 +10,18 @@
 use crate::{
     checksum::crc32c,
     features::{Incompat, ReadOnlyCompat},
+    groups::Groups,
     journal::read_block,
     layout::{put, put16, put32, superblock::*, word16, word32},
     log::Class,
     volume::Volume,
 };
-use core::sync::atomic::Ordering::Relaxed;
+use core::{ops::Range, sync::atomic::Ordering::Relaxed};
 use interfaces::{block::SECTOR_BYTES, file_system::FsError};
 use rt::PAGE_BYTES;
+
+/// After so long a transaction says when the superblock was written, whatever else it says.
+const REFRESH_SECONDS: u64 = 60;
 
 /// The state to store in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +50,14 @@ fn seconds() -> u64 {
 
 /// Returns when the volume was last mounted or its superblock written, in seconds since 1970, as `raw`, its superblock, says.
 pub(crate) fn last_used_seconds(raw: &[u8]) -> u64 {
-    let word = |offset| u64::from(word32(raw, offset).unwrap_or(0));
+    let mounted = word32(raw, MOUNT_TIME_OFFSET).unwrap_or(0);
+    written_seconds(raw).max(u64::from(mounted))
+}
+
+fn written_seconds(raw: &[u8]) -> u64 {
+    let low = word32(raw, WRITE_TIME_OFFSET).unwrap_or(0);
     let high = raw.get(WRITE_TIME_HIGH_OFFSET).copied().map_or(0, u64::from);
-    word(MOUNT_TIME_OFFSET).max(high << 32 | word(WRITE_TIME_OFFSET))
+    high << 32 | u64::from(low)
 }
 
 fn seal(volume: &Volume, raw: &mut [u8]) {
@@ -61,31 +70,50 @@ fn seal(volume: &Volume, raw: &mut [u8]) {
     }
 }
 
-/// Brings the superblock's counts into the running transaction, which nobody is at work on.
+/// Brings the superblock's counts into the running transaction, which nobody is at work on. With a journal a transaction
+/// that changes none of them goes without, unless the last one with it is some time ago.
 pub(crate) fn note(volume: &Volume) {
     let Ok(groups) = volume.groups() else { return };
     let (block, offset) = place(volume);
-    let has_journal = volume.log.has_journal();
+    let range = offset..offset + SUPERBLOCK_BYTES;
+    if volume.log.has_journal() && says_all(volume, groups, (block, range.clone())) {
+        return;
+    }
     let changed = volume.modify_unlogged(block, |bytes| {
-        let raw = bytes.get_mut(offset..offset + SUPERBLOCK_BYTES).unwrap_or(&mut []);
-        let free = groups.free_blocks();
-        put32(raw, FREE_BLOCKS_OFFSET, free as u32);
-        if volume.geometry.incompat.contains(Incompat::WIDE) {
-            put32(raw, FREE_BLOCKS_HIGH_OFFSET, (free >> 32) as u32);
-        }
-        put32(raw, FREE_INODES_OFFSET, groups.free_inodes() as u32);
-        put32(raw, LAST_ORPHAN_OFFSET, groups.orphans.head());
-        let mut features = word32(raw, READ_ONLY_COMPAT_OFFSET).unwrap_or(0);
-        if groups.has_large_file.load(Relaxed) {
-            features |= ReadOnlyCompat::LARGE_FILE.bits();
-        }
-        put32(raw, READ_ONLY_COMPAT_OFFSET, features);
-        set_state(volume, raw, if has_journal { Mark::Recovery } else { Mark::Mounted });
+        let raw = bytes.get_mut(range).unwrap_or(&mut []);
+        set_counts(volume, groups, raw);
         seal(volume, raw);
     });
     if changed.is_ok() {
         volume.log.running().blocks.insert(block, Class::Other);
     }
+}
+
+/// The superblock, as the last transaction with it left it, says what it is to say now.
+fn says_all(volume: &Volume, groups: &Groups, (block, range): (u64, Range<usize>)) -> bool {
+    let Ok(block) = volume.block(block) else { return false };
+    let Some(said) = block.bytes().get(range) else { return false };
+    let mut raw = [0; SUPERBLOCK_BYTES];
+    put(&mut raw, 0, said);
+    set_counts(volume, groups, &mut raw);
+    raw == *said && seconds().abs_diff(written_seconds(said)) < REFRESH_SECONDS
+}
+
+fn set_counts(volume: &Volume, groups: &Groups, raw: &mut [u8]) {
+    let free = groups.free_blocks();
+    put32(raw, FREE_BLOCKS_OFFSET, free as u32);
+    if volume.geometry.incompat.contains(Incompat::WIDE) {
+        put32(raw, FREE_BLOCKS_HIGH_OFFSET, (free >> 32) as u32);
+    }
+    put32(raw, FREE_INODES_OFFSET, groups.free_inodes() as u32);
+    put32(raw, LAST_ORPHAN_OFFSET, groups.orphans.head());
+    let mut features = word32(raw, READ_ONLY_COMPAT_OFFSET).unwrap_or(0);
+    if groups.has_large_file.load(Relaxed) {
+        features |= ReadOnlyCompat::LARGE_FILE.bits();
+    }
+    put32(raw, READ_ONLY_COMPAT_OFFSET, features);
+    let has_journal = volume.log.has_journal();
+    set_state(volume, raw, if has_journal { Mark::Recovery } else { Mark::Mounted });
 }
 
 /// Sets the mark in the superblock on the device, past the cache and the log, durably: "needs

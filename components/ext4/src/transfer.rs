@@ -65,8 +65,8 @@ pub(crate) struct Writing {
 }
 
 impl Writing {
-    /// A request ended. Blocks the device refused are not to be read as data.
-    fn end(&self, pages: Range<u64>, result: Result<(), BlockError>) {
+    /// A request ended, of which the log was told where it is `known`. Blocks the device refused are not to be read as data.
+    fn end(&self, pages: Range<u64>, known: Counted, result: Result<(), BlockError>) {
         let log = &self.volume.log;
         if result.is_err() {
             let blocks = (PAGE_BYTES / self.volume.geometry.block_bytes) as u64;
@@ -79,8 +79,18 @@ impl Writing {
                 }
             }
         }
-        log.end_data(self.transaction);
+        if known == Counted::Yes {
+            log.end_data(self.transaction);
+        }
     }
+}
+
+/// Whether the log counts a request, as data that is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counted {
+    Yes,
+    /// It was written along with a commit.
+    No,
 }
 
 /// A batch of requests that fill pages, or are filled from them. Request `n` of the batch has tag `n`.
@@ -134,10 +144,13 @@ impl Transfer {
             }
         }
     }
-}
 
-impl BlockSink for Transfer {
-    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+    /// All of its `requests` requests, which a commit took along, have ended so.
+    pub(crate) fn end_along(&self, requests: usize, result: Result<(), BlockError>) {
+        (0..requests as u64).for_each(|tag| self.end(tag, Counted::No, result));
+    }
+
+    fn end(&self, tag: u64, known: Counted, result: Result<(), BlockError>) {
         let touched = usize::try_from(tag).ok().and_then(|tag| self.touched.get(tag));
         let Some(touched) = touched else { return };
         let mut done = Vec::with_capacity(touched.len());
@@ -158,8 +171,15 @@ impl BlockSink for Transfer {
             (&self.writing, touched.first(), touched.last())
         {
             let first_page = self.client.first;
-            writing.end(first_page + *first as u64..first_page + *last as u64 + 1, result);
+            let pages = first_page + *first as u64..first_page + *last as u64 + 1;
+            writing.end(pages, known, result);
         }
         self.finish(&done);
+    }
+}
+
+impl BlockSink for Transfer {
+    fn completed(&self, tag: u64, result: Result<(), BlockError>) {
+        self.end(tag, Counted::Yes, result);
     }
 }

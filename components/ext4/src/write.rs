@@ -10,6 +10,7 @@
 //!       --> one request a run over the caller's frames, one batch
 //! ```
 use crate::{
+    along::{self, Along},
     batch::Batch,
     extent::{self, Extent},
     extent_edit::{self, Contents},
@@ -83,18 +84,49 @@ pub(crate) fn write_pages(
     let mut done = 0;
     while let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
         let first = client.first.saturating_add(done as u64);
-        done += write_some(volume, node, rest, size_bytes, Client { first, ..client.clone() });
+        let client = Client { first, ..client.clone() };
+        done += write_some(volume, node, rest, size_bytes, client, Start::AtOnce).0;
     }
 }
 
-/// Starts writing the first of some pages; returns how many. The rest waits for a commit.
+/// Keeps the writes of pages for the commit that follows, or starts them; whether they are kept.
+pub(crate) fn write_along(
+    volume: &Arc<Volume>,
+    node: &Node,
+    frames: Vec<Frame>,
+    size_bytes: u64,
+    client: Client,
+) -> bool {
+    let is_short = frames.len() <= along::PAGES_MAX && volume.log.has_journal();
+    let start = match is_short {
+        true => Start::Along,
+        false => Start::AtOnce,
+    };
+    let (done, is_kept) = write_some(volume, node, &frames, size_bytes, client.clone(), start);
+    if let Some(rest) = frames.get(done..).filter(|rest| !rest.is_empty()) {
+        let first = client.first.saturating_add(done as u64);
+        write_pages(volume, node, rest.to_vec(), size_bytes, Client { first, ..client });
+    }
+    is_kept
+}
+
+/// When writes begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    AtOnce,
+    /// With the commit that follows, where there are few requests, and some for each page.
+    Along,
+}
+
+/// Starts writing the first of some pages; returns how many, and whether they are all and kept. The rest waits for a commit.
 fn write_some(
     volume: &Arc<Volume>,
     node: &Node,
     frames: &[Frame],
     size_bytes: u64,
     client: Client,
-) -> usize {
+    start: Start,
+) -> (usize, bool) {
     let mut batch = Batch::new(BlockOperation::Write, frames, volume.device.max_segments());
     let planned = volume.operate_with((0, Account::Delayed), |operation| {
         let mut inode = node.write();
@@ -104,36 +136,48 @@ fn write_some(
         }
         let place = (client.first, size_bytes);
         let (has_changed, mapped) = plan(volume, operation, (node, &mut inode), place, &mut batch);
-        operation.begin_data(batch.requests.len());
         if has_changed {
             node.note(operation);
-            if let Err(error) = inode.store(volume, operation, Before::Itself) {
-                (0..batch.requests.len()).for_each(|_| volume.log.end_data(operation.id()));
-                return Err(error);
-            }
+            inode.store(volume, operation, Before::Itself)?;
         }
-        Ok((operation.id(), mapped))
+        let Batch { pages, requests, touched, .. } = &mut batch;
+        let count = pages.len();
+        let is_kept = start == Start::Along
+            && count == frames.len()
+            && requests.len() <= along::REQUESTS_MAX
+            && pages.iter().all(|page| page.requests > 0);
+        let (transaction, inode) = (operation.id(), node.number);
+        let writing = Writing { volume: Arc::clone(volume), transaction, inode, mapped };
+        let (pages, touched) = (core::mem::take(pages), core::mem::take(touched));
+        let transfer = Transfer::new(client.clone(), None, touched, pages).writing(writing);
+        let (transfer, requests) = (Arc::new(transfer), core::mem::take(requests));
+        let to_submit = if is_kept {
+            operation.keep(Along { transaction, requests, transfer });
+            node.note_kept(operation);
+            None
+        } else {
+            operation.begin_data(requests.len());
+            Some((transfer, requests))
+        };
+        Ok((count, to_submit))
     });
-    let (transaction, mapped) = match planned {
+    let (count, to_submit) = match planned {
         Ok(planned) => planned,
         Err(error) => {
             client.tell(0..frames.len(), Err(error));
-            return frames.len();
+            return (frames.len(), false);
         }
     };
-    let Batch { pages, requests, touched, .. } = batch;
-    let count = pages.len();
     if let Ok(groups) = volume.groups() {
         node.undelay(groups, client.first, count as u64, blocks_a_page(volume));
     }
-    let writing = Writing { volume: Arc::clone(volume), transaction, inode: node.number, mapped };
-    let transfer = Arc::new(Transfer::new(client, None, touched, pages).writing(writing));
+    let Some((transfer, requests)) = to_submit else { return (count, true) };
     transfer.tell_idle();
     if !requests.is_empty() {
         let sink: Arc<dyn BlockSink> = transfer;
         volume.device.submit(requests, &sink);
     }
-    count
+    (count, false)
 }
 
 fn blocks_a_page(volume: &Volume) -> u64 {

@@ -81,10 +81,12 @@ impl Work {
         let name = format!("file-{number}-{}", "n".repeat(self.random.below(60)));
         let inode = make(&*self.world.fs, directory, &name, FileType::Regular);
         let contents = pattern(self.random.below(40_000), number);
-        write(&*self.world.fs, inode, 0, &contents).unwrap();
+        let (is_promised, is_along) = (self.random.below(2) == 0, self.random.below(2) == 0);
+        let how = if is_promised && is_along { write_and_sync } else { write };
+        how(&*self.world.fs, inode, 0, &contents).unwrap();
         let path = format!("{path}/{name}");
         self.files.insert(path.clone(), (inode, contents));
-        if self.random.below(2) == 0 {
+        if is_promised {
             self.promise(&path);
         }
     }
@@ -114,7 +116,8 @@ impl Work {
                 let more = pattern(1 + self.random.below(20_000), number);
                 contents.resize(contents.len().max(at + more.len()), 0);
                 contents[at..at + more.len()].copy_from_slice(&more);
-                write(&*fs, inode, at as u64, &more).unwrap();
+                let how = if self.random.below(2) == 0 { write_and_sync } else { write };
+                how(&*fs, inode, at as u64, &more).unwrap();
             }
         }
         self.files.insert(path.clone(), (inode, contents));

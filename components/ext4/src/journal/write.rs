@@ -9,11 +9,14 @@
 use super::{Checksums, Journal};
 use crate::{
     checksum::crc32c,
-    device::{Device, Piece},
+    device::{Device, Piece, Refusal},
     layout::{big32, journal::*, put, put_big32},
 };
 use alloc::{borrow::Cow, vec, vec::Vec};
-use interfaces::file_system::FsError;
+use interfaces::{block::Request, file_system::FsError};
+
+/// Blocks that are summed without letting others go first.
+const SHORT_BLOCKS: usize = 16;
 
 /// A block of metadata to be logged: its number, and its bytes.
 pub(crate) type Logged<'a> = (u64, &'a [u8]);
@@ -87,16 +90,17 @@ impl Journal {
         revoked.div_ceil(self.revokes_per_block())
     }
 
-    /// Appends a transaction; it is durable when this returns.
+    /// Appends a transaction, whose data `data` writes; all of it is durable when this returns.
     ///
     /// # Errors
-    /// As [`Device::write`] and [`Device::flush`]; the log is then as it was.
+    /// As [`Device::write_in_turn`]; the log is then as it was.
     pub(crate) fn append(
         &mut self,
         device: &Device,
         blocks: &[Logged<'_>],
         revoked: &[u64],
-    ) -> Result<(), FsError> {
+        data: Vec<Request>,
+    ) -> Result<(), Refusal> {
         let sequence = self.sequence;
         let mut log: Vec<Cow<'_, [u8]>> = Vec::new();
         for part in revoked.chunks(self.revokes_per_block()) {
@@ -106,8 +110,10 @@ impl Journal {
             let copies: Vec<Cow<'_, [u8]>> = part.iter().map(|(_, bytes)| escape(bytes)).collect();
             log.push(Cow::Owned(self.descriptor(part, &copies)));
             log.extend(copies);
-            // Summing a large transaction is long work: who changes metadata meanwhile goes first.
-            rt::thread::yield_now();
+            if part.len() > SHORT_BLOCKS {
+                // Summing a large transaction is long work: who changes metadata meanwhile goes first.
+                rt::thread::yield_now();
+            }
         }
         let mut pieces: Vec<Piece<'_>> = Vec::with_capacity(log.len());
         for (index, bytes) in log.iter().enumerate() {
@@ -119,12 +125,29 @@ impl Journal {
         }
         let commit = self.commit_block();
         let place = self.place(self.after(self.head, log.len() as u32))?;
-        device.write_in_turn(&pieces, (self.sector(place), &commit))?;
+        device.write_in_turn(data, &pieces, (self.sector(place), &commit))?;
         let written = log.len() as u32 + 1;
         self.head = self.after(self.head, written);
         self.used += written;
         self.sequence = sequence.wrapping_add(1);
         Ok(())
+    }
+
+    /// Takes away the commit block of a transaction of that size that [`Journal::append`] could not append: it may be on the
+    /// device all the same, and other blocks come before it.
+    ///
+    /// # Errors
+    /// As [`Device::write`] and [`Device::flush`].
+    pub(crate) fn erase_commit(
+        &self,
+        device: &Device,
+        blocks: usize,
+        revoked: usize,
+    ) -> Result<(), FsError> {
+        let before = blocks + self.descriptors(blocks) + self.revoke_blocks(revoked);
+        let place = self.place(self.after(self.head, before as u32))?;
+        device.write(&[(self.sector(place), &vec![0; self.block_bytes])])?;
+        device.flush()
     }
 
     /// Everything logged is in place and flushed: the log is empty.

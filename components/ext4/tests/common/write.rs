@@ -99,6 +99,29 @@ pub fn write(
     offset: u64,
     data: &[u8],
 ) -> Result<(), FsError> {
+    write_by(write_pages, fs, inode, offset, data)
+}
+
+/// The same along with a sync.
+pub fn write_and_sync(
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), FsError> {
+    write_by(write_pages_along, fs, inode, offset, data)
+}
+
+/// [`write_pages`], or its like.
+type WritePages = fn(&dyn FileSystem, InodeNumber, u64, &[u8], u64) -> Result<(), FsError>;
+
+fn write_by(
+    how: WritePages,
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), FsError> {
     let page = PAGE_BYTES as u64;
     let end = offset + data.len() as u64;
     let (first, last) = (offset / page, end.div_ceil(page));
@@ -108,7 +131,7 @@ pub fn write(
     let mut bytes = old;
     let at = (offset - first * page) as usize;
     bytes[at..at + data.len()].copy_from_slice(data);
-    let result = write_pages(fs, inode, first, &bytes, size);
+    let result = how(fs, inode, first, &bytes, size);
     fs.release_range(inode, first, last - first);
     result
 }
@@ -121,14 +144,36 @@ pub fn write_pages(
     bytes: &[u8],
     size: u64,
 ) -> Result<(), FsError> {
-    let count = bytes.len().div_ceil(PAGE_BYTES);
-    let mut frames = Vec::new();
-    Frame::allocate_many(count, true, &mut frames).unwrap();
-    for (frame, part) in frames.iter().zip(bytes.chunks(PAGE_BYTES)) {
-        frame.write(0, part);
-    }
+    let frames = frames_of(bytes);
+    let count = frames.len();
     let sink = Arc::new(Sink::default());
     let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
     fs.write_pages(inode, first, frames, size, 77, &handle);
     sink.wait(count as u64)
+}
+
+/// Writes whole pages along with a sync of the inode, and waits for every one; what became of these, else of the sync.
+pub fn write_pages_along(
+    fs: &dyn FileSystem,
+    inode: InodeNumber,
+    first: u64,
+    bytes: &[u8],
+    size: u64,
+) -> Result<(), FsError> {
+    let frames = frames_of(bytes);
+    let count = frames.len();
+    let sink = Arc::new(Sink::default());
+    let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
+    fs.write_along(inode, first, frames, size, 77, &handle);
+    let synced = fs.sync_inode(inode, SyncKind::Data);
+    sink.wait(count as u64).and(synced)
+}
+
+fn frames_of(bytes: &[u8]) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    Frame::allocate_many(bytes.len().div_ceil(PAGE_BYTES), true, &mut frames).unwrap();
+    for (frame, part) in frames.iter().zip(bytes.chunks(PAGE_BYTES)) {
+        frame.write(0, part);
+    }
+    frames
 }

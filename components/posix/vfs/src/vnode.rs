@@ -346,13 +346,22 @@ impl Vnode {
         if self.instance.is_read_only() {
             return Ok(());
         }
-        if let Some(pages) = &self.pages {
+        let flushed = if kind == SyncKind::All { self.flush() } else { Ok(()) };
+        let Some(pages) = &self.pages else {
+            flushed?;
+            return Ok(fs.sync_inode(self.inode, kind)?);
+        };
+        let is_along = flushed.is_ok() && pages.write_along();
+        if !is_along {
             pages.write_and_wait(WHOLE);
+            flushed?;
         }
-        if kind == SyncKind::All {
-            self.flush()?;
+        // Of what is written along others may wait for the end: from there to here nothing waits for anything.
+        let result = fs.sync_inode(self.inode, kind);
+        if is_along {
+            pages.wait_written(WHOLE);
         }
-        Ok(fs.sync_inode(self.inode, kind)?)
+        Ok(result?)
     }
 
     /// The target of a symbolic link that is stored (kept after the first time).

@@ -49,7 +49,7 @@ impl Chunk {
         self.frames.get(slot as usize)?.as_ref()
     }
     /// Takes the frame out and clears every state.
-    fn take(&mut self, slot: u64, tally: &Tally) -> Option<Frame> {
+    fn take(&mut self, slot: u64, tally: &Share) -> Option<Frame> {
         let mask = !(1 << slot);
         if *self.dirty.get_mut() & !mask != 0 {
             tally.clean(1);
@@ -89,13 +89,31 @@ pub(super) enum Touch {
     Write,
 }
 
+/// A file's share of the tally of its file system.
+struct Share {
+    whole: Arc<Tally>,
+    /// Dirty pages of the file.
+    dirty: AtomicU64,
+}
+
+impl Share {
+    fn soil(&self, pages: u64) {
+        self.dirty.fetch_add(pages, Ordering::Relaxed);
+        self.whole.soil(pages);
+    }
+    fn clean(&self, pages: u64) {
+        self.dirty.fetch_sub(pages, Ordering::Relaxed);
+        self.whole.clean(pages);
+    }
+}
+
 /// The pages of one file that are in memory.
 pub(super) struct Index {
     chunks: BTreeMap<u64, Box<Chunk>>,
     pages: u64,
     reading: u64,
     writing: u64,
-    tally: Arc<Tally>,
+    tally: Share,
 }
 
 fn split(index: u64) -> (u64, u64) {
@@ -105,6 +123,7 @@ fn split(index: u64) -> (u64, u64) {
 impl Index {
     /// No pages; dirty ones are counted in `tally`.
     pub(super) fn new(tally: Arc<Tally>) -> Index {
+        let tally = Share { whole: tally, dirty: AtomicU64::new(0) };
         Index { chunks: BTreeMap::new(), pages: 0, reading: 0, writing: 0, tally }
     }
     /// Pages with a frame.
@@ -113,11 +132,11 @@ impl Index {
     }
     fn add_pages(&mut self, pages: u64) {
         self.pages += pages;
-        self.tally.grow(pages);
+        self.tally.whole.grow(pages);
     }
     fn remove_pages(&mut self, pages: u64) {
         self.pages -= pages;
-        self.tally.shrink(pages);
+        self.tally.whole.shrink(pages);
     }
     /// Pages on their way.
     pub(super) fn reading(&self) -> u64 {
@@ -361,7 +380,7 @@ impl Drop for Index {
     fn drop(&mut self) {
         let dirty = self.chunks.values_mut().map(|chunk| chunk.dirty.get_mut().count_ones());
         self.tally.clean(dirty.map(u64::from).sum());
-        self.tally.shrink(self.pages);
+        self.tally.whole.shrink(self.pages);
     }
 }
 

@@ -15,6 +15,9 @@ use rt::PAGE_BYTES;
 /// Pages of one call to a file system at most.
 const RUN_PAGES: usize = 256;
 
+/// Most pages that are written along with a commit.
+const ALONG_PAGES: u64 = 64;
+
 /// Told how writes ended.
 struct WriteSink(Arc<PageCache>);
 
@@ -62,6 +65,39 @@ impl PageCache {
             self.fs.write_pages(self.inode, first, picked.frames, size, first, sink);
             self.note_blocks();
         }
+    }
+    /// Has the file system write the dirty pages along with the [`FileSystem::sync_inode`] that the caller begins at once, where
+    /// they lie side by side and nothing else of the file is being written. Says whether it does: they are waited for after that.
+    ///
+    /// [`FileSystem::sync_inode`]: interfaces::file_system::FileSystem::sync_inode
+    pub(crate) fn write_along(&self) -> bool {
+        let _shape = self.shape.read();
+        rt::memory::with_reserve(|| self.write_along_from_reserve())
+    }
+    fn write_along_from_reserve(&self) -> bool {
+        let is_stored = self.backing == Backing::Storage;
+        let Some(myself) = self.myself.upgrade().filter(|_| is_stored) else { return false };
+        let (picked, is_all) = {
+            let mut index = self.index.write();
+            if index.writing() > 0 || index.dirty() > ALONG_PAGES {
+                return false;
+            }
+            let picked = index.begin_write(WHOLE, RUN_PAGES, &mut false);
+            let Some(picked) = picked else { return false };
+            (picked, index.dirty() == 0)
+        };
+        let sink: Arc<dyn PageSink> = Arc::new(WriteSink(myself));
+        let first = picked.first;
+        self.protect_mapped(first, picked.frames.len() as u64);
+        let size = self.clear_behind_end(first, &picked.frames);
+        let is_along = if is_all {
+            self.fs.write_along(self.inode, first, picked.frames, size, first, &sink)
+        } else {
+            self.fs.write_pages(self.inode, first, picked.frames, size, first, &sink);
+            false
+        };
+        self.note_blocks();
+        is_along
     }
     /// Zeroes what a mapping may have stored behind the file's end; the size, sampled after the
     /// pages were picked. A writer that extends the file holds `tail`: then its bytes stay, and as

@@ -24,6 +24,10 @@ impl Index {
     pub(crate) fn writing(&self) -> u64 {
         self.writing
     }
+    /// Dirty pages.
+    pub(crate) fn dirty(&self) -> u64 {
+        self.tally.dirty.load(core::sync::atomic::Ordering::Relaxed)
+    }
     /// Notes that the page `index` was written to, if it is ready; whether it was clean.
     pub(crate) fn soil(&self, index: u64) -> bool {
         let (key, slot) = split(index);
@@ -56,6 +60,9 @@ impl Index {
         most: usize,
         passed: &mut bool,
     ) -> Option<Picked> {
+        if self.dirty() == 0 {
+            return None;
+        }
         let mut picked: Option<Picked> = None;
         let (first_key, _) = split(range.start);
         for (key, chunk) in self.chunks.range_mut(first_key..) {
@@ -82,7 +89,7 @@ impl Index {
                 *chunk.dirty.get_mut() &= !(1 << slot);
                 self.writing += 1;
                 self.tally.clean(1);
-                self.tally.begin_write(1);
+                self.tally.whole.begin_write(1);
             }
         }
         picked
@@ -96,22 +103,23 @@ impl Index {
         };
         chunk.writing &= !bit;
         self.writing -= 1;
-        self.tally.end_write(1);
+        self.tally.whole.end_write(1);
         if outcome == Written::Again {
             self.soil(index);
         }
     }
     /// Some page of a range is being written.
     pub(crate) fn is_writing(&self, range: Range<u64>) -> bool {
-        self.any(range, |chunk| chunk.writing)
+        self.writing > 0 && self.any(range, |chunk| chunk.writing)
     }
     /// Some page of a range is dirty.
     pub(crate) fn is_dirty(&self, range: Range<u64>) -> bool {
-        self.any(range, |chunk| chunk.dirty.load(core::sync::atomic::Ordering::Relaxed))
+        self.dirty() > 0
+            && self.any(range, |chunk| chunk.dirty.load(core::sync::atomic::Ordering::Relaxed))
     }
     /// Some page of a range is being read.
     pub(crate) fn is_reading(&self, range: Range<u64>) -> bool {
-        self.any(range, |chunk| chunk.reading)
+        self.reading > 0 && self.any(range, |chunk| chunk.reading)
     }
     fn any(&self, range: Range<u64>, state: impl Fn(&super::Chunk) -> u64) -> bool {
         self.chunks_of(&range).any(|(base, chunk)| state(chunk) & slots_in(&range, base) != 0)
