@@ -271,7 +271,7 @@ impl Epoll {
         deadline: Option<Instant>,
         mut tell: impl FnMut(Interest),
     ) -> Result<(), Errno> {
-        if self.harvest(max, &mut tell) {
+        if self.harvest(max, &mut tell) || deadline.is_some_and(|at| rt::time::now() >= at) {
             return Ok(());
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);

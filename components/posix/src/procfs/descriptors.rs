@@ -1,5 +1,9 @@
 //! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
-use super::{process::Subject, report, tree::parse_id};
+use super::{
+    process::Subject,
+    report,
+    tree::{number_text, parse_id},
+};
 use crate::{files::OnExec, locks};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
@@ -75,7 +79,7 @@ impl Node for Descriptors {
                 View::Links => FileType::Symlink,
                 View::Reports => FileType::Regular,
             }),
-            name: format!("{number}").into_bytes(),
+            name: number_text(number as u64),
             next: number as u64 + 1,
         };
         let numbers = match self.subject.look_up(|task| task.files().descriptors(from, max)) {

@@ -4,7 +4,7 @@ use super::{
     login, maps,
     memory_text::{MemoryText, PageMap, Part, WholeMemory},
     report, status,
-    tree::parse_id,
+    tree::{number_text, parse_id},
 };
 use crate::{
     memory::{AddressSpace, Dumpable},
@@ -15,7 +15,6 @@ use crate::{
     },
 };
 use alloc::{
-    format,
     sync::{Arc, Weak},
     vec::Vec,
 };
@@ -490,7 +489,7 @@ impl Node for Threads {
         let entry = |id: u32| DirectoryEntry {
             inode: inode(process, id, 0),
             file_type: Some(FileType::Directory),
-            name: format!("{id}").into_bytes(),
+            name: number_text(id.into()),
             next: u64::from(id),
         };
         Ok(ids.into_iter().filter(|id| u64::from(*id) > position).take(max).map(entry).collect())

@@ -5,7 +5,7 @@ use crate::{
     process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom, tree, wait},
     signal::state::StopState,
 };
-use alloc::{format, string::String, sync::Arc, vec, vec::Vec};
+use alloc::{borrow::Cow, format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use vfs::{Capabilities, Errno, Mount, Path, namespace::Namespace};
 
@@ -341,44 +341,37 @@ fn seen_mounts(subject: &Subject) -> Result<Vec<SeenMount>, Errno> {
     Ok(namespace.mounts().into_iter().filter_map(seen).collect())
 }
 
+/// Bytes of a line about a mount, at most of them.
+const MOUNT_LINE_BYTES: usize = 128;
+
 pub fn mounts(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let mut text = Vec::new();
-    for (mount, place) in seen_mounts(subject)? {
-        text.extend_from_slice(mount.source().as_bytes());
-        text.push(b' ');
-        text.extend(escaped(&place));
-        let rest = format!(
-            " {} {}{} 0 0\n",
-            mount.instance().info().type_name,
-            mount.seen_flags().describe(),
-            mount.instance().options()
-        );
-        text.extend_from_slice(rest.as_bytes());
+    let seen = seen_mounts(subject)?;
+    let mut text = Text::with_room(seen.len() * MOUNT_LINE_BYTES);
+    for (mount, place) in seen {
+        let instance = mount.instance();
+        text.put(mount.source()).put(" ").put(escaped(&place)).put(" ");
+        text.put(instance.info().type_name).put(" ");
+        text.put(mount.seen_flags().describe()).put(instance.options()).put(" 0 0\n");
     }
-    Ok(text)
+    Ok(text.finish())
 }
 
 pub fn mountinfo(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let mut text = Vec::new();
-    for (mount, place) in seen_mounts(subject)? {
+    let seen = seen_mounts(subject)?;
+    let mut text = Text::with_room(seen.len() * MOUNT_LINE_BYTES);
+    for (mount, place) in seen {
         let parent = mount.at().map_or(mount.id(), |at| at.mount.id());
-        let (major, minor) = mount.instance().device();
-        text.extend_from_slice(format!("{} {parent} {major}:{minor} ", mount.id()).as_bytes());
-        text.extend(escaped(&mount.root_name()));
-        text.push(b' ');
-        text.extend(escaped(&place));
-        let flags = mount.seen_flags().describe();
         let instance = mount.instance();
-        let rest = format!(
-            " {flags} - {} {} {}{}\n",
-            instance.info().type_name,
-            mount.source(),
-            if instance.refuses_changes() { "ro" } else { "rw" },
-            instance.options()
-        );
-        text.extend_from_slice(rest.as_bytes());
+        let (major, minor) = instance.device();
+        text.number(mount.id()).put(" ").number(parent).put(" ");
+        text.number(major).put(":").number(minor).put(" ");
+        text.put(escaped(&mount.root_name())).put(" ").put(escaped(&place)).put(" ");
+        text.put(mount.seen_flags().describe()).put(" - ");
+        text.put(instance.info().type_name).put(" ").put(mount.source());
+        text.put(if instance.refuses_changes() { " ro" } else { " rw" });
+        text.put(instance.options()).put("\n");
     }
-    Ok(text)
+    Ok(text.finish())
 }
 
 /// The file systems mounted, in words.
@@ -386,7 +379,7 @@ pub fn mountstats(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
     for (mount, place) in seen_mounts(subject)? {
         text.extend_from_slice(format!("device {} mounted on ", mount.source()).as_bytes());
-        text.extend(escaped(&place));
+        text.extend_from_slice(&escaped(&place));
         let type_name = mount.instance().info().type_name;
         text.extend_from_slice(format!(" with fstype {type_name}\n").as_bytes());
     }
@@ -399,17 +392,19 @@ pub fn identity_map(_: &Subject) -> Result<Vec<u8>, Errno> {
 }
 
 /// Blanks, newlines and backslashes as octal, as fstab(5) wants.
-fn escaped(name: &[u8]) -> Vec<u8> {
+fn escaped(name: &[u8]) -> Cow<'_, [u8]> {
+    const SPECIAL: &[u8] = b" \t\n\\";
+    if !name.iter().any(|byte| SPECIAL.contains(byte)) {
+        return Cow::Borrowed(name);
+    }
     let mut text = Vec::new();
     for byte in name {
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\\' => {
-                text.extend_from_slice(format!("\\{byte:03o}").as_bytes())
-            }
-            other => text.push(*other),
+        match SPECIAL.contains(byte) {
+            true => text.extend_from_slice(format!("\\{byte:03o}").as_bytes()),
+            false => text.push(*byte),
         }
     }
-    text
+    Cow::Owned(text)
 }
 
 #[cfg(test)]
@@ -418,6 +413,7 @@ mod tests {
 
     #[test]
     fn mount_points_are_escaped() {
-        assert_eq!(escaped(b"/a b\\"), b"/a\\040b\\134");
+        assert_eq!(&*escaped(b"/a b\\"), b"/a\\040b\\134");
+        assert_eq!(&*escaped(b"/a/b"), b"/a/b");
     }
 }

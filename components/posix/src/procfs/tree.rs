@@ -73,11 +73,11 @@ pub enum Item {
 pub type Table = &'static [(&'static str, Item)];
 
 const ROOT: Table = &[
-    ("self", Item::Link(|caller| number_text(caller.process))),
+    ("self", Item::Link(|caller| number_text(caller.process.into()))),
     (
         "thread-self",
         Item::Link(|caller| {
-            let mut text = number_text(caller.process);
+            let mut text = number_text(caller.process.into());
             text.extend_from_slice(b"/task/");
             write_decimal(&mut text, caller.thread.into());
             text
@@ -472,7 +472,7 @@ impl Node for Root {
         entries.extend(later.take(room).map(|id| DirectoryEntry {
             inode: super::process::inode(id, 0, 0),
             file_type: Some(FileType::Directory),
-            name: format!("{id}").into_bytes(),
+            name: number_text(id.into()),
             next: TABLE_MAX + u64::from(id),
         }));
         Ok(entries)
@@ -491,10 +491,10 @@ pub fn parse_id(name: &[u8]) -> Option<u32> {
 }
 
 /// `number` in decimal, with room for more of a path.
-fn number_text(number: u32) -> Vec<u8> {
-    const ROOM_BYTES: usize = 64;
+pub fn number_text(number: u64) -> Vec<u8> {
+    const ROOM_BYTES: usize = 32;
     let mut text = Vec::with_capacity(ROOM_BYTES);
-    write_decimal(&mut text, number.into());
+    write_decimal(&mut text, number);
     text
 }
 

@@ -218,11 +218,11 @@ impl Socket {
     /// # Errors
     /// `ENOTCONN`.
     pub fn peer_name(&self) -> Result<Address, Errno> {
-        let (peer, known) = match &self.state.lock().link {
-            Link::To(peer, known) => (peer.upgrade(), known.clone()),
+        let peer = match &self.state.lock().link {
+            Link::To(peer, known) => peer.upgrade().ok_or_else(|| known.clone()),
             _ => return Err(Errno::ENOTCONN),
         };
-        Ok(peer.map_or(known, |peer| peer.name()))
+        Ok(peer.map_or_else(|known| known, |peer| peer.name()))
     }
     /// The peer; `None` where there is none.
     pub fn peer(&self) -> Option<Party> {
