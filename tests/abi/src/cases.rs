@@ -1,4 +1,6 @@
 //! Calls in tables: number, arguments, and what is answered.
+use crate::{Scratch, isolated};
+
 pub use crate::returns::setting::{at, map, raw, room};
 
 /// An address that no program has.
@@ -33,4 +35,17 @@ pub fn of<const N: usize>(given: [i64; N]) -> [i64; 6] {
 /// An error as a call answers it.
 pub fn no(error: i32) -> i64 {
     -i64::from(error)
+}
+
+/// Runs a test's body in a process of its own, whose current folder is new and empty.
+///
+/// # Panics
+/// Where the body panicked.
+#[track_caller]
+pub fn in_folder(body: impl FnOnce()) {
+    isolated(|| {
+        let scratch = Scratch::new();
+        std::env::set_current_dir(scratch.path(".")).expect("a new folder");
+        body();
+    });
 }

@@ -127,6 +127,9 @@ impl File for MemoryDevice {
         let count = source.remaining();
         Ok((count, offset.saturating_add(count as u64)))
     }
+    fn gives_spliced(&self) -> bool {
+        self.kind != Kind::Null
+    }
     fn takes_spliced(&self) -> bool {
         self.kind != Kind::Full
     }

@@ -212,7 +212,7 @@ impl File for Inotify {
         loop {
             let ticket = self.changed.ticket();
             match self.take(sink.remaining()) {
-                Ok(bytes) => return sink.put(&bytes),
+                Ok(bytes) => return sink.put_whole(&bytes),
                 Err(Errno::EAGAIN) if !flags.is_nonblocking => {}
                 Err(error) => return Err(error),
             }

@@ -117,6 +117,9 @@ impl Buffer {
             return Ok(0);
         }
         let count = source.take_into_frame(&last.frame, end, odd)?;
+        if count < odd {
+            return Err(Errno::EFAULT);
+        }
         last.length += count;
         self.bytes += count;
         Ok(count)
@@ -135,6 +138,11 @@ impl Buffer {
             Ok(0) => {
                 self.keep(frame);
                 Ok(0)
+            }
+            // A frame that is not filled as far as it should be is not kept.
+            Ok(length) if length < wanted => {
+                self.keep(frame);
+                Err(Errno::EFAULT)
             }
             Ok(length) => {
                 self.segments.push_back(Segment { frame, start: 0, length, mode });
@@ -156,6 +164,9 @@ impl Buffer {
         let Some(first) = self.segments.front_mut() else { return Ok((0, true)) };
         let wanted = first.length.min(sink.remaining());
         let count = sink.put_frame(&first.frame, first.start, wanted)?;
+        if count < wanted {
+            return Err(Errno::EFAULT);
+        }
         first.start += count;
         first.length -= count;
         self.bytes -= count;

@@ -84,6 +84,17 @@ enum Obstacle {
 }
 
 impl End {
+    /// Somebody may read what goes in here.
+    ///
+    /// # Errors
+    /// `EPIPE` (with SIGPIPE) without readers.
+    pub fn check_readers(&self) -> Result<(), Errno> {
+        if self.pipe.state.lock().readers > 0 {
+            return Ok(());
+        }
+        broken_pipe();
+        Err(Errno::EPIPE)
+    }
     /// Sets slots aside for up to `bytes` bytes, waiting until one is free.
     ///
     /// # Errors
@@ -230,14 +241,19 @@ fn transfer_now(
     how: Transfer,
 ) -> Result<Result<usize, Obstacle>, Errno> {
     let (mut from, mut to) = lock_both(input, output);
+    let is_empty = from.is_borrowed || from.buffer.is_empty();
+    let is_over = is_empty && !from.is_borrowed && from.writers == 0;
+    // Data is waited for before it matters whether anybody reads.
+    if is_empty && !is_over {
+        return Ok(Err(Obstacle::NoData));
+    }
     if to.readers == 0 {
         drop((from, to));
         broken_pipe();
         return Err(Errno::EPIPE);
     }
-    if from.is_borrowed || from.buffer.is_empty() {
-        let is_end = !from.is_borrowed && from.writers == 0;
-        return Ok(if is_end { Ok(0) } else { Err(Obstacle::NoData) });
+    if is_over {
+        return Ok(Ok(0));
     }
     if to.buffer.is_full() {
         return Ok(Err(Obstacle::NoRoom));

@@ -90,7 +90,7 @@ impl File for EventCounter {
             return Err(Errno::EINVAL);
         }
         let taken = self.until(flags, || self.take())?;
-        sink.put(&taken.to_le_bytes())
+        sink.put_whole(&taken.to_le_bytes())
     }
     fn write(
         &self,
@@ -102,7 +102,7 @@ impl File for EventCounter {
         if source.remaining() < NUMBER_BYTES {
             return Err(Errno::EINVAL);
         }
-        source.take(&mut bytes)?;
+        source.take_whole(&mut bytes)?;
         let more = u64::from_le_bytes(bytes);
         if more > COUNT_MAX {
             return Err(Errno::EINVAL);

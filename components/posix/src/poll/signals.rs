@@ -74,7 +74,11 @@ impl File for SignalFile {
         let mut next = Some(self.first(&task, flags)?);
         let mut done = 0;
         while let Some(info) = next {
-            done += sink.put(&record(&info))?;
+            match sink.put_whole(&record(&info)) {
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+                Ok(count) => done += count,
+            }
             next = if sink.remaining() < RECORD_BYTES { None } else { self.take(&task) };
         }
         Ok(done)

@@ -193,7 +193,7 @@ impl File for TimerFile {
         loop {
             let ticket = self.changed.ticket();
             if let Some(taken) = self.take() {
-                return sink.put(&taken?.to_le_bytes());
+                return sink.put_whole(&taken?.to_le_bytes());
             }
             if flags.is_nonblocking {
                 return Err(Errno::EAGAIN);

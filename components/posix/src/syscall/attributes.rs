@@ -5,9 +5,10 @@ use super::{
     place::{Named, walk_flags},
 };
 use crate::files::Scope;
+use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, Path, Walk, operations::attributes::TimeSetting};
+use vfs::{Errno, OpenFile, Path, Walk, operations::attributes::TimeSetting};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -36,7 +37,7 @@ fn chmod(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn fchmodat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let named = Named::at(call, 0, 1)?;
+    let named = Named::from_directory(call, 0, 1)?;
     change_mode(call, &named, Walk::FOLLOW, call.uint(2))
 }
 
@@ -132,11 +133,10 @@ fn utimes(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn futimesat(call: &mut Call<'_>) -> Result<u64, Errno> {
     let times = read_timevals(call, call.word(2))?;
     let scope = Scope::of(call.task);
-    if call.word(1) == 0 {
-        let file = call.working_file(0)?;
+    if let Some(file) = itself(call)? {
         return set_times(&scope, file.path(), times);
     }
-    let place = Named::at(call, 0, 1)?.walk(&scope, Walk::FOLLOW)?;
+    let place = Named::from_directory(call, 0, 1)?.walk(&scope, Walk::FOLLOW)?;
     set_times(&scope, &place, times)
 }
 
@@ -154,32 +154,37 @@ fn read_timevals(call: &Call<'_>, address: u64) -> Result<Times, Errno> {
     Ok((time(seconds, micros)?, time(then_seconds, then_micros)?))
 }
 
-fn utimensat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let times = read_timespecs(call, call.word(2))?;
-    let scope = Scope::of(call.task);
-    if call.word(1) == 0 {
-        if call.uint(3) != 0 {
-            return Err(Errno::EINVAL);
-        }
-        if call.int(0) == raw::AT_FDCWD {
-            return Err(Errno::EFAULT);
-        }
-        let file = call.working_file(0)?;
-        return set_times(&scope, file.path(), times);
-    }
-    let walk = walk_flags(call.uint(3), raw::AT_SYMLINK_NOFOLLOW | raw::AT_EMPTY_PATH)?;
-    if times == (TimeSetting::Omit, TimeSetting::Omit) {
-        return Ok(0);
-    }
-    let place = Named::at(call, 0, 1)?.walk(&scope, walk)?;
-    set_times(&scope, &place, times)
+/// The descriptor that a null path stands for; it is not the working directory.
+fn itself(call: &Call<'_>) -> Result<Option<Arc<OpenFile>>, Errno> {
+    let is_itself = call.word(1) == 0 && call.int(0) != raw::AT_FDCWD;
+    if is_itself { call.working_file(0).map(Some) } else { Ok(None) }
 }
 
-fn read_timespecs(call: &Call<'_>, address: u64) -> Result<Times, Errno> {
-    if address == 0 {
-        return Ok(BOTH_NOW);
+fn utimensat(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let times = match call.word(2) {
+        0 => None,
+        at => Some(call.memory.read::<[i64; 4]>(at)?),
+    };
+    const OMIT: i64 = raw::UTIME_OMIT as i64;
+    if matches!(times, Some([_, OMIT, _, OMIT])) {
+        return Ok(0);
     }
-    let [seconds, ns, then_seconds, then_ns] = call.memory.read::<[i64; 4]>(address)?;
+    let scope = Scope::of(call.task);
+    let is_itself = call.word(1) == 0 && call.int(0) != raw::AT_FDCWD;
+    if is_itself && call.uint(3) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    // The times are looked at when the file is found.
+    if let Some(file) = itself(call)? {
+        return set_times(&scope, file.path(), times_of(times)?);
+    }
+    let walk = walk_flags(call.uint(3), raw::AT_SYMLINK_NOFOLLOW | raw::AT_EMPTY_PATH)?;
+    let place = Named::at(call, 0, 1)?.walk(&scope, walk)?;
+    set_times(&scope, &place, times_of(times)?)
+}
+
+fn times_of(words: Option<[i64; 4]>) -> Result<Times, Errno> {
+    let Some([seconds, ns, then_seconds, then_ns]) = words else { return Ok(BOTH_NOW) };
     let time = |seconds, ns: i64| match ns {
         _ if ns == i64::from(raw::UTIME_NOW) => Ok(TimeSetting::Now),
         _ if ns == i64::from(raw::UTIME_OMIT) => Ok(TimeSetting::Omit),

@@ -181,7 +181,7 @@ fn mkdir(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn mkdirat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let named = Named::at(call, 0, 1)?;
+    let named = Named::from_directory(call, 0, 1)?;
     make(call, &named, call.uint(2))
 }
 

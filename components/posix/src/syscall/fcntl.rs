@@ -12,12 +12,12 @@ use crate::{
 use alloc::sync::Arc;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
-use vfs::{Errno, OpenFile, Seals, file::File};
+use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(raw::__NR_fcntl, "fcntl", "leases and write hints", fcntl),
+    Entry::partial(raw::__NR_fcntl, "fcntl", "leases (none is given) and write hints", fcntl),
     Entry::whole(raw::__NR_flock, "flock", flock),
 ];
 
@@ -70,10 +70,21 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         F_OFD_SETLKW => set_lock(call, &file, description_owner(call, &file)?, OnConflict::Wait),
         // Nobody holds a lease, and none is given.
         raw::F_GETLEASE => Ok(u64::from(raw::F_UNLCK)),
-        raw::F_SETLEASE if call.uint(2) == raw::F_UNLCK => Err(Errno::EAGAIN),
+        raw::F_SETLEASE => refuse_lease(call, &file),
         raw::F_NOTIFY => notes::set(call.task, &file, fd, call.uint(2)).map(|()| 0),
         command => async_owner::control(call, &file, command),
     }
+}
+
+/// No lease is given, as where somebody else has the file open.
+fn refuse_lease(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
+    let who = call.task.credentials();
+    let is_theirs = file.vnode().owner().0 == who.user.fs;
+    if !is_theirs && !who.has(Capabilities::LEASE) {
+        return Err(Errno::EACCES);
+    }
+    let is_kind = matches!(call.uint(2), raw::F_RDLCK | raw::F_WRLCK | raw::F_UNLCK);
+    Err(if is_kind && file.vnode().is_regular() { Errno::EAGAIN } else { Errno::EINVAL })
 }
 
 fn duplicate(call: &Call<'_>, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {

@@ -1,6 +1,7 @@
 //! Names: unlink, rename, link, symlink, readlink, mknod.
 use super::{Call, Entry, place::Named, stat::decode_device};
 use crate::files::Scope;
+use alloc::vec::Vec;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 use vfs::{Capabilities, Errno, PATH_MAX, Path, Walk, operations::RenameMode};
@@ -34,16 +35,17 @@ fn unlink(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn unlinkat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let named = Named::at(call, 0, 1)?;
-    match call.uint(2) {
-        0 => remove(call, &named),
-        raw::AT_REMOVEDIR => {
-            let scope = Scope::of(call.task);
-            scope.caller().remove_directory(named.base(), &named.path)?;
-            Ok(0)
-        }
-        _ => Err(Errno::EINVAL),
+    let flags = call.uint(2);
+    if flags & !raw::AT_REMOVEDIR != 0 {
+        return Err(Errno::EINVAL);
     }
+    let named = Named::from_directory(call, 0, 1)?;
+    if flags == 0 {
+        return remove(call, &named);
+    }
+    let scope = Scope::of(call.task);
+    scope.caller().remove_directory(named.base(), &named.path)?;
+    Ok(0)
 }
 
 fn remove(call: &Call<'_>, named: &Named) -> Result<u64, Errno> {
@@ -58,19 +60,40 @@ fn rename(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn renameat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (from, to) = (Named::at(call, 0, 1)?, Named::at(call, 2, 3)?);
+    let (from, to) = both_names(call)?;
     move_name(call, &from, &to, RenameMode::Replace)
 }
 
 fn renameat2(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let mode = match call.uint(4) {
-        0 => RenameMode::Replace,
-        raw::RENAME_NOREPLACE => RenameMode::NoReplace,
+    const KEEPS: u32 = raw::RENAME_NOREPLACE | raw::RENAME_WHITEOUT;
+    let flags = call.uint(4);
+    let mode = match flags {
         raw::RENAME_EXCHANGE => RenameMode::Exchange,
-        _ => return Err(Errno::EINVAL),
+        _ if flags & !KEEPS != 0 => return Err(Errno::EINVAL),
+        0 => RenameMode::Replace,
+        _ => RenameMode::NoReplace,
     };
-    let (from, to) = (Named::at(call, 0, 1)?, Named::at(call, 2, 3)?);
+    let (from, to) = both_names(call)?;
+    if flags & raw::RENAME_WHITEOUT != 0 {
+        // As of a file system that makes none, which says so after what is wrong with the names.
+        let scope = Scope::of(call.task);
+        scope.caller().check_parent(from.base(), &from.path)?;
+        scope.caller().check_parent(to.base(), &to.path)?;
+        return Err(Errno::EINVAL);
+    }
     move_name(call, &from, &to, mode)
+}
+
+/// The old name and the new one. The way to the old one is gone before the new one's descriptor is looked at.
+fn both_names(call: &Call<'_>) -> Result<(Named, Named), Errno> {
+    let from = Named::from_directory(call, 0, 1)?;
+    match Named::from_directory(call, 2, 3) {
+        Ok(to) => Ok((from, to)),
+        Err(error) => {
+            Scope::of(call.task).caller().check_parent(from.base(), &from.path)?;
+            Err(error)
+        }
+    }
 }
 
 fn move_name(call: &Call<'_>, from: &Named, to: &Named, mode: RenameMode) -> Result<u64, Errno> {
@@ -80,8 +103,11 @@ fn move_name(call: &Call<'_>, from: &Named, to: &Named, mode: RenameMode) -> Res
 }
 
 fn link(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let (from, to) = (Named::cwd(call, 0)?, Named::cwd(call, 1)?);
-    add_name(call, &from, &to, Walk::empty())
+    let scope = Scope::of(call.task);
+    let place = Named::cwd(call, 0)?.walk(&scope, Walk::empty())?;
+    let to = Named::cwd(call, 1)?;
+    scope.caller().link(&place, to.base(), &to.path)?;
+    Ok(0)
 }
 
 fn linkat(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -96,31 +122,33 @@ fn linkat(call: &mut Call<'_>) -> Result<u64, Errno> {
     if walk.contains(Walk::EMPTY) && !can_search {
         return Err(Errno::ENOENT);
     }
-    let (from, to) = (Named::at(call, 0, 1)?, Named::at(call, 2, 3)?);
-    add_name(call, &from, &to, walk)
-}
-
-fn add_name(call: &Call<'_>, from: &Named, to: &Named, walk: Walk) -> Result<u64, Errno> {
+    // The file is found before the new name is looked at.
     let scope = Scope::of(call.task);
-    let place = from.walk(&scope, walk)?;
+    let place = Named::at(call, 0, 1)?.walk(&scope, walk)?;
+    let to = Named::from_directory(call, 2, 3)?;
     scope.caller().link(&place, to.base(), &to.path)?;
     Ok(0)
 }
 
 fn symlink(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let named = Named::cwd(call, 1)?;
-    make_link(call, &named)
+    let target = link_target(call)?;
+    make_link(call, &target, &Named::cwd(call, 1)?)
 }
 
 fn symlinkat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let named = Named::at(call, 1, 2)?;
-    make_link(call, &named)
+    let target = link_target(call)?;
+    make_link(call, &target, &Named::from_directory(call, 1, 2)?)
 }
 
-fn make_link(call: &Call<'_>, named: &Named) -> Result<u64, Errno> {
+/// The target of a symbolic link, which is read before the name.
+fn link_target(call: &Call<'_>) -> Result<Vec<u8>, Errno> {
     let target = call.memory.read_string(call.word(0), PATH_MAX)?;
+    if target.is_empty() { Err(Errno::ENOENT) } else { Ok(target) }
+}
+
+fn make_link(call: &Call<'_>, target: &[u8], named: &Named) -> Result<u64, Errno> {
     let scope = Scope::of(call.task);
-    scope.caller().make_link(&target, named.base(), &named.path)?;
+    scope.caller().make_link(target, named.base(), &named.path)?;
     Ok(0)
 }
 
@@ -166,7 +194,7 @@ fn mknod(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn mknodat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let named = Named::at(call, 0, 1)?;
+    let named = Named::from_directory(call, 0, 1)?;
     make_node(call, &named, call.uint(2), call.word(3))
 }
 

@@ -26,6 +26,17 @@ impl Named {
         let path = call.memory.read_text(call.word(path), PATH_MAX)?;
         Named::from(call, call.int(directory), path)
     }
+    /// As [`Named::at`], of a call that takes no empty path, which it finds before a descriptor that is not open.
+    ///
+    /// # Errors
+    /// As [`Named::at`]; `ENOENT` of an empty path.
+    pub fn from_directory(call: &Call<'_>, directory: usize, path: usize) -> Result<Named, Errno> {
+        let path = call.memory.read_text(call.word(path), PATH_MAX)?;
+        if path.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        Named::from(call, call.int(directory), path)
+    }
     /// Reads the path at argument `path`, relative to the working directory.
     ///
     /// # Errors

@@ -204,6 +204,9 @@ fn execute(
     const PATH_BYTES_MAX: usize = 4096;
     let memory = call.memory;
     let name = memory.read_string(path, PATH_BYTES_MAX)?;
+    if name.is_empty() && flags & raw::AT_EMPTY_PATH == 0 {
+        return Err(Errno::ENOENT);
+    }
     let arguments = exec::read_strings(memory, arguments)?;
     let environment = exec::read_strings(memory, environment)?;
     let program = Program { directory, name, flags, arguments, environment };
@@ -379,11 +382,12 @@ fn getpgrp(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn setpgid(call: &mut Call<'_>) -> Result<u64, Errno> {
     let own = &call.task.process;
+    let wanted = if call.int(1) == 0 { call.int(0) } else { call.int(1) };
+    if wanted < 0 {
+        return Err(Errno::EINVAL);
+    }
     let process = named(call, call.int(0))?;
-    let group = match call.int(1) {
-        0 => process.id(),
-        group => u32::try_from(group).map_err(|_| Errno::EINVAL)?,
-    };
+    let group = if wanted == 0 { process.id() } else { wanted as u32 };
     let mut tree = tree::write();
     if process.id() != own.id() {
         if process.parent_id() != own.id() || process.ended().is_some() {

@@ -5,6 +5,7 @@ use crate::{
     process::Task,
 };
 use alloc::sync::Arc;
+use interfaces::file_system::Backing;
 use linux_raw_sys::general as raw;
 use vfs::{
     Errno, OpenFile,
@@ -68,18 +69,16 @@ fn pwrite(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn readv(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let file = call.file(0)?;
-    check_readable(&file)?;
+    let file = call.working_file(0)?;
     let mut room = Room::default();
-    let Some(mut sink) = vectored_sink(call, &mut room)? else { return Ok(0) };
+    let Some(mut sink) = vectored_sink(call, &file, &mut room)? else { return Ok(0) };
     noted(call, file.read(&mut sink))
 }
 
 fn writev(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let file = call.file(0)?;
-    check_writable(&file)?;
+    let file = call.working_file(0)?;
     let mut room = Room::default();
-    let Some(mut source) = vectored_source(call, &mut room)? else { return Ok(0) };
+    let Some(mut source) = vectored_source(call, &file, &mut room)? else { return Ok(0) };
     write_to(call.task, &file, None, &mut source, 0)
 }
 
@@ -94,30 +93,29 @@ fn pwritev(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn preadv2(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let flags = known_flags(call)?;
+    let flags = call.uint(5);
     match call.word(3) as i64 {
-        -1 if flags & raw::RWF_NOWAIT == 0 => readv(call),
+        -1 if flags == 0 => readv(call),
         -1 => {
-            let file = call.file(0)?;
-            check_readable(&file)?;
+            let file = call.working_file(0)?;
             let mut room = Room::default();
-            let Some(mut sink) = vectored_sink(call, &mut room)? else { return Ok(0) };
-            let io = IoFlags { is_nonblocking: true, ..file.io_flags() };
-            noted(call, file.read_with(&mut sink, io))
+            let Some(mut sink) = vectored_sink(call, &file, &mut room)? else { return Ok(0) };
+            check_flags(&file, flags)?;
+            noted(call, file.read_with(&mut sink, io_flags(&file, flags)))
         }
         at => read_vectored(call, offset(at as u64)?, flags),
     }
 }
 
 fn pwritev2(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let flags = known_flags(call)?;
+    let flags = call.uint(5);
     match call.word(3) as i64 {
         -1 if flags == 0 => writev(call),
         -1 => {
-            let file = call.file(0)?;
-            check_writable(&file)?;
+            let file = call.working_file(0)?;
             let mut room = Room::default();
-            let Some(mut source) = vectored_source(call, &mut room)? else { return Ok(0) };
+            let Some(mut source) = vectored_source(call, &file, &mut room)? else { return Ok(0) };
+            check_flags(&file, flags)?;
             write_to(call.task, &file, None, &mut source, flags)
         }
         at => write_vectored(call, offset(at as u64)?, flags),
@@ -127,18 +125,18 @@ fn pwritev2(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn read_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_positioned(&file)?;
-    check_readable(&file)?;
     let mut room = Room::default();
-    let Some(mut sink) = vectored_sink(call, &mut room)? else { return Ok(0) };
+    let Some(mut sink) = vectored_sink(call, &file, &mut room)? else { return Ok(0) };
+    check_flags(&file, flags)?;
     noted(call, file.read_at(offset, &mut sink, io_flags(&file, flags)))
 }
 
 fn write_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno> {
     let file = call.file(0)?;
     check_positioned(&file)?;
-    check_writable(&file)?;
     let mut room = Room::default();
-    let Some(mut source) = vectored_source(call, &mut room)? else { return Ok(0) };
+    let Some(mut source) = vectored_source(call, &file, &mut room)? else { return Ok(0) };
+    check_flags(&file, flags)?;
     write_to(call.task, &file, Some(offset), &mut source, flags)
 }
 
@@ -186,10 +184,16 @@ fn user_source(call: &Call<'_>) -> Result<UserSource<'static>, Errno> {
     UserSource::new(call.memory, call.word(1), call.word(2))
 }
 
-/// The buffers of a vectored read; `None` where they have no room at all, and the file is not asked.
-fn vectored_sink<'r>(call: &Call<'_>, room: &'r mut Room) -> Result<Option<UserSink<'r>>, Errno> {
+/// The buffers of a vectored read, which are looked at before the file's mode; `None` where they have no room at all, and the
+/// file is not asked.
+fn vectored_sink<'r>(
+    call: &Call<'_>,
+    file: &OpenFile,
+    room: &'r mut Room,
+) -> Result<Option<UserSink<'r>>, Errno> {
     let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
+    check_readable(file)?;
     let sink = UserSink::vectored(memory, buffers);
     Ok((sink.remaining() > 0).then_some(sink))
 }
@@ -197,10 +201,12 @@ fn vectored_sink<'r>(call: &Call<'_>, room: &'r mut Room) -> Result<Option<UserS
 /// As [`vectored_sink`], of a write.
 fn vectored_source<'r>(
     call: &Call<'_>,
+    file: &OpenFile,
     room: &'r mut Room,
 ) -> Result<Option<UserSource<'r>>, Errno> {
     let memory = call.memory;
     let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
+    check_writable(file)?;
     let source = UserSource::vectored(memory, buffers);
     Ok((source.remaining() > 0).then_some(source))
 }
@@ -213,9 +219,16 @@ pub(super) fn offset(value: u64) -> Result<u64, Errno> {
     if value > i64::MAX as u64 { Err(Errno::EINVAL) } else { Ok(value) }
 }
 
-fn known_flags(call: &Call<'_>) -> Result<u32, Errno> {
-    let flags = call.uint(5);
-    if flags & !KNOWN_FLAGS == 0 { Ok(flags) } else { Err(Errno::EOPNOTSUPP) }
+/// The file can be read and written as the flags of preadv2 and pwritev2 say.
+fn check_flags(file: &OpenFile, flags: u32) -> Result<(), Errno> {
+    let vnode = file.vnode();
+    let is_known = flags & !KNOWN_FLAGS == 0;
+    let is_plain = flags & !raw::RWF_HIPRI == 0;
+    // As on Linux, files in memory do not say whether they would wait.
+    let is_in_memory = vnode.instance().info().backing == Backing::Cache;
+    let is_waited_for = flags & raw::RWF_NOWAIT != 0 && vnode.is_regular() && is_in_memory;
+    let is_taken = is_known && !is_waited_for && (is_plain || !vnode.is_directory());
+    if is_taken { Ok(()) } else { Err(Errno::EOPNOTSUPP) }
 }
 
 fn io_flags(file: &OpenFile, flags: u32) -> IoFlags {

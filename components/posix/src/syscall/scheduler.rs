@@ -126,18 +126,21 @@ fn allows_nice(target: &Task, nice: i32) -> bool {
     (NICE_LIMIT_BASE - i64::from(nice)) as u64 <= target.process.limits.soft(Resource::Nice)
 }
 
-fn read_priority(call: &Call<'_>, address: u64) -> Result<u32, Errno> {
-    if address == 0 {
+/// The priority at `address`, of the task `id`. A negative one, which none is, is found out with the policy.
+fn read_priority(call: &Call<'_>, id: i32, address: u64) -> Result<u32, Errno> {
+    if address == 0 || id < 0 {
         return Err(Errno::EINVAL);
     }
-    let priority: i32 = call.memory.read(address)?;
-    u32::try_from(priority).map_err(|_| Errno::EINVAL)
+    call.memory.read(address)
 }
 
 fn sched_setscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let priority = read_priority(call, call.word(2))?;
-    let target = named(call, call.int(0))?;
     let policy = call.uint(1);
+    if call.int(1) < 0 {
+        return Err(Errno::EINVAL);
+    }
+    let priority = read_priority(call, call.int(0), call.word(2))?;
+    let target = named(call, call.int(0))?;
     set_policy(call, &target, policy & !RESET_ON_FORK, priority, policy & RESET_ON_FORK != 0)
 }
 
@@ -149,7 +152,7 @@ fn sched_getscheduler(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn sched_setparam(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let priority = read_priority(call, call.word(1))?;
+    let priority = read_priority(call, call.int(0), call.word(1))?;
     let target = named(call, call.int(0))?;
     let policy = target.policy.load(Ordering::Relaxed);
     let is_reset_on_fork = target.is_reset_on_fork.load(Ordering::Relaxed);
@@ -192,17 +195,17 @@ fn present_mask() -> u64 {
 }
 
 fn sched_setaffinity(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let target = named_or_nobody(call, call.int(0))?;
     let mut bytes = [0; MASK_BYTES];
-    let given = (call.word(1) as usize).min(MASK_BYTES);
+    let given = (call.uint(1) as usize).min(MASK_BYTES);
     let place = bytes.get_mut(..given).ok_or(Errno::EINVAL)?;
     call.memory.read_bytes(call.word(2), place)?;
+    let target = named_or_nobody(call, call.int(0))?;
+    if !owns(call, &target) {
+        return Err(Errno::EPERM);
+    }
     let mask = u64::from_le_bytes(bytes) & present_mask();
     if mask == 0 {
         return Err(Errno::EINVAL);
-    }
-    if !owns(call, &target) {
-        return Err(Errno::EPERM);
     }
     target.affinity.store(mask, Ordering::Relaxed);
     target.follow_affinity();

@@ -15,7 +15,11 @@ use crate::{
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use rt::PAGE_BYTES;
-use vfs::{Errno, OpenFile, file::IoFlags, io::Source};
+use vfs::{
+    Errno, OpenFile,
+    file::{IoFlags, Places},
+    io::Source,
+};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
@@ -46,17 +50,33 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
     let output = call.file(0)?;
     check_writable(&output)?;
     let length = within_files(&input, &output, position, call.word(3).min(BYTES_MAX))?;
-    if end_of(&output).is_none() {
-        check_target(&output, None, length)?;
-    }
-    if input.vnode().is_directory() || !is_seekable {
-        return Err(Errno::EINVAL);
-    }
     let count = match end_of(&output) {
-        Some(pipe) if length > 0 => {
-            file_to_pipe(&input, &mut from, pipe, length, output.io_flags())?
+        Some(pipe) => {
+            pipe.check_readers()?;
+            check_gives(&input)?;
+            if !is_seekable {
+                return Err(Errno::EINVAL);
+            }
+            match length {
+                0 => 0,
+                _ => file_to_pipe(&input, &mut from, pipe, length, output.io_flags())?,
+            }
         }
-        _ => copy(call.task, (&input, &mut from), (&output, &mut None), length)?,
+        None => {
+            check_position(&output, None, length)?;
+            if !is_seekable && input.file().places() != Places::Start {
+                return Err(Errno::EINVAL);
+            }
+            // Where nothing is to be copied, nobody is asked.
+            match length {
+                0 => 0,
+                _ => {
+                    check_gives(&input)?;
+                    check_takes(&output)?;
+                    copy(call.task, (&input, &mut from), (&output, &mut None), length)?
+                }
+            }
+        }
     };
     note_copied(call, count);
     write_place(call, 2, from)?;
@@ -85,13 +105,27 @@ fn within_files(
 
 /// Checks a file that is no pipe and is to take `length` bytes at `place`.
 fn check_target(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
+    check_position(output, place, length)?;
+    check_takes(output)
+}
+
+fn check_takes(output: &OpenFile) -> Result<(), Errno> {
+    if output.file().takes_spliced() { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+fn check_gives(input: &OpenFile) -> Result<(), Errno> {
+    let gives = !input.vnode().is_directory() && input.file().gives_spliced();
+    if gives { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+/// Checks the place of what goes to a file that is no pipe.
+fn check_position(output: &OpenFile, place: Place, length: u64) -> Result<(), Errno> {
     if output.io_flags().is_append {
         return Err(Errno::EINVAL);
     }
     let is_seekable = output.file().is_seekable();
     let position = place.unwrap_or_else(|| if is_seekable { output.offset() } else { 0 });
-    output.check_range(position, length)?;
-    if output.file().takes_spliced() { Ok(()) } else { Err(Errno::EINVAL) }
+    output.check_range(position, length)
 }
 
 /// Counts as a read and a write.
@@ -130,9 +164,7 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
         (None, Some(target)) => {
             check_place(&input, from)?;
             input.check_range(from.unwrap_or(0), length)?;
-            if input.vnode().is_directory() || !input.file().gives_spliced() {
-                return Err(Errno::EINVAL);
-            }
+            check_gives(&input)?;
             file_to_pipe(&input, &mut from, target, length, flags)?
         }
         (None, None) => return Err(Errno::EINVAL),
@@ -161,18 +193,18 @@ fn tee(call: &mut Call<'_>) -> Result<u64, Errno> {
 fn vmsplice(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = call.uint(3);
     check_flags(flags)?;
-    let file = call.file(0)?;
-    let end = end_of(&file).ok_or(Errno::EBADF)?;
+    let file = call.working_file(0)?;
     let count = usize::try_from(call.word(2)).map_err(|_| Errno::EINVAL)?;
     let memory = call.memory;
     let mut room = Room::default();
     let buffers = memory.read_iovecs(call.word(1), count, &mut room)?;
+    if buffers.iter().all(|buffer| buffer.length == 0) {
+        return Ok(0);
+    }
+    let end = end_of(&file).ok_or(Errno::EBADF)?;
     let flags = IoFlags { is_nonblocking: flags & raw::SPLICE_F_NONBLOCK != 0, is_append: false };
     if end.writes() {
         let mut source = UserSource::vectored(memory, buffers);
-        if source.remaining() == 0 {
-            return Ok(0);
-        }
         return Ok(end.write_part(&mut source, flags)? as u64);
     }
     Ok(file.read_with(&mut UserSink::vectored(memory, buffers), flags)? as u64)

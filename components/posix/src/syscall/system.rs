@@ -173,15 +173,18 @@ fn setrlimit(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn prlimit64(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let memory = call.memory;
+    let new = match call.word(2) {
+        0 => None,
+        at => Some(memory.read::<[u64; 2]>(at)?),
+    };
     let target = match call.int(0) {
         0 => call.task.process.clone(),
         id => u32::try_from(id).ok().and_then(tree::process).ok_or(Errno::ESRCH)?,
     };
     check_limit_access(call.task, &target)?;
     let old = target.limits.get(call.uint(1)).ok_or(Errno::EINVAL)?;
-    let memory = call.memory;
-    if call.word(2) != 0 {
-        let [soft, hard] = memory.read::<[u64; 2]>(call.word(2))?;
+    if let Some([soft, hard]) = new {
         set_limit(call, &target, call.uint(1), Limit { soft, hard })?;
     }
     if call.word(3) != 0 {
@@ -224,6 +227,11 @@ fn set_limit(
     }
     crate::process::exec::apply_limits(process);
     Ok(())
+}
+
+/// There is a process of that number.
+fn is_process(number: u64) -> bool {
+    u32::try_from(number).ok().and_then(tree::process).is_some()
 }
 
 fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -279,6 +287,22 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
             return Err(Errno::EINVAL);
         }
         prctl::PR_GET_TIMERSLACK => return Ok(50_000),
+        // There is one way of accounting time, and every program may read the time stamp counter.
+        prctl::PR_GET_TIMING => return Ok(u64::from(prctl::PR_TIMING_STATISTICAL)),
+        prctl::PR_SET_TIMING if second == u64::from(prctl::PR_TIMING_STATISTICAL) => {}
+        prctl::PR_GET_TSC => memory.write(second, &prctl::PR_TSC_ENABLE)?,
+        prctl::PR_SET_TSC if second == u64::from(prctl::PR_TSC_ENABLE) => {}
+        prctl::PR_GET_TID_ADDRESS => {
+            memory.write(second, &call.task.clear_child_tid.load(Ordering::Relaxed))?;
+        }
+        prctl::PR_SET_SYSCALL_USER_DISPATCH if rest == [0; 4] => {}
+        prctl::PR_SET_IO_FLUSHER | prctl::PR_GET_IO_FLUSHER
+            if !call.task.credentials().has(Capabilities::SYS_RESOURCE) =>
+        {
+            return Err(Errno::EPERM);
+        }
+        // Nobody traces, so it does not matter who may.
+        prctl::PR_SET_PTRACER if matches!(second, 0 | u64::MAX) || is_process(second) => {}
         prctl::PR_GET_THP_DISABLE => return Ok(u64::from(!memory.has_large_pages())),
         _ => return Err(Errno::EINVAL),
     }

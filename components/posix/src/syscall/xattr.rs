@@ -99,17 +99,15 @@ fn answer(call: &Call<'_>, value: &[u8], address: u64, room: u64) -> Result<u64,
 }
 
 fn setxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let new = New::read(call)?;
     let scope = Scope::of(call.task);
     let place = named(call, &scope, Walk::FOLLOW)?;
-    new.set(&scope, &place)
+    New::read(call)?.set(&scope, &place)
 }
 
 fn lsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let new = New::read(call)?;
     let scope = Scope::of(call.task);
     let place = named(call, &scope, Walk::empty())?;
-    new.set(&scope, &place)
+    New::read(call)?.set(&scope, &place)
 }
 
 fn fsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -148,6 +146,7 @@ impl New {
     }
     fn set(&self, scope: &Scope, place: &Path) -> Result<u64, Errno> {
         let Some(mode) = self.mode else {
+            scope.caller().check_attribute_change(place, &self.name)?;
             scope.caller().get_attribute(place, &self.name)?;
             return Err(Errno::EEXIST);
         };

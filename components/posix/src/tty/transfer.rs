@@ -120,7 +120,7 @@ impl TerminalFile {
         let terminal = &self.terminal;
         let mut piece = [0; PIECE_BYTES];
         let wanted = source.remaining().min(PIECE_BYTES).min(terminal.line.room());
-        let count = source.take(piece.split_at_mut(wanted).0)?;
+        let count = source.take_whole(piece.split_at_mut(wanted).0)?;
         bytes.clear();
         let mut output = terminal.output.lock();
         output.write(&terminal.settings(), piece.split_at(count).0, bytes);

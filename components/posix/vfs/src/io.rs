@@ -11,6 +11,14 @@ pub trait Sink {
     /// # Errors
     /// `EFAULT` if none could be taken.
     fn put(&mut self, data: &[u8]) -> Result<usize, Errno>;
+    /// Takes all of `data`, for which there is room: a record that is not whole is of no use.
+    ///
+    /// # Errors
+    /// `EFAULT` if some of it could not be taken.
+    fn put_whole(&mut self, data: &[u8]) -> Result<usize, Errno> {
+        let count = self.put(data)?;
+        if count == data.len() { Ok(count) } else { Err(Errno::EFAULT) }
+    }
     /// Takes `length` bytes of a frame from `offset`; returns how many.
     ///
     /// # Errors
@@ -32,6 +40,14 @@ pub trait Source {
     /// # Errors
     /// `EFAULT` if none could be given.
     fn take(&mut self, out: &mut [u8]) -> Result<usize, Errno>;
+    /// Fills `out`, for which there are bytes enough.
+    ///
+    /// # Errors
+    /// `EFAULT` if some of them could not be given.
+    fn take_whole(&mut self, out: &mut [u8]) -> Result<usize, Errno> {
+        let count = self.take(out)?;
+        if count == out.len() { Ok(count) } else { Err(Errno::EFAULT) }
+    }
     /// Gives `length` bytes into a frame at `offset`; returns how many.
     ///
     /// # Errors

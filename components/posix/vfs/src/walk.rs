@@ -136,6 +136,13 @@ impl<'a> Caller<'a> {
         let mut walker = Walker::new(self, base, path, Walk::empty())?;
         walker.parent()
     }
+    /// The directory of `path` can be reached.
+    ///
+    /// # Errors
+    /// As [`Caller::walk`], but of the last name.
+    pub fn check_parent(&self, base: Base<'_>, path: &[u8]) -> Result<(), Errno> {
+        self.walk_parent(base, path).map(drop)
+    }
     pub(crate) fn base<'b>(&self, base: Base<'b>) -> &'b Path
     where
         'a: 'b,

@@ -182,7 +182,7 @@ impl File for Master {
             let room = self.write_room().min(PIECE_BYTES).min(source.remaining());
             let step = match room {
                 0 => wait(&self.pair.writable, ticket, flags).map(|()| 0),
-                room => source.take(piece.split_at_mut(room).0),
+                room => source.take_whole(piece.split_at_mut(room).0),
             };
             match step {
                 Ok(count) => {

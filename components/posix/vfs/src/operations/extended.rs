@@ -174,6 +174,13 @@ impl Caller<'_> {
             false => mode & !SET_GROUP,
         }
     }
+    /// The attribute `name` may be set, if the file system keeps such.
+    ///
+    /// # Errors
+    /// As [`Caller::set_attribute`].
+    pub fn check_attribute_change(&self, place: &Path, name: &[u8]) -> Result<(), Errno> {
+        self.check_change(place, name).map(drop)
+    }
     fn check_change<'p>(
         &self,
         place: &'p Path,
@@ -216,9 +223,12 @@ impl Caller<'_> {
             return permission::check(vnode, self.credentials, want);
         }
         let known: [&[u8]; 2] = [b"trusted.", b"security."];
-        match known.iter().any(|prefix| name.starts_with(prefix)) {
-            true => Ok(()),
-            false => Err(Errno::EOPNOTSUPP),
+        if known.iter().any(|prefix| name.starts_with(prefix)) {
+            return Ok(());
         }
+        if !name.starts_with(b"system.") {
+            permission::check(vnode, self.credentials, want)?;
+        }
+        Err(Errno::EOPNOTSUPP)
     }
 }
