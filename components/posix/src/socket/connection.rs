@@ -1,6 +1,9 @@
 //! Connections: listen, connect, accept.
 use super::{Address, BACKLOG_MAX, Kind, Link, Party, Shut, Socket, State, wait};
-use alloc::{collections::VecDeque, sync::Arc};
+use alloc::{
+    collections::VecDeque,
+    sync::{Arc, Weak},
+};
 use core::sync::atomic::Ordering;
 use vfs::{Caller, Errno};
 
@@ -25,6 +28,7 @@ impl Socket {
                 *link = Link::Listening { limit, waiting: VecDeque::new() };
             }
         }
+        state.peer = Some(who.clone());
         state.listener = who;
         drop(state);
         self.room.wake();
@@ -45,21 +49,20 @@ impl Socket {
         if self.kind == Kind::Datagram {
             let to = self.find(caller, address)?;
             to.check_takes(self)?;
-            let mut state = self.state.lock();
-            state.link = Link::To(Arc::downgrade(&to), address.clone());
-            drop(state);
-            self.budget.freed.wake();
+            self.relink(Link::To(Arc::downgrade(&to), address.clone()));
             return Ok(());
         }
         let timeout = self.send_deadline();
         loop {
+            // Somebody must listen there before it matters what this one is.
+            let to = self.find(caller, address)?;
+            let ticket = to.room.ticket();
+            to.state.lock().takes_connection()?;
             match self.state.lock().link {
                 Link::Free => {}
                 Link::To(..) => return Err(Errno::EISCONN),
                 Link::Listening { .. } => return Err(Errno::EINVAL),
             }
-            let to = self.find(caller, address)?;
-            let ticket = to.room.ticket();
             match to.offer(self, &who)? {
                 Some(other) => {
                     let listener = to.state.lock().listener.clone();
@@ -73,9 +76,44 @@ impl Socket {
     /// A datagram socket forgets where its messages go (connect(2) to AF_UNSPEC).
     pub fn disconnect(&self) {
         if self.kind == Kind::Datagram {
-            self.state.lock().link = Link::Free;
-            self.budget.freed.wake();
+            self.relink(Link::Free);
         }
+    }
+    /// A datagram socket gets another peer, or none. What the peer before sent goes, and that one hears of it.
+    fn relink(&self, link: Link) {
+        let (before, dropped) = {
+            let mut state = self.state.lock();
+            let is_same = |peer: &Weak<Socket>| match &link {
+                Link::To(new, _) => new.ptr_eq(peer),
+                _ => false,
+            };
+            let before = match &state.link {
+                Link::To(peer, _) if !is_same(peer) => Some(peer.clone()),
+                _ => None,
+            };
+            state.link = link;
+            let dropped = match before {
+                Some(_) => core::mem::take(&mut state.inbox),
+                None => VecDeque::new(),
+            };
+            (before, dropped)
+        };
+        if !dropped.is_empty() {
+            self.room.wake();
+        }
+        drop(dropped);
+        self.budget.freed.wake();
+        let Some(before) = before.and_then(|before| before.upgrade()) else { return };
+        {
+            let mut state = before.state.lock();
+            let is_mutual = matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&self.this));
+            if !is_mutual || state.is_closed {
+                return;
+            }
+            state.error = Some(Errno::ECONNRESET);
+        }
+        before.wake_all();
+        before.told.wake();
     }
     /// A datagram socket that has a peer takes messages from that alone.
     fn check_takes(&self, from: &Socket) -> Result<(), Errno> {

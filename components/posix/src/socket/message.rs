@@ -225,6 +225,9 @@ impl Message {
         let cost = kept.next_power_of_two().min(kept + HEAP_MAX) + OVERHEAD;
         let charge = Charge::take(cost)?;
         let payload = Payload::read(source, length)?;
+        if payload.length() < length {
+            return Err(Errno::EFAULT);
+        }
         budget.charge(cost)?;
         let budget = budget.clone();
         Ok(Message { payload, taken: 0, cost, budget, _charge: charge, identity, rights })
@@ -247,9 +250,11 @@ impl Message {
     /// Puts bytes from `skip` after those read into `sink`; how many.
     ///
     /// # Errors
-    /// `EFAULT` where it could put none.
+    /// `EFAULT` where it could not put all that there was room for.
     pub fn write(&self, skip: usize, sink: &mut dyn Sink) -> Result<usize, Errno> {
-        self.payload.write(self.taken.saturating_add(skip), sink)
+        let wanted = self.left().saturating_sub(skip).min(sink.remaining());
+        let count = self.payload.write(self.taken.saturating_add(skip), sink)?;
+        if count < wanted { Err(Errno::EFAULT) } else { Ok(count) }
     }
     /// `count` more bytes were read.
     pub fn consume(&mut self, count: usize) {

@@ -270,9 +270,18 @@ impl Socket {
     /// `EINVAL` where it has a name, `EADDRINUSE`, and what making its node says.
     pub fn bind(&self, caller: &Caller<'_>, address: Address, mode: u16) -> Result<(), Errno> {
         if self.state.lock().name != Address::None {
-            return match address {
+            return match &address {
                 Address::None => Ok(()),
-                _ => Err(Errno::EINVAL),
+                Address::Abstract(_) => Err(Errno::EINVAL),
+                Address::Path(path) => Err(match caller.walk(Base::Cwd, path, Walk::empty()) {
+                    // The node is made before it is known that the socket has a name, and taken away again.
+                    Ok(_) => Errno::EADDRINUSE,
+                    Err(Errno::ENOENT) => match caller.check_parent(Base::Cwd, path) {
+                        Ok(()) => Errno::EINVAL,
+                        Err(error) => error,
+                    },
+                    Err(error) => error,
+                }),
             };
         }
         let (name, place) = match address {

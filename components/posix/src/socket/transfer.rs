@@ -79,13 +79,7 @@ impl Socket {
         how: Send,
     ) -> Result<usize, Errno> {
         match self.kind {
-            Kind::Stream => {
-                if to.is_some() {
-                    let is_linked = matches!(self.state.lock().link, Link::To(..));
-                    return Err(if is_linked { Errno::EISCONN } else { Errno::EOPNOTSUPP });
-                }
-                self.send_stream(source, along, how)
-            }
+            Kind::Stream => self.send_stream(source, along, how),
             Kind::Packet => {
                 let peer = self.connected()?;
                 self.send_message(source, &peer, along, how)
@@ -98,6 +92,11 @@ impl Socket {
                 self.send_message(source, &to, along, how)
             }
         }
+    }
+    /// Why a stream sends nothing to an address.
+    pub fn refuses_address(&self) -> Errno {
+        let is_linked = matches!(self.state.lock().link, Link::To(..));
+        if is_linked { Errno::EISCONN } else { Errno::EOPNOTSUPP }
     }
     /// The destination of a datagram that names none; a peer that is gone is none any more.
     fn destination(&self) -> Result<Arc<Socket>, Errno> {
@@ -162,9 +161,6 @@ impl Socket {
                 Err(Why::Error(error)) => return Err(error),
                 Err(Why::Full) => return Err(Errno::EAGAIN),
             }
-            if count < length {
-                break;
-            }
         }
         Ok(())
     }
@@ -206,9 +202,6 @@ impl Socket {
         self.wait_for_budget(how)?;
         let along = (self.identity_to(to, along.identity), along.rights);
         let message = Message::read(source, length, &self.budget, along)?;
-        if message.left() < length {
-            return Err(Errno::EFAULT);
-        }
         let mut message = Some(message);
         let timeout = self.send_deadline();
         loop {

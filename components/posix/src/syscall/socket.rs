@@ -156,18 +156,40 @@ fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
     both.map(|()| 0)
 }
 
+/// An address as a program gives it, of whatever family.
+#[derive(Clone, Copy)]
+pub struct Given {
+    bytes: [u8; net::_K_SS_MAXSIZE as usize],
+    length: usize,
+}
+
+impl Given {
+    /// Reads `length` bytes at `address`.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length that no address has, `EFAULT`.
+    pub fn read(memory: &AddressSpace, address: u64, length: i32) -> Result<Given, Errno> {
+        let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
+        let mut bytes = [0; net::_K_SS_MAXSIZE as usize];
+        let place = bytes.get_mut(..length).ok_or(Errno::EINVAL)?;
+        memory.read_bytes(address, place)?;
+        Ok(Given { bytes, length })
+    }
+    /// The address, of this family.
+    ///
+    /// # Errors
+    /// `EINVAL` for another family.
+    pub fn parse(&self) -> Result<Address, Errno> {
+        Address::parse(self.bytes.get(..self.length).unwrap_or_default())
+    }
+}
+
 /// The address of `length` bytes at `address`.
 ///
 /// # Errors
 /// `EINVAL` for a length that is none or a family that is not AF_UNIX, `EFAULT`.
-pub fn read_address(memory: &AddressSpace, address: u64, length: i32) -> Result<Address, Errno> {
-    let length =
-        usize::try_from(length).ok().filter(|length| *length <= net::_K_SS_MAXSIZE as usize);
-    let length = length.ok_or(Errno::EINVAL)?;
-    let mut bytes = [0; net::_K_SS_MAXSIZE as usize];
-    let bytes = bytes.get_mut(..length).ok_or(Errno::EINVAL)?;
-    memory.read_bytes(address, bytes)?;
-    Address::parse(bytes)
+fn read_address(memory: &AddressSpace, address: u64, length: i32) -> Result<Address, Errno> {
+    Given::read(memory, address, length)?.parse()
 }
 
 /// Tells a program an address: as much of it as there is room for, and its length.
@@ -281,20 +303,20 @@ fn shutdown(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let opened = opened(call)?;
     let mut source = UserSource::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
-    let to = match call.word(4) {
-        0 => None,
-        at => Some(read_address(call.memory, at, call.int(5))?),
+    let opened = opened(call)?;
+    let to = match (call.word(4), call.int(5)) {
+        (0, _) | (_, 0) => None,
+        (at, length) => Some(Given::read(call.memory, at, length)?),
     };
     let request = Request { flags: call.uint(3), to, ..Request::default() };
     super::socket_message::send(call, &opened, &mut source, request)
 }
 
 fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let opened = opened(call)?;
     let flags = call.uint(3);
     let mut sink = UserSink::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
+    let opened = opened(call)?;
     let found = super::socket_message::receive(&opened, &mut sink, flags)?;
     if call.word(4) != 0 {
         tell_sender(call.memory, &found.sender, call.word(4), call.word(5))?;
@@ -311,6 +333,7 @@ fn tell_sender(
     length_at: u64,
 ) -> Result<(), Errno> {
     match name {
+        Address::None if memory.read::<i32>(length_at)? < 0 => Err(Errno::EINVAL),
         Address::None => memory.write(length_at, &0i32),
         name => write_address(memory, name, address, length_at),
     }
@@ -350,9 +373,9 @@ fn sendmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn recvmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let timeout = Timeout::read_timespec(call.memory, call.word(4))?;
     let opened = opened(call)?;
     let (mut flags, count) = (call.uint(3), call.uint(2).min(MESSAGES_MAX));
-    let timeout = Timeout::read_timespec(call.memory, call.word(4))?;
     let is_for_one = flags & MSG_WAITFORONE != 0;
     flags &= !MSG_WAITFORONE;
     let mut received = 0;

@@ -2,7 +2,7 @@
 use super::{
     Call,
     place::descriptor_limit,
-    socket::{Opened, name_if_told, read_address},
+    socket::{Given, Opened, name_if_told},
 };
 use crate::{
     files::{OnExec, Scope},
@@ -60,7 +60,7 @@ pub struct Request {
     /// `MSG_` flags.
     pub flags: u32,
     /// To whom, if not to the peer.
-    pub to: Option<Address>,
+    pub to: Option<Given>,
     /// The identity to give, if not the caller's own.
     pub identity: Option<Identity>,
     /// Descriptions to be passed.
@@ -83,6 +83,12 @@ pub fn send(
     }
     let socket = opened.socket()?;
     let scope = Scope::of(call.task);
+    // Streams and packets go to the peer, whatever the address.
+    let to = match (to, socket.kind()) {
+        (Some(_), Kind::Stream) => return Err(socket.refuses_address()),
+        (Some(to), Kind::Datagram) => Some(to.parse()?),
+        _ => None,
+    };
     name_if_told(socket, &scope)?;
     let rights = if files.is_empty() { None } else { Some(pass(call.task, files)?) };
     let along = Along { identity, rights };
@@ -133,6 +139,11 @@ pub fn send_one(
     header: &Header,
     flags: u32,
 ) -> Result<u64, Errno> {
+    let mut request = Request { flags, ..Request::default() };
+    if header.name != 0 && header.name_length != 0 {
+        let length = header.name_length.min(net::_K_SS_MAXSIZE as i32);
+        request.to = Some(Given::read(call.memory, header.name, length)?);
+    }
     if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
@@ -140,11 +151,6 @@ pub fn send_one(
     let count = header.buffer_count as usize;
     let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
     let mut source = UserSource::vectored(call.memory, buffers);
-    let mut request = Request { flags, ..Request::default() };
-    if header.name != 0 && header.name_length != 0 {
-        let length = header.name_length.min(net::_K_SS_MAXSIZE as i32);
-        request.to = Some(read_address(call.memory, header.name, length)?);
-    }
     if header.control != 0 && header.control_length > 0 {
         read_control(call, header, &mut request)?;
     }

@@ -119,6 +119,8 @@ fn set_number(
             }
             keep(socket, option, value);
         }
+        // Local sockets do not share their names.
+        net::SO_REUSEPORT if value != 0 => return Err(Errno::EOPNOTSUPP),
         option if KEPT.contains(&option) => keep(socket, option, value),
         _ => return Err(Errno::ENOPROTOOPT),
     }
