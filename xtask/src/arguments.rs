@@ -167,7 +167,8 @@ fn ask(system: &str, choice: &Choice, cpus: u32) -> Result<[Answers; 2]> {
     let outcome = thread::scope(|scope| {
         let theirs = scope.spawn(|| {
             let config = machine(&linux.kernel, "arguments-linux.log")?;
-            let runner = format!("skerry.runner={SCRIPT}");
+            // Both systems have 2^47 addresses.
+            let runner = format!("no5lvl skerry.runner={SCRIPT}");
             linux::follow(&linux, config, &runner, LIMIT_SECONDS, &mut reported(0))
         });
         let streams = session::Streams {

@@ -47,6 +47,11 @@ impl Call {
         ["shmget", "msgget", "semget", "getpgid", "getsid"].contains(&self.name.as_str())
     }
 
+    /// Whether it is about what all processes share, so that cases of it take turns.
+    pub(super) fn is_of_all(&self) -> bool {
+        ["shm", "sem", "msg", "mq_"].iter().any(|start| self.name.starts_with(start))
+    }
+
     /// Whether it returns an address.
     pub(super) fn is_address(&self) -> bool {
         ["mmap", "mremap", "brk", "shmat"].contains(&self.name.as_str())

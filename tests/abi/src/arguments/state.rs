@@ -1,9 +1,13 @@
 //! The objects that each case finds: descriptors, files, and memory at fixed addresses, all with names.
 use crate::{
     c, must,
-    returns::setting::{Kind, at, open, pipe, raw, sockets},
+    returns::setting::{Kind, at, open, pipe, raw, room, sockets},
 };
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{
+    fs,
+    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+    path::Path,
+};
 
 /// Bytes of a page.
 const PAGE: i64 = 4096;
@@ -169,6 +173,53 @@ pub fn remove(folder: &Path) {
     if fs::remove_dir_all(folder).is_err() {
         open_up(folder);
         let _ = fs::remove_dir_all(folder);
+    }
+}
+
+/// The turn of a case about objects that all processes share. It begins without any of them.
+pub struct Turn(fs::File);
+
+impl Turn {
+    /// Waits for the turn.
+    ///
+    /// # Panics
+    /// If the current folder cannot be locked.
+    pub fn take() -> Turn {
+        let lock = fs::File::open(".").expect("the runner's folder");
+        let fd = i64::from(lock.as_raw_fd());
+        must(raw(libc::SYS_flock, [fd, libc::LOCK_EX.into(), 0, 0, 0, 0]));
+        remove_shared();
+        Turn(lock)
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        remove_shared();
+        raw(libc::SYS_flock, [self.0.as_raw_fd().into(), libc::LOCK_UN.into(), 0, 0, 0, 0]);
+    }
+}
+
+/// Removes the shared memory, semaphores and messages of this user, and the message queues that cases make.
+fn remove_shared() {
+    /// Cases make no more at once.
+    const MOST: i64 = 64;
+    const REMOVE: i64 = 0;
+    /// `SHM_STAT_ANY`, `MSG_STAT_ANY` and `SEM_STAT_ANY`: the object of an index, whatever its mode.
+    const ANY: [i64; 3] = [15, 13, 20];
+    let [memory, messages, semaphores] = ANY;
+    let mut about = [0u64; 32];
+    let about = room(&mut about);
+    for index in 0..MOST {
+        let id = raw(libc::SYS_shmctl, [index, memory, about, 0, 0, 0]);
+        raw(libc::SYS_shmctl, [id, REMOVE, 0, 0, 0, 0]);
+        let id = raw(libc::SYS_msgctl, [index, messages, about, 0, 0, 0]);
+        raw(libc::SYS_msgctl, [id, REMOVE, 0, 0, 0, 0]);
+        let id = raw(libc::SYS_semctl, [index, 0, semaphores, about, 0, 0]);
+        raw(libc::SYS_semctl, [id, 0, REMOVE, 0, 0, 0]);
+    }
+    for name in [c"file", c"absent"] {
+        raw(libc::SYS_mq_unlink, [name.as_ptr() as i64, 0, 0, 0, 0, 0]);
     }
 }
 
