@@ -221,3 +221,41 @@ fn the_memory_of_another_is_not_looked_for_to_move_nothing() {
         ]);
     }
 }
+
+#[test]
+fn a_lock_of_no_thread_says_that_somebody_waits() {
+    const PAGE: usize = 4096;
+    const OWNER: u32 = 0x1111_1111;
+    const WAITERS: u32 = 0x8000_0000;
+    let word = map(PAGE, MAP_PRIVATE | MAP_ANONYMOUS, -1).cast::<u32>();
+    let (place, late) = (word as i64, [1i64, 0]);
+    let read = || {
+        // SAFETY: in the page that was just mapped.
+        unsafe { word.read_volatile() }
+    };
+    for call in [FUTEX_LOCK_PI, FUTEX_TRYLOCK_PI] {
+        // SAFETY: as above.
+        unsafe { word.write_volatile(OWNER) };
+        all(&[(SYS_futex, [place, call.into(), 0, at(&late), 0, 0], no(ESRCH))]);
+        assert_eq!(read(), OWNER | WAITERS);
+    }
+    all(&[
+        (SYS_mprotect, of([place, PAGE as i64, PROT_READ.into()]), 0),
+        (SYS_futex, of([place, FUTEX_UNLOCK_PI.into()]), no(EPERM)),
+        (SYS_futex, of([KERNEL, FUTEX_UNLOCK_PI.into()]), no(EFAULT)),
+        (SYS_munmap, of([place, PAGE as i64]), 0),
+    ]);
+}
+
+#[test]
+fn a_copy_of_a_message_reads_its_place_first() {
+    const COPY: i64 = 0o40000;
+    let flags = COPY | i64::from(IPC_NOWAIT);
+    let mut message = [0u64; 2];
+    let place = room(&mut message);
+    all(&[
+        (SYS_msgrcv, of([0x7fff_0000, KERNEL, 8, 0, flags]), no(EFAULT)),
+        (SYS_msgrcv, of([0x7fff_0000, place, 8, 0, flags]), no(EINVAL)),
+        (SYS_msgrcv, of([0x7fff_0000, KERNEL, 8, 0, COPY]), no(EINVAL)),
+    ]);
+}

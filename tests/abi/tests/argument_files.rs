@@ -318,3 +318,36 @@ fn process_numbers_are_checked_after_what_is_read() {
         ]);
     });
 }
+
+#[test]
+fn flags_and_blocks_of_files_are_told_to_those_who_may_ask() {
+    const FS_IOC_FSGETXATTR: i64 = 0x801c_581f;
+    const FIBMAP: i64 = 1;
+    let file = raw(SYS_memfd_create, of([text(&c("name")), 0]));
+    let mut told = [7u32; 8];
+    let place = room(&mut told);
+    all(&[
+        (SYS_ioctl, of([file, FS_IOC_FSGETXATTR, place]), 0),
+        (SYS_ioctl, of([file, FS_IOC_FSGETXATTR, KERNEL]), no(EFAULT)),
+    ]);
+    assert_eq!(told, [0, 0, 0, 0, 0, 0, 0, 7]);
+    as_user(USER, &[], || all(&[(SYS_ioctl, of([file, FIBMAP, place]), no(EPERM))]));
+    all(&[(SYS_ioctl, of([file, FIBMAP, place]), no(EINVAL)), (SYS_close, of([file]), 0)]);
+}
+
+#[test]
+fn what_changes_places_of_data_goes_with_nothing_else() {
+    const KEEP: i64 = FALLOC_FL_KEEP_SIZE as i64;
+    const PUNCH: i64 = FALLOC_FL_PUNCH_HOLE as i64;
+    const COLLAPSE: i64 = FALLOC_FL_COLLAPSE_RANGE as i64;
+    let file = raw(SYS_memfd_create, of([text(&c("name")), 0]));
+    for mode in [PUNCH, 0x1000, PUNCH | KEEP | i64::from(FALLOC_FL_ZERO_RANGE)] {
+        all(&[(SYS_fallocate, of([file, mode, 0, 4096]), no(EOPNOTSUPP))]);
+    }
+    // EINVAL, or EOPNOTSUPP since Linux 6.13.
+    for mode in [COLLAPSE | KEEP, COLLAPSE | i64::from(FALLOC_FL_INSERT_RANGE)] {
+        let refusal = raw(SYS_fallocate, of([file, mode, 0, 4096]));
+        assert!([no(EINVAL), no(EOPNOTSUPP)].contains(&refusal), "{refusal}");
+    }
+    all(&[(SYS_close, of([file]), 0)]);
+}

@@ -192,3 +192,56 @@ fn a_listener_tells_its_own_groups() {
         assert_eq!(ask(listener), 0);
     });
 }
+
+#[test]
+fn options_of_devices_and_filters_say_that_there_is_none() {
+    const SOCKET: i64 = SOL_SOCKET as i64;
+    let [one, _other] = pair(DATAGRAM);
+    let (none, device) = ([0u8; 8], *b"no-such-device\0");
+    let (on, off) = (1i32, 0i32);
+    let set = |option: i32, value: i64, length: i64| {
+        raw(SYS_setsockopt, [one, SOCKET, option.into(), value, length, 0])
+    };
+    assert_eq!(set(SO_BINDTODEVICE, at(&none), 0), 0);
+    assert_eq!(set(SO_BINDTODEVICE, at(&none), 8), 0);
+    assert_eq!(set(SO_BINDTODEVICE, at(&device), 15), no(ENODEV));
+    assert_eq!(set(SO_BINDTODEVICE, KERNEL, 8), no(EFAULT));
+    assert_eq!(set(SO_DETACH_FILTER, at(&on), 4), no(ENOENT));
+    assert_eq!(set(SO_BSDCOMPAT, at(&on), 4), 0);
+    assert_eq!(set(SO_LOCK_FILTER, at(&off), 4), 0);
+    assert_eq!(set(SO_LOCK_FILTER, at(&on), 4), 0);
+    assert_eq!(set(SO_LOCK_FILTER, at(&off), 4), no(EPERM));
+    assert_eq!(set(SO_NOFCS, at(&on), 4), 0);
+    for (option, wanted, bytes) in [
+        (SO_BINDTODEVICE, 77, 0),
+        (SO_GET_FILTER, 77, 0),
+        (SO_BSDCOMPAT, 0, 4),
+        (SO_LOCK_FILTER, 1, 4),
+        (SO_NOFCS, 1, 4),
+    ] {
+        let (mut value, mut length) = (77i32, 20i32);
+        let places = (room(&mut value), room(&mut length));
+        let args = [one, SOCKET, option.into(), places.0, places.1, 0];
+        assert_eq!((raw(SYS_getsockopt, args), length, value), (0, bytes, wanted), "{option}");
+    }
+}
+
+#[test]
+fn a_socket_has_the_name_of_its_protocol_as_an_attribute() {
+    const NAME: &[u8; 21] = b"system.sockprotoname\0";
+    for (kind, protocol) in [(STREAM, &b"UNIX-STREAM\0"[..]), (DATAGRAM, b"UNIX\0")] {
+        let [one, _other] = pair(kind);
+        let mut told = [0u8; 64];
+        let place = room(&mut told);
+        assert_eq!(raw(SYS_flistxattr, of([one, place, 64])), 21);
+        assert_eq!(&told[..21], NAME);
+        let length = protocol.len() as i64;
+        all(&[
+            (SYS_flistxattr, of([one, 0, 0]), 21),
+            (SYS_flistxattr, of([one, KERNEL, 64]), no(EFAULT)),
+            (SYS_flistxattr, of([one, place, 20]), no(ERANGE)),
+            (SYS_fgetxattr, of([one, at(NAME), place, 64]), length),
+        ]);
+        assert_eq!(&told[..protocol.len()], protocol);
+    }
+}

@@ -251,6 +251,14 @@ impl Word<'_> {
             }
         }
     }
+    /// The owner that `found` names is no thread. As on Linux, the word says that somebody waits, although nobody can.
+    fn refuse<T>(&self, found: u32) -> Result<Step<T>, Errno> {
+        match self.replace(found, found | WAITERS) {
+            Step::Done(()) => Err(Errno::ESRCH),
+            Step::Again => Ok(Step::Again),
+            Step::Fault => Ok(Step::Fault),
+        }
+    }
     /// Replaces `old` by `new`.
     fn replace(&self, old: u32, new: u32) -> Step<()> {
         match self.memory.user().compare_exchange(self.address, old, new) {
@@ -415,6 +423,9 @@ pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), 
     let word = Word { memory: &memory, address, key };
     word.look(|table, found| match table.take(&word, found, task)? {
         Some(step) => Ok(step),
+        None if !table.locks.contains_key(&word.key) && tree::task(found & TID_MASK).is_none() => {
+            word.refuse(found)
+        }
         None => Err(Errno::EAGAIN),
     })
 }
@@ -425,6 +436,10 @@ pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), 
 /// `EPERM` where it is not the caller's, `EINVAL` where what is known says so, `EFAULT`.
 pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
+    // Whose it is comes before whether it can be written.
+    if memory.read::<u32>(address)? & TID_MASK != task.id() {
+        return Err(Errno::EPERM);
+    }
     let key = key(&memory, address, scope, Access::Write)?;
     let word = Word { memory: &memory, address, key };
     word.look(|table, found| {
@@ -474,7 +489,10 @@ impl Table {
         let owner = match self.locks.get(&word.key) {
             Some(lock) if lock.agrees(found) => lock.owner.clone(),
             Some(_) => return Err(Errno::EINVAL),
-            None => tree::task(id).filter(|owner| owner.begin_owning()).ok_or(Errno::ESRCH)?,
+            None => match tree::task(id).filter(|owner| owner.begin_owning()) {
+                Some(owner) => owner,
+                None => return word.refuse(found),
+            },
         };
         if self.waits_for(&owner, task) {
             return Err(Errno::EDEADLK);

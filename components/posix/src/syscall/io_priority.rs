@@ -39,9 +39,9 @@ fn targets(call: &Call<'_>) -> Result<Vec<Arc<Task>>, Errno> {
             tree.known_tasks(tree.group(group))
         }
         WHO_USER => {
-            let user = if id == 0 { call.task.credentials().user.real } else { id };
+            // On Linux, too, 0 is the administrator here, and not the caller.
             let tree = tree::read();
-            tree.known_tasks(tree.processes().filter(|process| process.real_user() == user))
+            tree.known_tasks(tree.processes().filter(|process| process.real_user() == id))
         }
         _ => return Err(Errno::EINVAL),
     };

@@ -52,6 +52,10 @@ fn ioctl(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
+/// Flags as FS_IOC_GETFLAGS numbers them, and as FS_IOC_FSGETXATTR does: immutable, append, sync, noatime, nodump.
+const XFS_FLAGS: [(u32, u32); 5] =
+    [(0x10, 0x8), (0x20, 0x10), (0x8, 0x20), (0x80, 0x40), (0x40, 0x80)];
+
 fn has_names(file: &OpenFile) -> bool {
     let file_type = file.vnode().file_type();
     matches!(file_type, FileType::Regular | FileType::Directory | FileType::Symlink)
@@ -94,6 +98,12 @@ fn ioctl_kind(call: &Call<'_>, file: &OpenFile, command: u32, argument: u64) -> 
         match command {
             request::FS_IOC_GETFLAGS => return get_flags(call, file, argument),
             request::FS_IOC_SETFLAGS => return set_flags(call, file, argument),
+            request::FS_IOC_FSGETXATTR => return get_more_flags(call, file, argument),
+            // No file system tells its blocks.
+            request::FIBMAP if file.vnode().is_regular() => {
+                let may_ask = call.task.credentials().has(vfs::Capabilities::SYS_RAWIO);
+                return Err(if may_ask { Errno::EINVAL } else { Errno::EPERM });
+            }
             _ => {}
         }
     }
@@ -159,6 +169,18 @@ fn get_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Err
         return Err(Errno::ENOTTY);
     }
     call.memory.write(argument, &(file.vnode().attributes().flags & FLAGS_VISIBLE))?;
+    Ok(0)
+}
+
+/// FS_IOC_FSGETXATTR: the flags again, as XFS numbers them. `struct fsxattr`: flags, hints, extents, project.
+fn get_more_flags(call: &Call<'_>, file: &OpenFile, argument: u64) -> Result<u64, Errno> {
+    if file.vnode().node().is_some() {
+        return Err(Errno::ENOTTY);
+    }
+    let flags = file.vnode().attributes().flags;
+    let of_flag = |(theirs, ours): (u32, u32)| if flags & theirs != 0 { ours } else { 0 };
+    let flags = XFS_FLAGS.into_iter().map(of_flag).sum::<u32>();
+    call.memory.write(argument, &[flags, 0, 0, 0, 0, 0, 0])?;
     Ok(0)
 }
 

@@ -59,6 +59,9 @@ fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {
         if flags & MSG_EXCEPT != 0 || flags & NO_WAIT == 0 {
             return Err(Errno::EINVAL);
         }
+        // Linux makes room for the copy from what the program has there, before it looks for the queue.
+        let most = room.min(limits::MESSAGE_BYTES.get() as usize);
+        call.memory.read_array::<u8>(address, most)?;
         let (kind, bytes) = message::copy(call.task, id, kind, (room, may_cut))?;
         return put(call, address, kind, &bytes);
     }

@@ -35,7 +35,12 @@ const KEPT: &[u32] = &[
     net::SO_TIMESTAMPNS_OLD,
     net::SO_PASSSEC,
     net::SO_RXQ_OVFL,
+    net::SO_NOFCS,
+    net::SO_LOCK_FILTER,
+    net::SO_TIMESTAMP_NEW,
 ];
+/// Bytes of the longest name of a device.
+const DEVICE_BYTES: usize = 15;
 
 fn option(call: &Call<'_>) -> Result<u32, Errno> {
     if call.uint(1) == net::SOL_SOCKET { Ok(call.uint(2)) } else { Err(Errno::EOPNOTSUPP) }
@@ -60,6 +65,13 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
             let ns = read_timeout(call.memory, at, length)?;
             socket.options.send_timeout_ns.store(ns, Ordering::Relaxed);
             return Ok(0);
+        }
+        net::SO_BINDTODEVICE => {
+            let mut name = [0; DEVICE_BYTES];
+            let place = name.get_mut(..length.min(DEVICE_BYTES)).unwrap_or_default();
+            call.memory.read_bytes(at, place)?;
+            // There are no devices.
+            return if name[0] == 0 { Ok(0) } else { Err(Errno::ENODEV) };
         }
         _ => {}
     }
@@ -119,6 +131,10 @@ fn set_number(
             }
             keep(socket, option, value);
         }
+        // There is no route to be told about, and no filter.
+        net::SO_BSDCOMPAT | net::SO_CNX_ADVICE => {}
+        net::SO_DETACH_FILTER => return Err(Errno::ENOENT),
+        net::SO_LOCK_FILTER if value == 0 && is_kept(socket, option) => return Err(Errno::EPERM),
         // Local sockets do not share their names.
         net::SO_REUSEPORT if value != 0 => return Err(Errno::EOPNOTSUPP),
         option if KEPT.contains(&option) => keep(socket, option, value),
@@ -141,6 +157,10 @@ fn keep(socket: &Socket, option: u32, value: i32) {
         0 => socket.options.kept.fetch_and(!bit, Ordering::Relaxed),
         _ => socket.options.kept.fetch_or(bit, Ordering::Relaxed),
     };
+}
+
+fn is_kept(socket: &Socket, option: u32) -> bool {
+    socket.options.kept.load(Ordering::Relaxed) >> option & 1 != 0
 }
 
 /// Nanoseconds of a `struct timeval`; 0, which is for ever, of none.
@@ -194,6 +214,8 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             answer(call, told.as_bytes(), room)
         }
         net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
+        // No device, and no filter.
+        net::SO_BINDTODEVICE | net::SO_GET_FILTER => answer_nothing(call),
         net::SO_COOKIE => {
             if room < size_of::<u64>() {
                 return Err(Errno::EINVAL);
@@ -210,6 +232,11 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         _ => answer(call, number(socket, option)?.as_bytes(), room),
     }
+}
+
+fn answer_nothing(call: &Call<'_>) -> Result<u64, Errno> {
+    call.memory.write(call.word(4), &0i32)?;
+    Ok(0)
 }
 
 fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
@@ -235,8 +262,9 @@ fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
         net::SO_PEEK_OFF => options.peek_offset.load(Ordering::Relaxed),
         net::SO_PRIORITY => options.priority.load(Ordering::Relaxed),
         option if option == net::SO_DEBUG || KEPT.contains(&option) => {
-            i32::from(options.kept.load(Ordering::Relaxed) >> option & 1 != 0)
+            i32::from(is_kept(socket, option))
         }
+        net::SO_BSDCOMPAT | net::SO_INCOMING_NAPI_ID => 0,
         _ => return Err(Errno::ENOPROTOOPT),
     })
 }

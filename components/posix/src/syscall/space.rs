@@ -65,12 +65,36 @@ fn ftruncate(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
+/// What changes the places of data, or makes it a file's own, goes with nothing else.
+fn check_mode(mode: u32) -> Result<(), Errno> {
+    const ALONE: [(u32, u32); 3] = [
+        (raw::FALLOC_FL_COLLAPSE_RANGE, 0),
+        (raw::FALLOC_FL_INSERT_RANGE, 0),
+        (raw::FALLOC_FL_UNSHARE_RANGE, raw::FALLOC_FL_KEEP_SIZE),
+    ];
+    const KNOWN: u32 = raw::FALLOC_FL_KEEP_SIZE
+        | raw::FALLOC_FL_PUNCH_HOLE
+        | raw::FALLOC_FL_COLLAPSE_RANGE
+        | raw::FALLOC_FL_ZERO_RANGE
+        | raw::FALLOC_FL_INSERT_RANGE
+        | raw::FALLOC_FL_UNSHARE_RANGE;
+    let punches = mode & raw::FALLOC_FL_PUNCH_HOLE != 0;
+    let keeps_size = mode & raw::FALLOC_FL_KEEP_SIZE != 0;
+    let zeroes = mode & raw::FALLOC_FL_ZERO_RANGE != 0;
+    if mode & !KNOWN != 0 || punches && (zeroes || !keeps_size) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let is_mixed = ALONE.iter().any(|(one, with)| mode & one != 0 && mode & !(one | with) != 0);
+    if is_mixed { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
 fn fallocate(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (mode, offset, length) = (call.uint(1), call.word(2) as i64, call.word(3) as i64);
     let file = call.working_file(0)?;
     if offset < 0 || length <= 0 {
         return Err(Errno::EINVAL);
     }
+    check_mode(mode)?;
     let keeps_size = mode & raw::FALLOC_FL_KEEP_SIZE != 0;
     let how = match mode & !raw::FALLOC_FL_KEEP_SIZE {
         0 if keeps_size => Allocation::KeepSize,

@@ -1,6 +1,9 @@
 //! Extended attributes.
 use super::{Call, Entry, place::Named};
-use crate::files::Scope;
+use crate::{
+    files::Scope,
+    socket::{Kind, Socket},
+};
 use alloc::{vec, vec::Vec};
 use interfaces::file_system::XattrMode;
 use linux_raw_sys::general as raw;
@@ -27,6 +30,13 @@ const NAME_BYTES: usize = 256;
 /// Both flags of setxattr.
 const BOTH: u32 = raw::XATTR_CREATE | raw::XATTR_REPLACE;
 
+/// The one attribute of a socket: the name of its protocol.
+const SOCKET_NAME: &[u8] = b"system.sockprotoname";
+
+fn protocol_of(socket: &Socket) -> &'static [u8] {
+    if socket.kind() == Kind::Stream { b"UNIX-STREAM\0" } else { b"UNIX\0" }
+}
+
 /// Walks to argument 0.
 fn named(call: &Call<'_>, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
     Named::cwd(call, 0)?.walk(scope, walk)
@@ -46,6 +56,11 @@ fn lgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn fgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
+    if let Some(socket) = file.file().as_any().downcast_ref::<Socket>()
+        && attribute_name(call)? == SOCKET_NAME
+    {
+        return answer(call, protocol_of(socket), call.word(2), call.word(3));
+    }
     get(call, &Scope::of(call.task), file.path())
 }
 
@@ -78,6 +93,9 @@ fn llistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn flistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
     let file = call.working_file(0)?;
+    if file.file().as_any().is::<Socket>() {
+        return answer(call, &[SOCKET_NAME, b"\0"].concat(), call.word(1), call.word(2));
+    }
     list(call, &Scope::of(call.task), file.path())
 }
 
