@@ -351,3 +351,65 @@ fn what_changes_places_of_data_goes_with_nothing_else() {
     }
     all(&[(SYS_close, of([file]), 0)]);
 }
+
+#[test]
+fn the_life_of_what_is_written_is_kept_to_be_told() {
+    const GET: i64 = 1035;
+    const SET: i64 = 1036;
+    const OWNER_USERS: i64 = 17;
+    let file = raw(SYS_memfd_create, of([text(&c("name")), 0]));
+    let mut told = [7u64; 2];
+    let place = room(&mut told);
+    all(&[
+        (SYS_fcntl, of([file, GET, KERNEL]), no(EFAULT)),
+        (SYS_fcntl, of([file, SET, KERNEL]), no(EFAULT)),
+        (SYS_fcntl, of([file, GET, place]), 0),
+    ]);
+    assert_eq!(told, [0, 7]);
+    all(&[
+        (SYS_fcntl, of([file, SET, at(&5u64)]), 0),
+        (SYS_fcntl, of([file, SET, at(&6u64)]), no(EINVAL)),
+        (SYS_fcntl, of([file, SET, at(&(1u64 << 32))]), no(EINVAL)),
+        (SYS_fcntl, of([file, GET, place]), 0),
+    ]);
+    assert_eq!(told, [5, 7]);
+    let (reader, writer) = pipe();
+    let mut users = [7u32; 3];
+    let place = room(&mut users);
+    all(&[(SYS_fcntl, of([reader.into(), OWNER_USERS, place]), 0)]);
+    assert_eq!(users, [0, 0, 7]);
+    all(&[(SYS_fcntl, of([reader.into(), OWNER_USERS, KERNEL]), no(EFAULT))]);
+    [reader, writer, file as i32].into_iter().for_each(close);
+}
+
+#[test]
+fn what_cannot_be_read_or_written_says_so_to_a_vector_of_nothing() {
+    let epoll = raw(SYS_epoll_create1, of([0]));
+    let process = raw(SYS_pidfd_open, of([std::process::id().into(), 0]));
+    let timer = raw(SYS_timerfd_create, of([CLOCK_MONOTONIC.into(), 0]));
+    let event = unsafe_eventfd();
+    let none = at(&[0u64; 2]);
+    for fd in [epoll, process] {
+        all(&[
+            (SYS_readv, of([fd, none, 0]), no(EINVAL)),
+            (SYS_writev, of([fd, none, 1]), no(EINVAL)),
+        ]);
+    }
+    all(&[
+        (SYS_readv, of([timer, none, 0]), 0),
+        (SYS_writev, of([timer, none, 0]), no(EINVAL)),
+        (SYS_readv, of([event, none, 0]), 0),
+        (SYS_writev, of([event, none, 1]), 0),
+    ]);
+    [epoll, process, timer, event].into_iter().for_each(|fd| close(fd as i32));
+}
+
+#[test]
+fn pipes_and_namespaces_that_there_are_not_are_named_so() {
+    const NEW_TIME: i64 = 0x80;
+    let mut pair = [0i32; 2];
+    let made = raw(SYS_pipe2, of([room(&mut pair), O_EXCL.into()]));
+    // Linux with watch queues makes one.
+    assert!([0, no(ENOPKG)].contains(&made), "{made}");
+    as_user(USER, &[], || all(&[(SYS_unshare, of([NEW_TIME]), no(EPERM))]));
+}

@@ -113,6 +113,11 @@ impl Owner {
     pub fn whom(&self) -> Whom {
         self.setting.lock().whom
     }
+    /// The user, real and effective, that named whom it tells.
+    pub fn users(&self) -> [u32; 2] {
+        let by = self.setting.lock().by.clone();
+        by.map_or([0; 2], |by| [by.user.real, by.user.effective])
+    }
     /// The signal to tell by, 0 for SIGIO without details.
     pub fn set_signal(&self, signal: u8) {
         self.setting.lock().signal = signal;

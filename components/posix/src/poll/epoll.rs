@@ -367,6 +367,12 @@ fn check_exclusive(interest: Interest, file: &OpenFile) -> Result<(), Errno> {
 }
 
 impl File for Epoll {
+    fn lacks_read(&self) -> bool {
+        true
+    }
+    fn lacks_write(&self) -> bool {
+        true
+    }
     /// lseek does nothing.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start

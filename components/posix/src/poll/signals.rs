@@ -62,6 +62,9 @@ impl SignalFile {
 }
 
 impl File for SignalFile {
+    fn lacks_write(&self) -> bool {
+        true
+    }
     /// lseek does nothing.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start

@@ -182,6 +182,9 @@ impl WallWatcher for TimerFile {
 }
 
 impl File for TimerFile {
+    fn lacks_write(&self) -> bool {
+        true
+    }
     /// lseek does nothing.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start

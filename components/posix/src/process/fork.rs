@@ -68,6 +68,8 @@ bitflags! {
         const NEWIPC = 0x800_0000;
         /// `CLONE_NEWUSER`
         const NEWUSER = 0x1000_0000;
+        /// `CLONE_NEWTIME`
+        const NEWTIME = 0x80;
         /// `CLONE_NEWPID`
         const NEWPID = 0x2000_0000;
         /// `CLONE_NEWNET`
@@ -87,6 +89,7 @@ const NAMESPACES: CloneFlags = CloneFlags::NEWNS
     .union(CloneFlags::NEWUTS)
     .union(CloneFlags::NEWIPC)
     .union(CloneFlags::NEWUSER)
+    .union(CloneFlags::NEWTIME)
     .union(CloneFlags::NEWPID)
     .union(CloneFlags::NEWNET);
 

@@ -26,6 +26,12 @@ impl ProcessFile {
 }
 
 impl File for ProcessFile {
+    fn lacks_read(&self) -> bool {
+        true
+    }
+    fn lacks_write(&self) -> bool {
+        true
+    }
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         if let Some(table) = table {
             table.add(&self.0.end);

@@ -18,6 +18,7 @@ struct RawOwner {
     id: i32,
 }
 
+const F_GETOWNER_UIDS: u32 = 17;
 const THREAD: i32 = 0;
 const PROCESS: i32 = 1;
 const GROUP: i32 = 2;
@@ -49,6 +50,7 @@ pub fn control(call: &Call<'_>, file: &OpenFile, command: u32) -> Result<u64, Er
             Owner::of(file)?.set_signal(signal.ok_or(Errno::EINVAL)?);
             Ok(0)
         }
+        F_GETOWNER_UIDS => call.memory.write(call.word(2), &Owner::of(file)?.users()).map(|()| 0),
         raw::F_GETSIG => Ok(u64::from(Owner::of(file)?.signal())),
         _ => Err(Errno::EINVAL),
     }

@@ -96,8 +96,13 @@ fn pipe2(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
-    if flags & !(raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_DIRECT) != 0 {
+    /// `O_NOTIFICATION_PIPE`, of Linux with watch queues.
+    const NOTIFIES: u32 = raw::O_EXCL;
+    if flags & !(raw::O_CLOEXEC | raw::O_NONBLOCK | raw::O_DIRECT | NOTIFIES) != 0 {
         return Err(Errno::EINVAL);
+    }
+    if flags & NOTIFIES != 0 {
+        return Err(Errno::ENOPKG);
     }
     let task = call.task;
     let (reader, writer) = Pipe::pair(flags)?;

@@ -10,6 +10,7 @@ use crate::{
     process::Task,
 };
 use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 use vfs::{Capabilities, Errno, OpenFile, Seals, file::File};
@@ -17,7 +18,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The family's calls.
 pub const CALLS: &[Entry] = &[
-    Entry::partial(raw::__NR_fcntl, "fcntl", "leases (none is given) and write hints", fcntl),
+    Entry::partial(raw::__NR_fcntl, "fcntl", "leases (none is given)", fcntl),
     Entry::whole(raw::__NR_flock, "flock", flock),
 ];
 
@@ -71,6 +72,11 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
         // Nobody holds a lease, and none is given.
         raw::F_GETLEASE => Ok(u64::from(raw::F_UNLCK)),
         raw::F_SETLEASE => refuse_lease(call, &file),
+        raw::F_GET_RW_HINT => {
+            let hint = file.vnode().write_hint().load(Ordering::Relaxed);
+            call.memory.write(call.word(2), &u64::from(hint)).map(|()| 0)
+        }
+        raw::F_SET_RW_HINT => set_write_hint(call, &file),
         raw::F_NOTIFY => notes::set(call.task, &file, fd, call.uint(2)).map(|()| 0),
         command => async_owner::control(call, &file, command),
     }
@@ -85,6 +91,18 @@ fn refuse_lease(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
     }
     let is_kind = matches!(call.uint(2), raw::F_RDLCK | raw::F_WRLCK | raw::F_UNLCK);
     Err(if is_kind && file.vnode().is_regular() { Errno::EAGAIN } else { Errno::EINVAL })
+}
+
+/// Keeps how long what is written will live, to be told again.
+fn set_write_hint(call: &Call<'_>, file: &OpenFile) -> Result<u64, Errno> {
+    let hint: u64 = call.memory.read(call.word(2))?;
+    let is_known = hint <= u64::from(raw::RWH_WRITE_LIFE_EXTREME);
+    let hint = u8::try_from(hint).ok().filter(|_| is_known).ok_or(Errno::EINVAL)?;
+    if !vfs::permission::is_owner(file.vnode(), &call.task.credentials()) {
+        return Err(Errno::EPERM);
+    }
+    file.vnode().write_hint().store(hint, Ordering::Relaxed);
+    Ok(0)
 }
 
 fn duplicate(call: &Call<'_>, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {

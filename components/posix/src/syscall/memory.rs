@@ -233,8 +233,8 @@ fn mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn pkey_mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
-    // Of no memory any key will do.
-    let has_key = call.int(3) != -1 && call.word(1) != 0;
+    // The first key is the one that all memory has; of no memory any key will do.
+    let has_key = !matches!(call.int(3), -1 | 0) && call.word(1) != 0;
     if has_key { Err(Errno::EINVAL) } else { mprotect(call) }
 }
 

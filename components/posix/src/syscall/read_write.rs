@@ -195,6 +195,9 @@ fn vectored_sink<'r>(
     let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
     check_readable(file)?;
     let sink = UserSink::vectored(memory, buffers);
+    if file.file().lacks_read() {
+        return Err(Errno::EINVAL);
+    }
     Ok((sink.remaining() > 0).then_some(sink))
 }
 
@@ -208,6 +211,9 @@ fn vectored_source<'r>(
     let buffers = memory.read_iovecs(call.word(1), count(call)?, room)?;
     check_writable(file)?;
     let source = UserSource::vectored(memory, buffers);
+    if file.file().lacks_write() {
+        return Err(Errno::EINVAL);
+    }
     Ok((source.remaining() > 0).then_some(source))
 }
 

@@ -187,6 +187,14 @@ pub trait File: Send + Sync {
     fn can_be_direct(&self) -> bool {
         false
     }
+    /// Has nothing to be read, whatever is asked for: a readv of no bytes says so, too.
+    fn lacks_read(&self) -> bool {
+        false
+    }
+    /// As [`File::lacks_read`], of write.
+    fn lacks_write(&self) -> bool {
+        false
+    }
     /// Reads at `offset`; returns the bytes put, 0 at the end.
     ///
     /// # Errors

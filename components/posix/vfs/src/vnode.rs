@@ -112,6 +112,8 @@ pub struct Vnode {
     /// It has no name yet and may be given one.
     is_linkable: AtomicBool,
     seals: AtomicU8,
+    /// How long what is written will live, as fcntl(2) was told; nothing depends on it.
+    write_hint: AtomicU8,
     counts: AtomicU64,
     writers: AtomicI32,
     /// When it came on the list of what is to be written; 0 while it is not there.
@@ -166,6 +168,7 @@ impl Vnode {
             is_dead: AtomicBool::new(false),
             is_linkable: AtomicBool::new(false),
             seals: AtomicU8::new(Seals::SEAL.bits()),
+            write_hint: AtomicU8::new(0),
             counts: AtomicU64::new(1),
             writers: AtomicI32::new(0),
             listed_ns: AtomicU64::new(0),
@@ -257,6 +260,10 @@ impl Vnode {
         self.is_dead.store(true, Ordering::Release);
     }
     /// [`Seals`], changed under `contents`.
+    /// `F_SET_RW_HINT`
+    pub fn write_hint(&self) -> &AtomicU8 {
+        &self.write_hint
+    }
     pub(crate) fn seal_bits(&self) -> &AtomicU8 {
         &self.seals
     }
