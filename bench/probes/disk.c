@@ -116,6 +116,14 @@ static void write_on(int fd, long count)
     }
 }
 
+/* The start of the file again and again. */
+static void write_again(int fd, long count)
+{
+    enum { REWRITTEN_BYTES = 2 << 20 };
+    for (long at = 0; at < count; at++)
+        need(pwrite(fd, block, BYTES, at * BYTES % REWRITTEN_BYTES) == BYTES, "pwrite");
+}
+
 /* Where number `at` of a walk over the whole file is: each place once, in no order, for no prime of STRIDE divides the number
  * of places. */
 static off_t place(long at)
@@ -151,6 +159,11 @@ static void writes(long count)
 static void random_reads(long count)
 {
     share(count, read_about);
+}
+
+static void rewrites(long count)
+{
+    share(count, write_again);
 }
 
 static void random_writes(long count)
@@ -353,6 +366,7 @@ static const struct probe list[] = {
     WRITE("4 KB+fsync by 16", 32, settle, 4, 16, 1),
     WRITE("64 KB+fsync", 8, settle, 64, 1, 1),
     WRITE("1 MB+fsync", 2, settle, 1024, 1, 1),
+    {.name = "rewrite 2 MB by 1 KB", .step = 2048, .prepare = settle, .body = rewrites, FILES(KIB, 1, 0)},
     WRITE_ANY("4 KB", 512, settle, 4, 1, 0),
     WRITE_ANY("4 KB by 16", 1600, settle, 4, 16, 0),
     WRITE_ANY("4 KB+fsync", 8, settle, 4, 1, 1),

@@ -49,6 +49,7 @@ impl PageCache {
         self.size.store(size, Ordering::Release);
         if size < before {
             cancelled = self.drop_from(size.div_ceil(PAGE)).1;
+            self.index.write().unreserve_all();
         }
         self.wait_written(super::WHOLE);
         // The cut is done: memory must not be refused now.
@@ -148,6 +149,7 @@ impl PageCache {
         let (before, length) = (self.size(), range.end - range.start);
         let moves = matches!(how, Allocation::Collapse | Allocation::Insert);
         let _shape = self.shape.write();
+        self.index.write().unreserve_all();
         if moves {
             self.tell_watchers(range.start / PAGE);
         }

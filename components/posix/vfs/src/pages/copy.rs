@@ -120,7 +120,11 @@ impl PageCache {
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             }
-            if self.backing == Backing::Storage && (at / PAGE).is_multiple_of(BALANCE_PAGES) {
+            // Who writes to dirty pages alone makes no more of them.
+            if soiled > 0
+                && self.backing == Backing::Storage
+                && (at / PAGE).is_multiple_of(BALANCE_PAGES)
+            {
                 self.flusher.balance();
             }
         }
@@ -137,14 +141,19 @@ impl PageCache {
     ) -> Result<usize, Errno> {
         let (index, within) = (at / PAGE, (at % PAGE) as usize);
         let length = source.remaining().min(PAGE_BYTES - within);
-        let mut found = self.ready_page(index);
+        let (page, is_reserved) = self.index.read().get_for_write(index);
+        let mut found = if let Page::Ready(frame) = page { Some(frame) } else { None };
         let is_new = length == PAGE_BYTES || index >= self.size().div_ceil(PAGE);
         if found.is_none() && self.backing == Backing::Storage && !is_new {
             found = Some(self.wait_for(index..index + 1, &self.faults)?);
         }
         let Some(frame) = found else { return self.write_new_page(at, length, source, soiled) };
-        self.reserve_stored(index)?;
-        let count = source.take_into_frame(&frame, within, length)?;
+        let reserved = if is_reserved { Ok(()) } else { self.reserve_stored(index) };
+        let taken = reserved.and_then(|()| source.take_into_frame(&frame, within, length));
+        if taken.is_err() {
+            self.index.read().unreserve(index);
+        }
+        let count = taken?;
         *soiled += self.note_written(at, count);
         Ok(count)
     }
@@ -152,12 +161,6 @@ impl PageCache {
     fn note_written(&self, at: u64, count: usize) -> u64 {
         self.size.fetch_max(at + count as u64, Ordering::AcqRel);
         u64::from(self.index.read().soil(at / PAGE))
-    }
-    fn ready_page(&self, index: u64) -> Option<Frame> {
-        match self.index.read().get(index, Touch::Read) {
-            Page::Ready(frame) => Some(frame),
-            _ => None,
-        }
     }
     /// Storage has room for a page about to become dirty.
     pub(super) fn reserve_stored(&self, index: u64) -> Result<(), Errno> {

@@ -26,6 +26,8 @@ struct Chunk {
     failed: u64,
     refused: u64,
     dirty: AtomicU64,
+    /// Storage has set room aside for all of the page since it was sent last.
+    reserved: AtomicU64,
     used: AtomicU64,
     _charge: Charge,
 }
@@ -41,6 +43,7 @@ impl Chunk {
             failed: 0,
             refused: 0,
             dirty: AtomicU64::new(0),
+            reserved: AtomicU64::new(0),
             used: AtomicU64::new(0),
             _charge: charge,
         }))
@@ -59,6 +62,7 @@ impl Chunk {
         self.failed &= mask;
         self.refused &= mask;
         *self.dirty.get_mut() &= mask;
+        *self.reserved.get_mut() &= mask;
         *self.used.get_mut() &= mask;
         self.frames.get_mut(slot as usize)?.take()
     }

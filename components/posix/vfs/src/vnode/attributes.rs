@@ -75,9 +75,15 @@ impl Vnode {
     /// Notes that its contents changed now; the file system is told later.
     pub(crate) fn touch_modified(&self) {
         let now = now();
-        let times =
-            AttributeChange { modified: Some(now), changed: Some(now), ..Default::default() };
-        self.note(&times);
+        {
+            let mut state = self.state.lock();
+            (state.known.modified, state.known.changed) = (now, now);
+            if !self.instance.is_kept() {
+                (state.pending.modified, state.pending.changed) = (Some(now), Some(now));
+            }
+        }
+        self.access_due_ns.store(0, Ordering::Relaxed);
+        self.enlist();
     }
     /// Notes a read of it, as the mount and relatime say.
     pub(crate) fn touch_accessed(&self, mount: MountFlags) {

@@ -1,5 +1,5 @@
 //! The states of pages on their way to storage: dirty, being written, clean.
-use super::{CHUNK_PAGES, Index, bits, set_bit, slots_in, split};
+use super::{CHUNK_PAGES, Index, Page, Touch, bits, set_bit, slots_in, split};
 use alloc::vec::Vec;
 use core::ops::Range;
 use rt::memory::Frame;
@@ -41,6 +41,26 @@ impl Index {
             }
             was_clean
         })
+    }
+    /// As [`Index::get`], of a page that is to be written to. Whether storage had room set aside for it before: from now on it
+    /// counts as having.
+    pub(crate) fn get_for_write(&self, index: u64) -> (Page, bool) {
+        let page = self.get(index, Touch::Read);
+        let (key, slot) = split(index);
+        let chunk = self.chunks.get(&key).filter(|_| matches!(page, Page::Ready(_)));
+        let is_reserved = chunk.is_some_and(|chunk| !set_bit(&chunk.reserved, 1 << slot));
+        (page, is_reserved)
+    }
+    /// Storage has set no room aside for the page.
+    pub(crate) fn unreserve(&self, index: u64) {
+        let (key, slot) = split(index);
+        if let Some(chunk) = self.chunks.get(&key) {
+            chunk.reserved.fetch_and(!(1 << slot), core::sync::atomic::Ordering::Relaxed);
+        }
+    }
+    /// Storage may have given up room of any page.
+    pub(crate) fn unreserve_all(&mut self) {
+        self.chunks.values_mut().for_each(|chunk| *chunk.reserved.get_mut() = 0);
     }
     /// Dirty pages from `first` on.
     pub(crate) fn dirty_from(&self, first: u64) -> u64 {
@@ -87,6 +107,7 @@ impl Index {
                 run.frames.push(frame.clone());
                 chunk.writing |= 1 << slot;
                 *chunk.dirty.get_mut() &= !(1 << slot);
+                *chunk.reserved.get_mut() &= !(1 << slot);
                 self.writing += 1;
                 self.tally.clean(1);
                 self.tally.whole.begin_write(1);

@@ -1,0 +1,66 @@
+//! Room for what the page cache writes again: it asks once for a dirty page, and anew when the file's blocks may have gone.
+mod common;
+
+use common::{
+    device::{Completion, MemoryBlock},
+    image::{Recipe, pattern},
+};
+use ext4::{Options, mount};
+use linux_raw_sys::general as raw;
+use std::sync::Arc;
+use tempfile::TempDir;
+use vfs::{
+    Active, Base, Caller, Credentials, Errno, MountFlags, Namespace, OpenFile, OpenHow,
+    devices::Registry, io::SliceSource,
+};
+
+const PAGE: usize = 4096;
+
+fn put(file: &OpenFile, offset: u64, bytes: &[u8]) -> Result<usize, Errno> {
+    file.write_at(offset, &mut SliceSource::new(bytes), file.io_flags())
+}
+
+fn fill(file: &OpenFile) {
+    let mut at = 0;
+    while let Ok(count) = put(file, at, &pattern(PAGE, 9)) {
+        at += count as u64;
+    }
+    file.file().sync(false).unwrap();
+}
+
+#[test]
+fn a_dirty_page_whose_blocks_were_cut_off_asks_for_room_again() {
+    let folder = TempDir::new().unwrap();
+    // Four blocks a page: those behind the length go when a page is cut.
+    let image = Recipe::new(&["-b", "1024", "-m", "0"], 4 << 10).make(folder.path());
+    let device = MemoryBlock::writable(image, Completion::AtOnce, 128);
+    let fs = mount(Arc::clone(&device) as _, Options::default()).unwrap();
+    let active = Active::stored(fs, None).unwrap();
+    let namespace = Namespace::new("none", active, MountFlags::empty(), Arc::new(Registry::new()));
+    let (root, who) = (namespace.root(), Credentials::root());
+    let caller = Caller {
+        namespace: &namespace,
+        credentials: &who,
+        root: &root,
+        cwd: &root,
+        umask: 0,
+        process: 1,
+        thread: 1,
+    };
+    let open = |name: &str| {
+        let how = OpenHow::with_mode(raw::O_CREAT | raw::O_RDWR, 0o644);
+        caller.open(Base::Cwd, name.as_bytes(), how).unwrap()
+    };
+    let (file, other) = (open("/file"), open("/other"));
+    put(&file, 0, &pattern(PAGE, 1)).unwrap();
+    file.file().sync(false).unwrap();
+    put(&file, 0, b"dirty").unwrap();
+    put(&file, 0, b"again").unwrap();
+    file.truncate(512).unwrap();
+    fill(&other);
+    assert_eq!(put(&file, 0, &pattern(PAGE, 2)), Err(Errno::ENOSPC));
+    other.truncate(0).unwrap();
+    assert_eq!(put(&file, 0, &pattern(PAGE, 3)), Ok(PAGE));
+    assert_eq!(file.file().sync(false), Ok(()));
+    assert_eq!(file.sync_file_system(), Ok(()));
+}
