@@ -265,8 +265,11 @@ fn output_of(what: &str, command: &mut Command) -> Result<String> {
 fn host(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let mut cargo = shell::cargo();
     cargo.args(["test", "--workspace", "--exclude", "abi"]);
-    // ext4's tests are long; they run with the checks below.
-    cargo.args(["--exclude", "ext4", "--locked", "--no-fail-fast"]);
+    // Those that are long to build or to run do so once: with the checks below.
+    for package in ["ext4", "posix", "tmpfs", "vfs"] {
+        cargo.args(["--exclude", package]);
+    }
+    cargo.args(["--locked", "--no-fail-fast"]);
     cargo.args(filter);
     tally.count_libtest("host", &output_of("host tests", &mut cargo)?);
     let mut cargo = shell::cargo();
