@@ -211,6 +211,29 @@ fn who_may_lock_nothing_maps_nothing_locked() {
 }
 
 #[test]
+fn msync_asks_all_that_it_names_and_nothing_of_nothing() {
+    isolated(|| {
+        let at = map(4, BOTH, ANONYMOUS).unwrap();
+        protect(at, 1, 1, READ);
+        let sync = |index, pages: usize, flags| {
+            check(unsafe { libc::msync(page(at, index), pages * PAGE, flags) })
+        };
+        assert_eq!(sync(0, 1, libc::MS_ASYNC), Ok(0));
+        assert_eq!(sync(0, 4, libc::MS_SYNC), Ok(0), "three regions");
+        must(unsafe { libc::mlock(page(at, 2), PAGE) });
+        let invalidates = libc::MS_SYNC | libc::MS_INVALIDATE;
+        assert_eq!(sync(2, 1, invalidates), Err(libc::EBUSY));
+        assert_eq!(sync(0, 4, invalidates), Err(libc::EBUSY));
+        assert_eq!(sync(2, 0, invalidates), Ok(0), "nothing is locked of no page");
+        assert_eq!(sync(0, 2, invalidates), Ok(0));
+        unmap(at, 3, 1);
+        assert_eq!(sync(2, 2, libc::MS_ASYNC), Err(libc::ENOMEM));
+        assert_eq!(sync(3, 1, libc::MS_ASYNC), Err(libc::ENOMEM));
+        assert_eq!(sync(3, 0, libc::MS_ASYNC), Ok(0));
+    });
+}
+
+#[test]
 fn shared_mappings_tell_what_may_become_of_them() {
     isolated(|| {
         let scratch = Scratch::in_memory();

@@ -254,9 +254,12 @@ impl AddressSpace {
             return Ok(Vec::new());
         }
         let end = checked_end(start, bytes).ok_or(Errno::ENOMEM)?;
-        let map = self.map.read();
         let mut files = Vec::new();
-        for region in map.overlapping(start, end) {
+        if start == end {
+            return Ok(files);
+        }
+        let map = self.map.read();
+        let mut take = |region: &Region| {
             if invalidates && region.flags.contains(Flags::LOCKED) {
                 return Err(Errno::EBUSY);
             }
@@ -265,7 +268,13 @@ impl AddressSpace {
             {
                 files.push(file.clone());
             }
+            Ok(())
+        };
+        // Most often one region has all of it.
+        if let Some(region) = map.find(start).filter(|region| region.end >= end) {
+            return take(region).map(|()| files);
         }
+        map.overlapping(start, end).try_for_each(take)?;
         if map.covers(start, end) { Ok(files) } else { Err(Errno::ENOMEM) }
     }
 }
