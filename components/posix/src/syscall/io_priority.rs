@@ -82,6 +82,9 @@ fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         priority => priority,
     };
+    if call.uint(0) == WHO_PROCESS && call.uint(1) == 0 {
+        return Ok(u64::from(shown(call.task)));
+    }
     // Lower numbers are the better ones.
     Ok(u64::from(targets(call)?.iter().map(shown).min().unwrap_or(0)))
 }
