@@ -10,10 +10,52 @@ use vfs::{
     io::{Sink, Source},
 };
 
+/// Segments in order. The first is kept in place: one by itself, as most parcels have, takes nothing from the heap.
+#[derive(Default)]
+pub(super) struct Segments {
+    /// Is there unless all are gone.
+    first: Option<Segment>,
+    rest: VecDeque<Segment>,
+}
+
+impl Segments {
+    pub(super) fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.rest.len()
+    }
+    fn front(&self) -> Option<&Segment> {
+        self.first.as_ref()
+    }
+    fn front_mut(&mut self) -> Option<&mut Segment> {
+        self.first.as_mut()
+    }
+    fn push_back(&mut self, segment: Segment) {
+        match self.first {
+            None => self.first = Some(segment),
+            Some(_) => self.rest.push_back(segment),
+        }
+    }
+    pub(super) fn pop_front(&mut self) -> Option<Segment> {
+        let first = self.first.take()?;
+        if !self.rest.is_empty() {
+            self.first = self.rest.pop_front();
+        }
+        Some(first)
+    }
+    pub(super) fn pop_back(&mut self) -> Option<Segment> {
+        match self.rest.is_empty() {
+            true => self.first.take(),
+            false => self.rest.pop_back(),
+        }
+    }
+}
+
 /// Bytes in order.
 #[derive(Default)]
 pub struct Parcel {
-    pub(super) segments: VecDeque<Segment>,
+    pub(super) segments: Segments,
     bytes: usize,
 }
 

@@ -6,6 +6,7 @@
 //! order of their addresses. Source: splice(2), Linux `fs/splice.c`.
 use super::{End, Pipe, State, broken_pipe, parcel::Parcel};
 use alloc::sync::Arc;
+use core::mem;
 use rt::{PAGE_BYTES, sync::MutexGuard, thread::Woken};
 use vfs::{
     Errno,
@@ -25,22 +26,27 @@ impl Reservation<'_> {
         self.slots
     }
     /// Puts `parcel`, which is in at most [`Reservation::slots`] frames, into the pipe.
-    pub fn deliver(self, parcel: Parcel) {
+    pub fn deliver(mut self, mut parcel: Parcel) {
         let is_empty = parcel.segments.is_empty();
-        {
-            let mut state = self.pipe.state.lock();
-            for segment in parcel.segments {
-                state.buffer.push(segment);
-            }
+        let slots = mem::take(&mut self.slots);
+        let mut state = self.pipe.state.lock();
+        while let Some(segment) = parcel.segments.pop_front() {
+            state.buffer.push(segment);
         }
+        state.buffer.unreserve(slots);
+        drop(state);
         if !is_empty {
             self.pipe.readable.wake();
         }
+        self.pipe.writable.wake();
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
+        if self.slots == 0 {
+            return;
+        }
         self.pipe.state.lock().buffer.unreserve(self.slots);
         self.pipe.writable.wake();
     }
