@@ -98,12 +98,17 @@ struct Share {
     whole: Arc<Tally>,
     /// Dirty pages of the file.
     dirty: AtomicU64,
+    /// No page before this one is dirty.
+    first_dirty: AtomicU64,
 }
 
 impl Share {
-    fn soil(&self, pages: u64) {
-        self.dirty.fetch_add(pages, Ordering::Relaxed);
-        self.whole.soil(pages);
+    fn soil(&self, page: u64) {
+        self.dirty.fetch_add(1, Ordering::Relaxed);
+        if page < self.first_dirty.load(Ordering::Relaxed) {
+            self.first_dirty.fetch_min(page, Ordering::Relaxed);
+        }
+        self.whole.soil(1);
     }
     fn clean(&self, pages: u64) {
         self.dirty.fetch_sub(pages, Ordering::Relaxed);
@@ -127,7 +132,8 @@ fn split(index: u64) -> (u64, u64) {
 impl Index {
     /// No pages; dirty ones are counted in `tally`.
     pub(super) fn new(tally: Arc<Tally>) -> Index {
-        let tally = Share { whole: tally, dirty: AtomicU64::new(0) };
+        let tally =
+            Share { whole: tally, dirty: AtomicU64::new(0), first_dirty: AtomicU64::new(u64::MAX) };
         Index { chunks: BTreeMap::new(), pages: 0, reading: 0, writing: 0, tally }
     }
     /// Pages with a frame.
@@ -156,7 +162,7 @@ impl Index {
         {
             set_bit(&chunk.used, bit);
             if touch == Touch::Write && set_bit(&chunk.dirty, bit) {
-                self.tally.soil(1);
+                self.tally.soil(index);
             }
             return Page::Ready(frame.clone());
         }
@@ -212,7 +218,7 @@ impl Index {
         *chunk.used.get_mut() |= bit;
         if touch == Touch::Write {
             *chunk.dirty.get_mut() |= bit;
-            self.tally.soil(1);
+            self.tally.soil(index);
         }
         self.add_pages(1);
         Ok(None)

@@ -37,7 +37,7 @@ impl Index {
             set_bit(&chunk.used, bit);
             let was_clean = set_bit(&chunk.dirty, bit);
             if was_clean {
-                self.tally.soil(1);
+                self.tally.soil(index);
             }
             was_clean
         })
@@ -84,7 +84,8 @@ impl Index {
             return None;
         }
         let mut picked: Option<Picked> = None;
-        let (first_key, _) = split(range.start);
+        let first_dirty = *self.tally.first_dirty.get_mut();
+        let (first_key, _) = split(range.start.max(first_dirty));
         for (key, chunk) in self.chunks.range_mut(first_key..) {
             let base = key * CHUNK_PAGES;
             let next = picked.as_ref().map(|run| run.first + run.frames.len() as u64);
@@ -112,6 +113,9 @@ impl Index {
                 self.tally.clean(1);
                 self.tally.whole.begin_write(1);
             }
+        }
+        if self.dirty() == 0 {
+            *self.tally.first_dirty.get_mut() = u64::MAX;
         }
         picked
     }
