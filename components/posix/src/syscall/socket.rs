@@ -309,7 +309,7 @@ fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
         (0, _) | (_, 0) => None,
         (at, length) => Some(Given::read(call.memory, at, length)?),
     };
-    let request = Request { flags: call.uint(3), to, ..Request::default() };
+    let request = Request { flags: call.uint(3), to: to.as_ref(), ..Request::default() };
     super::socket_message::send(call, &opened, &mut source, request)
 }
 

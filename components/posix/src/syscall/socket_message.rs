@@ -56,11 +56,11 @@ const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
 
 /// The parts that are sent with the bytes, and the manner.
 #[derive(Default)]
-pub struct Request {
+pub struct Request<'a> {
     /// `MSG_` flags.
     pub flags: u32,
     /// To whom, if not to the peer.
-    pub to: Option<Given>,
+    pub to: Option<&'a Given>,
     /// The identity to give, if not the caller's own.
     pub identity: Option<Identity>,
     /// Descriptions to be passed.
@@ -75,7 +75,7 @@ pub fn send(
     call: &Call<'_>,
     opened: &Opened,
     source: &mut UserSource<'_>,
-    request: Request,
+    request: Request<'_>,
 ) -> Result<u64, Errno> {
     let Request { flags, to, identity, files } = request;
     if flags & net::MSG_OOB != 0 {
@@ -139,11 +139,11 @@ pub fn send_one(
     header: &Header,
     flags: u32,
 ) -> Result<u64, Errno> {
-    let mut request = Request { flags, ..Request::default() };
-    if header.name != 0 && header.name_length != 0 {
-        let length = header.name_length.min(net::_K_SS_MAXSIZE as i32);
-        request.to = Some(Given::read(call.memory, header.name, length)?);
-    }
+    let to = match (header.name, header.name_length) {
+        (0, _) | (_, 0) => None,
+        (at, length) => Some(Given::read(call.memory, at, length.min(net::_K_SS_MAXSIZE as i32))?),
+    };
+    let mut request = Request { flags, to: to.as_ref(), ..Request::default() };
     if header.buffer_count > BUFFERS_MAX as u64 {
         return Err(Errno::EMSGSIZE);
     }
@@ -157,7 +157,7 @@ pub fn send_one(
     send(call, opened, &mut source, request)
 }
 
-fn read_control(call: &Call<'_>, header: &Header, request: &mut Request) -> Result<(), Errno> {
+fn read_control(call: &Call<'_>, header: &Header, request: &mut Request<'_>) -> Result<(), Errno> {
     let length = usize::try_from(header.control_length).ok().filter(|all| *all <= CONTROL_MAX);
     let mut bytes = vec![0; length.ok_or(Errno::ENOBUFS)?];
     call.memory.read_bytes(header.control, &mut bytes)?;
