@@ -144,21 +144,25 @@ fn is_to_reload(task: &Task) -> bool {
     is_so
 }
 
+/// The call that the registers of `context` name.
+#[inline(always)]
+fn call<'a>(task: &'a Arc<Task>, held: &'a Held, context: &'a mut Context) -> Call<'a> {
+    let Held { memory, files, .. } = held;
+    let r = &context.registers;
+    let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
+    Call { task, memory, files, args, context }
+}
+
 /// Answers a system call; returns it if it was interrupted.
 #[inline(always)]
 fn answer(task: &Arc<Task>, held: &Held, context: &mut Context) -> Option<Interrupted> {
-    let registers = &context.registers;
-    let number = registers.rax;
-    let args =
-        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+    let number = context.registers.rax;
     oom::fill_reserve(task);
-    let Held { memory, files, .. } = held;
     task.set_in_call(true);
-    let mut result = syscall::dispatch(&mut Call { task, memory, files, args, context }, number);
+    let mut result = syscall::dispatch(&mut call(task, held, context), number);
     if result == Err(Errno::ENOMEM) {
-        result = oom::retried(task, || {
-            syscall::dispatch(&mut Call { task, memory, files, args, context }, number)
-        });
+        // It has done nothing: the arguments are where they were.
+        result = oom::retried(task, || syscall::dispatch(&mut call(task, held, context), number));
     }
     task.set_in_call(false);
     match result {

@@ -151,7 +151,7 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (mut to, mut from) = (read_place(call, 3)?, read_place(call, 1)?);
     check_readable(&input)?;
     check_writable(&output)?;
-    let flags = splice_flags(flags, [&input, &output]);
+    let flags = splice_flags(flags, [(source, &input), (target, &output)]);
     let count = match (source, target) {
         (Some(source), Some(target)) => {
             source.transfer(target, length as usize, Transfer::Move, flags)? as u64
@@ -186,7 +186,7 @@ fn tee(call: &mut Call<'_>) -> Result<u64, Errno> {
     let (Some(source), Some(target)) = (end_of(&input), end_of(&output)) else {
         return Err(Errno::EINVAL);
     };
-    let flags = splice_flags(flags, [&input, &output]);
+    let flags = splice_flags(flags, [(Some(source), &input), (Some(target), &output)]);
     Ok(source.transfer(target, length as usize, Transfer::Copy, flags)? as u64)
 }
 
@@ -218,10 +218,11 @@ fn check_flags(flags: u32) -> Result<(), Errno> {
     if flags & !KNOWN_FLAGS == 0 { Ok(()) } else { Err(Errno::EINVAL) }
 }
 
-/// The pipe is not waited for if the flags say so, or either description.
-fn splice_flags(flags: u32, files: [&OpenFile; 2]) -> IoFlags {
+/// The pipe is not waited for if the flags say so, or the description of either end.
+fn splice_flags(flags: u32, files: [(Option<&End>, &OpenFile); 2]) -> IoFlags {
     let is_asked = flags & raw::SPLICE_F_NONBLOCK != 0;
-    let is_set = |file: &&OpenFile| end_of(file).is_some() && file.io_flags().is_nonblocking;
+    let is_set =
+        |(end, file): &(Option<&End>, &OpenFile)| end.is_some() && file.io_flags().is_nonblocking;
     IoFlags { is_nonblocking: is_asked || files.iter().any(is_set), is_append: false }
 }
 
