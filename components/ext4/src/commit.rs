@@ -99,11 +99,21 @@ impl Volume {
     /// # Errors
     /// As [`Volume::commit`].
     pub(crate) fn commit_inode(&self, id: u64, kept: u64) -> Result<(), FsError> {
+        let both = id.max(kept);
+        if self.log.committed() >= both && self.log.is_flushed() {
+            return self.outcome(id);
+        }
         self.log.joined.fetch_add(1, Relaxed);
         self.log.syncing.fetch_add(1, Relaxed);
-        let result = self.commit_or_wait(id, id.max(kept));
+        let result = self.commit_or_wait(id, both);
         self.log.syncing.fetch_sub(1, Relaxed);
         result
+    }
+
+    /// What is to be said of transaction `id`, which was committed.
+    fn outcome(&self, id: u64) -> Result<(), FsError> {
+        let is_lost = self.health.has_failed() || self.log.is_lossy(id);
+        if is_lost { Err(FsError::Io) } else { Ok(()) }
     }
 
     fn commit_or_wait(&self, id: u64, both: u64) -> Result<(), FsError> {
@@ -111,8 +121,7 @@ impl Volume {
         loop {
             let ticket = self.log.ended.ticket();
             if !was_committed && self.log.committed() >= both && self.log.is_flushed() {
-                let is_lost = self.health.has_failed() || self.log.is_lossy(id);
-                return if is_lost { Err(FsError::Io) } else { Ok(()) };
+                return self.outcome(id);
             }
             let Some(mut committer) = self.log.try_commit() else {
                 self.log.ended.wait(ticket, None, false);
