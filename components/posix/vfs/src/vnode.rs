@@ -350,7 +350,8 @@ impl Vnode {
     /// Errors of the file system; errors of writing pages are asked of [`PageCache::check`].
     pub(crate) fn sync(&self, kind: SyncKind) -> Result<(), Errno> {
         let fs = self.instance.file_system()?;
-        if self.instance.is_read_only() {
+        // A file system that lives in the caches has nowhere to write to.
+        if self.instance.is_read_only() || self.instance.is_kept() {
             return Ok(());
         }
         let flushed = if kind == SyncKind::All { self.flush() } else { Ok(()) };
