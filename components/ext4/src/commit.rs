@@ -110,7 +110,7 @@ impl Volume {
         result
     }
 
-    /// What is to be said of transaction `id`, which was committed.
+    /// The result for a caller that waited for transaction `id`, which was committed.
     fn outcome(&self, id: u64) -> Result<(), FsError> {
         let is_lost = self.health.has_failed() || self.log.is_lossy(id);
         if is_lost { Err(FsError::Io) } else { Ok(()) }
@@ -241,15 +241,11 @@ impl Volume {
                 continue;
             }
             match self.write_ended(committer, &mut ended, &along) {
-                Ok(()) => {
-                    along::end(along);
-                    break (ended, Ok(()));
-                }
-                Err(Refusal::Other(error)) => {
-                    along::end(along);
-                    break (ended, Err(error));
-                }
                 Err(Refusal::Data) => self.write_alone(along),
+                result => {
+                    along::end(along);
+                    break (ended, result.map_err(Refusal::error));
+                }
             }
             // The files are told. Of a transaction that maps none of what was refused nothing changes.
             let Some(failed) = self.failed_data(&mut ended) else {
@@ -309,18 +305,18 @@ impl Volume {
         ended: &mut Ended,
         along: &[Along],
     ) -> Result<(), Refusal> {
-        let Ended { running, blocks, .. } = ended;
-        let revoked: Vec<u64> = running.revoked.iter().copied().collect();
+        let revoked: Vec<u64> = ended.running.revoked.iter().copied().collect();
         for block in &revoked {
             if let Some(waiting) = committer.waiting.get_mut(block) {
                 *waiting = None;
             }
         }
-        let fits = |journal: &Journal| journal.has_room(blocks.len(), revoked.len());
-        if committer.journal.as_ref().is_some_and(|journal| !fits(journal)) {
+        if committer.journal.is_some() && !ended.fits(committer) {
             self.checkpoint(committer)?;
         }
-        if !committer.journal.as_ref().is_some_and(fits) {
+        let fits = ended.fits(committer);
+        let Ended { running, blocks, .. } = ended;
+        if !fits {
             let result = self.write_in_order(running, blocks);
             if result.is_ok() || self.health.goes_on() {
                 blocks.keys().for_each(|block| self.settle(*block));

@@ -414,7 +414,7 @@ type Step = (Vec<Request>, Arc<dyn BlockSink>);
 struct Waiter {
     /// Of those that were begun.
     left: AtomicUsize,
-    /// What failed, and the tag of that request.
+    /// The tag of a request that failed, and its error.
     failed: Mutex<Option<(u64, BlockError)>>,
     /// Steps of a sequence for which the device had no room, to be submitted by who waits.
     later: Mutex<Vec<Step>>,
@@ -433,7 +433,7 @@ impl Waiter {
         })
     }
 
-    /// What failed, and its tag.
+    /// Waits for all; the tag of a request that failed, and its error.
     fn wait(&self, block: &BlockHandle) -> Result<(), (u64, FsError)> {
         loop {
             let ticket = self.event.ticket();

@@ -137,7 +137,7 @@ fn it_is_durable_before_the_commit_block_whichever_thread_commits() {
                 for round in 0..ROUNDS {
                     let bytes = pattern(PAGE, number * ROUNDS + round);
                     write_and_sync(&**fs, file, (round * PAGE) as u64, &bytes).unwrap();
-                    // Whatever is written by then, a flush has followed.
+                    // A flush has followed each write by then.
                     let events = device.events.lock().unwrap();
                     let events = events.as_ref().unwrap();
                     let is_it =

@@ -144,12 +144,10 @@ pub fn write_pages(
     bytes: &[u8],
     size: u64,
 ) -> Result<(), FsError> {
-    let frames = frames_of(bytes);
-    let count = frames.len();
-    let sink = Arc::new(Sink::default());
-    let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
-    fs.write_pages(inode, first, frames, size, 77, &handle);
-    sink.wait(count as u64)
+    written(bytes, |frames, sink| {
+        fs.write_pages(inode, first, frames, size, 77, sink);
+        Ok(())
+    })
 }
 
 /// Writes whole pages along with a sync of the inode, and waits for every one; what became of these, else of the sync.
@@ -160,13 +158,23 @@ pub fn write_pages_along(
     bytes: &[u8],
     size: u64,
 ) -> Result<(), FsError> {
+    written(bytes, |frames, sink| {
+        fs.write_along(inode, first, frames, size, 77, sink);
+        fs.sync_inode(inode, SyncKind::Data)
+    })
+}
+
+/// Has `write` write `bytes`, and waits for every page; the outcome of these, else that of `write`.
+fn written(
+    bytes: &[u8],
+    write: impl FnOnce(Vec<Frame>, &Arc<dyn PageSink>) -> Result<(), FsError>,
+) -> Result<(), FsError> {
     let frames = frames_of(bytes);
     let count = frames.len();
     let sink = Arc::new(Sink::default());
     let handle: Arc<dyn PageSink> = Arc::clone(&sink) as Arc<dyn PageSink>;
-    fs.write_along(inode, first, frames, size, 77, &handle);
-    let synced = fs.sync_inode(inode, SyncKind::Data);
-    sink.wait(count as u64).and(synced)
+    let result = write(frames, &handle);
+    sink.wait(count as u64).and(result)
 }
 
 fn frames_of(bytes: &[u8]) -> Vec<Frame> {
