@@ -81,7 +81,7 @@ pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
         command.output().with_context(|| format!("starting {:?}", command.get_program()))?;
     bar.finish_and_clear();
     if !output.status.success() {
-        // What cargo tells programs is for no reader: it says the same on the other stream.
+        // Cargo's messages to programs are for no reader: it says the same on the other stream.
         let said = String::from_utf8_lossy(&output.stdout);
         let said: String =
             said.split_inclusive('\n').filter(|line| !line.starts_with("{\"reason\":")).collect();

@@ -1,4 +1,4 @@
-//! What calls on memory answer of lengths that overflow, of nothing and of holes, and what they change then, case by case
+//! Calls on memory: their answers to lengths that overflow, of nothing and of holes, and what they change then, case by case
 //! (`./x campaign arguments` found these).
 use abi::{
     cases::{KERNEL, all, map, no, of, room},

@@ -436,7 +436,7 @@ pub fn try_lock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), 
 /// `EPERM` where it is not the caller's, `EINVAL` where what is known says so, `EFAULT`.
 pub fn unlock(task: &Arc<Task>, (address, scope): (u64, Scope)) -> Result<(), Errno> {
     let memory = task.memory();
-    // Whose it is comes before whether it can be written.
+    // The owner is checked before the right to write, as on Linux.
     if memory.read::<u32>(address)? & TID_MASK != task.id() {
         return Err(Errno::EPERM);
     }

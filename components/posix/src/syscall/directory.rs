@@ -45,7 +45,7 @@ enum Layout {
     Wide,
 }
 
-/// What both begin with; the type is [`Layout::Wide`]'s.
+/// The head of an entry in both layouts; the type is [`Layout::Wide`]'s.
 #[derive(Clone, Copy, IntoBytes, Immutable, Unaligned)]
 #[repr(C)]
 struct Header {

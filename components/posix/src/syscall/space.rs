@@ -65,7 +65,7 @@ fn ftruncate(call: &mut Call<'_>) -> Result<u64, Errno> {
     Ok(0)
 }
 
-/// What changes the places of data, or makes it a file's own, goes with nothing else.
+/// Modes that change the places of data, or make it a file's own, go with no other.
 fn check_mode(mode: u32) -> Result<(), Errno> {
     const ALONE: [(u32, u32); 3] = [
         (raw::FALLOC_FL_COLLAPSE_RANGE, 0),

@@ -36,7 +36,7 @@ impl ChildCache {
     pub fn new() -> ChildCache {
         ChildCache(Mutex::new(&CHILDREN, State::default()))
     }
-    /// What is at `place` of the directory whose dentry has the number `parent`.
+    /// The dentry at `place` of the directory whose dentry has the number `parent`.
     pub(crate) fn get(&self, parent: u64, place: u64) -> Option<Arc<Dentry>> {
         let state = self.0.lock();
         let is_it = |entry: &&Entry| entry.parent == parent && entry.place == place;

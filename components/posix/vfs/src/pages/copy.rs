@@ -120,7 +120,7 @@ impl PageCache {
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
             }
-            // Who writes to dirty pages alone makes no more of them.
+            // A writer of dirty pages alone makes no more of them.
             if soiled > 0
                 && self.backing == Backing::Storage
                 && (at / PAGE).is_multiple_of(BALANCE_PAGES)
