@@ -27,6 +27,8 @@ static TOTAL: AtomicUsize = AtomicUsize::new(0);
 /// Free in the buddy allocator, for looking without its lock.
 static FREE: AtomicUsize = AtomicUsize::new(0);
 static RESERVE: AtomicUsize = AtomicUsize::new(0);
+/// Half of [`RESERVE`].
+static SHORT: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Debug)]
 struct Cache {
@@ -67,7 +69,9 @@ pub unsafe fn init(links: &'static mut [buddy::Link], references: *mut AtomicU32
     TABLE_LENGTH.store(links.len(), Relaxed);
     REFERENCES.store(references, Relaxed);
     TOTAL.store(total, Relaxed);
-    RESERVE.store((total / 64).clamp(512, 4096), Relaxed);
+    let reserve = (total / 64).clamp(512, 4096);
+    RESERVE.store(reserve, Relaxed);
+    SHORT.store(reserve / 2, Relaxed);
     *BUDDY.lock() = Some(Buddy::new(links));
 }
 
@@ -302,7 +306,7 @@ pub fn totals() -> (usize, usize) {
 /// The kernel had to use much of what is kept for it.
 #[inline]
 pub fn is_short() -> bool {
-    FREE.load(Relaxed) < RESERVE.load(Relaxed) / 2
+    FREE.load(Relaxed) < SHORT.load(Relaxed)
 }
 
 /// The free frames are kept for the kernel, but for a few: programs are refused frames, or soon will be.

@@ -24,7 +24,7 @@ use crate::{
     system,
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use rt::{power::Action, sync::Event as News, time::Instant, user::Context};
 use vfs::{Credentials, Errno};
 
@@ -42,7 +42,7 @@ static IS_PROGRAM: AtomicBool = AtomicBool::new(false);
 /// How that program ended.
 static ENDED: AtomicU32 = AtomicU32::new(RUNS);
 /// Why it could not be started; 0 where it could.
-static FAILURE: AtomicU16 = AtomicU16::new(0);
+static FAILURE: AtomicU64 = AtomicU64::new(0);
 /// The machine goes down: each process that ends is news.
 static IS_GOING_DOWN: AtomicBool = AtomicBool::new(false);
 

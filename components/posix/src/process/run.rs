@@ -28,7 +28,7 @@ use rt::{
 use vfs::Errno;
 
 const PAGE_FAULT_VECTOR: u64 = 14;
-const FIRST_INTERNAL_CODE: u16 = 512;
+const FIRST_INTERNAL_CODE: u64 = 512;
 
 /// The processors that run system calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub fn run(task: &Arc<Task>, context: Context) {
 fn run_with(
     task: &Arc<Task>,
     mut context: Context,
-    answer: impl Fn(&Arc<Task>, &Held, &mut Context) -> Option<Interrupted>,
+    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
 ) {
     task::enter(task);
     if task.rseq.is_there() {
@@ -87,9 +87,9 @@ fn run_with(
         let held = Held::of(task);
         let next = match &held.guard {
             None => run_holding(task, &held, &mut context, &answer),
-            Some(guard) => run_holding(task, &held, &mut context, |task, held, context| {
-                match seccomp::check(guard, task, context) {
-                    Ok(()) => answer(task, held, context),
+            Some(guard) => run_holding(task, &held, &mut context, |call| {
+                match seccomp::check(guard, call.task, call.context) {
+                    Ok(()) => answer(call),
                     Err(interrupted) => interrupted,
                 }
             }),
@@ -107,8 +107,10 @@ fn run_holding(
     task: &Arc<Task>,
     held: &Held,
     context: &mut Context,
-    answer: impl Fn(&Arc<Task>, &Held, &mut Context) -> Option<Interrupted>,
+    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
 ) -> Next {
+    let Held { memory, files, .. } = held;
+    let mut call = Call { task, memory, files, context };
     let mut interrupted = None;
     loop {
         if task.attention() != 0 || interrupted.is_some() {
@@ -116,21 +118,23 @@ fn run_holding(
             if interrupted.is_none() && is_to_reload(task) {
                 return Next::Run;
             }
-            if deliver::before_user(task, &held.memory, context, interrupted.take()) == Next::End {
+            if deliver::before_user(task, memory, call.context, interrupted.take()) == Next::End {
                 return Next::End;
             }
             if is_to_reload(task) {
                 return Next::Run;
             }
         }
-        match context.run(held.memory.user()) {
-            Trap::Syscall => interrupted = answer(task, held, context),
-            Trap::Kicked if task.rseq.is_there() => rseq::moved(task, &held.memory, context),
+        match call.context.run(memory.user()) {
+            Trap::Syscall => interrupted = answer(&mut call),
+            Trap::Kicked if task.rseq.is_there() => rseq::moved(task, memory, call.context),
             Trap::Kicked => {}
             Trap::PageFault { address, access, is_present } => {
-                page_fault(task, &held.memory, context, (address, access, is_present));
+                page_fault(task, memory, call.context, (address, access, is_present));
             }
-            Trap::Exception { vector, error_code } => exception(task, context, vector, error_code),
+            Trap::Exception { vector, error_code } => {
+                exception(task, call.context, vector, error_code);
+            }
         }
     }
 }
@@ -144,41 +148,48 @@ fn is_to_reload(task: &Task) -> bool {
     is_so
 }
 
-/// The call that the registers of `context` name.
-#[inline(always)]
-fn call<'a>(task: &'a Arc<Task>, held: &'a Held, context: &'a mut Context) -> Call<'a> {
-    let Held { memory, files, .. } = held;
-    let r = &context.registers;
-    let args = [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9];
-    Call { task, memory, files, args, context }
-}
-
 /// Answers a system call; returns it if it was interrupted.
 #[inline(always)]
-fn answer(task: &Arc<Task>, held: &Held, context: &mut Context) -> Option<Interrupted> {
-    let number = context.registers.rax;
-    oom::fill_reserve(task);
-    task.set_in_call(true);
-    let mut result = syscall::dispatch(&mut call(task, held, context), number);
-    if result == Err(Errno::ENOMEM) {
-        // It has done nothing: the arguments are where they were.
-        result = oom::retried(task, || syscall::dispatch(&mut call(task, held, context), number));
-    }
-    task.set_in_call(false);
-    match result {
-        Ok(value) => context.registers.rax = value,
-        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => {
-            context.registers.rax = syscall::failure(errno)
-        }
-        Err(code) => return Some(Interrupted { number, code }),
-    }
+fn answer(call: &mut Call<'_>) -> Option<Interrupted> {
+    let number = call.context.registers.rax;
+    oom::fill_reserve(call.task);
+    call.task.set_in_call(true);
+    let value = match syscall::dispatch(call, number) {
+        Ok(value) => value,
+        Err(errno) => match failed(call, number, errno) {
+            Ok(value) => value,
+            Err(interrupted) => return Some(interrupted),
+        },
+    };
+    call.task.set_in_call(false);
+    call.context.registers.rax = value;
     None
 }
 
+/// Makes of a call's error the caller's rax, or the interruption that it says.
+#[inline(never)]
+fn failed(call: &mut Call<'_>, number: u64, errno: Errno) -> Result<u64, Interrupted> {
+    let task = call.task;
+    let result = match errno {
+        // It has done nothing: the arguments are where they were.
+        Errno::ENOMEM => oom::retried(task, || syscall::dispatch(call, number)),
+        errno => Err(errno),
+    };
+    match result {
+        Ok(value) => Ok(value),
+        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => Ok(syscall::failure(errno)),
+        Err(code) => {
+            task.set_in_call(false);
+            Err(Interrupted { number, code })
+        }
+    }
+}
+
 /// The same, on the first processor.
-fn answer_on_master(task: &Arc<Task>, held: &Held, context: &mut Context) -> Option<Interrupted> {
+fn answer_on_master(call: &mut Call<'_>) -> Option<Interrupted> {
+    let task = call.task;
     rt::thread::set_affinity(task.thread(), MASTER);
-    let interrupted = answer(task, held, context);
+    let interrupted = answer(call);
     rt::thread::set_affinity(task.thread(), Affinity(task.affinity.load(Ordering::Relaxed)));
     interrupted
 }

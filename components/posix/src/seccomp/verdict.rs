@@ -51,7 +51,7 @@ fn judge(
             audit::tell(task, &refused, true);
             return Ok(());
         }
-        action::ERRNO => registers.rax = syscall::failure(Errno(data.min(ERRNO_MAX))),
+        action::ERRNO => registers.rax = syscall::failure(Errno(u64::from(data.min(ERRNO_MAX)))),
         // Nobody traces.
         action::TRACE => registers.rax = syscall::failure(Errno::ENOSYS),
         action::USER_NOTIF => match task.in_call(|| ask(by, task, &call)) {

@@ -50,7 +50,7 @@ fn count(word: u64) -> Result<u32, Errno> {
 }
 
 fn futex(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [address, _, _, fourth, second, _] = call.args;
+    let [address, _, _, fourth, second, _] = call.args();
     let (operation, value, last) = (call.uint(1), call.uint(2), call.uint(5));
     let scope =
         if operation & raw::FUTEX_PRIVATE_FLAG != 0 { Scope::Private } else { Scope::Shared };
@@ -158,7 +158,7 @@ fn timed_wait(call: &Call<'_>, args: [u64; 6]) -> Result<u64, Errno> {
 }
 
 fn continue_wait(call: &mut Call<'_>) -> Result<u64, Errno> {
-    timed_wait(call, call.args)
+    timed_wait(call, call.args())
 }
 
 /// `struct futex_waitv`.

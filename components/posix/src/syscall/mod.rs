@@ -68,9 +68,7 @@ pub struct Call<'a> {
     pub memory: &'a Arc<AddressSpace>,
     /// Its descriptors as it came: those that unshare and exec give are the next call's.
     pub files: &'a Arc<files::Table>,
-    /// Its six arguments.
-    pub args: [u64; 6],
-    /// Registers of the caller; rip is past the `syscall` instruction.
+    /// Registers of the caller, which hold its arguments; rip is past the `syscall` instruction.
     pub context: &'a mut Context,
 }
 
@@ -206,23 +204,41 @@ pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
 
 /// The value of rax after a call failed.
 pub fn failure(errno: Errno) -> u64 {
-    (-i64::from(errno.0)) as u64
+    errno.0.wrapping_neg()
 }
 
 impl Call<'_> {
+    /// Its six arguments.
+    #[inline(always)]
+    pub fn args(&self) -> [u64; 6] {
+        let r = &self.context.registers;
+        [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
+    }
+    /// Answers with `handler` as if `args` were the arguments; the caller's registers keep what they hold.
+    pub(crate) fn with(&mut self, args: [u64; 6], handler: Handler) -> Result<u64, Errno> {
+        let own = self.args();
+        self.set_args(args);
+        let result = handler(self);
+        self.set_args(own);
+        result
+    }
+    fn set_args(&mut self, args: [u64; 6]) {
+        let r = &mut self.context.registers;
+        [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = args;
+    }
     /// Argument `index` as the `int` it is in C.
-    #[inline]
+    #[inline(always)]
     pub fn int(&self, index: usize) -> i32 {
-        self.args.get(index).copied().unwrap_or(0) as i32
+        self.args().get(index).copied().unwrap_or(0) as i32
     }
     /// Argument `index` as the `unsigned int` it is in C.
-    #[inline]
+    #[inline(always)]
     pub fn uint(&self, index: usize) -> u32 {
-        self.args.get(index).copied().unwrap_or(0) as u32
+        self.args().get(index).copied().unwrap_or(0) as u32
     }
     /// Argument `index`, an address, a length or another whole word.
-    #[inline]
+    #[inline(always)]
     pub fn word(&self, index: usize) -> u64 {
-        self.args.get(index).copied().unwrap_or(0)
+        self.args().get(index).copied().unwrap_or(0)
     }
 }

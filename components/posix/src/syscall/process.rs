@@ -70,7 +70,7 @@ fn vfork(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn clone(call: &mut Call<'_>) -> Result<u64, Errno> {
     const SIGNAL_MASK: u64 = 0xff;
-    let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
+    let [flags, stack, parent_tid, child_tid, tls, _] = call.args();
     let bits = flags & u64::from(u32::MAX) & !SIGNAL_MASK;
     // There is one place for both.
     if bits & CloneFlags::PIDFD.bits() != 0 && bits & CloneFlags::PARENT_SETTID.bits() != 0 {
@@ -185,12 +185,12 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn execve(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [path, arguments, environment, ..] = call.args;
+    let [path, arguments, environment, ..] = call.args();
     execute(call, raw::AT_FDCWD, path, (arguments, environment), 0)
 }
 
 fn execveat(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [_, path, arguments, environment, flags, _] = call.args;
+    let [_, path, arguments, environment, flags, _] = call.args();
     execute(call, call.int(0), path, (arguments, environment), flags as u32)
 }
 

@@ -37,7 +37,7 @@ fn are_empty(buffers: &[IoVec]) -> bool {
 impl<'r> Request<'r> {
     /// `None` where there is nothing to move.
     fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<Request<'r>>, Errno> {
-        let [_, own_at, own_count, their_at, their_count, flags] = call.args;
+        let [_, own_at, own_count, their_at, their_count, flags] = call.args();
         if flags != 0 {
             return Err(Errno::EINVAL);
         }

@@ -47,7 +47,7 @@ pub(super) fn decode_signal(number: i32) -> Result<u8, Errno> {
 }
 
 fn rt_sigaction(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [_, new_at, old_at, bytes, ..] = call.args;
+    let [_, new_at, old_at, bytes, ..] = call.args();
     check_set_bytes(bytes)?;
     let (memory, process) = (call.memory, &call.task.process);
     // A bad address comes before a bad signal, as on Linux.
@@ -96,7 +96,7 @@ fn replace_action(process: &Process, signal: u8, new: &Action, old: Option<&mut 
 }
 
 fn rt_sigprocmask(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [_, new_at, old_at, bytes, ..] = call.args;
+    let [_, new_at, old_at, bytes, ..] = call.args();
     check_set_bytes(bytes)?;
     let old = call.task.signals.lock().mask;
     if new_at != 0 {
@@ -139,7 +139,7 @@ fn rt_sigpending(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn rt_sigtimedwait(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [set_at, info_at, timeout_at, bytes, ..] = call.args;
+    let [set_at, info_at, timeout_at, bytes, ..] = call.args();
     check_set_bytes(bytes)?;
     let memory = call.memory;
     let wanted = memory.read::<SignalSet>(set_at)? & !UNBLOCKABLE;
@@ -222,8 +222,7 @@ fn sigaltstack(call: &mut Call<'_>) -> Result<u64, Errno> {
 
 fn restart_syscall(call: &mut Call<'_>) -> Result<u64, Errno> {
     let restart = call.task.take_restart().ok_or(Errno::EINTR)?;
-    call.args = restart.args;
-    (restart.handler)(call)
+    call.with(restart.args, restart.handler)
 }
 
 /// The caller may signal `target`: privileged, the same user, or SIGCONT within the session.

@@ -235,7 +235,7 @@ fn is_process(number: u64) -> bool {
 }
 
 fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let [_, second, third, fourth, fifth, _] = call.args;
+    let [_, second, third, fourth, fifth, _] = call.args();
     let process = &call.task.process;
     let memory = call.memory;
     let flag = |flag: &AtomicBool| Ok(u64::from(flag.load(Ordering::Relaxed)));

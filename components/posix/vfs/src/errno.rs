@@ -2,14 +2,15 @@
 use interfaces::file_system::FsError;
 use linux_raw_sys::errno as raw;
 
-/// An error number of Linux x86-64.
+/// An error number of Linux x86-64. It is a word, so that a `Result` of a word or a pointer is returned in two registers;
+/// in a narrower one it would be written to memory and read again at each return.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Errno(pub u16);
+pub struct Errno(pub u64);
 
 macro_rules! errnos {
     ($($name:ident)+) => {
         #[allow(missing_docs, reason = "the names are Linux's")]
-        impl Errno { $(pub const $name: Errno = Errno(raw::$name as u16);)+ }
+        impl Errno { $(pub const $name: Errno = Errno(raw::$name as u64);)+ }
     };
 }
 errnos! { EPERM ENOENT ESRCH EINTR EIO ENXIO E2BIG ENOEXEC EBADF ECHILD EAGAIN ENOMEM EACCES EFAULT ENOTBLK EBUSY

@@ -23,8 +23,7 @@ impl ErrorSequence {
     }
     /// An error, to be told.
     pub(crate) fn record(&self, error: Errno) {
-        let next =
-            |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | u64::from(error.0));
+        let next = |word: u64| Some(((word >> COUNT_SHIFT) + 1) << COUNT_SHIFT | error.0);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
     }
     /// The position at which a new description begins.
@@ -46,7 +45,7 @@ impl ErrorSequence {
         // An error recorded meanwhile is another one, and not told.
         let seen = word | WAS_TOLD;
         let _ = self.0.compare_exchange(word, seen, Ordering::Relaxed, Ordering::Relaxed);
-        Err(Errno(word as u16))
+        Err(Errno(u64::from(word as u16)))
     }
 }
 

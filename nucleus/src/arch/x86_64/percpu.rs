@@ -174,22 +174,11 @@ pub fn ready_space() -> *mut u8 {
     field!(56, *mut u8, "{}")
 }
 
-/// Whether [`PerCpu::ready_space`] is `space`. Interrupts are off.
-#[inline(always)]
-pub fn is_ready_for(space: *const u8) -> bool {
-    let is_so: u8;
-    // SAFETY: GS is this processor's `PerCpu`; `ready_space` stands at offset 56 (asserted above).
-    unsafe {
-        asm!("cmp {}, gs:[56]", "sete {}", in(reg) space, out(reg_byte) is_so, options(nostack, readonly));
-    }
-    is_so != 0
-}
-
 /// Something changed that entering user mode must look at: clears [`PerCpu::ready_space`] in one
 /// instruction, so that a switch, which does the same, cannot fall between.
 #[inline]
 pub fn forget_ready_space() {
-    // SAFETY: as in `is_ready_for`.
+    // SAFETY: GS is this processor's `PerCpu`; `ready_space` stands at offset 56 (asserted above).
     unsafe { asm!("mov qword ptr gs:[56], 0", options(nostack, preserves_flags)) };
 }
 

@@ -254,15 +254,19 @@ pub fn run(registers: &mut Registers, space: &Space) -> Trap {
 #[inline(always)]
 pub fn get_ready(space: &Space) -> Option<Trap> {
     cpu::disable_interrupts();
-    if percpu::is_ready_for(Arc::as_ptr(space.inner()).cast()) { None } else { make_ready(space) }
+    if is_ready_for(space) { None } else { make_ready(space) }
 }
 
 /// Switches interrupts off; the kernel stack of the calling thread if user mode in `space` may be entered at once.
 #[inline(always)]
 pub fn is_ready(space: &Space) -> Option<u64> {
     cpu::disable_interrupts();
-    let is_so = percpu::is_ready_for(Arc::as_ptr(space.inner()).cast());
-    is_so.then(|| percpu::this().kernel_rsp.load(Relaxed))
+    is_ready_for(space).then(|| percpu::this().kernel_rsp.load(Relaxed))
+}
+
+#[inline(always)]
+fn is_ready_for(space: &Space) -> bool {
+    percpu::ready_space().cast_const() == Arc::as_ptr(space.inner()).cast()
 }
 
 /// Enters the space, gives the processor to others first, answers a kick, loads extended state, as
