@@ -277,6 +277,35 @@ fn a_signal_ends_a_long_read_of_a_device_with_what_was_read() {
 }
 
 #[test]
+fn a_path_descriptor_is_found_before_the_place_of_a_splice() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let path = open(scratch.file("file", b"data"), libc::O_PATH, 0).unwrap();
+        let (reader, writer) = pipe();
+        for place in [null_mut(), 8 as *mut i64] {
+            let from_path = unsafe { libc::splice(path, place, writer, 8 as *mut i64, 8, 0) };
+            assert_eq!(check(from_path as i64), Err(libc::EBADF));
+            let to_path = unsafe { libc::splice(reader, 8 as *mut i64, path, place, 8, 0) };
+            assert_eq!(check(to_path as i64), Err(libc::EBADF));
+        }
+    });
+}
+
+#[test]
+fn the_end_of_a_file_is_sent_to_what_takes_nothing() {
+    isolated(|| {
+        let scratch = Scratch::new();
+        let file = opened(&scratch, "file", b"data");
+        let event = check(i64::from(unsafe { libc::eventfd(0, 0) })).unwrap() as i32;
+        let send =
+            |mut offset: i64| check(unsafe { libc::sendfile(event, file, &mut offset, 8) } as i64);
+        assert_eq!(send(0), Err(libc::EINVAL));
+        assert_eq!(send(4), Ok(0));
+        assert_eq!(send(4096), Ok(0));
+    });
+}
+
+#[test]
 fn ranges_are_copied_between_and_within_files() {
     isolated(|| {
         let scratch = Scratch::new();
