@@ -10,7 +10,7 @@ use crate::{
     shell,
     test::{self, Tally, Target},
 };
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
@@ -37,6 +37,10 @@ const INTRODUCTION: &str = include_str!("arguments.md");
 /// The script that Linux's runner starts.
 const SCRIPT: &str = "/arguments";
 
+/// Where each family of calls is described.
+const DESCRIPTIONS: &str = "tests/abi/src/arguments/descriptions";
+/// The description that is of no family.
+const COMMON: &str = "common";
 /// Where the accepted differences are shown.
 const PAGE: &str = "docs/arguments.md";
 
@@ -61,6 +65,7 @@ struct Choice<'a> {
 /// If the programs do not build or a machine does not start.
 pub fn run(options: &campaign::Options) -> Result<u8> {
     let family = options.only.first().map_or("", String::as_str);
+    check_family(family)?;
     let every = options.count.map_or(1, |count| (ABOUT / count.max(1)).max(1));
     let choice = Choice { family, every, first: (options.seed.max(1) - 1) % every };
     let processors = u32::try_from(shell::processors()).unwrap_or(1);
@@ -221,6 +226,18 @@ fn kind(linux: &str, skerry: &str) -> String {
     let subject = |change: &String| change.split(": ").next().unwrap_or_default().to_owned();
     let subjects: BTreeSet<_> = theirs.symmetric_difference(&ours).map(subject).collect();
     format!("another effect on {}", subjects.into_iter().collect::<Vec<_>>().join(" and "))
+}
+
+/// Refuses a family that nothing describes, before anything is built.
+fn check_family(family: &str) -> Result<()> {
+    let described = |family: &str| format!("{DESCRIPTIONS}/{family}.txt");
+    let is_one =
+        family.is_empty() || family != COMMON && shell::root().join(described(family)).is_file();
+    ensure!(
+        is_one,
+        "no family `{family}`: {DESCRIPTIONS} describes them, each in a file of its name"
+    );
+    Ok(())
 }
 
 /// The kind of each difference, by the case's name.
@@ -385,6 +402,12 @@ mod tests {
         assert_eq!(failures(&differences, &accepted("b(*): another value"), true).len(), 2);
         assert_eq!(failures(&differences, &accepted("b(*): another value"), false).len(), 1);
         assert_eq!(failures(&differences, &accepted("~ b(*): another value"), true).len(), 1);
+    }
+
+    #[test]
+    fn a_family_that_nothing_describes_is_refused() {
+        assert!(check_family("").is_ok() && check_family("sockets").is_ok());
+        assert!(check_family("nosuch").is_err() && check_family(COMMON).is_err());
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::{
     session::Ended,
     shell, test,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::{collections::BTreeMap, fs, process::Command};
 
 /// The time limit of a call on a machine without hardware virtualisation that others load, too.
@@ -22,6 +22,7 @@ const BOUND_MS: u32 = 20_000;
 pub fn run(options: &Options) -> Result<u8> {
     let family = options.only.first().map_or("", String::as_str);
     let linux = on_linux(family)?;
+    ensure!(!linux.is_empty(), "no family `{family}`: tests/abi/src/returns/mod.rs names them");
     let skerry = on_skerry(options, family)?;
     let failures: Vec<_> =
         linux.keys().filter_map(|name| failure(name, skerry.get(name))).collect();
