@@ -95,18 +95,21 @@ impl Inner {
 
     #[inline(always)]
     fn run<J: Job>(&self, address: u64, length: usize, job: &J) -> Result<(), Fault> {
-        let fits = USER_END.saturating_sub(address).min(length as u64) as usize;
-        let done = if self.is_current() && fits > 0 {
+        let last = USER_END.saturating_sub(length as u64);
+        let done = if self.is_current() && address < last {
             // SAFETY: below `USER_END`, and the calling thread's space is loaded while it runs.
-            fits - unsafe { job.act(address as *mut u8, 0, fits) }
+            match unsafe { job.act(address as *mut u8, 0, length) } {
+                0 => return Ok(()),
+                left => length - left,
+            }
         } else {
+            let fits = USER_END.saturating_sub(address).min(length as u64) as usize;
             self.walk(address, fits, job, || true)
         };
         if done == length {
-            Ok(())
-        } else {
-            Err(Fault { address: address.wrapping_add(done as u64), access: J::ACCESS, done })
+            return Ok(());
         }
+        Err(Fault { address: address.wrapping_add(done as u64), access: J::ACCESS, done })
     }
 
     /// Does the job page by page through the direct map while `may`; bytes done.

@@ -282,10 +282,11 @@ fn a_path_descriptor_is_found_before_the_place_of_a_splice() {
         let scratch = Scratch::new();
         let path = open(scratch.file("file", b"data"), libc::O_PATH, 0).unwrap();
         let (reader, writer) = pipe();
-        for place in [null_mut(), 8 as *mut i64] {
-            let from_path = unsafe { libc::splice(path, place, writer, 8 as *mut i64, 8, 0) };
+        let absent = std::ptr::dangling_mut();
+        for place in [null_mut(), absent] {
+            let from_path = unsafe { libc::splice(path, place, writer, absent, 8, 0) };
             assert_eq!(check(from_path as i64), Err(libc::EBADF));
-            let to_path = unsafe { libc::splice(reader, 8 as *mut i64, path, place, 8, 0) };
+            let to_path = unsafe { libc::splice(reader, absent, path, place, 8, 0) };
             assert_eq!(check(to_path as i64), Err(libc::EBADF));
         }
     });

@@ -63,47 +63,50 @@ skerry_fixups:
     skerry_copy_by skerry_copy_wide, xmm, 16, movups
     skerry_copy_by skerry_copy_wider, ymm, 32, vmovups
 
+    # Copies the words at these offsets.
+    .macro skerry_words offsets:vararg
+    .irp at, \offsets
+    mov rax, [rsi + \at]
+    mov [rdi + \at], rax
+    .endr
+    .endm
+
     .balign 64
     .global skerry_copy
 skerry_copy:
-    sub rdx, 64
-    jb 2f
-22:
-    .irp at, 0,32
-    mov rax, [rsi + \at]
-    mov rcx, [rsi + \at + 8]
-    mov r8, [rsi + \at + 16]
-    mov r9, [rsi + \at + 24]
-    mov [rdi + \at], rax
-    mov [rdi + \at + 8], rcx
-    mov [rdi + \at + 16], r8
-    mov [rdi + \at + 24], r9
-    .endr
-    add rsi, 64
-    add rdi, 64
-    sub rdx, 64
+    cmp rdx, 16
+    ja 2f
+    cmp rdx, 8
+    jb 4f
+    # The first and the last words, which may overlap; after a fault, all of it goes by bytes.
+3:  skerry_words 0, rdx-8
+    xor eax, eax
+    ret
+2:  cmp rdx, 32
+    ja 1f
+36: skerry_words 0, 8, rdx-16, rdx-8
+    xor eax, eax
+    ret
+1:  sub rdx, 32
+22: skerry_words 0, 8, 16, 24
+    add rsi, 32
+    add rdi, 32
+    sub rdx, 32
     jae 22b
-2:
-    add rdx, 56
-    js 4f
-3:
-    mov rax, [rsi]
-    mov [rdi], rax
-    add rsi, 8
-    add rdi, 8
-    sub rdx, 8
-    jns 3b
-4:
-    add rdx, 8
-    jz 6f
-    test dl, 4
-    jz skerry_copy_bytes
+    add rdx, 32
+    jnz skerry_copy
+    mov rax, rdx
+    ret
+4:  test dl, 4
+    jz 37f
     # A word goes in one piece: others may be looking at it.
 35: mov eax, [rsi]
     mov [rdi], eax
+    sub rdx, 4
+    jz 6f
     add rsi, 4
     add rdi, 4
-    sub rdx, 4
+37: test edx, edx
     jz 6f
 skerry_copy_bytes:
 5:
@@ -116,15 +119,13 @@ skerry_copy_bytes:
 6:
     mov rax, rdx
     ret
-skerry_copy_fault64:
-    add rdx, 64
+skerry_copy_fault32:
+    add rdx, 32
     jmp skerry_copy_bytes
-skerry_copy_fault8:
-    add rdx, 8
-    jmp skerry_copy_bytes
-    skerry_fixup 22b, 2b, skerry_copy_fault64
-    skerry_fixup 3b, 4b, skerry_copy_fault8
-    skerry_fixup 35b, 5b, skerry_copy_bytes
+    skerry_fixup 3b, 2b, skerry_copy_bytes
+    skerry_fixup 36b, 1b, skerry_copy_bytes
+    skerry_fixup 22b, 4b, skerry_copy_fault32
+    skerry_fixup 35b, 37b, skerry_copy_bytes
     skerry_fixup 5b, 6b, 6b
 
     # rdi to, rdx length -> rax left over
@@ -141,21 +142,19 @@ skerry_zero:
     jns 7b
 8:
     add rdx, 8
-    jz 23f
+    jz 6b
 skerry_zero_bytes:
 9:
     mov [rdi], al
     inc rdi
     dec rdx
     jnz 9b
-23:
-    mov rax, rdx
-    ret
+    jmp 6b
 skerry_zero_fault8:
     add rdx, 8
     jmp skerry_zero_bytes
     skerry_fixup 7b, 8b, skerry_zero_fault8
-    skerry_fixup 9b, 23b, 23b
+    skerry_fixup 9b, skerry_zero_fault8, 6b
 
     # rdi word, esi old, edx new -> rax the value found, all ones in rax where it faulted
     .global skerry_exchange
@@ -213,7 +212,7 @@ skerry_take:
     "#
 );
 
-const FIXUPS: usize = 14;
+const FIXUPS: usize = 15;
 /// From this length on copies go through vector registers, borrowed with preemption off.
 const WIDE_BYTES: usize = 256;
 
