@@ -133,6 +133,9 @@ impl File for MemoryDevice {
     fn takes_spliced(&self) -> bool {
         self.kind != Kind::Full
     }
+    fn discards(&self) -> bool {
+        self.kind == Kind::Null
+    }
     fn mappable(&self) -> Result<Arc<dyn Mappable>, Errno> {
         match self.kind {
             Kind::Zero => Ok(Anonymous::new(PAGES, Commitment::none())),

@@ -135,11 +135,34 @@ impl End {
     /// `EAGAIN`, `RESTART`.
     pub fn borrow(&self, bytes: usize, flags: IoFlags) -> Result<Option<Borrowed<'_>>, Errno> {
         let pipe = &*self.pipe;
+        let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(None) };
+        Ok(Some(take_out(pipe, &mut state, bytes)))
+    }
+    /// Throws up to `bytes` bytes away, waiting for the first; how many, 0 at the end.
+    ///
+    /// # Errors
+    /// As [`End::borrow`].
+    pub fn discard(&self, bytes: usize, flags: IoFlags) -> Result<usize, Errno> {
+        let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(0) };
+        let mut done = 0;
+        while done < bytes
+            && let Some(segment) = state.buffer.take(bytes - done)
+        {
+            done += segment.length;
+        }
+        drop(state);
+        self.pipe.writable.wake();
+        Ok(done)
+    }
+    /// The state once there are bytes that nobody has borrowed; `None` at the end.
+    #[inline]
+    fn wait_for_bytes(&self, flags: IoFlags) -> Result<Option<MutexGuard<'_, State>>, Errno> {
+        let pipe = &*self.pipe;
         loop {
             let ticket = pipe.readable.ticket();
-            let mut state = pipe.state.lock();
+            let state = pipe.state.lock();
             if !state.is_borrowed && !state.buffer.is_empty() {
-                return Ok(Some(take_out(pipe, &mut state, bytes)));
+                return Ok(Some(state));
             }
             if !state.is_borrowed && state.writers == 0 {
                 return Ok(None);

@@ -18,6 +18,7 @@ lock_class! {
 const FAMILY_BYTES: usize = 2;
 /// Bytes of the longest `struct sockaddr_un`.
 pub const ADDRESS_MAX: usize = FAMILY_BYTES + 108;
+const FAMILY: [u8; FAMILY_BYTES] = (net::AF_UNIX as u16).to_le_bytes();
 /// Names that bind(2) without one may give: five hexadecimal digits.
 const AUTOMATIC_NAMES: u32 = 1 << 20;
 
@@ -40,7 +41,7 @@ impl Address {
     /// `EINVAL` for a length or a family that is not AF_UNIX's.
     pub fn parse(bytes: &[u8]) -> Result<Address, Errno> {
         let (family, name) = bytes.split_at_checked(FAMILY_BYTES).ok_or(Errno::EINVAL)?;
-        if family != (net::AF_UNIX as u16).to_le_bytes() || bytes.len() > ADDRESS_MAX {
+        if family != FAMILY || bytes.len() > ADDRESS_MAX {
             return Err(Errno::EINVAL);
         }
         Ok(match name.split_first() {
@@ -52,33 +53,24 @@ impl Address {
             }
         })
     }
-    /// The `struct sockaddr_un`, and how many of its bytes there are.
+    /// Hands the `struct sockaddr_un` to `use_it`.
     #[inline]
-    pub fn encode(&self) -> ([u8; ADDRESS_MAX + 1], usize) {
+    pub fn with_bytes<R>(&self, use_it: impl FnOnce(&[u8]) -> R) -> R {
+        let (before, name, after): (&[u8], &[u8], &[u8]) = match self {
+            Address::None => return use_it(&FAMILY),
+            Address::Path(name) => (&[], name, &[0]),
+            Address::Abstract(name) => (&[0], name, &[]),
+        };
         let mut bytes = [0; ADDRESS_MAX + 1];
-        let mut length = FAMILY_BYTES;
-        if let Some(family) = bytes.first_chunk_mut() {
-            *family = (net::AF_UNIX as u16).to_le_bytes();
-        }
-        let mut put = |piece: &[u8]| {
+        let mut length = 0;
+        for piece in [&FAMILY, before, name, after] {
             let room = bytes.get_mut(length..).unwrap_or_default();
             let count = piece.len().min(room.len());
             let (to, from) = (room.get_mut(..count), piece.get(..count));
             to.unwrap_or_default().copy_from_slice(from.unwrap_or_default());
             length += count;
-        };
-        match self {
-            Address::None => {}
-            Address::Path(name) => {
-                put(name);
-                put(&[0]);
-            }
-            Address::Abstract(name) => {
-                put(&[0]);
-                put(name);
-            }
         }
-        (bytes, length)
+        use_it(bytes.get(..length).unwrap_or_default())
     }
     /// As `/proc/net/unix` shows it: abstract names begin with `@`, and NULs are shown so too.
     pub fn describe(&self) -> String {
@@ -166,13 +158,13 @@ mod tests {
     fn addresses_are_read_and_written_as_linux_does() {
         let path = Address::parse(&bytes(b"/run/it\0rest")).unwrap();
         assert_eq!(path, Address::Path(Arc::from(&b"/run/it"[..])));
-        assert_eq!(&path.encode().0[..path.encode().1], bytes(b"/run/it\0"));
+        assert_eq!(path.with_bytes(<[u8]>::to_vec), bytes(b"/run/it\0"));
         let name = Address::parse(&bytes(b"\0a\0b")).unwrap();
         assert_eq!(name, Address::Abstract(Arc::from(&b"a\0b"[..])));
-        assert_eq!(&name.encode().0[..name.encode().1], bytes(b"\0a\0b"));
+        assert_eq!(name.with_bytes(<[u8]>::to_vec), bytes(b"\0a\0b"));
         assert_eq!(name.describe(), " @a@b");
         assert_eq!(Address::parse(&bytes(b"")), Ok(Address::None));
-        assert_eq!(Address::None.encode().1, 2);
+        assert_eq!(Address::None.with_bytes(<[u8]>::len), 2);
     }
 
     #[test]
@@ -181,6 +173,6 @@ mod tests {
             assert_eq!(Address::parse(bad), Err(Errno::EINVAL), "{bad:?}");
         }
         let longest = Address::parse(&bytes(&[b'a'; 108])).unwrap();
-        assert_eq!(longest.encode().1, ADDRESS_MAX + 1, "its NUL is told too");
+        assert_eq!(longest.with_bytes(<[u8]>::len), ADDRESS_MAX + 1, "its NUL is told too");
     }
 }

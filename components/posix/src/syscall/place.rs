@@ -2,7 +2,7 @@
 use super::Call;
 use crate::{
     devices::anonymous,
-    files::{OnExec, Scope},
+    files::{OnExec, Scope, Table},
     memory::Text,
     process::Task,
 };
@@ -122,6 +122,7 @@ impl Call<'_> {
     ///
     /// # Errors
     /// `EBADF`.
+    #[inline(always)]
     pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
         self.files.get(self.int(index))
     }
@@ -129,10 +130,16 @@ impl Call<'_> {
     ///
     /// # Errors
     /// `EBADF`.
+    #[inline(always)]
     pub fn working_file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
-        let file = self.file(index)?;
-        if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file) }
+        working_file(self.files, self.int(index))
     }
+}
+
+fn working_file(files: &Table, fd: i32) -> Result<Arc<OpenFile>, Errno> {
+    let files = files.look_up();
+    let file = files.get(fd)?;
+    if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file.clone()) }
 }
 
 /// Descriptors the task may have (`RLIMIT_NOFILE`).

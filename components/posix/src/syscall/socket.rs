@@ -204,9 +204,22 @@ pub fn write_address(
 ) -> Result<(), Errno> {
     let room = memory.read::<i32>(length_at)?;
     let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
-    let (bytes, length) = name.encode();
-    memory.write_bytes(address, bytes.get(..length.min(room)).unwrap_or_default())?;
+    let length = name.with_bytes(|bytes| write_within(memory, address, bytes, room))?;
     memory.write(length_at, &(length as i32))
+}
+
+/// Writes as much of an address as there is room for; how long it is.
+///
+/// # Errors
+/// `EFAULT`.
+pub fn write_within(
+    memory: &AddressSpace,
+    at: u64,
+    bytes: &[u8],
+    room: usize,
+) -> Result<usize, Errno> {
+    memory.write_bytes(at, bytes.get(..bytes.len().min(room)).unwrap_or_default())?;
+    Ok(bytes.len())
 }
 
 fn bind(call: &mut Call<'_>) -> Result<u64, Errno> {

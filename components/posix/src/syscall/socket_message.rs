@@ -2,7 +2,7 @@
 use super::{
     Call,
     place::descriptor_limit,
-    socket::{Given, Opened, name_if_told},
+    socket::{Given, Opened, name_if_told, write_within},
 };
 use crate::{
     files::{OnExec, Scope},
@@ -257,9 +257,8 @@ fn tell_name(memory: &AddressSpace, header: &Header, name: &Address) -> Result<i
     if *name == Address::None {
         return Ok(0);
     }
-    let (bytes, length) = name.encode();
     let room = usize::try_from(header.name_length).unwrap_or(0);
-    memory.write_bytes(header.name, bytes.get(..length.min(room)).unwrap_or_default())?;
+    let length = name.with_bytes(|bytes| write_within(memory, header.name, bytes, room))?;
     Ok(length as i32)
 }
 

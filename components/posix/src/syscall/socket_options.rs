@@ -223,12 +223,11 @@ pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
             answer(call, socket.number().as_bytes(), room)
         }
         net::SO_PEERNAME => {
-            let (bytes, length) = socket.peer_name()?.encode();
-            if length < room {
-                // It takes no longer room than the name, which is what Linux refuses.
-                return Err(Errno::EINVAL);
-            }
-            answer(call, bytes.get(..length).unwrap_or_default(), room)
+            // It takes no longer room than the name, which is what Linux refuses.
+            socket.peer_name()?.with_bytes(|bytes| match bytes.len() < room {
+                true => Err(Errno::EINVAL),
+                false => answer(call, bytes, room),
+            })
         }
         _ => answer(call, number(socket, option)?.as_bytes(), room),
     }

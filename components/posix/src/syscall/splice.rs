@@ -8,6 +8,7 @@ use super::{
     read_write::{check_readable, check_writable, sync_written},
 };
 use crate::{
+    memory::AddressSpace,
     memory::{Room, UserSink, UserSource, transfer::BYTES_MAX},
     pipe::{End, Parcel, Transfer},
     process::Task,
@@ -38,7 +39,7 @@ const KNOWN_FLAGS: u32 =
 pub(super) type Place = Option<u64>;
 
 fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
-    let mut from = read_place(call, 2)?;
+    let mut from = read_place(call.memory, call.word(2))?;
     let input = call.file(1)?;
     check_readable(&input)?;
     let is_seekable = input.file().is_seekable();
@@ -85,7 +86,7 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     };
     note_copied(call, count);
-    write_place(call, 2, from)?;
+    write_place(call.memory, call.word(2), from)?;
     Ok(count)
 }
 
@@ -159,7 +160,8 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::ESPIPE);
     }
     // Linux reads the positions, the output's first, before it looks at the modes.
-    let (mut to, mut from) = (read_place(call, 3)?, read_place(call, 1)?);
+    let (mut to, mut from) =
+        (read_place(call.memory, call.word(3))?, read_place(call.memory, call.word(1))?);
     check_readable(&input)?;
     check_writable(&output)?;
     let flags = splice_flags(flags, [(source, &input), (target, &output)]);
@@ -180,8 +182,8 @@ fn splice(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         (None, None) => return Err(Errno::EINVAL),
     };
-    write_place(call, 1, from)?;
-    write_place(call, 3, to)?;
+    write_place(call.memory, call.word(1), from)?;
+    write_place(call.memory, call.word(3), to)?;
     Ok(count)
 }
 
@@ -245,16 +247,16 @@ fn check_place(file: &OpenFile, place: Place) -> Result<(), Errno> {
     }
 }
 
-fn read_place(call: &Call<'_>, index: usize) -> Result<Place, Errno> {
-    match call.word(index) {
+fn read_place(memory: &AddressSpace, at: u64) -> Result<Place, Errno> {
+    match at {
         0 => Ok(None),
-        address => call.memory.read::<u64>(address).map(Some),
+        address => memory.read::<u64>(address).map(Some),
     }
 }
 
-fn write_place(call: &Call<'_>, index: usize, place: Place) -> Result<(), Errno> {
+fn write_place(memory: &AddressSpace, at: u64, place: Place) -> Result<(), Errno> {
     match place {
-        Some(position) => call.memory.write(call.word(index), &position),
+        Some(position) => memory.write(at, &position),
         None => Ok(()),
     }
 }
@@ -300,6 +302,11 @@ fn pipe_to_file(
     length: u64,
     flags: IoFlags,
 ) -> Result<u64, Errno> {
+    if output.file().discards() {
+        let count = source.discard(length as usize, flags)?;
+        output.note_discarded(count);
+        return Ok(count as u64);
+    }
     let Some(mut borrowed) = source.borrow(length as usize, flags)? else { return Ok(0) };
     write_parcel(task, output, to, &mut borrowed.parcel)
 }

@@ -218,6 +218,10 @@ pub trait File: Send + Sync {
     fn takes_spliced(&self) -> bool {
         true
     }
+    /// Whether it takes any bytes without looking at them, wherever they are written.
+    fn discards(&self) -> bool {
+        false
+    }
     /// Whether splice may read from it: not from what gives records of its own.
     fn gives_spliced(&self) -> bool {
         true

@@ -205,6 +205,10 @@ impl OpenFile {
         self.moved(count, Events::MODIFY);
         Ok(count)
     }
+    /// Notes that `count` bytes were written to a file that discards them ([`File::discards`]).
+    pub fn note_discarded(&self, count: usize) {
+        self.moved(count, Events::MODIFY);
+    }
     /// pread(2).
     ///
     /// # Errors
