@@ -2,8 +2,8 @@
 //!
 //! A pipe charges the pages that it may hold to the user who made it (pipe(7)). A message of a socket charges its cost to the
 //! user who made the sending socket, and one of a message queue to its sender, until it is received. Counts are atomic;
-//! `user_memory.users` guards the table of users alone. It is taken when a pipe, a socket or a message of a queue is made, and
-//! when a user's last one goes.
+//! `user_memory.users` guards the table of users alone. A task that makes a pipe, a socket or a message keeps its user's
+//! account, so the table is looked at once for a task and when the last holder of an account goes.
 use crate::process;
 use alloc::{
     collections::BTreeMap,
@@ -50,7 +50,11 @@ impl User {
     }
     /// The account of the calling task's real user, or root's where no task calls.
     pub fn current() -> Arc<User> {
-        User::of(process::current().map_or(0, |task| task.credentials().user.real))
+        process::current().map_or_else(|| User::of(0), |task| task.account())
+    }
+    /// The id.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
     }
     /// Pages that its pipes may hold, after `by` more.
     pub(crate) fn add_pipe_pages(&self, by: isize) -> usize {

@@ -43,21 +43,21 @@ pub struct Body {
 pub type Message = messages::Message<Body>;
 
 impl Body {
-    /// These bytes, charged.
+    /// These bytes, charged to the user of `task`.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub fn new(bytes: Vec<u8>) -> Result<Body, Errno> {
-        let _held = Held::take(bytes.len() + OVERHEAD_BYTES)?;
+    pub fn new(task: &Task, bytes: Vec<u8>) -> Result<Body, Errno> {
+        let _held = Held::take(task, bytes.len() + OVERHEAD_BYTES)?;
         Ok(Body { bytes, _held })
     }
-    /// A message of type `kind` with these bytes.
+    /// A message of type `kind` with these bytes, which `task` sends.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub fn message(kind: i64, bytes: Vec<u8>) -> Result<Message, Errno> {
+    pub fn message(task: &Task, kind: i64, bytes: Vec<u8>) -> Result<Message, Errno> {
         let length = bytes.len();
-        Ok(Message { kind, length, body: Body::new(bytes)? })
+        Ok(Message { kind, length, body: Body::new(task, bytes)? })
     }
 }
 

@@ -94,13 +94,13 @@ struct Held {
 }
 
 impl Held {
-    /// Charges `bytes` to the calling task's user.
+    /// Charges `bytes` to the user of `task`.
     ///
     /// # Errors
     /// `ENOMEM`.
-    fn take(bytes: usize) -> Result<Held, Errno> {
+    fn take(task: &Task, bytes: usize) -> Result<Held, Errno> {
         let _charge = Charge::take(bytes)?;
-        let user = User::current();
+        let user = task.account();
         user.add_message(bytes).map_err(|_| Errno::ENOMEM)?;
         Ok(Held { user, bytes, _charge })
     }

@@ -341,7 +341,7 @@ pub fn lock(task: &Task, id: i32, is_locked: bool) -> Result<(), Errno> {
     let before = match is_locked {
         true if state.lock.is_some() => None,
         true => {
-            let user = User::of(task.real_user());
+            let user = task.account();
             let pages = segment.bytes.div_ceil(PAGE);
             let most = if is_privileged { u64::MAX } else { limit / PAGE };
             user.add_locked_pages(pages, most)?;

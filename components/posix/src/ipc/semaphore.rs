@@ -98,12 +98,12 @@ impl Object for SemaphoreSet {
 pub fn obtain(task: &Task, (key, flags): (i32, i32), count: usize) -> Result<i32, Errno> {
     let who = Who::of(task);
     let suits = |set: &SemaphoreSet| if set.count < count { Err(Errno::EINVAL) } else { Ok(()) };
-    SETS.obtain((key, flags), &who, suits, |table| make(table, &who, (key, flags), count))
+    SETS.obtain((key, flags), &who, suits, |table| make(table, (task, &who), (key, flags), count))
 }
 
 fn make(
     table: &mut Table<Arc<SemaphoreSet>>,
-    who: &Who,
+    (task, who): (&Task, &Who),
     (key, flags): (i32, i32),
     count: usize,
 ) -> Result<i32, Errno> {
@@ -114,7 +114,7 @@ fn make(
     if all > limits::SEMAPHORES.get() {
         return Err(Errno::ENOSPC);
     }
-    let held = Held::take(OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
+    let held = Held::take(task, OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
     let state = State {
         permission: Permission::new(who, flags),
         set: Set::new(count),

@@ -5,7 +5,11 @@ use super::{AddressSpace, BadAccess};
 use crate::process::{oom, task};
 use alloc::vec::Vec;
 use core::ops::Deref;
-use rt::user::{Access, Fault};
+use rt::{
+    PAGE_BYTES,
+    memory::Charge,
+    user::{Access, Fault},
+};
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -169,7 +173,8 @@ impl AddressSpace {
         count: usize,
     ) -> Result<Vec<T>, Errno> {
         let bytes = count.checked_mul(size_of::<T>()).ok_or(Errno::EFAULT)?;
-        let _charge = rt::memory::Charge::take(bytes)?;
+        // A page is what a call may take without asking.
+        let _charge = (bytes > PAGE_BYTES).then(|| Charge::take(bytes)).transpose()?;
         let mut values = T::new_vec_zeroed(count).map_err(|_| Errno::ENOMEM)?;
         self.read_bytes(address, values.as_mut_slice().as_mut_bytes())?;
         Ok(values)

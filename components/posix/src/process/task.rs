@@ -8,6 +8,7 @@ use crate::{
     seccomp::Guard,
     signal::TaskSignals,
     syscall::Handler,
+    user_memory::User,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
@@ -29,6 +30,7 @@ lock_class! {
     static GUARD = "task.guard";
     static RESTART = "task.restart";
     static UNDO = "task.undo";
+    static ACCOUNT = "task.account";
     static CURRENT = "task.current";
     pub(super) static SIGNALS = "task.signals";
 }
@@ -116,6 +118,8 @@ pub struct Task {
     pub(crate) has_made_segments: AtomicBool,
     /// The list of semaphores that it undoes at its end, once it has asked for that.
     undo: Mutex<Option<Arc<UndoList>>>,
+    /// The account of its real user, kept from its first use on.
+    account: Mutex<Option<Arc<User>>>,
 }
 
 /// The parts that the creator of a task gives it.
@@ -171,6 +175,7 @@ impl Task {
             signalled_ns: AtomicI64::new(0),
             has_made_segments: AtomicBool::new(false),
             undo: Mutex::new(&UNDO, None),
+            account: Mutex::new(&ACCOUNT, None),
         }
     }
     /// Thread id as gettid(2) tells it.
@@ -224,6 +229,15 @@ impl Task {
     /// Its real user id.
     pub fn real_user(&self) -> u32 {
         self.credentials.lock().user.real
+    }
+    /// The account of its real user.
+    pub(crate) fn account(&self) -> Arc<User> {
+        let user = self.real_user();
+        let mut account = self.account.lock();
+        match &*account {
+            Some(kept) if kept.id() == user => kept.clone(),
+            _ => account.insert(User::of(user)).clone(),
+        }
     }
     /// Changes who the task is.
     pub fn set_credentials(&self, credentials: Arc<Credentials>) {

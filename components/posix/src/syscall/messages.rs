@@ -45,7 +45,7 @@ fn msgsnd(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     let bytes = call.memory.read_array::<u8>(address.wrapping_add(KIND_BYTES), length as usize)?;
-    message::send(call.task, id, Body::message(kind, bytes)?, flags).map(|()| 0)
+    message::send(call.task, id, Body::message(call.task, kind, bytes)?, flags).map(|()| 0)
 }
 
 fn msgrcv(call: &mut Call<'_>) -> Result<u64, Errno> {

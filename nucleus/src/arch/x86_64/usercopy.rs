@@ -109,15 +109,13 @@ skerry_copy:
 37: test edx, edx
     jz 6f
 skerry_copy_bytes:
-5:
-    mov al, [rsi]
+5:  mov al, [rsi]
     mov [rdi], al
     inc rsi
     inc rdi
     dec rdx
     jnz 5b
-6:
-    mov rax, rdx
+6:  mov rax, rdx
     ret
 skerry_copy_fault32:
     add rdx, 32
@@ -133,28 +131,32 @@ skerry_copy_fault32:
     .global skerry_zero
 skerry_zero:
     xor eax, eax
-    sub rdx, 8
-    js 8f
-7:
-    mov [rdi], rax
+    test dl, 8
+    jz 38f
+7:  mov [rdi], rax
     add rdi, 8
     sub rdx, 8
-    jns 7b
-8:
-    add rdx, 8
+38: sub rdx, 16
+    jb 8f
+39: mov [rdi], rax
+    mov [rdi + 8], rax
+    add rdi, 16
+    sub rdx, 16
+    jae 39b
+8:  add rdx, 16
     jz 6b
 skerry_zero_bytes:
-9:
-    mov [rdi], al
+9:  mov [rdi], al
     inc rdi
     dec rdx
     jnz 9b
     jmp 6b
-skerry_zero_fault8:
-    add rdx, 8
+skerry_zero_fault16:
+    add rdx, 16
     jmp skerry_zero_bytes
-    skerry_fixup 7b, 8b, skerry_zero_fault8
-    skerry_fixup 9b, skerry_zero_fault8, 6b
+    skerry_fixup 7b, 38b, skerry_zero_bytes
+    skerry_fixup 39b, 8b, skerry_zero_fault16
+    skerry_fixup 9b, skerry_zero_fault16, 6b
 
     # rdi word, esi old, edx new -> rax the value found, all ones in rax where it faulted
     .global skerry_exchange
@@ -212,7 +214,7 @@ skerry_take:
     "#
 );
 
-const FIXUPS: usize = 15;
+const FIXUPS: usize = 16;
 /// From this length on copies go through vector registers, borrowed with preemption off.
 const WIDE_BYTES: usize = 256;
 

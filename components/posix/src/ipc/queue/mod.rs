@@ -219,7 +219,7 @@ impl PosixQueue {
         let charge = Charge::take(OBJECT_BYTES)?;
         let counted = Counted::new(&who)?;
         let bytes = shape.charged_bytes(&who)?;
-        let user = User::of(who.user.real);
+        let user = task.account();
         user.add_queue_bytes(bytes, task.process.limits.soft(Resource::MessageQueues))?;
         let charged = Charged { user, bytes };
         let inode = NEXT_INODE.fetch_add(1, Ordering::Relaxed);
@@ -259,7 +259,7 @@ impl PosixQueue {
         wait: Wait,
     ) -> Result<(), Errno> {
         let length = bytes.len();
-        let message = Message { priority, length, body: Body::new(bytes)? };
+        let message = Message { priority, length, body: Body::new(task, bytes)? };
         let mut state = self.state.lock();
         if state.queue.is_full() {
             if wait == Wait::Not {
