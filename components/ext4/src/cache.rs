@@ -42,6 +42,8 @@ const SHARDS: u64 = 8;
 pub(crate) struct Chunk {
     bytes: ChunkBytes,
     verified: AtomicU8,
+    /// Blocks of directories of which every name was checked since the last change.
+    sound: AtomicU8,
     /// Of directories' blocks, by where they begin in the chunk; made when one of them is searched.
     searched: Once<Box<[Searched; UNITS]>>,
     _charge: Charge,
@@ -361,6 +363,7 @@ impl Slot {
         }
         match Arc::get_mut(&mut self.chunk) {
             Some(chunk) => {
+                *chunk.sound.get_mut() = 0;
                 if chunk.searched.get().is_some() {
                     chunk.searched = Once::new();
                 }
@@ -458,12 +461,27 @@ impl BlockRef {
         searched.get(self.offset / UNIT_BYTES)?.index(self.bytes().get(..end)?)
     }
 
+    /// The mark of the block among those of its chunk.
+    fn mark(&self) -> u8 {
+        1 << (self.offset / UNIT_BYTES)
+    }
+
+    /// Every name in the directory's block was checked since it was last changed.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.chunk.sound.load(Relaxed) & self.mark() != 0
+    }
+
+    /// Notes that.
+    pub(crate) fn set_sound(&self) {
+        self.chunk.sound.fetch_or(self.mark(), Relaxed);
+    }
+
     /// Runs `check` unless it was right before.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the check says no.
     pub(crate) fn verify(&self, check: impl FnOnce(&[u8]) -> bool) -> Result<(), FsError> {
-        let mark = 1 << (self.offset / UNIT_BYTES);
+        let mark = self.mark();
         if self.chunk.verified.load(Relaxed) & mark != 0 {
             return Ok(());
         }
@@ -478,7 +496,8 @@ impl BlockRef {
 impl Chunk {
     fn new(bytes: ChunkBytes, verified: u8, charge: Charge) -> Chunk {
         let searched = Once::new();
-        Chunk { bytes, verified: AtomicU8::new(verified), searched, _charge: charge }
+        let (verified, sound) = (AtomicU8::new(verified), AtomicU8::new(0));
+        Chunk { bytes, verified, sound, searched, _charge: charge }
     }
 
     /// `length` bytes at `offset`.

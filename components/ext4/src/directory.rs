@@ -37,9 +37,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],
     /// Type, if the directory knows it.
     pub(crate) file_type: Option<FileType>,
-    /// Offset of this entry and of the next.
+    /// Offset of this entry.
     pub(crate) offset: usize,
-    next: usize,
 }
 
 /// Where the entries of an area lie, in order, and what they say; whether their names are names nobody has looked at. Ends
@@ -64,7 +63,14 @@ pub(crate) struct Span<'a> {
     next: usize,
 }
 
-impl Span<'_> {
+impl<'a> Span<'a> {
+    /// The entry that it is, of a volume whose directories know types or not.
+    fn told(&self, has_types: bool) -> Entry<'a> {
+        let Span { inode, name, kind, offset, .. } = *self;
+        let file_type = has_types.then(|| decode_type(kind)).flatten();
+        Entry { inode, name, file_type, offset }
+    }
+
     /// Its bytes, with those behind its name.
     pub(crate) fn length(&self) -> usize {
         self.next - self.offset
@@ -97,7 +103,7 @@ impl<'a> Spans<'a> {
         let (raw, rest) = RawEntry::ref_from_prefix(left).ok()?;
         let length = usize::from(raw.length.get());
         let name_length = usize::from(raw.name_length);
-        let needed = (ENTRY_BYTES + name_length).next_multiple_of(4);
+        let needed = (ENTRY_BYTES + name_length + 3) & !3;
         if length < needed || length > left.len() || !length.is_multiple_of(4) {
             return None;
         }
@@ -149,19 +155,13 @@ impl<'a> Entries<'a> {
 
     fn check(&self, span: &Span<'a>) -> Option<Entry<'a>> {
         let is_sound = span.inode == 0 || is_name(span.name);
-        is_sound.then(|| self.told(span))
-    }
-
-    fn told(&self, span: &Span<'a>) -> Entry<'a> {
-        let Span { inode, name, kind, offset, next } = *span;
-        let file_type = self.has_types.then(|| decode_type(kind)).flatten();
-        Entry { inode, name, file_type, offset, next }
+        is_sound.then(|| span.told(self.has_types))
     }
 
     /// The next entry, which was looked at before.
     pub(crate) fn next_checked(&mut self) -> Option<Entry<'a>> {
         let span = self.spans.next()?.ok()?;
-        Some(self.told(&span))
+        Some(span.told(self.has_types))
     }
 }
 
@@ -191,8 +191,8 @@ fn is_name(name: &[u8]) -> bool {
 
 fn decode_type(value: u8) -> Option<FileType> {
     use FileType::*;
-    let types = [Regular, Directory, Character, Block, Fifo, Socket, Symlink];
-    types.get(usize::from(value).checked_sub(1)?).copied()
+    static TYPES: [FileType; 7] = [Regular, Directory, Character, Block, Fifo, Socket, Symlink];
+    TYPES.get(usize::from(value).checked_sub(1)?).copied()
 }
 
 /// The callback of [`scan`]: it gets the position after the entry, and the entry. Free entries, `.` and `..`
@@ -214,7 +214,7 @@ pub(crate) fn scan(
         let bytes = inline::load(volume, directory)?;
         for area in inline_areas(directory, &bytes) {
             let entries = Entries::new(volume, &bytes, area.start, area.end);
-            if scan_area(volume, entries, (0, position), visit)?.is_break() {
+            if scan_area(volume, entries, false, (0, position), visit)?.is_break() {
                 break;
             }
         }
@@ -225,8 +225,12 @@ pub(crate) fn scan(
     for logical in position / block_bytes..directory.attributes.size / block_bytes {
         let block = load(volume, directory, logical)?;
         let entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());
-        if scan_area(volume, entries, (logical * block_bytes, position), visit)?.is_break() {
+        let (base, is_sound) = (logical * block_bytes, block.is_sound());
+        if scan_area(volume, entries, is_sound, (base, position), visit)?.is_break() {
             break;
+        }
+        if !is_sound {
+            block.set_sound();
         }
     }
     Ok(())
@@ -239,19 +243,29 @@ pub(crate) fn inline_areas(directory: &Inode, bytes: &[u8]) -> [Range<usize>; 2]
     [INLINE_FIRST..middle, middle..end]
 }
 
-/// Visits the entries of one area that begins at `base` of the directory.
+/// Visits the entries of one area that begins at `base` of the directory. Their names are checked unless they `are_sound`.
 fn scan_area(
     volume: &Volume,
-    entries: Entries<'_>,
+    Entries { spans, has_types }: Entries<'_>,
+    are_sound: bool,
     (base, position): (u64, u64),
     visit: &mut Visit<'_>,
 ) -> Result<ControlFlow<()>, FsError> {
-    for entry in entries.names(volume) {
-        let entry = entry?;
-        if base + (entry.offset as u64) < position {
+    for span in spans {
+        let span = span?;
+        if span.inode == 0 {
             continue;
         }
-        if visit(base + entry.next as u64, &entry).is_break() {
+        let is_dots = matches!(span.name, b"." | b"..");
+        let is_right =
+            || is_name(span.name) && (is_dots || is_nameable(&volume.geometry, span.inode));
+        if !are_sound && !is_right() {
+            return Err(FsError::Corrupt);
+        }
+        if is_dots || base + (span.offset as u64) < position {
+            continue;
+        }
+        if visit(base + span.next as u64, &span.told(has_types)).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }

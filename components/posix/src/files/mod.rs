@@ -20,7 +20,10 @@ pub use slots::OnExec;
 
 use crate::{ipc::queue, locks};
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU64, Ordering},
+};
 use rt::{
     PAGE_BYTES, lock_class,
     sync::{ReadGuard, RwLock},
@@ -254,16 +257,19 @@ impl Table {
     pub fn size(&self) -> usize {
         self.slots.read().size()
     }
-    /// The descriptors in use from `from` up, at most `max` (`/proc/PID/fd`).
-    pub fn descriptors(&self, from: usize, max: usize) -> Vec<usize> {
+    /// Hands the descriptors in use from `from` up to `visit`, until it breaks (`/proc/PID/fd`).
+    pub fn visit_descriptors(
+        &self,
+        from: usize,
+        visit: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let slots = self.slots.read();
-        let mut found = Vec::new();
         let mut next = slots.next_used(from);
-        while let Some(fd) = next.filter(|_| found.len() < max) {
-            found.push(fd);
+        while let Some(fd) = next {
+            visit(fd)?;
             next = slots.next_used(fd + 1);
         }
-        found
+        ControlFlow::Continue(())
     }
 }
 

@@ -232,6 +232,18 @@ impl Process {
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
     }
+    /// Their ids.
+    pub fn task_ids(&self) -> Vec<u32> {
+        self.signals.lock().tasks.iter().map(|task| task.id()).collect()
+    }
+    /// How many there are.
+    pub fn task_count(&self) -> usize {
+        self.signals.lock().tasks.len()
+    }
+    /// Whether this is one of them.
+    pub fn has_task(&self, task: &Arc<Task>) -> bool {
+        self.signals.lock().tasks.iter().any(|it| Arc::ptr_eq(it, task))
+    }
     /// The oldest of them.
     pub fn oldest_task(&self) -> Option<Arc<Task>> {
         self.signals.lock().tasks.first().cloned()

@@ -1,12 +1,8 @@
 //! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
-use super::{
-    process::Subject,
-    report,
-    tree::{number_text, parse_id},
-};
+use super::{digits::Digits, process::Subject, report, tree::parse_id};
 use crate::{files::OnExec, locks};
 use alloc::{format, sync::Arc, vec::Vec};
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general::O_CLOEXEC;
 use vfs::{
     Caller, ChildCache, Errno, OpenFile, Path,
@@ -71,23 +67,27 @@ impl Node for Descriptors {
             View::Reports => Arc::new(Report(one)),
         })
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         let from = usize::try_from(position).unwrap_or(usize::MAX);
-        let entry = |number: usize| DirectoryEntry {
-            inode: self.link_inode(number as u64),
-            file_type: Some(match self.view {
-                View::Links => FileType::Symlink,
-                View::Reports => FileType::Regular,
-            }),
-            name: number_text(number as u64),
-            next: number as u64 + 1,
+        let file_type = Some(match self.view {
+            View::Links => FileType::Symlink,
+            View::Reports => FileType::Regular,
+        });
+        let mut take_number = |number: usize| {
+            take(&DirectoryEntry {
+                inode: self.link_inode(number as u64),
+                file_type,
+                name: Digits::decimal(number as u64).bytes(),
+                next: number as u64 + 1,
+            })
         };
-        let numbers = match self.subject.look_up(|task| task.files().descriptors(from, max)) {
+        let visited =
+            self.subject.look_up(|task| task.files().visit_descriptors(from, &mut take_number));
+        match visited {
             // A process that was not waited for has none.
-            Err(Errno::ENOENT) if !self.subject.is_gone() => Vec::new(),
-            numbers => numbers?,
-        };
-        Ok(numbers.into_iter().map(entry).collect())
+            Err(Errno::ENOENT) if !self.subject.is_gone() => Ok(()),
+            visited => visited.map(drop),
+        }
     }
 }
 

@@ -66,20 +66,41 @@ impl Text {
 }
 
 #[inline(always)]
-fn write(text: &mut Vec<u8>, mut number: u64, base: u64, width: usize) {
-    let mut digits = [b'0'; DIGITS_MAX];
-    let mut count = 0;
-    for place in digits.iter_mut().rev() {
-        if number == 0 {
-            break;
-        }
-        let digit = (number % base) as u8;
-        *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
-        number /= base;
-        count += 1;
+fn write(text: &mut Vec<u8>, number: u64, base: u64, width: usize) {
+    text.extend_from_slice(Digits::new(number, base, width).bytes());
+}
+
+/// The digits of a number, on the stack.
+pub struct Digits {
+    digits: [u8; DIGITS_MAX],
+    start: usize,
+}
+
+impl Digits {
+    /// Those of a number in decimal.
+    pub fn decimal(number: u64) -> Digits {
+        Digits::new(number, 10, 1)
     }
-    let start = DIGITS_MAX.saturating_sub(count.max(width));
-    text.extend_from_slice(digits.get(start..).unwrap_or_default());
+    #[inline(always)]
+    fn new(mut number: u64, base: u64, width: usize) -> Digits {
+        let mut digits = [b'0'; DIGITS_MAX];
+        let mut count = 0;
+        for place in digits.iter_mut().rev() {
+            if number == 0 {
+                break;
+            }
+            let digit = (number % base) as u8;
+            *place = if digit < 10 { b'0' + digit } else { b'a' + digit - 10 };
+            number /= base;
+            count += 1;
+        }
+        Digits { digits, start: DIGITS_MAX.saturating_sub(count.max(width)) }
+    }
+    /// They, as text.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        self.digits.get(self.start..).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

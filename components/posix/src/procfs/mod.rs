@@ -21,7 +21,7 @@
 mod components;
 mod cpuinfo;
 mod descriptors;
-mod digits;
+pub(crate) mod digits;
 mod disks;
 mod frames;
 mod ipc;

@@ -1,10 +1,11 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
+    digits::Digits,
     login, maps,
     memory_text::{MemoryText, PageMap, Part, WholeMemory},
     report, status,
-    tree::{number_text, parse_id},
+    tree::parse_id,
 };
 use crate::{
     memory::{AddressSpace, Dumpable},
@@ -18,7 +19,7 @@ use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
 };
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use vfs::{
     Caller, ChildCache, Errno, Path,
     credentials::Capabilities,
@@ -46,12 +47,12 @@ impl Subject {
     }
     /// The process was waited for, or the thread has ended: nothing more is told of it.
     pub fn is_gone(&self) -> bool {
-        let is_known = tree::process(self.process.id())
-            .is_some_and(|process| Arc::ptr_eq(&process, &self.process));
-        let has_ended = |task: &Arc<Task>| {
-            task.id() != self.process.id()
-                && !self.process.tasks().iter().any(|it| Arc::ptr_eq(it, task))
-        };
+        // One with a task was not waited for.
+        let is_known = self.process.task_count() > 0
+            || tree::process(self.process.id())
+                .is_some_and(|process| Arc::ptr_eq(&process, &self.process));
+        let has_ended =
+            |task: &Arc<Task>| task.id() != self.process.id() && !self.process.has_task(task);
         !is_known || self.thread.as_ref().is_some_and(has_ended)
     }
     /// # Errors
@@ -261,20 +262,17 @@ impl Node for ProcessDirectory {
             Item::Threads => Arc::new(Threads { subject, inode }),
         })
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         self.subject.check_known(Errno::ENOENT)?;
-        let entry = |(index, (name, item)): (usize, &(&str, Item))| DirectoryEntry {
+        let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
             inode: self.subject.inode(place(index)),
             file_type: Some(type_of(item)),
-            name: name.as_bytes().to_vec(),
+            name: name.as_bytes(),
             next: place(index),
         };
-        Ok(self
-            .items()
-            .filter(|(index, _)| place(*index) > position)
-            .take(max)
-            .map(entry)
-            .collect())
+        let mut later = self.items().filter(|(index, _)| place(*index) > position).map(entry);
+        let _ = later.try_for_each(|entry| take(&entry));
+        Ok(())
     }
 }
 
@@ -455,7 +453,7 @@ impl Threads {
     /// Ids of the threads, the first one included until the process was waited for.
     fn threads(&self) -> Vec<u32> {
         let process = &self.subject.process;
-        let mut ids: Vec<u32> = process.tasks().iter().map(|task| task.id()).collect();
+        let mut ids = process.task_ids();
         if !ids.contains(&process.id()) && !self.subject.is_gone() {
             ids.push(process.id());
         }
@@ -482,16 +480,18 @@ impl Node for Threads {
         let subject = Subject { process, thread };
         Ok(Arc::new(ProcessDirectory { subject, place: Place::Tasks }))
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         self.subject.check_known(Errno::ENOENT)?;
-        let ids = self.threads();
         let process = self.subject.process.id();
-        let entry = |id: u32| DirectoryEntry {
-            inode: inode(process, id, 0),
-            file_type: Some(FileType::Directory),
-            name: number_text(id.into()),
-            next: u64::from(id),
-        };
-        Ok(ids.into_iter().filter(|id| u64::from(*id) > position).take(max).map(entry).collect())
+        let mut later = self.threads().into_iter().filter(|id| u64::from(*id) > position);
+        let _ = later.try_for_each(|id| {
+            take(&DirectoryEntry {
+                inode: inode(process, id, 0),
+                file_type: Some(FileType::Directory),
+                name: Digits::decimal(id.into()).bytes(),
+                next: u64::from(id),
+            })
+        });
+        Ok(())
     }
 }

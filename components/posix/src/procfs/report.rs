@@ -176,7 +176,7 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
     let sets = SignalSets::of(subject);
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
     let exit_code = process.ended().map_or(0, |status| status.wait_word());
-    let threads = process.tasks().len().max(1);
+    let threads = process.task_count().max(1);
     let layout = if may_look { layout } else { Layout::default() };
     let (code, data) = if may_look { (layout.code, layout.data) } else { ((1, 1), (0, 0)) };
     const ROOM_BYTES: usize = 512;

@@ -129,7 +129,7 @@ fn write_signals(text: &mut Text, subject: &Subject) {
     let sets = SignalSets::of(subject);
     let limit = subject.process.limits.soft(crate::process::limits::Resource::PendingSignals);
     let queued = sets.pending.count_ones() + sets.shared.count_ones();
-    text.line("Threads", subject.process.tasks().len().max(1) as u64);
+    text.line("Threads", subject.process.task_count().max(1) as u64);
     text.put("SigQ:\t").number(queued).put("/").number(limit).put("\n");
     let lines = [
         ("SigPnd", sets.pending),

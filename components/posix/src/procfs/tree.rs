@@ -1,7 +1,7 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
 use super::{
     components, cpuinfo,
-    digits::write_decimal,
+    digits::{Digits, write_decimal},
     disks,
     frames::{About, FrameWords},
     ipc,
@@ -28,7 +28,8 @@ use crate::{
     system as names,
 };
 use alloc::{format, sync::Arc, vec::Vec};
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use core::ops::ControlFlow;
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use vfs::{
     Caller, ChildCache, Errno,
     file::{File, POSITION_MAX, Places, Ready},
@@ -335,15 +336,15 @@ fn find(table: Table, parent: u64, name: &[u8]) -> Result<Child, Errno> {
     Ok(Arc::new(Fixed { inode: child_inode(parent, index), item: *item }))
 }
 
-fn list(table: Table, parent: u64, position: u64, max: usize) -> Vec<DirectoryEntry> {
+fn list(table: Table, parent: u64, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
     let from = usize::try_from(position).unwrap_or(usize::MAX);
-    let entry = |(index, (name, item)): (usize, &(&str, Item))| DirectoryEntry {
+    let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
         inode: child_inode(parent, index),
         file_type: Some(file_type(item).0),
-        name: name.as_bytes().to_vec(),
+        name: name.as_bytes(),
         next: index as u64 + 1,
     };
-    table.iter().enumerate().skip(from).take(max).map(entry).collect()
+    table.iter().enumerate().skip(from).map(entry).try_for_each(|entry| take(&entry))
 }
 
 impl Node for Fixed {
@@ -377,11 +378,10 @@ impl Node for Fixed {
     fn keeps(&self, _: &[u8]) -> bool {
         true
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        match self.item {
-            Item::Directory(table) => Ok(list(table, self.inode, position, max)),
-            _ => Err(Errno::ENOTDIR),
-        }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let Item::Directory(table) = self.item else { return Err(Errno::ENOTDIR) };
+        let _ = list(table, self.inode, position, take);
+        Ok(())
     }
     fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
         match self.item {
@@ -462,20 +462,22 @@ impl Node for Root {
     fn keeps(&self, name: &[u8]) -> bool {
         parse_id(name).is_none()
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        let mut entries = list(ROOT, ROOT_INODE, position, max);
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        if list(ROOT, ROOT_INODE, position, take).is_break() {
+            return Ok(());
+        }
         let first = position.saturating_sub(TABLE_MAX);
-        let room = max.saturating_sub(entries.len());
         let tree = tree::read();
-        let later =
-            tree.processes().map(|process| process.id()).filter(|id| u64::from(*id) > first);
-        entries.extend(later.take(room).map(|id| DirectoryEntry {
-            inode: super::process::inode(id, 0, 0),
-            file_type: Some(FileType::Directory),
-            name: number_text(id.into()),
-            next: TABLE_MAX + u64::from(id),
-        }));
-        Ok(entries)
+        let ids = tree.processes().map(|process| process.id());
+        let _ = ids.filter(|id| u64::from(*id) > first).try_for_each(|id| {
+            take(&DirectoryEntry {
+                inode: super::process::inode(id, 0, 0),
+                file_type: Some(FileType::Directory),
+                name: Digits::decimal(id.into()).bytes(),
+                next: TABLE_MAX + u64::from(id),
+            })
+        });
+        Ok(())
     }
 }
 

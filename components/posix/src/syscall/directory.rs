@@ -30,6 +30,9 @@ pub const CALLS: &[Entry] = &[
 /// Most bytes of entries gathered at a time, whatever the program's buffer.
 const GATHER_BYTES: usize = 64 << 10;
 
+/// Bytes for which there is room from the first entry on.
+const FIRST_BYTES: usize = 512;
+
 /// Bytes before the type or the name: inode, offset, length.
 const HEADER_BYTES: usize = 8 + 8 + 2;
 
@@ -58,11 +61,14 @@ struct Header {
 impl Layout {
     /// Appends `entry`, padded to 8 bytes; `false` if it does not fit into `max` bytes.
     fn append(self, entry: &DirectoryEntry<&[u8]>, max: usize, out: &mut Vec<u8>) -> bool {
-        let length = (FIXED_BYTES + entry.name.len()).next_multiple_of(8);
+        let length = (FIXED_BYTES + entry.name.len() + 7) & !7;
         let Ok(length_field) = u16::try_from(length) else { return true };
         let start = out.len();
         if start + length > max {
             return false;
+        }
+        if start == 0 {
+            out.reserve(FIRST_BYTES.min(max));
         }
         let kind = entry.file_type.map_or(0, directory_type);
         let header = Header {
@@ -133,7 +139,7 @@ fn gather(
     (done, room): (usize, usize),
 ) -> Result<(usize, Rest), Errno> {
     let (start, most) = (file.offset(), room.min(GATHER_BYTES));
-    let mut bytes = Vec::with_capacity(most.min(4096));
+    let mut bytes = Vec::new();
     let mut is_full = false;
     let count = file.read_directory(&mut |entry| {
         let fits = layout.append(entry, most, &mut bytes);

@@ -169,7 +169,7 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
     if !(harmless | alone).contains(flags) {
         return Err(Errno::EINVAL);
     }
-    if flags.intersects(alone) && call.task.process.tasks().len() > 1 {
+    if flags.intersects(alone) && call.task.process.task_count() > 1 {
         return Err(Errno::EINVAL);
     }
     if flags.contains(CloneFlags::FILES) {

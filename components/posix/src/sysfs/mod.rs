@@ -6,7 +6,7 @@
 mod tree;
 
 use alloc::{string::String, sync::Arc, vec::Vec};
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use vfs::{
     Caller, Errno,
     file::Places,
@@ -81,15 +81,18 @@ impl Node for Entry {
     fn keeps(&self, _: &[u8]) -> bool {
         true
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         let from = usize::try_from(position).unwrap_or(usize::MAX);
-        let entry = |(index, (name, entry)): (usize, &(String, Arc<Entry>))| DirectoryEntry {
-            inode: entry.inode,
-            file_type: Some(entry.file_type()),
-            name: name.as_bytes().to_vec(),
-            next: index as u64 + 1,
-        };
-        Ok(self.names()?.iter().enumerate().skip(from).take(max).map(entry).collect())
+        let _ = self.names()?.iter().enumerate().skip(from).try_for_each(|(index, named)| {
+            let (name, entry) = named;
+            take(&DirectoryEntry {
+                inode: entry.inode,
+                file_type: Some(entry.file_type()),
+                name: name.as_bytes(),
+                next: index as u64 + 1,
+            })
+        });
+        Ok(())
     }
     fn read_link(&self, _: &Caller<'_>) -> Result<Vec<u8>, Errno> {
         match &self.kind {

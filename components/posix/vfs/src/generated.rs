@@ -13,7 +13,7 @@ use crate::{
     walk::Caller,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
-use interfaces::file_system::{Attributes, DirectoryEntry, FileTime, FileType, InodeNumber};
+use interfaces::file_system::{Attributes, FileTime, FileType, InodeNumber, TakeEntry};
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {
@@ -61,11 +61,11 @@ pub trait Node: Send + Sync {
     /// Of a directory of files about an object that has a cache of them: calls `act` with that cache and the place of what is
     /// called `name` there, as long as the object has anything of that name.
     fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {}
-    /// Of a directory: entries from `position` (0 first) without `.` and `..`; empty at the end.
+    /// Of a directory: hands the entries from `position` (0 first) on to `take`, without `.` and `..`, until it breaks.
     ///
     /// # Errors
-    /// `ENOENT` where what it shows has gone.
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    /// `ENOENT` where what it shows has gone, before the first entry.
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         Err(Errno::ENOTDIR)
     }
     /// Of a directory: programs make names in it and take them away ([`Node::create`], [`Node::remove`]).

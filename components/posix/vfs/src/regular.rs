@@ -267,8 +267,6 @@ pub(crate) struct DirectoryFile {
 /// Positions 0 and 1 are `.` and `..`; those of the file system follow.
 const POSITION_PARENT: u64 = 1;
 const POSITION_FIRST: u64 = 2;
-/// Entries of generated directories asked for at a time.
-const GENERATED_BATCH: usize = 256;
 
 impl DirectoryFile {
     pub(crate) fn new(path: &Path) -> DirectoryFile {
@@ -308,18 +306,12 @@ impl DirectoryFile {
             return Err(Errno::ENOENT);
         }
         let (from, mut result) = (position.saturating_sub(POSITION_FIRST), Ok(()));
-        let mut take_shifted = |entry: &DirectoryEntry<&[u8]>| match shifted(entry) {
-            Ok(entry) => take(&entry),
-            Err(error) => {
-                result = Err(error);
-                ControlFlow::Break(())
-            }
-        };
+        let mut take_it = |entry: &DirectoryEntry<&[u8]>| take_shifted(entry, take, &mut result);
         if vnode.instance().is_kept() {
-            vnode.read_names(from, &mut take_shifted);
+            vnode.read_names(from, &mut take_it);
         } else {
             let fs = vnode.instance().file_system()?;
-            fs.read_directory(vnode.inode(), from, &mut take_shifted)?;
+            fs.read_directory(vnode.inode(), from, &mut take_it)?;
         }
         result
     }
@@ -329,29 +321,36 @@ impl DirectoryFile {
         position: u64,
         take: &mut TakeEntry<'_>,
     ) -> Result<(), Errno> {
-        // Asked first: what it shows may have gone.
-        let from = position.saturating_sub(POSITION_FIRST);
-        let mut entries = node.entries(from, GENERATED_BATCH)?;
-        if self.take_dots(position, take).is_break() {
-            return Ok(());
-        }
-        while let Some(last) = entries.last() {
-            let next = last.next;
-            for entry in &entries {
-                if take(&shifted(&entry.lent())?).is_break() {
-                    return Ok(());
-                }
+        let (mut has_dots, mut result) = (false, Ok(()));
+        node.entries(position.saturating_sub(POSITION_FIRST), &mut |entry| {
+            // They come with the first entry: what the directory shows is there then.
+            if !has_dots {
+                has_dots = true;
+                self.take_dots(position, take)?;
             }
-            entries = node.entries(next, GENERATED_BATCH)?;
+            take_shifted(entry, take, &mut result)
+        })?;
+        if !has_dots {
+            let _ = self.take_dots(position, take);
         }
-        Ok(())
+        result
     }
 }
 
-/// An entry with its position behind those of `.` and `..`.
-fn shifted<'e>(entry: &DirectoryEntry<&'e [u8]>) -> Result<DirectoryEntry<&'e [u8]>, Errno> {
-    let next = entry.next.checked_add(POSITION_FIRST).ok_or(Errno::EOVERFLOW)?;
-    Ok(DirectoryEntry { next, ..*entry })
+/// Hands an entry on with its position behind those of `.` and `..`; `EOVERFLOW` is the `result` where there is none.
+#[inline]
+fn take_shifted(
+    entry: &DirectoryEntry<&[u8]>,
+    take: &mut TakeEntry<'_>,
+    result: &mut Result<(), Errno>,
+) -> ControlFlow<()> {
+    match entry.next.checked_add(POSITION_FIRST) {
+        Some(next) => take(&DirectoryEntry { next, ..*entry }),
+        None => {
+            *result = Err(Errno::EOVERFLOW);
+            ControlFlow::Break(())
+        }
+    }
 }
 
 fn special(name: &'static [u8], vnode: &Vnode, next: u64) -> DirectoryEntry<&'static [u8]> {

@@ -4,8 +4,8 @@
 //! locks of a queue; the directory's own attributes are a leaf.
 use super::{ATTRIBUTES, PosixQueue, QueueFile, Shape};
 use crate::process::{self, Task};
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use alloc::{collections::BTreeMap, sync::Arc};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use rt::{
     lock_class,
     sync::{Mutex, Once},
@@ -141,16 +141,18 @@ impl Node for Directory {
         let queue = self.find(name).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(QueueNode(queue)))
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
         let names = self.names.lock();
-        let later = names.by_place.range(position.saturating_add(1)..).take(max);
-        let entry = |(place, name): (&u64, &Arc<[u8]>)| DirectoryEntry {
-            inode: names.named.get(name).map_or(0, |named| named.queue.inode()),
-            file_type: Some(FileType::Regular),
-            name: name.to_vec(),
-            next: *place,
-        };
-        Ok(later.map(entry).collect())
+        let mut later = names.by_place.range(position.saturating_add(1)..);
+        let _ = later.try_for_each(|(place, name)| {
+            take(&DirectoryEntry {
+                inode: names.named.get(name).map_or(0, |named| named.queue.inode()),
+                file_type: Some(FileType::Regular),
+                name,
+                next: *place,
+            })
+        });
+        Ok(())
     }
     fn can_change(&self) -> bool {
         true

@@ -6,6 +6,7 @@ use super::{Master, Pair};
 use crate::{
     files::Scope,
     process,
+    procfs::digits::Digits,
     tty::{Claim, Terminal},
 };
 use alloc::{
@@ -13,9 +14,8 @@ use alloc::{
     format,
     string::String,
     sync::{Arc, Weak},
-    vec::Vec,
 };
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use rt::{lock_class, sync::Mutex};
 use vfs::{
     Base, Caller, Errno, Namespace, Path, Vnode, Walk,
@@ -214,21 +214,19 @@ impl Node for Instance {
         let slave = parse_index(name).and_then(|index| self.slave(index));
         Ok(slave.ok_or(Errno::ENOENT)?)
     }
-    fn entries(&self, position: u64, max: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        let entry = |inode: u64, name: &[u8]| DirectoryEntry {
-            inode,
-            file_type: Some(FileType::Character),
-            name: name.to_vec(),
-            next: inode,
-        };
-        let first =
-            (position < MULTIPLEXER_INODE).then(|| entry(MULTIPLEXER_INODE, MULTIPLEXER_NAME));
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let file_type = Some(FileType::Character);
+        let mut take_it =
+            |inode, name: &[u8]| take(&DirectoryEntry { inode, file_type, name, next: inode });
+        if position < MULTIPLEXER_INODE && take_it(MULTIPLEXER_INODE, MULTIPLEXER_NAME).is_break() {
+            return Ok(());
+        }
         let slaves = self.slaves.lock();
         let inodes = slaves.named.keys().map(|index| SLAVE_INODE + u64::from(*index));
-        let rest = inodes
+        let _ = inodes
             .filter(|inode| *inode > position)
-            .map(|inode| entry(inode, format!("{}", inode - SLAVE_INODE).as_bytes()));
-        Ok(first.into_iter().chain(rest).take(max).collect())
+            .try_for_each(|inode| take_it(inode, Digits::decimal(inode - SLAVE_INODE).bytes()));
+        Ok(())
     }
 }
 

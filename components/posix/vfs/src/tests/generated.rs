@@ -4,7 +4,7 @@ use crate::{
     Active, Caller, Errno, MountFlags, Path, Walk,
     generated::{Child, Node, attributes},
 };
-use interfaces::file_system::{Attributes, DirectoryEntry, FileType};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general as raw;
 use std::sync::{
     Arc, Mutex,
@@ -49,15 +49,16 @@ impl Node for Thing {
     fn keeps(&self, name: &[u8]) -> bool {
         name != b"7"
     }
-    fn entries(&self, position: u64, _: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        let entry = |inode, next, name: &[u8]| DirectoryEntry {
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let entry = |inode, next, name: &'static [u8]| DirectoryEntry {
             inode,
             file_type: None,
-            name: name.to_vec(),
+            name,
             next,
         };
         let all = [entry(2, 1, b"counter"), entry(3, 2, b"self")];
-        Ok(all.into_iter().skip(position as usize).collect())
+        let _ = all.iter().skip(position as usize).try_for_each(take);
+        Ok(())
     }
     fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
         Ok((caller.process + 6).to_string().into_bytes())
@@ -163,8 +164,8 @@ impl Node for Changing {
         let found = names.iter().find(|(known, _)| known == name).ok_or(Errno::ENOENT)?;
         Ok(Arc::new(Made(found.1)))
     }
-    fn entries(&self, _: u64, _: usize) -> Result<Vec<DirectoryEntry>, Errno> {
-        Ok(Vec::new())
+    fn entries(&self, _: u64, _: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        Ok(())
     }
     fn can_change(&self) -> bool {
         true
