@@ -14,13 +14,16 @@ use vfs::{Errno, Path};
 
 const PAGE_KIB: u64 = 4;
 const NAME_COLUMN: usize = 73;
+/// A line, with a name that is not long.
+const LINE_BYTES: usize = 128;
 
 /// A line a region.
 pub fn maps(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
     let Some(memory) = memory else { return Ok(Vec::new()) };
     let root = root(subject);
-    let mut text = Vec::new();
-    for region in memory.regions() {
+    let regions = memory.regions();
+    let mut text = Vec::with_capacity(regions.len() * LINE_BYTES);
+    for region in regions {
         write_region(&mut text, &region, root.as_ref());
     }
     Ok(text)
