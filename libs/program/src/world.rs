@@ -109,22 +109,26 @@ pub struct CpuTime {
     pub processor: u32,
     /// It runs or could run; else it waits.
     pub is_runnable: bool,
+    /// It waits, and a kick would end that.
+    pub is_interruptible: bool,
 }
 
 /// Bits of a number of switches in [`CpuTime::words`].
-const SWITCHES_BITS: u32 = 28;
+const SWITCHES_BITS: u32 = 27;
 const SWITCHES_MAX: u64 = (1 << SWITCHES_BITS) - 1;
 /// Bits of the processor's number there.
 const PROCESSOR_MAX: u32 = 0x7f;
 const RUNNABLE: u64 = 1 << 63;
+const INTERRUPTIBLE: u64 = 1 << 62;
 
 impl CpuTime {
-    /// As a kernel call answers it; switches are at most 2^28 - 1, processors 127.
+    /// As a kernel call answers it; switches are at most 2^27 - 1, processors 127.
     pub fn words(&self) -> [u64; 3] {
         let voluntary = self.voluntary_switches.min(SWITCHES_MAX);
         let forced = self.forced_switches.min(SWITCHES_MAX);
         let processor = u64::from(self.processor.min(PROCESSOR_MAX));
-        let state = if self.is_runnable { RUNNABLE } else { 0 };
+        let bit = |is_so, bit| if is_so { bit } else { 0 };
+        let state = bit(self.is_runnable, RUNNABLE) | bit(self.is_interruptible, INTERRUPTIBLE);
         let last = state | processor << (2 * SWITCHES_BITS) | voluntary << SWITCHES_BITS | forced;
         [self.user_ns, self.system_ns, last]
     }
@@ -138,6 +142,7 @@ impl CpuTime {
             forced_switches: last & SWITCHES_MAX,
             processor: (last >> (2 * SWITCHES_BITS)) as u32 & PROCESSOR_MAX,
             is_runnable: last & RUNNABLE != 0,
+            is_interruptible: last & INTERRUPTIBLE != 0,
         }
     }
 }
@@ -317,10 +322,13 @@ mod tests {
             forced_switches: 3,
             processor: PROCESSOR_MAX,
             is_runnable: true,
+            is_interruptible: false,
         };
         assert_eq!(CpuTime::of_words(used.words()), used);
         let more = CpuTime { voluntary_switches: u64::MAX, processor: 255, ..used };
         assert_eq!(CpuTime::of_words(more.words()), used, "no field reaches into another");
+        let waiting = CpuTime { is_runnable: false, is_interruptible: true, ..used };
+        assert_eq!(CpuTime::of_words(waiting.words()), waiting);
     }
 
     #[test]

@@ -575,5 +575,6 @@ pub fn cpu_time(number: u64) -> Option<CpuTime> {
         forced_switches: thread.forced_switches.load(Relaxed),
         processor: thread.cpu.load(Relaxed),
         is_runnable: matches!(thread.state.load(Relaxed), RUNNABLE | WAKING),
+        is_interruptible: thread.state.load(Relaxed) == INTERRUPTIBLE,
     })
 }

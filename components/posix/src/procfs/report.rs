@@ -67,8 +67,11 @@ pub fn state(subject: &Subject) -> (char, &'static str) {
             return ('T', "stopped");
         }
     }
-    let time = subject.task().and_then(|task| rt::thread::cpu_time(task.thread()));
-    if time.is_some_and(|time| time.is_runnable) { ('R', "running") } else { ('S', "sleeping") }
+    match subject.task().and_then(|task| rt::thread::cpu_time(task.thread())) {
+        Some(time) if time.is_runnable => ('R', "running"),
+        Some(time) if !time.is_interruptible => ('D', "disk sleep"),
+        _ => ('S', "sleeping"),
+    }
 }
 
 pub fn comm(subject: &Subject) -> Result<Vec<u8>, Errno> {

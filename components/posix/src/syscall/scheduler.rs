@@ -98,11 +98,14 @@ fn set_policy(
     if !is_allowed {
         return Err(Errno::EPERM);
     }
-    target.policy.store(policy, Ordering::Relaxed);
+    let before_policy = target.policy.swap(policy, Ordering::Relaxed);
+    let before_priority = target.real_time_priority.swap(priority, Ordering::Relaxed);
     target.is_reset_on_fork.store(is_reset_on_fork, Ordering::Relaxed);
-    target.real_time_priority.store(priority, Ordering::Relaxed);
-    target.follow_policy();
-    inherit::priority_changed(target);
+    // As on Linux, a task that gets what it has keeps its place in its run queue.
+    if (before_policy, before_priority) != (policy, priority) {
+        target.follow_policy();
+        inherit::priority_changed(target);
+    }
     Ok(0)
 }
 

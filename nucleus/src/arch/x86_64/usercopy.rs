@@ -38,8 +38,7 @@ skerry_fixups:
     .endr
     sub rdx, 8 * \width
     jb 21f
-20:
-    .irp at, 0,4
+20: .irp at, 0,4
     .irp i, 0,1,2,3
     \move \register\i, [rsi + \width * (\at + \i)]
     .endr
@@ -51,8 +50,7 @@ skerry_fixups:
     sub rdi, -8 * \width
     sub rdx, 8 * \width
     jae 20b
-21:
-    add rdx, 8 * \width
+21: add rdx, 8 * \width
     .irp i, 0,1,2,3
     \move \register\i, [rsp + \width * \i]
     .endr

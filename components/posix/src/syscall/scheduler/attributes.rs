@@ -64,8 +64,10 @@ pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
     }
     target.nice.store(nice, Ordering::Relaxed);
     let set = set_policy(call, &target, policy, new.priority, is_reset);
-    if set.is_err() {
-        target.nice.store(before, Ordering::Relaxed);
+    match set {
+        Err(_) => target.nice.store(before, Ordering::Relaxed),
+        Ok(_) if nice != before => target.follow_policy(),
+        Ok(_) => {}
     }
     set
 }
