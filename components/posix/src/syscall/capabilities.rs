@@ -59,10 +59,13 @@ fn decode_capability(number: u64) -> Result<Capabilities, Errno> {
     Ok(Capabilities::from_bits_truncate(1 << bit))
 }
 
-/// The options of prctl(2) that are about capabilities; `None` for any other.
-pub fn prctl(task: &Task, option: u32, arguments: [u64; 4]) -> Option<Result<u64, Errno>> {
+/// The options of prctl(2) that are about capabilities.
+///
+/// # Errors
+/// As prctl(2); `EINVAL` for any other option.
+pub fn prctl(task: &Task, option: u32, arguments: [u64; 4]) -> Result<u64, Errno> {
     let [second, third, fourth, fifth] = arguments;
-    Some(match option {
+    match option {
         prctl::PR_CAPBSET_READ => decode_capability(second)
             .map(|one| u64::from(task.credentials().capabilities.bounding.contains(one))),
         prctl::PR_CAPBSET_DROP => drop_bounding(task, second),
@@ -72,8 +75,8 @@ pub fn prctl(task: &Task, option: u32, arguments: [u64; 4]) -> Option<Result<u64
         prctl::PR_SET_KEEPCAPS => keep_capabilities(task, second),
         prctl::PR_GET_SECUREBITS => Ok(u64::from(task.credentials().secure_bits)),
         prctl::PR_SET_SECUREBITS => set_secure_bits(task, second),
-        _ => return None,
-    })
+        _ => Err(Errno::EINVAL),
+    }
 }
 
 fn drop_bounding(task: &Task, number: u64) -> Result<u64, Errno> {

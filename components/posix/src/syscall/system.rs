@@ -240,9 +240,6 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
     let memory = call.memory;
     let flag = |flag: &AtomicBool| Ok(u64::from(flag.load(Ordering::Relaxed)));
     let rest = [second, third, fourth, fifth];
-    if let Some(answer) = capabilities::prctl(call.task, call.uint(0), rest) {
-        return answer;
-    }
     match call.uint(0) {
         prctl::PR_SET_NAME => match memory.read_text(second, 16) {
             Err(Errno::ENAMETOOLONG) => {
@@ -304,7 +301,7 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         // Nobody traces, so it does not matter who may.
         prctl::PR_SET_PTRACER if matches!(second, 0 | u64::MAX) || is_process(second) => {}
         prctl::PR_GET_THP_DISABLE => return Ok(u64::from(!memory.has_large_pages())),
-        _ => return Err(Errno::EINVAL),
+        option => return capabilities::prctl(call.task, option, rest),
     }
     Ok(0)
 }
