@@ -26,7 +26,7 @@ impl Strings {
         self.bytes.push(0);
         self.count += 1;
     }
-    /// How many there are.
+    /// Number of strings.
     pub fn count(&self) -> usize {
         self.count
     }

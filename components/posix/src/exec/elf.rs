@@ -196,7 +196,7 @@ impl Headers {
         }
         Ok(())
     }
-    /// Where the byte at `offset` of the file is in memory, before the bias.
+    /// Address in memory, before the bias, of the byte at `offset` of the file.
     fn address_of(&self, offset: u64) -> Option<u64> {
         let holds = |segment: &&Segment| {
             offset.checked_sub(segment.offset).is_some_and(|into| into < segment.file_bytes)

@@ -1,4 +1,4 @@
-//! Where the parts of a program go, at random (address space layout randomisation, as Linux's).
+//! Random addresses for the parts of a program (address space layout randomisation, as Linux's).
 use crate::memory::{PAGE, map::GUARD_GAP, region::page_of};
 use rt::user::USER_END;
 

@@ -12,7 +12,7 @@ lock_class! {
     static CONTEXT = "files.context";
 }
 
-/// Where names are looked up from, and which permissions new files do not get.
+/// Root directory, working directory and file creation mask of the tasks that share the context.
 pub struct FsContext {
     namespace: Arc<Namespace>,
     places: RwLock<Arc<Places>>,

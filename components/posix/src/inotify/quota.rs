@@ -1,4 +1,4 @@
-//! How many instances and watches each user has.
+//! Counts of each user's inotify instances and watches, and their limits.
 use crate::setting::Setting;
 use alloc::collections::BTreeMap;
 use rt::{lock_class, sync::Mutex};

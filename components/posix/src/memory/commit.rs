@@ -22,12 +22,12 @@ pub enum Policy {
     Strict = 2,
 }
 
-/// How much memory [`Policy::Strict`] promises (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
+/// Most memory that [`Policy::Strict`] promises (`vm.overcommit_ratio`, `vm.overcommit_kbytes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// So many hundredths of the machine's.
+    /// A percentage of the machine's memory.
     Percent(u64),
-    /// So many KiB.
+    /// A size in KiB.
     Kib(u64),
 }
 
@@ -106,7 +106,7 @@ pub fn set_policy(policy: Policy) {
     POLICY.store(policy as u8, Relaxed);
 }
 
-/// How much [`Policy::Strict`] promises.
+/// Returns the limit of [`Policy::Strict`].
 pub fn limit() -> Limit {
     match LIMIT.load(Relaxed) {
         kib if kib & IS_KIB != 0 => Limit::Kib(kib & !IS_KIB),
@@ -114,7 +114,7 @@ pub fn limit() -> Limit {
     }
 }
 
-/// Changes it.
+/// Changes the limit of [`Policy::Strict`].
 pub fn set_limit(limit: Limit) {
     let word = match limit {
         Limit::Kib(kib) => kib | IS_KIB,
@@ -123,7 +123,7 @@ pub fn set_limit(limit: Limit) {
     LIMIT.store(word, Relaxed);
 }
 
-/// The same in pages (`CommitLimit`).
+/// Returns the limit of [`Policy::Strict`] in pages (`CommitLimit`).
 pub fn limit_pages() -> u64 {
     match limit() {
         Limit::Kib(kib) => kib / KIB_A_PAGE,

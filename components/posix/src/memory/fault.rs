@@ -65,8 +65,8 @@ impl From<NoMemory> for BadAccess {
     }
 }
 
-/// How often a fault that finds no memory has the page cache give some back before it gives up:
-/// a round may only unmark what was used lately.
+/// Reclaim rounds of the page cache that a fault without memory asks for before it gives up: a
+/// round may free nothing and only unmark pages that were used lately.
 const RECLAIMS: u32 = 4;
 /// Faults of a space from one look at free memory to the next: programs that grow take the room of
 /// the page cache before they meet the reserve.

@@ -18,16 +18,16 @@ pub struct FaultCounts {
 }
 
 impl FaultCounts {
-    /// None.
+    /// Counts of zero.
     pub const fn new() -> FaultCounts {
         FaultCounts { minor: AtomicU64::new(0), major: AtomicU64::new(0) }
     }
-    /// One more.
+    /// Counts one fault.
     pub fn add(&self, kind: FaultKind) {
         let count = if kind == FaultKind::Minor { &self.minor } else { &self.major };
         count.fetch_add(1, Ordering::Relaxed);
     }
-    /// How many.
+    /// Returns the counts.
     pub fn get(&self) -> Faults {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Faults { minor: load(&self.minor), major: load(&self.major) }
@@ -43,7 +43,7 @@ const SHARDS: usize = 16;
 /// Faults since boot; a thread counts in the shard of its number, so that processors rarely meet.
 static SYSTEM: [Shard; SHARDS] = [const { Shard(FaultCounts::new()) }; SHARDS];
 
-/// One more in the whole system.
+/// Counts one fault for the whole system.
 pub(super) fn add_to_system(kind: FaultKind) {
     let number = rt::thread::current().0 as usize % SHARDS;
     if let Some(shard) = SYSTEM.get(number) {

@@ -1,7 +1,7 @@
 //! fork: the map is copied, pages are shared by range, copy-on-write (B5, K5).
 //!
-//! Where a page table maps nothing but anonymous memory that the child inherits, it may be shared whole. Tables with pages
-//! of objects are not: those are taken out when a file is truncated or written back, which cannot wait for memory.
+//! A page table that maps only anonymous memory that the child inherits may be shared whole. A table with pages of objects
+//! is not shared: its pages are taken out when a file is truncated or written back, which cannot wait for memory.
 use super::{
     AddressSpace,
     map::Map,

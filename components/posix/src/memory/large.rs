@@ -18,14 +18,14 @@ pub(super) const LARGE: u64 = LARGE_BYTES as u64;
 /// So many pages the last fault in a row entered where the next may enter a large one.
 const PAGES_IN_A_ROW: u64 = super::fault::AHEAD_MAX;
 
-/// Where large pages are entered, in the whole system.
+/// The system's policy for entering large pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Policy {
     /// Large pages wherever faults in a row, or the program, ask for them.
     Always,
     /// Large pages where the program asks for them.
     Advised,
-    /// Nowhere.
+    /// No large pages.
     Never,
 }
 
@@ -48,7 +48,7 @@ pub fn policy_text() -> alloc::string::String {
     words.join(" ") + "\n"
 }
 
-/// Sets it by its word.
+/// Sets the policy by its word.
 ///
 /// # Errors
 /// `EINVAL`.

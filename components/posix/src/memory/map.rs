@@ -52,7 +52,7 @@ pub struct Map {
     pub committed_pages: u64,
     /// Pages counted as promised ahead of the change that is under way.
     pub promised_pages: u64,
-    /// Where the search for room begins, downwards.
+    /// Address below which new regions are placed; the search for room goes downwards from it.
     pub search_top: u64,
 }
 
@@ -69,7 +69,7 @@ impl Map {
             search_top,
         }
     }
-    /// How many regions there are.
+    /// Number of regions.
     pub fn count(&self) -> usize {
         self.entries.len()
     }
@@ -107,7 +107,7 @@ impl Map {
     pub fn covers(&self, start: u64, end: u64) -> bool {
         self.covered_end(start, end) == end
     }
-    /// Where the first hole of `start .. end` begins; `end` where there is none.
+    /// Start of the first hole in `start .. end`; `end` if there is none.
     pub fn covered_end(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         for region in self.overlapping(start, end) {

@@ -18,7 +18,7 @@ use vfs::{
 const LOW_AREA: (u64, u64) = (0x4000_0000, 0x8000_0000);
 
 bitflags! {
-    /// How a mapping is wanted.
+    /// Flags of a request for a mapping.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct MapFlags: u8 {
         /// Do not count as committed.
@@ -72,15 +72,15 @@ pub enum Source {
 /// The arguments of mmap.
 #[derive(Clone)]
 pub struct MapRequest {
-    /// Where.
+    /// The place wanted for the mapping.
     pub place: Place,
-    /// How long; rounded up to pages.
+    /// Length in bytes; rounded up to pages.
     pub bytes: u64,
     /// The accesses that the program is allowed.
     pub protection: Protection,
-    /// How.
+    /// Flags of the request.
     pub flags: MapFlags,
-    /// Of what.
+    /// The object to map.
     pub source: Source,
 }
 

@@ -109,7 +109,7 @@ impl Default for LimitValues {
     }
 }
 
-/// Where the parts of a program are, as `/proc/PID/{stat,cmdline,environ,auxv}` and brk need it.
+/// Addresses of a program's parts, for `/proc/PID/{stat,cmdline,environ,auxv}` and brk.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// Code: first and last address.
@@ -161,7 +161,8 @@ pub struct AddressSpace {
     changes: AtomicU64,
     /// The memory barriers it registered for (membarrier(2)).
     barriers: AtomicU32,
-    /// Where the next fault in a row on anonymous memory would be, and in its low bits how many pages the last entered.
+    /// End of the range that the last fault on anonymous memory entered: the next fault in a row is there. The low bits hold
+    /// the number of pages entered.
     ahead: AtomicU64,
     /// `PR_SET_THP_DISABLE`.
     lacks_large_pages: AtomicBool,

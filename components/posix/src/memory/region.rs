@@ -230,7 +230,7 @@ impl Region {
     pub fn is_committed(&self) -> bool {
         self.was_writable() && !self.flags.contains(Flags::NO_RESERVE)
     }
-    /// How many of its pages are promised.
+    /// Number of its pages that are promised: all or none.
     pub fn committed_pages(&self) -> u64 {
         if self.is_committed() { self.pages() } else { 0 }
     }

@@ -113,13 +113,13 @@ pub struct Usage {
 /// A page that is present.
 #[derive(Debug)]
 pub struct PresentPage {
-    /// Where.
+    /// Address of the page.
     pub address: u64,
     /// Its entry in the page table.
     pub mapping: Mapping,
     /// It is its object's own, and no private copy.
     pub is_of_object: bool,
-    /// How many map it, as far as its frame's references tell; 1 at least.
+    /// Number of mappings of the page, judged by the references to its frame; at least 1.
     pub mappers: u32,
 }
 
@@ -176,7 +176,7 @@ impl AddressSpace {
         self.note_resident();
         self.peak_pages.load(Ordering::Relaxed)
     }
-    /// How many pages of objects are present. Goes through them all.
+    /// Counts the pages of objects that are present. Goes through them all.
     ///
     /// # Locks
     /// `memory.map`, to read.

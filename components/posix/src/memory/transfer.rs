@@ -127,7 +127,7 @@ impl<'b> Cursor<'b> {
         let memory = memory.clone();
         Ok(Cursor { memory, current: buffer, rest: &[], remaining: buffer.length })
     }
-    /// Where the next byte goes, and how many fit there.
+    /// Address of the next byte, and the number of bytes that fit there; `None` at the end.
     fn next(&mut self) -> Option<(u64, usize)> {
         while self.current.length == 0 {
             (self.current, self.rest) = self.rest.split_first().map(|(one, rest)| (*one, rest))?;

@@ -13,7 +13,7 @@ use vfs::{
 /// Frames kept for the next write.
 const SPARE_FRAMES: usize = 2;
 
-/// How a write's bytes are kept.
+/// Mode in which the bytes of a write are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// As a stream.

@@ -21,7 +21,7 @@ pub struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// How many.
+    /// Number of slots set aside.
     pub fn slots(&self) -> usize {
         self.slots
     }

@@ -65,7 +65,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of a queue made without one.
+    /// Returns the shape of a queue that is created without attributes.
     pub fn usual() -> Shape {
         let least = |limit: &limits::Limit, usual: &limits::Limit| limit.get().min(usual.get());
         Shape {
