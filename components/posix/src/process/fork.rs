@@ -106,7 +106,7 @@ pub struct CloneRequest {
     pub stack: u64,
     /// The place in the parent's memory for the id.
     pub parent_tid: u64,
-    /// Where the child's memory gets the id, and is cleared at its end.
+    /// Address in the child's memory that gets the id and is cleared when the child ends.
     pub child_tid: u64,
     /// FS base of the child.
     pub tls: u64,

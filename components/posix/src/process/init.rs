@@ -1,10 +1,10 @@
 //! Process 1, and how the machine goes down.
 //!
-//! Where the parameter `init=` names a program, that program is process 1 ([`run_program`]), as on Linux: it gets no signal that it
-//! does not handle ([`ProcessSignals::is_unkillable`](crate::signal::ProcessSignals)), and its end stops the machine. Else process 1
-//! lives in the kernel ([`create`]): it starts the session and waits for every orphan. Programs may signal it as they
-//! would an init: SIGUSR2 powers off, SIGTERM restarts, SIGUSR1 halts (what busybox's poweroff, reboot and halt send);
-//! everything else it ignores.
+//! If the parameter `init=` names a program, that program is process 1 ([`run_program`]), as on Linux: it gets no signal
+//! that it does not handle ([`ProcessSignals::is_unkillable`](crate::signal::ProcessSignals)), and its end stops the
+//! machine. Otherwise process 1 lives in the kernel ([`create`]): it starts the session and waits for every orphan.
+//! Programs may signal it as they would an init: SIGUSR2 powers off, SIGTERM restarts, SIGUSR1 halts (the signals of
+//! busybox's poweroff, reboot and halt). It ignores all other signals.
 //!
 //! A thread of the kernel waits for either to end, and for requests of programs (reboot(2)), on [`NEWS`].
 //! Source: Linux `kernel/reboot.c`, `kernel/exit.c`, `init/main.c`.
@@ -39,9 +39,9 @@ static REQUEST: AtomicU8 = AtomicU8::new(0);
 static NEWS: News = News::new();
 /// Process 1 is a program's.
 static IS_PROGRAM: AtomicBool = AtomicBool::new(false);
-/// How that program ended.
+/// Wait status of process 1 after its end; [`RUNS`] before.
 static ENDED: AtomicU32 = AtomicU32::new(RUNS);
-/// Why it could not be started; 0 where it could.
+/// Error number with which the program of process 1 could not be started; 0 if it could.
 static FAILURE: AtomicU64 = AtomicU64::new(0);
 /// The machine goes down: each process that ends is news.
 static IS_GOING_DOWN: AtomicBool = AtomicBool::new(false);
@@ -56,7 +56,7 @@ pub fn ask(action: Action) {
     }
 }
 
-/// How the machine is to go down, if a program asked for it.
+/// Returns the power action that a program asked for, if any.
 fn request() -> Option<Action> {
     let place = usize::from(REQUEST.load(Ordering::Acquire)).checked_sub(1)?;
     ACTIONS.get(place).copied()
@@ -148,7 +148,7 @@ pub fn spawn(
     fork::spawn(init, &CloneRequest::fork(), body)
 }
 
-/// How the wait for process 1 or the session ended.
+/// Outcome of the wait for process 1 or the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The session leader, or the program that was process 1, ended.

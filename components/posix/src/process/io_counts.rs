@@ -66,7 +66,7 @@ impl IoCounts {
 }
 
 impl Io {
-    /// How much of one.
+    /// Returns the value of one counter.
     pub fn of(&self, count: Count) -> u64 {
         self.0.get(count as usize).copied().unwrap_or_default()
     }

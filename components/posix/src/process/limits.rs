@@ -33,7 +33,7 @@ pub enum Resource {
 pub struct Limit {
     /// The enforced limit.
     pub soft: u64,
-    /// How far an unprivileged process may raise it.
+    /// Highest soft limit that an unprivileged process may set.
     pub hard: u64,
 }
 

@@ -232,23 +232,23 @@ impl Process {
     pub fn tasks(&self) -> Vec<Arc<Task>> {
         self.signals.lock().tasks.clone()
     }
-    /// Their ids.
+    /// Ids of the tasks alive now.
     pub fn task_ids(&self) -> Vec<u32> {
         self.signals.lock().tasks.iter().map(|task| task.id()).collect()
     }
-    /// How many there are.
+    /// Number of tasks alive now.
     pub fn task_count(&self) -> usize {
         self.signals.lock().tasks.len()
     }
-    /// Whether this is one of them.
+    /// Whether `task` is one of the tasks alive now.
     pub fn has_task(&self, task: &Arc<Task>) -> bool {
         self.signals.lock().tasks.iter().any(|it| Arc::ptr_eq(it, task))
     }
-    /// The oldest of them.
+    /// The oldest of the tasks alive now.
     pub fn oldest_task(&self) -> Option<Arc<Task>> {
         self.signals.lock().tasks.first().cloned()
     }
-    /// How it ended, once it has.
+    /// Exit status of the process, once it has ended.
     pub fn ended(&self) -> Option<ExitStatus> {
         self.signals.lock().ended
     }

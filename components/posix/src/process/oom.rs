@@ -33,14 +33,14 @@ lock_class! {
 pub const NEVER: i32 = -1000;
 /// Largest `oom_score_adj`, and what the whole of memory counts.
 pub const ALWAYS: i32 = 1000;
-/// How long one who needs memory waits for the victim before it tries again.
+/// Time that a thread in need of memory waits for the victim before it tries again.
 const WAIT_NS: u64 = 20_000_000;
 /// Pages asked back at a time to fill the kernel's reserve, and how often.
 const FILL_PAGES: usize = 64;
 const FILL_TRIES: usize = 100;
-/// How often a call is tried again.
+/// Most times that a call refused with `ENOMEM` is tried again.
 const CALL_TRIES: usize = 100;
-/// How often in a row it is refused though there is enough memory.
+/// Refusals in a row, with enough memory free, after which the call is not tried again.
 const REFUSALS_MAX: usize = 3;
 
 static LAST: Once<Mutex<Weak<Process>>> = Once::new();
@@ -49,7 +49,7 @@ fn last() -> &'static Mutex<Weak<Process>> {
     LAST.get_or_init(|| Mutex::new(&VICTIM, Weak::new()))
 }
 
-/// How bad `process` is, in pages; `None` where it is never chosen.
+/// Returns the badness of `process`, in pages; `None` if the process is never chosen.
 fn badness(process: &Process) -> Option<u64> {
     let adjustment = process.oom_adjustment.load(Ordering::Relaxed);
     if process.id() == tree::INIT || adjustment == NEVER {

@@ -22,15 +22,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Bytes of an area up to the last field there is (`AT_RSEQ_FEATURE_SIZE`).
 pub const FEATURE_BYTES: u64 = 28;
-/// How an area lies (`AT_RSEQ_ALIGN`).
+/// Alignment of an area, in bytes (`AT_RSEQ_ALIGN`).
 pub const ALIGNMENT: u64 = 32;
 /// Bytes of the first areas there were, and of the least there are.
 const FIRST_BYTES: u32 = 32;
 /// `RSEQ_FLAG_UNREGISTER`
 const UNREGISTER: u32 = 1;
-/// The offset at which the area names the section.
+/// Offset in the area of the section's address.
 const SECTION_OFFSET: u64 = 8;
-/// Where the number of the node is, followed by that of the thread among those running.
+/// Offset in the area of the node's number. The number of the thread among the running ones follows it.
 const NODE_OFFSET: u64 = 20;
 /// `RSEQ_CPU_ID_UNINITIALIZED`
 const NO_CPU: u32 = u32::MAX;

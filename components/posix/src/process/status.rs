@@ -1,6 +1,6 @@
-//! How a process ended, and what wait(2) reports of it.
+//! Exit status of a process, and the words with which wait(2) reports it.
 
-/// How a process ended.
+/// Exit status of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// It called exit with these eight bits.

@@ -283,7 +283,7 @@ impl Task {
     pub fn is_ending(&self) -> bool {
         self.attention() & attention::EXIT != 0
     }
-    /// How it ends, should its group not end with a status of its own.
+    /// Exit status of the task, unless its group ends with a status of its own.
     pub(super) fn exit_status(&self) -> ExitStatus {
         ExitStatus::from_wait_word(self.exit_status.load(Ordering::Relaxed))
     }
@@ -373,7 +373,7 @@ impl Task {
     pub(crate) fn forget_locks(&self) {
         self.ownership.store(0, Ordering::Release);
     }
-    /// How rt schedules it now.
+    /// The policy by which rt schedules the task now: its own, with a priority that it may have inherited.
     pub(crate) fn rt_policy(&self) -> Policy {
         let priority = self.effective_priority();
         match self.own_policy() {
@@ -382,7 +382,7 @@ impl Task {
             _ => Policy::Fifo(priority as u8),
         }
     }
-    /// How rt is to schedule it by its own policy, and its children.
+    /// The policy by which rt is to schedule the task, and its children, without inherited priorities.
     pub(crate) fn own_policy(&self) -> Policy {
         let priority = self.real_time_priority.load(Ordering::Relaxed) as u8;
         match self.policy.load(Ordering::Relaxed) {

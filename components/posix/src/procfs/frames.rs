@@ -25,12 +25,12 @@ const MAPPED: u64 = 1 << 11;
 const ANONYMOUS: u64 = 1 << 12;
 const SWAP_BACKED: u64 = 1 << 14;
 
-/// The subject of the words.
+/// The meaning of the words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum About {
-    /// How many page tables map the frame.
+    /// Number of mappings of the frame.
     Mappings,
-    /// Its use.
+    /// Flags that tell the use of the frame.
     Use,
 }
 

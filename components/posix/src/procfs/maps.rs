@@ -81,7 +81,7 @@ fn write_region(text: &mut Vec<u8>, region: &RegionReport, root: Option<&Path>) 
         Name::Heap => ((0, 0), 0, b"[heap]".to_vec()),
         Name::Stack => ((0, 0), 0, b"[stack]".to_vec()),
         Name::System(label) => ((0, 0), 0, label_text(*label).to_vec()),
-        // Where Linux has them, on its first memory file system.
+        // Linux keeps segments on its first memory file system, device 0:1.
         Name::Segment(key, id) => {
             ((0, 1), *id as u64, format!("/SYSV{key:08x} (deleted)").into_bytes())
         }

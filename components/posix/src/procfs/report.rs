@@ -9,7 +9,7 @@ use alloc::{borrow::Cow, format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use vfs::{Capabilities, Errno, Mount, Path, namespace::Namespace};
 
-/// How a link to `path` reads, as seen from `root`; a thing without a place (a pipe) by what it is.
+/// Returns the text of a link to `path`, as seen from `root`. A thing without a place (a pipe) goes by its own name.
 pub fn path_text(path: &Path, root: &Path) -> Vec<u8> {
     let own_name = path.dentry.name();
     if path.is_mount_root() && path.mount.at().is_none() && *own_name != *b"/" {

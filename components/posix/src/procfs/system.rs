@@ -234,12 +234,12 @@ pub fn set_domain_name(data: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// How strict a rule for sticky directories is.
+/// Returns the level of a rule for sticky directories.
 pub fn protection(which: Protection) -> Vec<u8> {
     format!("{}\n", which.level()).into_bytes()
 }
 
-/// Sets how strict a rule for sticky directories is.
+/// Sets the level of a rule for sticky directories.
 pub fn set_protection(which: Protection, data: &[u8]) -> Result<(), Errno> {
     let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
     which.set_level(text.trim().parse().map_err(|_| Errno::EINVAL)?)

@@ -324,7 +324,7 @@ fn child_inode(parent: u64, index: usize) -> u64 {
     parent * TABLE_MAX + index as u64 + 1
 }
 
-/// How many directories are in one of this table.
+/// Number of directories in `table`.
 fn directories(table: Table) -> u32 {
     table.iter().filter(|(_, item)| matches!(item, Item::Directory(_))).count() as u32
 }

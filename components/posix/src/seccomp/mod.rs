@@ -58,7 +58,7 @@ impl Guard {
             Guard::Filtered(_) => 2,
         }
     }
-    /// How many filters there are.
+    /// Number of filters.
     pub fn filters(&self) -> u32 {
         match self {
             Guard::Strict => 0,
@@ -109,7 +109,7 @@ pub struct Filter {
     previous: Option<Arc<Filter>>,
     /// The calls that the whole chain allows by the number alone.
     allowed: Numbers,
-    /// How many filters the chain has.
+    /// Number of filters in the chain.
     count: u32,
     /// The length of the chain, as Linux counts it.
     weight: u32,

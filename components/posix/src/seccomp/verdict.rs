@@ -10,10 +10,11 @@ use bpf::{ARCHITECTURE, Call};
 use rt::user::Context;
 use vfs::Errno;
 
-/// Whether `task` may make the call in `context`.
+/// Checks whether `task` may make the call in `context`.
 ///
 /// # Errors
-/// Where not: the call has its result in `context`, or the task a signal or its end, or the call was interrupted.
+/// `None` for a refused call: `context` holds its result, or the task has got a signal, or the task is to end. `Some` for
+/// a call whose wait for a listener was interrupted.
 #[inline]
 pub fn check(
     guard: &Guard,

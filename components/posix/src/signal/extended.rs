@@ -55,7 +55,7 @@ impl Words {
         })
     }
 
-    /// Where in memory the second magic is, of the state at `at`.
+    /// Address of the second magic number of the state at `at`.
     fn second_magic(&self, at: u64) -> u64 {
         at.wrapping_add(u64::from(self.image_bytes))
     }

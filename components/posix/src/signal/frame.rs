@@ -216,7 +216,7 @@ pub fn is_on_stack(stack: &AlternateStack, rsp: u64) -> bool {
         && rsp - stack.base <= stack.bytes
 }
 
-/// How sigaltstack(2) and the frame tell the alternate stack.
+/// Returns the description of the alternate stack for sigaltstack(2) and the frame.
 pub fn stack_words(stack: &AlternateStack, rsp: u64) -> StackWords {
     let state = match stack {
         AlternateStack { bytes: 0, .. } => SS_DISABLE,

@@ -46,7 +46,7 @@ pub enum Shape {
     Fault,
     /// Band and descriptor.
     Poll,
-    /// Where a system call was refused, its number and architecture.
+    /// Address, number and architecture of a refused system call.
     Call,
 }
 

@@ -52,7 +52,7 @@ impl<'a> From<Option<&'a Arc<Task>>> for Whom<'a> {
     }
 }
 
-/// How a task is told that something waits for it.
+/// A function that raises attention bits of a task and makes its thread look at them.
 type Summon = fn(&Task, u32);
 
 /// Sends to a process: any of its tasks takes the signal.
