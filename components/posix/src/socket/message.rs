@@ -31,7 +31,7 @@ pub static RECEIVE_MAX: Setting = Setting::new(212_992, RECEIVE_LEAST, i32::MAX 
 const SEND_LEAST: i64 = 4608;
 const RECEIVE_LEAST: i64 = 2304;
 
-/// How many bytes a socket has on the way, and may have.
+/// Send buffer account of a socket: the bytes that it has on the way, and their limit.
 pub struct Budget {
     user: Arc<User>,
     /// The socket is closed.
@@ -42,7 +42,7 @@ pub struct Budget {
     name: Once<Address>,
     used: AtomicUsize,
     limit: AtomicUsize,
-    /// Some came back.
+    /// Senders and pollers that wait for bytes to be freed.
     pub freed: WaitQueue,
 }
 

@@ -52,7 +52,7 @@ pub static BACKLOG_MAX: Setting = Setting::count(4096);
 /// (`net.unix.max_dgram_qlen`).
 pub static DATAGRAMS_MAX: Setting = Setting::int(10);
 
-/// How a socket transports.
+/// Transport type of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// SOCK_STREAM: bytes.
@@ -93,7 +93,7 @@ struct State {
     is_closed: bool,
     error: Option<Errno>,
     name: Address,
-    /// Where its name's node is, which is kept as long as it.
+    /// Path of the node that bears the socket's name; kept as long as the name.
     place: Option<Path>,
     /// The peer, as SO_PEERCRED tells.
     peer: Option<(Identity, Vec<u32>)>,
@@ -201,7 +201,7 @@ impl Socket {
     pub fn number(&self) -> u64 {
         self.number
     }
-    /// How it transports.
+    /// Transport type of the socket.
     pub fn kind(&self) -> Kind {
         self.kind
     }

@@ -45,7 +45,7 @@ static SOCKETS: AtomicUsize = AtomicUsize::new(0);
 /// So few sockets in flight are looked at whenever a socket is closed; more only when they have doubled since. Then sending
 /// descriptors looks at them as well, so that a program which closes nothing leaves no more than that.
 const FEW: usize = 64;
-/// How many there are to be before they are looked at again.
+/// Number of sockets in flight at which they are looked at again.
 static LOOK_AT: AtomicUsize = AtomicUsize::new(FEW);
 
 /// Descriptors of a message.

@@ -16,7 +16,7 @@ const PIECE_MAX: usize = 32 << 10;
 /// The part of SO_SNDBUF that a datagram may not use.
 const MARGIN: usize = 32;
 
-/// How to send.
+/// Options of a send.
 #[derive(Clone, Copy, Debug)]
 pub struct Send {
     /// MSG_DONTWAIT or O_NONBLOCK
@@ -25,7 +25,7 @@ pub struct Send {
     pub is_silent: bool,
 }
 
-/// How to receive.
+/// Options of a receive.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Receive {
     /// MSG_DONTWAIT or O_NONBLOCK

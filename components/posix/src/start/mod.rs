@@ -25,7 +25,7 @@ use rt::{
 
 pub use crate::process::run::SystemCalls;
 
-/// How a component is.
+/// State of a component after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Started, and there for whoever uses it.
@@ -43,7 +43,7 @@ pub struct Component {
     pub world: &'static str,
     /// Interfaces it offers.
     pub implements: &'static [&'static str],
-    /// How it is.
+    /// Its state after the start.
     pub state: State,
     /// When it was started.
     pub started: Instant,

@@ -51,7 +51,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
         thread: 1,
     };
     let plain = MountFlags::empty();
-    // Where the root cannot be written, programs still need a place for their files.
+    // Programs need a place for their files even if the root cannot be written.
     let scratch = SCRATCH.iter().chain(SCRATCH_READ_ONLY.iter().filter(|_| is_read_only));
     for &(place, options) in scratch {
         report(place, mount(&caller, "tmpfs", options, place, plain));

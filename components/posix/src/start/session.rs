@@ -28,7 +28,7 @@ use linux_raw_sys::general as raw;
 use rt::{power::Action, user::Context};
 use vfs::{Base, Errno, Namespace, OpenFile, OpenHow};
 
-/// How long programs may take to end at power off.
+/// Time that programs have to end at power off.
 const KILL_NS: u64 = 2_000_000_000;
 /// Default window.
 const ROWS: u16 = 24;
@@ -122,10 +122,10 @@ impl Session {
         &self.terminals
     }
 
-    /// Runs the session to its end; what is to be done with the machine then.
+    /// Runs the session to its end. Returns the power action for the machine.
     ///
     /// # Errors
-    /// Where the leader could not be started, or process 1 ended.
+    /// An [`End`] if the leader could not be started, or process 1 ended.
     pub fn run(self, namespace: Arc<Namespace>) -> Result<Action, End> {
         let fs = Arc::new(files::FsContext::new(namespace));
         let outcome = match named_program("init") {

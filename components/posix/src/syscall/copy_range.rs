@@ -83,7 +83,7 @@ fn check_files(input: &OpenFile, output: &OpenFile) -> Result<(), Errno> {
     if output.vnode().flags() & FLAG_IMMUTABLE != 0 { Err(Errno::EPERM) } else { Ok(()) }
 }
 
-/// How much of the length asked for there is to copy: up to the end of the input, within the limit of the output.
+/// Returns the number of bytes to copy: the length asked for, but not beyond the end of the input or the limit of the output.
 fn room(call: &Call<'_>, from: &Side, to: &Side) -> Result<u64, Errno> {
     let wanted = call.word(4);
     let is_odd = [from, to].iter().any(|side| side.position.checked_add(wanted).is_none());

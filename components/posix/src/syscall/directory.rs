@@ -39,7 +39,7 @@ const HEADER_BYTES: usize = 8 + 8 + 2;
 /// Bytes of an entry beside its name, in both layouts: inode, offset, length, type, NUL.
 const FIXED_BYTES: usize = 8 + 8 + 2 + 1 + 1;
 
-/// How one entry is laid out.
+/// Layout of a directory entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     /// `struct linux_dirent`: inode, offset, length, name, NUL, type in the last byte.

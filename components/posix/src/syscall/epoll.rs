@@ -159,7 +159,7 @@ impl<'a> Answer<'a> {
             Err(error) => self.failed = Some(error),
         }
     }
-    /// How many were written; why none, where the first could not be.
+    /// Writes the events that are still held. Returns the number of events written, or the error if none could be written.
     fn finish(&mut self) -> Result<u64, Errno> {
         if self.held > 0 {
             self.flush();

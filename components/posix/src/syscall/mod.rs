@@ -75,12 +75,12 @@ pub struct Call<'a> {
 /// A function that answers a call.
 pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
 
-/// How much of a call there is; shown in docs/syscalls.md.
+/// Completeness of a call; shown in docs/syscalls.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// Everything Linux's manual page says, as far as this system has the objects.
     Whole,
-    /// All but what is said.
+    /// All of it but what the text names.
     Partial(&'static str),
 }
 
@@ -91,7 +91,7 @@ pub struct Entry {
     pub number: u32,
     /// Name as in Linux.
     pub name: &'static str,
-    /// How much of it there is.
+    /// Completeness of the call.
     pub status: Status,
     /// Its handler.
     pub handler: Handler,

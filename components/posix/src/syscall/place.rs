@@ -103,7 +103,7 @@ impl Named {
     }
 }
 
-/// How `AT_` flags say to walk, following the last link unless `AT_SYMLINK_NOFOLLOW`.
+/// Returns the walk flags for `AT_` flags. The walk follows the last link unless `AT_SYMLINK_NOFOLLOW` is set.
 ///
 /// # Errors
 /// `EINVAL` for a flag that is not in `known`.

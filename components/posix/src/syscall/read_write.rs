@@ -140,7 +140,7 @@ fn write_vectored(call: &Call<'_>, offset: u64, flags: u32) -> Result<u64, Errno
     write_to(call.task, &file, Some(offset), &mut source, flags)
 }
 
-/// How a read went, which is counted.
+/// Counts a read and returns its outcome.
 fn noted(call: &Call<'_>, outcome: Result<usize, Errno>) -> Result<u64, Errno> {
     let outcome = outcome.map(|count| count as u64);
     call.task.io.note_read(outcome.unwrap_or(0));

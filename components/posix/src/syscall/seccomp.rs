@@ -36,7 +36,7 @@ bitflags! {
         const SPEC_ALLOW = 4;
         /// The answer is a file that listens to it.
         const NEW_LISTENER = 8;
-        /// Where a task cannot get it, the error does not tell which.
+        /// With `TSYNC`: if a task cannot get the filter, the call fails with `ESRCH` and does not tell which task.
         const TSYNC_ESRCH = 16;
         /// A task whose call a listener has received is interrupted by its end only.
         const WAIT_KILLABLE_RECV = 32;
@@ -146,7 +146,7 @@ fn set_filter(
         true => Some(task.process.exec_guard.decide(task)?),
         false => None,
     };
-    // Where nobody gets it, it ends after the lock: who polls its listener is told.
+    // Declared outside the lock: a filter that no task gets ends after it, because that wakes the pollers of its listener.
     let filter;
     let others = {
         let state = task.process.signals.lock();

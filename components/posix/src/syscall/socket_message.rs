@@ -270,7 +270,7 @@ struct Control<'a> {
 }
 
 impl Control<'_> {
-    /// Where the next goes, and how much room there is.
+    /// Address of the next control message, and the bytes of room there.
     fn place(&self) -> (u64, usize) {
         let room = match self.header.control {
             0 => 0,

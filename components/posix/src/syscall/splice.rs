@@ -68,7 +68,7 @@ fn sendfile(call: &mut Call<'_>) -> Result<u64, Errno> {
             if !is_seekable && input.file().places() != Places::Start {
                 return Err(Errno::EINVAL);
             }
-            // Where nothing is to be copied, nobody is asked.
+            // With nothing to copy, neither file is asked.
             match length {
                 0 => 0,
                 _ => {

@@ -201,7 +201,7 @@ fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
     builder.link(&format!("dev/block/{major}:{minor}"), format!("../../{place}"));
 }
 
-/// How much is read ahead of a disk, which may be set.
+/// Adds the setting of a disk's read-ahead, in KiB.
 fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
     const SECTORS_A_KIB: u64 = 2;
     let (shown, set) = (device.clone(), device.clone());

@@ -70,7 +70,7 @@ struct Slot {
     target: Option<Target>,
 }
 
-/// Where the entries are.
+/// Storage of the heap's entries.
 #[derive(Default)]
 struct Slots {
     all: Vec<Slot>,
@@ -140,7 +140,8 @@ fn heap() -> &'static Mutex<Heap> {
 pub fn arm(deadline: Instant, target: Target) -> Token {
     let mut heap = heap().lock();
     let token = heap.insert(deadline, target);
-    // Where what it waits for was taken back, it looks once too often, and not each time that a timer is set anew.
+    // `next_look` stays when its entry is taken back: the timer thread then looks once in vain, which is cheaper than a look
+    // each time that a timer is set anew.
     let is_early = heap.next_look.is_none_or(|look| deadline < look);
     drop(heap);
     if is_early {

@@ -26,12 +26,12 @@ pub(super) enum Background {
     Write,
 }
 
-/// How a terminal that has a session may be taken.
+/// Rule for taking a terminal that has a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Take {
-    /// Not at all.
+    /// The terminal may not be taken.
     IfFree,
-    /// By the superuser.
+    /// The superuser may take it.
     ByForce,
 }
 

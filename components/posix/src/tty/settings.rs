@@ -16,7 +16,7 @@ enum When {
     DrainedAndFlushed,
 }
 
-/// How settings are laid out.
+/// Layout of settings in a program's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Layout {
     Termios,

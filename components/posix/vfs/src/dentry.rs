@@ -49,7 +49,7 @@ pub struct Dentry {
     link: Mutex<Link>,
     is_deleted: AtomicBool,
     mounts: AtomicU32,
-    /// Where the names of its directory hold it, if they do; changed with them locked.
+    /// Position in the names of its directory, if those hold it; changed with the names locked.
     position: AtomicU64,
     _charge: Charge,
 }
@@ -127,7 +127,7 @@ impl Dentry {
         };
         drop(before);
     }
-    /// Where the names of its directory hold it.
+    /// Position in the names of its directory.
     pub(crate) fn position(&self) -> u64 {
         self.position.load(Ordering::Relaxed)
     }
@@ -164,7 +164,7 @@ impl Dentry {
     }
 }
 
-/// How the number of mounts on a dentry changes.
+/// Change in the number of mounts on a dentry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mounted {
     More,

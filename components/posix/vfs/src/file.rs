@@ -104,7 +104,7 @@ pub trait Watcher: Send + Sync {
     fn may_store(&self, identity: u64) -> bool;
 }
 
-/// How read and write are asked for beyond the file's own flags.
+/// Flags of one read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoFlags {
     /// Do not block: `EAGAIN` (O_NONBLOCK or RWF_NOWAIT).
@@ -129,7 +129,7 @@ pub enum Places {
     Start,
 }
 
-/// How far [`File::held_bytes`] follows files that others hold: so many levels deep, and so many files in all.
+/// Limits of a walk through files that hold other files ([`File::held_bytes`]): levels left below, and files left in all.
 #[derive(Debug)]
 pub struct Survey {
     levels: usize,
@@ -175,7 +175,7 @@ pub trait File: Send + Sync {
     fn is_seekable(&self) -> bool {
         false
     }
-    /// Where lseek may go, if it is seekable. With [`Places::Start`], lseek succeeds even if it is not.
+    /// Places that lseek may go to, if the file is seekable. With [`Places::Start`], lseek succeeds even if it is not.
     fn places(&self) -> Places {
         Places::UpTo(POSITION_MAX)
     }

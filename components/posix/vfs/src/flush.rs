@@ -41,7 +41,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const INTERVAL_NS: u64 = 5 * SECOND_NS;
 /// `vm.dirty_expire_centisecs`.
 const AGE_NS: u64 = 30 * SECOND_NS;
-/// How long a writer waits for one write to end before it looks again.
+/// Time that a writer waits for one write to end before it looks again.
 const PAUSE_NS: u64 = SECOND_NS / 5;
 /// Pauses without any write ending after which a writer goes on: the device hangs.
 const FRUITLESS_PAUSES: u32 = 5;

@@ -129,7 +129,7 @@ pub trait Node: Send + Sync {
     fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
         Ok(None)
     }
-    /// Where lseek may go in it. By default the contents of a file are a sequence without an end, as most of procfs's are.
+    /// Places that lseek may go to. By default the contents of a file are a sequence without an end, as most of procfs's are.
     fn places(&self) -> Places {
         match self.attributes().file_type {
             FileType::Directory => Places::UpTo(GENERATED_END),

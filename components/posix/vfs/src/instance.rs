@@ -227,7 +227,7 @@ impl Instance {
     pub fn file_system(&self) -> Result<&Arc<dyn FileSystem>, Errno> {
         self.fs.as_ref().ok_or(Errno::EPERM)
     }
-    /// How it behaves.
+    /// Properties of the file system.
     pub fn info(&self) -> &MountInfo {
         &self.info
     }

@@ -252,7 +252,7 @@ const SPARSE: usize = 8;
 /// Entries taken out by one sweep.
 const SWEEP_MOST: usize = 64;
 
-/// How many entries a shard may have before the next sweep, when `left` remained after the last.
+/// Most entries that a shard may have before the next sweep, if `left` remained after the last one.
 fn sweep_threshold(left: usize) -> usize {
     let frames = usize::try_from(rt::memory::statistics().total_frames).unwrap_or(usize::MAX);
     let share = (frames / FRAMES_AN_ENTRY / SHARDS).max(SHARD_ENTRIES_MIN);

@@ -144,7 +144,7 @@ impl OpenFile {
     pub fn offset(&self) -> u64 {
         *self.offset.lock()
     }
-    /// How its flags say reads and writes are to be done.
+    /// Flags of reads and writes that follow from the description's flags.
     #[inline]
     pub fn io_flags(&self) -> IoFlags {
         let flags = self.flags();

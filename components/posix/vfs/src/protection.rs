@@ -43,11 +43,11 @@ impl Protection {
             Protection::Regular => &REGULAR,
         }
     }
-    /// How strict it is; 0 is off.
+    /// Level of the rule; 0 is off.
     pub fn level(self) -> u8 {
         self.place().load(Ordering::Relaxed)
     }
-    /// Sets how strict it is.
+    /// Sets the level of the rule.
     ///
     /// # Errors
     /// `EINVAL` beyond 1 for links, beyond 2 for the others.

@@ -89,11 +89,11 @@ impl Vnode {
     pub(crate) fn refuses_stores(&self) -> bool {
         self.known_seals().intersects(Seals::NO_WRITER)
     }
-    /// How many of `length` bytes may be written at `start`; `None`: no seal is in the way. Like Linux page by page, so
-    /// that what lies within the file's pages is written. The caller holds `contents`.
+    /// Number of the `length` bytes that may be written at `start`; `None` if no seal is in the way. A write beyond the end
+    /// of a file that may not grow stops at the file's last whole page, as on Linux. The caller holds `contents`.
     ///
     /// # Errors
-    /// `EPERM` where it is none.
+    /// `EPERM` if no byte may be written.
     #[inline]
     pub(crate) fn sealed_room(&self, start: u64, length: u64) -> Result<Option<u64>, Errno> {
         match self.known_seals() & Seals::OF_WRITES {

@@ -1,4 +1,4 @@
-//! How many pages are dirty or being written, by file system and in all; and how many may be.
+//! Numbers of dirty pages and of pages being written, by file system and in all, and their limits.
 //!
 //! The limits are Linux's defaults: of the memory that files could have (free, or clean file pages),
 //! writing begins in the background at a tenth, and writers are slowed towards a fifth.
@@ -80,12 +80,12 @@ pub(crate) fn note_end(is_awaited: bool) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many pages may be dirty before they are written, and before writers wait.
+/// Limits of the pages that are dirty or being written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Writing begins.
+    /// Pages above which writing begins in the background.
     pub background: u64,
-    /// Writers wait.
+    /// Pages above which writers wait.
     pub hard: u64,
 }
 

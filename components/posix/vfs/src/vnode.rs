@@ -112,7 +112,7 @@ pub struct Vnode {
     /// It has no name yet and may be given one.
     is_linkable: AtomicBool,
     seals: AtomicU8,
-    /// How long what is written will live, as fcntl(2) was told; nothing depends on it.
+    /// Expected lifetime of written data, as set by fcntl(2) (`F_SET_RW_HINT`); nothing depends on it.
     write_hint: AtomicU8,
     counts: AtomicU64,
     writers: AtomicI32,
@@ -229,7 +229,7 @@ impl Vnode {
             _ => 0,
         }
     }
-    /// Where the personality keeps the pipe of a FIFO, or what else a special file needs.
+    /// The slot in which the personality keeps the pipe of a FIFO, or the object of another special file.
     pub fn pipe(&self) -> &Slot {
         &self.pipe
     }

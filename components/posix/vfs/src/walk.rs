@@ -29,7 +29,7 @@ pub const NAME_MAX: usize = 255;
 const LINKS_MAX: u32 = 40;
 
 bitflags! {
-    /// How to walk. The last five are openat2(2)'s.
+    /// Flags of a walk. The `RESOLVE_` ones are openat2(2)'s.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Walk: u32 {
         /// Follow a symbolic link at the end.
@@ -310,7 +310,7 @@ impl<'a> Walker<'a> {
         let base = caller.base(base);
         let root = if flags.intersects(Walk::SCOPED) { base } else { caller.root };
         let is_absolute = path.first() == Some(&b'/');
-        // Where the walk starts is no mount that it crossed, be it another than the working directory's.
+        // `NO_MOUNTS` does not concern the start: the root may be in another mount than the working directory.
         if is_absolute && flags.contains(Walk::BENEATH) {
             return Err(Errno::EXDEV);
         }

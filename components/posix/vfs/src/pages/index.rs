@@ -173,7 +173,7 @@ impl Index {
             _ => Page::Absent,
         }
     }
-    /// How many pages of `range` would have to be read.
+    /// Number of pages of `range` that would have to be read.
     pub(super) fn missing(&self, range: Range<u64>) -> usize {
         let known = self
             .chunks_of(&range)

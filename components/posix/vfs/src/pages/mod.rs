@@ -53,13 +53,13 @@ lock_class! {
 
 const PAGE: u64 = PAGE_BYTES as u64;
 const SECTORS_A_PAGE: u64 = PAGE / 512;
-/// How a page was asked for by who waits for it.
+/// The read of a page that the thread waiting for the page relies on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Not,
-    /// With others, by whomever.
+    /// A read with other pages, by any thread.
     Together,
-    /// For itself, after that failed.
+    /// A read of this page alone, after the read with others failed.
     Alone,
 }
 

@@ -105,7 +105,7 @@ impl Names {
             }
         }
     }
-    /// Where a position is: as far from the first one as it says, unless there are gaps.
+    /// Index of the slot with `position`. Without gaps, that is the distance from the first position.
     #[inline]
     fn find(&self, position: u64) -> Option<usize> {
         let distance = position.checked_sub(self.slots.first()?.0)? as usize;

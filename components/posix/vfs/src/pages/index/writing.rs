@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use rt::memory::Frame;
 
-/// How the write of a page ended.
+/// Outcome of the write of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// Storage has it, or never will: it counts as clean.
