@@ -31,7 +31,7 @@ lock_class! {
     static SETTING = "files.owner";
 }
 
-/// Whom to tell.
+/// The thread, process or group that gets a description's signals (F_SETOWN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whom {
     /// Nobody.
@@ -109,7 +109,7 @@ impl Owner {
         let mut setting = self.setting.lock();
         (setting.whom, setting.by) = (whom, Some(by));
     }
-    /// Whom it tells.
+    /// The receiver of the signals.
     pub fn whom(&self) -> Whom {
         self.setting.lock().whom
     }

@@ -12,7 +12,7 @@ use crate::process::{
 use alloc::{sync::Arc, vec::Vec};
 use vfs::Errno;
 
-/// Whom to wake once `process.tree` is free.
+/// Processes to wake once `process.tree` is free.
 #[derive(Default)]
 pub struct Wakes {
     /// Those that were sent a signal.

@@ -192,7 +192,7 @@ impl Table {
 /// Answers the call in `number` and `args`.
 ///
 /// # Errors
-/// Whatever the call answers; `ENOSYS` where there is none.
+/// The error of the call; `ENOSYS` if there is no such call.
 #[inline]
 pub fn dispatch(call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
     // As on Linux, the low half is the number.

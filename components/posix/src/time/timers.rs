@@ -70,7 +70,7 @@ fn target(process: &Arc<Process>, which: Which) -> Target {
     Target::Process(Arc::downgrade(process), which)
 }
 
-/// Whom a POSIX timer tells.
+/// Receiver of a POSIX timer's signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notify {
     /// Nobody.
@@ -88,7 +88,7 @@ pub struct PosixTimer {
     pub clock: Clock,
     /// The clock its deadline counts on: a relative one is not moved by setting the wall clock.
     pub base: Clock,
-    /// Whom it tells.
+    /// The receiver of its signal.
     pub notify: Notify,
     /// `si_value`.
     pub value: u64,
