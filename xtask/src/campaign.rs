@@ -27,7 +27,7 @@ pub struct Options {
     /// The campaign
     #[arg(value_enum)]
     pub what: What,
-    /// How many (forks, calls, programs, races, filters, images; seconds of the loops; boots)
+    /// Number of forks, calls, programs, races, filters, images or boots; seconds of the loops
     #[arg(long)]
     pub count: Option<u64>,
     /// The start of the random ones
@@ -88,7 +88,7 @@ pub enum What {
 /// Runs one campaign.
 ///
 /// # Errors
-/// Where it does not build or start; what went wrong in it is printed and the status is 1.
+/// Fails if the system does not build or start. A fault that the campaign finds is printed and gives status 1.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     match options.what {
@@ -218,7 +218,7 @@ fn on_machine(config: &Config, command: &str) -> Result<u8> {
 /// A root with the campaigns' programs in /abi.
 ///
 /// # Errors
-/// Where they do not build, and as [`disk::pack`].
+/// As [`disk::pack`]; also fails if the programs do not build.
 pub fn image() -> Result<PathBuf> {
     let tree = shell::build_path("campaign-root")?;
     self::tree(&tree)?;
@@ -230,7 +230,7 @@ pub fn image() -> Result<PathBuf> {
 /// The tree of [`image`].
 ///
 /// # Errors
-/// Where the programs do not build.
+/// Fails if the programs do not build.
 pub fn tree(tree: &Path) -> Result<()> {
     disk::busybox_tree(tree)?;
     fs::create_dir(tree.join("abi"))?;
@@ -327,10 +327,11 @@ fn time_to(
         .with_context(|| format!("no `{text}` within {BOOT_LIMIT:?}; see {}", config.log.display()))
 }
 
-/// From QEMU's start until `text` is on the console of Skerry with one processor and further kernel parameters.
+/// Measures the time from QEMU's start until `text` is on the console of Skerry with one processor and further kernel
+/// parameters.
 ///
 /// # Errors
-/// Where it does not come.
+/// Fails if the text does not appear within `BOOT_LIMIT`.
 pub fn skerry_until(kernel: &Path, root: &Path, parameters: &str, text: &str) -> Result<Duration> {
     let console = shell::build_path("boot.console")?;
     let mut config = Config { cpus: 1, ..test::machine(kernel, root, "boot-skerry.log")? };

@@ -25,7 +25,7 @@ const IMAGE: &str = "4G";
 /// The image with `wanted` packages, made on first use.
 ///
 /// # Errors
-/// Where a name is none of a package's, or Debian's archive cannot be reached.
+/// Fails if there is no package of a name, or Debian's archive cannot be reached.
 pub fn image(wanted: &[String]) -> Result<PathBuf> {
     check(wanted)?;
     let names: BTreeSet<&str> = wanted.iter().map(String::as_str).chain(ALWAYS).collect();
@@ -82,7 +82,7 @@ fn make(names: &BTreeSet<&str>, image: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where sysvinit is among the packages: it asks for users on the console, as there are no virtual ones, and root has no
+/// Sets up sysvinit if it is among the packages: getty runs on the console, as there are no virtual consoles, and root has no
 /// password, as in busybox's root.
 fn set_up_init(tree: &Path) -> Result<()> {
     const GETTY: &str = "$ahvc0:2345:respawn:/sbin/getty -L hvc0 115200 linux";

@@ -12,7 +12,7 @@ use std::{
 /// The root image of `./x run`, made on first use.
 ///
 /// # Errors
-/// Where busybox or mke2fs fails.
+/// Fails if busybox or mke2fs fails.
 pub fn default_root() -> Result<PathBuf> {
     let image = shell::build_path("root.ext4")?;
     let made = fs::metadata(&image).and_then(|found| found.modified()).ok();
@@ -79,7 +79,7 @@ fn holds_ext4(image: &Path) -> Result<bool> {
 /// Lays a root with Debian's unmodified busybox and our own programs at `tree`.
 ///
 /// # Errors
-/// Where the files cannot be written.
+/// Fails if the files cannot be written.
 pub fn busybox_tree(tree: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(tree);
     for folder in [
@@ -181,7 +181,7 @@ const ETC: [(&str, &str); 8] = [
 /// Packs `tree` into a fresh ext4 image by the stock `mke2fs -t ext4`, owned by root.
 ///
 /// # Errors
-/// Where mke2fs fails, or debugfs.
+/// Fails if mke2fs or debugfs fails.
 pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
     let bytes = tree_bytes(tree)?;
     // Room to write in, and for the journal and tables that mke2fs makes by default.
@@ -199,7 +199,7 @@ pub fn pack(tree: &Path, image: &Path, options: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// How `e2fsck` looks at an image.
+/// The mode in which `e2fsck` checks an image.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fsck {
     /// `-fn`: it must find nothing.
@@ -208,10 +208,10 @@ pub enum Fsck {
     Mend,
 }
 
-/// Runs the stock `e2fsck`; what it found, where that is more than `how` allows.
+/// Runs the stock `e2fsck`. The inner error is its output if it found more than `how` allows.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// Fails if `e2fsck` cannot be started.
 pub fn fsck(image: &Path, how: Fsck) -> Result<Result<(), String>> {
     /// Something was corrected.
     const CORRECTED: i32 = 1;
@@ -278,7 +278,7 @@ fn give_away(tree: &Path, image: &Path) -> Result<()> {
 /// Puts a tree at `place` of an image, by the stock `debugfs`: root's, with the modes it has.
 ///
 /// # Errors
-/// Where debugfs complains.
+/// Fails if debugfs complains.
 pub fn add(tree: &Path, place: &Path, image: &Path) -> Result<()> {
     let mut commands = format!("mkdir \"{}\"\n", place.display());
     walk(tree, Path::new(""), &mut |path, metadata| {
@@ -300,10 +300,10 @@ pub fn add(tree: &Path, place: &Path, image: &Path) -> Result<()> {
     debugfs(image, &commands)
 }
 
-/// Has the stock `debugfs` do these commands to an image.
+/// Has the stock `debugfs` run `commands` on an image.
 ///
 /// # Errors
-/// Where it complains of any.
+/// Fails if debugfs complains of any command.
 pub fn debugfs(image: &Path, commands: &str) -> Result<()> {
     let script = image.with_extension("debugfs");
     fs::write(&script, commands)?;

@@ -30,10 +30,10 @@ const SCRIPT: &str = include_str!("disk.sh");
 /// Its place on the root disk.
 const SCRIPT_PATH: &str = "/abi/disk.sh";
 
-/// How hard the machine makes it.
+/// The memory pressure on the system during the campaign.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
-    /// Memory enough.
+    /// No pressure.
     None,
     /// A program beside it takes all memory it can get, again and again.
     Hog,
@@ -42,7 +42,7 @@ pub enum Pressure {
 /// Runs both directions.
 ///
 /// # Errors
-/// Where something does not build or start; a difference is printed and the status is 1.
+/// Fails if something does not build or start. A difference is printed and gives status 1.
 pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
     let root = root_with_script()?;
@@ -85,7 +85,7 @@ pub fn run(cpus: u32, memory: u32, pressure: Pressure) -> Result<u8> {
 
 fn on_skerry(config: &Config, mode: &str) -> Result<String> {
     let bar = shell::progress(&format!("{mode} on Skerry"));
-    // Where memory is short, all of it must come back, too.
+    // If memory is short, all of it must also come back.
     let run = |mode: &str| format!("sh {SCRIPT_PATH} {mode}");
     let command = match mode {
         "hog" => campaign::counted_after(&run("look"), &run(mode)),

@@ -24,7 +24,7 @@ pub struct Options {
     /// The component
     #[arg(long)]
     pub component: String,
-    /// How many kills
+    /// Number of kills
     #[arg(long, default_value_t = 100)]
     pub count: u64,
     /// The start of the random numbers
@@ -54,7 +54,7 @@ const FIRST_BAR_NS: u64 = 250_000;
 /// Runs the kills.
 ///
 /// # Errors
-/// Where it does not build or start; a byte lost or an error seen by a program is status 1.
+/// Fails if the system does not build or start. A lost byte, or an error that a program saw, gives status 1.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::image(&options.system, &Features::default())?;
@@ -98,7 +98,7 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(!is_whole || outcome != Outcome::Session(Ended::Exited(0))))
 }
 
-/// How a run of kills came out.
+/// The result of a run of kills.
 struct Killed {
     outcome: Outcome,
     output: Vec<u8>,
@@ -161,7 +161,7 @@ fn summary(component: &str, times: &[u64]) -> String {
     text
 }
 
-/// How many times end in each bar: below [`FIRST_BAR_NS`], below twice that, and so on.
+/// Counts the times in each bar of the histogram: below [`FIRST_BAR_NS`], below twice that, and so on.
 fn bars(times: &[u64]) -> [usize; BARS] {
     let mut bars = [0; BARS];
     for time in times {

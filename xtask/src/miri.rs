@@ -23,10 +23,10 @@ const SHAPES: [(&[&str], u32); 4] = [
     (&["-b", "1024", "-J", "size=1"], 4096),
 ];
 
-/// Runs it.
+/// Runs the campaign.
 ///
 /// # Errors
-/// Where Miri is not there and rustup cannot fetch it, or an image cannot be made.
+/// Fails if Miri is missing and rustup cannot fetch it, or an image cannot be made.
 pub fn run(options: &Options) -> Result<u8> {
     ensure()?;
     let count = options.count.unwrap_or(DEFAULT_COUNT);

@@ -21,7 +21,7 @@ pub fn root() -> PathBuf {
 /// A path in `build/`, which is made if need be.
 ///
 /// # Errors
-/// Where the folder cannot be made.
+/// Fails if the folder cannot be made.
 pub fn build_path(name: &str) -> Result<PathBuf> {
     let folder = root().join("build");
     std::fs::create_dir_all(&folder).context("making build/")?;
@@ -74,7 +74,7 @@ pub fn side_by_side<T: Sync, R: Send + Sync>(
 /// Runs `command` quietly under a progress line.
 ///
 /// # Errors
-/// Where it cannot be started or fails; its output is then in the message.
+/// Fails if the command cannot be started or fails; the message then has its output.
 pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
     let bar = progress(what);
     let output =

@@ -15,17 +15,18 @@ use std::{collections::BTreeMap, fmt::Write, fs};
 const BATCH: usize = 32;
 /// Seconds of one.
 const SECONDS: u64 = 3;
-/// Runs more of one after which objects are missing or more: a table that grows once at a run's seldom best stays as it is then, and what is lost is lost each time.
+/// Further runs of a stressor whose run changed the number of objects. A table that grows in one run keeps its size in the
+/// next; a leak recurs in each.
 const AGAIN: u32 = 3;
 
-/// How a stressor ended on one system.
+/// The end of a stressor on one system.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct End {
     /// stress-ng(1), EXIT STATUS.
     status: String,
-    /// Objects of the kernel's of which there are more or fewer than before, and how many.
+    /// Kernel objects whose number differs from before, and the difference.
     kept: String,
-    /// The last words of stress-ng on it.
+    /// Message of stress-ng: its first failure, or else its last error or skip.
     said: String,
 }
 
@@ -83,10 +84,10 @@ fn kept(line: &str) -> Option<String> {
     (!KEPT_FOR_LATER.contains(&name)).then(|| format!("{more:+} {name}"))
 }
 
-/// Runs them all, or the first `count`.
+/// Runs all stressors, or the first `count`.
 ///
 /// # Errors
-/// Where a system does not start or the page cannot be written.
+/// Fails if a system does not start or the page cannot be written.
 pub fn run(options: &Options) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
     let list = STRESS.cases()?;

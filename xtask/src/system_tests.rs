@@ -76,7 +76,7 @@ struct Case {
     /// The texts that the kernel's log holds.
     #[serde(default)]
     log: Vec<String>,
-    /// How the run ends (`build/run.status`).
+    /// The expected end of the run (`build/run.status`).
     #[serde(default = "default_outcome")]
     outcome: String,
 }
@@ -127,7 +127,7 @@ fn default_outcome() -> String {
 /// Runs every case whose name holds `filter`, as far as it is about the target.
 ///
 /// # Errors
-/// Where a description is wrong or the system does not build.
+/// Fails if a description is wrong or the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let is_meant = |case: &Case| {
         let is_named = filter.is_none_or(|filter| case.name.contains(filter));

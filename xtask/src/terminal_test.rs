@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long each step may take.
+/// The time limit of each step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A step at the terminal.
@@ -232,10 +232,10 @@ pub fn run_debian(tally: &mut Tally, target: &Target, filter: Option<&str>) -> R
     sit_at(&DEBIAN, tally, target, filter)
 }
 
-/// Sits at the terminal once for each that `filter` leaves in.
+/// Runs each sitting that `filter` leaves in.
 ///
 /// # Errors
-/// Where the system does not build.
+/// Fails if the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     sit_at(&SITTINGS, tally, target, filter)
 }

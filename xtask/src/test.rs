@@ -181,7 +181,7 @@ fn failure_parts(output: &str) -> String {
 /// Runs the suites.
 ///
 /// # Errors
-/// Where something does not build or start: that is not a failed test but no test at all.
+/// Fails if something does not build or start: that is no failed test, but no test at all.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let mut tally = Tally::default();
@@ -401,7 +401,7 @@ fn abi_boot(config: &Config, name: &str, filter: Option<&str>) -> Result<String>
 /// The machine of the tests, before a test changes it; TCG, so that the same tests run everywhere.
 ///
 /// # Errors
-/// Where `build/` cannot be made.
+/// Fails if `build/` cannot be made.
 pub fn machine(kernel: &Path, image: &Path, log: &str) -> Result<Config> {
     Ok(Config {
         machine: Machine::Q35,

@@ -44,13 +44,13 @@ pub struct Wanted {
 /// A path of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The caller's, `None` of the outermost.
+    /// Index of the caller's path; `None` for the outermost.
     pub parent: Option<usize>,
-    /// The last function of it.
+    /// The last function of the path.
     pub name: String,
-    /// How often it was called so.
+    /// Number of calls by this path.
     pub calls: u64,
-    /// Instructions of its own.
+    /// Instructions of the last function itself.
     pub net: u64,
     /// Most and least of a call, where one was seen whole.
     pub bounds: Option<(u64, u64)>,
@@ -89,7 +89,7 @@ pub struct Profile {
 /// Runs `command` as the session of `config`.
 ///
 /// # Errors
-/// Where the plugin or QEMU does not start, or says nothing.
+/// Fails if the plugin or QEMU does not start, or nothing was counted.
 pub fn follow(
     config: &Config,
     command: &str,
@@ -180,7 +180,7 @@ impl Profile {
         Some(())
     }
 
-    /// How often the functions named `name` were called.
+    /// Returns the number of calls of the functions named `name`.
     pub fn calls_of(&self, name: &str) -> u64 {
         self.nodes.iter().filter(|node| node.name == name).map(|node| node.calls).sum()
     }

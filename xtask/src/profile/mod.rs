@@ -66,10 +66,10 @@ pub struct Options {
     timeout: Option<u64>,
 }
 
-/// Runs the command, prints its table and writes what else there is to `build/profile/`.
+/// Runs the command, prints its table and writes the other results to `build/profile/`.
 ///
 /// # Errors
-/// Where something does not build or start, or no function is named as asked.
+/// Fails if something does not build or start, or no function has the name to trace.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(Need::Run)?;
     let config = machine(options)?;

@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, path::Path};
 pub struct Names(BTreeMap<u64, String>);
 
 impl Names {
-    /// Those of the kernel at `path`, out of the file with its symbols beside it.
+    /// Reads the functions of the kernel at `path` from the file with its symbols, which lies beside it.
     ///
     /// # Errors
-    /// Where it cannot be read or has no symbols.
+    /// Fails if that file cannot be read or has no symbols.
     pub fn of(path: &Path) -> Result<Names> {
         let path = symbols::beside(path);
         let elf = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
@@ -37,16 +37,16 @@ impl Names {
     /// The first address of the function `name`.
     ///
     /// # Errors
-    /// Where there is none.
+    /// Fails if the kernel has no such function.
     pub fn address(&self, name: &str) -> Result<u64> {
         let found = self.0.iter().find(|(_, other)| *other == name).map(|(&address, _)| address);
         found.with_context(|| format!("the kernel has no function {name}"))
     }
 
-    /// Those of the function `text`; where there is none of just that name, of the shortest name that holds it.
+    /// Returns the addresses of the function `text`; if no function has just that name, of the shortest name that holds it.
     ///
     /// # Errors
-    /// Where there is none, or it was inlined.
+    /// Fails if no name holds `text`; the function may have been inlined.
     pub fn holding(&self, text: &str) -> Result<Vec<u64>> {
         let holds = |(_, name): &(&u64, &String)| name.contains(text);
         let Some((_, best)) = self.0.iter().filter(holds).min_by_key(|(_, name)| name.len()) else {

@@ -161,7 +161,7 @@ fn script(command: &str, rate: u64) -> String {
 /// Runs `command` on `config`, sampled, prints the first functions and writes the stacks to `build/profile/`.
 ///
 /// # Errors
-/// Where QEMU does not start, the profiler is not there, or a file cannot be written.
+/// Fails if QEMU does not start, nothing was sampled, or a file cannot be written.
 pub fn report(config: &Config, command: &str, title: &str, wanted: &Wanted) -> Result<Outcome> {
     let names = Names::of(&config.kernel)?;
     let error = Captured::default();

@@ -20,7 +20,7 @@ const FORK: &str = "posix::process::fork::clone";
 /// Runs the test if `filter` names it.
 ///
 /// # Errors
-/// Where the system does not build.
+/// Fails if the system does not build.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     if filter.is_some_and(|filter| !NAME.contains(filter)) {
         return Ok(());
