@@ -18,10 +18,11 @@ const LIMIT_SECONDS: u64 = 10;
 /// Some hosts' guests stop only now and then.
 const BOOTS: u32 = 3;
 
-/// The accelerator that the user asked for, or KVM where `config` boots under it.
+/// Returns TCG if `config` counts instructions, else the accelerator that the user asked for, else KVM if `config` boots under
+/// it.
 ///
 /// # Errors
-/// Where QEMU cannot be started at all.
+/// Fails if QEMU cannot be started at all.
 pub fn choose(asked: Option<Accel>, config: &Config) -> Result<Accel> {
     if config.is_counting_instructions {
         return Ok(Accel::Tcg);

@@ -37,11 +37,11 @@ const INTRODUCTION: &str = include_str!("arguments.md");
 /// The script that Linux's runner starts.
 const SCRIPT: &str = "/arguments";
 
-/// Where each family of calls is described.
+/// Folder of the descriptions: one file for each family of calls.
 const DESCRIPTIONS: &str = "tests/abi/src/arguments/descriptions";
-/// The description that is of no family.
+/// Name of the description that all families share.
 const COMMON: &str = "common";
-/// Where the accepted differences are shown.
+/// The page that shows the accepted differences.
 const PAGE: &str = "docs/arguments.md";
 
 /// The answer and the changes of each case, by its name.
@@ -111,24 +111,24 @@ pub fn sample(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Resul
     Ok(())
 }
 
-/// How many cases each system has reported, as the bar shows them.
+/// Number of cases that each system has reported, and the bar that shows them.
 #[derive(Clone)]
 struct Progress {
     counts: Arc<[AtomicU64; 2]>,
     bar: indicatif::ProgressBar,
 }
 
-/// Takes what a system reports.
+/// Counts the cases that a system reports, and keeps its output.
 struct Reported {
     output: compare::Captured,
     progress: Progress,
-    /// Of [`Progress::counts`].
+    /// Index in [`Progress::counts`].
     system: usize,
 }
 
 impl Write for Reported {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
-        /// Where there is no terminal, a line appears each time that so many more are reported.
+        /// If there is no terminal, one line is printed each time this many more cases were reported.
         const LINE: u64 = 5_000;
         let lines = data.iter().filter(|byte| **byte == b'\n').count() as u64;
         let before = self.progress.counts[self.system].fetch_add(lines, Relaxed);

@@ -26,7 +26,7 @@ pub struct Crate {
 /// Runs every check.
 ///
 /// # Errors
-/// Where a tool cannot be started.
+/// Fails if a tool cannot be started.
 pub fn run() -> Result<u8> {
     let crates = crates()?;
     let mut faults = Vec::new();

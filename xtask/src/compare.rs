@@ -198,7 +198,7 @@ const LATE: &str = " (out of time)";
 /// Runs a list on Linux and on a system of ours; every command is a test. With a filter, it is those that hold it.
 ///
 /// # Errors
-/// Where the system does not build; what else is missing is a test that failed.
+/// Fails if the system does not build. Anything else that is missing counts as a failed test.
 pub fn run(
     tally: &mut Tally,
     comparison: &Comparison,
@@ -231,7 +231,7 @@ impl Comparison {
     /// The cases of its lists.
     ///
     /// # Errors
-    /// Where they cannot be read.
+    /// Fails if a list cannot be read.
     pub fn cases(&self) -> Result<Vec<Case>> {
         let mut cases = Vec::new();
         for name in self.lists {
@@ -303,7 +303,7 @@ impl Comparison {
     /// The answers of Linux and Skerry, both at once.
     ///
     /// # Errors
-    /// Where one of them does not start.
+    /// Fails if one of the systems does not start.
     pub fn ask(&self, kernel: &Path, cases: &[Case]) -> Result<[Answers; 2]> {
         let (image, linux) = (self.image(cases)?, linux::prepare()?);
         let what = format!("{} {} commands on Linux and Skerry", cases.len(), self.name);
@@ -444,11 +444,11 @@ printf '\nMARK done\n'
 /// The answers of a system.
 #[derive(Debug)]
 pub struct Answers {
-    /// To each command, until it stopped.
+    /// Answers to the commands, in order, until the system stopped.
     pub all: Vec<Answer>,
-    /// It got through the list.
+    /// The system got through the list.
     pub is_whole: bool,
-    /// How the machine ended, and where its log is.
+    /// The end of the machine and the path of its log.
     pub end: String,
 }
 

@@ -23,7 +23,7 @@ use workload::{Files, Model};
 /// Options of `crash`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Options {
-    /// How many kills in all
+    /// Number of kills in all
     #[arg(long, default_value_t = 200)]
     pub count: u64,
     /// The start of the random numbers
@@ -56,12 +56,12 @@ const WORKERS: u64 = 4;
 const LONGEST_LIFE_MS: u64 = 4_000;
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
-/// How far a campaign is.
+/// The progress of a campaign.
 #[derive(Clone, Copy, Default)]
 struct State {
     next: u64,
     failed: u64,
-    /// Durable steps told of, of all rounds.
+    /// Durable steps that the workload reported, in all rounds.
     steps: u64,
 }
 
@@ -74,7 +74,7 @@ struct Round {
 /// Runs the campaign.
 ///
 /// # Errors
-/// Where something does not build or start; failed rounds are printed and the status is 1.
+/// Fails if something does not build or start. Failed rounds are printed and give status 1.
 pub fn run(options: &Options) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     if options.patterns {

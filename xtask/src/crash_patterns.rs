@@ -27,7 +27,7 @@ use workload::{
 };
 
 const WORKERS: u64 = PATTERNS.len() as u64;
-/// How long the workload runs, in the guest.
+/// Run time of the workload in the guest, in seconds.
 const SECONDS: u64 = 25;
 const LIMIT_SECONDS: u64 = 300;
 const DISK_MIB: u64 = 64;
@@ -62,10 +62,10 @@ struct Tally {
     failed: BTreeMap<String, u64>,
 }
 
-/// Runs both systems, and cuts.
+/// Runs the workload on Skerry, and on Linux if asked, and judges the cuts.
 ///
 /// # Errors
-/// Where something does not build or start; what failed on Skerry is printed and the status is 1.
+/// Fails if something does not build or start. A cut that fails on Skerry is printed and gives status 1.
 pub fn run(options: &crash::Options) -> Result<u8> {
     let kernel = build::image("default", &Features::default())?;
     let root = root(options.seed)?;

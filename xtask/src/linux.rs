@@ -26,7 +26,7 @@ pub struct Linux {
 /// Fetches `linux-image-cloud-amd64` into `build/linux` and makes the initramfs.
 ///
 /// # Errors
-/// Where apt has no such package.
+/// Fails if apt has no such package.
 pub fn prepare() -> Result<Linux> {
     let folder = shell::build_path("linux")?;
     fs::create_dir_all(&folder)?;
@@ -160,11 +160,11 @@ $b stty -F /dev/ttyS1 sane
 $b poweroff -f
 "#;
 
-/// Boots Linux, which runs the script that `parameters` name (`skerry.runner=PATH`) in the root disk;
-/// what the script said.
+/// Boots Linux, which runs the script that `parameters` name (`skerry.runner=PATH`) on the root disk. Returns the output of the
+/// script.
 ///
 /// # Errors
-/// Where QEMU cannot be started.
+/// Fails if QEMU cannot be started.
 pub fn boot(
     linux: &Linux,
     config: Config,
@@ -176,13 +176,13 @@ pub fn boot(
     Ok(said)
 }
 
-/// How often what Linux says is looked at.
+/// Interval at which the output of Linux is read.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// [`boot`], what the script says going to `sink` as it comes.
+/// Does the same as [`boot`], but writes the output of the script to `sink` as it comes.
 ///
 /// # Errors
-/// Where QEMU cannot be started, or the sink does not take it.
+/// Fails if QEMU cannot be started, or `sink` refuses the output.
 pub fn follow(
     linux: &Linux,
     mut config: Config,

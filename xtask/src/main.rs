@@ -63,7 +63,7 @@ enum Command {
     Kill(kill::Options),
     /// The experiments: printed as tables and drawn
     Bench(bench::Options),
-    /// Where the kernel spends a command's instructions: by function, by path of calls, drawn
+    /// Instructions that the kernel executes for a command: by function, by path of calls, drawn
     Profile(Box<profile::Options>),
     /// Formatting, lints, import directions; lines of code and of unsafe per crate
     Check,

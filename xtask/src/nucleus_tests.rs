@@ -19,7 +19,7 @@ pub const SECOND_SERIAL_PORT: [&str; 2] = ["-serial", "null"];
 /// Runs every test with 1, 2 and 4 processors, the overflow of a kernel stack, and what messages cost.
 ///
 /// # Errors
-/// Where it does not build or QEMU does not start.
+/// Fails if the kernel does not build or QEMU does not start.
 pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     let names = |text: &str| filter.is_none_or(|filter| text.contains(filter));
     if !names("nucleus") {
@@ -47,10 +47,10 @@ pub fn run_all(tally: &mut Tally, filter: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// So many random kernel calls of a hostile component.
+/// Has a hostile component make `calls` random kernel calls.
 ///
 /// # Errors
-/// Where it does not build or QEMU does not start.
+/// Fails if the kernel does not build or QEMU does not start.
 pub fn hostile(calls: u64, cpus: u32) -> Result<u8> {
     let kernel = build::nucleus_tests()?;
     let parameters = format!("skerry.selftest=hostile skerry.calls={calls}");
@@ -81,10 +81,10 @@ fn tests(kernel: &Path, cpus: u32, parameters: &str) -> Result<Config> {
     })
 }
 
-/// The log of one boot, under a progress line, to its end or as far as it came in `longest`.
+/// Boots once, under a progress line. Returns the log, up to its end or as far as it came in `longest`.
 ///
 /// # Errors
-/// Where QEMU does not start.
+/// Fails if QEMU does not start.
 pub fn boot(config: &Config, what: &str, longest: Duration) -> Result<String> {
     let bar = shell::progress(what);
     let mut command: Command = config.command();

@@ -33,7 +33,7 @@ pub struct Checker<W> {
     line: Vec<u8>,
     /// The number that comes next.
     next: u64,
-    /// How much is wanted, or that it begins anew.
+    /// Number of bytes that are wanted; `None` if both streams begin anew.
     wanted: mpsc::Sender<Option<u64>>,
     seen: Arc<Mutex<Seen>>,
     /// Takes other lines.

@@ -35,10 +35,10 @@ fn wanted(need: Need) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Makes sure the packages are there.
+/// Installs the packages that are missing.
 ///
 /// # Errors
-/// Where they are missing and cannot be installed: the message is the line to type.
+/// Fails if they cannot be installed; the message is the line to type.
 pub fn ensure(need: Need) -> Result<()> {
     let missing: Vec<&str> = wanted(need)
         .iter()
@@ -69,10 +69,10 @@ fn privilege() -> Option<Option<&'static str>> {
     can_sudo.then_some(Some("sudo"))
 }
 
-/// A command of plain words, run as root.
+/// Makes a command from a line of plain words, to be run as root.
 ///
 /// # Errors
-/// Where we cannot: the message says what to do.
+/// Fails without a way to root's rights; the message says what to do.
 pub fn privileged(line: &str) -> Result<Command> {
     let Some(prefix) = privilege() else {
         bail!("`{line}` needs root's rights: type it as root, or where `sudo -n` works");

@@ -17,7 +17,7 @@ pub enum Machine {
     Microvm,
 }
 
-/// How QEMU executes the guest.
+/// The accelerator that executes the guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Accel {
     /// Hardware virtualisation.
@@ -35,7 +35,7 @@ pub struct Disk {
     pub medium: Medium,
 }
 
-/// How an image is given to the guest.
+/// The access that the guest has to an image.
 #[derive(Clone, Debug)]
 pub enum Medium {
     /// Writes stay.
@@ -82,7 +82,7 @@ pub struct Config {
     pub memory: u32,
     /// One nanosecond an instruction.
     pub is_counting_instructions: bool,
-    /// How QEMU executes it.
+    /// The accelerator.
     pub accel: Accel,
     /// Kernel to boot.
     pub kernel: PathBuf,

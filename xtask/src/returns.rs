@@ -38,7 +38,7 @@ pub fn run(options: &Options) -> Result<u8> {
     Ok(u8::from(!failures.is_empty() || linux.is_empty()))
 }
 
-/// How each case ended, by its name.
+/// The end of each case, by its name.
 type Ends = BTreeMap<String, String>;
 
 fn parse(output: &[u8]) -> Ends {

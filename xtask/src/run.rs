@@ -77,7 +77,7 @@ pub struct Options {
     pub verbose: bool,
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The session ended.

@@ -78,7 +78,7 @@ impl Listening {
     /// Makes the sockets.
     ///
     /// # Errors
-    /// Where they cannot be made.
+    /// Fails if they cannot be made.
     pub fn new() -> Result<Listening> {
         Ok(Listening(Sockets::new(PORTS)?))
     }

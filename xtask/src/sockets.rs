@@ -10,10 +10,10 @@ pub struct Sockets<const N: usize> {
 }
 
 impl<const N: usize> Sockets<N> {
-    /// Makes them.
+    /// Makes a socket for each name, in a new folder.
     ///
     /// # Errors
-    /// Where they cannot be made.
+    /// Fails if they cannot be made.
     pub fn new(names: [&'static str; N]) -> Result<Sockets<N>> {
         let folder = tempfile::Builder::new().prefix("skerry").tempdir()?;
         let bind = |name| Ok((name, UnixListener::bind(folder.path().join(name))?));

@@ -34,7 +34,7 @@ impl Terminal {
     /// Makes the sockets.
     ///
     /// # Errors
-    /// Where they cannot be made.
+    /// Fails if they cannot be made.
     pub fn new() -> Result<Terminal> {
         Ok(Terminal(Sockets::new(["terminal", "monitor"])?))
     }

@@ -95,7 +95,7 @@ impl Description {
     /// Makes the image and its rules, named after `name`.
     ///
     /// # Errors
-    /// Where a tool of e2fsprogs fails.
+    /// Fails if a tool of e2fsprogs fails.
     pub fn make(&self, name: &str) -> Result<Disk> {
         let image = shell::build_path(&format!("{name}.ext4"))?;
         let _ = fs::remove_file(&image);
@@ -116,7 +116,7 @@ impl Description {
     /// The verdict of `e2fsck` on the image.
     ///
     /// # Errors
-    /// Where it cannot be started; the inner one is what it found.
+    /// Fails if `e2fsck` cannot be started. The inner error is the fault that it found.
     pub fn judge(&self, image: &Path) -> Result<std::result::Result<(), String>> {
         if self.after == After::Mends
             && let Err(why) = disk::fsck(image, Fsck::Mend)?

@@ -33,7 +33,7 @@ impl Window {
     /// Makes the socket.
     ///
     /// # Errors
-    /// Where it cannot be made.
+    /// Fails if the socket cannot be made.
     pub fn new() -> Result<Window> {
         Ok(Window(Sockets::new(["window"])?))
     }
@@ -46,7 +46,7 @@ impl Window {
     /// calling thread, and in those it starts, from now on.
     ///
     /// # Errors
-    /// Where the signal cannot be blocked.
+    /// Fails if the signal cannot be blocked.
     pub fn start(self) -> Result<Keys> {
         let mut signals = SigSet::empty();
         signals.add(Signal::SIGWINCH);

@@ -29,7 +29,7 @@ impl Counts {
 /// Counts a crate's files.
 ///
 /// # Errors
-/// Where a file cannot be read or parsed.
+/// Fails if a file cannot be read or parsed.
 pub fn crate_counts(one: &Crate) -> Result<Counts> {
     let mut counts = Counts::default();
     for path in &one.files {

@@ -19,7 +19,7 @@ const COMPONENT_LINTS: [&str; 2] = ["clippy::unwrap_used", "clippy::expect_used"
 /// Adds a fault for each broken rule.
 ///
 /// # Errors
-/// Where a file cannot be read.
+/// Fails if a file cannot be read.
 pub fn check(one: &Crate, faults: &mut Vec<String>) -> Result<()> {
     for path in &one.files {
         let text = std::fs::read_to_string(path)?;
