@@ -26,7 +26,7 @@ pub const CALL: u64 = 11;
 pub const CALL_WITH_DEADLINE: u64 = 12;
 /// Receives by its endpoint in a thread of its own.
 pub const RECEIVE: u64 = 13;
-/// How those threads ended: the sum of the numbers of their errors, and [`RESULT_UNIT`] for each.
+/// Answers with the results of these threads: the sum of their error numbers, plus [`RESULT_UNIT`] for each that ended.
 pub const RESULTS: u64 = 14;
 /// Sends its region to nobody; the number of the error, if it has it still.
 pub const FAIL_TO_SEND: u64 = 15;

@@ -29,7 +29,7 @@ const IMAGE: &str = "kernel image, stripped";
 /// Measures `sides` in turn, `boots` times; `image` has the probes.
 ///
 /// # Errors
-/// Where one does not start, or says not what it should.
+/// Fails if a side does not start, or does not print the text that is waited for.
 pub fn rows(sides: &[Side], image: &Path, boots: u32) -> Result<Vec<Row>> {
     let row = |name, unit| Row::new(Suite::Boot.name(), name, unit, 1);
     let mut first = row(FIRST, Unit::Clock);

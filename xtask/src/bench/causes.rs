@@ -21,25 +21,25 @@ struct Cause {
 }
 
 impl Causes {
-    /// Those known.
+    /// Reads the known causes.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// Fails if the file cannot be read or parsed.
     pub fn read() -> Result<Causes> {
         let path = shell::root().join("bench/causes.toml");
         let text = std::fs::read_to_string(&path);
         Causes::parse(&text.with_context(|| format!("reading {}", path.display()))?)
     }
 
-    /// Those in a text.
+    /// Parses the text of the file.
     ///
     /// # Errors
-    /// Where it is no such file.
+    /// Fails if the text does not have the format of the file.
     pub fn parse(text: &str) -> Result<Causes> {
         toml::from_str(text).context("bench/causes.toml")
     }
 
-    /// Why row or lock `name` is not what it is to be.
+    /// Returns the reason why the row or lock `name` is not what it is to be.
     pub fn of(&self, name: &str) -> &str {
         let is_of = |cause: &&Cause| cause.rows.iter().any(|row| row == name);
         self.cause.iter().find(is_of).map_or("not yet accounted for", |cause| cause.why.as_str())

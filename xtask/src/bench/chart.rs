@@ -7,9 +7,9 @@ use super::{
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Its name.
+    /// Name of the bar.
     pub name: String,
-    /// How long.
+    /// Length of the bar, in the unit of the drawing.
     pub value: f64,
 }
 

@@ -30,9 +30,10 @@ pub const PROBES: [&str; 12] = [
 const MORE_BOOTS: u32 = 1;
 /// Bytes of a filter that a kernel's command line has room for.
 const FILTER_MAX: usize = 1000;
-/// How often a boot measures each count.
+/// Number of times that a boot measures each count.
 const ROUNDS: u32 = 2;
-/// The same with `--quick`, and of `mach`, whose rows differ more from boot to boot than within one and take half of the bench's time.
+/// The same with `--quick`, and for `mach`: its rows differ more from boot to boot than within one, and take half of the
+/// bench's time.
 const QUICK_ROUNDS: u32 = 1;
 
 /// The earlier measurements, by what was booted: `build/bench/boots.json`.
@@ -54,10 +55,10 @@ struct Bench<'a> {
     kept: Kept,
 }
 
-/// Compares by `suites`, prints and draws; 1 where a row is not what it is to be.
+/// Compares by `suites`, prints and draws. The status is 1 if a row is not what it is to be.
 ///
 /// # Errors
-/// Where something does not build, start or end as it should.
+/// Fails if something does not build, start or end as it should.
 pub fn run(options: &Options, suites: &[Suite]) -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     fs::create_dir_all(shell::build_path("bench")?)?;

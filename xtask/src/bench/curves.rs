@@ -113,7 +113,7 @@ fn throughputs(curves: &Curves, title: String) -> Table {
     Table { title, head, rows: numbers.iter().map(row).collect() }
 }
 
-/// How much sooner two tasks and more are done on the most processors than on one, by test: the geometric mean.
+/// Makes the table of speedups from one processor to the most, by test: the geometric mean over two tasks and more.
 fn scaling(results: &Results, all: &[Curves]) -> Option<Table> {
     let most = all.iter().map(|curves| curves.cpus).max().filter(|&most| most > 1)?;
     let mut head = vec!["test".to_owned(), results.against.clone()];

@@ -31,7 +31,7 @@ impl Counter {
     /// Builds the plugin; its counts go to a file `name` of `build/`.
     ///
     /// # Errors
-    /// Where the plugin does not build.
+    /// Fails if the plugin does not build.
     pub fn new(name: &str) -> Result<Counter> {
         let plugin = plugin::build("instructions")?;
         Ok(Counter { plugin, out: shell::build_path(name)? })
@@ -43,20 +43,20 @@ impl Counter {
         vec!["-plugin".to_owned(), format!("{plugin},out={out}")]
     }
 
-    /// The instructions that the last guest executed.
+    /// Reads the instructions that the last guest executed.
     ///
     /// # Errors
-    /// Where it did not mark all beginnings and ends.
+    /// Fails if the counts cannot be read, or lack the mark of a beginning or an end.
     pub fn read(&self) -> Result<Counted> {
         let text = std::fs::read_to_string(&self.out)
             .with_context(|| format!("reading {}", self.out.display()))?;
         counted(&text).with_context(|| format!("in {}", self.out.display()))
     }
 
-    /// The instructions of each probe between its beginnings and their ends; one that was cut short has fewer.
+    /// Reads the instructions of each probe between its beginnings and their ends. A probe that was cut short has fewer.
     ///
     /// # Errors
-    /// Where there are no counts.
+    /// Fails if the counts cannot be read.
     pub fn read_probes(&self) -> Result<Vec<Vec<u64>>> {
         let text = std::fs::read_to_string(&self.out)
             .with_context(|| format!("reading {}", self.out.display()))?;

@@ -26,10 +26,10 @@ const HANDLE_MAX: f64 = 5.0;
 /// A row of the table: name and instructions.
 type Row = (String, f64);
 
-/// Measures, prints, draws.
+/// Measures, prints and draws.
 ///
 /// # Errors
-/// Where something does not build, start or end as it should.
+/// Fails if something does not build, start or end as it should.
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::nucleus_tests()?;
@@ -51,10 +51,11 @@ pub fn run() -> Result<u8> {
     Ok(0)
 }
 
-/// For `./x test`: what messages cost in instructions is no more than it may be. What it is, or what is too much.
+/// For `./x test`: checks that messages cost no more instructions than they may. Returns the costs, as an inner error if one is
+/// too high.
 ///
 /// # Errors
-/// Where QEMU does not start.
+/// Fails if QEMU does not start.
 pub fn check(kernel: &Path) -> Result<std::result::Result<String, String>> {
     let log = boot(kernel, true)?;
     let times = Times::of(&log);
@@ -155,10 +156,10 @@ fn getppid() -> Result<f64> {
     }
 }
 
-/// The machine of the measurements: one processor and a second serial port.
+/// Returns the machine of the measurements: one processor and a second serial port.
 ///
 /// # Errors
-/// Where the log cannot be.
+/// Fails if `build/` cannot be made.
 pub fn machine(kernel: &Path, parameter: &str, is_counting_instructions: bool) -> Result<Config> {
     let append = format!("{} {parameter}", run::PARAMETERS);
     let config = test::machine(kernel, kernel, "bench-ipc.log")?;

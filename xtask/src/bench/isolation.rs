@@ -32,10 +32,10 @@ struct Row {
     most: Option<f64>,
 }
 
-/// Measures, prints, draws; 1 where isolation costs more than it may.
+/// Measures, prints and draws. The status is 1 if isolation costs more than it may.
 ///
 /// # Errors
-/// Where something does not build, start or end as it should.
+/// Fails if something does not build, start or end as it should.
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let [monolith, default] = [measure(SYSTEMS[0])?, measure(SYSTEMS[1])?];

@@ -2,7 +2,7 @@
 use super::papers::Table;
 use serde::{Deserialize, Serialize};
 
-/// How many are named.
+/// Number of locks that are listed.
 const NAMED: usize = 5;
 /// The greatest share of attempts that may miss.
 pub const MISSED_MAX: f64 = 0.01;
@@ -10,22 +10,22 @@ pub const MISSED_MAX: f64 = 0.01;
 /// A class of locks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lock {
-    /// Its class.
+    /// Name of the class.
     pub class: String,
-    /// How often it was wanted.
+    /// Attempts to take a lock of the class.
     pub attempts: u64,
-    /// How often it was not free.
+    /// Attempts that found the lock taken.
     pub misses: u64,
 }
 
 impl Lock {
-    /// Of its attempts.
+    /// Share of the attempts that missed.
     pub fn missed(&self) -> f64 {
         self.misses as f64 / self.attempts.max(1) as f64
     }
 }
 
-/// The most missed, from the lines of the table: class, attempts, misses and more.
+/// Returns the locks with the most misses, from the lines of the table: class, attempts, misses and more.
 pub fn most_missed<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Lock> {
     let mut all: Vec<Lock> = lines.filter_map(parse).collect();
     all.sort_by_key(|lock| std::cmp::Reverse(lock.misses));
@@ -43,7 +43,7 @@ fn parse(line: &str) -> Option<Lock> {
     Some(Lock { class: words.join(" "), attempts, misses })
 }
 
-/// Them as a table.
+/// Makes a table of the locks.
 pub fn table(locks: &[Lock], system: &str) -> Option<Table> {
     let head = ["lock", "attempts", "misses", "per cent"].map(str::to_owned).to_vec();
     let row = |lock: &Lock| {

@@ -2,12 +2,12 @@
 use anyhow::{Context, Result};
 use std::collections::BTreeMap;
 
-/// Times by name: how often, nanoseconds.
+/// Measurements by name: counts, each with its nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Times(BTreeMap<String, Vec<(f64, f64)>>);
 
 impl Times {
-    /// Those in a log.
+    /// Reads the measurements from a log.
     pub fn of(log: &str) -> Times {
         let mut times = Times::default();
         for (name, point) in log.lines().filter_map(point) {
@@ -16,10 +16,10 @@ impl Times {
         times
     }
 
-    /// The cost of one `name`, in nanoseconds; under `-icount shift=0` that is in instructions.
+    /// Returns the cost of one `name`, in nanoseconds; under `-icount shift=0` that is in instructions.
     ///
     /// # Errors
-    /// Where it was not measured with four counts.
+    /// Fails if it was measured with fewer than four counts.
     pub fn cost(&self, name: &str) -> Result<f64> {
         let points = self.0.get(name).filter(|points| points.len() >= 4);
         Ok(slope(points.with_context(|| format!("the guest did not measure {name:?}"))?))

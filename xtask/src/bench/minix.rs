@@ -32,10 +32,10 @@ struct Cost {
 struct Costs(BTreeMap<(usize, String), Cost>);
 
 impl Costs {
-    /// Those in a log, without what taking the time costs.
+    /// Reads the costs from a log, without the cost of taking the time.
     ///
     /// # Errors
-    /// Where one is missing.
+    /// Fails if a cost is missing.
     fn of(log: &str) -> Result<Costs> {
         let mut raw: BTreeMap<_, _> = log.lines().filter_map(point).collect();
         for ((way, name), cost) in raw.clone() {
@@ -75,10 +75,10 @@ fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     FORMS.iter().flat_map(|&form| DIRECTIONS.map(|direction| (form, direction)))
 }
 
-/// Measures, prints, draws.
+/// Measures, prints and draws.
 ///
 /// # Errors
-/// Where something does not build, start or end as it should.
+/// Fails if something does not build, start or end as it should.
 pub fn run() -> Result<u8> {
     packages::ensure(packages::Need::Test)?;
     let kernel = build::nucleus_tests()?;
@@ -110,10 +110,11 @@ pub fn run() -> Result<u8> {
     Ok(0)
 }
 
-/// For `./x test`: a byte costs no more than it may, by each way. What it is, or what is too much.
+/// For `./x test`: checks that a byte costs no more than it may, by each way. Returns the costs, as an inner error if one is
+/// too high.
 ///
 /// # Errors
-/// Where QEMU does not start or does not measure.
+/// Fails if QEMU does not start or a cost is missing.
 pub fn check(kernel: &Path) -> Result<std::result::Result<String, String>> {
     let costs = measure(kernel, true)?;
     let mut is_good = true;

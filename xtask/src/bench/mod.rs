@@ -224,10 +224,10 @@ impl Options {
     }
 }
 
-/// Runs suites; their tables are printed and drawn.
+/// Runs suites, and prints and draws their tables.
 ///
 /// # Errors
-/// Where something does not build, start or end as it should.
+/// Fails if something does not build, start or end as it should.
 pub fn run(options: &Options) -> Result<u8> {
     if let Some(row) = &options.profile {
         return profiled(options, row);

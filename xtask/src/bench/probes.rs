@@ -40,7 +40,7 @@ pub struct Said {
     pub is_whole: bool,
 }
 
-/// How late a line may be read, in seconds: the guest's output passes a file, or QEMU's threads.
+/// Most seconds by which a line may be read late: the guest's output passes through a file, or through QEMU's threads.
 const LATE_SECONDS: f64 = 0.03;
 
 /// Parses `lines`, each with when it came.
@@ -145,7 +145,7 @@ pub fn check_row(filter: &str, suites: &[&str]) -> Result<()> {
 /// The folder in which the image's `/bench` is laid.
 ///
 /// # Errors
-/// Where `build/` cannot be made.
+/// Fails if `build/` cannot be made.
 pub fn folder() -> Result<PathBuf> {
     Ok(shell::build_path("bench-root")?.join("bench"))
 }

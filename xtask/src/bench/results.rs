@@ -84,15 +84,15 @@ pub struct Row {
     pub failed: BTreeMap<String, String>,
 }
 
-/// How two sides of a row compare: the medians' ratio, and the least and the greatest of pairs of boots (of the
-/// intervals, where there was one boot).
+/// The ratio of two sides of a row: of their medians, and the least and the greatest of pairs of boots (of the intervals, if
+/// there was one boot).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Of the medians.
+    /// Ratio of the medians.
     pub value: f64,
-    /// The least.
+    /// The least ratio.
     pub low: f64,
-    /// The greatest.
+    /// The greatest ratio.
     pub high: f64,
 }
 

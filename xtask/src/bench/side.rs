@@ -59,7 +59,7 @@ pub struct Plan<'a> {
     pub unit: Unit,
     /// Processors.
     pub cpus: u32,
-    /// How often each count is measured.
+    /// Number of times that each count is measured.
     pub rounds: u32,
     /// Only probes whose name holds this, or one of its parts: `a|b`.
     pub filter: Option<&'a str>,
@@ -74,10 +74,10 @@ const MEMORY_MIB: u32 = 1024;
 const LIMIT_SECONDS: u64 = 1800;
 
 impl Side {
-    /// Builds what `name` says, ours with `features`.
+    /// Builds the system `name`, with `features` if it is one of ours.
     ///
     /// # Errors
-    /// Where there is no such system, or it does not build.
+    /// Fails if there is no such system, or it does not build.
     pub fn new(name: &str, image: &Path, features: &Features) -> Result<Side> {
         let what = match name {
             LINUX => Kernel::Linux(linux::prepare()?),
@@ -94,20 +94,20 @@ impl Side {
         }
     }
 
-    /// The machine, without what is to run on it.
+    /// Makes the machine, without a command to run on it.
     ///
     /// # Errors
-    /// Where `build/` cannot be made.
+    /// Fails if `build/` cannot be made.
     pub fn machine(&self, cpus: u32) -> Result<Config> {
         let log = format!("bench-{}.log", self.name);
         let machine = test::machine(self.kernel(), &self.image, &log)?;
         Ok(Config { cpus, memory: MEMORY_MIB, ..machine })
     }
 
-    /// Boots it on a fresh disk and has it run the probes.
+    /// Boots the machine on a fresh disk and runs the probes.
     ///
     /// # Errors
-    /// Where it does not start or does not come to the probes' end, or where its clock disagrees with the host's.
+    /// Fails if the machine does not start or does not come to the probes' end, or if its clock disagrees with the host's.
     pub fn boot(&self, plan: &Plan, rate: &mut Rate) -> Result<Vec<Measured>> {
         let mut config = self.machine(plan.cpus)?;
         let counter = match plan.unit {
@@ -129,10 +129,10 @@ impl Side {
         }
     }
 
-    /// Has it run the probes and names the locks that were missed most often.
+    /// Runs the probes and returns the locks that were missed most often.
     ///
     /// # Errors
-    /// Where it does not start, or says nothing of locks.
+    /// Fails if the machine does not start, or prints no lock statistics.
     pub fn most_missed(&self, plan: &Plan) -> Result<Vec<Lock>> {
         let lines = self.run(self.machine(plan.cpus)?, probes::RUNNER, &probes::parameter(plan))?;
         let found =
@@ -140,10 +140,11 @@ impl Side {
         if found.is_empty() { bail!("{} has no lock statistics", self.name) } else { Ok(found) }
     }
 
-    /// Boots it, has it run the script `runner` of the image with a parameter of the kernel; what it says, and when.
+    /// Boots the machine with a kernel parameter and runs the script `runner` of the image. Returns the lines of output, each
+    /// with its time.
     ///
     /// # Errors
-    /// Where it does not start, or the script fails.
+    /// Fails if the machine does not start, or the script fails.
     pub fn run(
         &self,
         mut config: Config,

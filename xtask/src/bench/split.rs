@@ -1,5 +1,5 @@
-//! How a call and its reply split: every instruction of one round, from QEMU's log of what it executes one by one, by
-//! the function it belongs to (binutils' `addr2line`, which knows what was inlined).
+//! Splits a call and its reply into parts. QEMU logs each instruction of one round, and binutils' `addr2line`, which knows what
+//! was inlined, names the function that it belongs to.
 use crate::{qemu::Config, shell};
 use anyhow::{Context, Result};
 use std::{
@@ -27,7 +27,7 @@ pub type Parts = Vec<(&'static str, usize)>;
 /// Runs `config`, a machine with the tests' kernel of which `symbols` is the file with its symbols, and counts.
 ///
 /// # Errors
-/// Where QEMU or `addr2line` do not start, or no round is found.
+/// Fails if QEMU or `addr2line` does not start, or no round is found.
 pub fn split(config: &Config, symbols: &Path) -> Result<Parts> {
     let trace = shell::build_path("bench-trace.log")?;
     let round = record(config, &trace)?;

@@ -13,10 +13,10 @@ use anyhow::Result;
 /// Processors.
 const CPUS: u32 = 2;
 
-/// Runs all probes on the target, and before on Linux where the target is tested at length.
+/// Runs all probes on the target; if the target is tested at length, on Linux first.
 ///
 /// # Errors
-/// Where something does not build or start.
+/// Fails if something does not build or start.
 pub fn run(tally: &mut Tally, target: &Target, filter: Option<&str>) -> Result<()> {
     let image = probes::image()?;
     let linux = (!target.is_short).then_some(LINUX);
