@@ -1,4 +1,4 @@
-//! Calls in tables: number, arguments, and what is answered.
+//! Tables of calls: number, arguments and expected answer.
 use crate::{Scratch, isolated};
 
 pub use crate::returns::setting::{at, map, raw, room};
@@ -11,10 +11,10 @@ pub const ABSENT: i64 = 0x3fff_fff0;
 /// A call, its arguments and its answer, which is negative if it is an error.
 pub type Case = (i64, [i64; 6], i64);
 
-/// Makes each call.
+/// Makes each call and checks its answer.
 ///
 /// # Panics
-/// Where an answer is another one.
+/// Panics if a call has another answer.
 #[track_caller]
 pub fn all(cases: &[Case]) {
     let wrong: Vec<_> = cases
@@ -40,7 +40,7 @@ pub fn no(error: i32) -> i64 {
 /// Runs a test's body in a process of its own, whose current folder is new and empty.
 ///
 /// # Panics
-/// Where the body panicked.
+/// Panics if the body panicked.
 #[track_caller]
 pub fn in_folder(body: impl FnOnce()) {
     isolated(|| {

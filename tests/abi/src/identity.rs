@@ -51,13 +51,13 @@ pub fn setgroups(groups: &[u32]) -> Result<i64, i32> {
     check(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })
 }
 
-/// Asks for the supplementary groups, saying that there is room for `room` of them; how many there are.
+/// Asks for the supplementary groups, with `room` as the size of the buffer. Returns the number of groups.
 ///
 /// # Errors
 /// The error number.
 ///
 /// # Panics
-/// Where `found` has less room than that.
+/// Panics if `found` is shorter than `room`.
 pub fn getgroups(room: i32, found: &mut [u32]) -> Result<i64, i32> {
     assert!(usize::try_from(room).unwrap_or(0) <= found.len(), "room for {room} groups");
     // SAFETY: `found` is writable for the number of groups that is told, and a negative one is refused.
@@ -67,7 +67,7 @@ pub fn getgroups(room: i32, found: &mut [u32]) -> Result<i64, i32> {
 /// Gives every right up but those of `user` and the supplementary `groups`.
 ///
 /// # Panics
-/// Where the caller may not.
+/// Panics if the caller may not give them up.
 #[track_caller]
 pub fn become_user_with(user: u32, groups: &[u32]) {
     assert_eq!(setgroups(groups), Ok(0));
@@ -78,7 +78,7 @@ pub fn become_user_with(user: u32, groups: &[u32]) {
 /// Gives every right up but those of `user`.
 ///
 /// # Panics
-/// Where the caller may not.
+/// Panics if the caller may not give them up.
 #[track_caller]
 pub fn become_user(user: u32) {
     become_user_with(user, &[]);
@@ -87,7 +87,7 @@ pub fn become_user(user: u32) {
 /// Runs `body` in a child as `user`, whose group is the same number, with supplementary `groups`.
 ///
 /// # Panics
-/// Where the child did not end well.
+/// Panics if the child did not exit with status 0.
 #[track_caller]
 pub fn as_user(user: u32, groups: &[u32], body: impl FnOnce()) {
     let child = fork(|| {

@@ -4,11 +4,11 @@ use crate::{check, jobs::limited, zeroed};
 /// Owner may read and write.
 pub const OWN: i32 = 0o600;
 
-/// Runs a test's body in a process of its own, which ends by SIGALRM if it hangs. Where objects can be one's own (Linux as
-/// root), nobody else's are seen.
+/// Runs a test's body in a process of its own, which ends by SIGALRM if it hangs. On Linux as root, the process has an IPC
+/// namespace of its own and sees no other objects.
 ///
 /// # Panics
-/// Where the body panicked or died.
+/// Panics if the body panicked or died.
 #[track_caller]
 pub fn alone(body: impl FnOnce()) {
     limited(|| {
@@ -36,7 +36,7 @@ pub fn key_of(permission: &libc::ipc_perm) -> i32 {
 /// Whether the caller has CAP_SYS_RESOURCE.
 ///
 /// # Panics
-/// Where `/proc` does not tell.
+/// Panics if `/proc/self/status` does not show the capabilities.
 pub fn may_pass_limits() -> bool {
     const SYS_RESOURCE: u64 = 1 << 24;
     let status = std::fs::read_to_string("/proc/self/status").expect("/proc/self/status");
@@ -65,10 +65,10 @@ impl Setting {
     pub fn change(&self, value: &str) -> Result<(), i32> {
         std::fs::write(&self.path, value).map_err(|error| error.raw_os_error().unwrap_or(0))
     }
-    /// Its text now.
+    /// Reads the text of the file.
     ///
     /// # Panics
-    /// Where it cannot be read.
+    /// Panics if the file cannot be read.
     pub fn text(&self) -> String {
         std::fs::read_to_string(&self.path).expect("a setting")
     }
@@ -139,7 +139,7 @@ pub fn shm_status(id: i32) -> Result<libc::shmid_ds, i32> {
 /// The number of attaches of a segment.
 ///
 /// # Panics
-/// Where there is no such segment.
+/// Panics if there is no such segment.
 #[track_caller]
 pub fn attaches(id: i32) -> u64 {
     shm_status(id).expect("IPC_STAT").shm_nattch
@@ -224,10 +224,10 @@ pub fn sem_status(id: i32) -> Result<SemStatus, i32> {
     sem_with(id, libc::IPC_STAT, &raw mut status).map(|_| status)
 }
 
-/// The values of a set of at most 8 semaphores.
+/// Reads the values of a set of at most 8 semaphores.
 ///
 /// # Panics
-/// Where they cannot be told.
+/// Panics if the values cannot be read.
 #[track_caller]
 pub fn sem_values(id: i32) -> Vec<u16> {
     let mut values = [u16::MAX; 8];
@@ -235,10 +235,10 @@ pub fn sem_values(id: i32) -> Vec<u16> {
     values.into_iter().take_while(|value| *value != u16::MAX).collect()
 }
 
-/// Waits until so many calls sleep for a semaphore to grow, or to be zero.
+/// Waits until `count` calls sleep for semaphore `number` to grow (GETNCNT), or to be zero (GETZCNT).
 ///
 /// # Panics
-/// Where there is no such set.
+/// Panics if there is no such set.
 #[track_caller]
 pub fn until_waiting(id: i32, number: i32, command: i32, count: i64) {
     while sem(id, number, command, 0).expect("GETNCNT, GETZCNT") != count {
@@ -322,11 +322,11 @@ pub fn msg_remove(id: i32) -> Result<i64, i32> {
     msg_with(id, libc::IPC_RMID, std::ptr::null_mut::<u8>())
 }
 
-/// Waits until process `id` sleeps in a call, rather than for a moment in the kernel on its way there: it is found asleep
+/// Waits until process `id` sleeps in a call, rather than for a moment in the kernel on its way there: it must be found asleep
 /// many times in a row.
 ///
 /// # Panics
-/// Where there is no such process.
+/// Panics if there is no such process.
 pub fn until_asleep(id: i32) {
     const LOOKS: u32 = 100;
     let is_asleep = || {
@@ -370,10 +370,10 @@ pub fn mq_open(name: &str, flags: i32, mode: u32, shape: Option<Shape>) -> Resul
         .map(|fd| fd as i32)
 }
 
-/// Makes a queue of so many messages of so many bytes, to be used both ways.
+/// Makes a message queue for `maxmsg` messages of `msgsize` bytes, opened to read and write.
 ///
 /// # Panics
-/// Where it cannot be made, or is there.
+/// Panics if the queue exists or cannot be made.
 #[track_caller]
 pub fn mq_make(name: &str, maxmsg: i64, msgsize: i64) -> i32 {
     let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL;

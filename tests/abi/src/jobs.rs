@@ -5,7 +5,7 @@ use crate::{
 };
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// How often each signal came to [`count`].
+/// Number of times that each signal came to [`count`].
 static SIGNALS: [AtomicI32; 65] = [const { AtomicI32::new(0) }; 65];
 
 /// A handler that counts.
@@ -16,7 +16,7 @@ pub extern "C" fn count(signal: i32) {
 /// A handler that does nothing.
 pub extern "C" fn nothing(_: i32) {}
 
-/// How often `signal` was counted.
+/// Returns the number of times that `signal` came to [`count`].
 pub fn counted(signal: i32) -> i32 {
     SIGNALS[signal as usize].load(Ordering::SeqCst)
 }
@@ -24,7 +24,7 @@ pub fn counted(signal: i32) -> i32 {
 /// Runs a test's body in a process of its own; one that hangs ends by SIGALRM.
 ///
 /// # Panics
-/// Where the body panicked or died.
+/// Panics if the body panicked or died.
 #[track_caller]
 pub fn limited(body: impl FnOnce()) {
     isolated(|| {
@@ -99,10 +99,10 @@ pub fn getsid(process: i32) -> Result<i64, i32> {
     check(unsafe { libc::getsid(process) })
 }
 
-/// A new session with the slave as its terminal.
+/// Makes a new session with the slave as its controlling terminal.
 ///
 /// # Panics
-/// Where the caller leads a group, or the terminal is taken.
+/// Panics if the caller leads a process group, or another session has the terminal.
 #[track_caller]
 pub fn lead(pty: &Pty) {
     setsid().expect("setsid");
@@ -133,10 +133,10 @@ pub fn foreground(fd: i32) -> Result<i64, i32> {
     check(unsafe { libc::tcgetpgrp(fd) })
 }
 
-/// Waits for a change of `child` that `options` name; the status word, or -1 where there is none yet.
+/// Waits for a change of `child` that `options` name. Returns the status word, or -1 if there is none yet.
 ///
 /// # Panics
-/// Where there is no such child.
+/// Panics if there is no such child.
 #[track_caller]
 pub fn change(child: i32, options: i32) -> i32 {
     let mut status = 0;
@@ -151,10 +151,10 @@ pub fn change(child: i32, options: i32) -> i32 {
     }
 }
 
-/// Waits until `child` is stopped; the signal that did it.
+/// Waits until `child` is stopped. Returns the signal that stopped it.
 ///
 /// # Panics
-/// Where it ended instead.
+/// Panics if the child ended instead.
 #[track_caller]
 pub fn stopped_by(child: i32) -> i32 {
     let status = change(child, libc::WUNTRACED);

@@ -32,7 +32,7 @@ use std::{
     },
 };
 
-/// How a child process ended.
+/// The end of a child process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// By exit.
@@ -72,7 +72,7 @@ pub fn must(result: impl Into<i64>) -> i64 {
 /// A path as the kernel takes it.
 ///
 /// # Panics
-/// Where it holds a NUL.
+/// Panics if the path holds a NUL.
 pub fn c(path: impl AsRef<std::path::Path>) -> CString {
     CString::new(path.as_ref().as_os_str().as_encoded_bytes()).expect("no NUL in a test's path")
 }
@@ -119,10 +119,10 @@ pub fn fork(body: impl FnOnce()) -> libc::pid_t {
     }
 }
 
-/// Waits for `child` and says how it ended.
+/// Waits for `child` and returns its end.
 ///
 /// # Panics
-/// Where there is no such child.
+/// Panics if there is no such child.
 #[track_caller]
 pub fn wait(child: libc::pid_t) -> Ended {
     let mut status = 0;
@@ -147,7 +147,7 @@ const ONE_AT_A_TIME: &str = "--test-threads=1";
 /// Runs a test's body in a process of its own.
 ///
 /// # Panics
-/// Where the body panicked or died.
+/// Panics if the body panicked or died.
 #[track_caller]
 pub fn isolated(body: impl FnOnce()) {
     if !std::env::args().any(|argument| argument == ONE_AT_A_TIME) {
@@ -179,26 +179,26 @@ fn run_anew() {
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it under /tmp.
+    /// Makes the folder under /tmp.
     ///
     /// # Panics
-    /// Where it cannot be made.
+    /// Panics if the folder cannot be made.
     #[allow(clippy::new_without_default, reason = "makes a folder; a default should do nothing")]
     pub fn new() -> Scratch {
         Scratch::under("/tmp")
     }
-    /// Makes it on the disk the system runs from, where /tmp may be in memory.
+    /// Makes the folder on the disk the system runs from, where /tmp may be in memory.
     ///
     /// # Panics
-    /// Where it cannot be made.
+    /// Panics if the folder cannot be made.
     pub fn on_disk() -> Scratch {
         std::fs::create_dir_all("/var/tmp").expect("making /var/tmp");
         Scratch::under("/var/tmp")
     }
-    /// Makes it in memory.
+    /// Makes the folder in memory.
     ///
     /// # Panics
-    /// Where it cannot be made.
+    /// Panics if the folder cannot be made.
     pub fn in_memory() -> Scratch {
         Scratch::under("/dev/shm")
     }
@@ -214,10 +214,10 @@ impl Scratch {
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-    /// Makes a file there.
+    /// Makes a file in the folder.
     ///
     /// # Panics
-    /// Where it cannot be written.
+    /// Panics if the file cannot be written.
     pub fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
         let path = self.path(name);
         std::fs::write(&path, contents).expect("writing a scratch file");

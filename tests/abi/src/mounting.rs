@@ -21,15 +21,15 @@ pub fn umount(at: &Path, flags: i32) -> Result<i64, i32> {
     check(unsafe { libc::umount2(c(at).as_ptr(), flags) })
 }
 
-/// Runs `body` with a scratch folder where a tmpfs is mounted at `m`, seen by nobody else. Where mounting is not allowed
-/// (an unprivileged container), it says so and runs nothing.
+/// Runs `body` with a scratch folder where a tmpfs is mounted at `m`, seen by nobody else. If mounting is not allowed (in an
+/// unprivileged container), it prints that and runs nothing.
 ///
 /// # Panics
-/// Where `body` panicked.
+/// Panics if `body` panicked.
 #[track_caller]
 pub fn mounting(body: impl FnOnce(&Scratch)) {
     isolated(|| {
-        // Where mounts are seen by others (Linux), we go where they are not.
+        // On Linux others would see the mounts, so the test takes a mount namespace of its own.
         // SAFETY: a plain number.
         if unsafe { libc::unshare(libc::CLONE_NEWNS) } == 0 {
             let _ = mount("none", Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE);

@@ -1,9 +1,9 @@
 //! Memory of many pages, each of which holds a word: what becomes of them can be told apart.
 use std::ffi::c_void;
 
-/// Bytes of one.
+/// Bytes of a page.
 pub const PAGE: usize = 4096;
-/// How many: several page tables whole, whatever the address.
+/// Number of pages: several page tables whole, whatever the address.
 pub const PAGES: usize = 2048;
 
 /// [`PAGES`] pages from an address on.
@@ -21,11 +21,11 @@ impl Pages {
         (0..PAGES).for_each(|page| self.set(page, page));
         self
     }
-    /// The word of a page.
+    /// Address of a page's word.
     pub fn at(self, page: usize) -> *mut usize {
         self.0.wrapping_add(page * PAGE).cast()
     }
-    /// Where a page begins, for calls.
+    /// Address of a page, as calls take it.
     pub fn area(self, page: usize) -> *mut c_void {
         self.at(page).cast()
     }
@@ -39,10 +39,10 @@ impl Pages {
         // SAFETY: as in `get`.
         unsafe { self.at(page).write_volatile(value) }
     }
-    /// All pages but those of `changed` have their number, and these have `value`.
+    /// Checks that the pages of `changed` have `value`, and all others their number.
     ///
     /// # Panics
-    /// Where one has not.
+    /// Panics if a page has another value.
     pub fn check(self, changed: impl Fn(usize) -> bool, value: usize) {
         for page in 0..PAGES {
             let expected = if changed(page) { value } else { page };

@@ -32,10 +32,10 @@ pub fn ioctl_number(fd: i32, request: libc::Ioctl, argument: libc::c_ulong) -> R
     check(unsafe { libc::ioctl(fd, request, argument) })
 }
 
-/// A new master, unlocked.
+/// Opens a new master and unlocks its slave.
 ///
 /// # Panics
-/// Where there are no pseudo-terminals.
+/// Panics if there are no pseudo-terminals.
 #[track_caller]
 pub fn master(flags: i32) -> i32 {
     // SAFETY: plain numbers.

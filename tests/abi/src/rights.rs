@@ -40,7 +40,7 @@ pub fn small_program(secret: &[u8; SECRET_BYTES]) -> Vec<u8> {
 /// Writes a program with an owner and a mode.
 ///
 /// # Panics
-/// Where that is refused.
+/// Panics if the system refuses that.
 #[track_caller]
 pub fn install_program(path: &Path, contents: &[u8], (user, group): (u32, u32), mode: u32) {
     std::fs::write(path, contents).expect("writing a program");

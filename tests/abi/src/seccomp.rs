@@ -43,9 +43,9 @@ pub struct Instruction {
 /// `struct sock_fprog`.
 #[repr(C)]
 pub struct Program {
-    /// How many.
+    /// Number of instructions.
     pub length: u16,
-    /// Where.
+    /// The first instruction.
     pub instructions: *const Instruction,
 }
 
@@ -98,7 +98,7 @@ pub fn install_with(program: &[Instruction], flags: u32) -> Result<i64, i32> {
 /// Adds a filter.
 ///
 /// # Panics
-/// Where it is refused.
+/// Panics if the filter is refused.
 #[track_caller]
 pub fn install(program: &[Instruction]) {
     assert_eq!(install_with(program, 0), Ok(0));

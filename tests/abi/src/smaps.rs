@@ -1,10 +1,10 @@
 //! The lines of `/proc/self/smaps` of a region.
 use std::fs;
 
-/// The lines of the region that starts at `at`, its first apart: names and values.
+/// Returns the lines of the region that starts at `at`, without the first: names and values.
 ///
 /// # Panics
-/// Where the file cannot be read.
+/// Panics if `/proc/self/smaps` cannot be read.
 pub fn lines_at(at: *const u8) -> Vec<(String, String)> {
     let text = fs::read_to_string("/proc/self/smaps").expect("smaps is readable");
     let start = format!("{:08x}-", at.addr());
@@ -17,18 +17,18 @@ pub fn lines_at(at: *const u8) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The value of the line `name`.
+/// Returns the value of the line `name`.
 ///
 /// # Panics
-/// Where there is none.
+/// Panics if there is no such line.
 pub fn field(lines: &[(String, String)], name: &str) -> String {
     lines.iter().find(|line| line.0 == name).unwrap_or_else(|| panic!("no {name}")).1.clone()
 }
 
-/// The value of the line `name`, in KiB.
+/// Returns the value of the line `name`, in KiB.
 ///
 /// # Panics
-/// Where there is none, or it is no number of KiB.
+/// Panics if there is no such line, or its value is not a number of KiB.
 pub fn kib(lines: &[(String, String)], name: &str) -> u64 {
     let value = field(lines, name);
     let number = value.strip_suffix(" kB").and_then(|number| number.trim().parse().ok());

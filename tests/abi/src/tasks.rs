@@ -116,7 +116,7 @@ pub fn fork_briefly(number: i64) -> i64 {
 /// Whether the thread `id` of this process sleeps.
 ///
 /// # Panics
-/// Where there is no such thread.
+/// Panics if there is no such thread.
 pub fn is_asleep(id: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{id}/stat")).expect("a thread");
     stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('S'))

@@ -72,7 +72,7 @@ impl Waiters {
             thread::yield_now();
         }
     }
-    /// How many woke, those that might be on their way included.
+    /// Returns the number of threads that woke, after a pause for those on their way.
     fn settled(&self) -> u32 {
         thread::sleep(std::time::Duration::from_millis(100));
         self.woken.load(SeqCst)

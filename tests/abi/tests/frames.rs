@@ -116,7 +116,8 @@ fn vector_registers_survive_on_an_alternate_stack() {
     });
 }
 
-/// Where a frame says that its image is, which the C library keeps to itself: behind flags, link, stack and registers.
+/// Returns the address of the pointer to the image in a frame. The C library hides it: it follows flags, link, stack and
+/// registers.
 fn image_pointer(context: *mut libc::c_void) -> *mut *mut u8 {
     context.wrapping_byte_add(8 + 8 + size_of::<libc::stack_t>() + 23 * 8).cast()
 }
@@ -132,7 +133,7 @@ extern "C" fn spoil(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void)
     unsafe { at.write(SPOIL_WITH.load(SeqCst) as u8) };
 }
 
-/// How a program ends whose handler puts `byte` at `at` of the image.
+/// Returns the end of a program whose handler puts `byte` at offset `at` of the image.
 fn spoilt(at: usize, byte: u8) -> Ended {
     wait(fork(|| {
         SPOIL_AT.store(at, SeqCst);

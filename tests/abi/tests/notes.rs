@@ -47,7 +47,7 @@ impl Watched {
     fn path(&self, name: &str) -> std::path::PathBuf {
         self.scratch.path("d").join(name)
     }
-    /// How many signals wait, each of which says what it is to.
+    /// Takes all pending signals, checks each and returns their number.
     fn signals(&self) -> usize {
         let mut count = 0;
         while let Some(told) = next(self.signal) {

@@ -335,7 +335,7 @@ fn cpuid_may_be_used_and_is_refused_by_few_processors() {
         };
         assert_eq!(call(GET, 0), Ok(1));
         assert_eq!(call(GET, 99), Ok(1));
-        // Where the processor cannot fault, even leaving it as it is is refused.
+        // If the processor cannot fault CPUID, the call is refused even when it changes nothing.
         let result = call(SET, 1);
         assert!([Ok(0), Err(libc::ENODEV)].contains(&result), "{result:?}");
         assert_eq!(call(0x1013, 0), Err(libc::EINVAL));

@@ -359,7 +359,8 @@ fn execveat_runs_a_file_by_a_folder_and_a_name_or_by_its_own_descriptor() {
         fs::set_permissions(folder.path("script"), mode).unwrap();
         symlink("script", folder.path("link")).unwrap();
         folder.scratch.file("plain", b"#!/bin/sh\n");
-        // How the program ends, or why there was none, as 100 and the error number.
+        // Runs the file in a child and returns the child's end. If execveat fails, the child exits with 100 plus the error
+        // number.
         let run = |fd: i32, name: &str, flags: i32| {
             let child = fork(|| {
                 let (path, call) = (c(name), libc::SYS_execveat);

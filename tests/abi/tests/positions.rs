@@ -342,7 +342,7 @@ fn entries_before_a_bad_address_are_taken_and_no_others() {
     });
 }
 
-/// Where lseek(2) leads from the end, to data and to a hole.
+/// Returns the answers of lseek(2) for offset 0 from the end, to data and to a hole.
 fn ends(path: impl AsRef<std::path::Path>) -> [Result<i64, i32>; 3] {
     let file = open(path, libc::O_RDONLY, 0).unwrap();
     [libc::SEEK_END, libc::SEEK_DATA, libc::SEEK_HOLE].map(|whence| seek(file, 0, whence))

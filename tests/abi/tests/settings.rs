@@ -196,7 +196,7 @@ fn all_memory_is_locked_what_is_and_what_comes() {
 #[test]
 fn the_machine_has_names_that_few_may_change() {
     isolated(|| {
-        // Where names can be one's own (Linux), only those change.
+        // On Linux as root, the test has a UTS namespace of its own, and only the names in it change.
         unsafe { libc::unshare(libc::CLONE_NEWUTS) };
         let names = || {
             let mut names: libc::utsname = unsafe { zeroed() };

@@ -426,7 +426,7 @@ pub fn loop_is_killed() {
     assert_eq!(domain.wait_end(None).expect("an end").cause, "test");
 }
 
-/// Where a virtio function says and is told its state (VIRTIO 1.2, 4.1.4).
+/// Returns the registers of a virtio function and the offset of its status among them (VIRTIO 1.2, 4.1.4).
 fn status(address: u16) -> (Registers, usize) {
     let read = |at, bytes| pci::read_part(&pci::Ports, address, at, bytes);
     let mut at = read(0x34, 1) as u16;

@@ -383,7 +383,7 @@ fn begin(seed: u64, victims: &Victims, counter: &Arc<DmaBuffer>) -> Arc<Domain> 
     let grants = Grants {
         memory_bytes: MEMORY_BYTES,
         threads: 2 * THREADS,
-        // Where nothing is, and an interrupt that never comes.
+        // Ports without a device, and an interrupt line that never interrupts.
         ports: vec![(0x2e8, 8)],
         lines: vec![5],
         policy: POLICY,

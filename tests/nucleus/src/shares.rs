@@ -19,9 +19,9 @@ use nucleus::{
 };
 use runqueue::PERIOD_NS;
 
-/// Loops a processor.
+/// Loops on each processor.
 const LOOPS: usize = 2;
-/// How long is measured: five periods.
+/// Time of the measurement: five periods.
 const MEASURED_NS: u64 = 5 * PERIOD_NS;
 
 /// Starts a thread at `entry` with `mask` in rdi and the best policy granted, from a thread that has no other registers set.

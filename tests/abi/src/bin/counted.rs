@@ -49,7 +49,7 @@ struct Reading {
     domains: i64,
 }
 
-/// How much alike two readings are to be.
+/// The degree to which two readings must agree.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Likeness {
     /// The frames that must come back are the same; the page cache may be another.
@@ -180,7 +180,7 @@ fn shell(command: &str) -> [CString; 3] {
 struct Arguments {
     /// To be run first instead of the command.
     first: Option<String>,
-    /// How often the command may be run again.
+    /// Number of times that the command may be run again.
     again: u32,
     command: String,
 }

@@ -26,7 +26,7 @@ pub struct Case {
     body: Box<dyn Fn() -> i64>,
 }
 
-/// How a case ended.
+/// The end of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The call returned this.
@@ -101,7 +101,7 @@ pub fn broken_cases() -> [Case; 3] {
 /// Makes a folder to work in, and gives up root's rights: a case may name anything.
 ///
 /// # Panics
-/// Where the folder cannot be made.
+/// Panics if the folder cannot be made.
 pub fn confine() {
     const NOBODY: u32 = 65_534;
     let folder = crate::Scratch::new();

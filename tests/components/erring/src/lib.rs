@@ -20,7 +20,7 @@ const ANSWERED: usize = 3;
 const PIECE_BYTES: usize = 16 << 10;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// How it errs.
+/// A way in which the component errs.
 #[derive(Clone, Copy)]
 enum Mode {
     /// Computes for ever.
@@ -37,7 +37,7 @@ enum Mode {
     Exit,
 }
 
-/// How life number `life` is to err.
+/// Returns the way in which life number `life` errs; `None` if it does not.
 fn wanted(life: u64) -> Option<Mode> {
     let place = usize::try_from(life.checked_sub(1)?).ok()?;
     let said = system::parameter("erring")?;

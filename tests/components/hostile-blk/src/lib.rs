@@ -58,7 +58,7 @@ const PIECE_BYTES: usize = 16 << 10;
 const GRABBED: u8 = 250;
 const BARS: u8 = 6;
 
-/// How it behaves.
+/// A way in which the driver behaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     /// As a driver should.

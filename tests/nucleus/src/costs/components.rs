@@ -17,11 +17,11 @@ use nucleus::{
 /// The words that a component's code begins with.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameters {
-    /// How often each thread does it.
+    /// Number of times that each thread repeats its operation.
     pub count: u64,
-    /// Threads.
+    /// Number of threads.
     pub threads: u64,
-    /// Words of its messages.
+    /// Words of each message.
     pub words: u64,
 }
 

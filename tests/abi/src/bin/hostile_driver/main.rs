@@ -20,12 +20,12 @@ use std::{
 const DRIVER: Component = Component("hostile-blk");
 const WORKERS: u64 = 3;
 const FILE_BYTES_MAX: u64 = 128 << 10;
-/// How long a driver that need not be ended is watched.
+/// Time for which the test watches a driver that need not be ended.
 const WATCHED: Duration = Duration::from_millis(400);
 /// A program that computes has at least this part of a processor, whatever the driver does, which has at most half of all
 /// processors' time.
 const SHARE_PARTS: u128 = 10;
-/// How long anything may take to follow.
+/// Time limit of everything that must follow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Files that must be checked after each behaviour.
 const CHECKS: u64 = 3;

@@ -23,7 +23,7 @@ use std::{
 
 /// The place of the line of the serial port.
 const SERIAL: &str = "/dev/ttyS1";
-/// How fast the streams are.
+/// The pace of the streams.
 #[derive(Clone, Copy)]
 struct Pace {
     /// Most bytes asked for at once.

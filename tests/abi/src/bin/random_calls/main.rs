@@ -148,7 +148,7 @@ fn has_ended(child: libc::pid_t) -> bool {
 /// Kills `child` and waits for its end.
 ///
 /// # Panics
-/// Where it has not ended after [`DEATH_MAX`]; the kernel's log then has what every thread does.
+/// Panics if the child has not ended after [`DEATH_MAX`]; the kernel's log then shows the state of every thread.
 fn kill(child: libc::pid_t, said: &Said) -> Ended {
     let start = Instant::now();
     // SAFETY: our own child.

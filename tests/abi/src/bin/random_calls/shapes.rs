@@ -14,7 +14,7 @@ pub enum Kind {
     Path,
     /// An address that bytes go to or come from.
     Bytes,
-    /// How many.
+    /// A number of bytes.
     Length,
     /// A position in a file.
     Offset,
@@ -64,7 +64,7 @@ pub enum Kind {
     Attribute,
     /// A filter program.
     Filter,
-    /// How openat2 is to open.
+    /// The `struct open_how` of openat2(2).
     How,
 }
 
