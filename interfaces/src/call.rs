@@ -106,7 +106,7 @@ impl Caller {
     pub fn new(endpoint: Endpoint, instance: u64, timeout_ns: Option<u64>) -> Caller {
         Caller { endpoint, instance, timeout_ns }
     }
-    /// How long a call may take.
+    /// Timeout of a call whose method has no deadline of its own, in nanoseconds; `None` for no limit.
     #[inline]
     pub fn timeout_ns(&self) -> Option<u64> {
         self.timeout_ns

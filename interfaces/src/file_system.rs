@@ -219,7 +219,7 @@ pub enum Backing {
     Cache,
 }
 
-/// How a mount behaves.
+/// The properties of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountInfo {
     /// `ext4`, `tmpfs`.
@@ -255,7 +255,7 @@ pub trait PageSink: Send + Sync {
 /// without extended attributes. All names are bytes without NUL or slash, never `.` or `..`, 1 to 255 long.
 #[interface(direct)]
 pub trait FileSystem: Send + Sync {
-    /// How it behaves.
+    /// Returns the properties of the mount.
     fn mount_info(&self) -> MountInfo;
     /// Space and inodes.
     fn usage(&self) -> Result<Usage, FsError>;

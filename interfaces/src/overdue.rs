@@ -1,17 +1,18 @@
-//! How long the oldest of what a driver was given has waited, and what follows: [`Watch`], a state machine without a
-//! clock of its own.
+//! Finds requests that a driver has had for too long, and decides when the driver is asked about them and when it is ended:
+//! [`Watch`], a state machine without a clock of its own.
 //!
-//! Requests are numbered in the order in which clients submitted them, also over a restart of the driver. A check, once a
-//! ping period, notes the next number beside the time; so a request's age is known without a time stamp in it, to a
-//! sixteenth of the limit and a ping period. An age is counted in steps of at most [`Check::step_max_ns`], so that a
-//! machine that stood still has not made anything old.
+//! Requests are numbered in the order in which clients submit them; the numbers go on when the driver is restarted. A check,
+//! once a ping period, notes the next number and the time. So the age of a request is known without a time stamp in it, to a
+//! sixteenth of the limit and a ping period. An age grows by at most [`Check::step_max_ns`] a check, so that a pause of the
+//! whole machine makes no request old.
 //!
 //! ```text
 //! age                     below the limit   above                 three times the limit
 //! the driver is           left alone        asked at each check   ended
 //! ```
-//! A driver that denies twice in a row that it has the request is ended at once. With each end the limit doubles, and after
-//! [`ENDS_MAX`] no driver is ended for its slowness: the device itself may be slow. Calm for [`CALM`] limits halves it again.
+//! A driver that denies twice in a row that it has the request is ended at once. Each end doubles the limit. After
+//! [`ENDS_MAX`] ends no driver is ended for slowness: the device itself may be slow. [`CALM`] limits without an overdue
+//! request halve the limit again.
 use alloc::{collections::VecDeque, format, string::String};
 use rt::time::Instant;
 
@@ -79,8 +80,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Notes what is under way at `check`; the age of the oldest, in nanoseconds, where it is so old that the driver is
-    /// to be asked for it.
+    /// Notes the requests that are under way at `check`. Returns the age of the oldest, in nanoseconds, if the driver is to
+    /// be asked about it.
     pub fn see(&mut self, check: &Check, seen: &UnderWay) -> Option<u64> {
         let passed = self.last.map_or(0, |last| check.now.since(last)).min(check.step_max_ns);
         self.last = Some(check.now);
@@ -127,7 +128,7 @@ impl Watch {
         check.limit_ns.max(1).saturating_mul(1 << self.ends)
     }
 
-    /// How old the oldest is at least, as far as this driver is concerned.
+    /// Returns the least age of the oldest request with the present driver, in nanoseconds; 0 if there is none.
     fn age_ns(&mut self, seen: &UnderWay) -> u64 {
         let Some(oldest) = seen.oldest else {
             self.marks.clear();

@@ -24,7 +24,7 @@ pub trait Listener: Send + Sync {
     fn given_up(&self);
 }
 
-/// How an isolated component is.
+/// The state of an isolated component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Started, and has not answered yet.
@@ -52,12 +52,12 @@ impl State {
     }
 }
 
-/// How a component ended.
+/// The record of a component's end.
 #[derive(Clone, Debug)]
 pub struct Ending {
-    /// When.
+    /// Time of the end.
     pub at: Instant,
-    /// Why, in words.
+    /// Cause, in words.
     pub cause: String,
     /// Its registers, by name; empty where it was not its own doing.
     pub registers: Vec<(&'static str, u64)>,
@@ -72,7 +72,7 @@ pub struct Ending {
 pub struct Status {
     /// Its name.
     pub name: &'static str,
-    /// How it is.
+    /// Its state.
     pub state: State,
     /// When it was started last.
     pub started: Instant,
@@ -84,7 +84,7 @@ pub struct Status {
     pub memory_bytes: usize,
     /// Memory it may have.
     pub memory_bytes_max: usize,
-    /// How much of all processors' time it may have while others want it.
+    /// Share of all processors' time that it may have while other threads want it, in percent.
     pub share_percent: u8,
     /// Threads it has.
     pub threads: usize,

@@ -17,7 +17,7 @@ pub const WORDS_MAX: usize = MESSAGE_WORDS;
 
 /// Plain data of a fixed number of words.
 pub trait Wire: Sized {
-    /// How many.
+    /// Number of words.
     const WORDS: usize;
     /// Capabilities that go along; a message takes one.
     const CAPABILITIES: usize = 0;

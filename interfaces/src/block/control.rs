@@ -90,8 +90,8 @@ pub trait BlockControl: Send + Sync {
     /// [`BlockControl::detach`].
     #[idempotent]
     fn attach(&self, rings: Region) -> Result<(), AttachError>;
-    /// Where the request with that tag of the rings is. The driver looks again whether its device has done something, and
-    /// whether something lies in the ring.
+    /// Returns the whereabouts of the request with tag `tag`. The driver also looks again for requests that its device has
+    /// done, and for new ones in the ring.
     #[idempotent]
     fn find(&self, tag: u64) -> Option<Whereabouts>;
 }

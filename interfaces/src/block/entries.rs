@@ -62,14 +62,14 @@ pub struct RequestEntry {
 }
 const _: () = assert!(size_of::<RequestEntry>() == 64);
 
-/// That a request ended.
+/// The entry of the completion ring that reports the end of a request or a sequence.
 #[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct CompletionEntry {
-    /// The request's.
+    /// Tag of the request.
     pub tag: u64,
     result: u32,
-    /// The place in its sequence of the request that it says of, where that failed.
+    /// Index of the failed request in its sequence.
     pub at: u32,
 }
 
@@ -229,7 +229,8 @@ fn decode_operation(entry: &RequestEntry) -> Option<Operation> {
 }
 
 impl CompletionEntry {
-    /// That the request of that tag ended so, or its sequence, of which the request at `at` failed where one did.
+    /// Makes the entry for the request or sequence of tag `tag`. If it failed, `at` is the index of the failed request in its
+    /// sequence.
     pub fn new(tag: u64, at: u32, result: Result<(), BlockError>) -> CompletionEntry {
         let result = match result {
             Ok(()) => 0,
@@ -242,7 +243,7 @@ impl CompletionEntry {
         };
         CompletionEntry { tag, result, at }
     }
-    /// How it ended.
+    /// Returns the result of the request.
     ///
     /// # Errors
     /// [`Corrupt`].

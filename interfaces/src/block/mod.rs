@@ -1,7 +1,7 @@
 //! Block devices: requests of many frames, several in flight, completed on the driver's thread (K4, M2).
 //!
-//! Where driver and client live in different worlds the client has a [`BlockProxy`] and the driver a
-//! [`BlockService`]; between them go messages ([`BlockControl`]) and two rings of plain data.
+//! If driver and client live in different worlds, the client has a [`BlockProxy`] and the driver a [`BlockService`]. They
+//! exchange messages ([`BlockControl`]) and share two rings of plain data.
 mod control;
 mod course;
 mod doubts;
@@ -62,12 +62,12 @@ pub enum Operation {
     Flush,
     /// The sectors' contents are no longer needed; `sectors` long, no segments.
     Discard {
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u64,
     },
     /// The sectors read as zeroes from now on; `sectors` long, no segments.
     WriteZeroes {
-        /// How many sectors.
+        /// Number of sectors.
         sectors: u64,
     },
 }
@@ -92,7 +92,7 @@ pub struct Request {
     pub operation: Operation,
     /// First sector.
     pub sector: u64,
-    /// Where the data is, in order.
+    /// The parts of frames that hold the data, in order.
     pub segments: Vec<Segment>,
 }
 

@@ -44,10 +44,10 @@ lock_class! {
 
 /// As drivers' own completion threads: before ordinary programs.
 const COMPLETION_NICE: i8 = -10;
-/// Until frames that could not be lent are tried again.
+/// Pause before frames that could not be lent are tried again.
 const RETRY_NS: u64 = 1_000_000;
-/// How long an error is held back before the driver that reported it is asked, and until it is asked again where it did not
-/// answer. One that is about to die takes its time: a panic prints first.
+/// Time for which an error is held back before the driver that reported it is asked, and before it is asked again if it did
+/// not answer. A driver that is about to die takes its time: a panic prints first.
 const ASK_NS: u64 = 100_000_000;
 
 /// The driver that runs now.

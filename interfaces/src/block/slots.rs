@@ -33,8 +33,8 @@ const _: () = assert!(ENTRIES.is_multiple_of(WORD_SLOTS));
 pub(crate) const BATCH: usize = 4;
 /// Loans taken back at once.
 const LOANS: usize = 64;
-/// How often a request is issued again because drivers report an error for it and die. One that makes each driver
-/// die so must end at some time.
+/// Most times that a request is issued again because a driver reported an error for it and died. Without this limit, a
+/// request that makes every driver die would never end.
 const RETRIES_MAX: u8 = 3;
 
 /// A request that was taken from a client and has not ended, or a sequence.
@@ -43,9 +43,9 @@ pub(crate) struct Flight {
     /// Of a sequence: those behind it.
     pub(crate) more: Vec<Step>,
     pub(crate) sink: Arc<dyn BlockSink>,
-    /// When it was submitted, among all.
+    /// Its number in the order in which all requests were submitted.
     pub(crate) order: u64,
-    /// How often it was issued again because the driver that reported an error for it did not live on.
+    /// Times that it was issued again because the driver that reported an error for it died.
     pub(crate) retries: u8,
     /// The driver has it: its frames are lent.
     pub(crate) is_sent: bool,

@@ -90,7 +90,7 @@ impl Drop for Platter {
 
 type Held = (Request, Arc<dyn BlockSink>);
 
-/// How a driver's disk does what it is asked for.
+/// The behaviour of a driver's disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mood {
     Well,

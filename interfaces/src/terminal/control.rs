@@ -15,12 +15,12 @@ pub struct PortDescription {
     pub is_console: bool,
 }
 
-/// How far the two streams of a port have come, in bytes since its client began.
+/// The positions of a port's two streams, in bytes since its client began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Wire)]
 pub struct Position {
-    /// Input: the client has these.
+    /// Bytes of input that the client has.
     pub received: u64,
-    /// Output: the device has these.
+    /// Bytes of output that the device has.
     pub sent: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Character devices beneath terminals and sessions: console ports, UARTs.
 //!
-//! Where driver and client live in different worlds the client has a [`PortProxy`] and the driver a
-//! [`PortService`]; between them go messages ([`PortControl`]) and two rings of bytes.
+//! If driver and client live in different worlds, the client has a [`PortProxy`] and the driver a [`PortService`]. They
+//! exchange messages ([`PortControl`]) and share two rings of bytes.
 mod control;
 mod entries;
 mod remote;

@@ -176,7 +176,7 @@ impl PortProxy {
                 }
             };
             if doorbell == Doorbell::Ring {
-                // Where that is lost the driver is, and its successor offers its input anew.
+                // The call fails only if the driver has died; its successor offers the input anew.
                 let _: Result<_, Failure> = self.control.call_resume();
             }
             if let Some((chunk, from)) = held {

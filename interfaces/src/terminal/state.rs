@@ -92,7 +92,7 @@ impl State {
         ((self.in_ring > 0).then_some(self.done), self.accepted)
     }
 
-    /// How far the streams have come.
+    /// Returns the positions of both streams.
     pub(super) fn position(&self) -> Position {
         self.position
     }
