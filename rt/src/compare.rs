@@ -2,7 +2,7 @@
 //! byte by byte. Words here; the last overlaps what was compared before.
 use core::cmp::Ordering;
 
-/// How the first difference of two slices of one length orders them.
+/// Orders two slices of one length by their first difference.
 #[inline(always)]
 fn compare(a: &[u8], b: &[u8]) -> Ordering {
     let words = |a: &[u8; 8], b: &[u8; 8]| u64::from_be_bytes(*a).cmp(&u64::from_be_bytes(*b));

@@ -139,7 +139,7 @@ impl Ports {
         world::device::ports_open(first, count)?;
         Ok(Ports { first, count })
     }
-    /// Where `width` ports at `offset` are, if they are of the range.
+    /// Returns the first of the `width` ports at `offset`; `None` beyond the range.
     #[inline]
     fn place(&self, offset: u16, width: u8) -> Option<u16> {
         let fits = u32::from(offset) + u32::from(width) <= u32::from(self.count);
@@ -232,8 +232,9 @@ pub(crate) mod each {
     }
 }
 
-/// Where the receipt of a port access goes: eight aligned bytes of a buffer. They become `number << 32` and the
-/// byte that was read or written, and whatever ends the component comes before the access or after both.
+/// The place for the receipt of a port access: eight aligned bytes of a buffer. The receipt is `number << 32` and the byte
+/// that was read or written. Access and receipt are one step: if the component is ended, it is before the access or after
+/// both.
 #[derive(Clone, Copy, Debug)]
 pub struct Receipt<'b> {
     /// The buffer.
@@ -341,7 +342,7 @@ impl DmaBuffer {
         let memory = (is_inside && first.is_multiple_of(8)).then(|| self.memory.clone())?;
         Some(DmaBuffer { memory, first: self.first + first, bytes })
     }
-    /// Where `length` bytes at `offset` are, counted from the beginning of all.
+    /// Returns the offset in the whole memory of the `length` bytes at `offset`; `None` beyond the end.
     #[inline]
     fn place(&self, offset: usize, length: usize) -> Option<usize> {
         let is_inside = offset.checked_add(length).is_some_and(|end| end <= self.bytes);

@@ -1,5 +1,5 @@
 //! Power off and restart.
-/// How the machine goes down.
+/// The ways to take the machine down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Power off (under QEMU the run ends).

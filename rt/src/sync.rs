@@ -9,7 +9,7 @@ use core::sync::atomic::AtomicU32;
 pub use sync::class::LockClass;
 pub use sync::event::Ticket;
 
-/// How the algorithms of `libs/sync` block in this world.
+/// The wait and wake operations of this world, for the algorithms of `libs/sync`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct World;
 

@@ -58,7 +58,7 @@ pub fn sleep_until(deadline: Instant) {
     }
 }
 
-/// How to turn the time-stamp counter into time, for the vDSO:
+/// The scale that turns the time-stamp counter into time, for the vDSO:
 /// `monotonic_ns = base_ns + (((tsc - base_tsc) * multiplier) >> shift)` in 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TscScale {

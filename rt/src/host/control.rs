@@ -38,8 +38,8 @@ thread_local! {
     static TRACE: RefCell<VecDeque<TraceRecord>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// How many steps a driver has left: stores to memory shared with its device, accesses of ports, stores to
-/// registers, and what a test counts by [`lives`]. Then it is dead: what its threads do further has no effect.
+/// The number of steps that a driver has left. Steps are stores to memory shared with its device, accesses of ports, stores
+/// to registers, and calls of [`lives`]. With no step left the driver is dead, and its threads have no effect any more.
 #[derive(Debug)]
 pub struct Life(AtomicUsize);
 

@@ -438,7 +438,7 @@ fn frame_access(
     true
 }
 
-/// How often each frame is lent: to be read, to be written.
+/// The number of loans of each frame: to be read, to be written.
 pub(crate) type Loans = BTreeMap<FrameId, [usize; 2]>;
 /// A window that records what is lent; none where the devices reach everything.
 pub(crate) type WindowHandle = Option<Arc<Mutex<Loans>>>;

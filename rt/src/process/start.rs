@@ -1,7 +1,6 @@
 //! The start of a component: the nucleus enters `_start` on a thread that has no stack yet.
 //!
-//! That first thread, on a small static stack and without a [block](super::thread), spawns the
-//! main thread and ends.
+//! The first thread runs on a small static stack and has no [block](super::thread). It spawns the main thread and ends.
 use super::{call::ask_with_memory, log, thread, time};
 use crate::PAGE_BYTES;
 use calls::Call;

@@ -40,7 +40,7 @@ pub(super) struct Block {
     this: *const Block,
     /// The thread's number; 0 while it is not known or there is none.
     number: AtomicU64,
-    /// How many still use it; a free one has none.
+    /// Number of users; 0 if the block is free.
     users: AtomicU32,
     /// 1 where an unpark came before its park.
     token: AtomicU32,
