@@ -75,7 +75,7 @@ static COUNTS: [[AtomicU64; percpu::MAX_CPUS]; 3] =
     [const { [const { AtomicU64::new(0) }; percpu::MAX_CPUS] }; 3];
 const NAMES: [&str; 3] = ["LOC timer", "RES reschedule", "TLB shootdown"];
 
-/// Where a message-signalled interrupt writes, and what.
+/// The address and the data that a message-signalled interrupt writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     /// Address.

@@ -1,4 +1,4 @@
-//! How many kernel objects of each type there are: nothing is leaked, and a test can see it.
+//! Counts of kernel objects by type, from which a test sees that none is leaked.
 use alloc::vec::Vec;
 use program::ObjectCount;
 pub use program::objects::{KINDS, Kind, count};
@@ -20,7 +20,7 @@ fn made(kind: Kind) -> u64 {
     }
 }
 
-/// How many of every type there are, and were ever made.
+/// Returns for each type the number of objects now and the number ever made.
 pub fn all() -> Vec<ObjectCount> {
     let count = |&(kind, name)| {
         let live = u64::try_from(of(kind)).unwrap_or(0);

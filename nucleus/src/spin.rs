@@ -24,7 +24,7 @@ macro_rules! class {
     }};
 }
 
-/// How the lock kit blocks in the nucleus.
+/// The wait and wake operations of the nucleus, for the lock kit.
 #[derive(Debug)]
 pub struct World;
 

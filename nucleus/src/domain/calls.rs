@@ -52,7 +52,7 @@ enum Part {
 pub(super) struct Caller<'a> {
     domain: &'a Domain,
     shared: &'a Arc<Domain>,
-    /// Where it called last, where it served last, and where it signalled last.
+    /// The endpoints at which it called, served and signalled last.
     called: Option<Known>,
     served: Option<Known>,
     signalled: Option<Known>,

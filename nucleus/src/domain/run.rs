@@ -20,14 +20,14 @@ use program::{Bases, Registers, Trap};
 /// Deepest backtrace noted.
 const CALLS: usize = 24;
 
-/// How a thread starts.
+/// The initial state of a thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
     pub(super) rip: u64,
     pub(super) rsp: u64,
     pub(super) argument: u64,
     pub(super) fs: u64,
-    /// The place of its messages; 0 for nowhere.
+    /// Address of its message area; 0 for none.
     pub(super) message_area: u64,
     pub(super) policy: Policy,
 }

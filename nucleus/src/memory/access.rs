@@ -1,8 +1,7 @@
 //! Reading and writing a program's memory: any address, never a crash.
 //!
-//! Where the space is the one the calling thread runs in, the bytes are copied directly and a fault
-//! is fixed up; else the tables are walked and the frames copied through the direct map, page by
-//! page, under the space's lock.
+//! In the space that the calling thread runs in, the bytes are copied directly and a fault is fixed up. For another space,
+//! the tables are walked and the frames copied through the direct map, page by page, under the space's lock.
 use super::{
     PAGE, frames,
     space::{Inner, Space, USER_END},

@@ -26,7 +26,7 @@ use text::{Doing, ms};
 
 /// Calls remembered of a thread.
 const DEPTH: usize = 24;
-/// How long a processor gets to answer an NMI.
+/// Time for the other processors to answer an NMI.
 const ANSWER_NS: u64 = 20_000_000;
 
 /// The answer of each processor when it was asked: its thread and calls.

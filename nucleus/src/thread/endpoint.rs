@@ -20,12 +20,12 @@ use core::{
 };
 use ipc::{Error, INLINE_WORDS, MESSAGE_WORDS, Message, Next, Party, Serving, Threads};
 
-/// How long a step may block.
+/// The limits of a step's wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wait {
-    /// Until then, in monotonic nanoseconds; for ever with `None`.
+    /// End of the wait in monotonic nanoseconds; `None` for no end.
     pub deadline_ns: Option<u64>,
-    /// A kick ends it.
+    /// A kick ends the wait.
     pub is_interruptible: bool,
 }
 
@@ -127,8 +127,8 @@ pub fn with_along<R>(along: &mut Along<'_>, act: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Where the words of the calling thread's messages lie that do not travel in registers: 64 words that it keeps
-/// there, or null. Returns where they lay before.
+/// Sets the area for the words of the calling thread's messages that do not travel in registers: 64 words that the thread
+/// keeps in place, or null. Returns the area before.
 pub fn set_message_area(area: *mut u64) -> *mut u64 {
     current().message_area.swap(area, Relaxed)
 }

@@ -417,7 +417,7 @@ pub fn start_first(body: fn()) {
     spawn("main", Policy::Fair { nice: 0 }, body).expect("no memory for the first thread");
 }
 
-/// Where a new thread starts, interrupts off.
+/// The first function of a new thread; interrupts are off.
 extern "sysv64" fn begin(previous: *mut u8) -> ! {
     // SAFETY: the first thing after the switch.
     unsafe { scheduler::finish_switch(previous.cast()) };

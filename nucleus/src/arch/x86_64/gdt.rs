@@ -39,8 +39,8 @@ pub fn frame() -> u32 {
     (((&raw const SEGMENTS) as u64 - boot::KERNEL_BASE) >> 12) as u32
 }
 
-/// Where an interrupt stack that ends at `top` is entered: above that stands the address of the data of processor `cpu`, by
-/// which `traps` finds them.
+/// Returns the address at which an interrupt enters the stack that ends at `top`. Stores the address of the data of processor
+/// `cpu` there, above the interrupt's frame, for `traps` to find.
 ///
 /// # Safety
 /// The stack is nobody else's.

@@ -18,7 +18,7 @@ use core::{
 /// Processors running.
 static ONLINE: AtomicUsize = AtomicUsize::new(1);
 
-/// How long a processor may take to answer a start-up interrupt before the next is sent.
+/// Time for a processor to answer a start-up interrupt before the next is sent.
 const ANSWER_NS: u64 = 50_000_000;
 const TRIES: usize = 4;
 

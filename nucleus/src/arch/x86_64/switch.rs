@@ -20,7 +20,7 @@ pub unsafe extern "sysv64" fn switch(save: *mut u64, to: u64, previous: *mut u8)
     )
 }
 
-/// Where a thread that was switched from goes on, and its frame pointer.
+/// Returns the instruction at which a thread that was switched from continues, and its frame pointer.
 ///
 /// # Safety
 /// `saved` was saved by [`switch`] or made by [`prepare`], and its stack is still mapped.

@@ -1,8 +1,8 @@
-//! How fast the time-stamp counter and the local APIC timer run, measured against a clock of known
-//! rate: HPET, ACPI PM timer or PIT, whichever is there first.
+//! Rates of the time-stamp counter and of the local APIC timer, measured against the first clock of known rate that the
+//! machine has: HPET, ACPI PM timer or PIT.
 //!
-//! The measurement spans work that boot has to do anyway ([`Measurement::start`] early,
-//! [`Measurement::finish`] late), so it costs time only where boot was quicker than [`clock::LEAST_NS`].
+//! The measurement spans work that boot has to do anyway ([`Measurement::start`] early, [`Measurement::finish`] late). It
+//! costs time only if that work takes less than [`clock::LEAST_NS`].
 use super::{acpi, apic, boot::phys_to_virt, cpu};
 pub use x86::clock::Rates;
 use x86::{

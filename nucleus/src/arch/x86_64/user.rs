@@ -164,12 +164,12 @@ skerry_trap_user:
     refused = const REFUSED,
 );
 
-/// How user mode was left: a vector, [`SYSCALL`], or that it could not be entered.
+/// The reason why user mode was left, or could not be entered.
 #[derive(Clone, Copy, Debug)]
 pub struct Left {
-    /// The kind of trap.
+    /// The vector of an exception or interrupt, [`SYSCALL`], or `REFUSED`.
     pub kind: u64,
-    /// Of an exception.
+    /// Error code of an exception.
     pub error_code: u64,
 }
 

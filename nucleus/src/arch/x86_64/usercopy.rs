@@ -229,7 +229,7 @@ unsafe extern "sysv64" {
     static skerry_fixups: [[u64; 3]; FIXUPS];
 }
 
-/// Where to go on after a fault at `rip` on a user address, if it is one of ours.
+/// Returns the instruction at which to continue after a fault at `rip` on a user address; `None` if `rip` is in no copy loop.
 pub fn fixup(rip: u64) -> Option<u64> {
     // SAFETY: the table above, which nobody writes.
     let table = unsafe { &skerry_fixups };
