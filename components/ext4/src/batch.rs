@@ -18,7 +18,7 @@ pub(crate) struct Batch<'a> {
     /// The pages.
     pub(crate) frames: &'a [Frame],
     max_segments: usize,
-    /// How each page stands.
+    /// The state of each page.
     pub(crate) pages: Vec<Page>,
     /// One for each run.
     pub(crate) requests: Vec<Request>,

@@ -102,7 +102,7 @@ pub(crate) enum Known {
 /// The chunks of a shard.
 struct Slots {
     all: Vec<Slot>,
-    /// Where in `all` they are, by their numbers.
+    /// Index of each chunk in `all`, by the chunk's number.
     places: HashTable<usize>,
     seed: Seed,
     /// The slot that goes next, unless it was used.

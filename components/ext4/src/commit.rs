@@ -33,7 +33,7 @@ use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering::Relaxed;
 use interfaces::{block::SECTOR_BYTES, file_system::FsError};
 
-/// How often a commit is put off for threads that are to join it.
+/// Most times that a commit is put off for threads that are about to join it.
 const JOINS_MAX: usize = 16;
 /// Blocks that are committed without letting operations go first.
 const SHORT_BLOCKS: usize = 16;

@@ -326,8 +326,8 @@ impl From<FsError> for Refusal {
     }
 }
 
-/// Where pieces go in frames, one after the other: behind the one before where they follow it on the device and there
-/// is room, else at the start of the next frame.
+/// The placement of pieces in frames, one after the other. A piece goes behind the one before if it follows that on the
+/// device and there is room, else to the start of the next frame.
 #[derive(Default)]
 struct Packing {
     pages: usize,

@@ -41,15 +41,15 @@ pub(crate) struct Entry<'a> {
     pub(crate) offset: usize,
 }
 
-/// Where the entries of an area lie, in order, and what they say; whether their names are names nobody has looked at. Ends
-/// after the first error. Searches go by this: what equals a name is one.
+/// An iterator over the entries of an area, in order, which does not check their names. It ends after the first error.
+/// Searches use it: a name that equals the one searched for is valid.
 pub(crate) struct Spans<'a> {
     bytes: &'a [u8],
     at: usize,
     end: usize,
 }
 
-/// An entry as it lies there.
+/// An entry as it is on the device; its name is not checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     /// Inode, zero if the entry is free.

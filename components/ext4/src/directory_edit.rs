@@ -169,7 +169,7 @@ pub(crate) fn locate(volume: &Volume, directory: &Inode, name: &[u8]) -> Result<
     Err(FsError::NotFound)
 }
 
-/// Where `name` is, in a block: a directory in its inode gets one first.
+/// Finds the entry of `name` in a block. A directory in its inode is moved to a block first.
 ///
 /// # Errors
 /// As [`locate`] and [`inline_edit::move_out`].

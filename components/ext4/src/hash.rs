@@ -10,7 +10,7 @@ enum Kind {
     Tea,
 }
 
-/// How the hash takes characters beyond 127.
+/// The sign of characters beyond 127 in the hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Characters {
     Signed,

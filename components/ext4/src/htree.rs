@@ -26,7 +26,7 @@ const LEVELS_MAX_LARGE: u8 = 2;
 /// Block numbers in pairs have 28 bits.
 const BLOCK_MASK: u32 = 0x0fff_ffff;
 
-/// How a search ended.
+/// The result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Search {
     /// The place of the name.

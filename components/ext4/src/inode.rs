@@ -34,7 +34,7 @@ pub(crate) struct Inode {
     pub(crate) attribute_block: u64,
     /// When it was deleted, or the next of the orphans.
     pub(crate) deleted: u32,
-    /// How often it was locked to be changed: what was seen of it at one turn is true until the next.
+    /// Number of times that it was locked to be changed. A finding about the inode holds until the number changes.
     pub(crate) turn: u64,
     /// Of a directory that is searched block by block: the block where a name was found last.
     pub(crate) last_found: AtomicU32,

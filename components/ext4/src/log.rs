@@ -88,9 +88,9 @@ pub(crate) struct Running {
 pub(crate) struct FailedRun {
     /// The file.
     pub(crate) inode: u32,
-    /// First block and number of blocks.
+    /// First block in the file.
     pub(crate) logical: u64,
-    /// How many.
+    /// Number of blocks.
     pub(crate) blocks: u64,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Log {
     pub(crate) ended: Event,
     /// A transaction has begun, or none will.
     pub(crate) started: Event,
-    /// How often data was written that a flush must follow, and for how many of these one has.
+    /// Number of writes of data that a flush must follow, and the number of those that a flush has followed.
     written: AtomicU64,
     flushed: AtomicU64,
     has_journal: AtomicBool,
@@ -216,12 +216,12 @@ impl Log {
         self.running.lock()
     }
 
-    /// How often data was written that a flush must follow; to be asked before the flush.
+    /// Returns the number of writes of data that a flush must follow. The caller reads it before the flush.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Acquire)
     }
 
-    /// A flush has followed what was written when [`Log::written`] said so.
+    /// Notes that a flush has followed the first `written` writes, as [`Log::written`] counts them.
     pub(crate) fn note_flushed(&self, written: u64) {
         self.flushed.fetch_max(written, AcqRel);
     }

@@ -20,12 +20,12 @@ impl Ranges {
         found.map(|(start, end)| (*start, *end))
     }
 
-    /// How many numbers are in the set.
+    /// Returns the size of the set.
     pub(crate) fn count(&self) -> u64 {
         self.0.iter().map(|(start, end)| end - start).sum()
     }
 
-    /// How many of `count` numbers from `first` on are not in the set.
+    /// Counts those of the `count` numbers from `first` on that are not in the set.
     pub(crate) fn missing(&self, first: u64, count: u64) -> u64 {
         let end = first.saturating_add(count);
         let inside = |(start, last): (u64, u64)| last.min(end).saturating_sub(start.max(first));

@@ -17,7 +17,7 @@ lock_class! {
 pub(crate) struct Page {
     /// Requests that fill a part of it.
     pub(crate) requests: u32,
-    /// How it stands.
+    /// The result so far.
     pub(crate) result: Result<(), FsError>,
 }
 

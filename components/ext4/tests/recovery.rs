@@ -200,7 +200,7 @@ fn orphaned(shape: &'static [&'static str], count: usize) -> Vec<u8> {
     world.device.image()
 }
 
-/// Where an inode's link to the next orphan is, in a volume of one group.
+/// Returns the offset of an inode's link to the next orphan, in the image of a volume of one group.
 fn link_of(image: &[u8], inode: u32) -> usize {
     let word = |at: usize| u32::from_le_bytes(image[at..at + 4].try_into().unwrap()) as usize;
     let block_bytes = 1024 << word(1024 + 24);

@@ -27,7 +27,7 @@ use vfs::{
 const VERSIONS: usize = 14;
 const EMPTIED: u32 = raw::O_CREAT | raw::O_TRUNC | raw::O_WRONLY;
 
-/// How a file gets its next version.
+/// The way in which a file gets its next version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum How {
     /// Written as another, which takes its name.

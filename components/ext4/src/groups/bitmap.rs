@@ -53,7 +53,7 @@ pub(crate) fn find_clear(bitmap: &[u8], from: usize, end: usize) -> Option<usize
 /// Bits looked at together.
 const WORD_BITS: usize = 64;
 
-/// How many words from the start are in use whole.
+/// Counts the words from the start that have every bit set.
 fn full_words(bitmap: &[u8]) -> usize {
     let words = bitmap.chunks_exact(WORD_BITS / 8);
     words.take_while(|word| **word == [0xff; WORD_BITS / 8]).count()

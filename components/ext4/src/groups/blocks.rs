@@ -18,7 +18,7 @@ use rt::PAGE_BYTES;
 /// Groups searched for a run of the whole length before a shorter one is taken.
 const SEARCH_GROUPS: u32 = 16;
 
-/// How long a run must be.
+/// The length that a run must have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     Whole,

@@ -50,7 +50,7 @@ impl Free<'_> {
         best
     }
 
-    /// How many are free from `from` on, at most `max`.
+    /// Returns the length of the free run at `from`, at most `max`.
     fn run_at(self, from: usize, max: usize) -> usize {
         let room =
             self.pending_at_or_after(from).map_or(max, |(start, _)| start.saturating_sub(from));

@@ -150,7 +150,7 @@ impl Groups {
         self.groups.get(number as usize).map(|group| group.lock()).ok_or(FsError::Corrupt)
     }
 
-    /// How many.
+    /// Number of groups.
     pub(crate) fn count(&self) -> u32 {
         self.groups.len() as u32
     }
@@ -169,10 +169,10 @@ impl Groups {
         fixed.map(|Fixed { places: [.., (table, _)], .. }| *table).ok_or(FsError::Corrupt)
     }
 
-    /// Where a group's inode table begins, whose inodes were ever used.
+    /// The start of a group's inode table, if inodes of the group were ever used.
     ///
     /// # Errors
-    /// [`FsError::Corrupt`] where the volume has no such group, or it was not.
+    /// [`FsError::Corrupt`] where the volume has no such group, or none of its inodes was ever used.
     pub(crate) fn used_inode_table(&self, number: u32) -> Result<u64, FsError> {
         let fixed = self.fixed.get(number as usize).ok_or(FsError::Corrupt)?;
         let is_used = fixed.has_inodes.load(Acquire);

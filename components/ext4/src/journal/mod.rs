@@ -27,7 +27,7 @@ const RUNS_MAX: usize = 4096;
 /// Fewest blocks of a log that transactions are written to.
 const LOG_BLOCKS_MIN: u32 = 256;
 
-/// How blocks of the log are protected.
+/// The kind of checksum that protects the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Checksums {
     None,

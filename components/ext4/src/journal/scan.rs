@@ -1,13 +1,13 @@
-//! Where a log ends, and whether what it holds until there is whole.
+//! Finds the end of a log, and checks the committed transactions before it for damage.
 //!
-//! A power cut leaves a log that ends with a transaction without its commit block: that is the end. A commit block is
-//! written when all before it is on the device, so a wrong checksum in a transaction that has one is damage, and
-//! recovery fails before it changes anything, as jbd2's and `e2fsck`'s does. Blocks of an earlier use of the log also
-//! have wrong checksums; they are told by a commit that is older than the one before it.
+//! After a power cut the log ends with a transaction that has no commit block. A commit block is written when everything
+//! before it is on the device. So a wrong checksum in a transaction that has one is damage, and recovery fails before it
+//! changes anything, as jbd2's and `e2fsck`'s does. Blocks of an earlier use of the log also have wrong checksums; they are
+//! recognised by a commit that is older than the one before it.
 //!
-//! Where each block has a checksum (v2, v3), a valid commit behind the end shows that the transaction at the end was
-//! committed, and that the block where the log seems to end is damaged. jbd2 does not look for it, and drops what
-//! follows.
+//! If each block has a checksum (v2, v3), a valid commit behind the end shows that the transaction at the end was committed,
+//! and that the block at which the log seems to end is damaged. jbd2 does not look for such a commit, and drops the blocks
+//! that follow.
 //!
 //! Source: Linux fs/jbd2/recovery.c (`do_one_pass`).
 use super::{Checksums, Journal};

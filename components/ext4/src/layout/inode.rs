@@ -16,7 +16,7 @@ pub(crate) const BASE_BYTES: usize = 128;
 pub(crate) const BODY_BYTES: usize = 60;
 /// The place of the checksum's low half.
 pub(crate) const CHECKSUM_LOW_OFFSET: usize = 124;
-/// Where the checksum's high half is, where the extra part reaches it.
+/// The place of the checksum's high half, if the extra part reaches it.
 pub(crate) const CHECKSUM_HIGH_OFFSET: usize = 130;
 
 /// The places of fields that are written one by one.

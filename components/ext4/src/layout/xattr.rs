@@ -16,7 +16,7 @@ pub(crate) const MAGIC: u32 = 0xea02_0000;
 pub(crate) const HEADER_BYTES: usize = 32;
 /// The place of a block's number of references.
 pub(crate) const REFERENCES_OFFSET: usize = 4;
-/// Where a block's number of blocks is, always one.
+/// The place of a block's number of blocks, which is always one.
 pub(crate) const BLOCKS_OFFSET: usize = 8;
 /// The place of a block's hash.
 pub(crate) const HASH_OFFSET: usize = 12;

@@ -54,7 +54,7 @@ pub struct MemoryBlock {
 pub struct Fault {
     pub operation: Operation,
     pub sector: u64,
-    /// How many requests with it fail.
+    /// Number of requests with it that still fail.
     pub left: usize,
 }
 

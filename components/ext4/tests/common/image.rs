@@ -8,7 +8,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How an image is made.
+/// The recipe of an image.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// Options of mke2fs.
