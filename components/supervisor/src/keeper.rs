@@ -388,7 +388,7 @@ impl Keeper {
         is_much.then(|| format!("uses {used} bytes of memory of at most {most}"))
     }
 
-    /// How long it may take to answer.
+    /// Returns the time for the component to answer a ping, in nanoseconds.
     fn answer_limit_ns(&self) -> u64 {
         let factor = match self.now.lock().life.state() {
             State::Starting => START_DEADLINES,

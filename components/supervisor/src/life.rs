@@ -15,7 +15,7 @@
 use alloc::collections::VecDeque;
 use interfaces::supervisor::State;
 
-/// How often, how soon.
+/// The limits of restarts after failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Restarts after failures within a window.
@@ -57,7 +57,7 @@ impl Life {
         let failures = VecDeque::new();
         Life { rules, state: State::Waiting, failures, start_ns: 0, restarts: 0 }
     }
-    /// How it is.
+    /// Returns its state.
     pub fn state(&self) -> State {
         self.state
     }

@@ -47,7 +47,7 @@ pub struct Plan {
     pub devices_max: usize,
     /// The best policy of its threads.
     pub policy: Policy,
-    /// How much of all processors' time they may have while others want it.
+    /// Share of all processors' time that they may have while other threads want it, in percent.
     pub share_percent: u8,
     /// Time between pings.
     pub ping_ns: u64,

@@ -41,7 +41,7 @@ type Inodes = BTreeMap<InodeNumber, Extra>;
 /// The inodes that have something.
 pub(crate) struct Extras {
     inodes: Mutex<Inodes>,
-    /// How many there are: most often none, and nobody takes the lock.
+    /// Number of inodes in the table. It is mostly 0, and then the lock is not taken.
     count: AtomicUsize,
 }
 

@@ -53,7 +53,7 @@ impl Ledger {
         Receipt { buffer: &self.0, offset: place(number), number: number as u32 }
     }
 
-    /// How much the chip was given, where the client knows of `position.sent`.
+    /// Returns the number of bytes that the chip was given; the client knows of the first `position.sent`.
     pub(crate) fn sent(&self, position: Position) -> u64 {
         let number = (self.0.load64(SENT) >> 32) as u32;
         let ahead = number.wrapping_sub(position.sent as u32);

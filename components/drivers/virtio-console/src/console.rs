@@ -49,13 +49,13 @@ const DRIVER_NICE: i8 = -10;
 /// Consoles found so far in the whole system, for `hvc` numbers.
 static CONSOLES: AtomicUsize = AtomicUsize::new(0);
 
-/// How long a device may be silent before its announcement of ports counts as complete. The system description sets
-/// both for an isolated driver, and the command line for any.
+/// The times of silence after which a device's announcement of ports counts as complete. The system description sets both for
+/// an isolated driver, and the command line for any.
 struct Limits {
-    /// A device that was asked nothing more and has said nothing for this long has no other port to announce, and says
-    /// nothing more of those that it did announce; `virtio-console.silence_ms`.
+    /// Silence after which a device that was asked nothing more has no other port to announce, and nothing more to say of
+    /// the ports that it announced; `virtio-console.silence_ms`.
     silence_ns: u64,
-    /// No news for this long, and every port identified: those not open yet are not opened now;
+    /// Silence after which, once every port is identified, no port that is not open yet is waited for;
     /// `virtio-console.settled_ms`.
     settled_ns: u64,
 }

@@ -19,7 +19,7 @@ lock_class! {
 /// Bytes that the device is asked for at a time: some seeds, so that few of them wait.
 const BUFFER_BYTES: usize = 256;
 const SEED_BYTES: usize = SEED_WORDS * 8;
-/// How long a caller waits for the device. A device may be slow on purpose (QEMU `max-bytes`, `period`).
+/// Longest time that a caller waits for the device. A device may be slow on purpose (QEMU `max-bytes`, `period`).
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// One device.

@@ -10,7 +10,7 @@ use virtio::{
     model::{Behaviour, Model},
 };
 
-/// How the device answers a buffer.
+/// The device's answer to a buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Answer {
     /// With so many random bytes.
