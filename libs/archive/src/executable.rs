@@ -44,7 +44,7 @@ impl fmt::Display for Malformed {
 /// A part to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// Where, on a page.
+    /// Address of its first page.
     pub address: u64,
     /// Bytes of memory, whole pages.
     pub bytes: u64,

@@ -141,7 +141,8 @@ impl Program {
         Ok(Program { weight: check::weight(&instructions), operations, rows, starts })
     }
 
-    /// How long it is as Linux counts it against the longest chain: in instructions of its own inner language.
+    /// Length of the program that Linux counts against the longest chain of filters: in instructions of its internal
+    /// language.
     pub fn weight(&self) -> u32 {
         self.weight
     }

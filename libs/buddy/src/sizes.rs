@@ -6,7 +6,7 @@ use core::alloc::Layout;
 /// Bytes of the objects of each class.
 pub const SIZES: [u16; 15] =
     [16, 32, 48, 64, 80, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
-/// How many classes there are.
+/// Number of size classes.
 pub const CLASSES: usize = SIZES.len();
 /// Bytes before a slab's objects, and so the largest alignment they have.
 pub const HEADER_BYTES: usize = 64;

@@ -71,7 +71,7 @@ pub struct Grants {
     pub threads: usize,
     /// The best policy its threads may have.
     pub policy: Policy,
-    /// How much of all processors' time they may have together while others want it, 0 to 100.
+    /// Share of all processors' time that its threads may have together while other threads want it, in percent.
     pub share_percent: u8,
 }
 
@@ -92,16 +92,16 @@ impl Grants {
 /// Why a domain ended.
 #[derive(Clone, Debug)]
 pub struct End {
-    /// In words.
+    /// Cause, in words.
     pub cause: String,
-    /// Where the thread was, if it was its doing.
+    /// Registers of the thread that caused the end; zeroes if none did.
     pub registers: Registers,
-    /// Return addresses from there outwards.
+    /// Return addresses of that thread, innermost first.
     pub calls: Vec<u64>,
 }
 
 impl End {
-    /// By nobody's doing within it.
+    /// An end that no thread of the domain caused.
     pub fn because(cause: &str) -> End {
         End { cause: cause.into(), registers: Registers::default(), calls: Vec::new() }
     }

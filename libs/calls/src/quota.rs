@@ -26,7 +26,7 @@ impl Quota {
         Quota { used: AtomicUsize::new(0), most }
     }
 
-    /// How many are taken.
+    /// Number of things that are taken.
     pub fn used(&self) -> usize {
         self.used.load(Relaxed)
     }
@@ -50,7 +50,7 @@ impl Quota {
 }
 
 impl Held {
-    /// How many are held.
+    /// Number of things that are held.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -8,7 +8,7 @@ use toml::Spanned;
 pub struct Component {
     /// The worlds in which it can live: `kernel`, `process`.
     pub(crate) worlds: Spanned<Vec<Spanned<String>>>,
-    /// How it starts.
+    /// The function that starts it.
     #[serde(default)]
     pub(crate) entry: Entry,
     /// Interfaces that it offers.
@@ -82,7 +82,7 @@ pub struct Process {
     /// Threads beyond `threads` for each of its devices that the machine has.
     #[serde(default)]
     pub(crate) device_threads: u32,
-    /// How much of all processors' time they may have while others want it.
+    /// Share of all processors' time that its threads may have while other threads want it, in percent.
     pub(crate) share_percent: Spanned<u8>,
     /// Time between pings.
     pub(crate) ping_ms: u64,

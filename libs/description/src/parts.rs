@@ -23,7 +23,7 @@ pub(super) fn overlap(one: (u16, u16), other: (u16, u16)) -> bool {
     u32::from(one.0) < end(other) && u32::from(other.0) < end(one)
 }
 
-/// What the personality calls a place of system calls.
+/// Returns the variant of the personality's `SystemCalls` that a description's word names.
 pub(super) fn system_calls(word: &str) -> Option<&'static str> {
     match word {
         "anywhere" => Some("Anywhere"),

@@ -14,7 +14,7 @@ use toml::{Spanned, Table, Value};
 /// Systems that are based on one another, at most.
 const DEPTH_MAX: usize = 8;
 
-/// Where a component lives in a system.
+/// The world in which a component lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// In the kernel's address space.
@@ -53,7 +53,7 @@ pub struct System {
     pub name: String,
     /// Memory of the smallest machine that it is for.
     pub memory_mib: u64,
-    /// Where system calls run: `anywhere`, or `master`: on the first processor.
+    /// The processors that run system calls: `anywhere`, or `master` for the first one only.
     pub system_calls: String,
     /// Its components.
     pub members: Vec<Member>,

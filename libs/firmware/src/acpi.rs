@@ -24,7 +24,8 @@ pub struct IoApic {
     pub first_line: u32,
 }
 
-/// Where and how an ISA interrupt arrives, where not identity, edge, high.
+/// The line and the signalling of an ISA interrupt for which they are not the default: line of the same number, edge, active
+/// high.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Override {
     /// ISA interrupt.

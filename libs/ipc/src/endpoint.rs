@@ -28,7 +28,7 @@ pub struct Party<T> {
     pub phase: Phase<T>,
     /// The message that it sends, and then the one it got.
     pub message: Message,
-    /// How its last step ended; true once it goes on, unless a deadline or a kick woke it.
+    /// Result of its last step; valid once the thread goes on, unless a deadline or a kick woke it.
     pub result: Result<(), Error>,
     /// Its place in the endpoint's list.
     pub links: Links<T>,
@@ -281,7 +281,7 @@ impl<T: Copy + Eq> Endpoint<T> {
             let next = next.or_else(|| self.receiving.find(links, &is_meant))?;
             self.cancel(threads, next);
             threads.party(next).result = Err(error);
-            // Where the claim fails it is on its way out by itself, and finds nothing left to undo.
+            // A thread that cannot be claimed is on its way out by itself, and finds nothing left to undo.
             if threads.claim(next) {
                 return Some(next);
             }

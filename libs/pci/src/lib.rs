@@ -222,7 +222,7 @@ fn measure(config: &impl Config, address: u16, offset: u16, value: u32) -> u32 {
 const MSIX_ENABLE: u32 = 1 << 31;
 const MSIX_MASK_ALL: u32 = 1 << 30;
 
-/// Where each capability lies, and its first long: kind, next, two bytes of its own.
+/// The offset of each capability, and its first long: kind, next, two bytes of its own.
 fn capabilities(config: &impl Config, address: u16) -> impl Iterator<Item = (u16, u32)> {
     const HAS_LIST: u32 = 1 << 20;
     const MOST: usize = 48;

@@ -94,7 +94,7 @@ impl Leaf<'_> {
             Leaf::Large(entry) => large::part(*entry, slot),
         }
     }
-    /// How many of `slots` hold a frame.
+    /// Counts those of `slots` that hold a frame.
     #[inline]
     pub fn held(&self, slots: Range<usize>) -> usize {
         match self {

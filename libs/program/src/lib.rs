@@ -125,7 +125,8 @@ pub enum Trap {
     Kicked,
 }
 
-/// How the pages of a range are cloned. Write access is taken from both sides; the first store faults and copies (K5).
+/// The way in which the pages of a range are cloned. Write access is taken from both sides; the first store faults and copies
+/// (K5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloneMode {
     /// One by one.

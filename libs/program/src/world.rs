@@ -8,7 +8,7 @@ pub struct NoMemory;
 /// Shift of the factor from counts of the time-stamp counter to nanoseconds.
 pub const SCALE_SHIFT: u32 = 32;
 
-/// How the scheduler treats a thread.
+/// The scheduling policy of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Shares the processor by weight; `nice` from -20 to 19 as in POSIX.

@@ -62,7 +62,7 @@ impl<K> Default for Heap<K> {
 }
 
 impl<K: Copy + Eq> Heap<K> {
-    /// How many are queued.
+    /// Number of queued items.
     pub fn len(&self) -> usize {
         self.count
     }

@@ -1,12 +1,12 @@
 //! Threads that are ready to run on one processor, in the order of [`Class`]es, and the scale of their virtual time.
 use super::{Fifo, Heap, Priorities, Store};
 
-/// How far ahead in virtual time who runs must be to be preempted by another who is fair.
+/// Least lead in virtual time at which the running thread is preempted by another fair one.
 pub const GRANULARITY_NS: u64 = 1_000_000;
 /// A thread that woke may be this far behind the others, not more: sleeping earns no more than that.
 pub const SLEEPER_CREDIT_NS: u64 = 3_000_000;
 
-/// As what something is queued: of two the greater goes first.
+/// The class in which a thread is queued; of two the greater goes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(u8);
 
@@ -135,7 +135,7 @@ impl<K: Copy + Eq> Ready<K> {
         if self.next == Some(item) { Class::FAIR } else { store.node(item).class }
     }
 
-    /// Where `period` is a new one, takes all who are sunk out: they are to be queued again.
+    /// If `period` is a new one, takes out all sunk items; the caller queues them again.
     pub fn raise(&mut self, period: u64) -> Fifo<K> {
         if core::mem::replace(&mut self.period, period) == period {
             return Fifo::new();

@@ -14,7 +14,7 @@ use core::{
     sync::atomic::{AtomicPtr, AtomicU32, Ordering::*},
 };
 
-/// How a lock is held.
+/// The type of a lock, and of a reader/writer lock the kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A spin lock.
@@ -33,7 +33,7 @@ pub struct Entry {
     address: usize,
     /// Its class.
     pub class: &'static LockClass,
-    /// How it is held.
+    /// Its type and the kind of access.
     pub kind: Kind,
     /// The place where it was taken.
     pub place: &'static Location<'static>,
@@ -113,7 +113,7 @@ pub enum Violation {
     ForeignUnlock {
         /// The lock's class.
         class: &'static LockClass,
-        /// Where.
+        /// The place where it lets go.
         place: &'static Location<'static>,
     },
     /// The thread may block here while it holds a spin lock.

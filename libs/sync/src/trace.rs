@@ -22,12 +22,12 @@ struct Record {
     second: AtomicU64,
 }
 
-/// The last recorded point.
+/// A record of a trace point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// When.
+    /// Time of the record.
     pub time: u64,
-    /// What.
+    /// Name of the trace point.
     pub name: &'static str,
     /// Two numbers that go with it.
     pub numbers: [u64; 2],

@@ -34,7 +34,7 @@ struct Waiter {
 #[derive(Default)]
 struct Waiters {
     list: Vec<Waiter>,
-    /// How many ever slept, and who wants to know.
+    /// Number of sleeps so far, and the thread that waits for the next.
     sleeps: u32,
     watcher: Option<Thread>,
 }

@@ -51,13 +51,13 @@ impl Display for Doing {
 /// An exception that nothing in the kernel expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Trap {
-    /// Which.
+    /// Number of the exception.
     pub vector: u64,
     /// The processor's error code.
     pub error_code: u64,
     /// The address that could not be accessed last.
     pub address: u64,
-    /// That is below a kernel stack.
+    /// The address is in the guard page below a kernel stack.
     pub is_guard: bool,
     /// The stack pointer.
     pub rsp: u64,

@@ -52,7 +52,7 @@ pub fn candidates(kind: u32) -> Vec<Candidate> {
     on_pci.chain(on_mmio).collect()
 }
 
-/// How a queue is laid out.
+/// The layout of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePlan {
     /// Number of the queue.

@@ -3,7 +3,7 @@ use crate::{Error, window::Window};
 use alloc::vec::Vec;
 use rt::{device::Interrupt, thread::Woken, time::Instant};
 
-/// Where a queue's three areas lie, as the device sees them.
+/// The addresses of a queue's three areas, as the device sees them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueAddresses {
     pub(crate) descriptors: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Doorbell {
     pub(crate) width: DoorbellWidth,
 }
 
-/// How wide the register is: PCI has words, MMIO longs.
+/// The width of the doorbell register: a word on PCI, a long on MMIO.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum DoorbellWidth {
     Word,

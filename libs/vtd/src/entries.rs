@@ -1,4 +1,4 @@
-//! How entries of tables and registers are made up.
+//! The layout of table entries and registers.
 //!
 //! ```text
 //! root           0 present | 12 context table

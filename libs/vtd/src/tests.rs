@@ -45,7 +45,7 @@ impl Model {
         self.tables[frame as usize - 1][index].load(Relaxed)
     }
 
-    /// Where `function`'s access to `address` goes, if anywhere (3.4, 3.7).
+    /// Returns the address that `function`'s access to `address` reaches; `None` if it is blocked (3.4, 3.7).
     fn reached(&self, function: u16, address: u64, access: Access) -> Option<u64> {
         assert_ne!(self.read(0x1c, 4) & 1 << 31, 0, "it does not translate");
         let root = self.read(0x20, 8) >> 12;

@@ -1,9 +1,9 @@
-//! How programs replace files without fsync, and what a crash may leave of that.
+//! Patterns by which programs replace files without fsync, and the states of the files that a crash may leave.
 //!
-//! A worker owns a folder and repeats one [`Pattern`]; its step `n` makes version `n` of what it writes. After every
-//! [`STEPS_A_MARK`] steps it makes another file durable with fsync and tells its step: a journal commits in order, so
-//! all steps until then are committed too. What is found must be a version that was not told to be followed by another,
-//! whole where a name was taken, never a mixture.
+//! A worker owns a folder and repeats one [`Pattern`]; step `n` writes version `n` of the file. After every [`STEPS_A_MARK`]
+//! steps the worker makes another file durable with fsync and reports the step. A journal commits in order, so all steps up
+//! to a report are committed too. After a crash, the file must hold the version of the last reported step or a later one. It
+//! must be whole if it took the name of another file, and never a mixture of versions.
 use crate::Files;
 use alloc::{
     format,

@@ -46,7 +46,7 @@ pub struct TaskState {
     pub ist: [u64; 7],
     reserved3: u64,
     reserved4: u16,
-    /// Where the map of ports begins, from here.
+    /// Offset of the map of ports from the beginning of this segment.
     pub io_map_base: u16,
 }
 

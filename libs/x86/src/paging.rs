@@ -134,7 +134,7 @@ impl Table {
             .map(|(index, entry)| (index, Entry::from_bits_retain(entry.load(Relaxed))))
             .filter(|(_, entry)| !entry.is_empty())
     }
-    /// How many entries of `range` hold a frame.
+    /// Counts the entries in `range` that hold a frame.
     #[inline]
     pub fn held(&self, range: Range<usize>) -> usize {
         let entries = self.0.get(range).unwrap_or_default().iter();
