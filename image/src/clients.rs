@@ -19,19 +19,19 @@ use rt::{
 };
 use supervisor::Supervisor;
 
-/// How long a call may take, a restart of the component included.
+/// Timeout of a call, a restart of the component included.
 const DEADLINE_NS: u64 = 10_000_000_000;
-/// How long a successor may take to take memory that is shared with it.
+/// Timeout of the call by which a successor takes memory that is shared with it.
 const ATTACH_NS: u64 = 1_000_000_000;
-/// Messages that may be lost on the way to that.
+/// Most tries of that call; a message may be lost.
 const ATTACH_TRIES: usize = 3;
 /// Most instances of a component that are used: a component that lies of them must not hold the boot up.
 const INSTANCES_MAX: u64 = 256;
 
-/// How long boot waits for a component that fails over what it is asked, and how often it says so.
+/// Time that boot waits for a component whose calls fail, and time between two lines of the log about it.
 const BOOT_NS: u64 = 120_000_000_000;
 const SAY_NS: u64 = 5_000_000_000;
-/// Between two tries of boot's.
+/// Pause between two calls of boot.
 const TRY_NS: u64 = 10_000_000;
 
 /// A component that boot cannot go on without; it may fail and be started again meanwhile.

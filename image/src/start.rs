@@ -15,7 +15,7 @@ use interfaces::{
 use posix::start::{Boot, State, SystemCalls};
 use rt::device::PciFunction;
 
-/// Where a component lives.
+/// The world in which a component lives.
 #[derive(Clone, Copy, Debug)]
 pub enum World {
     /// In the kernel, and the function that starts it; none starts the personality.
@@ -46,7 +46,7 @@ pub struct Component {
 pub struct System {
     /// Its name.
     pub name: &'static str,
-    /// Where system calls run.
+    /// The processors that run system calls.
     pub system_calls: SystemCalls,
     /// Its components, in the order of starting.
     pub components: &'static [Component],
