@@ -130,8 +130,8 @@ impl Program {
     /// Checks a program, as Linux's `bpf_check_classic` and `seccomp_check_filter` do.
     ///
     /// # Errors
-    /// Where it is not one of 1 to [`INSTRUCTIONS_MAX`] known instructions that jump within it, end with a return, load no
-    /// memory that may not have been stored to, and nothing beyond the call, and do not divide by a constant 0.
+    /// Unless it has 1 to [`INSTRUCTIONS_MAX`] instructions, all known, that jump within the program, end with a return, load
+    /// nothing beyond the call and no memory that may not have been stored to, and do not divide by a constant 0.
     pub fn new(words: &[u64]) -> Result<Program, Malformed> {
         let instructions: Vec<Instruction> =
             words.iter().take(INSTRUCTIONS_MAX + 1).map(|word| Instruction::from(*word)).collect();

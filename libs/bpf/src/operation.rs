@@ -34,7 +34,7 @@ impl Arithmetic {
     }
 }
 
-/// How the accumulator is compared with a second number.
+/// A comparison of the accumulator with a second number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Test {
     Equal,

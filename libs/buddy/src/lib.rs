@@ -105,7 +105,7 @@ impl<'a> Buddy<'a> {
     /// Gives back the block of 2^`order` frames at `frame`, joining it with its free buddies.
     ///
     /// # Panics
-    /// Where the block is free already or outside the table: a bug of the caller.
+    /// If the block is free already or outside the table: a bug of the caller.
     pub fn free(&mut self, frame: u32, order: usize) {
         assert!(self.links[frame as usize].order == NOT_FREE, "frame {frame:#x} freed twice");
         self.free_frames += 1 << order;

@@ -128,10 +128,10 @@ pub trait Pmap {
     fn count_large(&self, by: isize);
 }
 
-/// The entry that maps `address`, to be looked at.
+/// Returns the entry that maps `address`, for reading.
 ///
 /// # Errors
-/// Where nothing does, the first address after `address` that another may have.
+/// If no entry maps it, the first address after `address` that another entry may map.
 #[inline]
 pub fn leaf<P: Pmap>(space: &P, address: u64) -> Result<Leaf<'_>, u64> {
     let mut entry = Entry::new(space.root(), TABLE);

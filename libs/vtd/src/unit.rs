@@ -138,8 +138,10 @@ impl<M: Machine> Unit<M> {
         self.wait(register::STATUS, 4, |status| status & bit != 0);
     }
 
+    /// Waits until `is_done` holds for the register's value.
+    ///
     /// # Panics
-    /// Where the hardware does not answer: nobody knows what devices reach then.
+    /// If the hardware does not answer: the memory that devices reach is not known then.
     fn wait(&self, register: usize, width: usize, is_done: impl Fn(u64) -> bool) {
         let answered = (0..PATIENCE).any(|_| is_done(self.machine.read(register, width)));
         assert!(answered, "the IOMMU does not answer");

@@ -192,7 +192,7 @@ pub fn free_contiguous(start: u32, count: usize) {
 /// The reference count of `frame`.
 ///
 /// # Panics
-/// Where there is no such frame.
+/// If there is no such frame.
 #[inline]
 pub fn references(frame: u32) -> &'static AtomicU32 {
     assert!((frame as usize) < TABLE_LENGTH.load(Relaxed), "no frame {frame:#x}");

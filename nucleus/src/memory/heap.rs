@@ -91,7 +91,7 @@ static SLAB_FRAMES: AtomicUsize = AtomicUsize::new(0);
 /// Gives processor `cpu` (not 0, not yet running) its magazines.
 ///
 /// # Panics
-/// Where there is no memory for them: there is none to run on.
+/// If there is no memory for the magazines: the processor could not run then.
 pub fn prepare_cpu(cpu: usize) {
     const FRAMES: usize = size_of::<Magazines>().div_ceil(4096);
     let at = runs::allocate(FRAMES);

@@ -73,7 +73,7 @@ impl TableSource for FromFrames {
 /// Builds the kernel's map and starts the frame allocator and the heap.
 ///
 /// # Panics
-/// Where memory does not suffice.
+/// If memory does not suffice.
 ///
 /// # Safety
 /// Once, on the boot processor, on the first tables; `info` is true.
@@ -120,7 +120,7 @@ pub fn init_cpu() {
 /// `physical` need not be aligned.
 ///
 /// # Panics
-/// Where there is no memory for a table: devices are mapped once, at boot.
+/// If there is no memory for a table: devices are mapped once, at boot.
 pub fn map_device(physical: u64, bytes: u64) -> u64 {
     let offset = physical & (PAGE as u64 - 1);
     let count = (offset + bytes).div_ceil(PAGE as u64);

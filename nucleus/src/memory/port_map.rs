@@ -45,7 +45,7 @@ fn ones() -> Result<u32, NoMemory> {
 /// Makes the area of spaces without ports. At boot, before there are spaces.
 ///
 /// # Panics
-/// Where there is no memory for it.
+/// If there is no memory for the area.
 pub fn init() {
     let (segments, ones) = (gdt::frame(), ones().expect(NO_MEMORY));
     for page in 0..=MAP_END {

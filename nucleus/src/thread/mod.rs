@@ -411,7 +411,7 @@ pub fn spawn_known(
 /// Starts the first thread.
 ///
 /// # Panics
-/// Where there is no memory for it.
+/// If there is no memory for the thread.
 pub fn start_first(body: fn()) {
     let body: Body = Box::new(Box::new(body));
     spawn("main", Policy::Fair { nice: 0 }, body).expect("no memory for the first thread");

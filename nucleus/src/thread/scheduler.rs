@@ -63,10 +63,10 @@ pub fn init_cpu() {
     PROCESSORS[cpu].store(made, Release);
 }
 
-/// Top of the stack that processor `cpu` (not 0) starts on.
+/// Makes the stack that processor `cpu` (not 0) starts on; returns its top.
 ///
 /// # Panics
-/// Where there is no memory for it.
+/// If there is no memory for the stack.
 pub fn idle_stack(_cpu: usize) -> u64 {
     let stack = Stack::new().expect("no memory for an idle thread's stack");
     let top = stack.top();

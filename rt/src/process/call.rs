@@ -25,7 +25,7 @@ const fn changes_memory(call: Call) -> bool {
 /// Does `call`, which changes no memory known here.
 ///
 /// # Panics
-/// Where it might, which is known when compiling.
+/// If `call` may change such memory; this is known when compiling.
 #[inline(always)]
 pub(super) fn ask(call: Call, arguments: &[u64]) -> Answer {
     assert!(!changes_memory(call));

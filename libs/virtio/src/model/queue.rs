@@ -57,7 +57,7 @@ impl Chain {
     /// Everything the driver sends.
     ///
     /// # Panics
-    /// Where it names what is no memory.
+    /// If the driver names an address that is no memory.
     pub fn read(&self) -> Vec<u8> {
         let mut all = Vec::new();
         for (address, bytes) in &self.readable {
@@ -76,7 +76,7 @@ impl Chain {
     /// Writes `data` from byte `offset` of what the device may write; returns how much fitted.
     ///
     /// # Panics
-    /// Where the driver names what is no memory.
+    /// If the driver names an address that is no memory.
     pub fn write(&self, offset: usize, data: &[u8]) -> usize {
         let (mut skip, mut rest) = (offset, data);
         for (address, bytes) in &self.writable {

@@ -17,7 +17,7 @@ pub unsafe fn low_memory<'a>(physical: u64, length: usize) -> Option<&'a [u8]> {
 /// Parses the loader's information; also keeps the command line in `params`.
 ///
 /// # Panics
-/// Where it is not PVH start information of version 1 or has no memory map: there is nothing to run on.
+/// If it is not PVH start information of version 1, or has no memory map: the kernel cannot run then.
 ///
 /// # Safety
 /// Once, on the boot processor, with boot's first tables.

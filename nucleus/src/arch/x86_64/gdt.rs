@@ -106,7 +106,7 @@ unsafe fn load_task(cpu: usize, start: u64) {
 /// ever.
 ///
 /// # Panics
-/// Where there is no memory for them.
+/// If there is no memory for the stacks.
 pub fn guard_interrupt_stacks() {
     let cpu = percpu::cpu();
     let tss = SEGMENTS.0[cpu].tss.get();

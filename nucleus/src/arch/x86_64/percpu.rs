@@ -114,7 +114,7 @@ static CPUS: [PerCpu; MAX_CPUS] = [const { PerCpu::new() }; MAX_CPUS];
 /// The data of processor `cpu`.
 ///
 /// # Panics
-/// Where `cpu` is not below [`MAX_CPUS`].
+/// If `cpu` is not below [`MAX_CPUS`].
 pub fn of(cpu: usize) -> &'static PerCpu {
     &CPUS[cpu]
 }
