@@ -1,4 +1,7 @@
-//! `./x check`: formatting, clippy, the house rules, import directions; a table of code and unsafe per crate.
+//! `./x check`: formatting, clippy, the house rules, import directions, comments and commits; a table of code and unsafe per
+//! crate.
+mod comments;
+mod commits;
 mod count;
 mod layers;
 mod rules;
@@ -23,12 +26,27 @@ pub struct Crate {
     pub dependencies: Vec<String>,
 }
 
-/// Runs every check.
+/// The kind of check.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Options {
+    /// Print so many doc comments, drawn at random, instead of checking anything
+    #[arg(long, value_name = "COUNT")]
+    sample_comments: Option<usize>,
+    /// Seed of the sample
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs every check, or prints a sample of the comments.
 ///
 /// # Errors
-/// Fails if a tool cannot be started.
-pub fn run() -> Result<u8> {
+/// Fails if a tool cannot be started or a file cannot be read.
+pub fn run(options: &Options) -> Result<u8> {
     let crates = crates()?;
+    if let Some(count) = options.sample_comments {
+        comments::sample(&crates, count, options.seed)?;
+        return Ok(0);
+    }
     let mut faults = Vec::new();
     tool(&mut faults, "rustfmt", shell::cargo().args(["fmt", "--all", "--check"]));
     for (what, arguments) in CLIPPY {
@@ -46,6 +64,7 @@ pub fn run() -> Result<u8> {
         rules::check(one, &mut faults)?;
         rows.push((one, count::crate_counts(one)?));
     }
+    commits::check(&mut faults)?;
     table(&rows);
     count::check_trusted(&rows, &mut faults);
     for fault in &faults {

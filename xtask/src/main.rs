@@ -65,8 +65,8 @@ enum Command {
     Bench(bench::Options),
     /// Instructions that the kernel executes for a command: by function, by path of calls, drawn
     Profile(Box<profile::Options>),
-    /// Formatting, lints, import directions; lines of code and of unsafe per crate
-    Check,
+    /// Formatting, lints, import directions, comments, commits; lines of code and of unsafe per crate
+    Check(check::Options),
     /// Boot stopped at the first instruction, with gdb attached
     Debug(Box<run::Options>),
     /// Build the kernel and the disk image, and say where they are
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Command::Kill(options) => kill::run(&options),
         Command::Bench(options) => bench::run(&options),
         Command::Profile(options) => profile::run(&options),
-        Command::Check => check::run(),
+        Command::Check(options) => check::run(&options),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),
     };

@@ -1,6 +1,6 @@
 //! The house rules that no other tool checks: sizes, opening comments, where unsafe may stand.
 use super::{
-    Crate,
+    Crate, comments,
     count::{code_lines, is_test_file},
 };
 use crate::shell;
@@ -46,6 +46,7 @@ fn file_rules(name: &str, path: &Path, text: &str, faults: &mut Vec<String>) {
             "{name}: {lines} lines without its tests, at most {FILE_LINES}: split it by family"
         ));
     }
+    comments::check(name, text, faults);
     for (line, code) in code_lines(text) {
         if UNFINISHED.iter().any(|name| code.contains(&format!("{name}!("))) {
             faults.push(format!(
