@@ -9,6 +9,7 @@ mod rules;
 use crate::{isolated, shell};
 use anyhow::Result;
 use count::Counts;
+pub use count::is_test_file;
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -143,7 +144,11 @@ fn table(rows: &[(&Crate, Counts)]) {
     println!("{:<20} {:>8} {:>8} {:>8}", "all", total.code, total.tests, total.unsafe_blocks);
 }
 
-fn crates() -> Result<Vec<Crate>> {
+/// Every crate of the workspace.
+///
+/// # Errors
+/// A manifest that cannot be read.
+pub fn crates() -> Result<Vec<Crate>> {
     let root = shell::root();
     let workspace: toml::Table =
         toml::from_str(&std::fs::read_to_string(root.join("Cargo.toml"))?)?;

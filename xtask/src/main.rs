@@ -13,6 +13,7 @@ mod debian;
 mod debug;
 mod disk;
 mod disk_campaign;
+mod imports;
 mod isolated;
 mod kill;
 mod link;
@@ -67,6 +68,8 @@ enum Command {
     Profile(Box<profile::Options>),
     /// Formatting, lints, import directions, comments, commits; lines of code and of unsafe per crate
     Check(check::Options),
+    /// Which parts of a folder's crates import which: a drawing, and the cycles
+    Imports(imports::Options),
     /// Boot stopped at the first instruction, with gdb attached
     Debug(Box<run::Options>),
     /// Build the kernel and the disk image, and say where they are
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&options),
         Command::Profile(options) => profile::run(&options),
         Command::Check(options) => check::run(&options),
+        Command::Imports(options) => imports::run(&options),
         Command::Debug(options) => debug::run(&options),
         Command::Image => build::report(),
     };
