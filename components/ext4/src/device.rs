@@ -262,7 +262,7 @@ impl Device {
         })
     }
 
-    /// Reads `count` chunks, or only the first where memory is short, and waits. What lies beyond the device's end is zero.
+    /// Reads `count` chunks, or only the first where memory is short, and waits. Bytes beyond the device's end are zero.
     ///
     /// # Errors
     /// [`FsError::Corrupt`] where the first is beyond the end, `Io`, `NoMemory`, `Restarted`.

@@ -1,5 +1,5 @@
 //! Damaged journals: each block of a journal is damaged in turn, in several ways, and the verdict compared with that of
-//! `e2fsck`. What it refuses to replay must fail the mount; what it replays must come out the same. Where each block has
+//! `e2fsck`. A journal that it refuses must fail the mount; one that it replays must come out the same. Where each block has
 //! a checksum, damage to a transaction that another followed is never silent, which is more than `e2fsck` says.
 mod common;
 

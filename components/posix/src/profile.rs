@@ -10,7 +10,7 @@
 //! KERNEL and PROGRAM are addresses, the instruction first, then the calls that led there; `-` for none. Threads that are no
 //! program's have PID 0 and their own name.
 //!
-//! The nucleus knows threads. Whose they are is looked up when the file is read, and where that has changed since the sample
+//! The nucleus knows threads. Their processes are looked up when the file is read, and where that has changed since the sample
 //! ([`note`]) from [`FORMER`], which is empty while the profiler is off. Neither lock is held while another is taken.
 use crate::process::{Task, tree};
 use alloc::{collections::VecDeque, format, string::String, vec::Vec};

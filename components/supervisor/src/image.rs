@@ -1,4 +1,4 @@
-//! An executable as it is loaded ([`Image`]). What of it cannot be written is copied once, at its first use, and mapped
+//! An executable as it is loaded ([`Image`]). Its read-only part is copied once, at its first use, and mapped
 //! into every domain that is made of it. It is compared with the executable before each further use: a device may have written
 //! there, at the word of a driver that died of it. (To copy it afresh at each start costs more, `docs/isolation.md`.)
 use alloc::{

@@ -1,7 +1,7 @@
 //! The supervisor: starts isolated components, watches them and brings them back (X3, Z2).
 //!
 //! Each component has a [`Keeper`](keeper) with two threads: one starts it, waits for its end and starts its
-//! successor, the other pings it. What follows from an end is decided by [`life::Life`], which is
+//! successor, the other pings it. The response to an end is decided by [`life::Life`], which is
 //! pure. A component's endpoint outlives it, so that whoever calls meanwhile waits for the successor.
 //! Key types: [`Plan`] (what the system description says), [`Executable`](archive::Executable) (what is
 //! started), `Keeper`.

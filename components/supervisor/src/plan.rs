@@ -12,7 +12,7 @@ pub enum Device {
     Virtio(u32),
 }
 
-/// One isolated component: what it may touch and how it is watched. What is absent is denied.
+/// One isolated component: what it may touch and how it is watched. An absent grant is denied.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Its name, and that of its executable in the boot archive.

@@ -3,7 +3,7 @@
 //! A [`Watch`] is the observer at the vnode and is kept, with the vnode, by its instance. Events
 //! come under locks of the file system (see `vfs::notify`), so only leaves are taken then:
 //! `inotify.watches` (which watches there are) and `inotify.queue` (what waits to be read), never
-//! both. What leaves the table of watches is dropped after its lock.
+//! both. A watch that leaves the table is dropped after its lock.
 mod queue;
 mod quota;
 

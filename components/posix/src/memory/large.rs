@@ -2,7 +2,7 @@
 //!
 //! One is entered whole, and cleared whole, where faults in a row reached its start: the rest is about to be touched too, and
 //! who touches a page here and there pays for no more than these. Where a program asked for large pages (`MADV_HUGEPAGE`)
-//! its first touch enters one. What is done to a part of one later makes pages of it again; nothing joins pages
+//! its first touch enters one. A later change of a part of one makes pages of it again; nothing joins pages
 //! to large ones.
 //! Source: Linux, `Documentation/admin-guide/mm/transhuge.rst`, madvise(2), prctl(2).
 use super::{

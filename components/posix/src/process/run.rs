@@ -36,7 +36,8 @@ pub enum SystemCalls {
     /// The processor that runs their program.
     Anywhere,
     /// On the first processor, as Mach's `unix_master` has it (M1): for comparison. Programs, their faults and the
-    /// kernel's own threads run anywhere. Who changes his affinity by a call ends that call where it puts him.
+    /// kernel's own threads run anywhere. A task that changes its affinity by a call ends that call on a processor of
+    /// the new set.
     Master,
 }
 

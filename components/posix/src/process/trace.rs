@@ -1,7 +1,7 @@
 //! Looks into another process: who may look, and what is seen (ptrace(2), "Ptrace access mode checking").
 //!
 //! [`look`] checks the rights and takes what was asked for in one step: no exec of the process replaces its credentials
-//! and its memory between the two. What is taken is that of the program whose rights were checked.
+//! and its memory between the two. The data taken is that of the program whose rights were checked.
 use super::{Process, Task};
 use crate::memory::{AddressSpace, Dumpable};
 use alloc::sync::Arc;

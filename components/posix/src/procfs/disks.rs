@@ -25,7 +25,7 @@ pub fn partitions() -> Vec<u8> {
     text.into_bytes()
 }
 
-/// KiB read from and written to all disks. What passes through a partition is its disk's too.
+/// KiB read from and written to all disks. Traffic of a partition counts as its disk's, too.
 pub fn paged_kib() -> (u64, u64) {
     let disks = file_systems::devices().iter().filter(|device| !device.is_partition);
     disks.map(|disk| disk.statistics.sectors()).fold((0, 0), |sum, (read, written)| {

@@ -29,7 +29,7 @@ pub fn maps(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>,
     Ok(text)
 }
 
-/// The same, each with what is present of it. What several processes share by way of one page table counts as one's.
+/// The same, each with its present pages. Pages that processes share by way of one page table count as private.
 pub fn details(subject: &Subject, memory: Option<&AddressSpace>) -> Result<Vec<u8>, Errno> {
     let Some(memory) = memory else { return Ok(Vec::new()) };
     let root = root(subject);

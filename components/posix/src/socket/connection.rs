@@ -79,7 +79,7 @@ impl Socket {
             self.relink(Link::Free);
         }
     }
-    /// A datagram socket gets another peer, or none. What the peer before sent goes, and that one hears of it.
+    /// A datagram socket gets another peer, or none. Messages of the previous peer are dropped, and that peer is told.
     fn relink(&self, link: Link) {
         let (before, dropped) = {
             let mut state = self.state.lock();

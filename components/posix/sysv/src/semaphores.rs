@@ -200,7 +200,7 @@ impl<W: PartialEq> Set<W> {
             queue.remove(at)
         })
     }
-    /// SETVAL. What was to be undone of the semaphore is forgotten.
+    /// SETVAL. The semaphore's adjustments for SEM_UNDO are forgotten.
     pub fn set_value(&mut self, number: usize, value: i32, process: u32, woken: &mut Woken<W>) {
         for adjustments in self.undo.values_mut() {
             if let Some(adjustment) = adjustments.get_mut(number) {

@@ -4,9 +4,9 @@
 //! nothing and allocates nothing. Entries are dropped least recently used first, by a clock: a
 //! hit marks its entry, a sweep drops what was not marked since the sweep before and is held by
 //! nobody else. Where a file system lives in the caches only, the cache is what there is: nothing is dropped, nothing is
-//! negative, and a name that is not here is not there. Who inserts or removes holds a lock of the name ([`crate::name_lock`]) or the whole
-//! directory, so that the cache never contradicts the file system. Dentries leave a shard before
-//! they are dropped: their end may reach the file system.
+//! negative, and a name that is not here is not there. A thread that inserts or removes holds a
+//! lock of the name ([`crate::name_lock`]) or the whole directory, so that the cache never contradicts the file system.
+//! Dentries leave a shard before they are dropped: their end may reach the file system.
 use crate::{dentry::Dentry, name_lock::NameLocks};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, Ordering};

@@ -185,7 +185,7 @@ impl Namespace {
         Ok(())
     }
     /// Makes the mount whose root `new` is the root in place of that whose root `old` is, which goes
-    /// to `put` (pivot_root(2)). Who has `old` as root or working directory is for the caller to move.
+    /// to `put` (pivot_root(2)). The caller moves tasks whose root or working directory is `old`.
     ///
     /// # Errors
     /// `EPERM`; `ENOTDIR`; `EBUSY` where `new` or `put` is on the present root; `EINVAL` where `new`

@@ -334,7 +334,7 @@ impl Vnode {
             self.enlist();
         }
     }
-    /// Waits for what was started; says whether all was written. What is dirty (again) is listed.
+    /// Waits for what was started; says whether all was written. A vnode that is dirty (again) is listed.
     pub(crate) fn end_write_back(&self) -> bool {
         let Some(pages) = &self.pages else { return true };
         pages.wait_written(WHOLE);

@@ -1,7 +1,7 @@
 //! Inodes that live here alone ([`Backing::Cache`]): the vnode is the inode, its dentries keep it, and its file system
 //! only counts it against its limits.
 //!
-//! A name stands while its directory's [`Names`] hold its dentry. Who makes, moves or takes away a name holds the
+//! A name stands while its directory's [`Names`] hold its dentry. A thread that makes, moves or removes a name holds the
 //! locks that a file system on storage would be called with.
 //!
 //! [`Backing::Cache`]: interfaces::file_system::Backing::Cache
