@@ -220,12 +220,19 @@ impl ConsolePort {
     /// Whether everything sent is taken; if not an interrupt will come.
     fn is_drained(&self) -> Result<bool, Error> {
         let mut output = self.output.lock();
-        loop {
-            output.reclaim()?;
+        let mut has_room = false;
+        let is_idle = loop {
+            has_room |= output.reclaim()?;
             if output.is_idle() || !output.arm() {
-                return Ok(output.is_idle());
+                break output.is_idle();
             }
+        };
+        drop(output);
+        if has_room {
+            // A sender may wait for the interrupt that this made needless.
+            self.room.signal();
         }
+        Ok(is_idle)
     }
 
     fn tell_window(&self, sink: &Arc<dyn PortSink>) {

@@ -310,6 +310,35 @@ fn many_senders_on_one_port_all_get_through() {
 }
 
 #[test]
+fn a_sender_goes_on_although_others_wait_for_the_end_of_output() {
+    let rig = rig(F_MULTIPORT, &SESSION);
+    rig.host.0.0.lock().unwrap().is_slow = true;
+    let port = rig.console.port("out").unwrap();
+    let (is_over, begun) = (AtomicBool::new(false), std::time::Instant::now());
+    std::thread::scope(|scope| {
+        let drainers = [(); 3].map(|()| {
+            scope.spawn(|| {
+                while !is_over.load(Relaxed) {
+                    port.drain();
+                }
+            })
+        });
+        let sender = scope.spawn(|| (0..2_000).for_each(|_| assert_eq!(port.send(b"byte"), 4)));
+        while !sender.is_finished() {
+            rig.host.take_kept(&rig.model);
+            if begun.elapsed() > PATIENCE {
+                rig.console.stop();
+            }
+        }
+        is_over.store(true, Relaxed);
+        while !drainers.iter().all(|drainer| drainer.is_finished()) {
+            rig.host.take_kept(&rig.model);
+        }
+    });
+    assert!(begun.elapsed() < PATIENCE, "the sender was not woken");
+}
+
+#[test]
 fn without_ports_there_is_one_console_with_the_window_of_the_configuration() {
     let rig = rig(F_SIZE, &[]);
     let ports = rig.console.ports();
