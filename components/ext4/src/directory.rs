@@ -19,6 +19,7 @@ use crate::{
     volume::Volume,
 };
 use core::{
+    iter,
     ops::{ControlFlow, Range},
     sync::atomic::Ordering::Relaxed,
 };
@@ -37,8 +38,9 @@ pub(crate) struct Entry<'a> {
     pub(crate) name: &'a [u8],
     /// Type, if the directory knows it.
     pub(crate) file_type: Option<FileType>,
-    /// Offset of this entry.
+    /// Offset of this entry and of the next.
     pub(crate) offset: usize,
+    next: usize,
 }
 
 /// An iterator over the entries of an area, in order, which does not check their names. It ends after the first error.
@@ -66,9 +68,9 @@ pub(crate) struct Span<'a> {
 impl<'a> Span<'a> {
     /// The entry that it is, of a volume whose directories know types or not.
     fn told(&self, has_types: bool) -> Entry<'a> {
-        let Span { inode, name, kind, offset, .. } = *self;
+        let Span { inode, name, kind, offset, next } = *self;
         let file_type = has_types.then(|| decode_type(kind)).flatten();
-        Entry { inode, name, file_type, offset }
+        Entry { inode, name, file_type, offset, next }
     }
 
     /// Its bytes, with those behind its name.
@@ -132,36 +134,44 @@ impl<'a> Iterator for Spans<'a> {
 pub(crate) struct Entries<'a> {
     spans: Spans<'a>,
     has_types: bool,
+    /// The names and their inodes were checked before, and are not checked again.
+    pub(crate) are_checked: bool,
 }
 
 impl<'a> Entries<'a> {
     /// The entries of `bytes` from `at` to `end`.
     pub(crate) fn new(volume: &Volume, bytes: &'a [u8], at: usize, end: usize) -> Entries<'a> {
         let has_types = volume.geometry.incompat.contains(Incompat::FILETYPE);
-        Entries { spans: Spans { bytes, at, end: end.min(bytes.len()) }, has_types }
+        let spans = Spans { bytes, at, end: end.min(bytes.len()) };
+        Entries { spans, has_types, are_checked: false }
     }
 
     /// Those that are names: not the free ones, `.` and `..`. An inode that a directory may not
     /// name makes no sense.
-    pub(crate) fn names(self, volume: &Volume) -> impl Iterator<Item = Result<Entry<'a>, FsError>> {
-        let is_name = |entry: &Entry<'_>| entry.inode != 0 && !matches!(entry.name, b"." | b"..");
-        self.filter(move |entry| entry.as_ref().map_or(true, is_name)).map(|entry| {
-            entry.and_then(|entry| match is_nameable(&volume.geometry, entry.inode) {
-                true => Ok(entry),
-                false => Err(FsError::Corrupt),
-            })
-        })
+    pub(crate) fn names(
+        mut self,
+        volume: &Volume,
+    ) -> impl Iterator<Item = Result<Entry<'a>, FsError>> {
+        iter::from_fn(move || self.next_name(volume))
+    }
+
+    /// The next of [`Entries::names`].
+    #[inline(always)]
+    fn next_name(&mut self, volume: &Volume) -> Option<Result<Entry<'a>, FsError>> {
+        loop {
+            let entry = match self.next()? {
+                Ok(entry) if entry.inode == 0 || matches!(entry.name, b"." | b"..") => continue,
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error)),
+            };
+            let is_right = self.are_checked || is_nameable(&volume.geometry, entry.inode);
+            return Some(if is_right { Ok(entry) } else { Err(FsError::Corrupt) });
+        }
     }
 
     fn check(&self, span: &Span<'a>) -> Option<Entry<'a>> {
-        let is_sound = span.inode == 0 || is_name(span.name);
+        let is_sound = self.are_checked || span.inode == 0 || is_name(span.name);
         is_sound.then(|| span.told(self.has_types))
-    }
-
-    /// The next entry, which was looked at before.
-    pub(crate) fn next_checked(&mut self) -> Option<Entry<'a>> {
-        let span = self.spans.next()?.ok()?;
-        Some(span.told(self.has_types))
     }
 }
 
@@ -176,6 +186,7 @@ impl<'a> Entry<'a> {
 impl<'a> Iterator for Entries<'a> {
     type Item = Result<Entry<'a>, FsError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let checked = self.spans.next()?.and_then(|span| self.check(&span).ok_or(FsError::Corrupt));
         if checked.is_err() {
@@ -214,7 +225,7 @@ pub(crate) fn scan(
         let bytes = inline::load(volume, directory)?;
         for area in inline_areas(directory, &bytes) {
             let entries = Entries::new(volume, &bytes, area.start, area.end);
-            if scan_area(volume, entries, false, (0, position), visit)?.is_break() {
+            if scan_area(volume, entries, (0, position), visit)?.is_break() {
                 break;
             }
         }
@@ -224,12 +235,13 @@ pub(crate) fn scan(
     // The inode's check keeps this below the number of blocks of the volume.
     for logical in position / block_bytes..directory.attributes.size / block_bytes {
         let block = load(volume, directory, logical)?;
-        let entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());
-        let (base, is_sound) = (logical * block_bytes, block.is_sound());
-        if scan_area(volume, entries, is_sound, (base, position), visit)?.is_break() {
+        let mut entries = Entries::new(volume, block.bytes(), 0, block.bytes().len());
+        entries.are_checked = block.is_sound();
+        let is_new = !entries.are_checked;
+        if scan_area(volume, entries, (logical * block_bytes, position), visit)?.is_break() {
             break;
         }
-        if !is_sound {
+        if is_new {
             block.set_sound();
         }
     }
@@ -243,29 +255,19 @@ pub(crate) fn inline_areas(directory: &Inode, bytes: &[u8]) -> [Range<usize>; 2]
     [INLINE_FIRST..middle, middle..end]
 }
 
-/// Visits the entries of one area that begins at `base` of the directory. Their names are checked unless they `are_sound`.
+/// Visits the entries of one area that begins at `base` of the directory.
 fn scan_area(
     volume: &Volume,
-    Entries { spans, has_types }: Entries<'_>,
-    are_sound: bool,
+    mut entries: Entries<'_>,
     (base, position): (u64, u64),
     visit: &mut Visit<'_>,
 ) -> Result<ControlFlow<()>, FsError> {
-    for span in spans {
-        let span = span?;
-        if span.inode == 0 {
+    while let Some(entry) = entries.next_name(volume) {
+        let entry = entry?;
+        if base + (entry.offset as u64) < position {
             continue;
         }
-        let is_dots = matches!(span.name, b"." | b"..");
-        let is_right =
-            || is_name(span.name) && (is_dots || is_nameable(&volume.geometry, span.inode));
-        if !are_sound && !is_right() {
-            return Err(FsError::Corrupt);
-        }
-        if is_dots || base + (span.offset as u64) < position {
-            continue;
-        }
-        if visit(base + span.next as u64, &span.told(has_types)).is_break() {
+        if visit(base + entry.next as u64, &entry).is_break() {
             return Ok(ControlFlow::Break(()));
         }
     }
