@@ -217,6 +217,18 @@ impl Buffer {
         self.bytes -= taken.length;
         Some(taken)
     }
+    /// Takes up to `length` bytes and hands their segments to `each`, first to last; the number of bytes.
+    #[inline]
+    pub(super) fn take_each(&mut self, length: usize, mut each: impl FnMut(Segment)) -> usize {
+        let mut done = 0;
+        while done < length
+            && let Some(segment) = self.take(length - done)
+        {
+            done += segment.length;
+            each(segment);
+        }
+        done
+    }
     /// The segments, first to last.
     pub(super) fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.segments.iter()

@@ -134,9 +134,8 @@ impl End {
     /// # Errors
     /// `EAGAIN`, `RESTART`.
     pub fn borrow(&self, bytes: usize, flags: IoFlags) -> Result<Option<Borrowed<'_>>, Errno> {
-        let pipe = &*self.pipe;
         let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(None) };
-        Ok(Some(take_out(pipe, &mut state, bytes)))
+        Ok(Some(take_out(&self.pipe, &mut state, bytes)))
     }
     /// Throws up to `bytes` bytes away, waiting for the first; how many, 0 at the end.
     ///
@@ -144,12 +143,7 @@ impl End {
     /// As [`End::borrow`].
     pub fn discard(&self, bytes: usize, flags: IoFlags) -> Result<usize, Errno> {
         let Some(mut state) = self.wait_for_bytes(flags)? else { return Ok(0) };
-        let mut done = 0;
-        while done < bytes
-            && let Some(segment) = state.buffer.take(bytes - done)
-        {
-            done += segment.length;
-        }
+        let done = state.buffer.take_each(bytes, drop);
         drop(state);
         self.pipe.writable.wake();
         Ok(done)
@@ -235,14 +229,7 @@ impl End {
 
 fn take_out<'a>(pipe: &'a Pipe, state: &mut State, bytes: usize) -> Borrowed<'a> {
     let mut parcel = Parcel::new();
-    let mut left = bytes;
-    while let Some(segment) = state.buffer.take(left) {
-        left -= segment.length;
-        parcel.push(segment);
-        if left == 0 {
-            break;
-        }
-    }
+    state.buffer.take_each(bytes, |segment| parcel.push(segment));
     // They keep their slots, so that what is left fits when it comes back.
     let slots = state.buffer.reserve(parcel.segments.len());
     state.is_borrowed = true;

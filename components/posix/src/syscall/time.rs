@@ -294,7 +294,7 @@ fn decode_notify(process: &Process, event: &SignalEvent) -> Result<Notify, Errno
         raw::SIGEV_NONE => Ok(Notify::None),
         raw::SIGEV_SIGNAL => Ok(Notify::Process(signal.ok_or(Errno::EINVAL)?)),
         raw::SIGEV_THREAD_ID => {
-            let is_own = process.tasks().iter().any(|task| task.id() == event.thread);
+            let is_own = process.task_ids().contains(&event.thread);
             match signal {
                 Some(signal) if is_own => Ok(Notify::Thread(event.thread, signal)),
                 _ => Err(Errno::EINVAL),
