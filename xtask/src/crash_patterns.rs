@@ -10,6 +10,7 @@ use crate::{
     disk::{self, Fsck},
     linux,
     qemu::{Config, Disk, Medium},
+    random::Random,
     run, session, shell, test,
 };
 use anyhow::{Context, Result, bail};
@@ -205,18 +206,6 @@ fn entries(log: &[u8]) -> Vec<Entry> {
     entries
 }
 
-/// A small generator, so that a seed tells everything.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) as usize % limit.max(1)
-    }
-}
-
 fn apply(image: &mut [u8], sector: u64, bytes: &[u8]) {
     let at = sector as usize * SECTOR;
     if let Some(part) = image.get_mut(at..at + bytes.len()) {
@@ -245,7 +234,7 @@ fn lose(image: &mut [u8], late: &[(u64, &[u8])], random: &mut Random) {
 /// Cuts the power at random places, and judges each.
 fn cut(options: &crash::Options, name: &str, recorded: &Recorded) -> Result<Tally> {
     let entries = entries(&recorded.log);
-    let mut random = Random(options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut random = Random::new(options.seed);
     let mut places: Vec<usize> =
         (0..options.count).map(|_| random.below(entries.len() + 1)).collect();
     places.sort_unstable();

@@ -72,7 +72,7 @@ impl Graph {
 
     /// Groups of modules each of which reaches all others of its group, the largest first (Tarjan 1972).
     fn cycles(&self) -> Vec<Vec<usize>> {
-        let mut search = Search { graph: self, ..Search::default_for(self.names.len()) };
+        let mut search = Search::new(self);
         for node in 0..self.names.len() {
             if search.index[node].is_none() {
                 search.visit(node);
@@ -96,12 +96,11 @@ struct Search<'g> {
     next: usize,
 }
 
-static NO_GRAPH: Graph = Graph { names: Vec::new(), imports: Vec::new() };
-
-impl Search<'_> {
-    fn default_for(nodes: usize) -> Search<'static> {
+impl<'g> Search<'g> {
+    fn new(graph: &'g Graph) -> Search<'g> {
+        let nodes = graph.names.len();
         Search {
-            graph: &NO_GRAPH,
+            graph,
             index: vec![None; nodes],
             lowest: vec![0; nodes],
             stack: Vec::new(),
@@ -263,19 +262,13 @@ struct Finder<'k> {
 
 impl Finder<'_> {
     fn note(&mut self, path: &[String]) {
-        let mut base = match path.first().map(String::as_str) {
-            Some("crate") => Vec::new(),
-            Some("self" | "super") => self.module.clone(),
-            Some(first) if self.is_child(first) => {
-                self.paths.insert(self.module.iter().chain(path).cloned().collect());
-                return;
-            }
+        let (mut base, mut rest) = match path.first().map(String::as_str) {
+            Some("crate") => (Vec::new(), &path[1..]),
+            Some("self") => (self.module.clone(), &path[1..]),
+            Some("super") => (self.module.clone(), path),
+            Some(child) if self.is_child(child) => (self.module.clone(), path),
             _ => return,
         };
-        let mut rest = &path[1..];
-        if path[0] == "super" {
-            base.pop();
-        }
         while rest.first().is_some_and(|segment| segment == "super") {
             base.pop();
             rest = &rest[1..];

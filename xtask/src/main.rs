@@ -25,6 +25,7 @@ mod packages;
 mod plugin;
 mod profile;
 mod qemu;
+mod random;
 mod returns;
 mod run;
 mod session;

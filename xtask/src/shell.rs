@@ -2,7 +2,7 @@
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::{
         OnceLock,
@@ -93,6 +93,17 @@ pub fn quietly(what: &str, command: &mut Command) -> Result<Vec<u8>> {
         );
     }
     Ok(output.stdout)
+}
+
+/// Output of git in this workspace; `None` without a repository.
+pub fn git(arguments: &[&str]) -> Option<String> {
+    let said = Command::new("git").arg("-C").arg(root()).args(arguments).output().ok()?;
+    said.status.success().then(|| String::from_utf8_lossy(&said.stdout).into_owned())
+}
+
+/// Name of a file, from the root of this workspace.
+pub fn name(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }
 
 /// Cargo, for this workspace.

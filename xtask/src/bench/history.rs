@@ -4,8 +4,8 @@ use super::{
     results::{Results, Row},
     table::title,
 };
-use crate::shell;
-use std::{collections::BTreeMap, fmt::Write, process::Command};
+use crate::shell::git;
+use std::{collections::BTreeMap, fmt::Write};
 
 const PAGE: &str = "docs/performance.md";
 
@@ -45,11 +45,6 @@ pub fn recorded() -> Vec<Run> {
         }
     }
     runs
-}
-
-fn git(arguments: &[&str]) -> Option<String> {
-    let said = Command::new("git").arg("-C").arg(shell::root()).args(arguments).output().ok()?;
-    said.status.success().then(|| String::from_utf8_lossy(&said.stdout).into_owned())
 }
 
 /// The rows of a page of the documentation.

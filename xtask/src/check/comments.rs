@@ -3,14 +3,12 @@
 //! A comment that begins with "What" or "Where" and is no question has no subject yet: its reader learns at the end of the
 //! sentence what it is about.
 use super::Crate;
-use crate::shell;
+use crate::{random::Random, shell};
 use anyhow::Result;
-use std::{fs, path::Path};
+use std::fs;
 
 /// First words of a clause without a subject.
 const HEADLESS: [&str; 6] = ["Who", "What", "Whose", "Where", "That", "How"];
-/// Multiplier and increment of the generator that draws a sample (Knuth, MMIX).
-const STEP: (u64, u64) = (6_364_136_223_846_793_005, 1_442_695_040_888_963_407);
 
 /// A doc comment and the line on which it begins.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,8 +68,7 @@ pub fn sample(crates: &[Crate], count: usize, seed: u64) -> Result<()> {
         .collect();
     for index in drawn(all.len(), count, seed) {
         let (path, comment) = &all[index];
-        let name = path.strip_prefix(shell::root()).unwrap_or(Path::new("")).display();
-        println!("{name}:{}\n    {}\n", comment.line, comment.lines.join("\n    "));
+        println!("{}:{}\n    {}\n", shell::name(path), comment.line, comment.lines.join("\n    "));
     }
     Ok(())
 }
@@ -79,12 +76,8 @@ pub fn sample(crates: &[Crate], count: usize, seed: u64) -> Result<()> {
 /// `count` different numbers below `length`, or all.
 fn drawn(length: usize, count: usize, seed: u64) -> Vec<usize> {
     let mut left: Vec<usize> = (0..length).collect();
-    let mut state = seed;
-    let mut next = || {
-        state = state.wrapping_mul(STEP.0).wrapping_add(STEP.1);
-        (state >> 33) as usize
-    };
-    (0..count.min(length)).map(|_| left.swap_remove(next() % left.len())).collect()
+    let mut random = Random::new(seed);
+    (0..count.min(length)).map(|_| left.swap_remove(random.below(left.len()))).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Titles and bodies of commits: a title is read in lists, a body says why a change of some size was made.
 use crate::shell;
-use anyhow::Result;
 
 /// Commits before this one are not held to the rules.
 const SINCE: &str = "2026-11-25T21:00:00Z";
@@ -13,24 +12,10 @@ const COMMIT: char = '\u{1}';
 const FIELD: char = '\u{2}';
 
 /// Adds a fault for each commit that breaks a rule. A tree without a history has none.
-///
-/// # Errors
-/// Git that cannot be started.
-pub fn check(faults: &mut Vec<String>) -> Result<()> {
+pub fn check(faults: &mut Vec<String>) {
     let format = format!("--format={COMMIT}%h{FIELD}%s{FIELD}%b{FIELD}");
-    let mut command = std::process::Command::new("git");
-    command.current_dir(shell::root()).args([
-        "log",
-        "--numstat",
-        "--no-merges",
-        "--since",
-        SINCE,
-        &format,
-    ]);
-    let output = command.output()?;
-    let log = String::from_utf8_lossy(&output.stdout);
-    faults.extend(log.split(COMMIT).filter_map(fault));
-    Ok(())
+    let log = shell::git(&["log", "--numstat", "--no-merges", "--since", SINCE, &format]);
+    faults.extend(log.unwrap_or_default().split(COMMIT).filter_map(fault));
 }
 
 /// The rule that a commit breaks, if any. Its fields are its hash, its title, its body, and its changes by file.

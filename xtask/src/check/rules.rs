@@ -23,7 +23,7 @@ const COMPONENT_LINTS: [&str; 2] = ["clippy::unwrap_used", "clippy::expect_used"
 pub fn check(one: &Crate, faults: &mut Vec<String>) -> Result<()> {
     for path in &one.files {
         let text = std::fs::read_to_string(path)?;
-        let name = path.strip_prefix(shell::root()).unwrap_or(path).display().to_string();
+        let name = shell::name(path);
         file_rules(&name, path, &text, faults);
         let is_crate_root = path.ends_with("src/lib.rs") || path.ends_with("src/main.rs");
         if is_crate_root {
