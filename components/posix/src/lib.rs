@@ -11,6 +11,7 @@ extern crate alloc;
 
 pub mod devices;
 pub mod exec;
+pub mod file_systems;
 pub mod files;
 pub mod futex;
 pub mod inotify;

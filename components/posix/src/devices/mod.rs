@@ -2,7 +2,6 @@
 //!
 //! [`register`] tells the namespace who opens which device number; [`NODES`] is what `/dev` is
 //! filled with at start. Numbers are those of Linux's `devices.txt`.
-pub mod anonymous;
 mod disk;
 pub mod hardware_random;
 mod memory;

@@ -38,6 +38,7 @@ pub use request::{Image, Program, RANDOMISES, limits_of, load, read_strings};
 use crate::{
     files::{OnExec, Sharing},
     memory::{AddressSpace, Dumpable, LimitValues},
+    process::oom::SpaceOwner,
 };
 use alloc::sync::Arc;
 use credentials::{Rights, Secure};
@@ -119,7 +120,7 @@ pub fn build(request: ExecRequest<'_>) -> Result<Loaded, Errno> {
     }
     let is_randomised = (request.is_randomised || rights.is_set_id) && RANDOMISES.get() != 0;
     let place = place::Place::choose(is_randomised, limits.stack);
-    let memory = AddressSpace::with_top(place.search_top)?;
+    let memory = AddressSpace::with_top(&SpaceOwner, place.search_top)?;
     memory.set_limits(limits);
     memory.set_dumpable(dumpable(
         &request,

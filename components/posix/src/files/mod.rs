@@ -4,9 +4,9 @@
 //! guards the slots; a description that leaves the table is dropped after the lock, because its
 //! last drop may write, wake or block. `docs/descriptors.md` tells more.
 //! Source: POSIX.1-2017 2.14, dup(2), fcntl(2), close_range(2).
+pub mod anonymous;
 mod context;
-pub mod file_systems;
-mod mount_options;
+pub mod install;
 pub mod notes;
 pub mod owner;
 mod scope;
@@ -18,7 +18,7 @@ pub use scope::Scope;
 pub use sharing::{FsExec, FsHold, Sharing};
 pub use slots::OnExec;
 
-use crate::{ipc::queue, locks};
+use crate::locks;
 use alloc::{sync::Arc, vec::Vec};
 use core::{
     ops::ControlFlow,
@@ -195,7 +195,7 @@ impl Table {
     fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
         for file in files {
             notes::descriptor_closed(self.id, &file);
-            queue::descriptor_closed(&file);
+            file.file().descriptor_closed();
             locks::descriptor_closed(self.id, file);
         }
     }

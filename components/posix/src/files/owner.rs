@@ -5,12 +5,8 @@
 //! `POLL_IN` for what can be read and `POLL_OUT` for what can only be written.
 //! Source: fcntl(2), Linux `fs/fcntl.c`.
 use crate::{
-    inotify::Inotify,
-    pipe::End,
     process::{Process, tree},
     signal::{self, Info, SIGIO, info},
-    socket::{Budget, Socket},
-    tty::TerminalFile,
 };
 use alloc::{
     sync::{Arc, Weak},
@@ -23,7 +19,7 @@ use rt::{
 };
 use vfs::{
     Credentials, Errno, OpenFile,
-    file::Ready,
+    file::{Ready, SendRoom, SignalSource},
     poll::{PollTable, Watcher},
 };
 
@@ -55,16 +51,16 @@ struct Setting {
 }
 
 /// Tells the owner of a socket that it can be written again after it could not.
-struct Room {
+struct RoomWatcher {
     owner: Weak<Owner>,
-    budget: Arc<Budget>,
+    room: Arc<dyn SendRoom>,
 }
 
-impl Watcher for Room {
+impl Watcher for RoomWatcher {
     fn changed(&self) {
         let owner = self.owner.upgrade().filter(|owner| owner.is_on.load(Ordering::Acquire));
         if let Some(owner) = owner
-            && self.budget.take_room()
+            && self.room.take_room()
         {
             owner.tell_of(info::POLL_OUT);
         }
@@ -74,8 +70,8 @@ impl Watcher for Room {
 /// The receiver of a description's signals.
 pub struct Owner {
     this: Weak<Owner>,
-    /// Of a socket: looks at its budget for the owner.
-    room: Once<Arc<Room>>,
+    /// Of a socket: looks for room for the owner.
+    room: Once<Arc<RoomWatcher>>,
     code: i32,
     setting: Mutex<Setting>,
     is_on: AtomicBool,
@@ -128,21 +124,20 @@ impl Owner {
     }
     /// O_ASYNC was set through descriptor `fd`.
     pub fn turn_on(&self, file: &OpenFile, fd: i32) {
-        if !is_signal_driven(file) {
-            return;
-        }
+        let Some(source) = file.file().signal_source() else { return };
         self.setting.lock().fd = fd;
         self.is_on.store(true, Ordering::Release);
         if !self.is_watching.swap(true, Ordering::AcqRel) {
             let watcher: Weak<dyn Watcher> = self.this.clone();
-            match file.file().as_any().downcast_ref::<Socket>() {
-                Some(socket) => {
-                    let (owner, budget) = (self.this.clone(), socket.budget().clone());
-                    let room = self.room.get_or_init(|| Arc::new(Room { owner, budget }));
-                    let room: Weak<Room> = Arc::downgrade(room);
-                    socket.tell(watcher, room);
+            match source {
+                SignalSource::Messages { arrived, freed, room } => {
+                    let owner = self.this.clone();
+                    let room = self.room.get_or_init(|| Arc::new(RoomWatcher { owner, room }));
+                    let room: Weak<RoomWatcher> = Arc::downgrade(room);
+                    PollTable::telling(watcher).add(arrived);
+                    PollTable::telling(room).add(freed);
                 }
-                None => {
+                SignalSource::Readiness => {
                     file.file().poll(Some(&PollTable::telling(watcher)));
                 }
             }
@@ -168,10 +163,9 @@ impl Owner {
     }
 }
 
-/// Linux sends signals for pipes, terminals, inotify and sockets.
+/// Whether `file` has signals for an owner: as on Linux pipes, terminals, inotify and sockets have.
 pub fn is_signal_driven(file: &OpenFile) -> bool {
-    let kind = file.file().as_any();
-    kind.is::<End>() || kind.is::<Inotify>() || kind.is::<TerminalFile>() || kind.is::<Socket>()
+    file.file().signal_source().is_some()
 }
 
 impl Watcher for Owner {

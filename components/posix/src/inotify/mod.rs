@@ -22,6 +22,7 @@ use linux_raw_sys::general as raw;
 use queue::{Event, Queue};
 use quota::{Counted, Share};
 use rt::{lock_class, sync::Mutex, thread::Woken};
+use vfs::file::SignalSource;
 use vfs::{
     Errno, Vnode,
     file::{File, IoFlags, Ready},
@@ -204,6 +205,9 @@ impl Observer for Watch {
 }
 
 impl File for Inotify {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
     /// lseek does nothing.
     fn places(&self) -> vfs::file::Places {
         vfs::file::Places::Start

@@ -122,9 +122,3 @@ pub fn now_seconds() -> i64 {
 fn current_process() -> u32 {
     process::current().map_or(0, |task| task.process.id())
 }
-
-/// A task has ended.
-pub fn task_ended(task: &Task) {
-    semaphore::leave_undo(task);
-    segment::creator_ended(task);
-}

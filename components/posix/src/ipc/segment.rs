@@ -13,7 +13,7 @@ use super::{
     registry::{OBJECT_BYTES, Object, Registry, enter},
 };
 use crate::{
-    memory::{Anonymous, PAGE, segments::segment_memory},
+    memory::{self, Anonymous, PAGE, commit::Claimant, segments::segment_memory},
     process::{Task, limits::Resource},
     user_memory::User,
 };
@@ -113,17 +113,17 @@ pub struct Wanted {
 pub fn obtain(task: &Arc<Task>, wanted: &Wanted) -> Result<i32, Errno> {
     let who = Who::of(task);
     // Before the registry's lock, which is below that of memory.
-    let space_pages = task.memory().total_pages();
+    let claimant = task.memory().claimant();
     let suits =
         |found: &Segment| if found.bytes < wanted.bytes { Err(Errno::EINVAL) } else { Ok(()) };
-    SEGMENTS.obtain(wanted.named, &who, suits, |table| make(table, task, wanted, space_pages))
+    SEGMENTS.obtain(wanted.named, &who, suits, |table| make(table, task, wanted, claimant))
 }
 
 fn make(
     table: &mut Table<Arc<Segment>>,
     task: &Arc<Task>,
     wanted: &Wanted,
-    space_pages: u64,
+    claimant: Claimant,
 ) -> Result<i32, Errno> {
     let &Wanted { named: (key, flags), bytes, may_lack, refusal } = wanted;
     if bytes == 0 || bytes > limits::SEGMENT_BYTES.get() {
@@ -136,7 +136,7 @@ fn make(
         return Err(refusal);
     }
     let charge = Charge::take(OBJECT_BYTES)?;
-    let memory = segment_memory(pages, may_lack, space_pages)?;
+    let memory = segment_memory(pages, may_lack, claimant)?;
     let state = State {
         permission: Permission::new(&Who::of(task), flags),
         key,
@@ -197,35 +197,9 @@ impl Drop for Hold {
 }
 
 impl Segment {
-    /// Its identifier, which `/proc/PID/maps` shows as its inode.
-    pub fn id(&self) -> i32 {
-        self.id
-    }
-    /// The key it was made with.
-    pub fn name(&self) -> i32 {
-        self.name
-    }
-    /// Its length.
-    pub fn bytes(&self) -> u64 {
-        self.bytes
-    }
     /// Its pages.
     pub fn memory(&self) -> &Arc<Anonymous> {
         &self.memory
-    }
-    /// A region that maps it came into an address space.
-    pub fn attached(&self) {
-        let mut state = self.state.lock();
-        state.attaches += 1;
-        state.attached_s = now_seconds();
-        state.last_process = current_process();
-    }
-    /// Such a region went.
-    pub fn detached(&self) {
-        self.let_go(|state| {
-            state.detached_s = now_seconds();
-            state.last_process = current_process();
-        });
     }
     fn let_go(&self, note: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
@@ -268,6 +242,30 @@ impl Segment {
             attaches: state.attaches,
             unused: [0; 2],
         }
+    }
+}
+
+impl memory::segments::Segment for Segment {
+    fn id(&self) -> i32 {
+        self.id
+    }
+    fn name(&self) -> i32 {
+        self.name
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn attached(&self) {
+        let mut state = self.state.lock();
+        state.attaches += 1;
+        state.attached_s = now_seconds();
+        state.last_process = current_process();
+    }
+    fn detached(&self) {
+        self.let_go(|state| {
+            state.detached_s = now_seconds();
+            state.last_process = current_process();
+        });
     }
 }
 

@@ -1,8 +1,7 @@
 //! [`SemaphoreSet`]: semaphores of System V IPC, the sets there are, and what tasks undo (Linux `ipc/sem.c`).
 //!
 //! The semaphores and their sleepers are a model, [`Set`]. `ipc.semaphores` guards one set. A task's [`UndoList`] knows the
-//! sets that keep adjustments for it; tasks share one by CLONE_SYSVSEM, and the last of them to end does what it says.
-//! `ipc.undo` guards its list of sets and is a leaf.
+//! sets that keep adjustments for it.
 use super::{
     Held, Who, errno,
     layout::{RawPermission, RawSet},
@@ -10,11 +9,11 @@ use super::{
     registry::{OBJECT_BYTES, Object, Registry, enter},
     waiter::{Slept, Waiter},
 };
-use crate::process::Task;
-use alloc::{
-    sync::{Arc, Weak},
-    vec::Vec,
+use crate::process::{
+    Task,
+    undo::{UndoList, UndoneSet},
 };
+use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use rt::{
     lock_class,
@@ -32,13 +31,11 @@ use vfs::Errno;
 
 lock_class! {
     static STATE = "ipc.semaphores";
-    static LIST = "ipc.undo";
 }
 
 static SETS: Registry<SemaphoreSet> = Registry::new();
 /// Semaphores of all sets; changed under the registry's lock.
 static SEMAPHORES: AtomicU64 = AtomicU64::new(0);
-static NEXT_LIST: AtomicU64 = AtomicU64::new(1);
 
 /// Bytes that a list's adjustments in a set take beside those of each semaphore.
 const UNDO_BYTES: usize = 96;
@@ -76,10 +73,10 @@ impl State {
     }
     /// Keeps a place for what `list` undoes in `object`.
     fn prepare_undo(&mut self, list: &UndoList, object: &Arc<SemaphoreSet>) -> Result<(), Errno> {
-        if !self.set.has_undo(list.number) {
+        if !self.set.has_undo(list.number()) {
             self.charge.grow(UNDO_BYTES + object.count * size_of::<i16>())?;
-            list.add(object);
-            self.set.prepare_undo(list.number);
+            list.add(object.clone());
+            self.set.prepare_undo(list.number());
         }
         Ok(())
     }
@@ -165,7 +162,7 @@ pub fn operate(
     if operations.iter().any(|operation| operation.flags & UNDO != 0) {
         let list = task.undo_list();
         state.prepare_undo(&list, &object)?;
-        undo = Some(list.number);
+        undo = Some(list.number());
     }
     let request = Request { operations, process: task.process.id(), undo };
     let mut woken = Vec::new();
@@ -319,41 +316,11 @@ pub fn set(id: i32, who: &Who, wanted: &RawPermission) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The sets in which tasks have something to be undone at their end.
-pub struct UndoList {
-    number: u64,
-    sets: Mutex<Vec<Weak<SemaphoreSet>>>,
-}
-
-impl UndoList {
-    /// A list of no sets.
-    pub fn new() -> UndoList {
-        let number = NEXT_LIST.fetch_add(1, Ordering::Relaxed);
-        UndoList { number, sets: Mutex::new(&LIST, Vec::new()) }
-    }
-    fn add(&self, set: &Arc<SemaphoreSet>) {
-        let mut sets = self.sets.lock();
-        if sets.len() == sets.capacity() {
-            sets.retain(|known| known.strong_count() > 0);
-        }
-        sets.push(Arc::downgrade(set));
-    }
-}
-
-impl Default for UndoList {
-    fn default() -> Self {
-        UndoList::new()
-    }
-}
-
-/// `task` ends, or shares its list with nobody from now on: if it was the last one that has the list, all is undone.
-pub fn leave_undo(task: &Task) {
-    let Some(list) = task.take_undo_list().and_then(Arc::into_inner) else { return };
-    let sets = core::mem::take(&mut *list.sets.lock());
-    for set in sets.iter().filter_map(Weak::upgrade) {
-        let mut state = set.state.lock();
+impl UndoneSet for SemaphoreSet {
+    fn undo(&self, list: u64, process: u32) {
+        let mut state = self.state.lock();
         let mut woken = Vec::new();
-        state.set.undo(list.number, task.process.id(), &mut woken);
+        state.set.undo(list, process, &mut woken);
         state.operated_s = now_seconds();
         state.wake(woken);
     }

@@ -1,5 +1,6 @@
 //! `/proc/sysvipc`: a line an object, as Linux prints them.
 use super::{message, segment, semaphore};
+use crate::memory::segments::Segment as _;
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 

@@ -2,7 +2,6 @@
 //!
 //! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
 use super::{AddressSpace, BadAccess};
-use crate::process::{oom, task};
 use alloc::vec::Vec;
 use core::ops::Deref;
 use rt::{
@@ -73,7 +72,7 @@ impl Tries {
             match memory.fault(fault.address, fault.access) {
                 Ok(_) => return Ok(()),
                 Err(BadAccess::NO_MEMORY)
-                    if !memory.user().is_out_of_tables() && oom::relieve() => {}
+                    if !memory.user().is_out_of_tables() && memory.owner.relieve() => {}
                 Err(BadAccess::NO_MEMORY) => return Err(Errno::ENOMEM),
                 Err(_) => return Err(Errno::EFAULT),
             }
@@ -277,7 +276,7 @@ impl AddressSpace {
                 self.fault(page, access)?;
             }
             page += super::PAGE;
-            if page.is_multiple_of(LOOK_BYTES) && task::is_current_ending() {
+            if page.is_multiple_of(LOOK_BYTES) && self.owner.is_ending() {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use core::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{Relaxed, SeqCst},
 };
-use vfs::{Errno, credentials::Capabilities};
+use vfs::Errno;
 
 /// The requests that are refused (`vm.overcommit_memory`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,21 +143,21 @@ pub(super) fn count(change: u64) {
     }
 }
 
-/// The sum of all promises is within the bound for a space of `space_pages`.
-///
-/// # Errors
-/// `ENOMEM`.
-pub(super) fn check(space_pages: u64) -> Result<(), Errno> {
-    if policy() != Policy::Strict {
-        return Ok(());
-    }
-    let is_administrator = crate::process::current()
-        .is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN));
-    let kept = if is_administrator { 0 } else { ADMIN_RESERVE.pages() };
-    let own = (space_pages / OWN_PART).min(USER_RESERVE.pages());
-    match committed_pages() < limit_pages().saturating_sub(kept + own) {
-        true => Ok(()),
-        false => Err(Errno::ENOMEM),
+/// The address space that memory is promised to, as far as [`Policy::Strict`] treats spaces differently.
+#[derive(Clone, Copy, Debug)]
+pub struct Claimant {
+    /// Pages that are kept from it.
+    kept_pages: u64,
+}
+
+impl Claimant {
+    /// The sum of all promises is within the bound for it.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn check(self) -> Result<(), Errno> {
+        let has_room = || committed_pages() < limit_pages().saturating_sub(self.kept_pages);
+        if policy() != Policy::Strict || has_room() { Ok(()) } else { Err(Errno::ENOMEM) }
     }
 }
 
@@ -170,17 +170,17 @@ impl Commitment {
     pub const fn none() -> Commitment {
         Commitment(0)
     }
-    /// `pages` pages, for a space that has `space_pages`.
+    /// `pages` pages, for `claimant`.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn take(pages: u64, space_pages: u64) -> Result<Commitment, Errno> {
+    pub(super) fn take(pages: u64, claimant: Claimant) -> Result<Commitment, Errno> {
         if policy() == Policy::Heuristic && pages > total_pages() {
             return Err(Errno::ENOMEM);
         }
         count(pages);
         let taken = Commitment(pages);
-        check(space_pages)?;
+        claimant.check()?;
         Ok(taken)
     }
 }
@@ -192,6 +192,20 @@ impl Drop for Commitment {
 }
 
 impl AddressSpace {
+    /// The space as one that memory is promised to. To be asked for with no lock held that is below `memory.map`.
+    ///
+    /// # Locks
+    /// `memory.map`, to read.
+    pub fn claimant(&self) -> Claimant {
+        self.claimant_with(&self.map.read())
+    }
+    fn claimant_with(&self, map: &Map) -> Claimant {
+        if policy() != Policy::Strict {
+            return Claimant { kept_pages: 0 };
+        }
+        let reserved = if self.owner.is_administrator() { 0 } else { ADMIN_RESERVE.pages() };
+        Claimant { kept_pages: reserved + (map.total_pages / OWN_PART).min(USER_RESERVE.pages()) }
+    }
     /// May `region` be entered into `map`, or written to from now on? Under [`Policy::Strict`] it is counted at once,
     /// so that nobody else is promised the same.
     ///
@@ -206,7 +220,7 @@ impl AddressSpace {
             Policy::Strict => {
                 count(pages);
                 map.promised_pages += pages;
-                check(map.total_pages)
+                self.claimant_with(map).check()
             }
         }
     }

@@ -163,7 +163,7 @@ impl AddressSpace {
     fn shared_anonymous(&self, pages: u64, may_lack: bool) -> Result<Backing, Errno> {
         let commitment = match may_lack {
             true => Commitment::none(),
-            false => Commitment::take(pages, self.map.read().total_pages)?,
+            false => Commitment::take(pages, self.claimant())?,
         };
         let origin = Origin::System(Label::SharedAnonymous);
         Ok(Backing::Object { object: Anonymous::new(pages, commitment), first: 0, origin })

@@ -15,6 +15,7 @@
 //! | `segments` | segments of System V shared memory |
 //! | `large` | where large pages are entered |
 //! | `commit` | what programs are promised |
+//! | `owner` | what the layer of processes does for a space |
 //! | `fork`, `report` | fork by range; what /proc shows |
 //!
 //! Locks: `memory.map` is a reader/writer lock. A fault holds it to read while it enters pages
@@ -38,6 +39,7 @@ pub mod large;
 pub mod lock;
 pub mod map;
 pub mod mapping;
+mod owner;
 mod protect;
 pub mod region;
 mod remap;
@@ -56,6 +58,7 @@ pub use anonymous::Anonymous;
 pub use fault::BadAccess;
 pub use fault_counts::{FaultCounts, FaultKind, Faults};
 pub use mapping::{MapFlags, MapRequest, Place, Source};
+pub use owner::Owner;
 pub use region::{Flags, Label, Origin, PAGE, Region};
 pub use remap::RemapFlags;
 pub use transfer::{IoVec, Room, UserSink, UserSource};
@@ -148,6 +151,7 @@ pub enum Dumpable {
 /// An address space of a process.
 pub struct AddressSpace {
     space: Space,
+    owner: &'static dyn Owner,
     map: RwLock<Map>,
     layout: Mutex<Layout>,
     executable: Mutex<Option<Executable>>,
@@ -170,13 +174,17 @@ pub struct AddressSpace {
 }
 
 impl AddressSpace {
-    /// An empty address space in which room is searched below `search_top`.
+    /// An empty address space in which room is searched below `search_top`, for a program of `owner`.
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn with_top(search_top: u64) -> Result<Arc<AddressSpace>, NoMemory> {
+    pub fn with_top(
+        owner: &'static dyn Owner,
+        search_top: u64,
+    ) -> Result<Arc<AddressSpace>, NoMemory> {
         Ok(Arc::new(AddressSpace {
             space: Space::new()?,
+            owner,
             map: RwLock::new(&MAP, Map::new(search_top)),
             layout: Mutex::new(&LAYOUT, Layout::default()),
             executable: Mutex::new(&LAYOUT, None),
@@ -200,8 +208,8 @@ impl AddressSpace {
     ///
     /// # Errors
     /// [`NoMemory`].
-    pub fn new() -> Result<Arc<AddressSpace>, NoMemory> {
-        AddressSpace::with_top(DEFAULT_TOP)
+    pub fn new(owner: &'static dyn Owner) -> Result<Arc<AddressSpace>, NoMemory> {
+        AddressSpace::with_top(owner, DEFAULT_TOP)
     }
     /// The space of processes without one: nothing is ever mapped, every access is `EFAULT`.
     ///
@@ -212,7 +220,7 @@ impl AddressSpace {
         ABSENT
             .get_or_init(|| {
                 loop {
-                    match AddressSpace::with_top(0) {
+                    match AddressSpace::with_top(&owner::None, 0) {
                         Ok(space) => break space,
                         Err(NoMemory) => rt::thread::yield_now(),
                     }

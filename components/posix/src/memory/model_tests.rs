@@ -128,7 +128,7 @@ fn run(steps: &[Step]) {
     let contents: Vec<u8> =
         (0..FILE_PAGES).flat_map(|page| vec![page as u8 + 100; PAGE as usize]).collect();
     let file = TestFile::new(&contents);
-    let mut memory = AddressSpace::new().unwrap();
+    let mut memory = AddressSpace::new(&super::owner::None).unwrap();
     let mut model = Model {
         pages: HashMap::new(),
         file: (0..FILE_PAGES).map(|page| page as u8 + 100).collect(),

@@ -2,7 +2,7 @@
 //!
 //! Plain data; the lock around [`super::map::Map`] guards it. What stands behind a region is its
 //! [`Backing`] (architecture.md, "Memory of programs": a map of entries over objects).
-use crate::ipc::segment::Segment;
+use super::segments::Segment;
 use alloc::sync::Arc;
 use bitflags::bitflags;
 use rt::{
@@ -74,7 +74,7 @@ pub enum Origin {
     /// Something the system made.
     System(Label),
     /// A segment of System V shared memory, which counts the regions that map it.
-    Segment(Arc<Segment>),
+    Segment(Arc<dyn Segment>),
 }
 
 /// The source of a region's pages.
@@ -216,7 +216,7 @@ impl Region {
         }
     }
     /// The segment of System V shared memory that it maps.
-    pub fn segment(&self) -> Option<&Arc<Segment>> {
+    pub fn segment(&self) -> Option<&Arc<dyn Segment>> {
         match &self.backing {
             Backing::Object { origin: Origin::Segment(segment), .. } => Some(segment),
             _ => None,

@@ -1,13 +1,34 @@
 //! Segments of System V shared memory in an address space: their memory, and shmdt.
 use super::{
     AddressSpace, Anonymous,
-    commit::{self, Commitment, Policy},
+    commit::{self, Claimant, Commitment, Policy},
     map::Map,
     region::{Backing, PAGE, Region},
 };
-use crate::ipc::segment::Segment;
 use alloc::{sync::Arc, vec::Vec};
 use vfs::Errno;
+
+/// A segment of System V shared memory, as the regions that map it know it.
+pub trait Segment: Send + Sync {
+    /// Its identifier, which `/proc/PID/maps` shows as its inode.
+    fn id(&self) -> i32;
+    /// The key it was made with.
+    fn name(&self) -> i32;
+    /// Its length in bytes.
+    fn bytes(&self) -> u64;
+    /// A region that maps it came into an address space.
+    ///
+    /// # Locks
+    /// `memory.map` is held.
+    fn attached(&self);
+    /// Such a region went; held as at [`Segment::attached`].
+    fn detached(&self);
+}
+
+/// The two are one segment (compared by address; the table of methods may be another copy).
+fn is_same(one: &Arc<dyn Segment>, other: &Arc<dyn Segment>) -> bool {
+    core::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other))
+}
 
 impl AddressSpace {
     /// Pages of all its regions.
@@ -39,24 +60,24 @@ impl AddressSpace {
     }
 }
 
-/// Memory of a segment for a space of `space_pages`, all promised unless it `may_lack` memory.
+/// Memory of a segment that `claimant` makes, all promised unless it `may_lack` memory.
 ///
 /// # Errors
 /// `ENOMEM`.
 pub fn segment_memory(
     pages: u64,
     may_lack: bool,
-    space_pages: u64,
+    claimant: Claimant,
 ) -> Result<Arc<Anonymous>, Errno> {
     let commitment = match may_lack && commit::policy() != Policy::Strict {
         true => Commitment::none(),
-        false => Commitment::take(pages, space_pages)?,
+        false => Commitment::take(pages, claimant)?,
     };
     Ok(Anonymous::of_segment(pages, commitment))
 }
 
 /// The segment that `region` has at the place where it was attached at `address`.
-fn segment_at(region: &Region, address: u64) -> Option<&Arc<Segment>> {
+fn segment_at(region: &Region, address: u64) -> Option<&Arc<dyn Segment>> {
     let Backing::Object { first, .. } = &region.backing else { return None };
     let distance = region.start.checked_sub(address)?;
     region.segment().filter(|_| distance / PAGE == *first)
@@ -68,9 +89,8 @@ fn pieces(map: &Map, address: u64) -> Option<Vec<(u64, u64)>> {
     let (first, segment) =
         regions.find_map(|region| Some((region, segment_at(region, address)?)))?;
     let end = address.saturating_add(segment.bytes().next_multiple_of(PAGE));
-    let is_of_it = |region: &&Region| {
-        segment_at(region, address).is_some_and(|other| Arc::ptr_eq(segment, other))
-    };
+    let is_of_it =
+        |region: &&Region| segment_at(region, address).is_some_and(|other| is_same(segment, other));
     let others = regions.take_while(|region| region.end <= end).filter(is_of_it);
     let place = |region: &Region| (region.start, region.end);
     Some(core::iter::once(first).chain(others).map(place).collect())

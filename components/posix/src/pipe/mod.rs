@@ -28,6 +28,7 @@ use rt::{
     sync::{LockClass, Mutex},
     thread::Woken,
 };
+use vfs::file::SignalSource;
 use vfs::{
     Errno,
     file::{File, IoFlags, Ready, Survey},
@@ -346,6 +347,9 @@ impl End {
 }
 
 impl File for End {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         self.pipe.read(sink, flags)
     }

@@ -1,6 +1,6 @@
 //! Behaviour of event counters and epoll.
 use super::*;
-use crate::devices::anonymous;
+use crate::files::anonymous;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use std::thread;

@@ -2,8 +2,9 @@
 use super::{
     ExitStatus, Process, Task, init,
     object::{add_time, ticks},
-    oom,
+    oom, session,
     tree::{self, INIT, Tree},
+    undo,
 };
 use crate::{
     files::FsHold,
@@ -16,7 +17,6 @@ use crate::{
         state::StopState,
         stop,
     },
-    tty::job,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -46,7 +46,8 @@ pub fn task_ended(task: &Arc<Task>) {
         tell_children(task);
     }
     tree::write().remove_task(task.id());
-    crate::ipc::task_ended(task);
+    undo::leave(task);
+    task.process.upcalls.task_ended(task);
     let last_status = leave_group(task);
     task.process.task_event.signal();
     match last_status {
@@ -111,7 +112,7 @@ fn end_process(last: &Task, status: ExitStatus) {
     release_memory(process);
     last.note_left_memory();
     if process.session().id() == process.id() {
-        job::leader_ended(process);
+        session::leader_ended(process);
     }
     let mut wakes = Wakes::default();
     bury(last, status, &mut wakes);

@@ -3,7 +3,7 @@ use super::{
     ExitStatus, Process, Task,
     limits::Resource,
     object::ProcessParts,
-    run,
+    pidfd, run,
     task::{TaskParts, attention},
     tree,
 };
@@ -11,7 +11,6 @@ use crate::{
     files::FsHold,
     memory::AddressSpace,
     signal::{Dispositions, TaskSignals},
-    syscall::pidfd,
 };
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;
@@ -296,6 +295,7 @@ fn make_process(
     let process = Arc::new(Process::new(
         id,
         ProcessParts {
+            upcalls: from.upcalls,
             parent,
             group: from.group(),
             session: from.session(),
@@ -339,7 +339,7 @@ fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Optio
     if !request.flags.contains(CloneFlags::PIDFD) {
         return Ok(None);
     }
-    let fd = pidfd::install_of(task, &child.process, 0)? as i32;
+    let fd = pidfd::install(task, &child.process, 0)? as i32;
     let told = task.memory().write_bytes(request.pidfd, &fd.to_le_bytes());
     told.inspect_err(|_| {
         let _ = task.files().close(fd);

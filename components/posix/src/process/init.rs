@@ -16,6 +16,7 @@ use super::{
     session::Session,
     task::TaskParts,
     tree::{self, INIT},
+    upcalls::Upcalls,
     wait::{self, Event, Options, Which},
 };
 use crate::{
@@ -98,10 +99,11 @@ pub fn process_ended(process: &Process, status: ExitStatus) {
 }
 
 /// Process 1 with its task, in group and session `group`.
-fn make(fs: Arc<files::FsContext>, group: u32) -> Arc<Task> {
+fn make(fs: Arc<files::FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Task> {
     let process = Arc::new(Process::new(
         INIT,
         ProcessParts {
+            upcalls,
             parent: 0,
             group,
             session: Arc::new(Session::new(group)),
@@ -128,9 +130,9 @@ fn make(fs: Arc<files::FsContext>, group: u32) -> Arc<Task> {
     task
 }
 
-/// Makes process 1 on the calling thread.
-pub fn create(fs: Arc<files::FsContext>) -> Arc<Task> {
-    let task = make(fs, INIT);
+/// Makes process 1, below the layers in `upcalls`, on the calling thread.
+pub fn create(fs: Arc<files::FsContext>, upcalls: &'static dyn Upcalls) -> Arc<Task> {
+    let task = make(fs, INIT, upcalls);
     task.set_thread(rt::thread::current());
     task.set_in_call(true);
     super::task::enter(&task);
@@ -159,7 +161,7 @@ pub enum Outcome {
     Asked(Action),
 }
 
-/// Makes process 1 of a program: `body` gives it memory. Waits until it ends or a program asks for the end.
+/// Makes process 1 of a program, below the layers in `upcalls`: `body` gives it memory. Waits until it ends or a program asks for the end.
 ///
 /// Its group and session are 0, as on Linux, so that it may begin a session.
 ///
@@ -167,10 +169,11 @@ pub enum Outcome {
 /// As clone.
 pub fn run_program(
     fs: Arc<files::FsContext>,
+    upcalls: &'static dyn Upcalls,
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
 ) -> Result<Outcome, Errno> {
     IS_PROGRAM.store(true, Ordering::Relaxed);
-    let task = make(fs, 0);
+    let task = make(fs, 0, upcalls);
     task.process.signals.lock().is_unkillable = true;
     fork::begin(&task, move |task, context| {
         body(task, context).inspect_err(|errno| FAILURE.store(errno.0, Ordering::Relaxed))

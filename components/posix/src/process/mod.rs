@@ -8,6 +8,7 @@
 //! `task.signals`; the rest (`process.memory`, `task.*`, `process.timers`) are leaves and held for
 //! a few loads only. No lock is held while user memory is touched or a thread waits.
 //! Source: POSIX.1-2017 2.11 to 2.13, Linux's manual pages.
+pub mod call;
 pub mod exec;
 pub mod exec_guard;
 pub mod exit;
@@ -26,6 +27,8 @@ pub mod status;
 pub mod task;
 pub mod trace;
 pub mod tree;
+pub mod undo;
+pub mod upcalls;
 pub mod wait;
 
 pub use object::Process;

@@ -5,6 +5,7 @@ use super::{
     io_counts::Io,
     limits::Limits,
     session::{ControllingTerminal, Session},
+    upcalls::Upcalls,
 };
 use crate::{
     memory::{AddressSpace, Faults},
@@ -54,6 +55,8 @@ pub struct Usage {
 /// A thread group.
 pub struct Process {
     id: u32,
+    /// The layers above.
+    pub upcalls: &'static dyn Upcalls,
     pub(super) parent: AtomicU32,
     pub(super) group: AtomicU32,
     session: Mutex<Arc<Session>>,
@@ -104,6 +107,8 @@ pub struct Process {
 
 /// The parts that the creator of a process gives it.
 pub struct ProcessParts {
+    /// The layers above.
+    pub upcalls: &'static dyn Upcalls,
     /// Parent's id.
     pub parent: u32,
     /// Process group.
@@ -127,6 +132,7 @@ impl Process {
     pub fn new(id: u32, parts: ProcessParts) -> Process {
         Process {
             id,
+            upcalls: parts.upcalls,
             parent: AtomicU32::new(parts.parent),
             group: AtomicU32::new(parts.group),
             session: Mutex::new(&SESSION, parts.session),

@@ -10,7 +10,7 @@
 //! `process.tree` and `files.table`.
 use super::{Process, Task, task, tree};
 use crate::{
-    memory::AddressSpace,
+    memory::{self, AddressSpace},
     signal::{self, Info},
 };
 use alloc::{
@@ -23,7 +23,7 @@ use rt::{
     sync::{Mutex, Once},
     time::Instant,
 };
-use vfs::Errno;
+use vfs::{Capabilities, Errno};
 
 lock_class! {
     static VICTIM = "oom.victim";
@@ -95,9 +95,24 @@ pub fn relieve() -> bool {
     true
 }
 
-/// As [`relieve`], where the caller holds no lock: sockets that nobody can reach are given back first.
-pub fn relieve_unlocked() -> bool {
-    crate::socket::rights::collect_for_memory() || relieve()
+/// The layer of processes, as the address spaces of all programs know it.
+pub struct SpaceOwner;
+
+impl memory::Owner for SpaceOwner {
+    fn relieve(&self) -> bool {
+        relieve()
+    }
+    fn is_ending(&self) -> bool {
+        task::is_current_ending()
+    }
+    fn is_administrator(&self) -> bool {
+        task::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN))
+    }
+}
+
+/// As [`relieve`] for `task`, which holds no lock: objects that no program can reach are given back first.
+pub fn relieve_unlocked(task: &Task) -> bool {
+    task.process.upcalls.collect_unreachable() || relieve()
 }
 
 /// Before a system call begins: where the kernel had to use what it keeps for itself, that is filled
@@ -113,7 +128,7 @@ pub fn fill_reserve(task: &Task) {
 fn fill_reserve_slowly(task: &Task) {
     for _ in 0..FILL_TRIES {
         let freed = vfs::reclaim(FILL_PAGES);
-        if !rt::memory::is_short() || task.is_ending() || freed == 0 && !relieve_unlocked() {
+        if !rt::memory::is_short() || task.is_ending() || freed == 0 && !relieve_unlocked(task) {
             return;
         }
     }
@@ -124,17 +139,18 @@ fn fill_reserve_slowly(task: &Task) {
 /// after it asked for too much. One such refusal shows nothing: others may have taken the memory, or given it back, meanwhile.
 #[cold]
 pub fn retried(task: &Task, call: impl FnMut() -> Result<u64, Errno>) -> Result<u64, Errno> {
-    retried_while(|| !task.is_ending(), call)
+    retried_while(|| !task.is_ending(), || relieve_unlocked(task), call)
 }
 
 fn retried_while(
     goes_on: impl Fn() -> bool,
+    relieve: impl Fn() -> bool,
     mut call: impl FnMut() -> Result<u64, Errno>,
 ) -> Result<u64, Errno> {
     let mut refusals = 0;
     for _ in 0..CALL_TRIES {
         let is_full = rt::memory::is_full();
-        if !goes_on() || is_full && vfs::reclaim(FILL_PAGES) == 0 && !relieve_unlocked() {
+        if !goes_on() || is_full && vfs::reclaim(FILL_PAGES) == 0 && !relieve() {
             break;
         }
         let result = call();
@@ -243,7 +259,7 @@ mod tests {
         let refused = take_frame();
         rt::host::refuse_after(None);
         assert_eq!(refused, Err(Errno::ENOMEM));
-        assert_eq!(retried_while(|| true, take_frame), Ok(1));
+        assert_eq!(retried_while(|| true, relieve, take_frame), Ok(1));
     }
 
     #[test]
@@ -253,20 +269,20 @@ mod tests {
             calls += 1;
             Err(Errno::ENOMEM)
         };
-        assert_eq!(retried_while(|| true, too_much), Err(Errno::ENOMEM));
+        assert_eq!(retried_while(|| true, relieve, too_much), Err(Errno::ENOMEM));
         assert_eq!(calls, REFUSALS_MAX);
     }
 
     #[test]
     fn who_is_to_end_tries_nothing() {
         let called = || -> Result<u64, Errno> { unreachable!("called") };
-        assert_eq!(retried_while(|| false, called), Err(Errno::ENOMEM));
+        assert_eq!(retried_while(|| false, relieve, called), Err(Errno::ENOMEM));
     }
 
     #[test]
     fn where_nobody_gives_memory_back_it_is_refused() {
         rt::host::refuse_after(Some(0));
-        let refused = retried_while(|| true, take_frame);
+        let refused = retried_while(|| true, relieve, take_frame);
         rt::host::refuse_after(None);
         assert_eq!(refused, Err(Errno::ENOMEM));
     }

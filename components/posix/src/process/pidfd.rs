@@ -1,7 +1,9 @@
 //! [`ProcessFile`]: a process as a file (pidfd_open(2)). It is readable, to poll(2), once the process has ended, and names
 //! it for ever: its number may go to another, the file does not.
-use super::{Process, tree};
+use super::{Process, Task, tree};
+use crate::files::install::install_anonymous;
 use alloc::{format, string::String, sync::Arc};
+use linux_raw_sys::general::{O_CLOEXEC, O_RDWR};
 use vfs::{
     Errno,
     file::{File, Ready},
@@ -23,6 +25,15 @@ impl ProcessFile {
     pub fn process(&self) -> Result<&Arc<Process>, Errno> {
         if tree::is_there(&self.0) { Ok(&self.0) } else { Err(Errno::ESRCH) }
     }
+}
+
+/// Puts a file of `process` at the lowest free descriptor, closed on exec.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+pub fn install(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, Errno> {
+    let file = Arc::new(ProcessFile::new(process.clone()));
+    install_anonymous(task, file, "[pidfd]", O_RDWR | O_CLOEXEC | flags)
 }
 
 impl File for ProcessFile {

@@ -4,7 +4,9 @@
 //! load of the task's attention, `Context::run` again: no lock, no allocation. A task that may not make every
 //! call goes another way, which asks its guard first (`seccomp`).
 use super::{
-    Task, exit, oom, rseq,
+    Task,
+    call::{self, Call, Table},
+    exit, oom, rseq,
     task::{self, attention},
 };
 use crate::{
@@ -16,7 +18,6 @@ use crate::{
         deliver::{self, Interrupted, Next},
         state::FaultState,
     },
-    syscall::{self, Call},
 };
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -68,9 +69,12 @@ const MASTER: Affinity = Affinity(1);
 /// Runs the task to its end, on the rt thread made for it.
 pub fn run(task: &Arc<Task>, context: Context) {
     let has_others = rt::thread::processors().0 > 1;
+    let table = task.process.upcalls.system_calls();
     match SYSTEM_CALLS.get_or_init(|| SystemCalls::Anywhere) {
-        SystemCalls::Master if has_others => run_with(task, context, answer_on_master),
-        _ => run_with(task, context, answer),
+        SystemCalls::Master if has_others => {
+            run_with(task, context, |call| answer_on_master(table, call));
+        }
+        _ => run_with(task, context, |call| answer(table, call)),
     }
 }
 
@@ -151,13 +155,13 @@ fn is_to_reload(task: &Task) -> bool {
 
 /// Answers a system call; returns it if it was interrupted.
 #[inline(always)]
-fn answer(call: &mut Call<'_>) -> Option<Interrupted> {
+fn answer(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
     let number = call.context.registers.rax;
     oom::fill_reserve(call.task);
     call.task.set_in_call(true);
-    let value = match syscall::dispatch(call, number) {
+    let value = match table.dispatch(call, number) {
         Ok(value) => value,
-        Err(errno) => match failed(call, number, errno) {
+        Err(errno) => match failed(table, call, errno) {
             Ok(value) => value,
             Err(interrupted) => return Some(interrupted),
         },
@@ -169,16 +173,16 @@ fn answer(call: &mut Call<'_>) -> Option<Interrupted> {
 
 /// Makes of a call's error the caller's rax, or the interruption that it says.
 #[inline(never)]
-fn failed(call: &mut Call<'_>, number: u64, errno: Errno) -> Result<u64, Interrupted> {
-    let task = call.task;
+fn failed(table: &Table, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
+    let (task, number) = (call.task, call.context.registers.rax);
     let result = match errno {
         // It has done nothing: the arguments are where they were.
-        Errno::ENOMEM => oom::retried(task, || syscall::dispatch(call, number)),
+        Errno::ENOMEM => oom::retried(task, || table.dispatch(call, number)),
         errno => Err(errno),
     };
     match result {
         Ok(value) => Ok(value),
-        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => Ok(syscall::failure(errno)),
+        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => Ok(call::failure(errno)),
         Err(code) => {
             task.set_in_call(false);
             Err(Interrupted { number, code })
@@ -187,10 +191,10 @@ fn failed(call: &mut Call<'_>, number: u64, errno: Errno) -> Result<u64, Interru
 }
 
 /// The same, on the first processor.
-fn answer_on_master(call: &mut Call<'_>) -> Option<Interrupted> {
+fn answer_on_master(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
     let task = call.task;
     rt::thread::set_affinity(task.thread(), MASTER);
-    let interrupted = answer(call);
+    let interrupted = answer(table, call);
     rt::thread::set_affinity(task.thread(), Affinity(task.affinity.load(Ordering::Relaxed)));
     interrupted
 }
@@ -208,7 +212,7 @@ fn page_fault(
                 oom::report_tables(&task.process, memory);
                 break BadAccess::NO_MEMORY;
             }
-            Err(BadAccess::NO_MEMORY) if oom::relieve_unlocked() => {
+            Err(BadAccess::NO_MEMORY) if oom::relieve_unlocked(task) => {
                 // The victim may be this very process.
                 if task.has_signal() {
                     return;

@@ -1,9 +1,10 @@
 //! Sessions, and what processes need of their controlling terminals. Process groups are numbers
 //! kept by [`super::tree`].
 use super::Process;
-use core::any::Any;
+use crate::signal::{self, Info};
+use core::{any::Any, sync::atomic::Ordering};
 
-/// The operations of a controlling terminal that processes need; implemented by [`crate::tty::Terminal`].
+/// The operations of a controlling terminal that processes need; implemented by the terminals above.
 pub trait ControllingTerminal: Send + Sync {
     /// Major and minor number, for `/proc/PID/stat`.
     fn device(&self) -> (u32, u32);
@@ -28,5 +29,22 @@ impl Session {
     /// Its number.
     pub fn id(&self) -> u32 {
         self.id
+    }
+}
+
+/// The leader of a session ends: its terminal is let go and the foreground group hung up.
+pub fn leader_ended(leader: &Process) {
+    if let Some(terminal) = leader.terminal() {
+        return terminal.leader_ended(leader);
+    }
+    let lost = leader.lost_foreground.swap(0, Ordering::Relaxed);
+    signal_group(lost, signal::SIGHUP);
+    signal_group(lost, signal::SIGCONT);
+}
+
+/// The kernel signals every process of `group`; 0 is none.
+pub fn signal_group(group: u32, number: u8) {
+    if group != 0 {
+        signal::send_to_group(group, Info::kernel(number));
     }
 }

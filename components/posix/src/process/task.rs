@@ -1,13 +1,14 @@
 //! [`Task`]: one Linux thread.
-use super::{ExitStatus, Process, io_counts::IoCounts, login::Login, rseq::Registration};
+use super::{
+    ExitStatus, Process, call::Handler, io_counts::IoCounts, login::Login, rseq::Registration,
+    undo::UndoList,
+};
 use crate::{
     files,
-    ipc::semaphore::UndoList,
     memory::{AddressSpace, FaultCounts},
     profile,
     seccomp::Guard,
     signal::TaskSignals,
-    syscall::Handler,
     user_memory::User,
 };
 use alloc::{sync::Arc, vec::Vec};

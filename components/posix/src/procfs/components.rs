@@ -3,7 +3,7 @@
 //! `components` is a table of all, a line each; `isolated` says all that is known of each isolated one, as lines
 //! of a name and a value with an empty line between components. Writing `ORDER NAME` to `control` (by root; `start`,
 //! `stop`, `restart`, `kill`) carries the order out before the write returns.
-use crate::start;
+use super::registry;
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use core::fmt::Write;
 use interfaces::supervisor::{Order, OrderError, Status};
@@ -14,7 +14,7 @@ const NS_PER_US: u64 = 1_000;
 const KIB: usize = 1024;
 
 fn statuses() -> Vec<Status> {
-    start::supervisor().map(|supervisor| supervisor.status()).unwrap_or_default()
+    registry::supervisor().map(|supervisor| supervisor.status()).unwrap_or_default()
 }
 
 /// The columns of an isolated component: numbers, and the reason of its last end.
@@ -54,12 +54,12 @@ pub fn components() -> Vec<u8> {
         "last_end"
     );
     let statuses = statuses();
-    for component in start::components() {
+    for component in registry::components() {
         let status = statuses.iter().find(|status| status.name == component.name);
         let (state, started) = match (status, component.state) {
-            (Some(status), start::State::Running) => (status.state.name(), status.started),
-            (None, start::State::Running) => ("running", component.started),
-            (_, start::State::NoDevice) => ("no-device", component.started),
+            (Some(status), registry::State::Running) => (status.state.name(), status.started),
+            (None, registry::State::Running) => ("running", component.started),
+            (_, registry::State::NoDevice) => ("no-device", component.started),
         };
         let (numbers, cause) = status.map_or_else(
             || {
@@ -143,7 +143,7 @@ pub fn control(data: &[u8]) -> Result<(), Errno> {
         "kill" => Order::Kill,
         _ => return Err(Errno::EINVAL),
     };
-    let supervisor = start::supervisor().ok_or(Errno::ENODEV)?;
+    let supervisor = registry::supervisor().ok_or(Errno::ENODEV)?;
     supervisor.order(name, order).map_err(|error| match error {
         OrderError::Unknown => Errno::ENODEV,
         OrderError::State => Errno::EBUSY,
@@ -152,7 +152,7 @@ pub fn control(data: &[u8]) -> Result<(), Errno> {
 
 /// `/proc/driver/rtc`: the clock that runs while the machine is off, as it is now.
 pub fn clock() -> Vec<u8> {
-    let Some(ns) = start::clock().and_then(|clock| clock.read_ns()) else { return Vec::new() };
+    let Some(ns) = registry::clock().and_then(|clock| clock.read_ns()) else { return Vec::new() };
     let seconds = ns / 1_000_000_000;
     let (year, month, day) = date(seconds / 86_400);
     let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);

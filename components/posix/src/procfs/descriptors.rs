@@ -1,9 +1,10 @@
 //! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
-use super::{digits::Digits, process::Subject, report, tree::parse_id};
+use super::{process::Subject, report, tree::parse_id};
 use crate::{files::OnExec, locks};
 use alloc::{format, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use linux_raw_sys::general::O_CLOEXEC;
+use vfs::digits::Digits;
 use vfs::{
     Caller, ChildCache, Errno, OpenFile, Path,
     generated::{Child, Node, attributes},

@@ -1,5 +1,5 @@
 //! `/proc/diskstats`, `partitions`, `swaps` and `filesystems`.
-use crate::files::file_systems;
+use crate::file_systems;
 use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 

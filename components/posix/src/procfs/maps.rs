@@ -1,15 +1,12 @@
 //! `/proc/PID/maps`, `smaps` and `smaps_rollup`: a process's regions, and what is present of them.
-use super::{
-    digits::{write_decimal, write_hex},
-    process::Subject,
-    report::path_text,
-};
+use super::{process::Subject, report::path_text};
 use crate::memory::{
     AddressSpace, Flags, Label,
     report::{Name, RegionReport, SHARE_ONE, Usage},
 };
 use alloc::{format, vec::Vec};
 use rt::user::Protection;
+use vfs::digits::{write_decimal, write_hex};
 use vfs::{Errno, Path};
 
 const PAGE_KIB: u64 = 4;

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `tree` | the fixed part: directories, files and links from tables |
 //! | `system` | contents of the fixed files |
+//! | `registry` | what the machine was started with |
 //! | `components` | `/proc/skerry`: components and their supervisor; `/proc/driver/rtc` |
 //! | `sysrq` | `/proc/sysrq-trigger` |
 //! | `cpuinfo` | the processors, as CPUID tells of them |
@@ -21,7 +22,6 @@
 mod components;
 mod cpuinfo;
 mod descriptors;
-pub(crate) mod digits;
 mod disks;
 mod frames;
 mod ipc;
@@ -29,6 +29,7 @@ mod login;
 mod maps;
 mod memory_text;
 mod process;
+pub mod registry;
 mod report;
 mod settings;
 mod status;
@@ -40,7 +41,7 @@ pub(crate) use settings::{SLICE_MS, parsed};
 
 use crate::process::Process;
 use alloc::sync::Arc;
-use vfs::generated::Node;
+use vfs::{Active, Errno, generated::Node};
 
 /// The process whose directory `/proc/PID` is `node`.
 pub fn process_of(node: &dyn Node) -> Option<Arc<Process>> {
@@ -48,7 +49,10 @@ pub fn process_of(node: &dyn Node) -> Option<Arc<Process>> {
     subject.thread.is_none().then(|| subject.process.clone())
 }
 
-/// The root of a new mount of procfs.
-pub fn root() -> Arc<dyn Node> {
-    Arc::new(tree::Root)
+/// A new mount of procfs, which knows no options.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn mount(_: &[u8]) -> Result<Arc<Active>, Errno> {
+    Active::generated("proc", Arc::new(tree::Root))
 }

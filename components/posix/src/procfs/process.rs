@@ -1,7 +1,6 @@
 //! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
 use super::{
     descriptors::{Descriptors, View},
-    digits::Digits,
     login, maps,
     memory_text::{MemoryText, PageMap, Part, WholeMemory},
     report, status,
@@ -20,6 +19,7 @@ use alloc::{
     vec::Vec,
 };
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use vfs::digits::Digits;
 use vfs::{
     Caller, ChildCache, Errno, Path,
     credentials::Capabilities,

@@ -1,5 +1,5 @@
 //! Contents of the files of `/proc/PID`.
-use super::{digits::Text, process::Subject, status::SignalSets};
+use super::{process::Subject, status::SignalSets};
 use crate::{
     memory::Layout,
     process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom, tree, wait},
@@ -7,6 +7,7 @@ use crate::{
 };
 use alloc::{borrow::Cow, format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
+use vfs::digits::Text;
 use vfs::{Capabilities, Errno, Mount, Path, namespace::Namespace};
 
 /// Returns the text of a link to `path`, as seen from `root`. A thing without a place (a pipe) goes by its own name.

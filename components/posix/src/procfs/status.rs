@@ -1,6 +1,5 @@
 //! `/proc/PID/status`.
 use super::{
-    digits::Text,
     process::Subject,
     report::{command, state},
 };
@@ -12,6 +11,7 @@ use crate::{
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use vfs::Errno;
+use vfs::digits::Text;
 
 const PAGE_KIB: u64 = 4;
 

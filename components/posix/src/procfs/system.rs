@@ -1,5 +1,5 @@
 //! Contents of `/proc`'s files about the whole system.
-use super::{digits::Text, disks};
+use super::disks;
 use crate::{
     devices,
     memory::{anonymous, commit, fault_counts},
@@ -10,6 +10,7 @@ use alloc::{format, string::String, vec::Vec};
 use core::fmt::Write;
 use interfaces::file_system::FileType;
 use rt::sync::Once;
+use vfs::digits::Text;
 use vfs::{Errno, protection::Protection};
 
 const PAGE_KIB: u64 = 4;

@@ -1,8 +1,6 @@
 //! The fixed part of `/proc`: tables of names, and the nodes made from them.
 use super::{
-    components, cpuinfo,
-    digits::{Digits, write_decimal},
-    disks,
+    components, cpuinfo, disks,
     frames::{About, FrameWords},
     ipc,
     process::ProcessDirectory,
@@ -30,6 +28,7 @@ use crate::{
 use alloc::{format, sync::Arc, vec::Vec};
 use core::ops::ControlFlow;
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use vfs::digits::{Digits, write_decimal};
 use vfs::{
     Caller, ChildCache, Errno,
     file::{File, POSITION_MAX, Places, Ready},

@@ -44,7 +44,7 @@ pub enum Reply {
 
 impl Reply {
     pub(super) fn refused(errno: Errno) -> Reply {
-        Reply::Result(crate::syscall::failure(errno))
+        Reply::Result(crate::process::call::failure(errno))
     }
 }
 

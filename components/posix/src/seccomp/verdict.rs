@@ -1,9 +1,8 @@
 //! The verdict on a call that is not allowed whatever its arguments are.
 use super::{Answer, Filter, Guard, action, audit, listener::Reply};
 use crate::{
-    process::{ExitStatus, Task, exit},
+    process::{ExitStatus, Task, call, exit},
     signal::{self, Info, SIGKILL, SIGSYS, deliver::Interrupted},
-    syscall,
 };
 use alloc::sync::Arc;
 use bpf::{ARCHITECTURE, Call};
@@ -52,9 +51,9 @@ fn judge(
             audit::tell(task, &refused, true);
             return Ok(());
         }
-        action::ERRNO => registers.rax = syscall::failure(Errno(u64::from(data.min(ERRNO_MAX)))),
+        action::ERRNO => registers.rax = call::failure(Errno(u64::from(data.min(ERRNO_MAX)))),
         // Nobody traces.
-        action::TRACE => registers.rax = syscall::failure(Errno::ENOSYS),
+        action::TRACE => registers.rax = call::failure(Errno::ENOSYS),
         action::USER_NOTIF => match task.in_call(|| ask(by, task, &call)) {
             Ok(Reply::GoesOn) => return Ok(()),
             Ok(Reply::Result(result)) => registers.rax = result,

@@ -162,7 +162,7 @@ fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
     if is_restarted {
         again(context, call.number);
     } else {
-        context.registers.rax = crate::syscall::failure(Errno::EINTR);
+        context.registers.rax = crate::process::call::failure(Errno::EINTR);
     }
 }
 

@@ -8,6 +8,7 @@ use rt::{
     memory::{Charge, Frame},
     sync::Once,
 };
+use vfs::file::SendRoom;
 use vfs::{
     Errno,
     file::Survey,
@@ -46,6 +47,12 @@ pub struct Budget {
     pub freed: WaitQueue,
 }
 
+impl SendRoom for Budget {
+    fn take_room(&self) -> bool {
+        self.is_writable() && self.is_wanted.swap(false, Ordering::SeqCst)
+    }
+}
+
 impl Budget {
     pub(super) fn new() -> Arc<Budget> {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT.size()));
@@ -68,10 +75,6 @@ impl Budget {
     /// The owner is to be told once there is room again.
     pub(super) fn want_room(&self) {
         self.is_wanted.store(true, Ordering::SeqCst);
-    }
-    /// Whether room has come that somebody wanted; says so once.
-    pub fn take_room(&self) -> bool {
-        self.is_writable() && self.is_wanted.swap(false, Ordering::SeqCst)
     }
     /// Bytes on the way.
     pub fn used(&self) -> usize {

@@ -32,12 +32,13 @@ use core::{
 use interfaces::file_system::FileType;
 use linux_raw_sys::net;
 use rt::{lock_class, sync::Mutex, thread::Woken};
+use vfs::file::SignalSource;
 use vfs::{
     Base, Caller, Errno, Path, Walk,
     file::{File, IoFlags, Ready, Survey},
     io::{Sink, Source},
     permission::{self, Want},
-    poll::{PollTable, WaitQueue, Watcher},
+    poll::{PollTable, WaitQueue},
 };
 
 lock_class! {
@@ -366,11 +367,6 @@ impl Socket {
             self.told.wake();
         }
     }
-    /// From now on `arrival` is told of what comes, and `room` of room for what is sent.
-    pub fn tell(&self, arrival: Weak<dyn Watcher>, room: Weak<dyn Watcher>) {
-        PollTable::telling(arrival).add(&self.told);
-        PollTable::telling(room).add(&self.budget.freed);
-    }
     fn wake_all(&self) {
         self.arrived.wake();
         self.room.wake();
@@ -490,6 +486,10 @@ impl Drop for Socket {
 }
 
 impl File for Socket {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        let (arrived, freed) = (&self.told, &self.budget.freed);
+        Some(SignalSource::Messages { arrived, freed, room: self.budget.clone() })
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         // Unlike recv(2), which waits.
         if sink.remaining() == 0 {

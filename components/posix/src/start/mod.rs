@@ -9,64 +9,22 @@ mod control;
 mod mounts;
 mod parameters;
 mod session;
+mod upcalls;
 mod window;
 
+use crate::procfs::registry;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;
 use interfaces::{
     block::Block, clock::Clock, entropy::Entropy, offer::MakeFileSystem, supervisor::Supervisor,
     terminal::Port,
 };
-use rt::{
-    power::{self, Action},
-    sync::Once,
-    time::Instant,
+use rt::power::{self, Action};
+
+pub use crate::{
+    process::run::SystemCalls,
+    procfs::registry::{Component, State},
 };
-
-pub use crate::process::run::SystemCalls;
-
-/// State of a component after its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Started, and there for whoever uses it.
-    Running,
-    /// A driver that found nothing to drive.
-    NoDevice,
-}
-
-/// A component of the system description, as it was started.
-#[derive(Clone, Debug)]
-pub struct Component {
-    /// Its name.
-    pub name: &'static str,
-    /// The world it lives in.
-    pub world: &'static str,
-    /// Interfaces it offers.
-    pub implements: &'static [&'static str],
-    /// Its state after the start.
-    pub state: State,
-    /// When it was started.
-    pub started: Instant,
-}
-
-static COMPONENTS: Once<Vec<Component>> = Once::new();
-static CLOCK: Once<Option<Arc<dyn Clock>>> = Once::new();
-static SUPERVISOR: Once<Option<Arc<dyn Supervisor>>> = Once::new();
-
-/// The supervisor of the isolated components, if there are any.
-pub fn supervisor() -> Option<&'static Arc<dyn Supervisor>> {
-    SUPERVISOR.get_or_init(|| None).as_ref()
-}
-
-/// Every component that was started, in that order.
-pub fn components() -> &'static [Component] {
-    COMPONENTS.get_or_init(Vec::new)
-}
-
-/// The clock that runs while the machine is off, if there is one.
-pub fn clock() -> Option<&'static Arc<dyn Clock>> {
-    CLOCK.get_or_init(|| None).as_ref()
-}
 
 /// The parts that the personality is started with.
 pub struct Boot {
@@ -112,12 +70,8 @@ impl core::fmt::Display for End {
 /// Why there is nothing to run; the caller stops the machine with these words.
 pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     let started = core::mem::take(&mut boot.components);
-    COMPONENTS.get_or_init(|| started);
-    let supervisor = boot.supervisor.take();
-    SUPERVISOR.get_or_init(|| supervisor);
+    registry::announce(started, boot.supervisor.take(), boot.clock.clone());
     boot.system_calls.choose();
-    let clock = boot.clock.clone();
-    CLOCK.get_or_init(|| clock);
     clock::set_wall(boot.clock.as_ref());
     crate::devices::hardware_random::announce(&boot.entropy);
     parameters::report_unknown();

@@ -2,9 +2,10 @@
 use super::Boot;
 use crate::{
     devices::{self, Device},
-    files::file_systems::{self, Writes},
+    file_systems::{self, Diskless, Writes},
     ipc::queue,
     process::task,
+    procfs, sysfs,
     tty::{Terminal, pty::devpts},
 };
 use alloc::{format, string::String, sync::Arc};
@@ -15,6 +16,15 @@ use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices
 const SCRATCH: [(&str, &str); 2] = [("/tmp", "mode=1777"), ("/run", "mode=755")];
 /// More of them where the root is read-only.
 const SCRATCH_READ_ONLY: [(&str, &str); 1] = [("/var", "mode=755")];
+/// File systems without disks, in Linux's order.
+const DISKLESS: &[Diskless] = &[
+    ("sysfs", sysfs::mount),
+    ("tmpfs", file_systems::tmpfs),
+    ("proc", procfs::mount),
+    ("devtmpfs", file_systems::devtmpfs),
+    (devpts::TYPE_NAME, devpts::mount),
+    (queue::directory::TYPE_NAME, queue::directory::activate),
+];
 /// Directories made in that `/var`.
 const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 
@@ -30,7 +40,7 @@ pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespa
     vfs::set_ending(crate::process::task::is_current_ending);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
-    file_systems::announce(&disks, &boot.file_systems);
+    file_systems::announce(&disks, DISKLESS, &boot.file_systems);
     let (writes, flags) = match rt::system::parameter("ro") {
         Some(_) => (Writes::Never, MountFlags::READ_ONLY),
         None => (Writes::Possible, MountFlags::empty()),

@@ -9,9 +9,9 @@
 //! With `init=PATH` there is no session: that program is process 1, its standard files are the host's streams, or else
 //! `/dev/console`, and the host's command comes to its arguments as `-c COMMAND`. The machine goes down when a program asks
 //! for it; the end of process 1 is the kernel's.
+use super::upcalls::Personality;
 use super::{End, control::Control, parameters::ForProgram, window};
 use crate::{
-    devices,
     exec::{Program, Strings},
     files::{self, OnExec},
     process::{
@@ -131,7 +131,7 @@ impl Session {
         let outcome = match named_program("init") {
             Some(path) => self.run_first(fs, path)?,
             None => {
-                let init = init::create(fs);
+                let init = init::create(fs, &Personality);
                 let leader = self.start_leader(&init).map_err(End::Unstarted)?;
                 init::reap_until(&init, leader)
             }
@@ -181,7 +181,7 @@ impl Session {
             }
             run_command(task, context, program, environment)
         };
-        match init::run_program(fs, body) {
+        match init::run_program(fs, &Personality, body) {
             Err(errno) => Err(End::Unstarted(format!("no process 1: {errno:?}"))),
             Ok(Outcome::Failed(errno)) => {
                 Err(End::NoInit(format!("Requested init {path} failed (error -{}).", errno.0)))
@@ -277,7 +277,7 @@ fn open_standard(task: &Arc<Task>, standard: Standard) -> Result<(), Errno> {
     match standard {
         Standard::Streams(streams) => {
             for stream in streams {
-                let place = devices::anonymous::stream_place(stream.clone())?;
+                let place = files::anonymous::stream_place(stream.clone())?;
                 insert(&table, OpenFile::new(stream, place, raw::O_RDWR))?;
             }
         }

@@ -1,9 +1,7 @@
 //! Descriptors: close, dup and their relatives, pipes, lseek.
-use super::{
-    Call, Entry,
-    place::{descriptor_limit, install},
-};
-use crate::{devices::anonymous, files::OnExec, pipe::Pipe};
+use super::{Call, Entry};
+use crate::files::install::{descriptor_limit, install};
+use crate::{files::OnExec, files::anonymous, pipe::Pipe};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile, Whence};
@@ -106,7 +104,7 @@ fn make_pipe(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
     }
     let task = call.task;
     let (reader, writer) = Pipe::pair(flags)?;
-    let place = anonymous::pipe_place(&task.credentials(), &reader)?;
+    let place = anonymous::pipe_place(&task.credentials(), reader.pipe().clone())?;
     let kept = flags & (raw::O_NONBLOCK | raw::O_DIRECT);
     let reader = OpenFile::new(reader, place.clone(), raw::O_RDONLY | kept);
     let writer = OpenFile::new(writer, place, raw::O_WRONLY | kept);

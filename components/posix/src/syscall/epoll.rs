@@ -1,5 +1,6 @@
 //! epoll and eventfd.
-use super::{Call, Entry, place::install_anonymous, poll::set_mask};
+use super::{Call, Entry, poll::set_mask};
+use crate::files::install::install_anonymous;
 use crate::{
     memory::{AddressSpace, transfer::check_place},
     poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout},

@@ -1,8 +1,6 @@
 //! fcntl and flock.
-use super::{
-    Call, Entry, async_owner,
-    place::{descriptor_limit, install},
-};
+use super::{Call, Entry, async_owner};
+use crate::files::install::{descriptor_limit, install};
 use crate::{
     files::{OnExec, notes, owner::is_signal_driven},
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},

@@ -1,8 +1,6 @@
 //! inotify_init1, inotify_add_watch, inotify_rm_watch.
-use super::{
-    Call, Entry,
-    place::{Named, install_anonymous},
-};
+use super::{Call, Entry, place::Named};
+use crate::files::install::install_anonymous;
 use crate::{files::Scope, inotify::Inotify};
 use linux_raw_sys::general as raw;
 use vfs::{

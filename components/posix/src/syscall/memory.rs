@@ -41,17 +41,16 @@ const PROT_SEM: u32 = 8;
 /// Advice of newer kernels and of CONFIG_KSM.
 const MADV_DONTNEED_LOCKED: u32 = 24;
 
-impl Call<'_> {
-    /// The caller's memory, told the limits as they are now.
-    pub(super) fn limited_memory(&self) -> Arc<AddressSpace> {
-        let memory = self.task.memory();
-        let mut limits = exec::limits_of(&self.task.process);
-        if self.task.credentials().has(Capabilities::IPC_LOCK) {
-            limits.locked = u64::MAX;
-        }
-        memory.set_limits(limits);
-        memory
+/// The caller's memory, told the limits as they are now.
+pub(super) fn limited_memory(call: &Call<'_>) -> Arc<AddressSpace> {
+    let task = call.task;
+    let memory = task.memory();
+    let mut limits = exec::limits_of(&task.process);
+    if task.credentials().has(Capabilities::IPC_LOCK) {
+        limits.locked = u64::MAX;
     }
+    memory.set_limits(limits);
+    memory
 }
 
 fn protection_of(bits: u32) -> Protection {
@@ -83,7 +82,7 @@ fn mmap(call: &mut Call<'_>) -> Result<u64, Errno> {
     if flags & raw::MAP_HUGETLB != 0 {
         return Err(Errno::ENOMEM);
     }
-    call.limited_memory().map(&MapRequest {
+    limited_memory(call).map(&MapRequest {
         place: place_of(address, flags),
         bytes,
         protection,
@@ -218,7 +217,7 @@ fn mprotect(call: &mut Call<'_>) -> Result<u64, Errno> {
     if bits & !PROT_KNOWN != 0 {
         return Err(Errno::EINVAL);
     }
-    let memory = call.limited_memory();
+    let memory = limited_memory(call);
     match grows {
         raw::PROT_GROWSDOWN => {
             let lowest = memory.growing_start(start)?;
@@ -242,11 +241,11 @@ fn mremap(call: &mut Call<'_>) -> Result<u64, Errno> {
     let flags = u32::try_from(call.word(3)).ok().and_then(RemapFlags::from_bits);
     let flags = flags.ok_or(Errno::EINVAL)?;
     let (old, old_bytes, new_bytes) = (call.word(0), call.word(1), call.word(2));
-    call.limited_memory().remap(old, old_bytes, new_bytes, flags, call.word(4))
+    limited_memory(call).remap(old, old_bytes, new_bytes, flags, call.word(4))
 }
 
 fn brk(call: &mut Call<'_>) -> Result<u64, Errno> {
-    Ok(call.limited_memory().set_break(call.word(0)))
+    Ok(limited_memory(call).set_break(call.word(0)))
 }
 
 fn msync(call: &mut Call<'_>) -> Result<u64, Errno> {
@@ -328,7 +327,7 @@ fn mincore(call: &mut Call<'_>) -> Result<u64, Errno> {
 }
 
 fn mlock(call: &mut Call<'_>) -> Result<u64, Errno> {
-    call.limited_memory().lock_pages(call.word(0), call.word(1), Entering::Now)?;
+    limited_memory(call).lock_pages(call.word(0), call.word(1), Entering::Now)?;
     Ok(0)
 }
 
@@ -338,7 +337,7 @@ fn mlock2(call: &mut Call<'_>) -> Result<u64, Errno> {
         raw::MLOCK_ONFAULT => Entering::OnFault,
         _ => return Err(Errno::EINVAL),
     };
-    call.limited_memory().lock_pages(call.word(0), call.word(1), entering)?;
+    limited_memory(call).lock_pages(call.word(0), call.word(1), entering)?;
     Ok(0)
 }
 
@@ -358,7 +357,7 @@ fn mlockall(call: &mut Call<'_>) -> Result<u64, Errno> {
         _ => Entering::OnFault,
     };
     let now = (flags & raw::MCL_CURRENT != 0).then_some(entering);
-    call.limited_memory().lock_all(now, flags & raw::MCL_FUTURE != 0)?;
+    limited_memory(call).lock_all(now, flags & raw::MCL_FUTURE != 0)?;
     Ok(0)
 }
 

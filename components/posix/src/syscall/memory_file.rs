@@ -1,9 +1,8 @@
 //! memfd_create.
-use super::{Call, Entry, place::install};
-use crate::files::{
-    OnExec, Scope,
-    file_systems::{self, Writes},
-};
+use super::{Call, Entry};
+use crate::file_systems::{self, Writes};
+use crate::files::install::install;
+use crate::files::{OnExec, Scope};
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use rt::sync::Once;

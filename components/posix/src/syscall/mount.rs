@@ -1,12 +1,7 @@
 //! mount and umount.
 use super::{Call, Entry, place::Named};
-use crate::{
-    files::{
-        Scope,
-        file_systems::{self, Writes},
-    },
-    process::tree,
-};
+use crate::file_systems::{self, Writes};
+use crate::{files::Scope, process::tree};
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;

@@ -1,8 +1,6 @@
 //! open and its relatives.
-use super::{
-    Call, Entry,
-    place::{Named, descriptor_limit, install},
-};
+use super::{Call, Entry, place::Named};
+use crate::files::install::{descriptor_limit, install};
 use crate::files::{OnExec, Scope};
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenHow, Walk};

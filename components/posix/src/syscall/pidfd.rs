@@ -1,14 +1,13 @@
 //! Processes by files: pidfd_open, pidfd_send_signal, pidfd_getfd.
 use super::{
     Call, Entry,
-    place::{install, install_anonymous},
     signal::{check_info, check_permission, decode_signal},
 };
 use crate::{
-    files::OnExec,
+    files::{OnExec, install::install},
     process::{
         Process, Task,
-        pidfd::ProcessFile,
+        pidfd::{self, ProcessFile},
         trace::{self, Mode, Target},
         tree,
     },
@@ -32,15 +31,6 @@ pub const CALLS: &[Entry] = &[
 /// `PIDFD_NONBLOCK`
 const NONBLOCK: u32 = raw::O_NONBLOCK;
 
-/// Puts a file of `process` at the lowest free descriptor, closed on exec.
-///
-/// # Errors
-/// `EMFILE`, `ENOMEM`.
-pub fn install_of(task: &Task, process: &Arc<Process>, flags: u32) -> Result<u64, Errno> {
-    let file = Arc::new(ProcessFile::new(process.clone()));
-    install_anonymous(task, file, "[pidfd]", raw::O_RDWR | raw::O_CLOEXEC | flags)
-}
-
 /// The process that `file` is of.
 ///
 /// # Errors
@@ -55,7 +45,7 @@ fn open(call: &mut Call<'_>) -> Result<u64, Errno> {
         return Err(Errno::EINVAL);
     }
     match tree::process(id as u32) {
-        Some(process) => install_of(call.task, &process, flags),
+        Some(process) => pidfd::install(call.task, &process, flags),
         // A thread that leads no process.
         None if tree::task(id as u32).is_some() => Err(Errno::EINVAL),
         None => Err(Errno::ESRCH),

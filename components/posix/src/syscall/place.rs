@@ -1,14 +1,9 @@
 //! The names of files in system calls: descriptors, and paths from a directory descriptor.
 use super::Call;
-use crate::{
-    devices::anonymous,
-    files::{OnExec, Scope, Table},
-    memory::Text,
-    process::Task,
-};
+use crate::{files::Scope, memory::Text};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
-use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk, file::File};
+use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk};
 
 /// A path argument and what it starts from.
 pub struct Named {
@@ -115,57 +110,4 @@ pub fn walk_flags(flags: u32, known: u32) -> Result<Walk, Errno> {
     walk.set(Walk::FOLLOW, flags & raw::AT_SYMLINK_NOFOLLOW == 0);
     walk.set(Walk::EMPTY, flags & raw::AT_EMPTY_PATH != 0);
     Ok(walk)
-}
-
-impl Call<'_> {
-    /// The open file whose descriptor is argument `index`.
-    ///
-    /// # Errors
-    /// `EBADF`.
-    #[inline(always)]
-    pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
-        self.files.get(self.int(index))
-    }
-    /// As [`Call::file`], refusing one opened with O_PATH.
-    ///
-    /// # Errors
-    /// `EBADF`.
-    #[inline(always)]
-    pub fn working_file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
-        working_file(self.files, self.int(index))
-    }
-}
-
-fn working_file(files: &Table, fd: i32) -> Result<Arc<OpenFile>, Errno> {
-    let files = files.look_up();
-    let file = files.get(fd)?;
-    if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file.clone()) }
-}
-
-/// Descriptors the task may have (`RLIMIT_NOFILE`).
-pub fn descriptor_limit(task: &Task) -> usize {
-    task.process.limits.open_files()
-}
-
-/// Puts `file` at the lowest free descriptor.
-///
-/// # Errors
-/// `EMFILE`, `ENOMEM`.
-pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {
-    task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
-}
-
-/// Opens something no name leads to, shown as `anon_inode:KIND`; `flags` are open(2)'s.
-///
-/// # Errors
-/// `EMFILE`, `ENOMEM`.
-pub fn install_anonymous(
-    task: &Task,
-    file: Arc<dyn File>,
-    kind: &str,
-    flags: u32,
-) -> Result<u64, Errno> {
-    let place = anonymous::event_place(kind)?;
-    let on_exec = OnExec::from_flag(flags, raw::O_CLOEXEC);
-    install(task, OpenFile::new(file, place, flags), on_exec)
 }

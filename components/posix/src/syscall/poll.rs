@@ -1,5 +1,6 @@
 //! poll and ppoll.
-use super::{Call, Entry, place::descriptor_limit};
+use super::{Call, Entry};
+use crate::files::install::descriptor_limit;
 use crate::{
     memory::transfer::check_place,
     poll::{self, Timeout, Wanted, wait_ready},

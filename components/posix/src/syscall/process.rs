@@ -3,14 +3,13 @@ use super::{Call, Entry, pidfd};
 use crate::{
     exec::{self, Program},
     files::FsHold,
-    ipc::semaphore,
     memory::{AddressSpace, Faults},
     process::{
         ExitStatus, Process, exit,
         fork::{self, CloneFlags, CloneRequest},
         io_counts::{Count, Io},
         object::Usage,
-        status, tree,
+        status, tree, undo,
         wait::{self, Event, Options, Report, Which},
     },
     signal::SIGCHLD,
@@ -176,7 +175,7 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
         call.task.set_files(Some(Arc::new(call.files.duplicate()?)));
     }
     if flags.contains(CloneFlags::SYSVSEM) {
-        semaphore::leave_undo(call.task);
+        undo::leave(call.task);
     }
     if flags.contains(CloneFlags::FS) {
         call.task.set_fs(FsHold::first(Arc::new(call.task.fs().duplicate())));

@@ -1,5 +1,6 @@
 //! mq_open and its relatives (handlers of [`crate::ipc::queue`]).
-use super::{Call, Entry, place::install};
+use super::{Call, Entry};
+use crate::files::install::{descriptor_limit, install};
 use crate::{
     files::{OnExec, Scope},
     ipc::queue::{self, Notify, PosixQueue, QueueFile, Shape, Times, Wait, directory::QueueNode},
@@ -83,7 +84,7 @@ fn mq_open(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
     };
     let name = name(call)?;
-    call.files.check_room(super::place::descriptor_limit(call.task))?;
+    call.files.check_room(descriptor_limit(call.task))?;
     let (scope, directory) = (Scope::of(call.task), queue::place()?);
     check_name(&name, &directory, &scope)?;
     let queue = match queue::directory()?.find(&name) {

@@ -1,5 +1,6 @@
 //! seccomp and its older form, prctl(`PR_SET_SECCOMP`): a task gives calls up, for itself or for all its process's tasks.
-use super::{Call, Entry, barrier::visit_processors, place::install_anonymous};
+use super::{Call, Entry, barrier::visit_processors};
+use crate::files::install::install_anonymous;
 use crate::{
     process::Task,
     seccomp::{

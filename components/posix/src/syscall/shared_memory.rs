@@ -1,4 +1,5 @@
 //! shmget, shmat, shmdt, shmctl (handlers of [`crate::ipc::segment`]).
+use super::memory::limited_memory;
 use super::{Call, Entry};
 use crate::{
     ipc::{
@@ -8,7 +9,7 @@ use crate::{
         registry::Stat,
         segment::{self, Hold, Wanted},
     },
-    memory::{MapFlags, MapRequest, Origin, PAGE, Place, Source},
+    memory::{MapFlags, MapRequest, Origin, PAGE, Place, Source, segments::Segment as _},
 };
 use linux_raw_sys::general as raw;
 use rt::user::Protection;
@@ -98,7 +99,7 @@ fn shmat(call: &mut Call<'_>) -> Result<u64, Errno> {
             is_shared: true,
         },
     };
-    call.limited_memory().map(&request).map_err(|error| match error {
+    limited_memory(call).map(&request).map_err(|error| match error {
         // Something is mapped at the place that was asked for.
         Errno::EEXIST => Errno::EINVAL,
         other => other,

@@ -1,5 +1,6 @@
 //! signalfd and signalfd4.
-use super::{Call, Entry, place::install_anonymous};
+use super::{Call, Entry};
+use crate::files::install::install_anonymous;
 use crate::{poll::SignalFile, signal::SignalSet};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;

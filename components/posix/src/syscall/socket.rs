@@ -1,12 +1,12 @@
 //! The socket calls, over AF_UNIX; other families answer EAFNOSUPPORT.
 use super::{
     Call, Entry,
-    place::{descriptor_limit, install},
     socket_message::{Header, Request, receive_one, send_one},
     socket_options,
 };
+use crate::files::install::{descriptor_limit, install};
 use crate::{
-    devices::anonymous,
+    files::anonymous,
     files::{OnExec, Scope},
     memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX},
     poll::Timeout,

@@ -1,9 +1,9 @@
 //! Messages as programs give and get them: `struct msghdr` and what goes with the bytes (cmsg(3)).
 use super::{
     Call,
-    place::descriptor_limit,
     socket::{Given, Opened, name_if_told, write_within},
 };
+use crate::files::install::descriptor_limit;
 use crate::{
     files::{OnExec, Scope},
     memory::{AddressSpace, Room, UserSink, UserSource, transfer::BUFFERS_MAX},

@@ -4,8 +4,8 @@ use super::{
     place::{Named, walk_flags},
 };
 use crate::{
-    devices::anonymous::{self, is_event_file},
     files::Scope,
+    files::anonymous::{self, is_event_file},
 };
 use interfaces::file_system::{Attributes, FileTime};
 use linux_raw_sys::general as raw;

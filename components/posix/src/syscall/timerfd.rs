@@ -1,9 +1,9 @@
 //! timerfd_create, timerfd_settime, timerfd_gettime.
 use super::{
     Call, Entry,
-    place::install_anonymous,
     time::{TimerValue, check_alarm},
 };
+use crate::files::install::install_anonymous;
 use crate::{
     poll::{Setting, TimerFile},
     time::clock::{Clock, Timespec},

@@ -7,8 +7,9 @@ mod tree;
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use rt::sync::Once;
 use vfs::{
-    Caller, Errno,
+    Active, Caller, Errno,
     file::Places,
     generated::{Child, GENERATED_END, Node, attributes},
 };
@@ -32,9 +33,14 @@ struct Entry {
     kind: Kind,
 }
 
-/// The root of a new mount of sysfs.
-pub fn root() -> Arc<dyn Node> {
-    tree::build()
+static MOUNTED: Once<Arc<Active>> = Once::new();
+
+/// The mount of sysfs: one however often it is mounted.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn mount(_: &[u8]) -> Result<Arc<Active>, Errno> {
+    MOUNTED.get_or_try_init(|| Active::generated("sysfs", tree::build())).cloned()
 }
 
 impl Entry {

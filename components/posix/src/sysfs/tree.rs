@@ -2,7 +2,7 @@
 use super::{Content, Entry, Kind, Setter};
 use crate::{
     devices::{Device, NODES},
-    files::file_systems,
+    file_systems,
     memory::large,
     procfs::parsed,
 };

@@ -4,7 +4,11 @@
 //! session and its foreground group. Source: POSIX.1-2017 11.1, Linux `tty_jobctrl.c`.
 use super::terminal::Terminal;
 use crate::{
-    process::{self, Process, Task, session::ControllingTerminal, tree},
+    process::{
+        self, Process, Task,
+        session::{ControllingTerminal, signal_group},
+        tree,
+    },
     signal::{self, Info},
 };
 use core::sync::atomic::Ordering;
@@ -212,12 +216,6 @@ impl Terminal {
     }
 }
 
-fn signal_group(group: u32, number: u8) {
-    if group != 0 {
-        signal::send_to_group(group, Info::kernel(number));
-    }
-}
-
 impl ControllingTerminal for Terminal {
     fn device(&self) -> (u32, u32) {
         self.device
@@ -238,16 +236,6 @@ impl ControllingTerminal for Terminal {
     fn as_any(&self) -> &dyn core::any::Any {
         self
     }
-}
-
-/// The leader of a session ends: its terminal is let go and the foreground group hung up.
-pub fn leader_ended(leader: &Process) {
-    if let Some(terminal) = leader.terminal() {
-        return terminal.leader_ended(leader);
-    }
-    let lost = leader.lost_foreground.swap(0, Ordering::Relaxed);
-    signal_group(lost, signal::SIGHUP);
-    signal_group(lost, signal::SIGCONT);
 }
 
 /// The calling task's terminal is hung up (vhangup(2)).

@@ -3,6 +3,7 @@ use super::{job::Background, open::TerminalFile, terminal::Terminal};
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use rt::{thread::Woken, time::Instant};
+use vfs::file::SignalSource;
 use vfs::{
     Errno,
     file::{File, IoFlags, Ready},
@@ -142,6 +143,9 @@ impl Terminal {
 }
 
 impl File for TerminalFile {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
     fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
         if self.is_hung_up() {
             return Ok(0);

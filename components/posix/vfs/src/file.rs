@@ -4,7 +4,7 @@ use crate::{
     io::{Sink, Source},
     mount::Path,
     open_file::{OpenFile, Whence},
-    poll::PollTable,
+    poll::{PollTable, WaitQueue},
     vnode::Vnode,
 };
 use alloc::{
@@ -159,6 +159,27 @@ impl Survey {
     }
 }
 
+/// The changes of a file of which its owner is told by a signal (O_ASYNC).
+pub enum SignalSource<'f> {
+    /// Those that poll(2) waits for.
+    Readiness,
+    /// Of a stream of messages: arrivals, and room for a sender that lacked it.
+    Messages {
+        /// Woken when a message arrives.
+        arrived: &'f WaitQueue,
+        /// Woken when a receiver frees bytes.
+        freed: &'f WaitQueue,
+        /// Says whether room has come that a sender lacked.
+        room: Arc<dyn SendRoom>,
+    },
+}
+
+/// The room that a sender of messages has.
+pub trait SendRoom: Send + Sync {
+    /// Whether room has come that a sender lacked; says so once.
+    fn take_room(&self) -> bool;
+}
+
 /// The operations of something open. `offset` is `None` for a stream (pipe, terminal).
 /// A default answers as Linux does for a file that lacks the operation.
 #[allow(unused_variables, reason = "the defaults only refuse")]
@@ -234,6 +255,10 @@ pub trait File: Send + Sync {
     fn poll(&self, table: Option<&PollTable>) -> Ready {
         Ready::ALWAYS
     }
+    /// The changes of which an owner is told by a signal; `None` if the file sends none.
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        None
+    }
     /// Hands directory entries from `position` to `take`, as [`interfaces::file_system::FileSystem::read_directory`] (`.` and
     /// `..` included here).
     ///
@@ -300,6 +325,8 @@ pub trait File: Send + Sync {
     }
     /// For downcasts by the personality (terminals, pipes, sockets).
     fn as_any(&self) -> &dyn core::any::Any;
+    /// A descriptor of the file was closed, by a thread of the process that had it; others may be open.
+    fn descriptor_closed(&self) {}
     /// The last description was closed.
     fn closed(&self) {}
 }

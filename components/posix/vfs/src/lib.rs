@@ -33,6 +33,7 @@ mod child_cache;
 pub mod credentials;
 mod dentry;
 pub mod devices;
+pub mod digits;
 mod ending;
 pub mod errno;
 mod errors;

@@ -1,6 +1,8 @@
 //! [`QueueFile`]: an open message queue. Read as a file it tells of itself; messages go by the `mq_` calls.
 use super::{PosixQueue, Times};
+use crate::ipc::current_process;
 use alloc::{format, string::String, sync::Arc};
+use core::sync::atomic::Ordering;
 use vfs::{
     Errno,
     file::{File, IoFlags, Ready},
@@ -39,6 +41,11 @@ impl QueueFile {
 }
 
 impl File for QueueFile {
+    fn descriptor_closed(&self) {
+        if super::NOTICES.load(Ordering::Relaxed) != 0 {
+            self.0.forget_notice(current_process());
+        }
+    }
     fn is_seekable(&self) -> bool {
         true
     }

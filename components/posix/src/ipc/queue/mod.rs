@@ -401,13 +401,3 @@ fn rank(task: &Task) -> i32 {
         priority => REAL_TIME + priority as i32,
     }
 }
-
-/// A descriptor of `file` was closed by the calling task: its process is not notified any more by that queue.
-#[inline]
-pub fn descriptor_closed(file: &vfs::OpenFile) {
-    if NOTICES.load(Ordering::Relaxed) != 0
-        && let Some(open) = file.file().as_any().downcast_ref::<QueueFile>()
-    {
-        open.queue().forget_notice(super::current_process());
-    }
-}

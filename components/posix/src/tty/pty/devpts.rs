@@ -6,7 +6,6 @@ use super::{Master, Pair};
 use crate::{
     files::Scope,
     process,
-    procfs::digits::Digits,
     tty::{Claim, Terminal},
 };
 use alloc::{
@@ -17,6 +16,8 @@ use alloc::{
 };
 use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
 use rt::{lock_class, sync::Mutex};
+use vfs::Active;
+use vfs::digits::Digits;
 use vfs::{
     Base, Caller, Errno, Namespace, Path, Vnode, Walk,
     file::{File, Opener, Places},
@@ -30,6 +31,18 @@ lock_class! {
 
 /// Name of the type.
 pub const TYPE_NAME: &str = "devpts";
+
+/// A new mount of devpts.
+///
+/// # Errors
+/// `EINVAL` for a wrong option, `ENOMEM`.
+pub fn mount(options: &[u8]) -> Result<Arc<Active>, Errno> {
+    let root = Instance::new(options)?;
+    let shown = root.options_text();
+    let active = Active::generated(TYPE_NAME, root)?;
+    active.instance().set_options(shown);
+    Ok(active)
+}
 /// Device number of `ptmx`.
 pub const MULTIPLEXER: (u32, u32) = (5, 2);
 /// Major number of slaves; the minor is the slave's number.

@@ -3,8 +3,9 @@
 //! A disk is in use once at a time: mounting it again shows the same file system in another place,
 //! also where the first was detached and lives on. Lock: `mounted.disks` is held while a file
 //! system is made from a disk, so that two mounts do not make two.
-use super::mount_options;
-use crate::{devices::Device, ipc::queue, procfs, sysfs, time::wall, tty::pty::devpts};
+mod options;
+
+use crate::{devices::Device, time::wall};
 use alloc::{
     format,
     string::String,
@@ -24,31 +25,35 @@ lock_class! {
 
 /// The type of files in memory alone.
 const TMPFS: &str = "tmpfs";
-/// The type of `/sys`.
-const SYSFS: &str = "sysfs";
-/// The type of `/dev`.
-const DEVTMPFS: &str = "devtmpfs";
 
 /// A device number.
 type Number = (u32, u32);
 
+/// A type of file systems that need no disk: its name, and a function that makes one by mount options.
+pub type Diskless = (&'static str, fn(&[u8]) -> Result<Arc<Active>, Errno>);
+
 /// The file systems and disks that were told.
 struct Known {
     devices: Vec<Arc<Device>>,
+    diskless: &'static [Diskless],
     makers: Vec<(&'static str, MakeFileSystem)>,
     mounted: Mutex<Vec<(Number, Weak<Active>)>>,
 }
 
 static KNOWN: Once<Known> = Once::new();
-/// `/sys`, once, however often it is mounted.
-static SYSTEM: Once<Arc<Active>> = Once::new();
 /// `/dev`, once, however often it is mounted.
 static DEVICES: Once<Arc<Active>> = Once::new();
 
-/// Says what there is; only the first word counts.
-pub fn announce(devices: &[Arc<Device>], makers: &[(&'static str, MakeFileSystem)]) {
+/// Says which disks and types there are, those without disks in the order in which `/proc/filesystems` names them; only the
+/// first call counts.
+pub fn announce(
+    devices: &[Arc<Device>],
+    diskless: &'static [Diskless],
+    makers: &[(&'static str, MakeFileSystem)],
+) {
     KNOWN.get_or_init(|| Known {
         devices: devices.to_vec(),
+        diskless,
         makers: makers.to_vec(),
         mounted: Mutex::new(&DISKS, Vec::new()),
     });
@@ -70,11 +75,9 @@ pub enum Writes {
 
 /// Names of the types, those that need no disk marked (`/proc/filesystems`).
 pub fn types() -> Vec<(&'static str, bool)> {
-    let makers = KNOWN.get().map(|known| known.makers.as_slice()).unwrap_or_default();
-    let of_disks = makers.iter().filter(|(name, _)| *name != TMPFS).map(|(name, _)| (*name, false));
-    // In Linux's order.
-    let own = [SYSFS, TMPFS, "proc", DEVTMPFS, devpts::TYPE_NAME, queue::directory::TYPE_NAME];
-    own.into_iter().map(|name| (name, true)).chain(of_disks).collect()
+    let Some(known) = KNOWN.get() else { return Vec::new() };
+    let of_disks = known.disk_makers().map(|(name, _)| (*name, false));
+    known.diskless.iter().map(|(name, _)| (*name, true)).chain(of_disks).collect()
 }
 
 /// For types that need no disk.
@@ -95,51 +98,39 @@ pub fn activate(
     writes: Writes,
     options: &[u8],
 ) -> Result<Arc<Active>, Errno> {
-    if type_name == SYSFS {
-        return SYSTEM.get_or_try_init(|| Active::generated(SYSFS, sysfs::root())).cloned();
-    }
-    if type_name == "proc" {
-        return Active::generated("proc", procfs::root());
-    }
-    if type_name == devpts::TYPE_NAME {
-        let root = devpts::Instance::new(options)?;
-        let shown = root.options_text();
-        let active = Active::generated(devpts::TYPE_NAME, root)?;
-        active.instance().set_options(shown);
-        return Ok(active);
-    }
-    if type_name == queue::directory::TYPE_NAME {
-        return queue::activate(options);
-    }
-    if type_name == DEVTMPFS {
-        return devices_tree();
-    }
     let known = KNOWN.get().ok_or(Errno::ENODEV)?;
-    let maker = known.makers.iter().find(|(name, _)| *name == type_name);
-    let (_, make) = maker.ok_or(Errno::ENODEV)?;
-    if type_name == TMPFS {
-        let active = Active::stored(make(None, options)?, None)?;
-        active.instance().set_options(mount_options::of_tmpfs(options));
-        return Ok(active);
+    if let Some((_, make)) = known.diskless.iter().find(|(name, _)| *name == type_name) {
+        return make(options);
     }
+    let (_, make) = known.maker(type_name)?;
     let number = disk()?;
     let device = known.devices.iter().find(|device| device.number == number);
     check_medium(number, writes)?;
     known.mount_disk(device.ok_or(Errno::ENXIO)?, type_name, *make, writes, options)
 }
 
-/// The tree of `/dev`: empty at first.
-fn devices_tree() -> Result<Arc<Active>, Errno> {
-    const OPTIONS: &[u8] = b"mode=755";
-    let make = || {
-        let known = KNOWN.get().ok_or(Errno::ENODEV)?;
-        let maker = known.makers.iter().find(|(name, _)| *name == TMPFS);
-        let (_, make) = maker.ok_or(Errno::ENODEV)?;
-        let active = Active::stored_as(DEVTMPFS, make(None, OPTIONS)?)?;
-        active.instance().set_options(mount_options::of_tmpfs(OPTIONS));
-        Ok::<_, Errno>(active)
-    };
-    DEVICES.get_or_try_init(make).cloned()
+/// A new file system of files in memory alone.
+///
+/// # Errors
+/// As the file system says of its options.
+pub fn tmpfs(options: &[u8]) -> Result<Arc<Active>, Errno> {
+    in_memory(TMPFS, options)
+}
+
+/// The tree of `/dev`: empty at first, and one however often it is mounted.
+///
+/// # Errors
+/// As [`tmpfs`].
+pub fn devtmpfs(_: &[u8]) -> Result<Arc<Active>, Errno> {
+    DEVICES.get_or_try_init(|| in_memory("devtmpfs", b"mode=755")).cloned()
+}
+
+fn in_memory(type_name: &'static str, options: &[u8]) -> Result<Arc<Active>, Errno> {
+    let known = KNOWN.get().ok_or(Errno::ENODEV)?;
+    let (_, make) = known.maker(TMPFS)?;
+    let active = Active::stored_as(type_name, make(None, options)?)?;
+    active.instance().set_options(options::of_tmpfs(options));
+    Ok(active)
 }
 
 /// Whether the disk with this number, if it is one, takes what a mount does with it.
@@ -168,7 +159,7 @@ pub fn activate_root(
     let device = devices.find(|device| wanted.is_none_or(|name| device.name == name));
     let device = device.ok_or_else(nothing)?;
     let mut refusals = String::new();
-    for (type_name, make) in known.makers.iter().filter(|(type_name, _)| *type_name != TMPFS) {
+    for (type_name, make) in known.disk_makers() {
         match known.mount_disk(device, type_name, *make, writes, b"") {
             Ok(active) => return Ok((format!("/dev/{}", device.name), active)),
             Err(error) => refusals.push_str(&format!(" {type_name}: {error:?}")),
@@ -178,6 +169,13 @@ pub fn activate_root(
 }
 
 impl Known {
+    fn maker(&self, type_name: &str) -> Result<&(&'static str, MakeFileSystem), Errno> {
+        self.makers.iter().find(|(name, _)| *name == type_name).ok_or(Errno::ENODEV)
+    }
+    /// The types that need a disk.
+    fn disk_makers(&self) -> impl Iterator<Item = &(&'static str, MakeFileSystem)> {
+        self.makers.iter().filter(|(name, _)| *name != TMPFS)
+    }
     fn mount_disk(
         &self,
         device: &Arc<Device>,

@@ -1,6 +1,6 @@
 //! Places of things no name leads to: pipes, event files (`pipe:[7]`, `anon_inode:[eventfd]`).
-use crate::pipe::End;
 use alloc::{format, sync::Arc};
+use core::any::Any;
 use core::sync::atomic::{AtomicU64, Ordering};
 use interfaces::file_system::{Attributes, FileType, InodeNumber};
 use rt::{
@@ -14,7 +14,7 @@ use vfs::{
 };
 
 lock_class! {
-    static ATTRIBUTES = "devices.anonymous.attributes";
+    static ATTRIBUTES = "files.anonymous.attributes";
 }
 
 /// Name of the file system event files belong to.
@@ -73,14 +73,14 @@ fn place(active: &Arc<Active>, name: &str, node: Arc<Anonymous>) -> Result<Path,
     Path::anonymous(active, name.as_bytes(), vnode)
 }
 
-/// The place of a new pipe, whose vnode keeps it: opened again, it is as a FIFO.
+/// The place of the new pipe `pipe`, whose vnode keeps it: opened again, it is as a FIFO.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub fn pipe_place(who: &Credentials, end: &End) -> Result<Path, Errno> {
+pub fn pipe_place(who: &Credentials, pipe: Arc<dyn Any + Send + Sync>) -> Result<Path, Errno> {
     let node = node(FileType::Fifo, (who.user.fs, who.group.fs), None);
     let path = place(pipes()?, &format!("pipe:[{}]", node.inode), node)?;
-    *path.vnode().pipe().lock() = Some(end.pipe().clone());
+    *path.vnode().pipe().lock() = Some(pipe);
     Ok(path)
 }
 

@@ -1,0 +1,61 @@
+//! The registry of what the machine was started with: its components, their supervisor and the real-time clock. The start
+//! fills it ([`announce`]); `/proc/skerry` and `/proc/driver` show it.
+use alloc::{sync::Arc, vec::Vec};
+use interfaces::{clock::Clock, supervisor::Supervisor};
+use rt::{sync::Once, time::Instant};
+
+/// State of a component after its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Started, and there for whoever uses it.
+    Running,
+    /// A driver that found nothing to drive.
+    NoDevice,
+}
+
+/// A component of the system description, as it was started.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// Its name.
+    pub name: &'static str,
+    /// The world it lives in.
+    pub world: &'static str,
+    /// Interfaces it offers.
+    pub implements: &'static [&'static str],
+    /// Its state after the start.
+    pub state: State,
+    /// When it was started.
+    pub started: Instant,
+}
+
+struct Registry {
+    components: Vec<Component>,
+    supervisor: Option<Arc<dyn Supervisor>>,
+    clock: Option<Arc<dyn Clock>>,
+}
+
+static REGISTRY: Once<Registry> = Once::new();
+
+/// Fills the registry; called once, before the first program runs.
+pub fn announce(
+    components: Vec<Component>,
+    supervisor: Option<Arc<dyn Supervisor>>,
+    clock: Option<Arc<dyn Clock>>,
+) {
+    REGISTRY.get_or_init(|| Registry { components, supervisor, clock });
+}
+
+/// The supervisor of the isolated components, if there are any.
+pub fn supervisor() -> Option<&'static Arc<dyn Supervisor>> {
+    REGISTRY.get()?.supervisor.as_ref()
+}
+
+/// Every component that was started, in that order.
+pub fn components() -> &'static [Component] {
+    REGISTRY.get().map_or(&[], |registry| &registry.components)
+}
+
+/// The clock that runs while the machine is off, if there is one.
+pub fn clock() -> Option<&'static Arc<dyn Clock>> {
+    REGISTRY.get()?.clock.as_ref()
+}

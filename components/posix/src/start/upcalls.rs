@@ -1,0 +1,22 @@
+//! The calls of processes to the layers above them.
+use crate::{
+    ipc::segment,
+    process::{Task, call::Table, upcalls::Upcalls},
+    socket::rights,
+    syscall,
+};
+
+/// All layers of the personality.
+pub struct Personality;
+
+impl Upcalls for Personality {
+    fn system_calls(&self) -> &'static Table {
+        &syscall::TABLE
+    }
+    fn task_ended(&self, task: &Task) {
+        segment::creator_ended(task);
+    }
+    fn collect_unreachable(&self) -> bool {
+        rights::collect_for_memory()
+    }
+}
