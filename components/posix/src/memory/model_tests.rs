@@ -88,9 +88,21 @@ struct Model {
     /// Pages of the shared objects.
     sizes: HashMap<u64, u64>,
     mappings: u64,
+    /// Numbers of the mappings whose stores reach the file.
+    shared_files: Vec<u64>,
 }
 
 impl Model {
+    fn new() -> Model {
+        Model {
+            pages: HashMap::new(),
+            file: (0..FILE_PAGES).map(|page| page as u8 + 100).collect(),
+            shared: HashMap::new(),
+            sizes: HashMap::new(),
+            mappings: 0,
+            shared_files: Vec::new(),
+        }
+    }
     fn value(&self, cell: Cell) -> u8 {
         match cell {
             Cell::Own(value) => value,
@@ -102,21 +114,102 @@ impl Model {
         let found = self.pages.get(&page).filter(|page| !page.protection.is_empty());
         found.map(|page| self.value(page.cell)).ok_or(Errno::EFAULT)
     }
-    fn store(
-        &mut self,
-        page: u64,
-        value: u8,
-        is_shared_file: impl Fn(u64) -> bool,
-    ) -> Result<(), Errno> {
+    fn store(&mut self, page: u64, value: u8) -> Result<(), Errno> {
         let found = self.pages.get_mut(&page);
         let found = found.filter(|page| page.protection.contains(Protection::WRITE));
         let found = found.ok_or(Errno::EFAULT)?;
         match found.cell {
             Cell::Shared(object, index) => drop(self.shared.insert((object, index), value)),
-            Cell::File(index) if is_shared_file(found.part.0) => self.file[index as usize] = value,
+            Cell::File(index) if self.shared_files.contains(&found.part.0) => {
+                self.file[index as usize] = value;
+            }
             _ => found.cell = Cell::Own(value),
         }
         Ok(())
+    }
+    /// The page lies beyond the end of its object.
+    fn is_beyond(&self, page: u64) -> bool {
+        self.pages.get(&page).is_some_and(|found| match found.cell {
+            Cell::Own(_) => false,
+            Cell::File(index) => index >= FILE_PAGES,
+            Cell::Shared(object, index) => index >= self.sizes[&object],
+        })
+    }
+    fn map(&mut self, page: u64, pages: u64, protection: Protection, kind: Kind) {
+        self.mappings += 1;
+        let number = self.mappings;
+        self.sizes.insert(number, pages);
+        if matches!(kind, Kind::SharedFile) {
+            self.shared_files.push(number);
+        }
+        for index in 0..pages {
+            let cell = match kind {
+                Kind::Anonymous => Cell::Own(0),
+                Kind::SharedAnonymous => Cell::Shared(number, index),
+                _ => Cell::File(index),
+            };
+            let was_writable = protection.contains(Protection::WRITE);
+            let part = (number, index);
+            let page_model = Page { cell, origin: cell, protection, was_writable, part };
+            self.pages.insert(page + index, page_model);
+        }
+    }
+    fn unmap(&mut self, page: u64, pages: u64) {
+        self.pages.retain(|at, _| !(page..page + pages).contains(at));
+    }
+    fn protect(&mut self, page: u64, pages: u64, protection: Protection) -> Result<(), Errno> {
+        for page in page..page + pages {
+            let found = self.pages.get_mut(&page).ok_or(Errno::ENOMEM)?;
+            found.protection = protection;
+            found.was_writable |= protection.contains(Protection::WRITE);
+        }
+        Ok(())
+    }
+    /// The pages are there and consecutive in one mapping, all alike.
+    fn is_one_mapping(&self, page: u64, pages: u64) -> bool {
+        let Some(first) = self.pages.get(&page) else { return false };
+        (page..page + pages).all(|at| {
+            self.pages.get(&at).is_some_and(|other| {
+                other.part == (first.part.0, first.part.1 + (at - page))
+                    && other.protection == first.protection
+                    && other.was_writable == first.was_writable
+            })
+        })
+    }
+    /// Moves the pages to a place apart from them; `new_pages` are there then.
+    fn move_to(&mut self, page: u64, pages: u64, new_pages: u64, to: u64) {
+        let kept = pages.min(new_pages);
+        let old: Vec<Page> = (page..page + kept).map(|page| self.pages[&page]).collect();
+        self.unmap(page, pages);
+        for index in 0..new_pages {
+            let moved = old.get(index as usize).copied().unwrap_or_else(|| {
+                let last = *old.last().unwrap();
+                let beyond = index + 1 - old.len() as u64;
+                let origin = match last.origin {
+                    Cell::Own(_) => Cell::Own(0),
+                    Cell::File(index) => Cell::File(index + beyond),
+                    Cell::Shared(object, index) => Cell::Shared(object, index + beyond),
+                };
+                let part = (last.part.0, last.part.1 + beyond);
+                Page { cell: origin, origin, part, ..last }
+            });
+            self.pages.insert(to + index, moved);
+        }
+    }
+    fn do_not_need(&mut self, page: u64, pages: u64) -> Result<(), Errno> {
+        let mut result = Ok(());
+        for page in page..page + pages {
+            match self.pages.get_mut(&page) {
+                Some(found) => {
+                    found.cell = match found.origin {
+                        Cell::Own(_) => Cell::Own(0),
+                        other => other,
+                    }
+                }
+                None => result = Err(Errno::ENOMEM),
+            }
+        }
+        result
     }
 }
 
@@ -124,174 +217,109 @@ fn protection(bits: u8) -> Protection {
     Protection::from_bits_truncate(bits)
 }
 
-fn run(steps: &[Step]) {
-    let contents: Vec<u8> =
-        (0..FILE_PAGES).flat_map(|page| vec![page as u8 + 100; PAGE as usize]).collect();
-    let file = TestFile::new(&contents);
-    let mut memory = AddressSpace::new(&super::owner::None).unwrap();
-    let mut model = Model {
-        pages: HashMap::new(),
-        file: (0..FILE_PAGES).map(|page| page as u8 + 100).collect(),
-        shared: HashMap::new(),
-        sizes: HashMap::new(),
-        mappings: 0,
-    };
-    let mut shared_files: Vec<u64> = Vec::new();
-    let at = |page: u64| BASE + page * PAGE;
-    for step in steps {
+fn at(page: u64) -> u64 {
+    BASE + page * PAGE
+}
+
+/// An address space and its model, which take the same steps.
+struct Pair {
+    memory: Arc<AddressSpace>,
+    model: Model,
+    file: Arc<TestFile>,
+}
+
+impl Pair {
+    fn new() -> Pair {
+        let contents: Vec<u8> =
+            (0..FILE_PAGES).flat_map(|page| vec![page as u8 + 100; PAGE as usize]).collect();
+        let (memory, file) =
+            (AddressSpace::new(&super::owner::None).unwrap(), TestFile::new(&contents));
+        Pair { memory, model: Model::new(), file }
+    }
+    /// Takes a step on both sides; their answers agree.
+    fn step(&mut self, step: &Step) {
         match *step {
-            Step::Map { page, pages, bits, kind } => {
-                model.mappings += 1;
-                let number = model.mappings;
-                let place = Place::Fixed(at(page));
-                let protection = protection(bits);
-                let request = match kind {
-                    Kind::Anonymous => MapRequest::anonymous(place, pages * PAGE, protection),
-                    Kind::SharedAnonymous => MapRequest {
-                        source: Source::SharedAnonymous,
-                        ..MapRequest::anonymous(place, pages * PAGE, protection)
-                    },
-                    Kind::PrivateFile => map_file(&file, place, pages, protection, false),
-                    Kind::SharedFile => map_file(&file, place, pages, protection, true),
-                };
-                memory.map(&request).unwrap();
-                model.sizes.insert(number, pages);
-                if matches!(kind, Kind::SharedFile) {
-                    shared_files.push(number);
-                }
-                for index in 0..pages {
-                    let cell = match kind {
-                        Kind::Anonymous => Cell::Own(0),
-                        Kind::SharedAnonymous => Cell::Shared(number, index),
-                        _ => Cell::File(index),
-                    };
-                    let was_writable = protection.contains(Protection::WRITE);
-                    let part = (number, index);
-                    let page_model = Page { cell, origin: cell, protection, was_writable, part };
-                    model.pages.insert(page + index, page_model);
-                }
-            }
+            Step::Map { page, pages, bits, kind } => self.map(page, pages, protection(bits), kind),
             Step::Unmap { page, pages } => {
-                memory.unmap(at(page), pages * PAGE).unwrap();
-                model.pages.retain(|at, _| !(page..page + pages).contains(at));
+                self.memory.unmap(at(page), pages * PAGE).unwrap();
+                self.model.unmap(page, pages);
             }
             Step::Protect { page, pages, bits } => {
-                let result = memory.protect(at(page), pages * PAGE, protection(bits));
-                let mut expected = Ok(());
-                for page in page..page + pages {
-                    match model.pages.get_mut(&page) {
-                        Some(found) => {
-                            found.protection = protection(bits);
-                            found.was_writable |= found.protection.contains(Protection::WRITE);
-                        }
-                        None => {
-                            expected = Err(Errno::ENOMEM);
-                            break;
-                        }
-                    }
-                }
-                assert_eq!(result, expected);
+                let result = self.memory.protect(at(page), pages * PAGE, protection(bits));
+                assert_eq!(result, self.model.protect(page, pages, protection(bits)));
             }
-            Step::Move { page, pages, new_pages, to } => {
-                let is_apart = to + new_pages <= page || page + pages <= to;
-                let flags = RemapFlags::MAY_MOVE | RemapFlags::FIXED;
-                let result = memory.remap(at(page), pages * PAGE, new_pages * PAGE, flags, at(to));
-                if !is_apart {
-                    let is_there = model.pages.contains_key(&page);
-                    let error = if is_there { Errno::EINVAL } else { Errno::EFAULT };
-                    assert_eq!(result, Err(error));
-                    continue;
-                }
-                // Whether neighbours were joined into one region is not modelled: where the model
-                // sees several mappings, both answers are right.
-                if result.is_err() {
-                    let first = model.pages.get(&page).map(|found| found.part.0);
-                    let kept = pages.min(new_pages);
-                    let is_one = first.is_some()
-                        && (page..page + kept).all(|at| {
-                            model.pages.get(&at).is_some_and(|other| {
-                                let first = &model.pages[&page];
-                                other.part == (first.part.0, first.part.1 + (at - page))
-                                    && other.protection == first.protection
-                                    && other.was_writable == first.was_writable
-                            })
-                        });
-                    assert!(!is_one, "{step:?} {result:?}");
-                    continue;
-                }
-                let kept = pages.min(new_pages);
-                let old: Vec<Page> = (page..page + kept).map(|page| model.pages[&page]).collect();
-                model.pages.retain(|at, _| !(page..page + pages).contains(at));
-                for index in 0..new_pages {
-                    let moved = old.get(index as usize).copied().unwrap_or_else(|| {
-                        let last = *old.last().unwrap();
-                        let beyond = index + 1 - old.len() as u64;
-                        let origin = match last.origin {
-                            Cell::Own(_) => Cell::Own(0),
-                            Cell::File(index) => Cell::File(index + beyond),
-                            Cell::Shared(object, index) => Cell::Shared(object, index + beyond),
-                        };
-                        let part = (last.part.0, last.part.1 + beyond);
-                        Page { cell: origin, origin, part, ..last }
-                    });
-                    model.pages.insert(to + index, moved);
-                }
-            }
+            Step::Move { page, pages, new_pages, to } => self.move_to(page, pages, new_pages, to),
             Step::DontNeed { page, pages } => {
-                let result =
-                    memory.advise(at(page), pages * PAGE, Advice::DontNeed { with_locked: false });
-                let mut expected = Ok(());
-                for page in page..page + pages {
-                    match model.pages.get_mut(&page) {
-                        Some(found) => {
-                            found.cell = match found.origin {
-                                Cell::Own(_) => Cell::Own(0),
-                                other => other,
-                            }
-                        }
-                        None => expected = Err(Errno::ENOMEM),
-                    }
-                }
-                assert_eq!(result, expected);
+                let advice = Advice::DontNeed { with_locked: false };
+                let result = self.memory.advise(at(page), pages * PAGE, advice);
+                assert_eq!(result, self.model.do_not_need(page, pages));
             }
             Step::Store { page, value } => {
-                if is_beyond(&model, page) {
-                    continue;
+                if !self.model.is_beyond(page) {
+                    let expected = self.model.store(page, value);
+                    assert_eq!(self.memory.write(at(page) + 5, &value), expected, "{step:?}");
                 }
-                let expected = model.store(page, value, |number| shared_files.contains(&number));
-                assert_eq!(memory.write(at(page) + 5, &value), expected, "{step:?}");
             }
             Step::Load { page } => {
-                if is_beyond(&model, page) {
-                    assert_eq!(memory.read::<u8>(at(page) + 5), Err(Errno::EFAULT));
-                    continue;
-                }
-                assert_eq!(memory.read::<u8>(at(page) + 5), model.load(page), "page {page}");
+                let is_beyond = self.model.is_beyond(page);
+                let expected = if is_beyond { Err(Errno::EFAULT) } else { self.model.load(page) };
+                assert_eq!(self.memory.read::<u8>(at(page) + 5), expected, "page {page}");
             }
             Step::Fork { stays } => {
-                let child = memory.fork().unwrap();
+                let child = self.memory.fork().unwrap();
                 if stays {
                     drop(child);
                 } else {
-                    memory = child;
+                    self.memory = child;
                 }
             }
         }
     }
-    for page in 0..PAGES + 6 {
-        if !is_beyond(&model, page) {
-            assert_eq!(memory.read::<u8>(at(page) + 5), model.load(page), "page {page} at the end");
+    fn map(&mut self, page: u64, pages: u64, protection: Protection, kind: Kind) {
+        let place = Place::Fixed(at(page));
+        let request = match kind {
+            Kind::Anonymous => MapRequest::anonymous(place, pages * PAGE, protection),
+            Kind::SharedAnonymous => MapRequest {
+                source: Source::SharedAnonymous,
+                ..MapRequest::anonymous(place, pages * PAGE, protection)
+            },
+            Kind::PrivateFile => map_file(&self.file, place, pages, protection, false),
+            Kind::SharedFile => map_file(&self.file, place, pages, protection, true),
+        };
+        self.memory.map(&request).unwrap();
+        self.model.map(page, pages, protection, kind);
+    }
+    fn move_to(&mut self, page: u64, pages: u64, new_pages: u64, to: u64) {
+        let is_apart = to + new_pages <= page || page + pages <= to;
+        let flags = RemapFlags::MAY_MOVE | RemapFlags::FIXED;
+        let (bytes, new_bytes) = (pages * PAGE, new_pages * PAGE);
+        let result = self.memory.remap(at(page), bytes, new_bytes, flags, at(to));
+        if !is_apart {
+            let is_there = self.model.pages.contains_key(&page);
+            let error = if is_there { Errno::EINVAL } else { Errno::EFAULT };
+            assert_eq!(result, Err(error));
+        } else if result.is_err() {
+            // Whether neighbours were joined into one region is not modelled: where the model
+            // sees several mappings, both answers are right.
+            let is_one = self.model.is_one_mapping(page, pages.min(new_pages));
+            assert!(!is_one, "{pages} pages at {page}, {new_pages} at {to}: {result:?}");
+        } else {
+            self.model.move_to(page, pages, new_pages, to);
+        }
+    }
+    /// Compares what can be read.
+    fn compare(&self) {
+        for page in (0..PAGES + 6).filter(|page| !self.model.is_beyond(*page)) {
+            let (read, expected) = (self.memory.read::<u8>(at(page) + 5), self.model.load(page));
+            assert_eq!(read, expected, "page {page} at the end");
         }
     }
 }
 
-/// The page lies beyond the end of its object.
-fn is_beyond(model: &Model, page: u64) -> bool {
-    model.pages.get(&page).is_some_and(|found| match found.cell {
-        Cell::Own(_) => false,
-        Cell::File(index) => index >= FILE_PAGES,
-        Cell::Shared(object, index) => index >= model.sizes[&object],
-    })
+fn run(steps: &[Step]) {
+    let mut pair = Pair::new();
+    steps.iter().for_each(|step| pair.step(step));
+    pair.compare();
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Contents of the files of `/proc/PID`.
 use super::{process::Subject, status::SignalSets};
 use crate::{
-    memory::Layout,
+    memory::{Layout, report::Sizes},
     process::{Process, Task, io_counts, limits::INFINITY, object::ticks, oom, tree, wait},
     signal::state::StopState,
 };
@@ -149,16 +149,24 @@ fn terminal(process: &Process) -> (u32, i64) {
     }
 }
 
-pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
-    let process = &subject.process;
-    let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
-    let (terminal, foreground) = terminal(process);
-    // The place of its memory is told to those that may look into it.
+/// The sizes of a process's memory, and as much of its layout as the caller may see.
+fn visible_memory(subject: &Subject) -> (Sizes, Layout) {
+    // Addresses are shown only to a caller that may look into the process.
     let seen = subject.look(|task| task.process.try_memory());
     let may_look = seen.is_ok();
-    let memory = seen.unwrap_or_else(|_| process.try_memory());
+    let memory = seen.unwrap_or_else(|_| subject.process.try_memory());
     let sizes = memory.as_ref().map(|memory| memory.sizes()).unwrap_or_default();
-    let layout = memory.map(|memory| memory.layout()).unwrap_or_default();
+    let layout = if may_look {
+        memory.map(|memory| memory.layout()).unwrap_or_default()
+    } else {
+        Layout { code: (1, 1), ..Layout::default() }
+    };
+    (sizes, layout)
+}
+
+/// Faults and time in the order of stat: minor faults, major faults, and ticks, each with those of the children.
+fn usage_numbers(subject: &Subject) -> [u64; 8] {
+    let process = &subject.process;
     let time = match &subject.thread {
         Some(task) => rt::thread::cpu_time(task.thread()).unwrap_or_default(),
         None => process.cpu_time(),
@@ -169,76 +177,78 @@ pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
         Some(task) => task.faults.get(),
         None => process.faults(),
     };
-    let task = subject.task();
-    let last_ran = task.as_ref().and_then(|task| rt::thread::cpu_time(task.thread()));
-    let processor = last_ran.unwrap_or_default().processor;
-    let nice = task.as_ref().map_or(0, |task| task.nice.load(Ordering::Relaxed));
-    let real_time = task.as_ref().map_or(0, |task| task.real_time_priority.load(Ordering::Relaxed));
-    let policy = task.as_ref().map_or(0, |task| task.policy.load(Ordering::Relaxed));
-    let effective = task.as_ref().map_or(0, |task| task.effective_priority());
-    let priority = if effective > 0 { -1 - i64::from(effective) } else { 20 + i64::from(nice) };
+    [
+        faults.minor,
+        usage.children_faults.minor,
+        faults.major,
+        usage.children_faults.major,
+        ticks(time.user_ns),
+        ticks(time.system_ns),
+        ticks(children.user_ns),
+        ticks(children.system_ns),
+    ]
+}
+
+/// The scheduling fields of stat.
+struct Scheduling {
+    processor: u32,
+    /// As stat shows it: a real-time priority is negative.
+    priority: i64,
+    nice: i64,
+    real_time: u32,
+    policy: u32,
+}
+
+impl Scheduling {
+    fn of(subject: &Subject) -> Scheduling {
+        let task = subject.task();
+        let last_ran = task.as_ref().and_then(|task| rt::thread::cpu_time(task.thread()));
+        let nice = task.as_ref().map_or(0, |task| task.nice.load(Ordering::Relaxed)).into();
+        let real_time =
+            task.as_ref().map_or(0, |task| task.real_time_priority.load(Ordering::Relaxed));
+        let policy = task.as_ref().map_or(0, |task| task.policy.load(Ordering::Relaxed));
+        let effective = task.as_ref().map_or(0, |task| task.effective_priority());
+        Scheduling {
+            processor: last_ran.unwrap_or_default().processor,
+            priority: if effective > 0 { -1 - i64::from(effective) } else { 20 + nice },
+            nice,
+            real_time,
+            policy,
+        }
+    }
+}
+
+pub fn stat(subject: &Subject) -> Result<Vec<u8>, Errno> {
+    const ROOM_BYTES: usize = 512;
+    let process = &subject.process;
+    let id = subject.thread.as_ref().map_or(process.id(), |task| task.id());
+    let (terminal, foreground) = terminal(process);
+    let (sizes, layout) = visible_memory(subject);
+    let usage = usage_numbers(subject);
+    let scheduling = Scheduling::of(subject);
     let sets = SignalSets::of(subject);
     let exit_signal = process.exit_signal.load(Ordering::Relaxed);
     let exit_code = process.ended().map_or(0, |status| status.wait_word());
     let threads = process.task_count().max(1);
-    let layout = if may_look { layout } else { Layout::default() };
-    let (code, data) = if may_look { (layout.code, layout.data) } else { ((1, 1), (0, 0)) };
-    const ROOM_BYTES: usize = 512;
     let mut text = Text::with_room(ROOM_BYTES);
     text.number(id).put(" (").put(command(subject)).put(") ").put([state(subject).0 as u8]);
     let ids = [process.parent_id(), process.group(), process.session().id()];
     write_numbers(&mut text, &ids.map(u64::from));
     text.put(" ").signed(terminal.into()).put(" ").signed(foreground).put(" 0");
-    write_numbers(
-        &mut text,
-        &[
-            faults.minor,
-            usage.children_faults.minor,
-            faults.major,
-            usage.children_faults.major,
-            ticks(time.user_ns),
-            ticks(time.system_ns),
-            ticks(children.user_ns),
-            ticks(children.system_ns),
-        ],
-    );
-    text.put(" ").signed(priority).put(" ").signed(nice.into());
+    write_numbers(&mut text, &usage);
+    text.put(" ").signed(scheduling.priority).put(" ").signed(scheduling.nice);
     text.put(" ").number(threads as u64).put(" 0");
-    write_numbers(
-        &mut text,
-        &[
-            ticks(process.started.0),
-            sizes.total * rt::PAGE_BYTES as u64,
-            sizes.resident,
-            u64::MAX,
-            code.0,
-            code.1,
-            layout.stack_start,
-            0,
-            0,
-            u64::from(sets.pending as u32),
-            u64::from(sets.blocked as u32),
-            u64::from(sets.ignored as u32),
-            u64::from(sets.caught as u32),
-            0,
-            0,
-            0,
-            exit_signal.into(),
-            processor as u64,
-            real_time.into(),
-            policy.into(),
-            0,
-            0,
-            0,
-            data.0,
-            data.1,
-            layout.heap_start,
-            layout.arguments.0,
-            layout.arguments.1,
-            layout.environment.0,
-            layout.environment.1,
-        ],
-    );
+    let bytes = sizes.total * rt::PAGE_BYTES as u64;
+    write_numbers(&mut text, &[ticks(process.started.0), bytes, sizes.resident, u64::MAX]);
+    write_numbers(&mut text, &[layout.code.0, layout.code.1, layout.stack_start, 0, 0]);
+    let sets = [sets.pending, sets.blocked, sets.ignored, sets.caught];
+    write_numbers(&mut text, &sets.map(|set| u64::from(set as u32)));
+    write_numbers(&mut text, &[0, 0, 0, exit_signal.into()]);
+    let Scheduling { processor, real_time, policy, .. } = scheduling;
+    write_numbers(&mut text, &[processor, real_time, policy, 0, 0, 0].map(u64::from));
+    write_numbers(&mut text, &[layout.data.0, layout.data.1, layout.heap_start]);
+    write_numbers(&mut text, &[layout.arguments.0, layout.arguments.1]);
+    write_numbers(&mut text, &[layout.environment.0, layout.environment.1]);
     text.put(" ").signed(exit_code.into()).put("\n");
     Ok(text.finish())
 }

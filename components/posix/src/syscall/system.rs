@@ -13,7 +13,7 @@ use crate::{
     time::timers,
 };
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use linux_raw_sys::{general as raw, prctl, system as raw_system};
 use rt::{power::Action, user::Bases};
 use vfs::{Errno, credentials::Capabilities, io::Sink};
@@ -234,24 +234,31 @@ fn is_process(number: u64) -> bool {
     u32::try_from(number).ok().and_then(tree::process).is_some()
 }
 
+fn set_command(call: &Call<'_>, name: u64) -> Result<(), Errno> {
+    match call.memory.read_text(name, 16) {
+        Err(Errno::ENAMETOOLONG) => {
+            call.task.set_command(&call.memory.read::<[u8; 15]>(name)?);
+        }
+        name => call.task.set_command(&name?),
+    }
+    Ok(())
+}
+
+fn set_parent_death_signal(process: &Process, number: u64) -> Result<(), Errno> {
+    let signal = u8::try_from(number).ok().filter(|signal| *signal <= crate::signal::LAST);
+    process.parent_death_signal.store(signal.ok_or(Errno::EINVAL)?, Ordering::Relaxed);
+    Ok(())
+}
+
 fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
     let [_, second, third, fourth, fifth, _] = call.args();
     let process = &call.task.process;
     let memory = call.memory;
-    let flag = |flag: &AtomicBool| Ok(u64::from(flag.load(Ordering::Relaxed)));
     let rest = [second, third, fourth, fifth];
     match call.uint(0) {
-        prctl::PR_SET_NAME => match memory.read_text(second, 16) {
-            Err(Errno::ENAMETOOLONG) => {
-                call.task.set_command(&memory.read::<[u8; 15]>(second)?);
-            }
-            name => call.task.set_command(&name?),
-        },
+        prctl::PR_SET_NAME => set_command(call, second)?,
         prctl::PR_GET_NAME => memory.write(second, &call.task.command())?,
-        prctl::PR_SET_PDEATHSIG => {
-            let signal = u8::try_from(second).ok().filter(|signal| *signal <= crate::signal::LAST);
-            process.parent_death_signal.store(signal.ok_or(Errno::EINVAL)?, Ordering::Relaxed);
-        }
+        prctl::PR_SET_PDEATHSIG => set_parent_death_signal(process, second)?,
         prctl::PR_GET_PDEATHSIG => {
             memory
                 .write(second, &u32::from(process.parent_death_signal.load(Ordering::Relaxed)))?;
@@ -260,28 +267,24 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         prctl::PR_GET_CHILD_SUBREAPER => {
             memory.write(second, &u32::from(process.is_subreaper.load(Ordering::Relaxed)))?;
         }
-        prctl::PR_SET_DUMPABLE if second > 1 => return Err(Errno::EINVAL),
-        prctl::PR_SET_DUMPABLE => {
+        prctl::PR_SET_DUMPABLE if second <= 1 => {
             memory.set_dumpable(if second == 1 { Dumpable::Yes } else { Dumpable::No });
         }
         prctl::PR_GET_DUMPABLE => return Ok(u64::from(memory.dumpable() == Dumpable::Yes)),
-        prctl::PR_SET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (1, 0, 0, 0) => {
-            return Err(Errno::EINVAL);
+        prctl::PR_SET_NO_NEW_PRIVS if rest == [1, 0, 0, 0] => {
+            call.task.no_new_privileges.store(true, Ordering::Relaxed);
         }
-        prctl::PR_SET_NO_NEW_PRIVS => call.task.no_new_privileges.store(true, Ordering::Relaxed),
-        prctl::PR_GET_NO_NEW_PRIVS if (second, third, fourth, fifth) != (0, 0, 0, 0) => {
-            return Err(Errno::EINVAL);
+        prctl::PR_GET_NO_NEW_PRIVS if rest == [0; 4] => {
+            return Ok(u64::from(call.task.no_new_privileges.load(Ordering::Relaxed)));
         }
-        prctl::PR_GET_NO_NEW_PRIVS => return flag(&call.task.no_new_privileges),
         prctl::PR_SET_SECCOMP => return seccomp::set_by_prctl(call, second, third),
         prctl::PR_GET_SECCOMP => return Ok(seccomp::mode(call.task)),
         prctl::PR_SET_TIMERSLACK => {}
-        prctl::PR_SET_THP_DISABLE if (third, fourth, fifth) != (0, 0, 0) => {
-            return Err(Errno::EINVAL);
+        prctl::PR_SET_THP_DISABLE if (third, fourth, fifth) == (0, 0, 0) => {
+            memory.set_large_pages(second == 0);
         }
-        prctl::PR_SET_THP_DISABLE => memory.set_large_pages(second == 0),
-        prctl::PR_GET_THP_DISABLE if (second, third, fourth, fifth) != (0, 0, 0, 0) => {
-            return Err(Errno::EINVAL);
+        prctl::PR_GET_THP_DISABLE if rest == [0; 4] => {
+            return Ok(u64::from(!memory.has_large_pages()));
         }
         prctl::PR_GET_TIMERSLACK => return Ok(50_000),
         // There is one way of accounting time, and every program may read the time stamp counter.
@@ -300,7 +303,7 @@ fn prctl_call(call: &mut Call<'_>) -> Result<u64, Errno> {
         }
         // Nobody traces, so it does not matter who may.
         prctl::PR_SET_PTRACER if matches!(second, 0 | u64::MAX) || is_process(second) => {}
-        prctl::PR_GET_THP_DISABLE => return Ok(u64::from(!memory.has_large_pages())),
+        // This arm also takes an option from above with arguments that it refuses. Both answers are EINVAL.
         option => return capabilities::prctl(call.task, option, rest),
     }
     Ok(0)
