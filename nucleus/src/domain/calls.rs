@@ -113,16 +113,13 @@ fn dispatch_any(caller: &mut Caller<'_>, registers: &mut Registers) {
         registers.rax = Status::Unknown as u64;
         return;
     };
-    let done = if !domain.grants.calls.contains(call) {
-        Err(Status::Refused)
-    } else {
-        match call {
-            Call::ReplyAndReceive => {
-                caller.exchange(Part::Server, registers, Endpoint::reply_and_receive)
-            }
-            Call::Call => caller.exchange(Part::Client, registers, Endpoint::call),
-            other => caller.rest(other, registers),
+    let done = match call {
+        _ if !domain.grants.calls.contains(call) => Err(Status::Refused),
+        Call::ReplyAndReceive => {
+            caller.exchange(Part::Server, registers, Endpoint::reply_and_receive)
         }
+        Call::Call => caller.exchange(Part::Client, registers, Endpoint::call),
+        other => caller.rest(other, registers),
     };
     registers.rax = match done {
         Ok(()) => Status::Ok as u64,
@@ -281,8 +278,7 @@ impl<'a> Caller<'a> {
             Err(_) => before.handle == handle,
         };
         if let Some(before) = self.served.take_if(ends) {
-            let is_elsewhere = new.is_ok();
-            let error = if is_elsewhere { ipc::Error::Cancelled } else { ipc::Error::Restarted };
+            let error = if new.is_ok() { ipc::Error::Cancelled } else { ipc::Error::Restarted };
             before.to.endpoint.abandon(error);
         }
         self.served = Some(new?);
@@ -324,11 +320,10 @@ impl<'a> Caller<'a> {
         result
     }
 
+    /// Does a call that needs the state of the calling thread; the domain does the others.
     fn rest(&mut self, call: Call, registers: &mut Registers) -> Done {
-        let domain = self.domain;
-        let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
+        let (first, second, domain) = (registers.rdi, registers.rsi, self.domain);
         match call {
-            Call::Call | Call::ReplyAndReceive => return Err(Status::Invalid),
             Call::Receive => self.exchange(Part::Server, registers, Endpoint::receive)?,
             Call::Reply => {
                 self.exchange(Part::Server, registers, |at, message, _| at.reply(message))?;
@@ -339,7 +334,6 @@ impl<'a> Caller<'a> {
                 self.interrupt.take_if(|known| known.handle == first);
                 domain.close(first)?;
             }
-            Call::MapRegion => domain.map_held(first, registers)?,
             Call::Wait => self.wait(registers)?,
             Call::InterruptWait => self.wait_for_interrupt(first, second)?,
             Call::Wake => {
@@ -350,7 +344,7 @@ impl<'a> Caller<'a> {
                 let start = Start {
                     rip: first,
                     rsp: second,
-                    argument: third,
+                    argument: registers.rdx,
                     fs: registers.r10,
                     message_area: registers.r8,
                     policy: domain.grants.policy(registers.r9)?,
@@ -358,50 +352,7 @@ impl<'a> Caller<'a> {
                 registers.rdi = run::spawn(self.shared, start)?;
             }
             Call::Exit => self.is_leaving = true,
-            Call::Current => registers.rdi = thread::current_number(),
-            Call::Yield => thread::yield_now(),
-            Call::Kick => thread::kick(domain.own(first)?),
-            Call::TakeKick => {
-                registers.rdi = u64::from(self.take_kick() | thread::take_kick());
-            }
-            Call::SetPolicy => {
-                thread::set_policy(domain.own(first)?, domain.grants.policy(second)?);
-            }
-            Call::SetAffinity => {
-                registers.rdi = u64::from(thread::set_affinity(domain.own(first)?, second));
-            }
-            Call::CpuTime => {
-                let used = thread::cpu_time(domain.own(first)?).ok_or(Status::NotFound)?;
-                [registers.rdi, registers.rsi, registers.rdx] = used.words();
-            }
-            Call::Processors => {
-                (registers.rdi, registers.rsi) = (smp::online() as u64, percpu::cpu() as u64);
-            }
-            Call::Clock => (registers.rdi, registers.rsi, registers.rdx) = time::scale(),
-            Call::Map | Call::Unmap | Call::RegionNew | Call::DmaAllocate => {
-                domain.memory(call, registers)?;
-            }
-            Call::Entropy => {
-                let mut bytes = [0; ENTROPY_MAX];
-                let bytes = bytes.get_mut(..second as usize).ok_or(Status::Invalid)?;
-                entropy::fill(bytes);
-                domain.space.write(first, bytes)?;
-            }
-            Call::Log => {
-                let level = log::Level::iter().nth((first as usize).wrapping_sub(1));
-                domain.log(level.unwrap_or(log::Level::Trace), &domain.text(second, third)?)?;
-            }
-            Call::CommandLine => {
-                let line = domain.grants.command_line.as_bytes();
-                let length = line.len().min(second as usize);
-                domain.space.write(first, &line[..length])?;
-                registers.rdi = length as u64;
-            }
-            Call::Panic => domain.end(run::at(domain, domain.text(first, second)?, *registers)),
-            Call::EndpointNew => {
-                registers.rdi =
-                    domain.grant(Capability::Endpoint(EndpointRight::to(Arc::default())))?;
-            }
+            Call::TakeKick => registers.rdi = u64::from(self.take_kick() | thread::take_kick()),
             Call::EndpointBadge => {
                 let Known { to, .. } = self.look_up(first)?;
                 if to.right != Right::Serve {
@@ -409,11 +360,7 @@ impl<'a> Caller<'a> {
                 }
                 registers.rdi = domain.grant(Capability::Endpoint(to.badged(second)))?;
             }
-            Call::Give => registers.rdi = domain.give(&domain.held(first)?, second, third)?,
-            Call::WindowOpen => registers.rdi = domain.open_window(first, second, third)?,
-            Call::Copy | Call::CopyList => domain.copy(call, registers)?,
-            Call::Revoke => domain.revoke(first)?,
-            _ => self.shared.device(call, registers)?,
+            _ => self.shared.service(call, registers)?,
         }
         Ok(())
     }
@@ -470,6 +417,59 @@ impl Given {
 }
 
 impl Domain {
+    /// Does a call on the domain, or on one of its threads by its number.
+    fn service(self: &Arc<Domain>, call: Call, registers: &mut Registers) -> Done {
+        let (first, second, third) = (registers.rdi, registers.rsi, registers.rdx);
+        match call {
+            Call::MapRegion => self.map_held(first, registers)?,
+            Call::Current => registers.rdi = thread::current_number(),
+            Call::Yield => thread::yield_now(),
+            Call::Kick => thread::kick(self.own(first)?),
+            Call::SetPolicy => thread::set_policy(self.own(first)?, self.grants.policy(second)?),
+            Call::SetAffinity => {
+                registers.rdi = u64::from(thread::set_affinity(self.own(first)?, second));
+            }
+            Call::CpuTime => {
+                let used = thread::cpu_time(self.own(first)?).ok_or(Status::NotFound)?;
+                [registers.rdi, registers.rsi, registers.rdx] = used.words();
+            }
+            Call::Processors => {
+                (registers.rdi, registers.rsi) = (smp::online() as u64, percpu::cpu() as u64);
+            }
+            Call::Clock => (registers.rdi, registers.rsi, registers.rdx) = time::scale(),
+            Call::Map | Call::Unmap | Call::RegionNew | Call::DmaAllocate => {
+                self.memory(call, registers)?;
+            }
+            Call::Entropy => {
+                let mut bytes = [0; ENTROPY_MAX];
+                let bytes = bytes.get_mut(..second as usize).ok_or(Status::Invalid)?;
+                entropy::fill(bytes);
+                self.space.write(first, bytes)?;
+            }
+            Call::Log => {
+                let level = log::Level::iter().nth((first as usize).wrapping_sub(1));
+                self.log(level.unwrap_or(log::Level::Trace), &self.text(second, third)?)?;
+            }
+            Call::CommandLine => {
+                let line = self.grants.command_line.as_bytes();
+                let length = line.len().min(second as usize);
+                self.space.write(first, &line[..length])?;
+                registers.rdi = length as u64;
+            }
+            Call::Panic => self.end(run::at(self, self.text(first, second)?, *registers)),
+            Call::EndpointNew => {
+                registers.rdi =
+                    self.grant(Capability::Endpoint(EndpointRight::to(Arc::default())))?;
+            }
+            Call::Give => registers.rdi = self.give(&self.held(first)?, second, third)?,
+            Call::WindowOpen => registers.rdi = self.open_window(first, second, third)?,
+            Call::Copy | Call::CopyList => self.copy(call, registers)?,
+            Call::Revoke => self.revoke(first)?,
+            _ => self.device(call, registers)?,
+        }
+        Ok(())
+    }
+
     /// The capability of `handle`.
     pub(super) fn held(&self, handle: u64) -> Result<Capability, Status> {
         let held = self.held.lock();
