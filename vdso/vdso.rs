@@ -1,6 +1,6 @@
 //! The vDSO: the code that tells programs the time without a system call (vdso(7)).
 //!
-//! Built by `components/posix/build.rs` into a small ELF shared object, which exec maps into every
+//! Built by `components/posix/process/build.rs` into a small ELF shared object, which exec maps into every
 //! program right behind one page of data (`vvar`). The personality writes that page under a
 //! sequence lock: odd while it changes. The page, little-endian:
 //!
@@ -14,7 +14,7 @@
 //! 40  u64  wall_base_ns    the base of the wall clock
 //! ```
 //!
-//! `posix::exec::vdso` is the writer. There are no statics, no relocations and no panics.
+//! `process::exec::vdso` is the writer. There are no statics, no relocations and no panics.
 #![no_std]
 #![no_main]
 

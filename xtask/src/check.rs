@@ -118,7 +118,7 @@ const VDSO_CLIPPY: &[&str] = &[
 ];
 const VDSO: &str = "vdso/vdso.rs";
 
-/// A tool on the vDSO, which `components/posix/build.rs` builds by itself.
+/// A tool on the vDSO, which `components/posix/process/build.rs` builds by itself.
 fn vdso_tool(program: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.current_dir(shell::root()).args(["--edition", "2024"]).args(arguments).arg(VDSO);

@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 /// The timer's vector: `TIMER_VECTOR` of `nucleus/src/arch/x86_64/apic.rs`.
 const TIMER: u32 = 0xef;
 /// The session's first program is executed, and its end is cleaned up after.
-const SESSION: [&str; 2] = ["posix::process::exec::execute", "posix::process::init::kill_all"];
+const SESSION: [&str; 2] = ["process::exec::replace::execute", "process::init::kill_all"];
 const STUBS: &str = "skerry_stubs";
 /// Instructions of programs and isolated components.
 pub const USER: &str = "user mode";

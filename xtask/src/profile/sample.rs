@@ -1,5 +1,5 @@
 //! `./x profile --sample`: a command with the sampling profiler of the system itself on (`/proc/skerry/profile`,
-//! `components/posix/src/profile.rs`), in any build and at nearly full speed.
+//! `components/posix/process/src/profile.rs`), in any build and at nearly full speed.
 use super::{calls::USER, flame::Graph, names::Names, path, table::share};
 use crate::{
     compare::Captured,

@@ -15,7 +15,7 @@ const NAME: &str = "profile: the calls of a command are counted";
 /// A shell that forks three times.
 const COMMAND: &str = "/bin/true; /bin/true; /bin/true; exit 3";
 const FORKS: u64 = 3;
-const FORK: &str = "posix::process::fork::clone";
+const FORK: &str = "process::fork::clone";
 
 /// Runs the test if `filter` names it.
 ///

@@ -2,9 +2,9 @@
 //!
 //! Until somebody sets the wall clock, each mounted volume moves it forward to the last time that the volume knows
 //! (`rt::time::raise_wall_ns`).
-use crate::time::wall;
 use alloc::sync::Arc;
 use interfaces::clock::Clock;
+use process::time::wall;
 use rt::{
     thread::{self, Policy},
     time,

@@ -12,19 +12,17 @@ mod session;
 mod upcalls;
 mod window;
 
-use crate::procfs::registry;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::convert::Infallible;
 use interfaces::{
     block::Block, clock::Clock, entropy::Entropy, offer::MakeFileSystem, supervisor::Supervisor,
     terminal::Port,
 };
+use proc::procfs::registry;
 use rt::power::{self, Action};
 
-pub use crate::{
-    process::run::SystemCalls,
-    procfs::registry::{Component, State},
-};
+pub use proc::procfs::registry::{Component, State};
+pub use process::run::SystemCalls;
 
 /// The parts that the personality is started with.
 pub struct Boot {
@@ -73,7 +71,7 @@ pub fn start(mut boot: Boot) -> Result<Infallible, End> {
     registry::announce(started, boot.supervisor.take(), boot.clock.clone());
     boot.system_calls.choose();
     clock::set_wall(boot.clock.as_ref());
-    crate::devices::hardware_random::announce(&boot.entropy);
+    objects::devices::hardware_random::announce(&boot.entropy);
     parameters::report_unknown();
     power::down(run(&boot)?)
 }

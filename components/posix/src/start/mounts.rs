@@ -1,15 +1,15 @@
 //! The first mounts: the root from a disk, tmpfs over what programs write to, `/dev`, `/proc`.
 use super::Boot;
-use crate::{
+use alloc::{format, string::String, sync::Arc};
+use interfaces::file_system::FileType;
+use objects::{
     devices::{self, Device},
     file_systems::{self, Diskless, Writes},
     ipc::queue,
-    process::task,
-    procfs, sysfs,
     tty::{Terminal, pty::devpts},
 };
-use alloc::{format, string::String, sync::Arc};
-use interfaces::file_system::FileType;
+use proc::{procfs, sysfs};
+use process::task;
 use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
 
 /// The places of a tmpfs if the root has the directory: place, mode.
@@ -34,10 +34,10 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 /// The reason why the root was not mounted, in words. The other mounts are named in the log if they fail.
 pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
-    vfs::set_last_resort(crate::process::oom::relieve);
-    vfs::set_charge(crate::process::io_counts::charge);
+    vfs::set_last_resort(process::oom::relieve);
+    vfs::set_charge(process::io_counts::charge);
     vfs::set_privilege(task::may_use_reserved);
-    vfs::set_ending(crate::process::task::is_current_ending);
+    vfs::set_ending(process::task::is_current_ending);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
     file_systems::announce(&disks, DISKLESS, &boot.file_systems);

@@ -11,20 +11,17 @@
 //! for it; the end of process 1 is the kernel's.
 use super::upcalls::Personality;
 use super::{End, control::Control, parameters::ForProgram, window};
-use crate::{
-    exec::{Program, Strings},
-    files::{self, OnExec},
-    process::{
-        ExitStatus, Task,
-        exec::execute,
-        init::{self, Outcome},
-        tree,
-    },
-    tty::{Stream, Terminal, Window},
-};
 use alloc::{format, string::String, sync::Arc, vec::Vec};
 use interfaces::terminal::Port;
 use linux_raw_sys::general as raw;
+use objects::tty::{Stream, Terminal, Window};
+use process::{
+    ExitStatus, Task,
+    exec::{Program, Strings, replace::execute},
+    files::{self, OnExec},
+    init::{self, Outcome},
+    tree,
+};
 use rt::{power::Action, user::Context};
 use vfs::{Base, Errno, Namespace, OpenFile, OpenHow};
 

@@ -1,10 +1,6 @@
 //! The calls of processes to the layers above them.
-use crate::{
-    ipc::segment,
-    process::{Task, call::Table, upcalls::Upcalls},
-    socket::rights,
-    syscall,
-};
+use objects::{ipc::segment, socket::rights};
+use process::{Task, call::Table, upcalls::Upcalls};
 
 /// All layers of the personality.
 pub struct Personality;

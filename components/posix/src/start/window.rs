@@ -1,8 +1,9 @@
 //! The host's port `skerry.window`: a line `ROWS COLUMNS` when the terminal `./x run` is in changes, and a line [`RESTART_KEYS`]
 //! when the user has these keys pressed.
-use crate::{process::init, tty::Terminal};
 use alloc::{sync::Arc, vec::Vec};
 use interfaces::terminal::{Port, PortSink};
+use objects::tty::Terminal;
+use process::init;
 use rt::{lock_class, sync::Mutex};
 
 lock_class! {

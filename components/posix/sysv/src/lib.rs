@@ -10,7 +10,7 @@
 //!
 //! A model never blocks. An operation that cannot be done yet leaves a *waiter*, a handle that its caller gave, and a later
 //! operation hands out the handles of the waiters that it has served. The personality locks a model, stores the waiters'
-//! answers and wakes their threads (`posix::ipc`).
+//! answers and wakes their threads (`objects::ipc`).
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]

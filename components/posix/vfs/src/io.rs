@@ -2,7 +2,7 @@
 use crate::errno::Errno;
 use rt::memory::Frame;
 
-/// Takes bytes: a program's buffers (`posix::memory::UserSink`) or a kernel slice ([`SliceSink`]).
+/// Takes bytes: a program's buffers (`memory::UserSink`) or a kernel slice ([`SliceSink`]).
 pub trait Sink {
     /// Room left, in bytes.
     fn remaining(&self) -> usize;

@@ -1,0 +1,195 @@
+//! Disks and their partitions as files, through a page cache of their own.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `table`, `slice` | partition tables; a partition as a block device |
+//! | `volume`, `file` | a disk as a file system of one file; that file open |
+//! | `counted` | what passes through a device, counted |
+//! | `wait` | one request, waited for |
+//!
+//! The cache of a disk lives from the first open to the last close, which writes what is dirty. A
+//! file system mounted from the disk does not share it: it is written when the disk is mounted,
+//! and not kept true while it is. Lock: `disk.cache` is a leaf but for making the cache.
+mod counted;
+mod file;
+mod slice;
+mod table;
+mod volume;
+mod wait;
+
+pub use counted::Statistics;
+pub use file::BlockFile;
+
+use counted::Counted;
+
+use alloc::{
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use interfaces::{
+    block::{Block, Operation, SECTOR_BYTES, Segment},
+    file_system::FileType,
+};
+use linux_raw_sys::general as raw;
+use process::{self, files::Scope};
+use rt::{PAGE_BYTES, lock_class, memory::Frame, sync::Mutex};
+use vfs::{
+    Active, Caller, Credentials, Errno, OpenHow, Path, Vnode,
+    devices::Registry,
+    file::{File, Opener},
+};
+
+lock_class! {
+    static CACHE = "disk.cache";
+}
+
+/// A disk or a partition, with its number.
+pub struct Device {
+    /// Name without `/dev/`.
+    pub name: String,
+    /// Major and minor number.
+    pub number: (u32, u32),
+    /// The device.
+    pub block: Arc<dyn Block>,
+    /// It is a part of a disk.
+    pub is_partition: bool,
+    /// Counters of the requests that passed through it.
+    pub statistics: Arc<Statistics>,
+    /// It was set read-only (BLKROSET).
+    is_protected: AtomicBool,
+    /// Pages read ahead, as set; it has no effect.
+    read_ahead_pages: AtomicU64,
+    cache: Mutex<Weak<Active>>,
+}
+
+/// Sectors of a page.
+const PAGE_SECTORS: u64 = (PAGE_BYTES / SECTOR_BYTES) as u64;
+/// Pages that a description reads ahead at most.
+const READ_AHEAD_PAGES: u64 = 128;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Whole,
+    Partition,
+}
+
+impl Device {
+    fn new(block: Arc<dyn Block>, number: (u32, u32), kind: Kind) -> Arc<Device> {
+        let cache = Mutex::new(&CACHE, Weak::new());
+        let counted = Counted::new(block);
+        let statistics = counted.statistics().clone();
+        let block: Arc<dyn Block> = Arc::new(counted);
+        let (name, is_partition) = (block.info().name, kind == Kind::Partition);
+        Arc::new(Device {
+            name,
+            number,
+            block,
+            is_partition,
+            statistics,
+            is_protected: AtomicBool::new(false),
+            read_ahead_pages: AtomicU64::new(READ_AHEAD_PAGES),
+            cache,
+        })
+    }
+    /// Neither programs nor new mounts write it: it cannot be written, or was set so.
+    pub fn is_read_only(&self) -> bool {
+        self.block.info().is_read_only || self.is_protected.load(Ordering::Relaxed)
+    }
+    fn set_read_only(&self, is_read_only: bool) {
+        self.is_protected.store(is_read_only, Ordering::Relaxed);
+    }
+    /// Sectors read ahead.
+    pub fn read_ahead_sectors(&self) -> u64 {
+        self.read_ahead_pages.load(Ordering::Relaxed) * PAGE_SECTORS
+    }
+    /// Sets them, in whole pages.
+    pub fn set_read_ahead(&self, sectors: u64) {
+        let pages = (sectors / PAGE_SECTORS).min(u64::from(u32::MAX));
+        self.read_ahead_pages.store(pages, Ordering::Relaxed);
+    }
+    fn cache(&self) -> Result<Arc<Active>, Errno> {
+        let mut kept = self.cache.lock();
+        if let Some(active) = kept.upgrade() {
+            return Ok(active);
+        }
+        let volume = Arc::new(volume::Volume::new(self.block.clone()));
+        let active = Active::stored(volume, None)?;
+        *kept = Arc::downgrade(&active);
+        Ok(active)
+    }
+    /// Writes what programs wrote to the disk itself: a file system is about to read it.
+    ///
+    /// # Errors
+    /// Errors of the device.
+    pub fn write_cache(&self) -> Result<(), Errno> {
+        let kept = self.cache.lock().upgrade();
+        kept.map_or(Ok(()), |active| active.instance().sync())
+    }
+}
+
+/// Every disk and every partition found on it, numbered as Linux does.
+pub fn find_all(disks: &[Arc<dyn Block>]) -> Vec<Arc<Device>> {
+    let mut all = Vec::new();
+    for (index, disk) in disks.iter().enumerate() {
+        let (major, minor) = super::disk_number(index);
+        let whole = Device::new(disk.clone(), (major, minor), Kind::Whole);
+        all.push(whole.clone());
+        let disk = &whole.block;
+        let sectors = disk.info().sectors;
+        let parts = table::partitions(sectors, &mut |sector, out| read_sectors(disk, sector, out));
+        for part in parts {
+            let number = (major, minor + part.number as u32);
+            let slice = Arc::new(slice::Slice::new(disk, part));
+            all.push(Device::new(slice, number, Kind::Partition));
+        }
+    }
+    all
+}
+
+/// Reads whole sectors, a page at a time; `false` where that failed.
+fn read_sectors(disk: &Arc<dyn Block>, first: u64, out: &mut [u8]) -> bool {
+    let Ok(frame) = Frame::allocate(true) else { return false };
+    let mut sector = first;
+    for part in out.chunks_mut(PAGE_BYTES) {
+        let length = part.len() as u32;
+        let segments = alloc::vec![Segment { frame: frame.clone(), offset: 0, length }];
+        if wait::run(disk, Operation::Read, sector, segments).is_err() {
+            return false;
+        }
+        frame.read(0, part);
+        sector += (part.len() / SECTOR_BYTES) as u64;
+    }
+    true
+}
+
+/// Registers an opener for each.
+pub fn register(registry: &Registry, devices: &[Arc<Device>]) {
+    for device in devices {
+        let (major, minor) = device.number;
+        registry.register_block(major, minor..=minor, Arc::new(DeviceOpener(device.clone())));
+    }
+}
+
+/// Opens one device.
+struct DeviceOpener(Arc<Device>);
+
+impl Opener for DeviceOpener {
+    fn open(&self, _: &Arc<Vnode>, flags: u32) -> Result<Arc<dyn File>, Errno> {
+        let device = &self.0;
+        let task = process::current().ok_or(Errno::ENXIO)?;
+        vfs::put_in_place();
+        let active = device.cache()?;
+        let vnode = active.root().vnode().clone();
+        debug_assert!(vnode.file_type() == FileType::Regular);
+        let path = Path::anonymous(&active, device.name.as_bytes(), vnode)?;
+        let scope = Scope::of(&task);
+        let root = Credentials::root();
+        let caller = Caller { credentials: &root, ..scope.caller() };
+        let is_read_only = device.block.info().is_read_only;
+        let how = if is_read_only { raw::O_RDONLY } else { flags & raw::O_ACCMODE };
+        let pages = caller.open_path(&path, OpenHow::new(how))?;
+        Ok(Arc::new(BlockFile::new(device.clone(), pages)))
+    }
+}

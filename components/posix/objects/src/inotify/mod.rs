@@ -1,0 +1,263 @@
+//! inotify(7): an [`Inotify`] queues what happens to the vnodes it watches.
+//!
+//! A [`Watch`] is the observer at the vnode and is kept, with the vnode, by its instance. Events
+//! come under locks of the file system (see `vfs::notify`), so only leaves are taken then:
+//! `inotify.watches` (which watches there are) and `inotify.queue` (what waits to be read), never
+//! both. A watch that leaves the table is dropped after its lock.
+mod queue;
+mod quota;
+
+pub use queue::EVENTS_MAX;
+pub use quota::{INSTANCES_MAX, WATCHES_MAX};
+
+use alloc::{
+    collections::BTreeMap,
+    format,
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicU32, Ordering};
+use linux_raw_sys::general as raw;
+use queue::{Event, Queue};
+use quota::{Counted, Share};
+use rt::{lock_class, sync::Mutex, thread::Woken};
+use vfs::{
+    Errno, Vnode,
+    file::{File, IoFlags, Ready, SignalSource},
+    io::Sink,
+    notify::{Events, Happening, Observer},
+    poll::{PollTable, WaitQueue},
+};
+
+lock_class! {
+    static WATCHES = "inotify.watches";
+    static QUEUE = "inotify.queue";
+}
+
+/// Bits of a watch that say how, not what.
+const MODES: u32 = raw::IN_ONESHOT | raw::IN_EXCL_UNLINK;
+/// Told whether asked for or not.
+const ALWAYS: u32 = raw::IN_UNMOUNT | raw::IN_ISDIR;
+
+/// A vnode watched by an instance.
+struct Watch {
+    inotify: Weak<Inotify>,
+    number: i32,
+    mask: AtomicU32,
+    _share: Share,
+}
+
+struct Entry {
+    watch: Arc<Watch>,
+    vnode: Arc<Vnode>,
+}
+
+#[derive(Default)]
+struct Watches {
+    by_number: BTreeMap<i32, Entry>,
+    /// Numbers by address of the vnode, which its entry keeps alive.
+    by_vnode: BTreeMap<usize, i32>,
+    last_number: i32,
+}
+
+impl Watches {
+    fn take(&mut self, number: i32) -> Option<Entry> {
+        let entry = self.by_number.remove(&number)?;
+        self.by_vnode.remove(&address(&entry.vnode));
+        Some(entry)
+    }
+    /// The next number that is free; they are used again only after all others were.
+    fn next_number(&mut self) -> i32 {
+        loop {
+            self.last_number = self.last_number.checked_add(1).unwrap_or(1);
+            if !self.by_number.contains_key(&self.last_number) {
+                return self.last_number;
+            }
+        }
+    }
+}
+
+fn address(vnode: &Arc<Vnode>) -> usize {
+    Arc::as_ptr(vnode).addr()
+}
+
+/// The file of inotify_init1(2).
+pub struct Inotify {
+    this: Weak<Inotify>,
+    user: u32,
+    watches: Mutex<Watches>,
+    queue: Mutex<Queue>,
+    changed: WaitQueue,
+    _share: Share,
+}
+
+impl Inotify {
+    /// An instance of `user`, watching nothing.
+    ///
+    /// # Errors
+    /// `EMFILE` where the user has too many.
+    pub fn new(user: u32) -> Result<Arc<Inotify>, Errno> {
+        let share = Share::take(Counted::Instances, user)?;
+        Ok(Arc::new_cyclic(|this| Inotify {
+            this: this.clone(),
+            user,
+            watches: Mutex::new(&WATCHES, Watches::default()),
+            queue: Mutex::new(&QUEUE, Queue::new()),
+            changed: WaitQueue::new(),
+            _share: share,
+        }))
+    }
+    /// Watches `vnode` as `mask` says, or changes how; returns the watch's number.
+    ///
+    /// # Errors
+    /// `EEXIST` with `IN_MASK_CREATE`, `ENOSPC` where the user has too many.
+    pub fn add(&self, vnode: &Arc<Vnode>, mask: u32) -> Result<i32, Errno> {
+        let kept = mask & (raw::IN_ALL_EVENTS | MODES);
+        let mut watches = self.watches.lock();
+        let known = watches.by_vnode.get(&address(vnode)).copied();
+        if let Some(entry) = known.and_then(|number| watches.by_number.get(&number)) {
+            if mask & raw::IN_MASK_CREATE != 0 {
+                return Err(Errno::EEXIST);
+            }
+            let before = match mask & raw::IN_MASK_ADD {
+                0 => 0,
+                _ => entry.watch.mask.load(Ordering::Relaxed),
+            };
+            entry.watch.mask.store(before | kept, Ordering::Relaxed);
+            return Ok(entry.watch.number);
+        }
+        let share = Share::take(Counted::Watches, self.user)?;
+        let number = watches.next_number();
+        let (inotify, mask) = (self.this.clone(), AtomicU32::new(kept));
+        let watch = Arc::new(Watch { inotify, number, mask, _share: share });
+        let observer: Arc<dyn Observer> = watch.clone();
+        watches.by_vnode.insert(address(vnode), number);
+        watches.by_number.insert(number, Entry { watch, vnode: vnode.clone() });
+        drop(watches);
+        vnode.observe(Arc::downgrade(&observer));
+        Ok(number)
+    }
+    /// Watches no longer; the last event of the watch says so.
+    ///
+    /// # Errors
+    /// `EINVAL` where there is no such watch.
+    pub fn remove(&self, number: i32) -> Result<(), Errno> {
+        let Entry { watch, vnode } = self.watches.lock().take(number).ok_or(Errno::EINVAL)?;
+        drop(watch);
+        vnode.sweep_observers();
+        self.push(Event::own(number, raw::IN_IGNORED));
+        Ok(())
+    }
+    /// Bytes that can be read (`FIONREAD`).
+    pub fn readable_bytes(&self) -> usize {
+        self.queue.lock().bytes()
+    }
+    fn push(&self, event: Event) {
+        let is_added = self.queue.lock().push(event);
+        if is_added {
+            self.changed.wake();
+        }
+    }
+    /// The events that fit into `room` bytes, as a read gives them.
+    ///
+    /// # Errors
+    /// `EINVAL` where the first does not fit; `EAGAIN` where there are none.
+    fn take(&self, room: usize) -> Result<Vec<u8>, Errno> {
+        let mut queue = self.queue.lock();
+        if queue.is_empty() {
+            return Err(Errno::EAGAIN);
+        }
+        let mut bytes = Vec::new();
+        while let Some(event) = queue.take(room - bytes.len()) {
+            event.encode(&mut bytes);
+        }
+        if bytes.is_empty() { Err(Errno::EINVAL) } else { Ok(bytes) }
+    }
+}
+
+impl Observer for Watch {
+    fn happened(&self, happening: &Happening<'_>) {
+        let Some(inotify) = self.inotify.upgrade() else { return };
+        let wanted = self.mask.load(Ordering::Relaxed);
+        let events = happening.events.bits();
+        let mask = match happening.is_unlinked && wanted & raw::IN_EXCL_UNLINK != 0 {
+            true => 0,
+            false => events & (wanted | ALWAYS) & (raw::IN_ALL_EVENTS | ALWAYS),
+        };
+        let is_end = happening.events.intersects(Events::DELETE_SELF | Events::UNMOUNT);
+        let is_told = mask & !raw::IN_ISDIR != 0;
+        if is_told {
+            // Linux has never said that what was moved or deleted itself is a directory.
+            let is_silent = mask & (raw::IN_DELETE_SELF | raw::IN_MOVE_SELF) != 0;
+            let mask = if is_silent { mask & !raw::IN_ISDIR } else { mask };
+            let mask = if mask & raw::IN_UNMOUNT != 0 { raw::IN_UNMOUNT } else { mask };
+            let name = happening.name.map(Arc::from);
+            let cookie = happening.cookie;
+            inotify.push(Event { watch: self.number, mask, cookie, name });
+        }
+        if is_end || is_told && wanted & raw::IN_ONESHOT != 0 {
+            // Somebody else may have removed it meanwhile.
+            let _ = inotify.remove(self.number);
+        }
+    }
+}
+
+impl File for Inotify {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
+    /// lseek does nothing.
+    fn places(&self) -> vfs::file::Places {
+        vfs::file::Places::Start
+    }
+    fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        loop {
+            let ticket = self.changed.ticket();
+            match self.take(sink.remaining()) {
+                Ok(bytes) => return sink.put_whole(&bytes),
+                Err(Errno::EAGAIN) if !flags.is_nonblocking => {}
+                Err(error) => return Err(error),
+            }
+            if self.changed.wait(ticket, None) == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+    fn gives_spliced(&self) -> bool {
+        false
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            table.add(&self.changed);
+        }
+        match self.queue.lock().is_empty() {
+            true => Ready::empty(),
+            false => Ready::IN | Ready::READ_NORMAL,
+        }
+    }
+    fn details(&self) -> String {
+        let watches = self.watches.lock();
+        let line = |entry: &Entry| {
+            let (major, minor) = entry.vnode.instance().device();
+            format!(
+                "inotify wd:{} ino:{:x} sdev:{:x} mask:{:x} ignored_mask:0\n",
+                entry.watch.number,
+                entry.vnode.inode(),
+                major << 20 | minor,
+                entry.watch.mask.load(Ordering::Relaxed),
+            )
+        };
+        watches.by_number.values().rev().map(line).collect()
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn closed(&self) {
+        let watches = core::mem::take(&mut *self.watches.lock());
+        for Entry { watch, vnode } in watches.by_number.into_values() {
+            drop(watch);
+            vnode.sweep_observers();
+        }
+    }
+}

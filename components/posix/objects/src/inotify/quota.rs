@@ -1,0 +1,65 @@
+//! Counts of each user's inotify instances and watches, and their limits.
+use alloc::collections::BTreeMap;
+use memory::setting::Setting;
+use rt::{lock_class, sync::Mutex};
+use vfs::Errno;
+
+lock_class! {
+    static QUOTA = "inotify.quota";
+}
+
+/// Instances of a user (`/proc/sys/fs/inotify/max_user_instances`).
+pub static INSTANCES_MAX: Setting = Setting::count(128);
+/// Watches of a user (`/proc/sys/fs/inotify/max_user_watches`).
+pub static WATCHES_MAX: Setting = Setting::count(8192);
+
+/// The objects that are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Counted {
+    /// Files of inotify_init1(2).
+    Instances,
+    /// Watches of them.
+    Watches,
+}
+
+static COUNTS: Mutex<BTreeMap<(Counted, u32), usize>> = Mutex::new(&QUOTA, BTreeMap::new());
+
+/// One counted thing of a user, until it is dropped.
+pub struct Share {
+    key: (Counted, u32),
+}
+
+impl Share {
+    /// Counts one more.
+    ///
+    /// # Errors
+    /// `EMFILE` for instances, `ENOSPC` for watches.
+    pub fn take(what: Counted, user: u32) -> Result<Share, Errno> {
+        let (most, refusal) = match what {
+            Counted::Instances => (INSTANCES_MAX.size(), Errno::EMFILE),
+            Counted::Watches => (WATCHES_MAX.size(), Errno::ENOSPC),
+        };
+        let mut counts = COUNTS.lock();
+        let count = counts.entry((what, user)).or_default();
+        if *count >= most {
+            if *count == 0 {
+                counts.remove(&(what, user));
+            }
+            return Err(refusal);
+        }
+        *count += 1;
+        Ok(Share { key: (what, user) })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut counts = COUNTS.lock();
+        if let Some(count) = counts.get_mut(&self.key) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.key);
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! System V IPC and POSIX message queues: the objects, and what waits for them. The models are the sub-crate `sysv`.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `registry` | the objects of one kind, by identifier and key |
+//! | `layout` | structures as programs have them |
+//! | `segment` | shared memory |
+//! | `semaphore` | semaphores |
+//! | `message` | messages |
+//! | `queue` | POSIX message queues |
+//! | `waiter` | sleeping calls |
+//! | `limits` | what `/proc/sys/kernel` sets |
+//! | `text` | `/proc/sysvipc` |
+//!
+//! There is one name space of keys: no namespaces.
+//!
+//! Locks, outer first: `memory.map`, then `ipc.registry` (one a kind), then the lock of one object. No memory of a program
+//! is touched under any of them, and no thread waits with one. Source: Linux's `ipc/`, sysvipc(7), mq_overview(7).
+pub mod layout;
+pub mod limits;
+pub mod message;
+pub mod queue;
+pub mod registry;
+pub mod segment;
+pub mod semaphore;
+pub mod text;
+pub mod waiter;
+
+use alloc::sync::Arc;
+use process::{self, Task, user_memory::User};
+use rt::memory::Charge;
+use sysv::{Refusal, permission::Subject};
+use vfs::{Capabilities, Credentials, Errno};
+
+/// IPC_CREAT.
+pub const CREATE: i32 = 0o1000;
+/// IPC_EXCL.
+pub const EXCLUSIVE: i32 = 0o2000;
+/// IPC_NOWAIT.
+pub const NO_WAIT: i32 = 0o4000;
+
+/// The credentials that permissions of objects are checked with.
+pub struct Who(Arc<Credentials>);
+
+impl Who {
+    /// The task as it is now.
+    pub fn of(task: &Task) -> Who {
+        Who(task.credentials())
+    }
+    /// Whether it has all of `wanted`.
+    pub fn has(&self, wanted: Capabilities) -> bool {
+        self.0.has(wanted)
+    }
+}
+
+impl Subject for Who {
+    fn user(&self) -> u32 {
+        self.0.user.effective
+    }
+    fn group(&self) -> u32 {
+        self.0.group.effective
+    }
+    fn is_in_group(&self, group: u32) -> bool {
+        self.0.is_in_group(group)
+    }
+    fn ignores_permissions(&self) -> bool {
+        self.has(Capabilities::IPC_OWNER)
+    }
+    fn is_administrator(&self) -> bool {
+        self.has(Capabilities::SYS_ADMIN)
+    }
+}
+
+/// The error of a call that a model refuses.
+pub fn errno(refusal: Refusal) -> Errno {
+    match refusal {
+        Refusal::WouldBlock => Errno::EAGAIN,
+        Refusal::OutOfRange => Errno::ERANGE,
+        Refusal::Removed => Errno::EIDRM,
+        Refusal::TooLong => Errno::E2BIG,
+        Refusal::TooMany => Errno::ENOSPC,
+    }
+}
+
+/// Memory of the kernel that an object takes: charged to the machine and to the user who made it, who has a quarter of
+/// memory for messages of all kinds and sets of semaphores, or half of it where privileged.
+struct Held {
+    user: Arc<User>,
+    bytes: usize,
+    _charge: Charge,
+}
+
+impl Held {
+    /// Charges `bytes` to the user of `task`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn take(task: &Task, bytes: usize) -> Result<Held, Errno> {
+        let _charge = Charge::take(bytes)?;
+        let user = task.account();
+        user.add_message(bytes).map_err(|_| Errno::ENOMEM)?;
+        Ok(Held { user, bytes, _charge })
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.user.remove_message(self.bytes);
+    }
+}
+
+/// Seconds of the wall clock, as the objects' times count.
+pub fn now_seconds() -> i64 {
+    const NS_A_SECOND: u64 = 1_000_000_000;
+    (rt::time::wall_ns() / NS_A_SECOND) as i64
+}
+
+/// The calling process; 0 on the personality's own threads.
+fn current_process() -> u32 {
+    process::current().map_or(0, |task| task.process.id())
+}

@@ -1,0 +1,388 @@
+//! [`Segment`]: shared memory of System V IPC, and the segments there are (Linux `ipc/shm.c`).
+//!
+//! The pages are an [`Anonymous`] object. A region of an address space that maps it names the segment as its origin; the map
+//! of regions tells the segment of each region that comes and goes ([`Segment::attached`], [`Segment::detached`]), so the number
+//! of attaches is that of regions, as on Linux. `ipc.segment` guards what changes of a segment.
+//!
+//! A segment that is to go (IPC_RMID, `shm_rmid_forced`) leaves the registry with its last attach. Its pages go with the last
+//! reference, which a region that was taken out of a map drops without the map's lock.
+use super::{
+    Who, current_process,
+    layout::{RawPermission, RawSegment, RawSegmentUsage},
+    limits, now_seconds,
+    registry::{OBJECT_BYTES, Object, Registry, enter},
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicU64, Ordering};
+use memory::{self, Anonymous, PAGE, commit::Claimant, segments::segment_memory};
+use process::{Task, limits::Resource, user_memory::User};
+use rt::{lock_class, memory::Charge, sync::Mutex};
+use sysv::{
+    permission::{Permission, Subject},
+    table::{PRIVATE, Table},
+};
+use vfs::{Capabilities, Errno};
+
+lock_class! {
+    static STATE = "ipc.segment";
+}
+
+/// SHM_DEST, of a mode: the segment goes with its last attach.
+const TO_GO: u16 = 0o1000;
+/// SHM_LOCKED, of a mode.
+const LOCKED: u16 = 0o2000;
+
+static SEGMENTS: Registry<Segment> = Registry::new();
+/// Pages of all segments; changed under the registry's lock.
+static PAGES: AtomicU64 = AtomicU64::new(0);
+
+/// A segment of shared memory.
+pub struct Segment {
+    id: i32,
+    name: i32,
+    bytes: u64,
+    memory: Arc<Anonymous>,
+    creator: u32,
+    state: Mutex<State>,
+    _charge: Charge,
+}
+
+struct State {
+    permission: Permission,
+    /// As IPC_STAT tells it: none once the segment is to go.
+    key: i32,
+    attaches: u64,
+    attached_s: i64,
+    detached_s: i64,
+    changed_s: i64,
+    last_process: u32,
+    /// The creating task, until it has ended.
+    creator: Weak<Task>,
+    lock: Option<LockedPages>,
+    is_removed: bool,
+}
+
+/// Pages that SHM_LOCK charged to a user, until this is dropped.
+struct LockedPages {
+    user: Arc<User>,
+    pages: u64,
+}
+
+impl Drop for LockedPages {
+    fn drop(&mut self) {
+        self.user.remove_locked_pages(self.pages);
+    }
+}
+
+impl State {
+    fn is_to_go(&self) -> bool {
+        let is_marked = self.permission.mode & TO_GO != 0;
+        self.attaches == 0 && (is_marked || limits::FORCES_REMOVAL.get() != 0)
+    }
+}
+
+impl Object for Segment {
+    fn permission(&self) -> Permission {
+        self.state.lock().permission
+    }
+}
+
+/// The arguments of shmget.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// The key, and flags.
+    pub named: (i32, i32),
+    /// The length.
+    pub bytes: u64,
+    /// Its pages need not all be promised (SHM_NORESERVE).
+    pub may_lack: bool,
+    /// The error that a new one is refused with (SHM_HUGETLB).
+    pub refusal: Option<Errno>,
+}
+
+/// shmget: the identifier of the segment with a key, or of a new one.
+///
+/// # Errors
+/// As shmget(2).
+pub fn obtain(task: &Arc<Task>, wanted: &Wanted) -> Result<i32, Errno> {
+    let who = Who::of(task);
+    // Before the registry's lock, which is below that of memory.
+    let claimant = task.memory().claimant();
+    let suits =
+        |found: &Segment| if found.bytes < wanted.bytes { Err(Errno::EINVAL) } else { Ok(()) };
+    SEGMENTS.obtain(wanted.named, &who, suits, |table| make(table, task, wanted, claimant))
+}
+
+fn make(
+    table: &mut Table<Arc<Segment>>,
+    task: &Arc<Task>,
+    wanted: &Wanted,
+    claimant: Claimant,
+) -> Result<i32, Errno> {
+    let &Wanted { named: (key, flags), bytes, may_lack, refusal } = wanted;
+    if bytes == 0 || bytes > limits::SEGMENT_BYTES.get() {
+        return Err(Errno::EINVAL);
+    }
+    let pages = bytes.div_ceil(PAGE);
+    let all = PAGES.load(Ordering::Relaxed).checked_add(pages);
+    let all = all.filter(|all| *all <= limits::SEGMENT_PAGES.get()).ok_or(Errno::ENOSPC)?;
+    if let Some(refusal) = refusal {
+        return Err(refusal);
+    }
+    let charge = Charge::take(OBJECT_BYTES)?;
+    let memory = segment_memory(pages, may_lack, claimant)?;
+    let state = State {
+        permission: Permission::new(&Who::of(task), flags),
+        key,
+        attaches: 0,
+        attached_s: 0,
+        detached_s: 0,
+        changed_s: now_seconds(),
+        last_process: 0,
+        creator: Arc::downgrade(task),
+        lock: None,
+        is_removed: false,
+    };
+    let id = enter(table, key, limits::SEGMENTS.get() as usize, |id| Segment {
+        id,
+        name: key,
+        bytes,
+        memory,
+        creator: task.process.id(),
+        state: Mutex::new(&STATE, state),
+        _charge: charge,
+    })?;
+    PAGES.store(all, Ordering::Relaxed);
+    task.has_made_segments.store(true, Ordering::Relaxed);
+    Ok(id)
+}
+
+/// An attach under way: the segment stays meanwhile.
+pub struct Hold(Arc<Segment>);
+
+impl Hold {
+    /// Of the segment `id`, to be attached with `wanted` permissions.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EACCES`, `EIDRM`.
+    pub fn take(id: i32, who: &Who, wanted: u16) -> Result<Hold, Errno> {
+        let segment = SEGMENTS.get(id)?;
+        let mut state = segment.state.lock();
+        if !state.permission.allows(who, wanted) {
+            return Err(Errno::EACCES);
+        }
+        if state.is_removed {
+            return Err(Errno::EIDRM);
+        }
+        state.attaches += 1;
+        drop(state);
+        Ok(Hold(segment))
+    }
+    /// The segment.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.0
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.0.let_go(|_| {});
+    }
+}
+
+impl Segment {
+    /// Its pages.
+    pub fn memory(&self) -> &Arc<Anonymous> {
+        &self.memory
+    }
+    fn let_go(&self, note: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock();
+        state.attaches -= 1;
+        note(&mut state);
+        let is_to_go = state.is_to_go();
+        drop(state);
+        if is_to_go {
+            self.remove_unused();
+        }
+    }
+    /// Takes the segment out of the registry if it is to go and nobody has attached it meanwhile.
+    fn remove_unused(&self) {
+        let mut table = SEGMENTS.write();
+        let removed = self.remove_locked(&mut table, State::is_to_go);
+        drop(table);
+        drop(removed);
+    }
+    fn remove_locked(
+        &self,
+        table: &mut Table<Arc<Segment>>,
+        is_to_go: impl FnOnce(&State) -> bool,
+    ) -> Option<Arc<Segment>> {
+        let mut state = self.state.lock();
+        if state.is_removed || !is_to_go(&state) {
+            return None;
+        }
+        state.is_removed = true;
+        PAGES.fetch_sub(self.bytes.div_ceil(PAGE), Ordering::Relaxed);
+        table.remove(self.id)
+    }
+    /// The answer of IPC_STAT.
+    pub fn report(&self) -> RawSegment {
+        let state = self.state.lock();
+        RawSegment {
+            permission: RawPermission::new(self.id, state.key, &state.permission),
+            bytes: self.bytes,
+            times: [state.attached_s, state.detached_s, state.changed_s],
+            processes: [self.creator, state.last_process],
+            attaches: state.attaches,
+            unused: [0; 2],
+        }
+    }
+}
+
+impl memory::segments::Segment for Segment {
+    fn id(&self) -> i32 {
+        self.id
+    }
+    fn name(&self) -> i32 {
+        self.name
+    }
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+    fn attached(&self) {
+        let mut state = self.state.lock();
+        state.attaches += 1;
+        state.attached_s = now_seconds();
+        state.last_process = current_process();
+    }
+    fn detached(&self) {
+        self.let_go(|state| {
+            state.detached_s = now_seconds();
+            state.last_process = current_process();
+        });
+    }
+}
+
+/// Every segment.
+pub fn registry() -> &'static Registry<Segment> {
+    &SEGMENTS
+}
+
+/// The answer of SHM_INFO.
+pub fn usage() -> RawSegmentUsage {
+    let table = SEGMENTS.read();
+    RawSegmentUsage {
+        segments: table.count() as u64,
+        pages: PAGES.load(Ordering::Relaxed),
+        resident_pages: table.iter().map(|segment| segment.memory.resident_pages()).sum(),
+        swap: [0; 3],
+    }
+}
+
+/// IPC_RMID: the segment goes, at once or with its last attach; no key finds it any more.
+///
+/// # Errors
+/// `EINVAL`, `EPERM`.
+pub fn remove(id: i32, who: &Who) -> Result<(), Errno> {
+    let segment = SEGMENTS.controlled(id, who)?;
+    let mut table = SEGMENTS.write();
+    let removed = segment.remove_locked(&mut table, |state| state.attaches == 0);
+    if removed.is_none() {
+        let mut state = segment.state.lock();
+        state.permission.mode |= TO_GO;
+        state.key = PRIVATE;
+        table.forget_key(id);
+    }
+    drop(table);
+    drop(removed);
+    Ok(())
+}
+
+/// IPC_SET.
+///
+/// # Errors
+/// `EINVAL`, `EPERM`, `EIDRM`.
+pub fn set(id: i32, who: &Who, wanted: &RawPermission) -> Result<(), Errno> {
+    let segment = SEGMENTS.controlled(id, who)?;
+    let mut state = segment.state.lock();
+    if state.is_removed {
+        return Err(Errno::EIDRM);
+    }
+    wanted.apply(&mut state.permission)?;
+    state.changed_s = now_seconds();
+    Ok(())
+}
+
+/// SHM_LOCK and SHM_UNLOCK: nothing is swapped, so that the lock is charged and shown, and no more.
+///
+/// # Errors
+/// `EINVAL`, `EPERM`, `EIDRM`; `ENOMEM` above the limit of locked memory.
+pub fn lock(task: &Task, id: i32, is_locked: bool) -> Result<(), Errno> {
+    let who = Who::of(task);
+    let segment = SEGMENTS.get(id)?;
+    let limit = task.process.limits.soft(Resource::LockedMemory);
+    let is_privileged = who.has(Capabilities::IPC_LOCK);
+    let mut state = segment.state.lock();
+    if state.is_removed {
+        return Err(Errno::EIDRM);
+    }
+    let owners = [state.permission.user, state.permission.creator];
+    if !is_privileged && (!owners.contains(&who.user()) || is_locked && limit == 0) {
+        return Err(Errno::EPERM);
+    }
+    let before = match is_locked {
+        true if state.lock.is_some() => None,
+        true => {
+            let user = task.account();
+            let pages = segment.bytes.div_ceil(PAGE);
+            let most = if is_privileged { u64::MAX } else { limit / PAGE };
+            user.add_locked_pages(pages, most)?;
+            state.permission.mode |= LOCKED;
+            state.lock.replace(LockedPages { user, pages })
+        }
+        false => {
+            state.permission.mode &= !LOCKED;
+            state.lock.take()
+        }
+    };
+    drop(state);
+    drop(before);
+    Ok(())
+}
+
+/// A task has ended. With `shm_rmid_forced`, segments that it made and nobody has attached go.
+pub fn creator_ended(task: &Task) {
+    if task.has_made_segments.load(Ordering::Relaxed) {
+        remove_orphans(|creator| core::ptr::eq(creator.as_ptr(), task));
+    }
+}
+
+/// `shm_rmid_forced` was set: segments whose creators have ended and that nobody has attached go.
+pub fn removal_was_forced() {
+    remove_orphans(|creator| creator.strong_count() == 0);
+}
+
+/// Has the segments whose creator `is_gone` forget it, and removes those of them that are to go.
+fn remove_orphans(is_gone: impl Fn(&Weak<Task>) -> bool) {
+    let mut table = SEGMENTS.write();
+    let orphans: Vec<Arc<Segment>> = table
+        .iter()
+        .filter(|segment| {
+            let mut state = segment.state.lock();
+            let is_orphan = is_gone(&state.creator);
+            if is_orphan {
+                state.creator = Weak::new();
+            }
+            is_orphan && state.is_to_go()
+        })
+        .cloned()
+        .collect();
+    for orphan in &orphans {
+        orphan.remove_locked(&mut table, State::is_to_go);
+    }
+    drop(table);
+    drop(orphans);
+}

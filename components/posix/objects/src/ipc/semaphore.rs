@@ -1,0 +1,327 @@
+//! [`SemaphoreSet`]: semaphores of System V IPC, the sets there are, and what tasks undo (Linux `ipc/sem.c`).
+//!
+//! The semaphores and their sleepers are a model, [`Set`]. `ipc.semaphores` guards one set. A task's [`UndoList`] knows the
+//! sets that keep adjustments for it.
+use super::{
+    Held, Who, errno,
+    layout::{RawPermission, RawSet},
+    limits, now_seconds,
+    registry::{OBJECT_BYTES, Object, Registry, enter},
+    waiter::{Slept, Waiter},
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicU64, Ordering};
+use process::{
+    Task,
+    undo::{UndoList, UndoneSet},
+};
+use rt::{
+    lock_class,
+    memory::Charge,
+    sync::{Mutex, MutexGuard},
+    time::Instant,
+};
+use sysv::{
+    Refusal,
+    permission::{Permission, READ, WRITE},
+    semaphores::{Operation, Outcome, Request, SEMAPHORE_BYTES, Set, UNDO, Woken},
+    table::Table,
+};
+use vfs::Errno;
+
+lock_class! {
+    static STATE = "ipc.semaphores";
+}
+
+static SETS: Registry<SemaphoreSet> = Registry::new();
+/// Semaphores of all sets; changed under the registry's lock.
+static SEMAPHORES: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes that a list's adjustments in a set take beside those of each semaphore.
+const UNDO_BYTES: usize = 96;
+
+type Sleeper = Arc<Waiter<Result<(), Refusal>>>;
+
+/// A set of semaphores.
+pub struct SemaphoreSet {
+    id: i32,
+    key: i32,
+    count: usize,
+    state: Mutex<State>,
+}
+
+struct State {
+    permission: Permission,
+    set: Set<Sleeper>,
+    operated_s: i64,
+    changed_s: i64,
+    is_removed: bool,
+    /// For the places of undo lists.
+    charge: Charge,
+    _held: Held,
+}
+
+impl State {
+    /// Wakes sleepers that were served.
+    fn wake(&mut self, woken: Woken<Sleeper>) {
+        if woken.iter().any(|(_, answer)| answer.is_ok()) {
+            self.operated_s = now_seconds();
+        }
+        for (sleeper, answer) in woken {
+            sleeper.answer(answer);
+        }
+    }
+    /// Keeps a place for what `list` undoes in `object`.
+    fn prepare_undo(&mut self, list: &UndoList, object: &Arc<SemaphoreSet>) -> Result<(), Errno> {
+        if !self.set.has_undo(list.number()) {
+            self.charge.grow(UNDO_BYTES + object.count * size_of::<i16>())?;
+            list.add(object.clone());
+            self.set.prepare_undo(list.number());
+        }
+        Ok(())
+    }
+}
+
+impl Object for SemaphoreSet {
+    fn permission(&self) -> Permission {
+        self.state.lock().permission
+    }
+}
+
+/// semget: the identifier of the set with `key`, or of a new one of `count` semaphores.
+///
+/// # Errors
+/// As semget(2).
+pub fn obtain(task: &Task, (key, flags): (i32, i32), count: usize) -> Result<i32, Errno> {
+    let who = Who::of(task);
+    let suits = |set: &SemaphoreSet| if set.count < count { Err(Errno::EINVAL) } else { Ok(()) };
+    SETS.obtain((key, flags), &who, suits, |table| make(table, (task, &who), (key, flags), count))
+}
+
+fn make(
+    table: &mut Table<Arc<SemaphoreSet>>,
+    (task, who): (&Task, &Who),
+    (key, flags): (i32, i32),
+    count: usize,
+) -> Result<i32, Errno> {
+    if count == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let all = SEMAPHORES.load(Ordering::Relaxed) + count as u64;
+    if all > limits::SEMAPHORES.get() {
+        return Err(Errno::ENOSPC);
+    }
+    let held = Held::take(task, OBJECT_BYTES + count * SEMAPHORE_BYTES)?;
+    let state = State {
+        permission: Permission::new(who, flags),
+        set: Set::new(count),
+        operated_s: 0,
+        changed_s: now_seconds(),
+        is_removed: false,
+        charge: Charge::none(),
+        _held: held,
+    };
+    let id = enter(table, key, limits::SEMAPHORE_SETS.get() as usize, |id| SemaphoreSet {
+        id,
+        key,
+        count,
+        state: Mutex::new(&STATE, state),
+    })?;
+    SEMAPHORES.store(all, Ordering::Relaxed);
+    Ok(id)
+}
+
+/// Every set.
+pub fn registry() -> &'static Registry<SemaphoreSet> {
+    &SETS
+}
+
+/// Semaphores of all sets.
+pub fn semaphores() -> u64 {
+    SEMAPHORES.load(Ordering::Relaxed)
+}
+
+/// semop, semtimedop: does all operations or none, and waits until `deadline` for that to be possible. No signal's handler
+/// has the call made again.
+///
+/// # Errors
+/// As semtimedop(2).
+pub fn operate(
+    task: &Task,
+    id: i32,
+    operations: Vec<Operation>,
+    deadline: Option<Instant>,
+) -> Result<(), Errno> {
+    let object = SETS.get(id)?;
+    if operations.iter().any(|operation| usize::from(operation.number) >= object.count) {
+        return Err(Errno::EFBIG);
+    }
+    let alters = operations.iter().any(|operation| operation.change != 0);
+    let mut state = object.usable(task, if alters { WRITE } else { READ })?;
+    let mut undo = None;
+    if operations.iter().any(|operation| operation.flags & UNDO != 0) {
+        let list = task.undo_list();
+        state.prepare_undo(&list, &object)?;
+        undo = Some(list.number());
+    }
+    let request = Request { operations, process: task.process.id(), undo };
+    let mut woken = Vec::new();
+    let blocked = match state.set.operate(request, &mut woken) {
+        Outcome::Done => {
+            state.wake(woken);
+            state.operated_s = now_seconds();
+            return Ok(());
+        }
+        Outcome::Refused(refusal) => return Err(errno(refusal)),
+        Outcome::Blocked(blocked) => blocked,
+    };
+    let sleeper = Waiter::new();
+    state.set.sleep(blocked, sleeper.clone());
+    drop(state);
+    let error = match sleeper.sleep(task, deadline) {
+        Slept::Answered(answer) => return answer.map_err(errno),
+        Slept::TimedOut => Errno::EAGAIN,
+        Slept::Interrupted => Errno::EINTR,
+    };
+    let mut state = object.state.lock();
+    match sleeper.take() {
+        Some(answer) => answer.map_err(errno),
+        None => {
+            state.set.leave(&sleeper);
+            Err(error)
+        }
+    }
+}
+
+impl SemaphoreSet {
+    /// Its state, where `task` has the permission and the set was not removed meanwhile.
+    fn usable(&self, task: &Task, wanted: u16) -> Result<MutexGuard<'_, State>, Errno> {
+        let state = self.state.lock();
+        if !state.permission.allows(&Who::of(task), wanted) {
+            return Err(Errno::EACCES);
+        }
+        if state.is_removed {
+            return Err(Errno::EIDRM);
+        }
+        Ok(state)
+    }
+    fn number(&self, number: i32) -> Result<usize, Errno> {
+        let number = usize::try_from(number).ok().filter(|number| *number < self.count);
+        number.ok_or(Errno::EINVAL)
+    }
+    /// Its number of semaphores.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+    /// GETALL.
+    ///
+    /// # Errors
+    /// `EACCES`, `EIDRM`.
+    pub fn values(&self, task: &Task) -> Result<Vec<u16>, Errno> {
+        Ok(self.usable(task, READ)?.set.values())
+    }
+    /// May `task` alter it?
+    ///
+    /// # Errors
+    /// `EACCES`, `EIDRM`.
+    pub fn check_alter(&self, task: &Task) -> Result<(), Errno> {
+        self.usable(task, WRITE).map(drop)
+    }
+    /// SETALL.
+    ///
+    /// # Errors
+    /// `EACCES`, `EIDRM`.
+    pub fn set_values(&self, task: &Task, values: &[u16]) -> Result<(), Errno> {
+        let mut state = self.usable(task, WRITE)?;
+        let mut woken = Vec::new();
+        state.set.set_all(values, task.process.id(), &mut woken);
+        state.changed_s = now_seconds();
+        state.wake(woken);
+        Ok(())
+    }
+    /// SETVAL, of a value that a semaphore can have.
+    ///
+    /// # Errors
+    /// `EINVAL`, `EACCES`, `EIDRM`.
+    pub fn set_value(&self, task: &Task, number: i32, value: i32) -> Result<(), Errno> {
+        let number = self.number(number)?;
+        let mut state = self.usable(task, WRITE)?;
+        let mut woken = Vec::new();
+        state.set.set_value(number, value, task.process.id(), &mut woken);
+        state.changed_s = now_seconds();
+        state.wake(woken);
+        Ok(())
+    }
+    /// GETVAL, GETPID, GETNCNT, GETZCNT: what `look` finds of a semaphore.
+    ///
+    /// # Errors
+    /// `EACCES`, `EINVAL`, `EIDRM`.
+    pub fn look(
+        &self,
+        task: &Task,
+        number: i32,
+        look: impl FnOnce(&Set<Sleeper>, usize) -> u64,
+    ) -> Result<u64, Errno> {
+        let state = self.usable(task, READ)?;
+        Ok(look(&state.set, self.number(number)?))
+    }
+    /// The answer of IPC_STAT.
+    pub fn report(&self) -> RawSet {
+        let state = self.state.lock();
+        RawSet {
+            permission: RawPermission::new(self.id, self.key, &state.permission),
+            operated_s: state.operated_s,
+            changed_s: state.changed_s,
+            count: self.count as u64,
+            ..RawSet::default()
+        }
+    }
+    /// Its identifier.
+    pub fn id(&self) -> i32 {
+        self.id
+    }
+}
+
+/// IPC_RMID: the set goes, and all calls that sleep for it are woken.
+///
+/// # Errors
+/// `EINVAL`, `EPERM`.
+pub fn remove(id: i32, who: &Who) -> Result<(), Errno> {
+    let object = SETS.controlled(id, who)?;
+    let mut table = SETS.write();
+    let removed = table.remove(id).ok_or(Errno::EIDRM)?;
+    SEMAPHORES.fetch_sub(object.count as u64, Ordering::Relaxed);
+    let mut state = object.state.lock();
+    state.is_removed = true;
+    let mut woken = Vec::new();
+    state.set.remove(&mut woken);
+    state.wake(woken);
+    drop((state, table));
+    drop(removed);
+    Ok(())
+}
+
+/// IPC_SET.
+///
+/// # Errors
+/// `EINVAL`, `EPERM`, `EIDRM`.
+pub fn set(id: i32, who: &Who, wanted: &RawPermission) -> Result<(), Errno> {
+    let object = SETS.controlled(id, who)?;
+    let mut state = object.state.lock();
+    if state.is_removed {
+        return Err(Errno::EIDRM);
+    }
+    wanted.apply(&mut state.permission)?;
+    state.changed_s = now_seconds();
+    Ok(())
+}
+
+impl UndoneSet for SemaphoreSet {
+    fn undo(&self, list: u64, process: u32) {
+        let mut state = self.state.lock();
+        let mut woken = Vec::new();
+        state.set.undo(list, process, &mut woken);
+        state.operated_s = now_seconds();
+        state.wake(woken);
+    }
+}

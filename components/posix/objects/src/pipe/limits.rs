@@ -1,0 +1,147 @@
+//! Limits of pipes, and what a pipe charges to its user (pipe(7), "/proc files"; Linux `fs/pipe.c`).
+use super::SLOTS;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use process::{
+    self,
+    user_memory::{self, User, is_unprivileged},
+};
+use rt::{PAGE_BYTES, sync::Once};
+use vfs::{Capabilities, Errno};
+
+/// Frames of a new pipe of a user above the soft limit.
+const SLOTS_LEAST: usize = 2;
+/// The soft limit at start: Linux's, or an eighth of a small memory.
+const PAGES_SOFT: usize = 16_384;
+const SOFT_SHARE: usize = 8;
+/// Largest size there may be.
+const SIZE_END: usize = 1 << 31;
+
+/// `/proc/sys/fs/pipe-max-size`, in bytes.
+static SIZE_MAX: AtomicUsize = AtomicUsize::new(1 << 20);
+/// `/proc/sys/fs/pipe-user-pages-hard`; 0 is no limit.
+static HARD: AtomicUsize = AtomicUsize::new(0);
+
+/// `/proc/sys/fs/pipe-user-pages-soft`; 0 is no limit.
+fn soft() -> &'static AtomicUsize {
+    static SOFT: Once<AtomicUsize> = Once::new();
+    SOFT.get_or_init(|| AtomicUsize::new(PAGES_SOFT.min(user_memory::frames() / SOFT_SHARE)))
+}
+
+/// A limit of pipes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes that a pipe of an unprivileged user may hold.
+    Size,
+    /// Pages of a user's pipes from which on new ones are small.
+    Soft,
+    /// Pages of a user's pipes from which on there are no new ones.
+    Hard,
+}
+
+impl Limit {
+    fn value(self) -> &'static AtomicUsize {
+        match self {
+            Limit::Size => &SIZE_MAX,
+            Limit::Soft => soft(),
+            Limit::Hard => &HARD,
+        }
+    }
+    /// The limit now.
+    pub fn get(self) -> usize {
+        self.value().load(Relaxed)
+    }
+    /// Sets it. A size is rounded up to a power of two of pages.
+    ///
+    /// # Errors
+    /// `EINVAL` of a size that no pipe may have.
+    pub fn set(self, value: usize) -> Result<(), Errno> {
+        let value = if self == Limit::Size { rounded(value)? } else { value };
+        self.value().store(value, Relaxed);
+        Ok(())
+    }
+    fn is_passed_by(self, pages: usize) -> bool {
+        let limit = self.get();
+        limit != 0 && pages > limit
+    }
+}
+
+/// The size that a pipe gets where `bytes` are asked for.
+///
+/// # Errors
+/// `EINVAL` beyond 2 GiB.
+pub fn rounded(bytes: usize) -> Result<usize, Errno> {
+    if bytes > SIZE_END {
+        return Err(Errno::EINVAL);
+    }
+    Ok(bytes.max(PAGE_BYTES).next_power_of_two())
+}
+
+fn may_pass_size() -> bool {
+    process::current().is_none_or(|task| task.credentials().has(Capabilities::SYS_RESOURCE))
+}
+
+/// Pages charged for a pipe, until this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    user: Arc<User>,
+    pages: usize,
+}
+
+impl Share {
+    /// Charges a new pipe to the calling user.
+    ///
+    /// # Errors
+    /// `ENFILE` above the hard limit.
+    pub fn take() -> Result<Share, Errno> {
+        let most = Limit::Size.get() / PAGE_BYTES;
+        let wanted = if SLOTS > most && !may_pass_size() { most } else { SLOTS };
+        let user = User::current();
+        let mut pages = wanted;
+        let mut now = user.add_pipe_pages(pages as isize);
+        if Limit::Soft.is_passed_by(now) && is_unprivileged() {
+            pages = wanted.min(SLOTS_LEAST);
+            now = user.add_pipe_pages(pages as isize - wanted as isize);
+        }
+        let share = Share { user, pages };
+        if Limit::Hard.is_passed_by(now) && is_unprivileged() {
+            return Err(Errno::ENFILE);
+        }
+        Ok(share)
+    }
+    /// Pages charged.
+    pub fn pages(&self) -> usize {
+        self.pages
+    }
+    /// Charges `pages` instead.
+    ///
+    /// # Errors
+    /// `EPERM` where it grows beyond [`Limit::Size`], or with its user above a limit, without privilege.
+    pub fn change(&mut self, pages: usize) -> Result<(), Errno> {
+        let before = self.pages;
+        let grows = pages > before;
+        if grows && pages * PAGE_BYTES > Limit::Size.get() && !may_pass_size() {
+            return Err(Errno::EPERM);
+        }
+        let by = pages as isize - before as isize;
+        let now = self.user.add_pipe_pages(by);
+        let is_over = Limit::Soft.is_passed_by(now) || Limit::Hard.is_passed_by(now);
+        if grows && is_over && is_unprivileged() {
+            self.user.add_pipe_pages(-by);
+            return Err(Errno::EPERM);
+        }
+        self.pages = pages;
+        Ok(())
+    }
+    /// Charges `pages` again, which it had before a change that did not come about.
+    pub fn put_back(&mut self, pages: usize) {
+        self.user.add_pipe_pages(pages as isize - self.pages as isize);
+        self.pages = pages;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.user.add_pipe_pages(-(self.pages as isize));
+    }
+}

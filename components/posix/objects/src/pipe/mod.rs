@@ -1,0 +1,401 @@
+//! Pipes and FIFOs: a [`Pipe`] between its [`End`]s.
+//!
+//! `pipe.state` guards the bytes and the counts of ends; it is held while user memory is copied
+//! (a fault in it takes memory locks, which come after it), never while a thread waits. Readers wait on
+//! `readable`, writers on `writable`; both are woken when an end goes away. Sleepers are woken only when
+//! the pipe stops being empty or full, watchers (poll) at each change, as edge-triggered ones expect.
+//! Semantics as pipe(7), fifo(7) and Linux `fs/pipe.c`: 64 KiB, writes of at most `PIPE_BUF` atomic.
+pub mod buffer;
+mod fifo;
+pub mod limits;
+mod parcel;
+mod splice;
+#[cfg(test)]
+mod tests;
+
+pub use fifo::FifoOpener;
+pub use parcel::Parcel;
+pub use splice::Transfer;
+
+use alloc::sync::Arc;
+use buffer::{Buffer, Mode};
+use core::sync::atomic::{AtomicU32, Ordering};
+use limits::Share;
+use linux_raw_sys::general as raw;
+use process::{self, signal};
+use rt::{
+    PAGE_BYTES,
+    sync::{LockClass, Mutex},
+    thread::Woken,
+};
+use vfs::{
+    Errno,
+    file::{File, IoFlags, Ready, SignalSource, Survey},
+    io::{Sink, Source},
+    poll::{PollTable, WaitQueue},
+};
+
+/// splice and tee hold two, in the order of their addresses.
+static STATE: LockClass = LockClass::nestable("pipe.state");
+
+/// Frames of a new pipe (64 KiB).
+const SLOTS: usize = 16;
+
+struct State {
+    buffer: Buffer,
+    readers: usize,
+    writers: usize,
+    /// Ends opened so far, so that a FIFO's opener sees one that came and went.
+    readers_seen: u64,
+    writers_seen: u64,
+    /// Somebody has taken bytes out and may put some back: other readers wait.
+    is_borrowed: bool,
+    /// The pages that are charged to a user while the pipe has ends.
+    share: Option<Share>,
+}
+
+/// A pipe: what both ends share.
+pub struct Pipe {
+    state: Mutex<State>,
+    readable: WaitQueue,
+    writable: WaitQueue,
+}
+
+/// The direction of an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The end returned first by pipe(2).
+    Read,
+    /// The other end.
+    Write,
+    /// A FIFO opened with O_RDWR.
+    Both,
+}
+
+impl Direction {
+    fn reads(self) -> bool {
+        self != Direction::Write
+    }
+    fn writes(self) -> bool {
+        self != Direction::Read
+    }
+}
+
+/// One open end of a pipe.
+pub struct End {
+    pipe: Arc<Pipe>,
+    direction: Direction,
+    /// Is [`Mode::Packet`] (`O_DIRECT`) if not 0.
+    is_packet: AtomicU32,
+    /// Other ends (a reader's writers, a writer's readers) seen when it was opened, `u64::MAX` if one
+    /// was there: opening waits, and no hang-up is reported, until there was another.
+    others_at_open: u64,
+}
+
+impl Default for Pipe {
+    fn default() -> Self {
+        Pipe::new()
+    }
+}
+
+impl Pipe {
+    /// A pipe without ends.
+    pub fn new() -> Pipe {
+        let state = State {
+            buffer: Buffer::new(SLOTS),
+            readers: 0,
+            writers: 0,
+            readers_seen: 0,
+            writers_seen: 0,
+            is_borrowed: false,
+            share: None,
+        };
+        Pipe {
+            state: Mutex::new(&STATE, state),
+            readable: WaitQueue::new(),
+            writable: WaitQueue::new(),
+        }
+    }
+    /// Both ends of a new pipe: to read, to write.
+    ///
+    /// # Errors
+    /// As [`Pipe::end`].
+    pub fn pair(flags: u32) -> Result<(Arc<End>, Arc<End>), Errno> {
+        let pipe = Arc::new(Pipe::new());
+        let reader = pipe.end(Direction::Read, flags)?;
+        let writer = pipe.end(Direction::Write, flags)?;
+        Ok((reader, writer))
+    }
+    /// Another end. The first one charges the pipe to the calling user.
+    ///
+    /// # Errors
+    /// `ENFILE` where the user's pipes have as many pages as they may.
+    fn end(self: &Arc<Self>, direction: Direction, flags: u32) -> Result<Arc<End>, Errno> {
+        let mut state = self.state.lock();
+        if state.share.is_none() {
+            let share = Share::take()?;
+            state.buffer.resize(share.pages())?;
+            state.share = Some(share);
+        }
+        let others_at_open = match direction {
+            Direction::Read if state.writers == 0 => state.writers_seen,
+            Direction::Write if state.readers == 0 => state.readers_seen,
+            _ => u64::MAX,
+        };
+        if direction.reads() {
+            state.readers += 1;
+            state.readers_seen += 1;
+        }
+        if direction.writes() {
+            state.writers += 1;
+            state.writers_seen += 1;
+        }
+        drop(state);
+        self.wake_all();
+        let is_packet = AtomicU32::new(flags & raw::O_DIRECT);
+        Ok(Arc::new(End { pipe: self.clone(), direction, is_packet, others_at_open }))
+    }
+    fn close(&self, direction: Direction) {
+        let mut state = self.state.lock();
+        if direction.reads() {
+            state.readers -= 1;
+        }
+        if direction.writes() {
+            state.writers -= 1;
+        }
+        let is_over = state.readers == 0 && state.writers == 0;
+        let share = if is_over { state.share.take() } else { None };
+        if is_over {
+            state.buffer.clear();
+        }
+        drop(state);
+        drop(share);
+        self.wake_all();
+    }
+    fn wake_all(&self) {
+        self.readable.wake();
+        self.writable.wake();
+    }
+
+    fn read(&self, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        if sink.remaining() == 0 {
+            return Ok(0);
+        }
+        loop {
+            let ticket = self.readable.ticket();
+            let mut state = self.state.lock();
+            if !state.is_borrowed && !state.buffer.is_empty() {
+                let was_full = state.buffer.is_full();
+                let result = drain(&mut state.buffer, sink);
+                let has_room = !state.buffer.is_full();
+                drop(state);
+                if has_room && (was_full || self.writable.is_watched()) {
+                    self.writable.wake();
+                }
+                return result;
+            }
+            if !state.is_borrowed && state.writers == 0 {
+                return Ok(0);
+            }
+            drop(state);
+            if flags.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            if self.readable.wait(ticket, None) == Woken::Kicked {
+                return Err(Errno::RESTART);
+            }
+        }
+    }
+    fn write(&self, source: &mut dyn Source, flags: IoFlags, mode: Mode) -> Result<usize, Errno> {
+        if source.remaining() == 0 {
+            return Ok(0);
+        }
+        let mut done = 0;
+        loop {
+            let ticket = self.writable.ticket();
+            let step = vfs::retried(|| self.write_some(source, mode, done == 0));
+            match step {
+                Ok(count) => done += count,
+                Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
+            }
+            if source.remaining() == 0 {
+                return Ok(done);
+            }
+            let stopped = match flags.is_nonblocking {
+                true => Errno::EAGAIN,
+                false if self.writable.wait(ticket, None) == Woken::Kicked => Errno::RESTART,
+                false => continue,
+            };
+            return if done > 0 { Ok(done) } else { Err(stopped) };
+        }
+    }
+    /// Takes as much as fits now. `EPIPE` without readers.
+    fn write_some(
+        &self,
+        source: &mut dyn Source,
+        mode: Mode,
+        may_merge: bool,
+    ) -> Result<usize, Errno> {
+        let mut state = self.state.lock();
+        if state.readers == 0 {
+            drop(state);
+            broken_pipe();
+            return Err(Errno::EPIPE);
+        }
+        let was_empty = state.buffer.is_empty();
+        let result = fill(&mut state.buffer, source, mode, may_merge);
+        let has_data = !state.buffer.is_empty();
+        drop(state);
+        if has_data && (was_empty || self.readable.is_watched()) {
+            self.readable.wake();
+        }
+        result
+    }
+}
+
+fn drain(buffer: &mut Buffer, sink: &mut dyn Sink) -> Result<usize, Errno> {
+    let mut done = 0;
+    while sink.remaining() > 0 && !buffer.is_empty() {
+        match buffer.drain_one(sink) {
+            Ok((0, _)) => break,
+            Ok((count, is_packet_over)) => {
+                done += count;
+                if is_packet_over {
+                    break;
+                }
+            }
+            Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
+        }
+    }
+    Ok(done)
+}
+
+fn fill(
+    buffer: &mut Buffer,
+    source: &mut dyn Source,
+    mode: Mode,
+    may_merge: bool,
+) -> Result<usize, Errno> {
+    let mut done = if may_merge && mode == Mode::Stream { buffer.merge(source)? } else { 0 };
+    while source.remaining() > 0 && !buffer.is_full() {
+        match buffer.fill_one(source, mode) {
+            Ok(0) => break,
+            Ok(count) => done += count,
+            Err(error) => return if done > 0 { Ok(done) } else { Err(error) },
+        }
+    }
+    Ok(done)
+}
+
+/// Signals the calling task that nobody will read what it writes (SIGPIPE).
+pub fn broken_pipe() {
+    if let Some(task) = process::current() {
+        let _ = signal::send_to_task(&task, signal::Info::of_own(signal::SIGPIPE, &task));
+    }
+}
+
+impl End {
+    /// It is an end to be read.
+    pub fn reads(&self) -> bool {
+        self.direction.reads()
+    }
+    /// It is an end to be written.
+    pub fn writes(&self) -> bool {
+        self.direction.writes()
+    }
+    /// The pipe.
+    pub fn pipe(&self) -> &Arc<Pipe> {
+        &self.pipe
+    }
+    /// Bytes to be read (`FIONREAD`).
+    pub fn readable_bytes(&self) -> usize {
+        self.pipe.state.lock().buffer.bytes()
+    }
+    /// `F_GETPIPE_SZ`.
+    pub fn size(&self) -> usize {
+        self.pipe.state.lock().buffer.slots() * PAGE_BYTES
+    }
+    /// `F_SETPIPE_SZ`, rounded up to a power of two of pages; returns the size.
+    ///
+    /// # Errors
+    /// `EBUSY` where more is in it, `EINVAL` beyond 2 GiB, `EPERM` where the user may not have so much.
+    pub fn set_size(&self, bytes: usize) -> Result<usize, Errno> {
+        let size = limits::rounded(bytes)?;
+        let pages = size / PAGE_BYTES;
+        let mut state = self.pipe.state.lock();
+        let before = state.buffer.slots();
+        if let Some(share) = &mut state.share {
+            share.change(pages)?;
+        }
+        if let Err(error) = state.buffer.resize(pages) {
+            state.share.iter_mut().for_each(|share| share.put_back(before));
+            return Err(error);
+        }
+        drop(state);
+        self.pipe.writable.wake();
+        Ok(size)
+    }
+    /// The description's flags were set: `O_DIRECT` makes packets.
+    pub fn flags_changed(&self, flags: u32) {
+        self.is_packet.store(flags & raw::O_DIRECT, Ordering::Relaxed);
+    }
+    /// Both are ends of one pipe.
+    pub fn is_same_pipe(&self, other: &End) -> bool {
+        Arc::ptr_eq(&self.pipe, &other.pipe)
+    }
+}
+
+impl File for End {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        Some(SignalSource::Readiness)
+    }
+    fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        self.pipe.read(sink, flags)
+    }
+    fn write(
+        &self,
+        _: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
+        let is_packet = self.is_packet.load(Ordering::Relaxed) != 0;
+        let mode = if is_packet { Mode::Packet } else { Mode::Stream };
+        self.pipe.write(source, flags, mode).map(|count| (count, 0))
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        if let Some(table) = table {
+            if self.direction.reads() {
+                table.add(&self.pipe.readable);
+            }
+            if self.direction.writes() {
+                table.add(&self.pipe.writable);
+            }
+        }
+        let state = self.pipe.state.lock();
+        let mut ready = Ready::empty();
+        if self.direction.reads() {
+            ready.set(Ready::IN | Ready::READ_NORMAL, !state.buffer.is_empty());
+            let had_writer = state.writers_seen != self.others_at_open;
+            ready.set(Ready::HANGUP, state.writers == 0 && had_writer);
+        }
+        if self.direction.writes() {
+            ready.set(Ready::OUT | Ready::WRITE_NORMAL, !state.buffer.is_full());
+            ready.set(Ready::ERROR, state.readers == 0);
+        }
+        ready
+    }
+    /// The end's share of the frames. A pipe that somebody works with counts as one of the usual size.
+    fn held_bytes(&self, _: &mut Survey) -> usize {
+        let frames = match self.pipe.state.try_lock() {
+            Some(state) => state.buffer.frames(),
+            None => SLOTS,
+        };
+        frames * PAGE_BYTES / Arc::strong_count(&self.pipe)
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn closed(&self) {
+        self.pipe.close(self.direction);
+    }
+}

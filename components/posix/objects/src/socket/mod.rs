@@ -1,0 +1,580 @@
+//! AF_UNIX sockets (unix(7)): [`Socket`], its states, and what connects two.
+//!
+//! A message is made whole before it is put into the receiver's inbox, and is taken out or held by `reading` while its
+//! bytes are copied to a program: user memory is never touched under `socket.state`. Two of those are never held at
+//! once: a peer is known weakly and may be gone whenever it is looked for.
+//! Locks: `socket.reading` (a stream's reader) > `socket.flight` > `socket.state` (guards all of a socket but its
+//! options) > wait queues. Parts: [`address`], `connection`, [`message`], [`rights`], [`transfer`] (send and receive).
+pub mod address;
+mod connection;
+pub mod message;
+pub mod rights;
+#[cfg(test)]
+mod tests;
+pub mod transfer;
+
+pub use address::Address;
+pub use message::{Budget, Identity, Message};
+
+use crate::poll::Timeout;
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    format,
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use bitflags::bitflags;
+use core::{
+    mem,
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
+};
+use interfaces::file_system::FileType;
+use linux_raw_sys::net;
+use memory::setting::Setting;
+use rt::{lock_class, sync::Mutex, thread::Woken};
+use vfs::{
+    Base, Caller, Errno, Path, Walk,
+    file::{File, IoFlags, Ready, SignalSource, Survey},
+    io::{Sink, Source},
+    permission::{self, Want},
+    poll::{PollTable, WaitQueue},
+};
+
+lock_class! {
+    static STATE = "socket.state";
+    static READING = "socket.reading";
+    static ALL = "socket.all";
+}
+
+/// Most connections that wait to be accepted (`/proc/sys/net/core/somaxconn`).
+pub static BACKLOG_MAX: Setting = Setting::count(4096);
+/// Datagrams that wait in the inbox of a new socket before a sender that is not its peer is kept waiting
+/// (`net.unix.max_dgram_qlen`).
+pub static DATAGRAMS_MAX: Setting = Setting::int(10);
+
+/// Transport type of a socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// SOCK_STREAM: bytes.
+    Stream = net::SOCK_STREAM as isize,
+    /// SOCK_DGRAM: messages, from anyone.
+    Datagram = net::SOCK_DGRAM as isize,
+    /// SOCK_SEQPACKET: messages between two.
+    Packet = net::SOCK_SEQPACKET as isize,
+}
+
+bitflags! {
+    /// Directions that are over.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Shut: u8 {
+        /// Nothing more will be received.
+        const RECEIVE = 1;
+        /// Nothing more can be sent.
+        const SEND = 2;
+    }
+}
+
+/// The relation of a socket to others.
+enum Link {
+    /// Nothing yet, or no more.
+    Free,
+    /// It takes connections.
+    Listening { limit: usize, waiting: VecDeque<Arc<Socket>> },
+    /// Its messages go there.
+    To(Weak<Socket>, Address),
+}
+
+struct State {
+    link: Link,
+    inbox: VecDeque<Message>,
+    /// Messages that wait there before a sender that is not its peer is kept waiting.
+    inbox_most: usize,
+    shut: Shut,
+    is_closed: bool,
+    error: Option<Errno>,
+    name: Address,
+    /// Path of the node that bears the socket's name; kept as long as the name.
+    place: Option<Path>,
+    /// The peer, as SO_PEERCRED tells.
+    peer: Option<(Identity, Vec<u32>)>,
+    /// The listening party.
+    listener: (Identity, Vec<u32>),
+}
+
+/// A number of an option, or a flag of one, that can be read without a lock.
+#[derive(Default)]
+pub struct Options {
+    /// SO_PASSCRED
+    pub passes_identity: AtomicBool,
+    /// SO_RCVTIMEO in nanoseconds; 0 is never.
+    pub receive_timeout_ns: AtomicU64,
+    /// SO_SNDTIMEO in nanoseconds; 0 is never.
+    pub send_timeout_ns: AtomicU64,
+    /// SO_PEEK_OFF; negative: off.
+    pub peek_offset: AtomicI32,
+    /// SO_RCVLOWAT; 0 counts as 1.
+    pub low_water: AtomicI32,
+    /// SO_RCVBUF, which AF_UNIX keeps only to tell it; 0: the default.
+    pub receive_buffer: AtomicI32,
+    /// SO_PRIORITY, likewise.
+    pub priority: AtomicI32,
+    /// SO_LINGER, likewise; negative: off.
+    pub linger_seconds: AtomicI32,
+    /// Options without a meaning here, kept to be told: a bit for each number.
+    pub kept: AtomicU64,
+}
+
+/// A socket.
+pub struct Socket {
+    this: Weak<Socket>,
+    number: u64,
+    kind: Kind,
+    state: Mutex<State>,
+    /// accept(2) has not given it to anybody yet.
+    is_waiting: AtomicBool,
+    /// Held by who reads a stream, so that readers take turns.
+    reading: Mutex<()>,
+    /// Something came, or will not come any more.
+    arrived: WaitQueue,
+    /// As `arrived`, for those that are told by a signal.
+    told: WaitQueue,
+    /// A place in the inbox or among the waiting connections is free.
+    room: WaitQueue,
+    budget: Arc<Budget>,
+    /// The options that getsockopt(2) tells.
+    pub options: Options,
+}
+
+static ALL_SOCKETS: Mutex<BTreeMap<u64, Weak<Socket>>> = Mutex::new(&ALL, BTreeMap::new());
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
+
+/// The party that makes a socket, connects it or listens: identity and supplementary groups.
+pub type Party = (Identity, Vec<u32>);
+
+impl Socket {
+    /// A socket without name and peer.
+    pub fn new(kind: Kind) -> Arc<Socket> {
+        let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let state = State {
+            link: Link::Free,
+            inbox: VecDeque::new(),
+            inbox_most: DATAGRAMS_MAX.size(),
+            shut: Shut::empty(),
+            is_closed: false,
+            error: None,
+            name: Address::None,
+            place: None,
+            peer: None,
+            listener: Party::default(),
+        };
+        let socket = Arc::new_cyclic(|this| Socket {
+            this: this.clone(),
+            number,
+            kind,
+            state: Mutex::new(&STATE, state),
+            is_waiting: AtomicBool::new(false),
+            reading: Mutex::new(&READING, ()),
+            arrived: WaitQueue::new(),
+            told: WaitQueue::new(),
+            room: WaitQueue::new(),
+            budget: Budget::new(),
+            options: Options {
+                peek_offset: AtomicI32::new(-1),
+                linger_seconds: AtomicI32::new(-1),
+                ..Options::default()
+            },
+        });
+        ALL_SOCKETS.lock().insert(number, Arc::downgrade(&socket));
+        socket
+    }
+    /// Two sockets that are each other's peers (socketpair(2)).
+    pub fn pair(kind: Kind, who: &Party) -> (Arc<Socket>, Arc<Socket>) {
+        let (first, second) = (Socket::new(kind), Socket::new(kind));
+        for (one, other) in [(&first, &second), (&second, &first)] {
+            let mut state = one.state.lock();
+            state.link = Link::To(Arc::downgrade(other), Address::None);
+            state.peer = Some(who.clone());
+        }
+        (first, second)
+    }
+    /// Its number, by which `/proc` names it.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+    /// Transport type of the socket.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+    /// Its sender's allowance.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+    /// Its name.
+    pub fn name(&self) -> Address {
+        self.state.lock().name.clone()
+    }
+    /// Its peer's name.
+    ///
+    /// # Errors
+    /// `ENOTCONN`.
+    pub fn peer_name(&self) -> Result<Address, Errno> {
+        let peer = match &self.state.lock().link {
+            Link::To(peer, known) => peer.upgrade().ok_or_else(|| known.clone()),
+            _ => return Err(Errno::ENOTCONN),
+        };
+        Ok(peer.map_or_else(|known| known, |peer| peer.name()))
+    }
+    /// The peer; `None` where there is none.
+    pub fn peer(&self) -> Option<Party> {
+        self.state.lock().peer.clone()
+    }
+    /// It takes connections.
+    pub fn is_listening(&self) -> bool {
+        matches!(self.state.lock().link, Link::Listening { .. })
+    }
+    /// Takes the error that is to be told (SO_ERROR).
+    pub fn take_error(&self) -> Option<Errno> {
+        self.state.lock().error.take()
+    }
+    /// Bytes to be read: all of a stream's, a datagram's alone (FIONREAD).
+    ///
+    /// # Errors
+    /// `EINVAL` of one that listens.
+    pub fn readable_bytes(&self) -> Result<usize, Errno> {
+        let state = self.state.lock();
+        match (&state.link, self.kind) {
+            (Link::Listening { .. }, _) => Err(Errno::EINVAL),
+            (_, Kind::Datagram) => Ok(state.inbox.front().map_or(0, Message::left)),
+            _ => Ok(state.inbox.iter().map(Message::left).sum()),
+        }
+    }
+    /// The peer; `None` where there is none any more.
+    fn to(&self) -> Option<Arc<Socket>> {
+        match &self.state.lock().link {
+            Link::To(peer, _) => peer.upgrade(),
+            _ => None,
+        }
+    }
+    /// Until when a call that receives or accepts waits.
+    pub fn receive_deadline(&self) -> Timeout {
+        deadline(&self.options.receive_timeout_ns)
+    }
+    /// Until when a call that sends or connects waits.
+    pub fn send_deadline(&self) -> Timeout {
+        deadline(&self.options.send_timeout_ns)
+    }
+
+    /// bind(2). A node is made with the permissions `mode`, before the mask.
+    ///
+    /// # Errors
+    /// `EINVAL` where it has a name, `EADDRINUSE`, and what making its node says.
+    pub fn bind(&self, caller: &Caller<'_>, address: Address, mode: u16) -> Result<(), Errno> {
+        if self.state.lock().name != Address::None {
+            return match &address {
+                Address::None => Ok(()),
+                Address::Abstract(_) => Err(Errno::EINVAL),
+                Address::Path(path) => Err(match caller.walk(Base::Cwd, path, Walk::empty()) {
+                    // The node is made before it is known that the socket has a name, and taken away again.
+                    Ok(_) => Errno::EADDRINUSE,
+                    Err(Errno::ENOENT) => match caller.check_parent(Base::Cwd, path) {
+                        Ok(()) => Errno::EINVAL,
+                        Err(error) => error,
+                    },
+                    Err(error) => error,
+                }),
+            };
+        }
+        let (name, place) = match address {
+            Address::None => (Address::Abstract(address::take_any(self.kind, &self.this)?), None),
+            Address::Abstract(name) => {
+                address::take(self.kind, &name, &self.this)?;
+                (Address::Abstract(name), None)
+            }
+            Address::Path(path) => {
+                let place = self.make_node(caller, &path, mode)?;
+                (Address::Path(path), Some(place))
+            }
+        };
+        let mut state = self.state.lock();
+        if state.name != Address::None {
+            drop(state);
+            if let Address::Abstract(name) = &name {
+                address::give_back(self.kind, name, &self.this);
+            }
+            return Err(Errno::EINVAL);
+        }
+        self.budget.set_name(name.clone());
+        (state.name, state.place) = (name, place);
+        Ok(())
+    }
+    fn make_node(&self, caller: &Caller<'_>, path: &[u8], mode: u16) -> Result<Path, Errno> {
+        let new = (FileType::Socket, mode);
+        let made = caller.make_node(Base::Cwd, path, new, (0, 0));
+        let place = made.map_err(|error| match error {
+            Errno::EEXIST => Errno::EADDRINUSE,
+            error => error,
+        })?;
+        *place.vnode().pipe().lock() = Some(Arc::new(self.this.clone()));
+        Ok(place)
+    }
+    /// The socket that has an address, for who may write to it.
+    fn find(&self, caller: &Caller<'_>, address: &Address) -> Result<Arc<Socket>, Errno> {
+        let found = match address {
+            Address::None => return Err(Errno::EINVAL),
+            Address::Abstract(name) => address::find(self.kind, name),
+            Address::Path(path) => {
+                let place = caller.walk(Base::Cwd, path, Walk::FOLLOW)?;
+                permission::check_path(&place, caller.credentials, Want::WRITE)?;
+                let slot = place.vnode().pipe().lock();
+                let kept = slot.as_ref().and_then(|kept| kept.downcast_ref::<Weak<Socket>>());
+                kept.and_then(Weak::upgrade)
+            }
+        };
+        let found = found.ok_or(Errno::ECONNREFUSED)?;
+        if found.kind != self.kind {
+            return Err(Errno::EPROTOTYPE);
+        }
+        Ok(found)
+    }
+    /// shutdown(2).
+    pub fn shut_down(&self, directions: Shut) {
+        let peer = {
+            let mut state = self.state.lock();
+            state.shut |= directions;
+            match &state.link {
+                Link::To(peer, _) if self.kind != Kind::Datagram => peer.upgrade(),
+                _ => None,
+            }
+        };
+        self.wake_all();
+        if let Some(peer) = peer {
+            let mut theirs = Shut::empty();
+            theirs.set(Shut::SEND, directions.contains(Shut::RECEIVE));
+            theirs.set(Shut::RECEIVE, directions.contains(Shut::SEND));
+            peer.state.lock().shut |= theirs;
+            peer.wake_all();
+            if !theirs.is_empty() {
+                peer.told.wake();
+            }
+        }
+    }
+    /// Wakes whoever waits for what has come, and signals its owner.
+    #[inline]
+    fn note_arrival(&self) {
+        self.arrived.wake();
+        if self.told.is_watched() {
+            self.told.wake();
+        }
+    }
+    fn wake_all(&self) {
+        self.arrived.wake();
+        self.room.wake();
+        self.budget.freed.wake();
+    }
+    /// The other end is gone, and did not read all (`is_reset`).
+    fn hang_up(&self, is_reset: bool) {
+        {
+            let mut state = self.state.lock();
+            state.shut = Shut::all();
+            if is_reset {
+                state.error = Some(Errno::ECONNRESET);
+            }
+        }
+        self.wake_all();
+        self.told.wake();
+    }
+    /// Nobody can use it any more.
+    fn close(&self, is_unaccepted: bool) {
+        let (link, inbox, name, place) = {
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            self.budget.abandon();
+            state.shut = Shut::all();
+            let link = mem::replace(&mut state.link, Link::Free);
+            (link, mem::take(&mut state.inbox), mem::take(&mut state.name), state.place.take())
+        };
+        match link {
+            Link::Listening { waiting, .. } => waiting.iter().for_each(|made| made.close(true)),
+            Link::To(peer, _) if self.kind != Kind::Datagram => {
+                if let Some(peer) = peer.upgrade() {
+                    peer.hang_up(is_unaccepted || !inbox.is_empty());
+                }
+            }
+            _ => {}
+        }
+        if let (Address::Abstract(name), false) = (&name, is_unaccepted) {
+            address::give_back(self.kind, name, &self.this);
+        }
+        self.wake_all();
+        drop((inbox, place));
+    }
+    /// Shows the descriptors in its inbox, and in those of connections that wait in it.
+    fn each_rights(&self, visit: &mut dyn FnMut(&rights::Rights)) {
+        let waiting: Vec<Arc<Socket>> = {
+            let state = self.state.lock();
+            state.inbox.iter().filter_map(|message| message.rights.as_ref()).for_each(&mut *visit);
+            match &state.link {
+                Link::Listening { waiting, .. } => waiting.iter().cloned().collect(),
+                _ => Vec::new(),
+            }
+        };
+        for made in waiting {
+            let state = made.state.lock();
+            state.inbox.iter().filter_map(|message| message.rights.as_ref()).for_each(&mut *visit);
+        }
+    }
+    /// Takes everything out of its inbox and of those of connections that wait in it.
+    fn take_messages(&self) -> Vec<Message> {
+        let mut state = self.state.lock();
+        let mut all: Vec<Message> = mem::take(&mut state.inbox).into();
+        let waiting: Vec<Arc<Socket>> = match &state.link {
+            Link::Listening { waiting, .. } => waiting.iter().cloned().collect(),
+            _ => Vec::new(),
+        };
+        drop(state);
+        for made in &waiting {
+            all.extend(mem::take(&mut made.state.lock().inbox));
+        }
+        all
+    }
+    /// Its line in `/proc/net/unix`.
+    fn describe(&self) -> String {
+        const ACCEPTS: u32 = 1 << 16;
+        const UNCONNECTED: u32 = 1;
+        const CONNECTED: u32 = 3;
+        let state = self.state.lock();
+        let (flags, stage) = match &state.link {
+            Link::Listening { .. } => (ACCEPTS, UNCONNECTED),
+            Link::To(..) => (0, CONNECTED),
+            Link::Free => (0, UNCONNECTED),
+        };
+        let (kind, number, name) = (self.kind as u32, self.number, state.name.describe());
+        format!(
+            "{:016x}: 00000002 00000000 {flags:08x} {kind:04x} {stage:02x} {number:5}{name}\n",
+            0
+        )
+    }
+}
+
+/// `/proc/net/unix`.
+pub fn table() -> String {
+    let all: Vec<Arc<Socket>> = ALL_SOCKETS.lock().values().filter_map(Weak::upgrade).collect();
+    let head = "Num       RefCount Protocol Flags    Type St Inode Path\n";
+    let mut text = String::from(head);
+    for socket in &all {
+        if !socket.state.lock().is_closed {
+            text.push_str(&socket.describe());
+        }
+    }
+    text
+}
+
+/// Sockets there are now, and were made.
+pub fn counts() -> (u64, u64) {
+    (ALL_SOCKETS.lock().len() as u64, NEXT_NUMBER.load(Ordering::Relaxed) - 1)
+}
+
+impl Drop for Socket {
+    /// A connection that nobody came to accept is closed here.
+    fn drop(&mut self) {
+        ALL_SOCKETS.lock().remove(&self.number);
+        if !self.state.get_mut().is_closed {
+            self.close(true);
+        }
+    }
+}
+
+impl File for Socket {
+    fn signal_source(&self) -> Option<SignalSource<'_>> {
+        let (arrived, freed) = (&self.told, &self.budget.freed);
+        Some(SignalSource::Messages { arrived, freed, room: self.budget.clone() })
+    }
+    fn read(&self, _: u64, sink: &mut dyn Sink, flags: IoFlags) -> Result<usize, Errno> {
+        // Unlike recv(2), which waits.
+        if sink.remaining() == 0 {
+            return Ok(0);
+        }
+        let how = transfer::Receive { is_nonblocking: flags.is_nonblocking, ..Default::default() };
+        Ok(self.receive(sink, how)?.count)
+    }
+    fn write(
+        &self,
+        _: u64,
+        source: &mut dyn Source,
+        flags: IoFlags,
+    ) -> Result<(usize, u64), Errno> {
+        let how = transfer::Send { is_nonblocking: flags.is_nonblocking, is_silent: false };
+        Ok((self.send(source, None, message::Along::default(), how)?, 0))
+    }
+    fn poll(&self, table: Option<&PollTable>) -> Ready {
+        let peer = if self.kind == Kind::Datagram { self.to() } else { None };
+        if let Some(table) = table {
+            table.add(&self.arrived);
+            table.add(&self.budget.freed);
+            if let Some(peer) = &peer {
+                table.add(&peer.room);
+            }
+        }
+        let is_held_up = peer.is_some_and(|peer| !peer.has_place_for(self));
+        let state = self.state.lock();
+        let mut ready = Ready::empty();
+        let has_come = match &state.link {
+            Link::Listening { waiting, .. } => !waiting.is_empty(),
+            _ => !state.inbox.is_empty(),
+        };
+        let is_over = state.shut.contains(Shut::RECEIVE);
+        let is_linked = matches!(state.link, Link::To(..));
+        let is_listening = matches!(state.link, Link::Listening { .. });
+        let has_ended = self.kind != Kind::Datagram && !is_linked && !is_listening;
+        ready.set(Ready::IN | Ready::READ_NORMAL, has_come || is_over);
+        ready.set(Ready::READ_HANGUP, is_over);
+        ready.set(Ready::HANGUP, state.shut == Shut::all() || has_ended);
+        ready.set(Ready::ERROR, state.error.is_some());
+        let is_writable = !is_listening && !is_held_up && self.budget.is_writable();
+        ready.set(Ready::OUT | Ready::WRITE_NORMAL, is_writable);
+        ready
+    }
+    /// Returns the bytes of messages that the socket sent and nobody received, and of those that wait in it from senders
+    /// that are gone, files included.
+    fn held_bytes(&self, survey: &mut Survey) -> usize {
+        let sent = self.budget.used();
+        let Some(state) = self.state.try_lock() else { return sent };
+        let mut waiting = 0;
+        if let Link::Listening { waiting: connections, .. } = &state.link {
+            for made in connections.iter().filter_map(|made| made.state.try_lock()) {
+                waiting +=
+                    made.inbox.iter().map(|message| message.held_bytes(survey)).sum::<usize>();
+            }
+        }
+        waiting += state.inbox.iter().map(|message| message.held_bytes(survey)).sum::<usize>();
+        sent + waiting
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+    fn closed(&self) {
+        self.close(false);
+        rights::collect_at_close();
+    }
+}
+
+fn deadline(option: &AtomicU64) -> Timeout {
+    match option.load(Ordering::Relaxed) {
+        0 => Timeout::Never,
+        ns => Timeout::after_ns(ns),
+    }
+}
+
+/// Waits on a queue; the end of the time is `EAGAIN`, as SO_RCVTIMEO says.
+///
+/// # Errors
+/// `EAGAIN`, and for a signal `RESTART`, or `EINTR` of a call that may not wait for ever (signal(7)).
+fn wait(queue: &WaitQueue, ticket: rt::sync::Ticket, timeout: Timeout) -> Result<(), Errno> {
+    match (queue.wait(ticket, timeout.deadline()), timeout) {
+        (Woken::Kicked, Timeout::Never) => Err(Errno::RESTART),
+        (Woken::Kicked, _) => Err(Errno::EINTR),
+        (_, Timeout::At(until)) if rt::time::now() >= until => Err(Errno::EAGAIN),
+        _ => Ok(()),
+    }
+}

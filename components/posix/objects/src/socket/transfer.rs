@@ -1,0 +1,523 @@
+//! Sending and receiving.
+use super::{
+    Address, Identity, Kind, Link, Message, Shut, Socket, State, message::Along, rights::Rights,
+    wait,
+};
+use crate::pipe::broken_pipe;
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use vfs::{
+    Caller, Errno, OpenFile,
+    io::{Sink, Source},
+};
+
+/// Bytes of a piece of a stream at most.
+const PIECE_MAX: usize = 32 << 10;
+/// The part of SO_SNDBUF that a datagram may not use.
+const MARGIN: usize = 32;
+
+/// Options of a send.
+#[derive(Clone, Copy, Debug)]
+pub struct Send {
+    /// MSG_DONTWAIT or O_NONBLOCK
+    pub is_nonblocking: bool,
+    /// MSG_NOSIGNAL
+    pub is_silent: bool,
+}
+
+/// Options of a receive.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Receive {
+    /// MSG_DONTWAIT or O_NONBLOCK
+    pub is_nonblocking: bool,
+    /// MSG_PEEK
+    pub is_peek: bool,
+    /// MSG_WAITALL
+    pub is_whole: bool,
+}
+
+/// A received message.
+#[derive(Default)]
+pub struct Received {
+    /// Bytes put.
+    pub count: usize,
+    /// Bytes there were: more than `count` of a datagram that did not fit.
+    pub length: usize,
+    /// Of whom a datagram is.
+    pub sender: Address,
+    /// The sender.
+    pub identity: Identity,
+    /// Descriptions that came with it.
+    pub files: Vec<Arc<OpenFile>>,
+}
+
+/// The identity of the sender: the calling process with its real ids, as Linux fills in.
+pub fn own_identity() -> Identity {
+    let Some(task) = process::current() else { return Identity::default() };
+    let who = task.credentials();
+    Identity { process: task.process.id(), user: who.user.real, group: who.group.real }
+}
+
+/// Why a message was not put into an inbox.
+enum Why {
+    Error(Errno),
+    /// The inbox is full.
+    Full,
+}
+
+impl Socket {
+    /// Sends what `source` has, to the peer or to an address; returns how many bytes went.
+    ///
+    /// # Errors
+    /// `ENOTCONN`, `EPIPE` (with a signal, of a stream), `ECONNREFUSED`, `ECONNRESET`, `EMSGSIZE`, `EAGAIN`, `EFAULT`, and what
+    /// finding the address says.
+    pub fn send(
+        &self,
+        source: &mut dyn Source,
+        to: Option<(&Caller<'_>, &Address)>,
+        along: Along,
+        how: Send,
+    ) -> Result<usize, Errno> {
+        match self.kind {
+            Kind::Stream => self.send_stream(source, along, how),
+            Kind::Packet => {
+                let peer = self.connected()?;
+                self.send_message(source, &peer, along, how)
+            }
+            Kind::Datagram => {
+                let to = match to {
+                    Some((caller, address)) => self.find(caller, address)?,
+                    None => self.destination()?,
+                };
+                self.send_message(source, &to, along, how)
+            }
+        }
+    }
+    /// Why a stream sends nothing to an address.
+    pub fn refuses_address(&self) -> Errno {
+        let is_linked = matches!(self.state.lock().link, Link::To(..));
+        if is_linked { Errno::EISCONN } else { Errno::EOPNOTSUPP }
+    }
+    /// The destination of a datagram that names none; a peer that is gone is none any more.
+    fn destination(&self) -> Result<Arc<Socket>, Errno> {
+        let mut state = self.state.lock();
+        let Link::To(peer, _) = &state.link else { return Err(Errno::ENOTCONN) };
+        let found = peer.upgrade();
+        if found.is_none() {
+            state.link = Link::Free;
+        }
+        found.ok_or(Errno::ECONNREFUSED)
+    }
+    /// The peer of a connection.
+    fn connected(&self) -> Result<Arc<Socket>, Errno> {
+        let mut state = self.state.lock();
+        match &state.link {
+            Link::To(peer, _) => match peer.upgrade() {
+                Some(peer) => Ok(peer),
+                None => Err(state.error.take().unwrap_or(Errno::EPIPE)),
+            },
+            _ => Err(Errno::ENOTCONN),
+        }
+    }
+    fn send_stream(
+        &self,
+        source: &mut dyn Source,
+        along: Along,
+        how: Send,
+    ) -> Result<usize, Errno> {
+        let mut sent = 0;
+        let result = self.send_pieces(source, along, how, &mut sent);
+        match result {
+            Err(Errno::EPIPE) if sent == 0 && !how.is_silent => {
+                broken_pipe();
+                Err(Errno::EPIPE)
+            }
+            Err(error) if sent == 0 => Err(error),
+            _ => Ok(sent),
+        }
+    }
+    fn send_pieces(
+        &self,
+        source: &mut dyn Source,
+        along: Along,
+        how: Send,
+        sent: &mut usize,
+    ) -> Result<(), Errno> {
+        let is_shut = self.state.lock().shut.contains(Shut::SEND);
+        let peer = match self.connected() {
+            Err(Errno::ENOTCONN) => return Err(Errno::ENOTCONN),
+            _ if is_shut => return Err(Errno::EPIPE),
+            peer => peer?,
+        };
+        let (identity, mut rights) = (self.identity_to(&peer, along.identity), along.rights);
+        while source.remaining() > 0 {
+            self.wait_for_budget(how)?;
+            let length = source.remaining().min(PIECE_MAX);
+            let along = (identity, rights.take());
+            let message = Message::read(source, length, &self.budget, along)?;
+            let count = message.left();
+            match peer.put(&mut Some(message), |_| Ok(())) {
+                Ok(()) => *sent += count,
+                Err(Why::Error(error)) => return Err(error),
+                Err(Why::Full) => return Err(Errno::EAGAIN),
+            }
+        }
+        Ok(())
+    }
+    /// Waits until more may be on its way; an error that is to be told comes first.
+    fn wait_for_budget(&self, how: Send) -> Result<(), Errno> {
+        let timeout = self.send_deadline();
+        loop {
+            let ticket = self.budget.freed.ticket();
+            {
+                let mut state = self.state.lock();
+                if let Some(error) = state.error.take() {
+                    return Err(error);
+                }
+                if state.shut.contains(Shut::SEND) {
+                    return Err(Errno::EPIPE);
+                }
+            }
+            if self.budget.has_room() {
+                return Ok(());
+            }
+            self.budget.want_room();
+            if how.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            wait(&self.budget.freed, ticket, timeout)?;
+        }
+    }
+    fn send_message(
+        &self,
+        source: &mut dyn Source,
+        to: &Arc<Socket>,
+        along: Along,
+        how: Send,
+    ) -> Result<usize, Errno> {
+        let length = source.remaining();
+        if length > self.budget.limit().saturating_sub(MARGIN) {
+            return Err(Errno::EMSGSIZE);
+        }
+        self.wait_for_budget(how)?;
+        let along = (self.identity_to(to, along.identity), along.rights);
+        let message = Message::read(source, length, &self.budget, along)?;
+        let mut message = Some(message);
+        let timeout = self.send_deadline();
+        loop {
+            let ticket = to.room.ticket();
+            let check = |state: &State| match &state.link {
+                Link::To(peer, _) if self.kind == Kind::Datagram => match peer.ptr_eq(&self.this) {
+                    true => Ok(()),
+                    false => Err(Why::Error(Errno::EPERM)),
+                },
+                Link::To(..) => Ok(()),
+                _ if state.is_full() => Err(Why::Full),
+                _ => Ok(()),
+            };
+            match to.put(&mut message, check) {
+                Ok(()) => return Ok(length),
+                Err(Why::Full) => {}
+                Err(Why::Error(Errno::ECONNREFUSED)) => return Err(self.refused_by(to)),
+                Err(Why::Error(error)) => return Err(error),
+            }
+            if how.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            wait(&to.room, ticket, timeout)?;
+        }
+    }
+    /// The credentials that go with a message to `other`: those that the sender says, or its own where either end passes
+    /// them (SO_PASSCRED) and where nobody has accepted the other end, which might.
+    fn identity_to(&self, other: &Socket, said: Option<Identity>) -> Identity {
+        let passes = |end: &Socket| end.options.passes_identity.load(Ordering::Relaxed);
+        match said {
+            Some(identity) => identity,
+            None if passes(self) || passes(other) || other.is_waiting.load(Ordering::Relaxed) => {
+                own_identity()
+            }
+            None => Identity::UNKNOWN,
+        }
+    }
+    /// The other socket was closed: a datagram socket has no peer then.
+    fn refused_by(&self, to: &Arc<Socket>) -> Errno {
+        if self.kind == Kind::Packet {
+            return Errno::EPIPE;
+        }
+        let mut state = self.state.lock();
+        if matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&to.this)) {
+            state.link = Link::Free;
+        }
+        Errno::ECONNREFUSED
+    }
+    /// Whether `from` would not be kept waiting to put a datagram here.
+    pub(super) fn has_place_for(&self, from: &Socket) -> bool {
+        let state = self.state.lock();
+        let is_peer = matches!(&state.link, Link::To(peer, _) if peer.ptr_eq(&from.this));
+        is_peer || !state.is_full()
+    }
+    /// Takes `message` and puts it into the inbox, where `check` allows; it stays where it was otherwise.
+    fn put(
+        &self,
+        message: &mut Option<Message>,
+        check: impl Fn(&State) -> Result<(), Why>,
+    ) -> Result<(), Why> {
+        let put = |state: &mut State, message: &mut Option<Message>| {
+            let gone = if self.kind == Kind::Stream { Errno::EPIPE } else { Errno::ECONNREFUSED };
+            if state.is_closed {
+                return Err(Why::Error(gone));
+            }
+            if state.shut.contains(Shut::RECEIVE) {
+                return Err(Why::Error(Errno::EPIPE));
+            }
+            check(state)?;
+            state.inbox.extend(message.take());
+            Ok(())
+        };
+        let has_rights = message.as_ref().is_some_and(|message| message.rights.is_some());
+        if has_rights {
+            Rights::launch(|launch| {
+                let mut state = self.state.lock();
+                put(&mut state, message)?;
+                let sent = state.inbox.back_mut();
+                sent.into_iter().for_each(|message| launch.count(&mut message.rights));
+                Ok(())
+            })?;
+        } else {
+            put(&mut self.state.lock(), message)?;
+        }
+        self.note_arrival();
+        Ok(())
+    }
+
+    /// Receives into `sink`.
+    ///
+    /// # Errors
+    /// `EINVAL` or `ENOTCONN` of one that has no peer, `EAGAIN`, `ECONNRESET`, `EFAULT`, and for a signal as [`wait`].
+    pub fn receive(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
+        let is_linked = matches!(self.state.lock().link, Link::To(..));
+        match self.kind {
+            Kind::Stream if !is_linked => Err(Errno::EINVAL),
+            Kind::Packet if !is_linked => Err(Errno::ENOTCONN),
+            Kind::Stream => self.receive_stream(sink, how),
+            _ => self.receive_message(sink, how),
+        }
+    }
+    /// Bytes that a peek passes over; `None` where it does not move on.
+    fn peek_offset(&self, how: Receive) -> Option<usize> {
+        let offset = self.options.peek_offset.load(Ordering::Relaxed);
+        usize::try_from(offset).ok().filter(|_| how.is_peek)
+    }
+    /// A peek passes over `count` more, a read over as many fewer.
+    fn move_peek(&self, how: Receive, count: usize) {
+        let count = i32::try_from(count).unwrap_or(i32::MAX);
+        let step = |now: i32| match now {
+            ..0 => None,
+            _ if how.is_peek => Some(now.saturating_add(count)),
+            _ => Some(now.saturating_sub(count).max(0)),
+        };
+        let _ = self.options.peek_offset.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    }
+    fn receive_stream(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
+        let timeout = self.receive_deadline();
+        let room = sink.remaining();
+        let least = usize::try_from(self.options.low_water.load(Ordering::Relaxed)).unwrap_or(1);
+        let wanted = if how.is_whole { room } else { least.min(room) }.max(1);
+        let mut found = Received::default();
+        loop {
+            let ticket = self.arrived.ticket();
+            let is_complete = {
+                let _reading = self.reading.lock();
+                match self.read_pieces(sink, how, &mut found) {
+                    Err(error) if found.count == 0 => return Err(error),
+                    Err(_) => true,
+                    Ok(is_complete) => is_complete,
+                }
+            };
+            if is_complete || found.count >= wanted || how.is_peek && found.count > 0 {
+                break;
+            }
+            match self.ended_or_error() {
+                Some(Err(error)) if found.count == 0 => return Err(error),
+                Some(_) => break,
+                None => {}
+            }
+            if how.is_nonblocking {
+                if found.count == 0 {
+                    return Err(Errno::EAGAIN);
+                }
+                break;
+            }
+            match wait(&self.arrived, ticket, timeout) {
+                Err(error) if found.count == 0 => return Err(error),
+                Err(_) => break,
+                Ok(()) => {}
+            }
+        }
+        found.length = found.count;
+        self.move_peek(how, found.count);
+        Ok(found)
+    }
+    /// Nothing more comes: an error to be told, or the end; where the inbox is empty.
+    fn ended_or_error(&self) -> Option<Result<(), Errno>> {
+        let mut state = self.state.lock();
+        if !state.inbox.is_empty() {
+            return None;
+        }
+        if let Some(error) = state.error.take() {
+            return Some(Err(error));
+        }
+        state.shut.contains(Shut::RECEIVE).then_some(Ok(()))
+    }
+    /// Moves what is there to `sink`; says whether nothing may follow it in one call (descriptors, another sender). The
+    /// caller holds `reading`.
+    fn read_pieces(
+        &self,
+        sink: &mut dyn Sink,
+        how: Receive,
+        found: &mut Received,
+    ) -> Result<bool, Errno> {
+        let tells_identity = self.options.passes_identity.load(Ordering::Relaxed);
+        let mut skip = self.peek_offset(how).unwrap_or(0);
+        let mut peeked = Vec::new();
+        let mut result = Ok(false);
+        // One without room for bytes takes what else goes with the first message.
+        let mut is_first = found.count == 0 && found.files.is_empty();
+        while is_first || sink.remaining() > 0 {
+            let Some(mut message) = self.state.lock().inbox.pop_front() else { break };
+            if message.left() > 0 && message.left() <= skip {
+                skip -= message.left();
+                peeked.push(message);
+                continue;
+            }
+            if !is_first && tells_identity && message.identity != found.identity {
+                peeked.push(message);
+                result = Ok(true);
+                break;
+            }
+            let moved = message.write(skip, sink);
+            let Ok(count) = moved else {
+                peeked.push(message);
+                result = moved.map(|_| true);
+                break;
+            };
+            if is_first {
+                (found.identity, found.sender) = (message.identity, message.sender());
+                is_first = false;
+            }
+            found.count += count;
+            let has_rights = message.rights.is_some();
+            if has_rights {
+                found.files.extend(take_rights(&mut message, how.is_peek));
+            }
+            let is_used_up = count + skip >= message.left();
+            skip = 0;
+            if how.is_peek {
+                peeked.push(message);
+            } else {
+                message.consume(count);
+                if message.left() > 0 {
+                    peeked.push(message);
+                }
+            }
+            if has_rights || !is_used_up {
+                result = Ok(has_rights || sink.remaining() == 0);
+                break;
+            }
+        }
+        self.put_back(peeked);
+        result
+    }
+    /// Puts messages that were taken out back before the others, in their order.
+    fn put_back(&self, messages: Vec<Message>) {
+        if messages.is_empty() {
+            return;
+        }
+        let dropped = {
+            let mut state = self.state.lock();
+            if state.is_closed {
+                messages
+            } else {
+                messages.into_iter().rev().for_each(|message| state.inbox.push_front(message));
+                Vec::new()
+            }
+        };
+        drop(dropped);
+        // A reader that looked meanwhile saw nothing.
+        self.arrived.wake();
+    }
+    fn receive_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Received, Errno> {
+        let timeout = self.receive_deadline();
+        loop {
+            let ticket = self.arrived.ticket();
+            {
+                let _reading = self.reading.lock();
+                if let Some(found) = self.read_message(sink, how)? {
+                    return Ok(found);
+                }
+            }
+            match self.ended_or_error() {
+                Some(Err(error)) => return Err(error),
+                Some(Ok(())) if self.kind == Kind::Packet || !how.is_nonblocking => {
+                    return Ok(Received::default());
+                }
+                _ => {}
+            }
+            if how.is_nonblocking {
+                return Err(Errno::EAGAIN);
+            }
+            wait(&self.arrived, ticket, timeout)?;
+        }
+    }
+    /// One message, if there is one. The caller holds `reading`.
+    fn read_message(&self, sink: &mut dyn Sink, how: Receive) -> Result<Option<Received>, Errno> {
+        let mut skip = self.peek_offset(how).unwrap_or(0);
+        let mut passed = Vec::new();
+        let message = loop {
+            let Some(message) = self.state.lock().inbox.pop_front() else { break None };
+            if message.left() == 0 || message.left() > skip {
+                break Some(message);
+            }
+            skip -= message.left();
+            passed.push(message);
+        };
+        let Some(mut message) = message else {
+            self.put_back(passed);
+            return Ok(None);
+        };
+        let moved = message.write(skip, sink);
+        let mut found = Received {
+            length: message.left() - skip.min(message.left()),
+            sender: message.sender(),
+            identity: message.identity,
+            ..Received::default()
+        };
+        if moved.is_ok() && message.rights.is_some() {
+            found.files = take_rights(&mut message, how.is_peek);
+        }
+        if how.is_peek {
+            passed.push(message);
+        } else {
+            drop(message);
+            self.room.wake();
+        }
+        self.put_back(passed);
+        found.count = moved?;
+        self.move_peek(how, if how.is_peek { found.count } else { found.length });
+        Ok(Some(found))
+    }
+}
+
+/// Takes the files of a message that is in no inbox now; they stay in it where it goes back.
+fn take_rights(message: &mut Message, is_peek: bool) -> Vec<Arc<OpenFile>> {
+    Rights::launch(|launch| match is_peek {
+        true => launch.copy(&message.rights),
+        false => launch.land(message.rights.take()),
+    })
+}
+
+impl State {
+    fn is_full(&self) -> bool {
+        self.inbox.len() > self.inbox_most
+    }
+}

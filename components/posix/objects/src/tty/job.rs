@@ -1,0 +1,246 @@
+//! Job control: whose terminal it is, who is in the foreground, and what others may not do.
+//!
+//! A process knows its controlling terminal (children inherit it), the terminal's [`Control`] the
+//! session and its foreground group. Source: POSIX.1-2017 11.1, Linux `tty_jobctrl.c`.
+use super::terminal::Terminal;
+use core::sync::atomic::Ordering;
+use process::{
+    self, Process, Task,
+    session::{ControllingTerminal, signal_group},
+    signal::{self, Info},
+    tree,
+};
+use vfs::{Errno, credentials::Capabilities};
+
+/// Session and foreground group of a terminal; 0 is none.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Control {
+    pub session: u32,
+    pub foreground: u32,
+}
+
+/// The wish of a background process for its terminal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Background {
+    /// SIGTTIN
+    Read,
+    /// SIGTTOU
+    Write,
+}
+
+/// Rule for taking a terminal that has a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Take {
+    /// The terminal may not be taken.
+    IfFree,
+    /// The superuser may take it.
+    ByForce,
+}
+
+/// From where a terminal is asked about its foreground group: the master's side may always ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    Terminal,
+    Master,
+}
+
+impl Terminal {
+    /// It is the controlling terminal of `task`.
+    pub(super) fn is_controlling(&self, task: &Task) -> bool {
+        task.process.terminal().is_some_and(|terminal| self.is(terminal.as_ref()))
+    }
+    fn is(&self, other: &dyn ControllingTerminal) -> bool {
+        other.as_any().downcast_ref::<Terminal>().is_some_and(|other| core::ptr::eq(self, other))
+    }
+    /// The calling task may read (or change) the terminal; if it is in the background its group is signalled.
+    ///
+    /// # Errors
+    /// `EIO` where it cannot be stopped for it, `RESTART` once it was signalled.
+    pub(super) fn check_foreground(&self, wanted: Background) -> Result<(), Errno> {
+        let Some(task) = process::current() else { return Ok(()) };
+        let foreground = self.control.lock().foreground;
+        let group = task.process.group();
+        if foreground == 0 || foreground == group || !self.is_controlling(&task) {
+            return Ok(());
+        }
+        let number = if wanted == Background::Read { signal::SIGTTIN } else { signal::SIGTTOU };
+        if signal::is_ignored_or_blocked(&task, number) {
+            return if wanted == Background::Read { Err(Errno::EIO) } else { Ok(()) };
+        }
+        if tree::read().is_orphaned(group, None) {
+            return Err(Errno::EIO);
+        }
+        signal::send_to_group(group, Info::kernel(number));
+        Err(Errno::RESTART)
+    }
+    /// Makes it the controlling terminal of the task's session if both are free (open(2)).
+    pub(super) fn acquire_if_free(&self, task: &Task) {
+        let is_leader = task.process.session().id() == task.process.id();
+        let mut control = self.control.lock();
+        if is_leader && control.session == 0 && task.process.terminal().is_none() {
+            self.give_to(task, &mut control);
+        }
+    }
+    fn give_to(&self, task: &Task, control: &mut Control) {
+        *control =
+            Control { session: task.process.session().id(), foreground: task.process.group() };
+        if let Some(terminal) = self.this.upgrade() {
+            task.process.set_terminal(Some(terminal));
+        }
+    }
+    /// Makes it the controlling terminal of the task's session (`TIOCSCTTY`).
+    ///
+    /// # Errors
+    /// `EPERM` of who is no session leader, has a terminal, or where the terminal has a session.
+    pub(super) fn acquire(&self, task: &Task, take: Take) -> Result<(), Errno> {
+        let session = task.process.session().id();
+        let is_leader = session == task.process.id();
+        let can_steal = take == Take::ByForce && task.credentials().has(Capabilities::SYS_ADMIN);
+        let before = {
+            let mut control = self.control.lock();
+            if is_leader && control.session == session {
+                return Ok(());
+            }
+            let has_other = control.session != 0;
+            if !is_leader || task.process.terminal().is_some() || has_other && !can_steal {
+                return Err(Errno::EPERM);
+            }
+            let before = control.session;
+            self.give_to(task, &mut control);
+            before
+        };
+        self.forget_in(before);
+        Ok(())
+    }
+    /// The processes of `session` have no terminal from now on, if they had this.
+    fn forget_in(&self, session: u32) {
+        if session == 0 {
+            return;
+        }
+        for process in tree::read().session(session) {
+            if process.terminal().is_some_and(|terminal| self.is(terminal.as_ref())) {
+                process.set_terminal(None);
+            }
+        }
+    }
+    /// The task gives the terminal up (`TIOCNOTTY`); with a session's leader all its members do.
+    ///
+    /// # Errors
+    /// `ENOTTY` where it is not its terminal.
+    pub(super) fn give_up(&self, task: &Task) -> Result<(), Errno> {
+        if !self.is_controlling(task) {
+            return Err(Errno::ENOTTY);
+        }
+        let session = task.process.session().id();
+        if session != task.process.id() {
+            task.process.set_terminal(None);
+            return Ok(());
+        }
+        let control = core::mem::take(&mut *self.control.lock());
+        signal_group(control.foreground, signal::SIGHUP);
+        signal_group(control.foreground, signal::SIGCONT);
+        self.forget_in(session);
+        Ok(())
+    }
+    /// A hang-up: the session loses the terminal; its leader is told, and remembers who was in the
+    /// foreground, to tell them at its end.
+    pub(super) fn leave_session(&self) {
+        let control = core::mem::take(&mut *self.control.lock());
+        let leader = tree::process(control.session).filter(|_| control.session != 0);
+        self.forget_in(control.session);
+        if let Some(leader) = leader {
+            leader.lost_foreground.store(control.foreground, Ordering::Relaxed);
+            for number in [signal::SIGHUP, signal::SIGCONT] {
+                let _ = signal::send_to_process(&leader, Info::kernel(number));
+            }
+        }
+    }
+    pub(super) fn signal_foreground(&self, number: u8) {
+        let foreground = self.control.lock().foreground;
+        signal_group(foreground, number);
+    }
+    /// The foreground group (`TIOCGPGRP`), 0 where there is none.
+    ///
+    /// # Errors
+    /// `ENOTTY` where it is not the task's terminal.
+    pub(super) fn foreground_for(&self, task: &Task, side: Side) -> Result<u32, Errno> {
+        match side == Side::Master || self.is_controlling(task) {
+            true => Ok(self.foreground()),
+            false => Err(Errno::ENOTTY),
+        }
+    }
+    /// The session (`TIOCGSID`).
+    ///
+    /// # Errors
+    /// `ENOTTY` where it is not the task's terminal, or has no session.
+    pub(super) fn session_for(&self, task: &Task, side: Side) -> Result<u32, Errno> {
+        self.foreground_for(task, side)?;
+        match self.control.lock().session {
+            0 => Err(Errno::ENOTTY),
+            session => Ok(session),
+        }
+    }
+    /// Puts `group()` in the foreground (`TIOCSPGRP`).
+    ///
+    /// # Errors
+    /// `ENOTTY`, `EINVAL`, `ESRCH` where there is no such group, `EPERM` where it is in another session.
+    pub(super) fn set_foreground(
+        &self,
+        task: &Task,
+        group: impl FnOnce() -> Result<i32, Errno>,
+    ) -> Result<(), Errno> {
+        match self.check_foreground(Background::Write) {
+            Err(Errno::EIO) => return Err(Errno::ENOTTY),
+            other => other?,
+        }
+        let session = task.process.session().id();
+        if !self.is_controlling(task) || self.control.lock().session != session {
+            return Err(Errno::ENOTTY);
+        }
+        let group = u32::try_from(group()?).map_err(|_| Errno::EINVAL)?;
+        let found = {
+            let tree = tree::read();
+            let member = tree.group(group).next().cloned();
+            member.or_else(|| tree.process(group)).map(|member| member.session().id())
+        };
+        match found {
+            None => Err(Errno::ESRCH),
+            Some(found) if found != session => Err(Errno::EPERM),
+            Some(_) => {
+                self.control.lock().foreground = group;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl ControllingTerminal for Terminal {
+    fn device(&self) -> (u32, u32) {
+        self.device
+    }
+    fn foreground(&self) -> u32 {
+        self.control.lock().foreground
+    }
+    fn leader_ended(&self, leader: &Process) {
+        let foreground = self.control.lock().foreground;
+        if self.line.is_pseudo() {
+            *self.control.lock() = Control::default();
+            self.forget_in(leader.id());
+        } else {
+            self.hang_up();
+        }
+        signal_group(foreground, signal::SIGHUP);
+    }
+    fn as_any(&self) -> &dyn core::any::Any {
+        self
+    }
+}
+
+/// The calling task's terminal is hung up (vhangup(2)).
+pub fn hang_up_own(task: &Task) {
+    let terminal = task.process.terminal();
+    let terminal = terminal.as_ref().and_then(|terminal| terminal.as_any().downcast_ref());
+    if let Some(terminal) = terminal.and_then(Terminal::shared) {
+        terminal.hang_up();
+    }
+}

@@ -1,0 +1,326 @@
+//! devpts: the file system of ptys. `ptmx` makes a pair, `N` is slave N while its master is open.
+//!
+//! Every mount is an instance of its own with its own numbers, as on Linux. `/dev/ptmx` makes pairs in
+//! the instance mounted on `pts` beside it ([`Multiplexer`]). Locks: `devpts.slaves` is a leaf.
+use super::{Master, Pair};
+use crate::tty::{Claim, Terminal};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    format,
+    string::String,
+    sync::{Arc, Weak},
+};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use process::{self, files::Scope};
+use rt::{lock_class, sync::Mutex};
+use vfs::{
+    Active, Base, Caller, Errno, Namespace, Path, Vnode, Walk,
+    digits::Digits,
+    file::{File, Opener, Places},
+    generated::{Child, Node, attributes},
+};
+
+lock_class! {
+    static SLAVES = "devpts.slaves";
+    static ATTRIBUTES = "devpts.attributes";
+}
+
+/// Name of the type.
+pub const TYPE_NAME: &str = "devpts";
+
+/// A new mount of devpts.
+///
+/// # Errors
+/// `EINVAL` for a wrong option, `ENOMEM`.
+pub fn mount(options: &[u8]) -> Result<Arc<Active>, Errno> {
+    let root = Instance::new(options)?;
+    let shown = root.options_text();
+    let active = Active::generated(TYPE_NAME, root)?;
+    active.instance().set_options(shown);
+    Ok(active)
+}
+/// Device number of `ptmx`.
+pub const MULTIPLEXER: (u32, u32) = (5, 2);
+/// Major number of slaves; the minor is the slave's number.
+pub const SLAVE_MAJOR: u32 = 136;
+const ROOT_INODE: u64 = 1;
+const MULTIPLEXER_INODE: u64 = 2;
+const SLAVE_INODE: u64 = 3;
+const MULTIPLEXER_NAME: &[u8] = b"ptmx";
+/// Most pairs an instance has (Linux's `kernel.pty.max`).
+const SLAVES_MAX: u32 = 4096;
+
+/// Mount options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Options {
+    user: Option<u32>,
+    group: Option<u32>,
+    mode: u16,
+    multiplexer_mode: u16,
+    slaves_max: u32,
+}
+
+impl Options {
+    /// Understands mount(2)'s data.
+    fn decode(text: &[u8]) -> Result<Options, Errno> {
+        let mut options = Options {
+            user: None,
+            group: None,
+            mode: 0o600,
+            multiplexer_mode: 0,
+            slaves_max: SLAVES_MAX,
+        };
+        let text = core::str::from_utf8(text).map_err(|_| Errno::EINVAL)?;
+        for option in text.split(',').filter(|option| !option.is_empty()) {
+            let (name, value) = option.split_once('=').unwrap_or((option, ""));
+            let decimal = || value.parse::<u32>().map_err(|_| Errno::EINVAL);
+            let octal = || {
+                let mode = u16::from_str_radix(value, 8).map_err(|_| Errno::EINVAL)?;
+                Ok::<u16, Errno>(mode & 0o7777)
+            };
+            match name {
+                "uid" => options.user = Some(decimal()?),
+                "gid" => options.group = Some(decimal()?),
+                "mode" => options.mode = octal()?,
+                "ptmxmode" => options.multiplexer_mode = octal()?,
+                "max" => {
+                    options.slaves_max =
+                        decimal().ok().filter(|max| *max <= SLAVES_MAX).ok_or(Errno::EINVAL)?;
+                }
+                "newinstance" => {}
+                _ => return Err(Errno::EINVAL),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// A slave's name.
+struct Slave {
+    pair: Arc<Pair>,
+    terminal: Arc<Terminal>,
+    attributes: Mutex<Attributes>,
+}
+
+/// A devpts; the root of its tree.
+pub struct Instance {
+    this: Weak<Instance>,
+    options: Options,
+    slaves: Mutex<Slaves>,
+    multiplexer: Mutex<Attributes>,
+}
+
+#[derive(Default)]
+struct Slaves {
+    named: BTreeMap<u32, Arc<Slave>>,
+    used: BTreeSet<u32>,
+}
+
+impl Instance {
+    /// A new instance with mount options `options`.
+    ///
+    /// # Errors
+    /// `EINVAL` for options it does not know.
+    pub fn new(options: &[u8]) -> Result<Arc<Instance>, Errno> {
+        let options = Options::decode(options)?;
+        let multiplexer = Attributes {
+            device: MULTIPLEXER,
+            ..attributes(MULTIPLEXER_INODE, FileType::Character, options.multiplexer_mode, (0, 0))
+        };
+        Ok(Arc::new_cyclic(|this| Instance {
+            this: this.clone(),
+            options,
+            slaves: Mutex::new(&SLAVES, Slaves::default()),
+            multiplexer: Mutex::new(&ATTRIBUTES, multiplexer),
+        }))
+    }
+    /// Its options in `/proc/mounts`, as Linux shows them.
+    pub fn options_text(&self) -> String {
+        let options = &self.options;
+        let mut text = String::new();
+        for (name, id) in [("uid", options.user), ("gid", options.group)] {
+            if let Some(id) = id {
+                text.push_str(&format!(",{name}={id}"));
+            }
+        }
+        text.push_str(&format!(
+            ",mode={:03o},ptmxmode={:03o}",
+            options.mode, options.multiplexer_mode
+        ));
+        if options.slaves_max < SLAVES_MAX {
+            text.push_str(&format!(",max={}", options.slaves_max));
+        }
+        text
+    }
+    /// Makes a pair; its slave is owned by the caller and locked.
+    fn make_pair(&self) -> Result<Master, Errno> {
+        let instance = self.this.upgrade().ok_or(Errno::ENODEV)?;
+        let index = self.allocate()?;
+        let pair = Pair::new(index, &instance);
+        let terminal = Terminal::over(pair.clone(), (SLAVE_MAJOR, index));
+        let who = process::current().map(|task| task.credentials());
+        let (user, group) = who.map_or((0, 0), |who| (who.user.fs, who.group.fs));
+        let owner = (self.options.user.unwrap_or(user), self.options.group.unwrap_or(group));
+        let inode = SLAVE_INODE + u64::from(index);
+        let attributes = Attributes {
+            device: (SLAVE_MAJOR, index),
+            ..attributes(inode, FileType::Character, self.options.mode, owner)
+        };
+        let slave = Slave {
+            pair: pair.clone(),
+            terminal: terminal.clone(),
+            attributes: Mutex::new(&ATTRIBUTES, attributes),
+        };
+        self.slaves.lock().named.insert(index, Arc::new(slave));
+        Ok(Master::new(pair, terminal, instance))
+    }
+    fn allocate(&self) -> Result<u32, Errno> {
+        let mut slaves = self.slaves.lock();
+        let free = (0..self.options.slaves_max).find(|index| !slaves.used.contains(index));
+        let index = free.ok_or(Errno::ENOSPC)?;
+        slaves.used.insert(index);
+        Ok(index)
+    }
+    /// The name of slave `index` goes; its number stays taken.
+    pub(super) fn remove(&self, index: u32) {
+        let slave = self.slaves.lock().named.remove(&index);
+        drop(slave);
+    }
+    /// Number `index` may be given out again.
+    pub(super) fn free(&self, index: u32) {
+        self.slaves.lock().used.remove(&index);
+    }
+    fn slave(&self, index: u32) -> Option<Arc<Slave>> {
+        self.slaves.lock().named.get(&index).cloned()
+    }
+    /// The place where it is mounted in `namespace`.
+    pub(super) fn place(&self, namespace: &Namespace) -> Option<Path> {
+        let is_here = |node: &Arc<dyn Node>| core::ptr::addr_eq(Arc::as_ptr(node), self);
+        let mounts = namespace.mounts();
+        let mount =
+            mounts.into_iter().find(|mount| mount.root().vnode().node().is_some_and(is_here))?;
+        Some(Path { dentry: mount.root().clone(), mount })
+    }
+}
+
+fn parse_index(name: &[u8]) -> Option<u32> {
+    let is_plain = name == b"0" || name.first() != Some(&b'0');
+    let is_number = is_plain && name.iter().all(u8::is_ascii_digit);
+    core::str::from_utf8(name).ok().filter(|_| is_number)?.parse().ok()
+}
+
+impl Node for Instance {
+    fn attributes(&self) -> Attributes {
+        attributes(ROOT_INODE, FileType::Directory, 0o755, (0, 0))
+    }
+    fn places(&self) -> Places {
+        Places::Endless
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        if name == MULTIPLEXER_NAME {
+            return Ok(Arc::new(MultiplexerNode(self.this.upgrade().ok_or(Errno::ENOENT)?)));
+        }
+        let slave = parse_index(name).and_then(|index| self.slave(index));
+        Ok(slave.ok_or(Errno::ENOENT)?)
+    }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let file_type = Some(FileType::Character);
+        let mut take_it =
+            |inode, name: &[u8]| take(&DirectoryEntry { inode, file_type, name, next: inode });
+        if position < MULTIPLEXER_INODE && take_it(MULTIPLEXER_INODE, MULTIPLEXER_NAME).is_break() {
+            return Ok(());
+        }
+        let slaves = self.slaves.lock();
+        let inodes = slaves.named.keys().map(|index| SLAVE_INODE + u64::from(*index));
+        let _ = inodes
+            .filter(|inode| *inode > position)
+            .try_for_each(|inode| take_it(inode, Digits::decimal(inode - SLAVE_INODE).bytes()));
+        Ok(())
+    }
+}
+
+impl Node for Slave {
+    fn attributes(&self) -> Attributes {
+        *self.attributes.lock()
+    }
+    fn open(&self, flags: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        if self.pair.state.lock().is_locked {
+            return Err(Errno::EIO);
+        }
+        Ok(Some(Arc::new(self.terminal.open(flags, Claim::IfFree)?)))
+    }
+    fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
+        *self.attributes.lock() = *wanted;
+        Ok(())
+    }
+}
+
+/// The `ptmx` of an instance.
+struct MultiplexerNode(Arc<Instance>);
+
+impl Node for MultiplexerNode {
+    fn attributes(&self) -> Attributes {
+        *self.0.multiplexer.lock()
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        Ok(Some(Arc::new(self.0.make_pair()?)))
+    }
+    fn set_attributes(&self, wanted: &Attributes) -> Result<(), Errno> {
+        *self.0.multiplexer.lock() = *wanted;
+        Ok(())
+    }
+}
+
+/// Opens `ptmx` elsewhere: as the `ptmx` of the devpts mounted on `pts` beside it.
+pub struct Multiplexer;
+
+impl Opener for Multiplexer {
+    fn open(&self, _: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
+        Err(Errno::ENODEV)
+    }
+    fn open_at(&self, place: &Path, flags: u32) -> Result<Arc<dyn File>, Errno> {
+        let task = process::current().ok_or(Errno::ENODEV)?;
+        let scope = Scope::of(&task);
+        let caller = scope.caller();
+        let parent = place.parent().ok_or(Errno::ENODEV)?;
+        let pts =
+            caller.walk(Base::At(&parent), b"pts", Walk::FOLLOW).map_err(|_| Errno::ENODEV)?;
+        let is_devpts = pts.mount.instance().info().type_name == TYPE_NAME;
+        let node = pts.vnode().node().filter(|_| is_devpts).ok_or(Errno::ENODEV)?;
+        let file = node.lookup(MULTIPLEXER_NAME, &caller)?.open(flags)?;
+        file.ok_or(Errno::ENODEV)
+    }
+}
+
+/// Opens nodes with a slave's number that are no names of a devpts: there is no slave behind them.
+pub struct Strayed;
+
+impl Opener for Strayed {
+    fn open(&self, _: &Arc<Vnode>, _: u32) -> Result<Arc<dyn File>, Errno> {
+        Err(Errno::EIO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_options_are_those_of_linux_and_others_are_refused() {
+        let options = Options::decode(b"newinstance,gid=5,mode=620,ptmxmode=0666").unwrap();
+        assert_eq!((options.user, options.group), (None, Some(5)));
+        assert_eq!((options.mode, options.multiplexer_mode), (0o620, 0o666));
+        for wrong in [&b"mode=9"[..], b"gid=x", b"size=3", b"max=99999"] {
+            assert_eq!(Options::decode(wrong), Err(Errno::EINVAL));
+        }
+    }
+
+    #[test]
+    fn slaves_are_named_by_plain_numbers() {
+        assert_eq!(parse_index(b"0"), Some(0));
+        assert_eq!(parse_index(b"17"), Some(17));
+        for wrong in [&b"00"[..], b"01", b"", b"x", b"-1"] {
+            assert_eq!(parse_index(wrong), None);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! [`Terminal`]: settings, queues and window of one terminal, and how its input is taken.
+use super::{
+    flow::OutputFlow,
+    input::{Effects, Flow, Input, KeySignal},
+    job::Control,
+    line::{Line, Notice, PortLine},
+    open::Life,
+    output::{Echo, OutputState},
+    termios::Termios,
+};
+use alloc::{
+    collections::VecDeque,
+    format,
+    string::String,
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use interfaces::terminal::{Port, PortSink};
+use linux_raw_sys::general as raw;
+use process::signal;
+use rt::{
+    NoMemory, lock_class,
+    sync::{Event, Mutex},
+    thread::Policy,
+};
+use vfs::poll::WaitQueue;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+lock_class! {
+    static SETTINGS = "tty.settings";
+    static LOCKED = "tty.locked";
+    static INTAKE = "tty.intake";
+    static INPUT = "tty.input";
+    static OUTPUT = "tty.output";
+    static ARRIVALS = "tty.arrivals";
+    static ECHO = "tty.echo";
+    static CONTROL = "tty.control";
+    static WINDOW = "tty.window";
+    static LIFE = "tty.life";
+}
+
+/// Bytes kept between the driver and the line discipline.
+const ARRIVALS_MAX: usize = 4096;
+/// The same of a pty, whose master writes more at once than anybody types. Linux takes 12 to 20 KiB with what is readable.
+const PTY_ARRIVALS_MAX: usize = 12 << 10;
+/// Echo held back while output is stopped; what is beyond is not shown, as on Linux.
+const ECHO_MAX: usize = 4096;
+/// Most bytes that one [`Echo`] becomes (a tab).
+const ECHO_BYTES_MAX: usize = 8;
+
+/// `struct winsize`.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(C)]
+pub struct Window {
+    /// Lines.
+    pub rows: u16,
+    /// Characters in a line.
+    pub columns: u16,
+    /// Pixels across, unused.
+    pub width_pixels: u16,
+    /// Pixels down, unused.
+    pub height_pixels: u16,
+}
+
+/// Input that was not looked at yet.
+#[derive(Default)]
+struct Arrivals {
+    bytes: VecDeque<u8>,
+    /// Counts flushes, so that bytes taken out before one are not put back after it.
+    flushes: u64,
+    /// The driver was told that there was no room.
+    has_refused: bool,
+}
+
+/// The thread that runs input through the line discipline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worker {
+    /// A thread of the terminal's own.
+    Thread,
+    /// A caller that brings input or makes room.
+    Caller,
+}
+
+/// A terminal.
+pub struct Terminal {
+    pub(super) this: Weak<Terminal>,
+    pub(super) line: Arc<dyn Line>,
+    pub(super) device: (u32, u32),
+    worker: Worker,
+    settings: Mutex<Termios>,
+    pub(super) locked: Mutex<Termios>,
+    /// Held while input is taken, so that it is taken in order.
+    intake: Mutex<()>,
+    pub(super) input: Mutex<Input>,
+    pub(super) output: Mutex<OutputState>,
+    arrivals: Mutex<Arrivals>,
+    echo: Mutex<Vec<Echo>>,
+    window: Mutex<Window>,
+    pub(super) control: Mutex<Control>,
+    /// Input came, or the other end went away.
+    pub(super) readable: WaitQueue,
+    /// Output was started again, or has room again.
+    pub(super) started: WaitQueue,
+    /// There is work for the terminal's thread.
+    work: Event,
+    pub(super) flow: AtomicU32,
+    pub(super) life: Mutex<Life>,
+    /// Counts hang-ups: a description of before one is dead.
+    pub(super) hang_ups: AtomicU64,
+}
+
+impl Terminal {
+    /// A terminal over `port`, with device number `device`; its thread runs until the port closes.
+    ///
+    /// # Errors
+    /// [`NoMemory`] for the thread.
+    pub fn start(
+        port: Arc<dyn Port>,
+        device: (u32, u32),
+        window: Window,
+    ) -> Result<Arc<Terminal>, NoMemory> {
+        let line = Arc::new(PortLine(port.clone()));
+        let terminal = Terminal::make(line, device, Worker::Thread);
+        *terminal.window.lock() = window;
+        let worker = terminal.clone();
+        let name = format!("tty {}", port.name());
+        rt::thread::spawn(&name, Policy::default(), move || worker.take_arrivals())?;
+        port.set_sink(terminal.clone());
+        Ok(terminal)
+    }
+    /// The terminal of a pty's slave.
+    pub(super) fn over(line: Arc<dyn Line>, device: (u32, u32)) -> Arc<Terminal> {
+        Terminal::make(line, device, Worker::Caller)
+    }
+    fn make(line: Arc<dyn Line>, device: (u32, u32), worker: Worker) -> Arc<Terminal> {
+        let settings = line.initial();
+        Arc::new_cyclic(|this| Terminal {
+            this: this.clone(),
+            line,
+            device,
+            worker,
+            settings: Mutex::new(&SETTINGS, settings),
+            locked: Mutex::new(&LOCKED, Termios::unlocked()),
+            intake: Mutex::new(&INTAKE, ()),
+            input: Mutex::new(&INPUT, Input::new()),
+            output: Mutex::new(&OUTPUT, OutputState::default()),
+            arrivals: Mutex::new(&ARRIVALS, Arrivals::default()),
+            echo: Mutex::new(&ECHO, Vec::new()),
+            window: Mutex::new(&WINDOW, Window::default()),
+            control: Mutex::new(&CONTROL, Control::default()),
+            readable: WaitQueue::new(),
+            started: WaitQueue::new(),
+            work: Event::new(),
+            flow: AtomicU32::new(OutputFlow::empty().bits()),
+            life: Mutex::new(&LIFE, Life::default()),
+            hang_ups: AtomicU64::new(0),
+        })
+    }
+    /// The terminal as what is counted.
+    pub fn shared(&self) -> Option<Arc<Terminal>> {
+        self.this.upgrade()
+    }
+    /// Its device number.
+    pub fn number(&self) -> (u32, u32) {
+        self.device
+    }
+    /// Its name in `/dev`.
+    pub fn name(&self) -> String {
+        self.line.name()
+    }
+    /// The settings now.
+    pub fn settings(&self) -> Termios {
+        *self.settings.lock()
+    }
+    /// Changes the settings, as far as the line has them and they are not locked.
+    pub fn set_settings(&self, new: Termios) {
+        let mut input = self.input.lock();
+        let locked = *self.locked.lock();
+        let mut settings = self.settings.lock();
+        let old = *settings;
+        let new = self.line.adapt(new.with_locked(&locked, &old));
+        *settings = new;
+        drop(settings);
+        input.settings_changed(&old, &new);
+        drop(input);
+        self.line.notice(Notice::Settings(old, new));
+        if !new.has_input(raw::IXON) && old.has_input(raw::IXON) {
+            self.set_flow(Flow::Start);
+        }
+        self.readable.wake();
+        self.started.wake();
+        self.attend();
+    }
+    /// The window's size.
+    pub fn window(&self) -> Window {
+        *self.window.lock()
+    }
+    /// The window has another size: the foreground group is told, if it is another.
+    pub fn set_window(&self, window: Window) {
+        let before = core::mem::replace(&mut *self.window.lock(), window);
+        if before != window {
+            self.signal_foreground(signal::SIGWINCH);
+        }
+    }
+    /// Throws away input that was not read (`TCIFLUSH`).
+    pub(super) fn flush_input(&self) {
+        self.flush_arrivals();
+        self.input.lock().flush();
+        self.line.notice(Notice::FlushedInput);
+    }
+    /// Throws away echo that was not shown and output the line has not passed on (`TCOFLUSH`).
+    pub(super) fn flush_output(&self) {
+        self.line.discard();
+        self.started.wake();
+    }
+    /// As if `byte` had been typed (`TIOCSTI`).
+    pub(super) fn simulate(&self, byte: u8) {
+        self.arrivals.lock().bytes.push_back(byte);
+        self.attend();
+    }
+    /// Throws away what came in and was not looked at yet.
+    pub(super) fn flush_arrivals(&self) {
+        let has_refused = {
+            let mut arrivals = self.arrivals.lock();
+            arrivals.bytes.clear();
+            arrivals.flushes += 1;
+            core::mem::take(&mut arrivals.has_refused)
+        };
+        if has_refused {
+            self.line.resume();
+        }
+    }
+    /// Room for [`Terminal::bring`]; where there is none, the line is resumed once there is.
+    pub(super) fn claim_room(&self) -> usize {
+        let mut arrivals = self.arrivals.lock();
+        let room = PTY_ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
+        arrivals.has_refused |= room == 0;
+        room
+    }
+    /// Takes input, more than [`Terminal::claim_room`] said if several bring some at once.
+    pub(super) fn bring(&self, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.arrivals.lock().bytes.extend(bytes);
+            self.attend();
+        }
+    }
+    /// There may be input to take or echo to show: sees to it, or has the terminal's thread do so.
+    ///
+    /// Locks: none of the terminal's may be held.
+    pub(super) fn attend(&self) {
+        match self.worker {
+            Worker::Thread => self.work.signal(),
+            Worker::Caller => {
+                self.show_echo();
+                while self.take_some() {}
+            }
+        }
+    }
+    /// Settings and flow of a fresh terminal again.
+    pub(super) fn reset(&self) {
+        self.flow.store(OutputFlow::empty().bits(), Ordering::Release);
+        let mut input = self.input.lock();
+        let fresh = self.line.initial();
+        let old = core::mem::replace(&mut *self.settings.lock(), fresh);
+        input.settings_changed(&old, &fresh);
+        drop(input);
+        self.echo.lock().clear();
+    }
+    /// Makes the terminal's thread look, where it has one.
+    pub(super) fn wake_worker(&self) {
+        self.work.signal();
+    }
+    /// The terminal's thread.
+    fn take_arrivals(&self) {
+        while !self.is_gone() {
+            let ticket = self.work.ticket();
+            self.show_echo();
+            if !self.take_some() {
+                let _ = self.work.wait(ticket, None, false);
+            }
+        }
+    }
+    /// Runs what came in through the line discipline; `false` if there was nothing it could take.
+    fn take_some(&self) -> bool {
+        let _order = self.intake.lock();
+        let (bytes, flushes, has_refused) = {
+            let mut arrivals = self.arrivals.lock();
+            let bytes: Vec<u8> = arrivals.bytes.drain(..).collect();
+            (bytes, arrivals.flushes, core::mem::take(&mut arrivals.has_refused))
+        };
+        let mut effects = Effects::default();
+        let taken = {
+            let mut input = self.input.lock();
+            let settings = self.settings();
+            input.receive(&settings, &bytes, &mut effects)
+        };
+        self.put_back(bytes.get(taken..).unwrap_or_default(), flushes);
+        if has_refused && taken > 0 {
+            self.line.resume();
+        } else if has_refused {
+            self.arrivals.lock().has_refused = true;
+        }
+        self.apply(effects);
+        if taken > 0 {
+            self.readable.wake();
+        }
+        taken > 0
+    }
+    fn put_back(&self, rest: &[u8], flushes: u64) {
+        if rest.is_empty() {
+            return;
+        }
+        let mut arrivals = self.arrivals.lock();
+        if arrivals.flushes == flushes {
+            for byte in rest.iter().rev() {
+                arrivals.bytes.push_front(*byte);
+            }
+        }
+    }
+    fn apply(&self, effects: Effects) {
+        if effects.is_flushed {
+            self.echo.lock().clear();
+            self.line.discard();
+            self.line.notice(Notice::FlushedInput);
+        }
+        if let Some(flow) = effects.flow {
+            self.set_flow(flow);
+        }
+        let mut echo = self.echo.lock();
+        let room = ECHO_MAX.saturating_sub(echo.len());
+        echo.extend(effects.echoes.into_iter().take(room));
+        drop(echo);
+        self.show_echo();
+        // After the echo, so that `^C` stands before what the program says to it.
+        for signal in &effects.signals {
+            self.signal_foreground(match signal {
+                KeySignal::Interrupt => signal::SIGINT,
+                KeySignal::Quit => signal::SIGQUIT,
+                KeySignal::Suspend => signal::SIGTSTP,
+            });
+        }
+    }
+    /// Sends the echo that waits, unless output is stopped, as far as the line has room.
+    fn show_echo(&self) {
+        if self.is_stopped() {
+            return;
+        }
+        let mut output = self.output.lock();
+        let count = self.line.room() / ECHO_BYTES_MAX;
+        let echoes: Vec<Echo> = {
+            let mut waiting = self.echo.lock();
+            let count = count.min(waiting.len());
+            waiting.drain(..count).collect()
+        };
+        if echoes.is_empty() {
+            return;
+        }
+        let mut bytes = Vec::with_capacity(echoes.len() * 2);
+        output.echo(&self.settings(), &echoes, &mut bytes);
+        self.line.send(&bytes);
+    }
+}
+
+impl PortSink for Terminal {
+    fn received(&self, bytes: &[u8]) -> usize {
+        let mut arrivals = self.arrivals.lock();
+        let room = ARRIVALS_MAX.saturating_sub(arrivals.bytes.len());
+        let taken = bytes.len().min(room);
+        arrivals.bytes.extend(bytes.iter().take(taken));
+        arrivals.has_refused |= taken < bytes.len();
+        drop(arrivals);
+        self.attend();
+        taken
+    }
+    fn connected(&self, is_open: bool) {
+        if !is_open {
+            self.line_gone();
+        }
+    }
+    fn resized(&self, rows: u16, columns: u16) {
+        self.set_window(Window { rows, columns, ..self.window() });
+    }
+}

@@ -1,0 +1,8 @@
+//! Generated file systems: `/proc` ([`procfs`]) and `/sys` ([`sysfs`]).
+#![cfg_attr(not(test), no_std)]
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
+extern crate alloc;
+
+pub mod procfs;
+pub mod sysfs;

@@ -1,0 +1,170 @@
+//! `/proc/PID/fd`, a magic link for each descriptor, and `/proc/PID/fdinfo`, a file for each.
+use super::{process::Subject, report, tree::parse_id};
+use alloc::{format, sync::Arc, vec::Vec};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use linux_raw_sys::general::O_CLOEXEC;
+use process::{files::OnExec, locks};
+use vfs::{
+    Caller, ChildCache, Errno, OpenFile, Path,
+    digits::Digits,
+    generated::{Child, Node, attributes},
+};
+
+/// The two directories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// `fd`.
+    Links,
+    /// `fdinfo`.
+    Reports,
+}
+
+/// The directory.
+pub struct Descriptors {
+    subject: Subject,
+    inode: u64,
+    view: View,
+}
+
+impl Descriptors {
+    /// Of `subject`.
+    pub fn new(subject: Subject, inode: u64, view: View) -> Descriptors {
+        Descriptors { subject, inode, view }
+    }
+    fn link_inode(&self, descriptor: u64) -> u64 {
+        const SHIFT: u32 = 40;
+        self.inode ^ (descriptor + 1) << SHIFT
+    }
+}
+
+impl Node for Descriptors {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Directory, self.permissions(), self.subject.owner())
+    }
+    /// A process's own descriptors stay open to it when its files belong to root (after setuid), as on Linux.
+    fn is_open_to_caller(&self) -> bool {
+        self.view == View::Links
+            && process::current()
+                .is_some_and(|caller| Arc::ptr_eq(&caller.process, &self.subject.process))
+    }
+    fn permissions(&self) -> u16 {
+        if self.view == View::Links { 0o500 } else { 0o555 }
+    }
+    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+        if let Some(cache) = self.subject.cache()
+            && let Some(number) = parse(name)
+            && let Ok(Ok(_)) = self.subject.look_up(|task| task.files().get(number))
+        {
+            act(cache, number as u64);
+        }
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let number = parse(name).ok_or(Errno::ENOENT)?;
+        let inode = self.link_inode(number as u64);
+        let one = Descriptor { subject: self.subject.clone(), inode, number };
+        one.file()?;
+        Ok(match self.view {
+            View::Links => Arc::new(Link(one)),
+            View::Reports => Arc::new(Report(one)),
+        })
+    }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let from = usize::try_from(position).unwrap_or(usize::MAX);
+        let file_type = Some(match self.view {
+            View::Links => FileType::Symlink,
+            View::Reports => FileType::Regular,
+        });
+        let mut take_number = |number: usize| {
+            take(&DirectoryEntry {
+                inode: self.link_inode(number as u64),
+                file_type,
+                name: Digits::decimal(number as u64).bytes(),
+                next: number as u64 + 1,
+            })
+        };
+        let visited =
+            self.subject.look_up(|task| task.files().visit_descriptors(from, &mut take_number));
+        match visited {
+            // A process that was not waited for has none.
+            Err(Errno::ENOENT) if !self.subject.is_gone() => Ok(()),
+            visited => visited.map(drop),
+        }
+    }
+}
+
+/// A descriptor's number, without leading zeroes.
+fn parse(name: &[u8]) -> Option<i32> {
+    match name {
+        b"0" => Some(0),
+        _ => parse_id(name).and_then(|number| number.try_into().ok()),
+    }
+}
+
+/// A descriptor of a process. It is looked up at each use: another file may have it by then, or none.
+struct Descriptor {
+    subject: Subject,
+    inode: u64,
+    number: i32,
+}
+
+impl Descriptor {
+    /// Its file, if the calling task may look into the process.
+    ///
+    /// # Errors
+    /// `EACCES`, `ENOENT`.
+    fn file(&self) -> Result<Arc<OpenFile>, Errno> {
+        let found = self.subject.look_up(|task| task.files().get(self.number))?;
+        found.map_err(|_| Errno::ENOENT)
+    }
+}
+
+struct Link(Descriptor);
+
+impl Node for Link {
+    fn attributes(&self) -> Attributes {
+        let Descriptor { subject, inode, number } = &self.0;
+        let file = subject.task().and_then(|task| task.files().get(*number).ok());
+        let has = |may: fn(&OpenFile) -> bool| file.as_ref().is_some_and(|file| may(file));
+        let readable = if has(OpenFile::is_readable) { 0o500 } else { 0 };
+        let writable = if has(OpenFile::is_writable) { 0o300 } else { 0 };
+        let mut link = attributes(*inode, FileType::Symlink, readable | writable, subject.owner());
+        const LINK_BYTES: u64 = 64;
+        link.size = LINK_BYTES;
+        link
+    }
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        Ok(report::path_text(self.0.file()?.path(), caller.root))
+    }
+    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        Ok(Some(self.0.file()?.path().clone()))
+    }
+}
+
+struct Report(Descriptor);
+
+impl Node for Report {
+    fn attributes(&self) -> Attributes {
+        attributes(self.0.inode, FileType::Regular, 0o444, self.0.subject.owner())
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        let Descriptor { subject, number, .. } = &self.0;
+        let found = subject.look_up(|task| {
+            let files = task.files();
+            files.get(*number).map(|file| (file, files.on_exec(*number)))
+        })?;
+        let (file, on_exec) = found.map_err(|_| Errno::ENOENT)?;
+        let is_closing = on_exec.unwrap_or(OnExec::Keep) == OnExec::Close;
+        let flags = file.flags() | if is_closing { O_CLOEXEC } else { 0 };
+        let position = if file.file().is_seekable() { file.offset() } else { 0 };
+        let mut text = format!(
+            "pos:\t{position}\nflags:\t0{flags:o}\nmnt_id:\t{}\nino:\t{}\n",
+            file.path().mount.id(),
+            file.vnode().inode()
+        );
+        for (number, lock) in (1..).zip(locks::report_of(file.vnode())) {
+            text.push_str(&format!("lock:\t{number}: {lock}\n"));
+        }
+        text.push_str(&file.file().details());
+        Ok(text.into_bytes())
+    }
+}

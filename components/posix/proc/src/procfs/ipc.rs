@@ -1,0 +1,120 @@
+//! `/proc/sysvipc`, and the limits of IPC in `/proc/sys/kernel`.
+use super::{
+    settings::{number, parsed},
+    tree::{Item, Table},
+};
+use alloc::{format, vec::Vec};
+use objects::ipc::{
+    limits::{self, Limit},
+    segment, text,
+};
+use vfs::Errno;
+
+/// `/proc/sysvipc`.
+pub const OBJECTS: Table = &[
+    ("msg", Item::File(text::messages)),
+    ("sem", Item::File(text::semaphores)),
+    ("shm", Item::File(text::segments)),
+];
+
+fn set(limit: &Limit, data: &[u8]) -> Result<(), Errno> {
+    limit.set(parsed(data)?)
+}
+
+/// `shmmax`.
+pub const SEGMENT_BYTES: Item = Item::Writable(
+    || number(limits::SEGMENT_BYTES.get()),
+    |data| set(&limits::SEGMENT_BYTES, data),
+);
+/// `shmall`.
+pub const SEGMENT_PAGES: Item = Item::Writable(
+    || number(limits::SEGMENT_PAGES.get()),
+    |data| set(&limits::SEGMENT_PAGES, data),
+);
+/// `shmmni`.
+pub const SEGMENTS: Item =
+    Item::Writable(|| number(limits::SEGMENTS.get()), |data| set(&limits::SEGMENTS, data));
+/// `shm_rmid_forced`.
+pub const FORCES_REMOVAL: Item =
+    Item::Writable(|| number(limits::FORCES_REMOVAL.get()), set_forced_removal);
+
+fn set_forced_removal(data: &[u8]) -> Result<(), Errno> {
+    set(&limits::FORCES_REMOVAL, data)?;
+    if limits::FORCES_REMOVAL.get() != 0 {
+        segment::removal_was_forced();
+    }
+    Ok(())
+}
+
+/// `sem`: four limits.
+pub const SEMAPHORES: Item = Item::Writable(semaphores, set_semaphores);
+
+const OF_SEMAPHORES: [&Limit; 4] =
+    [&limits::SEMAPHORES_A_SET, &limits::SEMAPHORES, &limits::OPERATIONS, &limits::SEMAPHORE_SETS];
+
+fn semaphores() -> Vec<u8> {
+    let [first, second, third, fourth] = OF_SEMAPHORES.map(Limit::get);
+    format!("{first}\t{second}\t{third}\t{fourth}\n").into_bytes()
+}
+
+/// As many of the limits as there are numbers; none where one of them cannot be.
+fn set_semaphores(data: &[u8]) -> Result<(), Errno> {
+    let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
+    let numbers: Result<Vec<u64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+    let numbers = numbers.map_err(|_| Errno::EINVAL)?;
+    if numbers.get(3).is_some_and(|sets| *sets > sysv::table::INDICES.into()) {
+        return Err(Errno::ERANGE);
+    }
+    OF_SEMAPHORES.iter().zip(numbers).try_for_each(|(limit, number)| limit.set(number))
+}
+
+/// `msgmax`.
+pub const MESSAGE_BYTES: Item = Item::Writable(
+    || number(limits::MESSAGE_BYTES.get()),
+    |data| set(&limits::MESSAGE_BYTES, data),
+);
+/// `msgmnb`.
+pub const QUEUE_BYTES: Item =
+    Item::Writable(|| number(limits::QUEUE_BYTES.get()), |data| set(&limits::QUEUE_BYTES, data));
+/// `msgmni`.
+pub const QUEUES: Item =
+    Item::Writable(|| number(limits::QUEUES.get()), |data| set(&limits::QUEUES, data));
+
+/// `/proc/sys/fs/mqueue`.
+pub const POSIX_QUEUES: Table = &[
+    (
+        "msg_default",
+        Item::Writable(
+            || number(limits::POSIX_MESSAGES_USUAL.get()),
+            |data| set(&limits::POSIX_MESSAGES_USUAL, data),
+        ),
+    ),
+    (
+        "msg_max",
+        Item::Writable(
+            || number(limits::POSIX_MESSAGES.get()),
+            |data| set(&limits::POSIX_MESSAGES, data),
+        ),
+    ),
+    (
+        "msgsize_default",
+        Item::Writable(
+            || number(limits::POSIX_BYTES_USUAL.get()),
+            |data| set(&limits::POSIX_BYTES_USUAL, data),
+        ),
+    ),
+    (
+        "msgsize_max",
+        Item::Writable(
+            || number(limits::POSIX_BYTES.get()),
+            |data| set(&limits::POSIX_BYTES, data),
+        ),
+    ),
+    (
+        "queues_max",
+        Item::Writable(
+            || number(limits::POSIX_QUEUES.get()),
+            |data| set(&limits::POSIX_QUEUES, data),
+        ),
+    ),
+];

@@ -1,0 +1,58 @@
+//! `/proc`: what the system and its processes are doing, as text in Linux's formats.
+//!
+//! | file | what |
+//! | --- | --- |
+//! | `tree` | the fixed part: directories, files and links from tables |
+//! | `system` | contents of the fixed files |
+//! | `registry` | what the machine was started with |
+//! | `components` | `/proc/skerry`: components and their supervisor; `/proc/driver/rtc` |
+//! | `sysrq` | `/proc/sysrq-trigger` |
+//! | `cpuinfo` | the processors, as CPUID tells of them |
+//! | `process` | `/proc/PID` and `/proc/PID/task/TID` |
+//! | `report`, `status` | contents of a process's files |
+//! | `login` | `loginuid` and `sessionid` |
+//! | `maps` | its memory: `maps`, `smaps`, `smaps_rollup` |
+//! | `descriptors` | `/proc/PID/fd` and `fdinfo` |
+//! | `memory_text` | files that show memory as it was at open |
+//! | `disks`, `settings` | disks; `/proc/sys` |
+//!
+//! Inode numbers: the fixed part counts from 1; a process's are its id shifted left by 32, plus
+//! the task's id shifted by 8 within `task`, plus the place in the table.
+//! Source: proc(5), Linux `Documentation/filesystems/proc.rst`.
+mod components;
+mod cpuinfo;
+mod descriptors;
+mod disks;
+mod frames;
+mod ipc;
+mod login;
+mod maps;
+mod memory_text;
+mod process;
+pub mod registry;
+mod report;
+mod settings;
+mod status;
+mod sysrq;
+mod system;
+mod tree;
+
+pub use settings::{SLICE_MS, parsed};
+
+use ::process::Process;
+use alloc::sync::Arc;
+use vfs::{Active, Errno, generated::Node};
+
+/// The process whose directory `/proc/PID` is `node`.
+pub fn process_of(node: &dyn Node) -> Option<Arc<Process>> {
+    let subject = node.subject()?.downcast_ref::<process::Subject>()?;
+    subject.thread.is_none().then(|| subject.process.clone())
+}
+
+/// A new mount of procfs, which knows no options.
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn mount(_: &[u8]) -> Result<Arc<Active>, Errno> {
+    Active::generated("proc", Arc::new(tree::Root))
+}

@@ -1,0 +1,495 @@
+//! `/proc/PID` and `/proc/PID/task/TID`: directories of files about one process or thread.
+use super::{
+    descriptors::{Descriptors, View},
+    login, maps,
+    memory_text::{MemoryText, PageMap, Part, WholeMemory},
+    report, status,
+    tree::parse_id,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use memory::{AddressSpace, Dumpable};
+use process::{
+    Process, Task,
+    trace::{self, Mode, Target},
+    tree,
+};
+use vfs::{
+    Caller, ChildCache, Errno, Path,
+    credentials::Capabilities,
+    digits::Digits,
+    file::{File, POSITION_MAX, Places, Ready},
+    generated::{self, Child, GENERATED_END, Node, attributes},
+};
+
+/// A process, or one thread of it.
+#[derive(Clone)]
+pub struct Subject {
+    /// The process.
+    pub process: Arc<Process>,
+    /// The thread, where one was named.
+    pub thread: Option<Arc<Task>>,
+}
+
+impl Subject {
+    /// The thread named, else the process's oldest; none if it has ended.
+    pub fn task(&self) -> Option<Arc<Task>> {
+        self.thread.clone().or_else(|| self.process.oldest_task())
+    }
+    /// As [`Subject::task`], or the first task of a process that was not waited for.
+    pub fn known_task(&self) -> Option<Arc<Task>> {
+        self.task().or_else(|| tree::known_task(self.process.id()))
+    }
+    /// The process was waited for, or the thread has ended: nothing more is told of it.
+    pub fn is_gone(&self) -> bool {
+        // One with a task was not waited for.
+        let is_known = self.process.task_count() > 0
+            || tree::process(self.process.id())
+                .is_some_and(|process| Arc::ptr_eq(&process, &self.process));
+        let has_ended =
+            |task: &Arc<Task>| task.id() != self.process.id() && !self.process.has_task(task);
+        !is_known || self.thread.as_ref().is_some_and(has_ended)
+    }
+    /// # Errors
+    /// `error` where it is gone.
+    pub fn check_known(&self, error: Errno) -> Result<(), Errno> {
+        if self.is_gone() { Err(error) } else { Ok(()) }
+    }
+    /// Effective user and group of its files; root's for what may not be read by its own user.
+    pub fn owner(&self) -> (u32, u32) {
+        let memory = self.process.try_memory();
+        match memory {
+            Some(memory) if memory.dumpable() == Dumpable::Yes => self.user(),
+            _ => (0, 0),
+        }
+    }
+    /// Effective user and group of its directory, which says no more than that it is there.
+    fn user(&self) -> (u32, u32) {
+        self.known_task().map_or((0, 0), |task| {
+            let credentials = task.credentials();
+            (credentials.user.effective, credentials.group.effective)
+        })
+    }
+    /// Gives what `take` finds in the task, if the calling task may look into it ([`trace::look`]).
+    ///
+    /// # Errors
+    /// `EACCES`; `ESRCH` where it has ended.
+    pub fn look<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
+        let caller = process::current().ok_or(Errno::EACCES)?;
+        let target = match &self.thread {
+            Some(task) => Target::task(&self.process, task),
+            None => Target::process(&self.process),
+        };
+        trace::look(&caller, Mode::Files, target, take).map_err(|error| match error {
+            Errno::EPERM => Errno::EACCES,
+            other => other,
+        })
+    }
+    /// As [`Subject::look`], of names in its directories: those of a task that has ended are not there.
+    ///
+    /// # Errors
+    /// `EACCES`, `ENOENT`.
+    pub fn look_up<T>(&self, take: impl FnOnce(&Arc<Task>) -> T) -> Result<T, Errno> {
+        self.look(take).map_err(|error| match error {
+            Errno::ESRCH => Errno::ENOENT,
+            other => other,
+        })
+    }
+    /// The cache of its files. A thread's would stay until its process ends: it has none.
+    pub fn cache(&self) -> Option<&ChildCache> {
+        self.thread.is_none().then_some(&self.process.files_about_it)
+    }
+    fn inode(&self, place: u64) -> u64 {
+        inode(self.process.id(), self.thread.as_ref().map_or(0, |task| task.id()), place)
+    }
+}
+
+/// Inode number of place `place` in a process's or thread's directory.
+pub fn inode(process: u32, thread: u32, place: u64) -> u64 {
+    u64::from(process) << 32 | u64::from(thread) << 8 | place
+}
+
+#[derive(Clone, Copy)]
+enum Item {
+    File(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    /// To be opened and read by those alone that may look into the process.
+    Secret(u16, fn(&Subject) -> Result<Vec<u8>, Errno>),
+    /// Tells of the memory there was when it was opened, to those that might look into the process then.
+    Map(MapText),
+    Memory(MemoryView),
+    Link(fn(&Task) -> Option<Path>),
+    Descriptors(View),
+    Threads,
+}
+
+const ITEMS: &[(&str, Item)] = &[
+    ("stat", Item::File(0o444, report::stat)),
+    ("status", Item::File(0o444, status::status)),
+    ("statm", Item::File(0o444, report::statm)),
+    ("cmdline", Item::File(0o444, report::cmdline)),
+    ("comm", Item::File(0o644, report::comm)),
+    ("environ", Item::Memory(MemoryView::Part(|layout| layout.environment))),
+    ("auxv", Item::Memory(MemoryView::Part(|layout| layout.auxiliary))),
+    ("mem", Item::Memory(MemoryView::Whole)),
+    ("pagemap", Item::Memory(MemoryView::Pages)),
+    ("cgroup", Item::File(0o444, |_| Ok(Vec::new()))),
+    ("loginuid", Item::File(0o644, login::user)),
+    ("sessionid", Item::File(0o444, login::session)),
+    ("uid_map", Item::File(0o444, report::identity_map)),
+    ("gid_map", Item::File(0o444, report::identity_map)),
+    ("setgroups", Item::File(0o444, |_| Ok(b"allow\n".to_vec()))),
+    ("coredump_filter", Item::File(0o444, |_| Ok(b"00000033\n".to_vec()))),
+    ("timerslack_ns", Item::File(0o444, |_| Ok(b"50000\n".to_vec()))),
+    ("mountstats", Item::Secret(0o400, report::mountstats)),
+    ("personality", Item::Secret(0o400, report::personality)),
+    ("maps", Item::Map(maps::maps)),
+    ("smaps", Item::Map(maps::details)),
+    ("smaps_rollup", Item::Map(maps::sums)),
+    ("io", Item::Secret(0o400, report::io)),
+    ("limits", Item::File(0o444, report::limits)),
+    ("mounts", Item::File(0o444, report::mounts)),
+    ("mountinfo", Item::File(0o444, report::mountinfo)),
+    ("wchan", Item::File(0o444, |_| Ok(b"0".to_vec()))),
+    ("oom_score", Item::File(0o444, report::oom_score)),
+    ("oom_score_adj", Item::File(0o644, report::oom_adjustment)),
+    ("exe", Item::Link(report::executable)),
+    ("cwd", Item::Link(|task| Some(task.fs().working()))),
+    ("root", Item::Link(|task| Some(task.fs().root()))),
+    ("fd", Item::Descriptors(View::Links)),
+    ("fdinfo", Item::Descriptors(View::Reports)),
+    ("task", Item::Threads),
+    (CHILDREN, Item::File(0o444, report::children)),
+];
+
+/// The directories of descriptors.
+const DESCRIPTORS: u32 = 2;
+/// The one file that a thread has and a process has not.
+const CHILDREN: &str = "children";
+/// Files that tell the same of all processes: they are read also once theirs is gone.
+const COMMON: [&str; 6] = ["uid_map", "gid_map", "setgroups", "mounts", "mountinfo", "mountstats"];
+
+/// The directory of a process or thread.
+pub struct ProcessDirectory {
+    subject: Subject,
+    place: Place,
+}
+
+/// The place of a directory of a process or thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// In `/proc`.
+    Root,
+    /// In the `task` of its process.
+    Tasks,
+}
+
+impl ProcessDirectory {
+    /// `/proc/PID`.
+    pub fn of_process(process: Arc<Process>) -> ProcessDirectory {
+        ProcessDirectory { subject: Subject { process, thread: None }, place: Place::Root }
+    }
+    /// `/proc/TID`, which is not listed.
+    pub fn of_thread(task: Arc<Task>) -> ProcessDirectory {
+        let subject = Subject { process: task.process.clone(), thread: Some(task) };
+        ProcessDirectory { subject, place: Place::Root }
+    }
+    /// Names of this directory: one in `task` has no `task`, and alone has `children`.
+    fn items(&self) -> impl Iterator<Item = (usize, &'static (&'static str, Item))> {
+        let place = self.place;
+        ITEMS.iter().enumerate().filter(move |(_, (name, item))| match item {
+            Item::Threads => place == Place::Root,
+            _ => *name != CHILDREN || place == Place::Tasks,
+        })
+    }
+    fn find(&self, wanted: &[u8]) -> Option<(usize, &'static (&'static str, Item))> {
+        self.items().find(|(_, (known, _))| known.as_bytes() == wanted)
+    }
+}
+
+/// Of the directory of a process or thread.
+const PERMISSIONS: u16 = 0o555;
+
+fn type_of(item: &Item) -> FileType {
+    match item {
+        Item::File(..) | Item::Secret(..) | Item::Map(_) | Item::Memory(_) => FileType::Regular,
+        Item::Link(_) => FileType::Symlink,
+        Item::Descriptors(_) | Item::Threads => FileType::Directory,
+    }
+}
+
+fn place(index: usize) -> u64 {
+    index as u64 + 1
+}
+
+impl Node for ProcessDirectory {
+    fn attributes(&self) -> Attributes {
+        let links = 2 + DESCRIPTORS + u32::from(self.place == Place::Root);
+        let user = self.subject.user();
+        let known = attributes(self.subject.inode(0), FileType::Directory, PERMISSIONS, user);
+        Attributes { links, ..known }
+    }
+    fn permissions(&self) -> u16 {
+        PERMISSIONS
+    }
+    fn subject(&self) -> Option<&dyn core::any::Any> {
+        Some(&self.subject)
+    }
+    fn with_cache(&self, wanted: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+        if let Some(cache) = self.subject.cache()
+            && let Some((index, _)) = self.find(wanted)
+        {
+            act(cache, place(index));
+        }
+    }
+    fn lookup(&self, wanted: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let (index, &(name, ref item)) = self.find(wanted).ok_or(Errno::ENOENT)?;
+        self.subject.check_known(Errno::ENOENT)?;
+        let (subject, inode) = (self.subject.clone(), self.subject.inode(place(index)));
+        Ok(match *item {
+            Item::File(permissions, content) | Item::Secret(permissions, content) => {
+                let is_secret = matches!(item, Item::Secret(..));
+                Arc::new(ProcessFile { subject, inode, name, permissions, is_secret, content })
+            }
+            Item::Map(text) => Arc::new(MapFile { subject, inode, text }),
+            Item::Memory(view) => Arc::new(MemoryFile { subject, inode, view }),
+            Item::Link(target) => Arc::new(ProcessLink { subject, inode, target }),
+            Item::Descriptors(view) => Arc::new(Descriptors::new(subject, inode, view)),
+            Item::Threads => Arc::new(Threads { subject, inode }),
+        })
+    }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        self.subject.check_known(Errno::ENOENT)?;
+        let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
+            inode: self.subject.inode(place(index)),
+            file_type: Some(type_of(item)),
+            name: name.as_bytes(),
+            next: place(index),
+        };
+        let mut later = self.items().filter(|(index, _)| place(*index) > position).map(entry);
+        let _ = later.try_for_each(|entry| take(&entry));
+        Ok(())
+    }
+}
+
+#[derive(Clone)]
+struct ProcessFile {
+    subject: Subject,
+    inode: u64,
+    name: &'static str,
+    permissions: u16,
+    is_secret: bool,
+    content: fn(&Subject) -> Result<Vec<u8>, Errno>,
+}
+
+impl Node for ProcessFile {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, self.permissions, self.subject.owner())
+    }
+    /// The files whose contents Linux makes in one piece have an end.
+    fn places(&self) -> Places {
+        match self.name {
+            "oom_score_adj" => Places::UpTo(POSITION_MAX),
+            "cmdline" | "loginuid" | "sessionid" | "coredump_filter" => Places::UpTo(GENERATED_END),
+            _ => Places::Endless,
+        }
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        if self.is_secret {
+            self.subject.look(|_| ())?;
+        }
+        if let "mounts" | "mountinfo" = self.name {
+            let task = self.subject.task().ok_or(Errno::EINVAL)?;
+            let fs = task.fs();
+            let changes = fs.namespace().changes();
+            let quiet = Ready::IN | Ready::READ_NORMAL;
+            return Ok(Some(generated::watched_file_of(Arc::new(self.clone()), changes, quiet)));
+        }
+        Ok(None)
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        if !COMMON.contains(&self.name) {
+            self.subject.check_known(Errno::ESRCH)?;
+        }
+        // Again: the process may have executed another program since the file was opened.
+        if self.is_secret {
+            self.subject.look(|_| ())?;
+        }
+        (self.content)(&self.subject)
+    }
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        match self.name {
+            "comm" => report::set_comm(&self.subject, data),
+            "oom_score_adj" => report::set_oom_adjustment(&self.subject, data),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        match self.name {
+            "loginuid" => login::set_user(&self.subject, offset, data),
+            _ => self.write(data),
+        }
+    }
+}
+
+/// The memory of `subject`, if the calling task may look into it; none where it has none or has ended.
+fn memory_of(subject: &Subject) -> Result<Weak<AddressSpace>, Errno> {
+    match subject.look(|task| task.process.try_memory()) {
+        Ok(Some(memory)) => Ok(Arc::downgrade(&memory)),
+        Ok(None) | Err(Errno::ESRCH) => Ok(Weak::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The text that describes memory; `None`: the memory is there no more.
+type MapText = fn(&Subject, Option<&AddressSpace>) -> Result<Vec<u8>, Errno>;
+
+struct MapFile {
+    subject: Subject,
+    inode: u64,
+    text: MapText,
+}
+
+impl Node for MapFile {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        let memory = memory_of(&self.subject)?;
+        let (subject, inode, text) = (self.subject.clone(), self.inode, self.text);
+        Ok(Some(generated::file_of(Arc::new(OpenMap { subject, inode, text, memory }))))
+    }
+}
+
+/// An open [`MapFile`].
+struct OpenMap {
+    subject: Subject,
+    inode: u64,
+    text: MapText,
+    memory: Weak<AddressSpace>,
+}
+
+impl Node for OpenMap {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Regular, 0o444, self.subject.owner())
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        self.subject.check_known(Errno::ESRCH)?;
+        (self.text)(&self.subject, self.memory.upgrade().as_deref())
+    }
+}
+
+/// The views of memory in files.
+#[derive(Clone, Copy)]
+enum MemoryView {
+    /// By [`MemoryText`].
+    Part(Part),
+    /// By [`WholeMemory`].
+    Whole,
+    /// By [`PageMap`].
+    Pages,
+}
+
+struct MemoryFile {
+    subject: Subject,
+    inode: u64,
+    view: MemoryView,
+}
+
+impl Node for MemoryFile {
+    fn attributes(&self) -> Attributes {
+        let permissions = if matches!(self.view, MemoryView::Whole) { 0o600 } else { 0o400 };
+        attributes(self.inode, FileType::Regular, permissions, self.subject.owner())
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        let memory = memory_of(&self.subject)?;
+        if let MemoryView::Part(part) = self.view {
+            return Ok(Some(Arc::new(MemoryText::new(memory, part))));
+        }
+        if let MemoryView::Whole = self.view {
+            return Ok(Some(Arc::new(WholeMemory(memory))));
+        }
+        let opener = process::current().ok_or(Errno::EACCES)?;
+        let shows_frames = opener.credentials().has(Capabilities::SYS_ADMIN);
+        Ok(Some(Arc::new(PageMap { memory, shows_frames })))
+    }
+}
+
+struct ProcessLink {
+    subject: Subject,
+    inode: u64,
+    target: fn(&Task) -> Option<Path>,
+}
+
+impl ProcessLink {
+    fn place(&self) -> Result<Path, Errno> {
+        self.subject.look_up(|task| (self.target)(task))?.ok_or(Errno::ENOENT)
+    }
+}
+
+impl Node for ProcessLink {
+    fn attributes(&self) -> Attributes {
+        attributes(self.inode, FileType::Symlink, 0o777, self.subject.owner())
+    }
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        Ok(report::path_text(&self.place()?, caller.root))
+    }
+    fn follow(&self, _: &Caller<'_>) -> Result<Option<Path>, Errno> {
+        self.place().map(Some)
+    }
+}
+
+/// `/proc/PID/task`.
+struct Threads {
+    subject: Subject,
+    inode: u64,
+}
+
+impl Threads {
+    /// Ids of the threads, the first one included until the process was waited for.
+    fn threads(&self) -> Vec<u32> {
+        let process = &self.subject.process;
+        let mut ids = process.task_ids();
+        if !ids.contains(&process.id()) && !self.subject.is_gone() {
+            ids.push(process.id());
+        }
+        ids.sort_unstable();
+        ids
+    }
+}
+
+impl Node for Threads {
+    fn attributes(&self) -> Attributes {
+        let links = 2 + self.threads().len() as u32;
+        let user = self.subject.user();
+        Attributes { links, ..attributes(self.inode, FileType::Directory, 0o555, user) }
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        let id = parse_id(name).ok_or(Errno::ENOENT)?;
+        let process = self.subject.process.clone();
+        if !self.threads().contains(&id) {
+            return Err(Errno::ENOENT);
+        }
+        let alive = process.tasks().into_iter().find(|task| task.id() == id);
+        // The first one is there, too, where it has ended.
+        let thread = alive.or_else(|| tree::known_task(id));
+        let subject = Subject { process, thread };
+        Ok(Arc::new(ProcessDirectory { subject, place: Place::Tasks }))
+    }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        self.subject.check_known(Errno::ENOENT)?;
+        let process = self.subject.process.id();
+        let mut later = self.threads().into_iter().filter(|id| u64::from(*id) > position);
+        let _ = later.try_for_each(|id| {
+            take(&DirectoryEntry {
+                inode: inode(process, id, 0),
+                file_type: Some(FileType::Directory),
+                name: Digits::decimal(id.into()).bytes(),
+                next: u64::from(id),
+            })
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! `/proc/sys/fs` and the settings of `/proc/sys/vm` and `/proc/sys/kernel` that are only told.
+use alloc::{format, vec::Vec};
+use core::{
+    str::FromStr,
+    sync::atomic::{AtomicBool, Ordering},
+};
+use memory::{
+    commit::{self, Policy},
+    map,
+    setting::{self, Setting},
+};
+use objects::pipe::limits::Limit;
+use process::{self, files::notes, system, tree};
+use rt::{lock_class, sync::Mutex};
+use vfs::{Capabilities, Errno};
+
+lock_class! {
+    static CORE = "settings.core_pattern";
+}
+
+/// `overflowuid` and `overflowgid` of `fs`, then those of `kernel`: ids for what has none. They are only told.
+pub static OVERFLOW: [Setting; 4] = [const { Setting::new(65_534, 0, 65_535) }; 4];
+/// `core_uses_pid` and `core_pipe_limit`, which are only told: no core is dumped.
+pub static CORE_USES_ID: Setting = Setting::int(0);
+/// See [`CORE_USES_ID`].
+pub static CORE_PIPE_LIMIT: Setting = Setting::int(0);
+/// See [`slice`].
+pub static SLICE_MS: Setting = Setting::int(SLICE_MS_DEFAULT);
+const SLICE_MS_DEFAULT: i32 = 100;
+/// The value set as `file-max`; 0: none.
+static FILE_MAX: Setting = Setting::new(0, 0, i64::MAX);
+
+/// A number and a newline.
+pub fn number(value: impl core::fmt::Display) -> Vec<u8> {
+    format!("{value}\n").into_bytes()
+}
+
+/// `drop_caches`: clean pages of files (1), names and other objects (2), both (3); here any is all that is kept for speed alone.
+pub fn drop_caches(data: &[u8]) -> Result<(), Errno> {
+    if !matches!(data.trim_ascii(), b"1" | b"2" | b"3") {
+        return Err(Errno::EINVAL);
+    }
+    process::futex::shrink();
+    vfs::drop_caches();
+    Ok(())
+}
+
+/// Descriptions there may be: as many as memory allows, by Linux's measure of a tenth of it.
+fn descriptions_max() -> u64 {
+    const KIB_A_DESCRIPTION: u64 = 10;
+    const KIB_A_FRAME: u64 = 4;
+    rt::memory::statistics().total_frames * KIB_A_FRAME / KIB_A_DESCRIPTION
+}
+
+/// `file-max`: as many descriptions as were said, or as memory allows. It is only told.
+pub fn file_max() -> Vec<u8> {
+    match FILE_MAX.get() {
+        0 => number(descriptions_max()),
+        said => number(said),
+    }
+}
+
+/// Sets it.
+pub fn set_file_max(data: &[u8]) -> Result<(), Errno> {
+    FILE_MAX.set(data)
+}
+
+pub fn file_count() -> Vec<u8> {
+    format!("{}\t0\t{}\n", vfs::OpenFile::count(), descriptions_max()).into_bytes()
+}
+
+/// A limit of pipes.
+pub fn pipe_limit(which: Limit) -> Vec<u8> {
+    number(which.get())
+}
+
+/// Sets it.
+pub fn set_pipe_limit(which: Limit, data: &[u8]) -> Result<(), Errno> {
+    which.set(parsed(data)?)
+}
+
+/// The number that was written, or the first of several.
+///
+/// # Errors
+/// `EINVAL` for what is none.
+pub fn parsed<T: FromStr>(data: &[u8]) -> Result<T, Errno> {
+    let text = core::str::from_utf8(data).map_err(|_| Errno::EINVAL)?;
+    let first = text.split_ascii_whitespace().next().ok_or(Errno::EINVAL)?;
+    first.parse().map_err(|_| Errno::EINVAL)
+}
+
+/// `overcommit_memory`: what is refused.
+pub fn overcommit() -> Vec<u8> {
+    number(commit::policy() as u8)
+}
+
+/// Sets it.
+pub fn set_overcommit(data: &[u8]) -> Result<(), Errno> {
+    commit::set_policy(match parsed(data)? {
+        0_u8 => Policy::Heuristic,
+        1 => Policy::Always,
+        2 => Policy::Strict,
+        _ => return Err(Errno::EINVAL),
+    });
+    Ok(())
+}
+
+/// `overcommit_ratio`: hundredths of memory that are promised at most; 0 where that is said in KiB.
+pub fn overcommit_ratio() -> Vec<u8> {
+    number(match commit::limit() {
+        commit::Limit::Percent(percent) => percent,
+        commit::Limit::Kib(_) => 0,
+    })
+}
+
+/// Sets it.
+pub fn set_overcommit_ratio(data: &[u8]) -> Result<(), Errno> {
+    let percent: u32 = parsed(data)?;
+    commit::set_limit(commit::Limit::Percent(percent.into()));
+    Ok(())
+}
+
+/// `overcommit_kbytes`: KiB that are promised at most; 0 where that is said in hundredths.
+pub fn overcommit_kib() -> Vec<u8> {
+    number(match commit::limit() {
+        commit::Limit::Percent(_) => 0,
+        commit::Limit::Kib(kib) => kib,
+    })
+}
+
+/// Sets it.
+pub fn set_overcommit_kib(data: &[u8]) -> Result<(), Errno> {
+    commit::set_limit(commit::Limit::Kib(parsed(data)?));
+    Ok(())
+}
+
+fn set_switch(switch: &AtomicBool, data: &[u8]) -> Result<(), Errno> {
+    let is_on = match data.trim_ascii() {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(Errno::EINVAL),
+    };
+    switch.store(is_on, Ordering::Relaxed);
+    Ok(())
+}
+
+/// `ctrl-alt-del`: whether the keys restart the machine at once, or ask init to (reboot(2)).
+pub fn restart_keys() -> Vec<u8> {
+    number(u8::from(system::RESTARTS_BY_KEYS.load(Ordering::Relaxed)))
+}
+
+/// Sets it.
+pub fn set_restart_keys(data: &[u8]) -> Result<(), Errno> {
+    set_switch(&system::RESTARTS_BY_KEYS, data)
+}
+
+/// `dir-notify-enable`: whether directories send notes (fcntl's F_NOTIFY).
+pub fn notes() -> Vec<u8> {
+    number(u8::from(notes::IS_ENABLED.load(Ordering::Relaxed)))
+}
+
+/// Sets it.
+pub fn set_notes(data: &[u8]) -> Result<(), Errno> {
+    set_switch(&notes::IS_ENABLED, data)
+}
+
+/// `dmesg_restrict`: whether only who has CAP_SYSLOG reads the kernel's log.
+pub fn log_secrecy() -> Vec<u8> {
+    number(u8::from(system::HIDES_LOG.load(Ordering::Relaxed)))
+}
+
+/// Sets it.
+pub fn set_log_secrecy(data: &[u8]) -> Result<(), Errno> {
+    set_switch(&system::HIDES_LOG, data)
+}
+
+/// Bytes of `core_pattern`, without its end.
+const PATTERN_BYTES_MAX: usize = 127;
+
+/// The value set as `core_pattern`; empty: none.
+static PATTERN: Mutex<Option<Vec<u8>>> = Mutex::new(&CORE, None);
+
+/// `core_pattern`: what core dumps would be called. It is only told.
+pub fn core_pattern() -> Vec<u8> {
+    let mut text = PATTERN.lock().clone().unwrap_or_else(|| b"core".to_vec());
+    text.push(b'\n');
+    text
+}
+
+/// Sets it.
+pub fn set_core_pattern(data: &[u8]) -> Result<(), Errno> {
+    let line = data.split(|byte| matches!(byte, 0 | b'\n')).next().unwrap_or_default();
+    let kept = line.get(..line.len().min(PATTERN_BYTES_MAX)).unwrap_or_default();
+    *PATTERN.lock() = Some(kept.to_vec());
+    Ok(())
+}
+
+/// `printk`: the levels of the console, of a message without one, the least of the console and its first one.
+pub fn console_levels() -> Vec<u8> {
+    let [console, message, least, first] = system::CONSOLE_LEVELS.each_ref().map(Setting::get);
+    format!("{console}\t{message}\t{least}\t{first}\n").into_bytes()
+}
+
+/// Sets as many of them as are given.
+pub fn set_console_levels(data: &[u8]) -> Result<(), Errno> {
+    let levels = &system::CONSOLE_LEVELS;
+    let mut count = 0;
+    for (level, value) in levels.iter().zip(setting::numbers(data)) {
+        let value = i32::try_from(value?).map_err(|_| Errno::EINVAL)?;
+        level.put(i64::from(value));
+        count += 1;
+    }
+    if count == 0 { Err(Errno::EINVAL) } else { Ok(()) }
+}
+
+/// `tainted`: bits that were set, and are never taken back.
+pub fn taints() -> Vec<u8> {
+    number(system::TAINTS.load(Ordering::Relaxed))
+}
+
+/// Sets more of them.
+pub fn set_taints(data: &[u8]) -> Result<(), Errno> {
+    const KNOWN: u64 = (1 << 20) - 1;
+    let bits = setting::first_number(data)?;
+    system::TAINTS.fetch_or(bits as u64 & KNOWN, Ordering::Relaxed);
+    Ok(())
+}
+
+/// `ns_last_pid`: the number that a task got last.
+pub fn last_id() -> Vec<u8> {
+    number(tree::read().last_id())
+}
+
+/// Has the next task get the number behind this one.
+pub fn set_last_id(data: &[u8]) -> Result<(), Errno> {
+    let may = process::current().is_some_and(|task| {
+        let credentials = task.credentials();
+        credentials.has(Capabilities::CHECKPOINT_RESTORE)
+            || credentials.has(Capabilities::SYS_ADMIN)
+    });
+    if !may {
+        return Err(Errno::EPERM);
+    }
+    let id = setting::first_number(data)?;
+    let id = u32::try_from(id).ok().filter(|id| i64::from(*id) <= tree::ID_MAX.get());
+    tree::write().set_last_id(id.ok_or(Errno::EINVAL)?);
+    Ok(())
+}
+
+/// `sched_rr_timeslice_ms`: how long a task with SCHED_RR is said to run. It is only told.
+pub fn slice() -> Vec<u8> {
+    SLICE_MS.text()
+}
+
+/// Sets it; what is not positive is the default.
+pub fn set_slice(data: &[u8]) -> Result<(), Errno> {
+    SLICE_MS.set(data)?;
+    if SLICE_MS.get() <= 0 {
+        SLICE_MS.put(SLICE_MS_DEFAULT.into());
+    }
+    Ok(())
+}
+
+/// `mmap_min_addr`: the lowest address that may be mapped.
+pub fn lowest() -> Vec<u8> {
+    map::LOWEST.text()
+}
+
+/// Sets it.
+pub fn set_lowest(data: &[u8]) -> Result<(), Errno> {
+    let may =
+        process::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_RAWIO));
+    if may { map::LOWEST.set(data) } else { Err(Errno::EPERM) }
+}

@@ -1,0 +1,528 @@
+//! The fixed part of `/proc`: tables of names, and the nodes made from them.
+use super::{
+    components, cpuinfo, disks,
+    frames::{About, FrameWords},
+    ipc,
+    process::ProcessDirectory,
+    settings, sysrq, system,
+};
+use alloc::{format, sync::Arc, vec::Vec};
+use core::ops::ControlFlow;
+use interfaces::file_system::{Attributes, DirectoryEntry, FileType, TakeEntry};
+use memory::{
+    commit::{ADMIN_RESERVE, USER_RESERVE},
+    map::REGIONS_MAX,
+    setting::Setting,
+};
+use objects::{
+    inotify,
+    pipe::limits::Limit,
+    socket::{
+        self,
+        message::{BUDGET_DEFAULT, BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
+    },
+};
+use process::{exec, files::slots::NEW_MAX, profile, seccomp::audit, system as names, tree};
+use vfs::{
+    Caller, ChildCache, Errno,
+    digits::{Digits, write_decimal},
+    file::{File, POSITION_MAX, Places, Ready},
+    generated::{self, Child, GENERATED_END, Node, attributes},
+    poll::Changes,
+    protection::Protection,
+};
+
+const ROOT_INODE: u64 = 1;
+/// Names a directory of a table has at most.
+const TABLE_MAX: u64 = 64;
+const ROOT_USER: (u32, u32) = (0, 0);
+/// Of `/proc`.
+const PERMISSIONS: u16 = 0o555;
+
+/// The meaning of a name in a table.
+#[derive(Clone, Copy)]
+pub enum Item {
+    /// A file with this content.
+    File(fn() -> Vec<u8>),
+    /// A file that root may write, too.
+    Writable(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// As [`Item::Writable`], where poll tells of changes.
+    Name(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>, fn() -> &'static Arc<Changes>),
+    /// A number that root sets.
+    Number(&'static Setting),
+    /// A file that anyone may open to write; who may set it is asked then.
+    Open(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// Words about frames, which only root may open.
+    Frames(About),
+    /// A file that only root may open.
+    Private(fn() -> Vec<u8>, fn(&[u8]) -> Result<(), Errno>),
+    /// A file that only root may open, to write.
+    Trigger(fn(&[u8]) -> Result<(), Errno>),
+    /// A directory.
+    Directory(Table),
+    /// A symbolic link whose text depends on who asks.
+    Link(fn(&Caller<'_>) -> Vec<u8>),
+}
+
+/// Names and what they stand for.
+pub type Table = &'static [(&'static str, Item)];
+
+const ROOT: Table = &[
+    ("self", Item::Link(|caller| number_text(caller.process.into()))),
+    (
+        "thread-self",
+        Item::Link(|caller| {
+            let mut text = number_text(caller.process.into());
+            text.extend_from_slice(b"/task/");
+            write_decimal(&mut text, caller.thread.into());
+            text
+        }),
+    ),
+    ("mounts", Item::Link(|_| b"self/mounts".to_vec())),
+    ("meminfo", Item::File(system::meminfo)),
+    ("uptime", Item::File(system::uptime)),
+    ("loadavg", Item::File(system::loadavg)),
+    ("stat", Item::File(system::stat)),
+    ("cpuinfo", Item::File(cpuinfo::cpuinfo)),
+    ("version", Item::File(system::version)),
+    ("filesystems", Item::File(disks::types)),
+    ("diskstats", Item::File(disks::statistics)),
+    ("partitions", Item::File(disks::partitions)),
+    ("swaps", Item::File(disks::swaps)),
+    ("locks", Item::File(system::file_locks)),
+    ("vmstat", Item::File(system::memory_events)),
+    ("cmdline", Item::File(system::cmdline)),
+    ("interrupts", Item::File(system::interrupts)),
+    ("devices", Item::File(system::devices)),
+    ("driver", Item::Directory(DRIVER)),
+    ("net", Item::Directory(NET)),
+    ("sys", Item::Directory(SETTINGS)),
+    ("kpagecount", Item::Frames(About::Mappings)),
+    ("kpageflags", Item::Frames(About::Use)),
+    ("sysvipc", Item::Directory(ipc::OBJECTS)),
+    ("sysrq-trigger", Item::Trigger(sysrq::trigger)),
+    ("skerry", Item::Directory(SKERRY)),
+];
+
+const NET: Table = &[("unix", Item::File(|| socket::table().into_bytes()))];
+
+const DRIVER: Table = &[("rtc", Item::File(components::clock))];
+
+const SETTINGS: Table = &[
+    ("fs", Item::Directory(FILES)),
+    ("kernel", Item::Directory(KERNEL)),
+    ("net", Item::Directory(NET_SETTINGS)),
+    ("vm", Item::Directory(VM)),
+];
+
+const NET_SETTINGS: Table =
+    &[("core", Item::Directory(NET_CORE)), ("unix", Item::Directory(NET_UNIX))];
+
+const NET_CORE: Table = &[
+    ("somaxconn", Item::Number(&socket::BACKLOG_MAX)),
+    ("wmem_default", Item::Number(&BUDGET_DEFAULT)),
+    ("wmem_max", Item::Number(&BUDGET_MAX)),
+    ("rmem_default", Item::Number(&RECEIVE_DEFAULT)),
+    ("rmem_max", Item::Number(&RECEIVE_MAX)),
+];
+
+const NET_UNIX: Table = &[("max_dgram_qlen", Item::Number(&socket::DATAGRAMS_MAX))];
+
+const FILES: Table = &[
+    ("dir-notify-enable", Item::Writable(settings::notes, settings::set_notes)),
+    ("file-max", Item::Writable(settings::file_max, settings::set_file_max)),
+    ("file-nr", Item::File(settings::file_count)),
+    ("nr_open", Item::Number(&NEW_MAX)),
+    (
+        "pipe-max-size",
+        Item::Writable(
+            || settings::pipe_limit(Limit::Size),
+            |data| settings::set_pipe_limit(Limit::Size, data),
+        ),
+    ),
+    (
+        "pipe-user-pages-soft",
+        Item::Writable(
+            || settings::pipe_limit(Limit::Soft),
+            |data| settings::set_pipe_limit(Limit::Soft, data),
+        ),
+    ),
+    (
+        "pipe-user-pages-hard",
+        Item::Writable(
+            || settings::pipe_limit(Limit::Hard),
+            |data| settings::set_pipe_limit(Limit::Hard, data),
+        ),
+    ),
+    ("overflowuid", Item::Number(&settings::OVERFLOW[0])),
+    ("overflowgid", Item::Number(&settings::OVERFLOW[1])),
+    (
+        "protected_symlinks",
+        Item::Writable(
+            || system::protection(Protection::Symlinks),
+            |data| system::set_protection(Protection::Symlinks, data),
+        ),
+    ),
+    (
+        "protected_hardlinks",
+        Item::Writable(
+            || system::protection(Protection::Hardlinks),
+            |data| system::set_protection(Protection::Hardlinks, data),
+        ),
+    ),
+    (
+        "protected_fifos",
+        Item::Writable(
+            || system::protection(Protection::Fifos),
+            |data| system::set_protection(Protection::Fifos, data),
+        ),
+    ),
+    (
+        "protected_regular",
+        Item::Writable(
+            || system::protection(Protection::Regular),
+            |data| system::set_protection(Protection::Regular, data),
+        ),
+    ),
+    ("inotify", Item::Directory(INOTIFY)),
+    ("mqueue", Item::Directory(ipc::POSIX_QUEUES)),
+];
+
+const INOTIFY: Table = &[
+    ("max_queued_events", Item::Number(&inotify::EVENTS_MAX)),
+    ("max_user_instances", Item::Number(&inotify::INSTANCES_MAX)),
+    ("max_user_watches", Item::Number(&inotify::WATCHES_MAX)),
+];
+
+const KERNEL: Table = &[
+    ("hostname", Item::Name(system::host_name, system::set_host_name, names::host_changes)),
+    ("domainname", Item::Name(system::domain_name, system::set_domain_name, names::domain_changes)),
+    ("ostype", Item::File(|| b"Linux\n".to_vec())),
+    ("osrelease", Item::File(|| format!("{}\n", process::system::RELEASE).into_bytes())),
+    ("version", Item::File(|| format!("{}\n", process::system::VERSION).into_bytes())),
+    ("pid_max", Item::Number(&tree::ID_MAX)),
+    ("ns_last_pid", Item::Open(settings::last_id, settings::set_last_id)),
+    (
+        "threads-max",
+        Item::Writable(|| settings::number(tree::tasks_max()), |data| tree::TASKS_MAX.set(data)),
+    ),
+    ("ngroups_max", Item::File(|| b"65536\n".to_vec())),
+    ("cap_last_cap", Item::File(|| b"40\n".to_vec())),
+    ("ctrl-alt-del", Item::Writable(settings::restart_keys, settings::set_restart_keys)),
+    ("dmesg_restrict", Item::Writable(settings::log_secrecy, settings::set_log_secrecy)),
+    ("overflowuid", Item::Number(&settings::OVERFLOW[2])),
+    ("overflowgid", Item::Number(&settings::OVERFLOW[3])),
+    ("core_pattern", Item::Writable(settings::core_pattern, settings::set_core_pattern)),
+    ("core_pipe_limit", Item::Number(&settings::CORE_PIPE_LIMIT)),
+    ("core_uses_pid", Item::Number(&settings::CORE_USES_ID)),
+    ("printk", Item::Writable(settings::console_levels, settings::set_console_levels)),
+    ("tainted", Item::Writable(settings::taints, settings::set_taints)),
+    ("randomize_va_space", Item::Number(&exec::RANDOMISES)),
+    ("sched_rr_timeslice_ms", Item::Writable(settings::slice, settings::set_slice)),
+    ("random", Item::Directory(RANDOM)),
+    ("seccomp", Item::Directory(SECCOMP)),
+    ("msgmax", ipc::MESSAGE_BYTES),
+    ("msgmnb", ipc::QUEUE_BYTES),
+    ("msgmni", ipc::QUEUES),
+    ("sem", ipc::SEMAPHORES),
+    ("shmmax", ipc::SEGMENT_BYTES),
+    ("shmall", ipc::SEGMENT_PAGES),
+    ("shmmni", ipc::SEGMENTS),
+    ("shm_rmid_forced", ipc::FORCES_REMOVAL),
+];
+
+const SECCOMP: Table = &[
+    ("actions_avail", Item::File(audit::available)),
+    ("actions_logged", Item::Writable(audit::logged, audit::set_logged)),
+];
+
+const RANDOM: Table = &[
+    ("boot_id", Item::File(system::boot_id)),
+    ("uuid", Item::File(system::uuid)),
+    ("entropy_avail", Item::File(|| b"256\n".to_vec())),
+    ("poolsize", Item::File(|| b"256\n".to_vec())),
+    // As on Linux, what is written is taken and ignored.
+    ("write_wakeup_threshold", Item::Writable(|| b"256\n".to_vec(), |_| Ok(()))),
+    ("urandom_min_reseed_secs", Item::Writable(|| b"60\n".to_vec(), |_| Ok(()))),
+];
+
+const VM: Table = &[
+    ("drop_caches", Item::Trigger(settings::drop_caches)),
+    ("overcommit_memory", Item::Writable(settings::overcommit, settings::set_overcommit)),
+    (
+        "overcommit_ratio",
+        Item::Writable(settings::overcommit_ratio, settings::set_overcommit_ratio),
+    ),
+    ("overcommit_kbytes", Item::Writable(settings::overcommit_kib, settings::set_overcommit_kib)),
+    (
+        "user_reserve_kbytes",
+        Item::Writable(
+            || settings::number(USER_RESERVE.kib()),
+            |data| settings::parsed(data).map(|kib| USER_RESERVE.set_kib(kib)),
+        ),
+    ),
+    (
+        "admin_reserve_kbytes",
+        Item::Writable(
+            || settings::number(ADMIN_RESERVE.kib()),
+            |data| settings::parsed(data).map(|kib| ADMIN_RESERVE.set_kib(kib)),
+        ),
+    ),
+    ("max_map_count", Item::Number(&REGIONS_MAX)),
+    ("mmap_min_addr", Item::Writable(settings::lowest, settings::set_lowest)),
+];
+
+const SKERRY: Table = &[
+    ("objects", Item::File(system::objects)),
+    ("processors", Item::File(system::processors)),
+    ("pages", Item::File(system::pages)),
+    ("locks", Item::File(system::locks)),
+    ("profile", Item::Private(profile::contents, profile::set_rate)),
+    ("components", Item::File(components::components)),
+    ("isolated", Item::File(components::isolated)),
+    ("control", Item::Trigger(components::control)),
+];
+
+/// A node of the fixed part.
+struct Fixed {
+    inode: u64,
+    item: Item,
+}
+
+fn file_type(item: &Item) -> (FileType, u16) {
+    match item {
+        Item::File(_) => (FileType::Regular, 0o444),
+        Item::Writable(..) | Item::Name(..) | Item::Number(_) => (FileType::Regular, 0o644),
+        Item::Open(..) => (FileType::Regular, 0o666),
+        Item::Frames(_) => (FileType::Regular, 0o400),
+        Item::Private(..) => (FileType::Regular, 0o600),
+        Item::Trigger(_) => (FileType::Regular, 0o200),
+        Item::Directory(_) => (FileType::Directory, 0o555),
+        Item::Link(_) => (FileType::Symlink, 0o777),
+    }
+}
+
+/// Whether the number is of `/proc/sys` or of anything below it.
+fn is_setting(inode: u64) -> bool {
+    let mut at = inode;
+    loop {
+        let (parent, index) = ((at - 1) / TABLE_MAX, (at - 1) % TABLE_MAX);
+        if parent <= ROOT_INODE {
+            return ROOT.get(index as usize).is_some_and(|(name, _)| *name == "sys");
+        }
+        at = parent;
+    }
+}
+
+fn child_inode(parent: u64, index: usize) -> u64 {
+    parent * TABLE_MAX + index as u64 + 1
+}
+
+/// Number of directories in `table`.
+fn directories(table: Table) -> u32 {
+    table.iter().filter(|(_, item)| matches!(item, Item::Directory(_))).count() as u32
+}
+
+fn find(table: Table, parent: u64, name: &[u8]) -> Result<Child, Errno> {
+    let index =
+        table.iter().position(|(known, _)| known.as_bytes() == name).ok_or(Errno::ENOENT)?;
+    let (_, item) = table.get(index).ok_or(Errno::ENOENT)?;
+    Ok(Arc::new(Fixed { inode: child_inode(parent, index), item: *item }))
+}
+
+fn list(table: Table, parent: u64, position: u64, take: &mut TakeEntry<'_>) -> ControlFlow<()> {
+    let from = usize::try_from(position).unwrap_or(usize::MAX);
+    let entry = |(index, (name, item)): (usize, &'static (&str, Item))| DirectoryEntry {
+        inode: child_inode(parent, index),
+        file_type: Some(file_type(item).0),
+        name: name.as_bytes(),
+        next: index as u64 + 1,
+    };
+    table.iter().enumerate().skip(from).map(entry).try_for_each(|entry| take(&entry))
+}
+
+impl Node for Fixed {
+    fn attributes(&self) -> Attributes {
+        let (file_type, permissions) = file_type(&self.item);
+        let known = attributes(self.inode, file_type, permissions, ROOT_USER);
+        match self.item {
+            // Linux does not count the links of those of settings.
+            Item::Directory(_) if is_setting(self.inode) => Attributes { links: 1, ..known },
+            Item::Directory(table) => Attributes { links: 2 + directories(table), ..known },
+            _ => known,
+        }
+    }
+    fn permissions(&self) -> u16 {
+        file_type(&self.item).1
+    }
+    /// A setting has an end, at which it has no bytes; the text of another file is a sequence.
+    fn places(&self) -> Places {
+        match self.item {
+            Item::Directory(_) => Places::UpTo(GENERATED_END),
+            _ if is_setting(self.inode) => Places::UpTo(POSITION_MAX),
+            _ => Places::Endless,
+        }
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        match self.item {
+            Item::Directory(table) => find(table, self.inode, name),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+    fn keeps(&self, _: &[u8]) -> bool {
+        true
+    }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        let Item::Directory(table) = self.item else { return Err(Errno::ENOTDIR) };
+        let _ = list(table, self.inode, position, take);
+        Ok(())
+    }
+    fn read_link(&self, caller: &Caller<'_>) -> Result<Vec<u8>, Errno> {
+        match self.item {
+            Item::Link(text) => Ok(text(caller)),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn generate(&self) -> Result<Vec<u8>, Errno> {
+        match self.item {
+            Item::File(content)
+            | Item::Writable(content, _)
+            | Item::Name(content, ..)
+            | Item::Open(content, _)
+            | Item::Private(content, _) => Ok(content()),
+            Item::Number(setting) => Ok(setting.text()),
+            Item::Trigger(_) => Err(Errno::EIO),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+    fn write(&self, data: &[u8]) -> Result<(), Errno> {
+        match self.item {
+            Item::Writable(_, write)
+            | Item::Name(_, write, _)
+            | Item::Open(_, write)
+            | Item::Private(_, write)
+            | Item::Trigger(write) => write(data),
+            Item::Number(setting) => setting.set(data),
+            _ => Err(Errno::EIO),
+        }
+    }
+    /// Data written at an offset behind a number's start is ignored, and so is empty data (`sysctl_writes_strict`).
+    fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        match self.item {
+            Item::Number(_) | Item::Open(..) if offset > 0 || data.is_empty() => Ok(()),
+            _ => self.write(data),
+        }
+    }
+    fn open(&self, _: u32) -> Result<Option<Arc<dyn File>>, Errno> {
+        match self.item {
+            Item::Frames(about) => Ok(Some(Arc::new(FrameWords(about)))),
+            Item::Name(.., changes) => {
+                let node = Arc::new(Fixed { inode: self.inode, item: self.item });
+                Ok(Some(generated::watched_file_of(node, changes(), Ready::ALWAYS)))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+/// `/proc` itself: the fixed names, then the processes.
+pub struct Root;
+
+impl Node for Root {
+    fn attributes(&self) -> Attributes {
+        let links = 2 + directories(ROOT) + tree::read().processes().count() as u32;
+        let known = attributes(ROOT_INODE, FileType::Directory, PERMISSIONS, ROOT_USER);
+        Attributes { links, ..known }
+    }
+    fn permissions(&self) -> u16 {
+        PERMISSIONS
+    }
+    fn with_cache(&self, name: &[u8], act: &mut dyn FnMut(&ChildCache, u64)) {
+        if let Some(process) = parse_id(name).and_then(tree::process) {
+            act(&process.files_about_it, 0);
+        }
+    }
+    fn lookup(&self, name: &[u8], _: &Caller<'_>) -> Result<Child, Errno> {
+        match parse_id(name) {
+            // A thread's id leads to the thread, although only processes are listed.
+            Some(id) => match (tree::process(id), tree::task(id)) {
+                (Some(process), _) => Ok(Arc::new(ProcessDirectory::of_process(process))),
+                (None, Some(task)) => Ok(Arc::new(ProcessDirectory::of_thread(task))),
+                (None, None) => Err(Errno::ENOENT),
+            },
+            None => find(ROOT, ROOT_INODE, name),
+        }
+    }
+    fn keeps(&self, name: &[u8]) -> bool {
+        parse_id(name).is_none()
+    }
+    fn entries(&self, position: u64, take: &mut TakeEntry<'_>) -> Result<(), Errno> {
+        if list(ROOT, ROOT_INODE, position, take).is_break() {
+            return Ok(());
+        }
+        let first = position.saturating_sub(TABLE_MAX);
+        let tree = tree::read();
+        let ids = tree.processes().map(|process| process.id());
+        let _ = ids.filter(|id| u64::from(*id) > first).try_for_each(|id| {
+            take(&DirectoryEntry {
+                inode: super::process::inode(id, 0, 0),
+                file_type: Some(FileType::Directory),
+                name: Digits::decimal(id.into()).bytes(),
+                next: TABLE_MAX + u64::from(id),
+            })
+        });
+        Ok(())
+    }
+}
+
+/// A decimal id without leading zeroes.
+pub fn parse_id(name: &[u8]) -> Option<u32> {
+    if matches!(name, [] | [b'0', ..]) {
+        return None;
+    }
+    name.iter().try_fold(0u32, |number, byte| {
+        let digit = byte.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
+}
+
+/// `number` in decimal, with room for more of a path.
+pub fn number_text(number: u64) -> Vec<u8> {
+    const ROOM_BYTES: usize = 32;
+    let mut text = Vec::with_capacity(ROOM_BYTES);
+    write_decimal(&mut text, number);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_plain_decimal() {
+        assert_eq!(parse_id(b"17"), Some(17));
+        for wrong in [&b"017"[..], b"", b"0", b"1x", b"99999999999"] {
+            assert_eq!(parse_id(wrong), None);
+        }
+    }
+
+    #[test]
+    fn settings_are_what_lies_below_their_directory() {
+        let index = |table: Table, name: &str| table.iter().position(|(known, _)| *known == name);
+        let root = child_inode(ROOT_INODE, index(ROOT, "sys").unwrap());
+        let kernel = child_inode(root, index(SETTINGS, "kernel").unwrap());
+        let random = child_inode(kernel, index(KERNEL, "random").unwrap());
+        assert!(is_setting(root) && is_setting(kernel) && is_setting(child_inode(random, 2)));
+        let driver = child_inode(ROOT_INODE, index(ROOT, "driver").unwrap());
+        assert!(!is_setting(driver) && !is_setting(child_inode(driver, 0)));
+    }
+
+    #[test]
+    fn tables_fit_their_inode_numbers() {
+        for table in
+            [ROOT, SETTINGS, FILES, INOTIFY, KERNEL, RANDOM, SECCOMP, VM, SKERRY, ipc::OBJECTS]
+        {
+            assert!((table.len() as u64) < TABLE_MAX);
+        }
+    }
+}

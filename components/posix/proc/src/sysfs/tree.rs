@@ -1,0 +1,281 @@
+//! The places of files in `/sys`: a [`Builder`] puts files at paths, then makes the tree of them.
+use super::{Content, Entry, Kind, Setter};
+use crate::procfs::parsed;
+use alloc::{
+    borrow::ToOwned, boxed::Box, collections::BTreeMap, format, string::String, sync::Arc,
+};
+use core::fmt::Display;
+use interfaces::file_system::FileType;
+use memory::large;
+use objects::{
+    devices::{Device, NODES},
+    file_systems,
+};
+use vfs::Errno;
+
+/// A directory or what is in it, while the tree grows.
+enum Draft {
+    Directory(BTreeMap<String, Draft>),
+    File(Content, Option<Setter>),
+    Link(String),
+}
+
+struct Builder {
+    root: BTreeMap<String, Draft>,
+    last_inode: u64,
+}
+
+impl Builder {
+    /// The directory at `path`, made if need be.
+    fn directory(&mut self, path: &str) -> Option<&mut BTreeMap<String, Draft>> {
+        let mut at = &mut self.root;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            let made = || Draft::Directory(BTreeMap::new());
+            match at.entry(name.to_owned()).or_insert_with(made) {
+                Draft::Directory(below) => at = below,
+                _ => return None,
+            }
+        }
+        Some(at)
+    }
+    fn put(&mut self, path: &str, draft: Draft) {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if let Some(names) = self.directory(directory) {
+            names.insert(name.to_owned(), draft);
+        }
+    }
+    /// A file whose content is made at each read.
+    fn live(&mut self, path: &str, content: impl Fn() -> String + Send + Sync + 'static) {
+        self.put(path, Draft::File(Box::new(content), None));
+    }
+    /// A file that can be written.
+    fn setting(
+        &mut self,
+        path: &str,
+        content: impl Fn() -> String + Send + Sync + 'static,
+        set: impl Fn(&[u8]) -> Result<(), Errno> + Send + Sync + 'static,
+    ) {
+        self.put(path, Draft::File(Box::new(content), Some(Box::new(set))));
+    }
+    /// A file with one line that never changes.
+    fn line(&mut self, path: &str, value: impl Display) {
+        let text = format!("{value}\n");
+        self.live(path, move || text.clone());
+    }
+    fn link(&mut self, path: &str, target: String) {
+        self.put(path, Draft::Link(target));
+    }
+    fn finish(&mut self, draft: Draft) -> Arc<Entry> {
+        self.last_inode += 1;
+        let inode = self.last_inode;
+        let kind = match draft {
+            Draft::Directory(names) => Kind::Directory(
+                names.into_iter().map(|(name, draft)| (name, self.finish(draft))).collect(),
+            ),
+            Draft::File(content, set) => Kind::File(content, set),
+            Draft::Link(target) => Kind::Link(target),
+        };
+        Arc::new(Entry { inode, kind })
+    }
+}
+
+/// Directories that are there though nothing is in them.
+const EMPTY: [&str; 8] =
+    ["block", "bus", "class/net", "firmware", "fs/cgroup", "kernel/debug", "module", "power"];
+
+/// The whole tree.
+pub(super) fn build() -> Arc<Entry> {
+    let mut builder = Builder { root: BTreeMap::new(), last_inode: 0 };
+    for path in EMPTY {
+        builder.directory(path);
+    }
+    processors(&mut builder);
+    kernel(&mut builder);
+    let devices = file_systems::devices();
+    for device in devices {
+        disk(&mut builder, device, devices);
+    }
+    for (name, file_type, _, number) in NODES {
+        if *file_type == FileType::Character {
+            let class = if number.0 == 1 { "mem" } else { "tty" };
+            character(&mut builder, class, name, *number);
+        }
+    }
+    for file_system in file_systems::types() {
+        if !file_system.1 {
+            builder.directory(&format!("fs/{}", file_system.0));
+        }
+    }
+    let root = core::mem::take(&mut builder.root);
+    builder.finish(Draft::Directory(root))
+}
+
+fn processors(builder: &mut Builder) {
+    const SYSTEM: &str = "devices/system/cpu";
+    let count = rt::thread::processors().0.max(1);
+    let list = if count == 1 { "0".to_owned() } else { format!("0-{}", count - 1) };
+    for name in ["online", "possible", "present"] {
+        builder.line(&format!("{SYSTEM}/{name}"), &list);
+    }
+    builder.line(&format!("{SYSTEM}/offline"), "");
+    builder.line(&format!("{SYSTEM}/isolated"), "");
+    builder.line(&format!("{SYSTEM}/kernel_max"), 63);
+    for processor in 0..count {
+        let at = format!("{SYSTEM}/cpu{processor}");
+        builder.line(&format!("{at}/topology/core_id"), processor);
+        builder.line(&format!("{at}/topology/physical_package_id"), 0);
+        for name in ["thread_siblings", "core_cpus"] {
+            builder.line(&format!("{at}/topology/{name}"), mask(processor..processor + 1));
+            builder.line(&format!("{at}/topology/{name}_list"), processor);
+        }
+        for name in ["core_siblings", "package_cpus"] {
+            builder.line(&format!("{at}/topology/{name}"), mask(0..count));
+            builder.line(&format!("{at}/topology/{name}_list"), &list);
+        }
+        if processor > 0 {
+            builder.line(&format!("{at}/online"), 1);
+        }
+    }
+    builder.line("devices/system/node/online", 0);
+}
+
+/// Processors as bits, in words of 32.
+fn mask(processors: core::ops::Range<usize>) -> String {
+    let bits = processors.fold(0u64, |bits, at| bits | 1u64.checked_shl(at as u32).unwrap_or(0));
+    match bits >> 32 {
+        0 => format!("{bits:x}"),
+        high => format!("{high:x},{:08x}", bits as u32),
+    }
+}
+
+fn kernel(builder: &mut Builder) {
+    builder.line("kernel/address_bits", 64);
+    builder.line("kernel/cpu_byteorder", "little");
+    builder.line("kernel/fscaps", 0);
+    builder.line("kernel/uevent_seqnum", 0);
+    let place = "kernel/mm/transparent_hugepage";
+    builder.setting(&format!("{place}/enabled"), large::policy_text, large::set_policy);
+    builder.line(&format!("{place}/hpage_pmd_size"), rt::user::LARGE_BYTES);
+}
+
+/// A disk, or a partition within its disk.
+fn disk(builder: &mut Builder, device: &Arc<Device>, all: &[Arc<Device>]) {
+    let is_whole = |other: &&Arc<Device>| {
+        other.number.0 == device.number.0
+            && other.number.1 < device.number.1
+            && device.name.starts_with(&other.name)
+    };
+    let whole = all.iter().find(is_whole);
+    let place = match whole {
+        Some(whole) => format!("devices/virtual/block/{}/{}", whole.name, device.name),
+        None => format!("devices/virtual/block/{}", device.name),
+    };
+    let (major, minor) = device.number;
+    let info = device.block.info();
+    let kind = if whole.is_some() { "partition" } else { "disk" };
+    builder.line(&format!("{place}/dev"), format!("{major}:{minor}"));
+    builder.line(&format!("{place}/size"), info.sectors);
+    let shown = device.clone();
+    builder.live(&format!("{place}/ro"), move || format!("{}\n", u8::from(shown.is_read_only())));
+    builder.live(&format!("{place}/uevent"), {
+        let name = device.name.clone();
+        move || format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\nDEVTYPE={kind}\n")
+    });
+    let statistics = device.statistics.clone();
+    builder.live(&format!("{place}/stat"), move || format!("{}\n", statistics.columns()));
+    match whole {
+        Some(whole) => builder.line(&format!("{place}/partition"), minor - whole.number.1),
+        None => {
+            builder.line(&format!("{place}/removable"), 0);
+            for name in ["logical_block_size", "hw_sector_size", "physical_block_size"] {
+                builder.line(&format!("{place}/queue/{name}"), info.block_bytes);
+            }
+            builder.line(&format!("{place}/queue/rotational"), 0);
+            read_ahead(builder, &format!("{place}/queue/read_ahead_kb"), device);
+            backing(builder, device);
+            builder.link(&format!("block/{}", device.name), format!("../{place}"));
+        }
+    }
+    builder.link(&format!("{place}/subsystem"), up(&place, "class/block"));
+    builder.link(&format!("class/block/{}", device.name), format!("../../{place}"));
+    builder.link(&format!("dev/block/{major}:{minor}"), format!("../../{place}"));
+}
+
+/// Adds the setting of a disk's read-ahead, in KiB.
+fn read_ahead(builder: &mut Builder, path: &str, device: &Arc<Device>) {
+    const SECTORS_A_KIB: u64 = 2;
+    let (shown, set) = (device.clone(), device.clone());
+    builder.setting(
+        path,
+        move || format!("{}\n", shown.read_ahead_sectors() / SECTORS_A_KIB),
+        move |data| {
+            let kib: u32 = parsed(data)?;
+            set.set_read_ahead(u64::from(kib) * SECTORS_A_KIB);
+            Ok(())
+        },
+    );
+}
+
+/// The device behind the cached pages of a disk, by its number.
+fn backing(builder: &mut Builder, device: &Arc<Device>) {
+    let (major, minor) = device.number;
+    let place = format!("devices/virtual/bdi/{major}:{minor}");
+    read_ahead(builder, &format!("{place}/read_ahead_kb"), device);
+    for (name, value) in [("min_ratio", 0), ("max_ratio", 100), ("stable_pages_required", 0)] {
+        builder.line(&format!("{place}/{name}"), value);
+    }
+    builder.live(&format!("{place}/uevent"), String::new);
+    builder.link(&format!("{place}/subsystem"), up(&place, "class/bdi"));
+    builder.link(&format!("class/bdi/{major}:{minor}"), format!("../../{place}"));
+}
+
+fn character(builder: &mut Builder, class: &str, name: &str, (major, minor): (u32, u32)) {
+    let place = format!("devices/virtual/{class}/{name}");
+    builder.line(&format!("{place}/dev"), format!("{major}:{minor}"));
+    let text = format!("MAJOR={major}\nMINOR={minor}\nDEVNAME={name}\n");
+    builder.live(&format!("{place}/uevent"), move || text.clone());
+    builder.link(&format!("{place}/subsystem"), up(&place, &format!("class/{class}")));
+    builder.link(&format!("class/{class}/{name}"), format!("../../{place}"));
+    builder.link(&format!("dev/char/{major}:{minor}"), format!("../../{place}"));
+}
+
+/// The way from the directory `place` to `target`, both from the root.
+fn up(place: &str, target: &str) -> String {
+    format!("{}{target}", "../".repeat(place.split('/').count()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::Kind, *};
+
+    fn find<'a>(entry: &'a Entry, path: &str) -> Option<&'a Entry> {
+        path.split('/').try_fold(entry, |at, name| match &at.kind {
+            Kind::Directory(names) => {
+                names.iter().find(|(known, _)| known == name).map(|(_, entry)| &**entry)
+            }
+            _ => None,
+        })
+    }
+
+    #[test]
+    fn processors_are_bits() {
+        assert_eq!((mask(0..2), mask(1..2)), ("3".to_owned(), "2".to_owned()));
+        assert_eq!(mask(0..33), "1,ffffffff");
+    }
+
+    #[test]
+    fn files_and_links_are_where_they_were_put() {
+        let root = build();
+        let Some(Kind::File(content, None)) =
+            find(&root, "devices/virtual/mem/null/dev").map(|it| &it.kind)
+        else {
+            panic!("no dev file");
+        };
+        assert_eq!(content(), "1:3\n");
+        let Some(Kind::Link(target)) = find(&root, "class/mem/null").map(|it| &it.kind) else {
+            panic!("no link");
+        };
+        assert_eq!(target, "../../devices/virtual/mem/null");
+        assert_eq!(up("devices/virtual/mem/null", "class/mem"), "../../../../class/mem");
+    }
+}

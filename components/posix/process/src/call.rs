@@ -1,0 +1,114 @@
+//! A system call: its caller and arguments ([`Call`]), the function that answers it ([`Handler`]), and the handlers of all
+//! calls ([`Table`]). The handlers are above this module; a process is given their table when it is made.
+use crate::{Task, files};
+use alloc::sync::Arc;
+use files::Table as Descriptors;
+use memory::AddressSpace;
+use rt::user::Context;
+use vfs::{Errno, OpenFile};
+
+/// One system call under way.
+pub struct Call<'a> {
+    /// The calling task.
+    pub task: &'a Arc<Task>,
+    /// Its memory as it came: exec's new one is the next call's.
+    pub memory: &'a Arc<AddressSpace>,
+    /// Its descriptors as it came: those that unshare and exec give are the next call's.
+    pub files: &'a Arc<Descriptors>,
+    /// Registers of the caller, which hold its arguments; rip is past the `syscall` instruction.
+    pub context: &'a mut Context,
+}
+
+/// A function that answers a call.
+pub type Handler = fn(&mut Call<'_>) -> Result<u64, Errno>;
+
+/// Numbers below this are in the table.
+pub const NUMBERS: usize = bpf::NUMBERS;
+
+/// Handlers by number, and the one of all numbers that are not in the table.
+pub struct Table {
+    handlers: [Handler; NUMBERS],
+    absent: Handler,
+}
+
+impl Table {
+    /// The table of `handlers`, with `absent` for numbers beyond it.
+    pub const fn new(handlers: [Handler; NUMBERS], absent: Handler) -> Table {
+        Table { handlers, absent }
+    }
+    /// Answers the call `number`.
+    ///
+    /// # Errors
+    /// The error of the call; `ENOSYS` if there is no such call.
+    #[inline]
+    pub fn dispatch(&self, call: &mut Call<'_>, number: u64) -> Result<u64, Errno> {
+        // As on Linux, the low half is the number.
+        match self.handlers.get(number as u32 as usize) {
+            Some(handler) => handler(call),
+            None => (self.absent)(call),
+        }
+    }
+}
+
+/// The value of rax after a call failed.
+pub fn failure(errno: Errno) -> u64 {
+    errno.0.wrapping_neg()
+}
+
+impl Call<'_> {
+    /// Its six arguments.
+    #[inline(always)]
+    pub fn args(&self) -> [u64; 6] {
+        let r = &self.context.registers;
+        [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9]
+    }
+    /// Answers with `handler` as if `args` were the arguments; the caller's registers keep what they hold.
+    pub fn with(&mut self, args: [u64; 6], handler: Handler) -> Result<u64, Errno> {
+        let own = self.args();
+        self.set_args(args);
+        let result = handler(self);
+        self.set_args(own);
+        result
+    }
+    fn set_args(&mut self, args: [u64; 6]) {
+        let r = &mut self.context.registers;
+        [r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9] = args;
+    }
+    /// Argument `index` as the `int` it is in C.
+    #[inline(always)]
+    pub fn int(&self, index: usize) -> i32 {
+        self.args().get(index).copied().unwrap_or(0) as i32
+    }
+    /// Argument `index` as the `unsigned int` it is in C.
+    #[inline(always)]
+    pub fn uint(&self, index: usize) -> u32 {
+        self.args().get(index).copied().unwrap_or(0) as u32
+    }
+    /// Argument `index`, an address, a length or another whole word.
+    #[inline(always)]
+    pub fn word(&self, index: usize) -> u64 {
+        self.args().get(index).copied().unwrap_or(0)
+    }
+    /// The open file whose descriptor is argument `index`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    #[inline(always)]
+    pub fn file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
+        self.files.get(self.int(index))
+    }
+    /// As [`Call::file`], refusing one opened with O_PATH.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    #[inline(always)]
+    pub fn working_file(&self, index: usize) -> Result<Arc<OpenFile>, Errno> {
+        working_file(self.files, self.int(index))
+    }
+}
+
+fn working_file(files: &Descriptors, fd: i32) -> Result<Arc<OpenFile>, Errno> {
+    let files = files.look_up();
+    let file = files.get(fd)?;
+    if file.is_path_only() { Err(Errno::EBADF) } else { Ok(file.clone()) }
+}

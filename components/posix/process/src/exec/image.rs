@@ -1,0 +1,181 @@
+//! Mapping the segments of a program and its interpreter from the page cache.
+use super::{
+    Opener,
+    elf::{self, Headers, Kind, Segment},
+    file::Executable,
+    place::Place,
+};
+use alloc::sync::Arc;
+use memory::{
+    AddressSpace, Layout, MapFlags, MapRequest, PAGE, Place as MapPlace, Source,
+    region::{page_of, round_up},
+};
+use rt::user::Protection;
+use vfs::Errno;
+
+/// A program in memory.
+pub struct Image {
+    /// First instruction to run: the interpreter's, if there is one.
+    pub start: u64,
+    /// First instruction of the program (`AT_ENTRY`).
+    pub entry: u64,
+    /// Its program headers in memory (`AT_PHDR`).
+    pub table: u64,
+    /// Their number (`AT_PHNUM`).
+    pub table_entries: u64,
+    /// Base of the interpreter, 0 without one (`AT_BASE`).
+    pub interpreter_base: u64,
+}
+
+/// An interpreter with its headers.
+pub struct Interpreter {
+    program: Executable,
+    headers: Headers,
+}
+
+impl Interpreter {
+    /// Its file.
+    pub fn file(&self) -> &Executable {
+        &self.program
+    }
+}
+
+/// Opens and checks the interpreter a program asks for.
+///
+/// # Errors
+/// `ELIBBAD` where it is no ELF file; as opening.
+pub fn open_interpreter(name: &[u8], open: &Opener<'_>) -> Result<Interpreter, Errno> {
+    let program = Executable::new(open(name)?)?;
+    program.read_observed(0, &mut [0])?;
+    let bad = |error| if error == Errno::ENOEXEC { Errno::ELIBBAD } else { error };
+    let headers = elf::read(&program).map_err(bad)?;
+    Ok(Interpreter { program, headers })
+}
+
+/// Maps a program and its interpreter and lays out the heap.
+///
+/// # Errors
+/// As mmap.
+pub fn map(
+    memory: &Arc<AddressSpace>,
+    place: &Place,
+    program: &Executable,
+    headers: &Headers,
+    interpreter: Option<&Interpreter>,
+) -> Result<Image, Errno> {
+    let bias = match headers.kind {
+        Kind::Fixed => 0,
+        Kind::Movable => movable_bias(place.program, headers)?,
+    };
+    map_segments(memory, program, headers, bias)?;
+    lay_out(memory, place, headers, bias)?;
+    let entry = headers.entry.wrapping_add(bias);
+    let (mut start, mut interpreter_base) = (entry, 0);
+    if let Some(Interpreter { program, headers }) = interpreter {
+        interpreter_base = match headers.kind {
+            Kind::Fixed => 0,
+            Kind::Movable => room_for(memory, headers)?,
+        };
+        map_segments(memory, program, headers, interpreter_base)?;
+        start = headers.entry.wrapping_add(interpreter_base);
+    }
+    let table = headers.table.wrapping_add(bias);
+    Ok(Image { start, entry, table, table_entries: headers.table_entries, interpreter_base })
+}
+
+fn movable_bias(base: u64, headers: &Headers) -> Result<u64, Errno> {
+    let aligned = base & !(headers.alignment - 1);
+    aligned.checked_sub(headers.extent.0).ok_or(Errno::ENOMEM)
+}
+
+/// Finds room for a whole movable file; returns the bias.
+fn room_for(memory: &Arc<AddressSpace>, headers: &Headers) -> Result<u64, Errno> {
+    let bytes = headers.extent.1 - headers.extent.0;
+    let wanted = bytes.checked_add(headers.alignment - PAGE).ok_or(Errno::ENOMEM)?;
+    let start = memory.find_room(wanted)?;
+    let aligned = start.checked_next_multiple_of(headers.alignment).ok_or(Errno::ENOMEM)?;
+    aligned.checked_sub(headers.extent.0).ok_or(Errno::EINVAL)
+}
+
+fn map_segments(
+    memory: &Arc<AddressSpace>,
+    program: &Executable,
+    headers: &Headers,
+    bias: u64,
+) -> Result<(), Errno> {
+    for segment in &headers.segments {
+        let address = segment.address.checked_add(bias).ok_or(Errno::ENOMEM)?;
+        let moved = Segment { address, ..segment.clone() };
+        if moved.address.checked_add(moved.memory_bytes).is_none() {
+            return Err(Errno::ENOMEM);
+        }
+        map_segment(memory, program, &moved)?;
+    }
+    Ok(())
+}
+
+/// Maps what comes from the file, then zeroes: the rest of the last page, and whole pages.
+fn map_segment(
+    memory: &Arc<AddressSpace>,
+    program: &Executable,
+    segment: &Segment,
+) -> Result<(), Errno> {
+    let start = page_of(segment.address);
+    let file_end = round_up(segment.file_end()).ok_or(Errno::ENOMEM)?;
+    let end = round_up(segment.end()).ok_or(Errno::ENOMEM)?;
+    let zeroes_from = if segment.file_bytes > 0 {
+        memory.map(&file_part(program, segment, start, file_end - start))?;
+        let tail = file_end.min(segment.end()) - segment.file_end();
+        if tail > 0 && segment.protection.contains(Protection::WRITE) {
+            memory.zero_bytes(segment.file_end(), (file_end - segment.file_end()) as usize)?;
+        }
+        file_end
+    } else {
+        start
+    };
+    if zeroes_from < end {
+        let place = MapPlace::Fixed(zeroes_from);
+        memory.map(&MapRequest::anonymous(place, end - zeroes_from, segment.protection))?;
+    }
+    Ok(())
+}
+
+fn file_part(program: &Executable, segment: &Segment, start: u64, bytes: u64) -> MapRequest {
+    MapRequest {
+        place: MapPlace::Fixed(start),
+        bytes,
+        protection: segment.protection,
+        flags: MapFlags::empty(),
+        source: Source::Object {
+            object: program.pages().clone(),
+            first: segment.offset / PAGE,
+            origin: program.origin().clone(),
+            allowed: Protection::all(),
+            is_shared: false,
+        },
+    }
+}
+
+/// Notes where code and data are, and puts the heap behind them.
+fn lay_out(
+    memory: &AddressSpace,
+    place: &Place,
+    headers: &Headers,
+    bias: u64,
+) -> Result<(), Errno> {
+    let mut layout = Layout { code: (u64::MAX, 0), ..Layout::default() };
+    for segment in &headers.segments {
+        let (start, end) = (segment.address + bias, segment.file_end() + bias);
+        if segment.protection.contains(Protection::EXECUTE) {
+            layout.code = (layout.code.0.min(start), layout.code.1.max(end));
+        }
+        if start >= layout.data.0 {
+            layout.data = (start, layout.data.1.max(end));
+        }
+    }
+    let program_end = headers.extent.1.checked_add(bias).ok_or(Errno::ENOMEM)?;
+    layout.heap_start = round_up(program_end).ok_or(Errno::ENOMEM)?.saturating_add(place.heap_gap);
+    layout.heap_end = layout.heap_start;
+    memory.set_layout(layout);
+    Ok(())
+}

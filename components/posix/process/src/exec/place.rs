@@ -1,0 +1,56 @@
+//! Random addresses for the parts of a program (address space layout randomisation, as Linux's).
+use memory::{PAGE, map::GUARD_GAP, region::page_of};
+use rt::user::USER_END;
+
+/// The start of movable programs: two thirds of the addresses.
+const PROGRAM_BASE: u64 = USER_END / 3 * 2;
+/// Least and most room kept for the stack.
+const STACK_ROOM: (u64, u64) = (128 << 20, USER_END / 6 * 5);
+const STACK_RANDOM_PAGES: u64 = 1 << 22;
+const MAP_RANDOM_PAGES: u64 = 1 << 28;
+const HEAP_RANDOM_PAGES: u64 = (32 << 20) / PAGE;
+/// Pages between the stack and the end of the addresses for the vDSO.
+const VDSO_PAGES: u64 = 8;
+
+/// The places of a program's parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Base of a movable program.
+    pub program: u64,
+    /// Mappings are placed below this.
+    pub search_top: u64,
+    /// First address after the stack.
+    pub stack_end: u64,
+    /// First address of the vDSO's pages.
+    pub vdso: u64,
+    /// Distance of the heap from the program's end.
+    pub heap_gap: u64,
+    /// Bytes below the stack's end that stay unused, for its lowest address bits.
+    pub stack_offset: u64,
+}
+
+/// Sixteen-byte units within two pages, by which the stack pointer varies.
+const STACK_OFFSETS: u64 = 2 * PAGE / 16;
+
+impl Place {
+    /// Chooses places. `stack_limit` is `RLIMIT_STACK`.
+    pub fn choose(is_randomised: bool, stack_limit: u64) -> Place {
+        let mut random = [[0; 8]; 6];
+        if is_randomised {
+            rt::entropy::fill(random.as_flattened_mut());
+        }
+        let [program, map, stack, vdso, heap, offset] = random.map(u64::from_le_bytes);
+        let end = USER_END - stack % STACK_RANDOM_PAGES * PAGE;
+        let stack_end = end - VDSO_PAGES * PAGE;
+        let room = stack_limit.clamp(STACK_ROOM.0, STACK_ROOM.1);
+        let top = USER_END - room - GUARD_GAP - STACK_RANDOM_PAGES * PAGE;
+        Place {
+            program: page_of(PROGRAM_BASE) + program % MAP_RANDOM_PAGES * PAGE,
+            search_top: page_of(top.saturating_sub(map % MAP_RANDOM_PAGES * PAGE)),
+            stack_end,
+            vdso: stack_end + (1 + vdso % 3) * PAGE,
+            heap_gap: heap % HEAP_RANDOM_PAGES * PAGE,
+            stack_offset: offset % STACK_OFFSETS * 16,
+        }
+    }
+}

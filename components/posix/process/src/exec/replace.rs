@@ -1,0 +1,201 @@
+//! execve: one process, another program.
+//!
+//! The new program is loaded into a fresh address space first, so that every failure is reported
+//! to a caller that still is what it was. Then the other threads end, and only after that the
+//! process changes: memory, dispositions, descriptors, credentials, name.
+//!
+//! All of it is under the process's exec guard ([`crate::exec_guard`]): what the rights of the program are decided by
+//! does not change until it has them.
+use crate::{
+    Task,
+    limits::{Limit, Resource},
+    object::Process,
+    task::attention,
+    tree,
+};
+use crate::{
+    exec::{self, Image, Program},
+    files::FsExec,
+    signal::{SIGCHLD, state::AlternateStack},
+    time::timers,
+};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use memory::AddressSpace;
+use rt::user::{Bases, Context, Registers};
+use vfs::Errno;
+
+/// Flags of the personality that a file that gives ids clears (`PER_CLEAR_ON_SETID`): `READ_IMPLIES_EXEC`,
+/// `ADDR_NO_RANDOMIZE`, `ADDR_COMPAT_LAYOUT`, `MMAP_PAGE_ZERO`.
+const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000;
+
+/// Loads `program` and makes `task` run it: `context` enters it.
+///
+/// # Errors
+/// As execve(2); the task is then as before. `RESTART` if another thread is ahead with an exec or
+/// an exit: the task ends.
+pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
+    let process = &task.process;
+    let _decision = process.exec_guard.decide(task)?;
+    check_process_limit(process)?;
+    let context_of_files = task.fs();
+    let directories = FsExec::begin(context_of_files.clone(), || {
+        let is_user = |other: &&Arc<Task>| Arc::ptr_eq(&other.fs(), &context_of_files);
+        process.signals.lock().tasks.iter().filter(is_user).count()
+    });
+    let image = exec::load(task, program, directories.sharing())?;
+    end_other_threads(task)?;
+    crate::exit::release_memory_words(task);
+    let changed = change(task, context, image);
+    task.forget_locks();
+    changed
+}
+
+/// The user whose the process became has no more processes than it may; nobody counts them who never exceeded that.
+fn check_process_limit(process: &Process) -> Result<(), Errno> {
+    let flag = &process.exceeds_limit;
+    if flag.load(Ordering::Relaxed) {
+        let count = tree::read().user_tasks(process.real_user());
+        if count > process.limits.soft(Resource::Processes) {
+            return Err(Errno::EAGAIN);
+        }
+        flag.store(false, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// As [`execute`], for a task in the kernel that runs its first program.
+///
+/// # Errors
+/// As [`execute`].
+pub fn execute_named(
+    task: &Arc<Task>,
+    context: &mut Context,
+    path: &[u8],
+    arguments: Vec<Vec<u8>>,
+    environment: Vec<Vec<u8>>,
+) -> Result<(), Errno> {
+    let program = Program {
+        directory: linux_raw_sys::general::AT_FDCWD,
+        name: path.to_vec(),
+        flags: 0,
+        arguments: arguments.iter().map(Vec::as_slice).collect(),
+        environment: environment.iter().map(Vec::as_slice).collect(),
+    };
+    execute(task, context, program)
+}
+
+/// Ends every other task of the group and takes over the group's id.
+fn end_other_threads(task: &Arc<Task>) -> Result<(), Errno> {
+    let process = &task.process;
+    {
+        let mut state = process.signals.lock();
+        if state.exit.is_some() || state.exec.is_some() {
+            return Err(Errno::RESTART);
+        }
+        if state.tasks.len() > 1 {
+            state.exec = Some(task.id());
+            for other in state.tasks.iter().filter(|other| !Arc::ptr_eq(other, task)) {
+                other.summon(attention::EXIT);
+            }
+            process.stop_event.signal();
+        }
+    }
+    let is_alone = wait_alone(task);
+    process.signals.lock().exec = None;
+    if !is_alone {
+        return Err(Errno::RESTART);
+    }
+    let mut tree = tree::write();
+    if task.id() != process.id() {
+        tree.remove_task(task.id());
+        task.set_id(process.id());
+        tree.insert_task(task.clone());
+    }
+    Ok(())
+}
+
+/// Waits until the task is the only one; `false` if it is itself to end.
+fn wait_alone(task: &Task) -> bool {
+    let process = &task.process;
+    loop {
+        let ticket = process.task_event.ticket();
+        if process.signals.lock().tasks.len() == 1 {
+            return !task.is_ending();
+        }
+        if task.is_ending() {
+            return false;
+        }
+        process.task_event.wait(ticket, None, true);
+    }
+}
+
+fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), Errno> {
+    let process = &task.process;
+    unshare_files(task)?;
+    unshare_actions(process);
+    timers::delete_all(process);
+    task.signals.lock().stack = AlternateStack::default();
+    task.set_command(&image.command);
+    process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+    process.has_executed.store(true, Ordering::Relaxed);
+    task.robust_list.store(0, Ordering::Relaxed);
+    task.rseq.end();
+    context.registers = Registers { rip: image.entry, rsp: image.stack, ..Registers::default() };
+    if let Some(old) = commit(task, image) {
+        process.memory().set_large_pages(old.has_large_pages());
+        process.note_usage(&old);
+    }
+    // A pipe's end that closes here tells others that the new program is there.
+    task.files().close_on_exec();
+    apply_limits(process);
+    process.released.signal();
+    task.note_left_memory();
+    rt::user::reset_extended();
+    rt::user::set_bases(Bases::default());
+    task.raise_attention(attention::RELOAD);
+    Ok(())
+}
+
+/// Replaces credentials and memory in one step for all that look into the process; the memory before.
+fn commit(task: &Task, image: Image) -> Option<Arc<AddressSpace>> {
+    let process = &task.process;
+    let _commit = process.exec_guard.begin_commit();
+    if image.is_secure || image.credentials.departs_from(&task.credentials()) {
+        process.parent_death_signal.store(0, Ordering::Relaxed);
+    }
+    if image.is_set_id {
+        process.personality.fetch_and(!CLEARED_BY_SET_ID, Ordering::Relaxed);
+    }
+    if image.is_secure
+        && let Some(stack) = process.limits.get(Resource::Stack as u32)
+    {
+        let soft = stack.soft.min(image.stack_limit);
+        process.limits.set(Resource::Stack as u32, Limit { soft, ..stack });
+    }
+    tree::set_real_user(process, image.credentials.user.real);
+    task.set_credentials(image.credentials);
+    process.set_memory(Some(image.memory))
+}
+
+fn unshare_files(task: &Task) -> Result<(), Errno> {
+    let files = task.files();
+    // Ours, the task's and that of its loop are three references: more means that somebody shares the table.
+    if Arc::strong_count(&files) > 3 {
+        task.set_files(Some(Arc::new(files.duplicate()?)));
+    }
+    Ok(())
+}
+
+fn unshare_actions(process: &Process) {
+    let mut state = process.signals.lock();
+    let mut copy = state.actions.lock().clone();
+    copy.reset_for_exec();
+    state.actions = crate::signal::Dispositions::shared(copy);
+}
+
+/// Tells the address space of `process` its limits.
+pub fn apply_limits(process: &Process) {
+    let Some(memory) = process.try_memory() else { return };
+    memory.set_limits(exec::limits_of(process));
+}

@@ -1,0 +1,137 @@
+//! The request of execve, on a task's behalf: [`Program`] in, [`Image`] out.
+use super::{Arguments, ExecRequest, Executable, Strings, build};
+use crate::{
+    Process, Task,
+    files::{OnExec, Scope, Sharing},
+    limits::Resource,
+};
+use alloc::{format, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as raw;
+use memory::{AddressSpace, LimitValues, setting::Setting};
+use vfs::{Base, Credentials, Errno, OpenFile, Walk};
+
+/// `ADDR_NO_RANDOMIZE` of personality(2).
+const ADDR_NO_RANDOMIZE: u32 = 0x004_0000;
+/// Places are chosen at random (`/proc/sys/kernel/randomize_va_space`); the heap always with the rest.
+pub static RANDOMISES: Setting = Setting::int(2);
+
+/// A program to be run, as execveat(2) names it.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// `AT_FDCWD`, or the descriptor a relative name starts from.
+    pub directory: i32,
+    /// Its path.
+    pub name: Vec<u8>,
+    /// `AT_EMPTY_PATH`, `AT_SYMLINK_NOFOLLOW`.
+    pub flags: u32,
+    /// Arguments.
+    pub arguments: Strings,
+    /// Environment.
+    pub environment: Strings,
+}
+
+/// A program ready to run.
+pub struct Image {
+    /// Its memory.
+    pub memory: Arc<AddressSpace>,
+    /// First instruction.
+    pub entry: u64,
+    /// Stack pointer.
+    pub stack: u64,
+    /// Its name for `comm`, NUL-padded.
+    pub command: [u8; 16],
+    /// Its credentials.
+    pub credentials: Arc<Credentials>,
+    /// It has more rights than its caller.
+    pub is_secure: bool,
+    /// Its file gives it ids.
+    pub is_set_id: bool,
+    /// Its soft limit of the stack, `RLIMIT_STACK`.
+    pub stack_limit: u64,
+}
+
+/// Reads argument or environment strings from a program's memory.
+///
+/// # Errors
+/// `EFAULT`, `E2BIG`.
+pub fn read_strings(memory: &AddressSpace, address: u64) -> Result<Strings, Errno> {
+    Strings::read(memory, address)
+}
+
+/// Loads `program` for `task`, of which nothing is changed. The caller holds the decision of the exec guard.
+///
+/// # Errors
+/// As execve(2).
+pub fn load(task: &Arc<Task>, program: Program, sharing: Sharing) -> Result<Image, Errno> {
+    let scope = Scope::of(task);
+    let Opened { file, path, on_exec } = open(task, &scope, &program)?;
+    let open_named = |name: &[u8]| scope.caller().open_executable(Base::Cwd, name, Walk::FOLLOW);
+    let process = &task.process;
+    let loaded = build(ExecRequest {
+        path: &path,
+        on_exec,
+        program: Executable::new(file)?,
+        arguments: Arguments { arguments: program.arguments, environment: program.environment },
+        credentials: scope.credentials(),
+        has_no_new_privileges: task.no_new_privileges.load(Ordering::Relaxed),
+        sharing,
+        is_randomised: process.personality.load(Ordering::Relaxed) & ADDR_NO_RANDOMIZE == 0,
+        limits: limits_of(process),
+        open: &open_named,
+    })?;
+    Ok(Image {
+        memory: loaded.memory,
+        entry: loaded.entry,
+        stack: loaded.stack,
+        command: loaded.command,
+        credentials: Arc::new(loaded.credentials),
+        is_secure: loaded.is_secure,
+        is_set_id: loaded.is_set_id,
+        stack_limit: loaded.stack_limit,
+    })
+}
+
+/// The limits of a process that concern memory.
+pub fn limits_of(process: &Process) -> LimitValues {
+    LimitValues {
+        address_space: process.limits.soft(Resource::AddressSpace),
+        data: process.limits.soft(Resource::Data),
+        stack: process.limits.soft(Resource::Stack),
+        locked: process.limits.soft(Resource::LockedMemory),
+    }
+}
+
+/// A program that is open.
+struct Opened {
+    file: Arc<OpenFile>,
+    /// By which it can be told of.
+    path: Vec<u8>,
+    /// The fate of that descriptor at exec.
+    on_exec: OnExec,
+}
+
+fn open(task: &Task, scope: &Scope, program: &Program) -> Result<Opened, Errno> {
+    if program.flags & !(raw::AT_EMPTY_PATH | raw::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Err(Errno::EINVAL);
+    }
+    let mut walk = Walk::empty();
+    walk.set(Walk::FOLLOW, program.flags & raw::AT_SYMLINK_NOFOLLOW == 0);
+    walk.set(Walk::EMPTY, program.flags & raw::AT_EMPTY_PATH != 0);
+    let caller = scope.caller();
+    let name = &program.name;
+    if name.starts_with(b"/") || program.directory == raw::AT_FDCWD {
+        let file = caller.open_executable(Base::Cwd, name, walk)?;
+        return Ok(Opened { file, path: name.clone(), on_exec: OnExec::Keep });
+    }
+    let files = task.files();
+    let directory = files.get(program.directory)?;
+    let on_exec = files.on_exec(program.directory)?;
+    let file = caller.open_executable(Base::At(directory.path()), name, walk)?;
+    let mut path = format!("/dev/fd/{}", program.directory).into_bytes();
+    if !name.is_empty() {
+        path.push(b'/');
+        path.extend(name);
+    }
+    Ok(Opened { file, path, on_exec })
+}

@@ -1,0 +1,34 @@
+//! Descriptors of new files: [`install`].
+use super::{OnExec, anonymous};
+use crate::Task;
+use alloc::sync::Arc;
+use linux_raw_sys::general as raw;
+use vfs::{Errno, OpenFile, file::File};
+
+/// Descriptors the task may have (`RLIMIT_NOFILE`).
+pub fn descriptor_limit(task: &Task) -> usize {
+    task.process.limits.open_files()
+}
+
+/// Puts `file` at the lowest free descriptor.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+pub fn install(task: &Task, file: Arc<OpenFile>, on_exec: OnExec) -> Result<u64, Errno> {
+    task.files().insert_from(file, 0, descriptor_limit(task), on_exec)
+}
+
+/// Opens something no name leads to, shown as `anon_inode:KIND`; `flags` are open(2)'s.
+///
+/// # Errors
+/// `EMFILE`, `ENOMEM`.
+pub fn install_anonymous(
+    task: &Task,
+    file: Arc<dyn File>,
+    kind: &str,
+    flags: u32,
+) -> Result<u64, Errno> {
+    let place = anonymous::event_place(kind)?;
+    let on_exec = OnExec::from_flag(flags, raw::O_CLOEXEC);
+    install(task, OpenFile::new(file, place, flags), on_exec)
+}

@@ -1,0 +1,220 @@
+//! Signal-driven input and output: whom a description tells when it becomes ready (F_SETOWN, O_ASYNC).
+//!
+//! An [`Owner`] hangs in the description's slot once it was named, and watches the file's queues
+//! while O_ASYNC is set. It is told under a queue's lock, so it does not look at the file: it says
+//! `POLL_IN` for what can be read and `POLL_OUT` for what can only be written.
+//! Source: fcntl(2), Linux `fs/fcntl.c`.
+use crate::{
+    Process,
+    signal::{self, Info, SIGIO, info},
+    tree,
+};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
+use core::sync::atomic::{AtomicBool, Ordering};
+use rt::{
+    lock_class,
+    sync::{Mutex, Once},
+};
+use vfs::{
+    Credentials, Errno, OpenFile,
+    file::{Ready, SendRoom, SignalSource},
+    poll::{PollTable, Watcher},
+};
+
+lock_class! {
+    static SETTING = "files.owner";
+}
+
+/// The thread, process or group that gets a description's signals (F_SETOWN).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whom {
+    /// Nobody.
+    Nobody,
+    /// A thread.
+    Thread(u32),
+    /// A process.
+    Process(u32),
+    /// A process group.
+    Group(u32),
+}
+
+#[derive(Clone)]
+struct Setting {
+    whom: Whom,
+    /// 0: SIGIO, without details.
+    signal: u8,
+    fd: i32,
+    /// The task that named the owner: it must be allowed to signal the owner.
+    by: Option<Arc<Credentials>>,
+}
+
+/// Tells the owner of a socket that it can be written again after it could not.
+struct RoomWatcher {
+    owner: Weak<Owner>,
+    room: Arc<dyn SendRoom>,
+}
+
+impl Watcher for RoomWatcher {
+    fn changed(&self) {
+        let owner = self.owner.upgrade().filter(|owner| owner.is_on.load(Ordering::Acquire));
+        if let Some(owner) = owner
+            && self.room.take_room()
+        {
+            owner.tell_of(info::POLL_OUT);
+        }
+    }
+}
+
+/// The receiver of a description's signals.
+pub struct Owner {
+    this: Weak<Owner>,
+    /// Of a socket: looks for room for the owner.
+    room: Once<Arc<RoomWatcher>>,
+    code: i32,
+    setting: Mutex<Setting>,
+    is_on: AtomicBool,
+    is_watching: AtomicBool,
+}
+
+impl Owner {
+    /// The owner of `file`, nobody at first.
+    ///
+    /// # Errors
+    /// `EINVAL` where its slot is used for something else.
+    pub fn of(file: &OpenFile) -> Result<Arc<Owner>, Errno> {
+        let mut slot = file.owner().lock();
+        let code = if file.is_readable() { info::POLL_IN } else { info::POLL_OUT };
+        let setting = Setting { whom: Whom::Nobody, signal: 0, fd: -1, by: None };
+        let make = || {
+            Arc::new_cyclic(|this| Owner {
+                this: this.clone(),
+                room: Once::new(),
+                code,
+                setting: Mutex::new(&SETTING, setting),
+                is_on: AtomicBool::new(false),
+                is_watching: AtomicBool::new(false),
+            })
+        };
+        let kept = slot.get_or_insert_with(|| make()).clone();
+        kept.downcast::<Owner>().map_err(|_| Errno::EINVAL)
+    }
+    /// Names whom to tell; `by` must be allowed to signal it when the time comes.
+    pub fn set_whom(&self, whom: Whom, by: Arc<Credentials>) {
+        let mut setting = self.setting.lock();
+        (setting.whom, setting.by) = (whom, Some(by));
+    }
+    /// The receiver of the signals.
+    pub fn whom(&self) -> Whom {
+        self.setting.lock().whom
+    }
+    /// The user, real and effective, that named whom it tells.
+    pub fn users(&self) -> [u32; 2] {
+        let by = self.setting.lock().by.clone();
+        by.map_or([0; 2], |by| [by.user.real, by.user.effective])
+    }
+    /// The signal to tell by, 0 for SIGIO without details.
+    pub fn set_signal(&self, signal: u8) {
+        self.setting.lock().signal = signal;
+    }
+    /// The signal it tells by.
+    pub fn signal(&self) -> u8 {
+        self.setting.lock().signal
+    }
+    /// O_ASYNC was set through descriptor `fd`.
+    pub fn turn_on(&self, file: &OpenFile, fd: i32) {
+        let Some(source) = file.file().signal_source() else { return };
+        self.setting.lock().fd = fd;
+        self.is_on.store(true, Ordering::Release);
+        if !self.is_watching.swap(true, Ordering::AcqRel) {
+            let watcher: Weak<dyn Watcher> = self.this.clone();
+            match source {
+                SignalSource::Messages { arrived, freed, room } => {
+                    let owner = self.this.clone();
+                    let room = self.room.get_or_init(|| Arc::new(RoomWatcher { owner, room }));
+                    let room: Weak<RoomWatcher> = Arc::downgrade(room);
+                    PollTable::telling(watcher).add(arrived);
+                    PollTable::telling(room).add(freed);
+                }
+                SignalSource::Readiness => {
+                    file.file().poll(Some(&PollTable::telling(watcher)));
+                }
+            }
+        }
+    }
+    /// Tells whoever is to be told that `code` (one of [`info`]'s) with `band` is true of descriptor `fd`.
+    pub fn tell(&self, code: i32, band: u32, fd: i32) {
+        let setting = self.setting.lock().clone();
+        setting.tell(code, band, fd);
+    }
+    /// Tells of its descriptor that it can be read or written, as `code` says.
+    fn tell_of(&self, code: i32) {
+        let setting = self.setting.lock().clone();
+        let band = match code {
+            info::POLL_IN => Ready::IN | Ready::READ_NORMAL,
+            _ => Ready::OUT | Ready::WRITE_NORMAL,
+        };
+        setting.tell(code, u32::from(band.bits()), setting.fd);
+    }
+    /// O_ASYNC was taken away.
+    pub fn turn_off(&self) {
+        self.is_on.store(false, Ordering::Release);
+    }
+}
+
+/// Whether `file` has signals for an owner: as on Linux pipes, terminals, inotify and sockets have.
+pub fn is_signal_driven(file: &OpenFile) -> bool {
+    file.file().signal_source().is_some()
+}
+
+impl Watcher for Owner {
+    fn changed(&self) {
+        if self.is_on.load(Ordering::Acquire) {
+            self.tell_of(self.code);
+        }
+    }
+}
+
+impl Setting {
+    /// As [`Owner::tell`].
+    fn tell(&self, code: i32, band: u32, fd: i32) {
+        let message = match self.signal {
+            0 => Info::kernel(SIGIO),
+            signal => Info::poll(signal, code, band, fd),
+        };
+        let may = |process: &Process| self.by.as_ref().is_some_and(|by| by.may_signal(process));
+        let targets: Vec<Arc<Process>> = match self.whom {
+            Whom::Nobody => Vec::new(),
+            Whom::Thread(id) => {
+                if let Some(task) = tree::task(id).filter(|task| may(&task.process)) {
+                    let _ = signal::send_to_task(&task, message);
+                }
+                return;
+            }
+            Whom::Process(id) => tree::process(id).into_iter().collect(),
+            Whom::Group(id) => tree::read().group(id).cloned().collect(),
+        };
+        for process in targets.iter().filter(|process| may(process)) {
+            let _ = signal::send_to_process(process, message);
+        }
+    }
+}
+
+/// The permission of one process to signal another.
+trait MaySignal {
+    /// Root, or the same user.
+    fn may_signal(&self, process: &Process) -> bool;
+}
+
+impl MaySignal for Credentials {
+    fn may_signal(&self, process: &Process) -> bool {
+        let their = match process.tasks().first() {
+            Some(task) => task.credentials().user,
+            None => vfs::credentials::Ids::all(process.real_user()),
+        };
+        let is_same = |id: u32| id == their.real || id == their.saved;
+        self.user.effective == 0 || is_same(self.user.real) || is_same(self.user.effective)
+    }
+}

@@ -1,0 +1,471 @@
+//! fork, vfork and clone: making tasks and processes.
+use super::{
+    ExitStatus, Process, Task,
+    limits::Resource,
+    object::ProcessParts,
+    pidfd, run,
+    task::{TaskParts, attention},
+    tree,
+};
+use crate::{
+    files::FsHold,
+    signal::{Dispositions, TaskSignals},
+};
+use alloc::{format, sync::Arc, vec, vec::Vec};
+use bitflags::bitflags;
+use core::sync::atomic::{Ordering, fence};
+use memory::AddressSpace;
+use rt::{
+    sync::Mutex,
+    user::{Bases, Context},
+};
+use vfs::{Errno, credentials::Capabilities};
+
+bitflags! {
+    /// `CLONE_` flags, by their Linux values, the exit signal left out.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CloneFlags: u64 {
+        /// `CLONE_VM`
+        const VM = 0x100;
+        /// `CLONE_FS`
+        const FS = 0x200;
+        /// `CLONE_FILES`
+        const FILES = 0x400;
+        /// `CLONE_SIGHAND`
+        const SIGHAND = 0x800;
+        /// `CLONE_PIDFD`
+        const PIDFD = 0x1000;
+        /// `CLONE_PTRACE`
+        const PTRACE = 0x2000;
+        /// `CLONE_VFORK`
+        const VFORK = 0x4000;
+        /// `CLONE_PARENT`
+        const PARENT = 0x8000;
+        /// `CLONE_THREAD`
+        const THREAD = 0x1_0000;
+        /// `CLONE_NEWNS`
+        const NEWNS = 0x2_0000;
+        /// `CLONE_SYSVSEM`
+        const SYSVSEM = 0x4_0000;
+        /// `CLONE_SETTLS`
+        const SETTLS = 0x8_0000;
+        /// `CLONE_PARENT_SETTID`
+        const PARENT_SETTID = 0x10_0000;
+        /// `CLONE_CHILD_CLEARTID`
+        const CHILD_CLEARTID = 0x20_0000;
+        /// `CLONE_DETACHED`
+        const DETACHED = 0x40_0000;
+        /// `CLONE_UNTRACED`
+        const UNTRACED = 0x80_0000;
+        /// `CLONE_CHILD_SETTID`
+        const CHILD_SETTID = 0x100_0000;
+        /// `CLONE_NEWCGROUP`
+        const NEWCGROUP = 0x200_0000;
+        /// `CLONE_NEWUTS`
+        const NEWUTS = 0x400_0000;
+        /// `CLONE_NEWIPC`
+        const NEWIPC = 0x800_0000;
+        /// `CLONE_NEWUSER`
+        const NEWUSER = 0x1000_0000;
+        /// `CLONE_NEWTIME`
+        const NEWTIME = 0x80;
+        /// `CLONE_NEWPID`
+        const NEWPID = 0x2000_0000;
+        /// `CLONE_NEWNET`
+        const NEWNET = 0x4000_0000;
+        /// `CLONE_IO`
+        const IO = 0x8000_0000;
+        /// `CLONE_CLEAR_SIGHAND`
+        const CLEAR_SIGHAND = 0x1_0000_0000;
+        /// `CLONE_INTO_CGROUP`
+        const INTO_CGROUP = 0x2_0000_0000;
+    }
+}
+
+/// The flags that ask for namespaces, which there are none of.
+const NAMESPACES: CloneFlags = CloneFlags::NEWNS
+    .union(CloneFlags::NEWCGROUP)
+    .union(CloneFlags::NEWUTS)
+    .union(CloneFlags::NEWIPC)
+    .union(CloneFlags::NEWUSER)
+    .union(CloneFlags::NEWTIME)
+    .union(CloneFlags::NEWPID)
+    .union(CloneFlags::NEWNET);
+
+/// The arguments of clone.
+#[derive(Clone, Copy, Debug)]
+pub struct CloneRequest {
+    /// The shared objects, and more.
+    pub flags: CloneFlags,
+    /// The place in the parent's memory for the descriptor of `CLONE_PIDFD`.
+    pub pidfd: u64,
+    /// Signal for the parent at the end, 0 none.
+    pub exit_signal: u8,
+    /// Stack pointer of the child, 0 the parent's.
+    pub stack: u64,
+    /// The place in the parent's memory for the id.
+    pub parent_tid: u64,
+    /// Address in the child's memory that gets the id and is cleared when the child ends.
+    pub child_tid: u64,
+    /// FS base of the child.
+    pub tls: u64,
+}
+
+impl CloneRequest {
+    /// fork(2).
+    pub fn fork() -> CloneRequest {
+        CloneRequest {
+            flags: CloneFlags::empty(),
+            pidfd: 0,
+            exit_signal: crate::signal::SIGCHLD,
+            stack: 0,
+            parent_tid: 0,
+            child_tid: 0,
+            tls: 0,
+        }
+    }
+    fn check(&self, task: &Task) -> Result<(), Errno> {
+        let flags = self.flags;
+        let has = |flag| flags.contains(flag);
+        let is_nonsense = has(CloneFlags::SIGHAND) && !has(CloneFlags::VM)
+            || has(CloneFlags::THREAD) && !has(CloneFlags::SIGHAND)
+            || has(CloneFlags::FS | CloneFlags::NEWNS)
+            || has(CloneFlags::SIGHAND | CloneFlags::CLEAR_SIGHAND)
+            || has(CloneFlags::PIDFD)
+                && flags.intersects(CloneFlags::THREAD | CloneFlags::DETACHED)
+            || has(CloneFlags::PARENT) && task.process.parent_id() == 0
+            || self.exit_signal > crate::signal::LAST;
+        if is_nonsense || has(CloneFlags::INTO_CGROUP) {
+            return Err(Errno::EINVAL);
+        }
+        check_namespaces(task, flags)
+    }
+}
+
+/// There are no namespaces, which is said to who might have had one.
+pub fn check_namespaces(task: &Task, flags: CloneFlags) -> Result<(), Errno> {
+    if !flags.intersects(NAMESPACES) {
+        return Ok(());
+    }
+    let is_privileged = task.credentials().has(Capabilities::SYS_ADMIN);
+    Err(if is_privileged { Errno::EINVAL } else { Errno::EPERM })
+}
+
+/// Makes the child and starts it; returns its id. A vfork parent waits until the child has given
+/// the memory back.
+///
+/// # Errors
+/// `EINVAL`, `EPERM` for flags; `EPERM` for a base that is no program's address; `EAGAIN` for too many processes, `ENOMEM`.
+pub fn clone(task: &Arc<Task>, context: &Context, request: &CloneRequest) -> Result<u64, Errno> {
+    request.check(task)?;
+    check_process_limit(task)?;
+    if request.flags.contains(CloneFlags::SETTLS) && request.tls >= rt::user::USER_END {
+        return Err(Errno::EPERM);
+    }
+    let child = make(task, request)?;
+    let id = child.id();
+    let started = open_pidfd(task, &child, request).and_then(|fd| {
+        write_ids(task, &child, request);
+        let (context, bases) = (child_context(context, request), child_bases(request));
+        start(&child, context, bases).inspect_err(|_| {
+            fd.map(|fd| task.files().close(fd));
+        })
+    });
+    if let Err(errno) = started {
+        unmake(&child);
+        return Err(errno);
+    }
+    if request.flags.contains(CloneFlags::VFORK) {
+        wait_left(task, &child);
+    }
+    Ok(u64::from(id))
+}
+
+fn check_process_limit(task: &Task) -> Result<(), Errno> {
+    let credentials = task.credentials();
+    let tree = tree::read();
+    if tree.task_count() as u64 >= tree::tasks_max() {
+        return Err(Errno::EAGAIN);
+    }
+    let owner = credentials.user.real;
+    let is_limited = owner != 0
+        && !credentials.has(Capabilities::SYS_RESOURCE)
+        && !credentials.has(Capabilities::SYS_ADMIN);
+    let limit = task.process.limits.soft(Resource::Processes);
+    match is_limited && tree.user_tasks(owner) >= limit {
+        true => Err(Errno::EAGAIN),
+        false => Ok(()),
+    }
+}
+
+fn make(task: &Arc<Task>, request: &CloneRequest) -> Result<Arc<Task>, Errno> {
+    let parts = task_parts(task, request)?;
+    if request.flags.contains(CloneFlags::THREAD) {
+        return make_thread(task, parts, request);
+    }
+    let memory = match request.flags.contains(CloneFlags::VM) {
+        true => task.memory(),
+        false => task.memory().fork()?,
+    };
+    make_process(task, parts, request, Some(memory))
+}
+
+fn task_parts(task: &Task, request: &CloneRequest) -> Result<TaskParts, Errno> {
+    let files = match request.flags.contains(CloneFlags::FILES) {
+        true => task.files(),
+        false => Arc::new(task.files().duplicate()?),
+    };
+    let fs = match request.flags.contains(CloneFlags::FS) {
+        true => FsHold::join(task.fs())?,
+        false => FsHold::first(Arc::new(task.fs().duplicate())),
+    };
+    let keeps_stack =
+        !request.flags.contains(CloneFlags::VM) || request.flags.contains(CloneFlags::VFORK);
+    let (mask, stack) = {
+        let signals = task.signals.lock();
+        (signals.mask, signals.stack)
+    };
+    let mut signals = TaskSignals::inherited(mask);
+    if keeps_stack {
+        signals.stack = stack;
+    }
+    Ok(TaskParts { files, fs, credentials: task.credentials(), command: task.command(), signals })
+}
+
+fn new_task(
+    creator: &Task,
+    id: u32,
+    process: Arc<Process>,
+    parts: TaskParts,
+    request: &CloneRequest,
+) -> Arc<Task> {
+    let child = Task::new(id, process, parts);
+    child.inherit_scheduling(creator);
+    child.login.inherit(&creator.login);
+    if !request.flags.contains(CloneFlags::VM) {
+        child.rseq.copy(&creator.rseq);
+    }
+    if request.flags.contains(CloneFlags::SYSVSEM) {
+        child.share_undo_list(creator);
+    }
+    if request.flags.contains(CloneFlags::CHILD_CLEARTID) {
+        child.clear_child_tid.store(request.child_tid, Ordering::Relaxed);
+    }
+    Arc::new(child)
+}
+
+fn make_thread(
+    task: &Arc<Task>,
+    parts: TaskParts,
+    request: &CloneRequest,
+) -> Result<Arc<Task>, Errno> {
+    let mut tree = tree::write();
+    let id = tree.allocate_id()?;
+    let child = new_task(task, id, task.process.clone(), parts, request);
+    let mut state = task.process.signals.lock();
+    if task.is_ending() || state.exit.is_some() || state.exec.is_some() {
+        return Err(Errno::RESTART);
+    }
+    if state.stop != crate::signal::state::StopState::Running {
+        child.raise_attention(attention::STOP);
+    }
+    child.inherit_confinement(task);
+    state.tasks.push(child.clone());
+    tree.insert_task(child.clone());
+    Ok(child)
+}
+
+fn make_process(
+    task: &Arc<Task>,
+    parts: TaskParts,
+    request: &CloneRequest,
+    memory: Option<Arc<AddressSpace>>,
+) -> Result<Arc<Task>, Errno> {
+    let from = &task.process;
+    let actions = child_actions(from, request);
+    let owner = parts.credentials.user.real;
+    let mut tree = tree::write();
+    // A caller that kills all processes of a kind must not miss a child.
+    if task.is_ending() {
+        return Err(Errno::RESTART);
+    }
+    let parent =
+        if request.flags.contains(CloneFlags::PARENT) { from.parent_id() } else { from.id() };
+    let id = tree.allocate_id()?;
+    let process = Arc::new(Process::new(
+        id,
+        ProcessParts {
+            upcalls: from.upcalls,
+            parent,
+            group: from.group(),
+            session: from.session(),
+            memory,
+            actions,
+            limits: from.limits.clone(),
+            exit_signal: request.exit_signal,
+            owner,
+        },
+    ));
+    let maker = match request.flags.contains(CloneFlags::PARENT) {
+        true => from.parent_thread.load(Ordering::Relaxed),
+        false => task.id(),
+    };
+    process.parent_thread.store(maker, Ordering::Relaxed);
+    task.has_children.store(true, Ordering::Relaxed);
+    process.inherit_attributes(from);
+    process.is_borrowing.store(request.flags.contains(CloneFlags::VM), Ordering::Relaxed);
+    let child = new_task(task, id, process.clone(), parts, request);
+    child.inherit_confinement(task);
+    process.signals.lock().tasks.push(child.clone());
+    tree.insert(process);
+    tree.insert_task(child.clone());
+    Ok(child)
+}
+
+fn child_actions(from: &Process, request: &CloneRequest) -> Arc<Mutex<Dispositions>> {
+    let shared = from.signals.lock().actions.clone();
+    if request.flags.contains(CloneFlags::SIGHAND) {
+        return shared;
+    }
+    let mut copy = shared.lock().clone();
+    if request.flags.contains(CloneFlags::CLEAR_SIGHAND) {
+        copy.reset_for_exec();
+    }
+    Dispositions::shared(copy)
+}
+
+/// The descriptor of `CLONE_PIDFD`, which the parent's memory is told.
+fn open_pidfd(task: &Task, child: &Task, request: &CloneRequest) -> Result<Option<i32>, Errno> {
+    if !request.flags.contains(CloneFlags::PIDFD) {
+        return Ok(None);
+    }
+    let fd = pidfd::install(task, &child.process, 0)? as i32;
+    let told = task.memory().write_bytes(request.pidfd, &fd.to_le_bytes());
+    told.inspect_err(|_| {
+        let _ = task.files().close(fd);
+    })?;
+    Ok(Some(fd))
+}
+
+fn write_ids(task: &Task, child: &Task, request: &CloneRequest) {
+    let id = child.id().to_le_bytes();
+    if request.flags.contains(CloneFlags::PARENT_SETTID) {
+        let _ = task.memory().write_bytes(request.parent_tid, &id);
+    }
+    if request.flags.contains(CloneFlags::CHILD_SETTID) {
+        let _ = child.memory().write_bytes(request.child_tid, &id);
+    }
+}
+
+fn child_context(parent: &Context, request: &CloneRequest) -> Context {
+    let mut context = parent.clone();
+    context.registers.rax = 0;
+    if request.stack != 0 {
+        context.registers.rsp = request.stack;
+    }
+    context
+}
+
+fn child_bases(request: &CloneRequest) -> Bases {
+    let bases = rt::user::bases();
+    if request.flags.contains(CloneFlags::SETTLS) {
+        return Bases { fs: request.tls, ..bases };
+    }
+    bases
+}
+
+/// Starts the child's thread with a copy of the caller's extended state.
+fn start(child: &Arc<Task>, context: Context, bases: Bases) -> Result<(), Errno> {
+    let mut extended: Vec<u8> = vec![0; rt::user::extended_bytes()];
+    let _ = rt::user::save_extended(&mut extended);
+    let task = child.clone();
+    start_thread(child, move || {
+        task.set_thread(rt::thread::current());
+        // The image is our own thread's state; a back end that refuses it leaves the initial state.
+        let _ = rt::user::load_extended(&extended);
+        drop(extended);
+        rt::user::set_bases(bases);
+        run::run(&task, context);
+    })
+}
+
+/// Starts the thread of `child`, and has it be known: its creator may go on before it runs, and change how it is scheduled.
+fn start_thread(child: &Task, body: impl FnOnce() + Send + 'static) -> Result<(), Errno> {
+    let name = format!("task {}", child.id());
+    let policy = child.own_policy();
+    child.set_thread(rt::thread::spawn(&name, policy, body)?);
+    // A caller that found it in the tree before its thread was known changed only the fields read here.
+    fence(Ordering::SeqCst);
+    if child.rt_policy() != policy {
+        child.follow_policy();
+    }
+    if child.affinity.load(Ordering::Relaxed) != u64::MAX {
+        child.follow_affinity();
+    }
+    Ok(())
+}
+
+/// Makes a process without memory for a creator in the kernel. Its thread runs `body`, which
+/// gives it memory (exec), and then enters user mode; if `body` fails the process exits with 127.
+///
+/// # Errors
+/// As [`clone`].
+pub fn spawn(
+    task: &Arc<Task>,
+    request: &CloneRequest,
+    body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
+) -> Result<u32, Errno> {
+    let parts = task_parts(task, request)?;
+    let child = make_process(task, parts, request, None)?;
+    begin(&child, body)?;
+    Ok(child.id())
+}
+
+/// Starts the first task of a process without memory; its thread does what [`spawn`] says.
+///
+/// # Errors
+/// `ENOMEM`, `EAGAIN`; the process is then not there.
+pub(super) fn begin(
+    task: &Arc<Task>,
+    body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
+) -> Result<(), Errno> {
+    const NOT_EXECUTED: ExitStatus = ExitStatus::Exited(127);
+    let own = task.clone();
+    let started = start_thread(task, move || {
+        own.set_thread(rt::thread::current());
+        super::task::enter(&own);
+        let mut context = Context::default();
+        if let Err(errno) = body(&own, &mut context) {
+            log::error!("process {} could not be started: {errno:?}", own.id());
+            super::exit::end_task(&own, NOT_EXECUTED);
+        }
+        run::run(&own, context);
+    });
+    started.inspect_err(|_| unmake(task))
+}
+
+/// Takes back a child whose thread could not be started.
+fn unmake(child: &Arc<Task>) {
+    let process = &child.process;
+    let mut tree = tree::write();
+    tree.remove_task(child.id());
+    process.signals.lock().tasks.retain(|task| !Arc::ptr_eq(task, child));
+    if child.id() == process.id() {
+        tree.remove(process);
+        drop(tree);
+        process.files_about_it.close();
+        drop(process.set_memory(None));
+    }
+}
+
+/// Waits until `child`, a process's first task or a thread of the caller's process, has executed or ended; only the
+/// caller's own end interrupts that (Linux `wait_for_vfork_done`).
+fn wait_left(task: &Task, child: &Task) {
+    loop {
+        let ticket = child.left_memory.ticket();
+        if child.has_left_memory() || task.is_ending() {
+            return;
+        }
+        child.left_memory.wait(ticket, None, true);
+    }
+}

@@ -1,0 +1,334 @@
+//! Futexes: waiting for words of user memory.
+//!
+//! A waiter hangs in the bucket of its key. The word is loaded under the bucket's lock, so a wake
+//! after a change of the word is never missed; a page fault there lets the lock go, is answered,
+//! and the step is done again. A private key is an address in an address space, whether anything is
+//! there or not. A shared one is a place in the object mapped there, or an address where memory is the
+//! program's own; it must be there.
+//!
+//! Locks: `futex.bucket`; requeue takes two, the lower index first. Source: futex(2).
+pub mod inherit;
+pub mod robust;
+mod table;
+mod vector;
+
+use alloc::sync::Arc;
+use memory::AddressSpace;
+use rt::{thread::Woken, time::Instant, user::Access};
+use table::{Kind, Waiter, pair};
+use vfs::{Errno, file::Mappable};
+
+pub use table::{Key, shrink};
+pub use vector::{VECTOR_MAX, Wanted, wait_for_any};
+
+/// Matches every waiter and every waker.
+pub const ANY: u32 = u32::MAX;
+
+/// Of a lock word (robust, or one that passes on priority): somebody waits.
+const WAITERS: u32 = 0x8000_0000;
+/// Its owner ended with it.
+const OWNER_DIED: u32 = 0x4000_0000;
+/// The owner's thread id.
+const TID_MASK: u32 = 0x3fff_ffff;
+
+/// Whether other address spaces may wait for the same word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// FUTEX_PRIVATE_FLAG.
+    Private,
+    /// Not so.
+    Shared,
+}
+
+/// The key of the word at `address`, that is to be accessed as `access` says.
+///
+/// # Errors
+/// `EINVAL` for a misaligned address, `EFAULT` for one that is no program's; of a shared one, for what is not there.
+#[inline]
+pub fn key(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+    access: Access,
+) -> Result<Key, Errno> {
+    if scope == Scope::Private {
+        check_address(address)?;
+        return Ok(own_key(memory, address, Kind::Private));
+    }
+    Ok(key_and(memory, address, scope, access, |_| ())?.0)
+}
+
+#[inline]
+fn check_address(address: u64) -> Result<(), Errno> {
+    const WORD_BYTES: u64 = 4;
+    if !address.is_multiple_of(WORD_BYTES) {
+        return Err(Errno::EINVAL);
+    }
+    if address < rt::user::USER_END { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+#[inline]
+fn own_key(memory: &Arc<AddressSpace>, address: u64, kind: Kind) -> Key {
+    Key { object: Arc::as_ptr(memory) as usize, offset: address, kind }
+}
+
+/// As [`key`] for a word to be written, with the object mapped there: while it is held its number is not another's.
+fn held_key(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+) -> Result<(Key, Option<Arc<dyn Mappable>>), Errno> {
+    key_and(memory, address, scope, Access::Write, Arc::clone)
+}
+
+/// The key, and what `take` makes of the object that has the word.
+fn key_and<T>(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+    access: Access,
+    take: impl FnOnce(&Arc<dyn Mappable>) -> T,
+) -> Result<(Key, Option<T>), Errno> {
+    check_address(address)?;
+    if scope == Scope::Private {
+        return Ok((own_key(memory, address, Kind::Private), None));
+    }
+    let in_object = |object: &Arc<dyn Mappable>, offset| {
+        let key = Key { object: Arc::as_ptr(object).addr(), offset, kind: Kind::Object };
+        (key, Some(take(object)))
+    };
+    let Some(found) = memory.shared_place(address, access, in_object)? else {
+        return Ok((own_key(memory, address, Kind::Own), None));
+    };
+    // The object may end before.
+    if memory.user().atomic_load(address).is_err() {
+        memory.fault(address, Access::Read).map_err(|_| Errno::EFAULT)?;
+    }
+    Ok(found)
+}
+
+/// Waits while the word is `expected`, until a wake whose set meets `set`.
+///
+/// # Errors
+/// `EAGAIN` if the word differs, `ETIMEDOUT`, `EFAULT`, `EINVAL`, `RESTART_NO_HANDLER` when interrupted.
+pub fn wait(
+    memory: &Arc<AddressSpace>,
+    (address, scope): (u64, Scope),
+    expected: u32,
+    set: u32,
+    deadline: Option<Instant>,
+) -> Result<(), Errno> {
+    if set == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let key = key(memory, address, scope, Access::Read)?;
+    let waiter = enqueue(memory, (address, &key), expected, || Arc::new(Waiter::new(key, set)))?;
+    let event = waiter.event();
+    loop {
+        let ticket = event.ticket();
+        if waiter.is_woken() {
+            return Ok(());
+        }
+        match event.wait(ticket, deadline, true) {
+            Woken::Signalled => {}
+            Woken::TimedOut if table::leave(&waiter) => return Err(Errno::ETIMEDOUT),
+            Woken::Kicked if table::leave(&waiter) => return Err(Errno::RESTART_NO_HANDLER),
+            Woken::TimedOut | Woken::Kicked => return Ok(()),
+        }
+    }
+}
+
+/// Puts the waiter that `make` makes into the bucket of its key, if the word is `expected`.
+fn enqueue(
+    memory: &AddressSpace,
+    (address, key): (u64, &Key),
+    expected: u32,
+    make: impl Fn() -> Arc<Waiter>,
+) -> Result<Arc<Waiter>, Errno> {
+    loop {
+        let mut bucket = table::bucket(key).lock();
+        match memory.user().atomic_load(address) {
+            Ok(found) if found != expected => return Err(Errno::EAGAIN),
+            Ok(_) => {
+                let waiter = make();
+                bucket.push(waiter.clone());
+                return Ok(waiter);
+            }
+            Err(_) => {
+                drop(bucket);
+                memory.fault(address, Access::Read).map_err(|_| Errno::EFAULT)?;
+            }
+        }
+    }
+}
+
+/// Wakes at most `count` waiters whose set meets `set`; returns how many.
+///
+/// # Errors
+/// `EINVAL`, `EFAULT` for the address.
+#[inline]
+pub fn wake(
+    memory: &Arc<AddressSpace>,
+    address: u64,
+    scope: Scope,
+    count: u32,
+    set: u32,
+) -> Result<u32, Errno> {
+    if set == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let key = key(memory, address, scope, Access::Read)?;
+    Ok(table::wake(&mut table::bucket(&key).lock(), &key, count, set))
+}
+
+/// As [`wake`] for any waiter of a shared word.
+///
+/// # Errors
+/// As [`wake`].
+pub fn wake_shared(memory: &Arc<AddressSpace>, address: u64, count: u32) -> Result<u32, Errno> {
+    wake(memory, address, Scope::Shared, count, ANY)
+}
+
+/// The arguments of FUTEX_REQUEUE and FUTEX_CMP_REQUEUE.
+#[derive(Clone, Copy, Debug)]
+pub struct Requeue {
+    /// Wakes at most so many.
+    pub wake: u32,
+    /// Moves at most so many to the second word.
+    pub requeue: u32,
+    /// Only if the first word is this.
+    pub expected: Option<u32>,
+}
+
+/// Wakes some waiters of `from` and moves others to `to`; returns woken and moved.
+///
+/// # Errors
+/// `EAGAIN` if the word differs; `EFAULT`, `EINVAL` for the addresses.
+pub fn requeue(
+    memory: &Arc<AddressSpace>,
+    from: u64,
+    to: u64,
+    scope: Scope,
+    request: Requeue,
+) -> Result<(u32, u32), Errno> {
+    let source = key(memory, from, scope, Access::Read)?;
+    let target = key(memory, to, scope, Access::Read)?;
+    loop {
+        let mut buckets = pair(&source, &target);
+        if let Some(expected) = request.expected {
+            match memory.user().atomic_load(from) {
+                Ok(found) if found != expected => return Err(Errno::EAGAIN),
+                Ok(_) => {}
+                Err(_) => {
+                    drop(buckets);
+                    memory.fault(from, Access::Read).map_err(|_| Errno::EFAULT)?;
+                    continue;
+                }
+            }
+        }
+        let woken = table::wake(buckets.first(), &source, request.wake, ANY);
+        let moved = buckets.move_waiters(&source, &target, request.requeue);
+        return Ok((woken, moved));
+    }
+}
+
+/// FUTEX_WAKE_OP: changes the second word as `operation` says, wakes `first` waiters of the first
+/// word and, if the second held what `operation` compares with, `second` waiters of the second.
+///
+/// # Errors
+/// `ENOSYS` for an unknown operation; `EFAULT`, `EINVAL` for the addresses.
+pub fn wake_operation(
+    memory: &Arc<AddressSpace>,
+    (first_at, second_at): (u64, u64),
+    scope: Scope,
+    (first, second): (u32, u32),
+    operation: u32,
+) -> Result<u32, Errno> {
+    let one = key(memory, first_at, scope, Access::Read)?;
+    let two = key(memory, second_at, scope, Access::Write)?;
+    let operation = Operation::decode(operation)?;
+    loop {
+        let mut buckets = pair(&one, &two);
+        let Some(old) = operation.apply(memory, second_at) else {
+            drop(buckets);
+            memory.fault(second_at, Access::Write).map_err(|_| Errno::EFAULT)?;
+            continue;
+        };
+        let mut woken = table::wake(buckets.first(), &one, first, ANY);
+        if operation.holds(old) {
+            woken += table::wake(buckets.second(), &two, second, ANY);
+        }
+        return Ok(woken);
+    }
+}
+
+/// The packed operation of FUTEX_WAKE_OP: `op << 28 | cmp << 24 | oparg << 12 | cmparg`.
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    kind: u32,
+    comparison: u32,
+    argument: i32,
+    compared: i32,
+}
+
+impl Operation {
+    fn decode(word: u32) -> Result<Operation, Errno> {
+        const SHIFT_ARGUMENT: u32 = 8;
+        let (kind, comparison) = (word >> 28 & 7, word >> 24 & 15);
+        let signed = |bits: u32| ((bits << 20) as i32) >> 20;
+        let mut argument = signed(word >> 12);
+        if word >> 28 & SHIFT_ARGUMENT != 0 {
+            argument = 1i32.wrapping_shl(argument as u32);
+        }
+        if kind > 4 || comparison > 5 {
+            return Err(Errno::ENOSYS);
+        }
+        Ok(Operation { kind, comparison, argument, compared: signed(word) })
+    }
+    fn new_value(&self, old: u32) -> u32 {
+        let argument = self.argument as u32;
+        match self.kind {
+            0 => argument,
+            1 => old.wrapping_add(argument),
+            2 => old | argument,
+            3 => old & !argument,
+            _ => old ^ argument,
+        }
+    }
+    /// Changes the word; its value before, `None` at a fault.
+    fn apply(&self, memory: &AddressSpace, address: u64) -> Option<u32> {
+        let mut old = memory.user().atomic_load(address).ok()?;
+        loop {
+            let found = memory.user().compare_exchange(address, old, self.new_value(old)).ok()?;
+            if found == old {
+                return Some(old);
+            }
+            old = found;
+        }
+    }
+    fn holds(&self, old: u32) -> bool {
+        let old = old as i32;
+        match self.comparison {
+            0 => old == self.compared,
+            1 => old != self.compared,
+            2 => old < self.compared,
+            3 => old <= self.compared,
+            4 => old > self.compared,
+            _ => old >= self.compared,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wake_operations_are_decoded_as_packed() {
+        let operation = Operation::decode(1 << 28 | 4 << 24 | 0xfff << 12 | 5).unwrap();
+        assert_eq!(operation.new_value(3), 2);
+        assert!(operation.holds(6));
+        assert!(!operation.holds(5));
+        assert!(Operation::decode(7 << 28).is_err());
+    }
+}

@@ -1,0 +1,227 @@
+//! Restartable sequences (rseq(2)): a thread keeps up to date in its program's memory which processor it runs on, and
+//! a section of its program that must not be interrupted is begun again where it was.
+//!
+//! ```text
+//! area     0 cpu_id_start | 4 cpu_id | 8 section | 16 flags | 20 node_id | 24 mm_cid | 28 end
+//! section  0 version 0 | 4 flags 0 | 8 start | 16 length | 24 abort      4 bytes before abort: the signature
+//! ```
+//!
+//! The nucleus says when the thread was moved or preempted ([`rt::user::report_moves`]): as a kick, before its program
+//! goes on. Nothing is executed for a thread that stays where it is, nor for one that never asked.
+//! Source: rseq(2), Linux kernel/rseq.c.
+use super::Task;
+use crate::signal::{self, Info};
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use memory::AddressSpace;
+use rt::user::{Context, USER_END};
+use vfs::Errno;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// Bytes of an area up to the last field there is (`AT_RSEQ_FEATURE_SIZE`).
+pub const FEATURE_BYTES: u64 = 28;
+/// Alignment of an area, in bytes (`AT_RSEQ_ALIGN`).
+pub const ALIGNMENT: u64 = 32;
+/// Bytes of the first areas there were, and of the least there are.
+const FIRST_BYTES: u32 = 32;
+/// `RSEQ_FLAG_UNREGISTER`
+const UNREGISTER: u32 = 1;
+/// Offset in the area of the section's address.
+const SECTION_OFFSET: u64 = 8;
+/// Offset in the area of the node's number. The number of the thread among the running ones follows it.
+const NODE_OFFSET: u64 = 20;
+/// `RSEQ_CPU_ID_UNINITIALIZED`
+const NO_CPU: u32 = u32::MAX;
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Area {
+    cpu: [u32; 2],
+    section: u64,
+    flags: u32,
+    node: [u32; 2],
+    end: u32,
+}
+
+const _: () = assert!(size_of::<Area>() == FIRST_BYTES as usize);
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct Section {
+    version: u32,
+    flags: u32,
+    start: u64,
+    length: u64,
+    abort: u64,
+}
+
+/// The area of a task, at first none. Only the task itself changes it, and its creator before it runs.
+#[derive(Default)]
+pub struct Registration {
+    /// 0: there is none.
+    address: AtomicU64,
+    bytes: AtomicU32,
+    signature: AtomicU32,
+}
+
+impl Registration {
+    /// There is one.
+    #[inline]
+    pub fn is_there(&self) -> bool {
+        self.address.load(Relaxed) != 0
+    }
+    /// As that of `other` (fork).
+    pub fn copy(&self, other: &Registration) {
+        self.set(other.address.load(Relaxed), other.bytes.load(Relaxed), other.signature());
+    }
+    /// Ends it (exec).
+    pub fn end(&self) {
+        if self.is_there() {
+            rt::user::report_moves(false);
+            self.set(0, 0, 0);
+        }
+    }
+    fn set(&self, address: u64, bytes: u32, signature: u32) {
+        self.address.store(address, Relaxed);
+        self.bytes.store(bytes, Relaxed);
+        self.signature.store(signature, Relaxed);
+    }
+    fn signature(&self) -> u32 {
+        self.signature.load(Relaxed)
+    }
+    /// `address`, `bytes` and `signature` are what was registered.
+    fn check(&self, address: u64, bytes: u32, signature: u32) -> Result<(), Errno> {
+        if self.address.load(Relaxed) != address || self.bytes.load(Relaxed) != bytes {
+            return Err(Errno::EINVAL);
+        }
+        if self.signature() == signature { Ok(()) } else { Err(Errno::EPERM) }
+    }
+}
+
+/// rseq(2) of the calling task.
+///
+/// # Errors
+/// `EINVAL`, `EPERM` for another signature, `EBUSY` for the same again, `EFAULT`.
+pub fn change(
+    task: &Arc<Task>,
+    memory: &AddressSpace,
+    (address, bytes): (u64, u32),
+    flags: u32,
+    signature: u32,
+) -> Result<(), Errno> {
+    let known = &task.rseq;
+    match flags {
+        UNREGISTER if known.is_there() => {
+            known.check(address, bytes, signature)?;
+            memory.write(address, &[0, NO_CPU])?;
+            memory.write(address.saturating_add(NODE_OFFSET), &[0u32; 2])?;
+            known.end();
+            return Ok(());
+        }
+        0 => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    if known.is_there() {
+        known.check(address, bytes, signature)?;
+        return Err(Errno::EBUSY);
+    }
+    if bytes < FIRST_BYTES || !address.is_multiple_of(ALIGNMENT) {
+        return Err(Errno::EINVAL);
+    }
+    let end = address.checked_add(u64::from(bytes)).filter(|end| *end <= USER_END);
+    end.filter(|_| address != 0).ok_or(Errno::EFAULT)?;
+    if memory.read::<Area>(address)?.section != 0 {
+        // Left from a thread that had this memory before.
+        memory.write(address + SECTION_OFFSET, &0u64)?;
+    }
+    known.set(address, bytes, signature);
+    begin(task, memory);
+    Ok(())
+}
+
+/// The calling task is to be told of moves from here on; what its program sees is set.
+pub fn begin(task: &Arc<Task>, memory: &AddressSpace) {
+    // First: a move after the processor was looked at is told.
+    rt::user::report_moves(true);
+    let address = task.rseq.address.load(Relaxed);
+    // Nothing counts as seen: all is written.
+    let unknown = Area { cpu: [NO_CPU; 2], section: 0, flags: 0, node: [NO_CPU; 2], end: 0 };
+    let told = tell(memory, address, &unknown);
+    if told.is_err() {
+        signal::force(task, Info::kernel(signal::SIGSEGV));
+    }
+}
+
+/// The calling task was perhaps moved or preempted: its section is aborted, and its program sees where it runs.
+#[cold]
+pub fn moved(task: &Arc<Task>, memory: &AddressSpace, context: &mut Context) {
+    if settle(task, memory, context).is_err() {
+        signal::force(task, Info::kernel(signal::SIGSEGV));
+    }
+}
+
+/// A signal's handler is about to be entered: the section is aborted. Where it runs the program is told at each move.
+///
+/// # Errors
+/// Something of it cannot be read or written, or makes no sense: the program is to get SIGSEGV.
+pub fn interrupt(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
+    let address = task.rseq.address.load(Relaxed).saturating_add(SECTION_OFFSET);
+    match memory.read::<u64>(address)? {
+        0 => Ok(()),
+        _ => settle(task, memory, context),
+    }
+}
+
+fn settle(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
+    let address = task.rseq.address.load(Relaxed);
+    let area: Area = memory.read(address)?;
+    if area.section != 0 {
+        let abort = abort_of(memory, &area, context.registers.rip, task.rseq.signature())?;
+        memory.write(address.saturating_add(SECTION_OFFSET), &0u64)?;
+        if let Some(abort) = abort {
+            context.registers.rip = abort;
+        }
+    }
+    tell(memory, address, &area)
+}
+
+/// The address at which a program that is at `rip` goes on instead; `None` where it is in no section.
+fn abort_of(
+    memory: &AddressSpace,
+    area: &Area,
+    rip: u64,
+    signature: u32,
+) -> Result<Option<u64>, Errno> {
+    let is_program = |address: u64| address < USER_END;
+    let section: Section = match is_program(area.section) {
+        true => memory.read(area.section)?,
+        false => return Err(Errno::EINVAL),
+    };
+    let Section { version, start, length, abort, .. } = section;
+    let is_sound = version == 0
+        && is_program(start)
+        && start.checked_add(length).is_some_and(is_program)
+        && is_program(abort)
+        && abort.wrapping_sub(start) >= length;
+    if !is_sound || memory.read::<u32>(abort.wrapping_sub(4))? != signature {
+        return Err(Errno::EINVAL);
+    }
+    if rip.wrapping_sub(start) >= length {
+        return Ok(None);
+    }
+    // Flags could once forbid the abort.
+    if section.flags != 0 || area.flags != 0 { Err(Errno::EINVAL) } else { Ok(Some(abort)) }
+}
+
+/// Writes where the calling thread runs, as far as that is not what is there.
+fn tell(memory: &AddressSpace, address: u64, seen: &Area) -> Result<(), Errno> {
+    let cpu = rt::thread::processors().1 as u32;
+    if seen.cpu != [cpu, cpu] {
+        memory.write(address, &[cpu, cpu])?;
+    }
+    // No two threads run on one processor at once: its number tells those of a program apart too.
+    if seen.node != [0, cpu] {
+        memory.write(address.saturating_add(NODE_OFFSET), &[0, cpu])?;
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! The main loop of a task: user mode, a trap, its answer, and back.
+//!
+//! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
+//! load of the task's attention, `Context::run` again: no lock, no allocation. A task that may not make every
+//! call goes another way, which asks its guard first (`seccomp`).
+use super::{
+    Task,
+    call::{self, Call, Table},
+    exit, oom, rseq,
+    task::{self, attention},
+};
+use crate::{
+    files,
+    seccomp::{self, Guard},
+    signal::{
+        self, Info,
+        deliver::{self, Interrupted, Next},
+        state::FaultState,
+    },
+};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+use memory::{AddressSpace, BadAccess};
+use rt::{
+    sync::Once,
+    thread::Affinity,
+    user::{Access, Context, Trap},
+};
+use vfs::Errno;
+
+const PAGE_FAULT_VECTOR: u64 = 14;
+const FIRST_INTERNAL_CODE: u64 = 512;
+
+/// The processors that run system calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SystemCalls {
+    /// The processor that runs their program.
+    Anywhere,
+    /// On the first processor, as Mach's `unix_master` has it (M1): for comparison. Programs, their faults and the
+    /// kernel's own threads run anywhere. A task that changes its affinity by a call ends that call on a processor of
+    /// the new set.
+    Master,
+}
+
+static SYSTEM_CALLS: Once<SystemCalls> = Once::new();
+
+impl SystemCalls {
+    /// Makes it so for all tasks to come.
+    pub fn choose(self) {
+        SYSTEM_CALLS.get_or_init(|| self);
+    }
+}
+
+/// The objects that a task's calls use, until its attention says that it has others.
+struct Held {
+    memory: Arc<AddressSpace>,
+    files: Arc<files::Table>,
+    guard: Option<Guard>,
+}
+
+impl Held {
+    fn of(task: &Task) -> Held {
+        Held { memory: task.memory(), files: task.files(), guard: task.guard() }
+    }
+}
+
+const MASTER: Affinity = Affinity(1);
+
+/// Runs the task to its end, on the rt thread made for it.
+pub fn run(task: &Arc<Task>, context: Context) {
+    let has_others = rt::thread::processors().0 > 1;
+    let table = task.process.upcalls.system_calls();
+    match SYSTEM_CALLS.get_or_init(|| SystemCalls::Anywhere) {
+        SystemCalls::Master if has_others => {
+            run_with(task, context, |call| answer_on_master(table, call));
+        }
+        _ => run_with(task, context, |call| answer(table, call)),
+    }
+}
+
+#[inline]
+fn run_with(
+    task: &Arc<Task>,
+    mut context: Context,
+    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
+) {
+    task::enter(task);
+    if task.rseq.is_there() {
+        rseq::begin(task, &task.memory());
+    }
+    loop {
+        let held = Held::of(task);
+        let next = match &held.guard {
+            None => run_holding(task, &held, &mut context, &answer),
+            Some(guard) => run_holding(task, &held, &mut context, |call| {
+                match seccomp::check(guard, call.task, call.context) {
+                    Ok(()) => answer(call),
+                    Err(interrupted) => interrupted,
+                }
+            }),
+        };
+        if next == Next::End {
+            break;
+        }
+    }
+    exit::task_ended(task);
+    task::leave();
+}
+
+/// Runs the task to its end, or until its calls are to use something else.
+fn run_holding(
+    task: &Arc<Task>,
+    held: &Held,
+    context: &mut Context,
+    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
+) -> Next {
+    let Held { memory, files, .. } = held;
+    let mut call = Call { task, memory, files, context };
+    let mut interrupted = None;
+    loop {
+        if task.attention() != 0 || interrupted.is_some() {
+            // After an exec signals are delivered in the new memory.
+            if interrupted.is_none() && is_to_reload(task) {
+                return Next::Run;
+            }
+            if deliver::before_user(task, memory, call.context, interrupted.take()) == Next::End {
+                return Next::End;
+            }
+            if is_to_reload(task) {
+                return Next::Run;
+            }
+        }
+        match call.context.run(memory.user()) {
+            Trap::Syscall => interrupted = answer(&mut call),
+            Trap::Kicked if task.rseq.is_there() => rseq::moved(task, memory, call.context),
+            Trap::Kicked => {}
+            Trap::PageFault { address, access, is_present } => {
+                page_fault(task, memory, call.context, (address, access, is_present));
+            }
+            Trap::Exception { vector, error_code } => {
+                exception(task, call.context, vector, error_code);
+            }
+        }
+    }
+}
+
+/// Takes note that the task's calls are to use something else.
+fn is_to_reload(task: &Task) -> bool {
+    let is_so = task.attention() & attention::RELOAD != 0;
+    if is_so {
+        task.lower_attention(attention::RELOAD);
+    }
+    is_so
+}
+
+/// Answers a system call; returns it if it was interrupted.
+#[inline(always)]
+fn answer(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
+    let number = call.context.registers.rax;
+    oom::fill_reserve(call.task);
+    call.task.set_in_call(true);
+    let value = match table.dispatch(call, number) {
+        Ok(value) => value,
+        Err(errno) => match failed(table, call, errno) {
+            Ok(value) => value,
+            Err(interrupted) => return Some(interrupted),
+        },
+    };
+    call.task.set_in_call(false);
+    call.context.registers.rax = value;
+    None
+}
+
+/// Makes of a call's error the caller's rax, or the interruption that it says.
+#[inline(never)]
+fn failed(table: &Table, call: &mut Call<'_>, errno: Errno) -> Result<u64, Interrupted> {
+    let (task, number) = (call.task, call.context.registers.rax);
+    let result = match errno {
+        // It has done nothing: the arguments are where they were.
+        Errno::ENOMEM => oom::retried(task, || table.dispatch(call, number)),
+        errno => Err(errno),
+    };
+    match result {
+        Ok(value) => Ok(value),
+        Err(errno) if errno.0 < FIRST_INTERNAL_CODE => Ok(call::failure(errno)),
+        Err(code) => {
+            task.set_in_call(false);
+            Err(Interrupted { number, code })
+        }
+    }
+}
+
+/// The same, on the first processor.
+fn answer_on_master(table: &Table, call: &mut Call<'_>) -> Option<Interrupted> {
+    let task = call.task;
+    rt::thread::set_affinity(task.thread(), MASTER);
+    let interrupted = answer(table, call);
+    rt::thread::set_affinity(task.thread(), Affinity(task.affinity.load(Ordering::Relaxed)));
+    interrupted
+}
+
+fn page_fault(
+    task: &Arc<Task>,
+    memory: &AddressSpace,
+    context: &Context,
+    (address, access, is_present): (u64, Access, bool),
+) {
+    let bad = loop {
+        match memory.fault(address, access) {
+            Ok(kind) => return task.faults.add(kind),
+            Err(BadAccess::NO_MEMORY) if memory.user().is_out_of_tables() => {
+                oom::report_tables(&task.process, memory);
+                break BadAccess::NO_MEMORY;
+            }
+            Err(BadAccess::NO_MEMORY) if oom::relieve_unlocked(task) => {
+                // The victim may be this very process.
+                if task.has_signal() {
+                    return;
+                }
+            }
+            Err(bad) => break bad,
+        }
+    };
+    let error_code = u64::from(is_present)
+        | match access {
+            Access::Read => 0x4,
+            Access::Write => 0x6,
+            Access::Execute => 0x14,
+        };
+    let state = FaultState { vector: PAGE_FAULT_VECTOR, error_code, address };
+    raise(task, context, state, Info::fault(bad.signal, bad.code, address));
+}
+
+/// Signal and code of a processor exception, as Linux gives them.
+fn exception(task: &Arc<Task>, context: &Context, vector: u8, error_code: u64) {
+    const FPE_INTDIV: i32 = 1;
+    const TRAP_TRACE: i32 = 2;
+    const ILL_ILLOPN: i32 = 2;
+    const BUS_ADRALN: i32 = 1;
+    let rip = context.registers.rip;
+    let info = match vector {
+        0 => Info::fault(signal::SIGFPE, FPE_INTDIV, rip),
+        1 => Info::fault(signal::SIGTRAP, TRAP_TRACE, rip),
+        3 => Info::kernel(signal::SIGTRAP),
+        6 => Info::fault(signal::SIGILL, ILL_ILLOPN, rip),
+        11 | 12 => Info::kernel(signal::SIGBUS),
+        16 | 19 => Info::fault(signal::SIGFPE, float_code(vector), rip),
+        17 => Info::fault(signal::SIGBUS, BUS_ADRALN, 0),
+        _ => Info::kernel(signal::SIGSEGV),
+    };
+    let state = FaultState { vector: u64::from(vector), error_code, address: 0 };
+    raise(task, context, state, info);
+}
+
+fn raise(task: &Arc<Task>, context: &Context, state: FaultState, info: Info) {
+    log::debug!(
+        "task {}: signal {} at rip {:#x}, vector {}, address {:#x}",
+        task.id(),
+        info.signal,
+        context.registers.rip,
+        state.vector,
+        state.address
+    );
+    task.signals.lock().fault = state;
+    signal::force(task, info);
+}
+
+/// `si_code` of a floating-point exception: the first unmasked one, from the x87 status and control
+/// words (vector 16) or MXCSR (vector 19).
+fn float_code(vector: u8) -> i32 {
+    let mut image = alloc::vec![0; rt::user::extended_bytes()];
+    if !rt::user::save_extended(&mut image) {
+        return 0;
+    }
+    let half = |at: usize| {
+        image.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes)
+    };
+    let raised = match vector {
+        16 => half(2) & !half(0),
+        _ => half(24) & !(half(24) >> 7),
+    };
+    const CODES: [(u16, i32); 6] =
+        [(0x01, 7), (0x04, 3), (0x08, 4), (0x02, 5), (0x10, 5), (0x20, 6)];
+    CODES.iter().find(|(flag, _)| raised & flag != 0).map_or(0, |(_, code)| *code)
+}

@@ -1,0 +1,95 @@
+//! The verdict on a call that is not allowed whatever its arguments are.
+use super::{Answer, Filter, Guard, action, audit, listener::Reply};
+use crate::{
+    ExitStatus, Task, call, exit,
+    signal::{self, Info, SIGKILL, SIGSYS, deliver::Interrupted},
+};
+use alloc::sync::Arc;
+use bpf::{ARCHITECTURE, Call};
+use rt::user::Context;
+use vfs::Errno;
+
+/// Checks whether `task` may make the call in `context`.
+///
+/// # Errors
+/// `None` for a refused call: `context` holds its result, or the task has got a signal, or the task is to end. `Some` for
+/// a call whose wait for a listener was interrupted.
+#[inline]
+pub fn check(
+    guard: &Guard,
+    task: &Arc<Task>,
+    context: &mut Context,
+) -> Result<(), Option<Interrupted>> {
+    // As on Linux, the low half is the number.
+    let number = context.registers.rax as u32;
+    if guard.allows(number) { Ok(()) } else { judge(guard, task, context, number) }
+}
+
+#[inline(never)]
+fn judge(
+    guard: &Guard,
+    task: &Arc<Task>,
+    context: &mut Context,
+    number: u32,
+) -> Result<(), Option<Interrupted>> {
+    let registers = &mut context.registers;
+    let mut refused = audit::Call { number, pointer: registers.rip, signal: 0, action: 0 };
+    let Guard::Filtered(filter) = guard else {
+        audit::tell(task, &audit::Call { signal: SIGKILL, ..refused }, true);
+        exit::end_task(task, ExitStatus::Signalled(SIGKILL));
+        return Err(None);
+    };
+    let arguments =
+        [registers.rdi, registers.rsi, registers.rdx, registers.r10, registers.r8, registers.r9];
+    let call = Call::new(number, registers.rip, arguments);
+    let Answer { value, by } = filter.answer(&call);
+    refused.action = action::of(value);
+    let data = value as u16;
+    match refused.action {
+        action::ALLOW => return Ok(()),
+        action::LOG => {
+            audit::tell(task, &refused, true);
+            return Ok(());
+        }
+        action::ERRNO => registers.rax = call::failure(Errno(u64::from(data.min(ERRNO_MAX)))),
+        // Nobody traces.
+        action::TRACE => registers.rax = call::failure(Errno::ENOSYS),
+        action::USER_NOTIF => match task.in_call(|| ask(by, task, &call)) {
+            Ok(Reply::GoesOn) => return Ok(()),
+            Ok(Reply::Result(result)) => registers.rax = result,
+            Err(code) => return Err(Some(Interrupted { number: registers.rax, code })),
+        },
+        action::TRAP => {
+            let info = Info::refused_call(data, registers.rip, number, ARCHITECTURE);
+            signal::force(task, info);
+        }
+        _ => {
+            audit::tell(task, &audit::Call { signal: SIGSYS, ..refused }, true);
+            kill(task, refused.action);
+            return Err(None);
+        }
+    }
+    audit::tell(task, &refused, by.is_some_and(|filter| filter.is_logging));
+    Err(None)
+}
+
+/// The answer of the listener of `filter`.
+fn ask(filter: Option<&Filter>, task: &Arc<Task>, call: &Call) -> Result<Reply, Errno> {
+    match filter.and_then(|filter| filter.notices.as_ref()) {
+        Some(notices) => notices.ask(task, call),
+        None => Ok(Reply::refused(Errno::ENOSYS)),
+    }
+}
+
+/// Largest error number that a filter can have a call answer.
+const ERRNO_MAX: u16 = 4095;
+
+/// The end of the thread, where there are others and no more was asked for, or of all.
+fn kill(task: &Arc<Task>, action: u32) {
+    let has_others = task.process.signals.lock().tasks.len() > 1;
+    let status = ExitStatus::Signalled(SIGSYS);
+    match action {
+        action::KILL_THREAD if has_others => exit::end_task(task, status),
+        _ => exit::end_group(task, status),
+    }
+}

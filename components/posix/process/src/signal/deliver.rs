@@ -1,0 +1,226 @@
+//! The slow way back to user mode: everything in [`Task`]'s attention is acted on here.
+//!
+//! Restart rules (signal(7)): an interrupted call is made again if no handler runs; if one runs,
+//! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again
+//! by moving rip back over the two bytes of `syscall`.
+use super::{
+    Info, SIGSEGV, SIGSTOP,
+    action::{self, Action, DefaultEffect, default_effect, flags},
+    bit, frame, mask, send, stop,
+};
+use crate::{ExitStatus, Task, rseq, task::attention, time::timers, tree};
+use alloc::sync::Arc;
+use linux_raw_sys::general::__NR_restart_syscall;
+use memory::AddressSpace;
+use rt::user::Context;
+use vfs::Errno;
+
+const SYSCALL_BYTES: u64 = 2;
+
+/// A system call that a signal or a stop interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Its number.
+    pub number: u64,
+    /// One of the internal restart codes of [`Errno`].
+    pub code: Errno,
+}
+
+/// The next step of the task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Enter user mode.
+    Run,
+    /// End.
+    End,
+}
+
+/// Acts on stops, signals and the end of the group, until user mode can be entered.
+pub fn before_user(
+    task: &Arc<Task>,
+    memory: &AddressSpace,
+    context: &mut Context,
+    mut interrupted: Option<Interrupted>,
+) -> Next {
+    if interrupted.is_none() && task.attention() & attention::MASK != 0 {
+        mask::restore_mask(task);
+    }
+    let _ = rt::thread::take_kick();
+    loop {
+        let why = task.attention();
+        if why & attention::EXIT != 0 {
+            return Next::End;
+        }
+        if why & attention::STOP != 0 {
+            stop::stand_still(task);
+        } else if let Some(taken) = take(task) {
+            act((task, memory), context, &mut interrupted, &taken);
+        } else if let Some(call) = interrupted.take() {
+            restart(context, call);
+        } else if why & attention::MASK != 0 {
+            mask::restore_mask(task);
+        } else {
+            return Next::Run;
+        }
+    }
+}
+
+/// A signal that a task took from a queue.
+struct Taken {
+    info: Info,
+    /// The action, before SA_RESETHAND was applied.
+    action: Action,
+    /// [`ProcessSignals::continues`](super::state::ProcessSignals::continues) at that time.
+    continues: u64,
+}
+
+/// Takes the next signal with its action (SA_RESETHAND applied); says in the attention if none is left.
+fn take(task: &Arc<Task>) -> Option<Taken> {
+    if task.attention() & attention::SIGNAL == 0 {
+        return None;
+    }
+    let mut state = task.process.signals.lock();
+    let taken = {
+        let mut signals = task.signals.lock();
+        let wanted = !signals.mask;
+        let taken = signals.queue.take(wanted).or_else(|| state.queue.take(wanted));
+        mask::tell(&state, task, &signals);
+        taken
+    };
+    let info = taken?;
+    let mut actions = state.actions.lock();
+    let action = actions.get(info.number());
+    if action.flags & flags::RESETHAND != 0 && action.handler > action::IGNORE {
+        actions.set_default(info.number());
+    }
+    drop(actions);
+    let continues = state.continues;
+    drop(state);
+    Some(Taken { info: delivered(task, info), action, continues })
+}
+
+fn act(
+    (task, memory): (&Arc<Task>, &AddressSpace),
+    context: &mut Context,
+    interrupted: &mut Option<Interrupted>,
+    taken: &Taken,
+) {
+    let Taken { info, action, continues } = taken;
+    match action.handler {
+        action::IGNORE => {}
+        action::DEFAULT => act_by_default(task, info.number(), *continues),
+        _ => {
+            if let Some(call) = interrupted.take() {
+                interrupt(context, call, action.flags);
+            }
+            if task.rseq.is_there() && rseq::interrupt(task, memory, context).is_err() {
+                fail(task, info.number());
+            }
+            if frame::push((task, memory), context, info, action).is_err() {
+                fail(task, info.number());
+            }
+        }
+    }
+}
+
+/// The frame could not be pushed: SIGSEGV, and if that was what failed, the end.
+fn fail(task: &Arc<Task>, signal: u8) {
+    if signal == SIGSEGV {
+        task.process.signals.lock().actions.lock().set_default(SIGSEGV);
+    }
+    send::force(task, Info::kernel(SIGSEGV));
+}
+
+fn act_by_default(task: &Arc<Task>, signal: u8, continues: u64) {
+    match default_effect(signal) {
+        DefaultEffect::Ignore | DefaultEffect::Continue => {}
+        // No dump is written, as on Linux with a core limit of 0.
+        // It became the default action after the signal was sent.
+        _ if task.process.signals.lock().is_unkillable => {}
+        DefaultEffect::Terminate | DefaultEffect::Dump => end(task, ExitStatus::Signalled(signal)),
+        DefaultEffect::Stop => {
+            let is_useless =
+                signal != SIGSTOP && tree::read().is_orphaned(task.process.group(), None);
+            if !is_useless {
+                stop::begin(&mut task.process.signals.lock(), signal, continues);
+            }
+        }
+    }
+}
+
+fn end(task: &Arc<Task>, status: ExitStatus) {
+    send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
+}
+
+/// A handler runs: `EINTR`, or the call again after the handler.
+fn interrupt(context: &mut Context, call: Interrupted, action_flags: u64) {
+    let is_restarted = call.code == Errno::RESTART_ALWAYS
+        || call.code == Errno::RESTART && action_flags & flags::RESTART != 0;
+    if is_restarted {
+        again(context, call.number);
+    } else {
+        context.registers.rax = crate::call::failure(Errno::EINTR);
+    }
+}
+
+/// No handler runs: the call is made again.
+fn restart(context: &mut Context, call: Interrupted) {
+    let is_block = call.code == Errno::RESTART_BLOCK;
+    again(context, if is_block { u64::from(__NR_restart_syscall) } else { call.number });
+}
+
+fn again(context: &mut Context, number: u64) {
+    context.registers.rax = number;
+    context.registers.rip = context.registers.rip.wrapping_sub(SYSCALL_BYTES);
+}
+
+/// A signal the calling task waits for by name (sigtimedwait), taken from its queues.
+pub fn take_wanted(task: &Arc<Task>, wanted: super::SignalSet) -> Option<Info> {
+    let mut state = task.process.signals.lock();
+    let taken = {
+        let mut signals = task.signals.lock();
+        signals.queue.take(wanted).or_else(|| state.queue.take(wanted))
+    };
+    mask::refresh(&state, task);
+    drop(state);
+    taken.map(|info| delivered(task, info))
+}
+
+/// `info` as the program gets it, of which a POSIX timer hears.
+fn delivered(task: &Task, info: Info) -> Info {
+    if info.is_of_timer() {
+        timers::signal_taken(&task.process, &info);
+    }
+    info.unmarked()
+}
+
+/// The signals pending for `task`, blocked or not.
+pub fn pending(task: &Task) -> super::SignalSet {
+    let shared = task.process.signals.lock().queue.pending();
+    shared | task.signals.lock().queue.pending()
+}
+
+/// Unblocks `wanted` while the task waits for it (`Some`), or ends that.
+pub fn set_waited(task: &Arc<Task>, wanted: Option<super::SignalSet>) {
+    let state = task.process.signals.lock();
+    {
+        let mut signals = task.signals.lock();
+        match wanted {
+            Some(set) => {
+                signals.waited = set & signals.mask;
+                signals.mask &= !set;
+            }
+            None => {
+                signals.mask |= signals.waited;
+                signals.waited = 0;
+            }
+        }
+    }
+    mask::refresh(&state, task);
+}
+
+/// Whether `signal` is pending for `task` or its process.
+pub fn is_pending(task: &Task, signal: u8) -> bool {
+    let shared = task.process.signals.lock().queue.pending();
+    (shared | task.signals.lock().queue.pending()) & bit(signal) != 0
+}

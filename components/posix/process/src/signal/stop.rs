@@ -1,0 +1,151 @@
+//! Job control: a process stops as a whole and goes on as a whole, and its parent is told.
+//!
+//! Changes that a wait can see happen under `process.tree`, and the parent's SIGCHLD becomes pending before
+//! that is released: wait(2) writes to the tree, so whoever was told of a change has its signal.
+use super::{
+    Info, SIGCHLD, SIGCONT, STOPPING, SignalSet,
+    action::{self, flags},
+    bit,
+    info::ChildCode,
+    send::{Wakes, post_in},
+    state::{ProcessSignals, StopState},
+};
+use crate::{
+    Process, Task,
+    object::ticks,
+    task::attention,
+    tree::{self, Tree},
+};
+use alloc::sync::Arc;
+use core::sync::atomic::Ordering;
+
+/// A change of a child its parent is to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Stopped by this signal.
+    Stopped(u8),
+    /// Continued.
+    Continued,
+}
+
+/// The effects of the mere sending of `signal`, whether or not it is blocked or ignored: a stop takes
+/// back a pending SIGCONT, SIGCONT takes back pending stops and continues a stopped process.
+/// Under `process.signals`, and for SIGCONT under `process.tree`; the change returned is to be told
+/// once the former is released.
+pub fn anticipate(process: &Process, state: &mut ProcessSignals, signal: u8) -> Option<Change> {
+    if bit(signal) & STOPPING != 0 {
+        discard(state, bit(SIGCONT));
+    } else if signal == SIGCONT {
+        state.continues = state.continues.wrapping_add(1);
+        discard(state, STOPPING);
+        return resume(process, state);
+    }
+    None
+}
+
+fn discard(state: &mut ProcessSignals, set: SignalSet) {
+    state.queue.discard(set);
+    for task in &state.tasks {
+        task.signals.lock().queue.discard(set);
+    }
+}
+
+fn resume(process: &Process, state: &mut ProcessSignals) -> Option<Change> {
+    let before = core::mem::replace(&mut state.stop, StopState::Running);
+    if before == StopState::Running {
+        return None;
+    }
+    for task in &state.tasks {
+        task.lower_attention(attention::STOP);
+    }
+    process.stop_event.signal();
+    if !matches!(before, StopState::Stopped(_)) {
+        return None;
+    }
+    state.stop_report = None;
+    state.continue_report = true;
+    Some(Change::Continued)
+}
+
+/// Stops the process by `signal`, which a task took when `continues` SIGCONTs had been sent: every task stops as it comes by. Does
+/// nothing if another SIGCONT was sent meanwhile (Linux `JOBCTL_STOP_DEQUEUED`). Under `process.signals`.
+pub fn begin(state: &mut ProcessSignals, signal: u8, continues: u64) {
+    let is_undone = state.continues != continues;
+    if is_undone || state.stop != StopState::Running || state.exit.is_some() {
+        return;
+    }
+    state.stop = StopState::Stopping(signal);
+    state.continue_report = false;
+    for task in &state.tasks {
+        task.summon(attention::STOP);
+    }
+}
+
+/// Stands still until the process goes on or ends; called on the task's own thread.
+pub fn stand_still(task: &Arc<Task>) {
+    let process = &task.process;
+    let mut is_new = true;
+    loop {
+        let ticket = process.stop_event.ticket();
+        if !stands(task) {
+            return;
+        }
+        if core::mem::take(&mut is_new) {
+            complete(process);
+        }
+        process.stop_event.wait(ticket, None, false);
+    }
+}
+
+/// Whether `task` is to stand still; says so in it.
+fn stands(task: &Task) -> bool {
+    let state = task.process.signals.lock();
+    let stands = state.stop != StopState::Running && !task.is_ending();
+    task.is_standing.store(stands, Ordering::Relaxed);
+    if state.stop == StopState::Running {
+        task.lower_attention(attention::STOP);
+    }
+    stands
+}
+
+/// If the last running task has just stopped (or ended), the process is stopped and its parent told.
+///
+/// Locks: takes `process.tree`.
+pub fn complete(process: &Process) {
+    let mut wakes = Wakes::default();
+    let tree = tree::read();
+    let change = check_complete(&mut process.signals.lock());
+    if let Some(change) = change {
+        tell_parent(&tree, process, change, &mut wakes);
+    }
+    drop(tree);
+    wakes.deliver();
+}
+
+fn check_complete(state: &mut ProcessSignals) -> Option<Change> {
+    let StopState::Stopping(signal) = state.stop else { return None };
+    let has_stopped = |task: &Arc<Task>| task.is_standing.load(Ordering::Relaxed);
+    if state.tasks.is_empty() || !state.tasks.iter().all(has_stopped) {
+        return None;
+    }
+    state.stop = StopState::Stopped(signal);
+    state.stop_report = Some(signal);
+    Some(Change::Stopped(signal))
+}
+
+/// Sends the parent SIGCHLD (unless SA_NOCLDSTOP) and wakes its waits.
+pub fn tell_parent(tree: &Tree, process: &Process, change: Change, wakes: &mut Wakes) {
+    let Some(parent) = tree.process(process.parent_id()) else { return };
+    let (code, status) = match change {
+        Change::Stopped(signal) => (ChildCode::Stopped, i32::from(signal)),
+        Change::Continued => (ChildCode::Continued, i32::from(SIGCONT)),
+    };
+    let action = parent.action(SIGCHLD);
+    if action.handler != action::IGNORE && action.flags & flags::NOCLDSTOP == 0 {
+        let time = process.cpu_time();
+        let times = (ticks(time.user_ns), ticks(time.system_ns));
+        let info = Info::child(code, process.id(), process.real_user(), status, times);
+        let _ = post_in(tree, &parent, None, info, wakes);
+    }
+    wakes.waits.push(parent);
+}

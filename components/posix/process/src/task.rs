@@ -1,0 +1,485 @@
+//! [`Task`]: one Linux thread.
+use super::{
+    ExitStatus, Process, call::Handler, io_counts::IoCounts, login::Login, rseq::Registration,
+    undo::UndoList,
+};
+use crate::{files, profile, seccomp::Guard, signal::TaskSignals, user_memory::User};
+use alloc::{sync::Arc, vec::Vec};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
+use hashbrown::HashMap;
+use interfaces::file_system::ReservedFor;
+use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
+use memory::{AddressSpace, FaultCounts};
+use rt::{
+    lock_class,
+    sync::{Event, Mutex, RwLock},
+    thread::{Affinity, Policy, ThreadId},
+};
+use vfs::{Capabilities, Credentials, Errno};
+
+lock_class! {
+    static FILES = "task.files";
+    static FS = "task.fs";
+    static CREDENTIALS = "task.credentials";
+    static COMMAND = "task.command";
+    static GUARD = "task.guard";
+    static RESTART = "task.restart";
+    static UNDO = "task.undo";
+    static ACCOUNT = "task.account";
+    static CURRENT = "task.current";
+    pub(super) static SIGNALS = "task.signals";
+}
+
+/// Bits of [`Task::attention`]: why the way back to user mode is not the short one.
+pub mod attention {
+    /// A signal that is not blocked is pending.
+    pub const SIGNAL: u32 = 1;
+    /// The process is stopped or stopping.
+    pub const STOP: u32 = 2;
+    /// The task is to end.
+    pub const EXIT: u32 = 4;
+    /// A temporary signal mask is to be taken back.
+    pub const MASK: u32 = 8;
+    /// The address space, the descriptor table or the guard was replaced.
+    pub const RELOAD: u32 = 16;
+}
+
+/// Bits of `Task::ownership`.
+mod ownership {
+    /// Somebody waits for a lock it has, or has waited.
+    pub const OWNS: u32 = 1;
+    /// It has passed its locks on.
+    pub const LEFT: u32 = 2;
+}
+
+/// The effect of `restart_syscall`: the interrupted call, with the rest of its time.
+#[derive(Clone, Copy)]
+pub struct Restart {
+    /// The function to call.
+    pub handler: Handler,
+    /// With these arguments.
+    pub args: [u64; 6],
+}
+
+/// One Linux thread. Its processor state lives on the stack of its rt thread.
+pub struct Task {
+    id: AtomicU32,
+    /// The thread group.
+    pub process: Arc<Process>,
+    thread: AtomicU64,
+    attention: AtomicU32,
+    in_call: AtomicBool,
+    /// Stands still in a stop; under `process.signals`.
+    pub is_standing: AtomicBool,
+    files: Mutex<Option<Arc<files::Table>>>,
+    fs: Mutex<files::FsHold>,
+    credentials: Mutex<Arc<Credentials>>,
+    command: Mutex<[u8; 16]>,
+    restart: Mutex<Option<Restart>>,
+    guard: Mutex<Option<Guard>>,
+    /// No exec gives it more rights than it has.
+    pub no_new_privileges: AtomicBool,
+    /// Signals pending for the task, its mask and its alternate stack.
+    pub signals: Mutex<TaskSignals>,
+    exit_status: AtomicU32,
+    /// Address of the word that is cleared, and whose waiter is woken, when the task leaves its memory (set_tid_address(2)).
+    pub clear_child_tid: AtomicU64,
+    /// The task left the memory that it was made with, by exec or its end: a creator that waits for that (CLONE_VFORK) may
+    /// go on.
+    pub(super) left_memory: Event,
+    has_left_memory: AtomicBool,
+    /// Address of the head of its list of robust futexes (set_robust_list(2)).
+    pub robust_list: AtomicU64,
+    /// Its area of restartable sequences.
+    pub rseq: Registration,
+    /// Nice value.
+    pub nice: AtomicI32,
+    /// Scheduling policy, as sched_setscheduler(2) numbers them.
+    pub policy: AtomicU32,
+    /// Real-time priority of its own; 0: none.
+    pub real_time_priority: AtomicU32,
+    /// Its children are neither real-time nor of a nice value below 0.
+    pub is_reset_on_fork: AtomicBool,
+    /// The highest real-time priority that waits for one of its locks ([`crate::futex::inherit`]); 0: none.
+    inherited_priority: AtomicU32,
+    /// Whether somebody has waited for a lock of its own, and whether it passed them all on.
+    ownership: AtomicU32,
+    /// The processors that it may run on, a bit each.
+    pub affinity: AtomicU64,
+    /// Faults of its program.
+    pub faults: FaultCounts,
+    /// Counts of its input and output.
+    pub io: IoCounts,
+    /// The user that logged in, and the session.
+    pub login: Login,
+    /// As ioprio_set(2) gave it.
+    pub io_priority: AtomicU32,
+    /// It has made processes.
+    pub has_children: AtomicBool,
+    /// Processor time for which it got signals of a timer of its process, less what others got for it.
+    pub signalled_ns: AtomicI64,
+    /// It has made segments of shared memory (shmget(2)).
+    pub has_made_segments: AtomicBool,
+    /// The list of semaphores that it undoes at its end, once it has asked for that.
+    undo: Mutex<Option<Arc<UndoList>>>,
+    /// The account of its real user, kept from its first use on.
+    account: Mutex<Option<Arc<User>>>,
+}
+
+/// The parts that the creator of a task gives it.
+pub struct TaskParts {
+    /// Descriptor table.
+    pub files: Arc<files::Table>,
+    /// Root, working directory, umask.
+    pub fs: files::FsHold,
+    /// Its credentials.
+    pub credentials: Arc<Credentials>,
+    /// Name, NUL-padded.
+    pub command: [u8; 16],
+    /// Signal mask and alternate stack.
+    pub signals: TaskSignals,
+}
+
+impl Task {
+    /// A task that is not yet running.
+    pub fn new(id: u32, process: Arc<Process>, parts: TaskParts) -> Task {
+        Task {
+            id: AtomicU32::new(id),
+            process,
+            thread: AtomicU64::new(0),
+            attention: AtomicU32::new(0),
+            in_call: AtomicBool::new(false),
+            is_standing: AtomicBool::new(false),
+            files: Mutex::new(&FILES, Some(parts.files)),
+            fs: Mutex::new(&FS, parts.fs),
+            credentials: Mutex::new(&CREDENTIALS, parts.credentials),
+            command: Mutex::new(&COMMAND, parts.command),
+            restart: Mutex::new(&RESTART, None),
+            guard: Mutex::new(&GUARD, None),
+            no_new_privileges: AtomicBool::new(false),
+            signals: Mutex::new(&SIGNALS, parts.signals),
+            exit_status: AtomicU32::new(0),
+            clear_child_tid: AtomicU64::new(0),
+            left_memory: Event::new(),
+            has_left_memory: AtomicBool::new(false),
+            robust_list: AtomicU64::new(0),
+            rseq: Registration::default(),
+            nice: AtomicI32::new(0),
+            policy: AtomicU32::new(0),
+            real_time_priority: AtomicU32::new(0),
+            is_reset_on_fork: AtomicBool::new(false),
+            inherited_priority: AtomicU32::new(0),
+            ownership: AtomicU32::new(0),
+            affinity: AtomicU64::new(u64::MAX),
+            faults: FaultCounts::new(),
+            io: IoCounts::new(),
+            login: Login::none(),
+            io_priority: AtomicU32::new(0),
+            has_children: AtomicBool::new(false),
+            signalled_ns: AtomicI64::new(0),
+            has_made_segments: AtomicBool::new(false),
+            undo: Mutex::new(&UNDO, None),
+            account: Mutex::new(&ACCOUNT, None),
+        }
+    }
+    /// Thread id as gettid(2) tells it.
+    pub fn id(&self) -> u32 {
+        self.id.load(Ordering::Relaxed)
+    }
+    /// Gives it another id: the thread that executes a program gets that of its process.
+    pub fn set_id(&self, id: u32) {
+        self.id.store(id, Ordering::Relaxed);
+    }
+    /// The rt thread that runs it.
+    pub fn thread(&self) -> ThreadId {
+        ThreadId(self.thread.load(Ordering::Acquire))
+    }
+    /// Notes the rt thread that runs it.
+    pub fn set_thread(&self, thread: ThreadId) {
+        self.thread.store(thread.0, Ordering::Release);
+    }
+    /// The descriptor table. A task that has ended has an empty one.
+    pub fn files(&self) -> Arc<files::Table> {
+        self.files.lock().clone().unwrap_or_else(|| Arc::new(files::Table::new()))
+    }
+    /// [`files::Table::held_pages`] of its descriptors, none of which is closed by this. 0 of a table whose number is among
+    /// `seen`; others are put there.
+    pub fn held_pages(&self, seen: &mut Vec<u64>) -> u64 {
+        match &*self.files.lock() {
+            Some(files) if !seen.contains(&files.id()) => {
+                seen.push(files.id());
+                files.held_pages()
+            }
+            _ => 0,
+        }
+    }
+    /// Replaces the descriptor table (unshare, exec); `None` at the end.
+    pub fn set_files(&self, files: Option<Arc<files::Table>>) {
+        let old = core::mem::replace(&mut *self.files.lock(), files);
+        drop(old);
+        self.raise_attention(attention::RELOAD);
+    }
+    /// Root, working directory and umask.
+    pub fn fs(&self) -> Arc<files::FsContext> {
+        self.fs.lock().context().clone()
+    }
+    /// Replaces root, working directory and umask (unshare, the end).
+    pub fn set_fs(&self, fs: files::FsHold) {
+        let old = core::mem::replace(&mut *self.fs.lock(), fs);
+        drop(old);
+    }
+    /// The credentials of the task.
+    pub fn credentials(&self) -> Arc<Credentials> {
+        self.credentials.lock().clone()
+    }
+    /// Its real user id.
+    pub fn real_user(&self) -> u32 {
+        self.credentials.lock().user.real
+    }
+    /// The account of its real user.
+    pub fn account(&self) -> Arc<User> {
+        let user = self.real_user();
+        let mut account = self.account.lock();
+        match &*account {
+            Some(kept) if kept.id() == user => kept.clone(),
+            _ => account.insert(User::of(user)).clone(),
+        }
+    }
+    /// Changes who the task is.
+    pub fn set_credentials(&self, credentials: Arc<Credentials>) {
+        *self.credentials.lock() = credentials;
+    }
+    /// The address space.
+    pub fn memory(&self) -> Arc<AddressSpace> {
+        self.process.memory()
+    }
+    /// Its name, NUL-padded (`comm`).
+    pub fn command(&self) -> [u8; 16] {
+        *self.command.lock()
+    }
+    /// Names it; cut to 15 bytes.
+    pub fn set_command(&self, name: &[u8]) {
+        profile::note(self, 0);
+        let mut command = [0; 16];
+        for (to, from) in command.iter_mut().take(15).zip(name) {
+            *to = *from;
+        }
+        *self.command.lock() = command;
+    }
+    /// A signal waits to be handled, or the task is to stop or end: an interruptible wait must return.
+    pub fn has_signal(&self) -> bool {
+        self.attention() & (attention::SIGNAL | attention::STOP | attention::EXIT) != 0
+    }
+    /// It runs its program, as far as a look from outside can tell.
+    pub fn is_in_user_mode(&self) -> bool {
+        !self.in_call.load(Ordering::Relaxed)
+    }
+    #[inline]
+    pub(super) fn set_in_call(&self, is_in_call: bool) {
+        self.in_call.store(is_in_call, Ordering::Relaxed);
+    }
+    /// Does `step` as part of a call.
+    pub fn in_call<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.set_in_call(true);
+        let done = step();
+        self.set_in_call(false);
+        done
+    }
+    /// The task is to end: a killable wait must return.
+    pub fn is_ending(&self) -> bool {
+        self.attention() & attention::EXIT != 0
+    }
+    /// Exit status of the task, unless its group ends with a status of its own.
+    pub(super) fn exit_status(&self) -> ExitStatus {
+        ExitStatus::from_wait_word(self.exit_status.load(Ordering::Relaxed))
+    }
+    pub(super) fn set_exit_status(&self, status: ExitStatus) {
+        self.exit_status.store(status.wait_word(), Ordering::Relaxed);
+    }
+    /// The guard that says which calls it may make; `None`: all.
+    pub fn guard(&self) -> Option<Guard> {
+        self.guard.lock().clone()
+    }
+    /// Has `guard` say which calls it may make, from when it looks at its attention. Under `process.signals`.
+    pub fn set_guard(&self, guard: Guard) {
+        let old = self.guard.lock().replace(guard);
+        drop(old);
+        self.raise_attention(attention::RELOAD);
+    }
+    /// At its end: it calls nothing any more.
+    pub(super) fn drop_guard(&self) {
+        let old = self.guard.lock().take();
+        drop(old);
+    }
+    /// Its list of what is to be undone of semaphores; a new one at first.
+    pub fn undo_list(&self) -> Arc<UndoList> {
+        self.undo.lock().get_or_insert_with(|| Arc::new(UndoList::new())).clone()
+    }
+    /// The list, which it has no longer.
+    pub fn take_undo_list(&self) -> Option<Arc<UndoList>> {
+        self.undo.lock().take()
+    }
+    /// Has the list of `creator` (CLONE_SYSVSEM).
+    pub(super) fn share_undo_list(&self, creator: &Task) {
+        *self.undo.lock() = Some(creator.undo_list());
+    }
+    /// A new task is confined as its creator. The guard comes first: a task that is given one by another thread was
+    /// refused new privileges before.
+    pub(super) fn inherit_confinement(&self, from: &Task) {
+        *self.guard.lock() = from.guard();
+        let is_confined = from.no_new_privileges.load(Ordering::Relaxed);
+        self.no_new_privileges.store(is_confined, Ordering::Relaxed);
+    }
+    pub(super) fn inherit_scheduling(&self, from: &Task) {
+        let is_reset = from.is_reset_on_fork.load(Ordering::Relaxed);
+        let (nice, policy) =
+            (from.nice.load(Ordering::Relaxed), from.policy.load(Ordering::Relaxed));
+        if is_reset && matches!(policy, SCHED_FIFO | SCHED_RR) {
+            self.nice.store(0, Ordering::Relaxed);
+        } else {
+            let priority = from.real_time_priority.load(Ordering::Relaxed);
+            self.nice.store(if is_reset { nice.max(0) } else { nice }, Ordering::Relaxed);
+            self.policy.store(policy, Ordering::Relaxed);
+            self.real_time_priority.store(priority, Ordering::Relaxed);
+        }
+        self.io_priority.store(from.io_priority.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.affinity.store(from.affinity.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+    /// Its real-time priority, its own or that of who waits for it; 0: none.
+    pub fn effective_priority(&self) -> u32 {
+        let own = self.real_time_priority.load(Ordering::Relaxed);
+        own.max(self.inherited_priority.load(Ordering::Relaxed))
+    }
+    /// Has it run at least at this real-time priority.
+    pub fn inherit_priority(&self, priority: u32) {
+        if self.inherited_priority.swap(priority, Ordering::Relaxed) != priority {
+            self.follow_policy();
+        }
+    }
+    /// Has its thread be scheduled as was just stored. Where that is not known yet, `fork::start_thread` does.
+    pub fn follow_policy(&self) {
+        fence(Ordering::SeqCst);
+        rt::thread::set_policy(self.thread(), self.rt_policy());
+    }
+    /// Has its thread run where was just stored, likewise.
+    pub fn follow_affinity(&self) {
+        fence(Ordering::SeqCst);
+        let affinity = self.affinity.load(Ordering::Relaxed);
+        rt::thread::set_affinity(self.thread(), Affinity(affinity));
+    }
+    /// Notes that somebody waits for a lock of its own; `false` if it has passed its locks on and gets no more.
+    pub fn begin_owning(&self) -> bool {
+        self.ownership.fetch_or(ownership::OWNS, Ordering::AcqRel) & ownership::LEFT == 0
+    }
+    /// It passes its locks on and gets no more; `false` if nobody has waited for any.
+    pub fn leave_locks(&self) -> bool {
+        self.ownership.fetch_or(ownership::LEFT, Ordering::AcqRel) & ownership::OWNS != 0
+    }
+    /// It may own locks again, after an exec.
+    pub fn forget_locks(&self) {
+        self.ownership.store(0, Ordering::Release);
+    }
+    /// The policy by which rt schedules the task now: its own, with a priority that it may have inherited.
+    pub fn rt_policy(&self) -> Policy {
+        let priority = self.effective_priority();
+        match self.own_policy() {
+            own if priority == self.real_time_priority.load(Ordering::Relaxed) => own,
+            Policy::RoundRobin(_) => Policy::RoundRobin(priority as u8),
+            _ => Policy::Fifo(priority as u8),
+        }
+    }
+    /// The policy by which rt is to schedule the task, and its children, without inherited priorities.
+    pub fn own_policy(&self) -> Policy {
+        let priority = self.real_time_priority.load(Ordering::Relaxed) as u8;
+        match self.policy.load(Ordering::Relaxed) {
+            SCHED_FIFO => Policy::Fifo(priority),
+            SCHED_RR => Policy::RoundRobin(priority),
+            SCHED_IDLE => Policy::Fair { nice: 19 },
+            _ => Policy::Fair { nice: self.nice.load(Ordering::Relaxed) as i8 },
+        }
+    }
+    #[inline]
+    /// The bits of [`attention`] that are raised.
+    pub fn attention(&self) -> u32 {
+        self.attention.load(Ordering::Acquire)
+    }
+    /// Raises `bits`; the task looks at them before it returns to user mode.
+    pub fn raise_attention(&self, bits: u32) {
+        self.attention.fetch_or(bits, Ordering::AcqRel);
+    }
+    /// Takes `bits` back.
+    pub fn lower_attention(&self, bits: u32) {
+        self.attention.fetch_and(!bits, Ordering::AcqRel);
+    }
+    /// Raises `bits` and makes the thread look.
+    pub fn summon(&self, bits: u32) {
+        self.raise_attention(bits);
+        rt::thread::kick(self.thread());
+    }
+    /// [`Task::summon`], but for the calling task, which must look by itself before it waits.
+    pub fn summon_others(&self, bits: u32) {
+        self.raise_attention(bits);
+        if self.thread() != rt::thread::current() {
+            rt::thread::kick(self.thread());
+        }
+    }
+    /// Arranges that the interrupted call goes on as `handler(args)` if no signal handler runs;
+    /// a call returns what this returns.
+    pub fn restart_as(&self, handler: Handler, args: [u64; 6]) -> Errno {
+        *self.restart.lock() = Some(Restart { handler, args });
+        Errno::RESTART_BLOCK
+    }
+    /// Lets a creator that waits for this task's exec or end go on.
+    pub(super) fn note_left_memory(&self) {
+        self.has_left_memory.store(true, Ordering::Release);
+        self.left_memory.signal();
+    }
+    /// It has executed, or ended.
+    pub(super) fn has_left_memory(&self) -> bool {
+        self.has_left_memory.load(Ordering::Acquire)
+    }
+    /// Takes the call that restart_syscall(2) goes on with.
+    pub fn take_restart(&self) -> Option<Restart> {
+        self.restart.lock().take()
+    }
+}
+
+static RUNNING: rt::sync::Once<RwLock<HashMap<u64, Arc<Task>>>> = rt::sync::Once::new();
+
+fn running() -> &'static RwLock<HashMap<u64, Arc<Task>>> {
+    RUNNING.get_or_init(|| RwLock::new(&CURRENT, HashMap::new()))
+}
+
+/// The task whose rt thread is calling, where a system call's task is not at hand (device openers,
+/// procfs). `None` on the personality's own threads.
+pub fn current() -> Option<Arc<Task>> {
+    running().read().get(&rt::thread::current().0).cloned()
+}
+
+/// Whether the calling task is to end; not on the personality's own threads.
+pub fn is_current_ending() -> bool {
+    current().is_some_and(|task| task.is_ending())
+}
+
+/// Whether the calling task may use blocks that a volume reserves: as the user or in the group that they
+/// are for, or with `CAP_SYS_RESOURCE` (mke2fs(8), tune2fs(8)). The personality's own threads may not.
+pub fn may_use_reserved(reserved: ReservedFor) -> bool {
+    current().is_some_and(|task| {
+        let credentials = task.credentials();
+        credentials.user.fs == reserved.user
+            || (reserved.group != 0 && credentials.is_in_group(reserved.group))
+            || credentials.has(Capabilities::SYS_RESOURCE)
+    })
+}
+
+/// Makes [`current`] answer `task` on this thread.
+pub fn enter(task: &Arc<Task>) {
+    running().write().insert(rt::thread::current().0, task.clone());
+}
+
+/// Undoes [`enter`].
+pub fn leave() {
+    let task = running().write().remove(&rt::thread::current().0);
+    // Not with the lock held: what goes with it may ask for the current task.
+    drop(task);
+}

@@ -1,0 +1,96 @@
+//! Looks into another process: who may look, and what is seen (ptrace(2), "Ptrace access mode checking").
+//!
+//! [`look`] checks the rights and takes what was asked for in one step: no exec of the process replaces its credentials
+//! and its memory between the two. The data taken is that of the program whose rights were checked.
+use super::{Process, Task};
+use alloc::sync::Arc;
+use memory::{AddressSpace, Dumpable};
+use vfs::{Credentials, Errno, credentials::Capabilities};
+
+/// The ids of the caller that are compared, and the capabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Real ids and permitted capabilities (`PTRACE_MODE_REALCREDS`): system calls.
+    Real,
+    /// File-system ids and effective capabilities (`PTRACE_MODE_FSCREDS`): files of `/proc`.
+    Files,
+}
+
+/// The process or the one task of it that is looked into.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    process: &'a Process,
+    task: Option<&'a Arc<Task>>,
+}
+
+impl<'a> Target<'a> {
+    /// The process, with the credentials of its oldest task.
+    pub fn process(process: &'a Process) -> Target<'a> {
+        Target { process, task: None }
+    }
+    /// One task of `process`.
+    pub fn task(process: &'a Process, task: &'a Arc<Task>) -> Target<'a> {
+        Target { process, task: Some(task) }
+    }
+    /// The task, unless it has ended.
+    fn alive(self) -> Option<Arc<Task>> {
+        let state = self.process.signals.lock();
+        let is_it = |task: &&Arc<Task>| self.task.is_none_or(|wanted| Arc::ptr_eq(task, wanted));
+        state.tasks.iter().find(is_it).cloned()
+    }
+}
+
+/// Gives what `take` finds in `target`, if `caller` may look into it. `take` must not wait.
+///
+/// # Errors
+/// `EPERM`; `ESRCH` where it has ended.
+///
+/// # Locks
+/// Holds the commit of the target's exec guard; `take` may take locks of `process`.
+pub fn look<T>(
+    caller: &Task,
+    mode: Mode,
+    target: Target<'_>,
+    take: impl FnOnce(&Arc<Task>) -> T,
+) -> Result<T, Errno> {
+    let _commit = target.process.exec_guard.hold_commit();
+    let task = target.alive().ok_or(Errno::ESRCH)?;
+    check(caller, mode, &task)?;
+    Ok(take(&task))
+}
+
+/// The memory of `target`, if `caller` may look into it.
+///
+/// # Errors
+/// As [`look`]; `ESRCH` where it has none.
+pub fn memory(caller: &Task, target: Target<'_>) -> Result<Arc<AddressSpace>, Errno> {
+    look(caller, Mode::Real, target, |task| task.process.try_memory())?.ok_or(Errno::ESRCH)
+}
+
+/// `caller` may look into `task`, whose process executes nothing meanwhile.
+fn check(caller: &Task, mode: Mode, task: &Task) -> Result<(), Errno> {
+    if Arc::ptr_eq(&caller.process, &task.process) {
+        return Ok(());
+    }
+    let own = caller.credentials();
+    if own.has(Capabilities::SYS_PTRACE) {
+        return Ok(());
+    }
+    // The credentials before the flag: a task that changes them clears it first.
+    let their = task.credentials();
+    let memory = task.process.try_memory();
+    let is_dumpable = memory.is_none_or(|memory| memory.dumpable() == Dumpable::Yes);
+    if is_dumpable && is_equal_or_stronger(&own, mode, &their) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+fn is_equal_or_stronger(own: &Credentials, mode: Mode, their: &Credentials) -> bool {
+    let (user, group, capabilities) = match mode {
+        Mode::Real => (own.user.real, own.group.real, own.capabilities.permitted),
+        Mode::Files => (own.user.fs, own.group.fs, own.capabilities.effective),
+    };
+    let users = [their.user.real, their.user.effective, their.user.saved];
+    let groups = [their.group.real, their.group.effective, their.group.saved];
+    users.iter().all(|id| *id == user)
+        && groups.iter().all(|id| *id == group)
+        && capabilities.contains(their.capabilities.permitted)
+}

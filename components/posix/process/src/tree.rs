@@ -1,0 +1,347 @@
+//! Every process, task, process group and session by number, and the family ties.
+//!
+//! One reader/writer lock guards all of it (`process.tree`); it is the outermost lock of the
+//! personality and held only for map operations, for sending signals to a group, and while a child
+//! changes and its parent is told ([`crate::signal::stop`]).
+use super::{Process, Task};
+use crate::signal::SIGCHLD;
+use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use core::sync::atomic::Ordering;
+use hashbrown::HashMap;
+use memory::setting::Setting;
+use rt::{
+    lock_class,
+    sync::{Once, ReadGuard, RwLock, WriteGuard},
+};
+use vfs::Errno;
+
+lock_class! {
+    static TREE_LOCK = "process.tree";
+}
+
+/// The first process, which waits for every orphan.
+pub const INIT: u32 = 1;
+/// Ids are below this (`/proc/sys/kernel/pid_max`, with Linux's default and bounds).
+pub static ID_MAX: Setting = Setting::new(32768, 301, 1 << 22);
+/// Tasks there may be, once that was set (`/proc/sys/kernel/threads-max`); 0: by memory.
+pub static TASKS_MAX: Setting = Setting::new(0, 1, i32::MAX as i64);
+const ID_FIRST_AFTER_WRAP: u32 = 300;
+
+/// A process with its children.
+pub struct Node {
+    /// The process.
+    pub process: Arc<Process>,
+    /// Ids of its children, oldest first.
+    pub children: Vec<u32>,
+    /// Its first task, once that has ended: it is asked for its schedule until the process was waited for.
+    ended_leader: Option<Arc<Task>>,
+    /// Its count against its user's limit: itself until it was waited for, and each further thread.
+    tasks: u64,
+}
+
+/// The maps.
+#[derive(Default)]
+pub struct Tree {
+    nodes: BTreeMap<u32, Node>,
+    tasks: HashMap<u32, Arc<Task>>,
+    groups: Members,
+    sessions: Members,
+    /// Counts of each real user's processes (`RLIMIT_NPROC`).
+    users: HashMap<u32, u64>,
+    last: u32,
+    forks: u64,
+}
+
+/// Processes by what they are members of; none is empty.
+#[derive(Default)]
+struct Members(HashMap<u32, Vec<u32>>);
+
+impl Members {
+    fn of(&self, id: u32) -> impl Iterator<Item = u32> {
+        self.0.get(&id).into_iter().flatten().copied()
+    }
+    fn has(&self, id: u32) -> bool {
+        self.0.contains_key(&id)
+    }
+    fn insert(&mut self, id: u32, member: u32) {
+        self.0.entry(id).or_default().push(member);
+    }
+    /// Most leave soon after they came, so that they are looked for from the end.
+    fn remove(&mut self, id: u32, member: u32) {
+        let Some(members) = self.0.get_mut(&id) else { return };
+        let place = members.iter().rposition(|other| *other == member);
+        place.map(|place| members.swap_remove(place));
+        if members.is_empty() {
+            self.0.remove(&id);
+        }
+    }
+}
+
+static TREE: Once<RwLock<Tree>> = Once::new();
+
+fn tree() -> &'static RwLock<Tree> {
+    TREE.get_or_init(|| RwLock::new(&TREE_LOCK, Tree::default()))
+}
+
+/// Looks into the tree.
+pub fn read() -> ReadGuard<'static, Tree> {
+    tree().read()
+}
+
+/// Changes the tree.
+pub fn write() -> WriteGuard<'static, Tree> {
+    tree().write()
+}
+
+/// The process `id`, zombies included.
+pub fn process(id: u32) -> Option<Arc<Process>> {
+    read().process(id)
+}
+
+/// The task `id` if it is alive.
+pub fn task(id: u32) -> Option<Arc<Task>> {
+    read().tasks.get(&id).cloned()
+}
+
+/// As [`task`], or the first task of the process `id`, although it has ended.
+pub fn known_task(id: u32) -> Option<Arc<Task>> {
+    let tree = read();
+    tree.tasks.get(&id).or_else(|| tree.nodes.get(&id)?.ended_leader.as_ref()).cloned()
+}
+
+/// `task` has not ended.
+pub fn is_alive(task: &Arc<Task>) -> bool {
+    self::task(task.id()).is_some_and(|now| Arc::ptr_eq(&now, task))
+}
+
+/// The process `id`, or the one that task `id` is of.
+pub fn process_of(id: u32) -> Option<Arc<Process>> {
+    let tree = read();
+    tree.process(id).or_else(|| tree.tasks.get(&id).map(|task| task.process.clone()))
+}
+
+/// `process` was not waited for yet: its number is still its own.
+pub fn is_there(process: &Arc<Process>) -> bool {
+    self::process(process.id()).is_some_and(|now| Arc::ptr_eq(&now, process))
+}
+
+/// Gives a process, and what it counts, to real user `user`.
+pub fn set_real_user(process: &Process, user: u32) {
+    if process.real_user() == user {
+        return;
+    }
+    let mut tree = write();
+    let Tree { nodes, users, .. } = &mut *tree;
+    if let Some(node) = nodes.get(&process.id()) {
+        release(users, process.real_user(), node.tasks);
+        *users.entry(user).or_default() += node.tasks;
+    }
+    process.set_real_user(user);
+}
+
+/// Tasks there may be: as many as an eighth of memory has room for with 16 KiB each, Linux's measure.
+pub fn tasks_max() -> u64 {
+    const FRAMES_A_TASK: u64 = 32;
+    const LEAST: u64 = 20;
+    const MOST: u64 = 32768;
+    static MAX: Once<u64> = Once::new();
+    let from_memory = || rt::memory::statistics().total_frames / FRAMES_A_TASK;
+    match TASKS_MAX.size() {
+        0 => *MAX.get_or_init(|| from_memory().clamp(LEAST, MOST)),
+        set => set as u64,
+    }
+}
+
+impl Tree {
+    /// A number nobody uses as process, task, group or session.
+    ///
+    /// # Errors
+    /// `EAGAIN` if all are taken.
+    pub fn allocate_id(&mut self) -> Result<u32, Errno> {
+        let most = ID_MAX.size() as u32;
+        for _ in 0..most {
+            self.last = if self.last + 1 >= most { ID_FIRST_AFTER_WRAP } else { self.last + 1 };
+            if !self.is_used(self.last) {
+                self.forks += 1;
+                return Ok(self.last);
+            }
+        }
+        Err(Errno::EAGAIN)
+    }
+    /// Has the next number be the first free one behind `last`.
+    pub fn set_last_id(&mut self, last: u32) {
+        self.last = last;
+    }
+    fn is_used(&self, id: u32) -> bool {
+        self.nodes.contains_key(&id)
+            || self.tasks.contains_key(&id)
+            || self.groups.has(id)
+            || self.sessions.has(id)
+    }
+    /// Takes `id` without asking: for the first process.
+    pub fn reserve(&mut self, id: u32) {
+        self.last = self.last.max(id);
+        self.forks += 1;
+    }
+    /// Processes and threads made since boot (`/proc/stat`).
+    pub fn forks(&self) -> u64 {
+        self.forks
+    }
+    /// The last id given out (`/proc/loadavg`).
+    pub fn last_id(&self) -> u32 {
+        self.last
+    }
+    /// Tasks alive.
+    pub fn task_count(&self) -> usize {
+        self.tasks.len()
+    }
+    /// The process `id`.
+    pub fn process(&self, id: u32) -> Option<Arc<Process>> {
+        self.nodes.get(&id).map(|node| node.process.clone())
+    }
+    /// Every process, by id.
+    pub fn processes(&self) -> impl Iterator<Item = &Arc<Process>> {
+        self.nodes.values().map(|node| &node.process)
+    }
+    /// The tasks of `processes`, and the first ones of those where that has ended.
+    ///
+    /// # Locks
+    /// `process.signals` of each.
+    pub fn known_tasks<'a>(
+        &self,
+        processes: impl Iterator<Item = &'a Arc<Process>>,
+    ) -> Vec<Arc<Task>> {
+        let ended = |process: &Process| self.nodes.get(&process.id())?.ended_leader.clone();
+        processes.flat_map(|process| process.tasks().into_iter().chain(ended(process))).collect()
+    }
+    /// The children of `id`, oldest first.
+    pub fn children(&self, id: u32) -> impl Iterator<Item = &Arc<Process>> {
+        let children = self.nodes.get(&id).map_or(&[][..], |node| &node.children);
+        children.iter().filter_map(|child| self.nodes.get(child).map(|node| &node.process))
+    }
+    /// Process `id`, where it is a child of `parent`.
+    pub fn child(&self, parent: u32, id: u32) -> Option<&Arc<Process>> {
+        let process = self.nodes.get(&id).map(|node| &node.process);
+        process.filter(|process| process.parent_id() == parent)
+    }
+    /// The processes of group `group`.
+    pub fn group(&self, group: u32) -> impl Iterator<Item = &Arc<Process>> {
+        self.listed(self.groups.of(group))
+    }
+    /// The processes of session `session`.
+    pub fn session(&self, session: u32) -> impl Iterator<Item = &Arc<Process>> {
+        self.listed(self.sessions.of(session))
+    }
+    fn listed(&self, ids: impl Iterator<Item = u32>) -> impl Iterator<Item = &Arc<Process>> {
+        ids.filter_map(|id| self.nodes.get(&id).map(|node| &node.process))
+    }
+    /// The count of real user `user`: threads, and processes that were not waited for.
+    pub fn user_tasks(&self, user: u32) -> u64 {
+        self.users.get(&user).copied().unwrap_or(0)
+    }
+    /// The group has a member.
+    pub fn has_group(&self, group: u32) -> bool {
+        self.groups.has(group)
+    }
+    /// Adds a process, as its parent's youngest child.
+    pub fn insert(&mut self, process: Arc<Process>) {
+        let id = process.id();
+        self.groups.insert(process.group(), id);
+        self.sessions.insert(process.session().id(), id);
+        *self.users.entry(process.real_user()).or_default() += 1;
+        if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
+            parent.children.push(id);
+        }
+        self.nodes.insert(id, Node { process, children: Vec::new(), ended_leader: None, tasks: 1 });
+    }
+    /// Takes away a process that was waited for.
+    pub fn remove(&mut self, process: &Process) {
+        let Some(node) = self.nodes.remove(&process.id()) else { return };
+        release(&mut self.users, process.real_user(), node.tasks);
+        if let Some(parent) = self.nodes.get_mut(&process.parent_id()) {
+            let place = parent.children.iter().position(|child| *child == process.id());
+            place.map(|place| parent.children.remove(place));
+        }
+        self.groups.remove(process.group(), process.id());
+        self.sessions.remove(process.session().id(), process.id());
+    }
+    /// Adds a task, of a process that was added.
+    pub fn insert_task(&mut self, task: Arc<Task>) {
+        let process = &task.process;
+        if let Some(node) = self.nodes.get_mut(&process.id()) {
+            if task.id() == process.id() {
+                node.ended_leader = None;
+            } else {
+                node.tasks += 1;
+                *self.users.entry(process.real_user()).or_default() += 1;
+            }
+        }
+        self.tasks.insert(task.id(), task);
+    }
+    /// Takes away a task that ended.
+    pub fn remove_task(&mut self, id: u32) {
+        let Some(task) = self.tasks.remove(&id) else { return };
+        let process = &task.process;
+        let Some(node) = self.nodes.get_mut(&process.id()) else { return };
+        if id == process.id() {
+            node.ended_leader = Some(task);
+        } else {
+            node.tasks -= 1;
+            release(&mut self.users, process.real_user(), 1);
+        }
+    }
+    /// Gives every child of `id` to `heir`, who is told of their ends by SIGCHLD whatever they
+    /// were made with; returns the children.
+    pub fn reparent(&mut self, id: u32, heir: u32) -> Vec<Arc<Process>> {
+        let children = self
+            .nodes
+            .get_mut(&id)
+            .map(|node| core::mem::take(&mut node.children))
+            .unwrap_or_default();
+        let moved: Vec<_> = children.iter().filter_map(|child| self.process(*child)).collect();
+        for child in &moved {
+            child.parent.store(heir, Ordering::Relaxed);
+            child.exit_signal.store(SIGCHLD, Ordering::Relaxed);
+        }
+        if let Some(heir) = self.nodes.get_mut(&heir) {
+            heir.children.extend(children);
+        }
+        moved
+    }
+    /// Moves a process to another group.
+    pub fn set_group(&mut self, process: &Process, group: u32) {
+        self.groups.remove(process.group(), process.id());
+        self.groups.insert(group, process.id());
+        process.group.store(group, Ordering::Relaxed);
+    }
+    /// Makes `process` leader of a new session and group.
+    pub fn start_session(&mut self, process: &Process) {
+        self.sessions.remove(process.session().id(), process.id());
+        self.sessions.insert(process.id(), process.id());
+        process.set_session(Arc::new(super::session::Session::new(process.id())));
+        process.set_terminal(None);
+        self.set_group(process, process.id());
+    }
+    /// No member of `group` has a parent in another group of the same session: nobody could
+    /// continue it (POSIX "orphaned process group"). `without` is a process about to end.
+    pub fn is_orphaned(&self, group: u32, without: Option<u32>) -> bool {
+        !self.group(group).any(|member| {
+            Some(member.id()) != without
+                && member.ended().is_none()
+                && self.process(member.parent_id()).is_some_and(|parent| {
+                    parent.id() != INIT
+                        && parent.group() != group
+                        && parent.session().id() == member.session().id()
+                })
+        })
+    }
+}
+
+fn release(counts: &mut HashMap<u32, u64>, id: u32, fewer: u64) {
+    if let Some(count) = counts.get_mut(&id) {
+        *count = count.saturating_sub(fewer);
+        if *count == 0 {
+            counts.remove(&id);
+        }
+    }
+}

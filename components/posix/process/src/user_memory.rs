@@ -1,0 +1,158 @@
+//! [`User`]: memory of the kernel that a user's pipes and messages take, and its limits.
+//!
+//! A pipe charges the pages that it may hold to the user who made it (pipe(7)). A message of a socket charges its cost to the
+//! user who made the sending socket, and one of a message queue to its sender, until it is received. Counts are atomic;
+//! `user_memory.users` guards the table of users alone. A task that makes a pipe, a socket or a message keeps its user's
+//! account, so the table is looked at once for a task and when the last holder of an account goes.
+use crate::task;
+use alloc::{
+    collections::BTreeMap,
+    sync::{Arc, Weak},
+};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use rt::{
+    PAGE_BYTES, lock_class,
+    sync::{Mutex, Once},
+};
+use vfs::{Capabilities, Errno};
+
+lock_class! {
+    static LOCK = "user_memory.users";
+}
+
+/// Messages of one user may take this part of memory.
+const MESSAGES_SHARE: usize = 4;
+
+static USERS: Mutex<BTreeMap<u32, Weak<User>>> = Mutex::new(&LOCK, BTreeMap::new());
+
+/// The account of one user.
+#[derive(Debug)]
+pub struct User {
+    id: u32,
+    pipe_pages: AtomicUsize,
+    message_bytes: AtomicUsize,
+    locked_pages: AtomicU64,
+    queue_bytes: AtomicU64,
+}
+
+impl User {
+    /// The account of the user with the real id `id`.
+    pub fn of(id: u32) -> Arc<User> {
+        let mut users = USERS.lock();
+        if let Some(user) = users.get(&id).and_then(Weak::upgrade) {
+            return user;
+        }
+        let (pipe_pages, message_bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let (locked_pages, queue_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let user = Arc::new(User { id, pipe_pages, message_bytes, locked_pages, queue_bytes });
+        users.insert(id, Arc::downgrade(&user));
+        user
+    }
+    /// The account of the calling task's real user, or root's where no task calls.
+    pub fn current() -> Arc<User> {
+        task::current().map_or_else(|| User::of(0), |task| task.account())
+    }
+    /// The id.
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+    /// Pages that its pipes may hold, after `by` more.
+    pub fn add_pipe_pages(&self, by: isize) -> usize {
+        self.pipe_pages.fetch_add(by as usize, Relaxed).wrapping_add_signed(by)
+    }
+    /// Charges pages of segments that are locked (SHM_LOCK).
+    ///
+    /// # Errors
+    /// `ENOMEM` where the user would have more than `most`.
+    pub fn add_locked_pages(&self, pages: u64, most: u64) -> Result<(), Errno> {
+        let sum = |now: u64| now.checked_add(pages).filter(|sum| *sum <= most);
+        match self.locked_pages.fetch_update(Relaxed, Relaxed, sum) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::ENOMEM),
+        }
+    }
+    /// Charges what a POSIX message queue may hold.
+    ///
+    /// # Errors
+    /// `EMFILE` where the user's queues would hold more than `most`.
+    pub fn add_queue_bytes(&self, bytes: u64, most: u64) -> Result<(), Errno> {
+        let sum = |now: u64| now.checked_add(bytes).filter(|sum| *sum <= most);
+        match self.queue_bytes.fetch_update(Relaxed, Relaxed, sum) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Errno::EMFILE),
+        }
+    }
+    /// Takes such a charge back.
+    pub fn remove_queue_bytes(&self, bytes: u64) {
+        self.queue_bytes.fetch_sub(bytes, Relaxed);
+    }
+    /// Takes a charge of [`User::add_locked_pages`] back.
+    pub fn remove_locked_pages(&self, pages: u64) {
+        self.locked_pages.fetch_sub(pages, Relaxed);
+    }
+    /// Charges a message of `bytes`.
+    ///
+    /// # Errors
+    /// `ENOBUFS` where the user's messages would take more than a quarter of memory, or of a privileged caller half of it.
+    #[inline]
+    pub fn add_message(&self, bytes: usize) -> Result<(), Errno> {
+        let now = self.message_bytes.fetch_add(bytes, Relaxed).wrapping_add(bytes);
+        let most = messages_max();
+        if now > most && (now > 2 * most || is_unprivileged()) {
+            self.remove_message(bytes);
+            return Err(Errno::ENOBUFS);
+        }
+        Ok(())
+    }
+    /// Takes the charge of a message back.
+    #[inline]
+    pub fn remove_message(&self, bytes: usize) {
+        self.message_bytes.fetch_sub(bytes, Relaxed);
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        let mut users = USERS.lock();
+        // Another may have come in its place meanwhile.
+        if users.get(&self.id).is_some_and(|user| user.strong_count() == 0) {
+            users.remove(&self.id);
+        }
+    }
+}
+
+/// Bytes that messages of one user may take.
+fn messages_max() -> usize {
+    static MAX: Once<usize> = Once::new();
+    *MAX.get_or_init(|| frames() * PAGE_BYTES / MESSAGES_SHARE)
+}
+
+/// Frames of the machine.
+pub fn frames() -> usize {
+    rt::memory::statistics().total_frames as usize
+}
+
+/// Whether the limits of users hold for the calling task (`pipe_is_unprivileged_user` of Linux).
+#[cold]
+pub fn is_unprivileged() -> bool {
+    task::current().is_some_and(|task| {
+        let who = task.credentials();
+        !who.has(Capabilities::SYS_RESOURCE) && !who.has(Capabilities::SYS_ADMIN)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_one_account_as_long_as_anything_is_charged() {
+        let one = User::of(4711);
+        assert_eq!(one.add_pipe_pages(16), 16);
+        assert_eq!(User::of(4711).add_pipe_pages(-6), 10);
+        assert_eq!(User::of(4712).add_pipe_pages(0), 0);
+        drop(one);
+        assert_eq!(User::of(4711).add_pipe_pages(0), 0);
+        assert!(!USERS.lock().contains_key(&4711));
+    }
+}

@@ -1,0 +1,112 @@
+//! rseq and membarrier: threads that keep out of each other's way without locks.
+use super::{Call, Entry};
+use core::{arch::x86_64::__cpuid, sync::atomic::Ordering};
+use linux_raw_sys::general as raw;
+use process::{Task, rseq};
+use rt::thread::Affinity;
+use vfs::Errno;
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_rseq, "rseq", rseq_call),
+    Entry::whole(raw::__NR_membarrier, "membarrier", membarrier),
+];
+
+fn rseq_call(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let area = (call.word(0), call.uint(1));
+    rseq::change(call.task, call.memory, area, call.uint(2), call.uint(3))?;
+    Ok(0)
+}
+
+const QUERY: i32 = 0;
+const GLOBAL: i32 = 1;
+const GLOBAL_EXPEDITED: i32 = 2;
+const REGISTER_GLOBAL_EXPEDITED: i32 = 4;
+const PRIVATE_EXPEDITED: i32 = 8;
+const REGISTER_PRIVATE_EXPEDITED: i32 = 16;
+const SYNC_CORE: i32 = 32;
+const REGISTER_SYNC_CORE: i32 = 64;
+const RSEQ: i32 = 128;
+const REGISTER_RSEQ: i32 = 256;
+const GET_REGISTRATIONS: i32 = 512;
+const ALL: i32 = 2 * GET_REGISTRATIONS - 1;
+/// `MEMBARRIER_CMD_FLAG_CPU`: on one processor only.
+const FLAG_CPU: u32 = 1;
+
+/// The barriers an address space registered for, by the commands that did.
+const PRIVATE: u32 = REGISTER_PRIVATE_EXPEDITED as u32;
+/// Beside those: for plain private ones themselves, not only by another's registration.
+const IS_PLAIN: u32 = 1;
+
+/// The bit that registers a command; as on Linux the others are shown as private ones too.
+fn registered_by(command: i32) -> u32 {
+    match command {
+        REGISTER_PRIVATE_EXPEDITED => PRIVATE | IS_PLAIN,
+        REGISTER_GLOBAL_EXPEDITED => command as u32,
+        _ => command as u32 | PRIVATE,
+    }
+}
+
+/// A switch of threads is a full barrier on its processor, and restarts the sequence of who is switched away. rt has no
+/// call that makes other processors pass one, so the caller visits each of them ([`visit_processors`]), where
+/// its CPUID is what makes the processor fetch anew what it executes next.
+fn membarrier(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let (command, flags) = (call.int(0), call.uint(1));
+    if flags != 0 && (command != RSEQ || flags != FLAG_CPU) {
+        return Err(Errno::EINVAL);
+    }
+    let registered = call.memory.barriers();
+    let needed = match command {
+        QUERY => return Ok(ALL as u64),
+        GET_REGISTRATIONS => {
+            return Ok(u64::from(registered.load(Ordering::Relaxed) & !IS_PLAIN));
+        }
+        REGISTER_GLOBAL_EXPEDITED
+        | REGISTER_PRIVATE_EXPEDITED
+        | REGISTER_SYNC_CORE
+        | REGISTER_RSEQ => {
+            registered.fetch_or(registered_by(command), Ordering::Relaxed);
+            return Ok(0);
+        }
+        GLOBAL | GLOBAL_EXPEDITED => 0,
+        PRIVATE_EXPEDITED => IS_PLAIN,
+        SYNC_CORE => REGISTER_SYNC_CORE as u32,
+        RSEQ => REGISTER_RSEQ as u32,
+        _ => return Err(Errno::EINVAL),
+    };
+    if registered.load(Ordering::Relaxed) & needed != needed {
+        return Err(Errno::EPERM);
+    }
+    match flags {
+        FLAG_CPU => visit(call.task, call.int(2)),
+        _ => visit_processors(call.task),
+    }
+    Ok(0)
+}
+
+/// Runs the calling thread on every processor once: whatever ran there was switched away.
+pub(super) fn visit_processors(task: &Task) {
+    visit_each(task, 0..rt::thread::processors().0);
+}
+
+/// As [`visit_processors`], on one; none where there is no such processor.
+fn visit(task: &Task, processor: i32) {
+    match usize::try_from(processor) {
+        Ok(processor) if processor < rt::thread::processors().0 => {
+            visit_each(task, processor..processor + 1);
+        }
+        Ok(_) => {}
+        // As Linux, a negative number is no choice.
+        Err(_) => visit_processors(task),
+    }
+}
+
+fn visit_each(task: &Task, processors: core::ops::Range<usize>) {
+    let thread = task.thread();
+    for processor in processors.start..processors.end.min(64) {
+        rt::thread::set_affinity(thread, Affinity(1 << processor));
+        rt::thread::yield_now();
+        core::hint::black_box(__cpuid(0));
+    }
+    rt::thread::set_affinity(thread, Affinity(task.affinity.load(Ordering::Relaxed)));
+}

@@ -1,0 +1,118 @@
+//! Other processes' memory: process_vm_readv, process_vm_writev.
+use super::{Call, Entry};
+use alloc::{sync::Arc, vec, vec::Vec};
+use linux_raw_sys::general as raw;
+use memory::{AddressSpace, IoVec, Room, UserSink, UserSource};
+use process::{
+    Task,
+    trace::{self, Target},
+    tree,
+};
+use rt::PAGE_BYTES;
+use vfs::{
+    Errno,
+    io::{Sink, Source},
+};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_process_vm_readv, "process_vm_readv", read),
+    Entry::whole(raw::__NR_process_vm_writev, "process_vm_writev", write),
+];
+
+/// The buffers of both sides, and the other's memory.
+struct Request<'r> {
+    own: &'r [IoVec],
+    their: Vec<IoVec>,
+    memory: Arc<AddressSpace>,
+}
+
+/// No buffer has any room: then the other process is not looked for.
+fn are_empty(buffers: &[IoVec]) -> bool {
+    buffers.iter().all(|buffer| buffer.length == 0)
+}
+
+impl<'r> Request<'r> {
+    /// `None` where there is nothing to move.
+    fn of(call: &Call<'_>, room: &'r mut Room) -> Result<Option<Request<'r>>, Errno> {
+        let [_, own_at, own_count, their_at, their_count, flags] = call.args();
+        if flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let memory = call.memory;
+        let own = memory.read_iovecs(own_at, own_count as usize, room)?;
+        if are_empty(own) {
+            return Ok(None);
+        }
+        let their = memory.read_their_iovecs(their_at, their_count as usize)?;
+        if are_empty(&their) {
+            return Ok(None);
+        }
+        let id = u32::try_from(call.int(0)).map_err(|_| Errno::ESRCH)?;
+        let memory = match tree::task(id) {
+            Some(task) => trace::memory(call.task, Target::task(&task.process, &task))?,
+            None => {
+                let process = tree::process_of(id).ok_or(Errno::ESRCH)?;
+                trace::memory(call.task, Target::process(&process))?
+            }
+        };
+        Ok(Some(Request { own, their, memory }))
+    }
+    /// Calls `part(memory, address, piece)` for pieces of the other's buffers, none across a page, as long as it moves
+    /// the whole of each. Says how many bytes it moved, or why none.
+    fn each(
+        &self,
+        task: &Task,
+        mut part: impl FnMut(&AddressSpace, u64, &mut [u8]) -> Result<usize, Errno>,
+    ) -> Result<u64, Errno> {
+        let mut page = vec![0; PAGE_BYTES];
+        let mut done = 0;
+        for buffer in &self.their {
+            let mut at = 0;
+            while at < buffer.length {
+                let address = buffer.address.wrapping_add(at);
+                let room = PAGE_BYTES - address as usize % PAGE_BYTES;
+                let wanted = room.min(usize::try_from(buffer.length - at).unwrap_or(room));
+                let piece = page.get_mut(..wanted).unwrap_or_default();
+                match part(&self.memory, address, piece) {
+                    Ok(count) => {
+                        done += count as u64;
+                        at += count as u64;
+                        if count < wanted || task.is_ending() {
+                            return Ok(done);
+                        }
+                    }
+                    Err(_) if done > 0 => return Ok(done),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+fn read(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut room = Room::default();
+    let Some(request) = Request::of(call, &mut room)? else { return Ok(0) };
+    let mut sink = UserSink::vectored(call.memory, request.own);
+    request.each(call.task, |memory, address, piece| {
+        let wanted = piece.len().min(sink.remaining());
+        let piece = piece.get_mut(..wanted).unwrap_or_default();
+        if piece.is_empty() {
+            return Ok(0);
+        }
+        memory.read_bytes(address, piece)?;
+        sink.put(piece)
+    })
+}
+
+fn write(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut room = Room::default();
+    let Some(request) = Request::of(call, &mut room)? else { return Ok(0) };
+    let mut source = UserSource::vectored(call.memory, request.own);
+    request.each(call.task, |memory, address, piece| {
+        let count = if source.remaining() == 0 { 0 } else { source.take(piece)? };
+        memory.write_bytes(address, piece.get(..count).unwrap_or_default())?;
+        Ok(count)
+    })
+}

@@ -1,0 +1,209 @@
+//! seccomp and its older form, prctl(`PR_SET_SECCOMP`): a task gives calls up, for itself or for all its process's tasks.
+use super::{Call, Entry, barrier::visit_processors};
+use alloc::{sync::Arc, vec::Vec};
+use bitflags::bitflags;
+use bpf::INSTRUCTIONS_MAX;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::general as raw;
+use process::{
+    Task,
+    files::install::install_anonymous,
+    seccomp::{
+        Filter, Guard, Prepared, audit,
+        listener::{self, Notices, Patience},
+    },
+};
+use vfs::{Errno, credentials::Capabilities};
+
+/// The calls of this file.
+pub const CALLS: &[Entry] = &[Entry::whole(raw::__NR_seccomp, "seccomp", |call| {
+    operate(call, call.uint(0), call.uint(1), call.word(2))
+})];
+
+const SET_MODE_STRICT: u32 = 0;
+const SET_MODE_FILTER: u32 = 1;
+const GET_ACTION_AVAIL: u32 = 2;
+const GET_NOTIF_SIZES: u32 = 3;
+
+bitflags! {
+    /// `SECCOMP_FILTER_FLAG_`, by their Linux values.
+    #[derive(Clone, Copy)]
+    struct Flags: u32 {
+        /// All tasks of the process get the filter.
+        const TSYNC = 1;
+        /// The log is told of what it refuses.
+        const LOG = 2;
+        /// No speculation is to be held back: none is.
+        const SPEC_ALLOW = 4;
+        /// The answer is a file that listens to it.
+        const NEW_LISTENER = 8;
+        /// With `TSYNC`: if a task cannot get the filter, the call fails with `ESRCH` and does not tell which task.
+        const TSYNC_ESRCH = 16;
+        /// A task whose call a listener has received is interrupted by its end only.
+        const WAIT_KILLABLE_RECV = 32;
+    }
+}
+
+/// Flags that make sense together: of a number the caller could not tell whether it is a descriptor or a thread.
+fn decode_flags(bits: u32) -> Result<Flags, Errno> {
+    let flags = Flags::from_bits(bits).ok_or(Errno::EINVAL)?;
+    let listens = flags.contains(Flags::NEW_LISTENER);
+    let is_ambiguous =
+        listens && flags.contains(Flags::TSYNC) && !flags.contains(Flags::TSYNC_ESRCH);
+    if is_ambiguous || flags.contains(Flags::WAIT_KILLABLE_RECV) && !listens {
+        return Err(Errno::EINVAL);
+    }
+    Ok(flags)
+}
+
+fn operate(call: &Call<'_>, operation: u32, flags: u32, address: u64) -> Result<u64, Errno> {
+    match operation {
+        SET_MODE_STRICT if flags == 0 && address == 0 => set_strict(call.task),
+        SET_MODE_FILTER => {
+            let flags = decode_flags(flags)?;
+            let prepared = prepare(call, address)?;
+            match flags.contains(Flags::NEW_LISTENER) {
+                true => set_filter_and_listen(call, prepared, flags),
+                false => set_filter(call.task, prepared, None, flags),
+            }
+        }
+        GET_ACTION_AVAIL if flags == 0 => {
+            let action = call.memory.read::<u32>(address)?;
+            if audit::is_available(action) { Ok(0) } else { Err(Errno::EOPNOTSUPP) }
+        }
+        GET_NOTIF_SIZES if flags == 0 => {
+            call.memory.write(address, &listener::SIZES)?;
+            Ok(0)
+        }
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// prctl(`PR_SET_SECCOMP`, `mode`, `filter`).
+pub(super) fn set_by_prctl(call: &Call<'_>, mode: u64, filter: u64) -> Result<u64, Errno> {
+    match mode {
+        1 => operate(call, SET_MODE_STRICT, 0, 0),
+        2 => operate(call, SET_MODE_FILTER, 0, filter),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// prctl(`PR_GET_SECCOMP`).
+pub(super) fn mode(task: &Task) -> u64 {
+    task.guard().map_or(0, |guard| u64::from(guard.mode()))
+}
+
+/// The program that a `struct sock_fprog` at `address` names: a count in 16 bits, and eight bytes further where it is.
+fn prepare(call: &Call<'_>, address: u64) -> Result<Prepared, Errno> {
+    let [count, program] = call.memory.read::<[u64; 2]>(address)?;
+    let count = usize::from(count as u16);
+    if !(1..=INSTRUCTIONS_MAX).contains(&count) {
+        return Err(Errno::EINVAL);
+    }
+    let task = call.task;
+    let is_confined = task.no_new_privileges.load(Ordering::Relaxed);
+    if !is_confined && !task.credentials().has(Capabilities::SYS_ADMIN) {
+        return Err(Errno::EACCES);
+    }
+    if program == 0 {
+        return Err(Errno::EINVAL);
+    }
+    Prepared::new(&call.memory.read_array::<u64>(program, count)?)
+}
+
+fn set_strict(task: &Task) -> Result<u64, Errno> {
+    let _state = task.process.signals.lock();
+    if task.guard().is_some() {
+        return Err(Errno::EINVAL);
+    }
+    task.set_guard(Guard::Strict);
+    Ok(0)
+}
+
+/// As [`set_filter`]; the answer is the listener's descriptor.
+fn set_filter_and_listen(call: &Call<'_>, prepared: Prepared, flags: Flags) -> Result<u64, Errno> {
+    let patience = match flags.contains(Flags::WAIT_KILLABLE_RECV) {
+        true => Patience::Killable,
+        false => Patience::Interruptible,
+    };
+    let (notices, file) = Notices::new(patience);
+    let flags_of_file = raw::O_RDWR | raw::O_CLOEXEC;
+    let fd = install_anonymous(call.task, file, "seccomp notify", flags_of_file)?;
+    set_filter(call.task, prepared, Some(notices), flags).inspect_err(|_| {
+        let _ = call.files.close(fd as i32);
+    })?;
+    Ok(fd)
+}
+
+/// Puts a filter before those of the task. Where another of its tasks cannot have it, nobody gets it, and the answer is
+/// that one's id. No task that gets one has an exec under way: its rights would be decided without the filter.
+fn set_filter(
+    task: &Arc<Task>,
+    prepared: Prepared,
+    notices: Option<Arc<Notices>>,
+    flags: Flags,
+) -> Result<u64, Errno> {
+    let _decision = match flags.contains(Flags::TSYNC) {
+        true => Some(task.process.exec_guard.decide(task)?),
+        false => None,
+    };
+    // Declared outside the lock: a filter that no task gets ends after it, because that wakes the pollers of its listener.
+    let filter;
+    let others = {
+        let state = task.process.signals.lock();
+        let before = match task.guard() {
+            None => None,
+            Some(Guard::Filtered(filter)) => Some(filter),
+            Some(Guard::Strict) => return Err(Errno::EINVAL),
+        };
+        if notices.is_some() && before.as_ref().is_some_and(|chain| chain.has_listener()) {
+            return Err(Errno::EBUSY);
+        }
+        let is_logging = flags.contains(Flags::LOG);
+        filter = Filter::new(prepared, is_logging, notices, before.clone())?;
+        let may_follow = |other: &&Arc<Task>| !Arc::ptr_eq(other, task) && !other.is_ending();
+        let others: Vec<Arc<Task>> = match flags.contains(Flags::TSYNC) {
+            true => state.tasks.iter().filter(may_follow).cloned().collect(),
+            false => Vec::new(),
+        };
+        let is_apart = |other: &&Arc<Task>| !is_behind(other, before.as_deref());
+        if let Some(apart) = others.iter().find(is_apart) {
+            let is_silent = flags.contains(Flags::TSYNC_ESRCH);
+            return if is_silent { Err(Errno::ESRCH) } else { Ok(u64::from(apart.id())) };
+        }
+        for other in &others {
+            // First: who has the filter without this could execute a program with more rights under it.
+            let is_confined = task.no_new_privileges.load(Ordering::Relaxed);
+            other.no_new_privileges.fetch_or(is_confined, Ordering::Relaxed);
+            other.set_guard(Guard::Filtered(filter.clone()));
+        }
+        task.set_guard(Guard::Filtered(filter.clone()));
+        others
+    };
+    if !others.is_empty() {
+        have_looked(task, &others);
+    }
+    Ok(0)
+}
+
+/// Whether all that `task` is refused is refused by the chain `before`, too.
+fn is_behind(task: &Task, before: Option<&Filter>) -> bool {
+    match task.guard() {
+        None => true,
+        Some(Guard::Filtered(own)) => before.is_some_and(|chain| chain.descends_from(&own)),
+        Some(Guard::Strict) => false,
+    }
+}
+
+/// Has `others`, whose attention says that they have another guard, look at it before they make another call.
+///
+/// A task in a call looks at its end, and is not kicked: that would interrupt the call. A task in its program is kicked
+/// out of it. A visit to each processor comes between saying and asking where they are, as neither they nor this
+/// thread have a barrier there, and another one after the kicks, as those are not waited for.
+fn have_looked(task: &Task, others: &[Arc<Task>]) {
+    visit_processors(task);
+    for other in others.iter().filter(|other| other.is_in_user_mode()) {
+        other.summon(0);
+    }
+    visit_processors(task);
+}

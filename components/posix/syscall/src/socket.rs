@@ -1,0 +1,425 @@
+//! The socket calls, over AF_UNIX; other families answer EAFNOSUPPORT.
+use super::{
+    Call, Entry,
+    socket_message::{Header, Request, receive_one, send_one},
+    socket_options,
+};
+use alloc::sync::Arc;
+use linux_raw_sys::{general as raw, net};
+use memory::{AddressSpace, UserSink, UserSource, transfer::BYTES_MAX};
+use objects::{
+    poll::Timeout,
+    socket::{Address, Identity, Kind, Party, Shut, Socket, address::ADDRESS_MAX},
+};
+use process::{
+    Task,
+    files::{
+        OnExec, Scope, anonymous,
+        install::{descriptor_limit, install},
+    },
+};
+use vfs::{Errno, OpenFile};
+
+const NO_URGENT: &str = "MSG_OOB";
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::partial(raw::__NR_socket, "socket", "families but AF_UNIX (EAFNOSUPPORT)", socket),
+    Entry::whole(raw::__NR_socketpair, "socketpair", socketpair),
+    Entry::whole(raw::__NR_bind, "bind", bind),
+    Entry::whole(raw::__NR_listen, "listen", listen),
+    Entry::whole(raw::__NR_connect, "connect", connect),
+    Entry::whole(raw::__NR_accept, "accept", accept),
+    Entry::whole(raw::__NR_accept4, "accept4", accept4),
+    Entry::whole(raw::__NR_getsockname, "getsockname", getsockname),
+    Entry::whole(raw::__NR_getpeername, "getpeername", getpeername),
+    Entry::whole(raw::__NR_shutdown, "shutdown", shutdown),
+    Entry::partial(raw::__NR_sendto, "sendto", NO_URGENT, sendto),
+    Entry::partial(raw::__NR_recvfrom, "recvfrom", NO_URGENT, recvfrom),
+    Entry::partial(raw::__NR_sendmsg, "sendmsg", NO_URGENT, sendmsg),
+    Entry::partial(raw::__NR_recvmsg, "recvmsg", NO_URGENT, recvmsg),
+    Entry::partial(raw::__NR_sendmmsg, "sendmmsg", NO_URGENT, sendmmsg),
+    Entry::partial(raw::__NR_recvmmsg, "recvmmsg", NO_URGENT, recvmmsg),
+    Entry::whole(raw::__NR_setsockopt, "setsockopt", socket_options::set),
+    Entry::whole(raw::__NR_getsockopt, "getsockopt", socket_options::get),
+];
+
+const SOCK_CLOEXEC: u32 = raw::O_CLOEXEC;
+const SOCK_NONBLOCK: u32 = raw::O_NONBLOCK;
+/// Bits of a type that are flags.
+const TYPE_FLAGS: u32 = SOCK_CLOEXEC | SOCK_NONBLOCK;
+/// The kind of socket within a type.
+const KIND_BITS: u32 = 0xf;
+/// Types are below this.
+const KINDS: u32 = 11;
+const MSG_WAITFORONE: u32 = 0x10000;
+/// Messages of one sendmmsg or recvmmsg at most.
+const MESSAGES_MAX: u32 = 1024;
+
+/// A socket that a descriptor stands for.
+pub struct Opened {
+    /// The description.
+    pub file: Arc<OpenFile>,
+}
+
+impl Opened {
+    /// The socket.
+    pub fn socket(&self) -> Result<&Socket, Errno> {
+        self.file.file().as_any().downcast_ref::<Socket>().ok_or(Errno::ENOTSOCK)
+    }
+    /// Calls do not wait, as O_NONBLOCK or `flags` (of a message) say.
+    pub fn is_nonblocking(&self, flags: u32) -> bool {
+        flags & net::MSG_DONTWAIT != 0 || self.file.io_flags().is_nonblocking
+    }
+}
+
+/// The socket whose descriptor is argument 0.
+///
+/// # Errors
+/// `EBADF`, `ENOTSOCK`.
+pub fn opened(call: &Call<'_>) -> Result<Opened, Errno> {
+    let opened = Opened { file: call.working_file(0)? };
+    opened.socket()?;
+    Ok(opened)
+}
+
+/// The caller as a peer sees it (SO_PEERCRED): effective ids and groups.
+fn party(task: &Task) -> Party {
+    let who = task.credentials();
+    let identity = Identity {
+        process: task.process.id(),
+        user: who.user.effective,
+        group: who.group.effective,
+    };
+    (identity, who.groups.to_vec())
+}
+
+/// Kind and flags of a type argument, for a family.
+fn kind_of(family: i32, kind: u32, protocol: i32) -> Result<Kind, Errno> {
+    check_type_flags(kind)?;
+    if !(0..net::AF_MAX as i32).contains(&family) {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    if kind & KIND_BITS >= KINDS {
+        return Err(Errno::EINVAL);
+    }
+    if family != net::AF_UNIX as i32 {
+        return Err(Errno::EAFNOSUPPORT);
+    }
+    if protocol != 0 && protocol != net::AF_UNIX as i32 {
+        return Err(Errno::EPROTONOSUPPORT);
+    }
+    match kind & KIND_BITS {
+        net::SOCK_STREAM => Ok(Kind::Stream),
+        // Raw ones have always been datagrams here.
+        net::SOCK_DGRAM | net::SOCK_RAW => Ok(Kind::Datagram),
+        net::SOCK_SEQPACKET => Ok(Kind::Packet),
+        _ => Err(Errno::ESOCKTNOSUPPORT),
+    }
+}
+
+fn check_type_flags(kind: u32) -> Result<(), Errno> {
+    if kind & !(KIND_BITS | TYPE_FLAGS) == 0 { Ok(()) } else { Err(Errno::EINVAL) }
+}
+
+fn install_socket(task: &Task, socket: Arc<Socket>, flags: u32) -> Result<u64, Errno> {
+    let place = anonymous::socket_place(&task.credentials(), socket.number())?;
+    let on_exec = OnExec::from_flag(flags, SOCK_CLOEXEC);
+    install(task, OpenFile::new(socket, place, raw::O_RDWR | flags & SOCK_NONBLOCK), on_exec)
+}
+
+fn socket(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let kind = kind_of(call.int(0), call.uint(1), call.int(2))?;
+    install_socket(call.task, Socket::new(kind), call.uint(1))
+}
+
+fn socketpair(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = call.uint(1);
+    check_type_flags(flags)?;
+    let kind = match kind_of(call.int(0), flags, call.int(2)) {
+        Ok(kind) => kind,
+        Err(error) => {
+            // As on Linux, the descriptors are chosen and told before the rest is looked at.
+            let told = call.files.free_pair(descriptor_limit(call.task))?;
+            call.memory.write(call.word(3), &told)?;
+            return Err(error);
+        }
+    };
+    let (first, second) = Socket::pair(kind, &party(call.task));
+    let first = install_socket(call.task, first, flags)? as i32;
+    let both = install_socket(call.task, second, flags).and_then(|second| {
+        let told = call.memory.write(call.word(3), &[first, second as i32]);
+        told.inspect_err(|_| {
+            let _ = call.files.close(second as i32);
+        })
+    });
+    if both.is_err() {
+        let _ = call.files.close(first);
+    }
+    both.map(|()| 0)
+}
+
+/// An address as a program gives it, of whatever family.
+#[derive(Clone, Copy)]
+pub struct Given {
+    bytes: [u8; net::_K_SS_MAXSIZE as usize],
+    length: usize,
+}
+
+impl Given {
+    /// Reads `length` bytes at `address`.
+    ///
+    /// # Errors
+    /// `EINVAL` for a length that no address has, `EFAULT`.
+    pub fn read(memory: &AddressSpace, address: u64, length: i32) -> Result<Given, Errno> {
+        let length = usize::try_from(length).map_err(|_| Errno::EINVAL)?;
+        let mut bytes = [0; net::_K_SS_MAXSIZE as usize];
+        let place = bytes.get_mut(..length).ok_or(Errno::EINVAL)?;
+        memory.read_bytes(address, place)?;
+        Ok(Given { bytes, length })
+    }
+    /// The address, of this family.
+    ///
+    /// # Errors
+    /// `EINVAL` for another family.
+    pub fn parse(&self) -> Result<Address, Errno> {
+        Address::parse(self.bytes.get(..self.length).unwrap_or_default())
+    }
+}
+
+/// The address of `length` bytes at `address`.
+///
+/// # Errors
+/// `EINVAL` for a length that is none or a family that is not AF_UNIX, `EFAULT`.
+fn read_address(memory: &AddressSpace, address: u64, length: i32) -> Result<Address, Errno> {
+    Given::read(memory, address, length)?.parse()
+}
+
+/// Tells a program an address: as much of it as there is room for, and its length.
+///
+/// # Errors
+/// `EINVAL` for a negative length, `EFAULT`.
+pub fn write_address(
+    memory: &AddressSpace,
+    name: &Address,
+    address: u64,
+    length_at: u64,
+) -> Result<(), Errno> {
+    let room = memory.read::<i32>(length_at)?;
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    let length = name.with_bytes(|bytes| write_within(memory, address, bytes, room))?;
+    memory.write(length_at, &(length as i32))
+}
+
+/// Writes as much of an address as there is room for; how long it is.
+///
+/// # Errors
+/// `EFAULT`.
+pub fn write_within(
+    memory: &AddressSpace,
+    at: u64,
+    bytes: &[u8],
+    room: usize,
+) -> Result<usize, Errno> {
+    memory.write_bytes(at, bytes.get(..bytes.len().min(room)).unwrap_or_default())?;
+    Ok(bytes.len())
+}
+
+fn bind(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let address = read_address(call.memory, call.word(1), call.int(2))?;
+    let mode = opened.file.vnode().permissions();
+    opened.socket()?.bind(&Scope::of(call.task).caller(), address, mode)?;
+    Ok(0)
+}
+
+fn listen(call: &mut Call<'_>) -> Result<u64, Errno> {
+    // A negative backlog is the largest, as the comparison in Linux is unsigned.
+    opened(call)?.socket()?.listen(call.uint(1) as usize, party(call.task))?;
+    Ok(0)
+}
+
+fn connect(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let socket = opened.socket()?;
+    if is_unspecified(call)? && socket.kind() == Kind::Datagram {
+        socket.disconnect();
+        return Ok(0);
+    }
+    let address = read_address(call.memory, call.word(1), call.int(2))?;
+    let (scope, who) = (Scope::of(call.task), party(call.task));
+    name_if_told(socket, &scope)?;
+    socket.connect(&scope.caller(), &address, who, opened.is_nonblocking(0))?;
+    Ok(0)
+}
+
+/// The address of connect(2) is of AF_UNSPEC.
+fn is_unspecified(call: &Call<'_>) -> Result<bool, Errno> {
+    if call.int(2) < size_of::<u16>() as i32 {
+        return Ok(false);
+    }
+    Ok(u32::from(call.memory.read::<u16>(call.word(1))?) == net::AF_UNSPEC)
+}
+
+/// A socket that passes its identity has a name to be answered by (SO_PASSCRED, unix(7)).
+pub fn name_if_told(socket: &Socket, scope: &Scope) -> Result<(), Errno> {
+    let passes = socket.options.passes_identity.load(core::sync::atomic::Ordering::Relaxed);
+    if passes && socket.name() == Address::None {
+        socket.bind(&scope.caller(), Address::None, 0)?;
+    }
+    Ok(())
+}
+
+fn accept(call: &mut Call<'_>) -> Result<u64, Errno> {
+    accept_with(call, 0)
+}
+
+fn accept4(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = call.uint(3);
+    if flags & !TYPE_FLAGS != 0 {
+        return Err(Errno::EINVAL);
+    }
+    accept_with(call, flags)
+}
+
+fn accept_with(call: &Call<'_>, flags: u32) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let made = opened.socket()?.accept(opened.is_nonblocking(0))?;
+    if call.word(1) != 0 {
+        let name = made.peer_name().unwrap_or_default();
+        write_address(call.memory, &name, call.word(1), call.word(2))?;
+    }
+    install_socket(call.task, made, flags)
+}
+
+fn getsockname(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = Opened { file: call.working_file(0)? };
+    let name = opened.socket()?.name();
+    write_address(call.memory, &name, call.word(1), call.word(2))?;
+    Ok(0)
+}
+
+fn getpeername(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = Opened { file: call.working_file(0)? };
+    let name = opened.socket()?.peer_name()?;
+    write_address(call.memory, &name, call.word(1), call.word(2))?;
+    Ok(0)
+}
+
+fn shutdown(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let directions = match call.uint(1) {
+        net::SHUT_RD => Shut::RECEIVE,
+        net::SHUT_WR => Shut::SEND,
+        net::SHUT_RDWR => Shut::all(),
+        _ => return Err(Errno::EINVAL),
+    };
+    opened.socket()?.shut_down(directions);
+    Ok(0)
+}
+
+fn sendto(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let mut source = UserSource::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
+    let opened = opened(call)?;
+    let to = match (call.word(4), call.int(5)) {
+        (0, _) | (_, 0) => None,
+        (at, length) => Some(Given::read(call.memory, at, length)?),
+    };
+    let request = Request { flags: call.uint(3), to: to.as_ref(), ..Request::default() };
+    super::socket_message::send(call, &opened, &mut source, request)
+}
+
+fn recvfrom(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let flags = call.uint(3);
+    let mut sink = UserSink::new(call.memory, call.word(1), call.word(2).min(BYTES_MAX))?;
+    let opened = opened(call)?;
+    let found = super::socket_message::receive(&opened, &mut sink, flags)?;
+    if call.word(4) != 0 {
+        tell_sender(call.memory, &found.sender, call.word(4), call.word(5))?;
+    }
+    let is_real = flags & net::MSG_TRUNC != 0;
+    Ok(if is_real { found.length } else { found.count } as u64)
+}
+
+/// As [`write_address`]; one without a name has no length.
+fn tell_sender(
+    memory: &AddressSpace,
+    name: &Address,
+    address: u64,
+    length_at: u64,
+) -> Result<(), Errno> {
+    match name {
+        Address::None if memory.read::<i32>(length_at)? < 0 => Err(Errno::EINVAL),
+        Address::None => memory.write(length_at, &0i32),
+        name => write_address(memory, name, address, length_at),
+    }
+}
+
+fn sendmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let header: Header = call.memory.read(call.word(1))?;
+    send_one(call, &opened, &header, call.uint(2))
+}
+
+fn recvmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    receive_one(call, &opened, call.word(1), call.uint(2))
+}
+
+/// Bytes of a `struct mmsghdr`, and where in it the length stands.
+const MANY_BYTES: u64 = 64;
+const LENGTH_AT: u64 = 56;
+
+fn sendmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let (flags, count) = (call.uint(3), call.uint(2).min(MESSAGES_MAX));
+    let mut sent = 0;
+    for index in 0..u64::from(count) {
+        let at = call.word(1).wrapping_add(index * MANY_BYTES);
+        let one = call.memory.read(at).and_then(|header| send_one(call, &opened, &header, flags));
+        let told =
+            one.and_then(|length| call.memory.write(at.wrapping_add(LENGTH_AT), &(length as u32)));
+        match told {
+            Ok(()) => sent += 1,
+            Err(error) if sent == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(sent)
+}
+
+fn recvmmsg(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let timeout = Timeout::read_timespec(call.memory, call.word(4))?;
+    let opened = opened(call)?;
+    let (mut flags, count) = (call.uint(3), call.uint(2).min(MESSAGES_MAX));
+    let is_for_one = flags & MSG_WAITFORONE != 0;
+    flags &= !MSG_WAITFORONE;
+    let mut received = 0;
+    for index in 0..u64::from(count) {
+        let at = call.word(1).wrapping_add(index * MANY_BYTES);
+        let one = receive_one(call, &opened, at, flags);
+        let told =
+            one.and_then(|length| call.memory.write(at.wrapping_add(LENGTH_AT), &(length as u32)));
+        match told {
+            Ok(()) => received += 1,
+            Err(error) if received == 0 => return Err(error),
+            Err(_) => break,
+        }
+        if is_for_one {
+            flags |= net::MSG_DONTWAIT;
+        }
+        // Looked at after each message only, as Linux does.
+        let is_late = match timeout {
+            Timeout::Now => true,
+            Timeout::At(until) => rt::time::now() >= until,
+            Timeout::Never => false,
+        };
+        if is_late {
+            break;
+        }
+    }
+    timeout.write_rest(call.memory, call.word(4));
+    Ok(received)
+}
+
+const _: () = assert!(ADDRESS_MAX < net::_K_SS_MAXSIZE as usize);

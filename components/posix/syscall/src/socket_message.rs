@@ -1,0 +1,329 @@
+//! Messages as programs give and get them: `struct msghdr` and what goes with the bytes (cmsg(3)).
+use super::{
+    Call,
+    socket::{Given, Opened, name_if_told, write_within},
+};
+use alloc::{sync::Arc, vec, vec::Vec};
+use core::sync::atomic::Ordering;
+use linux_raw_sys::net;
+use memory::{AddressSpace, Room, UserSink, UserSource, transfer::BUFFERS_MAX};
+use objects::socket::{
+    Address, Identity, Kind,
+    message::Along,
+    rights::{self, RIGHTS_MAX, Rights},
+    transfer::{Receive, Received, Send},
+};
+use process::{
+    Task,
+    files::{OnExec, Scope, install::descriptor_limit},
+    tree,
+};
+use vfs::{Capabilities, Errno, OpenFile};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// `struct msghdr`.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub struct Header {
+    name: u64,
+    name_length: i32,
+    padding: u32,
+    buffers: u64,
+    buffer_count: u64,
+    control: u64,
+    control_length: u64,
+    flags: u32,
+    rest: u32,
+}
+
+const _: () = assert!(size_of::<Header>() == 56);
+
+/// `struct cmsghdr`.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct ControlHeader {
+    length: u64,
+    level: i32,
+    kind: i32,
+}
+
+const CONTROL_BYTES: usize = size_of::<ControlHeader>();
+/// Most bytes of control that may be sent (`net.core.optmem_max`).
+const CONTROL_MAX: usize = 20_480;
+const SCM_RIGHTS: i32 = net::SCM_RIGHTS as i32;
+const SCM_CREDENTIALS: i32 = net::SCM_CREDENTIALS as i32;
+const SOL_SOCKET: i32 = net::SOL_SOCKET as i32;
+
+/// The parts that are sent with the bytes, and the manner.
+#[derive(Default)]
+pub struct Request<'a> {
+    /// `MSG_` flags.
+    pub flags: u32,
+    /// To whom, if not to the peer.
+    pub to: Option<&'a Given>,
+    /// The identity to give, if not the caller's own.
+    pub identity: Option<Identity>,
+    /// Descriptions to be passed.
+    pub files: Vec<Arc<OpenFile>>,
+}
+
+/// Sends the bytes of `source`.
+///
+/// # Errors
+/// `EOPNOTSUPP` for MSG_OOB, `ETOOMANYREFS`, and as [`objects::socket::Socket::send`].
+pub fn send(
+    call: &Call<'_>,
+    opened: &Opened,
+    source: &mut UserSource<'_>,
+    request: Request<'_>,
+) -> Result<u64, Errno> {
+    let Request { flags, to, identity, files } = request;
+    if flags & net::MSG_OOB != 0 {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    let socket = opened.socket()?;
+    let scope = Scope::of(call.task);
+    // Streams and packets go to the peer, whatever the address.
+    let to = match (to, socket.kind()) {
+        (Some(_), Kind::Stream) => return Err(socket.refuses_address()),
+        (Some(to), Kind::Datagram) => Some(to.parse()?),
+        _ => None,
+    };
+    name_if_told(socket, &scope)?;
+    let rights = if files.is_empty() { None } else { Some(pass(call.task, files)?) };
+    let along = Along { identity, rights };
+    let how = Send {
+        is_nonblocking: opened.is_nonblocking(flags),
+        is_silent: flags & net::MSG_NOSIGNAL != 0,
+    };
+    let caller = scope.caller();
+    let to = to.as_ref().map(|address| (&caller, address));
+    Ok(socket.send(source, to, along, how)? as u64)
+}
+
+/// Descriptions on their way; a user may not have more there than a process may have open.
+fn pass(task: &Task, files: Vec<Arc<OpenFile>>) -> Result<Rights, Errno> {
+    let who = task.credentials();
+    let is_free = who.has(Capabilities::SYS_RESOURCE) || who.has(Capabilities::SYS_ADMIN);
+    if !is_free && rights::count_of(who.user.real) > descriptor_limit(task) {
+        return Err(Errno::ETOOMANYREFS);
+    }
+    rights::collect_at_send();
+    Ok(Rights::new(files, who.user.real))
+}
+
+/// Receives bytes to `sink`.
+///
+/// # Errors
+/// For MSG_OOB, as no bytes are urgent: `EINVAL` of a stream, else `EOPNOTSUPP`. As [`objects::socket::Socket::receive`].
+pub fn receive(opened: &Opened, sink: &mut UserSink<'_>, flags: u32) -> Result<Received, Errno> {
+    if flags & net::MSG_OOB != 0 {
+        let is_stream = opened.socket()?.kind() == Kind::Stream;
+        return Err(if is_stream { Errno::EINVAL } else { Errno::EOPNOTSUPP });
+    }
+    let how = Receive {
+        is_nonblocking: opened.is_nonblocking(flags),
+        is_peek: flags & net::MSG_PEEK != 0,
+        is_whole: flags & net::MSG_WAITALL != 0,
+    };
+    opened.socket()?.receive(sink, how)
+}
+
+/// sendmsg(2).
+///
+/// # Errors
+/// `EMSGSIZE` for too many buffers, `EINVAL`, `EFAULT`, and as [`send`].
+pub fn send_one(
+    call: &Call<'_>,
+    opened: &Opened,
+    header: &Header,
+    flags: u32,
+) -> Result<u64, Errno> {
+    let to = match (header.name, header.name_length) {
+        (0, _) | (_, 0) => None,
+        (at, length) => Some(Given::read(call.memory, at, length.min(net::_K_SS_MAXSIZE as i32))?),
+    };
+    let mut request = Request { flags, to: to.as_ref(), ..Request::default() };
+    if header.buffer_count > BUFFERS_MAX as u64 {
+        return Err(Errno::EMSGSIZE);
+    }
+    let mut room = Room::default();
+    let count = header.buffer_count as usize;
+    let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
+    let mut source = UserSource::vectored(call.memory, buffers);
+    if header.control != 0 && header.control_length > 0 {
+        read_control(call, header, &mut request)?;
+    }
+    send(call, opened, &mut source, request)
+}
+
+fn read_control(call: &Call<'_>, header: &Header, request: &mut Request<'_>) -> Result<(), Errno> {
+    let length = usize::try_from(header.control_length).ok().filter(|all| *all <= CONTROL_MAX);
+    let mut bytes = vec![0; length.ok_or(Errno::ENOBUFS)?];
+    call.memory.read_bytes(header.control, &mut bytes)?;
+    let mut rest = bytes.as_slice();
+    while rest.len() >= CONTROL_BYTES {
+        let (one, body) = ControlHeader::read_from_prefix(rest).map_err(|_| Errno::EINVAL)?;
+        let length = usize::try_from(one.length).map_err(|_| Errno::EINVAL)?;
+        let data = length.checked_sub(CONTROL_BYTES).and_then(|length| body.get(..length));
+        let data = data.ok_or(Errno::EINVAL)?;
+        match (one.level, one.kind) {
+            (SOL_SOCKET, SCM_RIGHTS) => add_files(call, data, &mut request.files)?,
+            (SOL_SOCKET, SCM_CREDENTIALS) => {
+                request.identity = Some(check_identity(call.task, data)?);
+            }
+            (SOL_SOCKET, _) => return Err(Errno::EINVAL),
+            _ => {}
+        }
+        rest = rest.get(length.next_multiple_of(size_of::<u64>())..).unwrap_or_default();
+    }
+    Ok(())
+}
+
+fn add_files(call: &Call<'_>, data: &[u8], files: &mut Vec<Arc<OpenFile>>) -> Result<(), Errno> {
+    let numbers = data.chunks_exact(size_of::<i32>());
+    if files.len() + numbers.len() > RIGHTS_MAX {
+        return Err(Errno::EINVAL);
+    }
+    for number in numbers {
+        let number = number.try_into().map_err(|_| Errno::EINVAL)?;
+        files.push(call.files.get(i32::from_le_bytes(number))?);
+    }
+    Ok(())
+}
+
+/// The identity that a program gives; another one than its own only with the right to.
+fn check_identity(task: &Task, data: &[u8]) -> Result<Identity, Errno> {
+    let [process, user, group] = <[u32; 3]>::read_from_bytes(data).map_err(|_| Errno::EINVAL)?;
+    let who = task.credentials();
+    let is_own = process == task.process.id() || who.has(Capabilities::SYS_ADMIN);
+    let (users, groups) = (&who.user, &who.group);
+    let is_user = [users.real, users.effective, users.saved].contains(&user);
+    let is_group = [groups.real, groups.effective, groups.saved].contains(&group);
+    let may = is_own
+        && (is_user || who.has(Capabilities::SETUID))
+        && (is_group || who.has(Capabilities::SETGID));
+    if !may {
+        return Err(Errno::EPERM);
+    }
+    if process != task.process.id() && tree::process(process).is_none() {
+        return Err(Errno::ESRCH);
+    }
+    Ok(Identity { process, user, group })
+}
+
+/// recvmsg(2) with the `struct msghdr` at `at`.
+///
+/// # Errors
+/// `EMSGSIZE` for too many buffers, `EINVAL`, `EFAULT`, and as [`receive`].
+pub fn receive_one(call: &Call<'_>, opened: &Opened, at: u64, flags: u32) -> Result<u64, Errno> {
+    let header: Header = call.memory.read(at)?;
+    if header.name_length < 0 {
+        return Err(Errno::EINVAL);
+    }
+    if header.buffer_count > BUFFERS_MAX as u64 {
+        return Err(Errno::EMSGSIZE);
+    }
+    let mut room = Room::default();
+    let count = header.buffer_count as usize;
+    let buffers = call.memory.read_iovecs(header.buffers, count, &mut room)?;
+    let mut sink = UserSink::vectored(call.memory, buffers);
+    let found = receive(opened, &mut sink, flags)?;
+    let mut told = Header { flags: flags & net::MSG_CMSG_CLOEXEC, ..header };
+    if found.length > found.count {
+        told.flags |= net::MSG_TRUNC;
+    }
+    if header.name != 0 {
+        told.name_length = tell_name(call.memory, &header, &found.sender)?;
+    }
+    let length = if flags & net::MSG_TRUNC != 0 { found.length } else { found.count };
+    let passes = opened.socket()?.options.passes_identity.load(Ordering::Relaxed);
+    let mut control = Control { memory: call.memory, header: &mut told, used: 0 };
+    if passes {
+        let Identity { process, user, group } = found.identity;
+        control.put(SCM_CREDENTIALS, [process, user, group].as_bytes())?;
+    }
+    if !found.files.is_empty() {
+        let on_exec = OnExec::from_flag(flags, net::MSG_CMSG_CLOEXEC);
+        control.put_files(call.task, found.files, on_exec)?;
+    }
+    let used = control.used;
+    told.control_length = used;
+    call.memory.write(at, &told)?;
+    Ok(length as u64)
+}
+
+fn tell_name(memory: &AddressSpace, header: &Header, name: &Address) -> Result<i32, Errno> {
+    if *name == Address::None {
+        return Ok(0);
+    }
+    let room = usize::try_from(header.name_length).unwrap_or(0);
+    let length = name.with_bytes(|bytes| write_within(memory, header.name, bytes, room))?;
+    Ok(length as i32)
+}
+
+/// The control part of a message that a program gets.
+struct Control<'a> {
+    memory: &'a AddressSpace,
+    header: &'a mut Header,
+    used: u64,
+}
+
+impl Control<'_> {
+    /// Address of the next control message, and the bytes of room there.
+    fn place(&self) -> (u64, usize) {
+        let room = match self.header.control {
+            0 => 0,
+            _ => self.header.control_length.saturating_sub(self.used),
+        };
+        (self.header.control.wrapping_add(self.used), usize::try_from(room).unwrap_or(usize::MAX))
+    }
+    fn cut(&mut self) {
+        self.header.flags |= net::MSG_CTRUNC;
+    }
+    /// Adds one, as much of it as there is room for.
+    fn put(&mut self, kind: i32, data: &[u8]) -> Result<(), Errno> {
+        let (at, room) = self.place();
+        if room < CONTROL_BYTES {
+            self.cut();
+            return Ok(());
+        }
+        let whole = CONTROL_BYTES + data.len();
+        let length = whole.min(room);
+        if length < whole {
+            self.cut();
+        }
+        let head = ControlHeader { length: length as u64, level: SOL_SOCKET, kind };
+        self.memory.write(at, &head)?;
+        let data = data.get(..length - CONTROL_BYTES).unwrap_or_default();
+        self.memory.write_bytes(at.wrapping_add(CONTROL_BYTES as u64), data)?;
+        self.used += length.next_multiple_of(size_of::<u64>()).min(room) as u64;
+        Ok(())
+    }
+    /// Gives the program descriptors, as many as there is room for; the others are closed.
+    fn put_files(
+        &mut self,
+        task: &Task,
+        files: Vec<Arc<OpenFile>>,
+        on_exec: OnExec,
+    ) -> Result<(), Errno> {
+        let (_, room) = self.place();
+        let most = room.saturating_sub(CONTROL_BYTES) / size_of::<i32>();
+        let (table, limit) = (task.files(), descriptor_limit(task));
+        let count = files.len();
+        let mut numbers = Vec::with_capacity(count.min(most));
+        for file in files.into_iter().take(most) {
+            match table.insert_from(file, 0, limit, on_exec) {
+                Ok(number) => numbers.push(number as i32),
+                Err(_) => break,
+            }
+        }
+        if numbers.len() < count {
+            self.cut();
+        }
+        if numbers.is_empty() {
+            return Ok(());
+        }
+        self.put(SCM_RIGHTS, numbers.as_bytes())
+    }
+}

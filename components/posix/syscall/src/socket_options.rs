@@ -1,0 +1,285 @@
+//! getsockopt and setsockopt (socket(7), unix(7)).
+use super::{Call, socket::opened};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+use linux_raw_sys::net;
+use memory::AddressSpace;
+use objects::socket::{
+    Kind, Party, Socket,
+    message::{BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
+};
+use process::Task;
+use vfs::{Capabilities, Errno};
+use zerocopy::IntoBytes;
+
+const NS_A_SECOND: u64 = 1_000_000_000;
+const NS_A_MICROSECOND: u64 = 1000;
+/// Least SO_SNDBUF and SO_RCVBUF, as Linux keeps them.
+const SEND_BUFFER_MIN: usize = 4608;
+const RECEIVE_BUFFER_MIN: usize = 2304;
+/// Highest SO_PRIORITY without CAP_NET_ADMIN.
+const PRIORITY_MAX: i32 = 6;
+
+/// Switches that mean nothing to AF_UNIX, and are kept to be told.
+const KEPT: &[u32] = &[
+    net::SO_REUSEADDR,
+    net::SO_DONTROUTE,
+    net::SO_BROADCAST,
+    net::SO_KEEPALIVE,
+    net::SO_OOBINLINE,
+    net::SO_NO_CHECK,
+    net::SO_REUSEPORT,
+    net::SO_TIMESTAMP_OLD,
+    net::SO_TIMESTAMPNS_OLD,
+    net::SO_PASSSEC,
+    net::SO_RXQ_OVFL,
+    net::SO_NOFCS,
+    net::SO_LOCK_FILTER,
+    net::SO_TIMESTAMP_NEW,
+];
+/// Bytes of the longest name of a device.
+const DEVICE_BYTES: usize = 15;
+
+fn option(call: &Call<'_>) -> Result<u32, Errno> {
+    if call.uint(1) == net::SOL_SOCKET { Ok(call.uint(2)) } else { Err(Errno::EOPNOTSUPP) }
+}
+
+/// setsockopt(2).
+///
+/// # Errors
+/// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `EDOM`, `EPERM`, `EACCES`, `EFAULT`.
+pub fn set(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let socket = opened.socket()?;
+    let length = usize::try_from(call.int(4)).map_err(|_| Errno::EINVAL)?;
+    let (option, at) = (option(call)?, call.word(3));
+    match option {
+        net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
+            let ns = read_timeout(call.memory, at, length)?;
+            socket.options.receive_timeout_ns.store(ns, Ordering::Relaxed);
+            return Ok(0);
+        }
+        net::SO_SNDTIMEO_OLD | net::SO_SNDTIMEO_NEW => {
+            let ns = read_timeout(call.memory, at, length)?;
+            socket.options.send_timeout_ns.store(ns, Ordering::Relaxed);
+            return Ok(0);
+        }
+        net::SO_BINDTODEVICE => {
+            let mut name = [0; DEVICE_BYTES];
+            let place = name.get_mut(..length.min(DEVICE_BYTES)).unwrap_or_default();
+            call.memory.read_bytes(at, place)?;
+            // There are no devices.
+            return if name[0] == 0 { Ok(0) } else { Err(Errno::ENODEV) };
+        }
+        _ => {}
+    }
+    if length < size_of::<i32>() {
+        return Err(Errno::EINVAL);
+    }
+    let value = call.memory.read::<i32>(at)?;
+    set_number(call, socket, option, value, length).map(|()| 0)
+}
+
+fn set_number(
+    call: &Call<'_>,
+    socket: &Socket,
+    option: u32,
+    value: i32,
+    length: usize,
+) -> Result<(), Errno> {
+    let options = &socket.options;
+    let wanted = value.max(0) as usize;
+    match option {
+        net::SO_PASSCRED => options.passes_identity.store(value != 0, Ordering::Relaxed),
+        net::SO_SNDBUF => socket.budget().set_limit(send_buffer(wanted.min(BUDGET_MAX.size()))),
+        net::SO_SNDBUFFORCE => {
+            check(call.task, Capabilities::NET_ADMIN)?;
+            socket.budget().set_limit(send_buffer(wanted.min(i32::MAX as usize / 2)));
+        }
+        net::SO_RCVBUF | net::SO_RCVBUFFORCE => {
+            let most = match option {
+                net::SO_RCVBUF => RECEIVE_MAX.size(),
+                _ => check(call.task, Capabilities::NET_ADMIN).map(|()| i32::MAX as usize / 2)?,
+            };
+            let bytes = (wanted.min(most) * 2).max(RECEIVE_BUFFER_MIN);
+            options.receive_buffer.store(bytes as i32, Ordering::Relaxed);
+        }
+        net::SO_RCVLOWAT => {
+            let bytes = if value < 0 { i32::MAX } else { value.max(1) };
+            options.low_water.store(bytes, Ordering::Relaxed);
+        }
+        net::SO_PEEK_OFF => options.peek_offset.store(value.max(-1), Ordering::Relaxed),
+        net::SO_PRIORITY => {
+            if !(0..=PRIORITY_MAX).contains(&value) {
+                check(call.task, Capabilities::NET_ADMIN)?;
+            }
+            options.priority.store(value, Ordering::Relaxed);
+        }
+        net::SO_LINGER => {
+            if length < size_of::<[i32; 2]>() {
+                return Err(Errno::EINVAL);
+            }
+            let [is_on, seconds] = call.memory.read::<[i32; 2]>(call.word(3))?;
+            let seconds = if is_on != 0 { seconds.max(0) } else { -1 };
+            options.linger_seconds.store(seconds, Ordering::Relaxed);
+        }
+        net::SO_DEBUG => {
+            if value != 0 && !call.task.credentials().has(Capabilities::NET_ADMIN) {
+                return Err(Errno::EACCES);
+            }
+            keep(socket, option, value);
+        }
+        // There is no route to be told about, and no filter.
+        net::SO_BSDCOMPAT | net::SO_CNX_ADVICE => {}
+        net::SO_DETACH_FILTER => return Err(Errno::ENOENT),
+        net::SO_LOCK_FILTER if value == 0 && is_kept(socket, option) => return Err(Errno::EPERM),
+        // Local sockets do not share their names.
+        net::SO_REUSEPORT if value != 0 => return Err(Errno::EOPNOTSUPP),
+        option if KEPT.contains(&option) => keep(socket, option, value),
+        _ => return Err(Errno::ENOPROTOOPT),
+    }
+    Ok(())
+}
+
+fn send_buffer(wanted: usize) -> usize {
+    (wanted * 2).max(SEND_BUFFER_MIN)
+}
+
+fn check(task: &Task, wanted: Capabilities) -> Result<(), Errno> {
+    if task.credentials().has(wanted) { Ok(()) } else { Err(Errno::EPERM) }
+}
+
+fn keep(socket: &Socket, option: u32, value: i32) {
+    let bit = 1 << option;
+    match value {
+        0 => socket.options.kept.fetch_and(!bit, Ordering::Relaxed),
+        _ => socket.options.kept.fetch_or(bit, Ordering::Relaxed),
+    };
+}
+
+fn is_kept(socket: &Socket, option: u32) -> bool {
+    socket.options.kept.load(Ordering::Relaxed) >> option & 1 != 0
+}
+
+/// Nanoseconds of a `struct timeval`; 0, which is for ever, of none.
+fn read_timeout(memory: &AddressSpace, at: u64, length: usize) -> Result<u64, Errno> {
+    if length < size_of::<[i64; 2]>() {
+        return Err(Errno::EINVAL);
+    }
+    let [seconds, micros] = memory.read::<[i64; 2]>(at)?;
+    let micros = u64::try_from(micros).ok().filter(|micros| *micros < 1_000_000);
+    let micros = micros.ok_or(Errno::EDOM)?;
+    let Ok(seconds) = u64::try_from(seconds) else {
+        // Linux takes a negative time for none at all.
+        return Ok(1);
+    };
+    Ok(seconds.saturating_mul(NS_A_SECOND).saturating_add(micros * NS_A_MICROSECOND))
+}
+
+fn timeval(ns: u64) -> [u64; 2] {
+    [ns / NS_A_SECOND, ns % NS_A_SECOND / NS_A_MICROSECOND]
+}
+
+/// getsockopt(2).
+///
+/// # Errors
+/// `EOPNOTSUPP` for other levels, `ENOPROTOOPT`, `EINVAL`, `ENODATA`, `ERANGE` where groups do not fit, `EFAULT`.
+pub fn get(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let opened = opened(call)?;
+    let socket = opened.socket()?;
+    let option = option(call)?;
+    let room = call.memory.read::<i32>(call.word(4))?;
+    let room = usize::try_from(room).map_err(|_| Errno::EINVAL)?;
+    let options = &socket.options;
+    match option {
+        net::SO_RCVTIMEO_OLD | net::SO_RCVTIMEO_NEW => {
+            let time = timeval(options.receive_timeout_ns.load(Ordering::Relaxed));
+            answer(call, time.as_bytes(), room)
+        }
+        net::SO_SNDTIMEO_OLD | net::SO_SNDTIMEO_NEW => {
+            let time = timeval(options.send_timeout_ns.load(Ordering::Relaxed));
+            answer(call, time.as_bytes(), room)
+        }
+        net::SO_LINGER => {
+            let seconds = options.linger_seconds.load(Ordering::Relaxed);
+            answer(call, [i32::from(seconds >= 0), seconds.max(0)].as_bytes(), room)
+        }
+        net::SO_PEERCRED => {
+            let told = match socket.peer() {
+                Some((who, _)) => [who.process, who.user, who.group],
+                None => [0, u32::MAX, u32::MAX],
+            };
+            answer(call, told.as_bytes(), room)
+        }
+        net::SO_PEERGROUPS => peer_groups(call, socket.peer(), room),
+        // No device, and no filter.
+        net::SO_BINDTODEVICE | net::SO_GET_FILTER => answer_nothing(call),
+        net::SO_COOKIE => {
+            if room < size_of::<u64>() {
+                return Err(Errno::EINVAL);
+            }
+            answer(call, socket.number().as_bytes(), room)
+        }
+        net::SO_PEERNAME => {
+            // It takes no longer room than the name, which is what Linux refuses.
+            socket.peer_name()?.with_bytes(|bytes| match bytes.len() < room {
+                true => Err(Errno::EINVAL),
+                false => answer(call, bytes, room),
+            })
+        }
+        _ => answer(call, number(socket, option)?.as_bytes(), room),
+    }
+}
+
+fn answer_nothing(call: &Call<'_>) -> Result<u64, Errno> {
+    call.memory.write(call.word(4), &0i32)?;
+    Ok(0)
+}
+
+fn number(socket: &Socket, option: u32) -> Result<i32, Errno> {
+    let options = &socket.options;
+    Ok(match option {
+        net::SO_TYPE => match socket.kind() {
+            Kind::Stream => net::SOCK_STREAM as i32,
+            Kind::Datagram => net::SOCK_DGRAM as i32,
+            Kind::Packet => net::SOCK_SEQPACKET as i32,
+        },
+        net::SO_DOMAIN => net::AF_UNIX as i32,
+        net::SO_PROTOCOL => 0,
+        net::SO_ERROR => socket.take_error().map_or(0, |error| error.0 as i32),
+        net::SO_ACCEPTCONN => i32::from(socket.is_listening()),
+        net::SO_PASSCRED => i32::from(options.passes_identity.load(Ordering::Relaxed)),
+        net::SO_SNDBUF => socket.budget().limit() as i32,
+        net::SO_RCVBUF => match options.receive_buffer.load(Ordering::Relaxed) {
+            0 => RECEIVE_DEFAULT.get() as i32,
+            bytes => bytes,
+        },
+        net::SO_RCVLOWAT => options.low_water.load(Ordering::Relaxed).max(1),
+        net::SO_SNDLOWAT => 1,
+        net::SO_PEEK_OFF => options.peek_offset.load(Ordering::Relaxed),
+        net::SO_PRIORITY => options.priority.load(Ordering::Relaxed),
+        option if option == net::SO_DEBUG || KEPT.contains(&option) => {
+            i32::from(is_kept(socket, option))
+        }
+        net::SO_BSDCOMPAT | net::SO_INCOMING_NAPI_ID => 0,
+        _ => return Err(Errno::ENOPROTOOPT),
+    })
+}
+
+fn peer_groups(call: &Call<'_>, peer: Option<Party>, room: usize) -> Result<u64, Errno> {
+    let Some((_, groups)) = peer else { return Err(Errno::ENODATA) };
+    let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_le_bytes()).collect();
+    if bytes.len() > room {
+        call.memory.write(call.word(4), &(bytes.len() as i32))?;
+        return Err(Errno::ERANGE);
+    }
+    answer(call, &bytes, room)
+}
+
+/// Tells a value, as much of it as there is room for, and how much that is.
+fn answer(call: &Call<'_>, value: &[u8], room: usize) -> Result<u64, Errno> {
+    let told = value.get(..room.min(value.len())).unwrap_or_default();
+    call.memory.write_bytes(call.word(3), told)?;
+    call.memory.write(call.word(4), &(told.len() as i32))?;
+    Ok(0)
+}

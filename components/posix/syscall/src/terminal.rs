@@ -1,0 +1,16 @@
+//! vhangup; everything else of terminals is ioctl.
+use super::{Call, Entry};
+use linux_raw_sys::general as raw;
+use objects::tty::job;
+use vfs::{Errno, credentials::Capabilities};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[Entry::whole(raw::__NR_vhangup, "vhangup", vhangup)];
+
+fn vhangup(call: &mut Call<'_>) -> Result<u64, Errno> {
+    if !call.task.credentials().has(Capabilities::SYS_TTY_CONFIG) {
+        return Err(Errno::EPERM);
+    }
+    job::hang_up_own(call.task);
+    Ok(0)
+}

@@ -1,0 +1,194 @@
+//! Extended attributes.
+use super::{Call, Entry, place::Named};
+use alloc::{vec, vec::Vec};
+use interfaces::file_system::XattrMode;
+use linux_raw_sys::general as raw;
+use objects::socket::{Kind, Socket};
+use process::files::Scope;
+use vfs::{Errno, Path, Walk, operations::extended::is_acl_name};
+
+/// The family's calls.
+pub const CALLS: &[Entry] = &[
+    Entry::whole(raw::__NR_getxattr, "getxattr", getxattr),
+    Entry::whole(raw::__NR_lgetxattr, "lgetxattr", lgetxattr),
+    Entry::whole(raw::__NR_fgetxattr, "fgetxattr", fgetxattr),
+    Entry::whole(raw::__NR_listxattr, "listxattr", listxattr),
+    Entry::whole(raw::__NR_llistxattr, "llistxattr", llistxattr),
+    Entry::whole(raw::__NR_flistxattr, "flistxattr", flistxattr),
+    Entry::whole(raw::__NR_setxattr, "setxattr", setxattr),
+    Entry::whole(raw::__NR_lsetxattr, "lsetxattr", lsetxattr),
+    Entry::whole(raw::__NR_fsetxattr, "fsetxattr", fsetxattr),
+    Entry::whole(raw::__NR_removexattr, "removexattr", removexattr),
+    Entry::whole(raw::__NR_lremovexattr, "lremovexattr", lremovexattr),
+    Entry::whole(raw::__NR_fremovexattr, "fremovexattr", fremovexattr),
+];
+
+/// Bytes of the longest name and its NUL.
+const NAME_BYTES: usize = 256;
+/// Both flags of setxattr.
+const BOTH: u32 = raw::XATTR_CREATE | raw::XATTR_REPLACE;
+
+/// The one attribute of a socket: the name of its protocol.
+const SOCKET_NAME: &[u8] = b"system.sockprotoname";
+
+fn protocol_of(socket: &Socket) -> &'static [u8] {
+    if socket.kind() == Kind::Stream { b"UNIX-STREAM\0" } else { b"UNIX\0" }
+}
+
+/// Walks to argument 0.
+fn named(call: &Call<'_>, scope: &Scope, walk: Walk) -> Result<Path, Errno> {
+    Named::cwd(call, 0)?.walk(scope, walk)
+}
+
+fn getxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::FOLLOW)?;
+    get(call, &scope, &place)
+}
+
+fn lgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::empty())?;
+    get(call, &scope, &place)
+}
+
+fn fgetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    if let Some(socket) = file.file().as_any().downcast_ref::<Socket>()
+        && attribute_name(call)? == SOCKET_NAME
+    {
+        return answer(call, protocol_of(socket), call.word(2), call.word(3));
+    }
+    get(call, &Scope::of(call.task), file.path())
+}
+
+fn get(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+    let name = attribute_name(call)?;
+    let value = scope.caller().get_attribute(place, &name)?;
+    answer(call, &value, call.word(2), call.word(3))
+}
+
+/// The name at argument 1.
+fn attribute_name(call: &Call<'_>) -> Result<Vec<u8>, Errno> {
+    match call.memory.read_string(call.word(1), NAME_BYTES) {
+        Err(Errno::ENAMETOOLONG) => Err(Errno::ERANGE),
+        Ok(name) if name.is_empty() => Err(Errno::ERANGE),
+        other => other,
+    }
+}
+
+fn listxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::FOLLOW)?;
+    list(call, &scope, &place)
+}
+
+fn llistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::empty())?;
+    list(call, &scope, &place)
+}
+
+fn flistxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    if file.file().as_any().is::<Socket>() {
+        return answer(call, &[SOCKET_NAME, b"\0"].concat(), call.word(1), call.word(2));
+    }
+    list(call, &Scope::of(call.task), file.path())
+}
+
+fn list(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+    let names: Vec<u8> = scope.caller().list_attributes(place)?;
+    answer(call, &names, call.word(1), call.word(2))
+}
+
+/// Hands `value` out; a size of zero asks for the length only.
+fn answer(call: &Call<'_>, value: &[u8], address: u64, room: u64) -> Result<u64, Errno> {
+    if room == 0 {
+        return Ok(value.len() as u64);
+    }
+    if value.len() as u64 > room {
+        return Err(Errno::ERANGE);
+    }
+    call.memory.write_bytes(address, value)?;
+    Ok(value.len() as u64)
+}
+
+fn setxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::FOLLOW)?;
+    New::read(call)?.set(&scope, &place)
+}
+
+fn lsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::empty())?;
+    New::read(call)?.set(&scope, &place)
+}
+
+fn fsetxattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    New::read(call)?.set(&Scope::of(call.task), file.path())
+}
+
+/// An attribute to be set, as the arguments say.
+struct New {
+    name: Vec<u8>,
+    value: Vec<u8>,
+    /// `None`: it must be there, and must not be.
+    mode: Option<XattrMode>,
+}
+
+impl New {
+    /// `EINVAL` for unknown flags, `E2BIG` for a value beyond 64 KiB.
+    fn read(call: &Call<'_>) -> Result<New, Errno> {
+        if call.uint(4) & !BOTH != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let name = attribute_name(call)?;
+        let mode = match call.uint(4) {
+            _ if is_acl_name(&name) => Some(XattrMode::Set),
+            raw::XATTR_CREATE => Some(XattrMode::Create),
+            raw::XATTR_REPLACE => Some(XattrMode::Replace),
+            BOTH => None,
+            _ => Some(XattrMode::Set),
+        };
+        if call.word(3) > raw::XATTR_SIZE_MAX.into() {
+            return Err(Errno::E2BIG);
+        }
+        let mut value = vec![0; call.word(3) as usize];
+        call.memory.read_bytes(call.word(2), &mut value)?;
+        Ok(New { name, value, mode })
+    }
+    fn set(&self, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+        let Some(mode) = self.mode else {
+            scope.caller().check_attribute_change(place, &self.name)?;
+            scope.caller().get_attribute(place, &self.name)?;
+            return Err(Errno::EEXIST);
+        };
+        scope.caller().set_attribute(place, (&self.name, &self.value), mode)?;
+        Ok(0)
+    }
+}
+
+fn removexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::FOLLOW)?;
+    remove(call, &scope, &place)
+}
+
+fn lremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let scope = Scope::of(call.task);
+    let place = named(call, &scope, Walk::empty())?;
+    remove(call, &scope, &place)
+}
+
+fn fremovexattr(call: &mut Call<'_>) -> Result<u64, Errno> {
+    let file = call.working_file(0)?;
+    remove(call, &Scope::of(call.task), file.path())
+}
+
+fn remove(call: &Call<'_>, scope: &Scope, place: &Path) -> Result<u64, Errno> {
+    scope.caller().remove_attribute(place, &attribute_name(call)?)?;
+    Ok(0)
+}
