@@ -3,6 +3,7 @@
 mod comments;
 mod commits;
 mod count;
+pub mod floors;
 mod layers;
 mod rules;
 
@@ -60,6 +61,7 @@ pub fn run(options: &Options) -> Result<u8> {
     tool(&mut faults, "rustfmt on the vDSO", &mut vdso_tool("rustfmt", &["--check"]));
     tool(&mut faults, "clippy on the vDSO", &mut vdso_tool("clippy-driver", VDSO_CLIPPY));
     layers::check(&crates, &mut faults);
+    floors::check(&crates, &mut faults)?;
     let mut rows = Vec::new();
     for one in &crates {
         rules::check(one, &mut faults)?;

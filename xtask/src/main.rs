@@ -19,6 +19,7 @@ mod kill;
 mod link;
 mod linux;
 mod miri;
+mod modules;
 mod nucleus_tests;
 mod numbered;
 mod packages;
@@ -69,7 +70,7 @@ enum Command {
     Profile(Box<profile::Options>),
     /// Formatting, lints, import directions, comments, commits; lines of code and of unsafe per crate
     Check(check::Options),
-    /// Which parts of a folder's crates import which: a drawing, and the cycles
+    /// Which parts of a folder's crates import which: a drawing, the cycles and the imports of higher floors
     Imports(imports::Options),
     /// Boot stopped at the first instruction, with gdb attached
     Debug(Box<run::Options>),
