@@ -1,6 +1,6 @@
 //! Calls that are not there: `ENOSYS`, named once a number in the log, with the program that asked for them.
-use super::{Call, NUMBERS};
 use core::sync::atomic::{AtomicU64, Ordering};
+use process::call::{Call, NUMBERS};
 use vfs::Errno;
 
 static SEEN: [AtomicU64; NUMBERS / 64] = [const { AtomicU64::new(0) }; NUMBERS / 64];

@@ -3,9 +3,12 @@
 //! The clock is stepped (`ADJ_SETOFFSET`) and never slewed: what would make it faster or slower is refused. The rest is kept
 //! for whoever disciplines it, and told to all.
 //! Source: adjtimex(2), Linux kernel/time/ntp.c.
-use super::{Call, Entry};
+use super::entry::Entry;
 use linux_raw_sys::general as raw;
-use process::time::{SECOND_NS, clock::Clock, wall};
+use process::{
+    call::Call,
+    time::{SECOND_NS, clock::Clock, wall},
+};
 use rt::{lock_class, sync::Mutex};
 use vfs::{Errno, credentials::Capabilities};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -1,8 +1,8 @@
 //! The half of fcntl and ioctl about signal-driven input and output: F_SETOWN, F_SETSIG, FIOASYNC and their kin.
-use super::Call;
 use linux_raw_sys::{general as raw, ioctl as request};
 use objects::socket::Socket;
 use process::{
+    call::Call,
     files::owner::{Owner, Whom, is_signal_driven},
     signal::LAST,
     tree,

@@ -1,13 +1,13 @@
 //! Attributes: chmod, chown, times, umask.
 use super::{
-    Call, Entry,
+    entry::Entry,
     open::mode,
     place::{Named, walk_flags},
 };
 use alloc::sync::Arc;
 use interfaces::file_system::FileTime;
 use linux_raw_sys::general as raw;
-use process::files::Scope;
+use process::{call::Call, files::Scope};
 use vfs::{Errno, OpenFile, Path, Walk, operations::attributes::TimeSetting};
 
 /// The family's calls.

@@ -1,8 +1,8 @@
 //! rseq and membarrier: threads that keep out of each other's way without locks.
-use super::{Call, Entry};
+use super::entry::Entry;
 use core::{arch::x86_64::__cpuid, sync::atomic::Ordering};
 use linux_raw_sys::general as raw;
-use process::{Task, rseq};
+use process::{Task, call::Call, rseq};
 use rt::thread::Affinity;
 use vfs::Errno;
 

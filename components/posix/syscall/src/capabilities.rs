@@ -1,9 +1,9 @@
 //! Capabilities: capget, capset, what prctl says of them, and what a change of user does to them
 //! (capabilities(7)).
-use super::{Call, Entry, credentials};
+use super::{credentials, entry::Entry};
 use alloc::vec::Vec;
 use linux_raw_sys::{general as raw, prctl};
-use process::{Task, tree};
+use process::{Task, call::Call, tree};
 use vfs::{
     Credentials, Errno,
     credentials::{Capabilities, Ids},

@@ -1,12 +1,14 @@
 //! copy_file_range(2). What is wrong is told in Linux's order (`vfs_copy_file_range`, `generic_copy_file_checks`):
 //! descriptors, positions, flags, kinds, modes, file systems, then the range.
 use super::{
-    Call, Entry, bounded,
+    bounded,
+    entry::Entry,
     splice::{Place, copy, note_copied},
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::transfer::BYTES_MAX;
+use process::call::Call;
 use vfs::{Errno, FLAG_IMMUTABLE, OpenFile};
 
 /// The call of this file.

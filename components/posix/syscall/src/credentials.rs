@@ -1,10 +1,10 @@
 //! User and group ids and supplementary groups (credentials(7)).
-use super::{Call, Entry, capabilities};
+use super::{capabilities, entry::Entry};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use memory::Dumpable;
-use process::{Process, Task, limits::Resource, tree};
+use process::{Process, Task, call::Call, limits::Resource, tree};
 use vfs::{
     Credentials, Errno,
     credentials::{Capabilities, Ids},

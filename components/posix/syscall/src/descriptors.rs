@@ -1,11 +1,14 @@
 //! Descriptors: close, dup and their relatives, pipes, lseek.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use objects::pipe::Pipe;
-use process::files::{
-    OnExec, anonymous,
-    install::{descriptor_limit, install},
+use process::{
+    call::Call,
+    files::{
+        OnExec, anonymous,
+        install::{descriptor_limit, install},
+    },
 };
 use vfs::{Errno, OpenFile, Whence};
 

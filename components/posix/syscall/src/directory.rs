@@ -1,10 +1,10 @@
 //! Directories: getdents, mkdir, rmdir, chdir, chroot, getcwd.
-use super::{Call, Entry, open::mode, place::Named};
+use super::{entry::Entry, open::mode, place::Named};
 use alloc::vec::Vec;
 use core::ops::Range;
 use interfaces::file_system::{DirectoryEntry, FileType};
 use linux_raw_sys::general as raw;
-use process::files::Scope;
+use process::{call::Call, files::Scope};
 use vfs::{
     Capabilities, Errno, OpenFile, PATH_MAX, Path, Walk, Whence,
     permission::{self, Want},

@@ -1,10 +1,10 @@
 //! epoll and eventfd.
-use super::{Call, Entry, poll::set_mask};
+use super::{entry::Entry, poll::set_mask};
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, transfer::check_place};
 use objects::poll::{Change, Epoll, EventCounter, Interest, ReadMode, Timeout};
-use process::files::install::install_anonymous;
+use process::{call::Call, files::install::install_anonymous};
 use vfs::{Errno, OpenFile};
 use zerocopy::{Immutable, IntoBytes};
 

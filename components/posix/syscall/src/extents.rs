@@ -6,8 +6,8 @@
 //! ```
 //! Dirty pages are written first, asked for (FIEMAP_FLAG_SYNC) or not, so that no extent is still to be
 //! placed. Extended attributes in blocks of their own (FIEMAP_FLAG_XATTR) are not told (`EBADR`).
-use super::Call;
 use interfaces::file_system::Stored;
+use process::call::Call;
 use vfs::{Errno, OpenFile, file::RangeSteps};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 

@@ -1,5 +1,5 @@
 //! fcntl and flock.
-use super::{Call, Entry, async_owner};
+use super::{async_owner, entry::Entry};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use interfaces::file_system::FileType;
@@ -7,6 +7,7 @@ use linux_raw_sys::general as raw;
 use objects::pipe::End;
 use process::{
     Task,
+    call::Call,
     files::{
         OnExec,
         install::{descriptor_limit, install},

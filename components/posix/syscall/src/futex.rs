@@ -1,10 +1,11 @@
 //! futex(2), futex_waitv(2), and the robust list.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use process::{
     Task,
+    call::Call,
     futex::{self, Requeue, Scope, VECTOR_MAX, Wanted, inherit},
     time::clock::{Clock, Timespec},
     trace::{self, Mode, Target},

@@ -1,8 +1,11 @@
 //! inotify_init1, inotify_add_watch, inotify_rm_watch.
-use super::{Call, Entry, place::Named};
+use super::{entry::Entry, place::Named};
 use linux_raw_sys::general as raw;
 use objects::inotify::Inotify;
-use process::files::{Scope, install::install_anonymous};
+use process::{
+    call::Call,
+    files::{Scope, install::install_anonymous},
+};
 use vfs::{
     Errno, OpenFile, Walk,
     permission::{Want, check_path},

@@ -1,9 +1,9 @@
 //! ioprio_set and ioprio_get: kept for each thread and told; disks are served in order of position.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
-use process::{Task, tree};
+use process::{Task, call::Call, tree};
 use vfs::{Capabilities, Errno};
 
 /// The family's calls.

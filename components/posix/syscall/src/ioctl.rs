@@ -1,5 +1,5 @@
 //! ioctl: what every file answers, then what its kind does.
-use super::{Call, Entry, async_owner, extents};
+use super::{async_owner, entry::Entry, extents};
 use alloc::sync::Arc;
 use interfaces::{block::SECTOR_BYTES, file_system::FileType};
 use linux_raw_sys::{general as raw, ioctl as request};
@@ -11,6 +11,7 @@ use objects::{
     tty::{Stream, TerminalFile, pty::Master},
 };
 use process::{
+    call::Call,
     files::{OnExec, Scope},
     seccomp::listener::Listener,
 };

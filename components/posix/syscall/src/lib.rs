@@ -9,9 +9,6 @@
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing))]
 extern crate alloc;
 
-pub use ::process::call::{Call, Handler};
-use ::process::call::{NUMBERS, Table};
-
 mod absent;
 mod adjust;
 mod async_owner;
@@ -23,6 +20,7 @@ mod copy_range;
 mod credentials;
 mod descriptors;
 mod directory;
+mod entry;
 mod epoll;
 mod extents;
 mod fcntl;
@@ -63,43 +61,9 @@ mod time;
 mod timerfd;
 mod xattr;
 
-/// Completeness of a call; shown in docs/syscalls.md.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
-    /// Everything Linux's manual page says, as far as this system has the objects.
-    Whole,
-    /// All of it but what the text names.
-    Partial(&'static str),
-}
+pub use entry::{Entry, Status};
 
-/// One line of a family's table.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    /// `__NR_` number.
-    pub number: u32,
-    /// Name as in Linux.
-    pub name: &'static str,
-    /// Completeness of the call.
-    pub status: Status,
-    /// Its handler.
-    pub handler: Handler,
-}
-
-impl Entry {
-    /// A call that is whole.
-    pub const fn whole(number: u32, name: &'static str, handler: Handler) -> Entry {
-        Entry { number, name, status: Status::Whole, handler }
-    }
-    /// A call that lacks `missing`.
-    pub const fn partial(
-        number: u32,
-        name: &'static str,
-        missing: &'static str,
-        handler: Handler,
-    ) -> Entry {
-        Entry { number, name, status: Status::Partial(missing), handler }
-    }
-}
+use ::process::call::{Handler, NUMBERS, Table};
 
 /// The families. A family file registers here with one line.
 pub const FAMILIES: &[&[Entry]] = &[

@@ -1,12 +1,12 @@
 //! The mmap family: mapping, protection, the break, advice, locking (handlers of [`memory`]).
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::{
     AddressSpace, Advice, Flags, MapFlags, MapRequest, Origin, PAGE, Place, RemapFlags, Source,
     lock::Entering, map::lowest, region::round_up, transfer::check_place,
 };
-use process::exec;
+use process::{call::Call, exec};
 use rt::user::{Access, Protection, USER_END};
 use vfs::{Capabilities, Errno, MountFlags, OpenFile};
 

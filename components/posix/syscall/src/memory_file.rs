@@ -1,9 +1,12 @@
 //! memfd_create.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use objects::file_systems::{self, Writes};
-use process::files::{OnExec, Scope, install::install};
+use process::{
+    call::Call,
+    files::{OnExec, Scope, install::install},
+};
 use rt::sync::Once;
 use vfs::{Errno, Mount, Seals};
 

@@ -1,5 +1,5 @@
 //! msgget, msgsnd, msgrcv, msgctl (handlers of [`objects::ipc::message`]).
-use super::{Call, Entry};
+use super::entry::Entry;
 use linux_raw_sys::general as raw;
 use objects::ipc::{
     NO_WAIT, Who,
@@ -8,6 +8,7 @@ use objects::ipc::{
     message::{self, Body},
     registry::Stat,
 };
+use process::call::Call;
 use sysv::messages::{Receive, Wanted};
 use vfs::Errno;
 

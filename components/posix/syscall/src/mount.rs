@@ -1,10 +1,10 @@
 //! mount and umount.
-use super::{Call, Entry, place::Named};
+use super::{entry::Entry, place::Named};
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 use objects::file_systems::{self, Writes};
-use process::{files::Scope, tree};
+use process::{call::Call, files::Scope, tree};
 use vfs::{
     Errno, MountFlags, PATH_MAX, Path, Walk,
     namespace::{Reach, UnmountFlags},

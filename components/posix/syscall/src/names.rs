@@ -1,9 +1,9 @@
 //! Names: unlink, rename, link, symlink, readlink, mknod.
-use super::{Call, Entry, place::Named, stat::decode_device};
+use super::{entry::Entry, place::Named, stat::decode_device};
 use alloc::vec::Vec;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
-use process::files::Scope;
+use process::{call::Call, files::Scope};
 use vfs::{Capabilities, Errno, PATH_MAX, Path, Walk, operations::RenameMode};
 
 /// The family's calls.

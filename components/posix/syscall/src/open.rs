@@ -1,9 +1,12 @@
 //! open and its relatives.
-use super::{Call, Entry, place::Named};
+use super::{entry::Entry, place::Named};
 use linux_raw_sys::general as raw;
-use process::files::{
-    OnExec, Scope,
-    install::{descriptor_limit, install},
+use process::{
+    call::Call,
+    files::{
+        OnExec, Scope,
+        install::{descriptor_limit, install},
+    },
 };
 use vfs::{Errno, OpenHow, Walk};
 use zerocopy::{FromBytes, IntoBytes};

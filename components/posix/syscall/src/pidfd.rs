@@ -1,6 +1,6 @@
 //! Processes by files: pidfd_open, pidfd_send_signal, pidfd_getfd.
 use super::{
-    Call, Entry,
+    entry::Entry,
     signal::{check_info, check_permission, decode_signal},
 };
 use alloc::sync::Arc;
@@ -8,6 +8,7 @@ use linux_raw_sys::general as raw;
 use proc::procfs;
 use process::{
     Process, Task,
+    call::Call,
     files::{OnExec, install::install},
     pidfd::{self, ProcessFile},
     signal::{

@@ -1,9 +1,8 @@
 //! The names of files in system calls: descriptors, and paths from a directory descriptor.
-use super::Call;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::Text;
-use process::files::Scope;
+use process::{call::Call, files::Scope};
 use vfs::{Base, Errno, OpenFile, PATH_MAX, Path, Walk};
 
 /// A path argument and what it starts from.

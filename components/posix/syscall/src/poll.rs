@@ -1,10 +1,10 @@
 //! poll and ppoll.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use memory::transfer::check_place;
 use objects::poll::{self, Timeout, Wanted, wait_ready};
-use process::{files::install::descriptor_limit, signal};
+use process::{call::Call, files::install::descriptor_limit, signal};
 use rt::{PAGE_BYTES, time::Instant};
 use vfs::{Errno, file::Ready};
 use zerocopy::{FromBytes, Immutable, IntoBytes};

@@ -1,11 +1,12 @@
 //! Processes: making, executing, ending, waiting; ids, groups and sessions.
-use super::{Call, Entry, pidfd};
+use super::{entry::Entry, pidfd};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, Faults};
 use process::{
     ExitStatus, Process,
+    call::Call,
     exec::{self, Program},
     exit,
     files::FsHold,

@@ -1,10 +1,11 @@
 //! Other processes' memory: process_vm_readv, process_vm_writev.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{sync::Arc, vec, vec::Vec};
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, IoVec, Room, UserSink, UserSource};
 use process::{
     Task,
+    call::Call,
     trace::{self, Target},
     tree,
 };

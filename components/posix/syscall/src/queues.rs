@@ -1,11 +1,12 @@
 //! mq_open and its relatives (handlers of [`objects::ipc::queue`]).
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use objects::ipc::queue::{
     self, Notify, PosixQueue, QueueFile, Shape, Times, Wait, directory::QueueNode,
 };
 use process::{
+    call::Call,
     files::{
         OnExec, Scope,
         install::{descriptor_limit, install},

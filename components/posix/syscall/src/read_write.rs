@@ -1,10 +1,10 @@
 //! read, write and their relatives: pread, readv, preadv2 ...
-use super::{Call, Entry, bounded};
+use super::{bounded, entry::Entry};
 use alloc::sync::Arc;
 use interfaces::file_system::Backing;
 use linux_raw_sys::general as raw;
 use memory::{Room, UserSink, UserSource};
-use process::Task;
+use process::{Task, call::Call};
 use vfs::{
     Errno, OpenFile,
     file::IoFlags,

@@ -1,10 +1,10 @@
 //! Scheduling: priorities, policies, processor affinity.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use proc::procfs::SLICE_MS;
-use process::{Task, futex::inherit, limits::Resource, tree};
+use process::{Task, call::Call, futex::inherit, limits::Resource, tree};
 use vfs::{Errno, credentials::Capabilities};
 
 mod attributes;

@@ -1,5 +1,5 @@
 //! seccomp and its older form, prctl(`PR_SET_SECCOMP`): a task gives calls up, for itself or for all its process's tasks.
-use super::{Call, Entry, barrier::visit_processors};
+use super::{barrier::visit_processors, entry::Entry};
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;
 use bpf::INSTRUCTIONS_MAX;
@@ -7,6 +7,7 @@ use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
 use process::{
     Task,
+    call::Call,
     files::install::install_anonymous,
     seccomp::{
         Filter, Guard, Prepared, audit,

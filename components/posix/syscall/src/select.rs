@@ -1,8 +1,9 @@
 //! select and pselect6.
-use super::{Call, Entry, poll::set_mask};
+use super::{entry::Entry, poll::set_mask};
 use alloc::{vec, vec::Vec};
 use linux_raw_sys::general as raw;
 use objects::poll::{self, Timeout, Wanted, wait_ready};
+use process::call::Call;
 use rt::memory::Charge;
 use vfs::{Errno, file::Ready};
 

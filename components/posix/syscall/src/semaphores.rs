@@ -1,5 +1,5 @@
 //! semget, semop, semtimedop, semctl (handlers of [`objects::ipc::semaphore`]).
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::vec::Vec;
 use linux_raw_sys::general as raw;
 use objects::ipc::{
@@ -9,7 +9,7 @@ use objects::ipc::{
     registry::Stat,
     semaphore,
 };
-use process::time::clock::Timespec;
+use process::{call::Call, time::clock::Timespec};
 use rt::time::Instant;
 use sysv::semaphores::{Operation, VALUE_MAX};
 use vfs::Errno;

@@ -1,6 +1,5 @@
 //! shmget, shmat, shmdt, shmctl (handlers of [`objects::ipc::segment`]).
-use super::memory::limited_memory;
-use super::{Call, Entry};
+use super::{entry::Entry, memory::limited_memory};
 use linux_raw_sys::general as raw;
 use memory::{MapFlags, MapRequest, Origin, PAGE, Place, Source, segments::Segment as _};
 use objects::ipc::{
@@ -10,6 +9,7 @@ use objects::ipc::{
     registry::Stat,
     segment::{self, Hold, Wanted},
 };
+use process::call::Call;
 use rt::user::Protection;
 use vfs::{Capabilities, Errno};
 

@@ -1,9 +1,10 @@
 //! Signals: actions, masks, sending, waiting, the alternate stack.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
 use linux_raw_sys::general as raw;
 use process::{
     Process, Task,
+    call::Call,
     signal::{
         self, IGNORED_BY_DEFAULT, Info, LAST, SIGCONT, SIGKILL, SIGSEGV, SignalSet, UNBLOCKABLE,
         action::{self, Action, flags},

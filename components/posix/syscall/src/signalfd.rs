@@ -1,9 +1,9 @@
 //! signalfd and signalfd4.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use objects::poll::SignalFile;
-use process::{files::install::install_anonymous, signal::SignalSet};
+use process::{call::Call, files::install::install_anonymous, signal::SignalSet};
 use vfs::Errno;
 
 /// The family's calls.

@@ -1,6 +1,6 @@
 //! The socket calls, over AF_UNIX; other families answer EAFNOSUPPORT.
 use super::{
-    Call, Entry,
+    entry::Entry,
     socket_message::{Header, Request, receive_one, send_one},
     socket_options,
 };
@@ -13,6 +13,7 @@ use objects::{
 };
 use process::{
     Task,
+    call::Call,
     files::{
         OnExec, Scope, anonymous,
         install::{descriptor_limit, install},

@@ -1,8 +1,5 @@
 //! Messages as programs give and get them: `struct msghdr` and what goes with the bytes (cmsg(3)).
-use super::{
-    Call,
-    socket::{Given, Opened, name_if_told, write_within},
-};
+use super::socket::{Given, Opened, name_if_told, write_within};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
@@ -15,6 +12,7 @@ use objects::socket::{
 };
 use process::{
     Task,
+    call::Call,
     files::{OnExec, Scope, install::descriptor_limit},
     tree,
 };

@@ -1,5 +1,5 @@
 //! getsockopt and setsockopt (socket(7), unix(7)).
-use super::{Call, socket::opened};
+use super::socket::opened;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::net;
@@ -8,7 +8,7 @@ use objects::socket::{
     Kind, Party, Socket,
     message::{BUDGET_MAX, RECEIVE_DEFAULT, RECEIVE_MAX},
 };
-use process::Task;
+use process::{Task, call::Call};
 use vfs::{Capabilities, Errno};
 use zerocopy::IntoBytes;
 

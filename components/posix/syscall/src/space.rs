@@ -1,11 +1,12 @@
 //! Room and durability of files: truncate, fallocate, fadvise, readahead, sync and its relatives.
-use super::{Call, Entry, bounded, place::Named};
+use super::{bounded, entry::Entry, place::Named};
 use alloc::sync::Arc;
 use interfaces::file_system::FileType;
 use linux_raw_sys::general as raw;
 use memory::{advice::read_ahead, transfer::BYTES_MAX};
 use process::{
     Task,
+    call::Call,
     files::Scope,
     limits::{INFINITY, Resource},
 };

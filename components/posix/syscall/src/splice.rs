@@ -4,14 +4,15 @@
 //! Everything moves as a [`Parcel`] of frames. What goes into a pipe is the file's cached frames
 //! themselves; what goes into a file is copied once, from frame to frame. vmsplice copies, too.
 use super::{
-    Call, Entry, bounded,
+    bounded,
+    entry::Entry,
     read_write::{check_readable, check_writable, sync_written},
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use memory::{AddressSpace, Room, UserSink, UserSource, transfer::BYTES_MAX};
 use objects::pipe::{End, Parcel, Transfer};
-use process::Task;
+use process::{Task, call::Call};
 use rt::PAGE_BYTES;
 use vfs::{
     Errno, OpenFile,

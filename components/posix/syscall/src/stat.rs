@@ -1,13 +1,16 @@
 //! stat and its relatives, access, statfs.
 use super::{
-    Call, Entry,
+    entry::Entry,
     place::{Named, walk_flags},
 };
 use interfaces::file_system::{Attributes, FileTime};
 use linux_raw_sys::general as raw;
-use process::files::{
-    Scope,
-    anonymous::{self, is_event_file},
+use process::{
+    call::Call,
+    files::{
+        Scope,
+        anonymous::{self, is_event_file},
+    },
 };
 use vfs::{
     Errno, MountFlags, Path, Walk,

@@ -1,9 +1,12 @@
 //! The kernel's log, as syslog(2) has it: a line a record, its level in angle brackets before it.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::{string::String, vec::Vec};
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
-use process::system::{CONSOLE_LEVELS, HIDES_LOG};
+use process::{
+    call::Call,
+    system::{CONSOLE_LEVELS, HIDES_LOG},
+};
 use vfs::{Errno, credentials::Capabilities};
 
 /// The call of this file.

@@ -1,11 +1,12 @@
 //! The system as a whole, and what a process says of itself: uname, sysinfo, limits, usage, prctl.
-use super::{Call, Entry, capabilities, process::ResourceUsage, seccomp};
+use super::{capabilities, entry::Entry, process::ResourceUsage, seccomp};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use linux_raw_sys::{general as raw, prctl, system as raw_system};
 use memory::{Dumpable, UserSink, transfer::BYTES_MAX};
 use process::{
     Process, Task,
+    call::Call,
     files::slots::NEW_MAX,
     limits::{Limit, Resource},
     object::ticks,

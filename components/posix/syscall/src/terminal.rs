@@ -1,7 +1,8 @@
 //! vhangup; everything else of terminals is ioctl.
-use super::{Call, Entry};
+use super::entry::Entry;
 use linux_raw_sys::general as raw;
 use objects::tty::job;
+use process::call::Call;
 use vfs::{Errno, credentials::Capabilities};
 
 /// The family's calls.

@@ -1,9 +1,10 @@
 //! Clocks, sleeping, interval and POSIX timers.
-use super::{Call, Entry};
+use super::entry::Entry;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use process::{
     Process, Task,
+    call::Call,
     signal::SIGALRM,
     time::{
         SECOND_NS,

@@ -1,12 +1,13 @@
 //! timerfd_create, timerfd_settime, timerfd_gettime.
 use super::{
-    Call, Entry,
+    entry::Entry,
     time::{TimerValue, check_alarm},
 };
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use objects::poll::{Setting, TimerFile};
 use process::{
+    call::Call,
     files::install::install_anonymous,
     time::clock::{Clock, Timespec},
 };

@@ -1,10 +1,10 @@
 //! Extended attributes.
-use super::{Call, Entry, place::Named};
+use super::{entry::Entry, place::Named};
 use alloc::{vec, vec::Vec};
 use interfaces::file_system::XattrMode;
 use linux_raw_sys::general as raw;
 use objects::socket::{Kind, Socket};
-use process::files::Scope;
+use process::{call::Call, files::Scope};
 use vfs::{Errno, Path, Walk, operations::extended::is_acl_name};
 
 /// The family's calls.

@@ -3,9 +3,10 @@
 //! ```text
 //!  0 size  4 policy  8 flags  16 nice  20 priority  24 runtime  32 deadline  40 period
 //! ```
-use super::{Call, allows_nice, is_real_time, named, owns, set_policy};
+use super::{allows_nice, is_real_time, named, owns, set_policy};
 use core::sync::atomic::Ordering;
 use linux_raw_sys::general as raw;
+use process::call::Call;
 use vfs::{Capabilities, Errno};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
