@@ -1,7 +1,7 @@
 //! The personality's own access to user memory: bytes, values, strings, with faults answered.
 //!
 //! Any address is allowed: one that is not the program's is `EFAULT`. Nothing here panics.
-use super::{AddressSpace, BadAccess};
+use super::{fault::BadAccess, space::AddressSpace};
 use alloc::vec::Vec;
 use core::ops::Deref;
 use rt::{
@@ -275,7 +275,7 @@ impl AddressSpace {
             if !self.is_present(page, access) {
                 self.fault(page, access)?;
             }
-            page += super::PAGE;
+            page += super::region::PAGE;
             if page.is_multiple_of(LOOK_BYTES) && self.owner.is_ending() {
                 break;
             }

@@ -1,8 +1,8 @@
 //! madvise, mincore and msync.
 use super::{
-    AddressSpace,
     mapping::checked_end,
     region::{Backing, Flags, Origin, PAGE, Region, range, round_up},
+    space::AddressSpace,
 };
 use alloc::{sync::Arc, vec, vec::Vec};
 use rt::user::{Access, LARGE_BYTES, Protection};

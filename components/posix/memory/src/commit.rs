@@ -3,7 +3,11 @@
 //! A private mapping counts from when it may first be written to, unless it is `MAP_NORESERVE`; shared memory without
 //! a file counts while it exists, pages of memory file systems while they are there. Reads and changes without a lock.
 //! Source: Linux's `Documentation/mm/overcommit-accounting.rst` and `admin-guide/sysctl/vm.rst`.
-use super::{AddressSpace, Region, map::Map, region::PAGE};
+use super::{
+    map::Map,
+    region::{PAGE, Region},
+    space::AddressSpace,
+};
 use core::sync::atomic::{
     AtomicU8, AtomicU64,
     Ordering::{Relaxed, SeqCst},

@@ -4,9 +4,10 @@
 //! and looks everything up afresh with the frame in hand. Several faults on one page are settled
 //! by `Space`: a page already present stays, and making a page writable is one operation.
 use super::{
-    AddressSpace, FaultKind, fault_counts,
+    fault_counts::{self, FaultKind},
     map::{GUARD_GAP, Map, lowest},
     region::{Backing, Flags, PAGE, Region, is_same_object, page_of, range},
+    space::AddressSpace,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;

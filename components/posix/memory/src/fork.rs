@@ -3,9 +3,9 @@
 //! A page table that maps only anonymous memory that the child inherits may be shared whole. A table with pages of objects
 //! is not shared: its pages are taken out when a file is truncated or written back, which cannot wait for memory.
 use super::{
-    AddressSpace,
     map::Map,
     region::{Flags, Region, range},
+    space::AddressSpace,
 };
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;

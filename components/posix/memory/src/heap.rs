@@ -1,7 +1,7 @@
 //! The program break.
 use super::{
-    AddressSpace,
     region::{Backing, Flags, PAGE, Region, round_up},
+    space::AddressSpace,
 };
 use core::sync::atomic::Ordering;
 use rt::user::{Protection, USER_END};

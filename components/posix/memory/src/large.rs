@@ -6,8 +6,8 @@
 //! to large ones.
 //! Source: Linux, `Documentation/admin-guide/mm/transhuge.rst`, madvise(2), prctl(2).
 use super::{
-    AddressSpace,
     region::{Flags, PAGE, Region, range},
+    space::AddressSpace,
 };
 use core::sync::atomic::{AtomicU8, Ordering};
 use rt::user::{LARGE_BYTES, PageRange};

@@ -1,9 +1,9 @@
 //! mlock and its family. There is no swap, and pages of files are not taken while mapped, so
 //! locking is: entering the pages now, and keeping account.
 use super::{
-    AddressSpace,
     mapping::checked_end,
     region::{Flags, PAGE, Region, page_of},
+    space::AddressSpace,
 };
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;

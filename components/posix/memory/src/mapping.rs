@@ -1,9 +1,11 @@
 //! mmap and munmap.
 use super::{
-    AddressSpace, Anonymous, BadAccess,
+    anonymous::Anonymous,
     commit::{self, Commitment, Policy},
+    fault::BadAccess,
     map::{Map, lowest},
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of, range, round_up},
+    space::AddressSpace,
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;

@@ -5,9 +5,11 @@ use super::{
     tests::{TestFile, map_file},
     *,
 };
+use alloc::sync::Arc;
 use proptest::prelude::*;
 use rt::user::Protection;
 use std::collections::HashMap;
+use vfs::Errno;
 
 const BASE: u64 = 0x4000_0000;
 const PAGES: u64 = 24;

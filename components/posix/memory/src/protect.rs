@@ -1,9 +1,9 @@
 //! mprotect.
 use super::{
-    AddressSpace,
     map::Map,
     mapping::checked_end,
     region::{Flags, PAGE, Region, range},
+    space::AddressSpace,
 };
 use rt::user::Protection;
 use vfs::Errno;

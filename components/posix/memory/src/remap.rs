@@ -1,9 +1,9 @@
 //! mremap: growing, shrinking and moving a region.
 use super::{
-    AddressSpace,
     map::{Map, lowest},
     mapping::checked_end,
     region::{Backing, Flags, PAGE, Region, range, round_up},
+    space::AddressSpace,
 };
 use alloc::{sync::Arc, vec::Vec};
 use bitflags::bitflags;

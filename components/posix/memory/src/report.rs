@@ -1,7 +1,8 @@
 //! The view of an address space in /proc.
 use super::{
-    AddressSpace, Faults, Layout,
+    fault_counts::Faults,
     region::{Backing, Flags, Label, Origin, PAGE, Region, page_of},
+    space::{AddressSpace, Layout},
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::{ops::Range, sync::atomic::Ordering};

@@ -1,9 +1,10 @@
 //! Segments of System V shared memory in an address space: their memory, and shmdt.
 use super::{
-    AddressSpace, Anonymous,
+    anonymous::Anonymous,
     commit::{self, Claimant, Commitment, Policy},
     map::Map,
     region::{Backing, PAGE, Region},
+    space::AddressSpace,
 };
 use alloc::{sync::Arc, vec::Vec};
 use vfs::Errno;

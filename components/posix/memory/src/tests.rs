@@ -1,13 +1,13 @@
 //! Behaviours of address spaces on the host's software page tables.
 use super::{mapping::*, region::*, *};
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{collections::BTreeMap, sync::Arc, vec, vec::Vec};
 use rt::{
     memory::Frame,
     user::{Access, Protection},
 };
 use std::sync::Mutex as StdMutex;
 use vfs::{
-    Credentials,
+    Credentials, Errno,
     file::{Mappable, Watcher},
     io::{Sink, Source as _},
 };

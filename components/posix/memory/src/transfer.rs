@@ -2,7 +2,7 @@
 //!
 //! Both walk a list of buffers ([`IoVec`]). A bad address ends the transfer: what was moved before
 //! it counts, and only a transfer that moved nothing is `EFAULT`, as on Linux.
-use super::{AddressSpace, access::Tries};
+use super::{access::Tries, space::AddressSpace};
 use alloc::{sync::Arc, vec::Vec};
 use rt::{
     memory::Frame,
@@ -92,7 +92,7 @@ fn check_lengths(buffers: &[IoVec]) -> Result<(), Errno> {
 /// The buffer lies where a program's memory can be.
 fn check_buffer(buffer: &IoVec) -> Result<(), Errno> {
     match buffer.address.checked_add(buffer.length) {
-        Some(end) if end <= USER_END + super::PAGE => Ok(()),
+        Some(end) if end <= USER_END + super::region::PAGE => Ok(()),
         _ => Err(Errno::EFAULT),
     }
 }
