@@ -13,7 +13,7 @@
 //!
 //! Lock order: the decision, then the commit, then all locks of `process`.
 //! Source: Linux, `fs/exec.c`; `docs/rights.md`.
-use super::Task;
+use crate::task::Task;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rt::{
     lock_class,

@@ -1,14 +1,9 @@
 //! The end of tasks and processes: zombies, orphans, who is told.
-use super::{
-    ExitStatus, Process, Task, init,
-    object::{add_time, ticks},
-    oom, session,
-    tree::{self, INIT, Tree},
-    undo,
-};
 use crate::{
     files::FsHold,
-    futex, profile,
+    futex, init,
+    object::{Process, add_time, ticks},
+    oom, profile, session,
     signal::{
         self, Info, SIGCHLD, SIGCONT, SIGHUP,
         action::{self, flags},
@@ -17,6 +12,10 @@ use crate::{
         state::StopState,
         stop,
     },
+    status::ExitStatus,
+    task::Task,
+    tree::{self, INIT, Tree},
+    undo,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;

@@ -1,15 +1,13 @@
 //! fork, vfork and clone: making tasks and processes.
-use super::{
-    ExitStatus, Process, Task,
-    limits::Resource,
-    object::ProcessParts,
-    pidfd, run,
-    task::{TaskParts, attention},
-    tree,
-};
 use crate::{
     files::FsHold,
+    limits::Resource,
+    object::{Process, ProcessParts},
+    pidfd, run,
     signal::{Dispositions, TaskSignals},
+    status::ExitStatus,
+    task::{Task, TaskParts, attention},
+    tree,
 };
 use alloc::{format, sync::Arc, vec, vec::Vec};
 use bitflags::bitflags;

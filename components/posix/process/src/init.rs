@@ -8,21 +8,19 @@
 //!
 //! A thread of the kernel waits for either to end, and for requests of programs (reboot(2)), on [`NEWS`].
 //! Source: Linux `kernel/reboot.c`, `kernel/exit.c`, `init/main.c`.
-use super::{
-    ExitStatus, Process, Task,
+use crate::{
+    files,
     fork::{self, CloneRequest},
     limits::Limits,
-    object::ProcessParts,
+    object::{Process, ProcessParts},
     session::Session,
-    task::TaskParts,
+    signal::{self, Dispositions, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, TaskSignals},
+    status::ExitStatus,
+    system,
+    task::{Task, TaskParts},
     tree::{self, INIT},
     upcalls::Upcalls,
     wait::{self, Event, Options, Which},
-};
-use crate::{
-    files,
-    signal::{self, Dispositions, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, TaskSignals},
-    system,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};

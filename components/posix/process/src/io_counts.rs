@@ -1,5 +1,5 @@
 //! Bytes and calls of tasks' I/O, as getrusage(2) and `/proc/PID/io` tell it (proc(5)).
-use super::task;
+use crate::task;
 use core::{
     array,
     ops::AddAssign,

@@ -1,5 +1,5 @@
 //! Resource limits: sixteen pairs, read without a lock wherever they are enforced.
-use super::tree;
+use crate::tree;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 

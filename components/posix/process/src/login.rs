@@ -1,7 +1,7 @@
 //! [`Login`]: the audit login uid and session of a task (`/proc/PID/loginuid` and `sessionid`): the user that logged in, whatever
 //! user the task became since. A task gets them from its creator and keeps them over exec.
 //! Source: Linux `kernel/audit.c`, `audit_set_loginuid`.
-use super::Task;
+use crate::task::Task;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vfs::{Errno, credentials::Capabilities};
 

@@ -1,15 +1,14 @@
 //! [`Process`]: a thread group.
-use super::{
-    ExitStatus, Task,
+use crate::{
     exec_guard::ExecGuard,
     io_counts::Io,
     limits::Limits,
     session::{ControllingTerminal, Session},
-    upcalls::Upcalls,
-};
-use crate::{
     signal::{Dispositions, ProcessSignals, action::Action},
+    status::ExitStatus,
+    task::Task,
     time::ProcessTimers,
+    upcalls::Upcalls,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, Ordering};

@@ -8,8 +8,12 @@
 //! none of it, so that a program which fills a pipe sees others killed. One victim at a time: who finds
 //! memory refused meanwhile waits for it to end. Lock: `oom.victim` is held while one is chosen, above
 //! `process.tree` and `files.table`.
-use super::{Process, Task, task, tree};
-use crate::signal::{self, Info};
+use crate::{
+    object::Process,
+    signal::{self, Info},
+    task::{self, Task},
+    tree,
+};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,

@@ -1,7 +1,6 @@
 //! [`ProcessFile`]: a process as a file (pidfd_open(2)). It is readable, to poll(2), once the process has ended, and names
 //! it for ever: its number may go to another, the file does not.
-use super::{Process, Task, tree};
-use crate::files::install::install_anonymous;
+use crate::{files::install::install_anonymous, object::Process, task::Task, tree};
 use alloc::{format, string::String, sync::Arc};
 use linux_raw_sys::general::{O_CLOEXEC, O_RDWR};
 use vfs::{

@@ -12,7 +12,7 @@
 //!
 //! The nucleus knows threads. Their processes are looked up when the file is read, and where that has changed since the sample
 //! ([`note`]) from [`FORMER`], which is empty while the profiler is off. Neither lock is held while another is taken.
-use crate::{Task, tree};
+use crate::{task::Task, tree};
 use alloc::{collections::VecDeque, format, string::String, vec::Vec};
 use core::{
     fmt::Write,

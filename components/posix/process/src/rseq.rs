@@ -9,8 +9,10 @@
 //! The nucleus says when the thread was moved or preempted ([`rt::user::report_moves`]): as a kick, before its program
 //! goes on. Nothing is executed for a thread that stays where it is, nor for one that never asked.
 //! Source: rseq(2), Linux kernel/rseq.c.
-use super::Task;
-use crate::signal::{self, Info};
+use crate::{
+    signal::{self, Info},
+    task::Task,
+};
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use memory::AddressSpace;

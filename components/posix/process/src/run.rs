@@ -3,20 +3,16 @@
 //! The short way of a system call is: `Context::run` returns, one table look-up, the handler, one
 //! load of the task's attention, `Context::run` again: no lock, no allocation. A task that may not make every
 //! call goes another way, which asks its guard first (`seccomp`).
-use super::{
-    Task,
-    call::{self, Call, Table},
-    exit, oom, rseq,
-    task::{self, attention},
-};
 use crate::{
-    files,
+    call::{self, Call, Table},
+    exit, files, oom, rseq,
     seccomp::{self, Guard},
     signal::{
         self, Info,
         deliver::{self, Interrupted, Next},
         state::FaultState,
     },
+    task::{self, Task, attention},
 };
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;

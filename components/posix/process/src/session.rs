@@ -1,7 +1,9 @@
 //! Sessions, and what processes need of their controlling terminals. Process groups are numbers
 //! kept by [`super::tree`].
-use super::Process;
-use crate::signal::{self, Info};
+use crate::{
+    object::Process,
+    signal::{self, Info},
+};
 use core::{any::Any, sync::atomic::Ordering};
 
 /// The operations of a controlling terminal that processes need; implemented by the terminals above.

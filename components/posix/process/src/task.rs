@@ -1,9 +1,9 @@
 //! [`Task`]: one Linux thread.
-use super::{
-    ExitStatus, Process, call::Handler, io_counts::IoCounts, login::Login, rseq::Registration,
-    undo::UndoList,
+use crate::{
+    call::Handler, files, io_counts::IoCounts, login::Login, object::Process, profile,
+    rseq::Registration, seccomp::Guard, signal::TaskSignals, status::ExitStatus, undo::UndoList,
+    user_memory::User,
 };
-use crate::{files, profile, seccomp::Guard, signal::TaskSignals, user_memory::User};
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
 use hashbrown::HashMap;

@@ -2,7 +2,7 @@
 //!
 //! [`look`] checks the rights and takes what was asked for in one step: no exec of the process replaces its credentials
 //! and its memory between the two. The data taken is that of the program whose rights were checked.
-use super::{Process, Task};
+use crate::{object::Process, task::Task};
 use alloc::sync::Arc;
 use memory::{AddressSpace, Dumpable};
 use vfs::{Credentials, Errno, credentials::Capabilities};

@@ -2,7 +2,7 @@
 //!
 //! Tasks share a list by CLONE_SYSVSEM, and the last of them to end has each set do what the list says. `process.undo` guards
 //! the list of sets and is a leaf. Source: semop(2), Linux `ipc/sem.c`.
-use super::Task;
+use crate::task::Task;
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,

@@ -1,5 +1,5 @@
 //! [`Upcalls`]: the calls that processes make to the layers above them.
-use super::{Task, call::Table};
+use crate::{call::Table, task::Task};
 
 /// The layers above processes. The first process is made with them, and each child has those of its parent.
 pub trait Upcalls: Send + Sync {

@@ -1,10 +1,11 @@
 //! Waiting for children: wait4(2) and waitid(2) in one.
-use super::{
-    ExitStatus, Process, Task,
-    object::{Usage, add_time},
+use crate::{
+    object::{Process, Usage, add_time},
+    signal::SIGCHLD,
+    status::ExitStatus,
+    task::Task,
     tree,
 };
-use crate::signal::SIGCHLD;
 use alloc::sync::Arc;
 use bitflags::bitflags;
 use core::sync::atomic::Ordering;

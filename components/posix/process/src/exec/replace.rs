@@ -7,17 +7,14 @@
 //! All of it is under the process's exec guard ([`crate::exec_guard`]): what the rights of the program are decided by
 //! does not change until it has them.
 use crate::{
-    Task,
-    limits::{Limit, Resource},
-    object::Process,
-    task::attention,
-    tree,
-};
-use crate::{
     exec::{self, Image, Program},
     files::FsExec,
+    limits::{Limit, Resource},
+    object::Process,
     signal::{SIGCHLD, state::AlternateStack},
+    task::{Task, attention},
     time::timers,
+    tree,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;

@@ -1,9 +1,10 @@
 //! The request of execve, on a task's behalf: [`Program`] in, [`Image`] out.
 use super::{Arguments, ExecRequest, Executable, Strings, build};
 use crate::{
-    Process, Task,
     files::{OnExec, Scope, Sharing},
     limits::Resource,
+    object::Process,
+    task::Task,
 };
 use alloc::{format, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;

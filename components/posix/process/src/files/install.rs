@@ -1,6 +1,6 @@
 //! Descriptors of new files: [`install`].
 use super::{OnExec, anonymous};
-use crate::Task;
+use crate::task::Task;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;
 use vfs::{Errno, OpenFile, file::File};

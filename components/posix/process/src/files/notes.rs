@@ -4,7 +4,7 @@
 //! under a directory's lock (see `vfs::notify`) and signals by the description's [`Owner`].
 //! Source: fcntl(2), Linux `Documentation/filesystems/dnotify.rst`.
 use super::owner::{Owner, Whom};
-use crate::{Task, signal::info};
+use crate::{signal::info, task::Task};
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,

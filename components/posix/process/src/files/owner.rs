@@ -5,7 +5,7 @@
 //! `POLL_IN` for what can be read and `POLL_OUT` for what can only be written.
 //! Source: fcntl(2), Linux `fs/fcntl.c`.
 use crate::{
-    Process,
+    object::Process,
     signal::{self, Info, SIGIO, info},
     tree,
 };

@@ -1,6 +1,6 @@
 //! [`Scope`]: on whose behalf names are looked up, held for the length of a call.
 use super::{FsContext, context::Places};
-use crate::Task;
+use crate::task::Task;
 use alloc::sync::Arc;
 use vfs::{Caller, Credentials};
 

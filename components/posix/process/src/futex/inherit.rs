@@ -15,7 +15,7 @@ use super::{
     Key, OWNER_DIED, Scope, TID_MASK, WAITERS, enqueue, held_key, key,
     table::{self, Bucket},
 };
-use crate::{Task, tree};
+use crate::{task::Task, tree};
 use alloc::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,

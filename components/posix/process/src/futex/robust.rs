@@ -8,7 +8,7 @@
 //! followed, and every word is accessed with faults tolerated. Source: get_robust_list(2), Linux
 //! `Documentation/locking/robust-futex-ABI.rst`.
 use super::{OWNER_DIED, TID_MASK, WAITERS, wake_shared};
-use crate::Task;
+use crate::task::Task;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 use memory::AddressSpace;

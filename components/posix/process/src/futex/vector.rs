@@ -3,7 +3,7 @@ use super::{
     Scope, enqueue, key,
     table::{self, Waiter},
 };
-use crate::Task;
+use crate::task::Task;
 use alloc::{sync::Arc, vec::Vec};
 use rt::{sync::Event, thread::Woken, time::Instant, user::Access};
 use vfs::Errno;

@@ -1,7 +1,7 @@
 //! The log's lines of calls that a guard refused or was to tell of: as Linux's audit writes them, as far as
 //! `/proc/sys/kernel/seccomp/actions_logged` wants it, and some at a time: programs bring them about.
 use super::action;
-use crate::{Task, task};
+use crate::task::{self, Task};
 use alloc::{format, string::String, vec::Vec};
 use core::{
     fmt::Write,

@@ -1,8 +1,10 @@
 //! The verdict on a call that is not allowed whatever its arguments are.
 use super::{Answer, Filter, Guard, action, audit, listener::Reply};
 use crate::{
-    ExitStatus, Task, call, exit,
+    call, exit,
     signal::{self, Info, SIGKILL, SIGSYS, deliver::Interrupted},
+    status::ExitStatus,
+    task::Task,
 };
 use alloc::sync::Arc;
 use bpf::{ARCHITECTURE, Call};

@@ -8,7 +8,13 @@ use super::{
     action::{self, Action, DefaultEffect, default_effect, flags},
     bit, frame, mask, send, stop,
 };
-use crate::{ExitStatus, Task, rseq, task::attention, time::timers, tree};
+use crate::{
+    rseq,
+    status::ExitStatus,
+    task::{Task, attention},
+    time::timers,
+    tree,
+};
 use alloc::sync::Arc;
 use linux_raw_sys::general::__NR_restart_syscall;
 use memory::AddressSpace;

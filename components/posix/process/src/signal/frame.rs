@@ -17,7 +17,7 @@ use super::{
     mask,
     state::AlternateStack,
 };
-use crate::{Task, task::attention};
+use crate::task::{Task, attention};
 use alloc::sync::Arc;
 use core::mem::offset_of;
 use memory::AddressSpace;

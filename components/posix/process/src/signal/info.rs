@@ -7,7 +7,7 @@
 //!   SIGSYS:    16 address  24 number  28 architecture
 //! ```
 use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
-use crate::Task;
+use crate::task::Task;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sent by kill(2).

@@ -3,7 +3,7 @@ use super::{
     SignalSet, UNBLOCKABLE, bit,
     state::{ProcessSignals, TaskSignals},
 };
-use crate::{Task, task::attention};
+use crate::task::{Task, attention};
 
 /// Sets the mask of the calling task. Signals of the process that only it would have taken are
 /// offered to the others.

@@ -4,9 +4,11 @@
 //! Wait queues are woken ([`Wakes`]) when the tree is free: their watchers send signals themselves.
 use super::{Info, SIGCONT, SIGKILL, action, bit, queue::Queued, state::ProcessSignals, stop};
 use crate::{
-    ExitStatus, Process, Task, init,
+    init,
     limits::Resource,
-    task::attention,
+    object::Process,
+    status::ExitStatus,
+    task::{Task, attention},
     tree::{self, Tree},
 };
 use alloc::{sync::Arc, vec::Vec};

@@ -1,6 +1,6 @@
 //! The signal state of each process and each task.
 use super::{Dispositions, SignalSet, queue::Queue};
-use crate::{ExitStatus, Task};
+use crate::{status::ExitStatus, task::Task};
 use alloc::{sync::Arc, vec::Vec};
 use rt::sync::Mutex;
 

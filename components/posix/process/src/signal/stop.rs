@@ -11,9 +11,8 @@ use super::{
     state::{ProcessSignals, StopState},
 };
 use crate::{
-    Process, Task,
-    object::ticks,
-    task::attention,
+    object::{Process, ticks},
+    task::{Task, attention},
     tree::{self, Tree},
 };
 use alloc::sync::Arc;

@@ -1,6 +1,6 @@
 //! Clocks by their Linux numbers, and `struct timespec`, `timeval` and their kin.
 use super::SECOND_NS;
-use crate::{Task, tree};
+use crate::{task::Task, tree};
 use linux_raw_sys::general as raw;
 use rt::{thread::CpuTime, time::Instant};
 use vfs::Errno;

@@ -1,5 +1,5 @@
 //! The timer thread and its heap of deadlines.
-use crate::Process;
+use crate::object::Process;
 use alloc::{sync::Weak, vec::Vec};
 use rt::{
     lock_class,

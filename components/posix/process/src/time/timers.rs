@@ -5,9 +5,10 @@ use super::{
     queue::{self, Target, Token, Which},
 };
 use crate::{
-    Process, Task,
     limits::{INFINITY, Resource},
+    object::Process,
     signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, queue::OVERRUN_MAX},
+    task::Task,
     tree,
 };
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
