@@ -1,8 +1,7 @@
 //! A system call: its caller and arguments ([`Call`]), the function that answers it ([`Handler`]), and the handlers of all
 //! calls ([`Table`]). The handlers are above this module; a process is given their table when it is made.
-use crate::{files, task::Task};
+use crate::{files::table::Table as Descriptors, task::Task};
 use alloc::sync::Arc;
-use files::Table as Descriptors;
 use memory::AddressSpace;
 use rt::user::Context;
 use vfs::{Errno, OpenFile};

@@ -13,7 +13,6 @@
 //!
 //! Lock order: the decision, then the commit, then all locks of `process`.
 //! Source: Linux, `fs/exec.c`; `docs/rights.md`.
-use crate::task::Task;
 use core::sync::atomic::{AtomicBool, Ordering};
 use rt::{
     lock_class,
@@ -46,14 +45,14 @@ impl ExecGuard {
     /// Waits until no other task of the process decides.
     ///
     /// # Errors
-    /// `RESTART` if `task` is to end: it returns to no program.
-    pub fn decide(&self, task: &Task) -> Result<Decision<'_>, Errno> {
+    /// `RESTART` if the calling task `is_ending`: it returns to no program.
+    pub fn decide(&self, is_ending: impl Fn() -> bool) -> Result<Decision<'_>, Errno> {
         loop {
             let ticket = self.decided.ticket();
             if !self.is_deciding.swap(true, Ordering::Acquire) {
                 return Ok(Decision(self));
             }
-            if task.is_ending() {
+            if is_ending() {
                 return Err(Errno::RESTART);
             }
             self.decided.wait(ticket, None, true);

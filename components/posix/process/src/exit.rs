@@ -1,21 +1,21 @@
 //! The end of tasks and processes: zombies, orphans, who is told.
 use crate::{
-    files::FsHold,
-    futex, init,
+    files::sharing::FsHold,
+    futex,
     object::{Process, add_time, ticks},
-    oom, profile, session,
+    oom, power, profile,
     signal::{
-        self, Info, SIGCHLD, SIGCONT, SIGHUP,
         action::{self, flags},
-        info::{self, ChildCode},
-        send::{Wakes, post_in},
+        info::{self, ChildCode, Info},
+        mask,
+        number::{SIGCHLD, SIGCONT, SIGHUP},
+        send::{self, Wakes, post_in, signal_group},
         state::StopState,
         stop,
     },
     status::ExitStatus,
     task::Task,
     tree::{self, INIT, Tree},
-    undo,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub fn end_task(task: &Task, status: ExitStatus) {
 
 /// Ends the whole group (exit_group(2)).
 pub fn end_group(task: &Task, status: ExitStatus) {
-    signal::send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
+    send::begin_exit(&task.process, &mut task.process.signals.lock(), status);
     task.raise_attention(super::task::attention::EXIT);
 }
 
@@ -45,7 +45,7 @@ pub fn task_ended(task: &Arc<Task>) {
         tell_children(task);
     }
     tree::write().remove_task(task.id());
-    undo::leave(task);
+    leave_undo_list(task);
     task.process.upcalls.task_ended(task);
     let last_status = leave_group(task);
     task.process.task_event.signal();
@@ -97,7 +97,7 @@ fn leave_group(task: &Arc<Task>) -> Option<ExitStatus> {
     }
     if state.queue.pending() != 0 {
         for other in &state.tasks {
-            signal::mask::refresh(&state, other);
+            mask::refresh(&state, other);
             other.summon(0);
         }
     }
@@ -111,13 +111,13 @@ fn end_process(last: &Task, status: ExitStatus) {
     release_memory(process);
     last.note_left_memory();
     if process.session().id() == process.id() {
-        session::leader_ended(process);
+        leader_ended(process);
     }
     let mut wakes = Wakes::default();
     bury(last, status, &mut wakes);
     wakes.deliver();
     process.end.wake();
-    init::process_ended(process, status);
+    power::process_ended(process, status);
 }
 
 /// Tells the children of a thread that ends, though others of its process go on (PR_SET_PDEATHSIG).
@@ -205,7 +205,7 @@ fn tell_parent(
 }
 
 fn wants_zombie(parent: &Process, process: &Process) -> bool {
-    if init::is_in_kernel(parent) || process.exit_signal.load(Ordering::Relaxed) != SIGCHLD {
+    if power::is_in_kernel(parent) || process.exit_signal.load(Ordering::Relaxed) != SIGCHLD {
         return true;
     }
     let action = parent.action(SIGCHLD);
@@ -256,4 +256,21 @@ fn death_notice(process: &Process, status: ExitStatus, exit_signal: u8) -> Info 
     let mut info = Info::child(code, process.id(), process.real_user(), i32::from(number), times);
     info.signal = i32::from(exit_signal);
     info
+}
+
+/// The leader of a session ends: its terminal is let go and the foreground group hung up.
+fn leader_ended(leader: &Process) {
+    if let Some(terminal) = leader.terminal() {
+        return terminal.leader_ended(leader);
+    }
+    let lost = leader.lost_foreground.swap(0, Ordering::Relaxed);
+    signal_group(lost, SIGHUP);
+    signal_group(lost, SIGCONT);
+}
+
+/// `task` ends, or shares its list of semaphores to be undone with nobody from now on: if it was the last one that has the list,
+/// all is undone.
+pub fn leave_undo_list(task: &Task) {
+    let Some(list) = task.take_undo_list().and_then(Arc::into_inner) else { return };
+    list.undo_all(task.process.id());
 }

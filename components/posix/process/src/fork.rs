@@ -1,10 +1,15 @@
 //! fork, vfork and clone: making tasks and processes.
 use crate::{
-    files::FsHold,
+    current,
+    files::sharing::FsHold,
     limits::Resource,
     object::{Process, ProcessParts},
     pidfd, run,
-    signal::{Dispositions, TaskSignals},
+    signal::{
+        action::Dispositions,
+        number::{LAST, SIGCHLD},
+        state::{self, TaskSignals},
+    },
     status::ExitStatus,
     task::{Task, TaskParts, attention},
     tree,
@@ -115,7 +120,7 @@ impl CloneRequest {
         CloneRequest {
             flags: CloneFlags::empty(),
             pidfd: 0,
-            exit_signal: crate::signal::SIGCHLD,
+            exit_signal: SIGCHLD,
             stack: 0,
             parent_tid: 0,
             child_tid: 0,
@@ -132,7 +137,7 @@ impl CloneRequest {
             || has(CloneFlags::PIDFD)
                 && flags.intersects(CloneFlags::THREAD | CloneFlags::DETACHED)
             || has(CloneFlags::PARENT) && task.process.parent_id() == 0
-            || self.exit_signal > crate::signal::LAST;
+            || self.exit_signal > LAST;
         if is_nonsense || has(CloneFlags::INTO_CGROUP) {
             return Err(Errno::EINVAL);
         }
@@ -264,7 +269,7 @@ fn make_thread(
     if task.is_ending() || state.exit.is_some() || state.exec.is_some() {
         return Err(Errno::RESTART);
     }
-    if state.stop != crate::signal::state::StopState::Running {
+    if state.stop != state::StopState::Running {
         child.raise_attention(attention::STOP);
     }
     child.inherit_confinement(task);
@@ -431,7 +436,7 @@ pub(super) fn begin(
     let own = task.clone();
     let started = start_thread(task, move || {
         own.set_thread(rt::thread::current());
-        super::task::enter(&own);
+        current::enter(&own);
         let mut context = Context::default();
         if let Err(errno) = body(&own, &mut context) {
             log::error!("process {} could not be started: {errno:?}", own.id());

@@ -9,12 +9,20 @@
 //! A thread of the kernel waits for either to end, and for requests of programs (reboot(2)), on [`NEWS`].
 //! Source: Linux `kernel/reboot.c`, `kernel/exit.c`, `init/main.c`.
 use crate::{
-    files,
+    current,
+    files::{context::FsContext, sharing::FsHold, table::Table},
     fork::{self, CloneRequest},
     limits::Limits,
     object::{Process, ProcessParts},
+    power::{ENDED, FAILURE, IS_GOING_DOWN, IS_PROGRAM, NEWS, RUNS, ask, is_in_kernel, request},
     session::Session,
-    signal::{self, Dispositions, SIGINT, SIGKILL, SIGTERM, SIGUSR1, SIGUSR2, TaskSignals},
+    signal::{
+        self,
+        action::Dispositions,
+        number::{SIGINT, SIGKILL},
+        send,
+        state::TaskSignals,
+    },
     status::ExitStatus,
     system,
     task::{Task, TaskParts},
@@ -23,43 +31,9 @@ use crate::{
     wait::{self, Event, Options, Which},
 };
 use alloc::{sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use rt::{power::Action, sync::Event as News, time::Instant, user::Context};
+use core::sync::atomic::Ordering;
+use rt::{power::Action, time::Instant, user::Context};
 use vfs::{Credentials, Errno};
-
-/// The meanings of [`REQUEST`], from 1 on.
-const ACTIONS: [Action; 3] = [Action::Off, Action::Restart, Action::Halt];
-/// The wait status of a process that has not ended.
-const RUNS: u32 = u32::MAX;
-
-/// The place in [`ACTIONS`] of what a program asked for first, counted from 1.
-static REQUEST: AtomicU8 = AtomicU8::new(0);
-/// A request came, process 1 ended or, once the machine goes down, some process did.
-static NEWS: News = News::new();
-/// Process 1 is a program's.
-static IS_PROGRAM: AtomicBool = AtomicBool::new(false);
-/// Wait status of process 1 after its end; [`RUNS`] before.
-static ENDED: AtomicU32 = AtomicU32::new(RUNS);
-/// Error number with which the program of process 1 could not be started; 0 if it could.
-static FAILURE: AtomicU64 = AtomicU64::new(0);
-/// The machine goes down: each process that ends is news.
-static IS_GOING_DOWN: AtomicBool = AtomicBool::new(false);
-
-/// Asks for `action`; the first to ask is heard.
-pub fn ask(action: Action) {
-    let place = ACTIONS.iter().position(|known| *known == action).unwrap_or(0) as u8 + 1;
-    let _ = REQUEST.compare_exchange(0, place, Ordering::AcqRel, Ordering::Relaxed);
-    NEWS.signal();
-    if let Some(init) = tree::process(INIT) {
-        init.child_event.signal();
-    }
-}
-
-/// Returns the power action that a program asked for, if any.
-fn request() -> Option<Action> {
-    let place = usize::from(REQUEST.load(Ordering::Acquire)).checked_sub(1)?;
-    ACTIONS.get(place).copied()
-}
 
 /// The keys Ctrl, Alt and Del were pressed: restarts the machine, or has process 1 decide (reboot(2), LINUX_REBOOT_CMD_CAD_OFF).
 pub fn keys_pressed() {
@@ -67,37 +41,12 @@ pub fn keys_pressed() {
         return ask(Action::Restart);
     }
     if let Some(init) = tree::process(INIT) {
-        let _ = signal::send_to_process(&init, signal::Info::kernel(SIGINT));
-    }
-}
-
-/// `process` is process 1 and lives in the kernel.
-pub fn is_in_kernel(process: &Process) -> bool {
-    process.id() == INIT && !IS_PROGRAM.load(Ordering::Relaxed)
-}
-
-/// A program signalled the process 1 that lives in the kernel.
-pub fn signalled(signal: u8) {
-    match signal {
-        SIGTERM => ask(Action::Restart),
-        SIGUSR1 => ask(Action::Halt),
-        SIGUSR2 => ask(Action::Off),
-        _ => {}
-    }
-}
-
-/// `process` has ended with `status`, and whoever waits for it was told.
-pub fn process_ended(process: &Process, status: ExitStatus) {
-    if process.id() == INIT {
-        ENDED.store(status.wait_word(), Ordering::Release);
-        NEWS.signal();
-    } else if IS_GOING_DOWN.load(Ordering::Relaxed) {
-        NEWS.signal();
+        let _ = send::send_to_process(&init, signal::Info::kernel(SIGINT));
     }
 }
 
 /// Process 1 with its task, in group and session `group`.
-fn make(fs: Arc<files::FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Task> {
+fn make(fs: Arc<FsContext>, group: u32, upcalls: &'static dyn Upcalls) -> Arc<Task> {
     let process = Arc::new(Process::new(
         INIT,
         ProcessParts {
@@ -107,14 +56,14 @@ fn make(fs: Arc<files::FsContext>, group: u32, upcalls: &'static dyn Upcalls) ->
             session: Arc::new(Session::new(group)),
             memory: None,
             actions: Dispositions::shared(Dispositions::default()),
-            limits: Limits::initial(),
+            limits: Limits::initial(tree::tasks_max()),
             exit_signal: 0,
             owner: 0,
         },
     ));
     let parts = TaskParts {
-        files: Arc::new(files::Table::new()),
-        fs: files::FsHold::first(fs),
+        files: Arc::new(Table::new()),
+        fs: FsHold::first(fs),
         credentials: Arc::new(Credentials::root()),
         command: *b"init\0\0\0\0\0\0\0\0\0\0\0\0",
         signals: TaskSignals::default(),
@@ -129,11 +78,11 @@ fn make(fs: Arc<files::FsContext>, group: u32, upcalls: &'static dyn Upcalls) ->
 }
 
 /// Makes process 1, below the layers in `upcalls`, on the calling thread.
-pub fn create(fs: Arc<files::FsContext>, upcalls: &'static dyn Upcalls) -> Arc<Task> {
+pub fn create(fs: Arc<FsContext>, upcalls: &'static dyn Upcalls) -> Arc<Task> {
     let task = make(fs, INIT, upcalls);
     task.set_thread(rt::thread::current());
     task.set_in_call(true);
-    super::task::enter(&task);
+    current::enter(&task);
     task
 }
 
@@ -166,7 +115,7 @@ pub enum Outcome {
 /// # Errors
 /// As clone.
 pub fn run_program(
-    fs: Arc<files::FsContext>,
+    fs: Arc<FsContext>,
     upcalls: &'static dyn Upcalls,
     body: impl FnOnce(&Arc<Task>, &mut Context) -> Result<(), Errno> + Send + 'static,
 ) -> Result<Outcome, Errno> {
@@ -228,7 +177,7 @@ pub fn kill_all(deadline: Instant) {
         }
         for process in &left {
             let mut state = process.signals.lock();
-            signal::send::begin_exit(process, &mut state, ExitStatus::Signalled(SIGKILL));
+            send::begin_exit(process, &mut state, ExitStatus::Signalled(SIGKILL));
         }
         drop(left);
         NEWS.wait(ticket, Some(deadline), false);

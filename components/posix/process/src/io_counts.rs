@@ -1,11 +1,9 @@
 //! Bytes and calls of tasks' I/O, as getrusage(2) and `/proc/PID/io` tell it (proc(5)).
-use crate::task;
 use core::{
     array,
     ops::AddAssign,
     sync::atomic::{AtomicU64, Ordering},
 };
-use vfs::StorageIo;
 
 /// The counters, in the order of `/proc/PID/io`.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +42,7 @@ impl IoCounts {
     pub const fn new() -> IoCounts {
         IoCounts([const { AtomicU64::new(0) }; COUNTS])
     }
-    fn add(&self, count: Count, more: u64) {
+    pub(crate) fn add(&self, count: Count, more: u64) {
         if let Some(place) = self.0.get(count as usize) {
             place.store(place.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }
@@ -75,17 +73,5 @@ impl Io {
 impl AddAssign for Io {
     fn add_assign(&mut self, more: Io) {
         self.0.iter_mut().zip(more.0).for_each(|(sum, more)| *sum = sum.wrapping_add(more));
-    }
-}
-
-/// The calling thread caused I/O of storage: its task's, if it has one.
-pub fn charge(io: StorageIo, bytes: u64) {
-    let count = match io {
-        StorageIo::Read => Count::BytesRead,
-        StorageIo::Write => Count::BytesWritten,
-        StorageIo::Cancelled => Count::BytesCancelled,
-    };
-    if let Some(task) = task::current() {
-        task.io.add(count, bytes);
     }
 }

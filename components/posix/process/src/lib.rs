@@ -15,6 +15,7 @@
 extern crate alloc;
 
 pub mod call;
+pub mod current;
 pub mod exec;
 pub mod exec_guard;
 pub mod exit;
@@ -29,6 +30,7 @@ pub mod login;
 pub mod object;
 pub mod oom;
 pub mod pidfd;
+pub mod power;
 pub mod profile;
 pub mod rseq;
 pub mod run;
@@ -46,6 +48,7 @@ pub mod upcalls;
 pub mod user_memory;
 pub mod wait;
 
+pub use current::current;
 pub use object::Process;
 pub use status::ExitStatus;
-pub use task::{Task, current};
+pub use task::Task;

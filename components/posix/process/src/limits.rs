@@ -1,5 +1,4 @@
 //! Resource limits: sixteen pairs, read without a lock wherever they are enforced.
-use crate::tree;
 use core::sync::atomic::{AtomicU64, Ordering};
 use linux_raw_sys::general as raw;
 
@@ -49,12 +48,15 @@ impl Limits {
     pub fn open_files(&self) -> usize {
         usize::try_from(self.soft(Resource::OpenFiles)).unwrap_or(usize::MAX)
     }
-    /// The limits of the first process: Linux's values.
-    pub fn initial() -> Limits {
-        let limits = Limits {
+    fn unlimited() -> Limits {
+        Limits {
             soft: [const { AtomicU64::new(INFINITY) }; COUNT],
             hard: [const { AtomicU64::new(INFINITY) }; COUNT],
-        };
+        }
+    }
+    /// The limits of the first process of a system that has at most `tasks` tasks: Linux's values.
+    pub fn initial(tasks: u64) -> Limits {
+        let limits = Limits::unlimited();
         limits.set(raw::RLIMIT_STACK, Limit { soft: 8 << 20, hard: INFINITY });
         limits.set(raw::RLIMIT_CORE, Limit { soft: 0, hard: INFINITY });
         limits.set(raw::RLIMIT_NOFILE, Limit { soft: 1024, hard: 4096 });
@@ -62,7 +64,7 @@ impl Limits {
         limits.set(raw::RLIMIT_MSGQUEUE, Limit { soft: 819_200, hard: 819_200 });
         limits.set(raw::RLIMIT_NICE, Limit { soft: 0, hard: 0 });
         limits.set(raw::RLIMIT_RTPRIO, Limit { soft: 0, hard: 0 });
-        let half = tree::tasks_max() / 2;
+        let half = tasks / 2;
         limits.set(raw::RLIMIT_NPROC, Limit { soft: half, hard: half });
         limits.set(raw::RLIMIT_SIGPENDING, Limit { soft: half, hard: half });
         limits
@@ -91,7 +93,7 @@ impl Limits {
 
 impl Clone for Limits {
     fn clone(&self) -> Limits {
-        let copy = Limits::initial();
+        let copy = Limits::unlimited();
         for resource in 0..COUNT as u32 {
             if let Some(limit) = self.get(resource) {
                 copy.set(resource, limit);

@@ -1,9 +1,8 @@
 //! [`Login`]: the audit login uid and session of a task (`/proc/PID/loginuid` and `sessionid`): the user that logged in, whatever
 //! user the task became since. A task gets them from its creator and keeps them over exec.
 //! Source: Linux `kernel/audit.c`, `audit_set_loginuid`.
-use crate::task::Task;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use vfs::{Errno, credentials::Capabilities};
+use vfs::Errno;
 
 /// No user has logged in; there is no session (`AUDIT_UID_UNSET`, `AUDIT_SID_UNSET`).
 pub const UNSET: u32 = u32::MAX;
@@ -30,24 +29,23 @@ impl Login {
         (self.0.load(Ordering::Relaxed) >> 32) as u32
     }
 
+    /// Begins a session of `user`; [`UNSET`] ends the one there is.
+    ///
+    /// # Errors
+    /// `EPERM` where a user has logged in already, unless the caller `may_change` that (CAP_AUDIT_CONTROL).
+    pub fn set(&self, user: u32, may_change: impl FnOnce() -> bool) -> Result<(), Errno> {
+        if self.user() != UNSET && !may_change() {
+            return Err(Errno::EPERM);
+        }
+        let session = if user == UNSET { UNSET } else { next_session() };
+        self.0.store(u64::from(session) << 32 | u64::from(user), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Takes over what `creator` has.
     pub(super) fn inherit(&self, creator: &Login) {
         self.0.store(creator.0.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-}
-
-/// Begins a session of `user` for the calling task; [`UNSET`] ends the one that it has.
-///
-/// # Errors
-/// `EPERM` where the task has a login uid already and lacks CAP_AUDIT_CONTROL.
-pub fn set(task: &Task, user: u32) -> Result<(), Errno> {
-    let login = &task.login;
-    if login.user() != UNSET && !task.credentials().has(Capabilities::AUDIT_CONTROL) {
-        return Err(Errno::EPERM);
-    }
-    let session = if user == UNSET { UNSET } else { next_session() };
-    login.0.store(u64::from(session) << 32 | u64::from(user), Ordering::Relaxed);
-    Ok(())
 }
 
 /// A number that is not [`UNSET`].

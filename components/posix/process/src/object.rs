@@ -4,10 +4,13 @@ use crate::{
     io_counts::Io,
     limits::Limits,
     session::{ControllingTerminal, Session},
-    signal::{Dispositions, ProcessSignals, action::Action},
+    signal::{
+        action::{Action, Dispositions},
+        state::ProcessSignals,
+    },
     status::ExitStatus,
     task::Task,
-    time::ProcessTimers,
+    time::data::ProcessTimers,
     upcalls::Upcalls,
 };
 use alloc::{sync::Arc, vec::Vec};

@@ -9,9 +9,10 @@
 //! memory refused meanwhile waits for it to end. Lock: `oom.victim` is held while one is chosen, above
 //! `process.tree` and `files.table`.
 use crate::{
+    current,
     object::Process,
-    signal::{self, Info},
-    task::{self, Task},
+    signal::{info::Info, number::SIGKILL, send},
+    task::Task,
     tree,
 };
 use alloc::{
@@ -81,7 +82,7 @@ pub fn score(process: &Process) -> u64 {
 /// the memory, unless there is some again. `false`: there is none to be killed, or the caller is to
 /// end itself.
 pub fn relieve() -> bool {
-    if task::is_current_ending() {
+    if current::is_current_ending() {
         return false;
     }
     let victim = match choose() {
@@ -105,10 +106,10 @@ impl memory::Owner for SpaceOwner {
         relieve()
     }
     fn is_ending(&self) -> bool {
-        task::is_current_ending()
+        current::is_current_ending()
     }
     fn is_administrator(&self) -> bool {
-        task::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN))
+        current::current().is_some_and(|task| task.credentials().has(Capabilities::SYS_ADMIN))
     }
 }
 
@@ -204,7 +205,7 @@ fn choose() -> Choice {
     let Some(victim) = victim else { return Choice::Nobody };
     report(&victim);
     *last = Arc::downgrade(&victim);
-    let _ = signal::send_to_process(&victim, Info::kernel(signal::SIGKILL));
+    let _ = send::send_to_process(&victim, Info::kernel(SIGKILL));
     Choice::Victim(victim)
 }
 

@@ -70,6 +70,12 @@ pub fn note(task: &Task, longer_ns: u64) {
     }
 }
 
+/// Names `task`, whose samples until now are of what it was called.
+pub fn rename(task: &Task, name: &[u8]) {
+    note(task, 0);
+    task.set_command(name);
+}
+
 #[cold]
 fn remember(task: &Task, longer_ns: u64) {
     let owner = Owner::of(task, time::now().0 + longer_ns);

@@ -5,14 +5,16 @@
 //! call goes another way, which asks its guard first (`seccomp`).
 use crate::{
     call::{self, Call, Table},
-    exit, files, oom, rseq,
-    seccomp::{self, Guard},
+    current, exit, files, oom, rseq,
+    seccomp::{self, filter::Guard},
     signal::{
-        self, Info,
         deliver::{self, Interrupted, Next},
+        info::Info,
+        number::{SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGTRAP},
+        send,
         state::FaultState,
     },
-    task::{self, Task, attention},
+    task::{Task, attention},
 };
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -50,7 +52,7 @@ impl SystemCalls {
 /// The objects that a task's calls use, until its attention says that it has others.
 struct Held {
     memory: Arc<AddressSpace>,
-    files: Arc<files::Table>,
+    files: Arc<files::table::Table>,
     guard: Option<Guard>,
 }
 
@@ -80,7 +82,7 @@ fn run_with(
     mut context: Context,
     answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
 ) {
-    task::enter(task);
+    current::enter(task);
     if task.rseq.is_there() {
         rseq::begin(task, &task.memory());
     }
@@ -100,7 +102,7 @@ fn run_with(
         }
     }
     exit::task_ended(task);
-    task::leave();
+    current::leave();
 }
 
 /// Runs the task to its end, or until its calls are to use something else.
@@ -235,14 +237,14 @@ fn exception(task: &Arc<Task>, context: &Context, vector: u8, error_code: u64) {
     const BUS_ADRALN: i32 = 1;
     let rip = context.registers.rip;
     let info = match vector {
-        0 => Info::fault(signal::SIGFPE, FPE_INTDIV, rip),
-        1 => Info::fault(signal::SIGTRAP, TRAP_TRACE, rip),
-        3 => Info::kernel(signal::SIGTRAP),
-        6 => Info::fault(signal::SIGILL, ILL_ILLOPN, rip),
-        11 | 12 => Info::kernel(signal::SIGBUS),
-        16 | 19 => Info::fault(signal::SIGFPE, float_code(vector), rip),
-        17 => Info::fault(signal::SIGBUS, BUS_ADRALN, 0),
-        _ => Info::kernel(signal::SIGSEGV),
+        0 => Info::fault(SIGFPE, FPE_INTDIV, rip),
+        1 => Info::fault(SIGTRAP, TRAP_TRACE, rip),
+        3 => Info::kernel(SIGTRAP),
+        6 => Info::fault(SIGILL, ILL_ILLOPN, rip),
+        11 | 12 => Info::kernel(SIGBUS),
+        16 | 19 => Info::fault(SIGFPE, float_code(vector), rip),
+        17 => Info::fault(SIGBUS, BUS_ADRALN, 0),
+        _ => Info::kernel(SIGSEGV),
     };
     let state = FaultState { vector: u64::from(vector), error_code, address: 0 };
     raise(task, context, state, info);
@@ -258,7 +260,7 @@ fn raise(task: &Arc<Task>, context: &Context, state: FaultState, info: Info) {
         state.address
     );
     task.signals.lock().fault = state;
-    signal::force(task, info);
+    send::force(task, info);
 }
 
 /// `si_code` of a floating-point exception: the first unmasked one, from the x87 status and control

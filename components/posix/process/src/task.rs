@@ -1,18 +1,24 @@
 //! [`Task`]: one Linux thread.
 use crate::{
-    call::Handler, files, io_counts::IoCounts, login::Login, object::Process, profile,
-    rseq::Registration, seccomp::Guard, signal::TaskSignals, status::ExitStatus, undo::UndoList,
+    call::Handler,
+    files::{context::FsContext, sharing::FsHold, table::Table},
+    io_counts::IoCounts,
+    login::Login,
+    object::Process,
+    rseq::registration::Registration,
+    seccomp::filter::Guard,
+    signal::state::TaskSignals,
+    status::ExitStatus,
+    undo::UndoList,
     user_memory::User,
 };
 use alloc::{sync::Arc, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering, fence};
-use hashbrown::HashMap;
-use interfaces::file_system::ReservedFor;
 use linux_raw_sys::general::{SCHED_FIFO, SCHED_IDLE, SCHED_RR};
 use memory::{AddressSpace, FaultCounts};
 use rt::{
     lock_class,
-    sync::{Event, Mutex, RwLock},
+    sync::{Event, Mutex},
     thread::{Affinity, Policy, ThreadId},
 };
 use vfs::{Capabilities, Credentials, Errno};
@@ -26,7 +32,6 @@ lock_class! {
     static RESTART = "task.restart";
     static UNDO = "task.undo";
     static ACCOUNT = "task.account";
-    static CURRENT = "task.current";
     pub(super) static SIGNALS = "task.signals";
 }
 
@@ -71,8 +76,8 @@ pub struct Task {
     in_call: AtomicBool,
     /// Stands still in a stop; under `process.signals`.
     pub is_standing: AtomicBool,
-    files: Mutex<Option<Arc<files::Table>>>,
-    fs: Mutex<files::FsHold>,
+    files: Mutex<Option<Arc<Table>>>,
+    fs: Mutex<FsHold>,
     credentials: Mutex<Arc<Credentials>>,
     command: Mutex<[u8; 16]>,
     restart: Mutex<Option<Restart>>,
@@ -129,9 +134,9 @@ pub struct Task {
 /// The parts that the creator of a task gives it.
 pub struct TaskParts {
     /// Descriptor table.
-    pub files: Arc<files::Table>,
+    pub files: Arc<Table>,
     /// Root, working directory, umask.
-    pub fs: files::FsHold,
+    pub fs: FsHold,
     /// Its credentials.
     pub credentials: Arc<Credentials>,
     /// Name, NUL-padded.
@@ -199,10 +204,10 @@ impl Task {
         self.thread.store(thread.0, Ordering::Release);
     }
     /// The descriptor table. A task that has ended has an empty one.
-    pub fn files(&self) -> Arc<files::Table> {
-        self.files.lock().clone().unwrap_or_else(|| Arc::new(files::Table::new()))
+    pub fn files(&self) -> Arc<Table> {
+        self.files.lock().clone().unwrap_or_else(|| Arc::new(Table::new()))
     }
-    /// [`files::Table::held_pages`] of its descriptors, none of which is closed by this. 0 of a table whose number is among
+    /// [`Table::held_pages`] of its descriptors, none of which is closed by this. 0 of a table whose number is among
     /// `seen`; others are put there.
     pub fn held_pages(&self, seen: &mut Vec<u64>) -> u64 {
         match &*self.files.lock() {
@@ -214,17 +219,17 @@ impl Task {
         }
     }
     /// Replaces the descriptor table (unshare, exec); `None` at the end.
-    pub fn set_files(&self, files: Option<Arc<files::Table>>) {
+    pub fn set_files(&self, files: Option<Arc<Table>>) {
         let old = core::mem::replace(&mut *self.files.lock(), files);
         drop(old);
         self.raise_attention(attention::RELOAD);
     }
     /// Root, working directory and umask.
-    pub fn fs(&self) -> Arc<files::FsContext> {
+    pub fn fs(&self) -> Arc<FsContext> {
         self.fs.lock().context().clone()
     }
     /// Replaces root, working directory and umask (unshare, the end).
-    pub fn set_fs(&self, fs: files::FsHold) {
+    pub fn set_fs(&self, fs: FsHold) {
         let old = core::mem::replace(&mut *self.fs.lock(), fs);
         drop(old);
     }
@@ -245,6 +250,12 @@ impl Task {
             _ => account.insert(User::of(user)).clone(),
         }
     }
+    /// Whether the limits of users hold for it (`pipe_is_unprivileged_user` of Linux).
+    #[cold]
+    pub fn is_unprivileged(&self) -> bool {
+        let who = self.credentials();
+        !who.has(Capabilities::SYS_RESOURCE) && !who.has(Capabilities::SYS_ADMIN)
+    }
     /// Changes who the task is.
     pub fn set_credentials(&self, credentials: Arc<Credentials>) {
         *self.credentials.lock() = credentials;
@@ -259,7 +270,6 @@ impl Task {
     }
     /// Names it; cut to 15 bytes.
     pub fn set_command(&self, name: &[u8]) {
-        profile::note(self, 0);
         let mut command = [0; 16];
         for (to, from) in command.iter_mut().take(15).zip(name) {
             *to = *from;
@@ -442,44 +452,4 @@ impl Task {
     pub fn take_restart(&self) -> Option<Restart> {
         self.restart.lock().take()
     }
-}
-
-static RUNNING: rt::sync::Once<RwLock<HashMap<u64, Arc<Task>>>> = rt::sync::Once::new();
-
-fn running() -> &'static RwLock<HashMap<u64, Arc<Task>>> {
-    RUNNING.get_or_init(|| RwLock::new(&CURRENT, HashMap::new()))
-}
-
-/// The task whose rt thread is calling, where a system call's task is not at hand (device openers,
-/// procfs). `None` on the personality's own threads.
-pub fn current() -> Option<Arc<Task>> {
-    running().read().get(&rt::thread::current().0).cloned()
-}
-
-/// Whether the calling task is to end; not on the personality's own threads.
-pub fn is_current_ending() -> bool {
-    current().is_some_and(|task| task.is_ending())
-}
-
-/// Whether the calling task may use blocks that a volume reserves: as the user or in the group that they
-/// are for, or with `CAP_SYS_RESOURCE` (mke2fs(8), tune2fs(8)). The personality's own threads may not.
-pub fn may_use_reserved(reserved: ReservedFor) -> bool {
-    current().is_some_and(|task| {
-        let credentials = task.credentials();
-        credentials.user.fs == reserved.user
-            || (reserved.group != 0 && credentials.is_in_group(reserved.group))
-            || credentials.has(Capabilities::SYS_RESOURCE)
-    })
-}
-
-/// Makes [`current`] answer `task` on this thread.
-pub fn enter(task: &Arc<Task>) {
-    running().write().insert(rt::thread::current().0, task.clone());
-}
-
-/// Undoes [`enter`].
-pub fn leave() {
-    let task = running().write().remove(&rt::thread::current().0);
-    // Not with the lock held: what goes with it may ask for the current task.
-    drop(task);
 }

@@ -3,7 +3,7 @@
 //! One reader/writer lock guards all of it (`process.tree`); it is the outermost lock of the
 //! personality and held only for map operations, for sending signals to a group, and while a child
 //! changes and its parent is told ([`crate::signal::stop`]).
-use crate::{object::Process, signal::SIGCHLD, task::Task};
+use crate::{object::Process, signal::number::SIGCHLD, task::Task};
 use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
 use core::sync::atomic::Ordering;
 use hashbrown::HashMap;

@@ -2,7 +2,6 @@
 //!
 //! Tasks share a list by CLONE_SYSVSEM, and the last of them to end has each set do what the list says. `process.undo` guards
 //! the list of sets and is a leaf. Source: semop(2), Linux `ipc/sem.c`.
-use crate::task::Task;
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -46,19 +45,17 @@ impl UndoList {
         }
         sets.push(Arc::downgrade(&set));
     }
+    /// The last task with the list has ended, or has left it, as one of `process`: each set applies its adjustments.
+    pub fn undo_all(self, process: u32) {
+        let sets = core::mem::take(&mut *self.sets.lock());
+        for set in sets.iter().filter_map(Weak::upgrade) {
+            set.undo(self.number, process);
+        }
+    }
 }
 
 impl Default for UndoList {
     fn default() -> Self {
         UndoList::new()
-    }
-}
-
-/// `task` ends, or shares its list with nobody from now on: if it was the last one that has the list, all is undone.
-pub fn leave(task: &Task) {
-    let Some(list) = task.take_undo_list().and_then(Arc::into_inner) else { return };
-    let sets = core::mem::take(&mut *list.sets.lock());
-    for set in sets.iter().filter_map(Weak::upgrade) {
-        set.undo(list.number, task.process.id());
     }
 }

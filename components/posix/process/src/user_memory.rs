@@ -4,7 +4,6 @@
 //! user who made the sending socket, and one of a message queue to its sender, until it is received. Counts are atomic;
 //! `user_memory.users` guards the table of users alone. A task that makes a pipe, a socket or a message keeps its user's
 //! account, so the table is looked at once for a task and when the last holder of an account goes.
-use crate::task;
 use alloc::{
     collections::BTreeMap,
     sync::{Arc, Weak},
@@ -14,7 +13,7 @@ use rt::{
     PAGE_BYTES, lock_class,
     sync::{Mutex, Once},
 };
-use vfs::{Capabilities, Errno};
+use vfs::Errno;
 
 lock_class! {
     static LOCK = "user_memory.users";
@@ -47,10 +46,6 @@ impl User {
         let user = Arc::new(User { id, pipe_pages, message_bytes, locked_pages, queue_bytes });
         users.insert(id, Arc::downgrade(&user));
         user
-    }
-    /// The account of the calling task's real user, or root's where no task calls.
-    pub fn current() -> Arc<User> {
-        task::current().map_or_else(|| User::of(0), |task| task.account())
     }
     /// The id.
     pub fn id(&self) -> u32 {
@@ -93,9 +88,14 @@ impl User {
     /// Charges a message of `bytes`.
     ///
     /// # Errors
-    /// `ENOBUFS` where the user's messages would take more than a quarter of memory, or of a privileged caller half of it.
+    /// `ENOBUFS` where the user's messages would take more than a quarter of memory, or half of it unless the sender
+    /// `is_unprivileged`.
     #[inline]
-    pub fn add_message(&self, bytes: usize) -> Result<(), Errno> {
+    pub fn add_message(
+        &self,
+        bytes: usize,
+        is_unprivileged: impl FnOnce() -> bool,
+    ) -> Result<(), Errno> {
         let now = self.message_bytes.fetch_add(bytes, Relaxed).wrapping_add(bytes);
         let most = messages_max();
         if now > most && (now > 2 * most || is_unprivileged()) {
@@ -130,15 +130,6 @@ fn messages_max() -> usize {
 /// Frames of the machine.
 pub fn frames() -> usize {
     rt::memory::statistics().total_frames as usize
-}
-
-/// Whether the limits of users hold for the calling task (`pipe_is_unprivileged_user` of Linux).
-#[cold]
-pub fn is_unprivileged() -> bool {
-    task::current().is_some_and(|task| {
-        let who = task.credentials();
-        !who.has(Capabilities::SYS_RESOURCE) && !who.has(Capabilities::SYS_ADMIN)
-    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Waiting for children: wait4(2) and waitid(2) in one.
 use crate::{
     object::{Process, Usage, add_time},
-    signal::SIGCHLD,
+    signal::number::SIGCHLD,
     status::ExitStatus,
     task::Task,
     tree,

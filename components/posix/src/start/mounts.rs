@@ -9,7 +9,6 @@ use objects::{
     tty::{Terminal, pty::devpts},
 };
 use proc::{procfs, sysfs};
-use process::task;
 use vfs::{Base, Caller, Credentials, Errno, MountFlags, Namespace, Walk, devices::Registry};
 
 /// The places of a tmpfs if the root has the directory: place, mode.
@@ -35,9 +34,9 @@ const VAR: [&str; 4] = ["/var/log", "/var/tmp", "/var/run", "/var/cache"];
 pub fn mount_all(boot: &Boot, terminals: &[Arc<Terminal>]) -> Result<Arc<Namespace>, String> {
     let registry = Arc::new(Registry::new());
     vfs::set_last_resort(process::oom::relieve);
-    vfs::set_charge(process::io_counts::charge);
-    vfs::set_privilege(task::may_use_reserved);
-    vfs::set_ending(process::task::is_current_ending);
+    vfs::set_charge(process::current::charge);
+    vfs::set_privilege(process::current::may_use_reserved);
+    vfs::set_ending(process::current::is_current_ending);
     let disks = devices::find_all(&boot.disks);
     devices::register(&registry, terminals, &disks);
     file_systems::announce(&disks, DISKLESS, &boot.file_systems);

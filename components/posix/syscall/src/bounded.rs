@@ -68,7 +68,7 @@ fn size_limit(task: &Task, file: &OpenFile) -> Option<u64> {
 
 /// Sends SIGXFSZ; the error that goes with it.
 pub fn too_large(task: &Arc<Task>) -> Errno {
-    let _ = signal::send_to_task(task, Info::of_own(signal::SIGXFSZ, task));
+    signal::send_own(task, signal::SIGXFSZ);
     Errno::EFBIG
 }
 

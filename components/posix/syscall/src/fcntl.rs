@@ -11,7 +11,7 @@ use process::{
     files::{
         OnExec,
         install::{descriptor_limit, install},
-        notes,
+        notify,
         owner::is_signal_driven,
     },
     locks::{FileLocks, Kind, OnConflict, Owner, Range, World},
@@ -80,7 +80,7 @@ fn fcntl(call: &mut Call<'_>) -> Result<u64, Errno> {
             call.memory.write(call.word(2), &u64::from(hint)).map(|()| 0)
         }
         raw::F_SET_RW_HINT => set_write_hint(call, &file),
-        raw::F_NOTIFY => notes::set(call.task, &file, fd, call.uint(2)).map(|()| 0),
+        raw::F_NOTIFY => notify::set(call.task, &file, fd, call.uint(2)).map(|()| 0),
         command => async_owner::control(call, &file, command),
     }
 }

@@ -14,7 +14,7 @@ use process::{
     io_counts::{Count, Io},
     object::Usage,
     signal::SIGCHLD,
-    status, tree, undo,
+    status, tree,
     wait::{self, Event, Options, Report, Which},
 };
 use rt::thread::CpuTime;
@@ -175,7 +175,7 @@ fn unshare(call: &mut Call<'_>) -> Result<u64, Errno> {
         call.task.set_files(Some(Arc::new(call.files.duplicate()?)));
     }
     if flags.contains(CloneFlags::SYSVSEM) {
-        undo::leave(call.task);
+        exit::leave_undo_list(call.task);
     }
     if flags.contains(CloneFlags::FS) {
         call.task.set_fs(FsHold::first(Arc::new(call.task.fs().duplicate())));

@@ -145,7 +145,7 @@ fn set_filter(
     flags: Flags,
 ) -> Result<u64, Errno> {
     let _decision = match flags.contains(Flags::TSYNC) {
-        true => Some(task.process.exec_guard.decide(task)?),
+        true => Some(task.process.exec_guard.decide(|| task.is_ending())?),
         false => None,
     };
     // Declared outside the lock: a filter that no task gets ends after it, because that wakes the pollers of its listener.

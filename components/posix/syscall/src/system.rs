@@ -10,6 +10,7 @@ use process::{
     files::slots::NEW_MAX,
     limits::{Limit, Resource},
     object::ticks,
+    profile,
     system::{self, NAME_BYTES_MAX},
     time::timers,
     tree,
@@ -236,9 +237,9 @@ fn is_process(number: u64) -> bool {
 fn set_command(call: &Call<'_>, name: u64) -> Result<(), Errno> {
     match call.memory.read_text(name, 16) {
         Err(Errno::ENAMETOOLONG) => {
-            call.task.set_command(&call.memory.read::<[u8; 15]>(name)?);
+            profile::rename(call.task, &call.memory.read::<[u8; 15]>(name)?);
         }
-        name => call.task.set_command(&name?),
+        name => profile::rename(call.task, &name?),
     }
     Ok(())
 }
@@ -399,7 +400,7 @@ fn reboot(call: &mut Call<'_>) -> Result<u64, Errno> {
         POWER_OFF => Action::Off,
         _ => return Err(Errno::EINVAL),
     };
-    process::init::ask(action);
+    process::power::ask(action);
     while !call.task.is_ending() {
         rt::thread::park(None, true);
     }

@@ -2,7 +2,7 @@
 use alloc::sync::Arc;
 use linux_raw_sys::ioctl as request;
 use memory::{AddressSpace, Anonymous, commit::Commitment};
-use process::{Task, task};
+use process::Task;
 use vfs::{
     Capabilities, Errno, Vnode,
     file::{File, IoFlags, Mappable, Opener, Places},
@@ -147,7 +147,7 @@ impl File for MemoryDevice {
 
 /// A signal ends a long read early, with what was read.
 fn is_signalled() -> bool {
-    task::current().is_some_and(|task| task.has_signal())
+    process::current().is_some_and(|task| task.has_signal())
 }
 
 #[cold]

@@ -98,7 +98,7 @@ impl Held {
     fn take(task: &Task, bytes: usize) -> Result<Held, Errno> {
         let _charge = Charge::take(bytes)?;
         let user = task.account();
-        user.add_message(bytes).map_err(|_| Errno::ENOMEM)?;
+        user.add_message(bytes, || task.is_unprivileged()).map_err(|_| Errno::ENOMEM)?;
         Ok(Held { user, bytes, _charge })
     }
 }

@@ -4,7 +4,8 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use process::{
     self,
-    user_memory::{self, User, is_unprivileged},
+    current::{self, is_unprivileged},
+    user_memory::{self, User},
 };
 use rt::{PAGE_BYTES, sync::Once};
 use vfs::{Capabilities, Errno};
@@ -96,7 +97,7 @@ impl Share {
     pub fn take() -> Result<Share, Errno> {
         let most = Limit::Size.get() / PAGE_BYTES;
         let wanted = if SLOTS > most && !may_pass_size() { most } else { SLOTS };
-        let user = User::current();
+        let user = current::account();
         let mut pages = wanted;
         let mut now = user.add_pipe_pages(pages as isize);
         if Limit::Soft.is_passed_by(now) && is_unprivileged() {

@@ -290,7 +290,7 @@ fn fill(
 /// Signals the calling task that nobody will read what it writes (SIGPIPE).
 pub fn broken_pipe() {
     if let Some(task) = process::current() {
-        let _ = signal::send_to_task(&task, signal::Info::of_own(signal::SIGPIPE, &task));
+        signal::send_own(&task, signal::SIGPIPE);
     }
 }
 

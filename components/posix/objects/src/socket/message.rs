@@ -3,7 +3,7 @@ use super::{Address, rights::Rights};
 use alloc::{sync::Arc, vec, vec::Vec};
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use memory::setting::Setting;
-use process::user_memory::User;
+use process::{current, user_memory::User};
 use rt::{
     PAGE_BYTES,
     memory::{Charge, Frame},
@@ -56,7 +56,7 @@ impl SendRoom for Budget {
 impl Budget {
     pub(super) fn new() -> Arc<Budget> {
         let (used, limit) = (AtomicUsize::new(0), AtomicUsize::new(BUDGET_DEFAULT.size()));
-        let (user, is_orphan) = (User::current(), AtomicBool::new(false));
+        let (user, is_orphan) = (current::account(), AtomicBool::new(false));
         let (is_wanted, freed) = (AtomicBool::new(false), WaitQueue::new());
         Arc::new(Budget { user, is_orphan, is_wanted, name: Once::new(), used, limit, freed })
     }
@@ -85,7 +85,7 @@ impl Budget {
         self.is_orphan.store(true, Ordering::Relaxed);
     }
     fn charge(&self, bytes: usize) -> Result<(), Errno> {
-        self.user.add_message(bytes)?;
+        self.user.add_message(bytes, current::is_unprivileged)?;
         self.used.fetch_add(bytes, Ordering::SeqCst);
         Ok(())
     }

@@ -6,8 +6,8 @@ use super::terminal::Terminal;
 use core::sync::atomic::Ordering;
 use process::{
     self, Process, Task,
-    session::{ControllingTerminal, signal_group},
-    signal::{self, Info},
+    session::ControllingTerminal,
+    signal::{self, Info, send::signal_group},
     tree,
 };
 use vfs::{Errno, credentials::Capabilities};

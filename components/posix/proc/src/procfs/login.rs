@@ -2,8 +2,7 @@
 //! Source: Linux `fs/proc/base.c`, `proc_loginuid_write`.
 use super::process::Subject;
 use alloc::{format, vec::Vec};
-use process::{self, login};
-use vfs::Errno;
+use vfs::{Capabilities, Errno};
 
 /// Bytes of a write that are looked at.
 const TEXT_BYTES: usize = 34;
@@ -30,7 +29,7 @@ pub fn set_user(subject: &Subject, offset: u64, data: &[u8]) -> Result<(), Errno
     if offset != 0 {
         return Err(Errno::EINVAL);
     }
-    login::set(&task, number(data)?)
+    task.login.set(number(data)?, || task.credentials().has(Capabilities::AUDIT_CONTROL))
 }
 
 /// A decimal number as `kstrtouint` takes it: perhaps with a plus before it, and a newline behind it.

@@ -4,8 +4,8 @@ use alloc::{borrow::Cow, format, string::String, sync::Arc, vec, vec::Vec};
 use core::{fmt::Write, sync::atomic::Ordering};
 use memory::{Layout, report::Sizes};
 use process::{
-    Process, Task, io_counts, limits::INFINITY, object::ticks, oom, signal::state::StopState, tree,
-    wait,
+    Process, Task, io_counts, limits::INFINITY, object::ticks, oom, profile,
+    signal::state::StopState, tree, wait,
 };
 use vfs::{Capabilities, Errno, Mount, Path, digits::Text, namespace::Namespace};
 
@@ -298,7 +298,7 @@ pub fn set_comm(subject: &Subject, data: &[u8]) -> Result<(), Errno> {
     }
     let task = subject.task().ok_or(Errno::ESRCH)?;
     let end = data.iter().position(|byte| *byte == 0).unwrap_or(data.len());
-    task.set_command(data.get(..end).unwrap_or_default());
+    profile::rename(&task, data.get(..end).unwrap_or_default());
     Ok(())
 }
 

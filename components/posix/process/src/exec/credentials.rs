@@ -1,6 +1,6 @@
 //! Effects of exec on credentials: setuid, setgid, capabilities (credentials(7), capabilities(7)).
 use super::{ExecRequest, file::Executable};
-use crate::files::Sharing;
+use crate::files::sharing::Sharing;
 use memory::Dumpable;
 use vfs::{
     Capabilities, Credentials, Errno,

@@ -37,7 +37,7 @@ pub use file::Executable;
 pub use request::{Image, Program, RANDOMISES, limits_of, load, read_strings};
 
 use crate::{
-    files::{OnExec, Sharing},
+    files::{sharing::Sharing, slots::OnExec},
     oom::SpaceOwner,
 };
 use alloc::sync::Arc;

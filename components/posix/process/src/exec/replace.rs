@@ -8,10 +8,11 @@
 //! does not change until it has them.
 use crate::{
     exec::{self, Image, Program},
-    files::FsExec,
+    files::sharing::FsExec,
     limits::{Limit, Resource},
     object::Process,
-    signal::{SIGCHLD, state::AlternateStack},
+    profile,
+    signal::{number::SIGCHLD, state::AlternateStack},
     task::{Task, attention},
     time::timers,
     tree,
@@ -33,7 +34,7 @@ const CLEARED_BY_SET_ID: u32 = 0x040_0000 | 0x004_0000 | 0x020_0000 | 0x010_0000
 /// an exit: the task ends.
 pub fn execute(task: &Arc<Task>, context: &mut Context, program: Program) -> Result<(), Errno> {
     let process = &task.process;
-    let _decision = process.exec_guard.decide(task)?;
+    let _decision = process.exec_guard.decide(|| task.is_ending())?;
     check_process_limit(process)?;
     let context_of_files = task.fs();
     let directories = FsExec::begin(context_of_files.clone(), || {
@@ -133,7 +134,7 @@ fn change(task: &Arc<Task>, context: &mut Context, image: Image) -> Result<(), E
     unshare_actions(process);
     timers::delete_all(process);
     task.signals.lock().stack = AlternateStack::default();
-    task.set_command(&image.command);
+    profile::rename(task, &image.command);
     process.exit_signal.store(SIGCHLD, Ordering::Relaxed);
     process.has_executed.store(true, Ordering::Relaxed);
     task.robust_list.store(0, Ordering::Relaxed);

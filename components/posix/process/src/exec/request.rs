@@ -1,7 +1,7 @@
 //! The request of execve, on a task's behalf: [`Program`] in, [`Image`] out.
 use super::{Arguments, ExecRequest, Executable, Strings, build};
 use crate::{
-    files::{OnExec, Scope, Sharing},
+    files::{scope::Scope, sharing::Sharing, slots::OnExec},
     limits::Resource,
     object::Process,
     task::Task,

@@ -1,6 +1,6 @@
 //! `#!`: programs that name the program that runs them, by Linux's rules.
 use super::{Arguments, ExecRequest, SCRIPTS_MAX, file::Executable};
-use crate::files::OnExec;
+use crate::files::slots::OnExec;
 use alloc::vec::Vec;
 use vfs::Errno;
 

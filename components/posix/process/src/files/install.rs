@@ -1,5 +1,5 @@
 //! Descriptors of new files: [`install`].
-use super::{OnExec, anonymous};
+use super::{anonymous, slots::OnExec};
 use crate::task::Task;
 use alloc::sync::Arc;
 use linux_raw_sys::general as raw;

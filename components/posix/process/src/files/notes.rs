@@ -1,10 +1,9 @@
 //! Notes of directories (F_NOTIFY): a signal when something happens to what is in one.
 //!
 //! A [`Note`] belongs to a description in a descriptor table and goes when a descriptor of it is closed there. It is told
-//! under a directory's lock (see `vfs::notify`) and signals by the description's [`Owner`].
+//! under a directory's lock (see `vfs::notify`) and signals by the description's owner ([`super::notify`]).
 //! Source: fcntl(2), Linux `Documentation/filesystems/dnotify.rst`.
-use super::owner::{Owner, Whom};
-use crate::{signal::info, task::Task};
+use crate::signal::info;
 use alloc::{
     sync::{Arc, Weak},
     vec::Vec,
@@ -16,7 +15,7 @@ use core::sync::atomic::{
 use linux_raw_sys::general as raw;
 use rt::{lock_class, sync::Mutex};
 use vfs::{
-    Errno, OpenFile, Vnode,
+    OpenFile, Vnode,
     notify::{Events, Happening, Observer},
 };
 
@@ -40,7 +39,7 @@ const MEANINGS: [(Events, u32); 5] = [
 const BAND: u32 = raw::EPOLLIN | raw::EPOLLRDNORM | raw::EPOLLMSG;
 
 struct Note {
-    owner: Arc<Owner>,
+    owner: Arc<dyn Told>,
     directory: Arc<Vnode>,
     /// Its owner: a description in a table.
     file: Weak<OpenFile>,
@@ -86,33 +85,25 @@ impl Observer for Note {
     }
 }
 
-/// F_NOTIFY: has `task` told by signals of `events` in the directory open as `fd`, beside those asked for before; with none it is
-/// told no more.
-///
-/// # Errors
-/// `ENOTDIR`, and `EINVAL` where notes are switched off.
-pub fn set(task: &Task, file: &Arc<OpenFile>, fd: i32, events: u32) -> Result<(), Errno> {
-    if !IS_ENABLED.load(Relaxed) {
-        return Err(Errno::EINVAL);
-    }
-    let table = task.files().id();
-    if events & !raw::DN_MULTISHOT == 0 {
-        descriptor_closed(table, file);
-        return Ok(());
-    }
-    let directory = file.vnode();
-    if !directory.is_directory() {
-        return Err(Errno::ENOTDIR);
-    }
-    let owner = Owner::of(file)?;
-    if owner.whom() == Whom::Nobody {
-        owner.set_whom(Whom::Process(task.process.id()), task.credentials());
-    }
+/// What the owner of a description is told by.
+pub trait Told: Send + Sync {
+    /// Something happened, as a signal's `si_code`, `si_band` and descriptor say.
+    fn tell(&self, code: i32, band: u32, fd: i32);
+}
+
+/// Has `owner` told of `events` in the directory open as `file`, descriptor `fd` of `table`, beside those asked for before.
+pub(super) fn add(
+    owner: Arc<dyn Told>,
+    file: &Arc<OpenFile>,
+    (table, fd): (u64, i32),
+    events: u32,
+) {
     let mut all = ALL.lock();
     if let Some(note) = all.iter().find(|note| note.is_of(file, table)) {
         note.mask.fetch_or(events, AcqRel);
-        return Ok(());
+        return;
     }
+    let directory = file.vnode();
     let note = Arc::new(Note {
         owner,
         directory: directory.clone(),
@@ -127,7 +118,6 @@ pub fn set(task: &Task, file: &Arc<OpenFile>, fd: i32, events: u32) -> Result<()
     COUNT.store(all.len(), Release);
     drop(all);
     directory.observe(Arc::downgrade(&observer));
-    Ok(())
 }
 
 /// A descriptor of `file` was closed in `table`, which is told of its directory no more.

@@ -6,7 +6,11 @@
 //! Source: fcntl(2), Linux `fs/fcntl.c`.
 use crate::{
     object::Process,
-    signal::{self, Info, SIGIO, info},
+    signal::{
+        info::{self, Info},
+        number::SIGIO,
+        send,
+    },
     tree,
 };
 use alloc::{
@@ -189,7 +193,7 @@ impl Setting {
             Whom::Nobody => Vec::new(),
             Whom::Thread(id) => {
                 if let Some(task) = tree::task(id).filter(|task| may(&task.process)) {
-                    let _ = signal::send_to_task(&task, message);
+                    let _ = send::send_to_task(&task, message);
                 }
                 return;
             }
@@ -197,7 +201,7 @@ impl Setting {
             Whom::Group(id) => tree::read().group(id).cloned().collect(),
         };
         for process in targets.iter().filter(|process| may(process)) {
-            let _ = signal::send_to_process(process, message);
+            let _ = send::send_to_process(process, message);
         }
     }
 }

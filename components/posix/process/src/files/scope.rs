@@ -1,5 +1,5 @@
 //! [`Scope`]: on whose behalf names are looked up, held for the length of a call.
-use super::{FsContext, context::Places};
+use super::context::{FsContext, Places};
 use crate::task::Task;
 use alloc::sync::Arc;
 use vfs::{Caller, Credentials};

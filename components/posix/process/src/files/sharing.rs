@@ -4,7 +4,7 @@
 //! keeps others from joining until the exec has ended. A program that another process can move to another root or
 //! working directory gets no rights of its file.
 //! Source: Linux, `check_unsafe_exec` and `copy_fs`.
-use super::FsContext;
+use super::context::FsContext;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 use vfs::Errno;

@@ -1,7 +1,7 @@
 //! The log's lines of calls that a guard refused or was to tell of: as Linux's audit writes them, as far as
 //! `/proc/sys/kernel/seccomp/actions_logged` wants it, and some at a time: programs bring them about.
-use super::action;
-use crate::task::{self, Task};
+use super::filter::action;
+use crate::{current, task::Task};
 use alloc::{format, string::String, vec::Vec};
 use core::{
     fmt::Write,
@@ -64,7 +64,7 @@ pub fn logged() -> Vec<u8> {
 /// Sets `actions_logged`.
 pub fn set_logged(data: &[u8]) -> Result<(), Errno> {
     let may = |task: &Task| task.credentials().has(Capabilities::SYS_ADMIN);
-    if !task::current().is_some_and(|task| may(&task)) {
+    if !current::current().is_some_and(|task| may(&task)) {
         return Err(Errno::EPERM);
     }
     LOGGED.store(decode(data)?, Ordering::Relaxed);

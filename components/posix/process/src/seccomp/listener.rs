@@ -4,7 +4,7 @@
 //! answer; the listener's holder receives it, looks at it, may put descriptors into the task's table, and answers. Where the
 //! last listener is closed all are answered with `ENOSYS`; where the last task with the filter has ended the listener is
 //! told of a hang-up. Lock: `seccomp.notices`, a leaf.
-use crate::{files::OnExec, task::Task};
+use crate::{files::slots::OnExec, task::Task};
 use alloc::{sync::Arc, vec::Vec};
 use bpf::Call;
 use linux_raw_sys::general as raw;

@@ -1,8 +1,17 @@
 //! The verdict on a call that is not allowed whatever its arguments are.
-use super::{Answer, Filter, Guard, action, audit, listener::Reply};
+use super::{
+    audit,
+    filter::{Answer, Filter, Guard, action},
+    listener::Reply,
+};
 use crate::{
     call, exit,
-    signal::{self, Info, SIGKILL, SIGSYS, deliver::Interrupted},
+    signal::{
+        deliver::Interrupted,
+        info::Info,
+        number::{SIGKILL, SIGSYS},
+        send,
+    },
     status::ExitStatus,
     task::Task,
 };
@@ -63,7 +72,7 @@ fn judge(
         },
         action::TRAP => {
             let info = Info::refused_call(data, registers.rip, number, ARCHITECTURE);
-            signal::force(task, info);
+            send::force(task, info);
         }
         _ => {
             audit::tell(task, &audit::Call { signal: SIGSYS, ..refused }, true);

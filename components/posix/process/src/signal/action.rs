@@ -1,5 +1,5 @@
 //! [`Dispositions`]: what a process does with each signal.
-use super::{DUMPING, IGNORED_BY_DEFAULT, LAST, SIGCONT, STOPPING, SignalSet, bit};
+use super::number::{DUMPING, IGNORED_BY_DEFAULT, LAST, SIGCONT, STOPPING, SignalSet, bit};
 use alloc::sync::Arc;
 use rt::{lock_class, sync::Mutex};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -4,9 +4,12 @@
 //! `RESTART` is made again only under SA_RESTART, the others become `EINTR`. A call is made again
 //! by moving rip back over the two bytes of `syscall`.
 use super::{
-    Info, SIGSEGV, SIGSTOP,
     action::{self, Action, DefaultEffect, default_effect, flags},
-    bit, frame, mask, send, stop,
+    frame,
+    info::Info,
+    mask,
+    number::{SIGSEGV, SIGSTOP, SignalSet, bit},
+    send, stop,
 };
 use crate::{
     rseq,
@@ -181,7 +184,7 @@ fn again(context: &mut Context, number: u64) {
 }
 
 /// A signal the calling task waits for by name (sigtimedwait), taken from its queues.
-pub fn take_wanted(task: &Arc<Task>, wanted: super::SignalSet) -> Option<Info> {
+pub fn take_wanted(task: &Arc<Task>, wanted: SignalSet) -> Option<Info> {
     let mut state = task.process.signals.lock();
     let taken = {
         let mut signals = task.signals.lock();
@@ -201,13 +204,13 @@ fn delivered(task: &Task, info: Info) -> Info {
 }
 
 /// The signals pending for `task`, blocked or not.
-pub fn pending(task: &Task) -> super::SignalSet {
+pub fn pending(task: &Task) -> SignalSet {
     let shared = task.process.signals.lock().queue.pending();
     shared | task.signals.lock().queue.pending()
 }
 
 /// Unblocks `wanted` while the task waits for it (`Some`), or ends that.
-pub fn set_waited(task: &Arc<Task>, wanted: Option<super::SignalSet>) {
+pub fn set_waited(task: &Arc<Task>, wanted: Option<SignalSet>) {
     let state = task.process.signals.lock();
     {
         let mut signals = task.signals.lock();

@@ -10,11 +10,11 @@
 //! extended state is checked by rt ([`extended`]), selectors are ignored (there is only one pair for programs).
 //! Source: Linux `arch/x86/kernel/signal_64.c`, `asm/sigcontext.h`, `asm/ucontext.h`.
 use super::{
-    Info, SignalSet,
     action::{Action, flags},
-    bit, extended,
-    info::UserInfo,
+    extended,
+    info::{Info, UserInfo},
     mask,
+    number::{SYNCHRONOUS, SignalSet, bit},
     state::AlternateStack,
 };
 use crate::task::{Task, attention};
@@ -141,7 +141,7 @@ pub fn push(
     save_registers(machine, &context.registers);
     machine.extended = place.extended;
     machine.old_mask = saved_mask;
-    if bit(info.number()) & super::SYNCHRONOUS != 0 {
+    if bit(info.number()) & SYNCHRONOUS != 0 {
         (machine.error_code, machine.vector, machine.cr2) =
             (fault.error_code, fault.vector, fault.address);
     }

@@ -6,8 +6,7 @@
 //!   timer:     16 id   20 overrun  24 value       fault:   16 address
 //!   SIGSYS:    16 address  24 number  28 architecture
 //! ```
-use super::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
-use crate::task::Task;
+use super::number::{SIGBUS, SIGCHLD, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// Sent by kill(2).
@@ -117,11 +116,6 @@ impl Info {
     /// From the kernel, without a sender.
     pub fn kernel(signal: u8) -> Info {
         Info::new(signal, SI_KERNEL)
-    }
-    /// From `task` itself, as by kill: what Linux sends for an error that the task makes.
-    pub fn of_own(signal: u8, task: &Task) -> Info {
-        let user = task.credentials().user.real;
-        Info::from_process(signal, SI_USER, task.process.id(), user)
     }
     /// Made by [`Info::kernel`].
     pub fn is_of_kernel(&self) -> bool {

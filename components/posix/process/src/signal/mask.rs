@@ -1,6 +1,6 @@
 //! Signal masks of tasks and what follows from changing them.
 use super::{
-    SignalSet, UNBLOCKABLE, bit,
+    number::{SignalSet, UNBLOCKABLE, bit},
     state::{ProcessSignals, TaskSignals},
 };
 use crate::task::{Task, attention};

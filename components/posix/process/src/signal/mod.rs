@@ -12,6 +12,7 @@ pub mod extended;
 pub mod frame;
 pub mod info;
 pub mod mask;
+pub(crate) mod number;
 pub mod queue;
 pub mod send;
 pub mod state;
@@ -21,53 +22,9 @@ pub use action::Dispositions;
 pub use deliver::{pending, take_wanted};
 pub use info::{Info, Shape};
 pub use mask::{is_ignored_or_blocked, set_temporary_mask};
+pub use number::*;
 pub use send::{
-    force, send_to_group, send_to_own_process, send_to_process, send_to_process_of, send_to_task,
+    force, send_own, send_to_group, send_to_own_process, send_to_process, send_to_process_of,
+    send_to_task,
 };
 pub use state::{ProcessSignals, TaskSignals};
-
-/// A set of signals: bit `n - 1` for signal `n`, as in the kernel's `sigset_t`.
-pub type SignalSet = u64;
-
-/// Highest signal number.
-pub const LAST: u8 = 64;
-/// First real-time signal.
-pub const FIRST_REAL_TIME: u8 = 32;
-
-macro_rules! signals {
-    ($($name:ident = $number:literal)+) => {
-        $(#[doc = stringify!($name)] pub const $name: u8 = $number;)+
-    };
-}
-signals! {
-    SIGHUP = 1 SIGINT = 2 SIGQUIT = 3 SIGILL = 4 SIGTRAP = 5 SIGABRT = 6 SIGBUS = 7 SIGFPE = 8 SIGKILL = 9
-    SIGUSR1 = 10 SIGSEGV = 11 SIGUSR2 = 12 SIGPIPE = 13 SIGALRM = 14 SIGTERM = 15 SIGCHLD = 17
-    SIGCONT = 18 SIGSTOP = 19 SIGTSTP = 20 SIGTTIN = 21 SIGTTOU = 22 SIGURG = 23 SIGXCPU = 24 SIGXFSZ = 25
-    SIGVTALRM = 26 SIGPROF = 27 SIGWINCH = 28 SIGIO = 29 SIGSYS = 31
-}
-
-/// The set of one signal; empty for 0 and numbers above 64.
-pub const fn bit(signal: u8) -> SignalSet {
-    if signal >= 1 && signal <= LAST { 1 << (signal - 1) } else { 0 }
-}
-
-/// Signals nobody can block, catch or ignore.
-pub const UNBLOCKABLE: SignalSet = bit(SIGKILL) | bit(SIGSTOP);
-/// Signals whose default is to stop the process.
-pub const STOPPING: SignalSet = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
-/// Signals whose default is to do nothing.
-pub const IGNORED_BY_DEFAULT: SignalSet = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
-/// Signals whose default is to dump core.
-pub const DUMPING: SignalSet = bit(SIGQUIT)
-    | bit(SIGILL)
-    | bit(SIGTRAP)
-    | bit(SIGABRT)
-    | bit(SIGBUS)
-    | bit(SIGFPE)
-    | bit(SIGSEGV)
-    | bit(SIGXCPU)
-    | bit(SIGXFSZ)
-    | bit(SIGSYS);
-/// Signals that the running instruction caused: taken before all others.
-pub const SYNCHRONOUS: SignalSet =
-    bit(SIGSEGV) | bit(SIGBUS) | bit(SIGILL) | bit(SIGTRAP) | bit(SIGFPE) | bit(SIGSYS);

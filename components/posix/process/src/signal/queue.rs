@@ -3,7 +3,10 @@
 //! A standard signal is pending once however often it is sent; each sending of a real-time signal
 //! is kept, in order, up to the limit. Lower numbers are taken first, but before all others those
 //! that the running instruction caused.
-use super::{FIRST_REAL_TIME, Info, SYNCHRONOUS, SignalSet, bit};
+use super::{
+    info::Info,
+    number::{FIRST_REAL_TIME, SYNCHRONOUS, SignalSet, bit},
+};
 use alloc::collections::VecDeque;
 
 /// Most overruns of a timer that are told (`INT_MAX`).

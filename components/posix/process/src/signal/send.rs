@@ -2,11 +2,18 @@
 //!
 //! SIGCONT is sent under `process.tree`, as its parent hears of the continued process ([`stop`]).
 //! Wait queues are woken ([`Wakes`]) when the tree is free: their watchers send signals themselves.
-use super::{Info, SIGCONT, SIGKILL, action, bit, queue::Queued, state::ProcessSignals, stop};
+use super::{
+    action,
+    info::{Info, SI_USER},
+    number::{SIGCONT, SIGKILL, bit},
+    queue::Queued,
+    state::ProcessSignals,
+    stop,
+};
 use crate::{
-    init,
     limits::Resource,
     object::Process,
+    power,
     status::ExitStatus,
     task::{Task, attention},
     tree::{self, Tree},
@@ -104,8 +111,8 @@ fn post(
     info: &Info,
     summon: Summon,
 ) -> Result<(), Errno> {
-    if init::is_in_kernel(process) {
-        init::signalled(info.number());
+    if power::is_in_kernel(process) {
+        power::signalled(info.number());
         return Ok(());
     }
     if info.number() == SIGCONT {
@@ -141,7 +148,7 @@ fn post_to(
     info: Info,
     wakes: &mut Wakes,
 ) -> Result<(), Errno> {
-    if init::is_in_kernel(process) {
+    if power::is_in_kernel(process) {
         return Ok(());
     }
     let (result, change) = post_one(process, target, &info, Task::summon);
@@ -267,4 +274,17 @@ pub fn force(task: &Arc<Task>, info: Info) {
     state.is_unkillable &= !is_deadly;
     drop(state);
     task.raise_attention(attention::SIGNAL);
+}
+
+/// The kernel signals every process of `group`; 0 is none.
+pub fn signal_group(group: u32, number: u8) {
+    if group != 0 {
+        send_to_group(group, Info::kernel(number));
+    }
+}
+
+/// Signals an error that `task` makes, as if it had called kill.
+pub fn send_own(task: &Arc<Task>, signal: u8) {
+    let info = Info::from_process(signal, SI_USER, task.process.id(), task.real_user());
+    let _ = send_to_task(task, info);
 }

@@ -1,5 +1,5 @@
 //! The signal state of each process and each task.
-use super::{Dispositions, SignalSet, queue::Queue};
+use super::{action::Dispositions, number::SignalSet, queue::Queue};
 use crate::{status::ExitStatus, task::Task};
 use alloc::{sync::Arc, vec::Vec};
 use rt::sync::Mutex;

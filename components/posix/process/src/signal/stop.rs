@@ -3,10 +3,9 @@
 //! Changes that a wait can see happen under `process.tree`, and the parent's SIGCHLD becomes pending before
 //! that is released: wait(2) writes to the tree, so whoever was told of a change has its signal.
 use super::{
-    Info, SIGCHLD, SIGCONT, STOPPING, SignalSet,
     action::{self, flags},
-    bit,
-    info::ChildCode,
+    info::{ChildCode, Info},
+    number::{SIGCHLD, SIGCONT, STOPPING, SignalSet, bit},
     send::{Wakes, post_in},
     state::{ProcessSignals, StopState},
 };

@@ -1,23 +1,11 @@
 //! Clocks by their Linux numbers, and `struct timespec`, `timeval` and their kin.
-use super::SECOND_NS;
+pub use super::data::Clock;
+use super::data::SECOND_NS;
 use crate::{task::Task, tree};
 use linux_raw_sys::general as raw;
 use rt::{thread::CpuTime, time::Instant};
 use vfs::Errno;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-
-/// A clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// Time of day.
-    Realtime,
-    /// Since boot.
-    Monotonic,
-    /// Processor time of a process, by id.
-    Process(u32),
-    /// Processor time of a thread, by id.
-    Thread(u32),
-}
 
 impl Clock {
     /// The clock `number` as `task` means it.

@@ -10,11 +10,10 @@
 //! Lock order: `process.timers` or `timerfd.state`, then `time.queue`; signals are sent with none
 //! held.
 pub mod clock;
+pub(crate) mod data;
 pub mod queue;
 pub mod timers;
 pub mod wall;
 
-pub use timers::{ProcessTimers, process_ended};
-
-/// Nanoseconds of a second.
-pub const SECOND_NS: u64 = 1_000_000_000;
+pub use data::{ProcessTimers, SECOND_NS};
+pub use timers::process_ended;

@@ -1,6 +1,9 @@
 //! The timer thread and its heap of deadlines.
-use crate::object::Process;
-use alloc::{sync::Weak, vec::Vec};
+use super::data::Token;
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use rt::{
     lock_class,
     sync::{Event, Mutex, Once},
@@ -30,10 +33,16 @@ pub trait Alarm: Send + Sync {
     fn due(&self);
 }
 
+/// A process, as the owner of timers.
+pub trait Timed: Send + Sync {
+    /// Its timer `which` could have expired. Called by the timer thread, with no lock held.
+    fn due(self: Arc<Self>, which: Which);
+}
+
 /// The receiver of a deadline.
 pub enum Target {
     /// A timer of a process.
-    Process(Weak<Process>, Which),
+    Process(Weak<dyn Timed>, Which),
     /// Something else.
     Alarm(Weak<dyn Alarm>),
 }
@@ -43,7 +52,7 @@ impl Target {
         match self {
             Target::Process(process, which) => {
                 if let Some(process) = process.upgrade() {
-                    super::timers::due(&process, which);
+                    process.due(which);
                 }
             }
             Target::Alarm(alarm) => {
@@ -53,13 +62,6 @@ impl Target {
             }
         }
     }
-}
-
-/// Names an entry of the heap, for as long as that is there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token {
-    slot: u32,
-    serial: u64,
 }
 
 #[derive(Default)]
@@ -183,10 +185,11 @@ fn run() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::Process;
 
     fn heap_of(deadlines: &[u64]) -> (Heap, Vec<Token>) {
         let mut heap = Heap::default();
-        let target = || Target::Process(Weak::new(), Which::CpuLimit);
+        let target = || Target::Process(Weak::<Process>::new(), Which::CpuLimit);
         let tokens = deadlines.iter().map(|at| heap.insert(Instant(*at), target())).collect();
         (heap, tokens)
     }
@@ -207,7 +210,8 @@ mod tests {
         let (mut heap, tokens) = heap_of(&[1, 2, 3]);
         assert!(heap.remove(tokens[1]).is_some());
         assert!(heap.remove(tokens[1]).is_none(), "it has gone");
-        let next = heap.insert(Instant(4), Target::Process(Weak::new(), Which::CpuLimit));
+        let next =
+            heap.insert(Instant(4), Target::Process(Weak::<Process>::new(), Which::CpuLimit));
         assert_eq!(next.slot, tokens[1].slot);
         assert!(heap.remove(tokens[1]).is_none(), "its slot is another's now");
         assert_eq!(heap.first().map(|(_, deadline)| deadline), Some(Instant(1)));

@@ -1,31 +1,29 @@
 //! Interval timers (setitimer), POSIX timers (timer_create) and the limit on processor time.
+pub use super::data::{Notify, PosixTimer, ProcessTimers, Schedule};
 use super::{
-    SECOND_NS,
-    clock::Clock,
-    queue::{self, Target, Token, Which},
+    data::{Clock, SECOND_NS},
+    queue::{self, Target, Timed, Which},
 };
 use crate::{
     limits::{INFINITY, Resource},
     object::Process,
-    signal::{self, Info, SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU, queue::OVERRUN_MAX},
+    signal::{
+        info::Info,
+        number::{SIGALRM, SIGKILL, SIGPROF, SIGVTALRM, SIGXCPU},
+        queue::OVERRUN_MAX,
+        send,
+    },
     task::Task,
     tree,
 };
-use alloc::{collections::BTreeMap, sync::Arc, vec::Vec};
+use alloc::{
+    sync::{Arc, Weak},
+    vec::Vec,
+};
 use core::sync::atomic::Ordering;
 use vfs::Errno;
 
 const TIMERS_MAX: usize = 1024;
-
-/// A timer that is armed or not, on some clock.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Schedule {
-    /// Next expiry on the timer's clock.
-    pub deadline_ns: Option<u64>,
-    /// Time between expiries, 0 for one only.
-    pub interval_ns: u64,
-    token: Option<Token>,
-}
 
 impl Schedule {
     /// Time left on a clock that shows `now_ns` and the interval; 0 if not armed, at least 1 if it is.
@@ -66,52 +64,8 @@ impl Schedule {
 }
 
 fn target(process: &Arc<Process>, which: Which) -> Target {
-    Target::Process(Arc::downgrade(process), which)
-}
-
-/// Receiver of a POSIX timer's signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notify {
-    /// Nobody.
-    None,
-    /// The process, by this signal.
-    Process(u8),
-    /// This thread, by this signal.
-    Thread(u32, u8),
-}
-
-/// A POSIX timer.
-#[derive(Clone, Copy, Debug)]
-pub struct PosixTimer {
-    /// Its clock.
-    pub clock: Clock,
-    /// The clock its deadline counts on: a relative one is not moved by setting the wall clock.
-    pub base: Clock,
-    /// The receiver of its signal.
-    pub notify: Notify,
-    /// `si_value`.
-    pub value: u64,
-    /// Expiries beyond the one whose signal was taken last.
-    pub overrun: u32,
-    /// When it expires.
-    pub schedule: Schedule,
-}
-
-/// Timers of a process.
-#[derive(Default)]
-pub struct ProcessTimers {
-    interval: [Schedule; 3],
-    posix: BTreeMap<i32, PosixTimer>,
-    /// The id to try first for the next POSIX timer: a signal that outlives its timer is not taken for another's.
-    next_id: i32,
-    limit: Schedule,
-}
-
-impl ProcessTimers {
-    /// None armed.
-    pub fn new() -> ProcessTimers {
-        ProcessTimers::default()
-    }
+    let process: Weak<Process> = Arc::downgrade(process);
+    Target::Process(process, which)
 }
 
 fn interval_clock(process: &Process, number: u32) -> Clock {
@@ -254,12 +208,13 @@ pub(super) fn wall_was_set() {
     }
 }
 
-/// The timer thread says that `which` could have expired.
-pub(super) fn due(process: &Arc<Process>, which: Which) {
-    match which {
-        Which::Interval(number) => interval_due(process, number),
-        Which::Posix(id) => posix_due(process, id),
-        Which::CpuLimit => limit_due(process),
+impl Timed for Process {
+    fn due(self: Arc<Self>, which: Which) {
+        match which {
+            Which::Interval(number) => interval_due(&self, number),
+            Which::Posix(id) => posix_due(&self, id),
+            Which::CpuLimit => limit_due(&self),
+        }
     }
 }
 
@@ -280,7 +235,7 @@ fn interval_due(process: &Arc<Process>, number: u32) {
             _ => SIGPROF,
         };
         let _ = match number {
-            0 => signal::send_to_process(process, Info::kernel(signal)),
+            0 => send::send_to_process(process, Info::kernel(signal)),
             _ => send_to_worker(process, Info::kernel(signal)),
         };
     }
@@ -302,9 +257,9 @@ fn send_to_worker(process: &Arc<Process>, info: Info) -> Result<(), Errno> {
     match busiest {
         Some((_, task)) => {
             task.signalled_ns.fetch_add(all, Ordering::Relaxed);
-            signal::send_to_process_of(&task, info)
+            send::send_to_process_of(&task, info)
         }
-        None => signal::send_to_process(process, info),
+        None => send::send_to_process(process, info),
     }
 }
 
@@ -333,8 +288,8 @@ fn tell(process: &Arc<Process>, id: i32, timer: &PosixTimer, expired: u32) {
         let overrun = (expired - 1).min(OVERRUN_MAX);
         let info = Info::timer(signal, id as u32, overrun, timer.value);
         let _ = match &thread {
-            Some(task) => signal::send_to_task(task, info),
-            None => signal::send_to_process(process, info),
+            Some(task) => send::send_to_task(task, info),
+            None => send::send_to_process(process, info),
         };
     }
 }

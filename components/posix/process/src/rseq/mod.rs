@@ -9,12 +9,15 @@
 //! The nucleus says when the thread was moved or preempted ([`rt::user::report_moves`]): as a kick, before its program
 //! goes on. Nothing is executed for a thread that stays where it is, nor for one that never asked.
 //! Source: rseq(2), Linux kernel/rseq.c.
+pub(crate) mod registration;
+
+pub use registration::Registration;
+
 use crate::{
-    signal::{self, Info},
+    signal::{info::Info, number::SIGSEGV, send},
     task::Task,
 };
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use memory::AddressSpace;
 use rt::user::{Context, USER_END};
 use vfs::Errno;
@@ -55,49 +58,6 @@ struct Section {
     start: u64,
     length: u64,
     abort: u64,
-}
-
-/// The area of a task, at first none. Only the task itself changes it, and its creator before it runs.
-#[derive(Default)]
-pub struct Registration {
-    /// 0: there is none.
-    address: AtomicU64,
-    bytes: AtomicU32,
-    signature: AtomicU32,
-}
-
-impl Registration {
-    /// There is one.
-    #[inline]
-    pub fn is_there(&self) -> bool {
-        self.address.load(Relaxed) != 0
-    }
-    /// As that of `other` (fork).
-    pub fn copy(&self, other: &Registration) {
-        self.set(other.address.load(Relaxed), other.bytes.load(Relaxed), other.signature());
-    }
-    /// Ends it (exec).
-    pub fn end(&self) {
-        if self.is_there() {
-            rt::user::report_moves(false);
-            self.set(0, 0, 0);
-        }
-    }
-    fn set(&self, address: u64, bytes: u32, signature: u32) {
-        self.address.store(address, Relaxed);
-        self.bytes.store(bytes, Relaxed);
-        self.signature.store(signature, Relaxed);
-    }
-    fn signature(&self) -> u32 {
-        self.signature.load(Relaxed)
-    }
-    /// `address`, `bytes` and `signature` are what was registered.
-    fn check(&self, address: u64, bytes: u32, signature: u32) -> Result<(), Errno> {
-        if self.address.load(Relaxed) != address || self.bytes.load(Relaxed) != bytes {
-            return Err(Errno::EINVAL);
-        }
-        if self.signature() == signature { Ok(()) } else { Err(Errno::EPERM) }
-    }
 }
 
 /// rseq(2) of the calling task.
@@ -145,12 +105,12 @@ pub fn change(
 pub fn begin(task: &Arc<Task>, memory: &AddressSpace) {
     // First: a move after the processor was looked at is told.
     rt::user::report_moves(true);
-    let address = task.rseq.address.load(Relaxed);
+    let address = task.rseq.address();
     // Nothing counts as seen: all is written.
     let unknown = Area { cpu: [NO_CPU; 2], section: 0, flags: 0, node: [NO_CPU; 2], end: 0 };
     let told = tell(memory, address, &unknown);
     if told.is_err() {
-        signal::force(task, Info::kernel(signal::SIGSEGV));
+        send::force(task, Info::kernel(SIGSEGV));
     }
 }
 
@@ -158,7 +118,7 @@ pub fn begin(task: &Arc<Task>, memory: &AddressSpace) {
 #[cold]
 pub fn moved(task: &Arc<Task>, memory: &AddressSpace, context: &mut Context) {
     if settle(task, memory, context).is_err() {
-        signal::force(task, Info::kernel(signal::SIGSEGV));
+        send::force(task, Info::kernel(SIGSEGV));
     }
 }
 
@@ -167,7 +127,7 @@ pub fn moved(task: &Arc<Task>, memory: &AddressSpace, context: &mut Context) {
 /// # Errors
 /// Something of it cannot be read or written, or makes no sense: the program is to get SIGSEGV.
 pub fn interrupt(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
-    let address = task.rseq.address.load(Relaxed).saturating_add(SECTION_OFFSET);
+    let address = task.rseq.address().saturating_add(SECTION_OFFSET);
     match memory.read::<u64>(address)? {
         0 => Ok(()),
         _ => settle(task, memory, context),
@@ -175,7 +135,7 @@ pub fn interrupt(task: &Task, memory: &AddressSpace, context: &mut Context) -> R
 }
 
 fn settle(task: &Task, memory: &AddressSpace, context: &mut Context) -> Result<(), Errno> {
-    let address = task.rseq.address.load(Relaxed);
+    let address = task.rseq.address();
     let area: Area = memory.read(address)?;
     if area.section != 0 {
         let abort = abort_of(memory, &area, context.registers.rip, task.rseq.signature())?;

@@ -1,0 +1,274 @@
+//! [`Table`]: a descriptor table.
+use super::{
+    notes,
+    slots::{OnExec, Slots},
+};
+use crate::locks;
+use alloc::{sync::Arc, vec::Vec};
+use core::{
+    ops::ControlFlow,
+    sync::atomic::{AtomicU64, Ordering},
+};
+use rt::{
+    PAGE_BYTES, lock_class,
+    sync::{ReadGuard, RwLock},
+};
+use vfs::{Errno, OpenFile, file::Survey};
+
+lock_class! {
+    static TABLE = "files.table";
+}
+
+/// The number of the next table.
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// A descriptor table that is being looked at.
+pub struct LookUp<'a>(ReadGuard<'a, Slots<Arc<OpenFile>>>);
+
+impl LookUp<'_> {
+    /// The description of `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn get(&self, fd: i32) -> Result<&Arc<OpenFile>, Errno> {
+        self.0.get(index(fd)?).ok_or(Errno::EBADF)
+    }
+}
+
+/// A descriptor table.
+pub struct Table {
+    id: u64,
+    slots: RwLock<Slots<Arc<OpenFile>>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new() -> Table {
+        Table::with(Slots::new())
+    }
+    fn with(slots: Slots<Arc<OpenFile>>) -> Table {
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Table { id, slots: RwLock::new(&TABLE, slots) }
+    }
+    /// Its number, never used again: the owner of POSIX file locks.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+    /// The same descriptors again, for fork.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn duplicate(&self) -> Result<Table, Errno> {
+        let slots = self.slots.read().duplicate()?;
+        Ok(Table::with(slots))
+    }
+    /// The description of `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn get(&self, fd: i32) -> Result<Arc<OpenFile>, Errno> {
+        self.look_up().get(fd).cloned()
+    }
+    /// To look up several: nothing changes in between.
+    pub fn look_up(&self) -> LookUp<'_> {
+        LookUp(self.slots.read())
+    }
+    /// Puts `file` at the lowest free descriptor from `lowest` below `limit`.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOMEM`.
+    pub fn insert_from(
+        &self,
+        file: Arc<OpenFile>,
+        lowest: usize,
+        limit: usize,
+        on_exec: OnExec,
+    ) -> Result<u64, Errno> {
+        let fd = self.slots.write().insert(file, lowest, limit, on_exec)?;
+        Ok(fd as u64)
+    }
+    /// A descriptor below `limit` is free and has room, so that an open, which may create, may go on.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENOMEM`.
+    pub fn check_room(&self, limit: usize) -> Result<(), Errno> {
+        let slots = self.slots.read();
+        let fd = slots.free_from(0);
+        if fd >= limit {
+            return Err(Errno::EMFILE);
+        }
+        if slots.has_room(fd) {
+            return Ok(());
+        }
+        drop(slots);
+        self.slots.write().grow(fd)
+    }
+    /// The two lowest free descriptors below `limit`, which stay free.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn free_pair(&self, limit: usize) -> Result<[i32; 2], Errno> {
+        let slots = self.slots.read();
+        let first = slots.free_from(0);
+        let second = slots.free_from(first + 1);
+        if second >= limit {
+            return Err(Errno::EMFILE);
+        }
+        Ok([first as i32, second as i32])
+    }
+    /// Makes `to` stand for what `from` does, in one step (`dup2`); what was at `to` is closed.
+    ///
+    /// # Errors
+    /// `EBADF` where `from` is not open or `to` is not below `limit`, `ENOMEM`.
+    pub fn replace(&self, from: i32, to: i32, limit: usize, on_exec: OnExec) -> Result<(), Errno> {
+        let (from, to) = (index(from)?, index(to)?);
+        if to >= limit {
+            return Err(Errno::EBADF);
+        }
+        let before = {
+            let mut slots = self.slots.write();
+            let file = slots.get(from).cloned().ok_or(Errno::EBADF)?;
+            slots.put(to, file, on_exec)?
+        };
+        self.closed(before);
+        Ok(())
+    }
+    /// Makes `to` stand for `file`; what was there is closed.
+    ///
+    /// # Errors
+    /// `EBADF` where `to` is not below `limit`, `ENOMEM`.
+    pub fn put(
+        &self,
+        file: Arc<OpenFile>,
+        to: i32,
+        limit: usize,
+        on_exec: OnExec,
+    ) -> Result<u64, Errno> {
+        let to = index(to)?;
+        if to >= limit {
+            return Err(Errno::EBADF);
+        }
+        let before = self.slots.write().put(to, file, on_exec)?;
+        self.closed(before);
+        Ok(to as u64)
+    }
+    /// Closes `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn close(&self, fd: i32) -> Result<(), Errno> {
+        let fd = index(fd)?;
+        let file = self.slots.write().take(fd).ok_or(Errno::EBADF)?;
+        self.closed([file]);
+        Ok(())
+    }
+    /// Closes every descriptor of `first ..= last`.
+    pub fn close_range(&self, first: usize, last: usize) {
+        let mut removed = Vec::new();
+        {
+            let mut slots = self.slots.write();
+            let mut from = first;
+            while let Some(fd) = slots.next_used(from).filter(|fd| *fd <= last) {
+                removed.extend(slots.take(fd));
+                from = fd + 1;
+            }
+        }
+        self.closed(removed);
+    }
+    /// Files that left the table are released with no lock held.
+    fn closed(&self, files: impl IntoIterator<Item = Arc<OpenFile>>) {
+        for file in files {
+            notes::descriptor_closed(self.id, &file);
+            file.file().descriptor_closed();
+            locks::descriptor_closed(self.id, file);
+        }
+    }
+    /// Closes every descriptor of `first ..= last` at the next exec.
+    pub fn close_range_on_exec(&self, first: usize, last: usize) {
+        let mut slots = self.slots.write();
+        let mut from = first;
+        while let Some(fd) = slots.next_used(from).filter(|fd| *fd <= last) {
+            slots.set_on_exec(fd, OnExec::Close);
+            from = fd + 1;
+        }
+    }
+    /// The fate of `fd` at exec.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn on_exec(&self, fd: i32) -> Result<OnExec, Errno> {
+        let fd = index(fd)?;
+        let slots = self.slots.read();
+        slots.get(fd).map(|_| slots.on_exec(fd)).ok_or(Errno::EBADF)
+    }
+    /// Says what exec shall do with `fd`.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn set_on_exec(&self, fd: i32, on_exec: OnExec) -> Result<(), Errno> {
+        let fd = index(fd)?;
+        let mut slots = self.slots.write();
+        if slots.get(fd).is_none() {
+            return Err(Errno::EBADF);
+        }
+        slots.set_on_exec(fd, on_exec);
+        Ok(())
+    }
+    /// Closes what exec closes.
+    pub fn close_on_exec(&self) {
+        let mut removed = Vec::new();
+        {
+            let mut slots = self.slots.write();
+            while let Some(fd) = slots.next_closing(0) {
+                match slots.take(fd) {
+                    Some(file) => removed.push(file),
+                    None => slots.set_on_exec(fd, OnExec::Keep),
+                }
+            }
+        }
+        self.closed(removed);
+    }
+    /// Pages of memory that go with its descriptors ([`Survey::share_of`]).
+    pub fn held_pages(&self) -> u64 {
+        let slots = self.slots.read();
+        let used = core::iter::successors(slots.next_used(0), |fd| slots.next_used(fd + 1));
+        let files = used.filter_map(|fd| slots.get(fd));
+        let mut survey = Survey::default();
+        let bytes: usize = files.map(|file| survey.share_of(file)).sum();
+        (bytes / PAGE_BYTES) as u64
+    }
+    /// Beyond the highest descriptor there was room for so far.
+    pub fn size(&self) -> usize {
+        self.slots.read().size()
+    }
+    /// Hands the descriptors in use from `from` up to `visit`, until it breaks (`/proc/PID/fd`).
+    pub fn visit_descriptors(
+        &self,
+        from: usize,
+        visit: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let slots = self.slots.read();
+        let mut next = slots.next_used(from);
+        while let Some(fd) = next {
+            visit(fd)?;
+            next = slots.next_used(fd + 1);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.close_range(0, usize::MAX);
+    }
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Table::new()
+    }
+}
+
+fn index(fd: i32) -> Result<usize, Errno> {
+    usize::try_from(fd).map_err(|_| Errno::EBADF)
+}
