@@ -70,9 +70,9 @@ pub fn run(task: &Arc<Task>, context: Context) {
     let table = task.process.upcalls.system_calls();
     match SYSTEM_CALLS.get_or_init(|| SystemCalls::Anywhere) {
         SystemCalls::Master if has_others => {
-            run_with(task, context, |call| answer_on_master(table, call));
+            run_with(task, context, move |call| answer_on_master(table, call));
         }
-        _ => run_with(task, context, |call| answer(table, call)),
+        _ => run_with(task, context, move |call| answer(table, call)),
     }
 }
 
@@ -80,7 +80,7 @@ pub fn run(task: &Arc<Task>, context: Context) {
 fn run_with(
     task: &Arc<Task>,
     mut context: Context,
-    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted>,
+    answer: impl Fn(&mut Call<'_>) -> Option<Interrupted> + Copy,
 ) {
     current::enter(task);
     if task.rseq.is_there() {
@@ -89,7 +89,7 @@ fn run_with(
     loop {
         let held = Held::of(task);
         let next = match &held.guard {
-            None => run_holding(task, &held, &mut context, &answer),
+            None => run_holding(task, &held, &mut context, answer),
             Some(guard) => run_holding(task, &held, &mut context, |call| {
                 match seccomp::check(guard, call.task, call.context) {
                     Ok(()) => answer(call),
