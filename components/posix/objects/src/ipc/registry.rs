@@ -46,6 +46,7 @@ impl<T: Object> Registry<T> {
     ///
     /// # Errors
     /// `EINVAL`.
+    #[inline]
     pub fn get(&self, id: i32) -> Result<Arc<T>, Errno> {
         self.read().get(id).cloned().ok_or(Errno::EINVAL)
     }

@@ -63,6 +63,7 @@ struct State {
 
 impl State {
     /// Wakes sleepers that were served.
+    #[inline]
     fn wake(&mut self, woken: Woken<Sleeper>) {
         if woken.iter().any(|(_, answer)| answer.is_ok()) {
             self.operated_s = now_seconds();

@@ -86,10 +86,12 @@ impl Clock {
         tree::process(id).map(|_| Clock::Process(id)).ok_or(Errno::EINVAL)
     }
     /// The clock on which time from now on is counted: setting the wall clock does not move it.
+    #[inline]
     pub fn for_relative(self) -> Clock {
         if self == Clock::Realtime { Clock::Monotonic } else { self }
     }
     /// Nanoseconds on this clock now.
+    #[inline]
     pub fn now_ns(self) -> u64 {
         let sum = |time: CpuTime| time.user_ns + time.system_ns;
         match self {
@@ -102,6 +104,7 @@ impl Clock {
         }
     }
     /// When on the monotonic clock this clock can at the earliest show `deadline_ns`.
+    #[inline]
     pub fn earliest(self, deadline_ns: u64) -> Instant {
         const LOOK_AGAIN_NS: u64 = 1_000_000;
         if self == Clock::Monotonic {

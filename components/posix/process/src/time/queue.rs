@@ -129,6 +129,7 @@ impl Heap {
 static HEAP: Once<Mutex<Heap>> = Once::new();
 static CHANGED: Event = Event::new();
 
+#[inline]
 fn heap() -> &'static Mutex<Heap> {
     HEAP.get_or_init(|| {
         if rt::thread::spawn("timers", Policy::Fair { nice: -20 }, run).is_err() {
