@@ -117,6 +117,7 @@ const VDSO_CLIPPY: &[&str] = &[
     "-Dclippy::undocumented_unsafe_blocks",
     "-Dclippy::missing_safety_doc",
     "-Dclippy::multiple_unsafe_ops_per_block",
+    "-Dclippy::too_many_lines",
 ];
 const VDSO: &str = "vdso/vdso.rs";
 

@@ -118,30 +118,23 @@ mod component {
             Some(view.write_all(&pieces).map_or_else(copy_error, |()| words.iter().sum()))
         }
 
+        /// Carries out an order: its result, and the capability that goes back with it.
         fn answer(
             &mut self,
             label: u64,
-            [word, second]: [u64; 2],
+            words: [u64; 2],
             came: Option<Capability>,
-        ) -> Answer {
+        ) -> (Option<u64>, Option<Capability>) {
             let mut along = None;
             let done = match label {
-                NEW_REGION => Region::new(4096).ok().map(|region| {
-                    self.region = Some(region);
-                    1
-                }),
-                NEW_ENDPOINT => Endpoint::new().ok().map(|endpoint| {
-                    self.endpoint = Some(endpoint);
-                    1
-                }),
                 GIVE => self.held().and_then(|held| {
+                    let [word, _] = words;
                     let rights = Rights { can_serve: word & 1 != 0, can_write: word & 2 != 0 };
                     let gift = Gift::new(&held, rights, BADGE).ok()?;
                     along = Some(gift.capability());
                     self.gift = Some(gift);
                     Some(1)
                 }),
-                TAKE_BACK => self.gift.take().map(|_| 1),
                 // As a copy, or moved where nobody else here has it.
                 COPY => self.held().map(|held| {
                     along = Some(held);
@@ -152,25 +145,46 @@ mod component {
                     along = region.or_else(|| self.endpoint.take().map(Capability::Endpoint));
                     along.as_ref().map(|_| 1)
                 }
-                TAKE => match came {
-                    Some(Capability::Region(region)) => {
-                        self.region = Some(region);
-                        Some(1)
-                    }
-                    Some(Capability::Endpoint(endpoint)) => {
-                        self.endpoint = Some(endpoint);
-                        Some(2)
-                    }
-                    Some(Capability::View(view)) => {
-                        self.view = Some(view);
-                        Some(3)
-                    }
-                    None => None,
-                },
-                OPEN => self.open(word).map(|window| {
+                OPEN => self.open(words[0]).map(|window| {
                     along = Some(window);
                     1
                 }),
+                TAKE => came.map(|came| self.take(came)),
+                _ => self.act(label, words),
+            };
+            (done, along)
+        }
+
+        /// Keeps a capability that came; the number of its kind.
+        fn take(&mut self, came: Capability) -> u64 {
+            match came {
+                Capability::Region(region) => {
+                    self.region = Some(region);
+                    1
+                }
+                Capability::Endpoint(endpoint) => {
+                    self.endpoint = Some(endpoint);
+                    2
+                }
+                Capability::View(view) => {
+                    self.view = Some(view);
+                    3
+                }
+            }
+        }
+
+        /// Carries out an order that concerns only the capabilities it has.
+        fn act(&mut self, label: u64, [word, second]: [u64; 2]) -> Option<u64> {
+            match label {
+                NEW_REGION => Region::new(4096).ok().map(|region| {
+                    self.region = Some(region);
+                    1
+                }),
+                NEW_ENDPOINT => Endpoint::new().ok().map(|endpoint| {
+                    self.endpoint = Some(endpoint);
+                    1
+                }),
+                TAKE_BACK => self.gift.take().map(|_| 1),
                 SHUT => self.window.take().map(|_| 1),
                 COPY_FROM => self.copy_from(word),
                 COPY_TO => self.copy_to(word, second),
@@ -203,8 +217,7 @@ mod component {
                 RESULTS => Some(self.results.load(SeqCst)),
                 FAIL_TO_SEND => self.fail_to_send(),
                 _ => None,
-            };
-            (done, along)
+            }
         }
 
         /// Sends what it has, which nobody receives; whether it has it still.
@@ -218,8 +231,6 @@ mod component {
             Some(error_number(result))
         }
     }
-
-    type Answer = (Option<u64>, Option<Capability>);
 
     /// Looks at the region until somebody writes [`SEEN_TOO_LATE`] there.
     fn watch(region: &Region) {

@@ -10,6 +10,7 @@ use abi::*;
 use std::{
     fs::{self, File, OpenOptions},
     io::{Read, Seek, SeekFrom},
+    ops::Range,
     os::{
         fd::AsRawFd,
         unix::fs::{FileExt, MetadataExt},
@@ -346,83 +347,122 @@ impl Random {
 
 const FILE_MAX: usize = 256 * 1024;
 
-/// Does random operations on a file and on a vector, which stay alike.
-fn exercise(path: &Path, seed: u64, operations: usize) {
-    let file = create(path);
-    let mut random = Random(seed);
-    let mut model: Vec<u8> = Vec::new();
-    for number in 0..operations {
-        let (at, length) = (random.below(FILE_MAX), random.below(20_000) + 1);
-        let end = (at + length).min(FILE_MAX);
-        let value = number as u8 | 1;
-        let kind = random.below(13);
-        match kind {
-            0..=2 => {
-                model.resize(model.len().max(end), 0);
-                model[at..end].fill(value);
-                assert_eq!(file.write_at(&vec![value; end - at], at as u64).unwrap(), end - at);
-            }
-            3 => {
-                let size = random.below(FILE_MAX);
-                model.resize(size, 0);
-                file.set_len(size as u64).unwrap();
-            }
-            4 | 5 if at < model.len() => {
-                let end = end.min(model.len());
-                let map = Shared::of(&file, model.len());
-                (at..end).step_by(97).for_each(|at| map.set(at, value));
-                (at..end).step_by(97).for_each(|at| model[at] = value);
-                assert!((at..end).all(|at| map.get(at) == model[at]));
-            }
-            6 => {
-                let within = at.min(model.len())..end.min(model.len());
-                model[within].fill(0);
-                fallocate(&file, PUNCH, at, end - at).unwrap();
-            }
-            7 => {
-                model.resize(model.len().max(end), 0);
-                model[at..end].fill(0);
-                let mode = libc::FALLOC_FL_ZERO_RANGE;
-                if fallocate(&file, mode, at, end - at) == Err(libc::EOPNOTSUPP) {
-                    file.set_len(model.len() as u64).unwrap();
-                    file.write_at(&model[at..end], at as u64).unwrap();
-                }
-            }
-            8 => {
-                model.resize(model.len().max(end), 0);
-                fallocate(&file, 0, at, end - at).unwrap();
-            }
-            9 => {
-                let (at, end) = (at / PAGE * PAGE, end / PAGE * PAGE);
-                let is_inside = at < end && end < model.len();
-                let mode = libc::FALLOC_FL_COLLAPSE_RANGE;
-                if is_inside && fallocate(&file, mode, at, end - at).is_ok() {
-                    model.drain(at..end);
-                }
-            }
-            10 => {
-                let at = at / PAGE * PAGE;
-                let is_inside = at < model.len() && model.len() + PAGE <= FILE_MAX;
-                let mode = libc::FALLOC_FL_INSERT_RANGE;
-                if is_inside && fallocate(&file, mode, at, PAGE).is_ok() {
-                    model.splice(at..at, vec![0; PAGE]);
-                }
-            }
-            11 => file.sync_data().unwrap(),
-            _ => {
-                let mut seen = vec![0xee; end - at];
-                let count = file.read_at(&mut seen, at as u64).unwrap();
-                let expected = &model[at.min(model.len())..end.min(model.len())];
-                assert!(seen[..count] == *expected, "seed {seed}, operation {number}");
-            }
-        }
-        assert_eq!(file.metadata().unwrap().len() as usize, model.len(), "{number}: {kind}");
-        if number % 50 == 0 {
-            let seen = contents(&file);
-            let differs = seen.iter().zip(&model).position(|(one, other)| one != other);
-            assert_eq!(differs, None, "seed {seed}, operation {number}: {kind}");
+/// A file and a vector, which stay alike.
+struct Pair {
+    file: File,
+    model: Vec<u8>,
+}
+
+impl Pair {
+    /// The model reaches `end` at least, and holds `value` in the range.
+    fn fill(&mut self, range: Range<usize>, value: u8) {
+        self.model.resize(self.model.len().max(range.end), 0);
+        self.model[range].fill(value);
+    }
+
+    /// The part of the range that the file has.
+    fn inside(&self, range: Range<usize>) -> Range<usize> {
+        range.start.min(self.model.len())..range.end.min(self.model.len())
+    }
+
+    fn write(&mut self, range: Range<usize>, value: u8) {
+        let bytes = vec![value; range.len()];
+        self.fill(range.clone(), value);
+        assert_eq!(self.file.write_at(&bytes, range.start as u64).unwrap(), bytes.len());
+    }
+
+    fn resize(&mut self, size: usize) {
+        self.model.resize(size, 0);
+        self.file.set_len(size as u64).unwrap();
+    }
+
+    fn store_by_mapping(&mut self, range: Range<usize>, value: u8) {
+        let mut range = self.inside(range);
+        let map = Shared::of(&self.file, self.model.len());
+        range.clone().step_by(97).for_each(|at| map.set(at, value));
+        range.clone().step_by(97).for_each(|at| self.model[at] = value);
+        assert!(range.all(|at| map.get(at) == self.model[at]));
+    }
+
+    fn punch(&mut self, range: Range<usize>) {
+        let within = self.inside(range.clone());
+        self.model[within].fill(0);
+        fallocate(&self.file, PUNCH, range.start, range.len()).unwrap();
+    }
+
+    fn zero(&mut self, range: Range<usize>) {
+        self.fill(range.clone(), 0);
+        let mode = libc::FALLOC_FL_ZERO_RANGE;
+        if fallocate(&self.file, mode, range.start, range.len()) == Err(libc::EOPNOTSUPP) {
+            self.file.set_len(self.model.len() as u64).unwrap();
+            self.file.write_at(&self.model[range.clone()], range.start as u64).unwrap();
         }
     }
+
+    fn allocate(&mut self, range: Range<usize>) {
+        self.model.resize(self.model.len().max(range.end), 0);
+        fallocate(&self.file, 0, range.start, range.len()).unwrap();
+    }
+
+    fn collapse(&mut self, range: Range<usize>) {
+        let (at, end) = (range.start / PAGE * PAGE, range.end / PAGE * PAGE);
+        let is_inside = at < end && end < self.model.len();
+        let mode = libc::FALLOC_FL_COLLAPSE_RANGE;
+        if is_inside && fallocate(&self.file, mode, at, end - at).is_ok() {
+            self.model.drain(at..end);
+        }
+    }
+
+    fn insert_page(&mut self, at: usize) {
+        let at = at / PAGE * PAGE;
+        let is_inside = at < self.model.len() && self.model.len() + PAGE <= FILE_MAX;
+        let mode = libc::FALLOC_FL_INSERT_RANGE;
+        if is_inside && fallocate(&self.file, mode, at, PAGE).is_ok() {
+            self.model.splice(at..at, vec![0; PAGE]);
+        }
+    }
+
+    fn read(&self, range: Range<usize>, what: &str) {
+        let mut seen = vec![0xee; range.len()];
+        let count = self.file.read_at(&mut seen, range.start as u64).unwrap();
+        assert!(seen[..count] == self.model[self.inside(range)], "{what}");
+    }
+
+    fn compare(&self, what: &str) {
+        let seen = contents(&self.file);
+        let differs = seen.iter().zip(&self.model).position(|(one, other)| one != other);
+        assert_eq!(differs, None, "{what}");
+    }
+}
+
+/// Does random operations on a file and on a vector.
+fn exercise(path: &Path, seed: u64, operations: usize) {
+    let mut pair = Pair { file: create(path), model: Vec::new() };
+    let mut random = Random(seed);
+    for number in 0..operations {
+        let (at, length) = (random.below(FILE_MAX), random.below(20_000) + 1);
+        let range = at..(at + length).min(FILE_MAX);
+        let value = number as u8 | 1;
+        let kind = random.below(13);
+        let what = format!("seed {seed}, operation {number}: {kind}");
+        match kind {
+            0..=2 => pair.write(range, value),
+            3 => pair.resize(random.below(FILE_MAX)),
+            4 | 5 if at < pair.model.len() => pair.store_by_mapping(range, value),
+            6 => pair.punch(range),
+            7 => pair.zero(range),
+            8 => pair.allocate(range),
+            9 => pair.collapse(range),
+            10 => pair.insert_page(at),
+            11 => pair.file.sync_data().unwrap(),
+            _ => pair.read(range, &what),
+        }
+        assert_eq!(pair.file.metadata().unwrap().len() as usize, pair.model.len(), "{what}");
+        if number % 50 == 0 {
+            pair.compare(&what);
+        }
+    }
+    let Pair { file, model } = pair;
     drop(file);
     assert!(fs::read(path).unwrap() == model, "seed {seed} at the end");
 }

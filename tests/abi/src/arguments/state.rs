@@ -266,91 +266,121 @@ fn make_files(folder: &Path) {
     must(unsafe { libc::mkfifo(c("fifo").as_ptr(), 0o600) });
 }
 
+/// A descriptor of `path`.
+fn opened(path: &str, flags: i32) -> i64 {
+    must(crate::open(path, flags, 0o600).map_or(-1, i64::from))
+}
+
+fn close(fd: i64) {
+    raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+}
+
+/// Descriptors that never block.
+fn nonblocking(fds: [i32; 2]) -> [i64; 2] {
+    fds.map(|fd| {
+        raw(libc::SYS_fcntl, [fd.into(), 4, libc::O_NONBLOCK.into(), 0, 0, 0]);
+        i64::from(fd)
+    })
+}
+
+/// A descriptor of a kind, which never blocks.
+fn of_kind(kind: Kind) -> i64 {
+    let fd = i64::from(open(kind));
+    let flags = raw(libc::SYS_fcntl, [fd, 3, 0, 0, 0, 0]);
+    raw(libc::SYS_fcntl, [fd, 4, flags | i64::from(libc::O_NONBLOCK), 0, 0, 0]);
+    fd
+}
+
+/// Opens the descriptors, and moves them to their numbers.
 fn make_descriptors() {
-    let path = |path: &str, flags: i32| must(crate::open(path, flags, 0o600).map_or(-1, i64::from));
-    let nonblocking = |fds: [i32; 2]| {
-        fds.map(|fd| {
-            raw(libc::SYS_fcntl, [fd.into(), 4, libc::O_NONBLOCK.into(), 0, 0, 0]);
-            i64::from(fd)
-        })
-    };
-    let [file, rdonly] = [path("file", libc::O_RDWR), path("file", libc::O_RDONLY)];
+    let file = opened("file", libc::O_RDWR);
     raw(libc::SYS_lseek, [file, 100, 0, 0, 0, 0]);
+    let rdonly = opened("file", libc::O_RDONLY);
+    let pipes = pipe_ends();
+    let [stream, stream2, dgram, dgram2] = connected_sockets();
+    let [listener, unbound] = lone_sockets();
+    let [master, tty] = terminal();
+    let memfd = must(raw(libc::SYS_memfd_create, [c"m".as_ptr() as i64, 2, 0, 0, 0, 0]));
+    raw(libc::SYS_write, [memfd, at(&[4u8; 5000]), 5000, 0, 0, 0]);
+    let mut made = vec![
+        file,
+        rdonly,
+        opened("file", libc::O_WRONLY | libc::O_APPEND),
+        opened("file", libc::O_PATH),
+        opened("folder", libc::O_RDONLY | libc::O_DIRECTORY),
+        of_kind(Kind::Null),
+        of_kind(Kind::Zero),
+    ];
+    made.extend(pipes);
+    made.extend([stream, stream2, dgram, dgram2, listener]);
+    made.extend(
+        [Kind::Event, Kind::Epoll, Kind::Timer, Kind::Signals, Kind::Inotify, Kind::Pidfd]
+            .map(of_kind),
+    );
+    made.extend([
+        master,
+        tty,
+        opened("/proc/self/limits", libc::O_RDONLY),
+        memfd,
+        opened("fifo", libc::O_RDWR | libc::O_NONBLOCK),
+        opened("file", libc::O_RDWR | libc::O_CLOEXEC),
+        opened("/proc/self", libc::O_RDONLY | libc::O_DIRECTORY),
+        unbound,
+        opened("file", libc::O_WRONLY),
+    ]);
+    place(&made);
+}
+
+/// Both ends of a full pipe and of an empty one, a reader without a writer, a writer without a reader.
+fn pipe_ends() -> [i64; 6] {
     let [full, fullw] = nonblocking(pipe(100));
     let [empty, emptyw] = nonblocking(pipe(0));
     let [ended, dropped] = nonblocking(pipe(0));
     let [lost, widowed] = nonblocking(pipe(0));
+    [dropped, lost].into_iter().for_each(close);
+    [full, fullw, empty, emptyw, ended, widowed]
+}
+
+/// A pair of streams and one of datagrams; the first of each has something to read.
+fn connected_sockets() -> [i64; 4] {
     let [stream, stream2] = nonblocking(sockets(libc::SOCK_STREAM));
     let [dgram, dgram2] = nonblocking(sockets(libc::SOCK_DGRAM));
     raw(libc::SYS_write, [stream2, at(&[2u8; 50]), 50, 0, 0, 0]);
     raw(libc::SYS_write, [dgram2, at(&[3u8; 20]), 20, 0, 0, 0]);
+    [stream, stream2, dgram, dgram2]
+}
+
+/// A socket that listens, and one without a name.
+fn lone_sockets() -> [i64; 2] {
     let socket = i64::from(libc::SOCK_NONBLOCK | libc::SOCK_STREAM);
     let listener = must(raw(libc::SYS_socket, [1, socket, 0, 0, 0, 0]));
     let address = b"\x01\x00listener\0";
     must(raw(libc::SYS_bind, [listener, at(address), 11, 0, 0, 0]));
     must(raw(libc::SYS_listen, [listener, 1, 0, 0, 0, 0]));
-    let unbound = must(raw(libc::SYS_socket, [1, socket, 0, 0, 0, 0]));
-    let kind = |kind| {
-        let fd = i64::from(open(kind));
-        let flags = raw(libc::SYS_fcntl, [fd, 3, 0, 0, 0, 0]);
-        raw(libc::SYS_fcntl, [fd, 4, flags | i64::from(libc::O_NONBLOCK), 0, 0, 0]);
-        fd
-    };
+    [listener, must(raw(libc::SYS_socket, [1, socket, 0, 0, 0, 0]))]
+}
+
+/// Both ends of a pseudo-terminal.
+fn terminal() -> [i64; 2] {
     const TIOCSPTLCK: i64 = 0x4004_5431;
     const TIOCGPTPEER: i64 = 0x5441;
-    let master = kind(Kind::Master);
+    let master = of_kind(Kind::Master);
     must(raw(libc::SYS_ioctl, [master, TIOCSPTLCK, at(&0i32), 0, 0, 0]));
-    let terminal = i64::from(libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK);
-    let tty = must(raw(libc::SYS_ioctl, [master, TIOCGPTPEER, terminal, 0, 0, 0]));
-    let memfd = must(raw(libc::SYS_memfd_create, [c"m".as_ptr() as i64, 2, 0, 0, 0, 0]));
-    raw(libc::SYS_write, [memfd, at(&[4u8; 5000]), 5000, 0, 0, 0]);
-    let made = [
-        file,
-        rdonly,
-        path("file", libc::O_WRONLY | libc::O_APPEND),
-        path("file", libc::O_PATH),
-        path("folder", libc::O_RDONLY | libc::O_DIRECTORY),
-        kind(Kind::Null),
-        kind(Kind::Zero),
-        full,
-        fullw,
-        empty,
-        emptyw,
-        ended,
-        widowed,
-        stream,
-        stream2,
-        dgram,
-        dgram2,
-        listener,
-        kind(Kind::Event),
-        kind(Kind::Epoll),
-        kind(Kind::Timer),
-        kind(Kind::Signals),
-        kind(Kind::Inotify),
-        kind(Kind::Pidfd),
-        master,
-        tty,
-        path("/proc/self/limits", libc::O_RDONLY),
-        memfd,
-        path("fifo", libc::O_RDWR | libc::O_NONBLOCK),
-        path("file", libc::O_RDWR | libc::O_CLOEXEC),
-        path("/proc/self", libc::O_RDONLY | libc::O_DIRECTORY),
-        unbound,
-        path("file", libc::O_WRONLY),
-    ];
+    let flags = i64::from(libc::O_RDWR | libc::O_NOCTTY | libc::O_NONBLOCK);
+    [master, must(raw(libc::SYS_ioctl, [master, TIOCGPTPEER, flags, 0, 0, 0]))]
+}
+
+/// Moves descriptors to the numbers from [`FIRST`] on, and closes all others.
+fn place(made: &[i64]) {
     // First beyond all of them, then to their places.
     const AWAY: i64 = 200;
     let move_to = |fd: i64, to: i64| {
         let flags = raw(libc::SYS_fcntl, [fd, 1, 0, 0, 0, 0]);
         let flags = if flags & 1 != 0 { i64::from(libc::O_CLOEXEC) } else { 0 };
         must(raw(libc::SYS_dup3, [fd, to, flags, 0, 0, 0]));
-        raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
+        close(fd);
     };
-    for fd in [dropped, lost] {
-        raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]);
-    }
-    (AWAY..).zip(made).for_each(|(to, fd)| move_to(fd, to));
+    (AWAY..).zip(made).for_each(|(to, fd)| move_to(*fd, to));
     raw(libc::SYS_close_range, [3, AWAY - 1, 0, 0, 0, 0]);
     (0..made.len() as i64).for_each(|number| move_to(AWAY + number, FIRST + number));
     // The streams are alike on all systems.

@@ -61,15 +61,23 @@ fn main() {
     let folder = std::env::args().nth(1).expect("a folder");
     let folder = Path::new(&folder);
     fs::create_dir_all(folder).expect("the folder");
-    let path = folder.join("file");
+    transfers(&folder.join("file"));
+    names(&folder.join("many"));
+    extraction(folder);
+    measure("200 programs", || (0..PROGRAMS).for_each(|_| run("true", &[])));
+    fs::remove_dir_all(folder).expect("the folder goes");
+}
+
+/// Writes and reads of one file.
+fn transfers(path: &Path) {
     let mut page = [0; PAGE];
     let mut block = vec![7; BLOCK];
     measure("write and sync 32 MiB", || {
-        let mut file = File::create(&path).expect("a file");
+        let mut file = File::create(path).expect("a file");
         (0..FILE_BYTES / BLOCK).for_each(|_| file.write_all(&block).expect("room"));
         file.sync_all().expect("on disk");
     });
-    let mut file = File::open(&path).expect("the file");
+    let mut file = File::open(path).expect("the file");
     measure("40,000 cached reads of 4 KiB", || {
         for index in 0..CACHED_READS {
             let at = (index * 7 % 64 * PAGE) as u64;
@@ -89,17 +97,25 @@ fn main() {
             file.read_exact_at(&mut page, at).expect("a page");
         }
     });
-    let many = folder.join("many");
-    fs::create_dir(&many).expect("a folder");
+}
+
+/// Many names in a new folder.
+fn names(folder: &Path) {
+    fs::create_dir(folder).expect("a folder");
     measure("2,000 files created and removed", || {
         for index in 0..FILES {
-            fs::write(many.join(index.to_string()), b"text").expect("a file");
+            fs::write(folder.join(index.to_string()), b"text").expect("a file");
         }
         for index in 0..FILES {
-            fs::remove_file(many.join(index.to_string())).expect("the file");
+            fs::remove_file(folder.join(index.to_string())).expect("the file");
         }
     });
+}
+
+/// An archive of a tree of small files, unpacked in `folder`.
+fn extraction(folder: &Path) {
     let tree = folder.join("tree");
+    let block = vec![7; TREE_FILES * 1000];
     for index in 0..TREE_FOLDERS {
         let under = tree.join(index.to_string());
         fs::create_dir_all(&under).expect("a folder");
@@ -117,6 +133,4 @@ fn main() {
         run("tar", &["-xf", &archive, "-C", &copy]);
         run("sync", &[]);
     });
-    measure("200 programs", || (0..PROGRAMS).for_each(|_| run("true", &[])));
-    fs::remove_dir_all(folder).expect("the folder goes");
 }

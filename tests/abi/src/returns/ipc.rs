@@ -53,75 +53,80 @@ fn prepared(kind: i32, state: &str) -> i64 {
     mine.into()
 }
 
-/// accept, connect, send and receive.
+/// accept, connect, send and receive, and calls of IPC that name nothing.
 pub fn sockets(cases: &mut Cases) {
-    let flags = || std::iter::once(0).chain((0..31).map(|bit| 1 << bit));
     for (of, kind) in TYPES {
-        for state in STATES {
-            for flags in flags() {
-                cases.add(format!("recvfrom({of}, {state}, {flags:#x})"), move || {
-                    let fd = prepared(kind, state);
-                    tick();
-                    made(libc::SYS_recvfrom, [fd, room(&mut [0u8; 64]), 64, flags, 0, 0])
-                });
-                cases.add(format!("sendto({of}, {state}, {flags:#x})"), move || {
-                    let fd = prepared(kind, state);
-                    tick();
-                    made(
-                        libc::SYS_sendto,
-                        [fd, at(&[0u8; 64]), 64, flags | i64::from(libc::MSG_NOSIGNAL), 0, 0],
-                    )
-                });
-                cases.add(format!("recvmsg({of}, {state}, {flags:#x})"), move || {
-                    let fd = prepared(kind, state);
-                    let room = [0u8; 64];
-                    let part = [at(&room), 64];
-                    tick();
-                    made(libc::SYS_recvmsg, [fd, at(&message(&part)), flags, 0, 0, 0])
-                });
-            }
-        }
-        for flags in [
-            0,
-            libc::SOCK_NONBLOCK,
-            libc::SOCK_CLOEXEC,
-            1,
-            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
-        ] {
-            for has_caller in [false, true] {
-                cases.add(format!("accept4({of}, {flags:#x}, caller: {has_caller})"), move || {
-                    let fd = listener(kind);
-                    if has_caller {
-                        call(kind, 0);
-                    }
-                    tick();
-                    made(libc::SYS_accept4, [fd, 0, 0, flags.into(), 0, 0])
-                });
-            }
-        }
-        for how in [0, libc::SOCK_NONBLOCK] {
-            for callers in [0, 4] {
-                cases.add(format!("connect({of}, {how:#x}, {callers} callers wait)"), move || {
-                    listener(kind);
-                    for _ in 0..callers {
-                        call(kind, libc::SOCK_NONBLOCK);
-                    }
-                    let (address, bytes) = address("listener");
-                    let fd = must(raw(
-                        libc::SYS_socket,
-                        [libc::AF_UNIX.into(), (kind | how).into(), 0, 0, 0, 0],
-                    ));
-                    tick();
-                    made(libc::SYS_connect, [fd, at(&address), bytes, 0, 0, 0])
-                });
-            }
-        }
+        messages(cases, of, kind);
+        connections(cases, of, kind);
         for how in 0..4 {
             cases.add(format!("shutdown({of}, {how})"), move || {
                 made(libc::SYS_shutdown, [prepared(kind, "full"), how, 0, 0, 0, 0])
             });
         }
     }
+    nameless(cases);
+}
+
+/// Sending and receiving, in every state and with every flag.
+fn messages(cases: &mut Cases, of: &str, kind: i32) {
+    for state in STATES {
+        for flags in std::iter::once(0).chain((0..31).map(|bit| 1 << bit)) {
+            cases.add(format!("recvfrom({of}, {state}, {flags:#x})"), move || {
+                let fd = prepared(kind, state);
+                tick();
+                made(libc::SYS_recvfrom, [fd, room(&mut [0u8; 64]), 64, flags, 0, 0])
+            });
+            cases.add(format!("sendto({of}, {state}, {flags:#x})"), move || {
+                let fd = prepared(kind, state);
+                let flags = flags | i64::from(libc::MSG_NOSIGNAL);
+                tick();
+                made(libc::SYS_sendto, [fd, at(&[0u8; 64]), 64, flags, 0, 0])
+            });
+            cases.add(format!("recvmsg({of}, {state}, {flags:#x})"), move || {
+                let fd = prepared(kind, state);
+                let room = [0u8; 64];
+                let part = [at(&room), 64];
+                tick();
+                made(libc::SYS_recvmsg, [fd, at(&message(&part)), flags, 0, 0, 0])
+            });
+        }
+    }
+}
+
+/// Accepting with and without a caller, and connecting to a listener that has room or none.
+fn connections(cases: &mut Cases, of: &str, kind: i32) {
+    const BOTH: i32 = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    for flags in [0, libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC, 1, BOTH] {
+        for has_caller in [false, true] {
+            cases.add(format!("accept4({of}, {flags:#x}, caller: {has_caller})"), move || {
+                let fd = listener(kind);
+                if has_caller {
+                    call(kind, 0);
+                }
+                tick();
+                made(libc::SYS_accept4, [fd, 0, 0, flags.into(), 0, 0])
+            });
+        }
+    }
+    for how in [0, libc::SOCK_NONBLOCK] {
+        for callers in [0, 4] {
+            cases.add(format!("connect({of}, {how:#x}, {callers} callers wait)"), move || {
+                listener(kind);
+                for _ in 0..callers {
+                    call(kind, libc::SOCK_NONBLOCK);
+                }
+                let (address, bytes) = address("listener");
+                let socket = [libc::AF_UNIX.into(), (kind | how).into(), 0, 0, 0, 0];
+                let fd = must(raw(libc::SYS_socket, socket));
+                tick();
+                made(libc::SYS_connect, [fd, at(&address), bytes, 0, 0, 0])
+            });
+        }
+    }
+}
+
+/// Calls of System V and POSIX IPC that name nothing.
+fn nameless(cases: &mut Cases) {
     let gone = [
         ("mq_open", libc::SYS_mq_open),
         ("mq_timedreceive", libc::SYS_mq_timedreceive),

@@ -24,6 +24,15 @@ const SORTS: [&str; 5] = ["anonymous", "shared", "file", "private file", "nothin
 
 /// The family.
 pub fn memory(cases: &mut Cases) {
+    changes(cases);
+    mappings(cases);
+    barriers(cases);
+    other_memory(cases);
+    filters(cases);
+}
+
+/// Changes of a mapping of each sort.
+fn changes(cases: &mut Cases) {
     for sort in SORTS {
         for advice in (0..27).chain([100, 101]) {
             cases.add(format!("madvise({sort}, {advice})"), move || {
@@ -56,6 +65,10 @@ pub fn memory(cases: &mut Cases) {
             });
         }
     }
+}
+
+/// mlockall and mmap with every flag.
+fn mappings(cases: &mut Cases) {
     for flags in 0..16 {
         cases.add(format!("mlockall({flags})"), move || {
             made(libc::SYS_mlockall, [flags, 0, 0, 0, 0, 0])
@@ -79,6 +92,10 @@ pub fn memory(cases: &mut Cases) {
             made(libc::SYS_mmap, [0x10_0000_0000, BYTES as i64, 3, flags, fd.into(), 0])
         });
     }
+}
+
+/// membarrier with every command.
+fn barriers(cases: &mut Cases) {
     for command in subsets(&[1, 2, 4, 8, 16, 32, 64, 128, 256]) {
         for flags in [0, 1] {
             cases.add(format!("membarrier({command:#x}, {flags})"), move || {
@@ -86,6 +103,10 @@ pub fn memory(cases: &mut Cases) {
             });
         }
     }
+}
+
+/// The memory of another process.
+fn other_memory(cases: &mut Cases) {
     for (call, number) in [
         ("process_vm_readv", libc::SYS_process_vm_readv),
         ("process_vm_writev", libc::SYS_process_vm_writev),
@@ -99,10 +120,14 @@ pub fn memory(cases: &mut Cases) {
             });
         }
     }
+}
+
+/// seccomp, and a listener of it.
+fn filters(cases: &mut Cases) {
+    const ALLOW: u64 = 0x7fff_0000_0000_0006;
     for operation in 0..4 {
         for flags in subsets(&[1, 2, 4, 8, 16, 32]) {
             cases.add(format!("seccomp({operation}, {flags:#x})"), move || {
-                const ALLOW: u64 = 0x7fff_0000_0000_0006;
                 raw(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS.into(), 1, 0, 0, 0, 0]);
                 let program = [1i64, at(&ALLOW)];
                 // Strict mode would end the case after its call.
@@ -112,7 +137,6 @@ pub fn memory(cases: &mut Cases) {
         }
     }
     cases.add("ioctl(a listener, SECCOMP_IOCTL_NOTIF_RECV)".into(), || {
-        const ALLOW: u64 = 0x7fff_0000_0000_0006;
         const NOTIF_RECV: i64 = 0xc050_2100;
         raw(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS.into(), 1, 0, 0, 0, 0]);
         let listener = raw(libc::SYS_seccomp, [1, 8, at(&[1i64, at(&ALLOW)]), 0, 0, 0]);

@@ -4,7 +4,7 @@ use abi::c;
 use std::ffi::CString;
 
 /// The class of one argument.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// An open file.
     File,
@@ -493,36 +493,13 @@ impl Arena {
             Bytes => self.inside(random) & !7,
             Length => Arena::length(random),
             Offset => Arena::offset(random),
-            OffsetAt => {
-                let offset = Arena::offset(random);
-                self.put(random, &[offset])
-            }
             Few => random.below(9).wrapping_sub(u64::from(random.below(16) == 0)),
             Word => random.next() >> random.below(64),
-            Flags(of) => {
-                let mut flags = 0;
-                for _ in 0..random.below(4) {
-                    flags |= Arena::one(random, of);
-                }
-                flags
-            }
+            Flags(of) => (0..random.below(4)).fold(0, |flags, _| flags | Arena::one(random, of)),
             One(of) => Arena::one(random, of),
             Perhaps(_) if random.below(3) == 0 => 0,
             Perhaps(kind) => self.make(random, *kind),
-            Vectors => self.vectors(random),
-            Time => self.time(random),
-            Name => self.name(random),
-            Message => self.message(random),
-            Polled => self.polled(random),
-            Event => {
-                let fields = [random.next() & 0xe000_ffff, random.next()];
-                self.put(random, &fields)
-            }
             Signal => random.below(66),
-            Set => {
-                let fields = [random.next() & random.next(), random.next()];
-                self.put(random, &fields)
-            }
             Process => {
                 let own = u64::from(std::process::id());
                 Arena::one(random, &[0, own, own, u64::MAX, own.wrapping_neg(), 1 << 20])
@@ -531,29 +508,50 @@ impl Arena {
             Owner => Arena::one(random, &[65534, 65534, 0, u64::from(u32::MAX), 1000]),
             Pages => self.playground + random.below(PLAYGROUND_PAGES as u64) * PAGE_BYTES,
             PagesLength => random.below(PLAYGROUND_PAGES as u64 / 2) * PAGE_BYTES,
+            Attribute => {
+                Arena::one(random, &[self.name_of(22), self.name_of(23), self.name_of(17)])
+            }
+            structure => self.structure(random, structure),
+        }
+    }
+
+    /// An argument that is the address of a structure.
+    fn structure(&mut self, random: &mut Random, kind: Kind) -> u64 {
+        match kind {
+            Vectors => self.vectors(random),
+            Time => self.time(random),
+            Name => self.name(random),
+            Message => self.message(random),
+            Polled => self.polled(random),
+            Filter => self.filter(random),
+            OffsetAt => {
+                let offset = Arena::offset(random);
+                self.put(random, &[offset])
+            }
+            Event => {
+                let fields = [random.next() & 0xe000_ffff, random.next()];
+                self.put(random, &fields)
+            }
+            Set => {
+                let fields = [random.next() & random.next(), random.next()];
+                self.put(random, &fields)
+            }
             Futex => {
                 let words = [0, 1, std::process::id().into(), 0x8000_0000, 0x4000_0000];
                 let word = Arena::one(random, &words);
                 self.put(random, &[word])
             }
             Lock => {
-                let fields = [
-                    random.below(3) | random.below(3) << 16,
-                    Arena::offset(random),
-                    Arena::offset(random),
-                    0,
-                ];
+                let kind = random.below(3) | random.below(3) << 16;
+                let fields = [kind, Arena::offset(random), Arena::offset(random), 0];
                 self.put(random, &fields)
             }
-            Attribute => {
-                Arena::one(random, &[self.name_of(22), self.name_of(23), self.name_of(17)])
-            }
-            Filter => self.filter(random),
             How => {
                 let flags = self.make(random, Flags(OPEN));
                 let fields = [flags, random.below(2) * 0o644, random.below(64)];
                 self.put(random, &fields)
             }
+            number => unreachable!("no structure: {number:?}"),
         }
     }
 
