@@ -1,11 +1,12 @@
-//! `./x check`: formatting, clippy, the house rules, import directions, comments and commits; a table of code and unsafe per
-//! crate.
+//! `./x check`: formatting, clippy, the house rules, import directions, comments and commits; tables of code and unsafe per
+//! crate, and of the trusted base.
 mod comments;
 mod commits;
 mod count;
 pub mod floors;
 mod layers;
 mod rules;
+mod trusted;
 
 use crate::{isolated, shell};
 use anyhow::Result;
@@ -17,6 +18,7 @@ use std::{
 };
 
 /// A crate of the workspace.
+#[derive(Default)]
 pub struct Crate {
     /// Package name.
     pub name: String,
@@ -24,8 +26,10 @@ pub struct Crate {
     pub folder: PathBuf,
     /// Source files.
     pub files: Vec<PathBuf>,
-    /// Names of the workspace crates it depends on, tests and build scripts left out.
+    /// Names of the crates it depends on, tests and build scripts left out.
     pub dependencies: Vec<String>,
+    /// Those of them that are linked into the kernel.
+    pub kernel_dependencies: Vec<String>,
 }
 
 /// The kind of check.
@@ -69,7 +73,7 @@ pub fn run(options: &Options) -> Result<u8> {
     }
     commits::check(&mut faults);
     table(&rows);
-    count::check_trusted(&rows, &mut faults);
+    trusted::check(&rows, &mut faults);
     for fault in &faults {
         eprintln!("x: {fault}");
     }
@@ -166,7 +170,7 @@ pub fn crates() -> Result<Vec<Crate>> {
         name: "vdso".to_owned(),
         folder: "vdso".into(),
         files: vec![root.join(VDSO)],
-        dependencies: Vec::new(),
+        ..Crate::default()
     });
     Ok(found)
 }
@@ -184,18 +188,29 @@ fn expand(root: &Path, member: &str) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
+/// The target of manifests that means the kernel. Others are the process world and the model checker.
+const KERNEL_TARGET: &str = r#"cfg(all(target_os = "none", not(skerry_process)))"#;
+
 fn read_crate(root: &Path, folder: &Path) -> Result<Crate> {
     let manifest: toml::Table =
         toml::from_str(&std::fs::read_to_string(root.join(folder).join("Cargo.toml"))?)?;
-    let mut dependencies = Vec::new();
-    let mut collect = |table: Option<&toml::Value>| {
-        if let Some(table) = table.and_then(toml::Value::as_table) {
-            dependencies.extend(table.keys().cloned());
-        }
+    let names = |table: Option<&toml::Value>| -> Vec<String> {
+        table
+            .and_then(toml::Value::as_table)
+            .into_iter()
+            .flat_map(|of| of.keys().cloned())
+            .collect()
     };
-    collect(manifest.get("dependencies"));
-    for target in manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten() {
-        collect(target.1.get("dependencies"));
+    let mut dependencies = names(manifest.get("dependencies"));
+    let mut kernel_dependencies = dependencies.clone();
+    for (target, table) in
+        manifest.get("target").and_then(toml::Value::as_table).into_iter().flatten()
+    {
+        let of_target = names(table.get("dependencies"));
+        if target == KERNEL_TARGET {
+            kernel_dependencies.extend_from_slice(&of_target);
+        }
+        dependencies.extend(of_target);
     }
     let mut files = Vec::new();
     for part in ["src", "tests", "build.rs"] {
@@ -203,7 +218,7 @@ fn read_crate(root: &Path, folder: &Path) -> Result<Crate> {
     }
     files.sort();
     let name = manifest["package"]["name"].as_str().unwrap_or_default().to_owned();
-    Ok(Crate { name, folder: folder.to_owned(), files, dependencies })
+    Ok(Crate { name, folder: folder.to_owned(), files, dependencies, kernel_dependencies })
 }
 
 fn source_files(path: &Path, files: &mut Vec<PathBuf>) -> Result<()> {

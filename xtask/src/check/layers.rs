@@ -126,7 +126,7 @@ mod tests {
 
     fn make(name: &str, folder: &str, dependencies: &[&str]) -> Crate {
         let dependencies = dependencies.iter().map(|&name| name.to_owned()).collect();
-        Crate { name: name.into(), folder: folder.into(), files: Vec::new(), dependencies }
+        Crate { name: name.into(), folder: folder.into(), dependencies, ..Crate::default() }
     }
 
     #[test]
