@@ -1,8 +1,9 @@
-//! `./x check`: formatting, clippy, the house rules, import directions, comments and commits; tables of code and unsafe per
-//! crate, and of the trusted base.
+//! `./x check`: formatting, clippy, the house rules, import directions, comments, commits and names in the docs; tables of
+//! code and unsafe per crate, and of the trusted base.
 mod comments;
 mod commits;
 mod count;
+mod docs;
 pub mod floors;
 mod layers;
 mod rules;
@@ -72,6 +73,7 @@ pub fn run(options: &Options) -> Result<u8> {
         rows.push((one, count::crate_counts(one)?));
     }
     commits::check(&mut faults);
+    docs::check(&mut faults)?;
     table(&rows);
     trusted::check(&rows, &mut faults);
     for fault in &faults {

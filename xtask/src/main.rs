@@ -68,7 +68,7 @@ enum Command {
     Bench(bench::Options),
     /// Instructions that the kernel executes for a command: by function, by path of calls, drawn
     Profile(Box<profile::Options>),
-    /// Formatting, lints, import directions, comments, commits; code and unsafe per crate, and of the trusted base
+    /// Formatting, lints, import directions, comments, commits, names in the docs; code and unsafe per crate
     Check(check::Options),
     /// Which parts of a folder's crates import which: a drawing, the cycles and the imports of higher floors
     Imports(imports::Options),
